@@ -1,0 +1,48 @@
+"""How an answer is judged: question, draw, student, compare, verdict.
+
+What lives here: the handle to a student's functions, the inputs they are called with, the
+comparison and the verdict. What may not: notebooks, jails, files, and anything about a particular
+lab.
+"""
+
+from .answer import Raised, Reply, answer, raised_by
+from .ask import ask, diagnose
+from .compare import Wrong, expect_close, expect_equal, expect_view, same_memory
+from .draw import LAYOUTS, Draw
+from .question import Lab, Question, WrongAnswer
+from .student import Call, LocalStudent, NoAnswer, Student, WroteInput, describe
+from .values import Malformed, Packed, Unsendable, pack, storage_of, unpack
+from .verdict import State, Verdict
+
+__all__ = [
+    "LAYOUTS",
+    "Call",
+    "Draw",
+    "Lab",
+    "LocalStudent",
+    "Malformed",
+    "NoAnswer",
+    "Packed",
+    "Question",
+    "Raised",
+    "Reply",
+    "State",
+    "Student",
+    "Unsendable",
+    "Verdict",
+    "Wrong",
+    "WrongAnswer",
+    "WroteInput",
+    "answer",
+    "ask",
+    "describe",
+    "diagnose",
+    "expect_close",
+    "expect_equal",
+    "expect_view",
+    "pack",
+    "raised_by",
+    "same_memory",
+    "storage_of",
+    "unpack",
+]

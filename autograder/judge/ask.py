@@ -1,0 +1,168 @@
+"""Asking: one question, one student, one seed, one verdict."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from .answer import Raised
+from .compare import Wrong, expect_close
+from .draw import Draw
+from .question import Question, WrongAnswer
+from .student import Call, LocalStudent, NoAnswer, Student, WroteInput
+from .verdict import State, Verdict
+
+BLANK = "not answered yet"
+
+
+@dataclass(frozen=True)
+class _Fault:
+    """Why an answer is not right, before it is put into a verdict."""
+
+    expected: str = ""
+    got: str = ""
+    where: str = ""
+    why: str = ""
+
+
+def ask(question: Question, student: Student, *, seed: int, rounds: int = 1) -> Verdict:
+    """Asks `question` with the inputs of `seed` and judges the answer. Never raises for what the
+    student did.
+
+    An exception of the check itself is a fault of ours: the verdict is then `ungradable`.
+    """
+    started, cpu = time.monotonic(), time.process_time()
+    student.calls.clear()
+    student.may_write = question.may_write
+    try:
+        fault = _run(question, student, Draw(seed, rounds=rounds))
+        verdict = _judge(question, student, fault, seed, rounds)
+    except Exception as error:
+        verdict = _blank_verdict(question, State.UNGRADABLE, seed)
+        reason = f"{type(error).__name__}: {error}"
+        sentence = f"The check itself failed ({reason}). This is our fault, not yours."
+        verdict = replace(verdict, sentence=sentence)
+    wall_s, cpu_s = time.monotonic() - started, time.process_time() - cpu
+    return replace(verdict, tier=student.where, wall_s=wall_s, cpu_s=cpu_s)
+
+
+def _run(question: Question, student: Student, draw: Draw) -> _Fault | None:
+    try:
+        question.check(student, draw)
+    except Wrong as wrong:
+        return _Fault(wrong.expected, wrong.got, wrong.where, wrong.why)
+    except NoAnswer as none:
+        return _fault_of(none.raised)
+    except WroteInput as wrote:
+        why = "Your function wrote into its input: whoever passed it in now holds other values."
+        return _Fault(f"{wrote.argument} unchanged", f"{wrote.argument} overwritten", why=why)
+    if not student.calls:
+        raise RuntimeError("the check asked nothing")
+    return None
+
+
+def _fault_of(raised: Raised) -> _Fault:
+    if raised.kind == "blank":
+        return _Fault(why=BLANK)
+    where = "; ".join(f"line {number}: {source}" for number, source in raised.lines)
+    got = raised.message if raised.kind == "missing" else str(raised)
+    return _Fault("a value", got, where)
+
+
+def _blank_verdict(question: Question, state: State, seed: int) -> Verdict:
+    points = question.points if state is State.PASS else 0.0
+    evidence = "witnessed" if question.witnessed else "computed"
+    return Verdict(
+        question.name,
+        state,
+        points,
+        question.points,
+        seed,
+        title=question.title,
+        torch=torch.__version__,
+        evidence=evidence,
+    )
+
+
+def _judge(
+    question: Question, student: Student, fault: _Fault | None, seed: int, rounds: int
+) -> Verdict:
+    if fault is None:
+        cost = _cost(question, student, seed)
+        return replace(_blank_verdict(question, State.PASS, seed), cost=cost)
+    verdict = replace(
+        _blank_verdict(question, State.FAIL, seed),
+        asked=student.calls[-1].asked if student.calls and fault.why != BLANK else "",
+        expected=fault.expected,
+        got=fault.got,
+        where=fault.where,
+        sentence=_sentence(question, fault),
+        next_step=question.hints[0] if question.hints else "",
+    )
+    known = (
+        None if fault.why == BLANK else diagnose(question, student.calls, seed=seed, rounds=rounds)
+    )
+    if known is None:
+        return verdict
+    return replace(verdict, misconception=known.name, sentence=known.sentence)
+
+
+def _sentence(question: Question, fault: _Fault) -> str:
+    return f"{question.title} is not answered yet." if fault.why == BLANK else fault.why
+
+
+def _cost(question: Question, student: Student, seed: int) -> str:
+    if question.cost_of is None:
+        return ""
+    return question.cost_of(student, Draw(seed))
+
+
+def diagnose(
+    question: Question, calls: list[Call], *, seed: int, rounds: int = 1
+) -> WrongAnswer | None:
+    """The known wrong answer that behaves exactly as these calls did, up to and including the call
+    that failed.
+
+    Each known wrong answer is asked the same question with the same seed; the one whose transcript
+    is the same, call by call, is the student's misconception.
+    """
+    seen = list(calls)
+    for known in question.wrong_answers:
+        double = LocalStudent(known.functions)
+        double.may_write = question.may_write
+        if _run(question, double, Draw(seed, rounds=rounds)) and _same_transcript(
+            double.calls, seen
+        ):
+            return known
+    return None
+
+
+def _same_transcript(a: list[Call], b: list[Call]) -> bool:
+    return len(a) == len(b) and all(
+        x.function == y.function and _same_outcome(x.outcome, y.outcome)
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+def _same_outcome(a: Any, b: Any) -> bool:
+    if isinstance(a, Raised) or isinstance(b, Raised):
+        return isinstance(a, Raised) and isinstance(b, Raised) and a.error == b.error
+    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+        return _same_tensor(a, b)
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(map(_same_outcome, a, b))
+    return type(a) is type(b) and bool(a == b)
+
+
+def _same_tensor(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Same values within rounding, and the same layout: a copy is not the view it was made from."""
+    if a.stride() != b.stride() or a.storage_offset() != b.storage_offset():
+        return False
+    try:
+        expect_close(a, b)
+    except (Wrong, ValueError):
+        return False
+    return True

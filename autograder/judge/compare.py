@@ -1,0 +1,140 @@
+"""Comparisons that explain themselves: each `expect_*` returns nothing or raises Wrong with
+expected, got and where.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from .student import describe
+
+
+class Wrong(Exception):
+    """The answer is wrong. expected, got: short texts; where: the first or worst place; why: one
+    sentence or "".
+    """
+
+    def __init__(self, *, expected: str, got: str, where: str = "", why: str = "") -> None:
+        super().__init__(f"expected {expected}, got {got}")
+        self.expected, self.got, self.where, self.why = expected, got, where, why
+
+
+def expect_equal(got: Any, want: Any, *, why: str = "") -> None:
+    """Exactly equal: same kind, same length, same values. A list and a tuple are the same kind of
+    answer."""
+    if isinstance(want, torch.Tensor):
+        return expect_close(got, want, tolerance=0.0)
+    if not _same(got, want):
+        where = _first_difference(got, want)
+        raise Wrong(expected=describe(want), got=describe(got), where=where, why=why)
+    return None
+
+
+def _same(got: Any, want: Any) -> bool:
+    if isinstance(want, (list, tuple)):
+        alike = isinstance(got, (list, tuple)) and len(got) == len(want)
+        return alike and all(map(_same, got, want))
+    if isinstance(want, dict):
+        alike = isinstance(got, dict) and got.keys() == want.keys()
+        return alike and all(_same(got[key], want[key]) for key in want)
+    if isinstance(want, torch.Tensor):
+        return _close(got, want)
+    return type(got) is type(want) and bool(got == want)
+
+
+def _close(got: Any, want: torch.Tensor) -> bool:
+    try:
+        expect_close(got, want)
+    except Wrong:
+        return False
+    return True
+
+
+def _first_difference(got: Any, want: Any) -> str:
+    if not isinstance(want, (list, tuple)) or not isinstance(got, (list, tuple)):
+        return ""
+    if len(got) != len(want):
+        return f"{len(want)} values were expected, {len(got)} came"
+    return next(
+        (f"at [{k}]" for k, pair in enumerate(zip(got, want, strict=True)) if not _same(*pair)), ""
+    )
+
+
+def expect_close(got: Any, want: torch.Tensor, *, tolerance: float | None = None) -> None:
+    """Same shape, same dtype, and no element further off than `tolerance` times the largest wanted
+    value.
+
+    The default tolerance is 64 units of the dtype's rounding (`torch.finfo(dtype).eps`): room for
+    another order of summation, none for another formula. `want` must be finite; a NaN in `got` is
+    always wrong.
+    """
+    _expect_kind(got, want)
+    if want.numel() == 0:
+        return
+    allowed = _allowed(want, tolerance)
+    error = (got.detach().to(torch.float64) - want.detach().to(torch.float64)).abs()
+    error = torch.where(error.isnan(), math.inf, error)
+    if bool((error <= allowed).all()):
+        return
+    raise _worst(got, want, error, allowed)
+
+
+def _expect_kind(got: Any, want: torch.Tensor) -> None:
+    if not isinstance(got, torch.Tensor):
+        raise Wrong(expected=f"a tensor {describe(want)}", got=describe(got))
+    if got.shape != want.shape or got.dtype != want.dtype:
+        raise Wrong(expected=_kind(want), got=_kind(got))
+
+
+def _kind(t: torch.Tensor) -> str:
+    return f"{tuple(t.shape)} {str(t.dtype).removeprefix('torch.')}"
+
+
+def _allowed(want: torch.Tensor, tolerance: float | None) -> float:
+    if not want.dtype.is_floating_point:
+        return 0.0
+    if not bool(want.isfinite().all()):
+        raise ValueError("the truth itself is not finite: the check is at fault")
+    tolerance = 64 * torch.finfo(want.dtype).eps if tolerance is None else tolerance
+    return tolerance * float(want.detach().abs().max())
+
+
+def _worst(got: torch.Tensor, want: torch.Tensor, error: torch.Tensor, allowed: float) -> Wrong:
+    index = [int(i) for i in torch.unravel_index(error.argmax(), error.shape)]
+    at = tuple(index)
+    wrong, total = int((error > allowed).sum()), error.numel()
+    return Wrong(
+        expected=f"{want[at].item():.6g}",
+        got=f"{got[at].item():.6g}",
+        where=f"at {index}, the worst of {wrong:,} wrong of {total:,} (allowed error {allowed:.2g})",
+    )
+
+
+def same_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors are views of one storage."""
+    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+
+
+def expect_view(got: Any, want: torch.Tensor) -> None:
+    """The very same view: the storage of `want`, its shape, strides and offset. No byte may have
+    been copied."""
+    if not isinstance(got, torch.Tensor):
+        raise Wrong(expected="a tensor", got=describe(got))
+    if got.shape != want.shape:
+        raise Wrong(expected=f"shape {tuple(want.shape)}", got=f"shape {tuple(got.shape)}")
+    if want.numel() and not same_memory(got, want):
+        copied = f"a copy of {got.untyped_storage().nbytes():,} bytes"
+        raise Wrong(expected="a view: 0 bytes copied", got=copied)
+    place, wanted = _place(got), _place(want)
+    if want.numel() and place != wanted:
+        raise Wrong(expected=wanted, got=place)
+
+
+def _place(t: torch.Tensor) -> str:
+    """Strides and offset; the stride of a dimension of size 1 is never used, so it is shown as a
+    dot."""
+    strides = ", ".join("." if n == 1 else str(s) for n, s in zip(t.shape, t.stride(), strict=True))
+    return f"strides ({strides}), offset {t.storage_offset()}"

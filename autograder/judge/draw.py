@@ -1,0 +1,121 @@
+"""Fresh inputs: shapes, values and memory layouts drawn from a seed.
+
+The seed is drawn anew for each check in a notebook, and kept secret in grading; the same seed gives
+the same inputs, so a verdict can be replayed. The global random state is never touched.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import torch
+
+T = TypeVar("T")
+
+
+class Draw:
+    """A source of inputs. `rounds` multiplies the random cases: 1 in a notebook, more later."""
+
+    def __init__(self, seed: int, *, rounds: int = 1) -> None:
+        self.seed, self.rounds = seed, rounds
+        self._random = random.Random(seed)
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def cases(self, n: int) -> range:
+        """`n` cases in a notebook, `n * rounds` in grading."""
+        return range(n * self.rounds)
+
+    def integer(self, low: int, high: int) -> int:
+        """An integer, low <= result <= high."""
+        return self._random.randint(low, high)
+
+    def choice(self, options: Sequence[T]) -> T:
+        return self._random.choice(options)
+
+    def shuffled(self, items: Sequence[T]) -> list[T]:
+        return self._random.sample(items, len(items))
+
+    def sizes(self, *always: int, high: int = 97) -> Iterator[int]:
+        """Each of `always` (the awkward sizes that every run must see), then fresh ones up to
+        `high`."""
+        yield from always
+        for _ in self.cases(1):
+            yield self.integer(2, high)
+
+    def shape(self, dims: int | None = None, *, low: int = 1, high: int = 6) -> tuple[int, ...]:
+        """A shape of `dims` dimensions (1 to 4 if not given), each size between low and high."""
+        dims = self.integer(1, 4) if dims is None else dims
+        return tuple(self.integer(low, high) for _ in range(dims))
+
+    def layout(self) -> str:
+        return self.choice(LAYOUTS)
+
+    def layouts(self) -> tuple[str, ...]:
+        """Every memory layout in a fresh order."""
+        return tuple(self.shuffled(LAYOUTS))
+
+    def tensor(
+        self,
+        *shape: int,
+        dtype: torch.dtype = torch.float32,
+        layout: str = "contiguous",
+        requires_grad: bool = False,
+    ) -> torch.Tensor:
+        """A tensor of this shape with normal values, laid out in memory as asked.
+
+        contiguous: row-major from offset 0. transposed: dimensions in reverse order in memory.
+        strided: every second element of a wider storage. offset: contiguous, but not from the
+        storage's start. expanded: the first dimension longer than 1 has stride 0.
+        """
+        lay_out = _LAYOUT_MAKERS[layout]
+        return lay_out(lambda size: self._values(size, dtype), shape).requires_grad_(requires_grad)
+
+    def integers(self, *shape: int, low: int, high: int) -> torch.Tensor:
+        """An int64 tensor of this shape, low <= element <= high."""
+        return torch.randint(low, high + 1, shape, generator=self._generator)
+
+    def _values(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+        if not (dtype.is_floating_point or dtype.is_complex):
+            return self.integers(*shape, low=0, high=1 if dtype is torch.bool else 100).to(dtype)
+        return torch.randn(*shape, generator=self._generator, dtype=torch.float64).to(dtype)
+
+
+Values = Callable[[Sequence[int]], torch.Tensor]
+
+
+def _contiguous(values: Values, shape: Sequence[int]) -> torch.Tensor:
+    return values(shape)
+
+
+def _transposed(values: Values, shape: Sequence[int]) -> torch.Tensor:
+    return values(shape[::-1]).permute(*reversed(range(len(shape))))
+
+
+def _strided(values: Values, shape: Sequence[int]) -> torch.Tensor:
+    if not shape:
+        return _offset(values, shape)
+    return values((*shape[:-1], 2 * shape[-1]))[..., ::2]
+
+
+def _offset(values: Values, shape: Sequence[int]) -> torch.Tensor:
+    return values((math.prod(shape) + 3,))[3:].view(*shape)
+
+
+def _expanded(values: Values, shape: Sequence[int]) -> torch.Tensor:
+    repeated = next((d for d, n in enumerate(shape) if n > 1), None)
+    if repeated is None:
+        return values(shape)
+    return values([1 if d == repeated else n for d, n in enumerate(shape)]).expand(*shape)
+
+
+_LAYOUT_MAKERS: dict[str, Callable[[Values, Sequence[int]], torch.Tensor]] = {
+    "contiguous": _contiguous,
+    "transposed": _transposed,
+    "strided": _strided,
+    "offset": _offset,
+    "expanded": _expanded,
+}
+LAYOUTS = tuple(_LAYOUT_MAKERS)

@@ -1,0 +1,113 @@
+"""A lab and its questions, as their author writes them.
+
+A question is a trusted function over a student's handle and a source of inputs, together with
+everything known about
+it: the wrong answers that people give, each with the sentence that names the misconception; three
+hints; what an answer costs. The same list diagnoses a student and keeps the check honest
+(`autograder selftest`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from .draw import Draw
+from .student import Student
+
+Check = Callable[[Student, Draw], None]
+Answer = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class WrongAnswer:
+    """A known wrong answer: `functions` by name, and the `sentence` for whoever gives it."""
+
+    name: str
+    sentence: str
+    functions: dict[str, Answer]
+
+
+@dataclass
+class Question:
+    """One question of a lab. `check(student, draw)` returns when all is right, else it raises."""
+
+    name: str
+    title: str
+    check: Check
+    points: float
+    minutes: int
+    difficulty: int
+    hints: tuple[str, ...]
+    may_write: bool = False
+    witnessed: bool = False
+    wrong_answers: list[WrongAnswer] = field(default_factory=list)
+    cost_of: Callable[[Student, Draw], str] | None = None
+
+    @property
+    def goal(self) -> str:
+        """The first paragraph of the check's docstring: what is asked."""
+        return (self.check.__doc__ or "").strip().split("\n\n")[0]
+
+    def wrong(self, name: str, sentence: str, *, function: str = "") -> Callable[[Answer], Answer]:
+        """Lists a known wrong answer to this question (to `function`, if the question asks for
+        several).
+        """
+
+        def listed(answer: Answer) -> Answer:
+            functions = {function or self.name: answer}
+            self.wrong_answers.append(WrongAnswer(name, sentence, functions))
+            return answer
+
+        return listed
+
+    def cost(self, measure: Callable[[Student, Draw], str]) -> Callable[[Student, Draw], str]:
+        """Names what a right answer costs (bytes, FLOPs, launches, copies): one line after
+        passing."""
+        self.cost_of = measure
+        return measure
+
+
+@dataclass
+class Lab:
+    """A lab: `name` as its folder is called ("01_strides"); its questions in the order in which
+    they are asked.
+    """
+
+    name: str
+    title: str
+    questions: dict[str, Question] = field(default_factory=dict)
+
+    def question(
+        self,
+        name: str,
+        *,
+        points: float,
+        minutes: int,
+        difficulty: int,
+        hints: tuple[str, str, str],
+        may_write: bool = False,
+        witnessed: bool = False,
+    ) -> Callable[[Check], Question]:
+        """Makes the decorated check a question. hints: a nudge, the idea, the worked line."""
+        if name in self.questions:
+            raise ValueError(f"lab {self.name} asks {name!r} twice")
+        title = f"Lab {int(self.name[:2])}.{len(self.questions) + 1}"
+
+        def made(check: Check) -> Question:
+            question = Question(
+                name, title, check, points, minutes, difficulty, hints, may_write, witnessed
+            )
+            self.questions[name] = question
+            return question
+
+        return made
+
+    def __iter__(self) -> Iterator[Question]:
+        return iter(self.questions.values())
+
+    @property
+    def max_points(self) -> float:
+        """Of the questions that the judge marks; free text is marked by a person."""
+        return sum(question.points for question in self)

@@ -1,0 +1,169 @@
+"""The handle that a check holds: `student.call("name", x, w)` looks like a local call, wherever the
+function runs.
+
+The contract, the same in a notebook and in grading:
+- the function gets copies of the arguments with the same strides, offsets, aliases and
+  `requires_grad`;
+- what it returns comes back frozen: plain data, or tensors over memory of ours. A result that
+  shares memory with an argument comes back as a view of *the check's own* argument, so a check asks
+  about views with ordinary torch;
+- writing into an argument is a wrong answer, unless the question allows it; then the check's
+  argument changes too.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .answer import Raised, Reply, answer
+from .values import Malformed, Packed, pack, storage_of, unpack
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call as it went: what was asked, in words, and the value or Raised that came back."""
+
+    function: str
+    asked: str
+    outcome: Any
+
+
+class NoAnswer(Exception):
+    """The student's function did not return; `.raised` says why. The judge makes a verdict of it."""
+
+    def __init__(self, raised: Raised) -> None:
+        super().__init__(str(raised))
+        self.raised = raised
+
+
+class WroteInput(Exception):
+    """The function wrote into an argument that it may only read; `.argument` names it."""
+
+    def __init__(self, argument: str) -> None:
+        super().__init__(argument)
+        self.argument = argument
+
+
+class Student(ABC):
+    """One person's functions. Subclasses say where the code runs; `where` names the place in every
+    verdict.
+    """
+
+    where = "nowhere"
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.may_write = False
+
+    @abstractmethod
+    def _send(self, function: str, request: Packed) -> Reply:
+        """Runs one packed call where the student's code lives."""
+
+    def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
+        """What the student's `function` returns for these arguments, frozen.
+
+        Raises NoAnswer when it did not return, WroteInput when it changed an argument it may not
+        change.
+        """
+        owned = _storages((args, kwargs))
+        request = pack((args, kwargs))
+        reply = self._send(function, request)
+        asked = describe_call(args, kwargs)
+        if isinstance(reply.value, Raised):
+            self.calls.append(Call(function, asked, reply.value))
+            raise NoAnswer(reply.value)
+        self._apply_writes(reply, owned, args, kwargs)
+        value = _thaw(reply.value, owned)
+        self.calls.append(Call(function, asked, value))
+        return value
+
+    def _apply_writes(
+        self, reply: Reply, owned: list[torch.UntypedStorage], args: Any, kwargs: Any
+    ) -> None:
+        for number, data in reply.written.items():
+            if not 0 <= number < len(owned) or len(data) != owned[number].nbytes():
+                raise NoAnswer(_forged())
+            if not self.may_write:
+                raise WroteInput(_name_of(owned[number], args, kwargs))
+            owned[number].copy_(storage_of(data))
+
+
+def _thaw(packed: Packed, owned: list[torch.UntypedStorage]) -> Any:
+    try:
+        return unpack(packed.tree, [storage_of(data) for data in packed.storages], owned)
+    except Malformed as error:
+        raise NoAnswer(_forged(str(error))) from error
+
+
+def _forged(detail: str = "") -> Raised:
+    return Raised(
+        "unsendable",
+        "Malformed",
+        f"the answer is no value that we know how to read {detail}".strip(),
+    )
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, dict):
+        return [t for v in value.values() for t in _tensors(v)]
+    if isinstance(value, (list, tuple)):
+        return [t for v in value for t in _tensors(v)]
+    return []
+
+
+def _storages(value: Any) -> list[torch.UntypedStorage]:
+    """The distinct storages of a value, numbered as `pack` numbers them."""
+    numbered: list[torch.UntypedStorage] = []
+    seen: set[int] = set()
+    for t in _tensors(value):
+        storage = t.untyped_storage()
+        if storage.nbytes() and storage.data_ptr() in seen:
+            continue
+        seen.add(storage.data_ptr())
+        numbered.append(storage)
+    return numbered
+
+
+def _name_of(storage: torch.UntypedStorage, args: Any, kwargs: Any) -> str:
+    for name, value in [*enumerate(args, start=1), *kwargs.items()]:
+        if any(t.untyped_storage().data_ptr() == storage.data_ptr() for t in _tensors(value)):
+            return f"argument {name}"
+    return "an argument"
+
+
+def describe(value: Any) -> str:
+    """A value in a few words: a tensor by its shape and layout, plain data as itself, long data
+    cut."""
+    if isinstance(value, torch.Tensor):
+        layout = "" if value.is_contiguous() else f" strides {tuple(value.stride())}"
+        offset = f" offset {value.storage_offset()}" if value.storage_offset() else ""
+        return f"{tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}{layout}{offset}"
+    text = repr(value)
+    return text if len(text) <= 160 else text[:157] + "..."
+
+
+def describe_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    named = [f"{name}={describe(value)}" for name, value in kwargs.items()]
+    return ", ".join([*map(describe, args), *named])
+
+
+class LocalStudent(Student):
+    """The functions of a namespace in this very process: a notebook's, a solution's, a known wrong
+    answer's.
+    """
+
+    where = "notebook"
+
+    def __init__(self, namespace: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.namespace = namespace
+
+    def _send(self, function: str, request: Packed) -> Reply:
+        return answer(self.namespace, function, request)

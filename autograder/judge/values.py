@@ -1,0 +1,309 @@
+"""Values that cross between a check and a student's function: plain data, and tensors as bytes with
+their strides.
+
+A check calls a function that may live in this process (a notebook) or in a jail far away (grading).
+Both ways use the same two functions, so a lab cannot behave differently in the two places: `pack` turns a value
+into a small JSON tree plus the raw bytes of each *storage*, `unpack` rebuilds it. Storages travel,
+not tensors: two views of one storage stay two views of one storage, with their offsets and strides.
+
+Nothing here trusts its input: `unpack` is the door through which a stranger's bytes enter. It
+checks every type, dtype, size and extent before it builds a tensor. No pickle, no `torch.load`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+TYPES = "None, bool, int, float, str, list, tuple, dict, slice, torch.dtype or torch.Tensor"
+
+DTYPES: dict[str, torch.dtype] = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (
+        torch.bool,
+        torch.uint8,
+        torch.int8,
+        torch.int16,
+        torch.int32,
+        torch.int64,
+        torch.float16,
+        torch.bfloat16,
+        torch.float32,
+        torch.float64,
+        torch.complex64,
+        torch.complex128,
+    )
+}
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+MAX_DEPTH = 16
+MAX_NODES = 20_000
+MAX_DIMS = 16
+MAX_INT = 2**63 - 1
+MAX_TEXT = 100_000
+MAX_BYTES = 256 * 2**20  # of all storages together
+
+
+class Unsendable(TypeError):
+    """A value of a kind that does not cross (a generator, a sparse tensor, an object of one's own)."""
+
+
+class Malformed(ValueError):
+    """Bytes that `pack` would never have written: a fault or a forgery on the other side."""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A value in travelling clothes.
+
+    tree: JSON-able. Tensors in it name a storage by number: 0, 1, ... are `storages`; -1, -2, ...
+    are the storages that both sides know already (the arguments of the call that this value
+    answers).
+    storages: the bytes of each storage.
+    """
+
+    tree: Any
+    storages: tuple[bytes, ...] = ()
+
+
+def storage_bytes(storage: torch.UntypedStorage) -> bytes:
+    """The bytes of a CPU storage, copied."""
+    flat = torch.empty(0, dtype=torch.uint8).set_(storage)
+    return bytes(flat.numpy().tobytes())
+
+
+def storage_of(data: bytes) -> torch.UntypedStorage:
+    """A new, writable CPU storage that holds `data`. Raises Malformed over the limit."""
+    if len(data) > MAX_BYTES:
+        raise Malformed("more tensor bytes than allowed")
+    if not data:
+        return torch.UntypedStorage(0)  # type: ignore[no-untyped-call]
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8).untyped_storage()
+
+
+def pack(value: Any, known: Sequence[torch.UntypedStorage] = ()) -> Packed:
+    """`value` as a tree and bytes; storages in `known` are named, not copied.
+
+    Raises Unsendable for a kind that does not cross or a size over the limits.
+    """
+    packer = _Packer(known)
+    tree = packer.node(value, 0)
+    return Packed(tree, tuple(packer.storages))
+
+
+class _Packer:
+    def __init__(self, known: Sequence[torch.UntypedStorage]) -> None:
+        # An empty storage has no address: nothing can share it.
+        self.numbers = {s.data_ptr(): -1 - k for k, s in enumerate(known) if s.nbytes()}
+        self.kept_alive: list[torch.UntypedStorage] = list(known)
+        self.storages: list[bytes] = []
+        self.total_bytes = 0
+        self.nodes = 0
+
+    def node(self, value: Any, depth: int) -> Any:
+        self.nodes += 1
+        if depth > MAX_DEPTH or self.nodes > MAX_NODES:
+            raise Unsendable("this value is nested too deep or has too many parts")
+        if isinstance(value, torch.Tensor):
+            return {"x": self.tensor(value)}
+        if value is None or isinstance(value, bool):
+            return value
+        return self.scalar_or_container(value, depth)
+
+    def scalar_or_container(self, value: Any, depth: int) -> Any:
+        if isinstance(value, (int, str)):
+            return _checked_scalar(value)
+        if isinstance(value, float):
+            return {"f": float(value).hex()}
+        if isinstance(value, torch.dtype):
+            return {"dtype": _dtype_name(value)}
+        if isinstance(value, list):
+            return [self.node(v, depth + 1) for v in value]
+        if isinstance(value, tuple):
+            return {"t": [self.node(v, depth + 1) for v in value]}
+        if isinstance(value, dict):
+            pairs = value.items()
+            return {"d": [[self.node(k, depth + 1), self.node(v, depth + 1)] for k, v in pairs]}
+        if isinstance(value, slice):
+            parts = (value.start, value.stop, value.step)
+            return {"slice": [self.node(v, depth + 1) for v in parts]}
+        if type(value).__module__ == "numpy" and hasattr(value, "item"):
+            return self.node(value.tolist(), depth + 1)
+        raise Unsendable(f"a {type(value).__name__}; an answer is made of {TYPES}")
+
+    def tensor(self, t: torch.Tensor) -> list[Any]:
+        _refuse_exotic(t)
+        requires_grad, plain = t.requires_grad, t.detach().resolve_conj().resolve_neg()
+        number = self.storage(plain.untyped_storage())
+        place = [plain.storage_offset(), list(plain.shape), list(plain.stride())]
+        return [number, _dtype_name(plain.dtype), *place, requires_grad]
+
+    def storage(self, storage: torch.UntypedStorage) -> int:
+        address = storage.data_ptr()
+        if storage.nbytes() and address in self.numbers:
+            return self.numbers[address]
+        self.total_bytes += storage.nbytes()
+        if self.total_bytes > MAX_BYTES:
+            raise Unsendable(f"more than {MAX_BYTES // 2**20} MiB of tensors")
+        number = len(self.storages)
+        self.storages.append(storage_bytes(storage))
+        if storage.nbytes():
+            self.numbers[address] = number
+            self.kept_alive.append(storage)  # so that its address is not reused meanwhile
+        return number
+
+
+def _checked_scalar(value: int | str) -> int | str:
+    if isinstance(value, str):
+        if len(value) > MAX_TEXT:
+            raise Unsendable(f"a string of {len(value):,} characters")
+        return str(value)
+    if abs(value) > MAX_INT:
+        raise Unsendable("an integer that does not fit into 64 bits")
+    return int(value)
+
+
+def _dtype_name(dtype: torch.dtype) -> str:
+    if dtype not in _NAMES:
+        raise Unsendable(f"a tensor of {dtype}")
+    return _NAMES[dtype]
+
+
+def _refuse_exotic(t: torch.Tensor) -> None:
+    if type(t) not in (torch.Tensor, torch.nn.Parameter):
+        raise Unsendable(f"a {type(t).__name__}, a subclass of torch.Tensor")
+    if t.layout is not torch.strided or t.device.type != "cpu" or t.is_quantized:
+        raise Unsendable(
+            f"a tensor of layout {t.layout} on {t.device}, not a strided one on the CPU"
+        )
+
+
+def unpack(
+    tree: Any,
+    storages: Sequence[torch.UntypedStorage],
+    known: Sequence[torch.UntypedStorage] = (),
+) -> Any:
+    """The value that `tree` describes; its tensors are views of `storages` and of `known`.
+
+    Raises Malformed for anything that `pack` could not have written.
+    """
+    return _Unpacker(storages, known).node(tree, 0)
+
+
+class _Unpacker:
+    def __init__(
+        self, storages: Sequence[torch.UntypedStorage], known: Sequence[torch.UntypedStorage]
+    ) -> None:
+        self.storages, self.known, self.nodes = storages, known, 0
+        self.rules: dict[str, Callable[[Any, int], Any]] = {
+            "f": lambda v, _: _float(v),
+            "dtype": lambda v, _: _dtype(v),
+            "t": lambda v, depth: tuple(self.children(v, depth)),
+            "d": self.mapping,
+            "slice": self.slice,
+            "x": lambda v, _: self.tensor(v),
+        }
+
+    def node(self, tree: Any, depth: int) -> Any:
+        self.nodes += 1
+        if depth > MAX_DEPTH or self.nodes > MAX_NODES:
+            raise Malformed("nested too deep or too many parts")
+        if tree is None or isinstance(tree, bool):
+            return tree
+        if isinstance(tree, (int, str)):
+            return _scalar(tree)
+        if isinstance(tree, list):
+            return self.children(tree, depth)
+        if isinstance(tree, dict) and len(tree) == 1:
+            ((tag, body),) = tree.items()
+            if tag in self.rules:
+                return self.rules[tag](body, depth)
+        raise Malformed("a part of an unknown kind")
+
+    def children(self, trees: Any, depth: int) -> list[Any]:
+        if not isinstance(trees, list):
+            raise Malformed("a list was expected")
+        return [self.node(tree, depth + 1) for tree in trees]
+
+    def slice(self, body: Any, depth: int) -> slice:
+        parts = self.children(body, depth)
+        if len(parts) != 3:
+            raise Malformed("a slice has three parts")
+        return slice(*parts)
+
+    def mapping(self, body: Any, depth: int) -> dict[Any, Any]:
+        pairs = [self.children(pair, depth) for pair in _as_list(body)]
+        if any(
+            len(pair) != 2 or not isinstance(pair[0], (str, int, bool, tuple)) for pair in pairs
+        ):
+            raise Malformed("a mapping with an impossible key")
+        try:
+            return dict(pairs)  # type: ignore[arg-type]
+        except TypeError as error:
+            raise Malformed("a mapping with an impossible key") from error
+
+    def tensor(self, body: Any) -> torch.Tensor:
+        if not isinstance(body, list) or len(body) != 6:
+            raise Malformed("a tensor has six fields")
+        number, name, offset, size, stride, requires_grad = body
+        storage, dtype = self.storage(number), _dtype(name)
+        _check_extent(storage.nbytes() // dtype.itemsize, offset, size, stride)
+        if not isinstance(requires_grad, bool):
+            raise Malformed("requires_grad is true or false")
+        if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
+            raise Malformed("only floats require gradients")
+        t = torch.empty(0, dtype=dtype).set_(storage, offset, size, stride)
+        return t.requires_grad_(requires_grad)
+
+    def storage(self, number: Any) -> torch.UntypedStorage:
+        if type(number) is not int:
+            raise Malformed("a storage is named by a number")
+        shelf, index = (self.storages, number) if number >= 0 else (self.known, -1 - number)
+        if index >= len(shelf):
+            raise Malformed("a storage that was not sent")
+        return shelf[index]
+
+
+def _scalar(value: int | str) -> int | str:
+    if isinstance(value, str) and len(value) > MAX_TEXT:
+        raise Malformed("a string over the limit")
+    if isinstance(value, int) and abs(value) > MAX_INT:
+        raise Malformed("an integer over 64 bits")
+    return value
+
+
+def _as_list(body: Any) -> list[Any]:
+    if not isinstance(body, list):
+        raise Malformed("a list was expected")
+    return body
+
+
+def _float(text: Any) -> float:
+    try:
+        return float.fromhex(text)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise Malformed("a float in no known form") from error
+
+
+def _dtype(name: Any) -> torch.dtype:
+    if not isinstance(name, str) or name not in DTYPES:
+        raise Malformed("an unknown dtype")
+    return DTYPES[name]
+
+
+def _check_extent(capacity: int, offset: Any, size: Any, stride: Any) -> None:
+    """The last element that (offset, size, stride) reaches must lie inside `capacity` elements."""
+    numbers = [offset, *_as_list(size), *_as_list(stride)]
+    if any(type(n) is not int or not 0 <= n <= MAX_INT for n in numbers):
+        raise Malformed("sizes, strides and offset are non-negative integers")
+    if len(size) != len(stride) or len(size) > MAX_DIMS:
+        raise Malformed("as many strides as sizes, and not too many")
+    if math.prod(size) > MAX_INT:
+        raise Malformed("more elements than 64 bits can count")
+    last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    if 0 not in size and last >= capacity:
+        raise Malformed("a tensor that reaches past its storage")
