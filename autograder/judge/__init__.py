@@ -10,7 +10,7 @@ from .ask import ask, diagnose
 from .compare import Wrong, expect_close, expect_equal, expect_view, same_memory
 from .draw import LAYOUTS, Draw
 from .question import Lab, Question, WrongAnswer
-from .student import Call, LocalStudent, NoAnswer, Student, WroteInput, describe
+from .student import Call, GraderFault, LocalStudent, NoAnswer, Student, WroteInput, describe
 from .values import Malformed, Packed, Unsendable, pack, storage_of, unpack
 from .verdict import State, Verdict
 
@@ -18,6 +18,7 @@ __all__ = [
     "LAYOUTS",
     "Call",
     "Draw",
+    "GraderFault",
     "Lab",
     "LocalStudent",
     "Malformed",

@@ -12,7 +12,7 @@ from .answer import Raised
 from .compare import Wrong, expect_close
 from .draw import Draw
 from .question import Question, WrongAnswer
-from .student import Call, LocalStudent, NoAnswer, Student, WroteInput
+from .student import Call, GraderFault, LocalStudent, NoAnswer, Student, WroteInput
 from .verdict import State, Verdict
 
 BLANK = "not answered yet"
@@ -35,11 +35,13 @@ def ask(question: Question, student: Student, *, seed: int, rounds: int = 1) -> 
     An exception of the check itself is a fault of ours: the verdict is then `ungradable`.
     """
     started, cpu = time.monotonic(), time.process_time()
-    student.calls.clear()
-    student.may_write = question.may_write
+    student.begin(may_write=question.may_write)
     try:
         fault = _run(question, student, Draw(seed, rounds=rounds))
         verdict = _judge(question, student, fault, seed, rounds)
+    except GraderFault as fault_of_ours:
+        verdict = _blank_verdict(question, State.UNGRADABLE, seed)
+        verdict = replace(verdict, sentence=f"The grader failed, not you: {fault_of_ours}")
     except Exception as error:
         verdict = _blank_verdict(question, State.UNGRADABLE, seed)
         reason = f"{type(error).__name__}: {error}"
@@ -132,7 +134,7 @@ def diagnose(
     seen = list(calls)
     for known in question.wrong_answers:
         double = LocalStudent(known.functions)
-        double.may_write = question.may_write
+        double.begin(may_write=question.may_write)
         if _run(question, double, Draw(seed, rounds=rounds)) and _same_transcript(
             double.calls, seen
         ):
@@ -150,6 +152,8 @@ def _same_transcript(a: list[Call], b: list[Call]) -> bool:
 def _same_outcome(a: Any, b: Any) -> bool:
     if isinstance(a, Raised) or isinstance(b, Raised):
         return isinstance(a, Raised) and isinstance(b, Raised) and a.error == b.error
+    if isinstance(a, WroteInput) and isinstance(b, WroteInput):
+        return a.argument == b.argument
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
         return _same_tensor(a, b)
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):

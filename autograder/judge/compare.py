@@ -109,7 +109,7 @@ def _worst(got: torch.Tensor, want: torch.Tensor, error: torch.Tensor, allowed: 
     return Wrong(
         expected=f"{want[at].item():.6g}",
         got=f"{got[at].item():.6g}",
-        where=f"at {index}, the worst of {wrong:,} wrong of {total:,} (allowed error {allowed:.2g})",
+        where=f"at {index}, worst of {wrong:,} wrong of {total:,} (allowed error {allowed:.2g})",
     )
 
 

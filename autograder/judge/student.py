@@ -34,11 +34,15 @@ class Call:
 
 
 class NoAnswer(Exception):
-    """The student's function did not return; `.raised` says why. The judge makes a verdict of it."""
+    """The student's function did not return; `.raised` says why. The judge makes it a verdict."""
 
     def __init__(self, raised: Raised) -> None:
         super().__init__(str(raised))
         self.raised = raised
+
+
+class GraderFault(Exception):
+    """The grader or its machine failed, not the student: the verdict is `ungradable`."""
 
 
 class WroteInput(Exception):
@@ -60,6 +64,11 @@ class Student(ABC):
         self.calls: list[Call] = []
         self.may_write = False
 
+    def begin(self, *, may_write: bool) -> None:
+        """A new question begins: the record of calls is empty, and every budget is full again."""
+        self.calls.clear()
+        self.may_write = may_write
+
     @abstractmethod
     def _send(self, function: str, request: Packed) -> Reply:
         """Runs one packed call where the student's code lives."""
@@ -73,31 +82,33 @@ class Student(ABC):
         owned = _storages((args, kwargs))
         request = pack((args, kwargs))
         reply = self._send(function, request)
-        asked = describe_call(args, kwargs)
-        if isinstance(reply.value, Raised):
-            self.calls.append(Call(function, asked, reply.value))
-            raise NoAnswer(reply.value)
-        self._apply_writes(reply, owned, args, kwargs)
-        value = _thaw(reply.value, owned)
-        self.calls.append(Call(function, asked, value))
-        return value
+        outcome = self._outcome(reply, owned, args, kwargs)
+        self.calls.append(Call(function, describe_call(args, kwargs), outcome))
+        if isinstance(outcome, Raised):
+            raise NoAnswer(outcome)
+        if isinstance(outcome, WroteInput):
+            raise outcome
+        return outcome
 
-    def _apply_writes(
+    def _outcome(
         self, reply: Reply, owned: list[torch.UntypedStorage], args: Any, kwargs: Any
-    ) -> None:
+    ) -> Any:
+        if isinstance(reply.value, Raised):
+            return reply.value
+        if reply.written and not self.may_write:
+            return WroteInput(_name_of(reply.written, owned, args, kwargs))
         for number, data in reply.written.items():
             if not 0 <= number < len(owned) or len(data) != owned[number].nbytes():
-                raise NoAnswer(_forged())
-            if not self.may_write:
-                raise WroteInput(_name_of(owned[number], args, kwargs))
+                return _forged()
             owned[number].copy_(storage_of(data))
+        return _thaw(reply.value, owned)
 
 
 def _thaw(packed: Packed, owned: list[torch.UntypedStorage]) -> Any:
     try:
         return unpack(packed.tree, [storage_of(data) for data in packed.storages], owned)
     except Malformed as error:
-        raise NoAnswer(_forged(str(error))) from error
+        return _forged(str(error))
 
 
 def _forged(detail: str = "") -> Raised:
@@ -131,9 +142,12 @@ def _storages(value: Any) -> list[torch.UntypedStorage]:
     return numbered
 
 
-def _name_of(storage: torch.UntypedStorage, args: Any, kwargs: Any) -> str:
+def _name_of(
+    written: Mapping[int, bytes], owned: list[torch.UntypedStorage], args: Any, kwargs: Any
+) -> str:
+    addresses = {owned[k].data_ptr() for k in written if 0 <= k < len(owned)}
     for name, value in [*enumerate(args, start=1), *kwargs.items()]:
-        if any(t.untyped_storage().data_ptr() == storage.data_ptr() for t in _tensors(value)):
+        if any(t.untyped_storage().data_ptr() in addresses for t in _tensors(value)):
             return f"argument {name}"
     return "an argument"
 

@@ -2,9 +2,10 @@
 their strides.
 
 A check calls a function that may live in this process (a notebook) or in a jail far away (grading).
-Both ways use the same two functions, so a lab cannot behave differently in the two places: `pack` turns a value
-into a small JSON tree plus the raw bytes of each *storage*, `unpack` rebuilds it. Storages travel,
-not tensors: two views of one storage stay two views of one storage, with their offsets and strides.
+Both ways use the same two functions, so a lab cannot behave differently in the two places: `pack`
+turns a value into a small JSON tree plus the raw bytes of each *storage*, `unpack` rebuilds it.
+Storages travel, not tensors: two views of one storage stay two views of one storage, with their
+offsets and strides.
 
 Nothing here trusts its input: `unpack` is the door through which a stranger's bytes enter. It
 checks every type, dtype, size and extent before it builds a tensor. No pickle, no `torch.load`.
@@ -49,7 +50,7 @@ MAX_BYTES = 256 * 2**20  # of all storages together
 
 
 class Unsendable(TypeError):
-    """A value of a kind that does not cross (a generator, a sparse tensor, an object of one's own)."""
+    """A value of a kind that does not cross (a generator, a sparse tensor, an own class)."""
 
 
 class Malformed(ValueError):
@@ -242,7 +243,7 @@ class _Unpacker:
         ):
             raise Malformed("a mapping with an impossible key")
         try:
-            return dict(pairs)  # type: ignore[arg-type]
+            return dict(pairs)
         except TypeError as error:
             raise Malformed("a mapping with an impossible key") from error
 
