@@ -1,0 +1,36 @@
+"""The looking glass: the grammar model and the instruments that look inside PyTorch.
+
+What lives here: what a notebook imports to see storages, strides, graphs and bytes, and the small
+trained language model whose head the course follows. What may not: anything that asks, judges or
+grades.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from onelayer.byte_count import count_bytes as count_bytes
+    from onelayer.storage import show_storage as show_storage
+    from onelayer.views.strides import show_strides as show_strides
+
+# Public name -> where it lives. A name is imported when it is first used, so that `import onelayer`
+# costs milliseconds and a process that only needs the model never loads matplotlib.
+_HOMES = {
+    "count_bytes": "onelayer.byte_count",
+    "show_storage": "onelayer.storage",
+    "show_strides": "onelayer.views.strides",
+}
+
+__all__ = ["count_bytes", "show_storage", "show_strides"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'onelayer' has no attribute {name!r}")
+    value: object = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value  # the next use does not come here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

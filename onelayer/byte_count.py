@@ -1,0 +1,124 @@
+"""How many bytes a piece of code allocated or copied, seen from the dispatcher."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+_COPIES_IN_PLACE = frozenset({"aten::copy_", "aten::_foreach_copy_"})
+_LINES = 16  # of operators that a printed count shows
+
+
+class Op(NamedTuple):
+    """One operator that allocated or copied, under its dispatcher name, as in `aten::clone`."""
+
+    name: str
+    bytes: int
+
+
+class ByteCount(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """The running count of `count_bytes`: `bytes` in all, and `ops`, who took them, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.ops: list[Op] = []
+
+    @property
+    def bytes(self) -> int:
+        return sum(op.bytes for op in self.ops)
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        # Under inference_mode `linear` or `reshape` arrives whole. Its parts, counted one by one,
+        # are what arrives in ordinary mode, so both modes give the same table.
+        with self:
+            parts = func.decompose(*args, **kwargs)
+        if parts is not NotImplemented:
+            return parts
+        name, given = func._schema.name, (args, kwargs)
+        before = _storage_bytes(given)
+        result = func(*args, **kwargs)
+        nbytes = _new_bytes(before, _storage_bytes((given, result)))
+        if name == "aten::lift_fresh":  # torch.tensor([...]) filled its storage before it came here
+            nbytes = _owned_bytes(result)
+        elif name in _COPIES_IN_PLACE:
+            nbytes += sum(t.numel() * t.element_size() for t in _tensors(args[0]))
+        if nbytes:
+            self.ops.append(Op(name, nbytes))
+        return result
+
+    def __repr__(self) -> str:
+        if not self.ops:
+            return "0 bytes: nothing was allocated or copied"
+        lines = [f"{op.bytes:>14,}  {op.name}" for op in self.ops[:_LINES]]
+        if len(self.ops) > _LINES:
+            rest = sum(op.bytes for op in self.ops[_LINES:])
+            lines.append(f"{rest:>14,}  in {len(self.ops) - _LINES} more")
+        return "\n".join([f"{self.bytes:,} bytes allocated or copied", *lines])
+
+
+def count_bytes() -> ByteCount:
+    """A context manager that counts the bytes allocated for new storages or copied into old ones.
+
+        with count_bytes() as moved:
+            wt = w.T
+        moved.bytes                   # 0: a view takes no bytes
+        moved.ops                     # [Op(name='aten::clone', bytes=153600), ...]
+
+    It counts by mechanism, not by the clock or the allocator. After each operator it asks whether
+    a storage came back that did not go in, and counts its size; a view costs 0. `copy_` into a
+    storage that was there before counts the bytes it wrote; other operators that write in place
+    (`add_`, `out=`) count nothing unless they made the storage grow. A meta tensor counts as if it
+    were real.
+
+    It sees what the dispatcher sees: forward and backward, autocast's casts, also under
+    `inference_mode`, where it takes composite operators apart. It does not see what a kernel
+    allocates for itself (workspace, or a copy of an argument that `addmm` or a BLAS makes inside),
+    what other threads do, what NumPy or Python hold, or the inside of a graph that `torch.compile`
+    has compiled.
+    """
+    return ByteCount()
+
+
+def _tensors(tree: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """The dense tensors a tensor is made of: itself, or a sparse one's indices and values."""
+    if tensor.layout == torch.sparse_coo:
+        return [tensor._indices(), tensor._values()]
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
+    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
+    return (
+        [tensor] if tensor.layout == torch.strided else []
+    )  # mkldnn's blocks have no storage to ask
+
+
+def _storage_bytes(tree: Any) -> dict[int, int]:
+    """Each storage in a tree of arguments, by its identity -> its size in bytes."""
+    storages = [part.untyped_storage() for t in _tensors(tree) for part in _parts(t)]
+    return {s._cdata: s.nbytes() for s in storages}
+
+
+def _new_bytes(before: dict[int, int], after: dict[int, int]) -> int:
+    """Bytes of the storages that are new or have grown.
+
+    Growing counts in full: `resize_` allocates anew and keeps the old identity.
+    """
+    return sum(n for key, n in after.items() if n > before.get(key, 0))
+
+
+def _owned_bytes(tensor: torch.Tensor) -> int:
+    """Bytes of a storage that PyTorch allocated; 0 for one that `from_numpy` borrowed."""
+    storage = tensor.untyped_storage()
+    return storage.nbytes() if storage.resizable() else 0  # borrowed memory cannot be resized
