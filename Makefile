@@ -1,0 +1,61 @@
+# Every command of the house. `make` alone lists them.
+# Nothing needs to be installed before: what a target needs, it sets up first, once.
+
+.DEFAULT_GOAL := help
+.PHONY: help lab test check build grade selftest clean env-lab env-dev
+
+VENV ?= .venv
+BIN = $(VENV)/bin
+
+# The Python that makes the environment: the one already in it, else the newest supported one that
+# runs (a pyenv shim may be there and not run), else any at all, which then says that it is too old.
+# Yours to choose: make PYTHON=/path/to/python3.12
+SUPPORTED = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+PYTHON ?= $(shell \
+	for p in $(BIN)/python python3.13 python3.12 python3.11 python3 python; do \
+		"$$p" -c '$(SUPPORTED)' >/dev/null 2>&1 && echo "$$p" && exit; done; \
+	for p in python3 python; do "$$p" -c '' >/dev/null 2>&1 && echo "$$p" && exit; done)
+NO_PYTHON = Cannot go on. Python 3.11 to 3.13 is needed and no such Python runs here: \
+	install it (Debian, Ubuntu: sudo apt-get install python3 python3-venv), then type make again.
+
+# JupyterLab opens a browser where there is a screen to open it on, and prints its address anyway.
+SCREEN = $(DISPLAY)$(WAYLAND_DISPLAY)$(filter Darwin,$(shell uname -s))
+JUPYTER = $(BIN)/jupyter lab --ServerApp.root_dir="$(CURDIR)" --log-level=ERROR \
+	--LabApp.default_url=/lab/tree/notebooks/home.ipynb \
+	$(if $(SCREEN),,--no-browser) $(if $(filter 0,$(shell id -u)),--allow-root) $(JUPYTER_ARGS)
+
+help: ## list what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+lab: env-lab ## set up what a student needs and open the course in JupyterLab
+	@echo "JupyterLab starts; its address follows. Ctrl-C twice stops it."
+	@$(JUPYTER)
+
+test: env-dev check ## set up everything, then run every check and every test
+	$(BIN)/python -m pytest
+
+check: env-dev ## lint, format, types, import rules, and whether generated files are up to date
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m autograder.authoring build --check
+
+build: env-dev ## write every notebook anew from its percent source
+	$(BIN)/python -m autograder.authoring build
+
+grade: env-dev ## grade a small sample class, partly hostile, and show the table
+	$(BIN)/python -m tests.sample_class build/sample_class
+	$(BIN)/autograder grade build/sample_class
+
+selftest: env-dev ## ask every question of its right and its wrong answers
+	$(BIN)/autograder selftest
+
+clean: ## remove what was built, linted and graded; the environment stays
+	rm -rf build dist grading .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
+
+# The two set-ups behind the commands above. `dev` contains `lab`; both live in the same folder.
+env-lab env-dev: env-%:
+	@"$(PYTHON)" -c '' >/dev/null 2>&1 || { echo '$(strip $(NO_PYTHON))' >&2; exit 1; }
+	@"$(PYTHON)" -m setup_env $* --venv "$(VENV)"
