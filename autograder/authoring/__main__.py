@@ -1,0 +1,10 @@
+"""`python -m autograder.authoring build [--check]`."""
+
+import click
+
+from autograder.authoring.command import build_command
+
+main = click.Group("authoring", commands=[build_command], help="Percent sources in, notebooks out.")
+
+if __name__ == "__main__":
+    main(prog_name="python -m autograder.authoring")

@@ -1,0 +1,60 @@
+"""The public address of the course: the one place in the repository where it stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Set
+from urllib.parse import quote
+
+REPOSITORY = "https://github.com/one-layer-deep/one-layer-deep"
+BRANCH = "main"
+
+TOKEN = re.compile(r"\{\{(\w+)(?::([^{}\s]*))?\}\}")
+"""`{{repository}}`, `{{colab:notebooks/home.ipynb}}` or `{{binder:...}}`, in prose and in code."""
+
+
+def _owner_and_name() -> str:
+    return REPOSITORY.removeprefix("https://github.com/")
+
+
+def colab(path: str) -> str:
+    """The Colab link of the notebook at `path`, counted from the repository's root."""
+    return (
+        f"https://colab.research.google.com/github/{_owner_and_name()}/blob/{BRANCH}/{quote(path)}"
+    )
+
+
+def binder(path: str) -> str:
+    """The Binder link that opens the notebook at `path` in JupyterLab."""
+    return f"https://mybinder.org/v2/gh/{_owner_and_name()}/{BRANCH}?urlpath=lab/tree/{quote(path)}"
+
+
+def links(path: str) -> str:
+    """One line of markdown. Words, not badge images: it reads the same without a network."""
+    return f"[Open in Colab]({colab(path)}) · [Open in Binder]({binder(path)})"
+
+
+def fill(text: str, notebooks: Set[str]) -> str:
+    """`text` with each address token replaced.
+
+    `notebooks` holds the paths that a link may lead to. Other words in double braces are left
+    alone: an f-string may need them.
+
+    Raises:
+        ValueError: a link to a notebook that this build does not make.
+    """
+
+    def replacement(match: re.Match[str]) -> str:
+        name, path = match.groups()
+        if name == "repository" and path is None:
+            return REPOSITORY
+        if name not in ("colab", "binder"):
+            return match.group()
+        if path not in notebooks:
+            raise ValueError(
+                f"{match.group()} leads to no notebook of this build; "
+                "write the path from the repository's root, as in {{colab:notebooks/home.ipynb}}"
+            )
+        return colab(path) if name == "colab" else binder(path)
+
+    return TOKEN.sub(replacement, text)

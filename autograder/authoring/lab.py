@@ -1,0 +1,149 @@
+"""What makes a lab of cells: roles, how they pair, and the nbgrader metadata they become.
+
+    solution    the student's answer, code with a solution region       solution: true, grade: false
+    check       asks and scores it; its id is the answer's + "_check"   solution: false, grade: true
+    free_text   an answer that a person grades; its text is a model     solution: true, grade: true
+    (none)      everything else, so that nbgrader restores it           locked: true
+
+Questions count from 1 in the order of their solution and free_text cells: "Lab 1.2" is the second
+of lab 01.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from autograder.authoring import solution
+from autograder.authoring.problem import Problem
+from autograder.authoring.source import Cell
+
+CHECK_SUFFIX = "_check"
+SCHEMA_VERSION = 3
+GIVEN = "worked-example"
+"""Tag of a cell that may show a line of a solution: a worked example shares its steps with the
+blank after it."""
+
+
+def nbgrader_metadata(cell: Cell) -> dict[str, Any]:
+    """The full metadata that nbgrader wants, from a role and its points."""
+    role = cell.header.role
+    metadata: dict[str, Any] = {
+        "grade": role in ("check", "free_text"),
+        "grade_id": cell.id,
+        "locked": role in (None, "check"),
+        "schema_version": SCHEMA_VERSION,
+        "solution": role in ("solution", "free_text"),
+        "task": False,
+    }
+    if cell.header.points is not None:
+        metadata["points"] = cell.header.points
+    return metadata
+
+
+def stubs(number: int, cells: Sequence[Cell]) -> dict[str, str]:
+    """For each solution cell the stub that replaces its regions, by cell id."""
+    questions = [cell for cell in cells if cell.header.role in ("solution", "free_text")]
+    return {
+        cell.id: solution.stub(number, question, cell.id, _size(cell))
+        for question, cell in enumerate(questions, start=1)
+        if cell.header.role == "solution"
+    }
+
+
+def _size(cell: Cell) -> int:
+    return cell.header.about_lines or solution.about(solution.regions(cell.text))
+
+
+def telling_lines(cells: Sequence[Cell]) -> frozenset[str]:
+    """Every line of the lab's solutions that must not be seen in its student version."""
+    answers = [cell for cell in cells if cell.header.role in ("solution", "free_text")]
+    return frozenset().union(*(solution.telling_lines(_answer(cell)) for cell in answers))
+
+
+def _answer(cell: Cell) -> tuple[solution.Region, ...]:
+    """The regions of an answer; a free text without any is an answer from its first line to its
+    last."""
+    rows = tuple(cell.text.split("\n"))
+    return solution.regions(cell.text) or (solution.Region(-1, len(rows), rows),)
+
+
+def chapter_problems(path: str, cells: Sequence[Cell]) -> Iterator[Problem]:
+    """What a chapter may not contain: anything that is graded."""
+    for cell in cells:
+        if cell.header.role is not None:
+            yield Problem(
+                path, "roles belong in labs; a chapter has no graded cells", cell.line - 1, cell.id
+            )
+        yield from _region_problems(path, cell, allowed=False)
+
+
+def lab_problems(path: str, cells: Sequence[Cell]) -> Iterator[Problem]:
+    """Regions, kinds and pairs that are wrong in the lab source `path`."""
+    for cell in cells:
+        yield from _region_problems(
+            path, cell, allowed=cell.header.role in ("solution", "free_text")
+        )
+        yield from _kind_problems(path, cell)
+    yield from _pair_problems(path, cells)
+    if not any(cell.header.role == "check" for cell in cells):
+        yield Problem(path, "the lab asks no question: it has no check cell")
+
+
+def _region_problems(path: str, cell: Cell, *, allowed: bool) -> Iterator[Problem]:
+    rows = cell.text.split("\n")
+    for row, line in enumerate(rows):
+        if solution.FOREIGN_REGION.search(line):
+            yield Problem(
+                path, f"{line.strip()!r}: the course's checks are open", cell.line + row, cell.id
+            )
+        if not allowed and solution.MARKER.search(line):
+            yield Problem(
+                path, "a solution marker outside a solution cell", cell.line + row, cell.id
+            )
+    if not allowed:
+        return
+    try:
+        found = solution.regions(cell.text)
+    except solution.RegionError as error:
+        yield Problem(path, str(error), cell.line + error.row, cell.id)
+        return
+    if not found and cell.header.role == "solution":
+        yield Problem(
+            path,
+            f"no solution region: put the answer between {solution.BEGIN} and {solution.END}",
+            cell.line - 1,
+            cell.id,
+        )
+
+
+def _kind_problems(path: str, cell: Cell) -> Iterator[Problem]:
+    role = cell.header.role
+    if role in ("solution", "check") and cell.kind != "code":
+        yield Problem(
+            path, f'a {role} cell is code; for prose use role="free_text"', cell.line - 1, cell.id
+        )
+    if role == "free_text" and cell.kind != "markdown":
+        yield Problem(path, "a free_text cell is [markdown]", cell.line - 1, cell.id)
+
+
+def _pair_problems(path: str, cells: Sequence[Cell]) -> Iterator[Problem]:
+    checks = {cell.id for cell in cells if cell.header.role == "check"}
+    answered: set[str] = set()
+    for cell in cells:
+        if cell.header.role == "solution":
+            answered.add(cell.id + CHECK_SUFFIX)
+            if cell.id + CHECK_SUFFIX not in checks:
+                yield Problem(
+                    path,
+                    f'no check cell asks for it; add one with id="{cell.id}{CHECK_SUFFIX}"',
+                    cell.line - 1,
+                    cell.id,
+                )
+        if cell.header.role == "check" and cell.id not in answered:
+            yield Problem(
+                path,
+                f"no solution cell before it; its id is the answer's id + {CHECK_SUFFIX!r}",
+                cell.line - 1,
+                cell.id,
+            )

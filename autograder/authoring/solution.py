@@ -1,0 +1,127 @@
+"""Solution regions: what stands between their two markers, and the stub in its place.
+
+nbgrader looks for the words anywhere in a line, passes over an END without a BEGIN, and replaces a
+whole cell that has no region. Each of these has published a solution before, so here a marker is a
+line of its own, exactly spelt.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+MARKER = re.compile(r"(BEGIN|END) SOLUTION", re.IGNORECASE)
+"""What nbgrader would act on, and what must not be seen in `labs/` in any spelling."""
+
+FOREIGN_REGION = re.compile(r"BEGIN HIDDEN TESTS|BEGIN MARK SCHEME|AUTOTEST")
+"""Regions of nbgrader that this course does not use: its checks are open."""
+
+_EMPTY_BRACKETS = re.compile(r"\[\]|\(\)|\{\}")
+_DOES_SOMETHING = re.compile(r"[(\[.+*/@%&|^~]|(?<!-)-(?!>)")
+
+
+@dataclass(frozen=True)
+class Region:
+    """Lines `begin` and `end` (from 0, in the cell's text) are the markers; `lines` stand between
+    them."""
+
+    begin: int
+    end: int
+    lines: tuple[str, ...]
+
+
+class RegionError(ValueError):
+    """A region is not well formed. `row` (from 0) is the line of the cell's text that shows it."""
+
+    def __init__(self, row: int, says: str) -> None:
+        self.row = row
+        super().__init__(says)
+
+
+def regions(text: str) -> tuple[Region, ...]:
+    """The solution regions of a cell.
+
+    Raises:
+        RegionError: nested, unclosed, unopened, misspelt or empty.
+    """
+    found: list[Region] = []
+    rows = text.split("\n")
+    begin: int | None = None
+    for row, line in enumerate(rows):
+        if not MARKER.search(line):
+            continue
+        if line.strip() not in (BEGIN, END):
+            raise RegionError(row, f"a marker is a line of its own, {BEGIN!r} or {END!r}")
+        if (line.strip() == BEGIN) == (begin is not None):
+            raise RegionError(
+                row,
+                "END SOLUTION without BEGIN" if begin is None else "BEGIN SOLUTION inside a region",
+            )
+        if begin is None:
+            begin = row
+            continue
+        between = tuple(rows[begin + 1 : row])
+        if not any(line.strip() for line in between):
+            raise RegionError(begin, "nothing stands in this solution region")
+        found.append(Region(begin, row, between))
+        begin = None
+    if begin is not None:
+        raise RegionError(begin, "this solution region is never closed")
+    return tuple(found)
+
+
+def about(found: Iterable[Region]) -> int:
+    """How many lines of code a solution takes: exact up to ten, then to the nearest five."""
+    lines = [line.strip() for region in found for line in region.lines]
+    count = sum(bool(line) and not line.startswith("#") for line in lines)
+    return max(1, count if count <= 10 else 5 * round(count / 5))
+
+
+def stub(lab: int, question: int, name: str, lines: int) -> str:
+    """What the student finds in place of a region: the size of the answer, and an error when it is
+    called.
+
+    >>> print(stub(1, 2, "contiguous_strides", 4))
+    # about 4 lines
+    raise NotImplementedError("Lab 1.2: contiguous_strides, about 4 lines")
+    """
+    size = "about 1 line" if lines == 1 else f"about {lines} lines"
+    return f'# {size}\nraise NotImplementedError("Lab {lab}.{question}: {name}, {size}")'
+
+
+def telling_lines(found: Iterable[Region]) -> frozenset[str]:
+    """The lines of a solution that must not be seen in `labs/`: those that compute, call or index.
+
+    `return out`, `total = 0`, `else:` and `rows = []` tell nobody anything and occur everywhere.
+    """
+    bare = (bare_line(line) for region in found for line in region.lines)
+    return frozenset(line for line in bare if _DOES_SOMETHING.search(_EMPTY_BRACKETS.sub("", line)))
+
+
+def bare_line(line: str) -> str:
+    """`line` without indentation, comment marks, backticks and a trailing comment: a solution hides
+    in none of them."""
+    return re.sub(r"\s+#.*$", "", line.strip().lstrip("#").strip(" `\t"))
+
+
+def stops_the_notebook(student_text: str) -> Iterator[int]:
+    """Line numbers (from 1) of `raise NotImplementedError` that run when the cell does, not when a
+    function is called.
+
+    Raises:
+        SyntaxError: the student's cell is not Python.
+    """
+    tree = ast.parse(student_text)
+    inside = {
+        id(node)
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for statement in function.body
+        for node in ast.walk(statement)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise) and id(node) not in inside:
+            yield node.lineno
