@@ -11,10 +11,11 @@ BIN = $(VENV)/bin
 # runs (a pyenv shim may be there and not run), else any at all, which then says that it is too old.
 # Yours to choose: make PYTHON=/path/to/python3.12
 SUPPORTED = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+READABLE = import sys; sys.exit(sys.version_info < (3, 6))
 PYTHON ?= $(shell \
 	for p in $(BIN)/python python3.13 python3.12 python3.11 python3 python; do \
 		"$$p" -c '$(SUPPORTED)' >/dev/null 2>&1 && echo "$$p" && exit; done; \
-	for p in python3 python; do "$$p" -c '' >/dev/null 2>&1 && echo "$$p" && exit; done)
+	for p in python3 python; do "$$p" -c '$(READABLE)' >/dev/null 2>&1 && echo "$$p" && exit; done)
 NO_PYTHON = Cannot go on. Python 3.11 to 3.13 is needed and no such Python runs here: \
 	install it (Debian, Ubuntu: sudo apt-get install python3 python3-venv), then type make again.
 
@@ -57,5 +58,5 @@ clean: ## remove what was built, linted and graded; the environment stays
 
 # The two set-ups behind the commands above. `dev` contains `lab`; both live in the same folder.
 env-lab env-dev: env-%:
-	@"$(PYTHON)" -c '' >/dev/null 2>&1 || { echo '$(strip $(NO_PYTHON))' >&2; exit 1; }
+	@"$(PYTHON)" -c '$(READABLE)' >/dev/null 2>&1 || { echo '$(strip $(NO_PYTHON))' >&2; exit 1; }
 	@"$(PYTHON)" -m setup_env $* --venv "$(VENV)"

@@ -72,14 +72,13 @@ class Progress:
 
     def hear(self, line: str) -> None:
         """Learn from one line of pip's output where it is."""
-        words = line.split()
-        if line.startswith(("Collecting ", "Processing ", "Obtaining ")):
+        verb, _, rest = line.strip().partition(" ")
+        if verb in {"Collecting", "Processing", "Obtaining"}:
             self.packages += 1
-            name = re.split(r"[=<>!~;\[(]", words[1].split("/")[-1])[0]
+            name = re.split(r"[=<>!~;\[( ]", rest.split("/")[-1])[0]
             self.doing_now(f"collecting {name}", worth_a_line=self.packages % 20 == 0)
-        elif words[:1] == ["Downloading"]:
-            large = bool(LARGE.search(line))
-            self.doing_now(f"downloading {' '.join(words[1:])}", worth_a_line=large)
+        elif verb == "Downloading":
+            self.doing_now(f"downloading {rest}", worth_a_line=bool(LARGE.search(rest)))
         elif line.startswith("Installing collected packages"):
             self.installing = True
             self.doing_now(f"installing {line.count(',') + 1} packages", worth_a_line=True)

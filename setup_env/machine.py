@@ -1,4 +1,4 @@
-"""What the machine must have before an environment can be made, and what to type where it has not."""
+"""What the machine must have before an environment can be made, and what to type if it has not."""
 
 import importlib.util
 import os

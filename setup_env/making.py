@@ -30,9 +30,9 @@ class Site:
 
 
 def set_up(path: str, wanted: str) -> None:
-    """Bring the environment at `path` to where `wanted` ("lab" or "dev") runs, doing what is missing.
+    """Bring the environment at `path` to where `wanted` ("lab" or "dev") runs.
 
-    Raises Trouble with one sentence when it cannot.
+    Does only what is missing. Raises Trouble with one sentence when it cannot.
     """
     venv = Path(path)
     with only_one(venv.with_name(f"{venv.name}.lock")) as lock:
@@ -84,7 +84,7 @@ def create(site: Site, extras: tuple[str, ...]) -> None:
 
 
 def install(site: Site, extras: tuple[str, ...]) -> None:
-    """Run pip once for all of `extras`; what was ready before stays ready if pip changed nothing."""
+    """Run pip once for all of `extras`; what was ready stays ready if pip changed nothing."""
     before = state.read(site.venv)
     now = State.begin(extras, by_hand=before is None or before.by_hand)
     state.write(site.venv, now)
