@@ -1,0 +1,168 @@
+"""`autograder selftest`: the course's own answers, asked the course's own questions.
+
+For every question of every lab: the solution and each alternative pass, the untouched stub fails,
+and each known wrong answer fails *with its own sentence*. A question with fewer than three wrong
+answers or fewer than two right ones is an
+error, and so is a lab without questions: a checker that found nothing to check has failed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from rich.console import Console
+from rich.table import Table
+
+from autograder import checks
+from autograder.judge import Lab, LocalStudent, Question, State, ask
+
+SEEDS = (1, 2, 3)
+MIN_WRONG, MIN_RIGHT = 3, 2
+Namespace = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Count:
+    """What was asked of one lab, and the sentences about what went wrong."""
+
+    lab: str
+    questions: int
+    right: int
+    wrong: int
+    faults: tuple[str, ...]
+
+
+def run(root: Path, labs: Iterable[Lab] | None = None, console: Console | None = None) -> int:
+    """Tests every lab below `root` (the folder with `labs/` and `solutions/`); prints the counts.
+
+    Returns the number of faults.
+    """
+    console = console or Console()
+    counts = [count(lab, root) for lab in (checks.labs() if labs is None else labs)]
+    table = Table("lab", "questions", "right answers", "wrong answers", "faults")
+    for c in counts:
+        table.add_row(c.lab, *map(str, (c.questions, c.right, c.wrong, len(c.faults))))
+    console.print(table)
+    faults = [fault for c in counts for fault in c.faults]
+    if not any(c.questions for c in counts):
+        faults.append("no question was found, so nothing was tested")
+    for fault in faults:
+        console.print(fault, markup=False, highlight=False, soft_wrap=True)
+    return len(faults)
+
+
+def count(lab: Lab, root: Path) -> Count:
+    """Asks every question of `lab` with every answer that is known for it."""
+    solution = execute(root / "solutions" / lab.name / f"{lab.name}.ipynb")
+    stub = execute(root / "labs" / lab.name / f"{lab.name}.ipynb")
+    others = alternatives(root / "solutions" / lab.name / "alternatives.py")
+    faults: list[str] = []
+    right = wrong = 0
+    for question in lab:
+        answers = [solution, *others.get(question.name, [])]
+        right, wrong = right + len(answers), wrong + len(question.wrong_answers)
+        faults += [
+            f"{lab.name}, {question.name}: {text}" for text in _faults(question, answers, stub)
+        ]
+    faults += [f"{lab.name}, {text}" for text in _notebook_faults(lab, root)]
+    unknown = set(others) - set(lab.questions)
+    faults += [
+        f"{lab.name}: an alternative answers {name!r}, which is not asked"
+        for name in sorted(unknown)
+    ]
+    return Count(lab.name, len(lab.questions), right, wrong, tuple(faults))
+
+
+def _notebook_faults(lab: Lab, root: Path) -> Iterator[str]:
+    """Where the lab's pages and its checks disagree about points, minutes or difficulty."""
+    cells = {cell.id: cell for cell in _cells(root / "labs" / lab.name / f"{lab.name}.ipynb")}
+    prose = "\n".join(cell.source for cell in cells.values() if cell.cell_type == "markdown")
+    for q in lab:
+        said = cells.get(f"{q.name}_check")
+        if said is None or said.metadata["nbgrader"].get("points") != q.points:
+            yield f"{q.name}: no check cell worth {q.points:g} points"
+        line = f"*{q.minutes} minutes · difficulty {q.difficulty} of 5 · {q.points:g} points*"
+        if line not in prose:
+            yield f"{q.name}: the page does not say {line}"
+
+
+def _faults(question: Question, answers: list[Namespace], stub: Namespace) -> Iterator[str]:
+    if len(answers) < MIN_RIGHT:
+        yield f"{len(answers)} right answer(s), at least {MIN_RIGHT} are needed"
+    if len(question.wrong_answers) < MIN_WRONG:
+        yield f"{len(question.wrong_answers)} wrong answer(s), at least {MIN_WRONG} are needed"
+    for seed in SEEDS:
+        yield from _right_faults(question, answers, seed)
+        yield from _stub_faults(question, stub, seed)
+        yield from _wrong_faults(question, seed)
+
+
+def _right_faults(question: Question, answers: list[Namespace], seed: int) -> Iterator[str]:
+    for k, answer in enumerate(answers):
+        verdict = ask(question, LocalStudent(answer), seed=seed)
+        name = "the solution" if k == 0 else f"alternative {k}"
+        if verdict.state is not State.PASS:
+            yield f"{name} does not pass:\n{verdict}"
+        elif question.cost_of is None or not verdict.cost:
+            yield f"{name} passes without a cost line"
+
+
+def _stub_faults(question: Question, stub: Namespace, seed: int) -> Iterator[str]:
+    verdict = ask(question, LocalStudent(stub), seed=seed)
+    if verdict.state is not State.FAIL or "not answered yet" not in verdict.sentence:
+        yield f"the untouched stub is not seen as unanswered:\n{verdict}"
+
+
+def _wrong_faults(question: Question, seed: int) -> Iterator[str]:
+    for known in question.wrong_answers:
+        verdict = ask(question, LocalStudent(known.functions), seed=seed)
+        if verdict.state is not State.FAIL:
+            yield f"wrong answer {known.name!r} is not rejected (seed {seed})"
+        elif verdict.sentence != known.sentence:
+            seen = verdict.misconception or "nothing"
+            yield f"wrong answer {known.name!r} is taken for {seen!r} (seed {seed})"
+
+
+def execute(notebook: Path) -> Namespace:
+    """The names that a lab notebook defines when its setup and its answers run.
+
+    Raises OSError when it cannot be read, and whatever its cells raise.
+    """
+    namespace: Namespace = {}
+    for cell in _cells(notebook):
+        if cell.cell_type == "code" and _is_replayed(cell.metadata):
+            exec(compile(cell.source, f"<cell {cell.id}>", "exec"), namespace)
+    return namespace
+
+
+def _cells(notebook: Path) -> list[Any]:
+    text = notebook.read_text("utf-8")
+    return list(nbformat.reads(text, as_version=4).cells)  # type: ignore[no-untyped-call]
+
+
+def _is_replayed(metadata: Any) -> bool:
+    """The cells that grading replays: the setup and the answers."""
+    return "setup" in metadata.get("tags", []) or metadata.get("nbgrader", {}).get(
+        "solution", False
+    )
+
+
+def alternatives(path: Path) -> dict[str, list[Namespace]]:
+    """Other right answers by question. Each function of the file is named QUESTION__how."""
+    spec = importlib.util.spec_from_file_location(f"alternatives_of_{path.parent.name}", path)
+    if spec is None or spec.loader is None or not path.exists():
+        return {}
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: dict[str, list[Namespace]] = {}
+    for name, function in inspect.getmembers(module, inspect.isfunction):
+        question, mark, _ = name.partition("__")
+        if mark and function.__module__ == module.__name__:
+            found.setdefault(question, []).append({question: function})
+    return found
