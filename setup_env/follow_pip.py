@@ -75,7 +75,7 @@ class Progress:
         verb, _, rest = line.strip().partition(" ")
         if verb in {"Collecting", "Processing", "Obtaining"}:
             self.packages += 1
-            name = re.split(r"[=<>!~;\[( ]", rest.split("/")[-1])[0]
+            name = re.split(r"[=<>!~;\[( ]|-\d", rest.split("/")[-1])[0]
             self.doing_now(f"collecting {name}", worth_a_line=self.packages % 20 == 0)
         elif verb == "Downloading":
             self.doing_now(f"downloading {rest}", worth_a_line=bool(LARGE.search(rest)))
