@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+import onelayer
 from autograder.judge import Draw, Lab, Student, expect_close, expect_equal, expect_view
 
 lab = Lab("01_strides", "Strides")
@@ -101,12 +102,21 @@ def address(student: Student, draw: Draw) -> None:
 
     index (negative ones count from the end), size, stride, offset -> one integer, in elements.
     """
+    always = [
+        ((1, 2), (3, 4), (4, 1), 5),
+        ((1, -1), (3, 4), (4, 1), 0),
+        ((2, 1), (4, 3), (1, 4), 0),
+    ]
+    for index, size, stride, offset in always:
+        place = torch.arange(24).as_strided(size, stride, offset)[index]
+        expect_equal(student.call("address", index, size, stride, offset), int(place))
     for layout in draw.layouts() * draw.rounds:
         size = draw.shape(3, low=2, high=5)
         numbered = _numbered(draw.tensor(*size, layout=layout))
-        for index in ([draw.integer(-n, n - 1) for n in size], [n - 1 for n in size], [-1, 0, -1]):
-            got = student.call("address", tuple(index), *_geometry(numbered))
-            expect_equal(got, int(numbered[tuple(index)]))
+        drawn = tuple(draw.integer(-n, n - 1) for n in size)
+        for index in (drawn, tuple(n - 1 for n in size), (-1, 0, -1)):
+            got = student.call("address", index, *_geometry(numbered))
+            expect_equal(got, int(numbered[index]))
 
 
 def _geometry(t: torch.Tensor) -> tuple[Sizes, Sizes, int]:
@@ -677,13 +687,12 @@ def _paths(batch: int, tokens: int) -> list[list[Step]]:
 
 
 def _bill(x: torch.Tensor, steps: list[Step]) -> list[int]:
-    """By tracing: what the allocator handed out while each step ran."""
+    """By mechanism: what the operators of each step put into new storages, as dispatched."""
     bill = []
     for name, arguments in steps:
-        marked = x.untyped_storage().data_ptr()
-        x = getattr(x, name)(*arguments)
-        fresh = x.untyped_storage()
-        bill.append(0 if fresh.data_ptr() == marked else fresh.nbytes())
+        with onelayer.count_bytes() as moved:
+            x = getattr(x, name)(*arguments)
+        bill.append(moved.bytes)
     return bill
 
 
