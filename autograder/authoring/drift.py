@@ -96,4 +96,4 @@ def _other_leaks(root: Path, made: Made) -> Iterator[Problem]:
             ):
                 continue
             for says in leaks(file.read_text(encoding="utf-8", errors="replace"), hidden):
-                yield Problem(str(path), says)
+                yield Problem(path.as_posix(), says)

@@ -62,7 +62,7 @@ def complaints(line: str, metadata: Mapping[str, Any]) -> Iterator[str]:
             yield f"the header gives {key!r} {count} times"
     yield from _id_complaints(metadata)
     yield from _role_complaints(metadata)
-    yield from _value_complaints(metadata)
+    yield from _size_complaints(metadata)
 
 
 def _id_complaints(metadata: Mapping[str, Any]) -> Iterator[str]:
@@ -87,10 +87,7 @@ def _role_complaints(metadata: Mapping[str, Any]) -> Iterator[str]:
         yield "points belong in the header of a check or free_text cell"
 
 
-def _value_complaints(metadata: Mapping[str, Any]) -> Iterator[str]:
-    tags = metadata.get("tags", [])
-    if not isinstance(tags, list) or not all(isinstance(tag, str) and tag for tag in tags):
-        yield f'tags={tags!r} is not a list of names, as in tags=["setup"]'
+def _size_complaints(metadata: Mapping[str, Any]) -> Iterator[str]:
     about = metadata.get("about_lines")
     if about is not None and (
         type(about) is not int or about < 1 or metadata.get("role") != "solution"

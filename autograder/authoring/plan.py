@@ -98,7 +98,7 @@ def notebooks_on_disk(root: Path) -> list[str]:
     half-written files."""
     found = (path.relative_to(root) for room in ROOMS for path in (root / room).rglob("*.ipynb"))
     return sorted(
-        str(path) for path in found if not any(part.startswith(".") for part in path.parts)
+        path.as_posix() for path in found if not any(part.startswith(".") for part in path.parts)
     )
 
 

@@ -23,6 +23,7 @@ from autograder.authoring.problem import Problem, Refused
 
 _HEADER = re.compile(r"#\s*%%+(\s|$)|#\s*(<codecell>|In\[[0-9 ]*\]:?)\s*$")
 _MAGIC = re.compile(r"# (?=%{1,2}[A-Za-z])")
+_ODD_BREAK = re.compile("[\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029]")
 _ATTACHMENT = re.compile(r"\]\(\s*attachment:|\bsrc=[\"']?attachment:")
 
 
@@ -80,6 +81,13 @@ def _read_text(root: Path, path: str) -> str:
         raise Refused([Problem(path, f"cannot be read as UTF-8 text: {error}")]) from error
     if not text.strip():
         raise Refused([Problem(path, "the source is empty")])
+    odd = [
+        Problem(path, f"holds the line break U+{ord(c):04X}, where Jupytext would cut", line=n)
+        for n, line in enumerate(text.split("\n"), start=1)
+        for c in _ODD_BREAK.findall(line)
+    ]
+    if odd:
+        raise Refused(odd)
     return text
 
 
@@ -101,13 +109,12 @@ def _comments(path: str, text: str) -> dict[int, str]:
 
 
 def _jupytext_cells(path: str, text: str, header_lines: list[int]) -> list[Any]:
-    import jupytext  # 1.5 s, and only an author has it
+    import nbformat  # with jupytext 1.5 s, and only an author has them
 
-    # With comment_magics Jupytext turns comments like "# copy x" into shell commands; `_text` does
-    # the few we want.
-    notebook = jupytext.reads(
-        text, {"extension": ".py", "format_name": "percent", "comment_magics": False}
-    )
+    try:
+        notebook = _jupytext(text)
+    except nbformat.ValidationError as error:
+        raise Refused([_refused_header(path, text, header_lines, error)]) from error
     kept = set(notebook.metadata) - {"jupytext", "kernelspec", "language_info"}
     if kept:
         raise Refused(
@@ -127,6 +134,29 @@ def _jupytext_cells(path: str, text: str, header_lines: list[int]) -> list[Any]:
             ]
         )
     return cells
+
+
+def _jupytext(text: str) -> Any:
+    import jupytext
+
+    # Its comment_magics would make commands of comments like "# copy x"; `_cell` makes the few
+    # that we want.
+    return jupytext.reads(
+        text, {"extension": ".py", "format_name": "percent", "comment_magics": False}
+    )
+
+
+def _refused_header(path: str, text: str, header_lines: list[int], error: Any) -> Problem:
+    """The header with a value that no notebook may hold, such as tags="setup"."""
+    import nbformat
+
+    lines = text.split("\n")
+    for number in header_lines:
+        try:
+            _jupytext(lines[number - 1])
+        except nbformat.ValidationError:
+            return Problem(path, f"the header {lines[number - 1]!r}: {error.message}", line=number)
+    return Problem(path, f"no notebook may hold this: {error.message}")
 
 
 def _layout_problems(path: str, comments: dict[int, str]) -> Iterator[Problem]:
