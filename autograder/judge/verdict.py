@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
@@ -66,26 +67,80 @@ class Verdict:
     @property
     def place(self) -> str:
         """Where the verdict was earned, in the words of its first line."""
-        return f"on {self.device}, torch {self.torch}, seed {self.seed}"
+        return f"on {self.device}, torch {self.torch.partition('+')[0]}, seed {self.seed}"
+
+    @property
+    def blank(self) -> bool:
+        """Whether there was no answer to judge: every judged answer has something that came."""
+        return self.state is State.FAIL and not (self.asked or self.expected or self.got)
+
+    @property
+    def word(self) -> str:
+        """The state as a person reads it: nobody has failed who has not answered yet."""
+        return "not yet" if self.blank else str(self.state)
+
+    @property
+    def score(self) -> str:
+        unit = "point" if self.max_points == 1 else "points"
+        return f"{self.points:g} of {self.max_points:g} {unit}"
 
     def __str__(self) -> str:
-        score = f"{self.points:g} of {self.max_points:g} points"
-        head = f"{self.question:<24} {self.state:<6} {score:<20} {self.place}"
-        return "\n".join([head, *("  " + line for line in self._lines())])
+        return "\n".join([*self._head(), *self._body()])
 
-    def _lines(self) -> list[str]:
-        rows = [
-            ("asked", self.asked),
-            ("expected", self.expected),
-            ("got", self.got),
-            ("where", self.where),
-        ]
-        lines = [f"{name:<9} {text}" for name, text in rows if text]
-        if self.sentence:
-            lines.append(self.sentence)
-        lines += [
-            f"{name:<9} {text}"
-            for name, text in [("next", self.next_step), ("cost", self.cost)]
-            if text
-        ]
-        return lines
+    def _head(self) -> list[str]:
+        left = f"{one_line(self.question)}   {self.word}   {self.score}"
+        gap = WIDTH - len(left) - len(self.place)
+        if gap >= 3:
+            return [left + " " * gap + self.place]
+        return [*_wrapped(left, "", "  "), *_wrapped(self.place, "  ", "  ")]
+
+    def _body(self) -> list[str]:
+        lines = [*_row("asked", self.asked), *self._difference(), *_row("where", self.where)]
+        lines += _wrapped(self.sentence, "  ", "  ")
+        lines += self._next() if self.next_step else []
+        return lines + _row("cost", self.cost)
+
+    def _difference(self) -> list[str]:
+        """Expected and got on one line where they fit, so that the eye need not travel."""
+        expected, got = _row("expected", self.expected), _row("got", self.got)
+        if len(expected) == len(got) == 1:
+            both = f"{expected[0]}        got  {got[0][INDENT:]}"
+            if len(both) <= WIDTH:
+                return [both]
+        return expected + got
+
+    def _next(self) -> list[str]:
+        lines, call = _row("next", self.next_step), f'hint("{one_line(self.question)}")'
+        if len(lines[-1]) + 6 + len(call) <= WIDTH:
+            return [*lines[:-1], f"{lines[-1]}      {call}"]
+        return lines + _wrapped(call, " " * INDENT, " " * INDENT)
+
+
+WIDTH = 100
+INDENT = 12  # of the text of a row, after its name
+MAX_ROWS = 8
+
+
+def one_line(text: str) -> str:
+    """`text` without line breaks and control characters: a student's text may not draw a line of
+    its own, nor move a terminal's cursor."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split(" "))
+
+
+def _row(name: str, text: str) -> list[str]:
+    return _wrapped(text, f"  {name:<9} ", " " * INDENT)
+
+
+def _wrapped(text: str, first: str, rest: str) -> list[str]:
+    """`text` in lines of at most WIDTH, the first one after `first`, the others after `rest`."""
+    lines: list[str] = []
+    for paragraph in text.splitlines():
+        indent = rest if lines else first
+        lines += textwrap.wrap(
+            one_line(paragraph),
+            WIDTH,
+            initial_indent=indent,
+            subsequent_indent=rest,
+            break_on_hyphens=False,
+        )
+    return lines if len(lines) <= MAX_ROWS else [*lines[: MAX_ROWS - 1], f"{rest}..."]

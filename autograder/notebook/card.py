@@ -1,0 +1,110 @@
+"""The pieces of HTML that every card is made of. Whatever comes in is text and leaves escaped.
+
+Text takes the colour of its surroundings, borders are half-transparent grey, and a state's word
+sits in a pill with both its colours: so a card is readable in light and dark, in JupyterLab, VS
+Code and Colab, without asking which one it is in. Nothing is loaded from anywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from html import escape
+
+TONES = {
+    "pass": ("#17694a", "#2f9e75"),
+    "fail": ("#8f4310", "#d98a3d"),
+    "not yet": ("#4c5668", "#8b95a7"),
+    "right": ("#17694a", "#2f9e75"),
+    "surprise": ("#2f5d8a", "#6f9bc8"),
+    "ungradable": ("#5a41a5", "#9480d6"),
+    "flagged": ("#5a41a5", "#9480d6"),
+}
+"""For each word the pill's background (white on it has a contrast over 6) and the card's edge."""
+
+_GREY = "rgba(128,128,128,"
+_MONO = "var(--jp-code-font-family, ui-monospace, SFMono-Regular, Menlo, Consolas, monospace)"
+
+STYLE = f"""<style>
+.ol-card {{ box-sizing: border-box; max-width: 52rem; margin: .2rem 0; padding: .7rem 1rem .8rem;
+  border: 1px solid {_GREY}.35); border-left: 4px solid var(--ol-edge, {_GREY}.6));
+  border-radius: 6px; color: inherit; line-height: 1.5; overflow-wrap: anywhere }}
+.ol-card.ol-card p {{ margin: .35rem 0 0; white-space: pre-line }}
+.ol-card.ol-card > p:first-of-type:first-child, .ol-card.ol-card style + p {{ margin-top: 0 }}
+.ol-card .ol-head {{ display: flex; flex-wrap: wrap; align-items: baseline; gap: .15rem .7rem }}
+.ol-card .ol-name {{ font-weight: 600 }}
+.ol-card .ol-pill {{ padding: .05rem .6rem; border-radius: 1rem; font-weight: 600;
+  font-size: .9em; color: #fff; background: var(--ol-pill, #4c5668) }}
+.ol-card .ol-quiet {{ opacity: .78; font-size: .92em }}
+.ol-card .ol-far {{ margin-left: auto }}
+.ol-card.ol-card dl {{ display: grid; grid-template-columns: max-content minmax(0, 1fr);
+  gap: .1rem 1rem; margin: .5rem 0 0 }}
+.ol-card.ol-card dt {{ float: none; width: auto; margin: 0; font-weight: 400; opacity: .78 }}
+.ol-card.ol-card dd {{ margin: 0; width: auto; float: none }}
+.ol-card.ol-card dd.ol-value {{ white-space: pre-wrap }}
+.ol-card.ol-card code, .ol-card.ol-card pre, .ol-card .ol-value {{ font-family: {_MONO};
+  font-size: .92em; color: inherit }}
+.ol-card.ol-card code {{ padding: .05em .3em; border-radius: 3px; background: {_GREY}.14) }}
+.ol-card.ol-card pre {{ margin: .3rem 0 0; padding: .4rem .6rem; max-height: 16rem; overflow: auto;
+  white-space: pre-wrap; background: {_GREY}.1); border-radius: 4px }}
+.ol-card .ol-say {{ font-size: 1.04em }}
+.ol-card.ol-card details {{ margin: .4rem 0 0 }}
+.ol-card summary {{ cursor: pointer }}
+.ol-card.ol-card summary:focus-visible {{ outline: 2px solid currentColor; outline-offset: 2px }}
+.ol-card .ol-scroll {{ overflow-x: auto }}
+.ol-card.ol-card table {{ border-collapse: collapse; margin: .4rem 0 0; font-size: inherit;
+  border: 0; color: inherit }}
+.ol-card.ol-card tr {{ background: none }}
+.ol-card.ol-card th, .ol-card.ol-card td {{ padding: .2rem .9rem .2rem 0; text-align: left;
+  vertical-align: baseline; border: 0; border-bottom: 1px solid {_GREY}.25); white-space: normal;
+  max-width: none }}
+.ol-card.ol-card th {{ font-weight: 600 }}
+.ol-card.ol-card tbody th {{ font-weight: 400 }}
+.ol-card.ol-card .ol-number {{ text-align: right; font-variant-numeric: tabular-nums }}
+.ol-card.ol-card caption {{ caption-side: top; text-align: left; font-weight: 600; color: inherit;
+  padding: 0 0 .2rem }}
+</style>"""
+
+
+def card(body: str, *, label: str, word: str = "", role: str = "status") -> str:
+    """A card around `body` (HTML). `word` is the state that gives it its edge; `label` is what a
+    screen reader announces."""
+    pill, edge = TONES.get(word, ("#4c5668", "rgba(128,128,128,.6)"))
+    tone = f"--ol-pill:{pill};--ol-edge:{edge}"
+    opening = f'<div class="ol-card" role="{role}" aria-label="{escape(label)}" style="{tone}">'
+    return f"{STYLE}{opening}{body}</div>"
+
+
+def prose(text: str) -> str:
+    """A sentence: what stands between backticks becomes code."""
+    return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(text))
+
+
+def pill(word: str) -> str:
+    return f'<span class="ol-pill">{escape(word)}</span>'
+
+
+def rows(pairs: Iterable[tuple[str, str]]) -> str:
+    """Names and values, one under the other. A pair without a value is left out."""
+    found = [
+        f'<dt>{escape(name)}</dt><dd class="ol-value">{escape(value)}</dd>'
+        for name, value in pairs
+        if value
+    ]
+    return f"<dl>{''.join(found)}</dl>" if found else ""
+
+
+def quiet(text: str) -> str:
+    """A remark under the card; nothing where there is nothing to say."""
+    return f'<p class="ol-quiet">{prose(text)}</p>' if text else ""
+
+
+def fold(summary: str, body: str, *, is_open: bool = False) -> str:
+    """`body` (HTML) behind a line that opens it."""
+    return f"<details{' open' * is_open}><summary>{prose(summary)}</summary>{body}</details>"
+
+
+def toned(word: str) -> str:
+    """A state's word as a pill of its own colour, for a line of a table."""
+    background = TONES.get(word, TONES["not yet"])[0]
+    return f'<span class="ol-pill" style="--ol-pill:{background}">{escape(word)}</span>'

@@ -1,0 +1,139 @@
+"""`doctor()`: what this machine has for the course, and what to do about what it lacks."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from importlib.metadata import PackageNotFoundError, version
+
+from . import card
+from .shown import Shown, calmly, told
+
+PYTHONS = ((3, 11), (3, 13))
+TORCHES = ((2, 11), (2, 15))
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. `word` is ok, missing (something to do) or none (nothing is wrong)."""
+
+    what: str
+    word: str
+    found: str
+    to_do: str = ""
+
+
+def doctor() -> Shown:
+    """Shows what of the course runs on this machine."""
+    return calmly(lambda: _shown(examine()), "doctor()")
+
+
+def examine() -> tuple[Finding, ...]:
+    """Every finding, in the order in which they matter. Never raises."""
+    looks: tuple[tuple[str, Callable[[], Finding]], ...] = (
+        ("python", _python),
+        ("torch", _torch),
+        ("threads", _threads),
+        ("GPU", _gpu),
+        ("jupyter", _jupyter),
+        ("anywidget", _anywidget),
+        ("compiler", _compiler),
+    )
+    return tuple(_look(what, look) for what, look in looks)
+
+
+def _look(what: str, look: Callable[[], Finding]) -> Finding:
+    """A broken installation fails in any way it likes; the other findings still help."""
+    try:
+        return look()
+    except Exception as error:
+        reason = f"{type(error).__name__}: {told(error)}".removesuffix(": ")
+        return Finding(what, "missing", reason, "Reinstall it, then look again.")
+
+
+def _python() -> Finding:
+    ok = PYTHONS[0] <= sys.version_info[:2] <= PYTHONS[1]
+    to_do = "" if ok else f"The course supports Python {_span(PYTHONS)}."
+    return Finding("python", "ok" if ok else "missing", platform.python_version(), to_do)
+
+
+def _torch() -> Finding:
+    import torch
+
+    major, minor, *_ = torch.__version__.split(".")
+    ok = TORCHES[0] <= (int(major), int(minor)) <= TORCHES[1]
+    to_do = "" if ok else f"The course supports torch {_span(TORCHES)}."
+    return Finding("torch", "ok" if ok else "missing", torch.__version__, to_do)
+
+
+def _threads() -> Finding:
+    import torch
+
+    cores = os.cpu_count() or 1
+    return Finding("threads", "ok", f"torch uses {torch.get_num_threads()}; {cores} cores")
+
+
+def _gpu() -> Finding:
+    import torch
+
+    if torch.cuda.is_available():
+        return Finding("GPU", "ok", torch.cuda.get_device_name())
+    return Finding("GPU", "none", "no", "Not needed: every point can be earned on this CPU.")
+
+
+def _jupyter() -> Finding:
+    return _package("jupyter", "jupyterlab", 'pip install "jupyterlab>=4.4", or open it in Colab.')
+
+
+def _anywidget() -> Finding:
+    to_do = 'Predictions become plain lists; pip install "anywidget>=0.9.18" makes them clickable.'
+    return _package("anywidget", "anywidget", to_do)
+
+
+def _package(what: str, name: str, to_do: str) -> Finding:
+    if importlib.util.find_spec(name) is None:
+        return Finding(what, "missing", "not installed", to_do)
+    try:
+        return Finding(what, "ok", version(name))
+    except PackageNotFoundError:
+        return Finding(what, "ok", "installed")
+
+
+def _compiler() -> Finding:
+    named = os.environ.get("CXX", "").split()[:1]
+    names = [*named, "c++", "g++", "clang++", "cl"]
+    path = next((found for name in names if (found := shutil.which(name))), None)
+    if path:
+        return Finding("compiler", "ok", path)
+    to_do = "Units 06 and 08 compile C++: `apt install g++`, or `xcode-select --install` on a Mac."
+    return Finding("compiler", "missing", "no C++ compiler", to_do)
+
+
+def _span(versions: tuple[tuple[int, int], tuple[int, int]]) -> str:
+    low, high = (".".join(map(str, v)) for v in versions)
+    return f"{low} to {high}"
+
+
+def _shown(findings: tuple[Finding, ...]) -> Shown:
+    missing = [finding.what for finding in findings if finding.word == "missing"]
+    summary = (
+        f"To do: {', '.join(missing)}." if missing else "This machine is ready for the course."
+    )
+    lines = [
+        f"  {f.what:<10} {f.word:<8} {f.found}" + (f"  {f.to_do}" if f.to_do else "")
+        for f in findings
+    ]
+    body = "".join(
+        f'<tr><th scope="row">{escape(f.what)}</th><td>{escape(f.word)}</td>'
+        f"<td>{escape(f.found)} {card.prose(f.to_do)}</td></tr>"
+        for f in findings
+    )
+    table = f"<table><caption>{escape(summary)}</caption><tbody>{body}</tbody></table>"
+    html = card.card(f'<div class="ol-scroll">{table}</div>', label="this machine", role="group")
+    return Shown("\n".join([summary, *lines]), html)

@@ -1,0 +1,67 @@
+"""`hint("name")`: one more hint with each call, the last one is the worked line."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from dataclasses import replace
+from html import escape
+from typing import Any
+
+from autograder.checks import UnknownQuestion, find
+from autograder.judge import Lab, Question
+
+from . import card
+from .checking import question_name
+from .record import MAX_HINTS, Progress
+from .shelf import shelf
+from .shown import Shown, calmly, sentence
+
+KINDS = ("a nudge", "the idea", "the worked line")
+
+
+def hint(name: Any = "") -> Shown:
+    """Shows one more hint to the question `name`. Hints cost no points; how many were used is
+    remembered."""
+    name = question_name(name)
+    return calmly(lambda: hinted(name), f'hint("{name}")')
+
+
+def hinted(name: str, labs: Iterable[Lab] | None = None) -> Shown:
+    """Like `hint`, with the questions of `labs`."""
+    try:
+        question = find(name, labs)
+    except UnknownQuestion as unknown:
+        return sentence(str(unknown))
+
+    def one_more(progress: Progress) -> Progress:
+        asked = progress.asked(name)
+        return progress.with_question(name, replace(asked, hints=min(asked.hints + 1, MAX_HINTS)))
+
+    kept = shelf().change(one_more)
+    return _shown(question, kept.progress.asked(name).hints, kept.note)
+
+
+def _shown(question: Question, used: int, note: str) -> Shown:
+    """The first `used` hints: the earlier ones closed, the last one open."""
+    hints = [inspect.cleandoc(text) for text in question.hints[:used]]
+    title = f"{question.title} {question.name}"
+    rest = _rest(question, used)
+    lines = [f"{title}   hint {used} of {len(question.hints)}"]
+    folds = ""
+    for number, (kind, text) in enumerate(zip(KINDS, hints, strict=False), start=1):
+        summary = f"Hint {number}, {kind}"
+        lines += [f"  {summary}", *(f"    {line}" for line in text.splitlines())]
+        folds += card.fold(summary, f"<p>{card.prose(text)}</p>", is_open=number == used)
+    head = f'<div class="ol-head"><code class="ol-name">{escape(question.name)}</code>'
+    head += f'<span class="ol-quiet">{escape(question.title)}</span></div>'
+    text = "\n".join([*lines, f"  {rest}", *([f"  {note}"] if note else [])])
+    body = head + folds + card.quiet(rest) + card.quiet(note)
+    return Shown(text, card.card(body, label=f"hints to {question.name}", role="group"))
+
+
+def _rest(question: Question, used: int) -> str:
+    left = len(question.hints) - used
+    if left <= 0:
+        return "That was the last one. Hints cost no points."
+    return f'`hint("{question.name}")` again shows {KINDS[used]}. Hints cost no points.'

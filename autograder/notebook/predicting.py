@@ -1,0 +1,143 @@
+"""`predict("key")` and `reveal("key", actual)`: a guess before the cell, and beside its result.
+
+Nothing here waits: a notebook that runs from top to bottom without a reader shows the question,
+then the answer, and says that there was no guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Any
+
+from . import card, kernel
+from .guess import Plain, is_right, plain, typed, written
+from .guess_widget import make_widget
+from .record import Prediction, Progress
+from .shelf import Kept, shelf
+from .shown import Shown, calmly, sentence
+
+_NO_GUESS: Any = object()
+
+
+@dataclass(frozen=True, repr=False)
+class Prompt(Shown):
+    """A question that waits for a guess; `widget` is None where nobody could click."""
+
+    widget: Any = None
+
+    def _repr_mimebundle_(self, **_: Any) -> Any:
+        """The widget, with its text and its list beside it for pages that have no kernel."""
+        twins = {"text/plain": self.text, "text/html": self.html}
+        if self.widget is None:
+            return twins, {}
+        data, metadata = self.widget._repr_mimebundle_()
+        return {**data, **twins}, metadata
+
+
+def predict(key: str, choices: Sequence[Any] = (), *, guess: Any = _NO_GUESS) -> Shown:
+    """Asks for a guess before the next cell runs, and remembers the first one.
+
+    Without `choices` the guess is a number or a word. In Jupyter a click stores it; anywhere else
+    `predict("key", choices=[...], guess=153_600)` does.
+    """
+    return calmly(lambda: _predict(key, list(choices), guess), f'predict("{key}")')
+
+
+def _predict(key: str, choices: list[Any], guess: Any) -> Shown:
+    offered = [plain(choice) for choice in choices]
+    if guess is _NO_GUESS:
+        kept = shelf().read()
+        return _prompt(key, offered, kept)
+    said = plain(guess) if offered or not isinstance(guess, str) else typed(guess)
+    if offered and not any(is_right(said, choice) for choice in offered):
+        listed = ", ".join(map(written, offered))
+        return sentence(f"{written(said)} is none of the choices: {listed}.")
+    return _prompt(key, offered, store(key, said))
+
+
+def store(key: str, said: Plain) -> Kept:
+    """Remembers a guess: the first one for good, the last one beside it."""
+
+    def edit(progress: Progress) -> Progress:
+        before = progress.predictions.get(key)
+        first = Prediction(said, said, kernel.unit())
+        changed = first if before is None else replace(before, last=said)
+        return progress.with_prediction(key, changed)
+
+    return shelf().change(edit)
+
+
+def said_in_words(prediction: Prediction | None) -> str:
+    """What the reader said, and whether they have changed their mind since."""
+    if prediction is None:
+        return ""
+    first, last = written(prediction.first), written(prediction.last)
+    if first == last:
+        return f"You said {first}."
+    return f"You said {first} first, then {last}. The first guess counts."
+
+
+def _prompt(key: str, offered: list[Plain], kept: Kept) -> Prompt:
+    said = said_in_words(kept.progress.predictions.get(key))
+    labels = [written(choice) for choice in offered]
+    how = _how(key, offered)
+    lines = ["Your guess, before you run the next cell:", *(f"  ( ) {label}" for label in labels)]
+    items = "".join(f"<li>{escape(label)}</li>" for label in labels)
+    body = "<p>Your guess, before you run the next cell:</p>" + (items and f"<ul>{items}</ul>")
+    body += f"<p>{escape(said)}</p>" if said else card.quiet(how)
+    text = "\n".join([*lines, f"  {said or how}", *([f"  {kept.note}"] if kept.note else [])])
+    html = card.card(body + card.quiet(kept.note), label="your guess", role="group")
+    return Prompt(text, html, _widget(key, offered, labels, said))
+
+
+def _how(key: str, offered: list[Plain]) -> str:
+    options = ", choices=[...]" if offered else ""
+    return f'To keep it, run `predict("{key}"{options}, guess=...)` with your guess.'
+
+
+def _widget(key: str, offered: list[Plain], labels: list[str], said: str) -> Any:
+    if not kernel.listens():
+        return None
+
+    def hear(number: int, text: str) -> str:
+        if offered and not 0 <= number < len(offered):
+            return ""
+        kept = store(key, offered[number] if offered else typed(text))
+        return f"{said_in_words(kept.progress.predictions[key])} {kept.note}".strip()
+
+    return make_widget(labels, said, hear)
+
+
+def reveal(key: str, actual: Any, *, within: float = 0.0) -> Shown:
+    """Shows the guess beside the result, and remembers whether the first guess was right.
+
+    `within` is the relative error that a guessed number may have: 0.1 accepts 10% off.
+    """
+    return calmly(lambda: _reveal(key, plain(actual), within), f'reveal("{key}", ...)')
+
+
+def _reveal(key: str, actual: Plain, within: float) -> Shown:
+    kept = shelf().read()
+    prediction = kept.progress.predictions.get(key)
+    if prediction is None:
+        return sentence(f"It is {written(actual)}. No guess yet: scroll up and try.")
+    right = is_right(prediction.first, actual, within=within)
+
+    def edit(progress: Progress) -> Progress:
+        return progress.with_prediction(key, replace(progress.predictions[key], right=right))
+
+    kept = shelf().change(edit)
+    return _comparison(prediction, actual, right, kept.note)
+
+
+def _comparison(prediction: Prediction, actual: Plain, right: bool, note: str) -> Shown:
+    first, result = written(prediction.first), written(actual)
+    told = f"You said {first}{', and' if right else ';'} it is {result}."
+    if prediction.last != prediction.first:
+        told += f" Later you said {written(prediction.last)}; the first guess counts."
+    word = "right" if right else "surprise"
+    head = f'<div class="ol-head">{card.pill(word)}<span>{escape(told)}</span></div>'
+    html = card.card(head + card.quiet(note), label="your guess and the result", word=word)
+    return Shown(f"{word}   {told}" + (f"\n  {note}" if note else ""), html)
