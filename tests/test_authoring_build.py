@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import subprocess
 import sys
+import sysconfig
 import tokenize
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -216,6 +218,34 @@ def test_the_author_may_say_another_size(course: Path) -> None:
          'id="contiguous_strides" role="solution" about_lines=1')  # fmt: skip
     build(course)
     assert 'contiguous_strides, about 1 line")' in text(course, STUDENT, "contiguous_strides")
+
+
+def test_nbgraders_own_command_with_a_database_makes_the_same_file(course: Path) -> None:
+    place = course / "elsewhere"
+    source = place / "solutions/01_strides/01_strides.ipynb"
+    source.parent.mkdir(parents=True)
+    source.write_bytes((course / LAB_NOTEBOOK).read_bytes())
+    (place / "nbgrader_config.py").write_text("""
+from autograder.authoring.stub import preprocessors
+c = get_config()
+c.GenerateAssignment.preprocessors = preprocessors()
+c.CourseDirectory.source_directory, c.CourseDirectory.release_directory = "solutions", "labs"
+c.CourseDirectory.course_id = "tiny"
+""")
+    done = subprocess.run(
+        [sys.executable, "-m", "nbgrader", "generate_assignment", "01_strides"],
+        cwd=place,
+        # nbgrader starts alembic by its bare name when it makes a database.
+        env=os.environ
+        | {"PYTHONPATH": str(ROOT), "HOME": str(place)}
+        | {"PATH": sysconfig.get_path("scripts") + os.pathsep + os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (place / "gradebook.db").exists()
+    assert json.loads((place / STUDENT).read_bytes()) == read(course, STUDENT)
 
 
 def run_lab(root: Path, path: str) -> dict[str, object]:
