@@ -107,13 +107,13 @@ def address(student: Student, draw: Draw) -> None:
         ((1, -1), (3, 4), (4, 1), 0),
         ((2, 1), (4, 3), (1, 4), 0),
     ]
-    for index, size, stride, offset in always:
-        place = torch.arange(24).as_strided(size, stride, offset)[index]
-        expect_equal(student.call("address", index, size, stride, offset), int(place))
+    for first, size, stride, offset in always:
+        place = torch.arange(24).as_strided(size, stride, offset)[first]
+        expect_equal(student.call("address", first, size, stride, offset), int(place))
     for layout in draw.layouts() * draw.rounds:
         size = draw.shape(3, low=2, high=5)
         numbered = _numbered(draw.tensor(*size, layout=layout))
-        drawn = tuple(draw.integer(-n, n - 1) for n in size)
+        drawn: Sizes = tuple(draw.integer(-n, n - 1) for n in size)
         for index in (drawn, tuple(n - 1 for n in size), (-1, 0, -1)):
             got = student.call("address", index, *_geometry(numbered))
             expect_equal(got, int(numbered[index]))
@@ -671,10 +671,10 @@ def _paths(batch: int, tokens: int) -> list[list[Step]]:
     """Ways in which the activations (B, T, 64) really travel: heads split, merged, cut and
     flattened.
     """
-    split: list[Step] = [("view", (batch, tokens, 8, 8)), ("transpose", (1, 2))]
+    split: list[Step] = [("view", (batch, tokens, 4, 16)), ("transpose", (1, 2))]
     return [
         [*split, ("transpose", (1, 2)), ("reshape", (batch, tokens, 64))],
-        [*split, ("reshape", (batch, 8, tokens * 8)), ("contiguous", ()), ("flatten", ())],
+        [*split, ("reshape", (batch, 4, tokens * 16)), ("contiguous", ()), ("flatten", ())],
         [("narrow", (1, 1, tokens - 1)), ("contiguous", ()), ("view", (-1, 64)), ("t", ())],
         [("narrow", (1, 1, 2)), ("narrow", (2, 8, 16)), ("flatten", (0, 1)), ("contiguous", ())],
         [

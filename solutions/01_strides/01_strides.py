@@ -262,8 +262,8 @@ check("overlaps")
 # 2))` means `x.transpose(1, 2)`. Charge each step for the bytes it copied: 0 for a view, the size
 # of the new storage otherwise.
 #
-# On `x (2, 3, 64)`, splitting 8 heads, moving them and merging them again costs `copied_bytes(x,
-# [("view", (2, 3, 8, 8)), ("transpose", (1, 2)), ("reshape", (2, 8, 24))])` = `[0, 0, 1536]`.
+# On `x (2, 3, 64)`, splitting 4 heads, moving them and merging them again costs `copied_bytes(x,
+# [("view", (2, 3, 4, 16)), ("transpose", (1, 2)), ("reshape", (2, 4, 48))])` = `[0, 0, 1536]`.
 # Stuck? `hint("copied_bytes")`
 
 
