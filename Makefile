@@ -52,8 +52,8 @@ grade: env-dev ## grade a small sample class, partly hostile, and show the table
 selftest: env-dev ## ask every question of its right and its wrong answers
 	$(BIN)/autograder selftest
 
-clean: ## remove what was built, linted and graded; the environment stays
-	rm -rf build dist grading .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+clean: ## remove what tools left behind; the environment and your grades stay
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
 
 # The two set-ups behind the commands above. `dev` contains `lab`; both live in the same folder.

@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections.abc import Iterable, Iterator
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,22 @@ def test_make_alone_lists_every_command_with_one_line_each() -> None:
 def test_every_target_is_phony_so_that_a_file_of_its_name_does_not_stop_it() -> None:
     rules = set(re.findall(r"^([a-z-]+):(?!=)", MAKEFILE, flags=re.MULTILINE))
     assert rules == targets()
+
+
+def test_the_modules_and_commands_behind_the_targets_exist() -> None:
+    modules = set(re.findall(r"-m ([a-z_.]+)", MAKEFILE))
+    modules |= {entry.split(":")[0] for entry in PROJECT["scripts"].values()}
+    assert {"setup_env", "autograder.authoring", "autograder.cli"} <= modules
+    assert [name for name in sorted(modules) if find_spec(name) is None] == []
+    called = set(re.findall(r"\$\(BIN\)/([a-z-]+)", MAKEFILE)) - {"python"}
+    assert [name for name in sorted(called) if not (Path(sys.prefix) / "bin" / name).exists()] == []
+
+
+def test_clean_keeps_grades_and_the_environment() -> None:
+    removed = make("-n", "clean").stdout
+    assert "rm -rf build" in removed
+    assert "grading" not in removed
+    assert not re.search(r"rm -rf[^\n]*\.venv", removed)
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
