@@ -1,0 +1,102 @@
+"""What has been graded: one file per submission, named after all that its verdicts depend on.
+
+A second run finds its work done; a run that was killed finds what it had finished. A file is whole
+or absent, and one that was damaged since is put aside and graded again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from autograder.judge import State, Verdict
+
+from . import durable
+
+LAYOUT = 1
+"""Of the files. Raise it when their form changes: old ones are then graded again."""
+
+
+@dataclass(frozen=True)
+class CellReport:
+    """How one cell ran in the jail: what it raised, as text, and the beginning of what it printed."""
+
+    name: str
+    error: str
+    output: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """A graded submission. key: see `key_of`. sha256: of the notebook that was graded."""
+
+    student: str
+    lab: str
+    key: str
+    sha256: str
+    verdicts: tuple[Verdict, ...]
+    cells: tuple[CellReport, ...] = ()
+    wall_s: float = 0.0
+
+    @property
+    def is_final(self) -> bool:
+        """False while the grader failed at a question: it is tried again in the next run."""
+        return all(verdict.state is not State.UNGRADABLE for verdict in self.verdicts)
+
+    @property
+    def points(self) -> float:
+        return sum(verdict.points for verdict in self.verdicts)
+
+
+def key_of(*parts: str) -> str:
+    """A hash of the submission's bytes, the lab's version, torch's version, the seed epoch and the
+    sandbox tier: when one of them changes, the old verdict no longer speaks for the submission."""
+    return hashlib.sha256(json.dumps([LAYOUT, *parts]).encode()).hexdigest()
+
+
+class Journal:
+    """The records of one lab, in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def _path(self, student: str, key: str) -> Path:
+        return self.folder / f"{student}-{key[:16]}.json"
+
+    def write(self, record: Record) -> None:
+        """Keeps `record`; when this returns, no kill and no power cut loses it."""
+        body = {name: value for name, value in asdict(record).items() if name != "verdicts"}
+        body["verdicts"] = [json.loads(verdict.to_json()) for verdict in record.verdicts]
+        text = json.dumps(body, ensure_ascii=False, sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        durable.write(self._path(record.student, record.key), f"{digest}\n{text}\n".encode())
+
+    def read(self, student: str, key: str) -> Record | None:
+        """The record of this submission, or None where there is none that can be trusted."""
+        path = self._path(student, key)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        try:
+            record = _record(data)
+            if (record.student, record.key) != (student, key):
+                raise ValueError("it is another submission's record")
+        except (ValueError, KeyError, TypeError):
+            path.replace(path.with_suffix(".damaged"))
+            return None
+        return record
+
+
+def _record(data: bytes) -> Record:
+    digest, _, text = data.decode().partition("\n")
+    if hashlib.sha256(text.removesuffix("\n").encode()).hexdigest() != digest:
+        raise ValueError("the record was changed or cut off")
+    body: Mapping[str, Any] = json.loads(text)
+    verdicts = tuple(Verdict.from_mapping(verdict) for verdict in body["verdicts"])
+    cells = tuple(CellReport(**cell) for cell in body["cells"])
+    return Record(**{**body, "verdicts": verdicts, "cells": cells})

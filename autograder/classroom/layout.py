@@ -1,0 +1,138 @@
+"""Whose notebook a file is, from where it lies. Never from what it says.
+
+    ada/01_strides.ipynb, ada/01_strides/01_strides.ipynb           a folder per student
+    submitted/ada/01_strides/01_strides.ipynb                       nbgrader, collected
+    ada+01_strides+2026-11-20 10:00:00 UTC+x7f/01_strides.ipynb     nbgrader, inbound
+    adalovelace_LATE_12345_67890_01_strides-1.ipynb                 Canvas
+    Ada Lovelace_12345_assignsubmission_file_/01_strides.ipynb      Moodle
+
+Folder and file names are made by the instructor's side: by hand or by the learning platform.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from .found import Found
+
+_INBOUND = re.compile(
+    r"(?P<student>[^+]+)\+(?P<lab>[^+]+)\+(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[^+]*(\+.*)?"
+)
+_MOODLE = re.compile(r"(?P<student>.+_\d+)_assignsubmission(_(file|onlinetext))?(_(?P<name>.*))?")
+_CANVAS = re.compile(
+    r"(?P<student>[^_]+)(?P<late>_LATE)?(?P<user>_\d+)_\d+_(?P<name>.+?)(-(?P<again>\d+))?", re.I
+)
+_ADDED = re.compile(r"^Copy of |( \(\d+\)|-Copy\d+)$")
+MAX_ID = 48
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A file that is one student's. stem: its name as the student knew it. newer: of two versions
+    the larger is the later one. submitted: a time, where the layout tells one."""
+
+    owner: str
+    file: Found
+    stem: str
+    newer: float = 0.0
+    submitted: str = ""
+    note: str = ""
+
+
+def claims(files: Sequence[Found], lab: str) -> list[Claim]:
+    """Each file with its owner, as the layout says.
+
+    Left out: what lies beside the students' folders, and what nbgrader's exchange holds for other
+    labs. A notebook that lies there named as no platform names it is whose name it bears.
+    """
+    depth = _wrapping([file.path for file in files if file.path[-1].endswith(".ipynb")], lab)
+    found = (_claim(file, file.path[depth:], lab) for file in files if len(file.path) > depth)
+    return [claim for claim in found if claim is not None]
+
+
+def _wrapping(paths: Sequence[tuple[str, ...]], lab: str) -> int:
+    """How many outer folders name nobody: all notebooks share them, and below them something still
+    names a student."""
+    depth = 0
+    while paths and all(
+        len(path) > depth + 1 and path[depth] == paths[0][depth] and _names(path[depth + 1 :], lab)
+        for path in paths
+    ):
+        if _INBOUND.fullmatch(paths[0][depth]) or _MOODLE.fullmatch(paths[0][depth]):
+            break
+        depth += 1
+    return depth
+
+
+def _names(path: tuple[str, ...], lab: str) -> bool:
+    if len(path) > 1:
+        return path[0] != lab
+    stem = path[0].removesuffix(".ipynb")
+    return bool(_CANVAS.fullmatch(stem) or _MOODLE.fullmatch(stem))
+
+
+def _claim(file: Found, path: tuple[str, ...], lab: str) -> Claim | None:
+    first, stem = path[0], _stem(path[-1])
+    if inbound := _INBOUND.fullmatch(first):
+        if inbound["lab"] != lab:
+            return None
+        time = inbound["time"]
+        return Claim(inbound["student"], file, stem, newer=_seconds(time), submitted=time)
+    if len(path) > 1:
+        moodle = _MOODLE.fullmatch(first)
+        return Claim(moodle["student"] if moodle else first, file, stem)
+    if first.endswith(".ipynb"):
+        return _by_its_name(file, first.removesuffix(".ipynb"))
+    return None if file.is_file else Claim(first, file, stem)
+
+
+def _by_its_name(file: Found, name: str) -> Claim:
+    if moodle := _MOODLE.fullmatch(name):
+        return Claim(moodle["student"], file, _stem(moodle["name"] or ""))
+    if canvas := _CANVAS.fullmatch(name):
+        note = "late, says Canvas" if canvas["late"] else ""
+        again = float(canvas["again"] or 0)
+        owner = canvas["student"] + canvas["user"]
+        return Claim(owner, file, _stem(canvas["name"]), newer=again, note=note)
+    return Claim(name, file, name)
+
+
+def _stem(name: str) -> str:
+    """A notebook's name without what Colab, Jupyter or a browser added to it."""
+    return _ADDED.sub("", _ADDED.sub("", name.removesuffix(".ipynb")))
+
+
+def _seconds(time: str) -> float:
+    try:
+        return datetime.fromisoformat(time + "+00:00").timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def student_ids(owners: Sequence[str]) -> dict[str, str]:
+    """For each owner an id that is safe as a folder, in a URL and in a CSV file, and still theirs
+    at a glance.
+
+    Owners whose ids would differ in capitals or in dropped characters only get a mark each.
+    """
+    plain = {owner: _plain(owner) for owner in dict.fromkeys(owners)}
+    taken = [name.casefold() for name in plain.values()]
+    return {
+        owner: name if name and taken.count(name.casefold()) == 1 else _marked(name, owner)
+        for owner, name in plain.items()
+    }
+
+
+def _plain(owner: str) -> str:
+    text = unicodedata.normalize("NFKC", owner.encode("utf-8", "replace").decode())
+    return re.sub(r"[^\w.@-]+", "_", text).strip("._-")[:MAX_ID]
+
+
+def _marked(name: str, owner: str) -> str:
+    mark = hashlib.sha256(owner.encode("utf-8", "surrogateescape")).hexdigest()[:6]
+    return f"{name or 'student'}-{mark}"
