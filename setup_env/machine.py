@@ -41,7 +41,7 @@ def require_compiler() -> None:
 
 def require_space(venv: Path) -> None:
     """Raise Trouble if the environment, or what pip unpacks on its way there, would not fit."""
-    require_free(venv.parent, ENVIRONMENT_BYTES, remedy="make VENV=/a/roomier/folder")
+    require_free(venv.parent, ENVIRONMENT_BYTES, remedy="make VENV=/a/roomier/folder/.venv")
     require_free(Path(tempfile.gettempdir()), UNPACK_BYTES, remedy="TMPDIR=/a/roomier/folder make")
 
 

@@ -61,7 +61,6 @@ def make(site: Site, extras: tuple[str, ...]) -> None:
     if state.python(site.venv).exists():
         say(f"Bringing {site.venv.name} up to date.")
     else:
-        say("First run: about 100 packages, a few minutes. Later runs skip this.")
         create(site, extras)
     install(site, extras)
 
@@ -69,6 +68,7 @@ def make(site: Site, extras: tuple[str, ...]) -> None:
 def create(site: Site, extras: tuple[str, ...]) -> None:
     """Make an empty environment that says from its first moment that it is not ready."""
     machine.require_all(site.venv)
+    say("First run: about 100 packages, a few minutes. Later runs skip this.")
     site.venv.mkdir(exist_ok=True)
     state.write(site.venv, State.begin(extras, by_hand=False))
     say(f"Making {site.venv.name} with Python {state.own_version()}.")

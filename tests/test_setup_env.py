@@ -313,5 +313,7 @@ def test_nothing_is_made_where_something_is_missing(
     monkeypatch.setenv("PATH", str(house.root))
     monkeypatch.delenv("CXX", raising=False)
     assert __main__.main(["lab", "--venv", str(house.venv)]) == 1
-    assert "No C++ compiler" in one_line(capsys.readouterr().err)
+    said = capsys.readouterr()
+    assert "No C++ compiler" in one_line(said.err)
+    assert said.out == ""
     assert not house.venv.exists()
