@@ -77,8 +77,15 @@ def raised_by(error: BaseException) -> Raised:
     kind = "blank" if isinstance(error, NotImplementedError) else "raised"
     frames = traceback.extract_tb(error.__traceback__)
     lines = [(f.lineno or 0, f.line or "") for f in frames if _is_students(f.filename)]
-    message = str(error)[:MAX_MESSAGE]
+    message = _text_of(error)[:MAX_MESSAGE]
     return Raised(kind, type(error).__name__, message, tuple(lines[-MAX_LINES:]))
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # the exception is the student's own class: its __str__ may do anything
+        return "an exception whose text cannot be read"
 
 
 def _is_students(filename: str) -> bool:

@@ -1,0 +1,172 @@
+"""Asking: verdicts, their texts, and the diagnosis of known wrong answers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import torch
+
+from autograder.judge import (
+    Draw,
+    GraderFault,
+    Lab,
+    LocalStudent,
+    Packed,
+    Question,
+    Reply,
+    State,
+    Student,
+    Verdict,
+    ask,
+    expect_close,
+    expect_equal,
+)
+
+HINTS = ("a nudge", "the idea", "the line")
+
+
+def transpose_question() -> Question:
+    lab = Lab("07_test", "A lab for tests")
+
+    @lab.question("swap", points=3, minutes=1, difficulty=1, hints=HINTS)
+    def swap(student: Student, draw: Draw) -> None:
+        """x (N, D) -> (D, N)."""
+        for _ in draw.cases(3):
+            x = draw.tensor(draw.integer(2, 5), draw.integer(6, 9))
+            expect_close(student.call("swap", x), x.mT)
+
+    @swap.wrong("reshaped", "reshape does not exchange dimensions.")
+    def _(x: torch.Tensor) -> torch.Tensor:
+        return x.reshape(x.mT.shape)
+
+    @swap.wrong("untouched", "Nothing was exchanged.")
+    def _(x: torch.Tensor) -> torch.Tensor:
+        return x
+
+    return swap
+
+
+def judged(function: Any, **options: Any) -> Verdict:
+    return ask(transpose_question(), LocalStudent({"swap": function}), seed=8841, **options)
+
+
+def test_a_right_answer_earns_all_points() -> None:
+    verdict = judged(lambda x: x.mT.contiguous())
+    assert (verdict.state, verdict.points, verdict.max_points) == (State.PASS, 3, 3)
+    assert verdict.sentence == verdict.misconception == ""
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (lambda x: x.reshape(x.shape[1], x.shape[0]), "reshaped"),
+        (lambda x: x + 0, "untouched"),
+        (lambda x: torch.zeros(x.shape[1], x.shape[0]), ""),
+    ],
+)
+def test_a_wrong_answer_is_named_only_if_it_is_that_one(function: Any, name: str) -> None:
+    verdict = judged(function)
+    assert (verdict.state, verdict.points) == (State.FAIL, 0)
+    assert verdict.misconception == name
+    assert bool(verdict.sentence) == bool(name)
+    assert verdict.next_step == HINTS[0]
+
+
+def test_the_same_seed_asks_the_same_and_another_asks_something_else() -> None:
+    def wrong(x: torch.Tensor) -> int:
+        return 0
+
+    assert judged(wrong).asked == judged(wrong).asked
+    asked = {
+        ask(transpose_question(), LocalStudent({"swap": wrong}), seed=s).asked for s in range(9)
+    }
+    assert len(asked) > 1
+
+
+def test_more_rounds_ask_more() -> None:
+    student = LocalStudent({"swap": lambda x: x.mT})
+    ask(transpose_question(), student, seed=1)
+    once = len(student.calls)
+    ask(transpose_question(), student, seed=1, rounds=4)
+    assert len(student.calls) == 4 * once
+
+
+def test_a_stub_is_not_answered_rather_than_wrong() -> None:
+    def stub(x: torch.Tensor) -> None:
+        raise NotImplementedError("Lab 7.1: swap, about 1 line")
+
+    verdict = judged(stub)
+    assert verdict.sentence == "Lab 7.1 is not answered yet."
+    assert verdict.asked == verdict.got == ""
+
+
+def test_a_nan_never_passes() -> None:
+    verdict = judged(lambda x: x.mT * float("nan"))
+    assert verdict.state is State.FAIL
+
+
+@pytest.mark.parametrize(
+    "lie", [lambda x: x.mT[None], lambda x: x.mT.double(), lambda x: x.mT[:0], lambda x: True]
+)
+def test_another_shape_or_dtype_never_passes(lie: Any) -> None:
+    assert judged(lie).state is State.FAIL
+
+
+def broken_question(check: Any) -> Question:
+    return Lab("07_test", "").question("q", points=1, minutes=1, difficulty=1, hints=HINTS)(check)
+
+
+def test_a_fault_of_the_check_is_ungradable_and_costs_nothing() -> None:
+    def check(student: Student, draw: Draw) -> None:
+        raise ZeroDivisionError("ours")
+
+    verdict = ask(broken_question(check), LocalStudent({}), seed=0)
+    assert verdict.state is State.UNGRADABLE
+    assert "our fault" in verdict.sentence
+
+
+def test_a_check_that_asks_nothing_is_a_fault() -> None:
+    verdict = ask(broken_question(lambda student, draw: None), LocalStudent({}), seed=0)
+    assert verdict.state is State.UNGRADABLE
+
+
+def test_a_fault_of_the_machine_is_ungradable() -> None:
+    class Gone(Student):
+        def _send(self, function: str, request: Packed) -> Reply:
+            raise GraderFault("the jail is gone")
+
+    verdict = ask(transpose_question(), Gone(), seed=0)
+    assert verdict.state is State.UNGRADABLE
+    assert "the jail is gone" in verdict.sentence
+
+
+def test_a_verdict_is_stored_and_read_back_whole() -> None:
+    verdict = judged(lambda x: x)
+    assert Verdict.from_mapping(json.loads(verdict.to_json())) == verdict
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        Verdict.from_mapping({"state": "pass", "points": 99, "surprise": 1})
+
+
+def test_a_list_is_as_good_as_a_tuple_but_true_is_not_one() -> None:
+    expect_equal([1, 2], (1, 2))
+    with pytest.raises(Exception, match="expected 1"):
+        expect_equal(True, 1)
+    with pytest.raises(Exception, match="expected 1"):
+        expect_equal(1.0, 1)
+
+
+def test_asking_leaves_the_global_random_state_alone() -> None:
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    judged(lambda x: x.mT)
+    assert torch.get_rng_state().equal(before)
+
+
+def test_one_name_is_asked_once() -> None:
+    lab = Lab("07_test", "")
+    asked = lab.question("q", points=1, minutes=1, difficulty=1, hints=HINTS)
+    asked(lambda student, draw: None)
+    with pytest.raises(ValueError, match="twice"):
+        lab.question("q", points=1, minutes=1, difficulty=1, hints=HINTS)

@@ -1,0 +1,130 @@
+"""The handle: what a student's function sees, and what a check gets back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from autograder.judge import Draw, LocalStudent, NoAnswer, WroteInput, same_memory
+
+
+def student(**functions: Any) -> LocalStudent:
+    return LocalStudent(functions)
+
+
+def test_the_function_sees_the_same_geometry_in_other_memory() -> None:
+    seen: list[torch.Tensor] = []
+    s = student(look=lambda x: seen.append(x))
+    for layout in Draw(0).layouts():
+        x = Draw(1).tensor(3, 4, layout=layout, requires_grad=True)
+        s.call("look", x)
+        copy = seen.pop()
+        assert (copy.stride(), copy.storage_offset()) == (x.stride(), x.storage_offset())
+        assert copy.requires_grad
+        assert copy.equal(x)
+        assert not same_memory(copy, x)
+
+
+def test_a_view_of_an_argument_comes_back_as_a_view_of_the_checks_own() -> None:
+    x = torch.arange(6.0)
+    got = student(windows=lambda t: t.unfold(0, 2, 1)).call("windows", x)
+    assert same_memory(got, x)
+    assert got.stride() == (1, 1)
+
+
+def test_aliases_among_the_arguments_stay_aliases() -> None:
+    x = torch.zeros(3, 4)
+    share = student(
+        share=lambda a, b: a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+    )
+    assert share.call("share", x, x.T)
+    assert not share.call("share", x, x.clone())
+
+
+def test_writing_into_an_argument_is_refused_and_leaves_ours_alone() -> None:
+    x, y = torch.zeros(3), torch.zeros(3)
+    s = student(write=lambda x, y: y.add_(1))
+    with pytest.raises(WroteInput, match="argument 2"):
+        s.call("write", x, y)
+    assert y.tolist() == [0, 0, 0]
+    with pytest.raises(WroteInput, match="argument y"):
+        s.call("write", x=x, y=y)
+
+
+def test_writing_is_as_if_local_where_the_question_allows_it() -> None:
+    x = torch.zeros(2, 3)
+    s = student(write=lambda x: x[1].add_(1))
+    s.begin(may_write=True)
+    got = s.call("write", x)
+    assert x.tolist() == [[0, 0, 0], [1, 1, 1]]
+    assert same_memory(got, x)
+
+
+def test_what_was_kept_of_an_earlier_call_is_not_the_next_calls_input() -> None:
+    kept: list[torch.Tensor] = []
+
+    def hoard(x: torch.Tensor) -> int:
+        kept.append(x)
+        for old in kept[:-1]:
+            old.fill_(9)  # too late: nobody looks at it any more
+        return len(kept)
+
+    s, x = student(hoard=hoard), torch.zeros(3)
+    assert [s.call("hoard", x) for _ in range(3)] == [1, 2, 3]
+    assert x.tolist() == [0, 0, 0]
+
+
+class Explodes(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("even its text raises")
+
+
+def explode() -> None:
+    raise Explodes
+
+
+def recurse() -> None:
+    recurse()
+
+
+def leave() -> None:
+    raise SystemExit(0)
+
+
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [
+        (explode, "raised"),
+        (recurse, "raised"),
+        (leave, "raised"),
+        (lambda: 1 / 0, "raised"),
+        (lambda: iter([]), "unsendable"),
+        (lambda: torch.ones(2, device="meta"), "unsendable"),
+        (lambda too, many: 0, "raised"),
+        ("not a function", "missing"),
+    ],
+    ids=str,
+)
+def test_whatever_it_does_instead_of_returning_is_no_answer(function: Any, kind: str) -> None:
+    with pytest.raises(NoAnswer) as caught:
+        student(f=function).call("f")
+    assert caught.value.raised.kind == kind
+
+
+def test_an_interrupt_belongs_to_whoever_pressed_it() -> None:
+    def wait() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        student(wait=wait).call("wait")
+
+
+def test_only_the_students_own_lines_are_told() -> None:
+    source = "def f(x):\n    return x.view(-1)\n"
+    namespace: dict[str, Any] = {}
+    exec(compile(source, "<cell f>", "exec"), namespace)
+    with pytest.raises(NoAnswer) as caught:
+        LocalStudent(namespace).call("f", torch.ones(2, 3).T)
+    assert [number for number, _ in caught.value.raised.lines] == [2]
