@@ -79,6 +79,9 @@ class Progress:
             self.doing_now(f"collecting {name}", worth_a_line=self.packages % 20 == 0)
         elif verb == "Downloading":
             self.doing_now(f"downloading {rest}", worth_a_line=bool(LARGE.search(rest)))
+        elif line.startswith("WARNING: Retrying"):
+            again = "the network does not answer, trying again"
+            self.doing_now(again, worth_a_line=self.doing != again)
         elif line.startswith("Installing collected packages"):
             self.installing = True
             self.doing_now(f"installing {line.count(',') + 1} packages", worth_a_line=True)
