@@ -34,11 +34,11 @@ STYLE = f"""<style>
 .ol-card .ol-head {{ display: flex; flex-wrap: wrap; align-items: baseline; gap: .15rem .7rem }}
 .ol-card .ol-name {{ font-weight: 600 }}
 .ol-card .ol-pill {{ padding: .05rem .6rem; border-radius: 1rem; font-weight: 600;
-  font-size: .9em; color: #fff; background: var(--ol-pill, #4c5668) }}
+  font-size: .9em; white-space: nowrap; color: #fff; background: var(--ol-pill, #4c5668) }}
 .ol-card .ol-quiet {{ opacity: .78; font-size: .92em }}
 .ol-card .ol-far {{ margin-left: auto }}
-.ol-card.ol-card dl {{ display: grid; grid-template-columns: max-content minmax(0, 1fr);
-  gap: .1rem 1rem; margin: .5rem 0 0 }}
+.ol-card.ol-card dl {{ display: grid; grid-template-columns: 4.6rem minmax(0, 1fr);
+  gap: .1rem .6rem; margin: .5rem 0 0 }}
 .ol-card.ol-card dt {{ float: none; width: auto; margin: 0; font-weight: 400; opacity: .78 }}
 .ol-card.ol-card dd {{ margin: 0; width: auto; float: none }}
 .ol-card.ol-card dd.ol-value {{ white-space: pre-wrap }}
@@ -47,20 +47,21 @@ STYLE = f"""<style>
 .ol-card.ol-card code {{ padding: .05em .3em; border-radius: 3px; background: {_GREY}.14) }}
 .ol-card.ol-card pre {{ margin: .3rem 0 0; padding: .4rem .6rem; max-height: 16rem; overflow: auto;
   white-space: pre-wrap; background: {_GREY}.1); border-radius: 4px }}
-.ol-card .ol-say {{ font-size: 1.04em }}
+.ol-card .ol-say {{ font-weight: 600 }}
 .ol-card.ol-card details {{ margin: .4rem 0 0 }}
 .ol-card summary {{ cursor: pointer }}
 .ol-card.ol-card summary:focus-visible {{ outline: 2px solid currentColor; outline-offset: 2px }}
-.ol-card .ol-scroll {{ overflow-x: auto }}
+.ol-card .ol-scroll {{ overflow-x: auto; overflow-wrap: normal }}
 .ol-card.ol-card table {{ border-collapse: collapse; margin: .4rem 0 0; font-size: inherit;
   border: 0; color: inherit }}
 .ol-card.ol-card tr {{ background: none }}
-.ol-card.ol-card th, .ol-card.ol-card td {{ padding: .2rem .9rem .2rem 0; text-align: left;
+.ol-card.ol-card th, .ol-card.ol-card td {{ padding: .2rem 1rem .2rem 0; text-align: left;
   vertical-align: baseline; border: 0; border-bottom: 1px solid {_GREY}.25); white-space: normal;
   max-width: none }}
 .ol-card.ol-card th {{ font-weight: 600 }}
 .ol-card.ol-card tbody th {{ font-weight: 400 }}
-.ol-card.ol-card .ol-number {{ text-align: right; font-variant-numeric: tabular-nums }}
+.ol-card.ol-card .ol-number {{ text-align: right; white-space: nowrap;
+  font-variant-numeric: tabular-nums }}
 .ol-card.ol-card caption {{ caption-side: top; text-align: left; font-weight: 600; color: inherit;
   padding: 0 0 .2rem }}
 </style>"""

@@ -11,10 +11,11 @@ from html import escape
 from typing import Any
 
 from autograder.checks import UnknownQuestion, find
-from autograder.judge import Lab, LocalStudent, Question, Raised, State, Verdict, ask
+from autograder.judge import Lab, Question, Raised, State, Verdict, ask
 
 from . import card, kernel
-from .printed import Printed, builtins_put_back
+from .guarded import NotebookStudent
+from .printed import Printed
 from .record import STATES, Asked, Progress
 from .shelf import shelf
 from .shown import Shown, calmly, sentence
@@ -56,21 +57,19 @@ def checked(
         question = find(name, labs)
     except UnknownQuestion as unknown:
         return sentence(str(unknown))
-    student, printed = LocalStudent(names), Printed()
+    student, printed = NotebookStudent(names), Printed()
     fresh = secrets.randbelow(SEEDS) if seed is None else seed
-    with builtins_put_back() as replaced, redirect_stdout(printed):
+    with redirect_stdout(printed):
         verdict = ask(question, student, seed=fresh)
-    verdict = _plainly(verdict, question, student, replaced)
+    verdict = _plainly(verdict, question, student)
     note = _store(verdict) if student.calls and not _outcome(student, "missing") else ""
     return _shown(verdict, question, printed.text, note)
 
 
-def _plainly(
-    verdict: Verdict, question: Question, student: LocalStudent, replaced: list[str]
-) -> Verdict:
+def _plainly(verdict: Verdict, question: Question, student: NotebookStudent) -> Verdict:
     """The verdict in the words that help a student who has no answer yet, or broke Python."""
-    if replaced:
-        why = f"Your function replaced Python's own `{replaced[0]}`; it was put back."
+    if student.replaced:
+        why = f"Your function replaced Python's own `{student.replaced[0]}`; it was put back."
         return replace(verdict, state=State.FAIL, points=0.0, sentence=why, cost="")
     if missing := _outcome(student, "missing"):
         why = f"{missing.message[0].upper()}{missing.message[1:]}. {RUN}"
@@ -90,7 +89,7 @@ def _without_answer(verdict: Verdict, why: str, next_step: str) -> Verdict:
     return replace(verdict, **nothing, state=State.FAIL, sentence=why, next_step=next_step)
 
 
-def _outcome(student: LocalStudent, kind: str) -> Raised | None:
+def _outcome(student: NotebookStudent, kind: str) -> Raised | None:
     """What the last call raised, if it is of this kind."""
     last = student.calls[-1].outcome if student.calls else None
     return last if isinstance(last, Raised) and last.kind == kind else None

@@ -84,7 +84,9 @@ def _gpu() -> Finding:
 
     if torch.cuda.is_available():
         return Finding("GPU", "ok", torch.cuda.get_device_name())
-    return Finding("GPU", "none", "no", "Not needed: every point can be earned on this CPU.")
+    return Finding(
+        "GPU", "none", "no CUDA device", "Not needed: every point can be earned on this CPU."
+    )
 
 
 def _jupyter() -> Finding:
@@ -126,12 +128,11 @@ def _shown(findings: tuple[Finding, ...]) -> Shown:
         f"To do: {', '.join(missing)}." if missing else "This machine is ready for the course."
     )
     lines = [
-        f"  {f.what:<10} {f.word:<8} {f.found}" + (f"  {f.to_do}" if f.to_do else "")
-        for f in findings
+        f"  {f.what:<10} {f.word:<8} {f.found}{'. ' * bool(f.to_do)}{f.to_do}" for f in findings
     ]
     body = "".join(
         f'<tr><th scope="row">{escape(f.what)}</th><td>{escape(f.word)}</td>'
-        f"<td>{escape(f.found)} {card.prose(f.to_do)}</td></tr>"
+        f"<td>{escape(f.found)}{'. ' * bool(f.to_do)}{card.prose(f.to_do)}</td></tr>"
         for f in findings
     )
     table = f"<table><caption>{escape(summary)}</caption><tbody>{body}</tbody></table>"

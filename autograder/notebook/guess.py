@@ -71,19 +71,14 @@ def _part(value: Plain) -> str:
 
 
 def is_right(guess: Plain, actual: Plain, *, within: float = 0.0) -> bool:
-    """Whether `guess` says `actual`: numbers up to the relative error `within`, words whatever
-    their case."""
-    if isinstance(guess, bool) or isinstance(actual, bool):
-        return guess is actual
-    if isinstance(guess, (int, float)) and isinstance(actual, (int, float)):
+    """Whether `guess` says `actual`: numbers up to the relative error `within`, anything else as it
+    is written, whatever its case."""
+    truth = isinstance(guess, bool) or isinstance(actual, bool)  # True is no 1
+    if isinstance(guess, (int, float)) and isinstance(actual, (int, float)) and not truth:
         return math.isclose(guess, actual, rel_tol=max(within, 1e-9))
     if isinstance(guess, list) and isinstance(actual, list):
         return _all_right(guess, actual, within)
-    if isinstance(guess, str) and not isinstance(actual, str):
-        return guess.casefold() == written(actual).casefold()
-    if isinstance(guess, str) and isinstance(actual, str):
-        return guess.strip().casefold() == actual.strip().casefold()
-    return guess == actual
+    return written(guess).strip().casefold() == written(actual).strip().casefold()
 
 
 def _all_right(guess: Sequence[Plain], actual: Sequence[Plain], within: float) -> bool:

@@ -52,7 +52,8 @@ def _shown(question: Question, used: int, note: str) -> Shown:
     for number, (kind, text) in enumerate(zip(KINDS, hints, strict=False), start=1):
         summary = f"Hint {number}, {kind}"
         lines += [f"  {summary}", *(f"    {line}" for line in text.splitlines())]
-        folds += card.fold(summary, f"<p>{card.prose(text)}</p>", is_open=number == used)
+        shown = f"<pre>{escape(text)}</pre>" if kind == KINDS[-1] else f"<p>{card.prose(text)}</p>"
+        folds += card.fold(summary, shown, is_open=number == used)
     head = f'<div class="ol-head"><code class="ol-name">{escape(question.name)}</code>'
     head += f'<span class="ol-quiet">{escape(question.title)}</span></div>'
     text = "\n".join([*lines, f"  {rest}", *([f"  {note}"] if note else [])])

@@ -14,7 +14,7 @@ from .record import Prediction, Progress
 from .shelf import shelf
 from .shown import Shown, calmly
 
-HEADS = ("question", "state", "points", "checks", "hints")
+HEADS = ("question", "state", "points", "hints")
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,11 @@ class Row:
     question: str
     state: str
     points: str
-    checks: str
     hints: str
 
     @property
     def cells(self) -> tuple[str, ...]:
-        return (self.question, self.state, self.points, self.checks, self.hints)
+        return (self.question, self.state, self.points, self.hints)
 
 
 def progress() -> Shown:
@@ -61,7 +60,7 @@ def _rows(lab: Lab, progress: Progress) -> list[Row]:
         asked = progress.asked(question.name)
         points = f"{min(asked.points, question.points):g} of {question.points:g}"
         state = "not yet" if question.name not in progress.questions else asked.state
-        rows.append(Row(question.name, state, points, f"{asked.checks}", f"{asked.hints} of 3"))
+        rows.append(Row(question.name, state, points, f"{asked.hints} of 3"))
     return rows
 
 

@@ -6,10 +6,9 @@ what helps. It is shown behind a fold, not above the card.
 
 from __future__ import annotations
 
-import builtins
 import io
-from collections.abc import Iterator
-from contextlib import contextmanager
+
+from autograder.judge.verdict import one_line
 
 KEPT = 2_000
 
@@ -36,21 +35,5 @@ class Printed(io.TextIOBase):
     def text(self) -> str:
         left_out = self.length - len(self.tail)
         head = f"... {left_out:,} characters before this ...\n" if left_out else ""
-        return head + self.tail if self.tail.strip() else ""
-
-
-@contextmanager
-def builtins_put_back() -> Iterator[list[str]]:
-    """Puts back whatever replaces a built-in meanwhile; the list then holds the replaced names.
-
-    Without it a function that replaces `len` takes the kernel with it, and our sentence too.
-    """
-    names = vars(builtins)
-    before, changed = dict(names), []  # type: dict[str, object], list[str]
-    try:
-        yield changed
-    finally:  # here nothing but methods: any built-in function may be the one that was replaced
-        for name in before:
-            if names.get(name) is not before[name]:
-                changed.append(name)
-        names.update(before)
+        lines = [one_line(line) for line in self.tail.splitlines()]
+        return head + "\n".join(lines) if self.tail.strip() else ""
