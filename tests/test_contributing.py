@@ -1,0 +1,34 @@
+"""The question that CONTRIBUTING.md prints is a real one: asked, it tells right from wrong."""
+
+import re
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from autograder import judge
+
+GUIDE = Path(__file__).resolve().parent.parent / "CONTRIBUTING.md"
+
+
+def printed(marker: str) -> str:
+    """Return the one code block of the guide that holds `marker`."""
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
+    (block,) = [block for block in blocks if marker in block]
+    return textwrap.dedent(block)
+
+
+def test_the_printed_question_passes_the_printed_solution_and_names_the_printed_mistake() -> None:
+    checks: dict[str, Any] = dict(vars(judge)) | {"lab": judge.Lab("01_strides", "Strides")}
+    exec(printed("@lab.question"), checks)
+    lab_source: dict[str, Any] = {"check": lambda name: name}
+    exec(printed("BEGIN SOLUTION"), lab_source)
+    question = checks["lab"].questions["row_bytes"]
+    (mistake,) = question.wrong_answers
+
+    def ask(answer: Any) -> judge.Verdict:
+        return judge.ask(question, judge.LocalStudent({"row_bytes": answer}), seed=7)
+
+    assert ask(lab_source["row_bytes"]).state is judge.State.PASS
+    failed = ask(mistake.functions["row_bytes"])
+    assert failed.state is judge.State.FAIL
+    assert mistake.sentence in str(failed)
