@@ -1,0 +1,19 @@
+"""Where a stranger's code runs, and how the grader talks to it.
+
+What lives here: the jail (bubblewrap around a zygote, a fork in namespaces of its own for each
+submission), its limits, the wire, and `JailedStudent`, the handle that a check holds. What may not:
+labs, checks, verdicts, notebooks, grades. Everything that comes out of a jail is a claim, and is
+read as one.
+
+    inside the jail:         zygote, namespaces, seccomp, shell, serve
+    on the grader's side:    jail, warden, bubblewrap, privileges, cgroups, memory, running, student
+    both:                    wire, messages, limits
+"""
+
+from .jail import Jail
+from .limits import Limits
+from .loading import Cell, CellResult
+from .probe import BUBBLEWRAP, Tier, probe
+from .student import JailedStudent
+
+__all__ = ["BUBBLEWRAP", "Cell", "CellResult", "Jail", "JailedStudent", "Limits", "Tier", "probe"]

@@ -1,0 +1,65 @@
+"""One request to a student's process, with every way in which it can fail told apart."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from autograder.judge import GraderFault, Malformed, Raised
+
+from .running import Died, Running, TooLate
+from .wire import Frame
+
+T = TypeVar("T")
+LAST_BREATH_S = 0.5  # between closing the channel and being gone
+
+
+class Lost(Exception):
+    """The process is gone, and `raised` is what the student is told."""
+
+    def __init__(self, raised: Raised) -> None:
+        super().__init__(str(raised))
+        self.raised = raised
+
+
+def ask_process(
+    running: Running,
+    request: Callable[[str], Frame],
+    read: Callable[[Frame, str], T],
+    *,
+    patience_s: float,
+    max_body_bytes: int = 0,
+) -> T:
+    """What `read` makes of the answer to `request`; both are given the nonce.
+
+    Raises Lost when no proper answer came, and then the process is ended; GraderFault when the jail
+    itself is gone.
+    """
+    nonce = secrets.token_hex(8)
+    deadline = time.monotonic() + patience_s
+    try:
+        frame = running.exchange(request(nonce), deadline=deadline, max_body_bytes=max_body_bytes)
+        return read(frame, nonce)
+    except Died as died:
+        raise _lost(running, _died(running, str(died))) from died
+    except TooLate as late:
+        message = f"no answer within {patience_s:.3g} s"
+        raise _lost(running, Raised("timeout", "TimeoutError", message)) from late
+    except Malformed as forged:
+        message = f"what came back is no answer: {forged}"
+        raise _lost(running, Raised("unsendable", "Malformed", message)) from forged
+
+
+def _died(running: Running, how: str) -> Raised:
+    if running.wait(LAST_BREATH_S):
+        how = running.kill()
+    return Raised("died", "ProcessEnded", how)
+
+
+def _lost(running: Running, raised: Raised) -> Lost:
+    running.kill()
+    if running.jail_lost:
+        raise GraderFault("the jail itself died")
+    return Lost(raised)

@@ -1,0 +1,136 @@
+"""The command line of the jail: what of this machine can be seen in it, and nothing else.
+
+Read-only: the interpreter, its packages, the system's libraries and programs, and those of our own
+packages that a student's install has. Not there at all: solutions, tests, notebooks, gradebook,
+home directories, the environment, the network.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import sys
+import sysconfig
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from . import privileges
+
+SYSTEM = (
+    "/usr",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/alternatives",
+    "/etc/localtime",
+    "/etc/fonts",
+    "/sys/devices/system/cpu",
+    "/sys/devices/system/node",
+)
+MERGED = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+# Of our own code, what a student has too. `checks` holds no solutions.
+OURS = ("__init__.py", "judge", "checks", "notebook", "sandbox")
+PASSWD = "user:x:1000:1000::/tmp:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n"
+GROUP = "user:x:1000:\nnogroup:x:65534:\n"
+ENVIRONMENT = {
+    "HOME": "/tmp",
+    "USER": "user",
+    "LANG": "C.UTF-8",
+    "TERM": "xterm",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "MPLBACKEND": "Agg",
+}
+
+
+def package_root() -> Path:
+    """The directory that holds the package `autograder`."""
+    return Path(__file__).resolve().parents[2]
+
+
+def own_code() -> list[str]:
+    """Our packages that may be read in the jail."""
+    face = package_root() / "autograder"
+    paths = [str(face / name) for name in OURS if (face / name).exists()]
+    spec = importlib.util.find_spec("onelayer")
+    return paths + [
+        str(Path(p).resolve()) for p in (spec and spec.submodule_search_locations) or ()
+    ]
+
+
+def interpreter() -> list[str]:
+    """Where this Python and its packages live."""
+    prefixes = {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix}
+    libraries = {sysconfig.get_path(n) for n in ("stdlib", "platstdlib", "purelib", "platlib")}
+    given = {p for p in prefixes | libraries if p and os.path.isdir(p)}
+    return sorted(given | {os.path.realpath(p) for p in given})
+
+
+def visible(readable: Iterable[str | Path] = ()) -> list[str]:
+    """All paths to be bound, none inside another. Raises FileNotFoundError for a `readable` one
+    that does not exist."""
+    extra = [str(Path(path).resolve(strict=True)) for path in readable]
+    kept: list[str] = []
+    for path in sorted({*interpreter(), *own_code(), *extra}, key=len):
+        if not any(path == above or path.startswith(above + "/") for above in ("/usr", *kept)):
+            kept.append(path)
+    return kept
+
+
+def command(
+    program: Sequence[str],
+    *,
+    paths: Sequence[str],
+    tmp_bytes: int,
+    descriptors: tuple[int, int],
+) -> list[str]:
+    """The command that runs `program` in a jail. descriptors: to read /etc/passwd and group from.
+
+    Raises FileNotFoundError where bubblewrap is not installed.
+    """
+    bwrap = shutil.which("bwrap")
+    if bwrap is None:
+        raise FileNotFoundError("bubblewrap is not installed")
+    jailed = [bwrap, *_walls(), *_system(), "--size", str(tmp_bytes), "--tmpfs", "/tmp"]
+    for path in paths:
+        jailed += ["--ro-bind", path, path]
+    for descriptor, path in zip(descriptors, ("/etc/passwd", "/etc/group"), strict=True):
+        jailed += ["--perms", "0444", "--ro-bind-data", str(descriptor), path]
+    jailed += ["--remount-ro", "/", "--remount-ro", "/dev", "--chdir", "/tmp", "--", *program]
+    return jailed if os.geteuid() else as_nobody(jailed, paths)
+
+
+def _walls() -> list[str]:
+    search = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
+    words = ["--unshare-all", "--die-with-parent", "--new-session", "--as-pid-1"]
+    words += ["--hostname", "localhost", "--clearenv", "--setenv", "PATH", search]
+    for name, value in ENVIRONMENT.items():
+        words += ["--setenv", name, value]
+    return [*words, "--proc", "/proc", "--dev", "/dev"]
+
+
+def _system() -> list[str]:
+    words: list[str] = []
+    for path in SYSTEM:
+        words += ["--ro-bind-try", path, path]
+    for path in MERGED:
+        if os.path.islink(path):
+            words += ["--symlink", os.readlink(path), path]
+        elif os.path.isdir(path):
+            words += ["--ro-bind", path, path]
+    return words
+
+
+def as_nobody(jailed: list[str], paths: Sequence[str]) -> list[str]:
+    """The same command, for root: run by nobody, who can reach `paths`."""
+    spec = {"uid": privileges.NOBODY, "readable": [*paths, jailed[0]], "command": jailed}
+    return [sys.executable, "-I", "-S", privileges.__file__, json.dumps(spec)]
+
+
+def python(code: str, *arguments: object) -> list[str]:
+    """The command that runs `code`, with our packages importable and nothing else added."""
+    start = f"import sys; sys.path.append({str(package_root())!r}); "
+    return [sys.executable, "-I", "-B", "-c", start + code, *map(str, arguments)]

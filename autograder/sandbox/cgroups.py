@@ -1,0 +1,164 @@
+"""Memory and process limits for a whole process tree, where this machine lets us make cgroups.
+
+An optional layer: both versions are found by looking, none is assumed. Without it, resource limits
+and the watch in `memory` remain.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PREFIX = "onelayer"
+_NAME = re.compile(PREFIX + r"-(\d+)-(\d+)-\d+")
+_counter = itertools.count()
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """A directory in which we may make cgroups. version 2 has all controllers in one directory."""
+
+    version: int
+    controller: str
+    parent: Path
+
+
+def find(root: Path = Path("/sys/fs/cgroup"), proc: Path = Path("/proc")) -> tuple[Hierarchy, ...]:
+    """Where cgroups can be made: memory and pids of version 1, or one of version 2, or nothing."""
+    try:
+        own = _own_groups(proc)
+    except OSError:
+        return ()
+    first = [
+        Hierarchy(1, name, root / name / own[name].lstrip("/"))
+        for name in ("memory", "pids")
+        if name in own
+    ]
+    if first:
+        return tuple(h for h in first if _can_make(h.parent))
+    for parent in _upwards(root, own.get("", "/")):
+        if _delegates(parent) and _can_make(parent):
+            return (Hierarchy(2, "", parent),)
+    return ()
+
+
+def _own_groups(proc: Path) -> dict[str, str]:
+    """The cgroup of this process by controller; "" is version 2."""
+    groups: dict[str, str] = {}
+    for line in (proc / "self/cgroup").read_text().splitlines():
+        _, names, path = line.split(":", 2)
+        groups.update(dict.fromkeys(names.split(","), path))
+    return groups
+
+
+def _upwards(root: Path, path: str) -> list[Path]:
+    own = root / path.lstrip("/")
+    return [d for d in (own, *own.parents) if d == root or root in d.parents]
+
+
+def _delegates(directory: Path) -> bool:
+    try:
+        active = (directory / "cgroup.subtree_control").read_text().split()
+    except OSError:
+        return False
+    return {"memory", "pids"} <= set(active)
+
+
+def _can_make(parent: Path) -> bool:
+    trial = parent / _fresh_name()
+    try:
+        trial.mkdir()
+        trial.rmdir()
+    except OSError:
+        return False
+    return True
+
+
+def _fresh_name() -> str:
+    pid = os.getpid()
+    return f"{PREFIX}-{pid}-{_started(pid)}-{next(_counter)}"
+
+
+def _started(pid: int) -> int:
+    """When process `pid` started, in ticks since boot; 0 if there is none. Process ids come again,
+    a pair of id and start does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0
+    return int(stat.rpartition(")")[2].split()[19])
+
+
+class Cage:
+    """One cgroup (in each hierarchy) around one submission."""
+
+    def __init__(self, hierarchies: Sequence[Hierarchy], *, memory_bytes: int, processes: int):
+        name = _fresh_name()
+        self.places = [(h, h.parent / name) for h in hierarchies]
+        limits = {
+            (1, "memory"): {"memory.limit_in_bytes": memory_bytes},
+            (1, "pids"): {"pids.max": processes},
+            (2, ""): {"memory.max": memory_bytes, "memory.swap.max": 0, "pids.max": processes},
+        }
+        for hierarchy, place in self.places:
+            place.mkdir()
+            for file, value in limits[hierarchy.version, hierarchy.controller].items():
+                with contextlib.suppress(FileNotFoundError):  # no swap accounting
+                    (place / file).write_text(str(value))
+
+    def add(self, pid: int) -> None:
+        """Puts a process in; its children are born inside. Raises OSError."""
+        for _, place in self.places:
+            (place / "cgroup.procs").write_text(str(pid))
+
+    @property
+    def ran_out_of_memory(self) -> bool:
+        """Whether the kernel killed something in here for want of memory."""
+        return any(_oom_kills(place) for _, place in self.places)
+
+    def remove(self, *, patience_s: float = 2.0) -> bool:
+        """Kills what is left (version 2), and removes the directories. False if one resists."""
+        deadline = time.monotonic() + patience_s
+        for _, place in self.places:
+            if (place / "cgroup.kill").exists():
+                (place / "cgroup.kill").write_text("1")
+        while not all(_removed(place) for _, place in self.places):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.005)  # the last process is on its way out
+        return True
+
+
+def _oom_kills(place: Path) -> int:
+    for name in ("memory.events", "memory.oom_control"):
+        with contextlib.suppress(OSError):
+            rows = dict(line.split() for line in (place / name).read_text().splitlines())
+            return int(rows.get("oom_kill", 0))
+    return 0
+
+
+def _removed(place: Path) -> bool:
+    try:
+        place.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def sweep(hierarchies: Sequence[Hierarchy]) -> int:
+    """Removes what runs that were killed left behind; how many directories went."""
+    stale = [
+        d
+        for h in hierarchies
+        for d in h.parent.glob(f"{PREFIX}-*")
+        if (m := _NAME.fullmatch(d.name)) and _started(int(m[1])) != int(m[2])
+    ]
+    return sum(_removed(d) for d in stale)

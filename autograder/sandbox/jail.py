@@ -1,0 +1,103 @@
+"""The jail: one zygote, and any number of submissions forked from it, one after the other or at the
+same time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from autograder.judge import GraderFault
+
+from .limits import Limits
+from .loading import Cell
+from .probe import BUBBLEWRAP, Tier, explained, obstacle
+from .process import PlainProcess
+from .running import Running
+from .student import JailedStudent
+from .warden import Warden, WardenLost
+
+
+class Jail:
+    """A place to run submissions in; a context manager.
+
+        with Jail() as jail, jail.open(cells) as student:
+            verdict = ask(question, student, seed=seed)
+
+    readable: further paths that submissions may read. tier: what `probe()` returned; a tier without
+    walls is taken only when it is given here.
+    """
+
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        tier: Tier | None = None,
+        readable: Sequence[str | Path] = (),
+    ) -> None:
+        self.limits = limits or Limits()
+        self.tier = tier or BUBBLEWRAP
+        self.readable = tuple(readable)
+        self._warden: Warden | None = None
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Jail:
+        """Starts the jail. Raises GraderFault, with what to do, where there can be none."""
+        if self.tier.safe:
+            if why := obstacle():
+                raise GraderFault(why)
+            self._warden = self._new_warden()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends every process in the jail. Can be called twice."""
+        with self._lock:
+            if self._warden is not None:
+                self._warden.close()
+                self._warden = None
+
+    def open(self, cells: Sequence[Cell]) -> JailedStudent:
+        """A student whose cells have run, in order, in a process of their own.
+
+        What the cells do wrong is recorded in `.cells`. Raises GraderFault for what is our fault.
+        """
+        return JailedStudent(self._start, cells, limits=self.limits, where=self.tier.name)
+
+    def _new_warden(self) -> Warden:
+        try:
+            return Warden(self.limits, readable=self.readable)
+        except (GraderFault, OSError) as fault:
+            raise GraderFault(explained(str(fault))) from fault
+
+    def _start(self) -> Running:
+        """A fresh process. A zygote that died is replaced, once."""
+        if not self.tier.safe:
+            return PlainProcess(self.limits)
+        warden = self._warden
+        if warden is None:
+            raise GraderFault("the jail is closed")
+        try:
+            return warden.fork()
+        except WardenLost:
+            warden = self._replacement_of(warden)
+        try:
+            return warden.fork()
+        except WardenLost as error:
+            raise GraderFault("the jail died twice in a row") from error
+
+    def _replacement_of(self, lost: Warden) -> Warden:
+        with self._lock:
+            if self._warden is lost:  # no other thread was faster
+                lost.close()
+                self._warden = self._new_warden()
+            if self._warden is None:
+                raise GraderFault("the jail is closed")
+            return self._warden

@@ -1,0 +1,41 @@
+"""How much memory a process tree uses, for machines that lend us no cgroup."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+
+def tree(pid: int) -> list[int]:
+    """`pid` and all its descendants, by their ids in /proc. Empty when it is gone."""
+    if not Path(f"/proc/{pid}").exists():
+        return []
+    found, todo = [], [pid]
+    while todo:
+        found.append(todo.pop())
+        with contextlib.suppress(OSError):
+            for children in Path(f"/proc/{found[-1]}/task").glob("*/children"):
+                todo += map(int, children.read_text().split())
+    return found
+
+
+def shared_fairly(pid: int) -> int:
+    """Bytes of memory of one process, pages that n processes share counted 1/n times (PSS).
+
+    Where the kernel does not tell that, all resident bytes.
+    """
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def used_by_tree(pid: int) -> tuple[int, int]:
+    """(bytes, processes) of `pid` and its descendants."""
+    pids = tree(pid)
+    return sum(map(shared_fairly, pids)), len(pids)

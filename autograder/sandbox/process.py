@@ -1,0 +1,99 @@
+"""The tier without walls: a plain process with resource limits, for machines that have nothing
+better. It stops accidents, not attacks: use it for your own code alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from autograder.judge import GraderFault
+
+from . import bubblewrap
+from .limits import Limits, bind_this_process
+from .memory import used_by_tree
+from .running import Died, Output, Running, TooLate, how_it_ended
+from .serve import READY, serve, settle
+from .spawn import spawn
+
+START_S = 120.0
+
+
+class PlainProcess(Running):
+    """One submission in a process of its own, in an empty directory, with an empty environment."""
+
+    def __init__(self, limits: Limits) -> None:
+        """Raises GraderFault when it does not start."""
+        ours, theirs = socket.socketpair()
+        reading, writing = os.pipe()
+        super().__init__(ours, Output(reading, keep_bytes=limits.output_bytes), limits)
+        self._home = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        program = bubblewrap.python(
+            "from autograder.sandbox.process import main; main(*sys.argv[1:])",
+            theirs.fileno(),
+            writing,
+            json.dumps(asdict(limits)),
+        )
+        with theirs, os.fdopen(writing, "wb") as out:
+            self._process = spawn(
+                program,
+                pass_fds=[theirs.fileno(), writing],
+                stderr=out,
+                env=_environment(self._home.name),
+                cwd=self._home.name,
+            )
+        try:
+            self.expect(READY, deadline=time.monotonic() + START_S)
+        except (OSError, Died, TooLate) as error:
+            self.kill()
+            text = self.output.take()[-500:]
+            raise GraderFault(f"the process is not ready: {error} {text}") from error
+
+    def wait(self, patience_s: float) -> bool:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(patience_s)
+        return self._process.poll() is not None
+
+    def check_memory(self) -> None:
+        used, processes = used_by_tree(self._process.pid)
+        if used > self.limits.memory_bytes + 2**30:  # torch itself is in there
+            raise Died(f"it needed more than {self.limits.memory_bytes // 2**20:,} MiB of memory")
+        if processes > self.limits.processes:
+            raise Died(f"it started more than {self.limits.processes} processes")
+
+    def _end(self) -> str:
+        was_alive = not self.wait(0)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
+        status = self._process.wait()
+        self._home.cleanup()
+        return "it was ended by us" if was_alive else how_it_ended(status)
+
+
+def _environment(home: str) -> dict[str, str]:
+    search = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
+    return {**bubblewrap.ENVIRONMENT, "HOME": home, "TMPDIR": home, "PATH": search}
+
+
+def main(channel: str, output: str, limits: str) -> None:
+    """The process itself: limits, then the cells."""
+    from .shell import NotebookShell
+    from .zygote import fresh_start
+
+    shell = NotebookShell()
+    wire = settle(int(channel), int(output))
+    bind_this_process(Limits.from_mapping(json.loads(limits)), own_namespace=False)
+    fresh_start()
+    wire.sendall(READY)
+    serve(wire, shell)
+    os._exit(0)

@@ -1,0 +1,189 @@
+"""The grader's end of one student's process: ask, wait no longer than agreed, read what it prints,
+and end it.
+
+Everything that arrives here was written by a stranger. All clocks are ours (CLOCK_MONOTONIC).
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from .limits import Limits
+from .messages import clean
+from .wire import Frame, Inbox, encode
+
+TICK_S = 0.1  # between two looks at memory
+DRAIN_BYTES = 2**20  # no pipe holds more
+
+
+class Died(Exception):
+    """The process ended, or closed its end, before it answered; the text says how."""
+
+
+class TooLate(Exception):
+    """The deadline passed."""
+
+
+class Output:
+    """The pipe that a student's process prints into: the first bytes are kept, all are read."""
+
+    def __init__(self, descriptor: int, *, keep_bytes: int) -> None:
+        os.set_blocking(descriptor, False)
+        self.descriptor: int | None = descriptor
+        self._room, self._kept, self._cut = keep_bytes, bytearray(), False
+
+    def read(self) -> int:
+        """Takes what is there, up to 64 KiB; how many bytes came."""
+        if self.descriptor is None:
+            return 0
+        try:
+            data = os.read(self.descriptor, 65_536)
+        except BlockingIOError:
+            return 0
+        if not data:
+            self.close()
+        self._kept += data[: self._room]
+        self._cut = self._cut or len(data) > self._room
+        self._room = max(0, self._room - len(data))
+        return len(data)
+
+    def drain(self) -> None:
+        """Takes all that was printed so far; stops for one who never stops printing."""
+        left = DRAIN_BYTES
+        while left > 0 and (n := self.read()):
+            left -= n
+
+    def take(self) -> str:
+        """The text since the last `take`."""
+        text = clean(self._kept.decode("utf-8", errors="replace"))
+        cut, self._cut = self._cut, False
+        self._kept.clear()
+        return text + "\n[more was printed than is kept]\n" if cut else text
+
+    def close(self) -> None:
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+            self.descriptor = None
+
+
+class Running(ABC):
+    """One student's process."""
+
+    def __init__(self, channel: socket.socket, output: Output, limits: Limits) -> None:
+        channel.setblocking(False)
+        self.channel, self.output, self.limits = channel, output, limits
+        self._ended = ""
+        self.jail_lost = False  # the jail around it died: nothing of the student's is to blame
+
+    @abstractmethod
+    def wait(self, patience_s: float) -> bool:
+        """Whether the process ended by itself within so many seconds."""
+
+    @abstractmethod
+    def _end(self) -> str:
+        """Kills it with all its children, waits for that, and says how it had ended."""
+
+    @abstractmethod
+    def check_memory(self) -> None:
+        """Raises Died when the tree uses more than its limits, unless the kernel sees to that."""
+
+    def kill(self) -> str:
+        """Ends the process and all it started; how it had ended, in words. Can be called twice."""
+        if not self._ended:
+            self._ended = self._end()
+            self.output.drain()
+            self.output.close()
+            self.channel.close()
+        return self._ended
+
+    def exchange(self, request: Frame, *, deadline: float, max_body_bytes: int) -> Frame:
+        """The frame that answers `request`, by `deadline` (of time.monotonic).
+
+        Raises Died, TooLate, or Malformed.
+        """
+        return _Exchange(self, encode(request), Inbox(max_body_bytes=max_body_bytes)).run(deadline)
+
+    def expect(self, text: bytes, *, deadline: float) -> None:
+        """Waits for exactly these bytes. Raises Died or TooLate."""
+        poll = select.poll()
+        poll.register(self.channel, select.POLLIN)
+        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            raise TooLate("it did not get ready in time")
+        if self.channel.recv(len(text)) != text:
+            raise Died("it ended before it was ready")
+
+
+class _Exchange:
+    """One request and its answer, without a thread: writes, reads and drains as each is ready."""
+
+    def __init__(self, running: Running, parts: Sequence[bytes], inbox: Inbox) -> None:
+        self.running, self.inbox = running, inbox
+        self.unsent = [memoryview(part) for part in parts]
+
+    def run(self, deadline: float) -> Frame:
+        next_look = time.monotonic() + TICK_S
+        while self.inbox.frame is None:
+            now = time.monotonic()
+            if now >= deadline:
+                raise TooLate
+            if now >= next_look:
+                self.running.check_memory()
+                next_look = time.monotonic() + TICK_S
+            self._step(min(deadline, next_look) - now)
+        self.running.output.drain()
+        return self.inbox.frame
+
+    def _step(self, patience_s: float) -> None:
+        poll, channel, output = select.poll(), self.running.channel, self.running.output
+        poll.register(channel, select.POLLIN | (select.POLLOUT if self.unsent else 0))
+        if output.descriptor is not None:
+            poll.register(output.descriptor, select.POLLIN)
+        for descriptor, events in poll.poll(max(0.0, patience_s) * 1000):
+            if descriptor != channel.fileno():
+                output.read()
+                continue
+            if events & select.POLLOUT and self.unsent:
+                self._send()
+            if events & ~select.POLLOUT:
+                self._receive()
+
+    def _send(self) -> None:
+        try:
+            sent = self.running.channel.send(self.unsent[0])
+        except BlockingIOError:
+            return
+        except OSError as error:
+            raise Died("it closed its end") from error
+        self.unsent[0] = self.unsent[0][sent:]
+        if not self.unsent[0]:
+            del self.unsent[0]
+
+    def _receive(self) -> None:
+        try:
+            n = self.running.channel.recv_into(self.inbox.space())
+        except BlockingIOError:
+            return
+        except OSError as error:
+            raise Died("it closed its end") from error
+        if n == 0:
+            raise Died("it closed its end")
+        self.inbox.took(n)
+
+
+def wait_for_end(handle: int, *, patience_s: float) -> bool:
+    """Whether the process behind a pidfd ended within `patience_s`."""
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    return bool(poll.poll(patience_s * 1000))
+
+
+def how_it_ended(status: int | None) -> str:
+    """An exit status in words; negative for a signal, None where nobody knows."""
+    if status is None:
+        return "it ended"
+    return f"it was ended by signal {-status}" if status < 0 else f"it ended with status {status}"

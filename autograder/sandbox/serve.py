@@ -1,0 +1,91 @@
+"""The student's side of the wire: reads a request, runs a cell or a function, writes the answer.
+
+It runs beside the student's code, so it decides nothing and is trusted with nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import socket
+import sys
+from typing import Any
+
+from autograder.judge import Packed, Raised, Reply, answer, raised_by
+
+from .messages import raised_reply, reply_frame
+from .shell import NotebookShell
+from .wire import Frame, Inbox, TooLong, encode
+
+READY = b"R"  # the first byte on every channel: no student's code has run, every door is shut
+
+
+def serve(channel: socket.socket, shell: NotebookShell) -> None:
+    """Answers requests until the other side closes."""
+    while (request := receive(channel)) is not None:
+        reply = _answered(request, shell)
+        _flush()
+        for part in reply:
+            channel.sendall(part)
+
+
+def receive(channel: socket.socket) -> Frame | None:
+    """The next frame; None when the other side has closed. Raises Malformed."""
+    inbox = Inbox()
+    while inbox.frame is None:
+        n = channel.recv_into(inbox.space())
+        if n == 0:
+            return None
+        inbox.took(n)
+    return inbox.frame
+
+
+def _answered(request: Frame, shell: NotebookShell) -> list[bytes]:
+    nonce = request.header["nonce"]
+    try:
+        return encode(_frame(request, shell))
+    except TooLong as error:
+        raised = Raised("unsendable", "TypeError", f"it returned too much: {error}")
+        return encode(raised_reply(raised, nonce=nonce))
+
+
+def _frame(request: Frame, shell: NotebookShell) -> Frame:
+    header: dict[str, Any] = request.header
+    if header["do"] == "cell":
+        raised = shell.run(header["name"], request.blobs[0].decode("utf-8"))
+        return raised_reply(raised, nonce=header["nonce"])
+    packed = Packed(header["tree"], request.blobs)
+    return reply_frame(_called(shell, header["function"], packed), nonce=header["nonce"])
+
+
+def _called(shell: NotebookShell, function: str, request: Packed) -> Reply:
+    try:
+        return answer(shell.namespace, function, request)
+    except BaseException as error:  # KeyboardInterrupt and SystemExit are answers here too
+        return Reply(raised_by(error))
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(BaseException):
+            stream.flush()
+
+
+def settle(channel: int, output: int) -> socket.socket:
+    """Moves the channel to descriptor 3 and the output to 1 and 2, and closes every other one."""
+    while min(channel, output) <= 3:  # out of the way of what they are to replace
+        channel, output = os.dup(channel), os.dup(output)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (output, 1), (output, 2), (channel, 3)):
+        os.dup2(source, target, inheritable=target != 3)
+    os.closerange(4, os.sysconf("SC_OPEN_MAX"))
+    # Line by line: what was printed before a crash is seen.
+    sys.stdout, sys.stderr = _lines_to(1), _lines_to(2)
+    return socket.socket(fileno=3)
+
+
+def _lines_to(descriptor: int) -> io.TextIOWrapper:
+    raw = io.FileIO(descriptor, "w", closefd=False)
+    buffered = io.BufferedWriter(raw)
+    return io.TextIOWrapper(buffered, encoding="utf-8", errors="replace", line_buffering=True)

@@ -1,0 +1,99 @@
+"""A student's functions, run far away: the handle that a check holds in grading."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+
+from autograder.judge import Packed, Raised, Reply, Student
+from autograder.judge.values import MAX_BYTES
+
+from .asking import Lost, ask_process
+from .limits import Limits
+from .loading import MAX_RESTARTS, Cell, CellResult, Loader
+from .messages import call_request, read_call_reply
+from .running import Running
+from .wire import Frame
+
+
+class JailedStudent(Student):
+    """One submission. Its process can die or hang at any call: that costs this question, and the
+    next call meets a fresh process in which the cells have run again.
+
+    A context manager; `close` ends the process.
+    """
+
+    def __init__(
+        self, start: Callable[[], Running], cells: Sequence[Cell], *, limits: Limits, where: str
+    ) -> None:
+        """Runs the cells. Raises GraderFault for what is our fault, nothing for a student's."""
+        super().__init__()
+        self.where = where
+        self._start, self._limits = start, limits
+        self._left_s, self._restarts = limits.wall_s, 0
+        self._loader = Loader(cells, limits)
+        self._running: Running | None = self._loader.load(start)
+
+    @property
+    def cells(self) -> tuple[CellResult, ...]:
+        """What became of each cell when it first ran."""
+        return self._loader.results
+
+    def begin(self, *, may_write: bool) -> None:
+        super().begin(may_write=may_write)
+        self._left_s, self._restarts = self._limits.wall_s, 0
+
+    def __enter__(self) -> JailedStudent:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the process and all that it started. Can be called twice."""
+        if self._running is not None:
+            self._running.kill()
+            self._running = None
+
+    def _send(self, function: str, request: Packed) -> Reply:
+        if self._left_s <= 0 or self._restarts > MAX_RESTARTS:
+            message = f"this question's {self._limits.wall_s:g} s are used up"
+            return Reply(Raised("timeout", "TimeoutError", message))
+        running = self._fresh_or_running()
+        started = time.monotonic()
+        try:
+            return self._ask(running, function, request)
+        except Lost as lost:
+            self._running = None
+            return Reply(lost.raised)
+        finally:
+            self._left_s -= time.monotonic() - started
+
+    def _fresh_or_running(self) -> Running:
+        if self._running is not None and self._running.wait(0):
+            self.close()  # it died between two calls: that costs no question
+        if self._running is None:
+            self._restarts += 1
+            self._running = self._loader.load(self._start)
+        return self._running
+
+    def _ask(self, running: Running, function: str, request: Packed) -> Reply:
+        def frame(nonce: str) -> Frame:
+            return call_request(function, request, nonce=nonce)
+
+        argument_bytes = sum(map(len, request.storages))
+        reply = ask_process(
+            running,
+            frame,
+            read_call_reply,
+            patience_s=self._left_s,
+            max_body_bytes=MAX_BYTES + argument_bytes,
+        )
+        running.output.take()
+        return reply

@@ -1,0 +1,149 @@
+"""The frames on the wire between the grader and a student's process.
+
+A frame is four bytes (the header's length), a JSON header, and raw bytes (the blobs) whose sizes
+the header announces under "sizes". `Inbox` takes a stranger's bytes and checks every number
+*before* it asks for memory; it does no input or output itself, so it can be tested with any bytes
+at all.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from autograder.judge import Malformed
+
+LENGTH = struct.Struct(">I")
+MAX_HEADER_BYTES = 4 * 2**20
+MAX_BLOBS = 20_000
+PIECE_BYTES = 2**20
+MAX_BODY_BYTES = 512 * 2**20  # the arguments written into, and as much again as the answer
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A header (a JSON object) and its blobs."""
+
+    header: dict[str, Any]
+    blobs: tuple[bytes, ...] = ()
+
+
+class TooLong(ValueError):
+    """A frame that we were about to write is over the limits."""
+
+
+def encode(frame: Frame) -> list[bytes]:
+    """The frame as buffers to be written one after the other. Raises TooLong over the limits."""
+    sizes = [len(blob) for blob in frame.blobs]
+    if len(sizes) > MAX_BLOBS or sum(sizes) > MAX_BODY_BYTES:
+        raise TooLong(f"{sum(sizes):,} bytes in {len(sizes):,} parts")
+    text = json.dumps({**frame.header, "sizes": sizes}, ensure_ascii=False, allow_nan=False)
+    header = text.encode("utf-8", errors="replace")  # lone surrogates have no UTF-8
+    if len(header) > MAX_HEADER_BYTES:
+        raise TooLong(f"a header of {len(header):,} bytes")
+    return [LENGTH.pack(len(header)) + header, *(blob for blob in frame.blobs if blob)]
+
+
+class Inbox:
+    """Reads one frame, piece by piece: fill `space()`, say how much with `took(n)`, look at
+    `frame`.
+
+    Never asks for more bytes than the frame has, so what follows it stays in the socket; never
+    holds more memory than what came and one PIECE. `took` raises Malformed as soon as the bytes
+    cannot be a frame of ours.
+    """
+
+    def __init__(self, *, max_body_bytes: int = MAX_BODY_BYTES) -> None:
+        self.max_body_bytes = max_body_bytes
+        self.frame: Frame | None = None
+        self._header: dict[str, Any] | None = None
+        self._sizes: list[int] = []
+        self._blobs: list[bytes] = []
+        self._length_known = False
+        self._begin(LENGTH.size)
+
+    def space(self) -> memoryview:
+        """Where the next bytes belong; never empty before the frame is whole."""
+        return memoryview(self._buffer)[self._filled :]
+
+    def took(self, n: int) -> None:
+        """`n` bytes of `space()` were filled."""
+        self._filled += n
+        while self.frame is None and self._filled == len(self._buffer):
+            self._parts.append(bytes(self._buffer))
+            self._missing -= len(self._buffer)
+            if self._missing:
+                self._next_piece()
+            else:
+                self._part_complete(b"".join(self._parts))
+
+    def _begin(self, size: int) -> None:
+        self._parts: list[bytes] = []
+        self._missing = size
+        self._next_piece()
+
+    def _next_piece(self) -> None:
+        self._buffer, self._filled = bytearray(min(self._missing, PIECE_BYTES)), 0
+
+    def _part_complete(self, part: bytes) -> None:
+        if not self._length_known:
+            self._length_known = True
+            self._begin(_checked_length(part))
+            return
+        if self._header is None:
+            self._header = parse_header(part)
+            self._sizes = _checked_sizes(self._header.pop("sizes", None), self.max_body_bytes)
+        else:
+            self._blobs.append(part)
+        if len(self._blobs) == len(self._sizes):
+            self.frame = Frame(self._header, tuple(self._blobs))
+        else:
+            self._begin(self._sizes[len(self._blobs)])
+
+
+def _checked_length(piece: bytes) -> int:
+    (length,) = LENGTH.unpack(piece)
+    if not 2 <= length <= MAX_HEADER_BYTES:
+        raise Malformed(f"a header of {length:,} bytes")
+    return int(length)
+
+
+def _checked_sizes(sizes: Any, most: int) -> list[int]:
+    if not isinstance(sizes, list) or len(sizes) > MAX_BLOBS:
+        raise Malformed("the sizes of the parts are missing or too many")
+    if any(type(n) is not int or not 0 <= n <= most for n in sizes) or sum(sizes) > most:
+        raise Malformed("the parts are larger than allowed")
+    return sizes
+
+
+def parse_header(data: bytes) -> dict[str, Any]:
+    """The JSON object in `data`: no NaN, no floats at all, no key twice, no lone surrogates.
+
+    Raises Malformed for anything else.
+    """
+    try:
+        header = json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=_no_key_twice,
+            parse_constant=_refuse_number,
+            parse_float=_refuse_number,
+        )
+    except (ValueError, RecursionError) as error:
+        raise Malformed("a header that is not our JSON") from error
+    if not isinstance(header, dict):
+        raise Malformed("a header that is no object")
+    return header
+
+
+def _no_key_twice(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise Malformed("a key twice")
+    return found
+
+
+def _refuse_number(text: str) -> NoReturn:
+    raise Malformed(f"a number that we never write: {text[:20]}")
