@@ -20,15 +20,21 @@ def printed(marker: str) -> str:
 def test_the_printed_question_passes_the_printed_solution_and_names_the_printed_mistake() -> None:
     checks: dict[str, Any] = dict(vars(judge)) | {"lab": judge.Lab("01_strides", "Strides")}
     exec(printed("@lab.question"), checks)
-    lab_source: dict[str, Any] = {"check": lambda name: name}
-    exec(printed("BEGIN SOLUTION"), lab_source)
+    asked, solution, check, alternative = re.split(
+        r"^(?=# %%)", printed("BEGIN SOLUTION"), flags=re.M
+    )[1:]
     question = checks["lab"].questions["row_bytes"]
     (mistake,) = question.wrong_answers
 
     def ask(answer: Any) -> judge.Verdict:
         return judge.ask(question, judge.LocalStudent({"row_bytes": answer}), seed=7)
 
-    assert ask(lab_source["row_bytes"]).state is judge.State.PASS
+    for cell in [solution, alternative]:
+        answer: dict[str, Any] = {}
+        exec(cell, answer)
+        assert ask(answer["row_bytes"]).state is judge.State.PASS
+    assert asked.startswith("# %% [markdown]")
+    assert check.rstrip().endswith('check("row_bytes")')
     failed = ask(mistake.functions["row_bytes"])
     assert failed.state is judge.State.FAIL
     assert mistake.sentence in str(failed)
