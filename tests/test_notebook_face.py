@@ -101,6 +101,7 @@ class Tags(HTMLParser):
 def assert_calm(shown: Shown) -> None:
     """No traceback, no page wider than its column, no HTML but ours, nothing loaded from afar."""
     html = shown._repr_html_()
+    (shown.text + html).encode()
     tags = Tags(html)
     assert not tags.bad
     assert not tags.open
@@ -218,7 +219,7 @@ def test_stopping_a_check_ends_it_with_one_line() -> None:
     assert stored() is None
 
 
-EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&`</div></dl>\x1b[2J"
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&`</div></dl>\x1b[2J\ud800"
 
 
 class EvilName(Exception):

@@ -73,7 +73,10 @@ def card(body: str, *, label: str, word: str = "", role: str = "status") -> str:
     pill, edge = TONES.get(word, ("#4c5668", "rgba(128,128,128,.6)"))
     tone = f"--ol-pill:{pill};--ol-edge:{edge}"
     opening = f'<div class="ol-card" role="{role}" aria-label="{escape(label)}" style="{tone}">'
-    return f"{STYLE}{opening}{body}</div>"
+    html = f"{STYLE}{opening}{body}</div>"
+    return html.encode(
+        "utf-8", "replace"
+    ).decode()  # half a surrogate would stop the kernel's message
 
 
 def prose(text: str) -> str:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from autograder.judge.verdict import one_line
+
 Plain: TypeAlias = "bool | int | float | str | list[Plain] | None"
 """What a guess is kept as: what JSON can say."""
 
@@ -18,14 +20,14 @@ def plain(value: Any) -> Plain:
     """`value` as it is kept: a tensor or array of one element is its number, a shape is a list,
     anything else is its text."""
     if value is None or isinstance(value, (bool, str)):
-        return value[:MAX_TEXT] if isinstance(value, str) else value
+        return one_line(value)[:MAX_TEXT] if isinstance(value, str) else value
     if isinstance(value, (int, float)):
         return _number(value)
     if isinstance(value, (list, tuple)) and len(value) <= MAX_PARTS:
         return [plain(part) for part in value]
     if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
         return plain(value.item())
-    return str(value)[:MAX_TEXT]
+    return one_line(str(value))[:MAX_TEXT]
 
 
 def _number(value: int | float) -> Plain:
@@ -52,7 +54,7 @@ def typed(text: str) -> Plain:
             return plain(kind(digits))
         except (ValueError, OverflowError):
             continue
-    return text[:MAX_TEXT]
+    return plain(text)
 
 
 def written(value: Plain) -> str:

@@ -80,7 +80,7 @@ class Progress:
         return replace(self, predictions={**self.predictions, key: prediction})
 
     def to_json(self) -> str:
-        return json.dumps({"schema": SCHEMA, **asdict(self)}, ensure_ascii=False, indent=1) + "\n"
+        return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1) + "\n"
 
 
 def from_json(text: str) -> Progress:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from autograder.judge.verdict import one_line
+
 from . import card
 
 
@@ -27,6 +29,7 @@ class Shown:
 
 def sentence(text: str) -> Shown:
     """One sentence and nothing else."""
+    text = one_line(text)
     return Shown(text, card.card(f"<p>{card.prose(text)}</p>", label="note"))
 
 
