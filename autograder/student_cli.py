@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from autograder.notebook import progress as show_progress
-from autograder.notebook.doctor import Finding, examine
-from autograder.notebook.units import find_root
+from autograder.notebook.course import find_root
+from autograder.notebook.machine import Finding, examine
 
 COLOURS = {"ok": "green", "missing": "yellow", "none": "dim"}
 

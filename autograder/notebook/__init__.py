@@ -9,10 +9,10 @@ shows as a card and that a terminal prints as text.
 """
 
 from .checking import check
-from .doctor import doctor
+from .course import units
 from .hinting import hint
+from .machine import doctor
 from .overview import progress
 from .predicting import predict, reveal
-from .units import units
 
 __all__ = ["check", "doctor", "hint", "predict", "progress", "reveal", "units"]

@@ -1,0 +1,252 @@
+"""The home notebook, the units it lists, the doctor it ends with, and the command `onelayer`."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from autograder import student_cli
+from autograder.checks import UnknownQuestion, find, labs
+from autograder.judge import Lab
+from autograder.notebook import doctor, units
+from autograder.notebook.course import UNITS, course, find_root
+from autograder.notebook.machine import examine
+
+ROOT = Path(__file__).parents[1]
+HOME = ROOT / "notebooks" / "home.py"
+HEADER = re.compile(r'^# %%(?P<markdown> \[markdown\])? id="(?P<id>[a-z-]+)"$', re.MULTILINE)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ONELAYER_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def cells() -> Iterator[tuple[str, bool, str]]:
+    """(id, whether it is code, text) of each cell of the home notebook."""
+    text = HOME.read_text(encoding="utf-8")
+    heads = list(HEADER.finditer(text))
+    ends = [head.start() for head in heads[1:]] + [len(text)]
+    for head, end in zip(heads, ends, strict=True):
+        yield head["id"], head["markdown"] is None, text[head.end() : end]
+
+
+def test_every_cell_has_an_id_of_its_own() -> None:
+    text = HOME.read_text(encoding="utf-8")
+    ids = [name for name, _, _ in cells()]
+    assert len(ids) == len(set(ids)) == text.count("# %%")
+    assert {"title", "layer", "units", "progress", "doctor"} <= set(ids)
+
+
+def test_it_runs_from_top_to_bottom(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(HOME.parent)
+    names: dict[str, Any] = {}
+    shown = {}
+    for name, is_code, text in cells():
+        if is_code:
+            *before, last = text.strip().split("\n")
+            exec("\n".join(before), names)
+            shown[name] = eval(last, names)
+    assert (shown["layer"].out_features, shown["layer"].in_features) == (600, 64)
+    assert "The units" in shown["units"].text
+    assert "Total: 0 of" in shown["progress"].text
+    assert "python" in shown["doctor"].text
+
+
+class Links(HTMLParser):
+    """The links of a page, and its rows."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.rows = 0
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.rows += tag == "tr"
+        self.found += [value or "" for name, value in attrs if name == "href"]
+
+
+def test_every_link_of_the_home_notebook_leads_to_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(HOME.parent)
+    links = Links(units().html)
+    assert links.rows == 1 + len(UNITS)
+    assert links.found
+    for link in links.found:
+        assert (HOME.parent / link).is_file(), link
+
+
+def test_what_exists_is_linked_and_the_rest_is_planned(tmp_path: Path) -> None:
+    for folder in ("notebooks", "labs/01_strides", "labs/02_dispatcher"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "notebooks" / "01_strides.ipynb").touch()
+    (tmp_path / "labs" / "01_strides" / "01_strides.ipynb").touch()
+    (tmp_path / "labs" / "02_dispatcher" / "02_dispatcher.ipynb").mkdir()
+    found = {unit.name: unit for unit in course(tmp_path)}
+    assert found["01_strides"].chapter == "01_strides.ipynb"
+    assert found["01_strides"].lab == "../labs/01_strides/01_strides.ipynb"
+    assert {u.chapter + u.lab for name, u in found.items() if name != "01_strides"} == {""}
+
+
+def test_every_lab_with_checks_is_a_unit_and_every_question_has_one_name() -> None:
+    course_labs = labs()
+    assert {lab.name for lab in course_labs} <= set(UNITS)
+    names = [question.name for lab in course_labs for question in lab]
+    assert len(names) == len(set(names))
+    for name in names:
+        assert find(name).name == name
+
+
+def test_find_names_the_nearest_questions() -> None:
+    lab = Lab("01_strides", "Strides")
+    for name in ("contiguous_strides", "view_strides", "gather_flat"):
+        lab.question(name, points=1, minutes=1, difficulty=1, hints=("", "", ""))(lambda s, d: None)
+    assert find("gather_flat", [lab]) is lab.questions["gather_flat"]
+    with pytest.raises(UnknownQuestion, match='Did you mean "contiguous_strides"'):
+        find("contigous_stride", [lab])
+    with pytest.raises(LookupError, match="There are 3 questions"):
+        find("zzz", [lab])
+
+
+def test_the_course_is_found_from_any_folder_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("notebooks", "labs/01_strides"):
+        (tmp_path / folder).mkdir(parents=True)
+    assert find_root(tmp_path / "labs" / "01_strides") == tmp_path
+    monkeypatch.chdir(tmp_path / "notebooks")
+    assert "planned" in units().text
+
+
+def test_the_units_outside_of_the_course_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autograder.notebook.course.find_root", lambda _: None)
+    assert len(units().text.splitlines()) == 1
+
+
+def test_a_deleted_working_folder_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    shutil.rmtree(gone)
+    assert units().text.startswith("units() failed on our side, not yours (FileNotFoundError")
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_doctor_finds_everything_it_looks_for() -> None:
+    findings = {finding.what: finding for finding in examine()}
+    assert set(findings) == {
+        "python",
+        "torch",
+        "threads",
+        "GPU",
+        "jupyter",
+        "anywidget",
+        "compiler",
+    }
+    assert findings["torch"].found == torch.__version__
+    assert findings["GPU"].word == ("ok" if torch.cuda.is_available() else "none")
+    assert all(finding.to_do for finding in findings.values() if finding.word == "missing")
+
+
+def test_the_doctor_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(torch, "__version__", "2.3.0+cpu")
+    monkeypatch.setattr(sys, "version_info", (3, 9, 0))
+    findings = {finding.what: finding for finding in examine()}
+    missing = {what for what, finding in findings.items() if finding.word == "missing"}
+    assert missing == {"python", "torch", "jupyter", "anywidget", "compiler"}
+    assert findings["torch"].to_do == "The course supports torch 2.11 to 2.15."
+    shown = doctor()
+    assert "To do: python, torch, jupyter, anywidget, compiler." in shown.text
+    assert "g++" in shown.html
+
+
+def test_a_broken_torch_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    findings = {finding.what: finding for finding in examine()}
+    assert findings["torch"].word == findings["GPU"].word == "missing"
+    assert findings["python"].word == "ok"
+
+
+def run(*arguments: str) -> Any:
+    result = CliRunner().invoke(student_cli.main, list(arguments))
+    assert "Traceback" not in result.output
+    return result
+
+
+def test_the_command_shows_the_doctors_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    ready = all(finding.word != "missing" for finding in examine())
+    result = run("doctor")
+    assert result.exit_code == (0 if ready else 1)
+    assert torch.__version__ in result.output
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    result = run("doctor")
+    assert result.exit_code == 1
+    assert "no C++ compiler" in result.output
+
+
+def test_the_doctors_table_shows_brackets_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "[bold]GPU[/] [/nonsense]")
+    assert "[bold]GPU[/] [/nonsense]" in " ".join(run("doctor").output.split())
+
+
+def test_the_command_shows_the_progress(home: Path) -> None:
+    home.mkdir()
+    (home / "progress.json").write_text("broken")
+    result = run("progress")
+    assert result.exit_code == 0
+    assert "Total: 0 of" in result.output
+    assert "progress.json.broken-1" in result.output
+
+
+def test_lab_opens_jupyterlab_on_the_home_notebook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+
+    def record(command: list[str], folder: Path) -> int:
+        started.append((command, folder))
+        return 0
+
+    for folder in ("notebooks", "labs"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path / "labs")
+    monkeypatch.setattr(student_cli, "_run", record)
+    result = run("lab")
+    assert result.exit_code == 1
+    assert "home.ipynb is not here" in result.output
+    (tmp_path / "notebooks" / "home.ipynb").touch()
+    assert run("lab", "--no-browser").exit_code == 0
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "notebooks/home.ipynb"]
+    assert started == [(command, tmp_path)]
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    result = run("lab")
+    assert result.exit_code == 1
+    assert "JupyterLab is not installed" in result.output
+    assert len(result.output.splitlines()) == 1
+
+
+def test_a_run_command_gives_its_exit_code(tmp_path: Path) -> None:
+    assert student_cli._run([sys.executable, "-c", "raise SystemExit(7)"], tmp_path) == 7
+
+
+def test_nobody_is_stopped_by_a_strange_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONELAYER_HOME", "/dev/null/home")
+    result = run("progress")
+    assert result.exit_code == 0
+    assert "Total: 0 of" in result.output
