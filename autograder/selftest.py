@@ -8,8 +8,6 @@ error, and so is a lab without questions: a checker that found nothing to check 
 
 from __future__ import annotations
 
-import importlib.util
-import inspect
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +59,7 @@ def count(lab: Lab, root: Path) -> Count:
     """Asks every question of `lab` with every answer that is known for it."""
     solution = execute(root / "solutions" / lab.name / f"{lab.name}.ipynb")
     stub = execute(root / "labs" / lab.name / f"{lab.name}.ipynb")
-    others = alternatives(root / "solutions" / lab.name / "alternatives.py")
+    others = alternatives(root / "solutions" / lab.name / f"{lab.name}.ipynb")
     faults: list[str] = []
     right = wrong = 0
     for question in lab:
@@ -134,35 +132,37 @@ def execute(notebook: Path) -> Namespace:
 
     Raises OSError when it cannot be read, and whatever its cells raise.
     """
+    return _run(c for c in _cells(notebook) if _is_setup(c) or _is_answer(c))
+
+
+def alternatives(notebook: Path) -> dict[str, list[Namespace]]:
+    """Other right answers by question: the cells of the solution with role="alternative"."""
+    cells = _cells(notebook)
+    setup = [cell for cell in cells if _is_setup(cell)]
+    found: dict[str, list[Namespace]] = {}
+    for cell in cells:
+        if cell.metadata.get("onelayer", {}).get("role") == "alternative":
+            question = cell.id.partition("_alternative")[0]
+            found.setdefault(question, []).append(_run([*setup, cell]))
+    return found
+
+
+def _run(cells: Iterable[Any]) -> Namespace:
     namespace: Namespace = {}
-    for cell in _cells(notebook):
-        if cell.cell_type == "code" and _is_replayed(cell.metadata):
-            exec(compile(cell.source, f"<cell {cell.id}>", "exec"), namespace)
+    for cell in cells:
+        exec(compile(cell.source, f"<cell {cell.id}>", "exec"), namespace)
     return namespace
+
+
+def _is_setup(cell: Any) -> bool:
+    return cell.cell_type == "code" and "setup" in cell.metadata.get("tags", [])
+
+
+def _is_answer(cell: Any) -> bool:
+    graded = cell.metadata.get("nbgrader", {})
+    return cell.cell_type == "code" and bool(graded.get("solution"))
 
 
 def _cells(notebook: Path) -> list[Any]:
     text = notebook.read_text("utf-8")
     return list(nbformat.reads(text, as_version=4).cells)  # type: ignore[no-untyped-call]
-
-
-def _is_replayed(metadata: Any) -> bool:
-    """The cells that grading replays: the setup and the answers."""
-    return "setup" in metadata.get("tags", []) or metadata.get("nbgrader", {}).get(
-        "solution", False
-    )
-
-
-def alternatives(path: Path) -> dict[str, list[Namespace]]:
-    """Other right answers by question. Each function of the file is named QUESTION__how."""
-    spec = importlib.util.spec_from_file_location(f"alternatives_of_{path.parent.name}", path)
-    if spec is None or spec.loader is None or not path.exists():
-        return {}
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    found: dict[str, list[Namespace]] = {}
-    for name, function in inspect.getmembers(module, inspect.isfunction):
-        question, mark, _ = name.partition("__")
-        if mark and function.__module__ == module.__name__:
-            found.setdefault(question, []).append({question: function})
-    return found

@@ -274,6 +274,14 @@ def test_the_instructors_version_holds_the_answers(course: Path) -> None:
     assert lab["contiguous_strides"]((2, 3, 4)) == (12, 4, 1)  # type: ignore[operator]
 
 
+def test_alternatives_are_the_instructors_alone(course: Path) -> None:
+    name = "contiguous_strides_alternative"
+    assert name in (course / LAB_NOTEBOOK).read_text("utf-8")
+    student = (course / STUDENT).read_text("utf-8")
+    assert name not in student
+    assert "for d in range(len(sizes))" not in student
+
+
 def test_a_worked_example_may_show_a_line_of_the_solution(course: Path) -> None:
     ask = '# %% [markdown] id="ask-strides"'
     worked = '# %% id="shown" tags=["worked-example"]\nstep, size = 2, 3\nstep *= max(size, 1)'

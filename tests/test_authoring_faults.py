@@ -102,6 +102,8 @@ ROLES = {
     "points are true": ("points=2", "points=true", 29, "points=True is not a positive number"),
     "answer without check": ('"Counter_check" role="check" points=1.5', '"Counter_check"', 36, "no check cell asks for it"),
     "check without answer": ('"contiguous_strides_check"', '"strides_check"', 29, "no solution cell before it"),
+    "alternative to nothing": ('"contiguous_strides_alternative"', '"strides_alternative"', 57, "no solution cell before it"),
+    "alternative by another name": ('"contiguous_strides_alternative"', '"contiguous_strides_2"', 57, "begins with the answer's id"),
     "free text without points": (' points=3', "", 32, "a free_text cell needs points"),
     "free text is code": ('[markdown] id="why_copies"', 'id="why_copies"', 32, "a free_text cell is [markdown]"),
     "check is prose": ('# %% id="Counter_check" role="check" points=1.5\ncheck', '# %% [markdown] id="Counter_check" role="check" points=1.5\n# check', 53, "a check cell is code"),
@@ -172,6 +174,13 @@ def test_a_mistyped_source(
             "# Because `reshape` cannot express it as strides.",
             "cell ask-strides: shows the solution line",
             id="model answer in prose",
+        ),
+        pytest.param(
+            "# Give the strides of a contiguous tensor.",
+            "# Try `sizes = [max(size, 1) for size in shape]`.\n#\n"
+            "# `sizes = [max(size, 1) for size in shape]`",
+            "cell ask-strides: shows the solution line 'sizes = [max(size, 1) for size in shape]'",
+            id="line of an alternative in prose",
         ),
         pytest.param(
             'def contiguous_strides(shape):\n    """Strides, in elements, of a contiguous tensor of'

@@ -4,6 +4,7 @@
     # %% id="setup" tags=["setup"]                           code
     # %% id="contiguous_strides" role="solution"             the student's answer
     # %% id="contiguous_strides_check" role="check" points=2
+    # %% id="contiguous_strides_alternative" role="alternative"   another right answer
     # %% [markdown] id="why_copies" role="free_text" points=3
 
 Jupytext reads `key=value` pairs, takes what it cannot read for a title, and drops or guesses in
@@ -23,7 +24,7 @@ from typing import Any
 ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """nbformat's rule for cell ids and nbgrader's for grade ids, both at once."""
 
-ROLES = ("solution", "check", "free_text")
+ROLES = ("solution", "check", "alternative", "free_text")
 VIEW_KEYS = ("jupyter", "mystnb")
 KEYS = ("id", "role", "points", "tags", "about_lines", *VIEW_KEYS)
 

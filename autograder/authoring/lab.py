@@ -2,6 +2,8 @@
 
     solution    the student's answer, code with a solution region       solution: true, grade: false
     check       asks and scores it; its id is the answer's + "_check"   solution: false, grade: true
+    alternative another right answer; its id begins with the answer's + "_alternative". It stays in
+                the instructor's version, and the self-test asks that it passes
     free_text   an answer that a person grades; its text is a model     solution: true, grade: true
     (none)      everything else, so that nbgrader restores it           locked: true
 
@@ -19,15 +21,22 @@ from autograder.authoring.problem import Problem
 from autograder.authoring.source import Cell
 
 CHECK_SUFFIX = "_check"
+ALTERNATIVE_SUFFIX = "_alternative"
 SCHEMA_VERSION = 3
+ANSWERS = ("solution", "alternative", "free_text")
+"""Roles whose text tells an answer."""
+
 GIVEN = "worked-example"
 """Tag of a cell that may show a line of a solution: a worked example shares its steps with the
 blank after it."""
 
 
-def nbgrader_metadata(cell: Cell) -> dict[str, Any]:
-    """The full metadata that nbgrader wants, from a role and its points."""
+def nbgrader_metadata(cell: Cell) -> dict[str, Any] | None:
+    """The full metadata that nbgrader wants, from a role and its points; None for a cell that
+    nbgrader never meets."""
     role = cell.header.role
+    if role == "alternative":
+        return None
     metadata: dict[str, Any] = {
         "grade": role in ("check", "free_text"),
         "grade_id": cell.id,
@@ -57,8 +66,15 @@ def _size(cell: Cell) -> int:
 
 def telling_lines(cells: Sequence[Cell]) -> frozenset[str]:
     """Every line of the lab's solutions that must not be seen in its student version."""
-    answers = [cell for cell in cells if cell.header.role in ("solution", "free_text")]
-    return frozenset().union(*(solution.telling_lines(_answer(cell)) for cell in answers))
+    given = {c.id: solution.given_lines(c.text) for c in cells if c.header.role == "solution"}
+    told: set[str] = set()
+    for cell in cells:
+        if cell.header.role in ANSWERS:
+            # An alternative is a whole function: the lines that its stub shows tell nothing.
+            question = cell.id.partition(ALTERNATIVE_SUFFIX)[0]
+            shown = given.get(question) if cell.header.role == "alternative" else None
+            told |= solution.telling_lines(_answer(cell)) - (shown or frozenset())
+    return frozenset(told)
 
 
 def _answer(cell: Cell) -> tuple[solution.Region, ...]:
@@ -119,7 +135,7 @@ def _region_problems(path: str, cell: Cell, *, allowed: bool) -> Iterator[Proble
 
 def _kind_problems(path: str, cell: Cell) -> Iterator[Problem]:
     role = cell.header.role
-    if role in ("solution", "check") and cell.kind != "code":
+    if role in ("solution", "check", "alternative") and cell.kind != "code":
         yield Problem(
             path, f'a {role} cell is code; for prose use role="free_text"', cell.line - 1, cell.id
         )
@@ -140,6 +156,14 @@ def _pair_problems(path: str, cells: Sequence[Cell]) -> Iterator[Problem]:
                     cell.line - 1,
                     cell.id,
                 )
+        if cell.header.role == "alternative" and not _answers_one_of(cell.id, answered):
+            yield Problem(
+                path,
+                "no solution cell before it; its id begins with the answer's id + "
+                f"{ALTERNATIVE_SUFFIX!r}",
+                cell.line - 1,
+                cell.id,
+            )
         if cell.header.role == "check" and cell.id not in answered:
             yield Problem(
                 path,
@@ -147,3 +171,8 @@ def _pair_problems(path: str, cells: Sequence[Cell]) -> Iterator[Problem]:
                 cell.line - 1,
                 cell.id,
             )
+
+
+def _answers_one_of(alternative: str, answered: set[str]) -> bool:
+    question, suffix, _ = alternative.partition(ALTERNATIVE_SUFFIX)
+    return bool(suffix) and question + CHECK_SUFFIX in answered

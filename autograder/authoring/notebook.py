@@ -16,7 +16,7 @@ Notebook = dict[str, Any]
 
 OURS = "onelayer"
 """Our key in metadata. A notebook carries `{"source": path}` there, which marks it as generated; a
-solution cell its stub."""
+solution cell its stub; another right answer its role."""
 
 
 def code_or_markdown(
@@ -31,6 +31,8 @@ def code_or_markdown(
         metadata["nbgrader"] = dict(graded)
     if stub is not None:
         metadata[OURS] = {"stub": stub}
+    if cell.header.role == "alternative":
+        metadata[OURS] = {"role": "alternative"}
     made: Notebook = {"cell_type": cell.kind, "id": cell.id, "metadata": metadata, "source": text}
     return made | {"execution_count": None, "outputs": []} if cell.kind == "code" else made
 

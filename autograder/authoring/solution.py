@@ -101,6 +101,16 @@ def telling_lines(found: Iterable[Region]) -> frozenset[str]:
     return frozenset(line for line in bare if _DOES_SOMETHING.search(_EMPTY_BRACKETS.sub("", line)))
 
 
+def given_lines(text: str) -> frozenset[str]:
+    """The lines of an answer cell that the student receives: those outside its regions."""
+    found = regions(text)
+    if not found:
+        return frozenset()
+    hidden = {row for region in found for row in range(region.begin, region.end + 1)}
+    rows = enumerate(text.split("\n"))
+    return frozenset(bare_line(line) for row, line in rows if row not in hidden)
+
+
 def bare_line(line: str) -> str:
     """`line` without indentation, comment marks, backticks and a trailing comment: a solution hides
     in none of them."""

@@ -1,4 +1,4 @@
-"""The step of `generate_assignment` that puts each question's own stub where its solution stood.
+"""The two steps of `generate_assignment` that are ours: drop the alternatives, put in the stubs.
 
 nbgrader has one stub per course. Ours differ by question, so the generator leaves each stub in its
 cell's metadata, and this preprocessor hands it to nbgrader's own `ClearSolutions`, which indents
@@ -12,11 +12,19 @@ from __future__ import annotations
 from typing import Any
 
 from nbgrader.converters import GenerateAssignment
-from nbgrader.preprocessors import ClearSolutions
+from nbgrader.preprocessors import ClearSolutions, NbGraderPreprocessor
 
 from autograder.authoring.notebook import OURS
 
 TEXT_STUB = "*Your answer here.*"
+
+
+class DropAlternatives(NbGraderPreprocessor):  # type: ignore[misc]
+    """Leaves out the other right answers, which only the instructor's version shows."""
+
+    def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
+        nb.cells = [c for c in nb.cells if c.metadata.get(OURS, {}).get("role") != "alternative"]
+        return nb, resources
 
 
 class ClearToStub(ClearSolutions):  # type: ignore[misc]
@@ -31,11 +39,12 @@ class ClearToStub(ClearSolutions):  # type: ignore[misc]
 
 
 def preprocessors() -> list[type]:
-    """For `GenerateAssignment.preprocessors`: nbgrader's own list, with `ClearToStub` in the place
-    of `ClearSolutions`.
+    """For `GenerateAssignment.preprocessors`: nbgrader's own list, with `DropAlternatives` in front
+    and `ClearToStub` in the place of `ClearSolutions`.
 
     Whoever releases a lab into a real gradebook needs the same list; with nbgrader's the stubs
     would say less.
     """
     ordinary = GenerateAssignment.preprocessors.default()
-    return [ClearToStub if step is ClearSolutions else step for step in ordinary]
+    ours = [ClearToStub if step is ClearSolutions else step for step in ordinary]
+    return [DropAlternatives, *ours]

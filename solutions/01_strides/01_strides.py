@@ -76,6 +76,13 @@ def contiguous_strides(size):
 # %% id="contiguous_strides_check" role="check" points=2
 check("contiguous_strides")
 
+
+# %% id="contiguous_strides_alternative" role="alternative"
+def contiguous_strides(size):
+    padded = [max(n, 1) for n in size]
+    return [math.prod(padded[d + 1 :]) for d in range(len(padded))]
+
+
 # %% [markdown] id="address-of-an-index"
 # ## 1.2 The address of an index
 # *5 minutes · difficulty 1 of 5 · 2 points*
@@ -99,6 +106,13 @@ def address(index, size, stride, offset):
 
 # %% id="address_check" role="check" points=2
 check("address")
+
+
+# %% id="address_alternative" role="alternative"
+def address(index, size, stride, offset):
+    reach = offset + 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    return int(torch.arange(reach).as_strided(size, stride, offset)[index])
+
 
 # %% [markdown] id="is-it-contiguous"
 # ## 1.3 Is it contiguous?
@@ -126,6 +140,15 @@ def is_contiguous(size, stride):
 
 # %% id="is_contiguous_check" role="check" points=3
 check("is_contiguous")
+
+
+# %% id="is_contiguous_alternative" role="alternative"
+def is_contiguous(size, stride):
+    if math.prod(size) == 0:
+        return True
+    used = [(n, s) for n, s in zip(size, stride, strict=True) if n != 1]
+    return all(s == math.prod(n for n, _ in used[d + 1 :]) for d, (_, s) in enumerate(used))
+
 
 # %% [markdown] id="the-rule-of-view"
 # ## 1.4 The rule of `view`
@@ -177,6 +200,22 @@ def view_strides(size, stride, new_size):
 # %% id="view_strides_check" role="check" points=5
 check("view_strides")
 
+
+# %% id="view_strides_alternative" role="alternative"
+def view_strides(size, stride, new_size):
+    """Number the elements, lay them out anew, and see whether equal steps explain every address."""
+    reach = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    addresses = torch.arange(reach).as_strided(size, stride).reshape(new_size)
+    first = int(addresses.flatten()[0])
+    steps = [
+        int(addresses.select(d, 1).flatten()[0]) - first if n > 1 else 0
+        for d, n in enumerate(new_size)
+    ]
+    grid = itertools.product(*map(range, new_size))
+    explained = [first + sum(i * s for i, s in zip(index, steps, strict=True)) for index in grid]
+    return steps if explained == addresses.flatten().tolist() else None
+
+
 # %% [markdown] id="sliding-windows"
 # ## 1.5 Sliding windows without a copy
 # *10 minutes · difficulty 2 of 5 · 3 points*
@@ -199,6 +238,12 @@ def sliding_windows(x, width, step):
 
 # %% id="sliding_windows_check" role="check" points=3
 check("sliding_windows")
+
+
+# %% id="sliding_windows_alternative" role="alternative"
+def sliding_windows(x, width, step):
+    return x.unfold(0, width, step)
+
 
 # %% [markdown] id="broadcasting"
 # ## 1.6 Broadcasting is stride 0
@@ -227,6 +272,18 @@ def broadcast_strides(size, stride, to):
 # %% id="broadcast_strides_check" role="check" points=2
 check("broadcast_strides")
 
+
+# %% id="broadcast_strides_alternative" role="alternative"
+def broadcast_strides(size, stride, to):
+    out = []
+    for d in range(1, len(to) + 1):
+        n, s = (size[-d], stride[-d]) if d <= len(size) else (1, 0)
+        if n != to[-d] and n != 1:
+            return None
+        out.append(0 if n != to[-d] else s)
+    return tuple(reversed(out))
+
+
 # %% [markdown] id="overlap"
 # ## 1.7 Do two indices share a float?
 # *12 minutes · difficulty 3 of 5 · 3 points*
@@ -253,6 +310,16 @@ def overlaps(size, stride):
 
 # %% id="overlaps_check" role="check" points=3
 check("overlaps")
+
+
+# %% id="overlaps_alternative" role="alternative"
+def overlaps(size, stride):
+    at = torch.zeros(size, dtype=torch.int64)
+    for d, (n, s) in enumerate(zip(size, stride, strict=True)):
+        at += (torch.arange(n) * s).reshape([-1 if k == d else 1 for k in range(len(size))])
+    ordered = at.flatten().sort().values
+    return bool((ordered.diff() == 0).any())
+
 
 # %% [markdown] id="copies-you-do-not-see"
 # ## 1.8 The copies you do not see
@@ -284,6 +351,18 @@ def copied_bytes(x, steps):
 # %% id="copied_bytes_check" role="check" points=4
 check("copied_bytes")
 
+
+# %% id="copied_bytes_alternative" role="alternative"
+def copied_bytes(x, steps):
+    bill, seen = [], x
+    for name, arguments in steps:
+        result = getattr(seen, name)(*arguments)
+        shared = result.untyped_storage()._cdata == seen.untyped_storage()._cdata
+        bill.append(0 if shared else result.untyped_storage().size())
+        seen = result
+    return bill
+
+
 # %% [markdown] id="gather-by-addresses"
 # ## 1.9 Gather is address arithmetic
 # *10 minutes · difficulty 3 of 5 · 3 points*
@@ -308,6 +387,15 @@ def gather_flat(flat, stride, offset, index):
 
 # %% id="gather_flat_check" role="check" points=3
 check("gather_flat")
+
+
+# %% id="gather_flat_alternative" role="alternative"
+def gather_flat(flat, stride, offset, index):
+    """Rebuild x as the largest view that fits, then gather."""
+    n = len(index)
+    width = int(index.max()) + 1
+    return flat.as_strided((n, width), tuple(stride), offset).gather(1, index)
+
 
 # %% [markdown] id="real-words"
 # The same function on the real head: what does the model give to the word that really came next?
@@ -367,6 +455,13 @@ def centre_windows(x, width):
 
 # %% id="centre_windows_check" role="check" points=3
 check("centre_windows")
+
+
+# %% id="centre_windows_alternative" role="alternative"
+def centre_windows(x, width):
+    rows = [x[k : k + width] - x[k : k + width].mean() for k in range(len(x) - width + 1)]
+    return torch.stack(rows)
+
 
 # %% [markdown] id="why-silent"
 # ## 1.11 In your own words
