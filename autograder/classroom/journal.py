@@ -23,7 +23,7 @@ LAYOUT = 1
 
 @dataclass(frozen=True)
 class CellReport:
-    """How one cell ran in the jail: what it raised, as text, and the beginning of what it printed."""
+    """How one cell ran in the jail: what it raised, and the beginning of what it printed."""
 
     name: str
     error: str
@@ -51,6 +51,16 @@ class Record:
     def points(self) -> float:
         return sum(verdict.points for verdict in self.verdicts)
 
+    @property
+    def digest(self) -> str:
+        """A hash of what was found, so that a gradebook can tell whether it holds this record."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def to_json(self) -> str:
+        body = {name: value for name, value in asdict(self).items() if name != "verdicts"}
+        body["verdicts"] = [json.loads(verdict.to_json()) for verdict in self.verdicts]
+        return json.dumps(body, ensure_ascii=False, sort_keys=True)
+
 
 def key_of(*parts: str) -> str:
     """A hash of the submission's bytes, the lab's version, torch's version, the seed epoch and the
@@ -69,11 +79,8 @@ class Journal:
 
     def write(self, record: Record) -> None:
         """Keeps `record`; when this returns, no kill and no power cut loses it."""
-        body = {name: value for name, value in asdict(record).items() if name != "verdicts"}
-        body["verdicts"] = [json.loads(verdict.to_json()) for verdict in record.verdicts]
-        text = json.dumps(body, ensure_ascii=False, sort_keys=True)
-        digest = hashlib.sha256(text.encode()).hexdigest()
-        durable.write(self._path(record.student, record.key), f"{digest}\n{text}\n".encode())
+        data = f"{record.digest}\n{record.to_json()}\n".encode()
+        durable.write(self._path(record.student, record.key), data)
 
     def read(self, student: str, key: str) -> Record | None:
         """The record of this submission, or None where there is none that can be trusted."""
@@ -100,3 +107,9 @@ def _record(data: bytes) -> Record:
     verdicts = tuple(Verdict.from_mapping(verdict) for verdict in body["verdicts"])
     cells = tuple(CellReport(**cell) for cell in body["cells"])
     return Record(**{**body, "verdicts": verdicts, "cells": cells})
+
+
+def is_blank(verdict: Verdict) -> bool:
+    """Whether the judge found the untouched stub."""
+    unanswered = f"{verdict.title} is not answered yet."
+    return verdict.state is State.FAIL and verdict.sentence.startswith(unanswered)

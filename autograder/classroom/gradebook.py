@@ -1,0 +1,123 @@
+"""Records into nbgrader's gradebook, and feedback out of it: one writer, once for the class.
+
+Everything can be done again: what is whole stays, what a kill cut off is made anew, and grades that
+a person gave are never touched.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .job import Entry
+from .journal import Record
+from .nbcourse import converter, database, hand_in, prepare
+from .rebuild import notebook
+from .release import Release
+
+OURS = "onelayer"
+
+
+@dataclass(frozen=True)
+class Graded:
+    """A record and the submission that it speaks for."""
+
+    record: Record
+    entry: Entry
+
+
+def record_all(
+    folder: Path,
+    release: Release,
+    graded: Iterable[Graded],
+    log: logging.Logger,
+) -> set[str]:
+    """Writes grades and feedback of everyone whose newest are not there yet; the students for whom
+    nbgrader refused.
+
+    Raises Mistake where the gradebook cannot be used at all.
+    """
+    wanted = {one.record.student: one for one in graded}
+    done = _recorded(folder, release.name, wanted)
+    prepare(folder, release)
+    for student, one in wanted.items():
+        if student not in done:
+            submitted = one.entry.submission.submitted
+            hand_in(folder, student, _handed_in(release, one), submitted=submitted)
+    if missing := set(wanted) - done:
+        _convert("Autograde", folder, release.name, missing, log)
+    written = _recorded(folder, release.name, wanted)
+    _drop_cut_off_pages(folder, release.name, written)
+    if missing := {one for one in written if not _page(folder, release.name, one).exists()}:
+        _convert("GenerateFeedback", folder, release.name, missing, log)
+    return set(wanted) - written
+
+
+def _handed_in(release: Release, one: Graded) -> dict[str, Any]:
+    made = notebook(release, one.entry.rebuilt)
+    made["metadata"][OURS] = {"lab": release.name, "record": one.record.key}
+    return made
+
+
+def _recorded(folder: Path, lab: str, wanted: Mapping[str, Graded]) -> set[str]:
+    """Those whose grades of exactly this record are in the gradebook: the notebook beside it says
+    so, and is written after them."""
+    if not (folder / "gradebook.db").exists():
+        return set()
+    from nbgrader.api import Gradebook
+
+    with Gradebook(database(folder)) as gradebook:
+        known = {
+            submission.student.id
+            for assignment in gradebook.assignments
+            if assignment.name == lab
+            for submission in assignment.submissions
+        }
+    return {
+        student
+        for student, one in wanted.items()
+        if student in known and _graded(folder, student, lab) == one.record.digest
+    }
+
+
+def _graded(folder: Path, student: str, lab: str) -> str:
+    try:
+        path = folder / "autograded" / student / lab / f"{lab}.ipynb"
+        digest: str = json.loads(path.read_bytes())["metadata"][OURS]["graded"]
+    except (OSError, ValueError, KeyError):
+        return ""
+    return digest
+
+
+def _page(folder: Path, lab: str, student: str) -> Path:
+    return folder / "feedback" / student / lab / f"{lab}.html"
+
+
+def _drop_cut_off_pages(folder: Path, lab: str, students: Iterable[str]) -> None:
+    for student in students:
+        page = _page(folder, lab, student)
+        if page.exists() and not page.read_bytes().rstrip().endswith(b"</html>"):
+            shutil.rmtree(page.parent)
+
+
+def _convert(name: str, folder: Path, lab: str, students: set[str], log: logging.Logger) -> None:
+    """Runs one of nbgrader's converters over all that it has not done yet.
+
+    It passes over a notebook that fails and goes on with the next. When it gave up altogether,
+    everyone gets an attempt of their own; nobody's grade depends on a neighbour's notebook.
+    """
+    try:
+        converter(name, folder, lab, log).start()
+        return
+    except Exception as error:
+        log.error("%s: %s", name, error)
+    for student in sorted(students):
+        try:
+            converter(name, folder, lab, log, student=student).start()
+        except Exception as error:
+            log.error("%s of %s: %s", name, student, error)

@@ -1,0 +1,176 @@
+"""The whole way of a class: intake, rebuild, journal, workers, gradebook."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from autograder.sandbox import BUBBLEWRAP, Tier, probe
+
+from . import durable, epoch, pool
+from .gradebook import Graded, record_all
+from .intake import Submission, files_in, labs_named, submissions
+from .job import Entry, Fault, Job, job_for
+from .journal import Journal, Record, key_of
+from .mistake import Mistake
+from .nbcourse import quiet
+from .rebuild import Ungradable, rebuild
+from .release import Release, releases
+from .report import Row, write_ungradable
+from .worker import Setting
+
+NOT_SAFE = (
+    "Other people's code is not run here without walls. {reason} "
+    "Put that right, or pass --i-trust-students to run it with your own rights."
+)
+THE_GRADER_FAILED = "The grader failed, not the student: {reason}. Grade again."
+NBGRADER_FAILED = "graded, but nbgrader refused the notebook: see grade.log"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the instructor asked for. out: the grading folder. lab: "" where the hand-in tells."""
+
+    source: Path
+    out: Path
+    course: Path
+    lab: str = ""
+    workers: int = 0
+    trusting: bool = False
+
+
+class Class:
+    """One lab of one class in one grading folder; `rows` grow as its students are graded."""
+
+    def __init__(self, order: Order) -> None:
+        """Reads what was handed in. Raises Mistake for what the instructor can put right."""
+        self.order = order
+        files = files_in(order.source)
+        known = releases(order.course)
+        named = labs_named(files, list(known))
+        self.release: Release = known[_the_lab(order.lab, list(known), named)]
+        self.secret = epoch.secret(order.out)
+        self.journal = Journal(order.out / "journal" / self.release.name)
+        self.rows: dict[str, Row] = {}
+        self.entries: dict[str, Entry] = {}
+        for submission in submissions(files, self.release.name, list(known)):
+            self._take_in(submission)
+        if not self.rows and not self.entries:
+            raise Mistake(f"There is no notebook of {self.release.name} in {order.source}.")
+
+    def _take_in(self, submission: Submission) -> None:
+        told = replace(submission, data=b"")
+        if submission.ungradable:
+            self._give_up(told, submission.ungradable)
+            return
+        sha256 = submission.sha256
+        received = self.order.out / "received" / f"{sha256}.ipynb"
+        if not received.exists():
+            durable.write(received, submission.data, mode=0o600)
+        try:
+            rebuilt = rebuild(submission.data, self.release)
+        except Ungradable as reason:
+            self._give_up(told, str(reason))
+        else:
+            self.entries[submission.student] = Entry(told, rebuilt, sha256)
+
+    def _give_up(self, submission: Submission, reason: str) -> None:
+        self.rows[submission.student] = Row(submission, ungradable=reason)
+
+    def look_up(self) -> list[Job]:
+        """Takes what is in the journal already; the jobs that are left."""
+        jobs = self._look_up(BUBBLEWRAP)  # probing takes seconds: only where something is left
+        if not jobs:
+            return jobs
+        tier = self.tier
+        return jobs if tier == BUBBLEWRAP else self._look_up(tier)
+
+    @property
+    def tier(self) -> Tier:
+        """The sandbox of this machine. Raises Mistake where it is none and nobody said that this
+        is all right."""
+        tier = probe()
+        if not tier.safe and not self.order.trusting:
+            raise Mistake(NOT_SAFE.format(reason=tier.reason.rstrip(".") + "."))
+        return tier
+
+    def _look_up(self, tier: Tier) -> list[Job]:
+        jobs = []
+        for student, entry in self.entries.items():
+            key = self._key(entry, tier)
+            record = self.journal.read(student, key)
+            if record is not None and record.is_final:
+                self._keep(record, is_new=False)
+            else:
+                jobs.append(job_for(entry, self.release, key=key, secret=self.secret))
+        return jobs
+
+    def _key(self, entry: Entry, tier: Tier) -> str:
+        torch = importlib.metadata.version("torch")
+        epoch_name = epoch.name_of(self.secret)
+        return key_of(entry.sha256, self.release.version, torch, epoch_name, tier.name)
+
+    def _keep(self, record: Record, *, is_new: bool) -> None:
+        entry = self.entries[record.student]
+        note = "; ".join(entry.rebuilt.notes)
+        self.rows[record.student] = Row(entry.submission, record, is_new=is_new, note=note)
+
+    def grade(self, jobs: Sequence[Job], *, done: Callable[[str], None]) -> None:
+        """Runs `jobs`; each verdict is in the journal before `done` is called with its student."""
+        if not jobs:
+            return
+        setting = Setting(self.tier, self.order.out / "grade.log", os.getpid())
+        workers = self.order.workers or pool.processors()
+        for job, outcome in pool.graded(jobs, setting, workers=workers):
+            if isinstance(outcome, Fault):
+                reason = THE_GRADER_FAILED.format(reason=outcome.reason)
+                self._give_up(self.entries[job.student].submission, reason)
+            else:
+                self.journal.write(outcome)
+                self._keep(outcome, is_new=True)
+            done(job.student)
+
+    def publish(self) -> None:
+        """Everything that is graded into the gradebook and into feedback; the rest into a list."""
+        graded = [
+            Graded(row.record, self.entries[student])
+            for student, row in self.rows.items()
+            if row.record is not None
+        ]
+        with quiet(self.order.out / "grade.log") as log:
+            refused = record_all(self.order.out, self.release, graded, log) if graded else set()
+        for student in refused:
+            self.rows[student] = replace(self.rows[student], note=NBGRADER_FAILED)
+        rows = list(self.rows.values())
+        write_ungradable(self.order.out / "ungradable.csv", rows, self.release.name)
+
+    @property
+    def in_order(self) -> list[Row]:
+        return [self.rows[student] for student in sorted(self.rows, key=str.casefold)]
+
+
+def _the_lab(asked: str, known: Sequence[str], named: Sequence[str]) -> str:
+    every = ", ".join(known) or "none"
+    if asked:
+        if asked not in known:
+            raise Mistake(f"There is no lab {asked!r}. The course has: {every}.")
+        return asked
+    for candidates in (known, named):
+        if len(candidates) == 1:
+            return candidates[0]
+    raise Mistake(f"Say which lab to grade with --lab. The course has: {every}.")
+
+
+def open_folder(out: Path, source: Path) -> None:
+    """Makes the grading folder usable: there, ours, and without half-written files of a killed run.
+
+    Call it with the folder's lock held. Raises Mistake.
+    """
+    if source.resolve().is_relative_to(out.resolve()):
+        raise Mistake(f"{source} lies inside the grading folder {out}. Grade into another: --out")
+    for folder in (out, out / "received", *out.glob("journal/*")):
+        for partial in folder.glob(".*.tmp"):
+            partial.unlink(missing_ok=True)

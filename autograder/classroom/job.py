@@ -1,0 +1,63 @@
+"""One submission to be graded: the cells to replay, the questions to ask, nothing of the notebook
+else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import epoch
+from .intake import Submission
+from .rebuild import Rebuilt, to_run
+from .release import Release
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A submission that can be graded: its answers, and the hash of the bytes they came from."""
+
+    submission: Submission
+    rebuilt: Rebuilt
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything that a worker needs. It crosses to another process, so it is plain data.
+
+    cells: name and source, in order. setup: how many of them come before the first answer and are
+    ours. seeds: one per question. left_out: names that only cells outside the answers define.
+    """
+
+    student: str
+    lab: str
+    key: str
+    sha256: str
+    cells: tuple[tuple[str, str], ...]
+    setup: int
+    seeds: dict[str, int]
+    left_out: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A submission could not be graded, through no fault of its own; the reason is for a person."""
+
+    reason: str
+
+
+def job_for(entry: Entry, release: Release, *, key: str, secret: bytes) -> Job:
+    """The job that grades `entry`, with the seeds of this epoch."""
+    cells = tuple(to_run(release, entry.rebuilt))
+    answers = {cell["id"] for cell in release.answers}
+    setup = next((n for n, (name, _) in enumerate(cells) if name in answers), len(cells))
+    seeds = {name: epoch.seed(secret, release.name, name) for name in release.lab.questions}
+    return Job(
+        entry.submission.student,
+        release.name,
+        key,
+        entry.sha256,
+        cells,
+        setup,
+        seeds,
+        entry.rebuilt.left_out,
+    )

@@ -1,0 +1,141 @@
+"""The grading folder as an ordinary nbgrader course: its configuration, its database, its lab.
+
+nbgrader takes seconds to import, so it is imported where it is used.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import logging
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from . import durable
+from .mistake import Mistake
+from .release import Release
+
+CONFIG = '''\
+"""This folder is graded by `autograder grade`. nbgrader's own commands work in it, and none of them
+executes a submission: verdicts come from the journal."""
+
+import os
+
+c = get_config()  # noqa: F821
+c.CourseDirectory.root = os.path.dirname(os.path.abspath(__file__))
+c.Autograde.autograde_preprocessors = [
+    "autograder.classroom.recorded.RecordedVerdicts",
+    "nbgrader.preprocessors.LimitOutput",
+    "autograder.classroom.recorded.SaveRecorded",
+    "nbgrader.preprocessors.AssignLatePenalties",
+    "nbgrader.preprocessors.CheckCellMetadata",
+]
+c.GenerateFeedback.exporter_class = "autograder.classroom.feedback.FeedbackPage"
+'''
+
+
+@contextmanager
+def quiet(log: Path) -> Iterator[logging.Logger]:
+    """A logger for nbgrader that writes to `log` only, and its commands where it looks for them."""
+    logger = logging.Logger("autograder.nbgrader", logging.INFO)
+    handler = logging.FileHandler(log, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logger.addHandler(handler)
+    path = os.environ.get("PATH", "")
+    # A new gradebook calls the command `alembic`, which lies beside this very Python.
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), path])
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # nbgrader's own deprecations
+            yield logger
+    finally:
+        os.environ["PATH"] = path
+        handler.close()
+
+
+def prepare(folder: Path, release: Release) -> None:
+    """Makes `folder` a course that knows this lab.
+
+    Raises Mistake where nbgrader cannot work: its cells changed since the first grading, or the
+    folder's path is a pattern.
+    """
+    if glob.escape(str(folder.resolve())) != str(folder.resolve()):
+        raise Mistake(f"nbgrader cannot work in {folder}: its path contains one of * ? [")
+    durable.write(folder / "nbgrader_config.py", CONFIG.encode())
+    for step, content in (
+        ("source", release.instructor or release.notebook),
+        ("release", release.notebook),
+    ):
+        durable.write(folder / step / release.name / f"{release.name}.ipynb", content)
+    _make_database(folder)
+    _save_cells(folder, release)
+
+
+def database(folder: Path) -> str:
+    return f"sqlite:///{(folder / 'gradebook.db').resolve()}"
+
+
+def _make_database(folder: Path) -> None:
+    """A gradebook that is whole or absent: nbgrader would not finish one that was begun."""
+    path = folder / "gradebook.db"
+    if path.exists():
+        return
+    from nbgrader.api import Gradebook
+
+    begun = folder / ".gradebook.begun"
+    begun.unlink(missing_ok=True)
+    Gradebook(f"sqlite:///{begun.resolve()}").close()
+    os.replace(begun, path)
+
+
+def _save_cells(folder: Path, release: Release) -> None:
+    """The lab's cells and points into the gradebook, by the step of nbgrader that does it."""
+    import nbformat
+    from nbgrader.api import Gradebook
+    from nbgrader.preprocessors import SaveCells
+
+    notebook = nbformat.reads(  # type: ignore[no-untyped-call]
+        release.notebook.decode(), as_version=4
+    )
+    names = {"notebook": release.name, "assignment": release.name, "db_url": database(folder)}
+    with Gradebook(database(folder)) as gradebook:
+        gradebook.update_or_create_assignment(release.name)
+    try:
+        SaveCells().preprocess(notebook, {"nbgrader": names})
+    except RuntimeError as error:
+        raise Mistake(
+            f"{release.name} has other cells now than when {folder} was graded first. "
+            "Grade into a new folder: --out"
+        ) from error
+
+
+def hand_in(folder: Path, student: str, notebook: dict[str, Any], *, submitted: str) -> None:
+    """Puts a rebuilt notebook where nbgrader collects them, and clears what it made of an earlier
+    one."""
+    lab = notebook["metadata"]["onelayer"]["lab"]
+    for step in ("autograded", "feedback"):
+        shutil.rmtree(folder / step / student / lab, ignore_errors=True)
+    place = folder / "submitted" / student / lab
+    data = json.dumps(notebook, indent=1, ensure_ascii=False)
+    durable.write(place / f"{lab}.ipynb", data.encode())
+    if submitted:
+        durable.write(place / "timestamp.txt", f"{submitted} UTC\n".encode())
+
+
+def converter(name: str, folder: Path, lab: str, log: logging.Logger, *, student: str = "*") -> Any:
+    """nbgrader's converter of this name over the course in `folder`, as its own command would make
+    it."""
+    from nbgrader import converters
+    from nbgrader.coursedir import CourseDirectory
+    from traitlets.config.loader import PyFileConfigLoader
+
+    root = str(folder.resolve())
+    config = PyFileConfigLoader("nbgrader_config.py", path=root).load_config()
+    course = CourseDirectory(root=root, assignment_id=lab, student_id=student, log=log)
+    return getattr(converters, name)(coursedir=course, config=config, log=log)

@@ -1,0 +1,165 @@
+"""The workers, seen from the one process that writes: who has which submission, since when, and
+what to do when one of them does not come back."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+
+from .job import Fault, Job
+from .journal import Record
+from .mistake import Mistake
+from .work import SUBMISSION_S
+from .worker import NoJail, Setting, serve
+
+MAX_ATTEMPTS = 3
+DEADLINE_S = SUBMISSION_S + 120.0
+"""For a worker to answer. It keeps the limits of its submission itself; past this it hangs."""
+STOP_S = 10.0
+
+Outcome = tuple[Job, Record | Fault]
+
+
+@dataclass
+class _Worker:
+    """One worker process and what it is busy with."""
+
+    process: multiprocessing.process.BaseProcess
+    connection: Connection
+    job: Job | None = None
+    attempt: int = 0
+    deadline: float = 0.0
+
+    def give(self, job: Job, attempt: int) -> None:
+        self.job, self.attempt = job, attempt
+        self.deadline = time.monotonic() + DEADLINE_S
+        with contextlib.suppress(OSError):  # it is gone; waiting for its answer will say so
+            self.connection.send(job)
+
+    def answer(self) -> Record | Fault | NoJail:
+        """What came back; for a worker that is gone, how it went."""
+        try:
+            received: Record | Fault | NoJail = self.connection.recv()
+        except (EOFError, OSError):
+            self.kill()
+            return Fault(f"the grading process ended with {self.process.exitcode}")
+        return received
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+
+    def stop(self) -> None:
+        """Asks it to close its jail and end; kills it when it does not."""
+        with contextlib.suppress(OSError):
+            self.connection.send(None)
+        self.process.join(STOP_S)
+        self.kill()
+
+
+def graded(
+    jobs: Sequence[Job],
+    setting: Setting,
+    *,
+    workers: int,
+    target: Callable[[Connection, Setting], None] = serve,
+) -> Iterator[Outcome]:
+    """Each job with its Record, or with the Fault that remained after three attempts; in the order
+    in which they are done.
+
+    Raises Mistake where the sandbox does not start. Leaves no process behind, whichever way it is
+    left.
+    """
+    pool = _Pool(setting, target, size=min(workers, len(jobs)))
+    try:
+        yield from pool.run(jobs)
+    finally:
+        pool.close()
+
+
+class _Pool:
+    def __init__(
+        self, setting: Setting, target: Callable[[Connection, Setting], None], *, size: int
+    ) -> None:
+        self.setting, self.target, self.size = setting, target, size
+        self.workers: list[_Worker] = []
+        self.has_jails = False
+
+    def run(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
+        waiting = deque((job, 1) for job in jobs)
+        while waiting or any(worker.job for worker in self.workers):
+            self._hand_out(waiting)
+            for worker, answer in self._answers():
+                job, attempt = worker.job, worker.attempt
+                assert job is not None
+                if isinstance(answer, NoJail):
+                    answer = self._without_jail(answer)
+                worker.job = None
+                if isinstance(answer, Fault):
+                    self.workers.remove(worker)
+                    worker.kill()
+                else:
+                    self.has_jails = True
+                if attempt < MAX_ATTEMPTS and not _is_done(answer):
+                    waiting.append((job, attempt + 1))
+                else:
+                    yield job, answer
+
+    def _without_jail(self, answer: NoJail) -> Fault:
+        """A jail that fails later than the first is a fault of the moment, not of the machine."""
+        if not self.has_jails:
+            raise Mistake(f"The sandbox does not start: {answer.reason}. See: autograder doctor")
+        return Fault(answer.reason)
+
+    def _hand_out(self, waiting: deque[tuple[Job, int]]) -> None:
+        idle = [worker for worker in self.workers if worker.job is None]
+        while waiting and (idle or len(self.workers) < self.size):
+            worker = idle.pop() if idle else self._new()
+            worker.give(*waiting.popleft())
+
+    def _new(self) -> _Worker:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=self.target, args=(theirs, self.setting), daemon=True)
+        process.start()
+        theirs.close()
+        worker = _Worker(process, ours)
+        self.workers.append(worker)
+        return worker
+
+    def _answers(self) -> list[tuple[_Worker, Record | Fault | NoJail]]:
+        busy = [worker for worker in self.workers if worker.job is not None]
+        left_s = min(worker.deadline for worker in busy) - time.monotonic()
+        ready = wait([worker.connection for worker in busy], timeout=max(0.0, left_s))
+        answers: list[tuple[_Worker, Record | Fault | NoJail]] = []
+        for worker in busy:
+            if worker.connection in ready:
+                answers.append((worker, worker.answer()))
+            elif worker.deadline <= time.monotonic():
+                answers.append((worker, Fault(f"no answer within {DEADLINE_S:g} seconds")))
+        return answers
+
+    def close(self) -> None:
+        """Stops idle workers politely and busy ones at once."""
+        for worker in self.workers:
+            if worker.job is None:
+                worker.stop()
+            else:
+                worker.kill()
+        self.workers.clear()
+
+
+def _is_done(answer: Record | Fault) -> bool:
+    return isinstance(answer, Record) and answer.is_final
+
+
+def processors() -> int:
+    """How many workers this machine has room for."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,104 @@
+"""`autograder`: what an instructor types."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+
+course = click.option(
+    "--course",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    help="The course's folder, with labs/ in it. Default: this one.",
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Grade a class, check the course, look at this machine."""
+
+
+@main.command("grade")
+@click.argument("hand_in", type=click.Path(path_type=Path), metavar="DIR_OR_ZIP")
+@click.option("--lab", default="", help="Which lab, as in 01_strides. Default: what was handed in.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("grading"),
+    show_default=True,
+    help="The grading folder, an nbgrader course.",
+)
+@course
+@click.option(
+    "--workers", type=click.IntRange(min=1), help="Submissions at a time. Default: one per core."
+)
+@click.option(
+    "--i-trust-students", "trusting", is_flag=True, help="Run their code even without a sandbox."
+)
+def grade_command(
+    hand_in: Path, lab: str, out: Path, course: Path, workers: int | None, trusting: bool
+) -> None:
+    """Grade submitted notebooks: a folder per student, or what Canvas, Moodle or nbgrader give.
+
+    Can be stopped and started again: what is graded stays graded.
+    """
+    from rich.console import Console
+
+    from autograder.classroom.mistake import Mistake
+
+    try:
+        from autograder.classroom.command import grade
+        from autograder.classroom.grading import Order
+
+        order = Order(hand_in, out, _folder_of(course), lab, workers or 0, trusting)
+        grade(order, Console())
+    except Mistake as mistake:
+        raise click.ClickException(str(mistake)) from None
+    except KeyboardInterrupt:
+        click.echo("\nStopped. The same command goes on where it was.", err=True)
+        sys.exit(130)
+
+
+@main.command("doctor")
+def doctor_command() -> None:
+    """Say which sandbox this machine gives, and why."""
+    from rich.console import Console
+
+    from autograder.classroom.doctor import doctor
+
+    sys.exit(0 if doctor(Console()) else 1)
+
+
+@main.command("selftest")
+@course
+def selftest_command(course: Path) -> None:
+    """Ask every question of its right and its wrong answers."""
+    from autograder import selftest
+
+    sys.exit(1 if selftest.run(_folder_of(course)) else 0)
+
+
+def _folder_of(course: Path) -> Path:
+    from autograder.classroom.mistake import Mistake
+    from autograder.classroom.release import course_folder
+
+    try:
+        return course_folder(course)
+    except Mistake as mistake:
+        raise click.ClickException(str(mistake)) from None
+
+
+@main.command("build", context_settings={"ignore_unknown_options": True, "help_option_names": []})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def build_command(arguments: tuple[str, ...]) -> None:
+    """Make the notebooks from their percent sources."""
+    from autograder.authoring.command import build_command as build
+
+    build.main(args=list(arguments), prog_name="autograder build")
+
+
+if __name__ == "__main__":
+    main(prog_name="autograder")
