@@ -34,7 +34,8 @@ def lab(options: tuple[str, ...]) -> None:
     if importlib.util.find_spec("jupyterlab") is None:
         advice = 'pip install "jupyterlab>=4.4", then try again.'
         raise click.ClickException(f"JupyterLab is not installed: {advice}")
-    command = [sys.executable, "-m", "jupyterlab", *options, "notebooks/home.ipynb"]
+    places = [f"--ServerApp.root_dir={root}", "--LabApp.default_url=/lab/tree/notebooks/home.ipynb"]
+    command = [sys.executable, "-m", "jupyterlab", *places, *options]
     sys.exit(_run(command, root))
 
 

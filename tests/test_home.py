@@ -232,8 +232,12 @@ def test_lab_opens_jupyterlab_on_the_home_notebook(
     assert "home.ipynb is not here" in result.output
     (tmp_path / "notebooks" / "home.ipynb").touch()
     assert run("lab", "--no-browser").exit_code == 0
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "notebooks/home.ipynb"]
-    assert started == [(command, tmp_path)]
+    ((command, folder),) = started
+    assert folder == tmp_path
+    assert command[:3] == [sys.executable, "-m", "jupyterlab"]
+    assert f"--ServerApp.root_dir={tmp_path}" in command  # or the links to ../labs lead outside
+    assert "--LabApp.default_url=/lab/tree/notebooks/home.ipynb" in command
+    assert command[-1] == "--no-browser"
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     result = run("lab")
     assert result.exit_code == 1
