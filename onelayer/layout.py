@@ -107,6 +107,24 @@ def runs(cells: Iterable[int]) -> Iterator[int | None]:
         last = cell
 
 
+def grid_text(layout: Layout) -> list[str]:
+    """The drawn cells of a tensor as lines of text."""
+    digits = max((len(str(cell)) for cell in layout.drawn), default=1)
+    lines = []
+    for panel in layout.panels:
+        lines += [f"  {list(panel.outer)}"] if panel.outer else []
+        lines += [
+            "  …" if r is None else row_text(row, digits)
+            for r, row in zip(panel.rows, panel.cells, strict=True)
+        ]
+    lines += [f"  … and {layout.panels_left_out:,} more"] if layout.panels_left_out else []
+    return lines or ["  no elements"]
+
+
+def row_text(cells: Iterable[int | None], digits: int) -> str:
+    return "  " + " ".join(("…" if cell is None else str(cell)).rjust(digits) for cell in cells)
+
+
 def _side(size: int, longest: int, ends: int) -> Side:
     """All indices of a short side; of a long one the first few and the last."""
     return tuple(range(size)) if size <= longest else (*range(ends), None, size - 1)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from onelayer.layout import Layout, runs
+from onelayer.layout import Layout, grid_text, row_text, runs
 from onelayer.views.display import Shown, argument_names
 
 _WHOLE = 64  # a storage of at most so many cells is drawn whole
@@ -186,20 +186,8 @@ def _short(name: str) -> str:
 
 def _lines(storage: Storage) -> list[str]:
     """The text twin: the row of the storage, then each tensor's facts and its grid."""
-    digits = len(f"{max(storage.cells - 1, 0)}")
-    lines = [storage.title(), _row(storage.drawn, digits)]
+    digits = len(str(max(storage.cells - 1, 0)))
+    lines = [storage.title(), row_text(storage.drawn, digits)]
     for layout in storage.layouts:
-        lines += [f"{layout.name}: {', '.join(storage.facts(layout))}"]
-        for panel in layout.panels:
-            lines += [f"  {list(panel.outer)}"] if panel.outer else []
-            lines += [
-                _row(row, digits) if any(c is not None for c in row) else "  …"
-                for row in panel.cells
-            ]
-        lines += [f"  … and {layout.panels_left_out:,} more"] if layout.panels_left_out else []
-        lines += [] if layout.panels else ["  no elements"]
+        lines += [f"{layout.name}: {', '.join(storage.facts(layout))}", *grid_text(layout)]
     return lines
-
-
-def _row(cells: Sequence[int | None], digits: int) -> str:
-    return "  " + " ".join(("…" if c is None else str(c)).rjust(digits) for c in cells)
