@@ -85,7 +85,8 @@ def _notebook_faults(lab: Lab, root: Path) -> Iterator[str]:
         said = cells.get(f"{q.name}_check")
         if said is None or said.metadata["nbgrader"].get("points") != q.points:
             yield f"{q.name}: no check cell worth {q.points:g} points"
-        line = f"*{q.minutes} minutes · difficulty {q.difficulty} of 5 · {q.points:g} points*"
+        worth = "1 point" if q.points == 1 else f"{q.points:g} points"
+        line = f"*{q.minutes} minutes · difficulty {q.difficulty} of 5 · {worth}*"
         if line not in prose:
             yield f"{q.name}: the page does not say {line}"
 
