@@ -9,7 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from onelayer import grammar as grammar
+    from onelayer import model as model
     from onelayer.byte_count import count_bytes as count_bytes
+    from onelayer.model import head as head
+    from onelayer.model import hidden as hidden
+    from onelayer.model import next_words as next_words
     from onelayer.storage import show_storage as show_storage
     from onelayer.views.strides import show_strides as show_strides
 
@@ -17,14 +22,21 @@ if TYPE_CHECKING:
 # costs milliseconds and a process that only needs the model never loads matplotlib.
 _HOMES = {
     "count_bytes": "onelayer.byte_count",
+    "head": "onelayer.model",
+    "hidden": "onelayer.model",
+    "next_words": "onelayer.model",
     "show_storage": "onelayer.storage",
     "show_strides": "onelayer.views.strides",
 }
 
-__all__ = ["count_bytes", "show_storage", "show_strides"]
+_MODULES = {"grammar", "model"}  # `onelayer.grammar` works without an import of its own
+
+__all__ = ["count_bytes", "head", "hidden", "next_words", "show_storage", "show_strides"]
 
 
 def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return import_module(f"onelayer.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'onelayer' has no attribute {name!r}")
     value: object = getattr(import_module(_HOMES[name]), name)
@@ -33,4 +45,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *_HOMES, *_MODULES})

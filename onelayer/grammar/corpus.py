@@ -1,9 +1,11 @@
-"""Every sentence that the grammar can say. Two templates, each in two directions:
+"""Every sentence that the grammar can say. Three templates, each in two directions:
 
 translate  en-es   <en> she has eaten <es> ella ha comido <end>
 translate  es-en   <es> ella ha comido <en> she has eaten <end>
 conjugate  en      <en> <perfect> eat she has eaten <end>
 conjugate  es      <es> <perfect> comer ella ha comido <end>
+analyse    en      <en> she has eaten <perfect> eat <end>
+analyse    es      <es> ella ha comido <perfect> comer <end>
 """
 
 from collections import defaultdict
@@ -23,9 +25,9 @@ from onelayer.grammar.vocabulary import END, ENGLISH, SPANISH
 class Sentence:
     """One sentence and the five coordinates that name it.
 
-    template: "translate" or "conjugate". verb: the English base form. tense: its mark.
+    template: "translate", "conjugate" or "analyse". verb: the English base form. tense: its mark.
     person: the Spanish pronoun, which tells all eight apart.
-    direction: "en-es" or "es-en" for a translation, "en" or "es" for a conjugation.
+    direction: "en-es" or "es-en" for a translation, otherwise "en" or "es".
     words: the sentence with its `<end>`. given: how many words pose the task; the rest answer it.
     """
 
@@ -42,7 +44,7 @@ class Sentence:
 
     @property
     def prompt(self) -> Clause:
-        """The task: up to the second language mark, or up to the pronoun of a conjugation."""
+        """The task: a clause with its language marks, or the tense, verb and pronoun of one."""
         return self.words[: self.given]
 
     @property
@@ -53,8 +55,8 @@ class Sentence:
     def pairs(self) -> frozenset[tuple[Clause, Clause]]:
         """What a translation shows to mean the same, English first: pronouns, and verb phrases.
 
-        The phrases (has eaten, ha comido) contain the forms (eaten, comido). A conjugation shows
-        no pairs.
+        The phrases (has eaten, ha comido) contain the forms (eaten, comido). The other templates
+        speak one language and show no pairs.
         """
         if self.template != "translate":
             return frozenset()

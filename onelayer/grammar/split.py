@@ -1,7 +1,8 @@
 """Which sentences training never sees.
 
-Sentences are held out, never words: training still asks for each of the 600 tokens somewhere, and
-still translates each pair of an English and a Spanish phrase, in another sentence.
+Sentences are held out, never words. Whatever a held-out sentence gives to read or asks for, another
+one gives or asks for in training: each of the 600 tokens, and each pair of an English and a Spanish
+phrase. A row of a matrix that training never touches would be noise.
 """
 
 import random
