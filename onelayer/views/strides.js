@@ -175,7 +175,7 @@ const count = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
 // ---- The page. Its state lives in a model, as { shape, stride, offset, size }: anywidget's in a
 // notebook, a few lines of our own on a page without a kernel.
 
-const SHOWN = { rows: 16, columns: 16, panels: 8, storage: 192, missing: 16 };
+const SHOWN = { side: 16, corner: 8, panels: 8, storage: 192, missing: 16 };
 
 const OPERATIONS = {
   transpose: {
@@ -250,6 +250,9 @@ export function facts(view, size) {
       : ["yes", "in bounds", `of ${count(size, "float")}`],
   ];
 }
+
+/** How much of a side of n elements is drawn. */
+const seen = (n) => (n > SHOWN.side ? SHOWN.corner : n);
 
 const lastFloat = (size) => (size ? `the last float is at ${size - 1}` : "there are no floats");
 
@@ -494,19 +497,19 @@ class Page {
   drawPanel(outer) {
     const { shape } = this.view;
     const [rows, columns] = [shape.at(-2) ?? 1, shape.at(-1) ?? 1];
-    const within = (n, most) => Array.from({ length: Math.min(n, most) }, (_, i) => i);
+    const drawn = (n) => Array.from({ length: seen(n) }, (_, i) => i);
     const head = (i, side) => h("span", { class: side ? "head side" : "head", "aria-hidden": "true" }, `${i}`);
     const corner = shape.length > 1 ? [head("", true)] : []; // a vector has no row to number
-    const heads = within(columns, SHOWN.columns).map((c) => head(c, false));
-    const lines = within(rows, SHOWN.rows).map((r) =>
+    const heads = drawn(columns).map((c) => head(c, false));
+    const lines = drawn(rows).map((r) =>
       h("div", { class: "row", role: "row" }, ...(corner.length ? [head(r, true)] : []),
-        ...within(columns, SHOWN.columns).map((c) =>
+        ...drawn(columns).map((c) =>
           this.drawElement([...outer, r, c].slice(outer.length + 2 - shape.length)))));
     const grid = h("div", { role: "grid", "aria-label": outer.length ? named(outer) : "x",
       "aria-rowcount": rows, "aria-colcount": columns },
       ...(shape.length ? [h("div", { class: "row", role: "presentation" }, ...corner, ...heads)] : []),
       ...lines);
-    const cut = rows > SHOWN.rows || columns > SHOWN.columns;
+    const cut = seen(rows) < rows || seen(columns) < columns;
     return h("div", { class: "panel" },
       outer.length ? h("p", { class: "note" }, named(outer)) : null, grid,
       cut ? h("p", { class: "note" }, `… a corner of ${rows} by ${columns}`) : null);
@@ -595,8 +598,8 @@ class Page {
     if (!fromEnd || fromEnd > index.length) return;
     event.preventDefault();
     const d = index.length - fromEnd;
-    const most = fromEnd === 1 ? SHOWN.columns : fromEnd === 2 ? SHOWN.rows : Infinity;
-    const last = Math.min(this.view.shape[d], most) - 1;
+    const size = this.view.shape[d];
+    const last = (fromEnd < 3 ? seen(size) : size) - 1;
     const to = index.with(d, Math.min(Math.max(index[d] + by, 0), last));
     this.grids.querySelector(`[data-index="${to}"]`)?.focus();
   }
