@@ -47,6 +47,9 @@ MAX_DIMS = 16
 MAX_INT = 2**63 - 1
 MAX_TEXT = 100_000
 MAX_BYTES = 256 * 2**20  # of all storages together
+# Of all tensors together, each element counted: a stride of 0 makes terabytes out of four bytes,
+# and whoever compares them pays.
+MAX_ELEMENT_BYTES = MAX_BYTES
 
 
 class Unsendable(TypeError):
@@ -103,6 +106,7 @@ class _Packer:
         self.kept_alive: list[torch.UntypedStorage] = list(known)
         self.storages: list[bytes] = []
         self.total_bytes = 0
+        self.element_bytes = 0
         self.nodes = 0
 
     def node(self, value: Any, depth: int) -> Any:
@@ -138,6 +142,9 @@ class _Packer:
 
     def tensor(self, t: torch.Tensor) -> list[Any]:
         _refuse_exotic(t)
+        self.element_bytes += t.numel() * t.element_size()
+        if self.element_bytes > MAX_ELEMENT_BYTES:
+            raise Unsendable(f"more than {MAX_ELEMENT_BYTES // 2**20} MiB of elements")
         requires_grad, plain = t.requires_grad, t.detach().resolve_conj().resolve_neg()
         number = self.storage(plain.untyped_storage())
         place = [plain.storage_offset(), list(plain.shape), list(plain.stride())]
@@ -162,10 +169,21 @@ def _checked_scalar(value: int | str) -> int | str:
     if isinstance(value, str):
         if len(value) > MAX_TEXT:
             raise Unsendable(f"a string of {len(value):,} characters")
+        if _has_lone_surrogate(value):
+            raise Unsendable("a string that is not Unicode text (it has lone surrogates)")
         return str(value)
     if abs(value) > MAX_INT:
         raise Unsendable("an integer that does not fit into 64 bits")
     return int(value)
+
+
+def _has_lone_surrogate(text: str) -> bool:
+    """Such a string cannot be written to any file: it would stop a grader long after it came."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _dtype_name(dtype: torch.dtype) -> str:
@@ -200,6 +218,7 @@ class _Unpacker:
         self, storages: Sequence[torch.UntypedStorage], known: Sequence[torch.UntypedStorage]
     ) -> None:
         self.storages, self.known, self.nodes = storages, known, 0
+        self.element_bytes = 0
         self.rules: dict[str, Callable[[Any, int], Any]] = {
             "f": lambda v, _: _float(v),
             "dtype": lambda v, _: _dtype(v),
@@ -253,6 +272,9 @@ class _Unpacker:
         number, name, offset, size, stride, requires_grad = body
         storage, dtype = self.storage(number), _dtype(name)
         _check_extent(storage.nbytes() // dtype.itemsize, offset, size, stride)
+        self.element_bytes += math.prod(size) * dtype.itemsize
+        if self.element_bytes > MAX_ELEMENT_BYTES:
+            raise Malformed("more elements than allowed")
         if not isinstance(requires_grad, bool):
             raise Malformed("requires_grad is true or false")
         if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
@@ -272,6 +294,8 @@ class _Unpacker:
 def _scalar(value: int | str) -> int | str:
     if isinstance(value, str) and len(value) > MAX_TEXT:
         raise Malformed("a string over the limit")
+    if isinstance(value, str) and _has_lone_surrogate(value):
+        raise Malformed("a string that is not Unicode text")
     if isinstance(value, int) and abs(value) > MAX_INT:
         raise Malformed("an integer over 64 bits")
     return value
@@ -303,7 +327,8 @@ def _check_extent(capacity: int, offset: Any, size: Any, stride: Any) -> None:
         raise Malformed("sizes, strides and offset are non-negative integers")
     if len(size) != len(stride) or len(size) > MAX_DIMS:
         raise Malformed("as many strides as sizes, and not too many")
-    if math.prod(size) > MAX_INT:
+    # torch multiplies the sizes one after the other, so a 0 among them hides no overflow.
+    if math.prod(max(n, 1) for n in size) > MAX_INT:
         raise Malformed("more elements than 64 bits can count")
     last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     if 0 not in size and last >= capacity:

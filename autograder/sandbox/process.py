@@ -51,6 +51,7 @@ class PlainProcess(Running):
                 env=_environment(self._home.name),
                 cwd=self._home.name,
             )
+        self.pid = self._process.pid
         try:
             self.expect(READY, deadline=time.monotonic() + START_S)
         except (OSError, Died, TooLate) as error:

@@ -72,7 +72,9 @@ class Output:
 
 
 class Running(ABC):
-    """One student's process."""
+    """One student's process. pid: as this machine counts."""
+
+    pid: int
 
     def __init__(self, channel: socket.socket, output: Output, limits: Limits) -> None:
         channel.setblocking(False)

@@ -40,6 +40,11 @@ class JailedStudent(Student):
         """What became of each cell when it first ran."""
         return self._loader.results
 
+    @property
+    def pid(self) -> int | None:
+        """Of the process at work, as this machine counts; None when the last one was lost."""
+        return None if self._running is None else self._running.pid
+
     def begin(self, *, may_write: bool) -> None:
         super().begin(may_write=may_write)
         self._left_s, self._restarts = self._limits.wall_s, 0

@@ -30,7 +30,8 @@ from .limits import Limits, bind_this_process
 from .serve import READY, serve, settle
 from .shell import NotebookShell
 
-PRELOADED = ("onelayer", "matplotlib.pyplot")  # so that a cell that imports them costs nothing
+# So that a cell that imports them costs nothing.
+PRELOADED = ("numpy.random", "torch.nn.functional", "onelayer", "matplotlib.pyplot")
 MAX_MESSAGE = 65_536
 
 
@@ -41,6 +42,7 @@ def main(descriptor: int) -> None:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     shell = NotebookShell()
+    torch.seed()  # imports, the first time, what it seeds besides
     gc.collect()
     gc.freeze()  # a fork that collects garbage would otherwise copy every page of ours
     _say(control, {"ready": True, "threads": len(os.listdir("/proc/self/task"))})

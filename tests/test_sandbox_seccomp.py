@@ -1,0 +1,98 @@
+"""The system call filter, run instruction by instruction on both processors that it knows."""
+
+import errno
+import re
+import socket
+from pathlib import Path
+
+import pytest
+
+from autograder.sandbox import seccomp
+from autograder.sandbox.seccomp import ALLOW, DENIED, FAIL, KILL, MACHINES
+
+EPERM, ENOSYS = FAIL | errno.EPERM, FAIL | errno.ENOSYS
+
+
+def decide(steps, number: int, audit: int, argument: int = 0) -> int:
+    """What the kernel would do: a classic BPF machine of five instructions."""
+    data = {seccomp.NUMBER: number, seccomp.ARCHITECTURE: audit, seccomp.FIRST_ARGUMENT: argument}
+    accumulator, at = 0, 0
+    tests = {
+        seccomp.JUMP_EQUAL: lambda k: accumulator == k,
+        seccomp.JUMP_ABOVE: lambda k: accumulator >= k,
+        seccomp.JUMP_ANY_BIT: lambda k: bool(accumulator & k),
+    }
+    while True:
+        code, if_true, if_false, k = steps[at]
+        at += 1
+        if code == seccomp.RETURN:
+            return k
+        if code == seccomp.LOAD:
+            accumulator = data[k]
+        else:
+            at += if_true if tests[code](k) else if_false
+
+
+@pytest.fixture(params=sorted(MACHINES))
+def machine(request):
+    return MACHINES[request.param]
+
+
+def test_every_denied_call_is_refused(machine):
+    steps = seccomp.program(machine)
+    numbers = [pair[machine.column] for pair in DENIED.values() if pair[machine.column]]
+    assert len(numbers) > 50
+    assert len(set(numbers)) == len(numbers)
+    assert {decide(steps, n, machine.audit) for n in numbers} == {EPERM}
+
+
+def test_all_other_calls_are_allowed(machine):
+    special = {machine.clone, machine.clone3, machine.socket}
+    special |= {pair[machine.column] for pair in DENIED.values()}
+    steps = seccomp.program(machine)
+    others = [n for n in range(600) if n not in special]
+    assert {decide(steps, n, machine.audit) for n in others} == {ALLOW}
+
+
+def test_another_architecture_and_x32_are_killed(machine):
+    steps = seccomp.program(machine)
+    i386 = 0x4000_0003
+    assert decide(steps, 1, i386) == KILL
+    assert decide(steps, 0x4000_0000 | 1, machine.audit) == KILL
+    assert decide(steps, 0xFFFF_FFFF, machine.audit) == KILL
+
+
+def test_clone_makes_threads_and_processes_but_no_namespaces(machine):
+    steps = seccomp.program(machine)
+    thread, sigchld = 0x3D0F00, 17
+    assert decide(steps, machine.clone, machine.audit, thread) == ALLOW
+    assert decide(steps, machine.clone, machine.audit, sigchld) == ALLOW
+    for bit in (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000):
+        assert decide(steps, machine.clone, machine.audit, sigchld | bit) == EPERM
+    assert decide(steps, machine.clone3, machine.audit) == ENOSYS
+
+
+@pytest.mark.parametrize("internet", [False, True])
+def test_sockets(machine, internet):
+    steps = seccomp.program(machine, internet=internet)
+    allowed = {int(socket.AF_UNIX)} | ({socket.AF_INET, socket.AF_INET6} if internet else set())
+    for family in range(50):
+        want = ALLOW if family in allowed else EPERM
+        assert decide(steps, machine.socket, machine.audit, family) == want
+
+
+@pytest.mark.parametrize(
+    ("header", "column"),
+    [
+        ("/usr/include/x86_64-linux-gnu/asm/unistd_64.h", 0),
+        ("/usr/include/asm-generic/unistd.h", 1),
+    ],
+)
+def test_the_numbers_are_the_kernels(header, column):
+    if not Path(header).exists():
+        pytest.skip(f"{header} is not installed")
+    text = Path(header).read_text()
+    theirs = {name: int(n) for name, n in re.findall(r"#define __NR_(\w+)\s+(\d+)\b", text)}
+    known = {name: pair[column] for name, pair in DENIED.items() if name in theirs}
+    assert len(known) > 40
+    assert known == {name: theirs[name] for name in known}

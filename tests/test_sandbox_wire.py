@@ -1,0 +1,214 @@
+"""The wire: every byte that arrives may be a forgery. It is read, or it is Malformed; never a
+crash, never memory for bytes that did not come."""
+
+import json
+import tracemalloc
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autograder.judge import Malformed, Packed, Raised, Reply, pack
+from autograder.sandbox import messages, wire
+from autograder.sandbox.wire import Frame, Inbox, TooLong, encode
+
+
+def raw(header: object, *blobs: bytes) -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return wire.LENGTH.pack(len(text)) + text + b"".join(blobs)
+
+
+def read(data: bytes, *, step: int = 1 << 20, max_body_bytes: int = 1 << 20) -> Frame | None:
+    """The frame in `data`, delivered `step` bytes at a time; None while it is not whole."""
+    inbox = Inbox(max_body_bytes=max_body_bytes)
+    while data and inbox.frame is None:
+        space = inbox.space()
+        n = min(step, len(space), len(data))
+        space[:n] = data[:n]
+        del space
+        data = data[n:]
+        inbox.took(n)
+    return inbox.frame
+
+
+plain_json = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=20,
+)
+json_with_floats = st.recursive(
+    plain_json | st.floats(), lambda inner: st.lists(inner, max_size=3), max_leaves=5
+)
+
+
+@given(
+    header=st.dictionaries(st.text(max_size=8).filter(lambda k: k != "sizes"), plain_json),
+    blobs=st.lists(st.binary(max_size=50), max_size=5),
+    step=st.integers(1, 40),
+)
+def test_what_is_written_is_read_however_it_is_cut(header, blobs, step):
+    frame = Frame(header, tuple(blobs))
+    assert read(b"".join(encode(frame)), step=step) == frame
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_frame_or_malformed_or_not_yet_whole(data):
+    try:
+        read(data)
+    except Malformed:
+        pass
+
+
+@given(header=json_with_floats, tail=st.binary(max_size=40))
+def test_any_json_is_a_frame_or_malformed(header, tail):
+    try:
+        frame = read(raw(header, tail))
+    except Malformed:
+        return
+    assert frame is None or (isinstance(header, dict) and "sizes" in header)
+
+
+@given(
+    data=st.data(),
+    frame=st.sampled_from(
+        [
+            messages.raised_reply(None, nonce="n"),
+            messages.raised_reply(Raised("raised", "E", "m", ((1, "x"),)), nonce="n"),
+            messages.reply_frame(
+                Reply(pack(torch.arange(6.0).view(2, 3).T), {0: b"abcd"}), nonce="n"
+            ),
+        ]
+    ),
+)
+@settings(max_examples=300)
+def test_a_true_answer_with_one_part_replaced_is_read_or_malformed(data, frame):
+    """No exception but Malformed, on the whole way from the bytes to the value."""
+    header = dict(frame.header)
+    if data.draw(st.booleans(), label="replace a field, or flip a byte"):
+        header[data.draw(st.sampled_from(sorted(header)))] = data.draw(plain_json)
+        stream = b"".join(encode(Frame(header, frame.blobs)))
+    else:
+        stream = bytearray(b"".join(encode(frame)))
+        stream[data.draw(st.integers(4, len(stream) - 1))] = data.draw(st.integers(0, 255))
+    for reader in (messages.read_call_reply, messages.read_cell_reply):
+        try:
+            got = read(bytes(stream))
+            if got is not None:
+                reply = reader(got, "n")
+                assert reply is None or isinstance(reply, (Reply, Raised))
+        except Malformed:
+            pass
+
+
+@pytest.mark.parametrize(
+    ("header", "why"),
+    [
+        (b'{"a": 1, "a": 2, "sizes": []}', "a key twice"),
+        (b'{"a": {"b": 1, "b": 2}, "sizes": []}', "a key twice, deeper"),
+        (b'{"a": NaN, "sizes": []}', "NaN"),
+        (b'{"a": -Infinity, "sizes": []}', "infinity"),
+        (b'{"a": 1e999, "sizes": []}', "a float"),
+        (b'{"a": ' + b"9" * 5000 + b', "sizes": []}', "an integer of 5,000 digits"),
+        (b"[" * 100_000, "nested deeper than a parser goes"),
+        (b'{"a": "\xff", "sizes": []}', "no UTF-8"),
+        (b"[]", "no object"),
+        (b"{}", "no sizes"),
+        (b'{"sizes": [-1]}', "a negative size"),
+        (b'{"sizes": [true]}', "a size that is true"),
+        (b'{"sizes": [9223372036854775808]}', "2**63"),
+        (b'{"sizes": [1048576, 1]}', "more together than allowed"),
+        (b'{"sizes": ' + json.dumps([0] * 20_001).encode() + b"}", "too many parts"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_headers_that_are_no_header(header, why):
+    with pytest.raises(Malformed):
+        read(raw(header))
+
+
+@pytest.mark.parametrize("length", [0, 1, wire.MAX_HEADER_BYTES + 1, 2**32 - 1])
+def test_a_header_of_an_impossible_length_is_refused_before_it_comes(length):
+    with pytest.raises(Malformed):
+        read(wire.LENGTH.pack(length))
+
+
+def test_announced_bytes_take_no_memory_until_they_come():
+    tracemalloc.start()
+    try:
+        read(raw({"sizes": [500 * 2**20]}), max_body_bytes=512 * 2**20)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * 2**20
+
+
+def test_what_follows_a_frame_is_left_alone():
+    inbox = Inbox()
+    first = b"".join(encode(Frame({"a": 1}, (b"xyz",))))
+    rest = memoryview(first + b"the next frame")
+    while inbox.frame is None:
+        n = len(inbox.space())
+        inbox.space()[:] = rest[:n]
+        inbox.took(n)
+        rest = rest[n:]
+    assert bytes(rest) == b"the next frame"
+
+
+def test_we_write_nothing_that_we_would_not_read():
+    with pytest.raises(TooLong):
+        encode(Frame({"text": "x" * wire.MAX_HEADER_BYTES}))
+    with pytest.raises(TooLong):
+        encode(Frame({}, (b"",) * (wire.MAX_BLOBS + 1)))
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        encode(Frame({"nan": float("nan")}))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"nonce": "another"},
+        {"extra": 1},
+        {"written": [0, 0]},
+        {"written": [True]},
+        {"written": [0, 1, 2]},
+        {"written": None},
+    ],
+    ids=str,
+)
+def test_an_answer_to_another_question_is_no_answer(change):
+    frame = messages.reply_frame(Reply(Packed(1), {0: b"a"}), nonce="n")
+    assert messages.read_call_reply(frame, "n").written == {0: b"a"}
+    with pytest.raises(Malformed):
+        messages.read_call_reply(Frame({**frame.header, **change}, frame.blobs), "n")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "died"},
+        {"kind": []},
+        {"error": 1},
+        {"message": None},
+        {"lines": [[1, "x"]] * 7},
+        {"lines": [[-1, "x"]]},
+        {"lines": [["1", "x"]]},
+        {"lines": [[1]]},
+        {"verdict": "pass"},
+    ],
+    ids=str,
+)
+def test_an_error_is_checked_field_by_field(change):
+    """`died` and `timeout` are ours to say, not the student's process's."""
+    fields = {"kind": "raised", "error": "E", "message": "m", "lines": [[1, "x"]]}
+    assert messages.read_raised(fields) == Raised("raised", "E", "m", ((1, "x"),))
+    with pytest.raises(Malformed):
+        messages.read_raised({**fields, **change})
+
+
+def test_texts_come_cut_and_cannot_move_a_cursor():
+    fields = {"kind": "raised", "error": "E" * 9999, "message": "\x1b[2J\u202e\ud800a\r\nb\n"}
+    raised = messages.read_raised({**fields, "lines": []})
+    assert len(raised.error) == messages.MAX_NAME
+    assert raised.message == "\ufffd[2J\ufffd\ufffda\nb\n"
+    raised.message.encode()
