@@ -20,9 +20,9 @@ NO_PYTHON = Cannot go on. Python 3.11 to 3.13 is needed and no such Python runs 
 	install it (Debian, Ubuntu: sudo apt-get install python3 python3-venv), then type make again.
 
 # JupyterLab opens a browser where there is a screen to open it on, and prints its address anyway.
+# At this log level the address is all that it prints.
 SCREEN = $(DISPLAY)$(WAYLAND_DISPLAY)$(filter Darwin,$(shell uname -s))
-JUPYTER = $(BIN)/jupyter lab --ServerApp.root_dir="$(CURDIR)" --log-level=ERROR \
-	--LabApp.default_url=/lab/tree/notebooks/home.ipynb \
+JUPYTER = $(BIN)/onelayer lab --log-level=ERROR \
 	$(if $(SCREEN),,--no-browser) $(if $(filter 0,$(shell id -u)),--allow-root) $(JUPYTER_ARGS)
 
 help: ## list what can be made
@@ -47,7 +47,7 @@ build: env-dev ## write every notebook anew from its percent source
 
 grade: env-dev ## grade a small sample class, partly hostile, and show the table
 	$(BIN)/python -m tests.sample_class build/sample_class
-	$(BIN)/autograder grade build/sample_class
+	$(BIN)/autograder grade build/sample_class --out build/sample_grading
 
 selftest: env-dev ## ask every question of its right and its wrong answers
 	$(BIN)/autograder selftest
