@@ -6,6 +6,7 @@ one row of the head, two meanings.
 """
 
 import difflib
+import unicodedata
 
 from onelayer.grammar.clauses import PERSONS, TENSES
 from onelayer.grammar.verbs import VERBS
@@ -42,7 +43,8 @@ def encode(text: str) -> list[int]:
 
     Raises UnknownWordError, with the nearest words that exist.
     """
-    return [_index(word) for word in text.split()]
+    # A Mac may hand over é as e and an accent; both spellings are the same word.
+    return [_index(word) for word in unicodedata.normalize("NFC", text).split()]
 
 
 def decode(indices: list[int]) -> str:
@@ -59,8 +61,15 @@ def decode(indices: list[int]) -> str:
 def _index(word: str) -> int:
     if word in INDEX:
         return INDEX[word]
-    near = " ".join(difflib.get_close_matches(word, TOKENS, n=3)) or "none"
+    same = [token for token in TOKENS if _bare(token) == _bare(word)]
+    near = list(dict.fromkeys(same + difflib.get_close_matches(word, TOKENS)))[:3]
     raise UnknownWordError(
-        f"{word!r} is not one of the {V} words of the grammar. Near it: {near}. "
+        f"{word!r} is not one of the {V} words of the grammar. Near it: {' '.join(near) or 'none'}. "
         "All of them: onelayer.grammar.TOKENS"
     )
+
+
+def _bare(word: str) -> str:
+    """The word without capitals and accents: what a hurried hand types."""
+    letters = unicodedata.normalize("NFD", word.lower())
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))
