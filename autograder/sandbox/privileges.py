@@ -54,6 +54,14 @@ def closed_ancestor(path: str) -> str | None:
     return next((d for d in above if not os.stat(d).st_mode & stat.S_IXOTH), None)
 
 
+def expect_open(path: str) -> None:
+    """Ends the program, with a reason, where `path` itself is closed to others."""
+    mode = os.stat(path).st_mode
+    wanted = stat.S_IROTH | (stat.S_IXOTH if stat.S_ISDIR(mode) else 0)
+    if mode & wanted != wanted:
+        sys.exit(f"{path} is closed to others: chmod o+rX {path}")
+
+
 def open_the_way(paths: Iterable[str]) -> None:
     """Makes `paths` reachable for everybody, in a mount namespace of this process alone."""
     closed = {path: closed_ancestor(path) for path in paths}
@@ -92,6 +100,8 @@ def become(uid: int) -> None:
 
 def main(spec: dict[str, Any]) -> None:
     os.umask(0o022)
+    for path in spec["readable"]:
+        expect_open(path)
     open_the_way(spec["readable"])
     become(spec["uid"])
     os.chdir("/")
