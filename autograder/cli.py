@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-
 course = click.option(
     "--course",
     type=click.Path(path_type=Path),
