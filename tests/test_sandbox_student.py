@@ -8,6 +8,7 @@ import torch
 
 from autograder.judge import (
     Draw,
+    GraderFault,
     Lab,
     LocalStudent,
     NoAnswer,

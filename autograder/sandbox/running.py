@@ -103,6 +103,12 @@ class Running(ABC):
             self.channel.close()
         return self._ended
 
+    def said_something_unasked(self) -> bool:
+        """Whether bytes wait to be read although no request is open."""
+        poll = select.poll()
+        poll.register(self.channel, select.POLLIN)
+        return bool(poll.poll(0))
+
     def exchange(self, request: Frame, *, deadline: float, max_body_bytes: int) -> Frame:
         """The frame that answers `request`, by `deadline` (of time.monotonic).
 

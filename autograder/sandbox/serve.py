@@ -23,6 +23,7 @@ READY = b"R"  # the first byte on every channel: no student's code has run, ever
 
 def serve(channel: socket.socket, shell: NotebookShell) -> None:
     """Answers requests until the other side closes."""
+    os.register_at_fork(after_in_child=channel.close)  # one process answers, not its children
     while (request := receive(channel)) is not None:
         reply = _answered(request, shell)
         _flush()

@@ -81,8 +81,9 @@ class JailedStudent(Student):
             self._left_s -= time.monotonic() - started
 
     def _fresh_or_running(self) -> Running:
-        if self._running is not None and self._running.wait(0):
-            self.close()  # it died between two calls: that costs no question
+        running = self._running
+        if running is not None and (running.wait(0) or running.said_something_unasked()):
+            self.close()  # what happens between two calls costs no question
         if self._running is None:
             self._restarts += 1
             self._running = self._loader.load(self._start)

@@ -1,0 +1,626 @@
+"""What a hostile submission may try, tried: each attack runs in the jail, and costs its own
+question at most. After each, an honest question still gets its answer."""
+
+import os
+import select
+import socket
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+import autograder
+from autograder.judge import NoAnswer, Raised
+from autograder.sandbox import Cell, Jail, Limits
+from autograder.sandbox.memory import tree
+from autograder.sandbox.seccomp import DENIED
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
+LIMITS = Limits(
+    wall_s=4.0,
+    load_s=8.0,
+    memory_bytes=384 * 2**20,
+    processes=24,
+    file_bytes=4 * 2**20,
+    tmp_bytes=16 * 2**20,
+    output_bytes=10_000,
+)
+HONEST = Cell(
+    "honest",
+    """
+import ctypes, os, select, signal, sys, time
+import torch
+def honest(x): return x + 1
+def alive():
+    states = [open(f"/proc/{p}/stat").read() for p in os.listdir("/proc") if p.isdigit()]
+    return sum(") Z" not in state for state in states)
+""",
+)
+REPOSITORY = Path(autograder.__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module")
+def jail():
+    with Jail(LIMITS) as jail:
+        yield jail
+
+
+@pytest.fixture
+def attack(jail):
+    """Opens a submission with an honest function and the given source; at the end, whatever the
+    source did, the honest function answers and the jail takes a next submission."""
+    opened = []
+
+    def open_with(*sources):
+        cells = [HONEST, *(Cell(f"attack-{k}", source) for k, source in enumerate(sources))]
+        opened.append(jail.open(cells))
+        return opened[-1]
+
+    yield open_with
+    assert opened
+    for student in opened:
+        assert told(student, "honest", 1) == 2
+        student.close()
+    with jail.open([HONEST]) as bystander:
+        assert told(bystander, "honest", 41) == 42
+
+
+def told(student, function, *args):
+    """What the student's function returned, or the Raised."""
+    student.begin(may_write=False)
+    try:
+        return student.call(function, *args)
+    except NoAnswer as none:
+        return none.raised
+
+
+def kind(answer):
+    assert isinstance(answer, Raised), answer
+    return answer.kind
+
+
+# Ending, hanging, bursting
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "os._exit(0)",
+        "os.kill(os.getpid(), 9)\n    os._exit(0)  # process 1 of a namespace cannot kill itself",
+        "ctypes.string_at(0)",
+        "os.abort()",
+        "os.closerange(0, 1000)\n    return x",
+        "os.close(3)\n    time.sleep(100)",
+        "os.execv('/bin/true', ['true'])",
+    ],
+)
+def test_a_function_that_ends_its_process(attack, body):
+    student = attack(f"def f(x):\n    {body}")
+    assert kind(told(student, "f", 1)) == "died"
+
+
+@pytest.mark.parametrize("body", ["sys.exit(0)", "raise KeyboardInterrupt", "raise SystemExit(5)"])
+def test_leaving_politely_is_an_error_like_any_other(attack, body):
+    student = attack(f"def f(x):\n    {body}")
+    before = student.pid
+    assert kind(told(student, "f", 1)) == "raised"
+    assert student.pid == before
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "while True: pass",
+        "while True:\n        try:\n            while True: time.sleep(1)\n"
+        "        except BaseException: pass",
+        "[signal.signal(s, signal.SIG_IGN) for s in (2, 15)]\n    while True: pass",
+        "os.kill(os.getpid(), signal.SIGSTOP)\n    while True: pass",
+        "x ** (10 ** 9) ** 9",
+    ],
+)
+def test_a_function_that_never_ends(attack, body):
+    student = attack(f"def f(x):\n    {body}")
+    started = time.monotonic()
+    assert kind(told(student, "f", 7)) == "timeout"
+    assert time.monotonic() - started < LIMITS.wall_s + 5
+
+
+def test_a_question_has_one_budget_for_all_its_calls(attack):
+    student = attack("def f(x):\n    time.sleep(1.5)\n    return x")
+    student.begin(may_write=False)
+    outcomes = []
+    for _ in range(5):
+        try:
+            outcomes.append(student.call("f", 1))
+        except NoAnswer as none:
+            outcomes.append(none.raised.kind)
+    assert outcomes[0] == 1
+    assert outcomes[2:] == ["timeout"] * 3
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("os._exit(0)", "died"),
+        ("while True:\n    try:\n        time.sleep(1)\n    except BaseException: pass", "timeout"),
+        ("os.write(3, b'garbage' * 1000)", "unsendable"),
+        ("os.close(3)", "died"),
+    ],
+)
+def test_a_cell_that_ends_the_process_is_skipped_from_then_on(attack, source, why):
+    student = attack("before = 1", source, "def f(): return before")
+    assert [c.error and c.error.kind for c in student.cells] == [None, None, why, None]
+    assert told(student, "f") == 1
+
+
+def test_many_cells_that_end_the_process_stop_the_loading_in_bounded_time(attack):
+    started = time.monotonic()
+    student = attack(*["os._exit(1)"] * 30, "late = 1")
+    assert time.monotonic() - started < 60
+    assert all(c.error is not None for c in student.cells[1:])
+    assert student.cells[-1].error.error == "NotRun"
+
+
+def test_a_process_that_dies_between_two_questions_costs_neither(attack):
+    student = attack("import threading\nthreading.Timer(0.2, os._exit, (0,)).start()")
+    assert student.pid is not None
+    for _ in range(2):
+        handle = os.pidfd_open(student.pid)
+        select.select([handle], [], [], 10)
+        os.close(handle)
+        assert told(student, "honest", 3) == 4
+
+
+# Machine resources
+
+
+def test_a_fork_bomb_is_bounded(attack):
+    student = attack("def f():\n    while True:\n        os.fork()")
+    assert kind(told(student, "f")) in ("raised", "timeout", "died", "unsendable")
+
+
+def test_a_child_that_answers_too_is_not_heard(attack):
+    """Forked by accident (DataLoader workers, subprocesses) or on purpose."""
+    student = attack(
+        "def f(x):\n    os.fork()\n    return x",
+        "def g(x):\n    os.write(3, b'more than was asked')\n    return x",
+    )
+    assert told(student, "f", 5) == 5
+    assert told(student, "honest", 5) == 6
+    assert kind(told(student, "g", 5)) == "unsendable"
+    assert told(student, "honest", 5) == 6
+
+
+def test_bytes_that_nobody_asked_for_cost_no_later_question(attack):
+    source = """
+import threading
+def f(x):
+    reading, writing = os.pipe()
+    threading.Thread(target=lambda: (os.read(reading, 1), os.write(3, b"unasked"))).start()
+    threading.Timer(0.3, os.write, (writing, b"x")).start()
+    return x
+"""
+    student = attack(source)
+    assert told(student, "f", 5) == 5
+    before = student.pid
+    assert select.select([student._running.channel], [], [], 10)[0]  # it has come
+    assert told(student, "honest", 5) == 6
+    assert student.pid != before
+
+
+def test_processes_are_counted(attack):
+    source = """
+def f():
+    children = []
+    try:
+        for _ in range(200):
+            pid = os.fork()
+            if pid == 0:
+                time.sleep(100)
+                os._exit(0)
+            children.append(pid)
+    except OSError as error:
+        return [len(children), error.errno]
+"""
+    count, error = told(attack(source), "f")
+    assert count < LIMITS.processes
+    assert error == 11
+
+
+def test_threads_are_counted(attack):
+    source = """
+import threading
+def f():
+    for n in range(500):
+        try:
+            threading.Thread(target=time.sleep, args=(100,), daemon=True).start()
+        except RuntimeError:
+            return n
+"""
+    assert told(attack(source), "f") < LIMITS.processes
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return torch.empty(2**36, dtype=torch.uint8)",
+        "return bytes(2**34)",
+        "hoard = []\n    while True: hoard.append(bytearray(b'x') * 2**22)",
+        "hoard = []\n    while True: hoard.append(torch.ones(2**20))",
+    ],
+)
+def test_a_memory_bomb_costs_its_question(attack, body):
+    student = attack(f"def f():\n    {body}")
+    assert kind(told(student, "f")) in ("raised", "died")
+
+
+def test_memory_of_all_processes_together_is_bounded(attack):
+    source = """
+def f():
+    for _ in range(8):
+        if os.fork() == 0:
+            hoard = bytearray(os.urandom(2**20)) * 200
+            time.sleep(100)
+    time.sleep(3)
+    return alive()
+"""
+    answer = told(attack(source), "f")
+    assert kind(answer) == "died" if isinstance(answer, Raised) else 1 <= answer < 9
+
+
+@pytest.mark.parametrize("place", ["/tmp", "/dev/shm"])
+def test_files_are_bounded(attack, place):
+    source = f"""
+def f():
+    written = 0
+    try:
+        for k in range(100):
+            with open(f"{place}/{{k}}", "wb") as file:
+                while file.tell() < 2**21:
+                    written += file.write(bytes(2**16))
+    except OSError as error:
+        return [written, error.errno]
+def large():
+    try:
+        with open("{place}/sparse", "wb") as file:
+            file.truncate(2**40)
+    except OSError as error:
+        return error.errno
+def many():
+    try:
+        for k in range(10**5):
+            open(f"{place}/n{{k}}", "w").close()
+    except OSError as error:
+        return k
+"""
+    student = attack(source)
+    written, error = told(student, "f")
+    assert written <= LIMITS.tmp_bytes
+    assert error == 28
+    assert told(student, "large") == 27
+    assert told(student, "many") < 5000
+
+
+def test_open_files_are_bounded(attack):
+    source = """
+def f():
+    kept = []
+    try:
+        while True: kept.append(open("/dev/null"))
+    except OSError:
+        return len(kept)
+"""
+    assert told(attack(source), "f") < 300
+
+
+def test_200_mb_of_output_are_read_and_thrown_away(attack):
+    source = "line = 'x' * 999_999 + '\\n'\nfor _ in range(200): sys.stdout.write(line)"
+    student = attack(
+        source, f"def f():\n    {source.splitlines()[0]}\n    print(line * 100)\n    return 1"
+    )
+    assert student.cells[1].error is None
+    assert LIMITS.output_bytes <= len(student.cells[1].output) < 2 * LIMITS.output_bytes
+    assert told(student, "f") == 1
+
+
+def test_output_that_never_ends_ends(attack):
+    student = attack("def f():\n    while True: os.write(1, b'y' * 65536)")
+    assert kind(told(student, "f")) == "timeout"
+
+
+def test_an_endless_answer_is_refused(attack):
+    student = attack(
+        "def f(): return torch.zeros(1).expand(2**40)",
+        "def g(): return torch.zeros(300 * 2**18)",
+        "def h():\n    a = []\n    a.append(a)\n    return a",
+        "def i(): return ['x' * 90_000] * 100",
+    )
+    assert {kind(told(student, name)) for name in "fghi"} <= {"unsendable", "raised"}
+
+
+# The wire
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "os.write(3, b'\\xff\\xff\\xff\\xff')",
+        "os.write(3, b'\\x00\\x00\\x00\\x02{}')",
+        "os.write(3, b'\\x00\\x00\\x00\\x02[]')",
+        "os.write(3, (13).to_bytes(4, 'big') + b'{\"sizes\": []}')",
+        'os.write(3, (30).to_bytes(4, \'big\') + b\'{"nonce": "0", "sizes": [1, 2]}\'[:30])',
+        "os.write(3, b'\\x00\\x20\\x00\\x00' + b'[' * 2**21)",
+    ],
+)
+def test_garbage_on_the_wire_is_no_answer(attack, body):
+    student = attack(f"def f(x):\n    {body}\n    return x")
+    assert kind(told(student, "f", 1)) in ("unsendable", "timeout")
+
+
+def test_an_answer_given_before_the_question_is_no_answer(attack):
+    source = """
+from autograder.judge import Reply, Packed
+from autograder.sandbox.messages import reply_frame
+from autograder.sandbox.wire import encode
+def f(x):
+    os.write(3, b"".join(encode(reply_frame(Reply(Packed(42)), nonce="0123456789abcdef"))))
+    return x
+"""
+    student = attack(source)
+    assert kind(told(student, "f", 1)) == "unsendable"
+
+
+def test_a_slow_answer_is_not_waited_for(attack):
+    source = """
+def f():
+    for byte in (100).to_bytes(4, "big") + b"{" * 100:
+        os.write(3, bytes([byte]))
+        time.sleep(0.3)
+"""
+    started = time.monotonic()
+    assert kind(told(attack(source), "f")) == "timeout"
+    assert time.monotonic() - started < LIMITS.wall_s + 5
+
+
+def test_a_large_question_is_not_waited_for_either(attack):
+    """A process that does not read its requests blocks nobody."""
+    source = """
+import threading
+def f():
+    def stop(): os.dup2(os.open("/dev/zero", os.O_RDONLY), 3)
+    threading.Timer(0.1, stop).start()
+    return 1
+"""
+    student = attack(source)
+    assert told(student, "f") == 1
+    answer = told(student, "honest", torch.ones(2**22))
+    assert isinstance(answer, torch.Tensor) or answer.kind in ("timeout", "died", "unsendable")
+
+
+def test_whatever_is_patched_the_comparison_is_ours(attack):
+    source = """
+import builtins, json
+torch.allclose = torch.equal = torch.isclose = lambda *a, **k: True
+torch.Tensor.__eq__ = torch.Tensor.__sub__ = lambda self, other: torch.zeros(1)
+torch.Tensor.abs = torch.Tensor.numel = lambda self: 0
+def f(x): return x
+def g(x):
+    builtins.isinstance = lambda *a: True
+    json.dumps = lambda *a, **k: '{"verdict": "pass"}'
+    return x
+"""
+    student = attack(source)
+    answer = told(student, "f", torch.arange(3.0))
+    assert isinstance(answer, Raised) or torch.equal(answer, torch.arange(3.0))
+    assert kind(told(student, "g", 1)) in ("unsendable", "raised", "died")
+    assert torch.ones(2).numel() == 2
+
+
+# Sight and reach
+
+
+def test_nothing_of_ours_can_be_read(attack, monkeypatch, tmp_path):
+    secret = tmp_path / "gradebook.db"
+    secret.write_text("secret")
+    places = ["/etc/shadow", "/root", "/home", str(secret), "/proc/1/root" + str(secret)]
+    places += [str(REPOSITORY / n) for n in ("solutions", "tests", "notebooks", "labs", ".git")]
+    places += [str(REPOSITORY / "autograder" / n) for n in ("classroom", "attacks", "authoring")]
+    places += ["/var/run/docker.sock", "/sys/fs/cgroup", "/proc/1/cwd/../../etc/shadow"]
+    source = """
+def f(places):
+    found = []
+    for place in places:
+        try:
+            found.append([place, os.listdir(place) if os.path.isdir(place) else open(place).read()])
+        except OSError:
+            pass
+    return found
+"""
+    found = dict(told(attack(source), "f", places))
+    # The way to the interpreter may lead through a home directory; then only the way is there.
+    for home in ("/root", "/home"):
+        assert all(name.startswith(".") or name for name in found.pop(home, []))
+    assert found == {}
+
+
+def test_the_environment_is_not_ours_and_tells_nothing(monkeypatch):
+    monkeypatch.setenv("ONELAYER_SECRET", "s3cret")
+    source = """
+def f():
+    texts = [str(sorted(os.environ))]
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        for name in ("environ", "cmdline"):
+            texts.append(open(f"/proc/{pid}/{name}", errors="replace").read().replace("\\0", " "))
+    return texts
+"""
+    with Jail(LIMITS) as jail, jail.open([HONEST, Cell("look", source)]) as student:
+        texts = " ".join(told(student, "f"))
+    assert "HOME" in texts
+    for tell_tale in ("ONELAYER", "s3cret", "NBGRADER", "GRADING", "CI="):
+        assert tell_tale not in texts
+
+
+def test_a_submission_sees_and_reaches_only_itself(attack, jail):
+    source = """
+def f():
+    libc = ctypes.CDLL(None, use_errno=True)
+    seen = sorted(int(p) for p in os.listdir("/proc") if p.isdigit())
+    reached = []
+    for pid in range(2, 3000):
+        try:
+            os.kill(pid, 9)
+            reached.append(pid)
+        except OSError:
+            pass
+    try:
+        os.kill(-1, 9)
+    except OSError:
+        pass
+    traced = [libc.ptrace(16, pid, 0, 0) for pid in (1, 2, 3)] + [libc.ptrace(0, 0, 0, 0)]
+    return [os.getpid(), seen, reached, traced, ctypes.get_errno()]
+"""
+    student = attack(source)
+    with jail.open([HONEST]) as sibling:
+        before = sibling.pid
+        pid, seen, reached, traced, error = told(student, "f")
+        assert (pid, seen, reached) == (1, [1], [])
+        assert (traced, error) == ([-1] * 4, 1)
+        assert told(sibling, "honest", 1) == 2
+        assert sibling.pid == before
+
+
+def test_files_do_not_survive_their_submission(attack, jail):
+    source = """
+def f():
+    written = []
+    for folder in ("/tmp", "/dev/shm", "/dev", "/", "/var/tmp", "/usr", "/proc", os.getcwd()):
+        try:
+            with open(os.path.join(folder, "note"), "w") as file:
+                written.append(file.name)
+        except OSError:
+            pass
+    return written
+"""
+    assert set(told(attack(source), "f")) == {"/tmp/note", "/dev/shm/note"}
+    look = "def f(): return [p for p in ('/tmp/note', '/dev/shm/note') if os.path.exists(p)]"
+    with jail.open([HONEST, Cell("look", look)]) as other:
+        assert told(other, "f") == []
+    assert not Path("/dev/shm/note").exists()
+
+
+def test_the_network_is_not_there(attack):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        source = """
+import socket
+def f(port):
+    answers = []
+    for family in (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK, 38, 40):
+        try:
+            socket.socket(family, socket.SOCK_STREAM).connect(("127.0.0.1", port))
+            answers.append("connected")
+        except OSError as error:
+            answers.append(error.errno)
+    return answers
+"""
+        student = attack(source)
+        assert told(student, "f", server.getsockname()[1]) == [1] * 5
+        with (
+            Jail(Limits(loopback=True)) as jail,
+            jail.open([HONEST, Cell("own-loopback", source)]) as student,
+        ):
+            inner = told(student, "f", server.getsockname()[1])
+            assert inner[0] == 111  # refused: that loopback is the submission's own
+            assert inner[2:] == [1, 1, 1]
+
+
+def test_abstract_sockets_of_the_machine_are_not_there(attack):
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("\0onelayer-test-" + str(os.getpid()))
+        server.listen()
+        source = """
+import socket
+def f(name):
+    try:
+        socket.socket(socket.AF_UNIX).connect("\\0" + name)
+    except OSError as error:
+        return error.errno
+    return "connected"
+"""
+        assert told(attack(source), "f", server.getsockname()[1:].decode()) == 111
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="numbers of x86-64")
+def test_the_filter_refuses_and_kills(attack):
+    source = """
+libc = ctypes.CDLL(None, use_errno=True)
+def f(numbers):
+    answers = []
+    for number in numbers:
+        ctypes.set_errno(0)
+        answers.append([libc.syscall(number, 0x10000011, 0, 0, 0, 0), ctypes.get_errno()])
+    return answers
+def x32(): return libc.syscall(0x40000000 + 39)
+"""
+    student = attack(source)
+    numbers = [pair[0] for pair in DENIED.values()]
+    assert told(student, "f", numbers) == [[-1, 1]] * len(numbers)
+    assert told(student, "f", [56, 435]) == [[-1, 1], [-1, 38]]  # clone(NEWUSER), clone3
+    raised = told(student, "x32")
+    assert (raised.kind, "31" in raised.message) == ("died", True)
+
+
+def test_no_privilege_is_left_and_none_can_be_gained(attack):
+    source = """
+import subprocess
+def f():
+    status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+    keys = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")
+    return [[k, int(status[k].strip(), 16)] for k in keys]
+def g():
+    words = ["su", "-c", "id -u", "root"]
+    done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    return done.stdout
+"""
+    student = attack(source)
+    values = dict(told(student, "f"))
+    assert values.pop("NoNewPrivs") == 1
+    assert values.pop("Seccomp") == 2
+    assert set(values.values()) == {0}
+    answer = told(student, "g")
+    assert isinstance(answer, Raised) or answer.strip() != "0"
+
+
+def test_seen_from_outside_the_submission_is_not_root(attack):
+    student = attack("")
+    status = Path(f"/proc/{student.pid}/status").read_text()
+    uids = next(line for line in status.splitlines() if line.startswith("Uid:")).split()[1:]
+    assert set(uids) == {str(os.geteuid() or 65534)}
+
+
+def test_a_daemon_is_gone_when_its_submission_is(jail):
+    source = """
+def f():
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            signal.signal(15, signal.SIG_IGN)
+            ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+            while True: time.sleep(100)
+        os._exit(0)
+    os.wait()
+    return alive()
+"""
+    with jail.open([HONEST, Cell("daemon", source)]) as student:
+        assert told(student, "f") == 2
+        handles = [os.pidfd_open(pid) for pid in tree(student.pid)]
+        assert len(handles) == 2
+    for handle in handles:
+        assert select.select([handle], [], [], 0)[0], "a process outlived its submission"
+        os.close(handle)
+
+
+def test_a_submission_has_no_descriptor_but_its_own(attack):
+    student = attack("def f(): return sorted(int(n) for n in os.listdir('/proc/self/fd'))")
+    assert told(student, "f") == [0, 1, 2, 3, 4]  # 4 is the listing itself
