@@ -86,7 +86,7 @@ def _optimizer(model: GPT) -> torch.optim.Optimizer:
         {"params": matrices, "weight_decay": WEIGHT_DECAY},
         {"params": vectors, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=PEAK_RATE, betas=(0.9, 0.99))
+    return torch.optim.AdamW(groups, lr=PEAK_RATE, betas=(0.9, 0.99), fused=True)
 
 
 def _step(model: GPT, optimizer: torch.optim.Optimizer, words: Tensor, targets: Tensor) -> float:

@@ -62,9 +62,9 @@ def _index(word: str) -> int:
     if word in INDEX:
         return INDEX[word]
     same = [token for token in TOKENS if _bare(token) == _bare(word)]
-    near = list(dict.fromkeys(same + difflib.get_close_matches(word, TOKENS)))[:3]
+    near = " ".join(list(dict.fromkeys(same + difflib.get_close_matches(word, TOKENS)))[:3])
     raise UnknownWordError(
-        f"{word!r} is not one of the {V} words of the grammar. Near it: {' '.join(near) or 'none'}. "
+        f"{word!r} is not one of the {V} words of the grammar. Near it: {near or 'none'}. "
         "All of them: onelayer.grammar.TOKENS"
     )
 
