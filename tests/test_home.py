@@ -15,6 +15,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+import onelayer
 from autograder import student_cli
 from autograder.checks import UnknownQuestion, find, labs
 from autograder.judge import Lab
@@ -152,6 +153,7 @@ def test_the_doctor_finds_everything_it_looks_for() -> None:
         "torch",
         "threads",
         "GPU",
+        "weights",
         "jupyter",
         "anywidget",
         "compiler",
@@ -161,18 +163,24 @@ def test_the_doctor_finds_everything_it_looks_for() -> None:
     assert all(finding.to_do for finding in findings.values() if finding.word == "missing")
 
 
+def lost() -> None:
+    raise RuntimeError("weights is missing. Restore it with `git checkout -- onelayer/weights`.")
+
+
 def test_the_doctor_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda _: None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     monkeypatch.setattr(torch, "__version__", "2.3.0+cpu")
     monkeypatch.setattr(sys, "version_info", (3, 9, 0))
+    monkeypatch.setattr(onelayer, "head", lost, raising=False)
     findings = {finding.what: finding for finding in examine()}
     missing = {what for what, finding in findings.items() if finding.word == "missing"}
-    assert missing == {"python", "torch", "jupyter", "anywidget", "compiler"}
+    assert missing == {"python", "torch", "weights", "jupyter", "anywidget", "compiler"}
     assert findings["torch"].to_do == "The course supports torch 2.11 to 2.15."
     shown = doctor()
-    assert "To do: python, torch, jupyter, anywidget, compiler." in shown.text
+    assert "To do: python, torch, weights, jupyter, anywidget, compiler." in shown.text
     assert "g++" in shown.html
+    assert "git checkout" in shown.html
 
 
 def test_a_broken_torch_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ STYLE = f"""<style>
 .ol-card .ol-scroll {{ overflow-x: auto; overflow-wrap: normal }}
 .ol-card.ol-card table {{ border-collapse: collapse; margin: .4rem 0 0; font-size: inherit;
   border: 0; color: inherit }}
-.ol-card.ol-card tr {{ background: none }}
+.ol-card.ol-card tr:nth-child(n):nth-child(n) {{ background: none }}
 .ol-card.ol-card th, .ol-card.ol-card td {{ padding: .2rem 1rem .2rem 0; text-align: left;
   vertical-align: baseline; border: 0; border-bottom: 1px solid {_GREY}.25); white-space: normal;
   max-width: none }}

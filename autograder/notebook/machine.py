@@ -41,6 +41,7 @@ def examine() -> tuple[Finding, ...]:
         ("torch", _torch),
         ("threads", _threads),
         ("GPU", _gpu),
+        ("weights", _weights),
         ("jupyter", _jupyter),
         ("anywidget", _anywidget),
         ("compiler", _compiler),
@@ -87,6 +88,16 @@ def _gpu() -> Finding:
     return Finding(
         "GPU", "none", "no CUDA device", "Not needed: every point can be earned on this CPU."
     )
+
+
+def _weights() -> Finding:
+    import onelayer
+
+    try:
+        head = onelayer.head()
+    except RuntimeError as error:
+        return Finding("weights", "missing", "missing or damaged", told(error))
+    return Finding("weights", "ok", f"the trained head, {tuple(head.weight.shape)}")
 
 
 def _jupyter() -> Finding:

@@ -50,6 +50,6 @@ def calmly(work: Callable[[], Shown], call: str) -> Shown:
 def told(error: BaseException) -> str:
     """The first line of an error's message; some errors cannot even say what they are."""
     try:
-        return (str(error).strip().splitlines() or [""])[0][:200]
+        return (str(error).strip().splitlines() or [""])[0][:400]
     except Exception:
         return ""
