@@ -102,7 +102,7 @@ def address(student: Student, draw: Draw) -> None:
 
     index (negative ones count from the end), size, stride, offset -> one integer, in elements.
     """
-    always = [
+    always: list[tuple[Sizes, Sizes, Sizes, int]] = [
         ((1, 2), (3, 4), (4, 1), 5),
         ((1, -1), (3, 4), (4, 1), 0),
         ((2, 1), (4, 3), (1, 4), 0),
