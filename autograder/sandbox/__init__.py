@@ -13,7 +13,7 @@ read as one.
 from .jail import Jail
 from .limits import Limits
 from .loading import Cell, CellResult
-from .probe import BUBBLEWRAP, Tier, probe
 from .student import JailedStudent
+from .tiers import BUBBLEWRAP, Tier, probe
 
 __all__ = ["BUBBLEWRAP", "Cell", "CellResult", "Jail", "JailedStudent", "Limits", "Tier", "probe"]

@@ -12,10 +12,10 @@ from autograder.judge import GraderFault
 
 from .limits import Limits
 from .loading import Cell
-from .probe import BUBBLEWRAP, Tier, explained, obstacle
 from .process import PlainProcess
 from .running import Running
 from .student import JailedStudent
+from .tiers import BUBBLEWRAP, Tier, explained, obstacle
 from .warden import Warden, WardenLost
 
 
@@ -43,7 +43,7 @@ class Jail:
 
     def __enter__(self) -> Jail:
         """Starts the jail. Raises GraderFault, with what to do, where there can be none."""
-        if self.tier.safe:
+        if self.tier.safe and self._warden is None:
             if why := obstacle():
                 raise GraderFault(why)
             self._warden = self._new_warden()
@@ -56,6 +56,11 @@ class Jail:
         tb: TracebackType | None,
     ) -> None:
         self.close()
+
+    @property
+    def pid(self) -> int | None:
+        """Of the jail's outermost process, as this machine counts; None without walls."""
+        return None if self._warden is None else self._warden.pid
 
     def close(self) -> None:
         """Ends every process in the jail. Can be called twice."""

@@ -1,6 +1,6 @@
 """Leaving root behind: started by root, becomes an unprivileged user and then another program.
 
-    python -I -S privileges.py '{"uid": 65534, "readable": ["/root/venv"], "command": ["bwrap"]}'
+    python -I -S privileges.py '{"uid": 65534, "readable": ["/opt/venv"], "command": ["bwrap"]}'
 
 A jail started by root would hold root for every file bound into it. But an interpreter below root's
 home is closed to anybody else: so first, in a mount namespace of its own, this lays an empty open

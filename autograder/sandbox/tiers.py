@@ -43,10 +43,10 @@ def plain(reason: str) -> Tier:
 def obstacle() -> str:
     """Why there can be no jail here, as far as can be seen without trying; "" if nothing is."""
     if sys.platform != "linux":
-        return f"The jail needs Linux, and this is {platform.system()}: use a Linux machine."
+        return f"the jail needs Linux, and this is {platform.system()}: use a Linux machine."
     if platform.machine() not in seccomp.MACHINES:
         known = ", ".join(seccomp.MACHINES)
-        return f"There is no system call filter for {platform.machine()}, only for {known}."
+        return f"there is no system call filter for {platform.machine()}, only for {known}."
     if shutil.which("bwrap") is None:
         return "bubblewrap is not installed: apt-get install bubblewrap"
     return ""
@@ -54,7 +54,7 @@ def obstacle() -> str:
 
 @functools.cache
 def probe() -> Tier:
-    """The best tier of this machine: a jail is built and a fork made in it, once per process.
+    """The best tier of this machine: a jail is built, once per process.
 
     Takes as long as importing torch. `Jail()` needs no probe: it builds a jail, or says why not.
     """
