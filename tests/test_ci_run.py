@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 SCRIPT = Path(__file__).resolve().parent.parent / ".ci" / "run"
-WANTED = ["make", "g++", "python3", "bwrap", "dot"]
+WANTED = ["make", "g++", "python3", "bwrap", "dot", "chromium"]
 
 
 class Machine(NamedTuple):
@@ -46,7 +46,7 @@ def machine(tmp_path: Path) -> Machine:
     """A Debian machine on which we are root and nothing is missing."""
     (tmp_path / "bin").mkdir()
     made = Machine(tmp_path / "bin", tmp_path / "calls")
-    for name in ["dirname", "env"]:
+    for name in ["dirname", "env", "bash"]:
         (made.programs / name).symlink_to(str(shutil.which(name)))
     for name in [*WANTED, "apt-get"]:
         made.put(name)

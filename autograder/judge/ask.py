@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -97,7 +99,7 @@ def _judge(
         return replace(_blank_verdict(question, State.PASS, seed), cost=cost)
     verdict = replace(
         _blank_verdict(question, State.FAIL, seed),
-        asked=student.calls[-1].asked if student.calls and fault.why != BLANK else "",
+        asked=_asked(question, student.calls) if fault.why != BLANK else "",
         expected=fault.expected,
         got=fault.got,
         where=fault.where,
@@ -110,6 +112,19 @@ def _judge(
     if known is None:
         return verdict
     return replace(verdict, misconception=known.name, sentence=known.sentence)
+
+
+def _asked(question: Question, calls: list[Call]) -> str:
+    """The arguments of the last call, each with the name that the known answers give it."""
+    if not calls:
+        return ""
+    last = calls[-1]
+    known = (
+        w.functions[last.function] for w in question.wrong_answers if last.function in w.functions
+    )
+    names = next((list(inspect.signature(answer).parameters) for answer in known), [])
+    named = zip_longest(names[: len(last.arguments)], last.arguments, fillvalue="")
+    return ", ".join(f"{name} {text}".strip() for name, text in named)
 
 
 def _sentence(question: Question, fault: _Fault) -> str:

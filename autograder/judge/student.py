@@ -26,10 +26,10 @@ from .values import Malformed, Packed, pack, storage_of, unpack
 
 @dataclass(frozen=True)
 class Call:
-    """One call as it went: what was asked, in words, and the value or Raised that came back."""
+    """One call as it went: its arguments in words, and the value or Raised that came back."""
 
     function: str
-    asked: str
+    arguments: tuple[str, ...]
     outcome: Any
 
 
@@ -83,7 +83,8 @@ class Student(ABC):
         request = pack((args, kwargs))
         reply = self._send(function, request)
         outcome = self._outcome(reply, owned, args, kwargs)
-        self.calls.append(Call(function, describe_call(args, kwargs), outcome))
+        arguments = (*map(describe, args), *(f"{k}={describe(v)}" for k, v in kwargs.items()))
+        self.calls.append(Call(function, arguments, outcome))
         if isinstance(outcome, Raised):
             raise NoAnswer(outcome)
         if isinstance(outcome, WroteInput):
@@ -153,19 +154,17 @@ def _name_of(
 
 
 def describe(value: Any) -> str:
-    """A value in a few words: a tensor by its shape and layout, plain data as itself, long data
-    cut."""
+    """A value in a few words: a tensor by its shape and layout (and its dtype, if it is not
+    float32), plain data as itself, long data cut."""
     if isinstance(value, torch.Tensor):
         layout = "" if value.is_contiguous() else f" strides {tuple(value.stride())}"
         offset = f" offset {value.storage_offset()}" if value.storage_offset() else ""
-        return f"{tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}{layout}{offset}"
+        dtype = (
+            "" if value.dtype is torch.float32 else f" {str(value.dtype).removeprefix('torch.')}"
+        )
+        return f"{tuple(value.shape)}{dtype}{layout}{offset}"
     text = repr(value)
     return text if len(text) <= 160 else text[:157] + "..."
-
-
-def describe_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    named = [f"{name}={describe(value)}" for name, value in kwargs.items()]
-    return ", ".join([*map(describe, args), *named])
 
 
 class LocalStudent(Student):

@@ -10,6 +10,10 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
+# torch imports this, for a second, at the first use of any dispatch mode. Some checks use one; the
+# second belongs to the import of a setup cell, not to the first answer.
+import torch._dynamo  # noqa: F401
+
 from autograder.checks import UnknownQuestion, find
 from autograder.judge import Lab, Question, Raised, State, Verdict, ask
 

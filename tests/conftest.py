@@ -1,0 +1,38 @@
+"""What several rooms' tests share: a browser."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+# An empty profile that asks nobody for anything; no sandbox, because CI runs as root.
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A real Chromium. Without one these tests are skipped, except in CI, where they fail."""
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if program is None:
+        missing = "no chromium on this machine: apt-get install chromium"
+        pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
+        yield browser
+        browser.close()
