@@ -16,14 +16,17 @@ from .job import Fault, Job
 from .journal import Record
 from .mistake import Mistake
 from .work import SUBMISSION_S
-from .worker import NoJail, Setting, serve
+from .worker import NoJail, Ready, Setting, serve
 
 MAX_ATTEMPTS = 3
-DEADLINE_S = SUBMISSION_S + 120.0
-"""For a worker to answer. It keeps the limits of its submission itself; past this it hangs."""
+START_S = 120.0
+DEADLINE_S = SUBMISSION_S + 60.0
+"""For a worker to start, and to answer. It keeps its submission's limits itself; past this it
+hangs."""
 STOP_S = 10.0
 
 Outcome = tuple[Job, Record | Fault]
+Answer = Record | Fault | NoJail | Ready
 
 
 @dataclass
@@ -35,20 +38,26 @@ class _Worker:
     job: Job | None = None
     attempt: int = 0
     deadline: float = 0.0
+    is_ready: bool = False
 
     def give(self, job: Job, attempt: int) -> None:
         self.job, self.attempt = job, attempt
-        self.deadline = time.monotonic() + DEADLINE_S
+        self.deadline = time.monotonic() + (DEADLINE_S if self.is_ready else START_S)
         with contextlib.suppress(OSError):  # it is gone; waiting for its answer will say so
             self.connection.send(job)
 
-    def answer(self) -> Record | Fault | NoJail:
+    def begin(self) -> None:
+        """Its jail is up: from now on the time is its submission's."""
+        self.is_ready, self.deadline = True, time.monotonic() + DEADLINE_S
+
+    def answer(self) -> Answer:
         """What came back; for a worker that is gone, how it went."""
         try:
-            received: Record | Fault | NoJail = self.connection.recv()
+            received: Answer = self.connection.recv()
         except (EOFError, OSError):
-            self.kill()
-            return Fault(f"the grading process ended with {self.process.exitcode}")
+            self.process.join(STOP_S)
+            reason = f"the grading process ended with {self.process.exitcode}"
+            return Fault(reason) if self.is_ready else NoJail(reason)
         return received
 
     def kill(self) -> None:
@@ -90,39 +99,50 @@ class _Pool:
     ) -> None:
         self.setting, self.target, self.size = setting, target, size
         self.workers: list[_Worker] = []
-        self.has_jails = False
+        self.waiting: deque[tuple[Job, int]] = deque()
+        self.false_starts = 0
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
-        waiting = deque((job, 1) for job in jobs)
-        while waiting or any(worker.job for worker in self.workers):
-            self._hand_out(waiting)
+        self.waiting.extend((job, 1) for job in jobs)
+        while self.waiting or any(worker.job for worker in self.workers):
+            self._hand_out()
             for worker, answer in self._answers():
-                job, attempt = worker.job, worker.attempt
-                assert job is not None
-                if isinstance(answer, NoJail):
-                    answer = self._without_jail(answer)
-                worker.job = None
-                if isinstance(answer, Fault):
-                    self.workers.remove(worker)
-                    worker.kill()
+                if isinstance(answer, Ready):
+                    self.false_starts = 0
+                    worker.begin()
                 else:
-                    self.has_jails = True
-                if attempt < MAX_ATTEMPTS and not _is_done(answer):
-                    waiting.append((job, attempt + 1))
-                else:
-                    yield job, answer
+                    yield from self._settle(worker, answer)
 
-    def _without_jail(self, answer: NoJail) -> Fault:
-        """A jail that fails later than the first is a fault of the moment, not of the machine."""
-        if not self.has_jails:
-            raise Mistake(f"The sandbox does not start: {answer.reason}. See: autograder doctor")
+    def _settle(self, worker: _Worker, answer: Record | Fault | NoJail) -> Iterator[Outcome]:
+        """Takes the worker's job from it: done, or to be tried again by another."""
+        job, attempt = worker.job, worker.attempt
+        assert job is not None
+        worker.job = None
+        if not isinstance(answer, Record):
+            self.workers.remove(worker)
+            worker.kill()
+        if isinstance(answer, NoJail):
+            answer = self._false_start(answer)
+        if attempt < MAX_ATTEMPTS and not _is_done(answer):
+            self.waiting.append((job, attempt + 1))
+        else:
+            yield job, answer
+
+    def _false_start(self, answer: NoJail) -> Fault:
+        """One can be the moment's fault; where none succeeds in between, it is the machine's."""
+        self.false_starts += 1
+        if self.false_starts >= MAX_ATTEMPTS:
+            raise Mistake(
+                f"The grader does not start here: {answer.reason}. "
+                f"See {self.setting.log} and `autograder doctor`."
+            )
         return Fault(answer.reason)
 
-    def _hand_out(self, waiting: deque[tuple[Job, int]]) -> None:
+    def _hand_out(self) -> None:
         idle = [worker for worker in self.workers if worker.job is None]
-        while waiting and (idle or len(self.workers) < self.size):
+        while self.waiting and (idle or len(self.workers) < self.size):
             worker = idle.pop() if idle else self._new()
-            worker.give(*waiting.popleft())
+            worker.give(*self.waiting.popleft())
 
     def _new(self) -> _Worker:
         context = multiprocessing.get_context("spawn")
@@ -134,16 +154,16 @@ class _Pool:
         self.workers.append(worker)
         return worker
 
-    def _answers(self) -> list[tuple[_Worker, Record | Fault | NoJail]]:
+    def _answers(self) -> list[tuple[_Worker, Answer]]:
         busy = [worker for worker in self.workers if worker.job is not None]
         left_s = min(worker.deadline for worker in busy) - time.monotonic()
         ready = wait([worker.connection for worker in busy], timeout=max(0.0, left_s))
-        answers: list[tuple[_Worker, Record | Fault | NoJail]] = []
+        answers: list[tuple[_Worker, Answer]] = []
         for worker in busy:
             if worker.connection in ready:
                 answers.append((worker, worker.answer()))
             elif worker.deadline <= time.monotonic():
-                answers.append((worker, Fault(f"no answer within {DEADLINE_S:g} seconds")))
+                answers.append((worker, _hanging(worker)))
         return answers
 
     def close(self) -> None:
@@ -154,6 +174,12 @@ class _Pool:
             else:
                 worker.kill()
         self.workers.clear()
+
+
+def _hanging(worker: _Worker) -> Fault | NoJail:
+    if worker.is_ready:
+        return Fault(f"no answer within {DEADLINE_S:g} seconds")
+    return NoJail(f"not ready within {START_S:g} seconds")
 
 
 def _is_done(answer: Record | Fault) -> bool:

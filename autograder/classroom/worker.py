@@ -31,14 +31,19 @@ class Setting:
 
 
 @dataclass(frozen=True)
+class Ready:
+    """The worker has its jail; answers follow."""
+
+
+@dataclass(frozen=True)
 class NoJail:
-    """The sandbox does not start on this machine."""
+    """The worker has no jail and is gone."""
 
     reason: str
 
 
 def serve(connection: Connection, setting: Setting) -> None:
-    """Grades each Job that arrives and answers with a Record or a Fault; None ends it.
+    """Says Ready, grades each Job that arrives, answers with a Record or a Fault; None ends it.
 
     After a Fault the worker ends: the next submission gets a new process and a new jail.
     """
@@ -54,6 +59,7 @@ def serve(connection: Connection, setting: Setting) -> None:
         except Exception as error:
             connection.send(NoJail(f"{type(error).__name__}: {error}"))
             return
+        connection.send(Ready())
         _answer_jobs(connection, jail)
 
 

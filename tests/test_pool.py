@@ -1,0 +1,128 @@
+"""The pool, with workers that do everything a worker should not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from autograder.classroom import pool
+from autograder.classroom.job import Fault, Job
+from autograder.classroom.journal import Record
+from autograder.classroom.mistake import Mistake
+from autograder.classroom.worker import NoJail, Ready, Setting, die_with_parent
+from autograder.judge import State, Verdict
+from autograder.sandbox import BUBBLEWRAP
+
+
+def job(name):
+    return Job(name, "01_strides", "key", "sha", (), 0, {}, frozenset())
+
+
+def record(given, state=State.PASS):
+    verdict = Verdict("address", state, 1.0, 1.0, 7)
+    return Record(given.student, given.lab, given.key, given.sha256, (verdict,))
+
+
+def serve_by_name(connection, setting):
+    """Does what the student's name says; attempts are counted in files, which outlive a worker."""
+    die_with_parent(setting.parent)
+    connection.send(Ready())
+    while (given := connection.recv()) is not None:
+        tried = setting.log.parent / given.student
+        with open(tried, "a") as file:
+            file.write("x")
+        attempts = len(tried.read_text())
+        if given.student.startswith("dies") and attempts <= int(given.student[-1]):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if given.student.startswith("hangs"):
+            while True:
+                signal.pause()
+        if given.student.startswith("faults") and attempts <= int(given.student[-1]):
+            connection.send(Fault("the disk is gone"))
+            return
+        is_open = given.student.startswith("open") and attempts <= int(given.student[-1])
+        connection.send(record(given, State.UNGRADABLE if is_open else State.PASS))
+
+
+def serve_without_jail(connection, setting):
+    connection.send(NoJail("no namespaces here"))
+
+
+def serve_nothing(connection, setting):
+    os._exit(3)
+
+
+def outcomes(names, tmp_path, target=serve_by_name, workers=2):
+    setting = Setting(BUBBLEWRAP, tmp_path / "log", os.getpid())
+    jobs = [job(name) for name in names]
+    found = pool.graded(jobs, setting, workers=workers, target=target)
+    return {given.student: outcome for given, outcome in found}
+
+
+def attempts(tmp_path, name):
+    return len((tmp_path / name).read_text())
+
+
+def test_everybody_is_graded_once(tmp_path):
+    names = [f"fine-{n}" for n in range(7)]
+    found = outcomes(names, tmp_path)
+    assert set(found) == set(names)
+    assert all(isinstance(outcome, Record) for outcome in found.values())
+    assert {attempts(tmp_path, name) for name in names} == {1}
+
+
+@pytest.mark.parametrize("kind", ["dies", "faults"])
+def test_a_lost_worker_costs_an_attempt_and_no_neighbour(tmp_path, kind):
+    names = [f"{kind}-1", f"{kind}-2", f"{kind}-9", "fine-1", "fine-2"]
+    found = outcomes(names, tmp_path)
+    assert isinstance(found.pop(f"{kind}-9"), Fault)
+    assert all(isinstance(outcome, Record) for outcome in found.values())
+    assert [attempts(tmp_path, name) for name in names] == [2, 3, 3, 1, 1]
+
+
+def test_a_death_is_named(tmp_path):
+    (fault,) = outcomes(["dies-9"], tmp_path).values()
+    assert "-9" in fault.reason
+
+
+def test_a_question_that_the_grader_failed_at_is_tried_again(tmp_path):
+    found = outcomes(["open-1", "open-9"], tmp_path)
+    assert found["open-1"].is_final
+    assert not found["open-9"].is_final
+    assert [attempts(tmp_path, name) for name in found] == [2, 3]
+
+
+def test_a_worker_that_hangs_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(pool, "DEADLINE_S", 3.0)
+    monkeypatch.setattr(pool, "MAX_ATTEMPTS", 1)
+    found = outcomes(["hangs", "fine-1"], tmp_path)
+    assert "no answer within 3 seconds" in found["hangs"].reason
+    assert isinstance(found["fine-1"], Record)
+
+
+@pytest.mark.parametrize("target", [serve_without_jail, serve_nothing])
+def test_where_no_worker_starts_the_instructor_is_told_soon(tmp_path, target):
+    with pytest.raises(Mistake, match="does not start"):
+        outcomes([f"fine-{n}" for n in range(30)], tmp_path, target)
+
+
+def test_no_job_starts_no_worker(tmp_path):
+    assert outcomes([], tmp_path, serve_nothing) == {}
+
+
+def test_leaving_early_ends_the_workers(tmp_path):
+    import psutil
+
+    setting = Setting(BUBBLEWRAP, tmp_path / "log", os.getpid())
+    found = pool.graded([job("fine-1"), job("hangs")], setting, workers=2, target=serve_by_name)
+    given, _ = next(found)
+    assert given.student == "fine-1"
+    mine = [p for p in psutil.Process().children() if "spawn_main" in " ".join(p.cmdline())]
+    assert mine
+    started = time.monotonic()
+    found.close()
+    assert not any(process.is_running() for process in mine)
+    assert time.monotonic() - started < pool.STOP_S
