@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autograder.judge import Malformed, Packed, Raised, Reply, pack
+from autograder.judge import Malformed, Packed, Raised, Reply, Unsendable, pack, storage_of, unpack
 from autograder.sandbox import messages, wire
 from autograder.sandbox.wire import Frame, Inbox, TooLong, encode
 
@@ -96,8 +96,57 @@ def test_a_true_answer_with_one_part_replaced_is_read_or_malformed(data, frame):
             if got is not None:
                 reply = reader(got, "n")
                 assert reply is None or isinstance(reply, (Reply, Raised))
+                if isinstance(reply, Reply) and isinstance(reply.value, Packed):
+                    unpack(reply.value.tree, [storage_of(data) for data in reply.value.storages])
         except Malformed:
             pass
+
+
+numbers = st.integers(-2, 9) | st.sampled_from([2**31, 2**62, 2**63 - 1, 2**63]) | plain_json
+
+
+@given(
+    number=numbers,
+    dtype=st.sampled_from(["float32", "bool", "complex128", "int64", "float8"]) | plain_json,
+    offset=numbers,
+    size=st.lists(numbers, max_size=3) | plain_json,
+    stride=st.lists(numbers, max_size=3) | plain_json,
+    requires_grad=st.booleans() | plain_json,
+)
+@settings(max_examples=500)
+def test_a_forged_tensor_lies_in_its_storage_or_is_malformed(
+    number, dtype, offset, size, stride, requires_grad
+):
+    tree = {"x": [number, dtype, offset, size, stride, requires_grad]}
+    try:
+        t = unpack(tree, [storage_of(b"x" * 48)], [storage_of(b"y" * 16)])
+    except Malformed:
+        return
+    assert t.numel() * t.element_size() <= 256 * 2**20
+    assert t.untyped_storage().nbytes() in (48, 16)
+    t.detach().clone()  # reads every element
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {"x": [0, "float32", 0, [2**62, 2**62, 0], [1, 1, 1], False]},
+        {"x": [0, "float32", 0, [2**40], [0], False]},
+        [{"x": [0, "bool", 0, [2**27], [0], False]}] * 3,
+        "\ud800",
+        {"d": [["\udfff", 1]]},
+    ],
+    ids=["overflow behind a zero", "4 bytes, 4 TiB", "many times 128 MiB", "surrogate", "key"],
+)
+def test_forgeries_that_would_hurt_later_are_malformed_at_the_door(tree):
+    with pytest.raises(Malformed):
+        unpack(tree, [storage_of(b"x" * 48)])
+
+
+def test_what_would_be_refused_there_is_unsendable_here():
+    for value in (torch.zeros(1).expand(2**40), "\ud800", [torch.zeros(1).expand(2**25)] * 3):
+        with pytest.raises(Unsendable):
+            pack(value)
 
 
 @pytest.mark.parametrize(

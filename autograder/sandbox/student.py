@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
-from autograder.judge import Packed, Raised, Reply, Student
+from autograder.judge import GraderFault, Packed, Raised, Reply, Student
 from autograder.judge.values import MAX_BYTES
 
 from .asking import Lost, ask_process
@@ -31,7 +31,7 @@ class JailedStudent(Student):
         super().__init__()
         self.where = where
         self._start, self._limits = start, limits
-        self._left_s, self._restarts = limits.wall_s, 0
+        self._left_s, self._restarts, self._closed = limits.wall_s, 0, False
         self._loader = Loader(cells, limits)
         self._running: Running | None = self._loader.load(start)
 
@@ -61,7 +61,11 @@ class JailedStudent(Student):
         self.close()
 
     def close(self) -> None:
-        """Ends the process and all that it started. Can be called twice."""
+        """Ends the process and all that it started, for good. Can be called twice."""
+        self._closed = True
+        self._drop()
+
+    def _drop(self) -> None:
         if self._running is not None:
             self._running.kill()
             self._running = None
@@ -81,9 +85,11 @@ class JailedStudent(Student):
             self._left_s -= time.monotonic() - started
 
     def _fresh_or_running(self) -> Running:
+        if self._closed:
+            raise GraderFault("this student's process was closed")
         running = self._running
         if running is not None and (running.wait(0) or running.said_something_unasked()):
-            self.close()  # what happens between two calls costs no question
+            self._drop()  # what happens between two calls costs no question
         if self._running is None:
             self._restarts += 1
             self._running = self._loader.load(self._start)

@@ -40,7 +40,7 @@ class Warden:
     def __init__(self, limits: Limits, *, readable: Sequence[str | Path] = ()) -> None:
         """Raises GraderFault when the jail does not come up."""
         self.limits = limits
-        self._lock = threading.Lock()
+        self._lock, self._lost = threading.Lock(), False
         self._hierarchies = cgroups.find()
         cgroups.sweep(self._hierarchies)
         self._paths = bubblewrap.visible(readable)
@@ -92,16 +92,23 @@ class Warden:
             raise WardenLost("no answer") from error
         if not message:
             raise WardenLost("it ended")
-        return json.loads(message), handles
+        try:
+            return json.loads(message), handles
+        except ValueError as error:
+            raise WardenLost("it is damaged") from error
 
     def _order(self, order: dict[str, Any], *handles: int) -> tuple[dict[str, Any], list[int]]:
+        """Once lost, always lost: a late answer could be taken for that to another order."""
         with self._lock:
+            if self._lost:
+                raise WardenLost("it was lost before")
             try:
                 self._control.settimeout(ORDER_S)
                 socket.send_fds(self._control, [json.dumps(order).encode()], list(handles))
-            except OSError as error:
+                return self._hear(ORDER_S)
+            except (OSError, WardenLost) as error:
+                self._lost = True
                 raise WardenLost("it takes no orders") from error
-            return self._hear(ORDER_S)
 
     def fork(self) -> JailedProcess:
         """A new process for one submission, with every door shut.
