@@ -45,15 +45,22 @@ def _our_own(order: Order) -> Iterator[None]:
     """The grading folder, for this process alone; trouble with it or its disk in one line."""
     try:
         order.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(order, error) from error
+    try:
         with FileLock(order.out / ".lock", timeout=0):
             open_folder(order.out, order.source)
             yield
     except Timeout:
         raise Mistake(f"Another `autograder grade` is at work in {order.out}.") from None
     except OSError as error:
-        if error.errno not in DISK and not isinstance(error, (NotADirectoryError, FileExistsError)):
+        if error.errno not in DISK:
             raise
-        raise Mistake(f"Cannot write into {order.out}: {error.strerror}.") from error
+        raise _unwritable(order, error) from error
+
+
+def _unwritable(order: Order, error: OSError) -> Mistake:
+    return Mistake(f"Cannot write into {order.out}: {error.strerror}.")
 
 
 def _progress(console: Console) -> Progress:

@@ -16,6 +16,7 @@ from typing import Any
 
 from .job import Entry
 from .journal import Record
+from .mistake import Mistake
 from .nbcourse import converter, database, hand_in, prepare
 from .rebuild import notebook
 from .release import Release
@@ -42,20 +43,40 @@ def record_all(
 
     Raises Mistake where the gradebook cannot be used at all.
     """
+    from sqlalchemy.exc import SQLAlchemyError
+
     wanted = {one.record.student: one for one in graded}
-    done = _recorded(folder, release.name, wanted)
-    prepare(folder, release)
-    for student, one in wanted.items():
-        if student not in done:
-            submitted = one.entry.submission.submitted
-            hand_in(folder, student, _handed_in(release, one), submitted=submitted)
-    if missing := set(wanted) - done:
-        _convert("Autograde", folder, release.name, missing, log)
-    written = _recorded(folder, release.name, wanted)
+    try:
+        done = _recorded(folder, release.name, wanted)
+        prepare(folder, release)
+        _record_missing(folder, release, wanted, done, log)
+        written = _recorded(folder, release.name, wanted)
+    except SQLAlchemyError as error:
+        log.error("the gradebook: %s", error)
+        raise Mistake(
+            f"nbgrader's gradebook {folder / 'gradebook.db'} is damaged or in use (see grade.log). "
+            "The verdicts are safe: the same command goes on."
+        ) from error
     _drop_cut_off_pages(folder, release.name, written)
     if missing := {one for one in written if not _page(folder, release.name, one).exists()}:
         _convert("GenerateFeedback", folder, release.name, missing, log)
     return set(wanted) - written
+
+
+def _record_missing(
+    folder: Path,
+    release: Release,
+    wanted: Mapping[str, Graded],
+    done: set[str],
+    log: logging.Logger,
+) -> None:
+    missing = set(wanted) - done
+    for student in missing:
+        one = wanted[student]
+        submitted = one.entry.submission.submitted
+        hand_in(folder, student, _handed_in(release, one), submitted=submitted)
+    if missing:
+        _convert("Autograde", folder, release.name, missing, log)
 
 
 def _handed_in(release: Release, one: Graded) -> dict[str, Any]:

@@ -1,0 +1,217 @@
+"""The bridge to nbgrader, with records made by hand: what it stores, shows and survives."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from nbgrader.api import Gradebook
+from sample_class import NAME, ROOT, filled
+
+from autograder.classroom.gradebook import Graded, record_all
+from autograder.classroom.intake import Submission
+from autograder.classroom.job import Entry
+from autograder.classroom.journal import CellReport, Journal, Record, key_of
+from autograder.classroom.mistake import Mistake
+from autograder.classroom.nbcourse import quiet
+from autograder.classroom.rebuild import rebuild
+from autograder.classroom.release import releases
+from autograder.judge import State, Verdict
+
+RELEASE = releases(ROOT)[NAME]
+SCRIPT = "</pre><script>alert(1)</script>"
+
+
+def verdicts(**states):
+    """Everything passed, but for these."""
+    return tuple(
+        Verdict(
+            question.name,
+            state := states.get(question.name, State.PASS),
+            question.points if state is State.PASS else 0.0,
+            question.points,
+            77_777,
+            title=question.title,
+            got=SCRIPT if state is State.FAIL else "",
+        )
+        for question in RELEASE.lab
+    )
+
+
+class Class:
+    """A grading folder and the records that are to be in its gradebook."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def record(self, student, found, text="Because.", submitted=""):
+        data = json.dumps(filled({"why_silent": text})).encode()
+        submission = Submission(student, "somewhere", submitted=submitted)
+        key = key_of(student, text)
+        printed = (CellReport("address", "", SCRIPT), CellReport("overlaps", f"E: {SCRIPT}", ""))
+        record = Record(student, NAME, key, "sha", found, printed)
+        Journal(self.folder / "journal" / NAME).write(record)
+        return Graded(record, Entry(submission, rebuild(data, RELEASE), "sha"))
+
+    def write(self, *graded):
+        with quiet(self.folder / "grade.log") as log:
+            return record_all(self.folder, RELEASE, graded, log)
+
+    def grades(self, student):
+        with Gradebook(f"sqlite:///{self.folder / 'gradebook.db'}") as book:
+            (notebook,) = book.find_submission(NAME, student).notebooks
+            return {
+                grade.name: None if grade.needs_manual_grade else grade.score
+                for grade in notebook.grades
+            }
+
+    def score(self, student):
+        with Gradebook(f"sqlite:///{self.folder / 'gradebook.db'}") as book:
+            return book.find_submission(NAME, student).score
+
+    def page(self, student):
+        return (self.folder / "feedback" / student / NAME / f"{NAME}.html").read_text()
+
+    def autograded(self, student):
+        return self.folder / "autograded" / student / NAME / f"{NAME}.ipynb"
+
+
+@pytest.fixture
+def course(tmp_path):
+    return Class(tmp_path)
+
+
+def test_every_verdict_becomes_a_grade(course):
+    found = verdicts(address=State.FAIL, overlaps=State.UNGRADABLE, gather_flat=State.FLAGGED)
+    assert course.write(course.record("ada", found)) == set()
+    want = {f"{q.name}_check": q.points for q in RELEASE.lab}
+    want |= {"address_check": 0.0, "overlaps_check": None, "gather_flat_check": None}
+    assert course.grades("ada") == {**want, "why_silent": None}
+
+
+def test_partial_credit_is_kept(course):
+    half = tuple(replace(v, points=v.points / 2) for v in verdicts())
+    course.write(course.record("ada", half))
+    assert course.score("ada") == RELEASE.lab.max_points / 2
+
+
+def test_an_untouched_free_text_is_zero_and_needs_nobody(course):
+    course.write(course.record("ada", verdicts(), text="*Your answer here.*"))
+    assert course.grades("ada")["why_silent"] == 0.0
+
+
+def test_nothing_a_student_wrote_becomes_markup(course):
+    found = verdicts(address=State.FAIL)
+    course.write(course.record("ada", found, text=f"{SCRIPT} [x](javascript:alert(1))"))
+    page = course.page("ada")
+    assert "alert(1)" in page
+    assert "<script>alert" not in page
+    assert 'href="javascript' not in page
+    notebook = json.loads(course.autograded("ada").read_text())
+    for cell in notebook["cells"]:
+        for output in cell.get("outputs", ()):
+            assert "<script" not in "".join(output.get("data", {}).get("text/html", ""))
+
+
+def test_a_page_that_shows_every_question_and_no_seed(course):
+    course.write(course.record("ada", verdicts(address=State.FAIL)))
+    page = course.page("ada")
+    assert all(question.name in page for question in RELEASE.lab)
+    assert "77777" not in page
+
+
+def test_the_same_again_writes_nothing(course):
+    graded = course.record("ada", verdicts())
+    course.write(graded)
+    was = course.autograded("ada").stat().st_mtime_ns
+    course.write(graded)
+    assert course.autograded("ada").stat().st_mtime_ns == was
+
+
+def test_a_new_submission_replaces_and_a_persons_grade_stays(course):
+    course.write(course.record("ada", verdicts(address=State.FAIL)))
+    with Gradebook(f"sqlite:///{course.folder / 'gradebook.db'}") as book:
+        (notebook,) = book.find_submission(NAME, "ada").notebooks
+        (grade,) = [grade for grade in notebook.grades if grade.name == "why_silent"]
+        grade.manual_score = 3.0
+        book.db.commit()
+    course.write(course.record("ada", verdicts(), text="Better."))
+    assert course.score("ada") == RELEASE.lab.max_points + 3
+
+
+def test_an_open_question_that_was_settled_later_is_settled(course):
+    course.write(course.record("ada", verdicts(address=State.UNGRADABLE)))
+    assert course.grades("ada")["address_check"] is None
+    course.write(course.record("ada", verdicts()))
+    assert course.grades("ada")["address_check"] == 2.0
+
+
+def test_a_known_time_is_nbgraders_time(course):
+    course.write(course.record("ada", verdicts(), submitted="2026-11-20 10:00:00"))
+    with Gradebook(f"sqlite:///{course.folder / 'gradebook.db'}") as book:
+        assert str(book.find_submission(NAME, "ada").timestamp) == "2026-11-20 10:00:00"
+
+
+def test_one_that_nbgrader_refuses_stops_nobody(course):
+    """As a record that vanished between the journal and nbgrader would."""
+    graded = [course.record(student, verdicts()) for student in ("ada", "bob", "cy")]
+    for path in (course.folder / "journal" / NAME).glob("bob-*"):
+        path.unlink()
+    assert course.write(*graded) == {"bob"}
+    assert course.score("ada") == course.score("cy") == RELEASE.lab.max_points
+    assert not course.autograded("bob").exists()
+    assert "NotJudged" in (course.folder / "grade.log").read_text()
+
+
+def test_formgraders_button_neither_runs_nor_grades_what_was_not_judged(course):
+    """nbgrader would execute a notebook that somebody put into submitted/ by hand."""
+    course.write(course.record("ada", verdicts()))
+    foreign = course.folder / "submitted" / "eve" / NAME / f"{NAME}.ipynb"
+    foreign.parent.mkdir(parents=True)
+    trace = course.folder / "trace"
+    foreign.write_text(json.dumps(filled({"setup": f"open({str(trace)!r}, 'w')"})))
+    command = [str(Path(sys.executable).parent / "nbgrader"), "autograde", NAME]
+    done = subprocess.run(command, cwd=course.folder, capture_output=True, check=False, timeout=120)
+    assert done.returncode != 0
+    assert not trace.exists()
+    assert not course.autograded("eve").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"SQLite format 3\x00" + b"\xff" * 5_000])
+def test_a_damaged_gradebook_is_one_line_or_made_anew(course, content):
+    (course.folder / "gradebook.db").write_bytes(content)
+    if content:
+        with pytest.raises(Mistake, match=r"gradebook.db is damaged or in use"):
+            course.write(course.record("ada", verdicts()))
+    else:  # to SQLite an empty file is an empty database
+        assert course.write(course.record("ada", verdicts())) == set()
+
+
+def test_a_gradebook_that_was_begun_when_the_power_went(course):
+    (course.folder / ".gradebook.begun").write_bytes(b"half a database")
+    assert course.write(course.record("ada", verdicts())) == set()
+
+
+def test_a_folder_that_nbgrader_would_take_for_a_pattern(tmp_path):
+    folder = tmp_path / "autumn [2026]"
+    folder.mkdir()
+    course = Class(folder)
+    with pytest.raises(Mistake, match=r"one of \* \? \["):
+        course.write(course.record("ada", verdicts()))
+
+
+def test_a_lab_that_lost_a_question_since_the_first_grading(course):
+    course.write(course.record("ada", verdicts()))
+    shorter = json.loads(RELEASE.notebook)
+    shorter["cells"] = [c for c in shorter["cells"] if not c["id"].startswith("address")]
+    changed = replace(RELEASE, notebook=json.dumps(shorter).encode())
+    graded = course.record("bob", verdicts())
+    with (
+        quiet(course.folder / "grade.log") as log,
+        pytest.raises(Mistake, match="has other cells now"),
+    ):
+        record_all(course.folder, changed, [graded], log)
