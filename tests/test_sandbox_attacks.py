@@ -269,10 +269,13 @@ def hoard():
     return reading
 def f():
     pipes = [hoard() for _ in range(8)]
-    return sum(os.read(pipe, 1) == b"x" for pipe in pipes)
+    for pipe in pipes:
+        os.read(pipe, 1)  # it has its 200 MiB, or it is gone
+    return alive() - 1
 """
     answer = told(attack(source), "f")
-    assert kind(answer) == "died" if isinstance(answer, Raised) else answer < 2
+    # One fits; a second may be on its way out.
+    assert kind(answer) == "died" if isinstance(answer, Raised) else answer <= 2
 
 
 @pytest.mark.parametrize("place", ["/tmp", "/dev/shm"])
