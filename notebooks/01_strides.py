@@ -1,10 +1,9 @@
 # %% [markdown] id="title"
 # # 01 Strides: why moving nothing is free, until it is not
 #
-# You have written `.transpose(1, 2).reshape(B, T, C)` a hundred times. One of those two calls
-# copies every activation of the batch, the other copies nothing, and the line does not say which.
-# After this chapter you can say it without running it, and you can find every copy that a forward
-# pass makes behind your back.
+# You have written `.transpose(1, 2).reshape(B, T, C)` a hundred times. Sometimes it copies every
+# activation of the batch, sometimes nothing, and the line does not say which. After this chapter
+# you can say it without running it, and find the copies that a forward pass makes behind your back.
 
 # %% id="instruments"
 import torch
@@ -34,11 +33,11 @@ print("note:   ", "size", tuple(W.shape), "stride", W.stride(), "offset", W.stor
 
 # %% id="one-float-run"
 place = W.storage_offset() + 599 * W.stride(0) + 63 * W.stride(1)
-flat = torch.empty(0).set_(storage)  # (38400,): the storage itself, as one row
+flat = torch.empty(0).set_(storage)  # (38400,): a note about the same storage, as one row
 print("float number", place, "of", len(flat), "|", flat[place].item() == W[599, 63].item())
 
 # %% [markdown] id="transpose-moves-nothing"
-# ## The transpose moved nothing
+# ## What does `.T` copy?
 # `F.linear` multiplies by `W.T`, and `W` holds 153,600 bytes. How many of them does `.T` copy?
 
 # %% id="transpose-moves-nothing-guess"
@@ -53,9 +52,9 @@ onelayer.show_storage(W, Wt, names=["W", "W.T"])
 reveal("bytes_copied_by_T", moved.bytes)
 
 # %% [markdown] id="transpose-moves-nothing-why"
-# None. `W.T` is a second note over the same floats, with the two strides exchanged: one step down a
-# column of `W.T` is one step along a row of `W`. The bill comes later, from whoever needs those
-# columns side by side. We shall meet the bill four times.
+# None: the transpose moved nothing. `W.T` is a second note about the same floats, with the two
+# strides exchanged: one step down a column of `W.T` is one step along a row of `W`. The bill comes
+# later, from whoever needs those columns side by side.
 
 # %% [markdown] id="the-visualizer"
 # ## Play with it
@@ -66,8 +65,8 @@ reveal("bytes_copied_by_T", moved.bytes)
 onelayer.show_strides((3, 4))
 
 # %% [markdown] id="slices"
-# ## A slice is an offset
-# `W[:, 5]` is feature 5 of every word. Its 600 floats lie 64 apart. What does the note say?
+# ## One column
+# `W[:, 5]` is feature 5 of every word. What does its note say?
 
 # %% id="slices-guess"
 predict("stride_of_a_column", choices=["(1,)", "(64,)", "(600,)", "it is a copy"])
@@ -80,8 +79,8 @@ onelayer.show_storage(W, column, names=["W", "W[:, 5]"])
 reveal("stride_of_a_column", str(column.stride()))
 
 # %% [markdown] id="slices-why"
-# Offset 5, stride 64, no copy. The view also keeps the whole storage alive: hold on to one column,
-# and 153,600 bytes stay allocated.
+# Offset 5, stride 64, no copy: neighbours in a column lie one row apart. The view also keeps the
+# whole storage alive: hold on to one column, and 153,600 bytes stay allocated.
 
 # %% id="slices-keep-alive"
 column = torch.randn(600, 64)[:, 5]  # the matrix has no name any more
@@ -94,7 +93,7 @@ print(
 
 # %% [markdown] id="two-names-one-float"
 # ## Two notes, one float
-# A view does not only read the same floats. It writes them.
+# We write 7 into `x.T[0, 2]`. What is `x[2, 0]` afterwards?
 
 # %% id="two-names-one-float-guess"
 predict("x_after_writing_the_view", choices=[0.0, 7.0])
@@ -105,13 +104,13 @@ x.T[0, 2] = 7.0
 reveal("x_after_writing_the_view", x[2, 0].item())
 
 # %% [markdown] id="two-names-one-float-why"
-# This is why autograd keeps a version number per storage, not per tensor. Chapter 03 comes back to
-# it.
+# A view does not only read the same floats, it writes them. That is why a tensor and its views
+# share one version number, by which autograd notices such writes. Chapter 03 comes back to it.
 
 # %% [markdown] id="contiguous"
 # ## Contiguous means: row by row, no gaps
-# A tensor is contiguous when its strides are those of a fresh tensor of its size. `.contiguous()`
-# hands back the same tensor if it is, and a copy if it is not.
+# A tensor is contiguous when its strides are those of a fresh tensor of its size; dimensions of
+# size 1 do not count. `.contiguous()` hands back the same tensor if it is, and a copy if it is not.
 
 # %% id="contiguous-run"
 for name, t in {"W": W, "W.T": W.T, "W[:300]": W[:300], "W[:, :32]": W[:, :32]}.items():
@@ -121,7 +120,7 @@ for name, t in {"W": W, "W.T": W.T, "W[:300]": W[:300], "W[:, :32]": W[:, :32]}.
     print(f"{name:10} stride {t.stride()!s:10} {row_major:11} copies {moved.bytes:>7,} bytes")
 
 # %% [markdown] id="clone-keeps-the-layout"
-# ## A copy need not be contiguous
+# ## In which order does a copy lie?
 # `W.T.clone()` allocates 153,600 new bytes. In which order does it write them?
 
 # %% id="clone-keeps-the-layout-guess"
@@ -132,8 +131,9 @@ reveal("strides_of_a_cloned_transpose", str(W.T.clone().stride()))
 
 # %% [markdown] id="clone-keeps-the-layout-why"
 # `clone`, `empty_like`, `W.T * 2` and their kin keep the order of the dimensions in memory
-# ("preserve format"). Only `contiguous()` promises row-major order. A layout that you made by
-# accident travels on through every pointwise operation.
+# ("preserve format"). `contiguous()` promises row-major order. So a layout that you made by
+# accident travels on through pointwise operations; where two layouts meet, the first operand
+# decides.
 
 # %% id="clone-keeps-the-layout-more"
 for name, t in {
@@ -144,8 +144,8 @@ for name, t in {
     print(f"{name:11}{t.stride()}")
 
 # %% [markdown] id="view-or-copy"
-# ## `view` refuses, `reshape` pays
-# Both give `W.T` a new size. One of them may copy. What does `W.T.view(-1)` do?
+# ## `view` or `reshape`?
+# Both give `W.T` a new size. What does `W.T.view(-1)` do?
 
 # %% id="view-or-copy-guess"
 predict("flatten_a_transpose", choices=["a view", "a copy", "an error"])
@@ -165,23 +165,23 @@ print("reshape copied", f"{moved.bytes:,}", "bytes")
 reveal("flatten_a_transpose", outcome)
 
 # %% [markdown] id="view-or-copy-why"
-# No single stride walks down `W.T` row by row, so there is no note to write. But cutting one
-# dimension in two always works:
+# `view` refuses and `reshape` pays: no single stride walks down `W.T` row by row, so there is no
+# note to write. But cutting one dimension in two always works:
 
 # %% id="view-or-copy-split"
 split = W.T.view(64, 24, 25)  # the 600 words in 24 groups of 25
 print(split.stride(), "shares storage:", split.untyped_storage().data_ptr() == storage.data_ptr())
 
 # %% [markdown] id="view-or-copy-rule"
-# The rule: neighbours merge when one outer step is as long as the whole inner dimension (`stride[d]
-# == size[d+1] * stride[d+1]`); merged runs may be cut anywhere. Question 1.4 of the lab asks you
-# for it, and torch's own version is
+# The rule: leave out sizes of 1; neighbours merge when one outer step is as long as the whole inner
+# dimension (`stride[d] == size[d+1] * stride[d+1]`); merged runs may be cut anywhere. Question 1.4
+# of the lab asks you for it, and torch's own version is
 # [`computeStride_impl`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/TensorUtils.cpp).
 
 # %% [markdown] id="broadcasting"
-# ## Broadcasting is a stride of 0
-# The head adds one bias of 600 floats to every one of 32 tokens. How many bytes does
-# `bias.expand(32, 600)` allocate?
+# ## What does a broadcast allocate?
+# `logits + bias` adds one bias of 600 floats to each of 32 tokens. How many bytes does the
+# `bias.expand(32, 600)` behind it allocate?
 
 # %% id="broadcasting-guess"
 predict("bytes_of_an_expand", choices=[0, 2_400, 76_800])
@@ -196,8 +196,8 @@ onelayer.show_storage(bias[:6], bias[:6].expand(3, 6), names=["bias[:6]", "expan
 reveal("bytes_of_an_expand", moved.bytes)
 
 # %% [markdown] id="broadcasting-why"
-# A step of 0 reads the same row again. That is all that broadcasting is: `expand` first, then an
-# ordinary elementwise loop. It is also why writing is refused: 32 indices would write one float.
+# None: a step of 0 reads the same row again. That is all that broadcasting is: `expand` first, then
+# an ordinary elementwise loop. It is also why `add_` is refused: 32 indices would write one float.
 
 # %% id="broadcasting-write"
 try:
@@ -206,9 +206,9 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown] id="overlap"
-# ## An overlap that nobody noticed
-# `unfold` makes windows over one row. Its elements are shared too, but no stride is 0. What happens
-# to a write?
+# ## Writing into windows
+# `unfold` makes windows over one row. They share floats too, but no stride is 0. What happens to a
+# write?
 
 # %% id="overlap-guess"
 predict(
@@ -228,8 +228,8 @@ reveal(
 )
 
 # %% [markdown] id="overlap-why"
-# torch tests for overlap before an in-place write, but only cheaply: a stride of 0 is a yes, a
-# dense tensor is a no, and everything else is
+# torch tests for overlap before such a write, but only cheaply: a stride of 0 is a yes, a dense
+# tensor that holds every float once is a no, and everything else is
 # [`TooHard`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/MemoryOverlap.cpp) and
 # passes. The detective case of the lab lives here.
 
@@ -243,6 +243,9 @@ image = torch.randn(2, 3, 4, 5)  # N, C, H, W
 last = image.to(memory_format=torch.channels_last)
 print("size  ", tuple(image.shape), tuple(last.shape), "equal values:", image.equal(last))
 print("stride", image.stride(), last.stride())
+
+# %% [markdown] id="memory-formats-ask"
+# The image is now channels last. In which order does a convolution write its result?
 
 # %% id="memory-formats-guess"
 predict("layout_after_a_convolution", choices=["(N, C, H, W) in memory", "(N, H, W, C) in memory"])
@@ -259,8 +262,8 @@ reveal("layout_after_a_convolution", "(N, H, W, C) in memory" if kept else "(N, 
 
 # %% [markdown] id="einsum"
 # ## `einsum` writes addresses
-# Each letter is a loop, and each tensor contributes a stride to it. A letter twice in one input
-# adds two strides. What does `einsum("ii->i", A)` cost?
+# Each letter is a loop, and each tensor contributes a stride to it. What does `einsum("ii->i", A)`
+# cost?
 
 # %% id="einsum-guess"
 predict(
@@ -277,9 +280,9 @@ onelayer.show_storage(A, diagonal, names=["A", 'einsum("ii->i", A)'])
 reveal("cost_of_a_diagonal", "nothing: a view" if moved.bytes == 0 else "a copy of the diagonal")
 
 # %% [markdown] id="einsum-why"
-# Stride 5: one step down and one step right. When a letter is summed, `einsum` permutes strides
-# until one batched matrix product fits; only where no view fits does it copy. Attention's scores
-# are such a place:
+# A letter twice in one input adds its two strides: 5 is one step down and one step right. When a
+# letter that two inputs share is summed, `einsum` permutes strides until a batched matrix product
+# fits, and copies only where no view fits. Attention's scores are such a place:
 
 # %% id="einsum-attention"
 q = torch.randn(2, 10, 4, 16)  # (batch, tokens, heads, features)
@@ -288,14 +291,15 @@ with onelayer.count_bytes() as moved:
 moved
 
 # %% [markdown] id="indexing"
-# ## Slices look, lists copy
-# `W[0:3:2]` and `W[[0, 2]]` give the same two rows. Which of them copies?
+# ## Two ways to take two rows
+# `W[0:3:2]` and `W[[0, 2]]` give the same two rows, once as a slice, once as a list. Which of them
+# copies?
 
 # %% id="indexing-guess"
 predict("which_indexing_copies", choices=["neither", "the slice", "the list", "both"])
 
 # %% id="indexing-run"
-rows = torch.tensor([0, 2])
+rows = torch.tensor([0, 2])  # what the list becomes; made outside, so that it is not counted
 with onelayer.count_bytes() as by_slice:
     W[0:3:2]  # (2, 64), stride (128, 1)
 with onelayer.count_bytes() as by_list:
@@ -315,21 +319,21 @@ reveal(
 
 # %% [markdown] id="gather"
 # ## Gather is one address per element
-# The loss needs one logit per token: the right word's. Here is `gather`, written as addresses, on
-# the real head.
+# A loss needs one logit per token: the right next word's. Here is `gather`, written as addresses,
+# on the real head.
 
 # %% id="gather-run"
-text = "<en> she has eaten"
-h = onelayer.hidden(text)  # (tokens, 64)
-logits = F.linear(h, W, bias)  # (tokens, 600)
-best = logits.argmax(dim=1, keepdim=True)  # (tokens, 1)
-address = torch.arange(len(h))[:, None] * logits.stride(0) + best * logits.stride(1)
-print(logits.flatten()[address].equal(logits.gather(1, best)))
+words = onelayer.grammar.encode("<en> she has eaten <es> ella ha comido")  # (8,)
+h = onelayer.hidden("<en> she has eaten <es> ella ha")  # (7, 64): what enters the head
+logits = F.linear(h, W, bias)  # (7, 600)
+right = torch.tensor(words[1:])[:, None]  # (7, 1): the word that really comes next
+address = torch.arange(len(h))[:, None] * logits.stride(0) + right * logits.stride(1)
+print(logits.flatten()[address].equal(logits.gather(1, right)))
 onelayer.next_words(logits[-1])
 
 # %% [markdown] id="scatter"
-# ## Scatter has a race in it
-# Now the other way: write to computed addresses. Three writes go to one place. What remains?
+# ## Writing to computed addresses
+# Now the other way round. Three additions of 1 go to one and the same element. What does it hold?
 
 # %% id="scatter-guess"
 predict("three_increments_of_one_element", choices=[0.0, 1.0, 3.0])
@@ -341,7 +345,8 @@ counted[same] += 1
 reveal("three_increments_of_one_element", counted[1].item())
 
 # %% [markdown] id="scatter-why"
-# `counted[same] += 1` reads three times, adds, then writes three times: the last write wins.
+# `counted[same] += 1` reads three times, adds, then writes three times to one place; which write
+# stays is [undefined](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.index_put_.html).
 # `index_add_` and `scatter_add_` accumulate. An embedding's gradient needs the second kind: the
 # same word occurs many times in a batch.
 
@@ -349,23 +354,18 @@ reveal("three_increments_of_one_element", counted[1].item())
 torch.zeros(5).index_add_(0, same, torch.ones(3)).tolist()
 
 # %% [markdown] id="merge-heads"
-# ## The copy in every attention layer
-# Split 4 heads, move them in front, do the attention, move them back, merge. Which line copies?
+# ## Does merging the heads copy?
+# Split 4 heads, move them in front, do something, move them back, merge. The something is a
+# stand-in here: scale by one half. Which line copies?
 
 # %% id="merge-heads-guess"
 predict("which_line_copies", choices=["view", "transpose", "reshape", "none"])
 
 # %% id="merge-heads-run"
 x = torch.randn(2, 10, 64)  # (batch, tokens, features)
-path = [
-    ("view", (2, 10, 4, 16)),
-    ("transpose", (1, 2)),
-    ("mul", (0.5,)),
-    ("transpose", (1, 2)),
-    ("reshape", (2, 10, 64)),
-]
+split, merge = [("view", (2, 10, 4, 16)), ("transpose", (1, 2))], ("reshape", (2, 10, 64))
 bill = {}
-for name, arguments in path:
+for name, arguments in [*split, ("mul", (0.5,)), ("transpose", (1, 2)), merge]:
     with onelayer.count_bytes() as moved:
         x = getattr(x, name)(*arguments)
     bill[name] = bill.get(name, 0) + moved.bytes
@@ -376,43 +376,61 @@ copies = [name for name in ("view", "transpose", "reshape") if bill[name]]
 reveal("which_line_copies", ", ".join(copies) or "none")
 
 # %% [markdown] id="merge-heads-why"
-# None, this time: `mul` kept the layout of its input, so the heads came back to where they had been
-# and `reshape` was a view. Put an operation in between that writes row-major, as a matrix product
-# does, and the same `reshape` copies the batch:
+# None: `mul` allocates its result, but in the layout of its input, so the heads come back to where
+# they had been and `reshape` is a view. A matrix product writes row-major. After it, the same
+# `reshape` copies the batch; after torch's own attention, it does not:
 
 # %% id="merge-heads-matmul"
-x = torch.randn(2, 10, 64).view(2, 10, 4, 16).transpose(1, 2)  # (2, 4, 10, 16)
-mixed = torch.softmax(x @ x.mT, dim=-1) @ x  # (2, 4, 10, 16), row-major
-with onelayer.count_bytes() as moved:
-    mixed.transpose(1, 2).reshape(2, 10, 64)
-moved
+q = torch.randn(2, 10, 64).view(2, 10, 4, 16).transpose(1, 2)  # (2, 4, 10, 16)
+by_hand = torch.softmax(q @ q.mT, dim=-1) @ q  # (2, 4, 10, 16), row-major
+fused = F.scaled_dot_product_attention(q, q, q)  # (2, 4, 10, 16), laid out as q
+for name, mixed in {"by hand": by_hand, "fused": fused}.items():
+    with onelayer.count_bytes() as moved:
+        mixed.transpose(1, 2).reshape(2, 10, 64)
+    print(f"{name:8} stride {mixed.stride()}, the merge copies {moved.bytes:,} bytes")
 
 # %% [markdown] id="layout-picks-the-kernel"
 # ## Layout picks the kernel
-# One `F.linear`, three inputs with the same values and other strides. What did each run?
+# The same `F.linear`, the same values. The batch is contiguous, or it was transposed on the way.
+# What does the second one run?
+
+# %% id="layout-picks-the-kernel-tool"
+import os
+
+os.environ["KINETO_LOG_LEVEL"] = "99"  # the profiler's own log stays off this page
+
+
+def runs(t, weight=W):
+    """The products, sums and clones of F.linear(t, weight, bias), those inside kernels too."""
+    with torch.autograd.profiler.profile() as seen:
+        F.linear(t, weight, bias)
+    names = [event.name.removeprefix("aten::") for event in seen.function_events]
+    return [name for name in names if name in ("addmm", "mm", "bmm", "add", "add_", "clone")]
+
+
+# %% id="layout-picks-the-kernel-guess"
+predict("a_transposed_batch_runs", choices=["addmm", "bmm, add_", "clone, addmm"])
 
 # %% id="layout-picks-the-kernel-run"
 values = torch.randn(4, 16, 64)
-inputs = {
-    "(64, 64) contiguous": values.view(64, 64),
-    "(4, 16, 64) contiguous": values,
-    "(4, 16, 64) transposed": values.transpose(0, 1).contiguous().transpose(0, 1),
-}
-for name, t in inputs.items():
-    with onelayer.count_bytes() as moved:
-        F.linear(t, W, bias)
-    print(f"{name:24} {moved.bytes:>9,} bytes  {[op.name for op in moved.ops]}")
+turned = values.transpose(0, 1).contiguous().transpose(0, 1)  # equal values, other strides
+print("contiguous", values.stride(), runs(values))
+print("turned    ", turned.stride(), runs(turned))
+reveal("a_transposed_batch_runs", ", ".join(runs(turned)))
 
 # %% [markdown] id="layout-picks-the-kernel-why"
-# The contiguous batch is folded into one matrix and takes one fused `addmm`. The transposed one
-# cannot be folded without a copy, so torch takes a batched product and adds the bias afterwards:
-# twice the bytes written for the same numbers. The order of the batch chose the kernel
-# ([`linear`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/Linear.cpp)).
+# The contiguous batch folds into one matrix and takes one `addmm`. The turned one takes a batched
+# product, and the bias is a second pass. And a third thing chooses: here `W` is frozen. Let it
+# require a gradient, and torch copies the input to get back to one product
+# ([`Linear.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/Linear.cpp)).
+
+# %% id="layout-picks-the-kernel-trainable"
+runs(turned, weight=head.weight)
 
 # %% [markdown] id="copies-inside-a-kernel"
-# ## The copy that even the dispatcher does not see
-# A matrix library wants one stride of each matrix to be 1. `W.T` is fine: it passes a "transposed"
-# flag. Every second column of a wider matrix is not. Who pays?
+# ## The copy inside a kernel
+# Three inputs of 256 rows: contiguous, a transpose, every second column of a wider matrix. All go
+# into `addmm`, which hands them to a matrix library. For which of them is a copy made first?
 
 # %% id="copies-inside-a-kernel-guess"
 predict(
@@ -422,61 +440,53 @@ predict(
 
 
 # %% id="copies-inside-a-kernel-run"
-import os
-
-os.environ["KINETO_LOG_LEVEL"] = "99"  # the profiler's own log stays off this page
-
-
-def runs_inside(t):
-    """The operators that F.linear(t, W, bias) runs, those called from inside a kernel too."""
-    with torch.autograd.profiler.profile() as seen:
-        F.linear(t, W, bias)
-    return [event.name for event in seen.function_events]
-
-
 layouts = {
     "contiguous": torch.randn(256, 64),
     "transposed": torch.randn(64, 256).T,
     "every second": torch.randn(256, 128)[:, ::2],
 }
-cloned = {name: "aten::clone" in runs_inside(t) for name, t in layouts.items()}
-cloned
+for name, t in layouts.items():
+    with onelayer.count_bytes() as moved:
+        F.linear(t, W, bias)
+    counted = [op.name for op in moved.ops]
+    print(f"{name:13} stride {t.stride()!s:9} count_bytes {counted}, profiler {runs(t)}")
 
 # %% id="copies-inside-a-kernel-reveal"
 payers = [
-    f"the {name.replace(' ', '-')} input" for name in ("transposed", "every second") if cloned[name]
+    f"the {name.replace(' ', '-')} input" for name, t in layouts.items() if "clone" in runs(t)
 ]
 reveal("who_copies_inside_addmm", payers[0] if len(payers) == 1 else "both" if payers else "nobody")
 
 # %% [markdown] id="copies-inside-a-kernel-why"
-# The clone happens below the dispatcher's last call, inside `addmm`'s own kernel
-# ([`prepare_matrix_for_cublas`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/cuda/Blas.cpp)
-# does the same on a GPU). `count_bytes` cannot see it, the profiler can. Two instruments, two
-# depths.
+# The library wants one stride of each matrix to be 1; a transpose is then only a flag. Anything
+# else is cloned inside `addmm`
+# ([`LinearAlgebra.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/LinearAlgebra.cpp)).
+# `count_bytes` looks at the top of the dispatcher and is off while a kernel runs, so it does not
+# see that clone. The profiler does. Two instruments, two depths.
 
 # %% [markdown] id="what-layout-costs"
 # ## What a layout costs in time
-# Adding two matrices reads each float once, in whatever order. Here only the order differs.
+# Adding two matrices reads each of their floats once. Here only the order of one of them differs.
 
 # %% id="what-layout-costs-run"
 from torch.utils.benchmark import Timer
 
-big = torch.randn(2000, 2000)
-same_order = Timer("a + b", globals={"a": big, "b": big}).timeit(20)
-other_order = Timer("a + b", globals={"a": big, "b": big.T}).timeit(20)
+a, b = torch.randn(2000, 2000), torch.randn(2000, 2000)
+same_order = Timer("a + b", globals={"a": a, "b": b}).timeit(20)
+other_order = Timer("a + b", globals={"a": a, "b": b.T}).timeit(20)
 ratio = other_order.median / same_order.median
-print(f"here a + a.T takes {ratio:.1f} times as long as a + a")
+print(f"here a + b.T takes {ratio:.1f} times as long as a + b")
 
 # %% [markdown] id="what-you-can-now-say"
 # ## What you can now say
 # - A tensor is an offset, sizes and strides over a storage; `transpose`, slices, `expand`, `unfold`
 #   and a possible `view` only write a new note.
-# - `reshape` copies exactly when no strides can say the new shape; `contiguous()` copies exactly
-#   when the strides are not row-major; a list of indices always copies.
-# - A stride of 0 is broadcasting; two indices with one address make in-place writes wrong, and
+# - `reshape` copies exactly when no strides can say the new shape, `contiguous()` exactly when the
+#   tensor is not contiguous; a list of indices always copies.
+# - A stride of 0 is broadcasting. Two indices with one address make in-place writes wrong, and
 #   torch notices only the easy cases.
 # - Operators keep and choose by layout: the same `F.linear` runs different kernels for different
-#   strides, and may copy where no call shows it.
+#   strides, and may copy where no call of yours shows it.
 #
 # Now do it by hand: [Lab 01](../labs/01_strides/01_strides.ipynb).
 
@@ -495,6 +505,4 @@ print(f"here a + a.T takes {ratio:.1f} times as long as a + a")
 # - views, and which operations make them: [Tensor
 #   Views](https://docs.pytorch.org/docs/stable/tensor_view.html)
 #
-# Between torch 2.11 and 2.15 nothing in this chapter changed that a reader would see, except one
-# name: for a contiguous 3-D input autograd records `UnsafeViewBackward0` in 2.15 where it records
-# `ViewBackward0` before. Chapter 03 shows it.
+# Nothing on this page was seen to change between torch 2.11 and 2.15.

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 import onelayer
-from autograder.judge import Draw, Lab, Student, expect_close, expect_equal, expect_view
+from autograder.judge import Draw, Lab, Student, Wrong, expect_close, expect_equal, expect_view
 
 lab = Lab("01_strides", "Strides")
 
@@ -290,7 +290,7 @@ def view_strides(student: Student, draw: Draw) -> None:
     ]
     for size, stride, new_size in always + [_reshaping(draw) for _ in draw.cases(8)]:
         got = student.call("view_strides", size, stride, new_size)
-        expect_equal(_used(got, new_size), _used(_torch_view(size, stride, new_size), new_size))
+        _expect_strides(got, _torch_view(size, stride, new_size), new_size)
 
 
 def _reshaping(draw: Draw) -> tuple[Sizes, Sizes, Sizes]:
@@ -310,18 +310,29 @@ def _torch_view(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
         return None
 
 
-def _used(stride: Any, size: Sizes) -> Any:
-    """Strides without those of dimensions of size 1, which are never stepped along."""
-    if not isinstance(stride, (list, tuple)) or len(stride) != len(size):
-        return stride
-    return tuple(s for s, n in zip(stride, size, strict=True) if n != 1)
+def _expect_strides(got: Any, want: Sizes | None, size: Sizes) -> None:
+    """The same strides, but for dimensions of size 1: nobody steps along those."""
+    if want is None or not isinstance(got, (list, tuple)):
+        return expect_equal(got, want)
+    if len(got) != len(size):
+        where = f"{len(size)} dimensions need {len(size)} strides, {len(got)} came"
+        raise Wrong(expected=_dotted(want, size), got=str(tuple(got)), where=where)
+    used = [(g, w) for g, w, n in zip(got, want, size, strict=True) if n != 1]
+    if any(type(g) is not int or g != w for g, w in used):
+        raise Wrong(expected=_dotted(want, size), got=_dotted(got, size))
+    return None
+
+
+def _dotted(stride: Any, size: Sizes) -> str:
+    """Strides as shown: a dot where the size is 1 and any number would do."""
+    shown = [str(s) if n != 1 else "." for s, n in zip(stride, size, strict=True)]
+    return f"({', '.join(shown)}{',' if len(shown) == 1 else ''})"
 
 
 @view_strides.wrong(
     "contiguous_only",
-    "You refuse every tensor that is not contiguous. Cutting one dimension in two, or merging two "
-    "that still fit "
-    "together, works on any strides.",
+    "This view exists: each run may be cut on its own. Several runs, or gaps between elements, "
+    "are no reason to refuse.",
 )
 def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
     if not torch.empty_strided(size, stride).is_contiguous():
@@ -341,8 +352,8 @@ def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes:
 
 @view_strides.wrong(
     "scaled_by_last_stride",
-    "The old last stride was kept and everything else computed from sizes. Each run of dimensions "
-    "has a stride of its own.",
+    "One step cannot walk all of this: the new size crosses from one run into the next. Then "
+    "the answer is None.",
 )
 def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes:
     last = stride[-1] if stride else 1
@@ -359,6 +370,17 @@ def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
         if 1 in (size[d], size[d + 1]) and not merged:
             return None
     return _torch_view(size, stride, new_size)
+
+
+@view_strides.wrong(
+    "size_one_left_out",
+    "Dimensions of size 1 have no stride here. Every dimension of new_size needs one, used or not.",
+)
+def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
+    full = _torch_view(size, stride, new_size)
+    if full is None:
+        return None
+    return tuple(s for s, n in zip(full, new_size, strict=True) if n != 1)
 
 
 @view_strides.cost
@@ -457,8 +479,8 @@ def broadcast_strides(student: Student, draw: Draw) -> None:
     size, stride, to (at least as many dimensions) -> strides or None.
     """
     always: list[tuple[Sizes, Sizes, Sizes]] = [
-        ((600,), (1,), (32, 600)),
         ((32, 1), (1, 1), (32, 600)),
+        ((600,), (1,), (32, 600)),
         ((2, 3), (3, 1), (3, 2, 3)),
         ((3, 1), (7, 2), (2, 3, 5)),
         ((3,), (1,), (3, 4)),
@@ -467,7 +489,7 @@ def broadcast_strides(student: Student, draw: Draw) -> None:
     ]
     for size, stride, to in always + [_expansion(draw) for _ in draw.cases(6)]:
         got = student.call("broadcast_strides", size, stride, to)
-        expect_equal(_used(got, to), _used(_torch_expand(size, stride, to), to))
+        _expect_strides(got, _torch_expand(size, stride, to), to)
 
 
 def _expansion(draw: Draw) -> tuple[Sizes, Sizes, Sizes]:
@@ -518,8 +540,8 @@ def _(size: Sizes, stride: Sizes, to: Sizes) -> Sizes | None:
 
 @broadcast_strides.wrong(
     "aligned_left",
-    "The sizes were lined up at their left ends. Broadcasting lines them up at the right: new "
-    "dimensions come in front.",
+    "Sizes line up at their right ends; dimensions that are missing on the left are added with "
+    "stride 0.",
 )
 def _(size: Sizes, stride: Sizes, to: Sizes) -> Sizes | None:
     padded = size + (1,) * (len(to) - len(size))
@@ -591,8 +613,7 @@ def _shares_a_float(size: Sizes, stride: Sizes) -> bool:
 
 @overlaps.wrong(
     "zero_stride_only",
-    "Stride 0 is one way to share a float. Windows share theirs with strides of 1, and a size of "
-    "1 never repeats.",
+    "A size of 1 is never stepped along: its stride 0 repeats nothing.",
 )
 def _(size: Sizes, stride: Sizes) -> bool:
     return 0 in stride
@@ -600,8 +621,7 @@ def _(size: Sizes, stride: Sizes) -> bool:
 
 @overlaps.wrong(
     "pigeonhole_only",
-    "You compare the number of elements with the room they have. Elements can collide although "
-    "there is room for all.",
+    "Two different indices meet here although there is room for all. Write down the addresses.",
 )
 def _(size: Sizes, stride: Sizes) -> bool:
     reach = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
@@ -610,8 +630,7 @@ def _(size: Sizes, stride: Sizes) -> bool:
 
 @overlaps.wrong(
     "nesting_required",
-    "You ask that each stride steps over everything inside it. Interleaved dimensions break that "
-    "rule and still never meet.",
+    "These dimensions interleave and never meet. Compare addresses, not strides.",
 )
 def _(size: Sizes, stride: Sizes) -> bool:
     if 0 in size:
@@ -622,6 +641,14 @@ def _(size: Sizes, stride: Sizes) -> bool:
             return True
         reach += (n - 1) * s
     return False
+
+
+@overlaps.wrong(
+    "long_zero_stride_only",
+    "Stride 0 is one way to meet. Windows meet with strides of 1: compare the addresses.",
+)
+def _(size: Sizes, stride: Sizes) -> bool:
+    return any(s == 0 and n > 1 for n, s in zip(size, stride, strict=True)) and 0 not in size
 
 
 @overlaps.cost
@@ -676,7 +703,7 @@ def _paths(batch: int, tokens: int) -> list[list[Step]]:
         [*split, ("transpose", (1, 2)), ("reshape", (batch, tokens, 64))],
         [*split, ("reshape", (batch, 4, tokens * 16)), ("contiguous", ()), ("flatten", ())],
         [("narrow", (1, 1, tokens - 1)), ("contiguous", ()), ("view", (-1, 64)), ("t", ())],
-        [("narrow", (1, 1, 2)), ("narrow", (2, 8, 16)), ("flatten", (0, 1)), ("contiguous", ())],
+        [("narrow", (2, 8, 16)), ("flatten", (0, 1)), ("contiguous", ())],
         [
             ("select", (1, -1)),
             ("unsqueeze", (1,)),
@@ -751,6 +778,45 @@ def _(x: torch.Tensor, steps: list[Step]) -> list[int]:
     return bill
 
 
+@copied_bytes.wrong(
+    "by_the_name",
+    "You charge by the name of the step. `reshape` and `flatten` copy only where no view exists, "
+    "contiguous or not: look at the storages.",
+)
+def _(x: torch.Tensor, steps: list[Step]) -> list[int]:
+    bill = []
+    for name, arguments in steps:
+        suspect = name in ("reshape", "contiguous", "flatten") and not x.is_contiguous()
+        x = getattr(x, name)(*arguments)
+        bill.append(x.nbytes if suspect else 0)
+    return bill
+
+
+@copied_bytes.wrong("in_elements", "These are elements. The bill is in bytes: storage.nbytes().")
+def _(x: torch.Tensor, steps: list[Step]) -> list[int]:
+    bill = []
+    for name, arguments in steps:
+        y = getattr(x, name)(*arguments)
+        before, after = x.untyped_storage(), y.untyped_storage()
+        bill.append(0 if after.data_ptr() == before.data_ptr() else y.numel())
+        x = y
+    return bill
+
+
+@copied_bytes.wrong(
+    "size_of_the_old_storage",
+    "The right steps, charged for the storage that they read. What was copied fills the new one.",
+)
+def _(x: torch.Tensor, steps: list[Step]) -> list[int]:
+    bill = []
+    for name, arguments in steps:
+        y = getattr(x, name)(*arguments)
+        before, after = x.untyped_storage(), y.untyped_storage()
+        bill.append(0 if after.data_ptr() == before.data_ptr() else before.nbytes())
+        x = y
+    return bill
+
+
 @copied_bytes.cost
 def _(student: Student, draw: Draw) -> str:
     merge = _paths(32, 16)[1]
@@ -793,14 +859,11 @@ def _flat(x: torch.Tensor) -> torch.Tensor:
 
 
 @gather_flat.wrong(
-    "contiguous_assumed",
-    "The rows were assumed to follow each other without gaps. Use the strides: x may be a "
-    "transpose or a slice.",
+    "column_stride_forgotten",
+    "The column number needs its stride too: neighbours in a row need not be neighbours in memory.",
 )
 def _(flat: torch.Tensor, stride: Sizes, offset: int, index: torch.Tensor) -> torch.Tensor:
-    width = (len(flat) - offset) // len(index)
-    rows = torch.arange(len(index))[:, None] * width
-    return flat[(offset + rows + index).clamp(max=len(flat) - 1)]
+    return flat[offset + torch.arange(len(index))[:, None] * stride[0] + index]
 
 
 @gather_flat.wrong(
@@ -826,8 +889,7 @@ def _(flat: torch.Tensor, stride: Sizes, offset: int, index: torch.Tensor) -> to
     "column.",
 )
 def _(flat: torch.Tensor, stride: Sizes, offset: int, index: torch.Tensor) -> torch.Tensor:
-    at = offset + torch.arange(len(index))[:, None] * stride[1] + index * stride[0]
-    return flat[at.clamp(max=len(flat) - 1)]
+    return flat[offset + torch.arange(len(index))[:, None] * stride[1] + index * stride[0]]
 
 
 @gather_flat.cost
@@ -867,8 +929,7 @@ def centre_windows(student: Student, draw: Draw) -> None:
 
 @centre_windows.wrong(
     "writes_the_windows",
-    "`-=` wrote through the windows into x, and each float belongs to several windows: it was "
-    "lowered several times.",
+    "Your function wrote into x. Writing into a view of x does that too.",
 )
 def _(x: torch.Tensor, width: int) -> torch.Tensor:
     windows = x.unfold(0, width, 1)

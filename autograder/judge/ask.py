@@ -62,7 +62,8 @@ def _run(question: Question, student: Student, draw: Draw) -> _Fault | None:
         return _fault_of(none.raised)
     except WroteInput as wrote:
         why = "Your function wrote into its input: whoever passed it in now holds other values."
-        return _Fault(f"{wrote.argument} unchanged", f"{wrote.argument} overwritten", why=why)
+        name = _parameter(question, student.calls[-1].function, wrote.argument)
+        return _Fault(f"{name} as it was", f"{name} overwritten", why=why)
     if not student.calls:
         raise RuntimeError("the check asked nothing")
     return None
@@ -119,12 +120,22 @@ def _asked(question: Question, calls: list[Call]) -> str:
     if not calls:
         return ""
     last = calls[-1]
-    known = (
-        w.functions[last.function] for w in question.wrong_answers if last.function in w.functions
-    )
-    names = next((list(inspect.signature(answer).parameters) for answer in known), [])
-    named = zip_longest(names[: len(last.arguments)], last.arguments, fillvalue="")
+    names = _parameters(question, last.function)[: len(last.arguments)]
+    named = zip_longest(names, last.arguments, fillvalue="")
     return ", ".join(f"{name} {text}".strip() for name, text in named)
+
+
+def _parameters(question: Question, function: str) -> list[str]:
+    """What the known answers call the parameters of `function`."""
+    known = (w.functions[function] for w in question.wrong_answers if function in w.functions)
+    return next((list(inspect.signature(answer).parameters) for answer in known), [])
+
+
+def _parameter(question: Question, function: str, place: int | str) -> str:
+    if isinstance(place, str):
+        return place
+    names = _parameters(question, function)
+    return names[place] if place < len(names) else f"argument {place + 1}"
 
 
 def _sentence(question: Question, fault: _Fault) -> str:
@@ -166,7 +177,8 @@ def _same_transcript(a: list[Call], b: list[Call]) -> bool:
 
 def _same_outcome(a: Any, b: Any) -> bool:
     if isinstance(a, Raised) or isinstance(b, Raised):
-        return isinstance(a, Raised) and isinstance(b, Raised) and a.error == b.error
+        both = isinstance(a, Raised) and isinstance(b, Raised)
+        return both and (a.error, a.message) == (b.error, b.message)
     if isinstance(a, WroteInput) and isinstance(b, WroteInput):
         return a.argument == b.argument
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):

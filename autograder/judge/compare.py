@@ -28,7 +28,7 @@ def expect_equal(got: Any, want: Any, *, why: str = "") -> None:
     if isinstance(want, torch.Tensor):
         return expect_close(got, want, tolerance=0.0)
     if not _same(got, want):
-        where = _first_difference(got, want)
+        where, why = _first_difference(got, want), why or _wrong_kind(got, want)
         raise Wrong(expected=describe(want), got=describe(got), where=where, why=why)
     return None
 
@@ -43,6 +43,15 @@ def _same(got: Any, want: Any) -> bool:
     if isinstance(want, torch.Tensor):
         return _close(got, want)
     return type(got) is type(want) and bool(got == want)
+
+
+def _wrong_kind(got: Any, want: Any) -> str:
+    """A sentence for an answer that has the right value in the wrong kind, else nothing."""
+    if isinstance(want, (bool, int, float)) and isinstance(got, (bool, int, float, torch.Tensor)):
+        single = got.numel() == 1 if isinstance(got, torch.Tensor) else True
+        if single and got == want:
+            return f"The value is right. A Python {type(want).__name__} was asked for."
+    return ""
 
 
 def _close(got: Any, want: torch.Tensor) -> bool:

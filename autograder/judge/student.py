@@ -46,10 +46,11 @@ class GraderFault(Exception):
 
 
 class WroteInput(Exception):
-    """The function wrote into an argument that it may only read; `.argument` names it."""
+    """The function wrote into an argument that it may only read; `.argument` is its place in the
+    call (from 0), or its keyword."""
 
-    def __init__(self, argument: str) -> None:
-        super().__init__(argument)
+    def __init__(self, argument: int | str) -> None:
+        super().__init__(f"argument {argument}")
         self.argument = argument
 
 
@@ -97,7 +98,7 @@ class Student(ABC):
         if isinstance(reply.value, Raised):
             return reply.value
         if reply.written and not self.may_write:
-            return WroteInput(_name_of(reply.written, owned, args, kwargs))
+            return WroteInput(_first_written(reply.written, owned, args, kwargs))
         for number, data in reply.written.items():
             if not 0 <= number < len(owned) or len(data) != owned[number].nbytes():
                 return _forged()
@@ -143,14 +144,15 @@ def _storages(value: Any) -> list[torch.UntypedStorage]:
     return numbered
 
 
-def _name_of(
+def _first_written(
     written: Mapping[int, bytes], owned: list[torch.UntypedStorage], args: Any, kwargs: Any
-) -> str:
+) -> int | str:
+    """The first argument over a written storage: its place in the call, or its keyword."""
     addresses = {owned[k].data_ptr() for k in written if 0 <= k < len(owned)}
-    for name, value in [*enumerate(args, start=1), *kwargs.items()]:
+    for name, value in [*enumerate(args), *kwargs.items()]:
         if any(t.untyped_storage().data_ptr() in addresses for t in _tensors(value)):
-            return f"argument {name}"
-    return "an argument"
+            return name  # type: ignore[no-any-return]
+    return 0
 
 
 def describe(value: Any) -> str:

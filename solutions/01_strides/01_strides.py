@@ -5,9 +5,10 @@
 # In this lab you write the arithmetic that decides: ten small functions that answer what torch
 # answers, and an eleventh answer in words.
 #
-# Work from top to bottom, about 100 minutes. Each question has a stub, a check that answers at
-# once, and three hints. Keep helper functions inside the cell of the question that uses them: only
-# those cells are graded.
+# Work from top to bottom, in about two hours. Any right answer counts, also one that asks torch;
+# you learn more by not asking. Each question has a stub, a check that answers at once, and three
+# hints. Keep helper functions inside the cell of the question that uses them: only those cells are
+# graded.
 
 # %% id="setup" tags=["setup"]
 import itertools
@@ -32,9 +33,9 @@ onelayer.show_storage(small, small.T, names=["x", "x.T"])
 # %% [markdown] id="worked-example"
 # ## Worked example: the strides of a transpose
 #
-# Every question here has the same four steps, and the stubs name them: **take the geometry** (size,
-# stride, offset), **decide what one step means**, **build the new geometry**, **look at the awkward
-# sizes** (0, 1, none at all).
+# Every question here has the same four steps: **take the geometry** (size, stride, offset),
+# **decide what one step means**, **build the new geometry**, **look at the awkward sizes** (0, 1,
+# none at all). In 1.1 the first two are written down for you, 1.4 names all four.
 
 
 # %% id="worked-example-code" tags=["worked-example"]
@@ -55,7 +56,7 @@ transposed(w.shape, w.stride(), 0, 1) == (tuple(w.T.shape), w.T.stride())
 # ## 1.1 The strides of a fresh tensor
 # *5 minutes · difficulty 1 of 5 · 2 points*
 #
-# Say which strides torch gives a new tensor. Two of the four steps are written down for you.
+# Say which strides torch gives a new tensor.
 #
 # `contiguous_strides((600, 64))` is `(64, 1)`. Stuck? `hint("contiguous_strides")`
 
@@ -63,8 +64,8 @@ transposed(w.shape, w.stride(), 0, 1) == (tuple(w.T.shape), w.T.stride())
 # %% id="contiguous_strides" role="solution"
 def contiguous_strides(size):
     """size (any number of dimensions, zeros included) -> as many strides, in elements."""
-    stride = []
-    step = 1  # one step along the last dimension
+    stride = []  # take the geometry: the new strides are found from right to left
+    step = 1  # decide what one step means: along the last dimension, one element
     ### BEGIN SOLUTION
     for n in reversed(size):  # from the last dimension to the first
         stride.insert(0, step)
@@ -163,7 +164,8 @@ def is_contiguous(size, stride):
 # 2. **Decide what one step means** in each run: the stride of its last dimension.
 # 3. **Build the new geometry** from the right: cut each run into new sizes; no new size may cross
 #    the border of a run.
-# 4. **Look at the awkward sizes**: a size of 1 fits anywhere.
+# 4. **Look at the awkward sizes**: leave old sizes of 1 out before you begin; a new size of 1 takes
+#    any stride.
 #
 # Sizes here have no zeros. The stride that you give a dimension of size 1 is not looked at.
 #
@@ -193,7 +195,7 @@ def view_strides(size, stride, new_size):
         strides.insert(0, step)
         left //= n
         step *= n
-    return tuple(strides) if left == 1 and not runs else None
+    return tuple(strides)
     ### END SOLUTION
 
 
@@ -249,8 +251,8 @@ def sliding_windows(x, width, step):
 # ## 1.6 Broadcasting is stride 0
 # *8 minutes · difficulty 2 of 5 · 2 points*
 #
-# Adding the bias `(600,)` to logits `(32, 600)` reads every bias 32 times and copies it never. Give
-# the strides of `x.expand(to)`, or `None` where the sizes do not fit.
+# `logits + bias` with logits `(32, 600)` reads every bias 32 times and copies it never. Give the
+# strides of `x.expand(to)`, or `None` where the sizes do not fit.
 #
 # `broadcast_strides((600,), (1,), (32, 600))` is `(0, 1)`. Stuck? `hint("broadcast_strides")`
 
@@ -370,7 +372,8 @@ def copied_bytes(x, steps):
 # A loss needs one logit per row: the right word's. `gather` finds it; so do you, given only the
 # storage as one flat row, the two strides and the offset.
 #
-# Stuck? `hint("gather_flat")`
+# `gather_flat(torch.arange(6.0), (3, 1), 0, torch.tensor([[2], [0]]))` is `[[2.0], [3.0]]`. Stuck?
+# `hint("gather_flat")`
 
 
 # %% id="gather_flat" role="solution"
@@ -403,7 +406,7 @@ def gather_flat(flat, stride, offset, index):
 
 # %% id="real-words-run"
 def probability_of_the_next_word(gather):
-    """Probability (1,) that the trained model gives to "eaten" after "she has"."""
+    """Probability (1, 1) that the trained model gives to "eaten" after "she has"."""
     hidden = onelayer.hidden("<en> she has")  # (tokens, 64)
     with torch.no_grad():
         p = head(hidden)[-1:].softmax(
@@ -475,9 +478,10 @@ def centre_windows(x, width):
 # Both are views in which several indices share one address, so an in-place operation reads floats
 # that it has already changed, or writes one float several times. Before an in-place write torch
 # asks whether a tensor overlaps itself, but only with a quick test: a stride of 0 in a dimension
-# larger than 1 is a certain yes, a tensor without gaps is a certain no, and everything else is "too
-# hard" and passes. `expand` has stride 0, `unfold` has strides (1, 1). In a review: any in-place
-# operation (`_`, `+=`, `out=`) on the result of `unfold`, `as_strided` or `expand`.
+# larger than 1 is a certain yes, a dense tensor that holds every float once is a certain no, and
+# everything else is "too hard" and passes. `expand` has stride 0, `unfold` has strides (1, 1). In a
+# review: any in-place operation (`_`, `+=`, `out=`) on the result of `unfold`, `as_strided` or
+# `expand`.
 #
 # **Rubric** (1 point each): several indices share one address; the write is read or written again
 # by another index; torch tests for overlap before in-place writes; the test is a cheap one that
