@@ -213,26 +213,27 @@ def test_the_graded_bytes_are_kept(graded):
         assert (graded / "out" / "received" / f"{record['sha256']}.ipynb").is_file()
 
 
+@pytest.fixture(scope="module")
+def again(graded):
+    from nbgrader.api import Gradebook
+
+    out = graded / "out"
+    with Gradebook(f"sqlite:///{out / 'gradebook.db'}") as book:
+        (notebook,) = book.find_submission(NAME, "ada-all-right").notebooks
+        (grade,) = [g for g in notebook.grades if g.name == "why_silent"]
+        grade.manual_score, grade.needs_manual_grade = 4.0, False
+        book.db.commit()
+    torn = out / "feedback" / "ben-half" / NAME / f"{NAME}.html"
+    torn.write_text(torn.read_text()[:1000])
+    (out / "autograded" / "cleo-nothing" / NAME / f"{NAME}.ipynb").unlink()
+    was = {path: path.stat() for path in (out / "journal").rglob("*.json")}
+    code, said = run(graded / "hand_in", out, scratch=graded / "scratch")
+    assert code == 0, said
+    return was, said
+
+
 class TestAgain:
     """A second run: in seconds, with nothing run twice and nothing taken back."""
-
-    @pytest.fixture(scope="class")
-    def again(self, graded):
-        from nbgrader.api import Gradebook
-
-        out = graded / "out"
-        with Gradebook(f"sqlite:///{out / 'gradebook.db'}") as book:
-            (notebook,) = book.find_submission(NAME, "ada-all-right").notebooks
-            (grade,) = [g for g in notebook.grades if g.name == "why_silent"]
-            grade.manual_score, grade.needs_manual_grade = 4.0, False
-            book.db.commit()
-        torn = out / "feedback" / "ben-half" / NAME / f"{NAME}.html"
-        torn.write_text(torn.read_text()[:1000])
-        (out / "autograded" / "cleo-nothing" / NAME / f"{NAME}.ipynb").unlink()
-        was = {path: path.stat() for path in (out / "journal").rglob("*.json")}
-        code, said = run(graded / "hand_in", out, scratch=graded / "scratch")
-        assert code == 0, said
-        return was, said
 
     def test_runs_nothing(self, again):
         was, said = again
@@ -267,36 +268,36 @@ class TestAgain:
             assert book.find_submission(NAME, "lea-exits").score == LAB.max_points - 2
 
 
+KILLED = (
+    "ada-all-right",
+    "ben-half",
+    "cleo-nothing",
+    "dan-warns",
+    "max-loops",
+    "sue-patches-torch",
+)
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    place = tmp_path_factory.mktemp("killed")
+    for name in KILLED:
+        (place / "hand_in" / name).mkdir(parents=True)
+        PUPILS[name].write(place / "hand_in" / name)
+    before = left_over(0.0)
+    grader = start(place / "hand_in", place / "out", "--workers", "2", scratch=place / "scratch")
+    journal = place / "out" / "journal" / NAME
+    deadline = time.monotonic() + LIMIT_S
+    while len(list(journal.glob("*.json"))) < 2 and time.monotonic() < deadline:
+        assert grader.poll() is None, grader.communicate()[0]
+        psutil.wait_procs([psutil.Process(grader.pid)], timeout=0.02)
+    grader.kill()
+    grader.communicate()
+    return place, before, {path: path.stat() for path in journal.glob("*.json")}
+
+
 class TestKilled:
     """`kill -9` in the middle, and the same command again."""
-
-    NAMES = (
-        "ada-all-right",
-        "ben-half",
-        "cleo-nothing",
-        "dan-warns",
-        "max-loops",
-        "sue-patches-torch",
-    )
-
-    @pytest.fixture(scope="class")
-    def killed(self, tmp_path_factory):
-        place = tmp_path_factory.mktemp("killed")
-        for name in self.NAMES:
-            (place / "hand_in" / name).mkdir(parents=True)
-            PUPILS[name].write(place / "hand_in" / name)
-        before = left_over(0.0)
-        grader = start(
-            place / "hand_in", place / "out", "--workers", "2", scratch=place / "scratch"
-        )
-        journal = place / "out" / "journal" / NAME
-        deadline = time.monotonic() + LIMIT_S
-        while len(list(journal.glob("*.json"))) < 2 and time.monotonic() < deadline:
-            assert grader.poll() is None, grader.communicate()[0]
-            psutil.wait_procs([psutil.Process(grader.pid)], timeout=0.02)
-        grader.kill()
-        grader.communicate()
-        return place, before, {path: path.stat() for path in journal.glob("*.json")}
 
     def test_nothing_outlives_it(self, killed):
         _, before, _ = killed
@@ -304,19 +305,19 @@ class TestKilled:
 
     def test_the_same_command_goes_on(self, killed):
         place, _, was = killed
-        assert 2 <= len(was) < len(self.NAMES)
+        assert 2 <= len(was) < len(KILLED)
         code, said = run(place / "hand_in", place / "out", scratch=place / "scratch")
         assert code == 0, said
-        assert f"{len(was)} already graded, {len(self.NAMES) - len(was)} to grade" in said
+        assert f"{len(was)} already graded, {len(KILLED) - len(was)} to grade" in said
         found = records(place / "out")
-        assert set(found) == set(self.NAMES)
-        assert len(list((place / "out" / "journal" / NAME).iterdir())) == len(self.NAMES)
+        assert set(found) == set(KILLED)
+        assert len(list((place / "out" / "journal" / NAME).iterdir())) == len(KILLED)
         for path, status in was.items():
             assert (path.stat().st_ino, path.stat().st_mtime_ns) == (
                 status.st_ino,
                 status.st_mtime_ns,
             )
-        for name in self.NAMES:
+        for name in KILLED:
             verdicts = {v["question"]: outcome(v) for v in found[name]["verdicts"]}
             assert verdicts == PUPILS[name].expected
             assert (place / "out" / "feedback" / name / NAME / f"{NAME}.html").is_file()

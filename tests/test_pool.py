@@ -56,7 +56,7 @@ def serve_nothing(connection, setting):
 
 
 def outcomes(names, tmp_path, target=serve_by_name, workers=2):
-    setting = Setting(BUBBLEWRAP, tmp_path / "log", os.getpid())
+    setting = Setting(BUBBLEWRAP, tmp_path / "log", tmp_path, os.getpid())
     jobs = [job(name) for name in names]
     found = pool.graded(jobs, setting, workers=workers, target=target)
     return {given.student: outcome for given, outcome in found}
@@ -116,7 +116,7 @@ def test_no_job_starts_no_worker(tmp_path):
 def test_leaving_early_ends_the_workers(tmp_path):
     import psutil
 
-    setting = Setting(BUBBLEWRAP, tmp_path / "log", os.getpid())
+    setting = Setting(BUBBLEWRAP, tmp_path / "log", tmp_path, os.getpid())
     found = pool.graded([job("fine-1"), job("hangs")], setting, workers=2, target=serve_by_name)
     given, _ = next(found)
     assert given.student == "fine-1"

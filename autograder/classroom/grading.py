@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -122,16 +123,23 @@ class Class:
         """Runs `jobs`; each verdict is in the journal before `done` is called with its student."""
         if not jobs:
             return
-        setting = Setting(self.tier, self.order.out / "grade.log", os.getpid())
+        out = self.order.out
+        setting = Setting(self.tier, out / "grade.log", _scratch(out), os.getpid())
         workers = self.order.workers or pool.processors()
-        for job, outcome in pool.graded(jobs, setting, workers=workers):
-            if isinstance(outcome, Fault):
-                reason = THE_GRADER_FAILED.format(reason=outcome.reason)
-                self._give_up(self.entries[job.student].submission, reason)
-            else:
-                self.journal.write(outcome)
-                self._keep(outcome, is_new=True)
-            done(job.student)
+        try:
+            for job, outcome in pool.graded(jobs, setting, workers=workers):
+                self._settle(job, outcome)
+                done(job.student)
+        finally:
+            shutil.rmtree(setting.scratch, ignore_errors=True)
+
+    def _settle(self, job: Job, outcome: Record | Fault) -> None:
+        if isinstance(outcome, Fault):
+            reason = THE_GRADER_FAILED.format(reason=outcome.reason)
+            self._give_up(self.entries[job.student].submission, reason)
+        else:
+            self.journal.write(outcome)
+            self._keep(outcome, is_new=True)
 
     def publish(self) -> None:
         """Everything that is graded into the gradebook and into feedback; the rest into a list."""
@@ -150,6 +158,12 @@ class Class:
     @property
     def in_order(self) -> list[Row]:
         return [self.rows[student] for student in sorted(self.rows, key=str.casefold)]
+
+
+def _scratch(out: Path) -> Path:
+    folder = out / ".scratch"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
 
 
 def _the_lab(asked: str, known: Sequence[str], named: Sequence[str]) -> str:
@@ -171,6 +185,7 @@ def open_folder(out: Path, source: Path) -> None:
     """
     if source.resolve().is_relative_to(out.resolve()):
         raise Mistake(f"{source} lies inside the grading folder {out}. Grade into another: --out")
+    shutil.rmtree(out / ".scratch", ignore_errors=True)
     for folder in (out, out / "received", *out.glob("journal/*")):
         for partial in folder.glob(".*.tmp"):
             partial.unlink(missing_ok=True)

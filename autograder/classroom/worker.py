@@ -23,10 +23,15 @@ PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True)
 class Setting:
-    """What a worker is told when it starts. parent: the process to die with."""
+    """What a worker is told when it starts.
+
+    log: where its warnings go. scratch: its folder for temporary files. parent: the process to die
+    with.
+    """
 
     tier: Tier
     log: Path
+    scratch: Path
     parent: int
 
 
@@ -50,6 +55,7 @@ def serve(connection: Connection, setting: Setting) -> None:
     die_with_parent(setting.parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     _write_to(setting.log)
+    os.environ["TMPDIR"] = str(setting.scratch)  # torch makes a cache folder there and leaves it
     import torch
 
     torch.set_num_threads(1)
