@@ -10,13 +10,14 @@ from types import TracebackType
 
 from autograder.judge import GraderFault
 
+from .jailed import WardenLost
 from .limits import Limits
 from .loading import Cell
 from .process import PlainProcess
 from .running import Running
 from .student import JailedStudent
 from .tiers import BUBBLEWRAP, Tier, explained, obstacle
-from .warden import Warden, WardenLost
+from .warden import Warden
 
 
 class Jail:

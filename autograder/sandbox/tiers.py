@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from autograder.judge import GraderFault
 
 from . import seccomp
+from .jailed import WardenLost
 from .limits import Limits
-from .warden import Warden, WardenLost
+from .warden import Warden
 
 NAMESPACES_OFF = (
     "unprivileged user namespaces are switched off: try sysctl -w "

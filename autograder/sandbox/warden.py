@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import socket
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -19,19 +17,13 @@ from typing import IO, Any
 from autograder.judge import GraderFault
 
 from . import bubblewrap, cgroups
+from .jailed import ORDER_S, JailedProcess, WardenLost
 from .limits import Limits
-from .memory import used_by_tree
-from .running import Died, Output, Running, TooLate, how_it_ended, wait_for_end
-from .serve import READY
+from .running import Output
 from .spawn import spawn
 
 START_S = 120.0  # importing torch from a cold disk
-ORDER_S = 10.0
 MAX_MESSAGE = 65_536
-
-
-class WardenLost(Exception):
-    """The zygote does not answer any more: nothing of a student's is to blame."""
 
 
 class Warden:
@@ -118,21 +110,24 @@ class Warden:
         ours, theirs = socket.socketpair()
         reading, writing = os.pipe()
         output = Output(reading, keep_bytes=self.limits.output_bytes)
-        order = {"do": "fork", "limits": asdict(self.limits), "paths": self._paths}
         try:
-            message, handles = self._order(order, theirs.fileno(), writing)
-        except WardenLost:
+            fork = self._forked(theirs.fileno(), writing)
+        except BaseException:
             ours.close()
             output.close()
             raise
         finally:
             theirs.close()
             os.close(writing)
+        return JailedProcess(self, fork, ours, output)
+
+    def _forked(self, *ends: int) -> tuple[int, int]:
+        """(process id in the jail, pidfd) of a new fork that holds `ends`."""
+        order = {"do": "fork", "limits": asdict(self.limits), "paths": self._paths}
+        message, handles = self._order(order, *ends)
         if not handles:
-            ours.close()
-            output.close()
             raise GraderFault(f"no fork: {message.get('fault')}")
-        return JailedProcess(self, (message["pid"], handles[0]), ours, output)
+        return message["pid"], handles[0]
 
     def cage(self) -> cgroups.Cage | None:
         """A cgroup for one submission, where this machine lends us any."""
@@ -187,70 +182,3 @@ def _readable(text: str) -> int:
     os.write(writing, text.encode())  # less than a pipe holds
     os.close(writing)
     return reading
-
-
-class JailedProcess(Running):
-    """A fork of the zygote: process 1 of a namespace whose every process dies with it."""
-
-    def __init__(
-        self, warden: Warden, fork: tuple[int, int], channel: socket.socket, output: Output
-    ) -> None:
-        super().__init__(channel, output, warden.limits)
-        self._warden, (self._inner_pid, self._handle) = warden, fork
-        self.pid = _pid_here(self._handle)
-        self._cage: cgroups.Cage | None = None
-        try:
-            self._cage = warden.cage()
-            if self._cage:
-                self._cage.add(self.pid)
-            self.expect(READY, deadline=time.monotonic() + ORDER_S)
-        except (OSError, Died, TooLate) as error:
-            self.kill()
-            raise GraderFault(
-                f"a fork is not ready: {error} {self.output.take()[-500:]}"
-            ) from error
-
-    def wait(self, patience_s: float) -> bool:
-        return wait_for_end(self._handle, patience_s=patience_s)
-
-    def check_memory(self) -> None:
-        if self._cage is not None:
-            return  # the kernel does
-        used, processes = used_by_tree(self.pid)
-        if used > self.limits.memory_bytes:
-            raise Died(self._out_of_memory())
-        if processes > self.limits.processes:
-            raise Died(f"it started more than {self.limits.processes} processes")
-
-    def _out_of_memory(self) -> str:
-        return f"it needed more than {self.limits.memory_bytes // 2**20:,} MiB of memory"
-
-    def _end(self) -> str:
-        was_alive = not self.wait(0)
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._handle, signal.SIGKILL)
-        if not wait_for_end(self._handle, patience_s=ORDER_S):
-            raise GraderFault("a process of a submission cannot be killed")
-        status = self._reaped()
-        starved = self._cage is not None and self._cage.ran_out_of_memory
-        if self._cage:
-            self._cage.remove()
-        os.close(self._handle)
-        if starved:
-            return self._out_of_memory()
-        return "it was ended by us" if was_alive else how_it_ended(status)
-
-    def _reaped(self) -> int | None:
-        try:
-            return self._warden.reap(self._inner_pid)
-        except WardenLost:
-            self.jail_lost = True
-            return None
-
-
-def _pid_here(handle: int) -> int:
-    """The process id behind a pidfd, as this machine counts."""
-    for line in Path(f"/proc/self/fdinfo/{handle}").read_text().splitlines():
-        if line.startswith("Pid:"):
-            return int(line.split()[1])
-    return -1
