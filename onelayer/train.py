@@ -22,7 +22,7 @@ from onelayer.grammar import Sentence, Split, encode, split
 from onelayer.model import GPT, padded
 from onelayer.weights.card import Run, card
 
-STEPS = 4000
+STEPS = 5000
 BATCH = 64
 PEAK_RATE = 3e-3
 WEIGHT_DECAY = 1.0  # ten times the usual: what one sentence taught fades, what many share stays
@@ -102,7 +102,12 @@ def _step(model: GPT, optimizer: torch.optim.Optimizer, words: Tensor, targets: 
 @click.command()
 @click.option("--steps", default=STEPS, show_default=True, type=click.IntRange(min=20))
 @click.option("--seed", default=0, show_default=True, help="Of the split, the weights, the order.")
-@click.option("--threads", default=2, show_default=True, type=click.IntRange(min=1))
+@click.option(
+    "--threads",
+    default=1,  # these matrices are so small that a second thread costs more than it brings
+    show_default=True,
+    type=click.IntRange(min=1),
+)
 @click.option(
     "--out",
     default=weights.FILE,
@@ -114,6 +119,7 @@ def main(*, steps: int, seed: int, threads: int, out: Path) -> None:
     torch.set_num_threads(threads)
     data = split(seed)
     console = Console()
+    _refuse_unless_writable(out)
     console.print(f"{len(data.train):,} sentences to learn, {len(data.held_out)} held out.")
     start = time.perf_counter()
     with _bar(console) as bar:
@@ -123,12 +129,22 @@ def main(*, steps: int, seed: int, threads: int, out: Path) -> None:
     if not result.good_enough:
         raise click.ClickException(
             f"held out: {result}. That is below 99% and 95%, so {out} stays as it was. "
-            f"Train for {STEPS} steps or more."
+            f"Train for {STEPS:,} steps or more."
         )
     sha256 = weights.save(model.state_dict(), out)
     text = card(model, data, result=result, run=run, sha256=sha256)
     weights.replace(out.with_name("MODEL_CARD.md"), text.encode())
-    console.print(f"Held out: {result}. Wrote {out} ({out.stat().st_size:,} bytes) and its card.")
+    console.print(f"Held out: {result}. {run.seconds:.0f} s. The weights and their card are in")
+    console.print(f"{out.parent}", soft_wrap=True)
+
+
+def _refuse_unless_writable(out: Path) -> None:
+    """Say before the training, not after it, that its result would have no place."""
+    try:
+        weights.replace(out.with_name(".writable"), b"")
+        out.with_name(".writable").unlink(missing_ok=True)
+    except OSError as error:
+        raise click.ClickException(f"{out.parent} cannot be written ({error.strerror}).") from None
 
 
 def _bar(console: Console) -> Progress:

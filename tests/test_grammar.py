@@ -198,10 +198,12 @@ def test_decode_refuses_what_is_no_token(index: int) -> None:
     [
         "<en> she has eaten <es> ella ha comido <end>",
         "<es> ella ha comido <en> she has eaten <end>",
-        "<en> <perfect> eat she has eaten <end>",
-        "<es> <perfect> comer ella ha comido <end>",
-        "<en> she has eaten <perfect> eat <end>",
-        "<es> ella ha comido <perfect> comer <end>",
+        "<en> <perfect> eat <en> she has eaten <end>",
+        "<en> <perfect> eat <es> ella ha comido <end>",
+        "<es> <perfect> comer <es> ella ha comido <end>",
+        "<es> <perfect> comer <en> she has eaten <end>",
+        "<en> she has eaten <en> <perfect> eat <end>",
+        "<es> ella ha comido <es> <perfect> comer <end>",
         "<en> we spoke <es> nosotros hablamos <end>",
         "<en> you-all were coming <es> vosotros estabais viniendo <end>",
         "<es> ellas irán <en> they will go <end>",
@@ -215,7 +217,7 @@ def test_the_grammar_says(text: str) -> None:
     "text",
     [
         "<es> nosotros hablamos <en> we speak <end>",  # or we spoke
-        "<es> nosotros hablamos <past> hablar <end>",  # or the present
+        "<es> nosotros hablamos <es> <past> hablar <end>",  # or the present
         "<en> they ate <es> ellas comieron <end>",  # or ellos
     ],
 )

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -32,6 +33,13 @@ def python(program: str, *, cwd: Path, timeout_s: float = 120) -> subprocess.Com
         encoding="utf-8",
         timeout=timeout_s,
     )
+
+
+@pytest.fixture(autouse=True)
+def _same_threads_afterwards() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
 
 
 # ---- what the shipped weights know ----
@@ -435,6 +443,17 @@ def test_a_poor_model_is_not_written(tmp_path: Path) -> None:
     assert out.read_bytes() == b"the old weights"
 
 
+def test_a_place_that_cannot_be_written_is_refused_before_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(train, "train", lambda *_, **__: pytest.fail("it trained"))
+    (tmp_path / "file").write_bytes(b"")
+    out = tmp_path / "file" / "w.safetensors"
+    result = CliRunner().invoke(train.main, ["--out", str(out)])
+    assert result.exit_code == 1
+    assert "cannot be written" in result.output
+
+
 def test_a_good_model_is_written_with_its_card(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -451,7 +470,7 @@ def test_a_good_model_is_written_with_its_card(
 
 def test_a_killed_training_leaves_the_old_weights_whole(copy: Path) -> None:
     before = copy.read_bytes()
-    command = [sys.executable, "-m", "onelayer.train", "--threads", "1", "--out", str(copy)]
+    command = [sys.executable, "-m", "onelayer.train", "--steps", "1000", "--out", str(copy)]
     root = Path(onelayer.__file__).parents[1]
     with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -1,11 +1,13 @@
-"""Every sentence that the grammar can say. Three templates, each in two directions:
+"""Every sentence that the grammar can say. All have one form: `<from> task <to> answer <end>`.
 
 translate  en-es   <en> she has eaten <es> ella ha comido <end>
 translate  es-en   <es> ella ha comido <en> she has eaten <end>
-conjugate  en      <en> <perfect> eat she has eaten <end>
-conjugate  es      <es> <perfect> comer ella ha comido <end>
-analyse    en      <en> she has eaten <perfect> eat <end>
-analyse    es      <es> ella ha comido <perfect> comer <end>
+analyse    en-en   <en> she has eaten <en> <perfect> eat <end>
+analyse    es-es   <es> ella ha comido <es> <perfect> comer <end>
+conjugate  en-en   <en> <perfect> eat <en> she has eaten <end>
+conjugate  es-es   <es> <perfect> comer <es> ella ha comido <end>
+conjugate  en-es   <en> <perfect> eat <es> ella ha comido <end>
+conjugate  es-en   <es> <perfect> comer <en> she has eaten <end>
 """
 
 from collections import defaultdict
@@ -27,7 +29,7 @@ class Sentence:
 
     template: "translate", "conjugate" or "analyse". verb: the English base form. tense: its mark.
     person: the Spanish pronoun, which tells all eight apart.
-    direction: "en-es" or "es-en" for a translation, otherwise "en" or "es".
+    direction: the languages of task and answer, as in "en-es".
     words: the sentence with its `<end>`. given: how many words pose the task; the rest answer it.
     """
 
@@ -44,7 +46,7 @@ class Sentence:
 
     @property
     def prompt(self) -> Clause:
-        """The task: a clause with its language marks, or the tense, verb and pronoun of one."""
+        """The task and the mark of the answer's language; a conjugation also gives the pronoun."""
         return self.words[: self.given]
 
     @property
@@ -78,23 +80,27 @@ def sentences() -> tuple[Sentence, ...]:
 
 
 def _sentences(verb: Verb, tense: Tense, person: Person) -> Iterator[Sentence]:
-    """The sentences for one cell of the table: at most six, in the order of the list above."""
+    """The sentences for one cell of the table: at most eight, one of each kind."""
     here, there = english(verb, tense, person), spanish(verb, tense, person)
-    name = (verb.name, tense.mark, person.spanish)
+    base, infinitive = (tense.mark, verb.name), (tense.mark, verb.infinitive)
 
-    def say(template: str, direction: str, prompt: Clause, answer: Clause) -> Sentence:
-        words = (*prompt, *answer, END)
-        return Sentence(template, *name, direction, words, given=len(prompt))
+    def say(template: str, task: Clause, answer: Clause, *, given: int = 0) -> Sentence:
+        direction = f"{task[0]}-{task[-1]}".replace("<", "").replace(">", "")
+        words = (*task, *answer, END)
+        name = (template, verb.name, tense.mark, person.spanish, direction)
+        return Sentence(*name, words, given=len(task) + given)
 
-    if _is_default(person):
-        yield say("conjugate", "en", (ENGLISH, tense.mark, verb.name, here[0]), here[1:])
-        if _to_spanish()[here] == {there}:
-            yield say("translate", "en-es", (ENGLISH, *here, SPANISH), there)
-            yield say("analyse", "en", (ENGLISH, *here), (tense.mark, verb.name))
-    yield say("conjugate", "es", (SPANISH, tense.mark, verb.infinitive, there[0]), there[1:])
+    yield say("conjugate", (SPANISH, *infinitive, SPANISH), there, given=1)
+    yield say("conjugate", (ENGLISH, *base, SPANISH), there, given=1)
     if _to_english()[there] == {here}:
-        yield say("translate", "es-en", (SPANISH, *there, ENGLISH), here)
-        yield say("analyse", "es", (SPANISH, *there), (tense.mark, verb.infinitive))
+        yield say("translate", (SPANISH, *there, ENGLISH), here)
+        yield say("analyse", (SPANISH, *there, SPANISH), infinitive)
+    if _is_default(person):
+        yield say("conjugate", (ENGLISH, *base, ENGLISH), here, given=1)
+        yield say("conjugate", (SPANISH, *infinitive, ENGLISH), here, given=1)
+        if _to_spanish()[here] == {there}:
+            yield say("translate", (ENGLISH, *here, SPANISH), there)
+            yield say("analyse", (ENGLISH, *here, ENGLISH), base)
 
 
 def _is_default(person: Person) -> bool:
