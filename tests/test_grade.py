@@ -149,9 +149,8 @@ def test_feedback_opens_without_a_network_and_runs_nothing(graded, name):
     assert page.rstrip().endswith("</html>")
     assert "Content-Security-Policy" in page
     assert "default-src 'none'" in page
-    for harmful in ("<script>alert", "<script>document", 'href="javascript:', "\\href{x}{y}</a>"):
+    for harmful in ("<script", 'href="javascript:', "cdnjs", "onerror="):
         assert harmful not in page
-    assert str(LAB.questions["address"].title) or page
 
 
 def test_no_seed_is_told_to_a_student(graded):

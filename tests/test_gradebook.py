@@ -109,7 +109,7 @@ def test_nothing_a_student_wrote_becomes_markup(course):
     course.write(course.record("ada", found, text=f"{SCRIPT} [x](javascript:alert(1))"))
     page = course.page("ada")
     assert "alert(1)" in page
-    assert "<script>alert" not in page
+    assert "<script" not in page
     assert 'href="javascript' not in page
     notebook = json.loads(course.autograded("ada").read_text())
     for cell in notebook["cells"]:

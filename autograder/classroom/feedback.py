@@ -6,23 +6,21 @@ This module imports nbconvert. Import it where it is used.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from nbconvert.exporters import HTMLExporter
-from traitlets import default
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:"
+_SCRIPT = re.compile(r"<script\b.*?</script\s*>", re.DOTALL | re.IGNORECASE)
 
 
 class FeedbackPage(HTMLExporter):
-    """`HTMLExporter` without MathJax from elsewhere, and with a policy that forbids every script,
-    whatever an answer contains."""
-
-    @default("mathjax_url")
-    def _no_mathjax(self) -> str:
-        return ""
+    """`HTMLExporter` without a script (the template's only one fetches MathJax from elsewhere), and
+    with a policy that forbids every other, whatever an answer contains."""
 
     def from_notebook_node(self, nb: Any, resources: Any = None, **kw: Any) -> Any:
         page, resources = super().from_notebook_node(nb, resources, **kw)
         policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        return page.replace("<head>", f"<head>\n{policy}", 1), resources
+        page = _SCRIPT.sub("", page).replace("<head>", f"<head>\n{policy}", 1)
+        return page, resources

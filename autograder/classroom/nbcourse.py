@@ -34,7 +34,6 @@ c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.LimitOutput",
     "autograder.classroom.recorded.SaveRecorded",
     "nbgrader.preprocessors.AssignLatePenalties",
-    "nbgrader.preprocessors.CheckCellMetadata",
 ]
 c.GenerateFeedback.exporter_class = "autograder.classroom.feedback.FeedbackPage"
 '''
