@@ -134,8 +134,8 @@ def main(*, steps: int, seed: int, threads: int, out: Path) -> None:
     sha256 = weights.save(model.state_dict(), out)
     text = card(model, data, result=result, run=run, sha256=sha256)
     weights.replace(out.with_name("MODEL_CARD.md"), text.encode())
-    console.print(f"Held out: {result}. {run.seconds:.0f} s. The weights and their card are in")
-    console.print(f"{out.parent}", soft_wrap=True)
+    console.print(f"Held out: {result}. {run.seconds:.0f} s.")
+    console.print(f"Wrote {out} and its card.", soft_wrap=True)
 
 
 def _refuse_unless_writable(out: Path) -> None:

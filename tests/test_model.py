@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -52,8 +53,9 @@ def test_the_shipped_weights_keep_the_promise() -> None:
     assert result.next_word >= 0.99
     assert result.translation >= 0.95
     card = weights.FILE.with_name("MODEL_CARD.md").read_text(encoding="utf-8")
-    assert f"{result.next_word:.2%}" in card
-    assert f"{result.translation:.2%}" in card
+    stated = [float(share) / 100 for share in re.findall(r"([\d.]+)% \|$", card, re.MULTILINE)]
+    # Another torch may turn a close call the other way, so the card may be off by a hair.
+    assert stated == pytest.approx([result.next_word, result.translation], abs=0.002)
 
 
 def test_the_card_belongs_to_the_weights() -> None:
