@@ -80,7 +80,7 @@ class Journal:
     def write(self, record: Record) -> None:
         """Keeps `record`; when this returns, no kill and no power cut loses it."""
         data = f"{record.digest}\n{record.to_json()}\n".encode()
-        durable.write(self._path(record.student, record.key), data)
+        durable.write(self._path(record.student, record.key), data, mode=0o600)
 
     def read(self, student: str, key: str) -> Record | None:
         """The record of this submission, or None where there is none that can be trusted."""

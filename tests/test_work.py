@@ -1,0 +1,156 @@
+"""One submission in a worker, with a jail that is none: what grading adds to the judge's words."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from autograder.classroom import work
+from autograder.classroom.job import Job
+from autograder.judge import GraderFault, Lab, LocalStudent, Raised, State, expect_equal
+from autograder.sandbox import CellResult
+
+lab = Lab("07_doubling", "Doubling")
+
+
+def ask_for(name, points=2):
+    @lab.question(name, points=points, minutes=1, difficulty=1, hints=("a", "b", "c"))
+    def check(student, draw):
+        n = draw.integer(1, 9)
+        expect_equal(student.call(name, n), 2 * n)
+
+
+for name in ("twice", "double"):
+    ask_for(name)
+
+
+class OpenStudent(LocalStudent):
+    """Runs the cells in this very process. Has the shape of a JailedStudent."""
+
+    def __init__(self, cells):
+        super().__init__({})
+        self.cells = tuple(self._run(cell) for cell in cells)
+
+    def _run(self, cell):
+        try:
+            exec(compile(cell.source, f"<cell {cell.name}>", "exec"), self.namespace)
+        except Exception as error:
+            lines = ((1, cell.source.split("\n")[0]),)
+            return CellResult(
+                cell.name, Raised("raised", type(error).__name__, str(error), lines), ""
+            )
+        return CellResult(cell.name, None, "hello\n" * 10_000)
+
+
+class OpenJail:
+    @contextlib.contextmanager
+    def open(self, cells):
+        yield OpenStudent(cells)
+
+
+def job(left_out=(), **sources):
+    cells = (("setup", "import math"), *sources.items())
+    seeds = {question: 7 + n for n, question in enumerate(lab.questions)}
+    return Job("ada", lab.name, "key", "sha", cells, 1, seeds, frozenset(left_out))
+
+
+def graded(left_out=(), **sources):
+    record = work.grade(job(left_out, **sources), lab, OpenJail())
+    return {verdict.question: verdict for verdict in record.verdicts}
+
+
+GOOD = {"twice": "def twice(n): return 2 * n", "double": "def double(n): return n + n"}
+
+
+def test_right_answers_pass_with_the_seed_of_their_question():
+    found = graded(**GOOD)
+    assert [v.state for v in found.values()] == [State.PASS, State.PASS]
+    assert [v.seed for v in found.values()] == [7, 8]
+
+
+def test_a_helper_in_a_cell_that_is_not_graded_is_named():
+    found = graded({"helper"}, **GOOD | {"twice": "def twice(n): return helper(n)"})
+    assert found["twice"].state is State.FAIL
+    assert "`helper` stands in a cell that is not graded" in found["twice"].sentence
+    assert found["double"].state is State.PASS
+
+
+def test_a_name_that_stands_nowhere_is_an_ordinary_error():
+    found = graded({"other"}, **GOOD | {"twice": "def twice(n): return helper(n)"})
+    assert "not graded" not in found["twice"].sentence
+    assert "NameError" in found["twice"].got
+
+
+def test_a_cell_that_stopped_says_why_instead_of_missing_its_function():
+    found = graded(**GOOD | {"twice": "1 / 0\ndef twice(n): return 2 * n"})
+    assert "ZeroDivisionError" in found["twice"].got
+    assert "line 1: 1 / 0" in found["twice"].where
+    assert found["twice"].sentence == "The cell stopped before its function was made."
+
+
+def test_a_cell_that_stopped_for_want_of_a_left_out_import():
+    found = graded({"np"}, **GOOD | {"twice": "np.zeros(3)\ndef twice(n): return 2 * n"})
+    assert "`np` stands in a cell that is not graded" in found["twice"].sentence
+
+
+def test_an_answer_in_another_cell_is_pointed_at():
+    found = graded({"twice"}, **GOOD | {"twice": "def twice(n): raise NotImplementedError"})
+    assert "only its own cell is graded" in found["twice"].sentence
+    assert work.is_blank(found["twice"])
+
+
+def test_our_own_cell_failing_is_our_fault():
+    broken = job(**GOOD)
+    broken = Job(**{**vars(broken), "cells": (("setup", "1 / 0"), *broken.cells[1:])})
+    with pytest.raises(GraderFault, match="the lab's own cell 'setup'"):
+        work.grade(broken, lab, OpenJail())
+
+
+def test_who_used_up_the_time_is_not_asked_further(monkeypatch):
+    monkeypatch.setattr(work, "SUBMISSION_S", -1.0)
+    found = graded(**GOOD)
+    assert {v.state for v in found.values()} == {State.FAIL}
+    assert all("seconds" in v.sentence and v.points == 0 for v in found.values())
+
+
+def test_long_output_is_cut():
+    record = work.grade(job(**GOOD), lab, OpenJail())
+    assert all(len(cell.output) <= work.MAX_SHOWN for cell in record.cells)
+
+
+CHILD = """
+import os, sys, signal
+from autograder.classroom.worker import die_with_parent
+die_with_parent(int(sys.argv[1]))
+print(os.getpid(), flush=True)
+while True:
+    signal.pause()
+"""
+PARENT = f"""
+import os, subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", {CHILD!r}, str(os.getpid())])
+child.wait()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
+def test_a_worker_dies_with_its_parent_however_that_dies():
+    command = [sys.executable, "-c", PARENT]
+    parent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    child = psutil.Process(int(parent.stdout.readline()))
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    child.wait(timeout=20)
+    assert not child.is_running()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
+def test_a_worker_whose_parent_is_gone_already_ends():
+    command = [sys.executable, "-c", CHILD, str(os.getppid())]
+    assert subprocess.run(command, check=False, timeout=60, stdout=subprocess.PIPE).returncode == 1
