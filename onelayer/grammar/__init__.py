@@ -1,7 +1,7 @@
 """The grammar: 600 words of English and Spanish, every sentence they say, and which are held out.
 
     from onelayer import grammar
-    grammar.TOKENS[65]                            # 'hablo'
+    grammar.TOKENS[60]                            # 'hablo'
     grammar.split().held_out[0]                   # a sentence that the trained model never saw
     grammar.following(["<es>", "yo", "he"])       # the participles
 
