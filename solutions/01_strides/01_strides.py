@@ -401,18 +401,17 @@ def gather_flat(flat, stride, offset, index):
 
 
 # %% [markdown] id="real-words"
-# The same function on the real head: what does the model give to the word that really came next?
+# The same function on the real head: what probability does the model give to the word that really
+# comes next?
 
 
 # %% id="real-words-run"
 def probability_of_the_next_word(gather):
-    """Probability (1, 1) that the trained model gives to "eaten" after "she has"."""
-    hidden = onelayer.hidden("<en> she has")  # (tokens, 64)
+    """Probability (1, 1) that the trained model gives to "comido" after "ella ha"."""
+    hidden = onelayer.hidden("<en> she has eaten <es> ella ha")  # (7, 64)
     with torch.no_grad():
-        p = head(hidden)[-1:].softmax(
-            dim=1
-        )  # (1, 600), a view with an offset? look at 1.9's arguments
-    word = torch.tensor([[onelayer.grammar.TOKENS.index("eaten")]])
+        p = head(hidden)[-1:].softmax(dim=1)  # (1, 600)
+    word = torch.tensor([onelayer.grammar.encode("comido")])  # (1, 1)
     return gather(p.flatten(), p.stride(), 0, word)
 
 
