@@ -192,7 +192,8 @@ def test_a_damaged_gradebook_is_one_line_or_made_anew(course, content):
 
 
 def test_a_gradebook_that_was_begun_when_the_power_went(course):
-    (course.folder / ".gradebook.begun").write_bytes(b"half a database")
+    for name in (".gradebook.begun", ".gradebook.begun-journal"):
+        (course.folder / name).write_bytes(b"half a database")
     assert course.write(course.record("ada", verdicts())) == set()
 
 

@@ -87,8 +87,9 @@ def _make_database(folder: Path) -> None:
         return
     from nbgrader.api import Gradebook
 
+    for left_behind in folder.glob(".gradebook.begun*"):  # SQLite's journal too
+        left_behind.unlink()
     begun = folder / ".gradebook.begun"
-    begun.unlink(missing_ok=True)
     Gradebook(f"sqlite:///{begun.resolve()}").close()
     os.replace(begun, path)
 
