@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
@@ -111,6 +112,20 @@ def test_whatever_it_does_instead_of_returning_is_no_answer(function: Any, kind:
     with pytest.raises(NoAnswer) as caught:
         student(f=function).call("f")
     assert caught.value.raised.kind == kind
+
+
+def test_a_call_leaves_nothing_to_the_garbage_collector() -> None:
+    """A cycle would keep the storages of a call alive: in the jail, a memory bomb of our own."""
+    s, x = student(same=lambda x: x + 1), torch.ones(1000)
+    s.call("same", x)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(5):
+            s.call("same", x)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 def test_an_interrupt_belongs_to_whoever_pressed_it() -> None:

@@ -219,14 +219,6 @@ class _Unpacker:
     ) -> None:
         self.storages, self.known, self.nodes = storages, known, 0
         self.element_bytes = 0
-        self.rules: dict[str, Callable[[Any, int], Any]] = {
-            "f": lambda v, _: _float(v),
-            "dtype": lambda v, _: _dtype(v),
-            "t": lambda v, depth: tuple(self.children(v, depth)),
-            "d": self.mapping,
-            "slice": self.slice,
-            "x": lambda v, _: self.tensor(v),
-        }
 
     def node(self, tree: Any, depth: int) -> Any:
         self.nodes += 1
@@ -240,8 +232,8 @@ class _Unpacker:
             return self.children(tree, depth)
         if isinstance(tree, dict) and len(tree) == 1:
             ((tag, body),) = tree.items()
-            if tag in self.rules:
-                return self.rules[tag](body, depth)
+            if tag in _RULES:
+                return _RULES[tag](self, body, depth)
         raise Malformed("a part of an unknown kind")
 
     def children(self, trees: Any, depth: int) -> list[Any]:
@@ -289,6 +281,18 @@ class _Unpacker:
         if index >= len(shelf):
             raise Malformed("a storage that was not sent")
         return shelf[index]
+
+
+# Outside the class: rules bound to an unpacker would be a cycle, and keep its storages alive until
+# the next collection of garbage.
+_RULES: dict[str, Callable[[_Unpacker, Any, int], Any]] = {
+    "f": lambda unpacker, body, depth: _float(body),
+    "dtype": lambda unpacker, body, depth: _dtype(body),
+    "t": lambda unpacker, body, depth: tuple(unpacker.children(body, depth)),
+    "d": _Unpacker.mapping,
+    "slice": _Unpacker.slice,
+    "x": lambda unpacker, body, depth: unpacker.tensor(body),
+}
 
 
 def _scalar(value: int | str) -> int | str:
