@@ -14,7 +14,7 @@ nn.Linear(64, 600)
 
 # %% [markdown] id="where-to-go"
 # ## Where to go
-# Start with the first chapter. Its lab needs about an hour, and every lab can be done on its own.
+# Start with the first chapter. A lab takes one to two hours, and each can be done on its own.
 
 # %% id="units"
 units()
