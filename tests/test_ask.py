@@ -20,6 +20,7 @@ from autograder.judge import (
     Student,
     Verdict,
     ask,
+    describe,
     expect_close,
     expect_equal,
 )
@@ -72,6 +73,28 @@ def test_a_wrong_answer_is_named_only_if_it_is_that_one(function: Any, name: str
     assert verdict.misconception == name
     assert bool(verdict.sentence) == bool(name)
     assert verdict.next_step == HINTS[0]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda x: {"sum": x.sum(), "parts": [x, (x, 1)]},
+        lambda x: x / 0,
+        lambda x: torch.full_like(x, float("nan")),
+        lambda x: x.bool(),
+        lambda x: x.to(torch.complex64),
+    ],
+    ids=["nested", "infinite", "nan", "bool", "complex"],
+)
+def test_a_wrong_answer_of_any_kind_is_recognised(answer: Any) -> None:
+    question = transpose_question()
+    question.wrong("odd", "An odd answer.")(answer)
+    verdict = ask(question, LocalStudent({"swap": answer}), seed=3)
+    assert (verdict.state, verdict.sentence) == (State.FAIL, "An odd answer.")
+
+
+def test_tensors_in_a_list_are_told_by_their_shapes() -> None:
+    assert describe([torch.ones(2, 3), torch.ones(4, dtype=torch.int64)]) == "[(2, 3), (4,) int64]"
 
 
 def test_the_same_seed_asks_the_same_and_another_asks_something_else() -> None:

@@ -84,7 +84,8 @@ def expect_close(got: Any, want: torch.Tensor, *, tolerance: float | None = None
     if want.numel() == 0:
         return
     allowed = _allowed(want, tolerance)
-    error = (got.detach().to(torch.float64) - want.detach().to(torch.float64)).abs()
+    wide = torch.complex128 if want.is_complex() else torch.float64
+    error = (got.detach().to(wide) - want.detach().to(wide)).abs()
     error = torch.where(error.isnan(), math.inf, error)
     if bool((error <= allowed).all()):
         return
@@ -103,7 +104,7 @@ def _kind(t: torch.Tensor) -> str:
 
 
 def _allowed(want: torch.Tensor, tolerance: float | None) -> float:
-    if not want.dtype.is_floating_point:
+    if not (want.is_floating_point() or want.is_complex()):
         return 0.0
     if not bool(want.isfinite().all()):
         raise ValueError("the truth itself is not finite: the check is at fault")

@@ -165,7 +165,10 @@ def describe(value: Any) -> str:
             "" if value.dtype is torch.float32 else f" {str(value.dtype).removeprefix('torch.')}"
         )
         return f"{tuple(value.shape)}{dtype}{layout}{offset}"
-    text = repr(value)
+    if isinstance(value, (list, tuple)) and any(isinstance(v, torch.Tensor) for v in value):
+        text = f"[{', '.join(map(describe, value))}]"
+    else:
+        text = repr(value)
     return text if len(text) <= 160 else text[:157] + "..."
 
 
