@@ -221,7 +221,7 @@ home = Path(torch.__file__).parent
 sizes = {"the Python files": sum(p.stat().st_size for p in home.rglob("*.py"))}
 for name in ("libtorch_python", "libtorch_cpu", "libc10"):
     found = [p for p in (home / "lib").iterdir() if p.name.split(".")[0] in (name, name[3:])]
-    sizes[name] = max(p.stat().st_size for p in found)
+    sizes[name] = max((p.stat().st_size for p in found), default=0)
 onelayer.show_bars({name: size / 1e6 for name, size in sizes.items()}, unit="MB")
 
 # %% id="rooms-reveal"

@@ -100,7 +100,8 @@ class _Dispatched(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def parts(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None = None) -> list[str]:
     """The operators that `F.linear(x, w, b)` is made of, as in ["aten::t", "aten::addmm"]."""
-    with torch.enable_grad(), _Dispatched() as seen:
+    seen = _Dispatched()
+    with torch.enable_grad(), seen:
         F.linear(x, w, b)
     return seen.names
 
