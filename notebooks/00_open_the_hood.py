@@ -2,7 +2,7 @@
 # # 00 Open the hood: what runs when you call a layer
 #
 # You write `F.linear(h, W, b)` and logits come back. Which code ran? The weights are small, so
-# where does the memory of a training step go? And who wrote `AddmmBackward0` on your tensor? At the
+# where does the memory of a training step go? And how does autograd know what you called? At the
 # end of this page you have walked the whole way down once. The next twelve units stop at each
 # station.
 
@@ -311,8 +311,8 @@ doctor()
 # - `F.linear` is a binding; behind it a dispatcher picks, by the tensors' device and mode, who
 #   runs: first autograd, then a kernel.
 # - `linear` is a recipe. Autograd and the kernel see `addmm`, and that is why `grad_fn` says so.
-# - The memory of a loss is tables of logits, not weights. Whoever holds fewer of them needs less
-#   memory, and here less time.
+# - The memory of a loss is tables of logits, not weights. Whoever holds fewer of them needs a
+#   fraction of it, for the same loss and the same gradients.
 # - Each line runs when Python reaches it, and no tensor changes its device behind your back.
 #
 # Now count it yourself: [Lab 00](../labs/00_open_the_hood/00_open_the_hood.ipynb), about an hour.
