@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from onelayer.model import head as head
     from onelayer.model import hidden as hidden
     from onelayer.model import next_words as next_words
+    from onelayer.peak_bytes import peak_bytes as peak_bytes
     from onelayer.storage import show_storage as show_storage
+    from onelayer.views.bars import show_bars as show_bars
+    from onelayer.views.call import show_call as show_call
     from onelayer.views.strides import show_strides as show_strides
 
 # Public name -> where it lives. A name is imported when it is first used, so that `import onelayer`
@@ -25,13 +28,26 @@ _HOMES = {
     "head": "onelayer.model",
     "hidden": "onelayer.model",
     "next_words": "onelayer.model",
+    "peak_bytes": "onelayer.peak_bytes",
+    "show_bars": "onelayer.views.bars",
+    "show_call": "onelayer.views.call",
     "show_storage": "onelayer.storage",
     "show_strides": "onelayer.views.strides",
 }
 
 _MODULES = {"grammar", "model"}  # `onelayer.grammar` works without an import of its own
 
-__all__ = ["count_bytes", "head", "hidden", "next_words", "show_storage", "show_strides"]
+__all__ = [
+    "count_bytes",
+    "head",
+    "hidden",
+    "next_words",
+    "peak_bytes",
+    "show_bars",
+    "show_call",
+    "show_storage",
+    "show_strides",
+]
 
 
 def __getattr__(name: str) -> object:

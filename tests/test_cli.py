@@ -57,7 +57,7 @@ class TestOneLineFor:
 
     def test_a_folder_without_notebooks(self, autograder, tmp_path):
         (tmp_path / "empty").mkdir()
-        line = told(autograder("grade", "empty"))
+        line = told(autograder("grade", "empty", "--lab", "01_strides"))
         assert "no notebook of 01_strides" in line
 
     def test_a_lab_that_the_course_does_not_have(self, autograder, hand_in):

@@ -74,7 +74,8 @@ class Sketch:
             if kind == "text":
                 axes.text(va="center", family="DejaVu Sans Mono", parse_math=False, **style)
             else:
-                corner = f"round,pad=0,rounding_size={min(0.16, style['height'] / 2)}"
+                radius = min(0.16, style["height"] / 2, style["width"] / 2)
+                corner = f"round,pad=0,rounding_size={radius}"
                 axes.add_patch(FancyBboxPatch(boxstyle=corner, **style))
         return _png(figure)
 

@@ -1,0 +1,345 @@
+# %% [markdown] id="title"
+# # 00 Open the hood: what runs when you call a layer
+#
+# You write `F.linear(h, W, b)` and logits come back. Which code ran? The weights are small, so
+# where does the memory of a training step go? And how does autograd know what you called? At the
+# end of this page you have walked the whole way down once. The next twelve units stop at each
+# station.
+
+# %% id="instruments"
+import torch
+import torch.nn.functional as F
+
+import onelayer
+from autograder import predict, reveal
+
+head = onelayer.head()  # nn.Linear(64, 600), trained
+W, b = head.weight, head.bias  # (600, 64), (600,)
+
+# %% [markdown] id="the-head-speaks"
+# ## One layer, 600 words
+# This layer is the head of a small language model that knows English and Spanish verbs. Before it,
+# the model has turned each word of a sentence into 64 numbers. What will it say next?
+
+# %% id="the-head-speaks-guess"
+predict("after_ella_ha", choices=["come", "comido", "comiendo", "eaten"])
+
+# %% id="the-head-speaks-run"
+text = "<en> she has eaten <es> ella ha"
+h = onelayer.hidden(text)  # (7, 64): what enters the head, a row for each word
+logits = F.linear(h, W, b)  # (7, 600): a score for each of the 600 words
+words = onelayer.next_words(logits)
+words
+
+# %% id="the-head-speaks-reveal"
+reveal("after_ella_ha", words[0][0])
+
+# %% [markdown] id="a-row-is-a-word"
+# ## A row is a word
+# There is no magic in it. Row k of `W` belongs to word k, and its score is a product, a sum and a
+# bias. This whole course is about what happens around these 64 multiplications.
+
+# %% id="a-row-is-a-word-run"
+k = onelayer.grammar.TOKENS.index("comido")
+by_hand = sum(x * w for x, w in zip(h[-1].tolist(), W[k].tolist(), strict=True)) + b[k].item()
+print(f"by hand {by_hand:.4f}, by torch {logits[-1, k].item():.4f}")
+
+# %% [markdown] id="ordinary-python"
+# ## The loop is ordinary Python
+# PyTorch runs each line when Python reaches it. Nobody declares a graph, so a `while`, a `print`
+# and a debugger work as everywhere. Chapter 08 shows what it costs, and what a compiler does about
+# it.
+
+# %% id="ordinary-python-run"
+sentence = "<en> they have spoken <es>"
+while not sentence.endswith("<end>"):
+    z = F.linear(onelayer.hidden(sentence), W, b)
+    sentence += " " + onelayer.next_words(z)[0][0]
+    print(sentence)
+
+# %% [markdown] id="loss"
+# ## How wrong is it?
+# The loss is the surprise at the word that really came: minus the logarithm of its probability. A
+# head that knows nothing gives each of the 600 words the same. What is its loss?
+
+# %% id="loss-guess"
+predict("loss_of_a_clueless_head", choices=[0.0, 1.0, 6.4, 600.0])
+
+# %% id="loss-run"
+came = torch.tensor(onelayer.grammar.encode(text)[1:])  # (6,): the word after each position
+clueless = F.cross_entropy(torch.zeros(6, 600), came)
+trained = F.cross_entropy(logits[:-1], came)
+print(f"trained {trained.item():.2f} | clueless {clueless.item():.2f}")
+
+# %% id="loss-reveal"
+reveal("loss_of_a_clueless_head", round(clueless.item(), 1))
+
+# %% [markdown] id="loss-why"
+# It is log(600). The trained head is not near zero either: after *she has* dozens of verbs are
+# possible, and it is right to hesitate. It is sure where the grammar is: at *ha*, and at *comido*.
+
+# %% id="loss-each"
+for word, z, right in zip(text.split()[1:], logits, came, strict=False):
+    print(f"{word:7}{F.cross_entropy(z, right).item():6.2f}")
+
+# %% [markdown] id="two-numbers"
+# ## The two numbers of this course
+# Training needs the loss and its gradients, for many tokens at once. Here are two ways to get them.
+# The first is what everybody writes.
+
+
+# %% id="two-numbers-eager"
+def eager(h, W, b, y):
+    """Loss and gradients, as everybody writes it. h (N, 64), y (N,)."""
+    loss = F.cross_entropy(F.linear(h, W, b), y)  # (N, 64) -> (N, 600) -> ()
+    return (loss, *torch.autograd.grad(loss, (h, W, b)))
+
+
+# %% [markdown] id="lean"
+# The second is the same mathematics, 512 tokens at a time, with the gradient written out. You need
+# not follow it yet. You will derive it in unit 03, pack it into a function in unit 04, and fuse it
+# into one kernel in unit 07.
+
+
+# %% id="two-numbers-lean"
+@torch.no_grad()
+def lean(h, W, b, y):
+    """The same four results, holding the logits of 512 tokens at most."""
+    dh, dW, db, loss = torch.empty_like(h), torch.zeros_like(W), torch.zeros_like(b), 0.0
+    for x, t, dx in zip(h.split(512), y.split(512), dh.split(512), strict=True):
+        z = F.linear(x, W, b)  # (512, 600)
+        total, right = z.logsumexp(1, keepdim=True), t[:, None]  # (512, 1) each
+        loss += (total - z.gather(1, right)).sum()
+        dz = z.sub_(total).exp_().scatter_add_(1, right, torch.full_like(total, -1.0))
+        db += dz.sum(0)
+        dW.addmm_(dz.T, x)
+        torch.mm(dz, W, out=dx)
+    return tuple(t.div_(len(h)) for t in (loss, dh, dW, db))
+
+
+# %% [markdown] id="memory"
+# We give both the hidden states of 16,384 tokens. The weights are small: you will count their bytes
+# in the lab. How much more memory does the first one hold at its peak?
+
+# %% id="memory-guess"
+predict("peak_of_eager_over_lean", choices=["about the same", "2 to 5 times", "over 10 times"])
+
+# %% id="memory-run"
+lines = [" ".join(s.words[:-1]) for s in onelayer.grammar.split().held_out[:200]]
+states = onelayer.hidden("\n".join(lines))  # what the model thinks in 200 sentences
+N = 16_384
+x = states.repeat(N // len(states) + 1, 1)[:N].requires_grad_()  # (N, 64)
+y = torch.randint(600, (N,))  # any words will do for the bill
+with onelayer.peak_bytes() as eager_peak:
+    want = eager(x, W, b, y)
+with onelayer.peak_bytes() as lean_peak:
+    got = lean(x, W, b, y)
+onelayer.show_bars({"eager": eager_peak.bytes, "lean": lean_peak.bytes}, unit="bytes")
+
+# %% id="memory-reveal"
+ratio = eager_peak.bytes / lean_peak.bytes
+named = [(1.5, "about the same"), (6, "2 to 5 times"), (float("inf"), "over 10 times")]
+reveal("peak_of_eager_over_lean", next(name for most, name in named if ratio < most))
+
+# %% [markdown] id="memory-why"
+# The logits are 600 numbers for each token, and the ordinary way holds several such tables: the
+# logits, their log-softmax, its gradient. The lean way holds a slice of one. Both give the same
+# loss and the same gradients:
+
+# %% id="memory-same"
+for name, a, c in zip(["loss", "dh", "dW", "db"], want, got, strict=True):
+    print(f"{name:5} largest difference {(a - c).abs().max() / a.abs().max():.0e} of the largest")
+print(f"at its peak, eager holds {ratio:.0f} times the bytes of lean")
+
+# %% [markdown] id="time"
+# ## And the time?
+# Both do the same multiplications. Less memory often costs time. Here, measured on this machine,
+# now?
+
+# %% id="time-guess"
+predict("which_is_faster", choices=["eager", "lean", "about the same"])
+
+# %% id="time-run"
+from torch.utils.benchmark import Timer
+
+names = {"x": x, "W": W, "b": b, "y": y, "eager": eager, "lean": lean}
+runs = {f: Timer(f"{f}(x, W, b, y)", globals=names).timeit(5) for f in ("eager", "lean")}
+speedup = runs["eager"].mean / runs["lean"].mean
+onelayer.show_bars({f: t.mean * 1e3 for f, t in runs.items()}, unit="ms")
+
+# %% id="time-reveal"
+faster = "lean" if speedup > 1.15 else "eager" if speedup < 0.87 else "about the same"
+reveal("which_is_faster", faster)
+
+# %% id="time-number"
+print(f"eager takes {speedup:.1f} times as long as lean: these are the numbers to beat in unit 12")
+
+# %% [markdown] id="time-why"
+# Both multiply the same matrices. Where they differ is how often a table of logits goes out to
+# memory and comes back. Units 05, 07 and 09 measure that. To do it yourself, you need to know what
+# runs.
+
+# %% [markdown] id="no-source"
+# ## Open the hood
+# Python can show the source of a function. Ask it for `F.linear`. What comes?
+
+# %% id="no-source-guess"
+predict("source_of_linear", choices=["one line", "about twenty lines", "an error"])
+
+# %% id="no-source-run"
+import inspect
+
+try:
+    lines = inspect.getsource(F.linear).splitlines()
+    outcome = "one line" if len(lines) == 1 else "about twenty lines"
+except TypeError as error:
+    outcome = "an error"
+    print(type(F.linear).__name__, "|", error)
+
+# %% id="no-source-reveal"
+reveal("source_of_linear", outcome)
+
+# %% [markdown] id="no-source-why"
+# `F.linear` is no Python: it is a *binding*, a C++ function that unpacks Python objects. Behind it
+# lies a runtime of four rooms. `torch` is the Python you import; `torch/csrc` the C++ behind it,
+# with autograd; `aten` the operators and their kernels; `c10` the core that all share.
+
+# %% [markdown] id="rooms"
+# ## Which room is the largest?
+# They are on your disk: Python files, and three libraries. Guess before you look.
+
+# %% id="rooms-guess"
+predict(
+    "largest_room",
+    choices=["the Python files", "libtorch_python", "libtorch_cpu", "libc10"],
+)
+
+# %% id="rooms-run"
+from pathlib import Path
+
+home = Path(torch.__file__).parent
+sizes = {"the Python files": sum(p.stat().st_size for p in home.rglob("*.py"))}
+for name in ("libtorch_python", "libtorch_cpu", "libc10"):
+    found = [p for p in (home / "lib").iterdir() if p.name.split(".")[0] in (name, name[3:])]
+    sizes[name] = max((p.stat().st_size for p in found), default=0)
+onelayer.show_bars({name: size / 1e6 for name, size in sizes.items()}, unit="MB")
+
+# %% id="rooms-reveal"
+reveal("largest_room", max(sizes, key=sizes.get))
+
+# %% [markdown] id="rooms-why"
+# `libtorch_cpu` holds `aten`: the operators and their CPU kernels, many of them compiled several
+# times for different processors, with autograd's formulas and whatever matrix library was linked
+# in. `libtorch_python` is the bindings of `torch/csrc`. `libc10` is tiny, and everything stands on
+# it. A CUDA build has `libtorch_cuda` beside them.
+
+# %% [markdown] id="grad-fn"
+# ## What did autograd see?
+# `W` requires a gradient, so somebody on the way wrote down what to do in backward. What is on the
+# note?
+
+# %% id="grad-fn-guess"
+predict(
+    "grad_fn_of_linear",
+    choices=["LinearBackward0", "AddmmBackward0", "MmBackward0", "nothing"],
+)
+
+# %% id="grad-fn-run"
+logits = F.linear(h, W, b)
+node = type(logits.grad_fn).__name__
+reveal("grad_fn_of_linear", node)
+
+# %% [markdown] id="grad-fn-why"
+# You called `linear`, and autograd noted `addmm`: bias plus matrix product. So the name changed on
+# the way down, *before* autograd looked. Below, walk the same call stop by stop. Every line in the
+# grey box comes from the torch that runs this page.
+
+# %% [markdown] id="the-path"
+# ## Walk down
+# Press *next stop*. Then switch to `no_grad` and to `inference_mode`, and watch the fourth stop.
+# Then switch the device, and watch the fifth.
+
+# %% id="the-path-run"
+onelayer.show_call(h, W, b)
+
+# %% [markdown] id="the-path-why"
+# A *dispatcher* stands in the middle. It looks at the tensors and at the mode: where they live,
+# whether gradients are recorded. For `linear` it holds a recipe made of `t` and `addmm`; for
+# `addmm` it calls autograd, then the device's kernel. One name, many implementations: unit 02.
+
+# %% [markdown] id="devices"
+# ## Who moves it?
+# The device picks the kernel. Now `h` is on another device than `W` and `b`: a GPU if you have one,
+# else `meta`, a device for tensors that have a shape and no numbers. What does `F.linear` do?
+
+# %% id="devices-guess"
+predict("two_devices", choices=["h comes to W", "W and b go to h", "an error"])
+
+# %% id="devices-run"
+elsewhere = "cuda" if torch.cuda.is_available() else "meta"
+try:
+    z = F.linear(h.to(elsewhere), W, b)
+    moved = "h comes to W" if z.device == W.device else "W and b go to h"
+except RuntimeError as error:
+    moved = "an error"
+    print(error)
+
+# %% id="devices-reveal"
+reveal("two_devices", moved)
+
+# %% [markdown] id="devices-why"
+# If you don't move it, neither will PyTorch: a copy between devices is slow, so it wants to be
+# asked. And `.to` moves nothing either. It returns a new tensor, and the old one stays where it
+# was:
+
+# %% id="devices-to"
+there = h.to(elsewhere)
+print("h is on", h.device, "| what .to returned is on", there.device)
+
+# %% [markdown] id="doctor"
+# ## Your machine
+# What this course finds here. A missing GPU is no fault: every point of every lab can be earned
+# without one.
+
+# %% id="doctor-run"
+from autograder.notebook import doctor
+
+doctor()
+
+# %% [markdown] id="what-you-can-now-say"
+# ## What you can now say
+# - `F.linear` is a binding; behind it a dispatcher picks, by the tensors' device and mode, who
+#   runs: first autograd, then a kernel.
+# - `linear` is a recipe. Autograd and the kernel see `addmm`, and that is why `grad_fn` says so.
+# - The memory of a loss is tables of logits, not weights. Whoever holds fewer of them needs a
+#   fraction of it, for the same loss and the same gradients.
+# - Each line runs when Python reaches it, and no tensor changes its device behind your back.
+#
+# Now count it yourself: [Lab 00](../labs/00_open_the_hood/00_open_the_hood.ipynb), about an hour.
+# Then ask what a tensor really is, and why `W.T` costs nothing: [chapter 01](01_strides.ipynb).
+
+# %% [markdown] id="sources"
+# ## Where this is written in PyTorch
+# - the Python line:
+#   [`linear.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/nn/modules/linear.py); the
+#   script that writes the bindings:
+#   [`gen_python_functions.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/tools/autograd/gen_python_functions.py)
+# - the dispatcher:
+#   [`Dispatcher.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/core/dispatch/Dispatcher.h),
+#   its keys:
+#   [`DispatchKey.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/DispatchKey.h)
+# - the recipe of `linear`:
+#   [`Linear.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/Linear.cpp);
+#   what autograd does for `addmm`:
+#   [`derivatives.yaml`](https://github.com/pytorch/pytorch/blob/v2.13.0/tools/autograd/derivatives.yaml);
+#   its CPU kernel:
+#   [`LinearAlgebra.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/LinearAlgebra.cpp)
+# - what lies in which folder:
+#   [`CONTRIBUTING.md`](https://github.com/pytorch/pytorch/blob/v2.13.0/CONTRIBUTING.md#codebase-structure)
+# - which devices may mix:
+#   [`TensorIterator.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/TensorIterator.cpp);
+#   [`Tensor.to`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html)
+#
+# In torch 2.11, 2.13 and 2.15 the note of a 2-D `F.linear` with bias says `AddmmBackward0`; sizes
+# of files and numbers of lines differ. From 2.13 on there is a ready-made lean loss,
+# `F.linear_cross_entropy`: unit 12 races against it.

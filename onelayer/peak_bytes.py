@@ -1,0 +1,66 @@
+"""How many bytes a piece of code held at once, seen from the dispatcher."""
+
+import weakref
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+
+class PeakBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """The running count of `peak_bytes`: `bytes` at the highest point, `now` at this moment."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.bytes = self.now = 0
+        self._alive: set[int] = set()
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        given = {storage._cdata for storage in _storages((args, kwargs))}
+        result = func(*args, **kwargs)
+        for storage in _storages(result):
+            if storage._cdata not in given | self._alive:
+                self._born(storage)
+        return result
+
+    def __repr__(self) -> str:
+        return f"{self.bytes:,} bytes held at once"
+
+    def _born(self, storage: torch.UntypedStorage) -> None:
+        number, nbytes = storage._cdata, storage.nbytes()
+        self._alive.add(number)
+        self.now += nbytes
+        self.bytes = max(self.bytes, self.now)
+        weakref.finalize(storage, self._died, number, nbytes).atexit = False
+
+    def _died(self, number: int, nbytes: int) -> None:
+        self._alive.discard(number)
+        self.now -= nbytes
+
+
+def peak_bytes() -> PeakBytes:
+    """A context manager that measures the most bytes that new storages held at one moment.
+
+        with peak_bytes() as peak:
+            loss = F.cross_entropy(F.linear(h, W, b), y)
+        peak.bytes
+
+    It counts by mechanism, the same on every machine: a storage counts from the operator that
+    returned it until the last tensor over it is gone. What was there before does not count, nor
+    does what a kernel allocates for itself, and a storage that an operator makes larger counts
+    as it was.
+    """
+    return PeakBytes()
+
+
+def _storages(tree: Any) -> list[torch.UntypedStorage]:
+    leaves = (leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor))
+    return [t.untyped_storage() for t in leaves if t.layout == torch.strided]
