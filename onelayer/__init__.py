@@ -12,10 +12,13 @@ if TYPE_CHECKING:
     from onelayer import grammar as grammar
     from onelayer import model as model
     from onelayer.byte_count import count_bytes as count_bytes
+    from onelayer.dispatch import key_set as key_set
+    from onelayer.dispatch import show_dispatch as show_dispatch
     from onelayer.model import head as head
     from onelayer.model import hidden as hidden
     from onelayer.model import next_words as next_words
     from onelayer.storage import show_storage as show_storage
+    from onelayer.views.dispatch import play_dispatch as play_dispatch
     from onelayer.views.strides import show_strides as show_strides
 
 # Public name -> where it lives. A name is imported when it is first used, so that `import onelayer`
@@ -24,14 +27,27 @@ _HOMES = {
     "count_bytes": "onelayer.byte_count",
     "head": "onelayer.model",
     "hidden": "onelayer.model",
+    "key_set": "onelayer.dispatch",
     "next_words": "onelayer.model",
+    "play_dispatch": "onelayer.views.dispatch",
+    "show_dispatch": "onelayer.dispatch",
     "show_storage": "onelayer.storage",
     "show_strides": "onelayer.views.strides",
 }
 
 _MODULES = {"grammar", "model"}  # `onelayer.grammar` works without an import of its own
 
-__all__ = ["count_bytes", "head", "hidden", "next_words", "show_storage", "show_strides"]
+__all__ = [
+    "count_bytes",
+    "head",
+    "hidden",
+    "key_set",
+    "next_words",
+    "play_dispatch",
+    "show_dispatch",
+    "show_storage",
+    "show_strides",
+]
 
 
 def __getattr__(name: str) -> object:
