@@ -93,7 +93,8 @@ def dispatch_table(op: str) -> dict[str, Entry]:
 
     Raises RuntimeError for an operator that does not exist.
     """
-    _C._dispatch_find_schema_or_throw(*(op.split(".") + [""])[:2])
+    name, _, overload = op.partition(".")
+    _C._dispatch_find_schema_or_throw(name, overload)
     found = _ENTRY.findall(_C._dispatch_dump_table(op))
     return {
         key: Entry(key, kind, re.split(r"[/\\]", where)[-1].partition(":")[0], bool(through))

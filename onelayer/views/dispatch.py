@@ -1,7 +1,7 @@
 """`play_dispatch`: change a tensor and a thread, and see the way of a call through a table.
 
-The rules and the drawing are in `dispatch.js`, so that the same view runs in a notebook, where it is
-an anywidget, and on a page without a kernel. The tables come from the torch that is installed.
+The rules and the drawing are in `dispatch.js`, so that the same view runs in a notebook, where it
+is an anywidget, and on a page without a kernel. The tables come from the torch that is installed.
 """
 
 import json
