@@ -11,6 +11,7 @@
 # that uses them: only those cells are graded.
 
 # %% id="setup" tags=["setup"]
+import re
 import warnings
 
 import torch
@@ -114,9 +115,9 @@ def tensor_keys(device, layout, dtype, requires_grad, negative, made_in_inferenc
 # The thread's excluded keys are out, whoever brought them. A key whose entry is a *fallthrough* is
 # passed over: there is no kernel to call.
 #
-# With priorities `["AutocastCPU", "AutogradCPU", "ADInplaceOrView", "CPU"]`,
-# `first_key(priority, [["CPU", "AutogradCPU"]], ["ADInplaceOrView"], ["AutogradCPU"],
-# ["ADInplaceOrView"])` is `"CPU"`. Stuck? `hint("first_key")`
+# With priorities `["AutocastCPU", "AutogradCPU", "ADInplaceOrView", "CPU"]`, `first_key(priority,
+# [["CPU", "AutogradCPU"]], ["ADInplaceOrView"], ["AutogradCPU"], ["ADInplaceOrView"])` is `"CPU"`.
+# Stuck? `hint("first_key")`
 
 
 # %% id="first_key" role="solution"
@@ -150,9 +151,9 @@ def first_key(priority, carried, included, excluded, fallthrough):
 #
 # 1. the key's own;
 # 2. for a backend key, `CompositeExplicitAutograd`;
-# 3. for a backend key, `CompositeImplicitAutograd`. For `AutogradCPU` too, but only if neither `CPU`
-#    nor `CompositeExplicitAutograd` is registered: a composite is differentiated through its parts,
-#    and a kernel of one's own has no such parts;
+# 3. for a backend key, `CompositeImplicitAutograd`. For `AutogradCPU` too, but only if neither
+#    `CPU` nor `CompositeExplicitAutograd` is registered: a composite is differentiated through its
+#    parts, and a kernel of one's own has no such parts;
 # 4. for `AutogradCPU`, `Autograd`;
 # 5. the fallback of the key (`"fallback"`), if there is one;
 # 6. none: `None`, and a call raises.
@@ -206,16 +207,16 @@ def serves(registered, key, fallbacks):
 # ## 2.4 A dispatcher of your own
 # *20 minutes · difficulty 4 of 5 · 6 points*
 #
-# Now put the three steps together. `run_head` computes the head's logits through your own table.
-# A kernel gets the arguments and `below`, a function: a kernel that calls `below(x, w, b)` has
+# Now put the three steps together. `run_head` computes the head's logits through your own table. A
+# kernel gets the arguments and `below`, a function: a kernel that calls `below(x, w, b)` has
 # *redispatched*. Write `call`, which runs one call over a set of keys:
 #
 # 1. **Collect the keys**: `keys`, in the order of `PRIORITY`.
 # 2. **Find the kernel** of each: `table[key]`, else `fallbacks[key]`. If the name is
 #    `"fallthrough"`, go on to the next key. If there is none at all, or no key is left, raise
 #    `LookupError`; `run_head` then logs `"missing"`.
-# 3. **Decide who is asked next**: log `"key: name"`, then run the kernel. Its `below` is a call over
-#    the keys *lower* than this one.
+# 3. **Decide who is asked next**: log `"key: name"`, then run the kernel. Its `below` is a call
+#    over the keys *lower* than this one.
 #
 # With keys `["CPU"]` and table `{"CPU": "linear"}` the log is `["CPU: linear"]`. Stuck?
 # `hint("run_head")`
@@ -282,8 +283,9 @@ def run_head(x, w, b, keys, table, fallbacks):
     log = []
 
     def favourite_lost(logits):
-        best = logits.max(-1, keepdim=True).values
-        return torch.where(logits == best, torch.full_like(logits, -1000.0), logits)
+        logits = logits.clone()
+        logits[torch.arange(len(logits)), logits.argmax(1)] = -1000.0
+        return logits
 
     def ask(rank, x, w, b):
         while rank < len(ORDER):
@@ -430,8 +432,8 @@ def decomposes(op):
 # memory with it. Read from a schema which arguments are written, and which ones a return may share
 # memory with, both in the schema's order.
 #
-# `Tensor(a -> *) self` is in set `a` when the call begins; the `*` says what it may become. `SymInt[]
-# size` and `Scalar alpha=1` are no tensors and have no set.
+# `Tensor(a -> *) self` is in set `a` when the call begins; the `*` says what it may become.
+# `SymInt[] size` and `Scalar alpha=1` are no tensors and have no set.
 #
 # `read_schema("aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)")`
 # is `(["self"], ["self"])`. Stuck? `hint("read_schema")`
@@ -441,11 +443,11 @@ def decomposes(op):
 def read_schema(schema):
     """schema: text -> (names of the written arguments, names of those that a return may alias)."""
     ### BEGIN SOLUTION
-    parsed = torch._C.parse_schema(schema)
-    marked = [(a.name, a.alias_info) for a in parsed.arguments if a.alias_info is not None]
-    returned = {s for r in parsed.returns if r.alias_info for s in r.alias_info.before_set}
-    written = [name for name, alias in marked if alias.is_write]
-    return written, [name for name, alias in marked if alias.before_set & returned]
+    arguments, _, returns = schema.rpartition(") -> ")  # " -> *)" has no bracket before it
+    found = re.findall(r"\((\w+)(!?)(?: -> \*)?\)\S* (\w+)", arguments.partition("(")[2])
+    returned = set(re.findall(r"\((\w+)!?\)", returns))
+    written = [name for _, bang, name in found if bang]
+    return written, [name for letter, _, name in found if letter in returned]
     ### END SOLUTION
 
 
@@ -454,14 +456,19 @@ check("read_schema")
 
 
 # %% id="read_schema_alternative" role="alternative"
-import re
-
-
 def read_schema(schema):
-    arguments, returns = schema.rsplit(") -> ", 1)
-    found = re.findall(r"\((\w+)(!?)(?: -> \*)?\)\S* (\w+)", arguments.partition("(")[2])
-    sets = set(re.findall(r"\((\w+)!?\)", returns))
-    return [n for _, bang, n in found if bang], [n for letter, _, n in found if letter in sets]
+    cut = schema.rindex(") -> ")
+    written, aliased = [], []
+    for argument in schema[schema.index("(") + 1 : cut].split(", "):
+        kind, _, name = argument.partition("=")[0].rpartition(" ")
+        if "(" not in kind:
+            continue
+        mark = kind[kind.index("(") + 1 : kind.index(")")].split(" ->")[0]
+        written += [name] if mark.endswith("!") else []
+        letter = mark.rstrip("!")
+        if f"({letter})" in schema[cut + 5 :] or f"({letter}!)" in schema[cut + 5 :]:
+            aliased.append(name)
+    return written, aliased
 
 
 # %% [markdown] id="your-own-kernel"
@@ -475,8 +482,8 @@ def read_schema(schema):
 # `torch.library.Library("aten", "IMPL")` holds what you register with `.impl("addmm", kernel,
 # "CPU")`. The registrations end with `library._destroy()`, which is private; in a program of your
 # own you would keep them. `torch.library.get_kernel("aten::addmm", "CPU")` is the kernel from
-# before; registered `with_keyset=True`, yours gets the key set as its first argument and can pass it
-# to `original.call_boxed(keyset, *args, **kwargs)`.
+# before; registered `with_keyset=True`, yours gets the key set as its first argument and can pass
+# it to `original.call_boxed(keyset, *args, **kwargs)`.
 #
 # For one `x (2, 64)` the number of calls is 1. Stuck? `hint("with_my_addmm")`
 
@@ -602,7 +609,8 @@ check("carried_bytes")
 class Carrier(torch.Tensor):
     @staticmethod
     def __new__(cls, inner, cost):
-        it = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+        shape, stride = inner.shape, inner.stride()  # a wrapper that lies about strides misleads
+        it = torch.Tensor._make_wrapper_subclass(cls, shape, strides=stride, dtype=inner.dtype)
         it.inner, it.cost = inner, cost
         return it
 
