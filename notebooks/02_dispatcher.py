@@ -47,7 +47,8 @@ reveal("extra_keys_of_a_parameter", " and ".join(extra) or "nothing")
 
 # %% [markdown] id="requires-grad-why"
 # Nothing. Autograd's kernel runs for `x` too, looks, finds that no gradient is needed and calls on.
-# Only a tensor that was *made* in inference mode can never enter a graph, and drops the two keys:
+# A tensor that is *made* in inference mode goes without version counter and without autograd's
+# bookkeeping, and lacks both keys:
 
 # %% id="requires-grad-inference"
 with torch.inference_mode():
@@ -71,7 +72,8 @@ for name, mode in {
 
 # %% [markdown] id="thread-why"
 # `autocast` does not switch anything on: it takes a key off the excluded list. Inference mode puts
-# autograd's on it.
+# autograd's on it. `BackendSelect` is included in every call; it has work only where no tensor
+# names a backend, as in `torch.empty(3, device="meta")`.
 
 # %% [markdown] id="no-grad"
 # ## And `no_grad`?
@@ -131,15 +133,14 @@ for op in ("linear", "t", "addmm", "relu"):
 # - *explicit composite* (`t`, "default backend kernel"): one kernel for all backends, and a
 #   derivative formula of its own.
 # - *per backend* (`addmm`, `relu`): a kernel for each, and a formula.
-# - Some of these are *structured*:
+# - Some of these are *structured*. The sign of it is one more registration:
 
 # %% id="structured-run"
+alias = "CompositeExplicitAutogradNonFunctional"
 for op in ("addmm", "relu"):
-    print(op, torch._C._dispatch_has_kernel_for_dispatch_key(
-        f"aten::{op}", "CompositeExplicitAutogradNonFunctional"
-    ))  # fmt: skip
-for overload in torch.ops.aten.addmm.overloads()[:2]:
-    print(getattr(torch.ops.aten.addmm, overload)._schema)
+    print(op, torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{op}", alias))
+print(torch.ops.aten.addmm.default._schema)
+print(torch.ops.aten.addmm.out._schema)
 
 # %% [markdown] id="structured-why"
 # `addmm` is structured: one function checks shapes, one writes into a given output, and the
@@ -189,8 +190,8 @@ reveal("grad_fn_of_our_operator", y.grad_fn.name() if y.grad_fn else "None")
 
 # %% [markdown] id="who-calls-why"
 # None: there is no magic in the key. A node exists because a kernel at this key makes one, and ours
-# makes none. Then it excluded autograd for everything below, so `@` recorded nothing either. That
-# is how all of PyTorch's autograd kernels call on.
+# makes none. Then it excluded autograd for everything below, so `@` recorded nothing either.
+# PyTorch's own autograd kernels do both: make a node, then exclude autograd and call on.
 
 # %% [markdown] id="missing"
 # ## A key without a kernel
@@ -218,7 +219,7 @@ reveal("a_sparse_tensor_without_a_kernel", outcome)
 # or for a key as a whole. `ADInplaceOrView` has one, so that `addmm` need not know of it.
 
 # %% [markdown] id="fallback"
-# ## A kernel for operators it has never seen
+# ## A key that our operator never heard of
 # `torch._neg_view(x)` (private) is a lazy `-x`: the same floats and one more key, `Negative`. Our
 # operator has no kernel for it. What comes out?
 
@@ -321,8 +322,8 @@ reveal("casts_before_a_linear", f"{casts} cast" + "s" * (casts > 1))
 
 # %% [markdown] id="autocast-why"
 # Three: `x`, `W` and `bias`. The kernel casts, excludes its own key and calls `linear` again. In
-# the same autocast region the casts of `W` and `bias` are kept for the next call, because they are
-# parameters; that of `x` is not
+# the same autocast region the casts of `W` and `bias` are kept for the next call, because these are
+# leaves that require a gradient; that of `x` is not
 # ([`autocast_mode.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.cpp)).
 
 # %% id="autocast-twice"
@@ -334,8 +335,8 @@ seen.names[first:]
 
 # %% [markdown] id="meta"
 # ## A device without floats
-# `meta` is a backend like any other. Its kernels compute shapes and allocate nothing:
-# `torch.compile` plans with them. A million tokens through the head:
+# `meta` is a backend like any other. Its kernels compute shapes and allocate no floats; the fake
+# tensors with which `torch.compile` plans use them. A million tokens through the head:
 
 # %% id="meta-run"
 many = torch.empty(1_000_000, 64, device="meta")
@@ -345,11 +346,11 @@ onelayer.show_dispatch("aten::addmm", bias.to("meta"), many, W.to("meta")).ran
 
 # %% [markdown] id="functionalize"
 # ## Take the writes out
-# `Functionalize` is a key as well. Its kernels turn an in-place operator into one that returns a
-# new tensor. What does the mode see of `u.add_(1)`?
+# `Functionalize` is a key as well; `torch.func.functionalize` adds it around a function. What does
+# our mode, which stands below it, see of `u.add_(1)`?
 
 # %% id="functionalize-guess"
-predict("functionalized_add_", choices=["add_", "add", "clone, add_"])
+predict("functionalized_add_", choices=["add_", "add", "add, copy_", "clone, add_"])
 
 
 # %% id="functionalize-run"
@@ -358,15 +359,15 @@ def bump(u):
     return u
 
 
+u = x.clone()
 with Record() as seen:
-    torch.func.functionalize(bump)(x.clone())
-seen.names.remove("clone")  # ours
-reveal("functionalized_add_", seen.names[0])
+    torch.func.functionalize(bump)(u)
+reveal("functionalized_add_", ", ".join(seen.names))
 
 # %% [markdown] id="functionalize-why"
-# `add`, and the new value goes where the old one was. Compilers want programs without writes, so
-# that they may reorder them: chapter 08. How did the kernel know that `add_` writes its first
-# argument?
+# `add_` became `add`, whose result is new memory; at the very end one `copy_` puts it where the
+# caller's `u` lies. Compilers want programs without writes in the middle: chapter 08. How did the
+# kernel know that `add_` writes its first argument?
 
 # %% [markdown] id="schemas"
 # ## The schema says who writes and who shares
@@ -378,18 +379,17 @@ reveal("functionalized_add_", seen.names[0])
 predict("may_return_its_input", choices=["relu", "contiguous", "clone", "none of them"])
 
 # %% id="schemas-run"
-may = []
-for op in ("relu", "contiguous", "clone", "add_"):
-    schema = getattr(torch.ops.aten, op).overloads()[0]
-    schema = getattr(getattr(torch.ops.aten, op), schema)._schema
-    print(schema)
-    may += [op] if any(r.alias_info for r in schema.returns) else []
-reveal("may_return_its_input", may[0] if may else "none of them")
+aten = torch.ops.aten
+three = [aten.relu.default, aten.contiguous.default, aten.clone.default]
+for op in (*three, aten.add_.Tensor):
+    print(op._schema)
+may = [op._opname for op in three if any(r.alias_info for r in op._schema.returns)]
+reveal("may_return_its_input", ", ".join(may) or "none of them")
 
 # %% [markdown] id="schemas-why"
 # `contiguous` returns its input if that is contiguous already (chapter 01), and the schema must
-# promise the worst case. In-place `add_` has `(a!)` on both sides. Autograd, functionalization and
-# compilers believe these letters; if your operator's schema lies, they are silently wrong.
+# promise the worst case. In-place `add_` has `(a!)` on both sides. Functionalization and compilers
+# believe these letters: if your operator's schema lies, what they make of your program is wrong.
 
 # %% [markdown] id="three-axes"
 # ## Three ways to be another tensor
@@ -416,7 +416,7 @@ reveal("keys_of_an_integer", "the same keys" if whole == floats else "a key of i
 # The same: ordinary dtypes are chosen *inside* the kernel by a switch
 # ([`Dispatch.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/Dispatch.h)). Only a
 # dtype whose numbers need other arithmetic (quantized, with scale and zero point) has a backend key
-# of its own. Quantized tensors of this kind warn since torch 2.13 that they will go.
+# of its own; torch 2.13 warns that these tensors will be removed.
 
 # %% [markdown] id="subclass"
 # ## A tensor that listens
@@ -456,8 +456,8 @@ reveal("seen_by_a_wrapped_input", ", ".join(Seen.names))
 
 # %% [markdown] id="subclass-why"
 # `t` was called on `W` alone: no `Seen` in sight, no `Python` key in the call. A mode belongs to a
-# thread, a subclass travels with the data. `DTensor`, FSDP's parameters and fake tensors are built
-# so. A subclass *without* `__torch_dispatch__` carries no new key:
+# thread, a subclass travels with the data. `DTensor` and fake tensors are built so. A subclass
+# *without* `__torch_dispatch__` carries no new key:
 
 
 # %% id="subclass-plain"

@@ -97,9 +97,14 @@ def dispatch_table(op: str) -> dict[str, Entry]:
     _C._dispatch_find_schema_or_throw(name, overload)
     found = _ENTRY.findall(_C._dispatch_dump_table(op))
     return {
-        key: Entry(key, kind, re.split(r"[/\\]", where)[-1].partition(":")[0], bool(through))
-        for key, through, where, kind in found
+        key: Entry(key, kind, _file(where), bool(through)) for key, through, where, kind in found
     }
+
+
+def _file(where: str) -> str:
+    """The name of a source file; what a notebook compiles has a number or a bracket for one."""
+    name = re.split(r"[/\\]", where)[-1].partition(":")[0]
+    return "a notebook cell" if re.match(r"<|\d+\.py$", name) else name
 
 
 def path(op: str, *tensors: torch.Tensor) -> tuple[Stop, ...]:

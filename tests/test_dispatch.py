@@ -76,6 +76,15 @@ class TestTable:
         lib._destroy()
         assert dispatch_table("aten::sinc")["SparseCsrCPU"] == before
 
+    def test_a_kernel_from_a_notebook_is_called_that(self):
+        source = "lib = torch.library.Library('aten', 'IMPL')"
+        cell = {"torch": torch}
+        exec(compile(source, "/tmp/ipykernel_1/9876.py", "exec"), cell)
+        lib = cell["lib"]
+        lib.impl("sinc", lambda x: x, "FPGA")
+        assert dispatch_table("aten::sinc")["FPGA"].where == "a notebook cell"
+        lib._destroy()
+
 
 class TestPath:
     w = torch.ones(4, 3, requires_grad=True)
