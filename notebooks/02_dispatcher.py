@@ -544,5 +544,6 @@ onelayer.next_words(F.linear(x, W, bias), k=3)
 # - what is public: [`torch.library`](https://docs.pytorch.org/docs/stable/library.html), [extending
 #   torch](https://docs.pytorch.org/docs/stable/notes/extending.html)
 #
-# Between torch 2.11 and 2.15 recorded lists differ in `detach` against `alias`; nothing else on
-# this page was seen to change.
+# What changed between torch 2.11 and 2.15: a recorded backward holds `detach` in one and `alias` in
+# the other, so this page leaves both out; and files, cells and counts of a table move with every
+# release, so it computes them.
