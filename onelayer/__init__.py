@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from onelayer import grammar as grammar
     from onelayer import model as model
     from onelayer.byte_count import count_bytes as count_bytes
+    from onelayer.dispatch import key_set as key_set
+    from onelayer.dispatch import show_dispatch as show_dispatch
     from onelayer.model import head as head
     from onelayer.model import hidden as hidden
     from onelayer.model import next_words as next_words
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from onelayer.storage import show_storage as show_storage
     from onelayer.views.bars import show_bars as show_bars
     from onelayer.views.call import show_call as show_call
+    from onelayer.views.dispatch import play_dispatch as play_dispatch
     from onelayer.views.strides import show_strides as show_strides
 
 # Public name -> where it lives. A name is imported when it is first used, so that `import onelayer`
@@ -27,10 +30,13 @@ _HOMES = {
     "count_bytes": "onelayer.byte_count",
     "head": "onelayer.model",
     "hidden": "onelayer.model",
+    "key_set": "onelayer.dispatch",
     "next_words": "onelayer.model",
     "peak_bytes": "onelayer.peak_bytes",
     "show_bars": "onelayer.views.bars",
     "show_call": "onelayer.views.call",
+    "play_dispatch": "onelayer.views.dispatch",
+    "show_dispatch": "onelayer.dispatch",
     "show_storage": "onelayer.storage",
     "show_strides": "onelayer.views.strides",
 }
@@ -41,10 +47,13 @@ __all__ = [
     "count_bytes",
     "head",
     "hidden",
+    "key_set",
     "next_words",
     "peak_bytes",
+    "play_dispatch",
     "show_bars",
     "show_call",
+    "show_dispatch",
     "show_storage",
     "show_strides",
 ]

@@ -1,0 +1,549 @@
+# %% [markdown] id="title"
+# # 02 The dispatcher: one name, many kernels
+#
+# You write `F.linear(x, w, b)`. On a GPU another function runs than on a CPU, under autocast it
+# computes in another dtype, with gradients it records a node, and no `if` in your program says so.
+# After this chapter you can say which kernels a call runs, in which order, and put your own in.
+
+# %% id="instruments"
+import torch
+import torch.nn.functional as F
+
+import onelayer
+from autograder import predict, reveal
+
+head = onelayer.head()  # nn.Linear(64, 600), trained: 64 features in, 600 words out
+W, bias = head.weight, head.bias  # (600, 64), (600,), both require a gradient
+x = onelayer.hidden("<en> she has eaten <es> ella")  # (6, 64): what enters the head
+
+# %% [markdown] id="keys"
+# ## A tensor carries more than its floats
+# Every tensor carries a set of *dispatch keys*: one 64-bit integer that says who may want to take
+# part when an operator gets this tensor. `x` is an ordinary float tensor on the CPU. How many keys
+# does it carry?
+
+# %% id="keys-guess"
+predict("keys_of_an_ordinary_tensor", choices=[1, 2, 4, 8])
+
+# %% id="keys-run"
+print(onelayer.key_set(x), "highest priority first")
+reveal("keys_of_an_ordinary_tensor", len(onelayer.key_set(x)))
+
+# %% [markdown] id="keys-why"
+# One names the backend, where the floats are. The others are layers above it: autocast may cast
+# first, autograd may record, `ADInplaceOrView` keeps views and version counters in order. `key_set`
+# reads `torch._C._dispatch_keys`, a private name: good for looking, not for your library.
+
+# %% [markdown] id="requires-grad"
+# ## `W` against `x`
+# `W` requires a gradient, `x` does not. What does the key set of `W` have that `x` lacks?
+
+# %% id="requires-grad-guess"
+predict("extra_keys_of_a_parameter", choices=["AutogradCPU", "ADInplaceOrView", "both", "nothing"])
+
+# %% id="requires-grad-run"
+extra = set(onelayer.key_set(W)) - set(onelayer.key_set(x))
+reveal("extra_keys_of_a_parameter", " and ".join(extra) or "nothing")
+
+# %% [markdown] id="requires-grad-why"
+# Nothing. Autograd's kernel runs for `x` too, looks, finds that no gradient is needed and calls on.
+# A tensor that is *made* in inference mode goes without version counter and without autograd's
+# bookkeeping, and lacks both keys:
+
+# %% id="requires-grad-inference"
+with torch.inference_mode():
+    print(onelayer.key_set(torch.ones(2)))
+
+# %% [markdown] id="thread"
+# ## The thread has a say
+# Modes are not stored in tensors. Each thread holds two more sets: keys *included* in every call,
+# and keys *excluded* from it. The set of a call is the union of its tensors' keys and the included
+# ones, minus the excluded ones.
+
+# %% id="thread-run"
+for name, mode in {
+    "ordinary": torch.enable_grad(),
+    "autocast": torch.autocast("cpu", torch.bfloat16),
+    "inference": torch.inference_mode(),
+}.items():
+    with mode:
+        stops = onelayer.show_dispatch("aten::addmm", bias, x, W).stops
+        print(name, "excludes", [s.entry.key for s in stops if s.fate == "excluded"])
+
+# %% [markdown] id="thread-why"
+# `autocast` does not switch anything on: it takes a key off the excluded list. Inference mode puts
+# autograd's on it. `BackendSelect` is included in every call; it has work only where no tensor
+# names a backend, as in `torch.empty(3, device="meta")`.
+
+# %% [markdown] id="no-grad"
+# ## And `no_grad`?
+# Which kernels does `addmm` run on the parameters inside `torch.no_grad()`?
+
+# %% id="no-grad-guess"
+predict("kernels_under_no_grad", choices=["CPU", "AutogradCPU, CPU", "ADInplaceOrView, CPU"])
+
+# %% id="no-grad-run"
+with torch.no_grad():
+    way = onelayer.show_dispatch("aten::addmm", bias, x, W)
+
+# %% id="no-grad-reveal"
+reveal("kernels_under_no_grad", ", ".join(way.ran))
+
+# %% [markdown] id="no-grad-why"
+# Autograd's kernel still runs; `no_grad` is a flag that it reads. `inference_mode` excludes the
+# kernel itself. That is one reason why the second is the cheaper one.
+
+# %% [markdown] id="table"
+# ## The table of an operator
+# Each operator has a row of cells, one per key, each with a kernel or none: the dispatcher takes
+# the highest key of the call and jumps. For `F.linear`, PyTorch registered one kernel that computes
+# it out of other operators. How many cells of the row does that one registration fill?
+
+# %% id="table-guess"
+predict("cells_of_one_registration", choices=["one", "about ten", "about a hundred"])
+
+# %% id="table-run"
+from onelayer.dispatch import dispatch_table  # reads torch._C._dispatch_dump_table, private
+
+table = dispatch_table("aten::linear")
+cells = sum(entry.composite for entry in table.values())
+print(f"{cells} of {len(table)} cells;", table["AutogradCPU"].where)
+reveal(
+    "cells_of_one_registration",
+    "one" if cells < 4 else "about ten" if cells < 40 else "about a hundred",
+)
+
+# %% [markdown] id="table-why"
+# It was registered for an *alias* key, `CompositeImplicitAutograd`, which stands for all backends
+# and their autograd keys. Question 2.3 of the lab is the rule that fills the cells from such
+# registrations
+# ([`OperatorEntry.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/core/dispatch/OperatorEntry.cpp)).
+
+# %% [markdown] id="kinds"
+# ## Four kinds of operators
+# What stands in the cells of `AutogradCPU` and `CPU` says what kind an operator is.
+
+# %% id="kinds-run"
+for op in ("linear", "t", "addmm", "relu"):
+    row = dispatch_table(f"aten::{op}")
+    print(f"{op:7} AutogradCPU: {row['AutogradCPU'].kind:16} CPU: {row['CPU'].kind}")
+
+# %% [markdown] id="kinds-why"
+# - *implicit composite* (`linear`, "math kernel"): calls other operators; its gradient is theirs.
+# - *explicit composite* (`t`, "default backend kernel"): one kernel for all backends, and a
+#   derivative formula of its own.
+# - *per backend* (`addmm`, `relu`): a kernel for each, and a formula.
+# - Some of these are *structured*. The sign of it is one more registration:
+
+# %% id="structured-run"
+alias = "CompositeExplicitAutogradNonFunctional"
+for op in ("addmm", "relu"):
+    print(op, torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{op}", alias))
+print(torch.ops.aten.addmm.default._schema)
+print(torch.ops.aten.addmm.out._schema)
+
+# %% [markdown] id="structured-why"
+# `addmm` is structured: one function checks shapes, one writes into a given output, and the
+# functional, in-place and `out=` operators are generated around them
+# ([`native_functions.yaml`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/native_functions.yaml),
+# `structured_delegate: addmm.out`). `relu` is written out for each.
+
+# %% [markdown] id="who-calls"
+# ## Who calls the next kernel?
+# The dispatcher jumps once. From then on each kernel decides: it may *redispatch* below itself.
+# Here is an operator of our own with a kernel at two keys.
+
+# %% id="who-calls-define"
+ours = torch.library.Library("onelayer_ch02", "DEF")
+ours.define("head(Tensor x, Tensor w) -> Tensor")
+log = []
+
+
+def at_cpu(x, w):
+    log.append("CPU")
+    return x @ w.T
+
+
+ours.impl("head", at_cpu, "CPU")
+
+
+# %% id="who-calls-autograd"
+def at_autograd(x, w):
+    log.append("AutogradCPU")
+    with torch._C._AutoDispatchBelowAutograd():  # private: excludes autograd's keys
+        return torch.ops.onelayer_ch02.head(x, w)  # so this call jumps to the next one
+
+
+ours.impl("head", at_autograd, "AutogradCPU")
+
+# %% [markdown] id="who-calls-ask"
+# `W` requires a gradient, and our kernel at `AutogradCPU` redispatches. What is the result's
+# `grad_fn`?
+
+# %% id="who-calls-guess"
+predict("grad_fn_of_our_operator", choices=["MmBackward0", "HeadBackward0", "None"])
+
+# %% id="who-calls-run"
+y = torch.ops.onelayer_ch02.head(x, W)  # (6, 600)
+print(log)
+reveal("grad_fn_of_our_operator", y.grad_fn.name() if y.grad_fn else "None")
+
+# %% [markdown] id="who-calls-why"
+# None: there is no magic in the key. A node exists because a kernel at this key makes one, and ours
+# makes none. Then it excluded autograd for everything below, so `@` recorded nothing either.
+# PyTorch's own autograd kernels do both: make a node, then exclude autograd and call on.
+
+# %% [markdown] id="missing"
+# ## A key without a kernel
+# Our operator knows `CPU` and `AutogradCPU`. What happens with a sparse tensor?
+
+# %% id="missing-guess"
+predict(
+    "a_sparse_tensor_without_a_kernel",
+    choices=["it runs the CPU kernel", "it becomes dense first", "an error"],
+)
+
+# %% id="missing-run"
+log.clear()
+try:
+    torch.ops.onelayer_ch02.head(x.to_sparse(), W)
+    outcome = "it became dense first" if "CPU" in log else "it runs the CPU kernel"
+except NotImplementedError as error:
+    outcome = "an error"
+    print(str(error).partition(". ")[0])
+reveal("a_sparse_tensor_without_a_kernel", outcome)
+
+# %% [markdown] id="missing-why"
+# The dispatcher never looks further down for somebody who might do. The highest key decides, and a
+# hole is an error. Passing over must be asked for: by a *fallthrough*, registered for one operator
+# or for a key as a whole. `ADInplaceOrView` has one, so that `addmm` need not know of it.
+
+# %% [markdown] id="fallback"
+# ## A key that our operator never heard of
+# `torch._neg_view(x)` (private) is a lazy `-x`: the same floats and one more key, `Negative`. Our
+# operator has no kernel for it. What comes out?
+
+# %% id="fallback-guess"
+predict("our_operator_on_a_lazy_negative", choices=["an error", "x @ W.T", "-x @ W.T"])
+
+# %% id="fallback-run"
+lazy = torch._neg_view(x)
+onelayer.show_dispatch("onelayer_ch02::head", lazy, W)
+
+# %% id="fallback-reveal"
+y = torch.ops.onelayer_ch02.head(lazy, W)
+right = {"-x @ W.T": y.allclose(-x @ W.T, atol=1e-4), "x @ W.T": y.allclose(x @ W.T, atol=1e-4)}
+reveal("our_operator_on_a_lazy_negative", next(name for name, same in right.items() if same))
+
+# %% [markdown] id="fallback-why"
+# The key has a *fallback* for every operator without an entry of its own. It is *boxed*: one
+# function, arguments as a stack of values, the schema to read them by. It negates what is lazy and
+# redispatches
+# ([`MathBitsFallback.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/MathBitsFallback.h)).
+
+# %% [markdown] id="play"
+# ## Play with it
+# Change the tensor and the thread, and see who is asked. Find a combination in which `linear`
+# itself reaches a backend key, and one that ends in an error.
+
+# %% id="play-run"
+onelayer.play_dispatch("aten::linear")
+
+# %% [markdown] id="trace"
+# ## Standing in the way of every call
+# `TorchDispatchMode` puts your Python at the key `Python`, below autograd.
+
+# %% id="trace-tool"
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class Record(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.append(func._schema.name.removeprefix("aten::"))
+        return func(*args, **(kwargs or {}))
+
+
+# %% [markdown] id="trace-ask"
+# Which operators does it see of `F.linear(x, W, bias)`?
+
+# %% id="trace-guess"
+predict("seen_of_a_linear", choices=["linear", "linear, t, addmm", "t, addmm", "addmm"])
+
+# %% id="trace-run"
+with Record() as forward:
+    logits = F.linear(x, W, bias)  # (6, 600)
+reveal("seen_of_a_linear", ", ".join(forward.names))
+
+# %% [markdown] id="trace-why"
+# `linear` is an implicit composite: its kernel stood at `AutogradCPU`, called `t` and `addmm`, and
+# those came down to us. That is also why the graph has no `LinearBackward`:
+
+# %% id="trace-backward"
+with Record() as backward:
+    logits.sum().backward()
+names = [name for name in backward.names if name not in ("detach", "alias")]
+print(logits.grad_fn.name(), "| backward:", names)
+
+# %% [markdown] id="trace-inference"
+# ## The same call in inference mode
+# Now autograd's keys are excluded. What does the mode see?
+
+# %% id="trace-inference-guess"
+predict("seen_in_inference_mode", choices=["t, addmm", "linear", "nothing"])
+
+# %% id="trace-inference-run"
+with torch.inference_mode(), Record() as seen:
+    F.linear(x, W, bias)
+reveal("seen_in_inference_mode", ", ".join(seen.names) or "nothing")
+
+# %% [markdown] id="trace-inference-why"
+# With `AutogradCPU` gone, `Python` is asked before any kernel has taken `linear` apart. What a mode
+# sees depends on which keys are above it in this thread: a tool that compares op lists must fix the
+# mode.
+
+# %% [markdown] id="autocast"
+# ## Autocast is a kernel too
+# It stands above autograd, so its casts are recorded. What does our mode see of `F.linear(x, W,
+# bias)` under autocast?
+
+# %% id="autocast-guess"
+predict("casts_before_a_linear", choices=["1 cast", "2 casts", "3 casts"])
+
+# %% id="autocast-run"
+with torch.autocast("cpu", torch.bfloat16), Record() as seen:
+    low = F.linear(x, W, bias)
+print(seen.names, low.dtype)
+casts = seen.names.count("_to_copy")
+reveal("casts_before_a_linear", f"{casts} cast" + "s" * (casts > 1))
+
+# %% [markdown] id="autocast-why"
+# Three: `x`, `W` and `bias`. The kernel casts, excludes its own key and calls `linear` again. In
+# the same autocast region the casts of `W` and `bias` are kept for the next call, because these are
+# leaves that require a gradient; that of `x` is not
+# ([`autocast_mode.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.cpp)).
+
+# %% id="autocast-twice"
+with torch.autocast("cpu", torch.bfloat16), Record() as seen:
+    F.linear(x, W, bias)
+    first = len(seen.names)
+    F.linear(x, W, bias)
+seen.names[first:]
+
+# %% [markdown] id="meta"
+# ## A device without floats
+# `meta` is a backend like any other. Its kernels compute shapes and allocate no floats; the fake
+# tensors with which `torch.compile` plans use them. A million tokens through the head:
+
+# %% id="meta-run"
+many = torch.empty(1_000_000, 64, device="meta")
+out = F.linear(many, W.detach().to("meta"), bias.detach().to("meta"))
+print(tuple(out.shape), f"{out.nbytes:,} bytes that nobody allocated")
+onelayer.show_dispatch("aten::addmm", bias.to("meta"), many, W.to("meta")).ran
+
+# %% [markdown] id="functionalize"
+# ## Take the writes out
+# `Functionalize` is a key as well; `torch.func.functionalize` adds it around a function. What does
+# our mode, which stands below it, see of `u.add_(1)`?
+
+# %% id="functionalize-guess"
+predict("functionalized_add_", choices=["add_", "add", "add, copy_", "clone, add_"])
+
+
+# %% id="functionalize-run"
+def bump(u):
+    u.add_(1)
+    return u
+
+
+u = x.clone()
+with Record() as seen:
+    torch.func.functionalize(bump)(u)
+reveal("functionalized_add_", ", ".join(seen.names))
+
+# %% [markdown] id="functionalize-why"
+# `add_` became `add`, whose result is new memory; at the very end one `copy_` puts it where the
+# caller's `u` lies. Compilers want programs without writes in the middle: chapter 08. How did the
+# kernel know that `add_` writes its first argument?
+
+# %% [markdown] id="schemas"
+# ## The schema says who writes and who shares
+# Each operator has a schema. `Tensor(a)` puts an argument into alias set `a`; `!` says that it is
+# written; a return in the same set may share its memory. Of these three, which may return memory
+# that it got?
+
+# %% id="schemas-guess"
+predict("may_return_its_input", choices=["relu", "contiguous", "clone", "none of them"])
+
+# %% id="schemas-run"
+aten = torch.ops.aten
+three = [aten.relu.default, aten.contiguous.default, aten.clone.default]
+for op in (*three, aten.add_.Tensor):
+    print(op._schema)
+may = [op._opname for op in three if any(r.alias_info for r in op._schema.returns)]
+reveal("may_return_its_input", ", ".join(may) or "none of them")
+
+# %% [markdown] id="schemas-why"
+# `contiguous` returns its input if that is contiguous already (chapter 01), and the schema must
+# promise the worst case. In-place `add_` has `(a!)` on both sides. Functionalization and compilers
+# believe these letters: if your operator's schema lies, what they make of your program is wrong.
+
+# %% [markdown] id="three-axes"
+# ## Three ways to be another tensor
+# The backend key joins *device* and *layout*. A row of kernels for `relu`:
+
+# %% id="three-axes-run"
+row = dispatch_table("aten::relu")
+for key in ("CPU", "Meta", "SparseCPU", "SparseCsrCPU", "QuantizedCPU", "MkldnnCPU"):
+    print(f"{key:13} {row[key].where if key in row else '-'}")
+print(torch.eye(3).to_sparse().layout, onelayer.key_set(torch.eye(3).to_sparse())[-1])
+
+# %% [markdown] id="three-axes-ask"
+# A new chip is a new device; a new storage scheme is a new layout. And *dtype*, the third? Which
+# keys does an `int64` tensor have that a `float32` tensor lacks?
+
+# %% id="three-axes-guess"
+predict("keys_of_an_integer", choices=["a key of its own", "no autograd key", "the same keys"])
+
+# %% id="three-axes-reveal"
+whole, floats = onelayer.key_set(torch.ones(2, dtype=torch.int64)), onelayer.key_set(torch.ones(2))
+reveal("keys_of_an_integer", "the same keys" if whole == floats else "a key of its own")
+
+# %% [markdown] id="three-axes-why"
+# The same: ordinary dtypes are chosen *inside* the kernel by a switch
+# ([`Dispatch.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/Dispatch.h)). Only a
+# dtype whose numbers need other arithmetic (quantized, with scale and zero point) has a backend key
+# of its own; torch 2.13 warns that these tensors will be removed.
+
+# %% [markdown] id="subclass"
+# ## A tensor that listens
+# The fourth way needs no C++: a subclass with `__torch_dispatch__` carries the key `Python` itself.
+# `_make_wrapper_subclass` (private, and what everybody uses) makes a tensor without floats.
+
+# %% id="subclass-tool"
+from torch.utils._pytree import tree_map
+
+
+class Seen(torch.Tensor):
+    def __new__(cls, plain):
+        size, step = plain.shape, plain.stride()
+        self = torch.Tensor._make_wrapper_subclass(cls, size, strides=step, dtype=plain.dtype)
+        self.plain, cls.names = plain, []
+        return self
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        cls.names.append(func._schema.name.removeprefix("aten::"))
+        args = tree_map(lambda t: t.plain if isinstance(t, cls) else t, args)
+        return func(*args, **(kwargs or {}))
+
+
+# %% [markdown] id="subclass-ask"
+# Only `x` is wrapped; `W` and `bias` are plain. What does the class see of `F.linear(Seen(x), W,
+# bias)`?
+
+# %% id="subclass-guess"
+predict("seen_by_a_wrapped_input", choices=["linear", "t, addmm", "addmm"])
+
+# %% id="subclass-run"
+listening = Seen(x)
+F.linear(listening, W, bias)
+print(onelayer.key_set(listening))
+reveal("seen_by_a_wrapped_input", ", ".join(Seen.names))
+
+# %% [markdown] id="subclass-why"
+# `t` was called on `W` alone: no `Seen` in sight, no `Python` key in the call. A mode belongs to a
+# thread, a subclass travels with the data. `DTensor` and fake tensors are built so. A subclass
+# *without* `__torch_dispatch__` carries no new key:
+
+
+# %% id="subclass-plain"
+class Named(torch.Tensor):
+    pass
+
+
+onelayer.key_set(x.as_subclass(Named)) == onelayer.key_set(x)
+
+# %% [markdown] id="override"
+# ## Your kernel in torch's table
+# Now a kernel of ours for `addmm` on the CPU. It calls the one that was there and turns the sign of
+# the logits. First the head as it is:
+
+# %% id="override-before"
+onelayer.next_words(F.linear(x, W, bias), k=3)
+
+
+# %% id="override-tool"
+import warnings
+
+original = torch.library.get_kernel("aten::addmm", "CPU")
+
+
+def upside_down(keyset, *args, **kwargs):
+    return -original.call_boxed(keyset, *args, **kwargs)
+
+
+patch = torch.library.Library("aten", "IMPL")
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # torch warns that a kernel is replaced: we mean it
+    patch.impl("addmm", upside_down, "CPU", with_keyset=True)
+
+# %% [markdown] id="override-ask"
+# `F.linear` is called as before, and `W` requires a gradient. Our kernel knows nothing of
+# gradients. What is the result's `grad_fn`?
+
+# %% id="override-guess"
+predict("grad_fn_through_our_kernel", choices=["None", "NegBackward0", "AddmmBackward0"])
+
+# %% id="override-run"
+logits = F.linear(x, W, bias)
+print(onelayer.next_words(logits, k=3))
+reveal("grad_fn_through_our_kernel", logits.grad_fn.name())
+
+# %% [markdown] id="override-why"
+# The words are others, the head is not. Autograd's kernel ran above ours and recorded the node of
+# `addmm`, whose backward is now wrong: it trusts that a backend computes what the name says. Give
+# the old kernel back (`_destroy` is private; dropping the library does the same):
+
+# %% id="override-after"
+patch._destroy()
+onelayer.next_words(F.linear(x, W, bias), k=3)
+
+# %% [markdown] id="what-you-can-now-say"
+# ## What you can now say
+# - The keys of a call are those of its tensors and of the thread, minus the excluded ones. The
+#   highest one that does not fall through gets the call.
+# - Each kernel calls on itself: autocast casts, autograd records, the backend computes. A hole is
+#   an error, a fallback serves all operators.
+# - An implicit composite is taken apart at autograd's key, or not at all in inference mode.
+# - Schemas promise who writes and who shares; others build on the promise.
+# - Device and layout choose a kernel, dtype mostly inside it; a subclass brings its own.
+#
+# Now do it by hand: [Lab 02](../labs/02_dispatcher/02_dispatcher.ipynb).
+
+# %% [markdown] id="sources"
+# ## Where this is written in PyTorch
+# - keys and their order:
+#   [`DispatchKey.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/DispatchKey.h),
+#   [`DispatchKeySet.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/DispatchKeySet.h);
+#   included and excluded:
+#   [`LocalDispatchKeySet.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/impl/LocalDispatchKeySet.h)
+# - the jump:
+#   [`Dispatcher.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/core/dispatch/Dispatcher.h);
+#   the table:
+#   [`OperatorEntry.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/core/dispatch/OperatorEntry.cpp)
+# - fallthrough of autograd's helper key:
+#   [`VariableFallbackKernel.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/core/VariableFallbackKernel.cpp);
+#   inference mode:
+#   [`InferenceMode.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/InferenceMode.h)
+# - schemas and their letters:
+#   [`native/README.md`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/README.md)
+# - what is public: [`torch.library`](https://docs.pytorch.org/docs/stable/library.html), [extending
+#   torch](https://docs.pytorch.org/docs/stable/notes/extending.html)
+#
+# What changed between torch 2.11 and 2.15: a recorded backward holds `detach` in one and `alias` in
+# the other, so this page leaves both out; and files, cells and counts of a table move with every
+# release, so it computes them.
