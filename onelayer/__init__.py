@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from onelayer.model import hidden as hidden
     from onelayer.model import next_words as next_words
     from onelayer.storage import show_storage as show_storage
+    from onelayer.views.graph import show_graph as show_graph
     from onelayer.views.strides import show_strides as show_strides
 
 # Public name -> where it lives. A name is imported when it is first used, so that `import onelayer`
@@ -25,13 +26,22 @@ _HOMES = {
     "head": "onelayer.model",
     "hidden": "onelayer.model",
     "next_words": "onelayer.model",
+    "show_graph": "onelayer.views.graph",
     "show_storage": "onelayer.storage",
     "show_strides": "onelayer.views.strides",
 }
 
 _MODULES = {"grammar", "model"}  # `onelayer.grammar` works without an import of its own
 
-__all__ = ["count_bytes", "head", "hidden", "next_words", "show_storage", "show_strides"]
+__all__ = [
+    "count_bytes",
+    "head",
+    "hidden",
+    "next_words",
+    "show_graph",
+    "show_storage",
+    "show_strides",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -305,7 +305,8 @@ def _ask_cross_entropy(
     got = student.call("cross_entropy_backward", z, target, dloss)
     if isinstance(got, Tensor) and bool(got.isnan().any()):
         raise Wrong(expected="numbers", got="nan", where="in dz", why=OVERFLOW)
-    expect_close(got, _torchs_cross_entropy(z, target, dloss), tolerance=1e-5)
+    # Room for z - logsumexp(z) in float32, where logits of some hundreds keep five digits.
+    expect_close(got, _torchs_cross_entropy(z, target, dloss), tolerance=1e-4)
 
 
 def _torchs_cross_entropy(z: Tensor, target: Tensor, dloss: float) -> Tensor:
@@ -1316,9 +1317,10 @@ def raise_the_words(student: Student, draw: Draw) -> None:
     """
     head = onelayer.head()
     w, b = head.weight.detach(), head.bias.detach()
-    for text in (PROMPTS[0], *(draw.choice(PROMPTS) for _ in draw.cases(2))):
+    drawn = [(draw.choice(PROMPTS), draw.choice((0.002, 0.005, 0.02))) for _ in draw.cases(2)]
+    for text, lr in [(PROMPTS[0], 0.01), *drawn]:
         x = onelayer.hidden(text)
-        target, lr = draw.integers(len(x), low=0, high=599), draw.choice((0.1, 0.5, 1.0))
+        target = draw.integers(len(x), low=0, high=599)
         got = student.call("raise_the_words", w, b, x, target, lr)
         _expect_each(got, _whole_batches(w, b, [[(x, target)]], lr), "w b")
 
@@ -1381,7 +1383,7 @@ def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
 def _(student: Student, draw: Draw) -> str:
     head, x = onelayer.head(), onelayer.hidden(PROMPTS[1])
     w, b, target = head.weight.detach(), head.bias.detach(), draw.integers(len(x), low=0, high=599)
-    new_w, new_b = student.call("raise_the_words", w, b, x, target, 0.5)
+    new_w, new_b = student.call("raise_the_words", w, b, x, target, 0.002)
     index = torch.arange(len(x)), target
     before, after = (F.linear(x, *p).softmax(1)[index].mean() for p in ((w, b), (new_w, new_b)))
     return (

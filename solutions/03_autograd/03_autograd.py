@@ -553,7 +553,7 @@ def next_words_after_a_step(step, lr):
 
 
 try:
-    for lr in (0.0, 0.05, 0.1):
+    for lr in (0.0, 0.001, 0.002):
         print(f"lr {lr}:", next_words_after_a_step(raise_the_words, lr), sep="\n")
 except NotImplementedError:
     print("answer 3.10 first")
