@@ -170,7 +170,7 @@ def _(student: Student, draw: Draw) -> str:
     tokens = draw.integers(32, low=0, high=599)
     nodes = student.call("walk_graph", tokens, w, b, tokens)
     leaves = sum(shape is not None for _, shape in nodes)
-    return f"{len(nodes)} nodes, {leaves} of them leaves; no float was read, and nothing was run"
+    return f"{len(nodes)} nodes, {leaves} of them leaves; the walk read no float and ran no node"
 
 
 # ---- 3.2 the linear layer
@@ -814,15 +814,12 @@ def _drawn_sizes(draw: Draw) -> list[list[int]]:
 
 
 def _whole_batches(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
-    """torch's own optimizer on each batch as a whole."""
-    params = [t.detach().clone().requires_grad_() for t in (w, b)]
-    optimizer = torch.optim.SGD(params, lr=lr)
+    """Each batch in one piece. (torch.optim.SGD does the same, and loads torch._dynamo first.)"""
     for batch in batches:
         x, target = (torch.cat(column) for column in zip(*batch, strict=True))
-        optimizer.zero_grad()
-        F.cross_entropy(F.linear(x, *params), target).backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-    return params[0].detach(), params[1].detach()
+        ((dw, db),) = _each_gradient(w, b, [(x, target)])
+        w, b = w.detach() - lr * dw, b.detach() - lr * db
+    return w, b
 
 
 def _in_parts(
@@ -830,18 +827,24 @@ def _in_parts(
 ) -> Pair:
     """The loop of the case, with `zero` ("batch", "part", "never") and `weigh` as asked."""
     params = [t.detach().clone().requires_grad_() for t in (w, b)]
-    optimizer = torch.optim.SGD(params, lr=lr)
     for batch in batches:
         total = sum(len(x) for x, _ in batch)
         if zero == "batch":
-            optimizer.zero_grad()
+            _empty(params)
         for x, target in batch:
             if zero == "part":
-                optimizer.zero_grad()
+                _empty(params)
             share = {"rows": len(x) / total, "parts": 1 / len(batch), "none": 1.0}[weigh]
             (F.cross_entropy(F.linear(x, *params), target) * share).backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+        with torch.no_grad():
+            for p in params:
+                p -= lr * (0.0 if p.grad is None else p.grad)
     return params[0].detach(), params[1].detach()
+
+
+def _empty(params: list[Tensor]) -> None:
+    for p in params:
+        p.grad = None
 
 
 @train_in_parts.wrong(
