@@ -21,8 +21,8 @@ target = torch.tensor(words[1:])  # (7,): the word that really comes next
 
 # %% [markdown] id="forward-leaves-a-note"
 # ## The forward left something behind
-# A result computed from something that requires a gradient carries a `grad_fn`: an object made
-# during the forward, that knows how to go back one step.
+# While recording is on, a result computed from something that requires a gradient carries a
+# `grad_fn`: an object made during the forward, that knows how to go back one step.
 
 # %% id="forward-leaves-a-note-run"
 z = head(x)  # (7, 600)
@@ -44,7 +44,7 @@ reveal("which_are_leaves", " and ".join(sorted(leaves)))
 # %% [markdown] id="leaves-why"
 # A leaf is a tensor that no recorded operation made. `x` is one as well, although it wants no
 # gradient: `onelayer.hidden` computed it without recording. Only leaves that require a gradient get
-# a `.grad` from `backward()`; for others there is `retain_grad()`.
+# a `.grad` from `backward()`; a result in between keeps its own if you call `retain_grad()` on it.
 
 # %% [markdown] id="next-functions"
 # ## One step back from the logits
@@ -71,8 +71,8 @@ reveal("entry_for_x", "None" if entry is None else entry.name().rpartition("::")
 
 # %% [markdown] id="whole-graph"
 # ## The whole graph
-# Follow `next_functions` to the end and you have everything that `backward()` will visit. Point at
-# a box to see what it keeps; run the nodes one by one.
+# Follow `next_functions` to the end and you have everything that `backward()` will visit. Click a
+# box to see what it keeps; run the nodes one by one.
 
 # %% id="whole-graph-run"
 onelayer.show_graph(loss, names={"W": W, "b": b, "x": x})
@@ -141,7 +141,7 @@ reveal("bytes_copied_by_saving", moved.bytes - y.nbytes)
 # %% [markdown] id="saved-hooks"
 # ## See everything that is saved
 # `saved_tensors_hooks` is called for each tensor that a node saves, and again when backward reads
-# it. Here it counts.
+# it. Here it only writes down the shapes; the two `(7, 600)` are one and the same result.
 
 # %% id="saved-hooks-run"
 packed, unpacked = [], []
@@ -270,10 +270,10 @@ print(*ran, sep=" -> ")
 reveal("first_of_two_branches", ran[1])
 
 # %% [markdown] id="order-why"
-# Each node gets a sequence number when it is made. Of the nodes that are ready, the engine takes
-# the highest number: the youngest. The two gradients of `w` were added up before `AccumulateGrad`
-# ran once: a node is ready only when *all* its gradients have arrived
-# ([`engine.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/engine.cpp)).
+# Each node gets a sequence number when it is made. Of the nodes ready on a device, the engine takes
+# the highest number: the youngest. `AccumulateGrad` ran once, with the sum: a node is ready only
+# when *all* its gradients have arrived
+# ([`engine.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/engine.h)).
 
 # %% id="order-picture"
 w = torch.tensor(0.5, requires_grad=True)
@@ -444,9 +444,9 @@ for op in (torch.exp, torch.tanh, torch.sin, torch.log, torch.neg):
 
 # %% [markdown] id="counter"
 # ## How did it notice?
-# Every tensor has a version counter, and each in-place operation raises it. A node remembers the
-# version that it saved. Views and `detach()` share the counter with their tensor. What about
-# `.data`?
+# Every ordinary tensor has a version counter, and each in-place operation raises it. A node
+# remembers the version that it saved. Views and `detach()` share the counter with their tensor.
+# What about `.data`?
 
 # %% id="counter-guess"
 predict("edit_through_data", choices=["backward raises", "a wrong gradient", "nothing changes"])
@@ -544,7 +544,6 @@ predict("inference_tensor_in_training", choices=["works", "an error", "a gradien
 # %% id="inference-run"
 with torch.inference_mode():
     features = onelayer.hidden("<en> she has")  # (3, 64)
-    features = features * 1
 try:
     head(features).sum().backward()
     outcome = "works"
@@ -602,8 +601,9 @@ reveal("recorded_if", "exp, as it was recorded" if wrong else "sin, as it should
 
 # %% [markdown] id="static-why"
 # The branch is gone: the recording holds one operation. A static graph can be optimised as a whole,
-# and is right only while what was settled still holds. `torch.compile` keeps both: it checks each
-# call with guards, and records anew when one fails. That is chapter 08.
+# and is right only while what was settled holds. `torch.compile` leaves such an `if` to Python and
+# records what lies before and behind it; what it did settle, such as sizes, it checks before each
+# call. That is chapter 08.
 
 # %% [markdown] id="one-step"
 # ## One step on the real head
@@ -661,7 +661,7 @@ print("less likely now:", int((after.softmax(1) < before.softmax(1)).sum()), "of
 #   [`engine.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/engine.cpp),
 #   [`engine.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/engine.h)
 # - nodes, edges and sequence numbers:
-#   [`function.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/function.h)
+#   [`node.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/node.h)
 # - every local rule, and with it what is saved:
 #   [`derivatives.yaml`](https://github.com/pytorch/pytorch/blob/v2.13.0/tools/autograd/derivatives.yaml)
 # - saved tensors and their versions:
@@ -672,6 +672,7 @@ print("less likely now:", int((after.softmax(1) < before.softmax(1)).sum()), "of
 #   mechanics](https://docs.pytorch.org/docs/stable/notes/autograd.html); hooks and their order:
 #   [`torch.autograd.graph`](https://docs.pytorch.org/docs/stable/autograd.html)
 #
-# Between torch 2.11 and 2.15 one thing on this page's subject moves: for a batch of sentences `(B,
-# T, 64)` the `grad_fn` of `F.linear` is `ViewBackward0` up to 2.13 and `UnsafeViewBackward0` in
-# 2.15, over the same `AddmmBackward0`. This page uses two dimensions, where all agree.
+# Between torch 2.11 and 2.15 one thing on this page's subject moves: for a contiguous batch of
+# sentences `(B, T, 64)` the `grad_fn` of `F.linear` is `ViewBackward0` up to 2.13 and
+# `UnsafeViewBackward0` in 2.15, over the same `AddmmBackward0`. This page uses two dimensions,
+# where all agree.

@@ -81,7 +81,7 @@ def show_graph(
 
         show_graph(loss, names={"W": head.weight, "x": x})
 
-    Point at a node to see what it saved, and run the nodes one by one in the engine's order. Saved
+    Click a node to see what it saved, and run the nodes one by one in the engine's order. Saved
     tensors that lie in the storage of a tensor in `names` are marked with its name: they cost
     nothing. Values are never read.
 

@@ -114,7 +114,8 @@ def walk_graph(tokens, w, b, target):
 # ## 3.2 Backward of the linear layer
 # *10 minutes · difficulty 2 of 5 · 4 points*
 #
-# Write what `AddmmBackward0` computes: the gradients of `y = x @ w.T + b` for all three, given dy.
+# Write the backward of `y = x @ w.T + b`: what `AddmmBackward0`, `TBackward0` and the engine's sum
+# over the rows of the bias give together.
 #
 # With `dy = x = w = torch.ones(1, 1)` each of the three is one 1. Stuck? `hint("linear_backward")`
 
@@ -299,8 +300,8 @@ def run_backward(nodes, root, grad):
 # *12 minutes · difficulty 3 of 5 · 4 points*
 #
 # The batch does not fit into memory, so a colleague feeds it in parts and lets the gradients
-# accumulate. No error, and the loss even falls for a while. But the weights are not those that
-# whole batches give. There are two faults: find both, and write it right.
+# accumulate. No error is raised. But the weights are not those that whole batches give. There are
+# two faults: find both, and write it right.
 
 
 # %% id="detective-case-code" tags=["worked-example"]
