@@ -69,20 +69,12 @@ reveal("entry_for_x", "None" if entry is None else entry.name().rpartition("::")
 # `AccumulateGrad` node will add to `b.grad`. And `W` was transposed on the way in: the view is an
 # operation too, and `TBackward0` undoes it.
 
-# %% [markdown] id="whole-graph"
-# ## The whole graph
-# Follow `next_functions` to the end and you have everything that `backward()` will visit. Click a
-# box to see what it keeps; run the nodes one by one.
-
-# %% id="whole-graph-run"
-onelayer.show_graph(loss, names={"W": W, "b": b, "x": x})
-
-# %% [markdown] id="whole-graph-code"
-# The walk itself is a few lines. Question 3.1 of the lab asks you for a better one: here a node
-# that two others share would be listed twice.
+# %% [markdown] id="walk"
+# ## Follow it to the end
+# Go on from node to node, and you have listed everything that `backward()` will visit.
 
 
-# %% id="whole-graph-walk"
+# %% id="walk-run"
 def below(node, depth=0):
     print("  " * depth + (node.name() if node else "None"))
     for after, _ in node.next_functions if node else ():
@@ -90,6 +82,16 @@ def below(node, depth=0):
 
 
 below(loss.grad_fn)
+
+# %% [markdown] id="no-tree"
+# ## The graph is no tree
+# Here `b` is used twice. The walk meets its `AccumulateGrad` twice; in the picture it is one box
+# with two ways in. The lab's first question asks for a walk that knows the difference.
+
+# %% id="no-tree-run"
+squared = (b * b).sum()
+below(squared.grad_fn)
+onelayer.show_graph(squared, names={"b": b})
 
 # %% [markdown] id="saved"
 # ## What did the matrix product keep?
@@ -275,10 +277,6 @@ reveal("first_of_two_branches", ran[1])
 # when *all* its gradients have arrived
 # ([`engine.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/engine.h)).
 
-# %% id="order-picture"
-w = torch.tensor(0.5, requires_grad=True)
-onelayer.show_graph(w.exp() * w.sin(), names={"w": w})
-
 # %% [markdown] id="leaf-order"
 # ## When does a leaf run?
 # In the head's graph, `AccumulateGrad` of `b` is ready at the same moment as `TBackward0`. Which of
@@ -309,10 +307,19 @@ reveal("bias_or_transpose", ran[0])
 # Chapter 11 lives on this: DDP begins to send the last layer's gradients while the first layers
 # still compute theirs.
 
+# %% [markdown] id="whole-graph"
+# ## The whole graph, with what each node saved
+# Click a box to see what it keeps, and which of it costs nothing. Then run the nodes one by one and
+# watch the order.
+
+# %% id="whole-graph-run"
+loss = F.cross_entropy(head(x), target)
+onelayer.show_graph(loss, names={"W": W, "b": b, "x": x})
+
 # %% [markdown] id="accumulate"
 # ## A second backward
-# The gradient of one batch has norm 1, say. We call forward and backward on the same batch a second
-# time, and touch nothing else. By which factor has `.grad` grown?
+# After one forward and backward, `W.grad` has some length. We run both a second time on the same
+# batch and touch nothing else. How many times that length has it now?
 
 # %% id="accumulate-guess"
 predict("grad_after_two_backwards", choices=[1.0, 2.0, 4.0])
