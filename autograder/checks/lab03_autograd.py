@@ -520,8 +520,8 @@ Ran = tuple[list[str], dict[str, float]]
     difficulty=4,
     hints=(
         "When may a node run? Count, before you start, how many gradients will arrive at it.",
-        "Walk from the root to find the nodes that can be reached, and count the edges between "
-        "them. Then: take the ready node with the highest sequence, give each child factor * "
+        "Count the edges that start at a reached node: as many gradients will arrive where they "
+        "end. Then: take the ready node with the highest sequence, give each child factor * "
         "gradient, and call the child ready when its last gradient has arrived. A leaf writes "
         "nothing but grad[leaf].",
         "waiting[child] -= 1; if waiting[child] == 0: ready.append(child)",

@@ -221,8 +221,8 @@ def embedding_backward(dy, tokens, rows):
 # one number that its local rule multiplies by. `None` in place of a name: nobody needs this one.
 #
 # 1. **Take what arrives**: 1.0 at the root.
-# 2. **Ask who read each input**: count, over the nodes that the root can reach, how many gradients
-#    will arrive at each.
+# 2. **Ask who read each input**: count, over the nodes that the root can reach (this list is
+#    given), how many gradients will arrive at each.
 # 3. **Multiply along each path and add up**: run a node when all its gradients have arrived; of
 #    several ready nodes the one with the highest sequence first. A leaf's number counts as
 #    infinite.
@@ -237,12 +237,11 @@ def run_backward(nodes, root, grad):
     """nodes (name -> {"sequence", "next"}), root (a name), grad (leaf -> float)
     -> (names in the order in which they ran, grad afterwards).
     """
+    reached = [root]  # every node that the root can see; the list grows while we walk along it
+    for name in reached:
+        children = [child for child, _ in nodes[name]["next"] if child is not None]
+        reached.extend(child for child in dict.fromkeys(children) if child not in reached)
     ### BEGIN SOLUTION
-    reached = [root]
-    for name in reached:  # the list grows while we walk along it
-        for child, _ in nodes[name]["next"]:
-            if child is not None and child not in reached:
-                reached.append(child)
     waiting = dict.fromkeys(reached, 0)
     for name in reached:
         for child, _ in nodes[name]["next"]:
@@ -538,8 +537,8 @@ def raise_the_words(w, b, x, target, lr):
 
 
 # %% [markdown] id="real-words"
-# And on the page: after "she has" the model says a participle. Teach it another word with one step
-# of yours, and look at the words around it.
+# And on the page: after "she has" the model finds many participles about equally likely. Teach it
+# one of them with one step of yours, and look at the words around it.
 
 
 # %% id="real-words-run"
