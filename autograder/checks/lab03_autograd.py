@@ -69,7 +69,21 @@ def walk_graph(student: Student, draw: Draw) -> None:
         want = _torchs_nodes(_tied_loss(tokens, w, b, target))
         if not isinstance(got, (list, tuple)):
             raise Wrong(expected=f"a list of {len(want)} nodes", got=describe(got))
-        expect_equal(sorted(map(str, map(_as_pair, got))), sorted(map(str, want)))
+        _expect_same_nodes(list(map(_as_pair, got)), want)
+
+
+def _expect_same_nodes(got: list[Any], want: list[Visit]) -> None:
+    """Each wanted node once, in any order; says which are missing and which are too many."""
+    missing, extra = list(map(str, want)), []
+    for node in map(str, got):
+        if node in missing:
+            missing.remove(node)
+        else:
+            extra.append(node)
+    if missing or extra:
+        sides = {"missing": missing, "too many": extra}
+        where = "; ".join(f"{side}: {', '.join(nodes)}" for side, nodes in sides.items() if nodes)
+        raise Wrong(expected=f"{len(want)} nodes", got=f"{len(got)} nodes", where=where)
 
 
 def _tied_loss(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> Tensor:
@@ -239,6 +253,15 @@ def _(dy: Tensor, x: Tensor, w: Tensor) -> Triple:
 )
 def _(dy: Tensor, x: Tensor, w: Tensor) -> Triple:
     return dy @ w, dy.T @ x, dy.mean(0)
+
+
+@linear_backward.wrong(
+    "bias_over_columns",
+    "db is summed over the outputs, so it has an entry for each row. Each output has its own bias, "
+    "and all rows read it: sum over the rows.",
+)
+def _(dy: Tensor, x: Tensor, w: Tensor) -> Triple:
+    return dy @ w, dy.T @ x, dy.sum(1)
 
 
 @linear_backward.wrong(
@@ -1185,6 +1208,19 @@ def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
 
 
 @clip_in_hooks.wrong(
+    "one_norm_for_both",
+    "Weight and bias were clipped by their common norm. A hook sees one gradient, and each of the "
+    "two has its own norm here.",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    clipped = []
+    for dw, db in _each_gradient(w, b, batches):
+        factor = min(1.0, limit / float((dw.norm() ** 2 + db.norm() ** 2) ** 0.5))
+        clipped.append((dw * factor, db * factor))
+    return _summed(clipped)
+
+
+@clip_in_hooks.wrong(
     "element_by_element",
     "Each element was clamped by itself, which bends the direction. Clipping by norm scales the "
     "whole gradient by one number.",
@@ -1263,6 +1299,23 @@ def _(z: Tensor, target: Tensor, h: float) -> Tensor:
 )
 def _(z: Tensor, target: Tensor, h: float) -> Tensor:
     return (_differences(z, target, h, h) / (2 * h)).to(torch.float64)
+
+
+@numeric_gradient.wrong(
+    "step_left_behind",
+    "Each logit was moved up by h, down by 2 * h, and left there, so the later ones are measured "
+    "somewhere else. Put it back, or move a copy.",
+)
+def _(z: Tensor, target: Tensor, h: float) -> Tensor:
+    z = z.to(torch.float64)
+    dz = torch.zeros_like(z)
+    for n in range(z.shape[0]):
+        for v in range(z.shape[1]):
+            z[n, v] += h
+            higher = F.cross_entropy(z, target)
+            z[n, v] -= 2 * h
+            dz[n, v] = (higher - F.cross_entropy(z, target)) / (2 * h)
+    return dz
 
 
 @numeric_gradient.wrong(
