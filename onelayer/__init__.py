@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from onelayer.views.bars import show_bars as show_bars
     from onelayer.views.call import show_call as show_call
     from onelayer.views.dispatch import play_dispatch as play_dispatch
+    from onelayer.views.graph import show_graph as show_graph
     from onelayer.views.strides import show_strides as show_strides
 
 # Public name -> where it lives. A name is imported when it is first used, so that `import onelayer`
@@ -37,6 +38,7 @@ _HOMES = {
     "show_call": "onelayer.views.call",
     "play_dispatch": "onelayer.views.dispatch",
     "show_dispatch": "onelayer.dispatch",
+    "show_graph": "onelayer.views.graph",
     "show_storage": "onelayer.storage",
     "show_strides": "onelayer.views.strides",
 }
@@ -54,6 +56,7 @@ __all__ = [
     "show_bars",
     "show_call",
     "show_dispatch",
+    "show_graph",
     "show_storage",
     "show_strides",
 ]
