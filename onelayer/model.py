@@ -90,10 +90,8 @@ def trained() -> GPT:
 
     Raises weights.WeightsError if the file is missing or damaged.
     """
-    with torch.device(
-        "meta"
-    ):  # shapes without numbers: nothing is drawn from your random generator
-        model = GPT()
+    with torch.random.fork_rng(devices=[]):  # draws nothing from your random generator
+        model = GPT()  # building it on the meta device would import torch._dynamo, for a second
     state = {name: value.clone() for name, value in _state().items()}
     try:
         model.load_state_dict(state, assign=True)
