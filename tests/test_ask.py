@@ -19,10 +19,12 @@ from autograder.judge import (
     State,
     Student,
     Verdict,
+    Wrong,
     ask,
     describe,
     expect_close,
     expect_equal,
+    expect_view,
 )
 
 HINTS = ("a nudge", "the idea", "the line")
@@ -193,3 +195,38 @@ def test_one_name_is_asked_once() -> None:
     asked(lambda student, draw: None)
     with pytest.raises(ValueError, match="twice"):
         lab.question("q", points=1, minutes=1, difficulty=1, hints=HINTS)
+
+
+def test_an_answer_that_stands_for_billions_of_numbers_is_told_in_a_line() -> None:
+    vast = torch.zeros(1, dtype=torch.uint8).expand(*[2] * 27)
+    strange = torch.empty_strided((1,), (2**62,), dtype=torch.complex128)
+    for value in ([vast], {"a": (vast, [vast])}, [strange], ["x" * 90_000] * 40, [[0] * 999] * 99):
+        assert len(describe(value)) <= 160
+
+
+def test_what_a_verdict_says_is_bounded() -> None:
+    wrong = Wrong(expected="e" * 9_999, got="g" * 9_999, where="w" * 9_999)
+    assert max(map(len, (wrong.expected, wrong.got, wrong.where))) <= 400
+
+
+def test_a_view_of_another_dtype_is_not_the_view() -> None:
+    x = torch.arange(6.0)
+    with pytest.raises(Wrong, match="float32"):
+        expect_view(x.unfold(0, 2, 1).view(torch.int32), x.unfold(0, 2, 1))
+
+
+def test_answers_that_fill_the_memory_are_no_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autograder.judge.student.MAX_BYTES", 4_000)
+    verdict = judged(lambda x: x.mT.repeat(1, 1).expand(9, *x.mT.shape).clone()[0], rounds=9)
+    assert "too large" in verdict.got
+
+
+def test_failing_only_where_the_cost_is_measured_costs_the_cost_line() -> None:
+    question = transpose_question()
+
+    @question.cost
+    def _(student: Student, draw: Draw) -> str:
+        return str(student.call("swap", "no tensor"))
+
+    verdict = ask(question, LocalStudent({"swap": lambda x: x.mT}), seed=1)
+    assert (verdict.state, verdict.cost) == (State.PASS, "")

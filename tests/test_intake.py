@@ -27,7 +27,10 @@ LAYOUTS = {
         "bob/01_strides/01_strides.ipynb": "bob",
     },
     "one student": {"ada/01_strides/01_strides.ipynb": "ada"},
-    "one student in a wrapping folder": {"class/ada/01_strides.ipynb": "ada"},
+    "one student in a wrapping folder": {"submissions/ada/01_strides.ipynb": "ada"},
+    "one student who names a neighbour": {"eve/bob/01_strides.ipynb": "eve"},
+    "one who names a neighbour as Canvas does": {"eve/bob_123_456_01_strides.ipynb": "eve"},
+    "one who wraps like nbgrader": {"submitted/eve/submitted/bob/01_strides.ipynb": "eve"},
     "nbgrader, collected": {
         "submitted/ada/01_strides/01_strides.ipynb": "ada",
         "submitted/bob/01_strides/01_strides.ipynb": "bob",
@@ -87,6 +90,17 @@ def test_a_layout_says_whose_each_notebook_is(tmp_path, layout, pack):
     found = taken(pack(tmp_path, {path: path.encode() for path in owners}))
     assert {one.data.decode(): name for name, one in found.items()} == owners
     assert not any(one.ungradable for one in found.values())
+
+
+def test_one_folder_with_several_inside_is_not_guessed(tmp_path):
+    inside = {f"class/{name}/01_strides.ipynb": name.encode() for name in ("ada", "bob")}
+    with pytest.raises(Mistake, match="grade that folder itself"):
+        taken(in_folder(tmp_path, inside))
+
+
+def test_a_zipped_folder_is_the_folder(tmp_path):
+    inside = {f"hand_in/{name}/01_strides.ipynb": name.encode() for name in ("ada", "bob")}
+    assert set(taken(in_zip(tmp_path, inside))) == {"ada", "bob"}
 
 
 def test_the_newest_of_several_hand_ins_counts(tmp_path):

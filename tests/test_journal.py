@@ -165,10 +165,11 @@ class TestSecret:
             epoch.secret(tmp_path)
 
     def test_gives_each_question_its_own_seed_and_none_away(self):
-        seeds = {epoch.seed(bytes(32), lab, q) for lab in ("a", "b") for q in ("x", "y", "z")}
-        assert len(seeds) == 6
+        of = [(lab, q, sha) for lab in ("a", "b") for q in ("x", "y", "z") for sha in ("1", "2")]
+        seeds = {epoch.seed(bytes(32), *one) for one in of}
+        assert len(seeds) == 12
         assert all(0 <= seed < 2**63 for seed in seeds)
-        assert epoch.seed(bytes(32), "a", "x") != epoch.seed(bytes([1] * 32), "a", "x")
+        assert epoch.seed(bytes(32), "a", "x", "") != epoch.seed(bytes([1] * 32), "a", "x", "")
         assert bytes(32).hex() not in epoch.name_of(bytes(32))
 
 

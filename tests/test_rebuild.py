@@ -287,3 +287,12 @@ class TestFreeText:
 
     def test_reads_as_it_was_written(self):
         assert "a &lt; b\n\n  * c" in as_plain_text("a < b\n\n  * c\n")
+
+
+def test_a_desert_of_blanks_shrinks():
+    """Highlighting one takes time that grows with its square, for the whole class."""
+    desert = "def address():\n" + "\n " * 20_000 + "    return 1" + " " * 5_000
+    kept = rebuild(data(filled({"address": desert})), RELEASE).answers["address"]
+    assert len(kept) < 200
+    assert kept.startswith("def address():")
+    assert "return 1" in kept

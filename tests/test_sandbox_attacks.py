@@ -403,10 +403,11 @@ def f():
 """
     student = attack(source)
     assert told(student, "f") == 1
-    until = time.monotonic() + 30
-    while isinstance(answer := told(student, "honest", torch.ones(2**22)), torch.Tensor):
-        assert time.monotonic() < until, "the process never stopped reading"
-    assert answer.kind in ("timeout", "died", "unsendable")
+    running = student._running
+    answer = told(student, "honest", torch.ones(2**22))
+    assert isinstance(answer, torch.Tensor) or answer.kind in ("timeout", "died", "unsendable")
+    if student._running is running:  # it answered before the timer ran out: then it ends alone
+        assert running.wait(10)
 
 
 def test_whatever_is_patched_the_comparison_is_ours(attack):

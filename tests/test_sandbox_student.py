@@ -176,6 +176,12 @@ def test_the_jail_and_the_notebook_say_the_same(student_of_functions):
             assert a == b
 
 
+def test_a_cell_may_set_up_plots_and_leave(jail):
+    source = "%matplotlib inline\ndef f(): return 1\nexit()"
+    with jail.open([Cell("a", source)]) as student:
+        assert told(student, "f") == 1
+
+
 def test_a_question_is_asked_and_judged(student_of_functions):
     lab = Lab("01_trial", "Trial")
 

@@ -12,7 +12,16 @@ from typing import Any
 import torch
 
 import onelayer
-from autograder.judge import Draw, Lab, Student, Wrong, expect_close, expect_equal, expect_view
+from autograder.judge import (
+    Draw,
+    Lab,
+    Student,
+    Wrong,
+    describe,
+    expect_close,
+    expect_equal,
+    expect_view,
+)
 
 lab = Lab("01_strides", "Strides")
 
@@ -316,7 +325,7 @@ def _expect_strides(got: Any, want: Sizes | None, size: Sizes) -> None:
         return expect_equal(got, want)
     if len(got) != len(size):
         where = f"{len(size)} dimensions need {len(size)} strides, {len(got)} came"
-        raise Wrong(expected=_dotted(want, size), got=str(tuple(got)), where=where)
+        raise Wrong(expected=_dotted(want, size), got=describe(got), where=where)
     used = [(g, w) for g, w, n in zip(got, want, size, strict=True) if n != 1]
     if any(type(g) is not int or g != w for g, w in used):
         raise Wrong(expected=_dotted(want, size), got=_dotted(got, size))
@@ -325,7 +334,7 @@ def _expect_strides(got: Any, want: Sizes | None, size: Sizes) -> None:
 
 def _dotted(stride: Any, size: Sizes) -> str:
     """Strides as shown: a dot where the size is 1 and any number would do."""
-    shown = [str(s) if n != 1 else "." for s, n in zip(stride, size, strict=True)]
+    shown = [describe(s, 24) if n != 1 else "." for s, n in zip(stride, size, strict=True)]
     return f"({', '.join(shown)}{',' if len(shown) == 1 else ''})"
 
 

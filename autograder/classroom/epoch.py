@@ -1,6 +1,6 @@
 """The secret from which a grading folder draws all its inputs.
 
-Everybody in a class is asked the same questions with the same inputs, and nobody can know them: the
+Every submission is asked the same questions with inputs of its own, and nobody can know them: the
 secret is made once, never leaves the grader's side, and only its hash is written down elsewhere.
 """
 
@@ -33,7 +33,11 @@ def name_of(secret: bytes) -> str:
     return hashlib.sha256(b"epoch " + secret).hexdigest()
 
 
-def seed(secret: bytes, lab: str, question: str) -> int:
-    """The seed of a question's inputs: 63 bits, different for every question."""
-    digest = hmac.new(secret, f"{lab}|{question}".encode(), hashlib.sha256).digest()
+def seed(secret: bytes, lab: str, question: str, sha256: str) -> int:
+    """The seed of a question's inputs for one submission: 63 bits.
+
+    Feedback shows some of the inputs, and a failing answer can print the rest: another submission,
+    by the same student or a neighbour, must meet others.
+    """
+    digest = hmac.new(secret, f"{lab}|{question}|{sha256}".encode(), hashlib.sha256).digest()
     return int.from_bytes(digest[:8], "big") >> 1

@@ -46,8 +46,13 @@ def files_in(source: Path) -> list[Found]:
         mode = source.stat().st_mode
     except OSError as error:
         raise Mistake(f"There is no folder or zip archive {source}.") from error
-    found = in_folder(source) if stat.S_ISDIR(mode) else in_archive(source)
-    return list(found)
+    if stat.S_ISDIR(mode):
+        return list(in_folder(source))
+    found = list(in_archive(source))
+    # Who zips the folder "class" gets class.zip with class/ in front of every name.
+    if found and all(len(file.path) > 1 and file.path[0] == source.stem for file in found):
+        return [replace(file, path=file.path[1:]) for file in found]
+    return found
 
 
 def labs_named(files: Iterable[Found], known: Sequence[str]) -> list[str]:
@@ -88,8 +93,9 @@ def _submission(student: str, claimed: Sequence[Claim], lab: str) -> Submission:
     except Unreadable as reason:
         return replace(made, ungradable=str(reason))
     if len(different) > 1:
-        names = ", ".join(sorted(_origin(candidate) for candidate in different.values()))
-        return replace(made, ungradable=f"There are several notebooks ({names}). Hand in one.")
+        names = sorted(_origin(candidate)[:80] for candidate in different.values())
+        told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        return replace(made, ungradable=f"There are several notebooks ({told}). Hand in one.")
     return replace(made, data=next(iter(different)))
 
 

@@ -50,7 +50,8 @@ def job_for(entry: Entry, release: Release, *, key: str, secret: bytes) -> Job:
     cells = tuple(to_run(release, entry.rebuilt))
     answers = {cell["id"] for cell in release.answers}
     setup = next((n for n, (name, _) in enumerate(cells) if name in answers), len(cells))
-    seeds = {name: epoch.seed(secret, release.name, name) for name in release.lab.questions}
+    questions = release.lab.questions
+    seeds = {name: epoch.seed(secret, release.name, name, entry.sha256) for name in questions}
     return Job(
         entry.submission.student,
         release.name,

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from .found import Found
+from .mistake import Mistake
 
 _INBOUND = re.compile(
     r"(?P<student>[^+]+)\+(?P<lab>[^+]+)\+(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[^+]*(\+.*)?"
@@ -29,6 +30,9 @@ _CANVAS = re.compile(
 )
 _ADDED = re.compile(r"^Copy of |( \(\d+\)|-Copy\d+)$")
 MAX_ID = 48
+WRAPPERS = {"submitted", "inbound", "submissions"}
+"""Outer folders that the instructor's side makes and that name nobody. A folder of any other name
+may be a student's own, and what lies in it is theirs to name: it could name a neighbour."""
 
 
 @dataclass(frozen=True)
@@ -56,24 +60,29 @@ def claims(files: Sequence[Found], lab: str) -> list[Claim]:
 
 
 def _wrapping(paths: Sequence[tuple[str, ...]], lab: str) -> int:
-    """How many outer folders name nobody: all notebooks share them, and below them something still
-    names a student."""
+    """How many outer folders name nobody.
+
+    Raises Mistake where one folder of an unknown name holds several: it may be the class's, and it
+    may be one student's.
+    """
     depth = 0
-    while paths and all(
-        len(path) > depth + 1 and path[depth] == paths[0][depth] and _names(path[depth + 1 :], lab)
-        for path in paths
-    ):
-        if _INBOUND.fullmatch(paths[0][depth]) or _MOODLE.fullmatch(paths[0][depth]):
-            break
+    while paths and all(len(p) > depth + 1 and p[depth] == paths[0][depth] for p in paths):
+        outer = paths[0][depth]
+        if outer.casefold() not in WRAPPERS:
+            _expect_one_student(outer, [path[depth + 1 :] for path in paths], lab)
+            return depth
         depth += 1
     return depth
 
 
-def _names(path: tuple[str, ...], lab: str) -> bool:
-    if len(path) > 1:
-        return path[0] != lab
-    stem = path[0].removesuffix(".ipynb")
-    return bool(_CANVAS.fullmatch(stem) or _MOODLE.fullmatch(stem))
+def _expect_one_student(outer: str, inside: Sequence[tuple[str, ...]], lab: str) -> None:
+    if _INBOUND.fullmatch(outer) or _MOODLE.fullmatch(outer):
+        return
+    if len({path[0] for path in inside if len(path) > 1 and path[0] != lab}) > 1:
+        raise Mistake(
+            f"All notebooks lie in one folder, {outer!r}. If it holds the students' folders, "
+            "grade that folder itself; if it is one student's, keep one notebook in it."
+        )
 
 
 def _claim(file: Found, path: tuple[str, ...], lab: str) -> Claim | None:
@@ -130,7 +139,7 @@ def student_ids(owners: Sequence[str]) -> dict[str, str]:
 
 def _plain(owner: str) -> str:
     text = unicodedata.normalize("NFKC", owner.encode("utf-8", "replace").decode())
-    return re.sub(r"[^\w.@-]+", "_", text).strip("._-")[:MAX_ID]
+    return re.sub(r"[^\w.@-]+", "_", text).strip("._-@")[:MAX_ID]
 
 
 def _marked(name: str, owner: str) -> str:

@@ -20,8 +20,11 @@ from typing import Any
 
 from .release import Release, graded, is_setup
 
-MAX_SOURCE = 200_000
+MAX_SOURCE = 50_000
 """Characters in one answer. The longest honest one has a few thousand."""
+
+_BLANK_RUN = re.compile(r"(?:[ \t\f\v]*\n){50,}|[ \t\f\v]{2000,}")
+"""No answer needs it, and highlighting such a run takes time that grows with its square."""
 
 MAX_CELLS = 5_000
 
@@ -142,7 +145,7 @@ def _the_one(asked: dict[str, Any], found: Sequence[_Cell]) -> str | None:
     source = next(iter(sources.values()), None)
     if source is not None and len(source) > MAX_SOURCE:
         raise Ungradable(f"The answer {asked['id']!r} has more than {MAX_SOURCE:,} characters.")
-    return source
+    return None if source is None else _BLANK_RUN.sub("\n\n", source)
 
 
 def _left_out(cells: Sequence[_Cell], used: Sequence[_Cell], release: Release) -> frozenset[str]:

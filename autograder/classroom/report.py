@@ -102,8 +102,13 @@ def write_ungradable(path: Path, rows: Sequence[Row], lab: str) -> None:
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(["lab", "student", "file", "reason"])
-    writer.writerows(sorted([*kept, *fresh]))
+    writer.writerows(sorted([*kept, *([_inert(text) for text in line] for line in fresh)]))
     durable.write(path, text.getvalue().encode())
+
+
+def _inert(text: str) -> str:
+    """`text` as no spreadsheet takes it for a formula."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t")) else text
 
 
 def _read(path: Path) -> list[list[str]]:

@@ -11,6 +11,8 @@ import torch
 
 from .student import describe
 
+MAX_TEXT = 400  # of a text in a verdict: an answer may be as long as it likes
+
 
 class Wrong(Exception):
     """The answer is wrong. expected, got: short texts; where: the first or worst place; why: one
@@ -19,7 +21,8 @@ class Wrong(Exception):
 
     def __init__(self, *, expected: str, got: str, where: str = "", why: str = "") -> None:
         super().__init__(f"expected {expected}, got {got}")
-        self.expected, self.got, self.where, self.why = expected, got, where, why
+        self.expected, self.got, self.where = expected[:MAX_TEXT], got[:MAX_TEXT], where[:MAX_TEXT]
+        self.why = why
 
 
 def expect_equal(got: Any, want: Any, *, why: str = "") -> None:
@@ -133,8 +136,8 @@ def expect_view(got: Any, want: torch.Tensor) -> None:
     been copied."""
     if not isinstance(got, torch.Tensor):
         raise Wrong(expected="a tensor", got=describe(got))
-    if got.shape != want.shape:
-        raise Wrong(expected=f"shape {tuple(want.shape)}", got=f"shape {tuple(got.shape)}")
+    if got.shape != want.shape or got.dtype != want.dtype:
+        raise Wrong(expected=_kind(want), got=_kind(got))
     if want.numel() and not same_memory(got, want):
         copied = f"a copy of {got.untyped_storage().nbytes():,} bytes"
         raise Wrong(expected="a view: 0 bytes copied", got=copied)

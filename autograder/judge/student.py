@@ -16,12 +16,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
 
 from .answer import Raised, Reply, answer
-from .values import Malformed, Packed, pack, storage_of, unpack
+from .values import MAX_BYTES, Malformed, Packed, pack, storage_of, unpack
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,12 @@ class Student(ABC):
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self.may_write = False
+        self._kept_bytes = 0
 
     def begin(self, *, may_write: bool) -> None:
         """A new question begins: the record of calls is empty, and every budget is full again."""
         self.calls.clear()
+        self._kept_bytes = 0
         self.may_write = may_write
 
     @abstractmethod
@@ -97,6 +100,9 @@ class Student(ABC):
     ) -> Any:
         if isinstance(reply.value, Raised):
             return reply.value
+        self._kept_bytes += sum(map(len, reply.value.storages))
+        if self._kept_bytes > MAX_BYTES:  # the record of calls keeps them all
+            return Raised("unsendable", "MemoryError", "the answers of this question are too large")
         if reply.written and not self.may_write:
             return WroteInput(_first_written(reply.written, owned, args, kwargs))
         for number, data in reply.written.items():
@@ -155,21 +161,31 @@ def _first_written(
     return 0
 
 
-def describe(value: Any) -> str:
-    """A value in a few words: a tensor by its shape and layout (and its dtype, if it is not
-    float32), plain data as itself, long data cut."""
-    if isinstance(value, torch.Tensor):
-        layout = "" if value.is_contiguous() else f" strides {tuple(value.stride())}"
-        offset = f" offset {value.storage_offset()}" if value.storage_offset() else ""
-        dtype = (
-            "" if value.dtype is torch.float32 else f" {str(value.dtype).removeprefix('torch.')}"
-        )
-        return f"{tuple(value.shape)}{dtype}{layout}{offset}"
-    if isinstance(value, (list, tuple)) and any(isinstance(v, torch.Tensor) for v in value):
-        text = f"[{', '.join(map(describe, value))}]"
-    else:
-        text = repr(value)
-    return text if len(text) <= 160 else text[:157] + "..."
+def describe(value: Any, room: int = 160) -> str:
+    """A value in at most `room` characters: a tensor by its shape and layout (and its dtype, if it
+    is not float32), plain data as itself. Never reads a tensor's elements: a few bytes can stand
+    for billions of them."""
+    text = _tensor_in_words(value) if isinstance(value, torch.Tensor) else _plain(value, room)
+    return text if len(text) <= room else text[: room - 3] + "..."
+
+
+def _tensor_in_words(t: torch.Tensor) -> str:
+    dtype = "" if t.dtype is torch.float32 else f" {str(t.dtype).removeprefix('torch.')}"
+    layout = "" if t.is_contiguous() else f" strides {tuple(t.stride())}"
+    offset = f" offset {t.storage_offset()}" if t.storage_offset() else ""
+    return f"{tuple(t.shape)}{dtype}{layout}{offset}"
+
+
+def _plain(value: Any, room: int) -> str:
+    if isinstance(value, dict):
+        pairs = islice(value.items(), room)
+        return "{" + ", ".join(f"{describe(k, room)}: {describe(v, room)}" for k, v in pairs) + "}"
+    if isinstance(value, (list, tuple)):
+        parts = ", ".join(describe(part, room) for part in islice(value, room))
+        if isinstance(value, list):
+            return f"[{parts}]"
+        return f"({parts},)" if len(value) == 1 else f"({parts})"
+    return repr(value[:room] if isinstance(value, str) else value)
 
 
 class LocalStudent(Student):

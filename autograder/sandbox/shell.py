@@ -40,6 +40,9 @@ class NotebookShell:
         self._shell = InteractiveShell.instance(config=config)
         self._compiler = _NamedCompiler()  # type: ignore[no-untyped-call]
         self._shell.compile = self._compiler
+        # What a notebook's kernel does without: `%matplotlib inline` and `exit()` in a cell.
+        self._shell.enable_gui = lambda gui=None: None  # type: ignore[method-assign]
+        self._shell.ask_exit = lambda: None  # type: ignore[attr-defined]
 
     @property
     def namespace(self) -> Mapping[str, Any]:

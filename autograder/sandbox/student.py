@@ -74,9 +74,9 @@ class JailedStudent(Student):
         if self._left_s <= 0 or self._restarts > MAX_RESTARTS:
             message = f"this question's {self._limits.wall_s:g} s are used up"
             return Reply(Raised("timeout", "TimeoutError", message))
-        running = self._fresh_or_running()
-        started = time.monotonic()
+        started = time.monotonic()  # a reload is paid for by the question that needs it
         try:
+            running = self._fresh_or_running()
             return self._ask(running, function, request)
         except Lost as lost:
             self._running = None
