@@ -76,7 +76,7 @@ reveal("loss_of_a_clueless_head", round(clueless.item(), 1))
 
 # %% [markdown] id="loss-why"
 # It is log(600). The trained head is not near zero either: after *she has* dozens of verbs are
-# possible, and it is right to hesitate. It is sure where the grammar is: at *ha*, and at *comido*.
+# possible, and it is right to hesitate. It is sure where the grammar is: at *ella*, and at *ha*.
 
 # %% id="loss-each"
 for word, z, right in zip(text.split()[1:], logits, came, strict=False):
@@ -288,9 +288,9 @@ except RuntimeError as error:
 reveal("two_devices", moved)
 
 # %% [markdown] id="devices-why"
-# If you don't move it, neither will PyTorch: a copy between devices is slow, so it wants to be
-# asked. And `.to` moves nothing either. It returns a new tensor, and the old one stays where it
-# was:
+# If you don't move it, neither will PyTorch (a CPU tensor without dimensions may join): a copy
+# between devices is slow, so it wants to be asked. And `.to` moves nothing either. If the device
+# differs, it returns a new tensor, and the old one stays where it was:
 
 # %% id="devices-to"
 there = h.to(elsewhere)

@@ -32,7 +32,8 @@ for name, t in {"x": x, "W": W, "z": z, "loss": loss}.items():
 
 # %% [markdown] id="leaves"
 # ## Who is a leaf?
-# A *leaf* is where the graph ends. Which of the four tensors above does torch call a leaf?
+# A *leaf* is a tensor that no recorded operation made. Which of the four tensors above does torch
+# call a leaf?
 
 # %% id="leaves-guess"
 predict("which_are_leaves", choices=["W", "W and x", "x", "z and loss"])
@@ -42,14 +43,14 @@ leaves = [name for name, t in {"x": x, "W": W, "z": z, "loss": loss}.items() if 
 reveal("which_are_leaves", " and ".join(sorted(leaves)))
 
 # %% [markdown] id="leaves-why"
-# A leaf is a tensor that no recorded operation made. `x` is one as well, although it wants no
-# gradient: `onelayer.hidden` computed it without recording. Only leaves that require a gradient get
-# a `.grad` from `backward()`; a result in between keeps its own if you call `retain_grad()` on it.
+# `x` is a leaf as well, although it wants no gradient: `onelayer.hidden` computed it without
+# recording. Only leaves that require a gradient get a `.grad` from `backward()`; a result in
+# between keeps its own if you call `retain_grad()` on it.
 
 # %% [markdown] id="next-functions"
 # ## One step back from the logits
-# `z.grad_fn` has `next_functions`, one entry for each input of the operation. `F.linear` became one
-# `addmm(b, x, W.T)`: three inputs. What is the entry for `x`?
+# `z.grad_fn` has `next_functions`, one entry for each input that could have a gradient. `F.linear`
+# became one `addmm(b, x, W.T)`: three inputs. What is the entry for `x`?
 
 # %% id="next-functions-guess"
 predict("entry_for_x", choices=["AccumulateGrad", "None", "MmBackward0"])
@@ -66,7 +67,7 @@ reveal("entry_for_x", "None" if entry is None else entry.name().rpartition("::")
 
 # %% [markdown] id="next-functions-why"
 # `None`: nobody behind `x` needs a gradient, so no work will be done for it. `b` is a leaf: its
-# `AccumulateGrad` node will add to `b.grad`. And `W` was transposed on the way in: the view is an
+# `AccumulateGrad` node will write to `b.grad`. And `W` was transposed on the way in: the view is an
 # operation too, and `TBackward0` undoes it.
 
 # %% [markdown] id="walk"
@@ -112,7 +113,8 @@ reveal("kept_by_addmm", f"only {held[0]}" if len(held) == 1 else " and ".join(he
 
 # %% [markdown] id="saved-why"
 # Nobody asks for the gradient of `x`, so nobody will need `W`. What a node saves is decided during
-# the forward, by who requires a gradient then. Let `x` require one, and `W` is kept as well:
+# the forward. For a matrix product, who requires a gradient then decides; some nodes, such as
+# convolution's, keep both inputs in any case. Let `x` require one, and `W` is kept as well:
 
 # %% id="saved-both"
 learning = x.clone().requires_grad_()
@@ -408,8 +410,8 @@ for name, result in {"sum": (a + c).sum(), "product": (a * c).sum()}.items():
 reveal("second_backward_of_a_sum", outcomes["sum"])
 
 # %% [markdown] id="twice-why"
-# It works: the first backward frees what the nodes *saved*, not the nodes, and an addition saved
-# nothing. A product saved both factors. `retain_graph=True` keeps what was saved, and the memory.
+# It works: the first backward frees what the nodes *saved*, not the nodes, and an addition saved no
+# tensor. A product saved both factors. `retain_graph=True` keeps what was saved, and the memory.
 
 # %% [markdown] id="version"
 # ## An edit between forward and backward
@@ -479,9 +481,8 @@ reveal("edit_through_data", "nothing changes" if (u.grad == 1).all() else "a wro
 
 # %% [markdown] id="hooks"
 # ## Hooks, and when they fire
-# A hook on a tensor sees its gradient on the way in and may replace it. A post-accumulate hook runs
-# after `.grad` was written. We clip in the first. What does the second find in `.grad`, if the
-# gradient is 12?
+# A hook on a tensor is called with its gradient, and here returns a clipped one; a post-accumulate
+# hook is called last. What does the second find in `.grad`, if the gradient is 12?
 
 # %% id="hooks-guess"
 predict("grad_seen_after_clipping", choices=[1.0, 12.0])
@@ -542,8 +543,8 @@ reveal("bytes_copied_by_detach", moved.bytes)
 
 # %% [markdown] id="inference"
 # ## What else does inference mode leave out?
-# `inference_mode` does without version counters and the bookkeeping of views. What happens when its
-# result is used in training later?
+# `inference_mode` does without version counters and the bookkeeping of views. What happens when we
+# feed its result to the head and call backward?
 
 # %% id="inference-guess"
 predict("inference_tensor_in_training", choices=["works", "an error", "a gradient of zero"])
@@ -582,12 +583,12 @@ for start in (1.0, -1.0):
 
 # %% [markdown] id="static"
 # ## And a graph that is made once
-# A static graph is recorded in advance and then run for every input. Here we record `either` with a
-# positive input by `torch.fx`, for which an `if` on a value must be settled while recording. What
-# does the recording do with -1?
+# A static graph is recorded in advance and then run for every input. `torch.fx` refuses to record
+# an `if` on a value. So we settle it by hand, with a positive example, and record what is left.
+# What does the recording do with -1?
 
 # %% id="static-guess"
-predict("recorded_if", choices=["sin, as it should", "exp, as it was recorded", "an error"])
+predict("recorded_if", choices=["sin", "exp", "an error"])
 
 # %% id="static-run"
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -604,7 +605,7 @@ print(recorded.code.strip())
 # %% id="static-reveal"
 value = recorded(torch.tensor([-1.0]))
 wrong = value.allclose(torch.tensor([-1.0]).exp())
-reveal("recorded_if", "exp, as it was recorded" if wrong else "sin, as it should")
+reveal("recorded_if", "exp" if wrong else "sin")
 
 # %% [markdown] id="static-why"
 # The branch is gone: the recording holds one operation. A static graph can be optimised as a whole,
@@ -651,13 +652,13 @@ print("less likely now:", int((after.softmax(1) < before.softmax(1)).sum()), "of
 # %% [markdown] id="what-you-can-now-say"
 # ## What you can now say
 # - The forward makes a graph of nodes; each knows the next nodes and keeps what its local rule
-#   reads, as references. What is kept depends on who requires a gradient.
+#   reads, as references. What is kept may depend on who requires a gradient.
 # - Backward starts with a seed, runs each node once, when all its gradients have arrived, the
 #   youngest ready node first and a leaf as soon as it is complete. Paths add up, and so does
 #   `.grad`.
 # - An in-place edit breaks backward when it hits something saved; a version counter notices, and
 #   `.data` goes behind its back.
-# - `detach` cuts, `no_grad` does not record, `inference_mode` gives tensors that cannot come back,
+# - `detach` cuts, `no_grad` does not record, `inference_mode` gives tensors that no node may save,
 #   `requires_grad_(False)` takes a leaf out.
 #
 # Now do it by hand: [Lab 03](../labs/03_autograd/03_autograd.ipynb).

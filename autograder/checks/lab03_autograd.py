@@ -137,8 +137,8 @@ def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
 
 @walk_graph.wrong(
     "first_input_only",
-    "You followed the first entry of next_functions only. A node has one entry for each input of "
-    "its operation.",
+    "You followed the first entry of next_functions only. A node has one entry for each input that "
+    "could have a gradient.",
 )
 def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
     found, node = [], _tied_loss(tokens, w, b, target).grad_fn
@@ -326,7 +326,8 @@ def _ask_cross_entropy(
     z, target = scale * draw.tensor(n, v), draw.integers(n, low=0, high=v - 1)
     target[draw.shuffled(range(n))[:ignored]] = -100
     got = student.call("cross_entropy_backward", z, target, dloss)
-    if isinstance(got, Tensor) and bool(got.isnan().any()):
+    # exp overflows float32 from about 88 on; below that a nan has another cause.
+    if isinstance(got, Tensor) and bool(got.isnan().any()) and float(z.max()) > 88:
         raise Wrong(expected="numbers", got="nan", where="in dz", why=OVERFLOW)
     # Room for z - logsumexp(z) in float32, where logits of some hundreds keep five digits.
     expect_close(got, _torchs_cross_entropy(z, target, dloss), tolerance=1e-4)
@@ -569,17 +570,22 @@ def run_backward(student: Student, draw: Draw) -> None:
 
 def _fixed_graph() -> tuple[Nodes, str, dict[str, float]]:
     """Everything that goes wrong in one small graph: a leaf that is used three times and holds a
-    gradient, a node used twice by one other, an edge to nobody, and a branch the root cannot see.
+    gradient, a node used twice by one other, an edge to nobody, a branch the root cannot see, and
+    a node made first of all, which is no leaf.
     """
     nodes: Nodes = {
         "w": {"sequence": None, "next": []},
         "b": {"sequence": None, "next": []},
-        "Exp": {"sequence": 0, "next": [("w", 2.0)]},
-        "Sin": {"sequence": 1, "next": [("Exp", 0.5), (None, 3.0)]},
-        "Log": {"sequence": 2, "next": [("w", -1.0)]},
-        "Aside": {"sequence": 3, "next": [("Sin", 1.0), ("w", 1.0)]},
-        "Add": {"sequence": 4, "next": [("Sin", 3.0), ("b", 4.0)]},
-        "Mul": {"sequence": 5, "next": [("Exp", 2.0), ("Exp", 1.0), ("Add", 2.0), ("Log", -2.0)]},
+        "Neg": {"sequence": 0, "next": [("b", 1.0)]},
+        "Exp": {"sequence": 1, "next": [("w", 2.0)]},
+        "Sin": {"sequence": 2, "next": [("Exp", 0.5), (None, 3.0)]},
+        "Log": {"sequence": 3, "next": [("w", -1.0)]},
+        "Aside": {"sequence": 4, "next": [("Sin", 1.0), ("w", 1.0)]},
+        "Add": {"sequence": 5, "next": [("Sin", 3.0), ("b", 4.0)]},
+        "Mul": {
+            "sequence": 6,
+            "next": [("Exp", 2.0), ("Exp", 1.0), ("Add", 2.0), ("Log", -2.0), ("Neg", 1.0)],
+        },
     }
     return nodes, "Mul", {"w": 0.5}
 
@@ -958,6 +964,7 @@ def edit_outcome(student: Student, draw: Draw) -> None:
         ("add", both, 0, "itself"),
         ("mul", both, 1, "itself"),
         ("mul", first, 0, "itself"),
+        ("sin", (True,), 0, "itself"),
         ("sin", (True,), 0, "view"),
         ("sin", (True,), 0, "detach"),
         ("tanh", (True,), "out", "data"),
@@ -1035,7 +1042,7 @@ def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
 
 @edit_outcome.wrong(
     "every_edit_matters",
-    "This edit is harmless: add saved nothing, because its derivative does not read its inputs. "
+    "This edit is harmless: add saved no tensor, because its derivative does not read its inputs. "
     "Only an edit of what a node saved matters.",
 )
 def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
@@ -1168,8 +1175,8 @@ def _summed(grads: Sequence[Pair]) -> Pair:
 
 @clip_in_hooks.wrong(
     "hook_returns_nothing",
-    "Nothing was clipped. A hook that returns None leaves the gradient as it was: return the new "
-    "one.",
+    "Nothing was clipped. Did the hook return the new gradient, and was it registered with "
+    "register_hook? A hook that returns None leaves the gradient as it was.",
 )
 def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
     return _summed(_each_gradient(w, b, batches))

@@ -509,8 +509,8 @@ def numeric_gradient(z, target, h):
 # Put your rules together: one step of SGD on the real head, without `backward()`. The loss is
 # `F.cross_entropy(F.linear(x, w, b), target)`; return new tensors.
 #
-# After the step each target is likelier than before, if lr is not too large. Stuck?
-# `hint("raise_the_words")`
+# After the step the mean loss is lower than before, if lr is not too large; a single target may
+# still lose when another row pulls against it. Stuck? `hint("raise_the_words")`
 
 
 # %% id="raise_the_words" role="solution"
