@@ -72,8 +72,9 @@ for name, mode in {
 
 # %% [markdown] id="thread-why"
 # `autocast` does not switch anything on: it takes a key off the excluded list. Inference mode puts
-# autograd's on it. `BackendSelect` is included in every call; it has work only where no tensor
-# names a backend, as in `torch.empty(3, device="meta")`.
+# autograd's on it and takes `ADInplaceOrView` off the included list. `BackendSelect` is included in
+# every call; it has work only where no tensor names a backend, as in `torch.empty(3,
+# device="meta")`.
 
 # %% [markdown] id="no-grad"
 # ## And `no_grad`?
@@ -107,7 +108,7 @@ from onelayer.dispatch import dispatch_table  # reads torch._C._dispatch_dump_ta
 
 table = dispatch_table("aten::linear")
 cells = sum(entry.composite for entry in table.values())
-print(f"{cells} of {len(table)} cells;", table["AutogradCPU"].where)
+print(f"{cells} of {len(table)} filled cells;", table["AutogradCPU"].where)
 reveal(
     "cells_of_one_registration",
     "one" if cells < 4 else "about ten" if cells < 40 else "about a hundred",
@@ -133,7 +134,8 @@ for op in ("linear", "t", "addmm", "relu"):
 # - *explicit composite* (`t`, "default backend kernel"): one kernel for all backends, and a
 #   derivative formula of its own.
 # - *per backend* (`addmm`, `relu`): a kernel for each, and a formula.
-# - Some of these are *structured*. The sign of it is one more registration:
+# - Some of these are *structured*. The two cells do not show it. For these two operators one more
+#   registration does; others carry it for other reasons:
 
 # %% id="structured-run"
 alias = "CompositeExplicitAutogradNonFunctional"
@@ -241,14 +243,6 @@ reveal("our_operator_on_a_lazy_negative", next(name for name, same in right.item
 # redispatches
 # ([`MathBitsFallback.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/MathBitsFallback.h)).
 
-# %% [markdown] id="play"
-# ## Play with it
-# Change the tensor and the thread, and see who is asked. Find a combination in which `linear`
-# itself reaches a backend key, and one that ends in an error.
-
-# %% id="play-run"
-onelayer.play_dispatch("aten::linear")
-
 # %% [markdown] id="trace"
 # ## Standing in the way of every call
 # `TorchDispatchMode` puts your Python at the key `Python`, below autograd.
@@ -283,8 +277,9 @@ reveal("seen_of_a_linear", ", ".join(forward.names))
 # those came down to us. That is also why the graph has no `LinearBackward`:
 
 # %% id="trace-backward"
+total = logits.sum()
 with Record() as backward:
-    logits.sum().backward()
+    total.backward()
 names = [name for name in backward.names if name not in ("detach", "alias")]
 print(logits.grad_fn.name(), "| backward:", names)
 
@@ -304,6 +299,14 @@ reveal("seen_in_inference_mode", ", ".join(seen.names) or "nothing")
 # With `AutogradCPU` gone, `Python` is asked before any kernel has taken `linear` apart. What a mode
 # sees depends on which keys are above it in this thread: a tool that compares op lists must fix the
 # mode.
+
+# %% [markdown] id="play"
+# ## Play with it
+# Change the tensor and the thread, and see who is asked. Find a combination in which `linear`
+# itself reaches a backend key, and one in which `addmm` (choose it first) ends in an error.
+
+# %% id="play-run"
+onelayer.play_dispatch("aten::linear")
 
 # %% [markdown] id="autocast"
 # ## Autocast is a kernel too
@@ -387,9 +390,11 @@ may = [op._opname for op in three if any(r.alias_info for r in op._schema.return
 reveal("may_return_its_input", ", ".join(may) or "none of them")
 
 # %% [markdown] id="schemas-why"
-# `contiguous` returns its input if that is contiguous already (chapter 01), and the schema must
-# promise the worst case. In-place `add_` has `(a!)` on both sides. Functionalization and compilers
-# believe these letters: if your operator's schema lies, what they make of your program is wrong.
+# `contiguous` returns its input if that is contiguous already (chapter 01), so its schema promises
+# the worst case. Implicit composites are not always so honest: `dropout` outside training returns
+# its input, and its schema does not say so. In-place `add_` has `(a!)` on both sides.
+# Functionalization and compilers believe these letters: if your operator's schema lies, what they
+# make of your program is wrong.
 
 # %% [markdown] id="three-axes"
 # ## Three ways to be another tensor
@@ -518,7 +523,8 @@ onelayer.next_words(F.linear(x, W, bias), k=3)
 #   highest one that does not fall through gets the call.
 # - Each kernel calls on itself: autocast casts, autograd records, the backend computes. A hole is
 #   an error, a fallback serves all operators.
-# - An implicit composite is taken apart at autograd's key, or not at all in inference mode.
+# - An implicit composite is taken apart at autograd's key, or, in inference mode, only at the
+#   backend's, below every mode.
 # - Schemas promise who writes and who shares; others build on the promise.
 # - Device and layout choose a kernel, dtype mostly inside it; a subclass brings its own.
 #

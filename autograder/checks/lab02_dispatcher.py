@@ -381,6 +381,8 @@ def serves(student: Student, draw: Draw) -> None:
     for registered, key in always + drawn:
         got = student.call("serves", registered, key, fallbacks)
         expect_equal(got, _served_by_torch(registered, key))
+    for key in ("AutogradCPU", "AutocastCPU"):  # have a fallback in torch, and none in this call
+        expect_equal(student.call("serves", [], key, []), None)
 
 
 def _parse(key: str) -> Any:
@@ -915,8 +917,9 @@ def _registered(op: str, key: str) -> bool:
 
 @decomposes.wrong(
     "in_the_decomposition_table",
-    "`aten::softmax.int` goes in parts: it is registered as CompositeImplicitAutograd. What "
-    "compilers may take apart (`torch._decomp`) is another list.",
+    "`aten::softmax.int` goes in parts: it is registered as CompositeImplicitAutograd. No "
+    "other registration decides that, and neither does `torch._decomp`, the list of what compilers "
+    "may take apart.",
 )
 def _(op: str) -> bool:
     from torch._decomp import decomposition_table
@@ -1221,7 +1224,7 @@ def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
 
 @with_my_addmm.wrong(
     "nothing_rounded",
-    "The results are those of torch's own kernel: yours was not in the table, or does not round.",
+    "The results are those of torch's own kernel, though the count is right: yours does not round.",
 )
 def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
     return _override(xs, w, b, rounds=lambda n: False)

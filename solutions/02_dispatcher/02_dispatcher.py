@@ -547,8 +547,8 @@ def with_my_addmm(xs, w, b):
 # in, wherever they go. Let `Metered` carry `bytes`: what was allocated on the way to it.
 #
 # The steps: unwrap the arguments, run `func` on plain tensors, charge, wrap every tensor that came
-# out. The charge of a result is the sum of the bytes of the `Metered` arguments, plus the size of
-# its storage, if that is none of the arguments' storages: a view costs nothing.
+# out. In these steps one argument is `Metered`. The charge of a result is that argument's bytes,
+# plus the size of its storage, if that is none of the arguments' storages: a view costs nothing.
 #
 # `x (2, 64)`, then `relu`, then `t` carries 512 bytes. Stuck? `hint("carried_bytes")`
 
@@ -728,14 +728,15 @@ def observed_step(w, g, lr):
 # who calls the next one, and why does the backward not pass through a kernel of `aten::linear`?
 
 # %% [markdown] id="one_call_in_words" role="free_text" points=5
-# The tensors carry AutocastCPU, AutogradCPU, ADInplaceOrView and CPU, the thread adds
-# BackendSelect, and autocast's key is no longer excluded. AutocastCPU is the highest: its kernel
-# casts the arguments to bfloat16, excludes its own key and calls `linear` again. Now AutogradCPU is
-# the highest. `linear` is CompositeImplicitAutograd, so that cell holds the composite kernel
-# itself: it calls `t` and `addmm`, two calls with key sets of their own. Each of them has an
-# autograd kernel, which records a node and redispatches below itself, past the fallthrough entries,
-# to the CPU kernel. So the graph is made of the nodes of the parts, such as AddmmBackward0, and the
-# backward never needs a formula for `linear`.
+# The tensors carry AutocastCPU, AutogradCPU, ADInplaceOrView and CPU, the thread adds BackendSelect
+# and ADInplaceOrView, and autocast's key is no longer excluded. AutocastCPU is the highest: its
+# kernel casts the arguments to bfloat16, excludes its own key and calls `linear` again. Now
+# AutogradCPU is the highest. `linear` is CompositeImplicitAutograd, so that cell holds the
+# composite kernel itself: it calls `t` and `addmm`, two calls with key sets of their own. Each of
+# them has an autograd kernel, which records a node and redispatches below itself: `t`, a view, to a
+# kernel at ADInplaceOrView and then CPU, `addmm` past the fallthroughs to CPU. So the graph is made
+# of the nodes of the parts, such as AddmmBackward0, and the backward never needs a formula for
+# `linear`.
 #
 # **Rubric** (1 point each): the key set with autocast's key in it; the order autocast, autograd,
 # backend; each kernel calls the next one itself (redispatch), and fallthrough entries are passed
