@@ -5,63 +5,29 @@ view runs in a notebook, where it is an anywidget, and on a page without a kerne
 """
 
 import json
-import secrets
 from dataclasses import asdict
-from functools import cache
-from html import escape
-from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onelayer.views.display import Shown
+from onelayer.views.played import Played
 
 if TYPE_CHECKING:
     import torch
 
-_HERE = Path(__file__).parent
 
-
-class CallView(Shown):
+class CallView(Played):
     """The path of one `F.linear` call. `routes` holds its stops as "device, mode" -> list."""
 
-    def __init__(self, view: dict[str, Any]) -> None:
-        self._view = view
-        self.widget = _widget(view)
+    name = "call"
 
     @property
     def routes(self) -> dict[str, list[dict[str, Any]]]:
         return dict(self._view["routes"])
-
-    def html(self) -> str:
-        """The view as a piece of a page that needs no kernel, no network and no other file.
-
-        Put as many on one page as you like. Where scripts may not run, its text is left.
-        """
-        place = f"onelayer-call-{secrets.token_hex(6)}"
-        state = json.dumps(self._view).replace("<", "\\u003c")
-        script = (
-            f"{_source('call.js')}\n"
-            f'const place = document.getElementById("{place}");\n'
-            f"if (place) {{ place.replaceChildren(); "
-            f"render({{ model: standalone({state}), el: place }}); }}"
-        )
-        return (
-            f"<style>{_source('call.css')}</style>"
-            f'<div id="{place}"><pre>{escape(repr(self))}</pre></div>'
-            f'<script type="module">{script}</script>'
-        )
-
-    def _repr_html_(self) -> str:
-        return self.html()
 
     def __repr__(self) -> str:
         """The first route: one line per stop."""
         route = next(iter(self.routes.values()))
         stops = (f"{s['layer']:<11} {s['name']:<18} {s['file']}" for s in route)
         return "\n".join([self._view["call"], *(f"  {line}" for line in stops)])
-
-    def bundle(self) -> dict[str, Any]:
-        return {**_widget_bundle(self.widget), "text/html": self.html(), "text/plain": repr(self)}
 
 
 def show_call(
@@ -97,31 +63,3 @@ def show_call(
     shown = CallView(json.loads(json.dumps(view | {"routes": routes})))
     shown.show()
     return shown
-
-
-def _source(name: str) -> str:
-    return (_HERE / name).read_text(encoding="utf-8")
-
-
-def _widget(view: dict[str, Any]) -> Any:
-    try:
-        return _widget_class()(view=view)
-    except ImportError:
-        return None
-
-
-@cache
-def _widget_class() -> Any:
-    anywidget, traitlets = import_module("anywidget"), import_module("traitlets")
-    members = {
-        "_esm": _source("call.js"),
-        "_css": _source("call.css"),
-        "view": traitlets.Dict().tag(sync=True),
-        "__module__": __name__,
-    }
-    return type("CallWidget", (anywidget.AnyWidget,), members)
-
-
-def _widget_bundle(widget: Any) -> dict[str, Any]:
-    bundle = None if widget is None else widget._repr_mimebundle_()
-    return dict(bundle[0] if isinstance(bundle, tuple) else bundle or {})
