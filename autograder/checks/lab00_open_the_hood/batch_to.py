@@ -36,13 +36,19 @@ def batch_to(student: Student, draw: Draw) -> None:
         n = draw.integer(2, 9)
         x = draw.tensor(n, 8, dtype=dtype)
         for y in (draw.integers(n, low=0, high=599), draw.tensor(n, dtype=torch.bool)):
-            got = student.call("batch_to", x, y, where)
-            want = _moved_by_torch(x, y, where)
-            pair = isinstance(got, (list, tuple)) and len(got) == 2
-            if not pair:
-                raise Wrong(expected="a pair of tensors", got=describe(got))
-            for mine, torchs in zip(got, want, strict=True):
-                expect_close(mine, torchs, tolerance=0.0)
+            _expect_moved(student, x, y, where)
+    for _ in draw.cases(1):  # the floats come second
+        n = draw.integer(2, 9)
+        y, x = draw.tensor(n, 8, dtype=_dtype(draw)), draw.integers(n, low=0, high=599)
+        _expect_moved(student, x, y, torch.bfloat16)
+
+
+def _expect_moved(student: Student, x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> None:
+    got = student.call("batch_to", x, y, where)
+    if not isinstance(got, (list, tuple)) or len(got) != 2:
+        raise Wrong(expected="a pair of tensors", got=describe(got))
+    for mine, torchs in zip(got, _moved_by_torch(x, y, where), strict=True):
+        expect_close(mine, torchs, tolerance=0.0)
 
 
 def _dtype(draw: Draw) -> torch.dtype:
@@ -101,6 +107,22 @@ def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> Pair:
 )
 def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> Pair:
     return x.double(), y
+
+
+@batch_to.wrong(
+    "first_only",
+    "You took the first tensor for the floats and left the second alone. Ask each of them: "
+    "t.is_floating_point().",
+)
+def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> Pair:
+    return x.to(where), y
+
+
+@batch_to.wrong(
+    "second_forgotten", "One tensor came back. Both are asked for, the untouched one too: x, y."
+)
+def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> torch.Tensor:
+    return x.to(where)
 
 
 @batch_to.cost

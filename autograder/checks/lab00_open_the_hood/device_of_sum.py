@@ -110,11 +110,22 @@ def _(a: Place, b: Place) -> str | None:
     return "cuda" if on_cpu[1] in ((), (1,)) else None
 
 
+@device_of_sum.wrong(
+    "device_of_the_number",
+    "The mixture is allowed, and the result stays where the larger tensor is: the number joins it.",
+)
+def _(a: Place, b: Place) -> str | None:
+    if a[0] == b[0]:
+        return a[0]
+    return "cpu" if ("cpu", ()) in (a, b) else None
+
+
 @device_of_sum.cost
 def _(student: Student, draw: Draw) -> str:
     number = student.call("device_of_sum", ("cuda", (32, 600)), ("cpu", ()))
     refused = student.call("device_of_sum", ("cuda", (32, 600)), ("cpu", (600,)))
+    joins, sent = torch.zeros(()).nbytes, torch.zeros(600).nbytes
     return (
         f"logits on the GPU plus a CPU number: {number}; plus the bias left on the CPU: {refused}. "
-        "4 bytes travel with the launch, 2,400 have to be sent by you"
+        f"The number's {joins} bytes come along, the bias's {sent:,} have to be sent by you"
     )

@@ -72,6 +72,35 @@ def _(n: int, d: int, v: int, itemsize: int) -> float:
     return 2 * n * d * v / (v * d * itemsize)
 
 
+@flops_per_byte.wrong(
+    "result_not_written",
+    "The logits are missing among the bytes. They are written, and with a large batch they are "
+    "most of the bill.",
+)
+def _(n: int, d: int, v: int, itemsize: int) -> float:
+    return 2 * n * d * v / ((n * d + v * d + v) * itemsize)
+
+
+@flops_per_byte.wrong(
+    "bias_forgotten", "Nearly: v numbers of bias are read too, so a few bytes more."
+)
+def _(n: int, d: int, v: int, itemsize: int) -> float:
+    return 2 * n * d * v / ((n * d + v * d + n * v) * itemsize)
+
+
+@flops_per_byte.wrong(
+    "multiply_add_as_one",
+    "This is half of it: a multiplication and its addition are two operations, as in 0.4.",
+)
+def _(n: int, d: int, v: int, itemsize: int) -> float:
+    return n * d * v / ((n * d + v * d + v + n * v) * itemsize)
+
+
+@flops_per_byte.wrong("rounded_down", "`//` rounds down to a whole number. Divide with `/`.")
+def _(n: int, d: int, v: int, itemsize: int) -> int:
+    return 2 * n * d * v // ((n * d + v * d + v + n * v) * itemsize)
+
+
 @flops_per_byte.cost
 def _(student: Student, draw: Draw) -> str:
     counts = [student.call("flops_per_byte", n, 64, 600, 4) for n in (1, 32, 10**9)]

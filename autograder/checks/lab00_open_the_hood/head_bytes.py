@@ -70,6 +70,29 @@ def _(n: int, d: int, v: int, itemsize: int) -> int:
     return (n * d + v * d + v + n * v) * 4
 
 
+@head_bytes.wrong(
+    "layer_only",
+    "This is what the layer owns. The tokens that enter and the logits that leave travel too.",
+)
+def _(n: int, d: int, v: int, itemsize: int) -> int:
+    return (v * d + v) * itemsize
+
+
+@head_bytes.wrong(
+    "input_forgotten", "The tokens' own states are missing: n rows of d numbers are read."
+)
+def _(n: int, d: int, v: int, itemsize: int) -> int:
+    return (v * d + v + n * v) * itemsize
+
+
+@head_bytes.wrong(
+    "bias_for_each_token",
+    "The bias is charged once per token. It is one row of v numbers, used for all of them.",
+)
+def _(n: int, d: int, v: int, itemsize: int) -> int:
+    return (n * d + v * d + n * v + n * v) * itemsize
+
+
 @head_bytes.cost
 def _(student: Student, draw: Draw) -> str:
     total = student.call("head_bytes", 32, 64, 600, 4)

@@ -59,6 +59,15 @@ def _(d: int, v: int) -> int:
     return 4 * (v * d + v)
 
 
+@head_parameters.wrong(
+    "bias_for_both",
+    "A bias for each word is right; the features have none: nn.Linear adds one bias, to its "
+    "result.",
+)
+def _(d: int, v: int) -> int:
+    return v * d + v + d
+
+
 @head_parameters.cost
 def _(student: Student, draw: Draw) -> str:
     count, model = student.call("head_parameters", 64, 600), onelayer.model.trained()

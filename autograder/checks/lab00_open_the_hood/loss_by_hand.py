@@ -31,9 +31,12 @@ def loss_by_hand(student: Student, draw: Draw) -> None:
 
     logits (N, V), targets (N,) int64 -> tensor of shape ().
     """
-    large = [draw.tensor(6, 9) + shift for shift in (1000.0, -1000.0)]
+    far_apart = torch.tensor([[1000.0], [-1000.0], [0.0]])  # one maximum will not do for all rows
+    large = [draw.tensor(3, 9) + shift for shift in (1000.0, -1000.0, far_apart)]
+    certain = draw.tensor(4, 9)
+    certain[:, 0] += 300.0  # the right word, never this one, has a probability of 0 in float32
     drawn = [draw.tensor(draw.integer(2, 30), 600) for _ in draw.cases(2)]
-    for logits in (draw.tensor(1, 5), draw.tensor(4, 7), *large, *drawn):
+    for logits in (draw.tensor(3, 5), draw.tensor(1, 7), *large, certain, *drawn):
         n, v = logits.shape
         targets = draw.integers(n, low=1, high=v - 1)
         want = F.cross_entropy(logits.double(), targets).float()
@@ -106,6 +109,69 @@ def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 )
 def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return -logits.log_softmax(0)[torch.arange(len(targets)), targets].mean()
+
+
+@loss_by_hand.wrong(
+    "maximum_of_all_rows",
+    "One maximum was subtracted from all rows. In a row far below it every exp is 0, and so is "
+    "their sum: each row needs its own maximum.",
+)
+def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    m = logits.max()
+    right = logits[torch.arange(len(targets)), targets]
+    return (m + (logits - m).exp().sum(1).log() - right).mean()
+
+
+@loss_by_hand.wrong(
+    "log_of_softmax",
+    "The right word's probability is 0 in float32 here, and log(0) is minus infinity. Take no log "
+    "of a probability: log(sum of exp(z)) - z[right] never makes one.",
+)
+def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return -logits.softmax(1)[torch.arange(len(targets)), targets].log().mean()
+
+
+@loss_by_hand.wrong(
+    "maximum_not_added_back",
+    "The maximum was taken out of exp and is missing afterwards: log(sum of exp(z)) is m plus "
+    "log(sum of exp(z - m)).",
+)
+def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    m = logits.amax(1, keepdim=True)
+    right = logits[torch.arange(len(targets)), targets]
+    return ((logits - m).exp().sum(1).log() - right).mean()
+
+
+@loss_by_hand.wrong(
+    "probability",
+    "This is the mean probability of the right words. The loss is its -log, row by row.",
+)
+def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return _surprises(logits, targets).neg().exp().mean()
+
+
+@loss_by_hand.wrong(
+    "logit_alone",
+    "This is the right word's logit with its sign turned. A logit is a score: only after softmax "
+    "over the row is it a probability.",
+)
+def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return -logits[torch.arange(len(targets)), targets].mean()
+
+
+@loss_by_hand.wrong(
+    "one_for_each_row", "The surprises are right, one for each row. The loss is their mean."
+)
+def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return _surprises(logits, targets)
+
+
+@loss_by_hand.wrong(
+    "python_float",
+    "The value is right. A tensor was asked for: a float has left the graph, and backward with it.",
+)
+def _(logits: torch.Tensor, targets: torch.Tensor) -> float:
+    return float(_surprises(logits, targets).mean())
 
 
 @loss_by_hand.cost

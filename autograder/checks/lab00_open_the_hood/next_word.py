@@ -91,6 +91,41 @@ def _(h: torch.Tensor, W: torch.Tensor, b: torch.Tensor, words: list[str]) -> in
     return int((W @ h[-1] + b).argmax())
 
 
+@next_word.wrong(
+    "index_tensor_returned",
+    "This is the row's number, as a tensor. The word stands in `words[number]`.",
+)
+def _(h: torch.Tensor, W: torch.Tensor, b: torch.Tensor, words: list[str]) -> torch.Tensor:
+    return (W @ h[-1] + b).argmax()
+
+
+@next_word.wrong(
+    "every_position",
+    "This is a word for each position. Only the last one knows the whole sentence: its word is "
+    "asked for.",
+)
+def _(h: torch.Tensor, W: torch.Tensor, b: torch.Tensor, words: list[str]) -> list[str]:
+    return [words[int(k)] for k in (h @ W.T + b).argmax(dim=1)]
+
+
+@next_word.wrong(
+    "mean_of_the_positions",
+    "You averaged the positions. Each row predicts the word after its own position: only the last "
+    "one stands where the next word goes.",
+)
+def _(h: torch.Tensor, W: torch.Tensor, b: torch.Tensor, words: list[str]) -> str:
+    return words[int((W @ h.mean(dim=0) + b).argmax())]
+
+
+@next_word.wrong(
+    "weight_not_transposed",
+    "The shapes do not fit: W keeps a row for each word, so a product over features needs W.T "
+    "behind h, or W in front of one row of h.",
+)
+def _(h: torch.Tensor, W: torch.Tensor, b: torch.Tensor, words: list[str]) -> str:
+    return words[int((h @ W + b)[-1].argmax())]
+
+
 @next_word.cost
 def _(student: Student, draw: Draw) -> str:
     head, text = onelayer.head(), SENTENCES[0]

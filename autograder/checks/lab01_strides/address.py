@@ -77,6 +77,21 @@ def _(index: Sizes, size: Sizes, stride: Sizes, offset: int) -> int:
     return offset + sum((i % n) * s for i, n, s in zip(index, size, row_major, strict=True))
 
 
+@address.wrong(
+    "in_bytes", "This place is in bytes. Offset and strides are counted in elements, and so is it."
+)
+def _(index: Sizes, size: Sizes, stride: Sizes, offset: int) -> int:
+    return 4 * (offset + sum((i % n) * s for i, n, s in zip(index, size, stride, strict=True)))
+
+
+@address.wrong(
+    "sizes_for_strides",
+    "Each index was multiplied by its size. A step along a dimension is as long as its stride.",
+)
+def _(index: Sizes, size: Sizes, stride: Sizes, offset: int) -> int:
+    return offset + sum((i % n) * n for i, n in zip(index, size, strict=True))
+
+
 @address.cost
 def _(student: Student, draw: Draw) -> str:
     at = student.call("address", (599, 63), (600, 64), (64, 1), 0)

@@ -113,6 +113,16 @@ def _(size: Sizes, stride: Sizes, to: Sizes) -> Sizes:
     return (*[0] * new, *[s if n == m else 0 for n, s, m in pairs])
 
 
+@broadcast_strides.wrong(
+    "new_dimension_steps",
+    "A dimension that is new on the left got a step of 1. Its every index reads the same tensor "
+    "from the start again: a step of 0.",
+)
+def _(size: Sizes, stride: Sizes, to: Sizes) -> Sizes | None:
+    old = _torch_expand(size, stride, to)
+    return None if old is None else (1,) * (len(to) - len(size)) + old[len(to) - len(size) :]
+
+
 @broadcast_strides.cost
 def _(student: Student, draw: Draw) -> str:
     bias, n = torch.empty(600), 32

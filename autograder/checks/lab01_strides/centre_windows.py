@@ -71,6 +71,16 @@ def _(x: torch.Tensor, width: int) -> torch.Tensor:
     return windows - windows.mean(dim=0, keepdim=True)
 
 
+@centre_windows.wrong(
+    "dimension_dropped",
+    "mean(dim=1) dropped the dimension that it ran along, so the means stand beside the wrong one. "
+    "keepdim=True leaves it there with size 1.",
+)
+def _(x: torch.Tensor, width: int) -> torch.Tensor:
+    windows = x.unfold(0, width, 1)
+    return windows - windows.mean(dim=1)
+
+
 @centre_windows.cost
 def _(student: Student, draw: Draw) -> str:
     x = draw.tensor(600)

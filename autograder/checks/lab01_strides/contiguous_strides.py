@@ -68,6 +68,25 @@ def _(size: Sizes) -> Sizes:
     return tuple(math.prod(size[d + 1 :]) for d in range(len(size)))
 
 
+@contiguous_strides.wrong(
+    "collected_backwards",
+    "The right strides in the wrong order: they were found from right to left and appended. Put "
+    "each one in front of those before.",
+)
+def _(size: Sizes) -> Sizes:
+    return torch.empty(size).stride()[::-1]
+
+
+@contiguous_strides.wrong(
+    "size_one_steps_nowhere",
+    "A dimension of size 1 got a stride of 0. torch computes it like any other, although nobody "
+    "will ever use it.",
+)
+def _(size: Sizes) -> Sizes:
+    fresh = torch.empty(size).stride()
+    return tuple(0 if n == 1 else s for n, s in zip(size, fresh, strict=True))
+
+
 @contiguous_strides.cost
 def _(student: Student, draw: Draw) -> str:
     stride = student.call("contiguous_strides", (600, 64))

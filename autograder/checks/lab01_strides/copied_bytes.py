@@ -166,6 +166,32 @@ def _(x: torch.Tensor, steps: list[Step]) -> list[int]:
     return bill
 
 
+@copied_bytes.wrong(
+    "no_view_charged",
+    "You charge for every result that is no view. `contiguous` and `reshape` may hand back the "
+    "tensor of the step before, which is no view and was not copied now: compare storages.",
+)
+def _(x: torch.Tensor, steps: list[Step]) -> list[int]:
+    bill = []
+    for name, arguments in steps:
+        x = getattr(x, name)(*arguments)
+        bill.append(0 if x._is_view() else x.nbytes)
+    return bill
+
+
+@copied_bytes.wrong(
+    "one_sum", "This is the bill of the whole path. Give each step its own number, in a list."
+)
+def _(x: torch.Tensor, steps: list[Step]) -> int:
+    total = 0
+    for name, arguments in steps:
+        y = getattr(x, name)(*arguments)
+        before, after = x.untyped_storage(), y.untyped_storage()
+        total += 0 if after.data_ptr() == before.data_ptr() else after.nbytes()
+        x = y
+    return total
+
+
 @copied_bytes.cost
 def _(student: Student, draw: Draw) -> str:
     merge = _paths(32, 16)[1]

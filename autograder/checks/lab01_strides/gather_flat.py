@@ -74,6 +74,15 @@ def _(flat: torch.Tensor, stride: Sizes, offset: int, index: torch.Tensor) -> to
     return flat[offset + torch.arange(len(index))[:, None] * stride[1] + index * stride[0]]
 
 
+@gather_flat.wrong(
+    "rows_along_columns",
+    "The row numbers (N,) lie along dim 1 when they meet the index (N, K). Give them a dim of "
+    "their own: arange(N)[:, None].",
+)
+def _(flat: torch.Tensor, stride: Sizes, offset: int, index: torch.Tensor) -> torch.Tensor:
+    return flat[offset + torch.arange(len(index)) * stride[0] + index * stride[1]]
+
+
 @gather_flat.cost
 def _(student: Student, draw: Draw) -> str:
     logits, target = draw.tensor(32, 600), draw.integers(32, 1, low=0, high=599)

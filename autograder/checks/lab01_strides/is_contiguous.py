@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from autograder.judge import Draw, Student, expect_equal
@@ -86,6 +88,16 @@ def _(size: Sizes, stride: Sizes) -> bool:
             return False
         step *= max(n, 1)
     return True
+
+
+@is_contiguous.wrong(
+    "without_gaps",
+    "It has no gaps, true. So has W.T: it fills its storage, in another order. Contiguous also "
+    "means row by row.",
+)
+def _(size: Sizes, stride: Sizes) -> bool:
+    reach = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    return 0 in size or math.prod(size) == reach
 
 
 @is_contiguous.cost

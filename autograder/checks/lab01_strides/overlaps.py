@@ -35,10 +35,10 @@ def overlaps(student: Student, draw: Draw) -> None:
         ((3, 4), (0, 1)),
         ((1, 4), (0, 1)),
         ((4, 3), (1, 1)),
+        ((4, 3), (1, 4)),
         ((2, 3), (3, 2)),
         ((2, 3), (4, 2)),
         ((0, 4), (0, 0)),
-        ((4, 3), (1, 4)),
     ]
     drawn = [(draw.shape(draw.integer(1, 3), high=4), draw) for _ in draw.cases(8)]
     for size, stride in always + [(n, tuple(d.integer(0, 6) for _ in n)) for n, d in drawn]:
@@ -90,6 +90,24 @@ def _(size: Sizes, stride: Sizes) -> bool:
 )
 def _(size: Sizes, stride: Sizes) -> bool:
     return any(s == 0 and n > 1 for n, s in zip(size, stride, strict=True)) and 0 not in size
+
+
+@overlaps.wrong(
+    "equal_strides",
+    "Equal strides are one way to meet, and not the only one: 2 steps of 1 are 1 step of 2. "
+    "Compare the addresses.",
+)
+def _(size: Sizes, stride: Sizes) -> bool:
+    return len(set(stride)) < len(stride)
+
+
+@overlaps.wrong(
+    "out_of_order",
+    "Out of order is not twice: a transpose is not contiguous, and every float of it has one "
+    "index. Compare the addresses.",
+)
+def _(size: Sizes, stride: Sizes) -> bool:
+    return not torch.empty_strided(size, stride).is_contiguous()
 
 
 @overlaps.cost

@@ -25,9 +25,10 @@ def sliding_windows(student: Student, draw: Draw) -> None:
 
     x (N,) of any stride and offset -> a view (1 + (N - width) // step, width).
     """
-    for layout in ("contiguous", "offset", "strided", "contiguous", *draw.layouts() * draw.rounds):
-        n = draw.integer(8, 40)
-        x, width, step = draw.tensor(n, layout=layout), draw.integer(2, 7), draw.integer(1, 3)
+    always = (("contiguous", 2), ("offset", 2), ("strided", 1), ("contiguous", 1))
+    drawn = [(layout, draw.integer(1, 3)) for layout in draw.layouts() * draw.rounds]
+    for layout, step in (*always, *drawn):
+        x, width = draw.tensor(draw.integer(8, 40), layout=layout), draw.integer(2, 7)
         expect_view(student.call("sliding_windows", x, width, step), x.unfold(0, width, step))
 
 
@@ -66,6 +67,23 @@ def _(x: torch.Tensor, width: int, step: int) -> torch.Tensor:
 def _(x: torch.Tensor, width: int, step: int) -> torch.Tensor:
     s = x.stride(0)
     return x.as_strided(((len(x) - width) // step, width), (step * s, s))
+
+
+@sliding_windows.wrong(
+    "step_forgotten",
+    "The windows follow one another one by one. From a window to the next it is `step` elements.",
+)
+def _(x: torch.Tensor, width: int, step: int) -> torch.Tensor:
+    s = x.stride(0)
+    return x.as_strided((1 + (len(x) - width) // step, width), (s, s))
+
+
+@sliding_windows.wrong(
+    "made_contiguous_first",
+    "The windows are a view, but of a copy of x. The stride of x is no hindrance: multiply by it.",
+)
+def _(x: torch.Tensor, width: int, step: int) -> torch.Tensor:
+    return x.contiguous().unfold(0, width, step)
 
 
 @sliding_windows.cost
