@@ -22,8 +22,12 @@ HOME = Path(torch.__file__).parent
 TAG = "v2.13.0"
 CHUNK = 16 * 2**20  # bytes of a library that are read at a time
 LONGEST = 4096  # of the name of a file
-MIN_LINKS = 10  # of a chapter: what it says of PyTorch and does not show
-NOT_SHIPPED = {"CONTRIBUTING.md", "aten/src/ATen/native/README.md"}  # in the repository only
+MIN_LINKS = 12  # of a chapter: what it says of PyTorch and does not show
+NOT_SHIPPED = {  # in the repository only
+    "CONTRIBUTING.md",
+    "aten/src/ATen/native/README.md",
+    "aten/src/ATen/native/cpu/README.md",
+}
 # Where the wheel keeps what the repository has elsewhere.
 MOVED = {
     "aten/src/ATen/native/": "../torchgen/packaged/ATen/native/",
