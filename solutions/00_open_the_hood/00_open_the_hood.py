@@ -249,7 +249,7 @@ except NotImplementedError:
 # *12 minutes · difficulty 2 of 5 · 4 points*
 #
 # The loss is the surprise at the word that really came: `-log(p)`, where `p` is the row's softmax
-# at that word, averaged over the rows. Write it with `exp`, `log` and sums. Logits can be large, and
+# at that word, averaged over the rows. Write it with `exp`, `log` and sums. Logits can be large and
 # far apart: what are `exp(1000)` and `log(exp(-1000))` in float32?
 #
 # Two equal logits give each word one half: `loss_by_hand(torch.zeros(1, 2), torch.tensor([0]))` is
