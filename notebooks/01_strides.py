@@ -463,7 +463,7 @@ reveal("which_line_copies", ", ".join(copies) or "none")
 # %% [markdown] id="merge-heads-why"
 # None: `mul` allocates its result, but in the layout of its input, so the heads come back to where
 # they had been and `reshape` is a view. A matrix product writes row-major. After it, the same
-# `reshape` copies the batch; after torch's own attention, it does not:
+# `reshape` copies the batch; after torch's own attention, here, it does not:
 
 # %% id="merge-heads-matmul"
 q = torch.randn(2, 10, 64).view(2, 10, 4, 16).transpose(1, 2)  # (2, 4, 10, 16)

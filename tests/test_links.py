@@ -125,7 +125,7 @@ sources = pytest.mark.skipif(
 
 def test_there_are_pages_to_look_at() -> None:
     assert len(CHAPTERS) >= 4
-    assert len(LABS) == len(CHAPTERS)
+    assert len(LABS) >= 4
 
 
 @sources
