@@ -135,7 +135,7 @@ def lean(h, W, b, y):
 # in the lab. How much more memory does the first one hold at its peak?
 
 # %% id="memory-guess"
-predict("peak_of_eager_over_lean", choices=["about the same", "2 to 5 times", "over 10 times"])
+predict("peak_of_eager_over_lean", choices=["about the same", "2 to 10 times", "over 10 times"])
 
 # %% id="memory-run"
 lines = [" ".join(s.words[:-1]) for s in onelayer.grammar.split().held_out[:200]]
@@ -151,7 +151,7 @@ onelayer.show_bars({"eager": eager_peak.bytes, "lean": lean_peak.bytes}, unit="b
 
 # %% id="memory-reveal"
 ratio = eager_peak.bytes / lean_peak.bytes
-named = [(1.5, "about the same"), (6, "2 to 5 times"), (float("inf"), "over 10 times")]
+named = [(1.5, "about the same"), (10, "2 to 10 times"), (float("inf"), "over 10 times")]
 reveal("peak_of_eager_over_lean", next(name for most, name in named if ratio < most))
 
 # %% [markdown] id="memory-why"
