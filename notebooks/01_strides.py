@@ -111,7 +111,6 @@ reveal("x_after_writing_the_view", x[2, 0].item())
 
 # %% id="two-names-one-float-version"
 print("versions of x and of x.T:", x._version, x.T._version)
-onelayer.show_storage(x, x.T)
 
 # %% [markdown] id="contiguous"
 # ## Contiguous means: row by row, no gaps
