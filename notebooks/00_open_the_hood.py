@@ -89,7 +89,7 @@ reveal("loss_of_a_clueless_head", round(clueless.item(), 1))
 # %% [markdown] id="loss-why"
 # It is log(600). The trained head is not near zero either: after *she has* dozens of verbs are
 # possible, and it is right to hesitate. It is sure where the grammar leaves one word: at *ella*,
-# and at *ha*.
+# and at *ha*. A bar for each word that came:
 
 # %% id="loss-each"
 each = F.cross_entropy(logits[:-1], came, reduction="none")  # (6,)
@@ -273,7 +273,7 @@ reveal("grad_fn_of_linear", node)
 
 # %% [markdown] id="grad-fn-why"
 # You called `linear`, and autograd noted `addmm`: bias plus matrix product. So the name changed on
-# the way down, *before* autograd looked. Below, walk the same call stop by stop. Every line in the
+# the way down, *before* autograd wrote. Below, walk the same call stop by stop. Every line in the
 # grey box comes from the torch that runs this page.
 
 # %% [markdown] id="the-path"
