@@ -169,7 +169,7 @@ def _client(spec: str, place: Place) -> Iterator[Any]:
         from distributed import Client
     except ImportError:
         raise Mistake(
-            'A cluster needs Dask: pip install "onelayer[cluster]", here and on its machines.'
+            "A cluster needs Dask: pip install distributed dask-jobqueue asyncssh, on each machine."
         ) from None
     settings = {
         "distributed.worker.daemon": False,  # see NO_DAEMON
