@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from onelayer.model import hidden as hidden
     from onelayer.model import next_words as next_words
     from onelayer.peak_bytes import peak_bytes as peak_bytes
+    from onelayer.ranks import run_ranks as run_ranks
     from onelayer.storage import show_storage as show_storage
     from onelayer.views.bars import show_bars as show_bars
     from onelayer.views.call import show_call as show_call
@@ -34,6 +35,7 @@ _HOMES = {
     "key_set": "onelayer.dispatch",
     "next_words": "onelayer.model",
     "peak_bytes": "onelayer.peak_bytes",
+    "run_ranks": "onelayer.ranks",
     "show_bars": "onelayer.views.bars",
     "show_call": "onelayer.views.call",
     "play_dispatch": "onelayer.views.dispatch",
@@ -53,6 +55,7 @@ __all__ = [
     "next_words",
     "peak_bytes",
     "play_dispatch",
+    "run_ranks",
     "show_bars",
     "show_call",
     "show_dispatch",
