@@ -1,5 +1,5 @@
 """What is asked, what is true, what goes wrong: one module per lab, `labNN_topic`, each with a
-module-level `lab = Lab(...)`. A long one is a folder with a file per question.
+module-level `lab = Lab(...)`.
 
 What lives here: questions. What may not: notebooks, jails, and solutions. Question names are unique
 across the course, so `find("contiguous_strides")` needs no lab.
@@ -33,7 +33,7 @@ def _each() -> Iterator[Lab]:
         if _MODULE.fullmatch(name):
             lab = getattr(import_module(f"{__name__}.{name}"), "lab", None)
             if not isinstance(lab, Lab):
-                raise RuntimeError(f"autograder/checks/{name} has no `lab = Lab(...)`")
+                raise RuntimeError(f"autograder/checks/{name}.py has no `lab = Lab(...)`")
             yield lab
 
 

@@ -1,35 +1,21 @@
-"""Lab 03, autograd: what is asked, what is true, what goes wrong.
+"""Lab 03, autograd: one file per question, named after it; the others hold truths that several
+questions share.
 
-One file per question, numbered as the page numbers them: importing them in this order is what
-numbers the questions. Beside them the truths that several questions share. Every truth comes from
-the installed torch (its graph, its gradients, its engine) or from a slow definition; none is a
-pasted number.
+Every truth comes from the installed torch (its graph, its gradients, its engine) or from a slow
+definition; none is a pasted number.
 """
 
-from . import (
-    q01_walk_graph,
-    q02_linear_backward,
-    q03_cross_entropy_backward,
-    q04_embedding_backward,
-    q05_run_backward,
-    q06_train_in_parts,
-    q07_edit_outcome,
-    q08_clip_in_hooks,
-    q09_numeric_gradient,
-    q10_raise_the_words,
-)
-from .about import lab
+from autograder.judge import Lab
 
-__all__ = [
-    "lab",
-    "q01_walk_graph",
-    "q02_linear_backward",
-    "q03_cross_entropy_backward",
-    "q04_embedding_backward",
-    "q05_run_backward",
-    "q06_train_in_parts",
-    "q07_edit_outcome",
-    "q08_clip_in_hooks",
-    "q09_numeric_gradient",
-    "q10_raise_the_words",
-]
+lab = Lab("03_autograd", "Autograd")
+
+from . import walk_graph
+from . import linear_backward
+from . import cross_entropy_backward
+from . import embedding_backward
+from . import run_backward
+from . import train_in_parts
+from . import edit_outcome
+from . import clip_in_hooks
+from . import numeric_gradient
+from . import raise_the_words

@@ -1,4 +1,4 @@
-"""3.9 Believe nobody: finite differences."""
+"""The gradient of the loss by central differences."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from autograder.judge import Draw, Student, Wrong, expect_close
 
-from .about import lab
+from . import lab
 
 
 @lab.question(

@@ -1,4 +1,4 @@
-"""3.7 Which edits break backward?"""
+"""What an edit between forward and backward does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 from autograder.judge import Draw, Student, expect_equal
 
-from .about import lab
+from . import lab
 from .edits import WAYS, Edited, edit, gradients, saves, torchs_outcome
 
 BINARY = ("mul", "div", "add", "sub", "matmul")

@@ -1,4 +1,4 @@
-"""3.2 Backward of the linear layer."""
+"""The three gradients of the linear layer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from autograder.judge import Draw, Student
 
-from .about import lab
+from . import lab
 from .several_tensors import expect_each
 
 Triple = tuple[Tensor, Tensor, Tensor]

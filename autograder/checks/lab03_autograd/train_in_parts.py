@@ -1,4 +1,4 @@
-"""3.6 Detective case: the batch in parts."""
+"""Detective case: a batch in parts, and the step of the whole."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from autograder.judge import Draw, Student
 
-from .about import lab
+from . import lab
 from .head_gradients import Batch, Pair, whole_batches
 from .several_tensors import expect_each
 

@@ -1,4 +1,4 @@
-"""3.1 Walk the real graph."""
+"""Every node behind a loss, found by walking the real graph."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from autograder.judge import Draw, Student, Wrong, describe
 
-from .about import lab
+from . import lab
 
 Visit = tuple[str, tuple[int, ...] | None]
 

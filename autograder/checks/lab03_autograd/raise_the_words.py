@@ -1,4 +1,4 @@
-"""3.10 One step that raises the right words."""
+"""One step by hand that makes given words likelier."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 import onelayer
 from autograder.judge import Draw, Student
 
-from .about import lab
+from . import lab
 from .head_gradients import Pair, each_gradient, whole_batches
 from .several_tensors import expect_each
 

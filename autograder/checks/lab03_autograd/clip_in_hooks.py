@@ -1,4 +1,4 @@
-"""3.8 Clip in hooks."""
+"""Gradients clipped on their way into the leaf."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from autograder.judge import Draw, Student
 
-from .about import lab
+from . import lab
 from .head_gradients import Batch, Pair, each_gradient
 from .several_tensors import expect_each
 

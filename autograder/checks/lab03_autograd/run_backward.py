@@ -1,4 +1,4 @@
-"""3.5 The engine."""
+"""An engine in the order of torch's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from autograder.judge import Draw, Student, Wrong, describe, expect_equal
 
-from .about import lab
+from . import lab
 from .faulty_engine import by_number, edges_of, engine
 from .torchs_engine import (
     Node,

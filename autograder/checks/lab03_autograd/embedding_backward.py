@@ -1,4 +1,4 @@
-"""3.4 Backward of an embedding."""
+"""The gradient of an embedding table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from autograder.judge import Draw, Student, expect_close
 
-from .about import lab
+from . import lab
 
 
 @lab.question(
