@@ -13,7 +13,7 @@ from .edits import WAYS, Edited, edit, gradients, saves, torchs_outcome
 BINARY = ("mul", "div", "add", "sub", "matmul")
 UNARY = ("exp", "sin", "tanh", "sigmoid", "log", "square", "neg")
 Case = tuple[str, tuple[bool, ...], Edited, str]
-ONE, BOTH, FIRST = (True,), (True, True), (True, False)
+ONE, BOTH, FIRST, SECOND = (True,), (True, True), (True, False), (False, True)
 
 # The order separates people: whoever fails at a case has been right about all before it.
 ALWAYS: list[Case] = [
@@ -24,6 +24,7 @@ ALWAYS: list[Case] = [
     ("exp", ONE, 0, "detach"),  # here whoever runs backward twice over one graph
     ("mul", BOTH, 1, "itself"),
     ("mul", FIRST, 0, "itself"),
+    ("mul", SECOND, 1, "itself"),
     ("sin", ONE, 0, "itself"),
     ("sin", ONE, 0, "view"),
     ("sin", ONE, 0, "detach"),
@@ -63,7 +64,7 @@ def edit_outcome(student: Student, draw: Draw) -> None:
 
 def _drawn_edit(draw: Draw) -> Case:
     op = draw.choice(BINARY + UNARY)
-    learns = draw.choice([BOTH, FIRST, (False, True)]) if op in BINARY else ONE
+    learns = draw.choice([BOTH, FIRST, SECOND]) if op in BINARY else ONE
     places: list[Edited] = ["out", *range(len(learns))]
     return op, learns, draw.choice(places), draw.choice(WAYS)
 
