@@ -82,7 +82,9 @@ def _new_bytes(saved: Sequence[Tensor], arguments: Sequence[Tensor]) -> int:
     return sum(nbytes for address, nbytes in new.items() if address not in known)
 
 
-def _expect_few_bytes(saved: Sequence[Tensor], arguments: Sequence[Tensor], allowed: int) -> None:
+def _expect_few_bytes(
+    saved: Sequence[Tensor], arguments: Sequence[Tensor], allowed: int, why: str
+) -> None:
     nbytes = _new_bytes(saved, arguments)
     if nbytes > allowed:
         listed = "; ".join(describe(t) for t in saved)
@@ -90,8 +92,7 @@ def _expect_few_bytes(saved: Sequence[Tensor], arguments: Sequence[Tensor], allo
             expected=f"at most {allowed:,} bytes beside the arguments",
             got=f"{nbytes:,} bytes",
             where=f"in what was saved: {listed}",
-            why="Too much was saved. A tensor counts with its whole storage, unless an argument "
-            "lies there already.",
+            why=f"{why} (A tensor counts with its whole storage, unless an argument lies there.)",
         )
 
 
@@ -229,12 +230,15 @@ def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
 
 @linear_fn.wrong(
     "own_need",
-    "x was saved when x needs a gradient, and w when w does. It is the other way round: dx reads "
-    "w, and dw reads x.",
+    "Your backward found None where it read a tensor. Was x saved because x needs a gradient, and "
+    "w because w does? It is the other way round: dx reads w, and dw reads x.",
 )
 def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
-    y, _, answers = _plain(x, w, b, dy)
-    return y, [t for t in (x, w) if t.requires_grad], answers
+    y, _, (_, _, db) = _plain(x, w, b, dy)
+    own: list[Any] = [t.detach() if t.requires_grad else None for t in (x, w)]
+    dx = dy @ own[1] if x.requires_grad else None
+    dw = dy.T @ own[0] if w.requires_grad else None
+    return y, [t for t in own if t is not None], (dx, dw, db)
 
 
 @linear_fn.wrong(
@@ -351,7 +355,8 @@ def _ask_loss(student: Student, batch: Batch, scale: float) -> list[Tensor]:
     loss, kept = _parts(student.call("head_loss_forward", *batch), "loss, saved")
     _expect_named("the loss", loss, F.cross_entropy(F.linear(x, w, b), target), _room(scale))
     saved = _tensors(kept)
-    _expect_few_bytes(saved, batch, 8 * len(x))
+    why = "Too much was saved: the logits, and all that is as large, can be computed again."
+    _expect_few_bytes(saved, batch, 8 * len(x), why)
     return saved
 
 
@@ -809,7 +814,7 @@ def _(z: Tensor, target: Tensor, v: Tensor) -> Curvature:
 
 
 class _Once(torch.autograd.Function):
-    """Right, and honest about what it cannot do."""
+    """Its gradient is right, and comes out of a backward that nobody recorded."""
 
     @staticmethod
     def forward(ctx: Any, z: Tensor, target: Tensor) -> Tensor:
@@ -824,9 +829,10 @@ class _Once(torch.autograd.Function):
 
 
 @loss_curvature.wrong(
-    "once_differentiable",
-    "once_differentiable is honest: it raises where the code as found is silent. But here the "
-    "second derivative is needed.",
+    "no_history",
+    "dz has no history: once_differentiable, no_grad or detach kept torch from recording this "
+    "backward. Here it refuses; a penalty added to the loss would be dropped without a word. The "
+    "second derivative needs a backward that is recorded.",
 )
 def _(z: Tensor, target: Tensor, v: Tensor) -> Curvature:
     z = z.detach().requires_grad_()
@@ -901,7 +907,8 @@ def _ask_checkpoint(student: Student, given: Given, seed: int) -> Saved:
     _expect_named("y", y, want)
     _expect_draws(after, draws, "after forward")
     saved = _tensors(kept)
-    _expect_few_bytes(saved, given, torch.get_rng_state().nbytes + 64)
+    why = "Too much was saved: beside the inputs a checkpoint keeps one state of the generator."
+    _expect_few_bytes(saved, given, torch.get_rng_state().nbytes + 64, why)
     return saved
 
 
@@ -1201,7 +1208,8 @@ def _(nbytes: Ints, flops: Ints, keep: Keep) -> tuple[int, int]:
 
 @schedule_cost.wrong(
     "all_at_once",
-    "This peak is that of a run without checkpoints: every activation at once.",
+    "This peak is every activation at once, as in a run without checkpoints. When a layer's "
+    "backward is done its activation goes, before the segment below comes back.",
 )
 def _(nbytes: Ints, flops: Ints, keep: Keep) -> tuple[int, int]:
     return sum(nbytes), _again(flops, keep)

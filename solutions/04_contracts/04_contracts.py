@@ -23,14 +23,14 @@ from autograder import check, hint, progress
 head = onelayer.head()  # nn.Linear(64, 600): weight (600, 64), bias (600,)
 
 # %% [markdown] id="what-the-head-keeps"
-# What torch keeps for the head and its loss, on real tokens. One tensor is far larger than the
-# rest: a row of 600 numbers for each word. In 4.2 you keep one number in its place.
+# What torch keeps for the head and its loss until backward, on real tokens. One tensor is far
+# larger than the rest: a row of 600 numbers for each word. In 4.2 you keep one number in its place.
 
 # %% id="what-the-head-keeps-run"
 x = onelayer.hidden("<en> she has eaten <es> ella ha")  # (7, 64)
 with onelayer.count_saved(ignore=head.parameters()) as saved:
     loss = F.cross_entropy(head(x), torch.arange(7))
-saved
+onelayer.show_bars({str(kept.shape): kept.bytes for kept in saved.tensors}, unit="bytes")
 
 # %% [markdown] id="worked-example"
 # ## Worked example: the contract of a scale
@@ -153,9 +153,9 @@ def linear_fn(x, w, b, dy):
 # Join the head and `F.cross_entropy` in one Function, as its two halves. Backward needs softmax(z),
 # N times V numbers. Keep one number for each row, its log-sum-exp, and compute the logits again.
 #
-# As in a Function, torch records nothing in either half.
 # The check counts the bytes of what you saved and hands it to your second half. x, w, b and target
-# lie in memory anyway and cost nothing; all else may take 8 bytes for each row.
+# are needed in any case and do not count; all else may take 8 bytes for each row. As in a Function,
+# torch records nothing in either half.
 #
 # For `x = w = b = 0`, V = 2, the loss is log 2. Logits may be in the hundreds. Stuck?
 # `hint("head_loss")`
@@ -511,11 +511,11 @@ def loss_curvature(z, target, v):
 # *15 minutes · difficulty 4 of 5 · 5 points*
 #
 # Keep nothing of a block's inside, and run the block again when backward comes. Its dropout must
-# drop the same numbers again, so keep the state of the random generator (`torch.get_rng_state()`,
-# about 5 kB). And nobody may notice: whoever draws after your forward, or after your
-# backward, draws what they would draw had the block run only once.
+# drop the same numbers again, so keep the state of the random generator: `torch.get_rng_state()`,
+# about 5 kB (on a GPU, that of its own generator). And nobody may notice: whoever draws after your
+# forward, or after your backward, draws what they would draw had the block run only once.
 #
-# As in 4.2 the check counts what you save: beside the arguments, one generator state. Stuck?
+# As in 4.2 the check counts what you save: beside the arguments, one state. Stuck?
 # `hint("checkpoint_block")`
 
 
@@ -598,9 +598,11 @@ def checkpoint_backward(saved, dy, seed):
 #    activations on the way are back, and stay.
 # 2. When layer i's backward is done, its activation goes.
 #
-# Count the most bytes held at once from the end of the forward on, and the FLOPs of the layers
-# that ran again. `schedule_cost([1, 1, 1], [5, 6, 7], [0])` is `(3, 11)`: layers 0 and 1 ran again.
-# Stuck? `hint("schedule_cost")`
+# Count the most bytes of activations held at once from the end of the forward on, and the FLOPs of
+# the layers that ran again. Parameters and gradients do not count.
+#
+# `schedule_cost([1, 1, 1], [5, 6, 7], [0])` is `(3, 11)`: layers 0 and 1 ran again. Stuck?
+# `hint("schedule_cost")`
 
 
 # %% id="schedule_cost" role="solution"
@@ -711,7 +713,7 @@ def run(x, layers):
 
 
 class Segment(torch.autograd.Function):
-    """Layers in a row: keeps the first one's input, and reruns them in backward."""
+    """Layers in a row: keeps the first one's input, and runs them again in backward."""
 
     @staticmethod
     def forward(ctx, x, *layers):
@@ -735,7 +737,8 @@ def taught_layers(keep, steps):
         with onelayer.count_saved(ignore=layers) as saved:
             y = x
             for start, end in segments:
-                y = Segment.apply(y, *layers[start:end])
+                segment = layers[start:end]
+                y = Segment.apply(y, *segment) if len(segment) > 1 else run(y, segment)
         loss = F.cross_entropy(head(y), torch.tensor(target))
         with torch.no_grad():
             for a, da in zip(layers, torch.autograd.grad(loss, layers), strict=True):
@@ -752,7 +755,7 @@ try:
             print(f"budget {budget * size:,} bytes: no schedule fits")
             continue
         nbytes, words = taught_layers(keep, 8)
-        print(f"budget {budget * size:,} bytes: keeps {keep}, {nbytes:,} bytes", words, sep="\n")
+        print(f"budget {budget * size:,}: keeps {keep}, saves {nbytes:,} bytes", words, sep="\n")
 except NotImplementedError:
     print("answer 4.8 first")
 
@@ -762,27 +765,25 @@ except NotImplementedError:
 #
 # A colleague writes `ctx.x = x` in forward instead of `ctx.save_for_backward(x)`: "shorter, and all
 # tests pass". In at most seven sentences: what does torch do for a saved tensor that it cannot do
-# for an attribute, what happens with each of the two when somebody edits x in place before
-# backward, why must an output never be kept as an attribute, why is the log-sum-exp of 4.2 a good
-# thing to save and yet a trap under double backward, and what would you write over a backward that
-# must not be differentiated?
+# for an attribute, what happens in each of the two cases when somebody edits x in place before
+# backward, why must an output never be an attribute, why is the log-sum-exp of 4.2 good to save and
+# yet a trap under double backward, and which test would have found the fault of 4.5?
 
 # %% [markdown] id="attributes_are_no_contract" role="free_text" points=5
 # A saved tensor is known to the graph: torch notes its version, frees it when backward has run, and
-# passes it through the hooks of saved tensors, so that its bytes can be counted, moved to the CPU
-# or checkpointed. After an edit of x in place, backward with a saved x sees a newer version and
-# refuses; with an attribute it uses the changed numbers and returns a wrong gradient without a
-# word. An output kept on ctx holds its own node alive, the node holds ctx, and so the memory waits
-# for Python's collector of cycles. The log-sum-exp takes N numbers where softmax takes N times V,
-# and the logits can be computed again. But it was computed inside forward, where nothing is
-# recorded, so a second backward takes it for a constant and the second derivative lacks a term.
-# Over a backward that is not made for that I write `@once_differentiable`, which raises an error
-# instead.
+# passes it through the hooks of saved tensors, so that its bytes can be counted or moved elsewhere.
+# After an edit of x in place, backward with a saved x sees a newer version and refuses; with an
+# attribute it uses the changed numbers and returns a wrong gradient without a word. An output kept
+# on ctx holds its own node alive, the node is the ctx, and so the memory waits for Python's
+# collector of cycles. The log-sum-exp takes N numbers where softmax takes N times V, and the logits
+# can be computed again. But it was computed inside forward, where nothing is recorded, so a second
+# backward takes it for a constant and the second derivative lacks a term. `gradcheck` compares
+# first derivatives only; `gradgradcheck` compares the second ones and would have failed.
 #
 # **Rubric** (1 point each): what save_for_backward adds (version, freeing, hooks; two of them
 # suffice); the edit in place raises with it and is silent without; an output on ctx is a cycle and
 # leaks; log-sum-exp takes N numbers for N times V, and is a constant for the second backward;
-# `once_differentiable`.
+# `gradgradcheck`.
 
 # %% [markdown] id="where-you-are"
 # ## Where you are
