@@ -428,8 +428,8 @@ def _saving_gradients(x: Tensor, w: Tensor, b: Tensor, target: Tensor) -> Loss:
 _halves(
     head_loss,
     "gradients_in_forward",
-    "The gradients were computed in forward and saved. Some libraries do, and it saves the second "
-    "product with w; but dw is as large as w, and nobody knows yet who needs one.",
+    "The gradients were computed in forward and saved. Some libraries do, and spare themselves the "
+    "second computation of the logits; but dw is as large as w, and here the bytes are counted.",
     head_loss_forward=_saving_gradients,
     head_loss_backward=lambda saved, dloss, needs: tuple(
         g * dloss if needed else None for g, needed in zip(saved, needs, strict=True)
@@ -846,8 +846,8 @@ def _(student: Student, draw: Draw) -> str:
     z, target = draw.tensor(32, 600), draw.integers(32, low=0, high=599)
     student.call("loss_curvature", z, target, draw.tensor(32, 600))
     return (
-        f"no lse saved, {4 * len(z)} bytes less; recomputed for it: one maximum and one sum over "
-        f"{z.shape[1]} logits in each of {len(z)} rows, {2 * z.numel():,} FLOP"
+        f"an lse made again from z costs {2 * z.numel():,} FLOP for {len(z)} rows of {z.shape[1]} "
+        f"and spares {4 * len(z)} bytes; one kept as a constant costs the second derivative"
     )
 
 

@@ -23,8 +23,9 @@ from autograder import check, hint, progress
 head = onelayer.head()  # nn.Linear(64, 600): weight (600, 64), bias (600,)
 
 # %% [markdown] id="what-the-head-keeps"
-# What torch keeps for the head and its loss until backward, on real tokens. One tensor is far
-# larger than the rest: a row of 600 numbers for each word. In 4.2 you keep one number in its place.
+# What torch keeps for the head and its loss until backward, on real tokens: x `(7, 64)`, and the
+# log-probabilities `(7, 600)`, far larger than all the rest. In 4.2 you keep one number for each
+# word in their place.
 
 # %% id="what-the-head-keeps-run"
 x = onelayer.hidden("<en> she has eaten <es> ella ha")  # (7, 64)
@@ -248,11 +249,10 @@ def head_loss_backward(saved, dloss, needs):
 
 
 # %% [markdown] id="real-words"
-# And on the page: your two halves in torch's contract, on real tokens. Five steps teach the head
-# "sung" after "she has", once with torch's own nodes and once with yours.
+# And on the page: your two halves, in torch's contract.
 
 
-# %% id="real-words-run"
+# %% id="real-words-contract"
 class HeadLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, w, b, target):
@@ -265,18 +265,25 @@ class HeadLoss(torch.autograd.Function):
         return *head_loss_backward(ctx.saved_tensors, dloss, ctx.needs_input_grad[:3]), None
 
 
+# %% [markdown] id="real-words-taught"
+# Five steps of SGD teach the real head "sung" after "she has", once with torch's own nodes and once
+# with yours. The words are the same, the bytes are not.
+
+
+# %% id="real-words-run"
 def taught_head(loss_of, steps):
-    """The head after `steps` of SGD on one sentence -> (saved bytes, next words)."""
-    layer, x = onelayer.head(), onelayer.hidden("<en> she has")  # x (3, 64)
+    """-> the bytes that the last step saved (0 without one), and the next words after all."""
+    layer, nbytes = onelayer.head(), 0
+    x = onelayer.hidden("<en> she has")  # (3, 64)
     target = torch.tensor(onelayer.grammar.encode("she has sung"))
     for _ in range(steps):
         with onelayer.count_saved(ignore=layer.parameters()) as saved:
             loss = loss_of(x, layer.weight, layer.bias, target)
-        grads = torch.autograd.grad(loss, (layer.weight, layer.bias))
+        grads, nbytes = torch.autograd.grad(loss, (layer.weight, layer.bias)), saved.bytes
         with torch.no_grad():
             layer.weight -= 0.001 * grads[0]
             layer.bias -= 0.001 * grads[1]
-    return saved.bytes if steps else 0, onelayer.next_words(layer(x), k=3)
+    return nbytes, onelayer.next_words(layer(x), k=3)
 
 
 def torchs_loss(x, w, b, target):
@@ -284,12 +291,9 @@ def torchs_loss(x, w, b, target):
 
 
 try:
-    for name, loss_of, steps in (
-        ("before", torchs_loss, 0),
-        ("torch's nodes", torchs_loss, 5),
-        ("yours", HeadLoss.apply, 5),
-    ):
-        nbytes, words = taught_head(loss_of, steps)
+    print("before", taught_head(torchs_loss, 0)[1], sep="\n")
+    for name, loss_of in {"torch's nodes": torchs_loss, "yours": HeadLoss.apply}.items():
+        nbytes, words = taught_head(loss_of, 5)
         print(f"{name}: {nbytes:,} bytes saved in a step", words, sep="\n")
 except NotImplementedError:
     print("answer 4.2 first")
@@ -378,8 +382,8 @@ def cap_in_place(z, limit, dy):
 # any local rule: take what arrives (gx, gw, gb, with the shapes of dx, dw, db), ask who read each
 # input, multiply along each path and add up, compare shapes.
 #
-# With all six `torch.ones(1, 1)` and gb `torch.ones(1)`: d_dy is 3, d_x is 1, d_w is 1. Stuck?
-# `hint("linear_double_backward")`
+# With gb `torch.ones(1)` and the other five `torch.ones(1, 1)`, d_dy is 3 and the other two are 1.
+# Stuck? `hint("linear_double_backward")`
 
 
 # %% id="linear_double_backward" role="solution"
@@ -413,9 +417,9 @@ def linear_double_backward(x, w, dy, gx, gw, gb):
 # ## 4.5 Detective case: the penalty that pulled the wrong way
 # *12 minutes · difficulty 4 of 5 · 4 points*
 #
-# A colleague saves the log-sum-exp, as you did, and adds a penalty on the norm of dz to the loss.
+# A colleague saves the log-sum-exp, as you did, and adds a penalty on the size of dz to the loss.
 # Loss and gradient are right, `gradcheck` is content, training runs, and the penalty does harm.
-# Find out why, and write `LossFn` right.
+# Run it, find out why, and write `LossFn` right.
 
 
 # %% id="detective-case-code" tags=["worked-example"]
@@ -445,7 +449,7 @@ for name, loss in (
 ):
     (dz,) = torch.autograd.grad(loss, z, create_graph=True)
     (pull,) = torch.autograd.grad(dz.square().sum(), z)
-    print(f"pull of the penalty, {name}:", [round(1000 * p, 1) for p in pull[0].tolist()])
+    print(f"pull of the penalty on row 0, {name}:", [f"{p:.3f}" for p in pull[0].tolist()])
 
 
 # %% id="loss_curvature" role="solution"
@@ -701,20 +705,18 @@ def best_schedule(nbytes, flops, budget):
 
 # %% [markdown] id="real-schedule"
 # And on the page: ten thin layers `x + x @ a`, all `a` zero at first, between the model and its
-# head. Each saves its input and nothing else of its own. Your schedule decides what they keep while
-# a few steps teach the model "sung": the bytes fall, and the words stay the same.
+# head. Each saves its input and nothing else of its own. A `Segment` is your checkpoint of 4.6 over
+# several of them; without dropout it needs no generator.
 
 
-# %% id="real-schedule-run"
+# %% id="real-schedule-segment"
 def run(x, layers):
     for a in layers:
-        x = torch.addmm(x, x, a)
+        x = torch.addmm(x, x, a)  # (N, 64)
     return x
 
 
 class Segment(torch.autograd.Function):
-    """Layers in a row: keeps the first one's input, and runs them again in backward."""
-
     @staticmethod
     def forward(ctx, x, *layers):
         ctx.save_for_backward(x, *layers)
@@ -728,34 +730,37 @@ class Segment(torch.autograd.Function):
         return torch.autograd.grad(y, (x, *layers), dy)
 
 
+# %% [markdown] id="real-schedule-taught"
+# Your schedule decides where a segment begins, while eight steps teach the ten layers to make the
+# head say "sung". The budget shrinks, the bytes with it, and the words stay the same.
+
+
+# %% id="real-schedule-run"
 def taught_layers(keep, steps):
-    """SGD on ten layers that keep `keep` -> (bytes they saved in a step, next words)."""
-    layers = [torch.zeros(64, 64, requires_grad=True) for _ in range(10)]
-    x, target = onelayer.hidden("<en> she has"), onelayer.grammar.encode("she has sung")
-    segments = list(zip(keep, [*keep[1:], 10], strict=True))
+    """-> the bytes that the ten layers saved in a step (0 without one), and the next words."""
+    layers, nbytes = [torch.zeros(64, 64, requires_grad=True) for _ in range(10)], 0
+    target = torch.tensor(onelayer.grammar.encode("she has sung"))
     for _ in range(steps):
+        y = x  # (3, 64)
         with onelayer.count_saved(ignore=layers) as saved:
-            y = x
-            for start, end in segments:
-                segment = layers[start:end]
-                y = Segment.apply(y, *segment) if len(segment) > 1 else run(y, segment)
-        loss = F.cross_entropy(head(y), torch.tensor(target))
+            for start, end in zip(keep, [*keep[1:], 10], strict=True):
+                part = layers[start:end]
+                y = Segment.apply(y, *part) if len(part) > 1 else run(y, part)
+        grads = torch.autograd.grad(F.cross_entropy(head(y), target), layers)
         with torch.no_grad():
-            for a, da in zip(layers, torch.autograd.grad(loss, layers), strict=True):
+            for a, da in zip(layers, grads, strict=True):
                 a -= 0.0005 * da
-    return saved.bytes if steps else 0, onelayer.next_words(head(run(x, layers)), k=3)
+        nbytes = saved.bytes
+    return nbytes, onelayer.next_words(head(run(x, layers)), k=3)
 
 
+x = onelayer.hidden("<en> she has")
 try:
-    size = onelayer.hidden("<en> she has").nbytes
-    print("before:", taught_layers([0], 0)[1], sep="\n")
-    for budget in (10, 7, 5, 4):
-        keep = best_schedule([size] * 10, [2 * 3 * 64 * 64] * 10, budget * size)
-        if keep is None:
-            print(f"budget {budget * size:,} bytes: no schedule fits")
-            continue
+    print("before", taught_layers([0], 0)[1], sep="\n")
+    for budget in (10 * x.nbytes, 7 * x.nbytes, 4 * x.nbytes):
+        keep = sorted(best_schedule([x.nbytes] * 10, [2 * x.numel() * 64] * 10, budget))
         nbytes, words = taught_layers(keep, 8)
-        print(f"budget {budget * size:,}: keeps {keep}, saves {nbytes:,} bytes", words, sep="\n")
+        print(f"budget {budget:,} bytes: keeps {keep}, saves {nbytes:,}", words, sep="\n")
 except NotImplementedError:
     print("answer 4.8 first")
 
