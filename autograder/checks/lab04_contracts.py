@@ -1249,10 +1249,10 @@ def _(student: Student, draw: Draw) -> str:
     layers, step = 64, 8
     ones, keep = [1] * layers, list(range(0, layers, step))
     peak, again = student.call("schedule_cost", ones, ones, keep)
-    # A backward counts as two forwards.
     return (
         f"{layers} equal layers, every {step}th kept: {peak} activations at most instead of "
-        f"{layers}, {again} layers run again: {again / (3 * layers):.0%} more compute"
+        f"{layers}, {again} layers run again: {again / (3 * layers):.0%} more compute, where a "
+        "backward is two forwards"
     )
 
 
@@ -1266,9 +1266,8 @@ def _(student: Student, draw: Draw) -> str:
     difficulty=4,
     hints=(
         "With at most 10 layers there are at most 512 schedules. What do you need to know of each?",
-        "Make every list that begins with 0, drop those whose peak (4.7, inside this cell) is over "
-        "the budget, and take the one with the fewest FLOPs. itertools.combinations makes the "
-        "lists.",
+        "Make every list that begins with 0, drop those whose peak (4.7) is over the budget, and "
+        "take the one with the fewest FLOPs. itertools.combinations makes the lists.",
         "return min(fitting, key=again, default=None)",
     ),
 )

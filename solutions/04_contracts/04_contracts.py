@@ -36,10 +36,11 @@ onelayer.show_bars({str(kept.shape): kept.bytes for kept in saved.tensors}, unit
 # %% [markdown] id="worked-example"
 # ## Worked example: the contract of a scale
 #
-# `y = x * s` scales feature d of every row by `s[d]`. A Function is written in the same four steps,
-# whatever it computes: **save what backward will read**, **ask who needs a gradient**, **compute
-# those and no other**, **answer each input of forward**, in its order, with `None` for whoever
-# needs none. In 4.1 the steps are written down for you.
+# `y = x * s` scales feature d of every row by `s[d]`. A
+# [Function](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/autograd/function.py) is written
+# in the same four steps, whatever it computes: **save what backward will read**, **ask who needs a
+# gradient**, **compute those and no other**, **answer each input of forward**, in its order, with
+# `None` for whoever needs none. In 4.1 the steps are written down for you.
 
 
 # %% id="worked-example-code" tags=["worked-example"]
@@ -603,7 +604,9 @@ def checkpoint_backward(saved, dy, seed):
 # 2. When layer i's backward is done, its activation goes.
 #
 # Count the most bytes of activations held at once from the end of the forward on, and the FLOPs of
-# the layers that ran again. Parameters and gradients do not count.
+# the layers that ran again. Parameters and gradients do not count. (In
+# [torch's own checkpoint](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/utils/checkpoint.py)
+# a segment costs the same, with `use_reentrant=False`.)
 #
 # `schedule_cost([1, 1, 1], [5, 6, 7], [0])` is `(3, 11)`: layers 0 and 1 ran again. Stuck?
 # `hint("schedule_cost")`
@@ -649,7 +652,8 @@ def schedule_cost(nbytes, flops, keep):
 #
 # Given the bytes that you have, keep what makes recomputation cheapest. The peak of 4.7 must not
 # exceed the budget; among the schedules that fit, return one with the fewest recomputed FLOPs, or
-# `None` if none fits. There are at most 10 layers, so you may look at every schedule.
+# `None` if none fits. There are at most 10 layers, so you may look at every schedule, and you may
+# call your `schedule_cost`.
 #
 # `best_schedule([1, 1, 1], [5, 6, 7], 2)` is `[0, 2]`; with budget 3 it is `[0, 1, 2]`, with budget
 # 1 `None`. Stuck? `hint("best_schedule")`
