@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from onelayer.model import hidden as hidden
     from onelayer.model import next_words as next_words
     from onelayer.peak_bytes import peak_bytes as peak_bytes
+    from onelayer.saved_bytes import count_saved as count_saved
     from onelayer.storage import show_storage as show_storage
     from onelayer.views.bars import show_bars as show_bars
     from onelayer.views.call import show_call as show_call
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 # costs milliseconds and a process that only needs the model never loads matplotlib.
 _HOMES = {
     "count_bytes": "onelayer.byte_count",
+    "count_saved": "onelayer.saved_bytes",
     "head": "onelayer.model",
     "hidden": "onelayer.model",
     "key_set": "onelayer.dispatch",
@@ -47,6 +49,7 @@ _MODULES = {"grammar", "model"}  # `onelayer.grammar` works without an import of
 
 __all__ = [
     "count_bytes",
+    "count_saved",
     "head",
     "hidden",
     "key_set",
