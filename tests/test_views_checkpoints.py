@@ -203,8 +203,12 @@ class TestPython:
 
     @pytest.mark.parametrize(
         ("layers", "every", "says"),
-        [([], None, "1 to 64"), ([(1, 1)] * 65, None, "1 to 64"), ([(1, -1)], None, "negative")]
-        + [([(1, 1)], 0, "at least one layer")],
+        [
+            ([], None, "1 to 64"),
+            ([(1, 1)] * 65, None, "1 to 64"),
+            ([(1, -1)], None, "negative"),
+            ([(1, 1)], 0, "at least one layer"),
+        ],
     )
     def test_what_is_no_chain_is_said(self, layers, every, says):
         with pytest.raises(ValueError, match=says):
