@@ -95,7 +95,7 @@ for broken in (TooFew, Transposed):
 # And the other one?
 
 # %% id="save-for-backward-guess"
-predict("edit_of_an_attribute", choices=["raises too", "a wrong gradient", "the right gradient"])
+predict("edit_of_an_attribute", choices=["an error", "a wrong gradient", "the right gradient"])
 
 
 # %% id="save-for-backward-run"
@@ -124,7 +124,7 @@ for as_attribute in (False, True):
         right = start.grad.eq(2).all()  # the derivative of h * h where h was 1
         outcomes[as_attribute] = "the right gradient" if right else "a wrong gradient"
     except RuntimeError:
-        outcomes[as_attribute] = "raises too"
+        outcomes[as_attribute] = "an error"
 reveal("edit_of_an_attribute", outcomes[True])
 
 # %% [markdown] id="save-for-backward-why"
@@ -160,18 +160,30 @@ reveal("a_result_on_ctx", "freed at once" if floats() is None else "kept for now
 # %% [markdown] id="leak-why"
 # The result holds its node, the node holds the result: a circle, which lives until Python's garbage
 # collector happens to come. In a training loop that is memory that grows in waves.
-# `save_for_backward` stores results without their history, so there is no circle
+# `save_for_backward` stores a result without its history, so there is no circle
 # ([`saved_variable.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/saved_variable.cpp)).
 
 # %% id="leak-after"
 gc.collect()
 print("after the collector:", "gone" if floats() is None else "still there")
 
+# %% [markdown] id="seen-by-hooks"
+# ## And what is not saved is not seen
+# `saved_tensors_hooks`, and all that is built on them, hear of saved tensors alone. `count_saved`
+# adds up what they hear: each storage once. The input of `Square` as it sees it, kept either way:
+
+# %% id="seen-by-hooks-run"
+seen = {}
+for name, as_attribute in {"save_for_backward": False, "ctx.x = x": True}.items():
+    with onelayer.count_saved() as saved:
+        Square.apply(torch.ones(3, requires_grad=True), as_attribute)
+    seen[name] = saved.bytes
+onelayer.show_bars(seen, unit="bytes")
+
 # %% [markdown] id="bill"
 # ## The bill of a loss
-# `count_saved` adds up what a graph keeps: each storage once, without those you tell it to ignore
-# because they live anyway. Here with 896 words in place of 7. The logits take 2,150,400 bytes. What
-# do head and loss keep?
+# Now the head and its loss, with 896 words in place of 7. We tell `count_saved` to ignore what
+# lives anyway. The logits take 2,150,400 bytes. What do the two keep?
 
 # %% id="bill-guess"
 predict("saved_by_head_and_loss", choices=["nothing", "once the logits", "twice the logits"])
@@ -257,9 +269,39 @@ print("same gradients:", [m.allclose(t, atol=1e-6) for m, t in zip(mine, torchs,
 onelayer.show_bars({"cross_entropy(linear)": eager.bytes, "FusedLoss": fused.bytes}, unit="bytes")
 
 # %% [markdown] id="fused-bytes-why"
-# One number per word in place of 600. It is the idea of every fused loss, and of flash attention,
-# which keeps one such number for each row of scores. What it does not save is the moment: `forward`
-# still has all of `z` in its hands. Chapter 07 makes that go away.
+# One number per word in place of 600. Flash attention does the same: it keeps one such number for
+# each row of scores.
+
+# %% [markdown] id="fused-peak"
+# ## And at the worst moment?
+# What is *saved* lies between forward and backward. `peak_bytes` measures the most that is held at
+# any moment of both. How much of it does `FusedLoss` need, against the plain way?
+
+# %% id="fused-peak-guess"
+predict("peak_of_the_fused_loss", choices=["nearly nothing", "a third", "as much"])
+
+# %% id="fused-peak-run"
+peaks = {}
+for name, loss_of in {
+    "cross_entropy(linear)": lambda: F.cross_entropy(F.linear(many, W, b), answers),
+    "FusedLoss": lambda: FusedLoss.apply(many, W, b, answers)[0],
+}.items():
+    with onelayer.peak_bytes() as peak:
+        torch.autograd.grad(loss_of(), (W, b))
+    peaks[name] = peak.bytes
+onelayer.show_bars(peaks, unit="bytes")
+
+# %% id="fused-peak-reveal"
+share = peaks["FusedLoss"] / peaks["cross_entropy(linear)"]
+reveal(
+    "peak_of_the_fused_loss",
+    "as much" if share > 0.8 else "a third" if share > 0.2 else "nearly nothing",
+)
+
+# %% [markdown] id="fused-peak-why"
+# As much: both have a few tensors of the logits' size in their hands at once, in forward and again
+# in backward. To get rid of that moment, `z` must be made and used up in pieces, and with `lse`
+# each piece can be finished by itself. That is chapter 07. Saved bytes and peak are two questions.
 
 # %% [markdown] id="work"
 # ## What does making it again cost?
@@ -315,7 +357,7 @@ for loss_of in (
 # to the result?
 
 # %% id="needs-input-grad-guess"
-predict("gradient_nobody_wants", choices=["torch raises", "it lands in x.grad", "it is dropped"])
+predict("gradient_nobody_wants", choices=["an error", "in x.grad", "thrown away"])
 
 # %% id="needs-input-grad-run"
 z = LinearFn.apply(many, W, b)
@@ -323,31 +365,32 @@ with onelayer.count_bytes() as moved:
     z.backward(torch.ones_like(z))
 products = [op for op in moved.ops if op.name == "aten::mm"]
 print(products)
-reveal("gradient_nobody_wants", "it is dropped" if many.grad is None else "it lands in x.grad")
+reveal("gradient_nobody_wants", "thrown away" if many.grad is None else "in x.grad")
 
 # %% [markdown] id="needs-input-grad-why"
-# Half of the work, for the bin, and nobody says so. `ctx.needs_input_grad` has one boolean for each
-# input; `FusedLoss` asks it. In `forward` it is there as well, and decides what to save: without a
-# gradient for `x` nobody will read `w`.
+# Half of the backward, for the bin, and nobody says so. `ctx.needs_input_grad` has one boolean for
+# each input. It is there in `forward` as well, and can decide what to save: without a gradient for
+# `x` nobody will read `w`.
 
 
 # %% id="needs-input-grad-asked"
 class Frugal(LinearFn):
     @staticmethod
+    def forward(ctx, x, w, b):
+        needs_x, needs_w, _ = ctx.needs_input_grad
+        ctx.save_for_backward(x if needs_w else None, w if needs_x else None)
+        return x @ w.T + b
+
+    @staticmethod
     def backward(ctx, dz):
-        x, w = ctx.saved_tensors
-        needs_x, needs_w, needs_b = ctx.needs_input_grad
-        return (
-            dz @ w if needs_x else None,
-            dz.T @ x if needs_w else None,
-            dz.sum(dim=0) if needs_b else None,
-        )
+        x, w = ctx.saved_tensors  # None for what was not saved
+        dx = None if w is None else dz @ w
+        dw = None if x is None else dz.T @ x
+        return dx, dw, dz.sum(dim=0) if ctx.needs_input_grad[2] else None
 
 
-z = Frugal.apply(many, W, b)
-with onelayer.count_bytes() as moved:
-    z.backward(torch.ones_like(z))
-print([op for op in moved.ops if op.name == "aten::mm"])
+work = {f.__name__: flops(lambda f=f: f.apply(many, W, b).sum()) for f in (LinearFn, Frugal)}
+onelayer.show_bars(work, unit="FLOP")
 
 # %% [markdown] id="non-differentiable"
 # ## An output without a gradient
@@ -368,7 +411,8 @@ class Unmarked(FusedLoss):
 _, lse = Unmarked.apply(x, W, b, target)
 (through,) = torch.autograd.grad(lse.square().mean(), W)
 (right,) = torch.autograd.grad(F.linear(x, W, b).logsumexp(1).square().mean(), W)
-print("should be", f"{right.norm():.2f} long, is {through.norm():.2f}")
+lengths = {"the gradient of W": right.norm().item(), "what came": through.norm().item()}
+onelayer.show_bars(lengths, unit="long")
 
 # %% id="non-differentiable-reveal"
 fits = through.allclose(right, atol=1e-5)
@@ -450,14 +494,16 @@ for declared in (False, True):
     h = start * 1
     Double.apply(h, declared)
     print("declared" if declared else "undeclared", "| h.grad_fn is", h.grad_fn.name())
+    onelayer.show_graph(h.sum(), names={"start": start})
     h.sum().backward()
     grads[declared] = start.grad[0].item()
 reveal("undeclared_edit", grads[False])
 
 # %% [markdown] id="dirty-why"
-# Undeclared, `h` has new floats and its old history. `mark_dirty` gives `h` our node as its
-# history, so that who holds the old name comes by it. It also raises `h`'s version, which matters
-# when the bytes were changed by something that torch did not see, such as NumPy or your own kernel.
+# In the first picture `h` has new floats and its old history. `mark_dirty` gives `h` our node as
+# its history, so whoever holds the old name passes through it. It also raises `h`'s version, which
+# matters when the bytes were changed by something that torch did not see: NumPy, or your own
+# kernel.
 
 # %% [markdown] id="double-backward"
 # ## The derivative of a derivative
@@ -481,26 +527,26 @@ class ExpKeeps(Function):
         return dy * ctx.saved_tensors[0], None
 
 
-def second(copy):
-    at = torch.zeros(1, requires_grad=True)
+# %% id="double-backward-reveal"
+at, second = torch.zeros(1, requires_grad=True), {}
+for copy in (False, True):
     (first,) = torch.autograd.grad(ExpKeeps.apply(at, copy) ** 2, at, create_graph=True)
-    return torch.autograd.grad(first, at)[0].item()
-
-
-print("keeps its result:", second(copy=False))
-reveal("second_derivative_through_a_copy", second(copy=True))
+    onelayer.show_graph(first, names={"x": at})
+    second[copy] = torch.autograd.grad(first, at)[0].item()
+print("keeps its result:", second[False])
+reveal("second_derivative_through_a_copy", second[True])
 
 # %% [markdown] id="double-backward-why"
-# Of the two paths to `x` one is missing. A saved input or output comes back with its history. What
-# is neither, a value from the middle of `forward`, comes back as a constant, and the second
-# derivative is wrong without a word. Keep inputs and outputs, or make the value again in
-# `backward`.
+# Above, the graph of the first derivative, which keeps its result, then which keeps a copy: of the
+# two paths to `x` one is missing. A saved input or output comes back with its history. What is
+# neither, a value from the middle of `forward`, comes back as a constant, and the second derivative
+# is wrong without a word. Keep inputs and outputs, or make the value again in `backward`.
 
 # %% [markdown] id="once"
 # ## Or say that you cannot
-# `FusedLoss` has the same hole: its `lse` is an output without gradient. `@once_differentiable`
-# turns the silent error into a loud one. A `backward` that calls a kernel of your own needs it,
-# too: autograd cannot look inside.
+# In `FusedLoss` it would be the same: its `lse`, an output without gradient, comes back as a
+# constant. `@once_differentiable` makes that an error with a name. A `backward` that calls a kernel
+# of your own needs it, too: autograd cannot look inside.
 
 # %% id="once-run"
 (first,) = torch.autograd.grad(FusedLoss.apply(x, W, b, target)[0] ** 2, W, create_graph=True)
@@ -516,23 +562,32 @@ except RuntimeError as error:
 # `torch.exp` itself, in float32?
 
 # %% id="gradcheck-guess"
-predict("gradcheck_in_float32", choices=["passes", "fails"])
+predict("gradcheck_in_float32", choices=["a pass", "a failure"])
 
 # %% id="gradcheck-run"
 import warnings
 
-point = torch.linspace(-1, 1, 5)
+point = torch.linspace(-1, 1, 5, requires_grad=True)
 with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
-    passed = torch.autograd.gradcheck(
-        torch.exp, point.requires_grad_(), raise_exception=False, fast_mode=False
-    )
+    passed = torch.autograd.gradcheck(torch.exp, point, raise_exception=False)
 print(said[0].message)
-reveal("gradcheck_in_float32", "passes" if passed else "fails")
+reveal("gradcheck_in_float32", "a pass" if passed else "a failure")
 
 # %% [markdown] id="gradcheck-why"
-# Two float32 numbers that differ in the last digits leave no digits for a slope. In float64 there
-# are enough. Small shapes do: it runs the function twice for every single input number.
+# Two float32 numbers that differ in the last digits leave no digits for a slope. Here it is the
+# slope of `exp` at 0.5, measured as `gradcheck` does. In float64 there are digits enough:
+
+# %% id="gradcheck-slope"
+off = {}
+for dtype in (torch.float32, torch.float64):
+    at, step = torch.tensor(0.5, dtype=dtype), 1e-6
+    slope = ((at + step).exp() - (at - step).exp()) / (2 * step)
+    off[str(dtype)] = 100 * abs(slope / at.exp() - 1).item()
+onelayer.show_bars(off, unit="% off")
+
+# %% [markdown] id="gradcheck-64"
+# So give it float64, and small shapes: it runs the function twice for every single input number.
 
 
 # %% id="gradcheck-run-64"
@@ -665,7 +720,7 @@ reveal("one_checkpoint_around_all", f"about {in_parts(64, 64) // 8 * 8}")
 # %% [markdown] id="one-for-all-why"
 # Nothing is won: the forward keeps one tensor, and then backward makes all 64 again before it can
 # use the last one. Memory is a matter of the *moment*: what is kept for later, plus the piece that
-# is being made again now.
+# is being made again now. (The pictures count a few tensors more: gradients in flight.)
 
 # %% [markdown] id="root"
 # ## How long should a piece be?
@@ -713,8 +768,8 @@ onelayer.show_bars(work, unit="forwards")
 
 # %% [markdown] id="a-third-why"
 # It counts the products of matrices. "About", because torch stops early: without dropout, the last
-# thing that a block saves is what enters its last `nn.Linear`, so that product is not made again.
-# It is a third of a block's work.
+# thing that a block saves is what enters its last `nn.Linear`, so that product is not made again: a
+# third of a block's products, weighed by their work.
 
 # %% [markdown] id="real-layers"
 # ## A real block is not a sine
@@ -728,14 +783,14 @@ onelayer.show_bars({"enters": h.nbytes, "saved inside": inside.bytes}, unit="byt
 
 # %% [markdown] id="real-layers-why"
 # Inputs are cheap, the inside is dear. The root is the answer for layers whose inputs are the whole
-# bill. Here the best length of a piece is 1, a checkpoint around each block, until the model is as
-# deep as this ratio is wide. That is why training libraries wrap every block.
+# bill. Here the best piece is a single block, until the chain has over twice as many layers as this
+# ratio. So in practice a checkpoint goes around each block.
 
 # %% [markdown] id="play"
 # ## Play with it
 # A GPT of 12 such blocks. Keep everything, then a checkpoint every 1, 3, 12; go to the peak. Then
-# set the bytes that each saves inside to 0 and find the root. What do you gain if you pick entries
-# by hand?
+# set the bytes that each saves inside to 0 and find the root. What happens if you pick entries by
+# hand?
 
 # %% id="play-run"
 onelayer.show_checkpoints([(h.nbytes, inside.bytes)] * 12, every=3)
@@ -743,65 +798,82 @@ onelayer.show_checkpoints([(h.nbytes, inside.bytes)] * 12, every=3)
 # %% [markdown] id="rng"
 # ## The second run rolls the dice again
 # Our blocks have dropout. The second run must drop the same numbers as the first.
-# `preserve_rng_state` does that, and can be turned off. What does torch say if you do?
+# `preserve_rng_state` sees to that, and can be turned off. What happens if you do?
 
 # %% id="rng-guess"
 predict("dropout_without_its_state", choices=["an error", "another gradient", "the same gradient"])
 
 
 # %% id="rng-run"
-def gradient(**options):
+def gradient(run):
     torch.manual_seed(0)
     start = h.detach().requires_grad_()
-    out = checkpoint(gpt.blocks[0], start, use_reentrant=False, **options)
-    return torch.autograd.grad(out.square().mean(), start)[0]
+    return torch.autograd.grad(run(gpt.blocks[0], start).square().mean(), start)[0]
 
 
-torch.manual_seed(0)
-(want,) = torch.autograd.grad(gpt.blocks[0](h).square().mean(), h)
-print("preserved:", gradient().equal(want))
-same = gradient(preserve_rng_state=False).equal(want)
-reveal("dropout_without_its_state", "the same gradient" if same else "another gradient")
+def dice(block, h):
+    return checkpoint(block, h, use_reentrant=False, preserve_rng_state=False)
+
+
+plainly = gradient(lambda block, h: block(h))
+off = {run.__name__: (gradient(run) - plainly).norm() / plainly.norm() for run in (again, dice)}
+onelayer.show_bars({name: 100 * share.item() for name, share in off.items()}, unit="% off")
+
+# %% id="rng-reveal"
+reveal("dropout_without_its_state", "another gradient" if off["dice"] else "the same gradient")
 
 # %% [markdown] id="rng-why"
-# Half of the backward used the masks of another run, and nobody noticed. With the default, the
-# state of the generator is copied before the first run and put back for the second, then the
-# present one is restored. It costs that copy for each checkpoint:
+# What arrived at the block belongs to the first run, what it was multiplied with to the second, and
+# nobody noticed. With the default, the state of the generator is copied before the first run, put
+# back for the second, and then the present one is restored. It costs that copy for each checkpoint:
 
 # %% id="rng-cost"
 print(f"{torch.get_rng_state().nbytes:,} bytes for the CPU's generator")
 
 # %% [markdown] id="same-again"
 # ## What else must be the same
-# Everything that the piece reads. Torch compares how many tensors were saved, and their shapes,
-# types and devices, not their values. Here a flag and a factor change between forward and backward:
+# Everything that the piece reads. Torch compares how many tensors were saved, their shapes, types
+# and devices, and no values. Here a factor changes between forward and backward, then a depth:
 
 
 # %% id="same-again-run"
-class Settings:
-    deep, factor = True, 1.0
+def changed(before, after):
+    """The gradient of a piece that reads `settings`, which change after its forward."""
+    settings = dict(before)
+
+    def piece(t):
+        for _ in range(settings["depth"]):
+            t = (t * settings["factor"]).sin()
+        return t
+
+    start = torch.ones(1, requires_grad=True)
+    y = checkpoint(piece, start, use_reentrant=False)
+    settings.update(after)
+    return torch.autograd.grad(y, start)[0].item()
 
 
-def piece(t):
-    t = (t.sin() * Settings.factor).sin()
-    return t.sin() if Settings.deep else t
-
-
-for name, value in {"factor": 5.0, "deep": False}.items():
-    start = torch.ones(3, requires_grad=True)
-    y = checkpoint(piece, start, use_reentrant=False).sum()
-    setattr(Settings, name, value)
-    try:
-        print(name, "changed:", torch.autograd.grad(y, start)[0])
-    except RuntimeError as error:
-        print(name, "changed:", str(error).partition("\n")[0])
-    setattr(Settings, name, getattr(Settings, name))
+# %% id="same-again-show"
+first = {"factor": 1.0, "depth": 2}
+print(f"nothing changed: {changed(first, {}):.3f}")
+print(f"factor changed:  {changed(first, {'factor': 3.0}):.3f}")
+try:
+    changed(first, {"depth": 1})
+except RuntimeError as error:
+    print("depth changed: ", *str(error).splitlines()[:3], sep="\n  ")
 
 # %% [markdown] id="reentrant"
 # ## The older way
-# `use_reentrant=True` is no hook but a Function: its forward runs unrecorded, its backward calls
-# `backward` anew. So the piece's parameters are no inputs of the node. We checkpoint the head; its
-# input `x` wants no gradient. What is `W.grad`?
+# `use_reentrant=True` is no pair of hooks but a Function: its forward runs unrecorded, its backward
+# runs the piece again and calls `backward` inside. Here it stands around the head:
+
+# %% id="reentrant-graph"
+learning = x.clone().requires_grad_()
+z = checkpoint(head, learning, use_reentrant=True)
+onelayer.show_graph(z.sum(), names={"x": learning, "W": W, "b": b})
+
+# %% [markdown] id="reentrant-ask"
+# The weights are no inputs of this node. They get their gradients inside, when it runs. Now let `x`
+# want no gradient, as features from a frozen layer do not. What is `W.grad`?
 
 # %% id="reentrant-guess"
 predict("weight_in_a_reentrant_checkpoint", choices=["as always", "None", "zeros"])
@@ -816,18 +888,17 @@ for reentrant in (False, True):
     if z.requires_grad:
         z.sum().backward()
     found[reentrant] = "None" if W.grad is None else "as always"
-    print(f"use_reentrant={reentrant}:", z.grad_fn, *(warning.message for warning in said))
+    print(f"use_reentrant={reentrant}: W.grad {found[reentrant]}", *(w.message for w in said))
 reveal("weight_in_a_reentrant_checkpoint", found[True])
 
 # %% [markdown] id="reentrant-why"
-# A Function's result requires a gradient if one of its *inputs* does, and the weights were not
-# among them. The first block after frozen features does not learn; one warning says so. Write
-# `use_reentrant=False`; torch's own documentation recommends it too.
+# A Function's result requires a gradient if one of its *inputs* does. So this layer does not learn,
+# and one warning says so. Write `use_reentrant=False`: the documentation recommends it, too.
 
 # %% [markdown] id="one-step"
 # ## A step of training, on the thrifty path
-# Checkpointed blocks and the fused loss make the same gradients. So the real model learns as
-# before: one step towards "cantado", and the words after "ella ha".
+# Each block in a checkpoint, and the fused loss at the end: the whole model, keeping little. One
+# step on all its parameters, towards "cantado" after "ella ha".
 
 # %% id="one-step-run"
 gpt = onelayer.model.trained()
@@ -843,11 +914,14 @@ def thrifty_loss(tokens, target):
 # %% id="one-step-words"
 sentence = torch.tensor([words[:-1]])  # (1, 7)
 wish = torch.tensor([*words[1:-1], *onelayer.grammar.encode("cantado")])  # (7,)
+parameters = list(gpt.parameters())
+mine = torch.autograd.grad(thrifty_loss(sentence, wish), parameters)
+torchs = torch.autograd.grad(F.cross_entropy(gpt(sentence)[0], wish), parameters)
+print("same gradients:", all(m.allclose(t, atol=1e-5) for m, t in zip(mine, torchs, strict=True)))
 print(onelayer.next_words(gpt(sentence)[0], k=3), end="\n\n")
-thrifty_loss(sentence, wish).backward()
 with torch.no_grad():
-    for p in gpt.parameters():
-        p -= 0.05 * p.grad
+    for p, grad in zip(parameters, mine, strict=True):
+        p -= 0.05 * grad
 print(onelayer.next_words(gpt(sentence)[0], k=3))
 
 # %% [markdown] id="what-you-can-now-say"
