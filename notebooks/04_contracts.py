@@ -409,13 +409,13 @@ class Unmarked(FusedLoss):
 
 
 _, lse = Unmarked.apply(x, W, b, target)
-(through,) = torch.autograd.grad(lse.square().mean(), W)
+(came,) = torch.autograd.grad(lse.square().mean(), W)
 (right,) = torch.autograd.grad(F.linear(x, W, b).logsumexp(1).square().mean(), W)
-lengths = {"the gradient of W": right.norm().item(), "what came": through.norm().item()}
+lengths = {"the gradient of W": right.norm().item(), "what came": came.norm().item()}
 onelayer.show_bars(lengths, unit="long")
 
 # %% id="non-differentiable-reveal"
-fits = through.allclose(right, atol=1e-5)
+fits = came.allclose(right, atol=1e-5)
 reveal("gradient_through_an_unmarked_output", "the right one" if fits else "zeros")
 
 # %% [markdown] id="non-differentiable-why"
@@ -453,12 +453,11 @@ class Bare(Watched):
         ctx.set_materialize_grads(False)
 
 
+# %% id="materialize-reveal"
 arrived = []
 for function in (Watched, Bare):
     function.apply(x, W, b, target)[0].backward()
 print(arrived)
-
-# %% id="materialize-reveal"
 reveal("gradient_of_an_unused_output", "None" if arrived[0] is None else "zeros")
 
 # %% [markdown] id="materialize-why"
@@ -488,6 +487,7 @@ class Double(Function):
         return 2 * dh, None
 
 
+# %% id="dirty-reveal"
 grads = {}
 for declared in (False, True):
     start = torch.ones(3, requires_grad=True)
