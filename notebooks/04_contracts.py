@@ -129,14 +129,14 @@ reveal("edit_of_an_attribute", outcomes[True])
 
 # %% [markdown] id="save-for-backward-why"
 # A saved tensor remembers its version; an attribute is an attribute. The second thing that
-# `save_for_backward` does is harder to see. A Function leaves its *result* behind, then we delete
+# `save_for_backward` does is harder to see. A Function leaves its *result* on `ctx`, then we delete
 # everything that we hold. Are the floats freed?
 
 # %% id="leak-guess"
 predict("a_result_on_ctx", choices=["freed at once", "kept for now"])
 
 
-# %% id="leak-run"
+# %% id="leak-function"
 class Exp(Function):
     @staticmethod
     def forward(ctx, x):
@@ -148,6 +148,7 @@ class Exp(Function):
         return dy * ctx.y
 
 
+# %% id="leak-run"
 import gc
 import weakref
 

@@ -137,7 +137,7 @@ class Page {
     this.fields = { entry: this.field("entry", "bytes that enter each layer"), inside: this.field("inside", "bytes that each saves inside") };
     this.strip = h("ol", { class: "strip", "aria-label": "layers" });
     this.says = h("p", { class: "says", role: "status" });
-    this.numbers = h("dl", { class: "numbers" });
+    this.numbers = h("div", { class: "numbers" });
     this.overTime = h("figure", { class: "chart" });
     this.overInterval = h("figure", { class: "chart" });
     const { all, fewer, more, shorter, longer, next, back, peak, start } = this.buttons;
@@ -257,7 +257,7 @@ class Page {
     const rows = [["kept after the forward", bytes(kept)], ["most held at once", bytes(peak)],
       ["made again in backward", bytes(made)],
       ["extra work, if backward costs two forwards", `${layersOf(again)} forward, ${percent(extra)} of a step`]];
-    this.numbers.replaceChildren(...rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+    this.numbers.replaceChildren(...rows.map(([name, value]) => h("div", {}, h("span", {}, name), h("b", {}, value))));
   }
 
   timeChart(plan, now) {
