@@ -1,10 +1,10 @@
 # %% [markdown] id="title"
 # # 04 Contracts: what to keep for backward, and what to make again
 #
-# A training step runs out of memory, and the parameters are not to blame: the graph is. You have
-# wrapped a block in `checkpoint` and it helped, or copied an `autograd.Function` and hoped. After
-# this chapter you can say what a node must keep, what it may compute a second time, what each
-# costs, and which promises nobody checks.
+# A training step runs out of memory. Halve the batch and it fits: what fills the memory is not the
+# parameters, it is what the graph keeps. You have wrapped a block in `checkpoint` and it helped, or
+# copied an `autograd.Function` and hoped. After this chapter you can say what a node must keep,
+# what it may compute a second time, what each costs, and which promises nobody checks.
 
 # %% id="instruments"
 import torch
@@ -69,8 +69,8 @@ onelayer.show_graph(
 
 # %% [markdown] id="what-is-checked"
 # ## The part of the contract that is checked
-# As many gradients as inputs (`None` for what has none), each in a shape that fits its input. Torch
-# checks that, and no more: not one value.
+# As many gradients as inputs (`None` for what has none), each in a shape that fits its input and on
+# its device. Torch checks that. It checks not one value.
 
 
 # %% id="what-is-checked-run"
@@ -171,7 +171,8 @@ print("after the collector:", "gone" if floats() is None else "still there")
 # %% [markdown] id="seen-by-hooks"
 # ## And what is not saved is not seen
 # `saved_tensors_hooks`, and all that is built on them, hear of saved tensors alone. `count_saved`
-# adds up what they hear: each storage once. The input of `Square` as it sees it, kept either way:
+# adds up what they hear: each storage once. Here is what it sees of `Square`, which keeps its input
+# in both ways. An attribute also stays where a checkpoint was to clear everything away.
 
 # %% id="seen-by-hooks-run"
 seen = {}
@@ -270,8 +271,8 @@ print("same gradients:", [m.allclose(t, atol=1e-6) for m, t in zip(mine, torchs,
 onelayer.show_bars({"cross_entropy(linear)": eager.bytes, "FusedLoss": fused.bytes}, unit="bytes")
 
 # %% [markdown] id="fused-bytes-why"
-# One number per word in place of 600. Flash attention does the same: it keeps one such number for
-# each row of scores.
+# One number per word in place of 600. [Flash attention](https://arxiv.org/abs/2205.14135) does the
+# same: it keeps one such number for each row of scores.
 
 # %% [markdown] id="fused-peak"
 # ## And at the worst moment?
@@ -721,7 +722,7 @@ reveal("one_checkpoint_around_all", f"about {in_parts(64, 64) // 8 * 8}")
 # %% [markdown] id="one-for-all-why"
 # Nothing is won: the forward keeps one tensor, and then backward makes all 64 again before it can
 # use the last one. Memory is a matter of the *moment*: what is kept for later, plus the piece that
-# is being made again now. (The pictures count a few tensors more: gradients in flight.)
+# is being made again now.
 
 # %% [markdown] id="root"
 # ## How long should a piece be?
@@ -739,7 +740,8 @@ onelayer.show_bars({f"every {size}": n for size, n in peaks.items()}, unit="tens
 # %% [markdown] id="root-why"
 # L layers in pieces of k: L/k inputs, and k - 1 more for the piece at hand. The sum is lowest where
 # the two are equal: k is the root of L, and the peak is about twice that root ([Chen et al.
-# 2016](https://arxiv.org/abs/1604.06174)). So memory grows with the root of the depth:
+# 2016](https://arxiv.org/abs/1604.06174)). (The bars count a few more: what is in flight.) So
+# memory grows with the root of the depth:
 
 # %% id="root-growth"
 depths = {16: 4, 64: 8, 256: 16}
@@ -927,8 +929,9 @@ print(onelayer.next_words(gpt(sentence)[0], k=3))
 
 # %% [markdown] id="what-you-can-now-say"
 # ## What you can now say
-# - A Function is one node. Torch checks number and shapes of its gradients; values, wasted work,
-#   undeclared edits and outputs are your part of the contract. `gradcheck` in float64 tests it.
+# - A Function is one node. Torch checks how many gradients it hands out, their shapes and their
+#   devices; values, wasted work, undeclared edits and outputs are your part of the contract.
+#   `gradcheck` in float64 tests it.
 # - Keep inputs and outputs, by `save_for_backward`: versions are checked, no circle leaks, hooks
 #   and a second derivative work. What cannot be differentiated twice says so.
 # - Whatever can be made from what lives anyway need not be kept. The head's loss needs one number
@@ -951,3 +954,9 @@ print(onelayer.next_words(gpt(sentence)[0], k=3))
 #   the hooks: [`graph.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/autograd/graph.py)
 # - [Extending PyTorch](https://docs.pytorch.org/docs/stable/notes/extending.html) and
 #   [`torch.utils.checkpoint`](https://docs.pytorch.org/docs/stable/checkpoint.html)
+#
+# Between torch 2.11 and 2.15 the numbers on this page stay, but for one bar chart: in 2.15 the
+# counter of FLOP also counts attention on a CPU, so a little is added to 3 and 4 forwards. A
+# checkpoint keeps its inputs by other means inside: a Function that does nothing in 2.11, a saved
+# tensor of its own in 2.13. In all of them a call without `use_reentrant` warns and takes the older
+# way; up to 2.13 the warning still says that it will raise from 2.9 on.

@@ -47,7 +47,7 @@ class SavedBytes(saved_tensors_hooks):
         return "\n".join([f"{self.bytes:,} bytes saved for backward", *lines])
 
     def _pack(self, tensor: torch.Tensor) -> torch.Tensor:
-        fresh = [s for s in storages(tensor) if s._cdata not in self._alive]
+        fresh = [s for s in storages(tensor) if s.nbytes() and s._cdata not in self._alive]
         if fresh:
             nbytes = sum(storage.nbytes() for storage in fresh)
             self.tensors.append(SavedTensor(tuple(tensor.shape), tensor.dtype, nbytes))

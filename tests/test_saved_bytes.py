@@ -62,6 +62,11 @@ def test_of_the_loss_it_is_the_logits_softened(head):
     assert saved.bytes == log_softmax + total
 
 
+def test_a_storage_of_no_bytes_is_not_listed():
+    empty = torch.empty(0, requires_grad=True)
+    assert saved_by(empty.sin)[0].tensors == []
+
+
 def test_without_a_graph_nothing_is_kept(head):
     with torch.no_grad():
         saved, _ = saved_by(lambda: head(torch.randn(N, D)))
