@@ -945,8 +945,10 @@ print(onelayer.next_words(gpt(sentence)[0], k=3))
 # ## Where this is written in PyTorch
 # - `Function`, its context and both forms:
 #   [`function.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/autograd/function.py); the
-#   node behind it, and what it checks:
-#   [`python_function.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/python_function.cpp)
+#   node behind it, and the count of its gradients:
+#   [`python_function.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/python_function.cpp);
+#   their shapes and devices, `validate_outputs` in
+#   [`engine.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/engine.cpp)
 # - `gradcheck` and `gradgradcheck`:
 #   [`gradcheck.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/autograd/gradcheck.py)
 # - both checkpoints, with a long note on nesting:
@@ -959,4 +961,4 @@ print(onelayer.next_words(gpt(sentence)[0], k=3))
 # counter of FLOP also counts attention on a CPU, so a little is added to 3 and 4 forwards. A
 # checkpoint keeps its inputs by other means inside: a Function that does nothing in 2.11, a saved
 # tensor of its own in 2.13. In all of them a call without `use_reentrant` warns and takes the older
-# way; up to 2.13 the warning still says that it will raise from 2.9 on.
+# way; in 2.11 and 2.13 the warning says that it raises from 2.9 on, and it does not.
