@@ -741,13 +741,14 @@ onelayer.show_bars({f"every {size}": n for size, n in peaks.items()}, unit="tens
 # L layers in pieces of k: L/k inputs, and k - 1 more for the piece at hand. The sum is lowest where
 # the two are equal: k is the root of L, and the peak is about twice that root ([Chen et al.
 # 2016](https://arxiv.org/abs/1604.06174)). (The bars count a few more: what is in flight.) So
-# memory grows with the root of the depth:
+# memory grows with the root of the depth, and no longer with the depth (`every 1` keeps all
+# inputs):
 
 # %% id="root-growth"
 depths = {16: 4, 64: 8, 256: 16}
 held = {}
 for depth, root in depths.items():
-    held[f"{depth} layers, all kept"] = in_parts(depth, 1)
+    held[f"{depth} layers, every 1"] = in_parts(depth, 1)
     held[f"{depth} layers, every {root}"] = in_parts(depth, root)
 onelayer.show_bars(held, unit="tensors held")
 
@@ -891,7 +892,9 @@ for reentrant in (False, True):
     if z.requires_grad:
         z.sum().backward()
     found[reentrant] = "None" if W.grad is None else "as always"
-    print(f"use_reentrant={reentrant}: W.grad {found[reentrant]}", *(w.message for w in said))
+    print(
+        f"use_reentrant={reentrant}: W.grad {found[reentrant]}", *(f"| {w.message}" for w in said)
+    )
 reveal("weight_in_a_reentrant_checkpoint", found[True])
 
 # %% [markdown] id="reentrant-why"
