@@ -741,8 +741,7 @@ onelayer.show_bars({f"every {size}": n for size, n in peaks.items()}, unit="tens
 # L layers in pieces of k: L/k inputs, and k - 1 more for the piece at hand. The sum is lowest where
 # the two are equal: k is the root of L, and the peak is about twice that root ([Chen et al.
 # 2016](https://arxiv.org/abs/1604.06174)). (The bars count a few more: what is in flight.) So
-# memory grows with the root of the depth, and no longer with the depth (`every 1` keeps all
-# inputs):
+# memory grows with the root of the depth (`every 1` keeps all inputs):
 
 # %% id="root-growth"
 depths = {16: 4, 64: 8, 256: 16}
