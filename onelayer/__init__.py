@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from onelayer.storage import show_storage as show_storage
     from onelayer.views.bars import show_bars as show_bars
     from onelayer.views.call import show_call as show_call
+    from onelayer.views.checkpoints import show_checkpoints as show_checkpoints
     from onelayer.views.dispatch import play_dispatch as play_dispatch
     from onelayer.views.graph import show_graph as show_graph
     from onelayer.views.strides import show_strides as show_strides
@@ -41,6 +42,7 @@ _HOMES = {
     "show_bars": "onelayer.views.bars",
     "show_call": "onelayer.views.call",
     "play_dispatch": "onelayer.views.dispatch",
+    "show_checkpoints": "onelayer.views.checkpoints",
     "show_dispatch": "onelayer.dispatch",
     "show_graph": "onelayer.views.graph",
     "show_storage": "onelayer.storage",
@@ -61,6 +63,7 @@ __all__ = [
     "run_ranks",
     "show_bars",
     "show_call",
+    "show_checkpoints",
     "show_dispatch",
     "show_graph",
     "show_storage",

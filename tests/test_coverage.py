@@ -77,6 +77,7 @@ def test_every_topic_has_its_sections_and_its_questions() -> None:
         ("`01#why-silent`", "`01#silent`", "no question 01#silent"),
         ("`embedding_backward`", "", "embedding_backward covers nothing"),
         ("`01#broadcasting` `01#overlap` |", "|", "broadcasting as stride 0: no section"),
+        ("| 04 |", "| 03 |", "unit 04 has no row"),
         ("| 00, 02, 03 |", "| 00, 01, 02, 03 |", "unit 01 has no section here"),
     ],
 )
