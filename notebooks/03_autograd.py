@@ -682,7 +682,7 @@ print("less likely now:", int((after.softmax(1) < before.softmax(1)).sum()), "of
 #   [`engine.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/engine.h)
 # - nodes, edges and sequence numbers:
 #   [`node.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/node.h)
-# - every local rule, and with it what is saved:
+# - the local rules of nearly all operators, and with them what is saved:
 #   [`derivatives.yaml`](https://github.com/pytorch/pytorch/blob/v2.13.0/tools/autograd/derivatives.yaml)
 # - saved tensors and their versions:
 #   [`saved_variable.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/saved_variable.cpp);
@@ -693,6 +693,6 @@ print("less likely now:", int((after.softmax(1) < before.softmax(1)).sum()), "of
 #   [`torch.autograd.graph`](https://docs.pytorch.org/docs/stable/autograd.html)
 #
 # Between torch 2.11 and 2.15 one thing on this page's subject moves: for a contiguous batch of
-# sentences `(B, T, 64)` the `grad_fn` of `F.linear` is `ViewBackward0` up to 2.13 and
+# sentences `(B, T, 64)` the `grad_fn` of `F.linear` with a bias is `ViewBackward0` up to 2.13 and
 # `UnsafeViewBackward0` in 2.15, over the same `AddmmBackward0`. This page uses two dimensions,
 # where all agree.
