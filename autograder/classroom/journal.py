@@ -32,7 +32,10 @@ class CellReport:
 
 @dataclass(frozen=True)
 class Record:
-    """A graded submission. key: see `key_of`. sha256: of the notebook that was graded."""
+    """A graded submission. key: see `key_of`. sha256: of the notebook that was graded.
+
+    late: questions whose time ran out; never in the journal, because they are asked again first.
+    """
 
     student: str
     lab: str
@@ -41,6 +44,7 @@ class Record:
     verdicts: tuple[Verdict, ...]
     cells: tuple[CellReport, ...] = ()
     wall_s: float = 0.0
+    late: tuple[str, ...] = ()
 
     @property
     def is_final(self) -> bool:
@@ -57,7 +61,7 @@ class Record:
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def to_json(self) -> str:
-        body = {name: value for name, value in asdict(self).items() if name != "verdicts"}
+        body = {k: value for k, value in asdict(self).items() if k not in ("verdicts", "late")}
         body["verdicts"] = [json.loads(verdict.to_json()) for verdict in self.verdicts]
         return json.dumps(body, ensure_ascii=False, sort_keys=True)
 

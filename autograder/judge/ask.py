@@ -37,7 +37,7 @@ def ask(question: Question, student: Student, *, seed: int, rounds: int = 1) -> 
     An exception of the check itself is a fault of ours: the verdict is then `ungradable`.
     """
     started, cpu = time.monotonic(), time.process_time()
-    student.begin(may_write=question.may_write)
+    student.begin(may_write=question.may_write, budget_s=question.budget_s)
     try:
         fault = _run(question, student, Draw(seed, rounds=rounds))
         verdict = _judge(question, student, fault, seed, rounds)

@@ -3,6 +3,7 @@ same time."""
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,12 +71,14 @@ class Jail:
                 self._warden.close()
                 self._warden = None
 
-    def open(self, cells: Sequence[Cell]) -> JailedStudent:
+    def open(self, cells: Sequence[Cell], *, total_s: float = math.inf) -> JailedStudent:
         """A student whose cells have run, in order, in a process of their own.
 
+        total_s: for everything that this student's code does, however often its process is lost.
         What the cells do wrong is recorded in `.cells`. Raises GraderFault for what is our fault.
         """
-        return JailedStudent(self._start, cells, limits=self.limits, where=self.tier.name)
+        where = self.tier.name
+        return JailedStudent(self._start, cells, limits=self.limits, where=where, total_s=total_s)
 
     def _new_warden(self) -> Warden:
         try:
