@@ -1,9 +1,9 @@
 """A submission rebuilt: the release, with nothing of the student's but the text of their answers.
 
 Check cells, points, metadata, outputs, the kernel and every cell that a student added come from the
-release or go. An answer is found by its id; where a tool has lost the ids (Colab, VS Code and merges
-do), by the function that it defines, else by the line that its stub was marked with. What stays
-ambiguous is not guessed: it is said to the student, and to the instructor with the cells' places.
+release or go. An answer is found by its id; where a tool has lost the ids (Colab, VS Code and
+merges do), by the function that it defines, else by the line that its stub was marked with. What
+stays ambiguous is not guessed: it is said to the student, and to the instructor with the places.
 
 The notebook is a stranger's: no Python of it is parsed here, its sources are text.
 """
@@ -146,10 +146,9 @@ def _by_content(asked: dict[str, Any], cells: Sequence[_Cell], release: Release)
     known = {cell["id"] for cell in release.cells}
     strangers = [cell for cell in cells if not cell.ids & known]
     if asked["cell_type"] == "code":
-        marks = _MARK.findall(asked["source"])
-        return [
-            cell for cell in strangers if _function(asked) in _DEFINED.findall(cell.source)
-        ] or [cell for cell in strangers if any(mark in cell.source for mark in marks)]
+        function, marks = _function(asked), _MARK.findall(asked["source"])
+        defining = [cell for cell in strangers if function in _DEFINED.findall(cell.source)]
+        return defining or [c for c in strangers if any(mark in c.source for mark in marks)]
     return list(_texts_after_question(asked, cells, release, known))
 
 
