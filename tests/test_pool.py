@@ -14,7 +14,7 @@ from autograder.classroom.job import SUBMISSION_S, Fault, Job
 from autograder.classroom.journal import Record
 from autograder.classroom.mistake import Mistake
 from autograder.classroom.worker import NoJail, Ready, Setting, die_with_parent
-from autograder.judge import State, Verdict
+from autograder.judge import OUR_FAULT, State, Verdict
 from autograder.sandbox import BUBBLEWRAP
 
 
@@ -23,7 +23,8 @@ def job(name):
 
 
 def record(given, state=State.PASS):
-    verdict = Verdict("address", state, 1.0, 1.0, 7)
+    sentence = f"{OUR_FAULT}: the jail died" if state is State.UNGRADABLE else ""
+    verdict = Verdict("address", state, 1.0, 1.0, 7, sentence=sentence)
     return Record(given.student, given.lab, given.key, given.sha256, (verdict,))
 
 
@@ -61,6 +62,11 @@ def serve_by_name(connection, setting):
             return
         if given.student.startswith("late"):
             connection.send(late_record(given, setting.log.parent / "trace"))
+            continue
+        if given.student.startswith("check"):
+            (verdict,) = record(given, State.UNGRADABLE).verdicts
+            ours = replace(verdict, sentence="The check itself failed (ValueError: no).")
+            connection.send(replace(record(given), verdicts=(ours,)))
             continue
         is_open = given.student.startswith("open") and attempts <= int(given.student[-1])
         connection.send(record(given, State.UNGRADABLE if is_open else State.PASS))
@@ -112,6 +118,13 @@ def test_a_question_that_the_grader_failed_at_is_tried_again(tmp_path):
     assert found["open-1"].is_final
     assert not found["open-9"].is_final
     assert {name: attempts(tmp_path, name) for name in found} == {"open-1": 2, "open-9": 3}
+
+
+def test_a_check_that_raises_is_asked_once(tmp_path):
+    """It would raise again, and a notebook that makes it raise would cost the class three times."""
+    found = outcomes(["check-1"], tmp_path)
+    assert not found["check-1"].is_final
+    assert attempts(tmp_path, "check-1") == 1
 
 
 def test_what_timed_out_beside_others_is_asked_again_when_nobody_else_is(tmp_path):

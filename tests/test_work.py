@@ -50,7 +50,7 @@ class OpenStudent(LocalStudent):
 
 class OpenJail:
     @contextlib.contextmanager
-    def open(self, cells, *, total_s):
+    def open(self, cells, *, total_s, extra_load_s):
         yield OpenStudent(cells)
 
 
@@ -113,7 +113,7 @@ def test_our_own_cell_failing_is_our_fault():
 
 
 def test_who_used_up_the_time_is_not_asked_further():
-    record = work.grade(replace(job(**GOOD), total_s=-1.0), lab, OpenJail())
+    record = work.grade(replace(job(**GOOD), extra_s=-1 - SUBMISSION_S), lab, OpenJail())
     assert {v.state for v in record.verdicts} == {State.FAIL}
     assert all("seconds" in v.sentence and v.points == 0 for v in record.verdicts)
     assert record.late == ("twice", "double")
@@ -132,7 +132,7 @@ class BusyStudent(OpenStudent):
 
 class BusyJail:
     @contextlib.contextmanager
-    def open(self, cells, *, total_s):
+    def open(self, cells, *, total_s, extra_load_s):
         yield BusyStudent(cells)
 
 
@@ -162,12 +162,12 @@ class TestAskedTwice:
 
     def test_it_keeps_its_verdict_when_there_is_no_time_to_ask_again(self):
         first = self.first()
-        again = work.grade(replace(job(**GOOD).again(first), total_s=-1.0), lab, OpenJail())
+        again = work.grade(replace(job(**GOOD), extra_s=-1 - AGAIN_S).again(first), lab, OpenJail())
         assert again.verdicts[0].got == first.verdicts[0].got
         assert "used up the time for that" in again.verdicts[0].sentence
 
     def test_asking_again_has_a_limit_of_its_own(self):
-        longer = replace(job(**GOOD), total_s=SUBMISSION_S + 45)  # a question with a budget
+        longer = replace(job(**GOOD), extra_s=45.0)  # a question with a budget
         assert longer.again(self.first()).total_s == AGAIN_S + 45
 
     def test_an_ordinary_mistake_is_asked_once(self):

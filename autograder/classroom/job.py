@@ -33,8 +33,8 @@ class Job:
 
     cells: name and source, in order. setup: how many of them come before the first answer and are
     ours. seeds: one per question. left_out: names that only cells outside the answers define.
-    total_s: for everything that its code does. first: what was found when it was asked beside
-    others; only the questions that it names as late are then asked, once more.
+    extra_s: what its questions' own budgets add to the usual limits. first: what was found when it
+    was asked beside others; only the questions that it names as late are then asked, once more.
     """
 
     student: str
@@ -45,12 +45,17 @@ class Job:
     setup: int
     seeds: dict[str, int]
     left_out: frozenset[str]
-    total_s: float = SUBMISSION_S
+    extra_s: float = 0.0
     first: Record | None = None
+
+    @property
+    def total_s(self) -> float:
+        """For everything that its code does."""
+        return self.extra_s + (AGAIN_S if self.first else SUBMISSION_S)
 
     def again(self, first: Record) -> Job:
         """The job that asks once more what was late."""
-        return replace(self, first=first, total_s=self.total_s - SUBMISSION_S + AGAIN_S)
+        return replace(self, first=first)
 
 
 @dataclass(frozen=True)
@@ -77,5 +82,5 @@ def job_for(entry: Entry, release: Release, *, key: str, secret: bytes) -> Job:
         setup,
         seeds,
         entry.rebuilt.left_out,
-        SUBMISSION_S + budgets_s,
+        budgets_s,
     )

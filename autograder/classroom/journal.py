@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from autograder.judge import State, Verdict
+from autograder.judge import OUR_FAULT, State, Verdict
 
 from . import durable
 
@@ -50,6 +50,14 @@ class Record:
     def is_final(self) -> bool:
         """False while the grader failed at a question: it is tried again in the next run."""
         return all(verdict.state is not State.UNGRADABLE for verdict in self.verdicts)
+
+    @property
+    def is_worth_another_try(self) -> bool:
+        """Whether a machine failed, which may not happen again. A check that raises will."""
+        return any(
+            verdict.state is State.UNGRADABLE and verdict.sentence.startswith(OUR_FAULT)
+            for verdict in self.verdicts
+        )
 
     @property
     def points(self) -> float:

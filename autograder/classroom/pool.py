@@ -205,7 +205,7 @@ def _hanging(worker: _Worker) -> Fault | NoJail:
 
 
 def _is_done(answer: Record | Fault) -> bool:
-    return isinstance(answer, Record) and answer.is_final
+    return isinstance(answer, Record) and not answer.is_worth_another_try
 
 
 def processors() -> int:

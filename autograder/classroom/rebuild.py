@@ -118,7 +118,8 @@ def _cells(raw: Iterable[Any]) -> Iterator[_Cell]:
     for place, cell in enumerate(raw, start=1):
         if not isinstance(cell, dict):
             continue
-        metadata = cell.get("metadata") if isinstance(cell.get("metadata"), dict) else {}
+        given = cell.get("metadata")
+        metadata: dict[str, Any] = given if isinstance(given, dict) else {}
         ours = metadata.get("nbgrader")
         grade_id = ours.get("grade_id") if isinstance(ours, dict) else None
         # nbgrader's id wins: splitting a cell keeps it and changes the cell's own. Colab moves the

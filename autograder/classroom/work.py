@@ -40,7 +40,7 @@ def grade(job: Job, lab: Lab, jail: Jail) -> Record:
     """
     started = time.monotonic()
     cells = [Cell(name, source) for name, source in job.cells]
-    with jail.open(cells, total_s=job.total_s) as student:
+    with jail.open(cells, total_s=job.total_s, extra_load_s=job.extra_s) as student:
         _our_own_cells_ran(student.cells[: job.setup])
         found = list(_verdicts(job, lab, student, until=started + job.total_s))
         reports = tuple(_reported(result) for result in student.cells)

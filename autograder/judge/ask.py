@@ -18,6 +18,7 @@ from .student import Call, GraderFault, LocalStudent, NoAnswer, Student, WroteIn
 from .verdict import State, Verdict
 
 BLANK = "not answered yet"
+OUR_FAULT = "The grader failed, not you"
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def ask(question: Question, student: Student, *, seed: int, rounds: int = 1) -> 
         verdict = _judge(question, student, fault, seed, rounds)
     except GraderFault as fault_of_ours:
         verdict = _blank_verdict(question, State.UNGRADABLE, seed)
-        verdict = replace(verdict, sentence=f"The grader failed, not you: {fault_of_ours}")
+        verdict = replace(verdict, sentence=f"{OUR_FAULT}: {fault_of_ours}")
     except Exception as error:
         verdict = _blank_verdict(question, State.UNGRADABLE, seed)
         reason = f"{type(error).__name__}: {error}"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -71,14 +72,18 @@ class Jail:
                 self._warden.close()
                 self._warden = None
 
-    def open(self, cells: Sequence[Cell], *, total_s: float = math.inf) -> JailedStudent:
+    def open(
+        self, cells: Sequence[Cell], *, total_s: float = math.inf, extra_load_s: float = 0.0
+    ) -> JailedStudent:
         """A student whose cells have run, in order, in a process of their own.
 
         total_s: for everything that this student's code does, however often its process is lost.
+        extra_load_s: beyond what cells usually have, for those that call a compiler.
         What the cells do wrong is recorded in `.cells`. Raises GraderFault for what is our fault.
         """
+        limits = replace(self.limits, load_s=self.limits.load_s + extra_load_s)
         where = self.tier.name
-        return JailedStudent(self._start, cells, limits=self.limits, where=where, total_s=total_s)
+        return JailedStudent(self._start, cells, limits=limits, where=where, total_s=total_s)
 
     def _new_warden(self) -> Warden:
         try:
