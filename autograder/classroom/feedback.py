@@ -51,9 +51,10 @@ class FeedbackPage(HTMLExporter):
         return page, resources
 
     def _preprocess(self, nb: Any, resources: Any) -> Any:
-        """Nothing to do, and then nothing to copy."""
-        if self._preprocessors:
-            return super()._preprocess(nb, resources)  # type: ignore[no-untyped-call]
+        """The steps before the page, on the copy made for it. nbconvert makes another, and
+        validates the notebook after each step."""
+        for step in self._preprocessors:
+            nb, resources = step(nb, resources)
         return nb, resources
 
     def _highlighter(self, lexer: str | None) -> Callable[..., str]:

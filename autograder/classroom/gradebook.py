@@ -71,12 +71,13 @@ def _record_missing(
 
     Raises OSError or OperationalError where nothing can be written: the next one fares no better.
     """
-    from nbgrader.api import Gradebook
     from sqlalchemy.exc import OperationalError
+
+    from .rows import opened
 
     written = set()
     if missing := sorted(set(wanted) - done):
-        with Gradebook(database(folder)) as gradebook:
+        with opened(database(folder)) as gradebook:
             for student in missing:
                 try:
                     _record(folder, release, wanted[student], gradebook)
@@ -172,13 +173,13 @@ def _write_pages(folder: Path, lab: str, students: set[str], log: logging.Logger
 
     Raises OSError or OperationalError, as above.
     """
-    from nbgrader.api import Gradebook
     from sqlalchemy.exc import OperationalError
 
     from .pages import Pages
+    from .rows import opened
 
-    pages = Pages(log)
-    with Gradebook(database(folder)) as gradebook:
+    pages = Pages(folder, lab, log)
+    with opened(database(folder)) as gradebook:
         for student in sorted(students):
             try:
                 submission = gradebook.find_submission(lab, student)

@@ -160,7 +160,7 @@ def hand_in(folder: Path, student: str, notebook: dict[str, Any], *, submitted: 
         durable.write(place / "timestamp.txt", f"{submitted} UTC\n".encode())
 
 
-def converter(name: str, folder: Path, lab: str, log: logging.Logger, *, student: str = "*") -> Any:
+def converter(name: str, folder: Path, lab: str, log: logging.Logger) -> Any:
     """nbgrader's converter of this name over the course in `folder`, as its own command would make
     it."""
     from nbgrader import converters
@@ -169,5 +169,5 @@ def converter(name: str, folder: Path, lab: str, log: logging.Logger, *, student
 
     root = str(folder.resolve())
     config = PyFileConfigLoader("nbgrader_config.py", path=root).load_config()
-    course = CourseDirectory(root=root, assignment_id=lab, student_id=student, log=log)
+    course = CourseDirectory(root=root, assignment_id=lab, log=log)
     return getattr(converters, name)(coursedir=course, config=config, log=log)

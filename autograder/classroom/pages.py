@@ -7,27 +7,27 @@ from __future__ import annotations
 
 import json
 import logging
+from pathlib import Path
 from typing import Any
 
 import nbformat
 from jupyter_core.paths import jupyter_config_dir
 from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
 from nbgrader.api import SubmittedAssignment
-from nbgrader.converters import GenerateFeedback
-from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import GetGrades
 
 from .feedback import FeedbackPage
+from .nbcourse import converter
 from .rows import Rows
 
 
 class Pages:
-    """Makes the pages that `nbgrader generate_feedback` would make."""
+    """Makes the pages that `nbgrader generate_feedback` would make in the course in `folder`."""
 
-    def __init__(self, log: logging.Logger) -> None:
-        converter = GenerateFeedback(coursedir=CourseDirectory(log=log), log=log)
-        self._exporter = FeedbackPage(config=converter.config, log=log)
-        self._styles = CSSHTMLHeaderPreprocessor(config=converter.config, log=log)
+    def __init__(self, folder: Path, lab: str, log: logging.Logger) -> None:
+        config = converter("GenerateFeedback", folder, lab, log).config
+        self._exporter = FeedbackPage(config=config, log=log)
+        self._styles = CSSHTMLHeaderPreprocessor(config=config, log=log)
         self._grades = GetGrades(log=log)
 
     def page(self, notebook: bytes, submission: SubmittedAssignment) -> str:

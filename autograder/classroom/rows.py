@@ -15,6 +15,15 @@ from typing import Any
 from nbgrader.api import Gradebook, SubmittedAssignment
 
 
+@contextmanager
+def opened(url: str) -> Iterator[Gradebook]:
+    """The gradebook, for writing many submissions in a row: the lab's own rows, the same for all,
+    are not read again after each commit."""
+    with Gradebook(url) as gradebook:
+        gradebook.db().expire_on_commit = False
+        yield gradebook
+
+
 class Rows:
     """The grades and comments of one submitted notebook, by cell. Answers what nbgrader's
     preprocessors ask a gradebook; their commits wait for the end of the transaction."""
