@@ -29,6 +29,7 @@ NOT_SAFE = (
 )
 THE_GRADER_FAILED = "The grader failed, not the student: {reason}. Grade again."
 TORCH = importlib.metadata.version("torch")
+STEPS = ("submitted", "autograded", "feedback")
 NBGRADER_FAILED = "graded, but nbgrader refused the notebook: see grade.log"
 
 
@@ -77,12 +78,12 @@ class Class:
         try:
             rebuilt = rebuild(submission.data, self.release)
         except Ungradable as reason:
-            self._give_up(told, str(reason))
+            self._give_up(told, str(reason), reason.note)
         else:
             self.entries[submission.student] = Entry(told, rebuilt, sha256)
 
-    def _give_up(self, submission: Submission, reason: str) -> None:
-        self.rows[submission.student] = Row(submission, ungradable=reason)
+    def _give_up(self, submission: Submission, reason: str, note: str = "") -> None:
+        self.rows[submission.student] = Row(submission, ungradable=reason, note=note)
 
     def look_up(self) -> list[Job]:
         """Takes what is in the journal already; the jobs that are left."""
@@ -198,6 +199,6 @@ def open_folder(out: Path, source: Path) -> None:
     if source.resolve().is_relative_to(out.resolve()):
         raise Mistake(f"{source} lies inside the grading folder {out}. Grade into another: --out")
     shutil.rmtree(out / ".scratch", ignore_errors=True)
-    for folder in (out, out / "received", *out.glob("journal/*")):
-        for partial in folder.glob(".*.tmp"):
+    for folder in (".", "received", "journal/*", *(f"{step}/*/*" for step in STEPS)):
+        for partial in out.glob(f"{folder}/.*.tmp"):
             partial.unlink(missing_ok=True)
