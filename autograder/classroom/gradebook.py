@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from . import late
 from .job import Entry
 from .journal import Record
-from .mistake import Mistake
-from .nbcourse import converter, database, hand_in, prepare
+from .lateness import put_in_force
+from .nbcourse import converter, database, hand_in, in_one_line, prepare
 from .rebuild import notebook
 from .release import Release
 
@@ -37,27 +38,23 @@ def record_all(
     release: Release,
     graded: Iterable[Graded],
     log: logging.Logger,
+    *,
+    policy: late.Policy | None = None,
 ) -> set[str]:
-    """Writes grades and feedback of everyone whose newest are not there yet; the students for whom
-    nbgrader refused.
+    """Writes grades and feedback of everyone whose newest are not there yet, and what lateness costs
+    by `policy`; the students for whom nbgrader refused.
 
     Raises Mistake where the gradebook cannot be used at all.
     """
-    from sqlalchemy.exc import SQLAlchemyError
-
     wanted = {one.record.student: one for one in graded}
-    try:
+    with in_one_line(folder, log):
         done = _recorded(folder, release.name, wanted)
         prepare(folder, release)
         _record_missing(folder, release, wanted, done, log)
         written = _recorded(folder, release.name, wanted)
-    except SQLAlchemyError as error:
-        log.error("the gradebook: %s", error)
-        raise Mistake(
-            f"nbgrader's gradebook {folder / 'gradebook.db'} is damaged or in use (see grade.log). "
-            "The verdicts are safe: the same command goes on."
-        ) from error
-    _drop_cut_off_pages(folder, release.name, written)
+        times = {student: one.entry.submission.submitted for student, one in wanted.items()}
+        charged = put_in_force(folder, release.name, policy, times)
+    _drop_pages(folder, release.name, written, changed=charged)
     if missing := {one for one in written if not _page(folder, release.name, one).exists()}:
         _convert("GenerateFeedback", folder, release.name, missing, log)
     return set(wanted) - written
@@ -119,10 +116,12 @@ def _page(folder: Path, lab: str, student: str) -> Path:
     return folder / "feedback" / student / lab / f"{lab}.html"
 
 
-def _drop_cut_off_pages(folder: Path, lab: str, students: Iterable[str]) -> None:
+def _drop_pages(folder: Path, lab: str, students: Iterable[str], *, changed: set[str]) -> None:
+    """Those that a kill cut off, and those that show a penalty which is no longer so."""
     for student in students:
         page = _page(folder, lab, student)
-        if page.exists() and not page.read_bytes().rstrip().endswith(b"</html>"):
+        is_whole = page.exists() and page.read_bytes().rstrip().endswith(b"</html>")
+        if page.exists() and (student in changed or not is_whole):
             shutil.rmtree(page.parent)
 
 

@@ -12,6 +12,7 @@ from autograder.sandbox import Cell, CellResult, Jail, JailedStudent
 
 from .job import Job
 from .journal import CellReport, Record, is_blank
+from .peak import Peak
 
 ROUNDS = 3
 SUBMISSION_S = 180.0
@@ -49,8 +50,9 @@ def _asked(question: Question, student: JailedStudent, job: Job, *, spent_s: flo
     seed = job.seeds[question.name]
     if spent_s > SUBMISSION_S:
         return _out_of_time(question, student, seed)
+    peak = Peak(student)
     verdict = ask(question, student, seed=seed, rounds=ROUNDS)
-    return explained(verdict, job, student.cells)
+    return explained(replace(verdict, peak_bytes=peak.grown()), job, student.cells)
 
 
 def _out_of_time(question: Question, student: JailedStudent, seed: int) -> Verdict:
