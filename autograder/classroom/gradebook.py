@@ -41,8 +41,8 @@ def record_all(
     *,
     policy: late.Policy | None = None,
 ) -> set[str]:
-    """Writes grades and feedback of everyone whose newest are not there yet, and what lateness costs
-    by `policy`; the students for whom nbgrader refused.
+    """Writes grades and feedback of everyone whose newest are not there yet, and what lateness
+    costs by `policy`; the students for whom nbgrader refused.
 
     Raises Mistake where the gradebook cannot be used at all.
     """

@@ -60,8 +60,8 @@ class Policy:
 
     def __str__(self) -> str:
         return (
-            f"{self.per_day:.4g} of the points per day begun, at most {self.cap:.4g}, "
-            f"after {self.grace.total_seconds() / 60:g} minutes of grace"
+            f"{self.per_day * 100:g}% of the points per day begun, at most {self.cap * 100:g}%; "
+            f"the first {self.grace.total_seconds() / 60:g} minutes are free"
         )
 
 

@@ -19,8 +19,8 @@ from .nbcourse import database, stamp
 def put_in_force(
     folder: Path, lab: str, policy: late.Policy | None, times: Mapping[str, str]
 ) -> set[str]:
-    """Makes `policy` the one by which nbgrader's own commands work here (None: lateness is free); the
-    students whose penalty is another one now.
+    """Makes `policy` the one by which nbgrader's own commands work here (None: lateness is free);
+    the students whose penalty is another one now.
 
     times: when those who were graded in this run handed in; "" where nobody knows.
     """
@@ -38,6 +38,20 @@ def put_in_force(
         charged = charge(assignment, policy)
         gradebook.db.commit()
         return charged
+
+
+def charge_again(folder: Path, lab: str) -> late.Policy | None:
+    """Makes the penalties of `lab` those of the scores as they are now; the policy in force."""
+    policy = late.read(folder / late.NAME)
+    if (folder / "gradebook.db").exists():
+        from nbgrader.api import Gradebook
+
+        with Gradebook(database(folder)) as gradebook:
+            for assignment in gradebook.assignments:
+                if assignment.name == lab:
+                    charge(assignment, policy)
+            gradebook.db.commit()
+    return policy
 
 
 def _tell_times(
@@ -63,8 +77,8 @@ def _naive(time: datetime) -> datetime:
 
 
 def charge(assignment: Any, policy: late.Policy | None) -> set[str]:
-    """Sets the penalty of each submission of nbgrader's `assignment` by its score of now; the students
-    whose penalty changed."""
+    """Sets the penalty of each submission of nbgrader's `assignment` by its score of now; the
+    students whose penalty changed."""
     changed = set()
     for submission in assignment.submissions:
         past = timedelta(seconds=submission.total_seconds_late)

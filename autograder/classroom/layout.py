@@ -145,3 +145,26 @@ def _plain(owner: str) -> str:
 def _marked(name: str, owner: str) -> str:
     mark = hashlib.sha256(owner.encode("utf-8", "surrogateescape")).hexdigest()[:6]
     return f"{name or 'student'}-{mark}"
+
+
+def canvas_user(origin: str) -> tuple[str, str]:
+    """The name and Canvas's number of the user whose file lay at `origin`; empty for others."""
+    first, *deeper = _named(origin)
+    found = None if deeper else _CANVAS.fullmatch(first.removesuffix(".ipynb"))
+    return (found["student"], found["user"].lstrip("_")) if found else ("", "")
+
+
+def moodle_participant(origin: str) -> tuple[str, str]:
+    """The name and the number of Moodle's participant whose file lay at `origin`; empty for
+    others."""
+    found = _MOODLE.fullmatch(_named(origin)[0].removesuffix(".ipynb"))
+    name, _, number = found["student"].rpartition("_") if found else ("", "", "")
+    return name, number
+
+
+def _named(origin: str) -> list[str]:
+    """The path without the outer folders that name nobody: only its first part is no student's."""
+    parts = origin.split("/")
+    while len(parts) > 1 and parts[0].casefold() in WRAPPERS:
+        del parts[0]
+    return parts
