@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
-from sample_class import NAME, ROOT
+from sample_class import NAME, ROOT, filled
 
-from autograder.classroom.journal import Record, key_of
+from autograder.classroom import late, roll
+from autograder.classroom.gradebook import Graded, record_all
+from autograder.classroom.intake import Submission
+from autograder.classroom.job import Entry
+from autograder.classroom.journal import Journal, Record, key_of
+from autograder.classroom.nbcourse import quiet
+from autograder.classroom.rebuild import rebuild
 from autograder.classroom.release import CHECK_SUFFIX, releases
 from autograder.classroom.reports.results import Grade, Mark, Result
 from autograder.classroom.roll import Line
@@ -90,5 +98,31 @@ def _wrong(question: str, known: object) -> Verdict:
                    got="3", expected="4", asked="size (2, 3)")  # fmt: skip
 
 
-def names(people: Sequence[Result]) -> list[str]:
-    return [one.student for one in people]
+def grading_folder(
+    folder: Path,
+    records: Sequence[Record],
+    *,
+    policy: late.Policy | None = None,
+    submitted: Mapping[str, str] | None = None,
+    log: str = "grade.log",
+) -> Path:
+    """A grading folder as `autograder grade` leaves it: journal, nbgrader's gradebook, roll."""
+    folder.mkdir(parents=True, exist_ok=True)
+    times = submitted or {}
+    rebuilt = rebuild(json.dumps(filled({FREE_TEXT: "Because."})).encode(), RELEASE)
+    graded, lines = [], []
+    for one in records:
+        Journal(folder / "journal" / NAME).write(one)
+        handed_in = Submission(
+            one.student, origin(one.student), submitted=times.get(one.student, "")
+        )
+        graded.append(Graded(one, Entry(handed_in, rebuilt, one.sha256)))
+        lines.append(Line(one.student, origin(one.student), key=one.key, sha256=one.sha256))
+    with quiet(folder / log) as logger:
+        assert record_all(folder, RELEASE, graded, logger, policy=policy) == set()
+    roll.update(folder, NAME, lines)
+    return folder
+
+
+def origin(student: str) -> str:
+    return f"{student}/{NAME}.ipynb"

@@ -78,9 +78,10 @@ def _case(appeal: Appeal) -> _Case:
     release = known[the_one(appeal.lab, list(known), "lab")]
     roll.labs(appeal.folder)
     lines = roll.read(appeal.folder, release.name)
-    line = lines[the_one(appeal.student, list(lines), f"student on the roll of {release.name}")]
+    line = lines[the_one(appeal.student, list(lines), "student", f" on the roll of {release.name}")]
     if not line.key:
-        raise Mistake(f"{line.student} has no verdict: {line.ungradable}")
+        reason = line.ungradable or "nothing was handed in."
+        raise Mistake(f"{line.student} has no verdict, so there is none to replay: {reason}")
     record = Journal(appeal.folder / "journal" / release.name).read(line.student, line.key)
     if record is None:
         raise Mistake(f"The record of {line.student} is missing or damaged. {AGAIN}")

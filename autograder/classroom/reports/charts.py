@@ -135,7 +135,7 @@ def _outcomes(axes: Axes, items: Sequence[Item]) -> None:
 def _discriminations(axes: Axes, items: Sequence[Item]) -> None:
     for row, item in enumerate(items):
         if item.discrimination is None:
-            axes.text(0, row, "cannot be said", fontsize=8, color=SOFT, ha="center", va="center")
+            axes.text(0.08, row, "cannot be said", fontsize=8, color=SOFT, va="center")
             continue
         axes.hlines(row, 0, item.discrimination, color=SOFT, linewidth=1.4)
         axes.plot(item.discrimination, row, "o", color=INK, markersize=6)
