@@ -12,6 +12,7 @@ from pathlib import Path
 from autograder.sandbox import JailedStudent
 
 _STATUS = re.compile(r"^(VmHWM|VmRSS):\s+(\d+) kB$", re.MULTILINE)
+PAGE_BYTES = 4096
 _RESET = "5"  # proc(5), clear_refs: the high-water mark becomes what is resident now
 
 
@@ -24,10 +25,11 @@ class Peak:
         self._is_set_back = self._before > 0 and _set_back(self._pid)
 
     def grown(self) -> int:
-        """Bytes; 0 where it cannot be known: the process was lost, or this system does not tell."""
+        """Bytes, a page at least; 0 where it cannot be known: the process was lost, or this system
+        does not tell."""
         if not self._is_set_back or self._student.pid != self._pid:
             return 0
-        return max(0, _resident(self._pid).get("VmHWM", 0) - self._before)
+        return max(PAGE_BYTES, _resident(self._pid).get("VmHWM", 0) - self._before)
 
 
 def _resident(pid: int | None) -> dict[str, int]:

@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -132,6 +133,7 @@ def _environment() -> Environment:
             NOTHING if value is None else f"{value:.2f}".replace("-", "\u2212")
         ),
         "removeprefix": str.removeprefix,
+        "in_url": lambda name: quote(name, safe="", errors="replace"),
         "marks": _marks,
         "remarks": _remarks,
     }
@@ -162,4 +164,5 @@ def _duration(late_s: float) -> str:
     days, rest = divmod(late_s, 86_400)
     if days:
         return f"{days:g} d {rest // 3600:g} h"
-    return f"{rest // 3600:g} h {rest % 3600 // 60:g} min"
+    hours, minutes = rest // 3600, max(1, rest % 3600 // 60)
+    return f"{hours:g} h {minutes:g} min" if hours else f"{minutes:g} min"

@@ -6,6 +6,8 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
+from autograder.judge.verdict import one_line
+
 DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%")
 """How a formula, or what a spreadsheet trims before one, can begin."""
 
@@ -27,4 +29,4 @@ def written(rows: Iterable[Sequence[str | float | None]]) -> bytes:
 def _cell(value: str | float | None) -> str:
     if value is None:
         return ""
-    return inert(value) if isinstance(value, str) else f"{round(value, 2):g}"
+    return inert(one_line(value)) if isinstance(value, str) else f"{round(value, 2):g}"
