@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from made_class import FREE_TEXT, LAB, grading_folder, record
 from nbgrader.api import Gradebook
-from sample_class import NAME
+from sample_class import NAME, ROOT
 
 from autograder.classroom import late, lateness, nbcourse
 from autograder.classroom.mistake import Mistake
@@ -51,6 +52,13 @@ def test_the_file_of_the_docstring_is_read(read, tmp_path):
     policy = read("\n".join(example))
     assert policy.due == {NAME: DUE}
     assert policy.submitted == {(NAME, "ada"): datetime(2026, 11, 20, 10, tzinfo=UTC)}
+
+
+def test_the_file_in_the_readme_is_read(read, tmp_path):
+    (tmp_path / "submitted.csv").write_text("student,lab,submitted\n")
+    blocks = re.findall(r"```\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    (example,) = [block for block in blocks if "per_day_percent" in block]
+    assert read(example).due == {NAME: DUE}
 
 
 @pytest.mark.parametrize(

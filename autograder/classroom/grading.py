@@ -201,6 +201,6 @@ def open_folder(out: Path, source: Path) -> None:
     if source.resolve().is_relative_to(out.resolve()):
         raise Mistake(f"{source} lies inside the grading folder {out}. Grade into another: --out")
     shutil.rmtree(out / ".scratch", ignore_errors=True)
-    for folder in (out, out / "received", *out.glob("journal/*")):
+    for folder in (out, out / "received", out / "roll", *out.glob("journal/*")):
         for partial in folder.glob(".*.tmp"):
             partial.unlink(missing_ok=True)
