@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import zipfile
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
@@ -26,8 +27,11 @@ from made_class import (
     ungradable,
     verdict,
 )
+from sample_class import NAME
 
 from autograder.classroom import late
+from autograder.classroom.intake import files_in, submissions
+from autograder.classroom.layout import canvas_user, moodle_participant
 from autograder.classroom.reports import charts
 from autograder.classroom.reports.canvas import canvas
 from autograder.classroom.reports.gradescope import gradescope
@@ -327,6 +331,40 @@ class TestMoodle:
         assert rows(moodle([replace(one, line=replace(one.line, origin=origin))]))[1][1] == (
             "'=HYPERLINK(1)"
         )
+
+
+@pytest.mark.parametrize("outer", ["", "submissions/"])
+@pytest.mark.parametrize(
+    ("name", "from_canvas", "from_moodle"),
+    [
+        ("adalovelace_12345_67890_01_strides.ipynb", ("adalovelace", "12345"), ("", "")),
+        ("adalovelace_LATE_12345_67890_01_strides-2.ipynb", ("adalovelace", "12345"), ("", "")),
+        (
+            "Ada Lovelace_77_assignsubmission_file_/01_strides.ipynb",
+            ("", ""),
+            ("Ada Lovelace", "77"),
+        ),
+        (
+            "Ada Lovelace_77_assignsubmission_file_01_strides.ipynb",
+            ("", ""),
+            ("Ada Lovelace", "77"),
+        ),
+        ("ada/bob_1_2_01_strides.ipynb", ("", ""), ("", "")),
+        ("ada/bob_1_assignsubmission_file_/01_strides.ipynb", ("", ""), ("", "")),
+        ("ada/01_strides.ipynb", ("", ""), ("", "")),
+    ],
+)
+def test_a_platforms_number_comes_from_its_own_file_names_only(
+    tmp_path, name, outer, from_canvas, from_moodle
+):
+    """As intake finds them; what lies in a student's folder is the student's to name."""
+    with zipfile.ZipFile(tmp_path / "class.zip", "w") as archive:
+        archive.writestr(f"{outer}{name}", "{}")
+        archive.writestr(f"{outer}zoe_9_9_01_strides.ipynb", "{}")
+    found = submissions(files_in(tmp_path / "class.zip"), NAME, [NAME])
+    (one,) = [submission for submission in found if not submission.student.startswith("zoe")]
+    assert canvas_user(one.origin) == from_canvas
+    assert moodle_participant(one.origin) == from_moodle
 
 
 GRADESCOPE = {

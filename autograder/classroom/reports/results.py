@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from autograder.judge import State, Verdict
 
@@ -102,16 +103,43 @@ def _grades(folder: Path, lab: str) -> dict[str, Grade]:
     from nbgrader.api import Gradebook
 
     with Gradebook(database(folder)) as gradebook:
+        marks = _marks(gradebook, lab)
         submissions = [s for a in gradebook.assignments if a.name == lab for s in a.submissions]
         return {
-            submission.student.id: Grade(
-                {
-                    grade.name: Mark(grade.score, grade.max_score, bool(grade.needs_manual_grade))
-                    for notebook in submission.notebooks
-                    for grade in notebook.grades
-                },
+            submission.student_id: Grade(
+                marks.get(submission.student_id, {}),
                 submission.late_submission_penalty,
                 submission.total_seconds_late,
             )
             for submission in submissions
         }
+
+
+def _marks(gradebook: Any, lab: str) -> dict[str, dict[str, Mark]]:
+    """By student and cell, in one query: asking nbgrader's objects one by one takes a second for
+    twenty students."""
+    from nbgrader import api
+
+    rows = (
+        gradebook.db.query(
+            api.SubmittedAssignment.student_id,
+            api.BaseCell.name,
+            api.Grade.score,
+            api.Grade.max_score,
+            api.Grade.needs_manual_grade,
+        )
+        .select_from(api.Grade)
+        .join(api.SubmittedNotebook, api.SubmittedNotebook.id == api.Grade.notebook_id)
+        .join(
+            api.SubmittedAssignment,
+            api.SubmittedAssignment.id == api.SubmittedNotebook.assignment_id,
+        )
+        .join(api.Assignment, api.Assignment.id == api.SubmittedAssignment.assignment_id)
+        .join(api.BaseCell, api.BaseCell.id == api.Grade.cell_id)
+        .filter(api.Assignment.name == lab)
+        .order_by(api.BaseCell.name)
+    )
+    found: dict[str, dict[str, Mark]] = {}
+    for student, cell, points, max_points, is_open in rows:
+        found.setdefault(student, {})[cell] = Mark(points, max_points, bool(is_open))
+    return found
