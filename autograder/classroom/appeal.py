@@ -117,7 +117,8 @@ def _asked_again(case: _Case, tier: Tier, *, alone: bool) -> Verdict:
     names = [verdict.question for verdict in case.record.verdicts]
     before = [] if alone else names[: names.index(case.verdict.question)]
     cells = [Cell(name, source) for name, source in case.job.cells]
-    with Jail(tier=tier) as jail, jail.open(cells) as student:
+    limits = {"total_s": case.job.total_s, "extra_load_s": case.job.extra_s}
+    with Jail(tier=tier) as jail, jail.open(cells, **limits) as student:
         for name in before:
             if name in case.release.lab.questions:
                 _ask(case, name, student)

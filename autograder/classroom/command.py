@@ -60,7 +60,8 @@ def _our_own(order: Order) -> Iterator[None]:
 
 
 def _unwritable(order: Order, error: OSError) -> Mistake:
-    return Mistake(f"Cannot write into {order.out}: {error.strerror}.")
+    kept = "" if error.errno != errno.ENOSPC else " Make room; what is graded so far is kept."
+    return Mistake(f"Cannot write into {order.out}: {error.strerror}.{kept}")
 
 
 def _progress(console: Console) -> Progress:

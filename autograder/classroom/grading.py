@@ -75,12 +75,12 @@ class Class:
         try:
             rebuilt = rebuild(submission.data, self.release)
         except Ungradable as reason:
-            self._give_up(told, str(reason))
+            self._give_up(told, str(reason), reason.note)
         else:
             self.entries[submission.student] = Entry(told, rebuilt, sha256)
 
-    def _give_up(self, submission: Submission, reason: str) -> None:
-        self.rows[submission.student] = Row(submission, ungradable=reason)
+    def _give_up(self, submission: Submission, reason: str, note: str = "") -> None:
+        self.rows[submission.student] = Row(submission, ungradable=reason, note=note)
 
     def look_up(self) -> list[Job]:
         """Takes what is in the journal already; the jobs that are left."""

@@ -21,6 +21,15 @@ from . import durable, late
 from .mistake import Mistake
 from .release import Release
 
+LOCKED_S = 30.0
+"""How long to wait for somebody else's transaction."""
+TROUBLE = {
+    "is locked": "is in use: close formgrader, or whatever else works on it",
+    "disk is full": "cannot be written, because the disk is full",
+    "readonly database": "cannot be written: it belongs to somebody else",
+}
+DAMAGED = "is damaged or in use (see grade.log)"
+
 CONFIG = '''\
 """This folder is graded by `autograder grade`. nbgrader's own commands work in it, and none of them
 executes a submission: verdicts come from the journal."""
@@ -47,11 +56,18 @@ c.ExportApp.plugin_class = "autograder.classroom.penalties.ExportWithPenalties"
 '''
 
 
+class _Log(logging.FileHandler):
+    """A log that cannot be written is no news beside what then cannot be written either."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
+        pass
+
+
 @contextmanager
 def quiet(log: Path) -> Iterator[logging.Logger]:
     """A logger for nbgrader that writes to `log` only, and its commands where it looks for them."""
     logger = logging.Logger("autograder.nbgrader", logging.INFO)
-    handler = logging.FileHandler(log, encoding="utf-8")
+    handler = _Log(log, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     logger.addHandler(handler)
     path = os.environ.get("PATH", "")
@@ -64,21 +80,6 @@ def quiet(log: Path) -> Iterator[logging.Logger]:
     finally:
         os.environ["PATH"] = path
         handler.close()
-
-
-@contextmanager
-def in_one_line(folder: Path, log: logging.Logger) -> Iterator[None]:
-    """Turns what a database can say into a Mistake, and into a line of the log."""
-    from sqlalchemy.exc import SQLAlchemyError
-
-    try:
-        yield
-    except SQLAlchemyError as error:
-        log.error("the gradebook: %s", error)
-        raise Mistake(
-            f"nbgrader's gradebook {folder / 'gradebook.db'} is damaged or in use (see grade.log). "
-            "The verdicts are safe: the same command goes on."
-        ) from error
 
 
 def prepare(folder: Path, release: Release) -> None:
@@ -100,7 +101,23 @@ def prepare(folder: Path, release: Release) -> None:
 
 
 def database(folder: Path) -> str:
-    return f"sqlite:///{(folder / 'gradebook.db').resolve()}"
+    return f"sqlite:///{(folder / 'gradebook.db').resolve()}?timeout={LOCKED_S}"
+
+
+@contextmanager
+def in_one_line(folder: Path, log: logging.Logger) -> Iterator[None]:
+    """Turns what a database can say into a Mistake, and into a line of the log."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except SQLAlchemyError as error:
+        log.error("the gradebook: %s", error)
+        reason = next((told for said, told in TROUBLE.items() if said in str(error)), DAMAGED)
+        raise Mistake(
+            f"nbgrader's gradebook {folder / 'gradebook.db'} {reason}. "
+            "The verdicts are safe: the same command goes on."
+        ) from error
 
 
 def _make_database(folder: Path) -> None:
@@ -145,8 +162,8 @@ def hand_in(folder: Path, student: str, notebook: dict[str, Any], *, submitted: 
     for step in ("autograded", "feedback"):
         shutil.rmtree(folder / step / student / lab, ignore_errors=True)
     place = folder / "submitted" / student / lab
-    data = json.dumps(notebook, indent=1, ensure_ascii=False)
-    durable.write(place / f"{lab}.ipynb", data.encode())
+    data = json.dumps(notebook, ensure_ascii=False)
+    durable.write(place / f"{lab}.ipynb", data.encode(), waits=False)
     stamp(folder, student, lab, submitted)
 
 
@@ -159,7 +176,7 @@ def stamp(folder: Path, student: str, lab: str, submitted: str) -> None:
     if not text:
         path.unlink(missing_ok=True)
     elif not path.exists() or path.read_text(encoding="utf-8") != text:
-        durable.write(path, text.encode())
+        durable.write(path, text.encode(), waits=False)
 
 
 def converter(name: str, folder: Path, lab: str, log: logging.Logger, *, student: str = "*") -> Any:
