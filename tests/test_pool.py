@@ -15,7 +15,7 @@ from autograder.classroom.journal import Record
 from autograder.classroom.mistake import Mistake
 from autograder.classroom.worker import NoJail, Ready, Setting, die_with_parent
 from autograder.judge import OUR_FAULT, State, Verdict
-from autograder.sandbox import BUBBLEWRAP
+from autograder.sandbox import BUBBLEWRAP, cgroups
 
 
 def job(name):
@@ -78,6 +78,16 @@ def serve_without_jail(connection, setting):
 
 def serve_nothing(connection, setting):
     os._exit(3)
+
+
+def serve_in_a_cage(connection, setting):
+    """Holds a cgroup, as a worker with an open jail does, and never answers."""
+    connection.send(Ready())
+    connection.recv()
+    cgroups.Cage(cgroups.find(), memory_bytes=2**30, processes=8)
+    (setting.log.parent / "pid").write_text(str(os.getpid()))
+    while True:
+        signal.pause()
 
 
 def outcomes(names, tmp_path, target=serve_by_name, workers=2):
@@ -143,6 +153,20 @@ def test_what_timed_out_beside_others_is_asked_again_when_nobody_else_is(tmp_pat
 def test_what_timed_out_alone_is_not_asked_again(tmp_path):
     outcomes(["late-alone", "fine-1"], tmp_path, workers=1)
     assert "again" not in (tmp_path / "trace").read_text()
+
+
+@pytest.mark.skipif(not cgroups.find(), reason="this machine lends no cgroups")
+@pytest.mark.parametrize("sweeps", [True, False])
+def test_a_killed_workers_cgroups_go_with_the_pool(tmp_path, monkeypatch, sweeps):
+    monkeypatch.setattr(pool, "SLACK_S", 3.0 - SUBMISSION_S)
+    monkeypatch.setattr(pool, "MAX_ATTEMPTS", 1)
+    if not sweeps:
+        monkeypatch.setattr(pool, "sweep", lambda **_: 0)
+    assert isinstance(outcomes(["caged-1"], tmp_path, serve_in_a_cage)["caged-1"], Fault)
+    of_it = f"{cgroups.PREFIX}-{(tmp_path / 'pid').read_text()}-*"
+    left = [d for h in cgroups.find() for d in h.parent.glob(of_it)]
+    assert bool(left) is not sweeps
+    cgroups.sweep()
 
 
 def test_a_worker_that_hangs_is_ended(tmp_path, monkeypatch):

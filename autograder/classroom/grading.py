@@ -28,6 +28,7 @@ NOT_SAFE = (
     "Put that right, or pass --i-trust-students to run it with your own rights."
 )
 THE_GRADER_FAILED = "The grader failed, not the student: {reason}. Grade again."
+STEPS = ("submitted", "autograded", "feedback")
 NBGRADER_FAILED = "graded, but nbgrader refused the notebook: see grade.log"
 
 
@@ -201,6 +202,6 @@ def open_folder(out: Path, source: Path) -> None:
     if source.resolve().is_relative_to(out.resolve()):
         raise Mistake(f"{source} lies inside the grading folder {out}. Grade into another: --out")
     shutil.rmtree(out / ".scratch", ignore_errors=True)
-    for folder in (out, out / "received", out / "roll", *out.glob("journal/*")):
-        for partial in folder.glob(".*.tmp"):
+    for folder in (".", "received", "roll", "journal/*", *(f"{step}/*/*" for step in STEPS)):
+        for partial in out.glob(f"{folder}/.*.tmp"):
             partial.unlink(missing_ok=True)
