@@ -33,6 +33,8 @@ for name in ("twice", "double"):
 class OpenStudent(LocalStudent):
     """Runs the cells in this very process. Has the shape of a JailedStudent."""
 
+    pid = None
+
     def __init__(self, cells):
         super().__init__({})
         self.cells = tuple(self._run(cell) for cell in cells)

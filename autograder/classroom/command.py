@@ -84,6 +84,7 @@ def _show(made: Class, console: Console) -> None:
     if asked := by_hand(made.release):
         say.append(f"by hand     {', '.join(asked)}: cd {out} && jupyter lab, then formgrader")
         say.append("            and then  nbgrader generate_feedback --force " + made.release.name)
+    say.append(f"report      autograder report {made.release.name} --out {out}")
     say.append(f"export      cd {out} && nbgrader export")
     for line in say:
         console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -20,6 +20,9 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src
 REMEMBERED = 512
 """Cells: a lab has fifty, and nine in ten of a page's are the same on all pages."""
 _SCRIPT = re.compile(r"<script\b.*?</script\s*>", re.DOTALL | re.IGNORECASE)
+_FONT = re.compile(r"@font-face\s*\{[^}]*\}")
+"""The template asks for icons in files that nobody has."""
+_OURS = "<style>.anchor-link { display: none } img, svg { max-width: 100% }</style>"
 
 
 class FeedbackPage(HTMLExporter):
@@ -47,8 +50,9 @@ class FeedbackPage(HTMLExporter):
             self.register_filter(name, made)  # type: ignore[no-untyped-call]
         page, resources = super(HTMLExporter, self).from_notebook_node(nb, resources, **kw)
         policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        page = _SCRIPT.sub("", page).replace("<head>", f"<head>\n{policy}", 1)
-        return page, resources
+        page = _FONT.sub("", _SCRIPT.sub("", page))
+        page = page.replace("<head>", f"<head>\n{policy}", 1)
+        return page.replace("</head>", f"{_OURS}\n</head>", 1), resources
 
     def _preprocess(self, nb: Any, resources: Any) -> Any:
         """The steps before the page, on the copy made for it. nbconvert makes another, and

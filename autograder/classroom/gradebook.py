@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import durable
+from . import durable, late
 from .job import Entry
 from .journal import Record
+from .lateness import put_in_force
 from .nbcourse import database, hand_in, in_one_line, prepare
 from .rebuild import notebook
 from .release import Release
@@ -41,9 +42,11 @@ def record_all(
     release: Release,
     graded: Iterable[Graded],
     log: logging.Logger,
+    *,
+    policy: late.Policy | None = None,
 ) -> set[str]:
-    """Writes grades and feedback of everyone whose newest are not there yet; the students for whom
-    nbgrader refused.
+    """Writes grades and feedback of everyone whose newest are not there yet, and what lateness
+    costs by `policy`; the students for whom nbgrader refused.
 
     Raises Mistake where the gradebook cannot be used at all.
     """
@@ -52,7 +55,9 @@ def record_all(
         done = _recorded(folder, release.name, wanted)
         prepare(folder, release)
         written = done | _record_missing(folder, release, wanted, done, log)
-    _drop_cut_off_pages(folder, release.name, written)
+        times = {student: one.entry.submission.submitted for student, one in wanted.items()}
+        charged = put_in_force(folder, release.name, policy, times)
+    _drop_pages(folder, release.name, written, changed=charged)
     if missing := {one for one in written if not _page(folder, release.name, one).exists()}:
         with in_one_line(folder, log):
             _write_pages(folder, release.name, missing, log)
@@ -161,10 +166,12 @@ def _page(folder: Path, lab: str, student: str) -> Path:
     return folder / "feedback" / student / lab / f"{lab}.html"
 
 
-def _drop_cut_off_pages(folder: Path, lab: str, students: Iterable[str]) -> None:
+def _drop_pages(folder: Path, lab: str, students: Iterable[str], *, changed: set[str]) -> None:
+    """Those that a kill cut off, and those that show a penalty which is no longer so."""
     for student in students:
         page = _page(folder, lab, student)
-        if page.exists() and not page.read_bytes().rstrip().endswith(b"</html>"):
+        is_whole = page.exists() and page.read_bytes().rstrip().endswith(b"</html>")
+        if page.exists() and (student in changed or not is_whole):
             shutil.rmtree(page.parent)
 
 

@@ -174,3 +174,26 @@ def _plain(owner: str) -> str:
 def _marked(name: str, owner: str, length: int) -> str:
     mark = hashlib.sha256(owner.encode("utf-8", "surrogateescape")).hexdigest()[:length]
     return f"{name or 'student'}-{mark}" if mark else name
+
+
+def canvas_user(origin: str) -> tuple[str, str]:
+    """The name and Canvas's number of the user whose file lay at `origin`; empty for others."""
+    first, *deeper = _from_the_owner(origin)
+    found = None if deeper else _CANVAS.fullmatch(first.removesuffix(".ipynb"))
+    return (found["student"], found["user"].lstrip("_")) if found else ("", "")
+
+
+def moodle_participant(origin: str) -> tuple[str, str]:
+    """The name and the number of Moodle's participant whose file lay at `origin`; empty for
+    others."""
+    found = _MOODLE.fullmatch(_from_the_owner(origin)[0].removesuffix(".ipynb"))
+    name, _, number = found["student"].rpartition("_") if found else ("", "", "")
+    return name, number
+
+
+def _from_the_owner(origin: str) -> list[str]:
+    """The path without the outer folders that name nobody: only its first part is no student's."""
+    parts = origin.split("/")
+    while len(parts) > 1 and parts[0].casefold() in WRAPPERS:
+        del parts[0]
+    return parts

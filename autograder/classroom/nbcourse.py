@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from . import durable
+from . import durable, late
 from .mistake import Mistake
 from .release import Release
 
@@ -45,6 +45,14 @@ c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.AssignLatePenalties",
 ]
 c.GenerateFeedback.exporter_class = "autograder.classroom.feedback.FeedbackPage"
+c.GenerateFeedback.preprocessors = [
+    "nbgrader.preprocessors.AssignLatePenalties",  # a person may have marked since
+    "nbgrader.preprocessors.GetGrades",
+    "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
+]
+c.AssignLatePenalties.plugin_class = "autograder.classroom.penalties.LatePenalty"
+c.LatePenalty.file = os.path.join(c.CourseDirectory.root, "late.toml")
+c.ExportApp.plugin_class = "autograder.classroom.penalties.ExportWithPenalties"
 '''
 
 
@@ -156,8 +164,19 @@ def hand_in(folder: Path, student: str, notebook: dict[str, Any], *, submitted: 
     place = folder / "submitted" / student / lab
     data = json.dumps(notebook, ensure_ascii=False)
     durable.write(place / f"{lab}.ipynb", data.encode(), waits=False)
-    if submitted:
-        durable.write(place / "timestamp.txt", f"{submitted} UTC\n".encode())
+    stamp(folder, student, lab, submitted)
+
+
+def stamp(folder: Path, student: str, lab: str, submitted: str) -> None:
+    """Writes down when a notebook was handed in where nbgrader looks for it; nothing where that is
+    not known, so that no earlier hand-in's time stays."""
+    path = folder / "submitted" / student / lab / "timestamp.txt"
+    time = late.moment(submitted)
+    text = f"{time:%Y-%m-%d %H:%M:%S} UTC\n" if time else ""
+    if not text:
+        path.unlink(missing_ok=True)
+    elif not path.exists() or path.read_text(encoding="utf-8") != text:
+        durable.write(path, text.encode(), waits=False)
 
 
 def converter(name: str, folder: Path, lab: str, log: logging.Logger) -> Any:

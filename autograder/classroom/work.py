@@ -16,6 +16,7 @@ from autograder.sandbox import Cell, CellResult, Jail, JailedStudent
 
 from .job import Job
 from .journal import CellReport, Record, is_blank
+from .peak import Peak
 
 ROUNDS = 3
 MAX_SHOWN = 4_000
@@ -79,8 +80,9 @@ def _our_own_cells_ran(results: Sequence[CellResult]) -> None:
 
 
 def _asked(question: Question, student: JailedStudent, job: Job) -> Verdict:
+    peak = Peak(student)
     verdict = ask(question, student, seed=job.seeds[question.name], rounds=ROUNDS)
-    return explained(verdict, job, student.cells)
+    return explained(replace(verdict, peak_bytes=peak.grown()), job, student.cells)
 
 
 def _timed_out(verdict: Verdict, student: JailedStudent) -> bool:
