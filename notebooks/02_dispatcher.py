@@ -73,7 +73,7 @@ for name, mode in {
 # %% [markdown] id="thread-why"
 # `autocast` does not switch anything on: it takes a key off the excluded list. Inference mode puts
 # autograd's on it and takes `ADInplaceOrView` off the included list. `BackendSelect` is included in
-# every call; it has work only where no tensor names a backend, as in `torch.empty(3,
+# every call; it has work where an argument names the device, as in `torch.empty(3,
 # device="meta")`.
 
 # %% [markdown] id="no-grad"
