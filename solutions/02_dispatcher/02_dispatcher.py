@@ -67,7 +67,7 @@ print(sorted(keys_of_a_call(carried, ["BackendSelect"], ["AutocastCPU"])))
 # - A tensor made in `inference_mode` has neither autograd's key nor `ADInplaceOrView`.
 # - Meta tensors have no autocast key.
 #
-# Whatever no line of this list speaks of chooses no key: two of the six arguments.
+# Two of the six arguments choose no key.
 #
 # `tensor_keys("cpu", "strided", torch.float32, True, False, False)` is `["AutocastCPU",
 # "AutogradCPU", "ADInplaceOrView", "CPU"]`. Stuck? `hint("tensor_keys")`
@@ -248,8 +248,8 @@ KERNELS = {  # name -> kernel(below, x, w, b)
 
 
 def run_head(x, w, b, keys, table, fallbacks):
-    """x (N, 64), w (600, 64), b (600,), keys (in any order), table and fallbacks {key: name}
-    -> (log, logits (N, 600) or None)."""
+    """x (N, 64), w (V, 64), b (V,), keys (in any order), table and fallbacks {key: name}
+    -> (log, logits (N, V) or None)."""
     log = []
 
     def call(keys, args):
@@ -555,8 +555,9 @@ def with_my_addmm(xs, w, b):
 # ## 2.9 A tensor that carries its bytes
 # *12 minutes · difficulty 3 of 5 · 4 points*
 #
-# A mode sees all calls of a thread. A tensor subclass sees the calls that *its* tensors take part
-# in, wherever they go. Let `Metered` carry `bytes`: what was allocated on the way to it.
+# A mode sees the calls of its thread while it is active. A tensor subclass sees the calls that
+# *its* tensors take part in, wherever they go. Let `Metered` carry `bytes`: what was allocated on
+# the way to it.
 #
 # The steps: unwrap the arguments (done), run `func` on plain tensors, charge, wrap the tensor that
 # came out. It carries what the arguments carried, plus the size of its storage in bytes, if that is
