@@ -65,6 +65,10 @@ def read_schema(student: Student, draw: Draw) -> None:
     for op, arguments in _real_calls().items():
         schema = str(overload_of(f"aten::{op}")._schema)
         expect_equal(student.call("read_schema", schema), _observed(op, arguments))
+    written_and_kept = (
+        "onelayer::named(Tensor(a) self, Tensor(b!) out) -> (Tensor(a) base, Tensor obs)"
+    )
+    expect_equal(student.call("read_schema", written_and_kept), (["out"], ["self"]))
     for _ in draw.cases(6):
         text, truth = _drawn_schema(draw)
         expect_equal(student.call("read_schema", text), truth)
