@@ -52,6 +52,9 @@ grade: env-dev ## grade a small sample class, partly hostile, and show the table
 selftest: env-dev ## ask every question of its right and its wrong answers
 	$(BIN)/autograder selftest
 
+bench: env-dev ## measure the grader: against nbgrader, at 1,000 submissions, after a kill (an hour)
+	$(BIN)/python -m bench.grading
+
 clean: ## remove what tools left behind; the environment and your grades stay
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +

@@ -31,7 +31,13 @@ from .serve import READY, serve, settle
 from .shell import NotebookShell
 
 # So that a cell that imports them costs nothing.
-PRELOADED = ("numpy.random", "torch.nn.functional", "onelayer", "matplotlib.pyplot")
+PRELOADED = (
+    "numpy.random",
+    "torch.nn.functional",
+    "onelayer",
+    "matplotlib.pyplot",
+    "torch._dynamo",
+)
 MAX_MESSAGE = 65_536
 
 
