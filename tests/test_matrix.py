@@ -5,6 +5,7 @@ The rows run on this Python and its torch, with planted files of tests in place 
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -128,6 +129,37 @@ def test_a_missing_python_is_one_line_and_a_failed_row(
     line = "Row 2.11 needs Python 3.13 and none runs here: put python3.13 on the PATH"
     assert capsys.readouterr().err.strip() == line
     assert f"- torch 2.11, **failed**: the environment: `{line}`" in shown(planted)
+
+
+def program(path: Path, exits: int, says: str = "") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho '{says}' >&2\nexit {exits}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_a_shim_that_does_not_run_is_passed_over_for_pyenvs_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shim = program(tmp_path / "shims" / "python3.13", exits=127)
+    monkeypatch.setenv("PATH", f"{shim.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    with pytest.raises(matrix.Unmade, match=r"needs Python 3\.13 and none runs here"):
+        matrix.python_for(matrix.ROWS["2.11"])
+    own = program(tmp_path / "versions" / "3.13.0" / "bin" / "python", exits=0)
+    assert matrix.python_for(matrix.ROWS["2.11"]) == str(own)
+
+
+def test_an_environment_that_cannot_be_made_is_a_failed_row_with_the_reason(
+    planted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(matrix, "ROOT", planted)
+    full = program(planted / "python", exits=1, says="Cannot go on. The disk is full")
+    monkeypatch.setattr(matrix, "python_for", lambda row: str(full))
+    assert matrix.main(["2.15"]) == 1
+    said = "- torch 2.15, **failed**: the environment: `Cannot go on. The disk is full`"
+    assert said in shown(planted)
 
 
 def test_a_row_that_is_none_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
