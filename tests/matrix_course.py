@@ -38,20 +38,19 @@ def lab(request: pytest.FixtureRequest) -> Lab:
 
 
 def installed(name: str) -> str:
-    """The version of a package, or "none"."""
+    """The version of a package; "" where it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
-        return "none"
+        return ""
 
 
 def off_the_pins() -> str:
     """What this environment holds in other versions than constraints.txt asks for."""
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pins = dict(line.split("==") for line in lines if line[:1] not in {"", "#"})
-    here = {name: installed(name) for name, pin in pins.items() if installed(name) != pin}
-    here.pop("appnope", None)  # a Mac's
-    return ", ".join(f"{name} {found}" for name, found in sorted(here.items()))
+    here = {name: found for name in pins if (found := installed(name))}
+    return ", ".join(f"{name} {here[name]}" for name in sorted(here) if here[name] != pins[name])
 
 
 def test_a_notebook_runs_on_the_torch_of_this_row(
@@ -68,7 +67,7 @@ def test_a_notebook_runs_on_the_torch_of_this_row(
     facts = {
         "torch": torch.__version__,
         "built for": f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU",
-        "triton": installed("triton"),
+        "triton": installed("triton") or "none",
         "Python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, {gpu}",
         "sandbox": probe().name,

@@ -109,11 +109,13 @@ def test_a_file_that_never_ends_is_stopped(planted: Path, monkeypatch: pytest.Mo
     assert "exit code 124" in shown(planted)
 
 
-def test_the_facts_that_a_run_notes_stand_on_the_page(planted: Path) -> None:
-    note = "def test_x(record_testsuite_property): record_testsuite_property('torch', '2.15.7+x')\n"
-    plant(planted, "test_x", note)
+def test_the_facts_that_the_course_notes_stand_on_the_page_and_no_others(planted: Path) -> None:
+    note = "def test_x(record_testsuite_property): record_testsuite_property('torch', '{}')\n"
+    plant(planted, "matrix_course", note.format("2.15.7+x"))
+    plant(planted, "test_x", note.format("another"))
     matrix.main(["2.15"])
     assert "| torch | 2.15.7+x |" in shown(planted)
+    assert "another" not in shown(planted)
 
 
 # ---- environments -------------------------------------------------------------------------------
