@@ -15,7 +15,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from autograder.checks import lab04_contracts
+from autograder.checks.lab04_contracts import lab
+from autograder.checks.lab04_contracts.fused_loss import right_backward
+from autograder.checks.lab04_contracts.schedules import again as flops_again
+from autograder.checks.lab04_contracts.schedules import peak as peak_of
 from autograder.judge import LocalStudent, Verdict, ask
 
 ROWS = 3
@@ -93,12 +96,12 @@ def test_a_schedule_costs_what_torchs_own_checkpoint_costs(
 ) -> None:
     peak, again, flops = checkpointed_by_torch(widths, keep)
     nbytes = [4 * ROWS * width for width in widths[:-1]]
-    assert lab04_contracts._peak(nbytes, keep) == peak
-    assert lab04_contracts._again(flops, keep) == sum(flops[i] for i in again)
+    assert peak_of(nbytes, keep) == peak
+    assert flops_again(flops, keep) == sum(flops[i] for i in again)
 
 
 def asked(name: str, **functions: Callable[..., Any]) -> Verdict:
-    question = lab04_contracts.lab.questions[name]
+    question = lab.questions[name]
     return ask(question, LocalStudent(functions), seed=11)
 
 
@@ -120,15 +123,14 @@ def test_two_storages_of_one_number_for_each_row_are_allowed_and_three_are_not()
 
         return forward
 
-    right = lab04_contracts._right_backward
     two, three = (
-        asked("head_loss", head_loss_forward=forward_saving(n), head_loss_backward=right)
+        asked("head_loss", head_loss_forward=forward_saving(n), head_loss_backward=right_backward)
         for n in (2, 3)
     )
     assert (two.state, three.state) == ("pass", "fail")
 
 
 def test_what_a_node_saved_is_witnessed_and_what_the_halves_save_is_computed() -> None:
-    questions = lab04_contracts.lab.questions
+    questions = lab.questions
     witnessed = [name for name, question in questions.items() if question.witnessed]
     assert witnessed == ["linear_fn"]
