@@ -28,11 +28,13 @@ from .faulty_checkpoint import (
     another_mask,
     back_to_the_seed,
     back_to_then,
+    from_the_seed,
     keeping_inside,
     keeping_mask,
     keeping_the_graph,
     left_in_the_past,
     rewinding,
+    seed_kept,
     state_too_late,
     stateless,
     through_the_graph,
@@ -175,6 +177,15 @@ _wrong_checkpoint(
     stateless,
     another_mask,
 )
+_wrong_checkpoint(
+    "seed_saved",
+    "The seed was saved in place of the state. Others have drawn since it was set, so it does not "
+    "say where the block began: torch.get_rng_state() does.",
+    seed_kept,
+    from_the_seed,
+)
+
+
 _wrong_checkpoint(
     "back_to_then",
     "backward ended by setting the saved state once more: that is the generator before forward. "

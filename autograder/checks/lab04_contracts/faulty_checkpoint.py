@@ -121,3 +121,19 @@ def through_the_graph(saved: Saved, dy: Tensor, seed: int) -> Backward:
     y, *leaves = (t.detach().requires_grad_() for t in saved)
     dx, dw1, dw2 = torch.autograd.grad(y, leaves, dy)
     return (dx, dw1, dw2), torch.rand(2)
+
+
+def seed_kept(x: Tensor, w1: Tensor, w2: Tensor, seed: int) -> Forward:
+    """Saves the seed in place of the state."""
+    y, saved, draws = checkpointed(x, w1, w2, seed)
+    return y, [*saved[:3], torch.tensor(seed)], draws
+
+
+@torch.random.fork_rng(devices=[])
+def from_the_seed(saved: Saved, dy: Tensor, seed: int) -> Backward:
+    """Runs the block from the saved seed, and leaves the generator as it was."""
+    begin(seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(saved[3]))
+        grads = rerun(saved, dy)
+    return grads, torch.rand(2)
