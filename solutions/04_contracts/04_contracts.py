@@ -336,7 +336,7 @@ class CapFn(torch.autograd.Function):
 
 
 def cap_in_place(z, limit, dy):
-    """-> (z after the edit, what each row lost, the gradient of what z was, whose node z has)."""
+    """-> (z after the edit, what each row lost, dz of what z was, the name of z's node)."""
     leaf = z.detach().requires_grad_()
     h = leaf * 1  # an edit in place of a leaf is refused
     _, lost = CapFn.apply(h, limit)
