@@ -421,8 +421,8 @@ def linear_double_backward(x, w, dy, gx, gw, gb):
 #
 # A colleague saves the log-sum-exp, as you did, and adds a penalty on the size of dz to the loss.
 # Loss and gradient are right, `gradcheck` is content, training runs, and the penalty does harm.
-# Run it, find out why, and write `LossFn` right: the loss, its gradient times dloss, and a gradient
-# of that gradient. Stuck? `hint("loss_curvature")`
+# Run it, find out why, and write `LossFn` right: the loss, its gradient, and the gradient of that.
+# Stuck? `hint("loss_curvature")`
 
 
 # %% id="detective-case-code" tags=["worked-example"]
@@ -476,13 +476,13 @@ class LossFn(torch.autograd.Function):
         ### END SOLUTION
 
 
-def loss_curvature(z, target, dloss, v):
-    """z (N, V), target (N,), dloss (), v (N, V)
-    -> (loss, dz of loss * dloss, the gradient of (dz * v).sum() for z).
+def loss_curvature(z, target, v):
+    """z (N, V), target (N,), v (N, V)
+    -> (loss, dz of loss ** 2, the gradient of (dz * v).sum() for z).
     """
     z = z.detach().requires_grad_()
     loss = LossFn.apply(z, target)
-    (dz,) = torch.autograd.grad(loss, z, dloss, create_graph=True)
+    (dz,) = torch.autograd.grad(loss**2, z, create_graph=True)  # squared: dloss is no plain 1
     return loss, dz, torch.autograd.grad(dz, z, v)[0]
 
 
@@ -508,10 +508,10 @@ class LossAndSum(torch.autograd.Function):
         return (p - hot) * dloss / len(z) + p * dlse[:, None], None
 
 
-def loss_curvature(z, target, dloss, v):
+def loss_curvature(z, target, v):
     z = z.detach().requires_grad_()
     loss, _ = LossAndSum.apply(z, target)
-    (dz,) = torch.autograd.grad(loss, z, dloss, create_graph=True)
+    (dz,) = torch.autograd.grad(loss**2, z, create_graph=True)
     return loss, dz, torch.autograd.grad(dz, z, v)[0]
 
 

@@ -8,12 +8,14 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from autograder.judge import Draw, Student
 
 from . import lab
 from .answers import Triple, expect_named, parts
 
+Answer = tuple[Tensor, None]
 Backward = Callable[..., Any]  # of z, target, dloss
 
 EDITED = (
@@ -40,35 +42,60 @@ def loss_curvature(student: Student, draw: Draw) -> None:
     """Detective case: a Function for the mean cross-entropy whose first gradient is right and whose
     second is wrong. Make both right.
 
-    z (N, V), target (N,), dloss (), v (N, V) -> (loss, dz, the gradient of (dz * v).sum() for z).
+    z (N, V), target (N,), v (N, V) -> (loss, dz of loss ** 2, the gradient of (dz * v).sum() for
+    z). The square gives what arrives at the loss a history of its own.
     """
     for n in draw.sizes(3, 1, high=12):
-        dloss = torch.tensor(draw.choice((0.5, -2.0, 3.0)))
         z = draw.tensor(n, draw.integer(4, 9))
         v, target = draw.tensor(*z.shape), draw.integers(n, low=0, high=z.shape[1] - 1)
-        got = parts(student.call("loss_curvature", z, target, dloss, v), "loss, dz, gradient")
+        got = parts(student.call("loss_curvature", z, target, v), "loss, dz, gradient")
+        want = _curvature(F.cross_entropy, z, target, v)
         for name, mine, torchs in zip(
-            ("the loss", "dz", "the gradient of the gradient"),
-            got,
-            _torchs_curvature(z, target, dloss, v),
-            strict=True,
+            ("the loss", "dz", "the gradient of the gradient"), got, want, strict=True
         ):
             expect_named(name, mine, torchs)
 
 
-def _torchs_curvature(z: Tensor, target: Tensor, dloss: Tensor, v: Tensor) -> Triple:
+def _curvature(loss_of: Callable[..., Tensor], z: Tensor, target: Tensor, v: Tensor) -> Triple:
     z = z.detach().clone().requires_grad_()
-    loss = F.cross_entropy(z, target)
-    (dz,) = torch.autograd.grad(loss, z, dloss, create_graph=True)
+    loss = loss_of(z, target)
+    (dz,) = torch.autograd.grad(loss.square(), z, create_graph=True)
     return loss.detach(), dz.detach(), torch.autograd.grad(dz, z, v)[0]
 
 
-def _with_second(
-    z: Tensor, target: Tensor, dloss: Tensor, v: Tensor, second: Callable[[Tensor], Tensor]
+def _own(
+    backward: Backward,
+    z: Tensor,
+    target: Tensor,
+    v: Tensor,
+    forward: Callable[..., Tensor] = F.cross_entropy,
 ) -> Triple:
-    """The right loss and gradient, and a second derivative from the probabilities."""
-    loss, dz, _ = _torchs_curvature(z, target, dloss, v)
-    return loss, dz, second(z.softmax(1)) * dloss
+    """What a LossFn comes to that saves z and target and has this backward."""
+
+    class LossFn(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, z: Tensor, target: Tensor) -> Tensor:
+            ctx.save_for_backward(z, target)
+            return forward(z, target)
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Tensor) -> Any:
+            return backward(*ctx.saved_tensors, grads[0])
+
+    return _curvature(LossFn.apply, z, target, v)
+
+
+def _right(z: Tensor, target: Tensor, dloss: Tensor) -> Answer:
+    return _from(z.softmax(1), target, dloss)
+
+
+def _from(p: Tensor, target: Tensor, dloss: Tensor) -> Answer:
+    return (p - F.one_hot(target, p.shape[1])) * (dloss / len(p)), None
+
+
+def _edited(p: Tensor, target: Tensor, dloss: Tensor) -> Answer:
+    p[torch.arange(len(p)), target] -= 1
+    return p * (dloss / len(p)), None
 
 
 @loss_curvature.wrong(
@@ -77,76 +104,52 @@ def _with_second(
     "is recorded, so the second backward takes it for a constant: the way from z through lse is "
     "lost.",
 )
-def _(z: Tensor, target: Tensor, dloss: Tensor, v: Tensor) -> Triple:
-    return _with_second(z, target, dloss, v, lambda p: p * v / len(z))
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    def backward(z: Tensor, target: Tensor, dloss: Tensor) -> Answer:
+        return _from((z - z.detach().logsumexp(1, keepdim=True)).exp(), target, dloss)
+
+    return _own(backward, z, target, v)
 
 
 @loss_curvature.wrong(
-    "diagonal_only",
-    "Each logit was differentiated by itself: p * (1 - p). But the probabilities of a row share "
-    "their sum, so each depends on every logit of its row.",
+    "p_constant",
+    "For the second backward p is a constant here. Either it was saved in forward, where nothing "
+    "is recorded, or it was made from a detached z. Make it from z itself, in backward.",
 )
-def _(z: Tensor, target: Tensor, dloss: Tensor, v: Tensor) -> Triple:
-    return _with_second(z, target, dloss, v, lambda p: p * (1 - p) * v / len(z))
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    return _own(lambda z, *others: _right(z.detach(), *others), z, target, v)
 
 
 @loss_curvature.wrong(
-    "mean_forgotten",
-    "The second derivative is N times too large: it goes through the mean like the first.",
+    "once",
+    "once_differentiable forbids the second derivative. It is for a backward that torch cannot "
+    "look into; into this one it can, and the second derivative is what was asked for.",
 )
-def _(z: Tensor, target: Tensor, dloss: Tensor, v: Tensor) -> Triple:
-    return _with_second(z, target, dloss, v, lambda p: p * (v - (p * v).sum(1, keepdim=True)))
-
-
-def _own(backward: Backward, z: Tensor, target: Tensor, dloss: Tensor, v: Tensor) -> Triple:
-    """What a LossFn comes to that saves z and target and has this backward."""
-
-    class LossFn(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, z: Tensor, target: Tensor) -> Tensor:
-            ctx.save_for_backward(z, target)
-            return F.cross_entropy(z, target)
-
-        @staticmethod
-        def backward(ctx: Any, *grads: Tensor) -> Any:
-            return backward(*ctx.saved_tensors, grads[0])
-
-    z = z.detach().requires_grad_()
-    loss = LossFn.apply(z, target)  # type: ignore[no-untyped-call]
-    (dz,) = torch.autograd.grad(loss, z, dloss, create_graph=True)
-    return loss, dz, torch.autograd.grad(dz, z, v)[0]
-
-
-def _right(z: Tensor, target: Tensor, dloss: Tensor) -> tuple[Tensor, None]:
-    return (z.softmax(1) - F.one_hot(target, z.shape[1])) * (dloss / len(z)), None
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    once = once_differentiable(lambda ctx, *saved: _right(*saved))
+    return _own(lambda *saved: once(None, *saved), z, target, v)
 
 
 @loss_curvature.wrong(
     "no_history",
-    "dz has no history. Either p was saved in forward, where nothing is recorded, or "
-    "once_differentiable, no_grad or detach kept torch from recording this backward. Here it "
+    "dz has no history: no_grad or detach kept torch from recording this backward. Here it "
     "refuses; a penalty added to the loss would be dropped without a word.",
 )
-def _(z: Tensor, target: Tensor, dloss: Tensor, v: Tensor) -> Triple:
-    return _own(lambda z, *others: _right(z.detach(), *others), z, target, dloss, v)
-
-
-def _edited(p: Tensor, target: Tensor, dloss: Tensor) -> tuple[Tensor, None]:
-    p[torch.arange(len(p)), target] -= 1
-    return p * (dloss / len(p)), None
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    return _own(torch.no_grad()(_right), z, target, v)
 
 
 @loss_curvature.wrong("softmax_edited", EDITED)
-def _(z: Tensor, target: Tensor, dloss: Tensor, v: Tensor) -> Triple:
-    return _own(lambda z, *others: _edited(z.softmax(1), *others), z, target, dloss, v)
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    return _own(lambda z, *others: _edited(z.softmax(1), *others), z, target, v)
 
 
 @loss_curvature.wrong("exp_edited", EDITED)
-def _(z: Tensor, target: Tensor, dloss: Tensor, v: Tensor) -> Triple:
-    def backward(z: Tensor, target: Tensor, dloss: Tensor) -> tuple[Tensor, None]:
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    def backward(z: Tensor, target: Tensor, dloss: Tensor) -> Answer:
         return _edited((z - z.logsumexp(1, keepdim=True)).exp(), target, dloss)
 
-    return _own(backward, z, target, dloss, v)
+    return _own(backward, z, target, v)
 
 
 @loss_curvature.wrong(
@@ -154,17 +157,26 @@ def _(z: Tensor, target: Tensor, dloss: Tensor, v: Tensor) -> Triple:
     "backward gave one answer. forward has two inputs, z and target, so there are two answers: "
     "None for the target.",
 )
-def _(z: Tensor, target: Tensor, dloss: Tensor, v: Tensor) -> Triple:
-    return _own(lambda *saved: _right(*saved)[0], z, target, dloss, v)
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    return _own(lambda *saved: _right(*saved)[0], z, target, v)
 
 
 @loss_curvature.wrong(
     "dloss_ignored",
-    "dloss was not used. Whoever reads the loss may scale it: each backward multiplies by the "
-    "gradient that arrives.",
+    "dloss was not used. Here the loss is squared, so what arrives is no plain 1: each backward "
+    "multiplies by the gradient that arrives.",
 )
-def _(z: Tensor, target: Tensor, dloss: Tensor, v: Tensor) -> Triple:
-    return _torchs_curvature(z, target, torch.ones(()), v)
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    return _own(lambda z, target, _: _right(z, target, torch.ones(())), z, target, v)
+
+
+@loss_curvature.wrong(
+    "dloss_constant",
+    "dz is right, but dloss was taken for a number, with item or detach. It has a history, too: "
+    "here the loss is squared, and what arrives depends on z.",
+)
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    return _own(lambda z, target, dloss: _right(z, target, dloss.detach()), z, target, v)
 
 
 @loss_curvature.wrong(
@@ -172,24 +184,25 @@ def _(z: Tensor, target: Tensor, dloss: Tensor, v: Tensor) -> Triple:
     "The first gradient is N times too large: the loss is a mean, so each row's part is divided "
     "by N.",
 )
-def _(z: Tensor, target: Tensor, dloss: Tensor, v: Tensor) -> Triple:
-    loss, dz, second = _torchs_curvature(z, target, dloss * len(z), v)
-    return loss, dz, second
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    return _own(lambda z, target, dloss: _right(z, target, dloss * len(z)), z, target, v)
 
 
 @loss_curvature.wrong(
     "summed",
     "The loss is N times too large: it is the mean over the rows, as in the code as found.",
 )
-def _(z: Tensor, target: Tensor, dloss: Tensor, v: Tensor) -> Triple:
-    loss, dz, second = _torchs_curvature(z, target, dloss, v)
-    return loss * len(z), dz, second
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    def summed(z: Tensor, target: Tensor) -> Tensor:
+        return F.cross_entropy(z, target, reduction="sum")
+
+    return _own(_right, z, target, v, forward=summed)
 
 
 @loss_curvature.cost
 def _(student: Student, draw: Draw) -> str:
     z, target = draw.tensor(32, 600), draw.integers(32, low=0, high=599)
-    student.call("loss_curvature", z, target, torch.ones(()), draw.tensor(32, 600))
+    student.call("loss_curvature", z, target, draw.tensor(32, 600))
     return (
         f"an lse made again from z costs {2 * z.numel():,} FLOP for {len(z)} rows of {z.shape[1]} "
         f"and spares {4 * len(z)} bytes; one kept as a constant costs the second derivative"
