@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -17,9 +16,9 @@ import onelayer
 import onelayer.views
 from onelayer.dispatch import Entry, dispatch_table, in_order, key_set, path
 from onelayer.views.dispatch import OPERATORS, START
+from onelayer.views.played import script_of
 
-VIEWS = Path(onelayer.views.__file__).parent
-SOURCE = (VIEWS / "dispatch.js").read_text(encoding="utf-8")
+SOURCE = script_of("dispatch")
 
 
 class Silent(TorchDispatchMode):

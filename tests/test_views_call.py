@@ -15,8 +15,9 @@ from torch.autograd.profiler import profile
 import onelayer
 import onelayer.views
 from onelayer.call_path import MODES, Key, keys, parts, path_of_linear, repository_path
+from onelayer.views.played import script_of
 
-SOURCE = (Path(onelayer.views.__file__).parent / "call.js").read_text(encoding="utf-8")
+SOURCE = script_of("call")
 LAYERS = ["python", "binding", "dispatcher", "autograd", "kernel", "python"]
 
 

@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 import weakref
-from pathlib import Path
 
 import pytest
 import torch
@@ -17,8 +16,9 @@ from torch.utils.checkpoint import checkpoint
 
 import onelayer
 import onelayer.views
+from onelayer.views.played import script_of
 
-SOURCE = (Path(onelayer.views.__file__).parent / "checkpoints.js").read_text(encoding="utf-8")
+SOURCE = script_of("checkpoints")
 FLOAT = 4
 
 

@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -16,8 +15,9 @@ from py_mini_racer import MiniRacer
 import onelayer
 import onelayer.views
 from onelayer.graph import graph_of
+from onelayer.views.played import script_of
 
-SOURCE = (Path(onelayer.views.__file__).parent / "graph.js").read_text(encoding="utf-8")
+SOURCE = script_of("graph")
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,8 +13,9 @@ from py_mini_racer import MiniRacer
 
 import onelayer
 import onelayer.views
+from onelayer.views.played import script_of
 
-SOURCE = (Path(onelayer.views.__file__).parent / "strides.js").read_text(encoding="utf-8")
+SOURCE = script_of("strides")
 
 
 @pytest.fixture(scope="module")

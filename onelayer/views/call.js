@@ -32,15 +32,15 @@ function h(tag, attributes = {}, ...children) {
 }
 
 class Page {
-  constructor(view, el) {
-    this.view = view;
+  constructor(model, el) {
+    const view = this.view = model.get("view");
     this.at = { stop: 0, device: view.devices[0], mode: view.modes[0] };
     this.stairs = h("ol", { class: "stairs" });
     this.told = h("div", { class: "told", role: "status" });
     this.back = h("button", { type: "button", onclick: () => this.go(-1) }, "back");
     this.next = h("button", { type: "button", class: "next", onclick: () => this.go(1) }, "next stop");
     this.switches = h("div", { class: "switches" });
-    el.append(h("div", { class: "ol-call", role: "group", "aria-label": "the path of one call" },
+    el.append(h("div", { class: "ol-view ol-call", role: "group", "aria-label": "the path of one call" },
       this.switches, h("div", { class: "stage" }, this.stairs, this.told),
       h("div", { class: "bar" }, this.back, this.next)));
     this.refresh();
@@ -104,12 +104,3 @@ class Page {
     ];
   }
 }
-
-function render({ model, el }) {
-  new Page(model.get("view"), el);
-}
-
-/** A model for a page without a kernel. */
-export const standalone = (view) => ({ get: () => view });
-
-export default { render };

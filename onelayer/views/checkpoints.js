@@ -141,7 +141,7 @@ class Page {
     this.overTime = h("figure", { class: "chart" });
     this.overInterval = h("figure", { class: "chart" });
     const { all, fewer, more, shorter, longer, next, back, peak, start } = this.buttons;
-    this.root = h("div", { class: "ol-checkpoints", role: "group", "aria-label": "bytes saved against recomputed" },
+    this.root = h("div", { class: "ol-view ol-checkpoints", role: "group", "aria-label": "bytes saved against recomputed" },
       h("div", { class: "bar" }, all,
         h("span", { class: "stepper" }, "a checkpoint every", fewer, this.interval, more),
         h("span", { class: "stepper" }, "layers", shorter, this.depth, longer)),
@@ -300,26 +300,3 @@ class Page {
       ...marks, ...words);
   }
 }
-
-function render({ model, el }) {
-  const page = new Page(model, el);
-  return () => model.off("change:view", page.redraw);
-}
-
-/** A model for a page without a kernel, with the few methods that a page uses. */
-export function standalone(view) {
-  const state = { view };
-  const listeners = new Set();
-  return {
-    get: (name) => state[name],
-    set: (name, value) => {
-      state[name] = value;
-      for (const listener of listeners) listener();
-    },
-    save_changes: () => {},
-    on: (event, listener) => listeners.add(listener),
-    off: (event, listener) => listeners.delete(listener),
-  };
-}
-
-export default { render };

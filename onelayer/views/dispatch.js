@@ -71,7 +71,7 @@ class Page {
     this.way = h("ol", { class: "way", "aria-live": "polite" });
     this.says = h("p", { class: "says" });
     const { tables } = model.get("view");
-    el.replaceChildren(h("div", { class: "ol-dispatch" },
+    el.replaceChildren(h("div", { class: "ol-view ol-dispatch" },
       this.choice("op", "operator", Object.keys(tables)),
       this.group("the tensor", TENSOR), this.group("the thread", THREAD), this.way, this.says));
     this.redraw = () => this.refresh();
@@ -134,17 +134,3 @@ class Page {
     return `The way: ${ran.join(" → ")}.`;
   }
 }
-
-function render({ model, el }) {
-  const page = new Page(model, el);
-  return () => model.off("change:view", page.redraw);
-}
-
-/** A model for a page without a kernel, with the few methods that a page uses. */
-export function standalone(view) {
-  const state = { view };
-  return { get: (name) => state[name], set: (name, value) => { state[name] = value; },
-    save_changes: () => {}, on: () => {}, off: () => {} };
-}
-
-export default { render };

@@ -145,7 +145,7 @@ class Page {
     this.says = h("p", { class: "says", role: "status" });
     this.details = h("div", { class: "details" });
     const { next, back, start } = this.buttons;
-    this.root = h("div", { class: "ol-graph", role: "group", "aria-label": "autograd graph" },
+    this.root = h("div", { class: "ol-view ol-graph", role: "group", "aria-label": "autograd graph" },
       h("div", { class: "bar" }, next, back, start, this.says),
       h("div", { class: "stage" }, this.picture()), this.details);
     el.append(this.root);
@@ -230,26 +230,3 @@ class Page {
     return `${ran}. ${node.name} ${what}${ran === this.run.length ? ". All have run." : ""}`;
   }
 }
-
-function render({ model, el }) {
-  const page = new Page(model, el);
-  return () => model.off("change:view", page.redraw);
-}
-
-/** A model for a page without a kernel, with the few methods that a page uses. */
-export function standalone(view) {
-  const state = { view };
-  const listeners = new Set();
-  return {
-    get: (name) => state[name],
-    set: (name, value) => {
-      state[name] = value;
-      for (const listener of listeners) listener();
-    },
-    save_changes: () => {},
-    on: (event, listener) => listeners.add(listener),
-    off: (event, listener) => listeners.delete(listener),
-  };
-}
-
-export default { render };

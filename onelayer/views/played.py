@@ -35,13 +35,13 @@ class Played(Shown):
         place = f"onelayer-{self.name}-{secrets.token_hex(6)}"
         state = json.dumps(self.view).replace("<", "\\u003c")
         script = (
-            f"{_source(f'{self.name}.js')}\n"
+            f"{script_of(self.name)}\n"
             f'const place = document.getElementById("{place}");\n'
             f"if (place) {{ place.replaceChildren(); "
             f"render({{ model: standalone({state}), el: place }}); }}"
         )
         return (
-            f"<style>{_source(f'{self.name}.css')}</style>"
+            f"<style>{style_of(self.name)}</style>"
             f'<div id="{place}"><pre>{escape(repr(self))}</pre></div>'
             f'<script type="module">{script}</script>'
         )
@@ -53,8 +53,18 @@ class Played(Shown):
         return {**_widget_bundle(self.widget), "text/html": self.html(), "text/plain": repr(self)}
 
 
-def _source(name: str) -> str:
-    return (_HERE / name).read_text(encoding="utf-8")
+def script_of(name: str) -> str:
+    """The JavaScript module of the view `name`: its own source, then what all views share."""
+    return _source(f"{name}.js") + _source("played.js")
+
+
+def style_of(name: str) -> str:
+    """Its style sheet: what all views share, then its own."""
+    return _source("played.css") + _source(f"{name}.css")
+
+
+def _source(file: str) -> str:
+    return (_HERE / file).read_text(encoding="utf-8")
 
 
 def _widget(name: str, view: dict[str, Any]) -> Any:
@@ -68,8 +78,8 @@ def _widget(name: str, view: dict[str, Any]) -> Any:
 def _widget_class(name: str) -> Any:
     anywidget, traitlets = import_module("anywidget"), import_module("traitlets")
     members = {
-        "_esm": _source(f"{name}.js"),
-        "_css": _source(f"{name}.css"),
+        "_esm": script_of(name),
+        "_css": style_of(name),
         "view": traitlets.Dict().tag(sync=True),
         "__module__": __name__,
     }

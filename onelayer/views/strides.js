@@ -264,7 +264,7 @@ class Page {
     this.inputs = {};
     this.given = Object.fromEntries(
       Object.entries(OPERATIONS).map(([name, { fields }]) => [name, { ...fields }]));
-    this.root = h("div", { class: "ol-strides", role: "group", "aria-label": "stride visualizer" });
+    this.root = h("div", { class: "ol-view ol-strides", role: "group", "aria-label": "stride visualizer" });
     this.root.append(...this.editor(), ...this.operator(), ...this.stage());
     el.append(this.root);
     this.redraw = () => this.refresh();
@@ -612,26 +612,3 @@ class Page {
     cells[cells.indexOf(event.target) + by]?.focus();
   }
 }
-
-function render({ model, el }) {
-  const page = new Page(model, el);
-  return () => model.off("change:view", page.redraw);
-}
-
-/** A model for a page without a kernel, with the few methods that a page uses. */
-export function standalone(view) {
-  const state = { view };
-  const listeners = new Set();
-  return {
-    get: (name) => state[name],
-    set: (name, value) => {
-      state[name] = value;
-      for (const listener of listeners) listener();
-    },
-    save_changes: () => {},
-    on: (event, listener) => listeners.add(listener),
-    off: (event, listener) => listeners.delete(listener),
-  };
-}
-
-export default { render };
