@@ -40,7 +40,7 @@ def machine(request):
 
 def test_every_denied_call_is_refused(machine):
     steps = seccomp.program(machine)
-    numbers = [pair[machine.column] for pair in DENIED.values() if pair[machine.column]]
+    numbers = [pair[machine.column] for pair in DENIED.values() if pair[machine.column] is not None]
     assert len(numbers) > 50
     assert len(set(numbers)) == len(numbers)
     assert {decide(steps, n, machine.audit) for n in numbers} == {EPERM}

@@ -58,9 +58,17 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "add_key": (248, 217),
     "request_key": (249, 218),
     "keyctl": (250, 219),
+    "io_setup": (206, 0),
+    "io_destroy": (207, 1),
+    "io_submit": (209, 2),
+    "io_cancel": (210, 3),
+    "io_getevents": (208, 4),
+    "io_pgetevents": (333, 292),
     "fanotify_init": (300, 262),
     "lookup_dcookie": (212, 18),
     # the machine itself
+    "sync": (162, 81),  # waits for, and costs, everybody's disk
+    "syncfs": (306, 267),
     "kexec_load": (246, 104),
     "kexec_file_load": (320, 294),
     "init_module": (175, 105),
