@@ -38,6 +38,7 @@ def alive():
     return sum(") Z" not in state for state in states)
 """,
 )
+UNSEEN = ("attacks", "authoring", "checks", "classroom", "notebook")
 REPOSITORY = Path(autograder.__file__).resolve().parents[1]
 
 
@@ -438,7 +439,7 @@ def test_nothing_of_ours_can_be_read(attack, monkeypatch, tmp_path):
     secret.write_text("secret")
     places = ["/etc/shadow", "/root", "/home", str(secret), "/proc/1/root" + str(secret)]
     places += [str(REPOSITORY / n) for n in ("solutions", "tests", "notebooks", "labs", ".git")]
-    places += [str(REPOSITORY / "autograder" / n) for n in ("classroom", "attacks", "authoring")]
+    places += [str(REPOSITORY / "autograder" / n) for n in UNSEEN]
     places += ["/var/run/docker.sock", "/sys/fs/cgroup", "/proc/1/cwd/../../etc/shadow"]
     source = """
 def f(places):

@@ -28,6 +28,8 @@ def grade(job: Job, lab: Lab, jail: Jail) -> Record:
 
     Raises GraderFault where the grader or its machine failed.
     """
+    if jail.without:
+        raise GraderFault(f"a jail without {', '.join(sorted(jail.without))} is not for grading")
     started = time.monotonic()
     with jail.open([Cell(name, source) for name, source in job.cells]) as student:
         _our_own_cells_ran(student.cells[: job.setup])
