@@ -30,8 +30,15 @@ from .limits import Limits, bind_this_process
 from .serve import READY, serve, settle
 from .shell import NotebookShell
 
-# So that a cell that imports them costs nothing.
-PRELOADED = ("numpy.random", "torch.nn.functional", "onelayer", "matplotlib.pyplot")
+# So that a cell that imports them costs nothing. torch imports its dynamo at the first use of any
+# dispatch mode.
+PRELOADED = (
+    "numpy.random",
+    "torch.nn.functional",
+    "torch._dynamo",
+    "onelayer",
+    "matplotlib.pyplot",
+)
 MAX_MESSAGE = 65_536
 
 
