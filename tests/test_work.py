@@ -48,6 +48,8 @@ class OpenStudent(LocalStudent):
 
 
 class OpenJail:
+    without = frozenset()
+
     @contextlib.contextmanager
     def open(self, cells):
         yield OpenStudent(cells)
