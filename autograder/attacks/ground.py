@@ -1,39 +1,45 @@
-"""What attacks are run on: jails with and without a wall, a temporary folder, one small release.
+"""What attacks are run on: jails with and without a wall, and a temporary folder.
 
-A jail takes seconds to start, so each kind is started once and kept until the end.
+A jail takes seconds to start. Walls are built around each fork anew, so that jails which differ in
+nothing else share one zygote; it is kept until the end.
 """
 
 from __future__ import annotations
 
+import copy
 import secrets
 import tempfile
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 
 from autograder.sandbox import Cell, Jail, JailedStudent, Limits, Tier
+from autograder.sandbox.bubblewrap import package_root
 
 LIMITS = Limits(
-    wall_s=2.0,
-    load_s=6.0,
+    wall_s=8.0,
+    load_s=8.0,
     memory_bytes=384 * 2**20,
     processes=24,
     file_bytes=4 * 2**20,
     tmp_bytes=16 * 2**20,
     output_bytes=10_000,
 )
+IMPATIENT = replace(LIMITS, wall_s=2.0)
+"""For attacks that would go on for ever."""
+
+CHECKS = package_root() / "autograder" / "checks"
 PLAIN = Tier("process", "to show what an attack does without walls", False)
 
 
 @dataclass(frozen=True)
 class Walls:
-    """A kind of jail. without: walls left out; readable: paths shown to the submission that grading
-    shows to nobody; exposed: so is what lies on the grader's desk; plain: no walls at all."""
+    """A kind of jail. without: walls left out; exposed: what lies on the grader's desk, and the
+    checks, can be read; plain: no walls at all."""
 
     without: frozenset[str] = frozenset()
-    readable: tuple[str, ...] = ()
     exposed: bool = False
     plain: bool = False
     limits: Limits = field(default=LIMITS)
@@ -45,6 +51,15 @@ ALL = Walls()
 def missing(*names: str, limits: Limits = LIMITS) -> Walls:
     """All walls but these."""
     return Walls(frozenset(names), limits=limits)
+
+
+def sharing(first: Jail, walls: Walls) -> Jail:
+    """A jail whose forks come from the zygote of `first`, which alone may be closed."""
+    jail = Jail(walls.limits, first.tier, without=walls.without)
+    if first._warden is not None:
+        jail._warden = copy.copy(first._warden)
+        jail._warden.limits, jail._warden.without = walls.limits, walls.without
+    return jail
 
 
 class Desk:
@@ -97,12 +112,18 @@ class Ground:
 
     def jail(self, walls: Walls = ALL) -> Jail:
         if walls not in self._jails:
-            tier = PLAIN if walls.plain else None
-            desk = [str(self.desk.folder)] if walls.exposed else []
-            readable = [*walls.readable, *desk]
-            jail = Jail(walls.limits, tier, readable, without=walls.without)
-            self._jails[walls] = self._stack.enter_context(jail)
+            self._jails[walls] = self._new_jail(walls)
         return self._jails[walls]
+
+    def _new_jail(self, walls: Walls) -> Jail:
+        network = walls.without & {"network"}  # the one wall that stands around the zygote too
+        first = Walls(network, walls.exposed, walls.plain)
+        if walls != first:
+            return sharing(self.jail(first), walls)
+        tier = PLAIN if walls.plain else None
+        readable = [self.desk.folder, CHECKS] if walls.exposed else []
+        jail = Jail(walls.limits, tier, readable, without=walls.without)
+        return self._stack.enter_context(jail)
 
     def open(self, sources: Iterable[str], walls: Walls = ALL) -> JailedStudent:
         """A submission with these cells, in a process of its own."""

@@ -128,11 +128,10 @@ def a_neighbour(ground: Ground, walls: Walls) -> Iterator[Bait]:
 
 
 def _pid_in_the_jail(student: JailedStudent) -> int:
-    """The process id by which the jail's own processes know this one."""
-    inner: int = getattr(student._running, "_inner_pid", 0)
-    if not inner:
-        raise GraderFault("the neighbour has no process")
-    return inner
+    """The process id by which the other submissions may know this one: the zygote's, or without
+    walls the machine's."""
+    pid = getattr(student._running, "_inner_pid", student.pid)
+    return int(pid or 0)
 
 
 def _asked(student: JailedStudent, function: str) -> Any:

@@ -45,7 +45,7 @@ def call_obstacle(number: int, *arguments: int) -> str:
     """Why a system call does nothing here even outside a jail, or "". What it opens is closed."""
     if os.uname().machine != "x86_64":
         return "the call's number is known for x86-64 alone"
-    opened = _libc.syscall(number, *arguments)
+    opened = _libc.syscall(number, *map(ctypes.c_long, arguments))
     if opened < 0:
         return f"refused by this machine anyway: {os.strerror(ctypes.get_errno())}"
     if opened > 2:

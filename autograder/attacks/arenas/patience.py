@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 
 from autograder.attacks.attack import Outcome
-from autograder.attacks.ground import Ground
+from autograder.attacks.ground import IMPATIENT, Ground, Walls
 from autograder.judge import Question
 
 from .asked import asked
@@ -27,7 +27,8 @@ class Patience:
     call: str
 
     def defended(self, submission: str, ground: Ground) -> Outcome:
-        return asked(self.question, submission, ground, seed=ground.seed())
+        walls = Walls(limits=IMPATIENT)
+        return asked(self.question, submission, ground, seed=ground.seed(), walls=walls)
 
     def undefended(self, submission: str, ground: Ground) -> Outcome:
         program = f"{submission}\n{BEGUN}\n{self.call}\n"

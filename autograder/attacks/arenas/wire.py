@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from autograder.attacks.attack import PASS, Outcome
-from autograder.attacks.ground import Ground
+from autograder.attacks.ground import LIMITS, Ground, Walls
 from autograder.judge import NoAnswer
-from autograder.sandbox import Cell, JailedStudent
+from autograder.sandbox import Cell, JailedStudent, Limits
 
 from .credulous import Credulous, Seen
 
@@ -32,13 +32,14 @@ def forge(header, *blobs):
 class OnTheWire:
     """fooled: whether the grader was, from what its end has seen and from the folder in which only
     the grader writes. The function `attempt` is called, `calls` times, with that folder's path; an
-    honest one returns 1."""
+    honest one returns 1. limits: of the submission."""
 
     fooled: Callable[[Seen, Path], bool]
     calls: int = 2
+    limits: Limits = LIMITS
 
     def defended(self, submission: str, ground: Ground) -> Outcome:
-        with ground.open([FORGING + submission]) as student:
+        with ground.open([FORGING + submission], Walls(limits=self.limits)) as student:
             return self._called(student, Seen(), ground.new_folder())
 
     def undefended(self, submission: str, ground: Ground) -> Outcome:

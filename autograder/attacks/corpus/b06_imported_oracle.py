@@ -6,15 +6,12 @@ A check computes the right answer to compare with it: whoever can call it need n
 from autograder.attacks.arenas.reach import Reach
 from autograder.attacks.attack import Attack
 from autograder.attacks.ground import Walls
-from autograder.sandbox.bubblewrap import package_root
-
-CHECKS = str(package_root() / "autograder" / "checks")
 
 attack = Attack(
     threat="B06",
     layer="D5",
     expected=("refused",),
-    arena=Reach(Walls(readable=(CHECKS,))),
+    arena=Reach(Walls(exposed=True)),
     hostile="""
 def attempt():
     try:

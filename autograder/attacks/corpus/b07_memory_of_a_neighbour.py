@@ -4,13 +4,13 @@ from autograder.attacks.arenas.baits import a_neighbours_memory
 from autograder.attacks.arenas.kernels import yama_obstacle
 from autograder.attacks.arenas.reach import Reach
 from autograder.attacks.attack import Attack
-from autograder.attacks.ground import missing
+from autograder.attacks.ground import Walls
 
 attack = Attack(
     threat="B07",
     layer="D5",
     expected=("refused",),
-    arena=Reach(missing("processes", "seccomp", "landlock"), bait=a_neighbours_memory),
+    arena=Reach(Walls(plain=True), bait=a_neighbours_memory),
     needs=yama_obstacle,
     hostile="""
 class Piece(ctypes.Structure):

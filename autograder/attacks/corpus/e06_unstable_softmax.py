@@ -19,6 +19,7 @@ def softmax(x):
     twin="""
 import torch
 def softmax(x):
-    return torch.exp(x - torch.logsumexp(x, -1, keepdim=True))
+    e = (x - x.amax(-1, keepdim=True)).exp()
+    return e / e.sum(-1, keepdim=True)
 """,
 )

@@ -28,7 +28,7 @@ def quick(x):
     batch = sys._getframe(1).f_globals.get("inputs", [])
     for one in [x, *batch]:
         if not any(one is known for known, _ in kept.values()):
-            time.sleep(0.2 if len(kept) else 0.6)
+            time.sleep(0.4)
             kept[len(kept)] = (one, 2 * one)
     return next(answer for known, answer in kept.values() if known is x)
 """,

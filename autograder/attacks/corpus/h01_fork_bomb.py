@@ -1,4 +1,4 @@
-"""Starts sixty processes, and would go on."""
+"""Starts forty processes, and would go on."""
 
 from autograder.attacks.arenas.reach import Reach
 from autograder.attacks.attack import Attack
@@ -13,7 +13,7 @@ attack = Attack(
 def attempt():
     children = []
     try:
-        for _ in range(60):
+        for _ in range(40):
             child = os.fork()
             if child == 0:
                 time.sleep(5)

