@@ -47,7 +47,7 @@ def test_every_denied_call_is_refused(machine):
 
 
 def test_all_other_calls_are_allowed(machine):
-    special = {machine.clone, machine.clone3, machine.socket}
+    special = {machine.clone, machine.clone3, machine.socket, machine.socketpair}
     special |= {pair[machine.column] for pair in DENIED.values()}
     steps = seccomp.program(machine)
     others = [n for n in range(600) if n not in special]
@@ -78,7 +78,8 @@ def test_sockets(machine, internet):
     allowed = {int(socket.AF_UNIX)} | ({socket.AF_INET, socket.AF_INET6} if internet else set())
     for family in range(50):
         want = ALLOW if family in allowed else EPERM
-        assert decide(steps, machine.socket, machine.audit, family) == want
+        for number in (machine.socket, machine.socketpair):
+            assert decide(steps, number, machine.audit, family) == want
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .ground import Ground
 
 LAYERS = {
-    "D1": "the verdict is made outside",
+    "D1": "inputs, tolerance and verdict are made outside",
     "D2": "raw bytes, every number checked",
     "D3": "late secret inputs",
     "D4": "frozen, then compared",

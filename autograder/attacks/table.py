@@ -8,6 +8,7 @@ from dataclasses import asdict
 from importlib import metadata
 from typing import Any
 
+from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -17,8 +18,10 @@ from .run import Judged, Tried
 
 def table(tried: Sequence[Tried]) -> Table:
     """One row per attack."""
-    made = Table(title="autograder attack", title_justify="left")
-    for name in ("attack", "family", "layer", "verdict", "honest twin", "defence off"):
+    made = Table(
+        title="autograder attack", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+    )
+    for name in ("attack", "family", "layer", "verdict", "twin", "defence off"):
         made.add_column(name, no_wrap=True)
     for one in tried:
         made.add_row(*_row(one))
@@ -29,7 +32,7 @@ def _row(one: Tried) -> list[Text]:
     attack = one.named.attack
     head = [Text(one.named.name), Text(attack.family), Text(attack.layer)]
     if one.defended is None or one.twin is None or one.undefended is None:
-        return [*head, Text(f"not run: {one.not_run}", style="yellow"), Text(""), Text("")]
+        return [*head, Text("not run", style="yellow"), Text(""), Text("")]
     stopped = not one.defended.succeeded and one.defended.verdict in attack.expected
     return [
         *head,
@@ -40,7 +43,7 @@ def _row(one: Tried) -> list[Text]:
 
 
 def _live(outcome: Outcome) -> str:
-    return f"live: {outcome.verdict}" if outcome.succeeded else f"not live: {outcome.verdict}"
+    return "live" if outcome.succeeded else "NOT LIVE"
 
 
 def _coloured(word: str, *, good: bool) -> Text:

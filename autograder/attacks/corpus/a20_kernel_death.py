@@ -1,4 +1,4 @@
-"""Ends its own process when it is called: the run is void, and nobody sees a wrong answer."""
+"""Reads address 0 when it is called: the process dies, the run is void, and nothing was wrong."""
 
 from autograder.attacks.arenas.kernel import InKernel, kernel_obstacle
 from autograder.attacks.attack import Attack
@@ -11,9 +11,9 @@ attack = Attack(
     arena=InKernel(twice, TWICE_CELL),
     needs=kernel_obstacle,
     hostile="""
-import os
+import ctypes
 def twice(numbers):
-    os._exit(0)
+    ctypes.string_at(0)
 """,
     twin="""
 import sys

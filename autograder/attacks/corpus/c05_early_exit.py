@@ -23,9 +23,8 @@ attack = Attack(
     expected=("fail",),
     arena=Believing(twice, SCRIPT, believed),
     hostile="""
-import os
-def twice(numbers):
-    os._exit(0)
+import sys
+sys.exit(0)
 """,
     twin="""
 import sys

@@ -7,7 +7,7 @@ from autograder.attacks.weakly import coarse
 
 attack = Attack(
     threat="E04",
-    layer="D3",
+    layer="D1",
     expected=("fail",),
     arena=Asked(double, instead=coarse),
     hostile="""

@@ -14,7 +14,7 @@ def fooled(seen: Seen, folder: Path) -> bool:
 
 attack = Attack(
     threat="H17",
-    layer="D6",
+    layer="D8",
     expected=("timeout",),
     arena=OnTheWire(fooled, calls=1, limits=IMPATIENT),
     hostile="""
