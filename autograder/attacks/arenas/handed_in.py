@@ -15,7 +15,7 @@ from autograder.classroom.intake import Submission, files_in, submissions
 from autograder.classroom.rebuild import Rebuilt, Ungradable, notebook, rebuild, to_run
 from autograder.judge import ask
 
-from .naive import Taken, believed
+from .naive import Aborted, Taken, believed
 
 EVE = "eve"
 """The student who hands in; everybody else is a bystander."""
@@ -44,7 +44,10 @@ class HandedIn:
 
     def undefended(self, submission: Callable[[Path], Path], ground: Ground) -> Outcome:
         folder = ground.new_folder()
-        taken = believed(submission(folder))
+        try:
+            taken = believed(submission(folder))
+        except Aborted as error:
+            return Outcome("aborted", True, f"nobody is graded after it: {error}")
         gained = self.gained(taken, folder)
         return Outcome("reached" if gained else "refused", gained, str(taken)[:200])
 

@@ -85,7 +85,6 @@ def _check_cell(test: str) -> Any:
 def _execute(cells: list[Any], folder: Path) -> None:
     """Runs the cells in a kernel that talks through sockets in `folder`, not over a network."""
     from jupyter_client.manager import AsyncKernelManager
-    from jupyter_core.utils import run_sync
     from nbclient import NotebookClient
     from nbformat.v4 import new_notebook
 
@@ -101,9 +100,7 @@ def _execute(cells: list[Any], folder: Path) -> None:
         km=manager,
         timeout=CELL_S,
         allow_errors=True,
+        shutdown_kernel="immediate",
         resources={"metadata": {"path": str(folder)}},
     )
-    try:
-        client.execute(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    finally:
-        run_sync(manager.shutdown_kernel)(now=True)
+    client.execute(cleanup_kc=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -36,6 +36,17 @@ def core_obstacle() -> str:
     return "" if most else "no process of this machine may leave a core file"
 
 
+def keys_obstacle() -> str:
+    """Why the kernel keeps no keys, or ""."""
+    return "" if Path("/proc/keys").exists() else "this kernel keeps no keys"
+
+
+def aio_obstacle() -> str:
+    """Why there is no asynchronous input and output of the old kind, or ""."""
+    there = Path("/proc/sys/fs/aio-max-nr").exists()
+    return "" if there else "this kernel has no old asynchronous input and output"
+
+
 def compiler_obstacle() -> str:
     """Why nothing can be compiled here, or ""."""
     return "" if shutil.which("g++") else "no g++ on this machine"

@@ -28,7 +28,7 @@ class Taken:
 
 def believed(hand_in: Path) -> list[Taken]:
     """Every notebook of the hand-in, taken at its word. Writes below the parent of `hand_in`, where
-    an archive wants it; raises what a damaged notebook makes it raise."""
+    an archive wants it. Raises Aborted where a cell's id comes twice, as nbgrader's checks do."""
     root = _unpacked(hand_in) if hand_in.is_file() else hand_in
     return [_read(path, root) for path in sorted(root.rglob("*.ipynb"))]
 
@@ -45,6 +45,10 @@ def _unpacked(archive: Path) -> Path:
     return root
 
 
+class Aborted(Exception):
+    """One notebook has ended the run for everybody."""
+
+
 def _read(path: Path, root: Path) -> Taken:
     data = path.read_bytes()
     try:
@@ -52,11 +56,15 @@ def _read(path: Path, root: Path) -> Taken:
     except ValueError:
         made = {}
     metadata = made.get("metadata", {})
+    cells = made.get("cells", [])
+    ids = [cell["metadata"].get("nbgrader", {}).get("grade_id") for cell in cells]
+    if any(name and ids.count(name) > 1 for name in ids):
+        raise Aborted("duplicate grade id")
     timestamp = path.parent / "timestamp.txt"
     return Taken(
         metadata.get("student") or path.relative_to(root).parts[-2],
         data.decode(errors="replace"),
-        sum(map(_claimed, made.get("cells", []))),
+        sum(map(_claimed, cells)),
         metadata.get("kernelspec", {}).get("name", ""),
         timestamp.read_text() if timestamp.exists() else "",
         len(data),

@@ -1,5 +1,6 @@
 """Sets up the kernel's old asynchronous input and output, which no lab needs."""
 
+from autograder.attacks.arenas.kernels import aio_obstacle
 from autograder.attacks.arenas.reach import Reach
 from autograder.attacks.attack import Attack
 from autograder.attacks.ground import missing
@@ -9,6 +10,7 @@ attack = Attack(
     layer="D5",
     expected=("refused",),
     arena=Reach(missing("seccomp")),
+    needs=aio_obstacle,
     hostile="""
 libc = ctypes.CDLL(None, use_errno=True)
 IO_SETUP = {"x86_64": 206}.get(os.uname().machine, 0)

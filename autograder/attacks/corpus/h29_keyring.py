@@ -1,5 +1,6 @@
 """Lays a key into a keyring of the kernel, where it outlives its process."""
 
+from autograder.attacks.arenas.kernels import keys_obstacle
 from autograder.attacks.arenas.reach import Reach
 from autograder.attacks.attack import Attack
 from autograder.attacks.ground import missing
@@ -9,6 +10,7 @@ attack = Attack(
     layer="D5",
     expected=("refused",),
     arena=Reach(missing("seccomp")),
+    needs=keys_obstacle,
     hostile="""
 libc = ctypes.CDLL(None, use_errno=True)
 
