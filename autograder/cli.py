@@ -35,10 +35,21 @@ def main() -> None:
     "--workers", type=click.IntRange(min=1), help="Submissions at a time. Default: one per core."
 )
 @click.option(
+    "--cluster",
+    default="",
+    help="More machines: tcp://HOST:PORT of a Dask scheduler, ssh:HOST,HOST, slurm:JOBS.",
+)
+@click.option(
     "--i-trust-students", "trusting", is_flag=True, help="Run their code even without a sandbox."
 )
 def grade_command(
-    hand_in: Path, lab: str, out: Path, course: Path, workers: int | None, trusting: bool
+    hand_in: Path,
+    lab: str,
+    out: Path,
+    course: Path,
+    workers: int | None,
+    cluster: str,
+    trusting: bool,
 ) -> None:
     """Grade submitted notebooks: a folder per student, or what Canvas, Moodle or nbgrader give.
 
@@ -52,7 +63,7 @@ def grade_command(
         from autograder.classroom.command import grade
         from autograder.classroom.grading import Order
 
-        order = Order(hand_in, out, _folder_of(course), lab, workers or 0, trusting)
+        order = Order(hand_in, out, _folder_of(course), lab, workers or 0, trusting, cluster)
         grade(order, Console())
     except Mistake as mistake:
         raise click.ClickException(str(mistake)) from None

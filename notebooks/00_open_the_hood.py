@@ -2,9 +2,8 @@
 # # 00 Open the hood: what runs when you call a layer
 #
 # You write `F.linear(h, W, b)` and logits come back. Which code ran? The weights are small, so
-# where does the memory of a training step go? And how does autograd know what you called? At the
-# end of this page you have walked the whole way down once. The next twelve units stop at each
-# station.
+# where does the memory of a training step go? And how does autograd know what you called? On this
+# page you walk the whole way down once. The next twelve units stop at each station.
 
 # %% id="instruments"
 import torch
@@ -19,7 +18,7 @@ W, b = head.weight, head.bias  # (600, 64), (600,)
 # %% [markdown] id="the-head-speaks"
 # ## One layer, 600 words
 # This layer is the head of a small language model that knows English and Spanish verbs. Before it,
-# the model has turned each word of a sentence into 64 numbers. What will it say next?
+# the model has turned each word, with those before it, into 64 numbers. What will it say next?
 
 # %% id="the-head-speaks-guess"
 predict("after_ella_ha", choices=["come", "comido", "comiendo", "eaten"])
@@ -28,8 +27,8 @@ predict("after_ella_ha", choices=["come", "comido", "comiendo", "eaten"])
 text = "<en> she has eaten <es> ella ha"
 h = onelayer.hidden(text)  # (7, 64): what enters the head, a row for each word
 logits = F.linear(h, W, b)  # (7, 600): a score for each of the 600 words
-words = onelayer.next_words(logits)
-words
+words = onelayer.next_words(logits)  # of the last row: what follows the whole text
+onelayer.show_bars(dict(words), unit="probability")
 
 # %% id="the-head-speaks-reveal"
 reveal("after_ella_ha", words[0][0])
@@ -46,16 +45,29 @@ print(f"by hand {by_hand:.4f}, by torch {logits[-1, k].item():.4f}")
 
 # %% [markdown] id="ordinary-python"
 # ## The loop is ordinary Python
-# PyTorch runs each line when Python reaches it. Nobody declares a graph, so a `while`, a `print`
-# and a debugger work as everywhere. Chapter 08 shows what it costs, and what a compiler does about
-# it.
+# Nobody declares a graph. Each line is carried out when Python reaches it: computed, or, on a GPU,
+# [put in its queue](https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution).
+# So a `while` works as everywhere. How often does the one below call the head?
+
+# %% id="ordinary-python-guess"
+predict("calls_of_the_head", choices=[1, 2, 4, 600])
 
 # %% id="ordinary-python-run"
-sentence = "<en> they have spoken <es>"
+sentence, said = "<en> they have spoken <es>", []
 while not sentence.endswith("<end>"):
     z = F.linear(onelayer.hidden(sentence), W, b)
-    sentence += " " + onelayer.next_words(z)[0][0]
+    said.append(onelayer.next_words(z)[0])  # (word, its probability)
+    sentence += " " + said[-1][0]
     print(sentence)
+onelayer.show_bars(dict(said), unit="probability")
+
+# %% id="ordinary-python-reveal"
+reveal("calls_of_the_head", len(said))
+
+# %% [markdown] id="ordinary-python-why"
+# As often as it takes: the head's own words decided it while the loop ran. No other length was
+# planned anywhere. A print, an `if` or a debugger may stand between two lines. Chapter 08 shows
+# what it costs, and what a compiler does about it.
 
 # %% [markdown] id="loss"
 # ## How wrong is it?
@@ -76,11 +88,12 @@ reveal("loss_of_a_clueless_head", round(clueless.item(), 1))
 
 # %% [markdown] id="loss-why"
 # It is log(600). The trained head is not near zero either: after *she has* dozens of verbs are
-# possible, and it is right to hesitate. It is sure where the grammar is: at *ella*, and at *ha*.
+# possible, and it is right to hesitate. It is sure where the grammar leaves one word: at *ella*,
+# and at *ha*. A bar for each word that came:
 
 # %% id="loss-each"
-for word, z, right in zip(text.split()[1:], logits, came, strict=False):
-    print(f"{word:7}{F.cross_entropy(z, right).item():6.2f}")
+each = F.cross_entropy(logits[:-1], came, reduction="none")  # (6,)
+onelayer.show_bars(dict(zip(text.split()[1:], each.tolist(), strict=True)), unit="loss")
 
 # %% [markdown] id="two-numbers"
 # ## The two numbers of this course
@@ -122,7 +135,7 @@ def lean(h, W, b, y):
 # in the lab. How much more memory does the first one hold at its peak?
 
 # %% id="memory-guess"
-predict("peak_of_eager_over_lean", choices=["about the same", "2 to 5 times", "over 10 times"])
+predict("peak_of_eager_over_lean", choices=["about the same", "2 to 10 times", "over 10 times"])
 
 # %% id="memory-run"
 lines = [" ".join(s.words[:-1]) for s in onelayer.grammar.split().held_out[:200]]
@@ -138,23 +151,26 @@ onelayer.show_bars({"eager": eager_peak.bytes, "lean": lean_peak.bytes}, unit="b
 
 # %% id="memory-reveal"
 ratio = eager_peak.bytes / lean_peak.bytes
-named = [(1.5, "about the same"), (6, "2 to 5 times"), (float("inf"), "over 10 times")]
+named = [(1.5, "about the same"), (10, "2 to 10 times"), (float("inf"), "over 10 times")]
 reveal("peak_of_eager_over_lean", next(name for most, name in named if ratio < most))
 
 # %% [markdown] id="memory-why"
-# The logits are 600 numbers for each token, and the ordinary way holds several such tables: the
-# logits, their log-softmax, its gradient. The lean way holds a slice of one. Both give the same
-# loss and the same gradients:
+# The logits are 600 numbers for each token: a table larger than all else here. The ordinary way
+# holds more than one at its peak, the lean way a slice of one. Both give the same loss and the same
+# gradients, but for rounding:
 
 # %% id="memory-same"
+table = N * 600 * 4  # bytes of the logits of all tokens
+held = [peak.bytes / table for peak in (eager_peak, lean_peak)]
+print("tables of logits held: eager {:.1f}, lean {:.2f}".format(*held))
 for name, a, c in zip(["loss", "dh", "dW", "db"], want, got, strict=True):
     print(f"{name:5} largest difference {(a - c).abs().max() / a.abs().max():.0e} of the largest")
 print(f"at its peak, eager holds {ratio:.0f} times the bytes of lean")
 
 # %% [markdown] id="time"
 # ## And the time?
-# Both do the same multiplications. Less memory often costs time. Here, measured on this machine,
-# now?
+# Both do the same matrix products. Does the memory that the lean way saves cost time? Measured on
+# this machine, now:
 
 # %% id="time-guess"
 predict("which_is_faster", choices=["eager", "lean", "about the same"])
@@ -175,9 +191,9 @@ reveal("which_is_faster", faster)
 print(f"eager takes {speedup:.1f} times as long as lean: these are the numbers to beat in unit 12")
 
 # %% [markdown] id="time-why"
-# Both multiply the same matrices. Where they differ is how often a table of logits goes out to
-# memory and comes back. Units 05, 07 and 09 measure that. To do it yourself, you need to know what
-# runs.
+# Both multiply the same matrices. Where they differ is what happens to the logits in between: how
+# often they are allocated, written and read again, and from where. Units 05, 07 and 09 measure each
+# of these. To do it yourself, you need to know what runs.
 
 # %% [markdown] id="no-source"
 # ## Open the hood
@@ -200,9 +216,12 @@ except TypeError as error:
 reveal("source_of_linear", outcome)
 
 # %% [markdown] id="no-source-why"
-# `F.linear` is no Python: it is a *binding*, a C++ function that unpacks Python objects. Behind it
-# lies a runtime of four rooms. `torch` is the Python you import; `torch/csrc` the C++ behind it,
-# with autograd; `aten` the operators and their kernels; `c10` the core that all share.
+# `F.linear` is no Python: it is a *binding*, a C++ function that unpacks Python objects,
+# [written by a script](https://github.com/pytorch/pytorch/blob/v2.13.0/tools/autograd/gen_python_functions.py)
+# when torch is built. Behind it lies a runtime of
+# [four rooms](https://github.com/pytorch/pytorch/blob/v2.13.0/CONTRIBUTING.md#codebase-structure):
+# `torch` is the Python you import; `torch/csrc` the C++ behind it, with autograd; `aten` the
+# operators and their kernels; `c10` the core that all share.
 
 # %% [markdown] id="rooms"
 # ## Which room is the largest?
@@ -228,10 +247,13 @@ onelayer.show_bars({name: size / 1e6 for name, size in sizes.items()}, unit="MB"
 reveal("largest_room", max(sizes, key=sizes.get))
 
 # %% [markdown] id="rooms-why"
-# `libtorch_cpu` holds `aten`: the operators and their CPU kernels, many of them compiled several
-# times for different processors, with autograd's formulas and whatever matrix library was linked
-# in. `libtorch_python` is the bindings of `torch/csrc`. `libc10` is tiny, and everything stands on
-# it. A CUDA build has `libtorch_cuda` beside them.
+# `libtorch_cpu` holds `aten`: the operators and their CPU kernels, many of them
+# [compiled several times](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/cpu/README.md)
+# for different processors. `libtorch_python` has the bindings of `torch/csrc`, `libc10` the small
+# core. A CUDA build has `libtorch_cuda` beside them. The variant that runs on your processor:
+
+# %% id="rooms-kernels"
+print(torch.backends.cpu.get_cpu_capability(), "| a CUDA build:", torch.version.cuda is not None)
 
 # %% [markdown] id="grad-fn"
 # ## What did autograd see?
@@ -251,21 +273,23 @@ reveal("grad_fn_of_linear", node)
 
 # %% [markdown] id="grad-fn-why"
 # You called `linear`, and autograd noted `addmm`: bias plus matrix product. So the name changed on
-# the way down, *before* autograd looked. Below, walk the same call stop by stop. Every line in the
+# the way down, *before* autograd wrote. Below, walk the same call stop by stop. Every line in the
 # grey box comes from the torch that runs this page.
 
 # %% [markdown] id="the-path"
 # ## Walk down
-# Press *next stop*. Then switch to `no_grad` and to `inference_mode`, and watch the fourth stop.
-# Then switch the device, and watch the fifth.
+# Press *next stop*: each stop names its file, and so its room. Then switch to `no_grad` and to
+# `inference_mode`, and watch the fourth stop. Then switch the device, and watch the fifth.
 
 # %% id="the-path-run"
 onelayer.show_call(h, W, b)
 
 # %% [markdown] id="the-path-why"
-# A *dispatcher* stands in the middle. It looks at the tensors and at the mode: where they live,
-# whether gradients are recorded. For `linear` it holds a recipe made of `t` and `addmm`; for
-# `addmm` it calls autograd, then the device's kernel. One name, many implementations: unit 02.
+# A [*dispatcher*](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/core/dispatch/Dispatcher.h)
+# stands in the middle. It looks at the tensors and at the thread: where they live, which modes are
+# on. For `linear` it holds [a recipe](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/Linear.cpp),
+# here `t` and `addmm`; for `addmm` it calls autograd, then the device's kernel. One name, many
+# implementations: unit 02.
 
 # %% [markdown] id="devices"
 # ## Who moves it?
@@ -288,13 +312,33 @@ except RuntimeError as error:
 reveal("two_devices", moved)
 
 # %% [markdown] id="devices-why"
-# If you don't move it, neither will PyTorch (a CPU tensor without dimensions may join): a copy
-# between devices is slow, so it wants to be asked. And `.to` moves nothing either. If the device
-# differs, it returns a new tensor, and the old one stays where it was:
+# If you don't move it, neither will PyTorch. One thing may join others elsewhere: in pointwise
+# operations, a CPU tensor
+# [without dimensions](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/TensorIterator.cpp).
+# And `.to` moves nothing either: if the device differs, it returns a new tensor.
 
 # %% id="devices-to"
-there = h.to(elsewhere)
-print("h is on", h.device, "| what .to returned is on", there.device)
+here = torch.zeros(2, 3)
+onelayer.show_storage(here, here.to(elsewhere), names=["here", "here.to(...)"])
+
+# %% [markdown] id="modules"
+# ## And a whole model?
+# Nobody needs to write `model = model.to(device)`. Here only `layer.to("meta")` is called. On which
+# device are the weights of `layer` afterwards?
+
+# %% id="modules-guess"
+predict("weights_after_to", choices=["cpu", "meta"])
+
+# %% id="modules-run"
+layer = torch.nn.Linear(64, 600)
+answer = layer.to("meta")
+print("the same layer came back:", answer is layer)
+reveal("weights_after_to", layer.weight.device.type)
+
+# %% [markdown] id="modules-why"
+# [A module](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html) is a container:
+# its `.to` puts the new tensors in the place of the old ones and returns itself. A tensor has no
+# such place. Drop what its `.to` returns, and nothing has happened: the detective case of the lab.
 
 # %% [markdown] id="doctor"
 # ## Your machine
@@ -308,12 +352,13 @@ doctor()
 
 # %% [markdown] id="what-you-can-now-say"
 # ## What you can now say
-# - `F.linear` is a binding; behind it a dispatcher picks, by the tensors' device and mode, who
-#   runs: first autograd, then a kernel.
+# - `F.linear` is a binding; behind it a dispatcher picks, by the tensors and the thread's modes,
+#   who runs: here first autograd, then a kernel.
 # - `linear` is a recipe. Autograd and the kernel see `addmm`, and that is why `grad_fn` says so.
 # - The memory of a loss is tables of logits, not weights. Whoever holds fewer of them needs a
 #   fraction of it, for the same loss and the same gradients.
-# - Each line runs when Python reaches it, and no tensor changes its device behind your back.
+# - Each line is carried out when Python reaches it. A tensor stays on its device: `.to` returns
+#   another one.
 #
 # Now count it yourself: [Lab 00](../labs/00_open_the_hood/00_open_the_hood.ipynb), about an hour.
 # Then ask what a tensor really is, and why `W.T` costs nothing: [chapter 01](01_strides.ipynb).
@@ -338,7 +383,8 @@ doctor()
 #   [`CONTRIBUTING.md`](https://github.com/pytorch/pytorch/blob/v2.13.0/CONTRIBUTING.md#codebase-structure)
 # - which devices may mix:
 #   [`TensorIterator.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/TensorIterator.cpp);
-#   [`Tensor.to`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html)
+#   [`Tensor.to`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html), [devices and
+#   their queues](https://docs.pytorch.org/docs/stable/notes/cuda.html)
 #
 # In torch 2.11, 2.13 and 2.15 the note of a 2-D `F.linear` with bias says `AddmmBackward0`; sizes
 # of files and numbers of lines differ. From 2.13 on there is a ready-made lean loss,

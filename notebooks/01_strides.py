@@ -25,6 +25,7 @@ W = head.weight.detach()  # (600, 64)
 storage = W.untyped_storage()
 print("storage:", f"{storage.nbytes():,}", "bytes, no shape")
 print("note:   ", "size", tuple(W.shape), "stride", W.stride(), "offset", W.storage_offset())
+onelayer.show_storage(W)
 
 # %% [markdown] id="one-float"
 # ## Finding one float
@@ -105,19 +106,52 @@ reveal("x_after_writing_the_view", x[2, 0].item())
 
 # %% [markdown] id="two-names-one-float-why"
 # A view does not only read the same floats, it writes them. That is why a tensor and its views
-# share one version number, by which autograd notices such writes. Chapter 03 comes back to it.
+# share one [version number](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/TensorImpl.h),
+# by which autograd notices such writes. Chapter 03 comes back to it.
+
+# %% id="two-names-one-float-version"
+print("versions of x and of x.T:", x._version, x.T._version)
 
 # %% [markdown] id="contiguous"
 # ## Contiguous means: row by row, no gaps
-# A tensor is contiguous when its strides are those of a fresh tensor of its size; dimensions of
-# size 1 do not count. `.contiguous()` hands back the same tensor if it is, and a copy if it is not.
+# A tensor is contiguous when its strides are those of a fresh tensor of its size
+# ([`Contiguity.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/Contiguity.h)).
+# `.contiguous()` hands back the same tensor if it is, and a copy if it is not. Half of the words,
+# or half of the features: which of them does it copy?
+
+# %% id="contiguous-guess"
+predict("which_half_is_copied", choices=["half of the words", "half of the features", "both"])
 
 # %% id="contiguous-run"
-for name, t in {"W": W, "W.T": W.T, "W[:300]": W[:300], "W[:, :32]": W[:, :32]}.items():
+halves = {"half of the words": W[:300], "half of the features": W[:, :32]}
+copied = []
+for name, t in {"W": W, "W.T": W.T, **halves}.items():
     with onelayer.count_bytes() as moved:
         t.contiguous()
-    row_major = "contiguous" if t.is_contiguous() else ""
-    print(f"{name:10} stride {t.stride()!s:10} {row_major:11} copies {moved.bytes:>7,} bytes")
+    copied += [name] if moved.bytes else []
+    print(
+        f"{name:20} stride {t.stride()!s:8} {t.is_contiguous()!s:5} copies {moved.bytes:>7,} bytes"
+    )
+
+# %% id="contiguous-reveal"
+paid = [name for name in halves if name in copied]
+reveal("which_half_is_copied", paid[0] if len(paid) == 1 else "both")
+
+# %% [markdown] id="contiguous-why"
+# Both have the strides of `W`. The first 300 rows lie together; between the halves of two rows lies
+# the other half. In small, with the addresses:
+
+# %% id="contiguous-picture"
+x = torch.zeros(4, 4)
+onelayer.show_storage(x[:2], x[:, :2])
+
+# %% [markdown] id="contiguous-one"
+# A dimension of size 1 does not count: nobody ever takes a step along it, so any stride will do.
+# Nor does anything count where there are no elements.
+
+# %% id="contiguous-one-run"
+for size, stride in {(1, 4): (99, 1), (4, 1): (1, 99), (0, 4): (7, 7)}.items():
+    print(size, stride, torch.empty_strided(size, stride).is_contiguous())
 
 # %% [markdown] id="clone-keeps-the-layout"
 # ## In which order does a copy lie?
@@ -130,18 +164,28 @@ predict("strides_of_a_cloned_transpose", choices=["(600, 1)", "(1, 64)"])
 reveal("strides_of_a_cloned_transpose", str(W.T.clone().stride()))
 
 # %% [markdown] id="clone-keeps-the-layout-why"
-# `clone`, `empty_like`, `W.T * 2` and their kin keep the order of the dimensions in memory
-# ("preserve format"). `contiguous()` promises row-major order. So a layout that you made by
-# accident travels on through pointwise operations; where two layouts meet, the first operand
-# decides.
+# `clone`, `empty_like`, `W.T * 2` and their kin keep the order of the dimensions in memory, and
+# close gaps: [`preserve_format`](https://docs.pytorch.org/docs/stable/tensor_attributes.html).
+# `contiguous()` promises row-major order. So a layout that you made by accident travels on through
+# pointwise operations; where two layouts meet, here the first operand decides.
 
 # %% id="clone-keeps-the-layout-more"
+fresh = torch.zeros(64, 600)
 for name, t in {
-    "empty_like": torch.empty_like(W.T),
-    "* 2": W.T * 2,
-    "contiguous": W.T.contiguous(),
+    "W.T * 2": W.T * 2,
+    "W.T + fresh": W.T + fresh,
+    "fresh + W.T": fresh + W.T,
+    "W.T[:, ::2].clone()": W.T[:, ::2].clone(),
+    "W.T.contiguous()": W.T.contiguous(),
 }.items():
-    print(f"{name:11}{t.stride()}")
+    print(f"{name:20} {t.stride()}")
+
+# %% [markdown] id="clone-keeps-the-layout-seen"
+# Both copies of a small transpose hold the same values. One has them in the order of its columns:
+
+# %% id="clone-keeps-the-layout-picture"
+x = torch.arange(6.0).view(2, 3)
+onelayer.show_storage(x.T.clone(), x.T.contiguous())
 
 # %% [markdown] id="view-or-copy"
 # ## `view` or `reshape`?
@@ -165,11 +209,17 @@ print("reshape copied", f"{moved.bytes:,}", "bytes")
 reveal("flatten_a_transpose", outcome)
 
 # %% [markdown] id="view-or-copy-why"
-# `view` refuses and `reshape` pays: no single stride walks down `W.T` row by row, so there is no
-# note to write. But cutting one dimension in two always works:
+# `view` refuses and `reshape` pays: no single stride walks down a transpose row by row, so there is
+# no note to write. Follow the addresses of `x.T`, row by row, and look for the equal step:
+
+# %% id="view-or-copy-picture"
+onelayer.show_storage(x, x.T, x.T.reshape(-1))
+
+# %% [markdown] id="view-or-copy-cut"
+# Cutting one dimension in two always works. The 600 words in 24 groups of 25:
 
 # %% id="view-or-copy-split"
-split = W.T.view(64, 24, 25)  # the 600 words in 24 groups of 25
+split = W.T.view(64, 24, 25)
 print(split.stride(), "shares storage:", split.untyped_storage().data_ptr() == storage.data_ptr())
 
 # %% [markdown] id="view-or-copy-rule"
@@ -196,8 +246,10 @@ onelayer.show_storage(bias[:6], bias[:6].expand(3, 6), names=["bias[:6]", "expan
 reveal("bytes_of_an_expand", moved.bytes)
 
 # %% [markdown] id="broadcasting-why"
-# None: a step of 0 reads the same row again. That is all that broadcasting is: `expand` first, then
-# an ordinary elementwise loop. It is also why `add_` is refused: 32 indices would write one float.
+# None: a step of 0 reads the same row again.
+# [Broadcasting](https://docs.pytorch.org/docs/stable/notes/broadcasting.html) is no more than that:
+# `expand` first, then an ordinary elementwise loop. It is also why `add_` is refused: 32 indices
+# would write one float.
 
 # %% id="broadcasting-write"
 try:
@@ -220,6 +272,7 @@ windows = torch.arange(6.0).unfold(0, 3, 1)  # (4, 3), stride (1, 1)
 right = windows + 1
 windows.add_(1)
 print(right.tolist(), windows.tolist(), sep="\n")
+onelayer.show_storage(windows)
 
 # %% id="overlap-reveal"
 reveal(
@@ -228,29 +281,33 @@ reveal(
 )
 
 # %% [markdown] id="overlap-why"
-# torch tests for overlap before such a write, but only cheaply: a stride of 0 is a yes, a dense
-# tensor that holds every float once is a no, and everything else is
-# [`TooHard`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/MemoryOverlap.cpp) and
+# torch tests for overlap before such a write, but only cheaply
+# ([`MemoryOverlap.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/MemoryOverlap.cpp)):
+# a stride of 0 along more than one index is a yes, a tensor without gaps that holds every float
+# once is a no, and everything else is
+# [`TooHard`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/MemoryOverlap.h) and
 # passes. The detective case of the lab lives here.
 
 # %% [markdown] id="memory-formats"
 # ## Channels last is only strides
-# Convolution libraries like the channels of one pixel side by side. torch does not reorder the
-# dimensions for that, only the strides.
+# [Some convolutions](https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html)
+# run faster with the channels of one pixel side by side. torch does not reorder the dimensions for
+# that, only the strides.
 
 # %% id="memory-formats-run"
-image = torch.randn(2, 3, 4, 5)  # N, C, H, W
+image = torch.randn(1, 3, 2, 2)  # N, C, H, W
 last = image.to(memory_format=torch.channels_last)
-print("size  ", tuple(image.shape), tuple(last.shape), "equal values:", image.equal(last))
-print("stride", image.stride(), last.stride())
+print("size", tuple(image.shape), tuple(last.shape), "| equal values:", image.equal(last))
+onelayer.show_storage(image, last)
 
 # %% [markdown] id="memory-formats-ask"
-# The image is now channels last. In which order does a convolution write its result?
+# A larger image, channels last too. In which order does a convolution write its result?
 
 # %% id="memory-formats-guess"
 predict("layout_after_a_convolution", choices=["(N, C, H, W) in memory", "(N, H, W, C) in memory"])
 
 # %% id="memory-formats-conv"
+last = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
 convolved = torch.nn.Conv2d(3, 6, 3)(last)  # (2, 6, 2, 3)
 kept = convolved.is_contiguous(memory_format=torch.channels_last)
 reveal("layout_after_a_convolution", "(N, H, W, C) in memory" if kept else "(N, C, H, W) in memory")
@@ -281,8 +338,9 @@ reveal("cost_of_a_diagonal", "nothing: a view" if moved.bytes == 0 else "a copy 
 
 # %% [markdown] id="einsum-why"
 # A letter twice in one input adds its two strides: 5 is one step down and one step right. When a
-# letter that two inputs share is summed, `einsum` permutes strides until a batched matrix product
-# fits, and copies only where no view fits. Attention's scores are such a place:
+# letter that two inputs share is summed, `einsum` permutes strides until a
+# [batched matrix product](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/Linear.cpp)
+# fits, and reshapes: it copies where no view will do. Attention's scores are such a place:
 
 # %% id="einsum-attention"
 q = torch.randn(2, 10, 4, 16)  # (batch, tokens, heads, features)
@@ -315,7 +373,33 @@ reveal(
 
 # %% [markdown] id="indexing-why"
 # A slice is arithmetic: rows 0 and 2 lie one equal step apart. A list of indices can name any rows,
-# which no stride can say, so it gathers them into new memory.
+# which no stride can say, so it gathers them into new memory
+# ([indexing](https://docs.pytorch.org/docs/stable/tensor_view.html)).
+
+# %% id="indexing-picture"
+x = torch.zeros(4, 3)
+onelayer.show_storage(x, x[0:3:2], x[rows])
+
+# %% [markdown] id="two-lists"
+# ## A list for each dimension
+# `W[rows, columns]` with two lists of two. Which shape comes back?
+
+# %% id="two-lists-guess"
+predict("shape_of_two_lists", choices=["(2, 2)", "(2,)", "(4,)"])
+
+# %% id="two-lists-run"
+columns = torch.tensor([1, 5])
+picked = W[rows, columns]
+reveal("shape_of_two_lists", str(tuple(picked.shape)))
+
+# %% [markdown] id="two-lists-why"
+# Two numbers: the lists are broadcast against one another, and each pair is one address. Give the
+# rows a dimension of their own, and you get every row with every column:
+
+# %% id="two-lists-addresses"
+for r in (rows, rows[:, None]):
+    address = r * W.stride(0) + columns * W.stride(1)  # broadcast, like any sum
+    print(address.tolist(), W.flatten()[address].equal(W[r, columns]))
 
 # %% [markdown] id="gather"
 # ## Gather is one address per element
@@ -378,16 +462,18 @@ reveal("which_line_copies", ", ".join(copies) or "none")
 # %% [markdown] id="merge-heads-why"
 # None: `mul` allocates its result, but in the layout of its input, so the heads come back to where
 # they had been and `reshape` is a view. A matrix product writes row-major. After it, the same
-# `reshape` copies the batch; after torch's own attention, it does not:
+# `reshape` copies the batch; after torch's own attention, here, it does not:
 
 # %% id="merge-heads-matmul"
 q = torch.randn(2, 10, 64).view(2, 10, 4, 16).transpose(1, 2)  # (2, 4, 10, 16)
 by_hand = torch.softmax(q @ q.mT, dim=-1) @ q  # (2, 4, 10, 16), row-major
 fused = F.scaled_dot_product_attention(q, q, q)  # (2, 4, 10, 16), laid out as q
+bill = {}
 for name, mixed in {"by hand": by_hand, "fused": fused}.items():
     with onelayer.count_bytes() as moved:
         mixed.transpose(1, 2).reshape(2, 10, 64)
-    print(f"{name:8} stride {mixed.stride()}, the merge copies {moved.bytes:,} bytes")
+    bill[f"{name}, stride {mixed.stride()}"] = moved.bytes
+onelayer.show_bars(bill, unit="bytes")
 
 # %% [markdown] id="layout-picks-the-kernel"
 # ## Layout picks the kernel
@@ -419,10 +505,12 @@ print("turned    ", turned.stride(), runs(turned))
 reveal("a_transposed_batch_runs", ", ".join(runs(turned)))
 
 # %% [markdown] id="layout-picks-the-kernel-why"
-# The contiguous batch folds into one matrix and takes one `addmm`. The turned one takes a batched
-# product, and the bias is a second pass. And a third thing chooses: here `W` is frozen. Let it
-# require a gradient, and torch copies the input to get back to one product
+# The contiguous batch folds into one matrix and takes one `addmm`
 # ([`Linear.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/Linear.cpp)).
+# The turned one takes a batched product, and the bias is a second pass. And a third thing chooses:
+# here `W` is frozen. Let it require a gradient, and `matmul` copies the input to get back to one
+# product (`should_fold` in
+# [`LinearAlgebra.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/LinearAlgebra.cpp)).
 
 # %% id="layout-picks-the-kernel-trainable"
 runs(turned, weight=head.weight)
@@ -459,23 +547,43 @@ reveal("who_copies_inside_addmm", payers[0] if len(payers) == 1 else "both" if p
 
 # %% [markdown] id="copies-inside-a-kernel-why"
 # The library wants one stride of each matrix to be 1; a transpose is then only a flag. Anything
-# else is cloned inside `addmm`
-# ([`LinearAlgebra.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/LinearAlgebra.cpp)).
-# `count_bytes` looks at the top of the dispatcher and is off while a kernel runs, so it does not
-# see that clone. The profiler does. Two instruments, two depths.
+# else is cloned inside `addmm` (`addmm_impl_cpu_` in
+# [`LinearAlgebra.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/LinearAlgebra.cpp)).
+# `count_bytes` is a [mode](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/utils/_python_dispatch.py)
+# that stands in front of the kernel and is off while it runs, so it does not see that clone. The
+# profiler does. Two instruments, two depths.
 
 # %% [markdown] id="what-layout-costs"
-# ## What a layout costs in time
-# Adding two matrices reads each of their floats once. Here only the order of one of them differs.
+# ## What does a layout cost in time?
+# Adding two matrices reads each of their floats once. `a + b` and `a + b.T` do the same number of
+# additions; only the order of one operand differs. How many times as long does the second take?
+
+# %% id="what-layout-costs-guess"
+predict("time_of_the_other_order", choices=["the same", "up to 2 times", "over 2 times"])
 
 # %% id="what-layout-costs-run"
 from torch.utils.benchmark import Timer
 
 a, b = torch.randn(2000, 2000), torch.randn(2000, 2000)
-same_order = Timer("a + b", globals={"a": a, "b": b}).timeit(20)
-other_order = Timer("a + b", globals={"a": a, "b": b.T}).timeit(20)
-ratio = other_order.median / same_order.median
-print(f"here a + b.T takes {ratio:.1f} times as long as a + b")
+
+
+def best_ms(a, b):
+    """The fastest of ten runs: whatever else this machine does only adds to it."""
+    return min(Timer("a + b", globals={"a": a, "b": b}).timeit(1).mean * 1e3 for _ in range(10))
+
+
+same_order, other_order = best_ms(a, b), best_ms(a, b.T)
+onelayer.show_bars({"a + b": same_order, "a + b.T": other_order}, unit="ms")
+
+# %% id="what-layout-costs-reveal"
+ratio = other_order / same_order
+named = [(1.15, "the same"), (2, "up to 2 times"), (float("inf"), "over 2 times")]
+reveal("time_of_the_other_order", next(name for most, name in named if ratio < most))
+
+# %% [markdown] id="what-layout-costs-why"
+# A processor fetches its memory in lines of many bytes. Along a row, all floats of a line are used
+# at once; down a column, one of them, and the next float lies in another line. Any order of the two
+# loops suits `a` or `b.T`, and none suits both.
 
 # %% [markdown] id="what-you-can-now-say"
 # ## What you can now say
@@ -486,7 +594,7 @@ print(f"here a + b.T takes {ratio:.1f} times as long as a + b")
 # - A stride of 0 is broadcasting. Two indices with one address make in-place writes wrong, and
 #   torch notices only the easy cases.
 # - Operators keep and choose by layout: the same `F.linear` runs different kernels for different
-#   strides, and may copy where no call of yours shows it.
+#   strides, and may copy where no call of yours shows it. A layout that does not fit costs time.
 #
 # Now do it by hand: [Lab 01](../labs/01_strides/01_strides.ipynb).
 
@@ -501,7 +609,11 @@ print(f"here a + b.T takes {ratio:.1f} times as long as a + b")
 #   [`StorageImpl.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/StorageImpl.h)
 # - memory formats:
 #   [`MemoryFormat.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/MemoryFormat.h),
-#   [the tutorial](https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html)
+#   [the tutorial](https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html);
+#   overlap: [`MemoryOverlap.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/MemoryOverlap.cpp)
+# - who folds, who copies:
+#   [`Linear.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/Linear.cpp),
+#   [`LinearAlgebra.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/LinearAlgebra.cpp)
 # - views, and which operations make them: [Tensor
 #   Views](https://docs.pytorch.org/docs/stable/tensor_view.html)
 #

@@ -18,9 +18,10 @@ x = onelayer.hidden("<en> she has eaten <es> ella")  # (6, 64): what enters the 
 
 # %% [markdown] id="keys"
 # ## A tensor carries more than its floats
-# Every tensor carries a set of *dispatch keys*: one 64-bit integer that says who may want to take
-# part when an operator gets this tensor. `x` is an ordinary float tensor on the CPU. How many keys
-# does it carry?
+# Every tensor carries a set of *dispatch keys*
+# ([one 64-bit integer](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/DispatchKeySet.h)):
+# who may want to take part when an operator gets this tensor. `x` is an ordinary float tensor on
+# the CPU. How many keys does it carry?
 
 # %% id="keys-guess"
 predict("keys_of_an_ordinary_tensor", choices=[1, 2, 4, 8])
@@ -46,7 +47,9 @@ extra = set(onelayer.key_set(W)) - set(onelayer.key_set(x))
 reveal("extra_keys_of_a_parameter", " and ".join(extra) or "nothing")
 
 # %% [markdown] id="requires-grad-why"
-# Nothing. Autograd's kernel runs for `x` too, looks, finds that no gradient is needed and calls on.
+# Nothing. Autograd's kernel runs for `x` too, looks, finds that no gradient is needed and calls on
+# (these kernels are
+# [written by a script](https://github.com/pytorch/pytorch/blob/v2.13.0/tools/autograd/gen_variable_type.py)).
 # A tensor that is *made* in inference mode goes without version counter and without autograd's
 # bookkeeping, and lacks both keys:
 
@@ -72,8 +75,9 @@ for name, mode in {
 
 # %% [markdown] id="thread-why"
 # `autocast` does not switch anything on: it takes a key off the excluded list. Inference mode puts
-# autograd's on it and takes `ADInplaceOrView` off the included list. `BackendSelect` is included in
-# every call; it has work only where no tensor names a backend, as in `torch.empty(3,
+# autograd's on it and takes `ADInplaceOrView` off the included list.
+# [`BackendSelect`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/core/BackendSelectFallbackKernel.cpp)
+# is included in every call; it has work only where no tensor names a backend, as in `torch.empty(3,
 # device="meta")`.
 
 # %% [markdown] id="no-grad"
@@ -245,7 +249,8 @@ reveal("our_operator_on_a_lazy_negative", next(name for name, same in right.item
 
 # %% [markdown] id="trace"
 # ## Standing in the way of every call
-# `TorchDispatchMode` puts your Python at the key `Python`, below autograd.
+# [`TorchDispatchMode`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/utils/_python_dispatch.py)
+# puts your Python at the key `Python`, below autograd.
 
 # %% id="trace-tool"
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -338,8 +343,9 @@ seen.names[first:]
 
 # %% [markdown] id="meta"
 # ## A device without floats
-# `meta` is a backend like any other. Its kernels compute shapes and allocate no floats; the fake
-# tensors with which `torch.compile` plans use them. A million tokens through the head:
+# `meta` is a backend like any other. Its kernels compute shapes and allocate no floats; the
+# [fake tensors](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_subclasses/fake_tensor.py)
+# with which `torch.compile` plans use them. A million tokens through the head:
 
 # %% id="meta-run"
 many = torch.empty(1_000_000, 64, device="meta")
@@ -349,7 +355,9 @@ onelayer.show_dispatch("aten::addmm", bias.to("meta"), many, W.to("meta")).ran
 
 # %% [markdown] id="functionalize"
 # ## Take the writes out
-# `Functionalize` is a key as well; `torch.func.functionalize` adds it around a function. What does
+# `Functionalize` is a key as well;
+# [`torch.func.functionalize`](https://docs.pytorch.org/docs/stable/generated/torch.func.functionalize.html)
+# adds it around a function. What does
 # our mode, which stands below it, see of `u.add_(1)`?
 
 # %% id="functionalize-guess"
@@ -391,8 +399,10 @@ reveal("may_return_its_input", ", ".join(may) or "none of them")
 
 # %% [markdown] id="schemas-why"
 # `contiguous` returns its input if that is contiguous already (chapter 01), so its schema promises
-# the worst case. Implicit composites are not always so honest: `dropout` outside training returns
-# its input, and its schema does not say so. In-place `add_` has `(a!)` on both sides.
+# the worst case. Implicit composites are not always so honest:
+# [`dropout`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/Dropout.cpp)
+# outside training returns its input, and its schema does not say so. In-place `add_` has `(a!)` on
+# both sides.
 # Functionalization and compilers believe these letters: if your operator's schema lies, what they
 # make of your program is wrong.
 
@@ -461,8 +471,9 @@ reveal("seen_by_a_wrapped_input", ", ".join(Seen.names))
 
 # %% [markdown] id="subclass-why"
 # `t` was called on `W` alone: no `Seen` in sight, no `Python` key in the call. A mode belongs to a
-# thread, a subclass travels with the data. `DTensor` and fake tensors are built so. A subclass
-# *without* `__torch_dispatch__` carries no new key:
+# thread, a subclass travels with the data.
+# [`DTensor`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/tensor/_api.py)
+# and fake tensors are built so. A subclass *without* `__torch_dispatch__` carries no new key:
 
 
 # %% id="subclass-plain"

@@ -45,7 +45,9 @@ reveal("which_are_leaves", " and ".join(sorted(leaves)))
 # %% [markdown] id="leaves-why"
 # `x` is a leaf as well, although it wants no gradient: `onelayer.hidden` computed it without
 # recording. Only leaves that require a gradient get a `.grad` from `backward()`; a result in
-# between keeps its own if you call `retain_grad()` on it.
+# between keeps its own if you call
+# [`retain_grad()`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.retain_grad.html)
+# on it.
 
 # %% [markdown] id="next-functions"
 # ## One step back from the logits
@@ -114,7 +116,8 @@ reveal("kept_by_addmm", f"only {held[0]}" if len(held) == 1 else " and ".join(he
 # %% [markdown] id="saved-why"
 # Nobody asks for the gradient of `x`, so nobody will need `W`. What a node saves is decided during
 # the forward. For a matrix product, who requires a gradient then decides; some nodes, such as
-# convolution's, keep both inputs in any case. Let `x` require one, and `W` is kept as well:
+# [convolution's](https://github.com/pytorch/pytorch/blob/v2.13.0/tools/autograd/derivatives.yaml),
+# keep both inputs in any case. Let `x` require one, and `W` is kept as well:
 
 # %% id="saved-both"
 learning = x.clone().requires_grad_()
@@ -306,8 +309,8 @@ reveal("bias_or_transpose", ran[0])
 # %% [markdown] id="leaf-order-why"
 # Leaves have the highest sequence number there is, so a finished gradient is written at once
 # ([`accumulate_grad.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/functions/accumulate_grad.cpp)).
-# Chapter 11 lives on this: DDP begins to send the last layer's gradients while the first layers
-# still compute theirs.
+# Chapter 11 lives on this: [DDP](https://docs.pytorch.org/docs/stable/notes/ddp.html)
+# begins to send the last layer's gradients while the first layers still compute theirs.
 
 # %% [markdown] id="whole-graph"
 # ## The whole graph, with what each node saved
@@ -410,8 +413,10 @@ for name, result in {"sum": (a + c).sum(), "product": (a * c).sum()}.items():
 reveal("second_backward_of_a_sum", outcomes["sum"])
 
 # %% [markdown] id="twice-why"
-# It works: the first backward frees what the nodes *saved*, not the nodes, and an addition saved no
-# tensor. A product saved both factors. `retain_graph=True` keeps what was saved, and the memory.
+# It works: the first backward frees what the nodes *saved*
+# ([`saved_variable.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/saved_variable.cpp)),
+# not the nodes, and an addition saved no tensor. A product saved both factors. `retain_graph=True`
+# keeps what was saved, and the memory.
 
 # %% [markdown] id="version"
 # ## An edit between forward and backward
@@ -475,9 +480,11 @@ print("gradient", u.grad.tolist())
 reveal("edit_through_data", "nothing changes" if (u.grad == 1).all() else "a wrong gradient")
 
 # %% [markdown] id="counter-why"
-# `.data` gives the same floats with a counter of their own, so nobody notices, and the gradient is
-# that of another function. An error would have been kinder. Write `torch.no_grad()` for an update
-# of parameters, and an out-of-place operation for an activation.
+# `.data` gives the same floats with
+# [a counter of their own](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/TensorImpl.h),
+# so nobody notices, and the gradient is that of another function. An error would have been kinder.
+# Write `torch.no_grad()` for an update of parameters, and an out-of-place operation for an
+# activation.
 
 # %% [markdown] id="hooks"
 # ## Hooks, and when they fire
@@ -543,8 +550,9 @@ reveal("bytes_copied_by_detach", moved.bytes)
 
 # %% [markdown] id="inference"
 # ## What else does inference mode leave out?
-# `inference_mode` does without version counters and the bookkeeping of views. What happens when we
-# feed its result to the head and call backward?
+# [`inference_mode`](https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad_mode.inference_mode.html)
+# does without version counters and the bookkeeping of views. What happens when we feed its result
+# to the head and call backward?
 
 # %% id="inference-guess"
 predict("inference_tensor_in_training", choices=["works", "an error", "a gradient of zero"])
@@ -583,9 +591,10 @@ for start in (1.0, -1.0):
 
 # %% [markdown] id="static"
 # ## And a graph that is made once
-# A static graph is recorded in advance and then run for every input. `torch.fx` refuses to record
-# an `if` on a value. So we settle it by hand, with a positive example, and record what is left.
-# What does the recording do with -1?
+# A static graph is recorded in advance and then run for every input.
+# [`torch.fx`](https://docs.pytorch.org/docs/stable/fx.html) refuses to record an `if` on a
+# value. So we settle it by hand, with a positive example, and record what is left. What does the
+# recording do with -1?
 
 # %% id="static-guess"
 predict("recorded_if", choices=["sin", "exp", "an error"])
@@ -609,9 +618,12 @@ reveal("recorded_if", "exp" if wrong else "sin")
 
 # %% [markdown] id="static-why"
 # The branch is gone: the recording holds one operation. A static graph can be optimised as a whole,
-# and is right only while what was settled holds. `torch.compile` leaves such an `if` to Python and
-# records what lies before and behind it; what it did settle, such as sizes, it checks before each
-# call. That is chapter 08.
+# and is right only while what was settled holds.
+# [`torch.compile`](https://docs.pytorch.org/docs/stable/generated/torch.compile.html)
+# leaves such an `if` to Python and records what lies before and behind it; what it did settle, such
+# as sizes, it checks before each call
+# ([`guards.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_dynamo/guards.py)). That is
+# chapter 08.
 
 # %% [markdown] id="one-step"
 # ## One step on the real head
@@ -670,7 +682,7 @@ print("less likely now:", int((after.softmax(1) < before.softmax(1)).sum()), "of
 #   [`engine.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/engine.h)
 # - nodes, edges and sequence numbers:
 #   [`node.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/node.h)
-# - every local rule, and with it what is saved:
+# - the local rules of nearly all operators, and with them what is saved:
 #   [`derivatives.yaml`](https://github.com/pytorch/pytorch/blob/v2.13.0/tools/autograd/derivatives.yaml)
 # - saved tensors and their versions:
 #   [`saved_variable.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/saved_variable.cpp);
@@ -681,6 +693,6 @@ print("less likely now:", int((after.softmax(1) < before.softmax(1)).sum()), "of
 #   [`torch.autograd.graph`](https://docs.pytorch.org/docs/stable/autograd.html)
 #
 # Between torch 2.11 and 2.15 one thing on this page's subject moves: for a contiguous batch of
-# sentences `(B, T, 64)` the `grad_fn` of `F.linear` is `ViewBackward0` up to 2.13 and
+# sentences `(B, T, 64)` the `grad_fn` of `F.linear` with a bias is `ViewBackward0` up to 2.13 and
 # `UnsafeViewBackward0` in 2.15, over the same `AddmmBackward0`. This page uses two dimensions,
 # where all agree.

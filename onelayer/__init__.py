@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from onelayer.model import hidden as hidden
     from onelayer.model import next_words as next_words
     from onelayer.peak_bytes import peak_bytes as peak_bytes
+    from onelayer.ranks import run_ranks as run_ranks
+    from onelayer.saved_bytes import count_saved as count_saved
     from onelayer.storage import show_storage as show_storage
     from onelayer.views.bars import show_bars as show_bars
     from onelayer.views.call import show_call as show_call
+    from onelayer.views.checkpoints import show_checkpoints as show_checkpoints
     from onelayer.views.dispatch import play_dispatch as play_dispatch
     from onelayer.views.graph import show_graph as show_graph
     from onelayer.views.strides import show_strides as show_strides
@@ -29,14 +32,17 @@ if TYPE_CHECKING:
 # costs milliseconds and a process that only needs the model never loads matplotlib.
 _HOMES = {
     "count_bytes": "onelayer.byte_count",
+    "count_saved": "onelayer.saved_bytes",
     "head": "onelayer.model",
     "hidden": "onelayer.model",
     "key_set": "onelayer.dispatch",
     "next_words": "onelayer.model",
     "peak_bytes": "onelayer.peak_bytes",
+    "run_ranks": "onelayer.ranks",
     "show_bars": "onelayer.views.bars",
     "show_call": "onelayer.views.call",
     "play_dispatch": "onelayer.views.dispatch",
+    "show_checkpoints": "onelayer.views.checkpoints",
     "show_dispatch": "onelayer.dispatch",
     "show_graph": "onelayer.views.graph",
     "show_storage": "onelayer.storage",
@@ -47,14 +53,17 @@ _MODULES = {"grammar", "model"}  # `onelayer.grammar` works without an import of
 
 __all__ = [
     "count_bytes",
+    "count_saved",
     "head",
     "hidden",
     "key_set",
     "next_words",
     "peak_bytes",
     "play_dispatch",
+    "run_ranks",
     "show_bars",
     "show_call",
+    "show_checkpoints",
     "show_dispatch",
     "show_graph",
     "show_storage",

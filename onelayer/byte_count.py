@@ -104,10 +104,14 @@ def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
     )  # mkldnn's blocks have no storage to ask
 
 
+def storages(tree: Any) -> list[torch.UntypedStorage]:
+    """The storages under the tensors in a tree of arguments, one for each part of each tensor."""
+    return [part.untyped_storage() for t in _tensors(tree) for part in _parts(t)]
+
+
 def _storage_bytes(tree: Any) -> dict[int, int]:
     """Each storage in a tree of arguments, by its identity -> its size in bytes."""
-    storages = [part.untyped_storage() for t in _tensors(tree) for part in _parts(t)]
-    return {s._cdata: s.nbytes() for s in storages}
+    return {s._cdata: s.nbytes() for s in storages(tree)}
 
 
 def _new_bytes(before: dict[int, int], after: dict[int, int]) -> int:

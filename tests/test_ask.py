@@ -127,6 +127,26 @@ def test_a_stub_is_not_answered_rather_than_wrong() -> None:
     assert verdict.asked == verdict.got == ""
 
 
+def test_a_stub_that_the_answer_calls_is_not_the_answers_own() -> None:
+    def calls_another(x: torch.Tensor) -> None:
+        raise NotImplementedError("Lab 7.10: other, about 2 lines")
+
+    verdict = judged(calls_another)
+    assert verdict.sentence == (
+        "Your answer calls that of another question, which is not answered yet."
+    )
+    assert verdict.got == "NotImplementedError: Lab 7.10: other, about 2 lines"
+
+
+def test_an_operator_without_a_kernel_is_wrong_and_no_stub() -> None:
+    def kernel_missing(x: torch.Tensor) -> torch.Tensor:
+        return torch.empty(2, 3, device="meta").cpu()
+
+    verdict = judged(kernel_missing)
+    assert verdict.got.startswith("NotImplementedError: Cannot copy out of meta tensor")
+    assert "not answered" not in verdict.sentence
+
+
 def test_a_nan_never_passes() -> None:
     verdict = judged(lambda x: x.mT * float("nan"))
     assert verdict.state is State.FAIL

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 SCRIPT = Path(__file__).resolve().parent.parent / ".ci" / "run"
-WANTED = ["make", "g++", "python3", "bwrap", "dot", "chromium"]
+WANTED = ["make", "g++", "python3", "bwrap", "dot", "munged", "slurmctld", "chromium"]
 
 
 class Machine(NamedTuple):

@@ -2,8 +2,11 @@
 
 import re
 import textwrap
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from autograder import judge
 
@@ -17,13 +20,34 @@ def printed(marker: str) -> str:
     return textwrap.dedent(block)
 
 
-def test_the_printed_question_passes_the_printed_solution_and_names_the_printed_mistake() -> None:
-    checks: dict[str, Any] = dict(vars(judge)) | {"lab": judge.Lab("01_strides", "Strides")}
-    exec(printed("@lab.question"), checks)
+LAB = """
+from autograder.judge import Lab
+
+lab = Lab("01_strides", "Strides")
+
+from . import row_bytes
+"""
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> judge.Lab:
+    """A lab of one question: the printed file, in a package as the labs are."""
+    package = tmp_path / "lab_of_the_guide"
+    package.mkdir()
+    (package / "__init__.py").write_text(LAB)
+    (package / "row_bytes.py").write_text(printed("@lab.question"))
+    monkeypatch.syspath_prepend(tmp_path)
+    found: judge.Lab = import_module("lab_of_the_guide").lab
+    return found
+
+
+def test_the_printed_question_passes_the_printed_solution_and_names_the_printed_mistake(
+    lab: judge.Lab,
+) -> None:
     asked, solution, check, alternative = re.split(
         r"^(?=# %%)", printed("BEGIN SOLUTION"), flags=re.M
     )[1:]
-    question = checks["lab"].questions["row_bytes"]
+    question = lab.questions["row_bytes"]
     (mistake,) = question.wrong_answers
 
     def ask(answer: Any) -> judge.Verdict:

@@ -50,10 +50,39 @@ def test_there_is_something_to_run() -> None:
     assert [p.name for p in LABS] == [p.name for p in SOLUTIONS]
 
 
+def impossible(notebook: Any) -> list[str]:
+    """The predictions of a chapter that was run whose answer is none of the choices."""
+    sources = {cell.id: cell.source for cell in notebook.cells if cell.cell_type == "code"}
+    offered, answers = {}, {}
+    for name, text in outputs(notebook).items():
+        key = re.search(r'\b(?:predict|reveal)\(\s*"(\w+)"', sources[name])
+        answer = re.search(r"^It is (.+)\. No guess yet", text, re.MULTILINE)
+        if key and answer:
+            answers[key[1]] = answer[1]
+        elif key:
+            offered[key[1]] = re.findall(r"^  \( \) (.+)$", text, re.MULTILINE)
+    assert answers
+    assert answers.keys() == offered.keys()
+    return [key for key, answer in answers.items() if answer not in (offered[key] or [answer])]
+
+
+def test_an_answer_that_nobody_could_choose_is_found() -> None:
+    def cell(source: str, text: str) -> Any:
+        output = nbformat.v4.new_output("stream", text=text)  # type: ignore[no-untyped-call]
+        return nbformat.v4.new_code_cell(source, outputs=[output])  # type: ignore[no-untyped-call]
+
+    asked = cell('predict("n", choices=[1, 2])', "Your guess:\n  ( ) 1\n  ( ) 2")
+    for answer, found in ((2, []), (3, ["n"])):
+        told = cell(f'reveal("n", {answer})', f"It is {answer}. No guess yet: scroll up and try.")
+        notebook = nbformat.v4.new_notebook(cells=[asked, told])  # type: ignore[no-untyped-call]
+        assert impossible(notebook) == found
+
+
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
-def test_a_chapter_runs_in_a_minute_and_says_nothing_on_stderr(path: Path) -> None:
+def test_a_chapter_runs_in_a_minute_without_stderr_and_offered_every_answer(path: Path) -> None:
     notebook, seconds = executed(path)
     assert seconds < 60
+    assert impossible(notebook) == []
     noise = [
         (cell.id, o.text)
         for cell in notebook.cells

@@ -1,5 +1,5 @@
-"""What is asked, what is true, what goes wrong: one module per lab, `labNN_topic`, each with a
-module-level `lab = Lab(...)`.
+"""What is asked, what is true, what goes wrong: one package per lab, `labNN_topic`. It makes
+`lab = Lab(...)` and then imports its questions, a file each, in the order in which they are asked.
 
 What lives here: questions. What may not: notebooks, jails, and solutions. Question names are unique
 across the course, so `find("contiguous_strides")` needs no lab.
@@ -33,7 +33,7 @@ def _each() -> Iterator[Lab]:
         if _MODULE.fullmatch(name):
             lab = getattr(import_module(f"{__name__}.{name}"), "lab", None)
             if not isinstance(lab, Lab):
-                raise RuntimeError(f"autograder/checks/{name}.py has no `lab = Lab(...)`")
+                raise RuntimeError(f"autograder.checks.{name} has no `lab = Lab(...)`")
             yield lab
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autograder.sandbox import BUBBLEWRAP, Tier, probe
 
-from . import durable, epoch, pool
+from . import cluster, durable, epoch, pool
 from .gradebook import Graded, record_all
 from .intake import Submission, files_in, labs_named, submissions
 from .job import Entry, Fault, Job, job_for
@@ -28,12 +28,14 @@ NOT_SAFE = (
     "Put that right, or pass --i-trust-students to run it with your own rights."
 )
 THE_GRADER_FAILED = "The grader failed, not the student: {reason}. Grade again."
+TORCH = importlib.metadata.version("torch")
 NBGRADER_FAILED = "graded, but nbgrader refused the notebook: see grade.log"
 
 
 @dataclass(frozen=True)
 class Order:
-    """What the instructor asked for. out: the grading folder. lab: "" where the hand-in tells."""
+    """What the instructor asked for. out: the grading folder. lab: "" where the hand-in tells.
+    cluster: "" for this machine, else as `cluster.graded` reads it."""
 
     source: Path
     out: Path
@@ -41,6 +43,7 @@ class Order:
     lab: str = ""
     workers: int = 0
     trusting: bool = False
+    cluster: str = ""
 
 
 class Class:
@@ -110,9 +113,8 @@ class Class:
         return jobs
 
     def _key(self, entry: Entry, tier: Tier) -> str:
-        torch = importlib.metadata.version("torch")
         epoch_name = epoch.name_of(self.secret)
-        return key_of(entry.sha256, self.release.version, torch, epoch_name, tier.name)
+        return key_of(entry.sha256, self.release.version, TORCH, epoch_name, tier.name)
 
     def _keep(self, record: Record, *, is_new: bool) -> None:
         entry = self.entries[record.student]
@@ -123,22 +125,32 @@ class Class:
         """Runs `jobs`; each verdict is in the journal before `done` is called with its student."""
         if not jobs:
             return
+        outcomes = self._on_cluster(jobs) if self.order.cluster else self._here(jobs)
+        for job, outcome in outcomes:
+            self._settle(job, outcome)
+            done(job.student)
+
+    def _here(self, jobs: Sequence[Job]) -> Iterator[pool.Outcome]:
         out = self.order.out
         setting = Setting(self.tier, out / "grade.log", _scratch(out), os.getpid())
         workers = self.order.workers or pool.processors()
         try:
             for job, outcome in pool.graded(jobs, setting, workers=workers):
-                self._settle(job, outcome)
-                done(job.student)
+                if isinstance(outcome, Record):
+                    self.journal.write(outcome)
+                yield job, outcome
         finally:
             shutil.rmtree(setting.scratch, ignore_errors=True)
+
+    def _on_cluster(self, jobs: Sequence[Job]) -> Iterator[pool.Outcome]:
+        place = cluster.Place(self.order.out, epoch.name_of(self.secret), TORCH, self.tier)
+        return cluster.graded(jobs, place, spec=self.order.cluster)
 
     def _settle(self, job: Job, outcome: Record | Fault) -> None:
         if isinstance(outcome, Fault):
             reason = THE_GRADER_FAILED.format(reason=outcome.reason)
             self._give_up(self.entries[job.student].submission, reason)
         else:
-            self.journal.write(outcome)
             self._keep(outcome, is_new=True)
 
     def publish(self) -> None:

@@ -86,14 +86,16 @@ def graded(
     Raises Mistake where the sandbox does not start. Leaves no process behind, whichever way it is
     left.
     """
-    pool = _Pool(setting, target, size=min(workers, len(jobs)))
+    pool = Pool(setting, target, size=min(workers, len(jobs)))
     try:
         yield from pool.run(jobs)
     finally:
         pool.close()
 
 
-class _Pool:
+class Pool:
+    """Worker processes that stay from one `run` to the next, until `close`."""
+
     def __init__(
         self, setting: Setting, target: Callable[[Connection, Setting], None], *, size: int
     ) -> None:

@@ -69,9 +69,11 @@ def is_setup(cell: NotebookCell) -> bool:
 
 
 def _deciding_files(lab: str) -> Iterator[Path]:
+    """The judge's files and the lab's, which is a package with a file for each question."""
     for folder, pattern in (
         (autograder.judge.__path__[0], "*.py"),
         (autograder.checks.__path__[0], f"lab{lab}.py"),
+        (autograder.checks.__path__[0], f"lab{lab}/*.py"),
     ):
         yield from Path(folder).glob(pattern)
 

@@ -59,7 +59,7 @@ def _run(question: Question, student: Student, draw: Draw) -> _Fault | None:
     except Wrong as wrong:
         return _Fault(wrong.expected, wrong.got, wrong.where, wrong.why)
     except NoAnswer as none:
-        return _fault_of(none.raised)
+        return _fault_of(none.raised, question)
     except WroteInput as wrote:
         why = "Your function wrote into its input: whoever passed it in now holds other values."
         name = _parameter(question, student.calls[-1].function, wrote.argument)
@@ -69,12 +69,15 @@ def _run(question: Question, student: Student, draw: Draw) -> _Fault | None:
     return None
 
 
-def _fault_of(raised: Raised) -> _Fault:
+def _fault_of(raised: Raised, question: Question) -> _Fault:
+    why = ""
     if raised.kind == "blank":
-        return _Fault(why=BLANK)
+        if not raised.message or raised.message.startswith(f"{question.title}: "):
+            return _Fault(why=BLANK)
+        why = "Your answer calls that of another question, which is not answered yet."
     where = "; ".join(f"line {number}: {source}" for number, source in raised.lines)
     got = raised.message if raised.kind == "missing" else str(raised)
-    return _Fault("a value", got, where)
+    return _Fault("a value", got, where, why)
 
 
 def _blank_verdict(question: Question, state: State, seed: int) -> Verdict:

@@ -78,7 +78,7 @@ def _plainly(verdict: Verdict, question: Question, student: NotebookStudent) -> 
     if missing := _outcome(student, "missing"):
         why = f"{missing.message[0].upper()}{missing.message[1:]}. {RUN}"
         return _without_answer(verdict, why, "")
-    if _outcome(student, "blank"):
+    if verdict.blank and _outcome(student, "blank"):
         effort = f"About {question.minutes} minutes, difficulty {question.difficulty} of 5."
         return _without_answer(verdict, f"{verdict.sentence} {effort}", FILL)
     return verdict

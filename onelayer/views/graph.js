@@ -198,7 +198,8 @@ class Page {
       "aria-label": title(node), transform: `translate(${x} ${y})`, onclick: pick,
       onkeydown: (event) => { if (["Enter", " "].includes(event.key)) { event.preventDefault(); pick(); } } },
       s("rect", { width: BOX.width, height: BOX.height, rx: 7 }),
-      s("text", { x: 10, y: 19, class: "name" }, node.name),
+      s("text", { x: 10, y: 19, class: "name", lengthAdjust: "spacingAndGlyphs",
+        textLength: node.name.length > 20 ? BOX.width - 36 : null }, node.name),
       s("text", { x: 10, y: 36, class: "small" }, summary(node)),
       s("text", { x: BOX.width - 8, y: 19, class: "turn", "text-anchor": "end" }, ""));
   }

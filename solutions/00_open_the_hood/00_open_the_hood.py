@@ -23,9 +23,15 @@ head = onelayer.head()  # nn.Linear(64, 600): weight (600, 64), bias (600,)
 # ## How a lab works
 # Each question has a cell to fill in and a check below it. The check calls your function with fresh
 # inputs and shows what it asked, what it expected and what came. It knows the usual mistakes by
-# name. `hint("name")` gives a nudge, then the idea, then the line. Neither costs points, and
-# nothing leaves your machine.
+# name. `progress()`, at the end, says where you are. None of it costs points, and nothing leaves
+# your machine.
 #
+# `hint("name")` gives a nudge. Run it again for the idea, and once more for the line:
+
+# %% id="how-a-lab-works-hint"
+hint("head_parameters")
+
+# %% [markdown] id="how-a-lab-works-predict"
 # A `predict` asks for a guess before a cell runs. It costs nothing either, and you will remember a
 # surprise better than a sentence. Try it:
 
@@ -243,8 +249,8 @@ except NotImplementedError:
 # *12 minutes · difficulty 2 of 5 · 4 points*
 #
 # The loss is the surprise at the word that really came: `-log(p)`, where `p` is the row's softmax
-# at that word, averaged over the rows. Write it with `exp`, `log` and sums. Logits can be large:
-# what is `exp(1000)` in float32?
+# at that word, averaged over the rows. Write it with `exp`, `log` and sums. Logits can be large and
+# far apart: what are `exp(1000)` and `log(exp(-1000))` in float32?
 #
 # Two equal logits give each word one half: `loss_by_hand(torch.zeros(1, 2), torch.tensor([0]))` is
 # `0.6931`. Stuck? `hint("loss_by_hand")`

@@ -5,10 +5,11 @@
 # graph that it walks, write the local rules of the head by hand, write the engine that runs them,
 # and at the end teach the real head a word with one step of your own.
 #
-# Work from top to bottom, in about two hours. Any right answer counts, also one that asks torch;
-# you learn more by not asking. Each question has a stub, a check that answers at once, and three
-# hints. Keep helper functions inside the cell of the question that uses them: only those cells are
-# graded. Sizes: N tokens, D features, V words; `dx` is dloss/dx.
+# Work from top to bottom, in about two hours, after
+# [chapter 03](../../notebooks/03_autograd.ipynb). Any right answer counts, also one that asks
+# torch; you learn more by not asking. Each question has a stub, a check that answers at once, and
+# three hints. Only the cells with answers are graded, all of them together: keep your helper
+# functions in them. Sizes: N tokens, D features, V words; `dx` is dloss/dx.
 
 # %% id="setup" tags=["setup"]
 import torch
@@ -58,14 +59,15 @@ all(mine.allclose(torchs) for mine, torchs in zip(scale_backward(dy, x, s), by_t
 
 # %% [markdown] id="walk-the-graph"
 # ## 3.1 Walk the real graph
-# *8 minutes · difficulty 2 of 5 · 3 points*
+# *10 minutes · difficulty 2 of 5 · 3 points*
 #
-# List every node behind a loss once: its `name()`, and for an `AccumulateGrad` node the shape of
-# the leaf it writes to (`node.variable`), else `None`. Any order. Here one weight is both embedding
-# and head, as in many language models.
+# List every node behind a loss once, as a pair: `node.name()`, and for an `AccumulateGrad` node the
+# shape of the leaf that it writes to (`node.variable`), else `None`. Any order.
+# `node.next_functions` holds the way on. Here one weight is the head and the embedding, of each
+# token and of the one before it.
 #
-# If only `b` `(7,)` requires a gradient there are four nodes, and one of them is
-# `("torch::autograd::AccumulateGrad", (7,))`. Stuck? `hint("walk_graph")`
+# If only `b` `(7,)` requires a gradient there are four nodes: `("NllLossBackward0", None)`, two
+# more like it, and `("torch::autograd::AccumulateGrad", (7,))`. Stuck? `hint("walk_graph")`
 
 
 # %% id="walk_graph" role="solution"
@@ -74,7 +76,7 @@ def walk_graph(tokens, w, b, target):
 
     w and b may or may not require gradients; where neither does, loss.grad_fn is None: no nodes.
     """
-    x = F.embedding(tokens, w)  # (N, D)
+    x = F.embedding(tokens, w) + F.embedding(tokens.roll(1), w)  # (N, D)
     loss = F.cross_entropy(F.linear(x, w, b), target)
     ### BEGIN SOLUTION
     seen, waiting = [], [loss.grad_fn]
@@ -105,19 +107,20 @@ def walk_graph(tokens, w, b, target):
             for after, _ in node.next_functions:
                 enter(after)
 
-    loss = F.cross_entropy(F.linear(F.embedding(tokens, w), w, b), target)
-    enter(loss.grad_fn)
+    x = F.embedding(tokens, w) + F.embedding(tokens.roll(1), w)
+    enter(F.cross_entropy(F.linear(x, w, b), target).grad_fn)
     return list(found.values())
 
 
 # %% [markdown] id="the-linear-layer"
 # ## 3.2 Backward of the linear layer
-# *10 minutes · difficulty 2 of 5 · 4 points*
+# *8 minutes · difficulty 2 of 5 · 4 points*
 #
-# Write the backward of `y = x @ w.T + b`: what `AddmmBackward0`, `TBackward0` and the engine's sum
-# over the rows of the bias give together.
+# Write the backward of `y = x @ w.T + b` by hand: what `AddmmBackward0`, `TBackward0` and the
+# engine's sum over the rows of the bias give together. dy arrives, three gradients leave.
 #
-# With `dy = x = w = torch.ones(1, 1)` each of the three is one 1. Stuck? `hint("linear_backward")`
+# With `dy = x = w = torch.ones(1, 1)` each of the three holds a single 1. Stuck?
+# `hint("linear_backward")`
 
 
 # %% id="linear_backward" role="solution"
@@ -146,11 +149,12 @@ def linear_backward(dy, x, w):
 
 # %% [markdown] id="the-loss"
 # ## 3.3 Backward of the loss, fused
-# *15 minutes · difficulty 3 of 5 · 4 points*
+# *12 minutes · difficulty 3 of 5 · 4 points*
 #
 # `F.cross_entropy` is two nodes, log-softmax and negative log-likelihood; together their rules
-# collapse into one short formula. Find it, with the mean over the rows that count: a target of -100
-# means "no word here". `dloss` is the gradient that arrives at the loss, 1.0 in `loss.backward()`.
+# collapse into one short formula. The chapter shows it for rows that all count. A target of -100
+# means "no word here": such a row has no part in the mean, and its gradient is 0. `dloss` is the
+# gradient that arrives at the loss, 1.0 in `loss.backward()`.
 #
 # For `z = [[0., 0.]]`, target `[0]`, dloss `1.0` it is `[[-0.5, 0.5]]`. Stuck?
 # `hint("cross_entropy_backward")`
@@ -158,7 +162,10 @@ def linear_backward(dy, x, w):
 
 # %% id="cross_entropy_backward" role="solution"
 def cross_entropy_backward(z, target, dloss):
-    """z (N, V), target (N,) with -100 where a row does not count, dloss (a float) -> dz (N, V)."""
+    """z (N, V), target (N,) with -100 where a row does not count, dloss (a float) -> dz (N, V).
+
+    At least one row counts. A logit may be as large as some hundreds.
+    """
     ### BEGIN SOLUTION
     kept = target != -100
     dz = torch.softmax(z, dim=1)  # of logsumexp(z); softmax takes the maximum away first
@@ -183,7 +190,7 @@ def cross_entropy_backward(z, target, dloss):
 
 # %% [markdown] id="the-embedding"
 # ## 3.4 Backward of an embedding
-# *8 minutes · difficulty 2 of 5 · 3 points*
+# *7 minutes · difficulty 2 of 5 · 3 points*
 #
 # `F.embedding(tokens, w)` reads a row of the table for each token, and the same word stands in many
 # places. Write the gradient of the table.
@@ -194,7 +201,7 @@ def cross_entropy_backward(z, target, dloss):
 
 # %% id="embedding_backward" role="solution"
 def embedding_backward(dy, tokens, rows):
-    """dy (B, T, D), tokens (B, T) int64, rows of the table -> dw (rows, D)."""
+    """dy (B, T, D) in any memory layout, tokens (B, T) int64, rows of the table -> dw (rows, D)."""
     ### BEGIN SOLUTION
     dw = torch.zeros(rows, dy.shape[-1], dtype=dy.dtype)
     return dw.index_add(0, tokens.flatten(), dy.flatten(0, 1))  # every occurrence is a path
@@ -214,7 +221,7 @@ def embedding_backward(dy, tokens, rows):
 
 # %% [markdown] id="the-engine"
 # ## 3.5 The engine
-# *25 minutes · difficulty 4 of 5 · 5 points*
+# *22 minutes · difficulty 4 of 5 · 5 points*
 #
 # The local rules are written; now run them. A graph here is plain data: each node has a `sequence`
 # (its number in the order of the forward, `None` for a leaf) and its `next` nodes, each with the
@@ -222,14 +229,29 @@ def embedding_backward(dy, tokens, rows):
 #
 # 1. **Take what arrives**: 1.0 at the root.
 # 2. **Ask who read each input**: count, over the nodes that the root can reach (this list is
-#    given), how many gradients will arrive at each.
+#    given), how many gradients will arrive at each. Each entry in a `next` sends one.
 # 3. **Multiply along each path and add up**: run a node when all its gradients have arrived; of
-#    several ready nodes the one with the highest sequence first. A leaf's number counts as
-#    infinite.
-# 4. **A leaf adds** what arrived to what its `.grad` holds.
+#    several ready nodes the one with the highest number first (`number` is given).
+# 4. **A leaf adds** what arrived to what its `.grad` holds; no entry in `grad` is a `.grad` of
+#    `None`.
 #
-# `run_backward({"w": {"sequence": None, "next": []}, "Exp": {"sequence": 0, "next": [("w", 2.0)]}},
-# "Exp", {"w": 1.0})` is `(["Exp", "w"], {"w": 3.0})`. Stuck? `hint("run_backward")`
+# A graph to try it on, and what is right for it:
+
+
+# %% id="the-engine-graph"
+graph = {
+    "w": {"sequence": None, "next": []},
+    "Exp": {"sequence": 0, "next": [("w", 2.0)]},
+    "Mul": {"sequence": 1, "next": [("w", 0.5), ("w", 0.5)]},  # one node, two entries, one leaf
+    "Sin": {"sequence": 2, "next": [("Exp", 3.0)]},
+    "Add": {"sequence": 3, "next": [("Mul", 1.0), ("Sin", 1.0), (None, 1.0)]},
+}
+# run_backward(graph, "Add", {})         -> (["Add", "Sin", "Mul", "Exp", "w"], {"w": 7.0})
+# run_backward(graph, "Mul", {"w": 1.0}) -> (["Mul", "w"], {"w": 2.0})
+
+
+# %% [markdown] id="the-engine-hint"
+# Stuck? `hint("run_backward")`
 
 
 # %% id="run_backward" role="solution"
@@ -241,20 +263,22 @@ def run_backward(nodes, root, grad):
     for name in reached:
         children = [child for child, _ in nodes[name]["next"] if child is not None]
         reached.extend(child for child in dict.fromkeys(children) if child not in reached)
+
+    def number(name):  # a leaf has the highest there is: it runs as soon as it is complete
+        sequence = nodes[name]["sequence"]
+        return float("inf") if sequence is None else sequence
+
+    order, grad = [], dict(grad)  # to be filled; every leaf keeps at least what it had
+    arrived, ready = {root: 1.0}, [root]  # the sum of what has arrived; who has received all
+    waiting = dict.fromkeys(reached, 0)  # how many gradients each node still waits for
     ### BEGIN SOLUTION
-    waiting = dict.fromkeys(reached, 0)
     for name in reached:
         for child, _ in nodes[name]["next"]:
             if child is not None:
                 waiting[child] += 1
 
-    def rank(name):
-        sequence = nodes[name]["sequence"]
-        return float("inf") if sequence is None else sequence
-
-    order, grad, arrived, ready = [], dict(grad), {root: 1.0}, [root]
     while ready:
-        name = max(ready, key=rank)
+        name = max(ready, key=number)
         ready.remove(name)
         order.append(name)
         if nodes[name]["sequence"] is None:
@@ -266,8 +290,8 @@ def run_backward(nodes, root, grad):
             waiting[child] -= 1
             if waiting[child] == 0:
                 ready.append(child)
-    return order, grad
     ### END SOLUTION
+    return order, grad
 
 
 # %% id="run_backward_check" role="check" points=5
@@ -299,8 +323,9 @@ def run_backward(nodes, root, grad):
 # *12 minutes · difficulty 3 of 5 · 4 points*
 #
 # The batch does not fit into memory, so a colleague feeds it in parts and lets the gradients
-# accumulate. No error is raised. But the weights are not those that whole batches give. There are
-# two faults: find both, and write it right.
+# accumulate. No error is raised. But the weights are not those that whole batches give: the code
+# below shows it for one step, where one of its two faults is at work. Find both, and write it
+# right, still one part at a time. Stuck? `hint("train_in_parts")`
 
 
 # %% id="detective-case-code" tags=["worked-example"]
@@ -327,8 +352,9 @@ print("the step in parts is", f"{moved[0].norm() / moved[1].norm():.2f}", "times
 
 # %% id="train_in_parts" role="solution"
 def train_in_parts(w, b, batches, lr):
-    """w (V, D), b (V,), batches of parts (x (n, D), target (n,)), lr -> (w, b) after all steps:
-    those of plain SGD on the whole batches, with the mean over all rows of a batch as its loss.
+    """w (V, D), b (V,), batches (lists of parts x (n, D), target (n,)), lr -> (w, b) at the end.
+
+    One step of plain SGD for each batch, on the mean over all its rows. No part is empty.
     """
     w, b = w.clone().requires_grad_(), b.clone().requires_grad_()
     ### BEGIN SOLUTION
@@ -362,24 +388,27 @@ def train_in_parts(w, b, batches, lr):
 
 # %% [markdown] id="in-place-edits"
 # ## 3.7 Which edits break backward?
-# *12 minutes · difficulty 3 of 5 · 4 points*
+# *15 minutes · difficulty 3 of 5 · 4 points*
 #
 # Between forward and backward somebody adds 1 in place to an input or to the output: to the tensor
 # `"itself"`, to a `"view"` of it, to its `"detach"`, or to its `"data"`. Say what happens:
 # `"harmless"`, `"raises"` (backward refuses), or `"silent"` (a wrong gradient, and no word).
 #
-# `edit_outcome("exp", [a], "out", "itself")` is `"raises"`, with `0` in place of `"out"` it is
-# `"harmless"`. Stuck? `hint("edit_outcome")`
+# Reason, from what the node saved and from version counters, or experiment, with and without the
+# edit. Whoever experiments asks for the gradients of the leaves: an edited tensor has another
+# `grad_fn` than before. `edit_outcome("exp", [a], "out", "itself")` is `"raises"`, with `0` in
+# place of `"out"` it is `"harmless"`. Stuck? `hint("edit_outcome")`
 
 
 # %% id="edit_outcome" role="solution"
 def edit_outcome(op, inputs, edited, way):
-    """op (a name in torch), inputs (one or two tensors), edited (0, 1 or "out"), way ("itself",
-    "view", "detach" or "data") -> "harmless", "raises" or "silent".
+    """op (a name in torch), inputs (one or two leaves, of which at least one requires a gradient),
+    edited (0, 1 or "out"), way ("itself", "view", "detach" or "data")
+    -> "harmless", "raises" or "silent".
     """
-    inputs = [t * 1 for t in inputs]  # no leaves: those refuse in-place edits at once
-    out = getattr(torch, op)(*inputs)
-    target = out if edited == "out" else inputs[edited]
+    used = [leaf.clone() for leaf in inputs]  # a leaf that learns refuses in-place edits
+    out = getattr(torch, op)(*used)
+    target = out if edited == "out" else used[edited]  # the tensor that is edited
     ### BEGIN SOLUTION
     node, address = out.grad_fn, target.untyped_storage().data_ptr()
     saved = [getattr(node, name) for name in dir(node) if name.startswith("_saved_")]
@@ -400,7 +429,7 @@ def edit_outcome(op, inputs, edited, way):
 
     def gradients(spoil):
         leaves = [t.detach().clone().requires_grad_(t.requires_grad) for t in inputs]
-        used = [t * 1 for t in leaves]
+        used = [t.clone() for t in leaves]
         out = getattr(torch, op)(*used)
         target = out if edited == "out" else used[edited]
         if spoil:
@@ -420,8 +449,8 @@ def edit_outcome(op, inputs, edited, way):
 # *8 minutes · difficulty 2 of 5 · 3 points*
 #
 # Let each gradient be clipped on its way into the leaf: every gradient of every backward is scaled
-# down to a norm of at most `limit` *before* it is added to `.grad`. Each of the two tensors for
-# itself. Register the hooks; the loop is written.
+# down to a norm (over all its elements) of at most `limit` *before* it is added to `.grad`. Each of
+# the two tensors for itself. Register the hooks; the loop is written.
 #
 # A gradient of norm 3 arrives as norm 1 when the limit is 1; one of norm 0.5 stays as it is. Stuck?
 # `hint("clip_in_hooks")`
@@ -463,10 +492,11 @@ def clip_in_hooks(w, b, batches, limit):
 # *8 minutes · difficulty 2 of 5 · 3 points*
 #
 # A formula for a gradient can be wrong, the loss itself is hard to get wrong. Compute the gradient
-# of the loss without any derivative: by central differences, in float64.
+# of the loss, `F.cross_entropy(z, target)`, without any derivative: by central differences, in
+# float64. Move one logit by `h`, up and down, and see how far the loss moves.
 #
-# For `z = [[0., 0.]]` and target `[0]` it is `[[-0.5, 0.5]]`, to about eight digits. Stuck?
-# `hint("numeric_gradient")`
+# For `z = [[0., 0.]]`, target `[0]` and `h = 1e-4` it is `[[-0.5, 0.5]]`, to about eight digits.
+# Stuck? `hint("numeric_gradient")`
 
 
 # %% id="numeric_gradient" role="solution"
@@ -507,7 +537,8 @@ def numeric_gradient(z, target, h):
 # *7 minutes · difficulty 2 of 5 · 3 points*
 #
 # Put your rules together: one step of SGD on the real head, without `backward()`. The loss is
-# `F.cross_entropy(F.linear(x, w, b), target)`; return new tensors.
+# `F.cross_entropy(F.linear(x, w, b), target)`; return new tensors. You may call what you wrote in
+# 3.2 and 3.3.
 #
 # After the step the mean loss is lower than before, if lr is not too large; a single target may
 # still lose when another row pulls against it. Stuck? `hint("raise_the_words")`

@@ -1,0 +1,131 @@
+"""Where a sum lives, asked of torch's fake tensors, which follow a GPU's rules without a GPU."""
+
+from __future__ import annotations
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from autograder.judge import Draw, Student, expect_equal
+
+from . import lab
+from .meta_layer import Sizes
+
+Place = tuple[str, Sizes]  # where a tensor is, and its shape
+
+
+@lab.question(
+    "device_of_sum",
+    points=2,
+    minutes=7,
+    difficulty=2,
+    hints=(
+        "PyTorch moves nothing for you, with one small exception. Which tensor is small enough?",
+        "The same device: that one. Different devices: only a CPU tensor of shape () may join, "
+        "and the result is where the other one is. A shape of (1,) is no exception.",
+        'if a[0] == b[0]: return a[0]; if ("cpu", ()) in (a, b): return "cuda"; return None',
+    ),
+)
+def device_of_sum(student: Student, draw: Draw) -> None:
+    """Where `a + b` lives, or None where PyTorch refuses to add them.
+
+    a, b: (device, shape), with device "cpu" or "cuda" -> "cpu", "cuda" or None.
+    """
+    for a, b in [*_PAIRS, *((_place(draw), _place(draw)) for _ in draw.cases(8))]:
+        expect_equal(student.call("device_of_sum", a, b), _device_of_sum(a, b))
+
+
+_PAIRS: tuple[tuple[Place, Place], ...] = (
+    (("cpu", (3,)), ("cpu", (3,))),
+    (("cuda", (3,)), ("cuda", (3,))),
+    (("cpu", (3,)), ("cuda", (3,))),
+    (("cuda", (3,)), ("cpu", (3,))),
+    (("cuda", (3,)), ("cpu", ())),
+    (("cpu", ()), ("cuda", (3,))),
+    (("cpu", (3,)), ("cuda", ())),
+    (("cpu", (1,)), ("cuda", (3,))),
+    (("cpu", ()), ("cuda", ())),
+    (("cpu", ()), ("cpu", (3,))),
+)
+
+
+def _place(draw: Draw) -> Place:
+    return draw.choice(("cpu", "cuda")), draw.choice(((), (1,), (3,), (2, 3), (1, 3)))
+
+
+def _device_of_sum(a: Place, b: Place) -> str | None:
+    """torch's own answer: fake tensors have a device and a shape, and no memory on it."""
+    with FakeTensorMode():
+        x, y = (torch.empty(shape, device=device) for device, shape in (a, b))
+        try:
+            return (x + y).device.type
+        except RuntimeError:
+            return None
+
+
+@device_of_sum.wrong(
+    "moves_to_the_gpu",
+    "Nothing is moved to the GPU for you: two tensors on two devices are an error.",
+)
+def _(a: Place, b: Place) -> str | None:
+    return "cuda" if "cuda" in (a[0], b[0]) else "cpu"
+
+
+@device_of_sum.wrong(
+    "follows_the_first",
+    "Nobody's device wins: two tensors on two devices are an error, whichever comes first.",
+)
+def _(a: Place, b: Place) -> str | None:
+    return a[0]
+
+
+@device_of_sum.wrong(
+    "never_mixes",
+    "Nearly. One mixture is allowed: a CPU tensor of shape () counts as a plain number.",
+)
+def _(a: Place, b: Place) -> str | None:
+    return a[0] if a[0] == b[0] else None
+
+
+@device_of_sum.wrong(
+    "numbers_from_the_gpu_too",
+    "A single number on the GPU may not join a CPU tensor: fetching it would make the CPU wait. "
+    "Only a CPU number may join a GPU tensor.",
+)
+def _(a: Place, b: Place) -> str | None:
+    if a[0] == b[0]:
+        return a[0]
+    if a[1] == () and b[1] == ():
+        return "cuda"
+    return b[0] if a[1] == () else a[0] if b[1] == () else None
+
+
+@device_of_sum.wrong(
+    "one_element_is_enough",
+    "A shape of (1,) is a vector with one element, not a number. Only shape () may mix.",
+)
+def _(a: Place, b: Place) -> str | None:
+    if a[0] == b[0]:
+        return a[0]
+    on_cpu = a if a[0] == "cpu" else b
+    return "cuda" if on_cpu[1] in ((), (1,)) else None
+
+
+@device_of_sum.wrong(
+    "device_of_the_number",
+    "The mixture is allowed, and the result stays where the larger tensor is: the number joins it.",
+)
+def _(a: Place, b: Place) -> str | None:
+    if a[0] == b[0]:
+        return a[0]
+    return "cpu" if ("cpu", ()) in (a, b) else None
+
+
+@device_of_sum.cost
+def _(student: Student, draw: Draw) -> str:
+    number = student.call("device_of_sum", ("cuda", (32, 600)), ("cpu", ()))
+    refused = student.call("device_of_sum", ("cuda", (32, 600)), ("cpu", (600,)))
+    joins, sent = torch.zeros(()).nbytes, torch.zeros(600).nbytes
+    return (
+        f"logits on the GPU plus a CPU number: {number}; plus the bias left on the CPU: {refused}. "
+        f"The number's {joins} bytes come along, the bias's {sent:,} have to be sent by you"
+    )

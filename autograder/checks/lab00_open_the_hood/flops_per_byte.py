@@ -1,0 +1,108 @@
+"""The arithmetic intensity of the head."""
+
+from __future__ import annotations
+
+import torch
+
+from autograder.judge import Draw, Student, expect_equal
+
+from . import lab
+from .meta_layer import drawn_sizes, moved_bytes, product_flops
+
+
+@lab.question(
+    "flops_per_byte",
+    points=2,
+    minutes=5,
+    difficulty=1,
+    hints=(
+        "Two numbers that you have counted already, one divided by the other.",
+        "The FLOPs of 0.4 divided by the bytes of 0.3. Write both out in this cell.",
+        "return 2 * n * d * v / ((n * d + v * d + v + n * v) * itemsize)",
+    ),
+)
+def flops_per_byte(student: Student, draw: Draw) -> None:
+    """The arithmetic intensity of the head: floating-point operations per byte moved.
+
+    n tokens, d, v, itemsize -> float.
+    """
+    drawn = [(draw.integer(2, 99), *size) for size in drawn_sizes(draw)]
+    for n, d, v in [(32, 64, 600), (1, 64, 600), (4096, 64, 600), *drawn]:
+        for dtype in (torch.float32, torch.bfloat16):
+            want = product_flops(n, d, v) / moved_bytes(n, d, v, dtype)
+            got = student.call("flops_per_byte", n, d, v, dtype.itemsize)
+            _expect_number(got, want)
+
+
+def _expect_number(got: object, want: float) -> None:
+    """A float within rounding of `want`, however the operations were ordered."""
+    near = isinstance(got, (int, float)) and abs(got - want) <= 1e-9 * want
+    expect_equal(want if near else got, want)
+
+
+@flops_per_byte.wrong(
+    "upside_down", "This is bytes per FLOP. Intensity is work per byte: divide the other way."
+)
+def _(n: int, d: int, v: int, itemsize: int) -> float:
+    return (n * d + v * d + v + n * v) * itemsize / (2 * n * d * v)
+
+
+@flops_per_byte.wrong(
+    "per_number", "This is FLOPs per number. A number takes `itemsize` bytes, so divide by it too."
+)
+def _(n: int, d: int, v: int, itemsize: int) -> float:
+    return 2 * n * d * v / (n * d + v * d + v + n * v)
+
+
+@flops_per_byte.wrong(
+    "weight_for_each_token",
+    "The weight is charged once per token here. It is read once for the whole batch, and that is "
+    "why intensity grows with n.",
+)
+def _(n: int, d: int, v: int, itemsize: int) -> float:
+    return 2 * n * d * v / ((n * d + n * v * d + v + n * v) * itemsize)
+
+
+@flops_per_byte.wrong(
+    "weight_only",
+    "Only the weight's bytes are counted. The tokens and the logits travel too, and with a large "
+    "batch they are nearly everything.",
+)
+def _(n: int, d: int, v: int, itemsize: int) -> float:
+    return 2 * n * d * v / (v * d * itemsize)
+
+
+@flops_per_byte.wrong(
+    "result_not_written",
+    "The logits are missing among the bytes. They are written, and with a large batch they are "
+    "most of the bill.",
+)
+def _(n: int, d: int, v: int, itemsize: int) -> float:
+    return 2 * n * d * v / ((n * d + v * d + v) * itemsize)
+
+
+@flops_per_byte.wrong(
+    "bias_forgotten", "Nearly: v numbers of bias are read too, so a few bytes more."
+)
+def _(n: int, d: int, v: int, itemsize: int) -> float:
+    return 2 * n * d * v / ((n * d + v * d + n * v) * itemsize)
+
+
+@flops_per_byte.wrong(
+    "multiply_add_as_one",
+    "This is half of it: a multiplication and its addition are two operations, as in 0.4.",
+)
+def _(n: int, d: int, v: int, itemsize: int) -> float:
+    return n * d * v / ((n * d + v * d + v + n * v) * itemsize)
+
+
+@flops_per_byte.wrong("rounded_down", "`//` rounds down to a whole number. Divide with `/`.")
+def _(n: int, d: int, v: int, itemsize: int) -> int:
+    return 2 * n * d * v // ((n * d + v * d + v + n * v) * itemsize)
+
+
+@flops_per_byte.cost
+def _(student: Student, draw: Draw) -> str:
+    counts = [student.call("flops_per_byte", n, 64, 600, 4) for n in (1, 32, 10**9)]
+    one, batch, limit = (f"{count:.1f}" for count in counts)
+    return f"{one} FLOPs per byte for one token, {batch} at batch 32, and never above {limit}"

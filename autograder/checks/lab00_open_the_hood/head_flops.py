@@ -1,0 +1,79 @@
+"""The floating-point operations of the head's matrix product."""
+
+from __future__ import annotations
+
+from autograder.judge import Draw, Student, expect_equal
+
+from . import lab
+from .meta_layer import drawn_sizes, product_flops
+
+
+@lab.question(
+    "head_flops",
+    points=2,
+    minutes=5,
+    difficulty=1,
+    hints=(
+        "How many multiplications does one logit take? And how many logits are there?",
+        "One logit is a dot product of d numbers: d multiplications and d additions. There are "
+        "n * v logits.",
+        "return 2 * n * d * v",
+    ),
+)
+def head_flops(student: Student, draw: Draw) -> None:
+    """The floating-point operations of the head's matrix product, counted as torch counts them.
+
+    n tokens, d, v -> int. A multiplication is one, an addition is one; the bias is not counted.
+    """
+    drawn = [(draw.integer(2, 99), *size) for size in drawn_sizes(draw)]
+    for n, d, v in [(32, 64, 600), (1, 64, 600), (5, 3, 7), *drawn]:
+        expect_equal(student.call("head_flops", n, d, v), product_flops(n, d, v))
+
+
+@head_flops.wrong(
+    "multiply_add_as_one",
+    "This counts a multiplication and its addition as one. torch counts them as two, and so do "
+    "the numbers on a GPU's data sheet.",
+)
+def _(n: int, d: int, v: int) -> int:
+    return n * d * v
+
+
+@head_flops.wrong(
+    "bias_counted",
+    "This adds one operation per logit for the bias. It is real work, but torch's count leaves it "
+    "out: only the matrix product counts here.",
+)
+def _(n: int, d: int, v: int) -> int:
+    return 2 * n * d * v + n * v
+
+
+@head_flops.wrong(
+    "first_addition_not_counted",
+    "A sum of d products needs d - 1 additions, true. The custom is to count d: each product is "
+    "added to something.",
+)
+def _(n: int, d: int, v: int) -> int:
+    return n * v * (2 * d - 1)
+
+
+@head_flops.wrong(
+    "one_token", "This is the work for one token. Each of the n tokens has its own v logits."
+)
+def _(n: int, d: int, v: int) -> int:
+    return 2 * d * v
+
+
+@head_flops.wrong(
+    "backward_included",
+    "This is forward and backward together. Backward does two more products of the same size; "
+    "here only forward is asked.",
+)
+def _(n: int, d: int, v: int) -> int:
+    return 6 * n * d * v
+
+
+@head_flops.cost
+def _(student: Student, draw: Draw) -> str:
+    one, batch = (student.call("head_flops", n, 64, 600) for n in (1, 32))
+    return f"{one:,} FLOPs for one token, {batch / 1e6:.2f} MFLOP for a batch of 32"

@@ -1,0 +1,75 @@
+"""How many numbers the head has learned."""
+
+from __future__ import annotations
+
+import onelayer
+from autograder.judge import Draw, Student, expect_equal
+
+from . import lab
+from .meta_layer import drawn_sizes, meta_layer
+
+
+@lab.question(
+    "head_parameters",
+    points=1,
+    minutes=3,
+    difficulty=1,
+    hints=(
+        "The layer holds two tensors. `head.weight.shape` and `head.bias.shape` show them.",
+        "The weight has a row of D numbers for each of the V words. What has the bias?",
+        "return v * d + v",
+    ),
+)
+def head_parameters(student: Student, draw: Draw) -> None:
+    """How many numbers nn.Linear(d, v) learns.
+
+    d features in, v words out -> int.
+    """
+    for d, v in [(64, 600), (3, 5), (1, 1), *drawn_sizes(draw)]:
+        want = sum(p.numel() for p in meta_layer(d, v).parameters())
+        expect_equal(student.call("head_parameters", d, v), want)
+
+
+@head_parameters.wrong(
+    "bias_forgotten",
+    "This is the weight alone. Each word also has a bias, one number that is added to its logit.",
+)
+def _(d: int, v: int) -> int:
+    return v * d
+
+
+@head_parameters.wrong(
+    "bias_of_the_input",
+    "The bias is added to the result, so it has one number per word, not one per feature.",
+)
+def _(d: int, v: int) -> int:
+    return v * d + d
+
+
+@head_parameters.wrong(
+    "sizes_added",
+    "The weight is a table with v rows of d numbers: its sizes multiply.",
+)
+def _(d: int, v: int) -> int:
+    return v + d
+
+
+@head_parameters.wrong("in_bytes", "These are bytes. Count numbers: a float32 takes 4 bytes.")
+def _(d: int, v: int) -> int:
+    return 4 * (v * d + v)
+
+
+@head_parameters.wrong(
+    "bias_for_both",
+    "A bias for each word is right; the features have none: nn.Linear adds one bias, to its "
+    "result.",
+)
+def _(d: int, v: int) -> int:
+    return v * d + v + d
+
+
+@head_parameters.cost
+def _(student: Student, draw: Draw) -> str:
+    count, model = student.call("head_parameters", 64, 600), onelayer.model.trained()
+    every = sum(p.numel() for p in model.parameters())
+    return f"{count:,} of the model's {every:,} parameters, {count / every:.0%}, sit in its head"

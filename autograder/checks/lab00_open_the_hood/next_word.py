@@ -1,0 +1,134 @@
+"""The word that the head finds likeliest."""
+
+from __future__ import annotations
+
+import torch
+
+import onelayer
+from autograder.judge import Draw, Student, expect_equal
+
+from . import lab
+from .sentences import SENTENCES
+
+
+@lab.question(
+    "next_word",
+    points=3,
+    minutes=8,
+    difficulty=2,
+    hints=(
+        "One row of W belongs to each word. Which row of h knows the whole sentence?",
+        "The logits of the last position are W @ h[-1] + b. The next word is where they are "
+        "largest.",
+        "return words[(W @ h[-1] + b).argmax()]",
+    ),
+)
+def next_word(student: Student, draw: Draw) -> None:
+    """The word that the head finds likeliest after the last position.
+
+    h (T, D) hidden states, W (V, D), b (V,), words (list of V) -> one of the words.
+    """
+    head, tokens = onelayer.head(), list(onelayer.grammar.TOKENS)
+    weight, bias = head.weight.detach(), head.bias.detach()
+    for text in SENTENCES:
+        h = onelayer.hidden(text)
+        got = student.call("next_word", h, weight, bias, tokens)
+        expect_equal(got, _likeliest(h, weight, bias, tokens))
+    for _ in draw.cases(3):
+        h, weight = draw.tensor(draw.integer(2, 6), 8), draw.tensor(12, 8)
+        words = [f"word{k}" for k in draw.shuffled(range(12))]
+        favoured = draw.integer(0, 11)  # whatever h says, this word's bias decides
+        bias = torch.zeros(12).index_fill(0, torch.tensor([favoured]), 100.0)
+        for b in (torch.zeros(12), bias):
+            got = student.call("next_word", h, weight, b, words)
+            expect_equal(got, _likeliest(h, weight, b, words))
+
+
+def _likeliest(h: torch.Tensor, w: torch.Tensor, b: torch.Tensor, words: list[str]) -> str:
+    """The slow definition: one word after the other, one product after the other."""
+    last = h[-1].tolist()
+    logits = [
+        sum(x * y for x, y in zip(row, last, strict=True)) + bias
+        for row, bias in zip(w.tolist(), b.tolist(), strict=True)
+    ]
+    return words[max(range(len(words)), key=logits.__getitem__)]
+
+
+@next_word.wrong(
+    "first_position",
+    "You read the first row of h. That position has seen one word only; the last one has seen all.",
+)
+def _(h: torch.Tensor, W: torch.Tensor, b: torch.Tensor, words: list[str]) -> str:
+    return words[int((W @ h[0] + b).argmax())]
+
+
+@next_word.wrong(
+    "bias_forgotten",
+    "The products are right and the bias is missing. It can turn the decision.",
+)
+def _(h: torch.Tensor, W: torch.Tensor, b: torch.Tensor, words: list[str]) -> str:
+    return words[int((W @ h[-1]).argmax())]
+
+
+@next_word.wrong(
+    "largest_of_all_positions",
+    "This is the largest logit of the whole sentence. Each row predicts the word after its own "
+    "position: take the last row first.",
+)
+def _(h: torch.Tensor, W: torch.Tensor, b: torch.Tensor, words: list[str]) -> str:
+    return words[int((h @ W.T + b).argmax()) % len(words)]
+
+
+@next_word.wrong(
+    "smallest_logit", "This is the unlikeliest word: the logit wants to be large, not small."
+)
+def _(h: torch.Tensor, W: torch.Tensor, b: torch.Tensor, words: list[str]) -> str:
+    return words[int((W @ h[-1] + b).argmin())]
+
+
+@next_word.wrong("index_returned", "This is the row's number. The word stands in `words[number]`.")
+def _(h: torch.Tensor, W: torch.Tensor, b: torch.Tensor, words: list[str]) -> int:
+    return int((W @ h[-1] + b).argmax())
+
+
+@next_word.wrong(
+    "index_tensor_returned",
+    "This is the row's number, as a tensor. The word stands in `words[number]`.",
+)
+def _(h: torch.Tensor, W: torch.Tensor, b: torch.Tensor, words: list[str]) -> torch.Tensor:
+    return (W @ h[-1] + b).argmax()
+
+
+@next_word.wrong(
+    "every_position",
+    "This is a word for each position. Only the last one knows the whole sentence: its word is "
+    "asked for.",
+)
+def _(h: torch.Tensor, W: torch.Tensor, b: torch.Tensor, words: list[str]) -> list[str]:
+    return [words[int(k)] for k in (h @ W.T + b).argmax(dim=1)]
+
+
+@next_word.wrong(
+    "mean_of_the_positions",
+    "You averaged the positions. Each row predicts the word after its own position: only the last "
+    "one stands where the next word goes.",
+)
+def _(h: torch.Tensor, W: torch.Tensor, b: torch.Tensor, words: list[str]) -> str:
+    return words[int((W @ h.mean(dim=0) + b).argmax())]
+
+
+@next_word.wrong(
+    "weight_not_transposed",
+    "The shapes do not fit: W keeps a row for each word, so a product over features needs W.T "
+    "behind h, or W in front of one row of h.",
+)
+def _(h: torch.Tensor, W: torch.Tensor, b: torch.Tensor, words: list[str]) -> str:
+    return words[int((h @ W + b)[-1].argmax())]
+
+
+@next_word.cost
+def _(student: Student, draw: Draw) -> str:
+    head, text = onelayer.head(), SENTENCES[0]
+    given = (onelayer.hidden(text), head.weight.detach(), head.bias.detach())
+    word = student.call("next_word", *given, list(onelayer.grammar.TOKENS))
+    return f"{head.weight.numel():,} multiplications to say {word!r} after {text!r}"

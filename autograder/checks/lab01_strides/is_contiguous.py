@@ -1,0 +1,111 @@
+"""Whether a geometry is row-major without gaps."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from autograder.judge import Draw, Student, expect_equal
+
+from . import lab
+from .geometry import Sizes, geometry
+
+
+@lab.question(
+    "is_contiguous",
+    points=3,
+    minutes=10,
+    difficulty=2,
+    hints=(
+        "Compare with the strides of 1.1, but ask of each dimension whether its stride is ever "
+        "used.",
+        "A dimension of size 1 is never stepped along, so its stride does not matter. "
+        "A tensor without elements has nothing out of order.",
+        "0 in size or all(n == 1 or s == want for n, s, want in zip(size, stride, contiguous))",
+    ),
+)
+def is_contiguous(student: Student, draw: Draw) -> None:
+    """Whether a tensor of this size and stride lies in row-major order without gaps.
+
+    size, stride -> bool, what `torch.Tensor.is_contiguous()` says.
+    """
+    always: list[tuple[Sizes, Sizes]] = [
+        ((600, 64), (64, 1)),
+        ((64, 600), (1, 64)),
+        ((3, 4), (0, 1)),
+        ((3, 4), (8, 1)),
+        ((1, 4), (99, 1)),
+        ((3, 1, 4), (4, 7, 1)),
+        ((2, 0, 3), (5, 9, 2)),
+        ((), ()),
+        ((5,), (2,)),
+    ]
+    drawn = [
+        geometry(draw.tensor(*draw.shape(low=0, high=3), layout=draw.layout()))[:2]
+        for _ in draw.cases(8)
+    ]
+    for size, stride in always + drawn:
+        want = torch.empty_strided(size, stride).is_contiguous()
+        expect_equal(student.call("is_contiguous", size, stride), want)
+
+
+@is_contiguous.wrong(
+    "size_one_counted",
+    "A dimension of size 1 was refused for its stride. Nobody ever steps along it, so its stride "
+    "means nothing.",
+)
+def _(size: Sizes, stride: Sizes) -> bool:
+    return tuple(stride) == torch.empty(size).stride()
+
+
+@is_contiguous.wrong(
+    "last_stride_only",
+    "A last stride of 1 says that rows have no gaps inside. The rows themselves may still be "
+    "apart, or all the same.",
+)
+def _(size: Sizes, stride: Sizes) -> bool:
+    return not stride or stride[-1] == 1
+
+
+@is_contiguous.wrong(
+    "only_decreasing",
+    "Falling strides say that the order is row-major. Contiguous also means without gaps.",
+)
+def _(size: Sizes, stride: Sizes) -> bool:
+    return list(stride) == sorted(stride, reverse=True)
+
+
+@is_contiguous.wrong(
+    "empty_forgotten",
+    "This tensor has no elements, so none is out of place: torch calls every empty tensor "
+    "contiguous.",
+)
+def _(size: Sizes, stride: Sizes) -> bool:
+    step = 1
+    for n, s in zip(reversed(size), reversed(stride), strict=True):
+        if n != 1 and s != step:
+            return False
+        step *= max(n, 1)
+    return True
+
+
+@is_contiguous.wrong(
+    "without_gaps",
+    "It has no gaps, true. So has W.T: it fills its storage, in another order. Contiguous also "
+    "means row by row.",
+)
+def _(size: Sizes, stride: Sizes) -> bool:
+    reach = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    return 0 in size or math.prod(size) == reach
+
+
+@is_contiguous.cost
+def _(student: Student, draw: Draw) -> str:
+    n = draw.integer(2, 9)
+    row = student.call("is_contiguous", (1, 64), (n * 64, 1))
+    column = student.call("is_contiguous", (64, 1), (1, 64))
+    return (
+        f"no float read; a single row says {row}, a single column of W.T says {column}: neither "
+        "would copy"
+    )

@@ -1,0 +1,156 @@
+"""A tensor that carries what was allocated on the way to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import onelayer
+from autograder.judge import Draw, Student, Wrong, expect_close, expect_equal
+
+from . import lab
+
+Step = tuple[str, tuple[Any, ...], dict[str, Any]]
+Carried = tuple[torch.Tensor, int]
+
+
+@lab.question(
+    "carried_bytes",
+    points=4,
+    minutes=15,
+    difficulty=4,
+    hints=(
+        "Write the four steps as four comments first: unwrap, run, charge, wrap. What does each "
+        "need from the one before?",
+        "tree_map a function over (args, kwargs) that returns t.plain for a Metered. Remember the "
+        "storages of the plain tensors; a result in one of them is a view and costs 0.",
+        "cls(t, before + (0 if t.untyped_storage().data_ptr() in known else "
+        "t.untyped_storage().nbytes()))",
+    ),
+)
+def carried_bytes(student: Student, draw: Draw) -> None:
+    """A tensor that carries the bytes that were allocated on the way to it.
+
+    x, steps of (method, arguments, keyword arguments), each on the last result -> (the last result
+    as a plain tensor, the bytes it carries).
+    """
+    for _ in draw.cases(2):
+        n = draw.integer(2, 6)
+        for steps in _ways(draw, n):
+            x = draw.tensor(n, 64)
+            value, nbytes = _allocated(x, steps)
+            got = student.call("carried_bytes", x, steps)
+            if not isinstance(got, (list, tuple)) or len(got) != 2:
+                raise Wrong(expected="a tensor and its bytes", got=type(got).__name__)
+            expect_close(got[0], value)
+            expect_equal(got[1], nbytes)
+
+
+def _ways(draw: Draw, n: int) -> list[list[Step]]:
+    w, b = draw.tensor(64, 20), draw.tensor(20)
+    return [
+        [("relu", (), {}), ("t", (), {}), ("add", (1.0,), {})],
+        [("relu", (), {}), ("add", (1.0,), {}), ("mul", (2.0,), {})],
+        [("add", (draw.tensor(64),), {"alpha": 3}), ("sum", (), {"dtype": torch.float64})],
+        [("matmul", (w,), {}), ("add", (b,), {}), ("softmax", (-1,), {}), ("t", (), {})],
+        [("t", (), {}), ("reshape", (-1,), {}), ("view", (64, n), {})],
+        [("unsqueeze", (0,), {}), ("matmul", (w,), {}), ("relu_", (), {}), ("flatten", (), {})],
+    ]
+
+
+def _apply(x: torch.Tensor, steps: list[Step]) -> torch.Tensor:
+    for name, arguments, keywords in steps:
+        x = getattr(x, name)(*arguments, **keywords)
+    return x
+
+
+def _allocated(x: torch.Tensor, steps: list[Step]) -> Carried:
+    """By another mechanism: a mode that counts the new storages of the whole way."""
+    with onelayer.count_bytes() as moved:
+        value = _apply(x, steps)
+    return value, moved.bytes
+
+
+class _Ledger(TorchDispatchMode):
+    """Charges by a rule of (storages of the arguments, result, bytes of the arguments)."""
+
+    def __init__(self, charge: Callable[[bool, torch.Tensor, int], int]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.charge, self.charges = charge, [0]
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        tensors = [t for t in args if isinstance(t, torch.Tensor)]
+        known = {t.untyped_storage().data_ptr() for t in tensors}
+        result = func(*args, **(kwargs or {}))
+        is_view = result.untyped_storage().data_ptr() in known
+        read = sum(t.nbytes for t in tensors)
+        self.charges.append(self.charge(is_view, result, read))
+        return result
+
+
+def _ledger(
+    x: torch.Tensor, steps: list[Step], charge: Callable[[bool, torch.Tensor, int], int]
+) -> tuple[torch.Tensor, list[int]]:
+    with _Ledger(charge) as ledger:
+        value = _apply(x, steps)
+    return value, ledger.charges
+
+
+@carried_bytes.wrong(
+    "views_charged",
+    "A view was charged. It has a new header and the old storage: compare the storages' pointers.",
+)
+def _(x: torch.Tensor, steps: list[Step]) -> Carried:
+    value, charges = _ledger(x, steps, lambda is_view, result, read: result.nbytes)
+    return value, sum(charges)
+
+
+@carried_bytes.wrong(
+    "history_lost",
+    "Only the last operator's bytes are left. A result inherits what its arguments carried.",
+)
+def _(x: torch.Tensor, steps: list[Step]) -> Carried:
+    value, charges = _ledger(
+        x, steps, lambda is_view, result, read: 0 if is_view else result.nbytes
+    )
+    return value, charges[-1]
+
+
+@carried_bytes.wrong("in_elements", "These are elements. storage.nbytes() gives bytes.")
+def _(x: torch.Tensor, steps: list[Step]) -> Carried:
+    def charge(is_view: bool, result: torch.Tensor, read: int) -> int:
+        return 0 if is_view else result.numel()
+
+    value, charges = _ledger(x, steps, charge)
+    return value, sum(charges)
+
+
+@carried_bytes.wrong(
+    "reads_charged",
+    "What an operator reads was charged too. Here only new storages count.",
+)
+def _(x: torch.Tensor, steps: list[Step]) -> Carried:
+    def charge(is_view: bool, result: torch.Tensor, read: int) -> int:
+        return 0 if is_view else result.nbytes + read
+
+    value, charges = _ledger(x, steps, charge)
+    return value, sum(charges)
+
+
+@carried_bytes.wrong(
+    "keywords_dropped",
+    "The keyword arguments got lost between __torch_dispatch__ and func: alpha and dtype arrive as "
+    "keywords.",
+)
+def _(x: torch.Tensor, steps: list[Step]) -> Carried:
+    return _allocated(x, [(name, arguments, {}) for name, arguments, _ in steps])
+
+
+@carried_bytes.cost
+def _(student: Student, draw: Draw) -> str:
+    steps: list[Step] = [("matmul", (draw.tensor(64, 600),), {}), ("softmax", (-1,), {})]
+    _, nbytes = student.call("carried_bytes", draw.tensor(32, 64), steps)
+    return f"32 tokens through the head and a softmax: {nbytes:,} bytes, known to the result itself"

@@ -1,0 +1,152 @@
+"""Whose turn it is: the highest key of a call."""
+
+from __future__ import annotations
+
+import itertools
+
+import torch
+
+import onelayer
+from autograder.judge import Draw, Student, expect_equal
+from onelayer.dispatch import in_order
+
+from . import lab
+from .keys import C, Names
+
+Call = tuple[Names, list[Names], Names, Names, Names]
+KEYS = ("AutocastCPU", "AutogradCPU", "ADInplaceOrView", "Negative", "SparseCPU", "CPU")
+
+
+@lab.question(
+    "first_key",
+    points=3,
+    minutes=10,
+    difficulty=2,
+    hints=(
+        "Which keys are in the call at all? Only then ask which of them is the highest.",
+        "Union of all the tensors' keys and the thread's, minus the excluded ones, minus the "
+        "fallthroughs. Walk down `priority` until you meet one that is left.",
+        "next((key for key in priority if key in keys), None)",
+    ),
+)
+def first_key(student: Student, draw: Draw) -> None:
+    """The key whose kernel a call runs first, or None where no key is left.
+
+    priority (all keys, highest first), carried (one list per tensor), included, excluded,
+    fallthrough -> a key or None.
+    """
+    x, sparse = list(onelayer.key_set(torch.ones(2))), list(_keys_of_a_sparse_one())
+    order = list(in_order(KEYS))
+    always: list[Call] = [
+        (order, [x, x], [], ["AutocastCPU"], ["ADInplaceOrView"]),
+        (order, [x, x], [], ["AutocastCPU", "AutogradCPU"], ["ADInplaceOrView"]),
+        (order, [["CPU"], ["CPU", "SparseCPU"]], [], [], []),
+        (order, [["CPU"]], ["Negative"], [], []),
+        (order, [["CPU"]], ["ADInplaceOrView"], ["ADInplaceOrView"], []),
+        (order, [x, sparse], ["ADInplaceOrView"], ["AutocastCPU", "AutogradCPU"], []),
+        (order, [["AutogradCPU"]], [], ["AutogradCPU"], []),
+    ]
+    for call in always + [_drawn_call(draw) for _ in draw.cases(8)]:
+        expect_equal(student.call("first_key", *call), _first_by_torch(*call))
+
+
+def _keys_of_a_sparse_one() -> tuple[str, ...]:
+    return onelayer.key_set(torch.empty(2, layout=torch.sparse_coo))
+
+
+def _drawn_call(draw: Draw) -> Call:
+    def some(chance: int) -> Names:
+        return [key for key in draw.shuffled(KEYS) if draw.integer(1, chance) == 1]
+
+    carried = [some(2) for _ in range(draw.integer(1, 3))]
+    return list(in_order(KEYS)), carried, some(4), some(3), some(4)
+
+
+def _first_by_torch(
+    priority: Names, carried: list[Names], included: Names, excluded: Names, fallthrough: Names
+) -> str | None:
+    """As the dispatcher does it: sets of bits, and the highest bit that is left."""
+    keys = C.DispatchKeySet.from_raw_repr(0)
+    for key in itertools.chain(*carried, included):
+        keys = keys | C.DispatchKeySet(C._dispatch_key_parse(key))
+    for key in (*excluded, *fallthrough):
+        keys = keys.remove(C._dispatch_key_parse(key))
+    name = str(C._dispatch_key_name(keys.highestPriorityTypeId()))
+    return None if name == "Undefined" else name
+
+
+def _highest(priority: Names, keys: set[str]) -> str | None:
+    return next((key for key in priority if key in keys), None)
+
+
+@first_key.wrong(
+    "lowest_first",
+    "This is the lowest key of the call. Autograd must come before the backend, so the highest is "
+    "asked first.",
+)
+def _(
+    priority: Names, carried: list[Names], included: Names, excluded: Names, fallthrough: Names
+) -> str | None:
+    keys = set(included).union(*carried) - {*excluded, *fallthrough}
+    return _highest(priority[::-1], keys)
+
+
+@first_key.wrong(
+    "first_tensor_only",
+    "Only the first tensor was asked for its keys. One sparse or lazy argument changes the call.",
+)
+def _(
+    priority: Names, carried: list[Names], included: Names, excluded: Names, fallthrough: Names
+) -> str | None:
+    keys = {*included, *carried[0]} - {*excluded, *fallthrough}
+    return _highest(priority, keys)
+
+
+@first_key.wrong(
+    "included_forgotten",
+    "The thread's own keys are missing: modes work because they add keys that no tensor carries.",
+)
+def _(
+    priority: Names, carried: list[Names], included: Names, excluded: Names, fallthrough: Names
+) -> str | None:
+    return _highest(priority, set().union(*carried) - {*excluded, *fallthrough})
+
+
+@first_key.wrong(
+    "excluded_comes_back",
+    "A key that the thread both includes and excludes is out: exclusion comes last.",
+)
+def _(
+    priority: Names, carried: list[Names], included: Names, excluded: Names, fallthrough: Names
+) -> str | None:
+    keys = (set().union(*carried) - set(excluded)) | set(included)
+    return _highest(priority, keys - set(fallthrough))
+
+
+@first_key.wrong(
+    "fallthrough_called",
+    "This key's entry is a fallthrough: there is no kernel in it, and the next key is asked.",
+)
+def _(
+    priority: Names, carried: list[Names], included: Names, excluded: Names, fallthrough: Names
+) -> str | None:
+    return _highest(priority, set(included).union(*carried) - set(excluded))
+
+
+@first_key.wrong(
+    "excluded_ignored",
+    "An excluded key was asked. Autocast is off because its keys are excluded, not because "
+    "tensors do not carry them.",
+)
+def _(
+    priority: Names, carried: list[Names], included: Names, excluded: Names, fallthrough: Names
+) -> str | None:
+    return _highest(priority, set(included).union(*carried) - set(fallthrough))
+
+
+@first_key.cost
+def _(student: Student, draw: Draw) -> str:
+    x = list(onelayer.key_set(torch.ones(2)))
+    order, off = list(in_order(KEYS)), ["AutocastCPU"]
+    first = student.call("first_key", order, [x, x], [], off, ["ADInplaceOrView"])
+    return f"{first} is found by an or, two ands and one count of leading zeros, on every call"

@@ -1,0 +1,177 @@
+"""What a schema says about memory."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from autograder.judge import Draw, Student, expect_equal
+
+from . import lab
+from .keys import Names
+from .operators import overload_of
+
+Aliases = tuple[Names, Names]
+
+
+def _real_calls() -> dict[str, dict[str, Any]]:
+    """Operators with arguments for one call that shares all the memory that it may share."""
+    x, half = torch.ones(4, 6), torch.ones(4, 3)
+    values, at = torch.ones(4, 2), torch.zeros(4, 2, dtype=torch.int64)
+    return {
+        "addmm": {"self": torch.ones(4, 4), "mat1": x, "mat2": torch.ones(6, 4)},
+        "add_.Tensor": {"self": x, "other": torch.ones(6)},
+        "view": {"self": x, "size": [24]},
+        "_foreach_add_.Scalar": {"self": [x, half], "scalar": 1},
+        "addmm.out": {
+            "self": torch.ones(4, 4),
+            "mat1": x,
+            "mat2": torch.ones(6, 4),
+            "out": torch.ones(4, 4),
+        },
+        "split.Tensor": {"self": x, "split_size": 2},
+        "topk.values": {"self": x, "k": 2, "values": values, "indices": at},
+        "to.dtype": {"self": x, "dtype": torch.float32},
+        "index_put_": {
+            "self": x,
+            "indices": [torch.tensor([1])],
+            "values": torch.zeros(6),
+        },
+    }
+
+
+@lab.question(
+    "read_schema",
+    points=3,
+    minutes=12,
+    difficulty=3,
+    hints=(
+        "Collect, for each argument: its name, its set, whether there is a `!`. Then the sets that "
+        "occur after the arrow of the returns.",
+        "Cut the text at its last `) -> `. In the first part a regular expression finds (set, `!`, "
+        "name); in the second, sets. torch._C.parse_schema does it too, but forgets lists' sets.",
+        r're.findall(r"\((\w+)(!?)(?: -> \*)?\)\S* (\w+)", arguments)',
+    ),
+)
+def read_schema(student: Student, draw: Draw) -> None:
+    """What a schema promises about memory: which arguments are written, and which may share memory
+    with a return.
+
+    schema (text) -> (names of written arguments, names of arguments that a return may alias).
+    """
+    for op, arguments in _real_calls().items():
+        schema = str(overload_of(f"aten::{op}")._schema)
+        expect_equal(student.call("read_schema", schema), _observed(op, arguments))
+    for _ in draw.cases(6):
+        text, truth = _drawn_schema(draw)
+        expect_equal(student.call("read_schema", text), truth)
+
+
+def _observed(op: str, arguments: dict[str, Any]) -> Aliases:
+    """By mechanism: whose version counter moved, and whose storage came back."""
+    tensors = {name: tree_leaves(value) for name, value in arguments.items()}
+    held = {name: [t for t in ts if isinstance(t, torch.Tensor)] for name, ts in tensors.items()}
+    before = {name: [t._version for t in ts] for name, ts in held.items()}
+    result = [t for t in tree_leaves(overload_of(f"aten::{op}")(**arguments)) if t is not None]
+    back = {t.untyped_storage().data_ptr() for t in result}
+    written = [name for name, ts in held.items() if [t._version for t in ts] != before[name]]
+    shared = {
+        name for name, ts in held.items() if back & {t.untyped_storage().data_ptr() for t in ts}
+    }
+    return written, [name for name in held if name in shared]
+
+
+def _drawn_schema(draw: Draw) -> tuple[str, Aliases]:
+    """A schema put together from parts, with what its parts mean."""
+    arguments, returns, written, aliased = [], [], [], []
+    for name, letter in zip(draw.shuffled(("self", "other", "mask", "out")), "abcd", strict=True):
+        kind = draw.integer(0, 3)
+        bang = "!" if kind == 1 else ""
+        arguments.append(f"Tensor({letter}{bang}) {name}" if kind < 3 else f"Tensor {name}")
+        written += [name] * bool(bang)
+        if kind < 2 and draw.integer(0, 2):
+            returns.append(f"Tensor({letter}{bang})")
+            aliased.append(name)
+    arguments.insert(draw.integer(0, 3), "SymInt[] size")
+    arguments.append("*, Scalar alpha=1")
+    result = returns[0] if len(returns) == 1 else f"({', '.join(returns)})"
+    return f"onelayer::drawn({', '.join(arguments)}) -> {result}", (written, aliased)
+
+
+def _arguments(schema: str) -> list[tuple[str, str, bool]]:
+    """(name, set letter, written) of each argument that has a set."""
+    found = re.findall(r"\((\w+)(!?)(?: -> \*)?\)\S* (\w+)", _inside(schema))
+    return [(name, letter, bool(bang)) for letter, bang, name in found]
+
+
+def _inside(schema: str) -> str:
+    return schema.rpartition(") -> ")[0].partition("(")[2]
+
+
+def _returned(schema: str) -> set[str]:
+    return set(re.findall(r"\((\w+)!?\)", schema.rpartition(") -> ")[2]))
+
+
+@read_schema.wrong(
+    "every_set_is_written",
+    "A set alone does not mean written: `Tensor(a)` is a view's argument. Writing is the `!`.",
+)
+def _(schema: str) -> Aliases:
+    found, back = _arguments(schema), _returned(schema)
+    return [name for name, _, _ in found], [name for name, s, _ in found if s in back]
+
+
+@read_schema.wrong(
+    "every_set_is_returned",
+    "This set stands at no return: the argument has one because it is written. Compare with what "
+    "is after the arrow.",
+)
+def _(schema: str) -> Aliases:
+    found = _arguments(schema)
+    return [name for name, _, bang in found if bang], [name for name, _, _ in found]
+
+
+@read_schema.wrong(
+    "written_is_no_alias",
+    "An operator that writes an argument and returns the same set returns that very memory: "
+    "`x.add_(1)` is x. It belongs to both lists.",
+)
+def _(schema: str) -> Aliases:
+    found, back = _arguments(schema), _returned(schema)
+    written = [name for name, _, bang in found if bang]
+    return written, [name for name, s, bang in found if s in back and not bang]
+
+
+@read_schema.wrong(
+    "by_the_underscore",
+    "This operator writes an argument behind the `*`, and no underscore in its name says so. The "
+    "`!` is the promise, wherever it stands.",
+)
+def _(schema: str) -> Aliases:
+    name = schema.partition("(")[0].partition(".")[0]
+    written = [n for n, _, _ in _arguments(schema)][:1] if name.endswith("_") else []
+    back = _returned(schema)
+    return written, [n for n, s, _ in _arguments(schema) if s in back]
+
+
+@read_schema.wrong(
+    "star_unread",
+    "`Tensor(a -> *)` is in set a when the call begins; the returned list may share its memory.",
+)
+def _(schema: str) -> Aliases:
+    found = re.findall(r"\((\w+)(!?)\)\S* (\w+)", _inside(schema))
+    back = _returned(schema)
+    return [n for _, bang, n in found if bang], [n for s, _, n in found if s in back]
+
+
+@read_schema.cost
+def _(student: Student, draw: Draw) -> str:
+    text = str(overload_of("aten::add_.Tensor")._schema)
+    written, aliased = student.call("read_schema", text)
+    return (
+        f"no tensor was made: aten::add_ writes {written} and returns {aliased}. Functionalization "
+        "reads the same letters"
+    )

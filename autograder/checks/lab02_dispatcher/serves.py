@@ -1,0 +1,185 @@
+"""Who serves a key: one cell of an operator's table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from autograder.judge import Draw, Student, expect_equal
+from onelayer.dispatch import dispatch_table
+
+from . import lab
+from .keys import EXPLICIT, IMPLICIT, C, Names
+
+_library: Any = torch.library.Library  # untyped
+
+REGISTRABLE = ("CPU", "SparseCPU", "AutogradCPU", "AutocastCPU", "Autograd", EXPLICIT, IMPLICIT)
+CELLS = ("CPU", "SparseCPU", "AutogradCPU", "ADInplaceOrView", "AutocastCPU")
+_SERVED_BY = {
+    "default backend kernel": EXPLICIT,
+    "math kernel": IMPLICIT,
+    "autograd kernel": "Autograd",
+    "backend fallback": "fallback",
+}
+
+
+@lab.question(
+    "serves",
+    points=5,
+    minutes=20,
+    difficulty=4,
+    hints=(
+        "Write the candidates for one key as a list, best first. Which aliases may stand in it?",
+        "Backend keys: own, explicit, implicit. AutogradCPU: own, implicit (only without a CPU or "
+        "explicit kernel), Autograd. Others: own. Then the fallback, then None.",
+        "next((name for name in candidates if name in registered), 'fallback' if key in fallbacks "
+        "else None)",
+    ),
+)
+def serves(student: Student, draw: Draw) -> None:
+    """Which registration serves a key: the rule by which the dispatcher fills an operator's table.
+
+    registered (names given at registration), key, fallbacks (keys that have one) -> a name,
+    "fallback" or None.
+    """
+    fallbacks = [key for key in CELLS if C._dispatch_has_backend_fallback(_parse(key))]
+    always: list[tuple[Names, str]] = [
+        (["CPU", IMPLICIT], "CPU"),
+        (["Autograd", IMPLICIT], "AutogradCPU"),
+        (["CPU", "Autograd"], "AutogradCPU"),
+        ([EXPLICIT], "SparseCPU"),
+        ([EXPLICIT], "AutogradCPU"),
+        (["SparseCPU", IMPLICIT], "AutogradCPU"),
+        (["CPU", IMPLICIT], "AutogradCPU"),
+        ([EXPLICIT, IMPLICIT], "CPU"),
+        ([EXPLICIT, IMPLICIT, "Autograd"], "AutogradCPU"),
+        ([IMPLICIT], "ADInplaceOrView"),
+        ([IMPLICIT], "AutocastCPU"),
+        (["CPU"], "SparseCPU"),
+        ([], "AutogradCPU"),
+    ]
+    drawn = [(_registrations(draw), draw.choice(CELLS)) for _ in draw.cases(10)]
+    for registered, key in always + drawn:
+        got = student.call("serves", registered, key, fallbacks)
+        expect_equal(got, _served_by_torch(registered, key))
+    for key in ("AutogradCPU", "AutocastCPU"):  # have a fallback in torch, and none in this call
+        expect_equal(student.call("serves", [], key, []), None)
+
+
+def _parse(key: str) -> Any:
+    return C._dispatch_key_parse(key)
+
+
+def _registrations(draw: Draw) -> Names:
+    return [name for name in draw.shuffled(REGISTRABLE) if draw.integer(0, 2) == 0]
+
+
+def _served_by_torch(registered: Names, key: str) -> str | None:
+    """Registers an operator so, and reads the cell."""
+    library = _library("onelayer_lab02", "FRAGMENT")
+    try:
+        library.define("probe(Tensor x) -> Tensor")
+        for name in registered:
+            library.impl("probe", lambda x: x, name)
+        entry = dispatch_table("onelayer_lab02::probe").get(key)
+    finally:
+        library._destroy()
+    return None if entry is None else _SERVED_BY.get(entry.kind, key)
+
+
+def _serves(
+    registered: Names,
+    key: str,
+    fallbacks: Names,
+    *,
+    backend: tuple[str, ...] = (EXPLICIT, IMPLICIT),
+    autograd: tuple[str, ...] = (IMPLICIT, "Autograd"),
+    blocks: tuple[str, ...] = ("CPU", EXPLICIT),
+    other: tuple[str, ...] = (),
+    own_first: bool = True,
+) -> str | None:
+    """The rule with its parts as arguments, so that each can be bent."""
+    if key == "AutogradCPU":
+        blocked = set(blocks) & set(registered)
+        aliases = tuple(a for a in autograd if a != IMPLICIT or not blocked)
+    else:
+        aliases = backend if key in ("CPU", "SparseCPU") else other
+    candidates = (key, *aliases) if own_first else (*aliases, key)
+    found = next((name for name in candidates if name in registered), None)
+    return "fallback" if found is None and key in fallbacks else found
+
+
+@serves.wrong(
+    "implicit_despite_a_kernel",
+    "A kernel of one's own cannot be differentiated through parts that it does not call: with CPU "
+    "or an explicit composite registered, CompositeImplicitAutograd does not serve AutogradCPU.",
+)
+def _(registered: Names, key: str, fallbacks: Names) -> str | None:
+    return _serves(registered, key, fallbacks, blocks=())
+
+
+@serves.wrong(
+    "alias_before_own",
+    "A registration for the key itself comes before any alias: that is how a backend replaces a "
+    "composite.",
+)
+def _(registered: Names, key: str, fallbacks: Names) -> str | None:
+    return _serves(registered, key, fallbacks, own_first=False)
+
+
+@serves.wrong(
+    "autograd_before_implicit",
+    "Where the composite may serve AutogradCPU, it comes before Autograd.",
+)
+def _(registered: Names, key: str, fallbacks: Names) -> str | None:
+    return _serves(registered, key, fallbacks, autograd=("Autograd", IMPLICIT))
+
+
+@serves.wrong(
+    "implicit_before_explicit",
+    "CompositeExplicitAutograd comes before CompositeImplicitAutograd.",
+)
+def _(registered: Names, key: str, fallbacks: Names) -> str | None:
+    return _serves(registered, key, fallbacks, backend=(IMPLICIT, EXPLICIT))
+
+
+@serves.wrong(
+    "explicit_serves_autograd",
+    "CompositeExplicitAutograd serves backends only. Explicit means: autograd needs a formula of "
+    "its own.",
+)
+def _(registered: Names, key: str, fallbacks: Names) -> str | None:
+    return _serves(registered, key, fallbacks, autograd=(EXPLICIT, IMPLICIT, "Autograd"))
+
+
+@serves.wrong(
+    "any_backend_blocks",
+    "AutogradCPU asks for a kernel of CPU. SparseCPU's does not stop the composite here.",
+)
+def _(registered: Names, key: str, fallbacks: Names) -> str | None:
+    return _serves(registered, key, fallbacks, blocks=("CPU", "SparseCPU", EXPLICIT))
+
+
+@serves.wrong(
+    "implicit_serves_everything",
+    "CompositeImplicitAutograd stands for backends and autograd keys, not for ADInplaceOrView or "
+    "autocast.",
+)
+def _(registered: Names, key: str, fallbacks: Names) -> str | None:
+    return _serves(registered, key, fallbacks, other=(IMPLICIT,))
+
+
+@serves.wrong(
+    "fallback_forgotten",
+    "No registration serves this key, but the key has a fallback, which serves every operator.",
+)
+def _(registered: Names, key: str, fallbacks: Names) -> str | None:
+    return _serves(registered, key, [])
+
+
+@serves.cost
+def _(student: Student, draw: Draw) -> str:
+    one = student.call("serves", [IMPLICIT], "CPU", [])
+    cells = [entry for entry in dispatch_table("aten::linear").values() if entry.composite]
+    return f"one registration of {one} fills {len(cells)} cells of the table of aten::linear"

@@ -1,0 +1,142 @@
+"""A kernel of one's own in place of torch's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from autograder.judge import Draw, Student, Wrong, expect_close, expect_equal
+
+from . import lab
+
+Overridden = tuple[int, list[torch.Tensor], torch.Tensor]
+
+
+@lab.question(
+    "with_my_addmm",
+    points=4,
+    minutes=15,
+    difficulty=4,
+    hints=(
+        "Three things in order: register, run every x, destroy. Which of the results go through "
+        "addmm at all is not your affair: the table decides.",
+        "Your kernel adds 1 to calls and returns original.call_boxed(keyset, *args, **kwargs) "
+        "rounded. library.impl comes before the loop, library._destroy() in a finally after it.",
+        'library.impl("addmm", my_addmm, "CPU", with_keyset=True); ...; library._destroy()',
+    ),
+)
+def with_my_addmm(student: Student, draw: Draw) -> None:
+    """Replace torch's CPU kernel of addmm in a scope: count its calls, round its results, give it
+    back.
+
+    xs (list of x (..., D)), w (V, D), b (V,) -> (calls, results, F.linear(xs[0], w, b) afterwards).
+    """
+    for _ in draw.cases(2):
+        w, b = _whole(draw, 20, 64), _whole(draw, 20)
+        flat, deep = _whole(draw, 3, 64), _whole(draw, 2, 3, 64)
+        turned = _whole(draw, 3, 2, 64).transpose(0, 1)  # takes no addmm
+        xs = [flat, turned, deep, *[_whole(draw, n, 64) for n in draw.sizes(1, high=5)]]
+        want = _override(xs, w, b)  # before the student's kernel can be in the table
+        _expect_override(student.call("with_my_addmm", xs, w, b), want)
+
+
+def _whole(draw: Draw, *shape: int) -> torch.Tensor:
+    """Whole numbers: their products are exact, whatever the order of summation."""
+    return draw.integers(*shape, low=-20, high=20).float()
+
+
+def _override(
+    xs: list[torch.Tensor],
+    w: torch.Tensor,
+    b: torch.Tensor,
+    *,
+    rounds: Callable[[int], bool] = bool,
+) -> Overridden:
+    """What must come out, with nothing replaced: `rounds` says for which number of addmm's."""
+    counts = [_addmms(x, w, b) for x in xs]
+    plain = [F.linear(x, w, b) for x in xs]
+    results = [y.bfloat16().float() if rounds(n) else y for n, y in zip(counts, plain, strict=True)]
+    return sum(counts), results, plain[0].clone()
+
+
+def _addmms(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> int:
+    """How often F.linear(x, w, b) runs addmm, as the profiler sees it."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's own log is for nobody here
+    with torch.autograd.profiler.profile() as seen:
+        F.linear(x, w, b)
+    events: Any = seen.function_events
+    return sum(event.name == "aten::addmm" for event in events)
+
+
+def _expect_override(got: Any, want: Overridden) -> None:
+    if not isinstance(got, (list, tuple)) or len(got) != 3:
+        raise Wrong(expected="calls, results, the result afterwards", got=type(got).__name__)
+    calls, results, after = got
+    if not isinstance(results, (list, tuple)) or len(results) != len(want[1]):
+        got = f"{len(results)} results" if isinstance(results, (list, tuple)) else repr(results)
+        raise Wrong(expected=f"{len(want[1])} results", got=got[:80])
+    for place, (result, right) in enumerate(zip(results, want[1], strict=True)):
+        try:
+            expect_close(result, right, tolerance=0.0)
+        except Wrong as wrong:
+            where = f"in the result of xs[{place}] {wrong.where}".strip()
+            raise Wrong(expected=wrong.expected, got=wrong.got, where=where) from None
+    expect_equal(calls, want[0])
+    expect_close(after, want[2], tolerance=0.0)
+
+
+@with_my_addmm.wrong(
+    "not_given_back",
+    "After the scope your kernel still answers. A registration stays until its library is "
+    "destroyed: call library._destroy() before the last F.linear.",
+)
+def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
+    calls, results, after = _override(xs, w, b)
+    return calls, results, after.bfloat16().float()
+
+
+@with_my_addmm.wrong(
+    "every_result_rounded",
+    "A result was rounded that no addmm has made: this x takes another kernel. Round inside your "
+    "kernel, not around F.linear.",
+)
+def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
+    return _override(xs, w, b, rounds=lambda n: True)
+
+
+@with_my_addmm.wrong(
+    "nothing_rounded",
+    "The results are those of torch's own kernel, though the count is right: yours does not round.",
+)
+def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
+    return _override(xs, w, b, rounds=lambda n: False)
+
+
+@with_my_addmm.wrong(
+    "calls_of_linear",
+    "You counted the calls of F.linear. Not each of them runs addmm: count inside your kernel.",
+)
+def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
+    _, results, after = _override(xs, w, b)
+    return len(xs), results, after
+
+
+@with_my_addmm.wrong(
+    "never_counted",
+    "The results are right and the count is 0: `calls += 1` is missing from your kernel, or "
+    "changes another variable (nonlocal).",
+)
+def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
+    return 0, *_override(xs, w, b)[1:]
+
+
+@with_my_addmm.cost
+def _(student: Student, draw: Draw) -> str:
+    w, b = _whole(draw, 600, 64), _whole(draw, 600)
+    xs = [_whole(draw, 4, 64)] * 3
+    calls, *_ = student.call("with_my_addmm", xs, w, b)
+    return f"{calls} calls went through your Python; without the scope, none does"

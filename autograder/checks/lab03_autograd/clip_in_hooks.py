@@ -1,0 +1,180 @@
+"""Gradients clipped on their way into the leaf."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from autograder.judge import Draw, Student
+
+from . import lab
+from .head_gradients import Batch, Pair, each_gradient
+from .several_tensors import expect_each
+
+
+@lab.question(
+    "clip_in_hooks",
+    points=3,
+    minutes=8,
+    difficulty=2,
+    hints=(
+        "`t.register_hook(f)` calls f with each gradient on its way into t. What does f's return "
+        "value do?",
+        "Return the gradient times min(1, limit / norm): what the hook returns takes the place of "
+        "what came. It runs before the sum in .grad, once in each backward.",
+        "p.register_hook(lambda g: g * (limit / g.norm()).clamp(max=1))",
+    ),
+)
+def clip_in_hooks(student: Student, draw: Draw) -> None:
+    """Each gradient clipped to a norm of at most `limit` before it is added to .grad.
+
+    w (V, D) and b (V,) that require gradients, batches: (x (N, D), target (N,)) for one backward
+    each, limit -> (w.grad, b.grad) after all of them.
+    """
+    for n in (3, *(draw.integer(2, 4) for _ in draw.cases(1))):
+        w, b = draw.tensor(9, 16, requires_grad=True), draw.tensor(9, requires_grad=True)
+        # One loud feature, so that single elements exceed the limit too.
+        loud = torch.tensor([30.0] + [1.0] * 15)
+        batches = [(draw.tensor(6, 16) * loud, draw.integers(6, low=0, high=8)) for _ in range(n)]
+        for limit in _limits(w, b, batches):
+            got = student.call("clip_in_hooks", _fresh(w), _fresh(b), batches, limit)
+            clipped = [[_clip(g, limit) for g in pair] for pair in each_gradient(w, b, batches)]
+            expect_each(got, [torch.stack(c).sum(0) for c in zip(*clipped, strict=True)], "dw db")
+
+
+def _fresh(t: Tensor) -> Tensor:
+    return t.detach().clone().requires_grad_()
+
+
+def _limits(w: Tensor, b: Tensor, batches: Batch) -> list[float]:
+    """A limit that the weight's gradients exceed and the bias's do not, and one that all do."""
+    norms = [(float(dw.norm()), float(db.norm())) for dw, db in each_gradient(w, b, batches)]
+    between = (min(dw for dw, _ in norms) * max(db for _, db in norms)) ** 0.5
+    return [between, 0.5 * min(min(pair) for pair in norms)]
+
+
+def _clip(g: Tensor, limit: float) -> Tensor:
+    return g * min(1.0, limit / float(g.norm()))
+
+
+def _summed(grads: Sequence[Pair]) -> Pair:
+    return torch.stack([w for w, _ in grads]).sum(0), torch.stack([b for _, b in grads]).sum(0)
+
+
+@clip_in_hooks.wrong(
+    "hook_returns_nothing",
+    "Nothing was clipped. Did the hook return the new gradient, and was it registered with "
+    "register_hook? A hook that returns None leaves the gradient as it was.",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    return _summed(each_gradient(w, b, batches))
+
+
+@clip_in_hooks.wrong(
+    "clipped_at_the_end",
+    "The sum was clipped, once, at the end. A hook on the tensor sees each gradient before it is "
+    "added.",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    dw, db = _summed(each_gradient(w, b, batches))
+    return _clip(dw, limit), _clip(db, limit)
+
+
+@clip_in_hooks.wrong(
+    "after_accumulation",
+    "This clips .grad after each addition, as a post-accumulate hook does: gradients that came "
+    "earlier are clipped again and again.",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    dw, db = torch.zeros_like(w), torch.zeros_like(b)
+    for more_w, more_b in each_gradient(w, b, batches):
+        dw, db = _clip(dw.detach() + more_w, limit), _clip(db.detach() + more_b, limit)
+    return dw, db
+
+
+@clip_in_hooks.wrong(
+    "always_scaled",
+    "Short gradients were stretched to the limit. Clipping only ever shortens: the factor is at "
+    "most 1.",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    grads = each_gradient(w, b, batches)
+    return _summed([(dw * limit / dw.norm(), db * limit / db.norm()) for dw, db in grads])
+
+
+@clip_in_hooks.wrong(
+    "one_norm_for_both",
+    "Weight and bias were clipped by their common norm. A hook sees one gradient, and each of the "
+    "two has its own norm here.",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    clipped = []
+    for dw, db in each_gradient(w, b, batches):
+        factor = min(1.0, limit / float((dw.norm() ** 2 + db.norm() ** 2) ** 0.5))
+        clipped.append((dw * factor, db * factor))
+    return _summed(clipped)
+
+
+@clip_in_hooks.wrong(
+    "element_by_element",
+    "Each element was clamped by itself, which bends the direction. Clipping by norm scales the "
+    "whole gradient by one number.",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    grads = each_gradient(w, b, batches)
+    return _summed([(dw.clamp(-limit, limit), db.clamp(-limit, limit)) for dw, db in grads])
+
+
+@clip_in_hooks.wrong(
+    "weight_only",
+    "The bias was not clipped. Each of the two tensors needs a hook of its own.",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    return _summed([(_clip(dw, limit), db) for dw, db in each_gradient(w, b, batches)])
+
+
+@clip_in_hooks.wrong(
+    "together_at_the_end",
+    "The sums were clipped at the end, and by their common norm. A hook on each tensor sees each "
+    "gradient before it is added, and knows only its own norm.",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    dw, db = _summed(each_gradient(w, b, batches))
+    factor = min(1.0, limit / float((dw.norm() ** 2 + db.norm() ** 2) ** 0.5))
+    return dw * factor, db * factor
+
+
+@clip_in_hooks.wrong(
+    "row_by_row",
+    "Each row was clipped by its own norm. The norm of a gradient runs over all its elements: "
+    "g.norm().",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    def by_rows(g: Tensor) -> Tensor:
+        factor: Tensor = (limit / g.norm(dim=-1, keepdim=True)).clamp(max=1)
+        return g * factor
+
+    return _summed([(by_rows(dw), by_rows(db)) for dw, db in each_gradient(w, b, batches)])
+
+
+@clip_in_hooks.wrong(
+    "grad_clipped_in_the_hook",
+    "The hook clips `.grad`, which holds the gradients of the backwards before. The new one is "
+    "the hook's argument; it comes after the hook, and unclipped. Return the clipped argument.",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    (dw, db), *later = each_gradient(w, b, batches)
+    for more_w, more_b in later:
+        dw, db = _clip(dw, limit) + more_w, _clip(db, limit) + more_b
+    return dw, db
+
+
+@clip_in_hooks.cost
+def _(student: Student, draw: Draw) -> str:
+    w, b = draw.tensor(600, 64, requires_grad=True), draw.tensor(600, requires_grad=True)
+    batches = [(draw.tensor(8, 64), draw.integers(8, low=0, high=599)) for _ in range(2)]
+    dw, db = student.call("clip_in_hooks", w, b, batches, 0.5)
+    read = 2 * (dw.nbytes + db.nbytes)
+    return f"{read:,} bytes of gradients read once more for their norms, while they were passing by"

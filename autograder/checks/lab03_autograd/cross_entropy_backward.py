@@ -1,0 +1,222 @@
+"""The gradient of the loss for the logits, in one formula."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from autograder.judge import Draw, Student, Wrong, expect_close
+
+from . import lab
+
+# Said by the check itself: nan is equal to nothing, so no list of known answers would find it.
+OVERFLOW = (
+    "There is nan in it. exp of a large logit is inf, and inf / inf is nan: take the row's maximum "
+    "away first, or let torch.softmax do it."
+)
+
+
+@lab.question(
+    "cross_entropy_backward",
+    points=4,
+    minutes=12,
+    difficulty=3,
+    hints=(
+        "Write the loss of one row as logsumexp(z) - z[target]. What is the derivative of each "
+        "part?",
+        "The first part gives softmax(z), the second takes 1 away at the target. Then the mean: "
+        "divide by the rows that count, multiply by dloss, and put 0 into the rows that do not.",
+        "dz = torch.softmax(z, dim=1); dz[rows, target[rows]] -= 1; dz[~kept] = 0",
+    ),
+)
+def cross_entropy_backward(student: Student, draw: Draw) -> None:
+    """The gradient of `F.cross_entropy(z, target)`, with log-softmax and the loss in one formula.
+
+    z (N, V), target (N,) with -100 in rows that do not count (at least one does), dloss (a float:
+    the gradient that arrives at the loss) -> dz (N, V).
+    """
+    for scale, ignored, dloss in [(1.0, 0, 1.0), (1.0, 0, 0.5), (1.0, 2, 1.0), (200.0, 0, 1.0)]:
+        _ask_cross_entropy(student, draw, scale, ignored, dloss)
+    for _ in draw.cases(3):
+        _ask_cross_entropy(student, draw, 2.0, draw.integer(0, 2), draw.choice((1.0, -0.25, 3.0)))
+
+
+def _ask_cross_entropy(
+    student: Student, draw: Draw, scale: float, ignored: int, dloss: float
+) -> None:
+    n, v = draw.integer(4, 9), draw.integer(5, 40)
+    z, target = scale * draw.tensor(n, v), draw.integers(n, low=0, high=v - 1)
+    target[draw.shuffled(range(n))[:ignored]] = -100
+    got = student.call("cross_entropy_backward", z, target, dloss)
+    # exp overflows float32 from about 88 on; below that a nan has another cause.
+    if isinstance(got, Tensor) and bool(got.isnan().any()) and float(z.max()) > 88:
+        raise Wrong(expected="numbers", got="nan", where="in dz", why=OVERFLOW)
+    # Room for z - logsumexp(z) in float32, where logits of some hundreds keep five digits.
+    expect_close(got, _torchs_cross_entropy(z, target, dloss), tolerance=1e-4)
+
+
+def _torchs_cross_entropy(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    leaf = z.detach().clone().requires_grad_()
+    (dz,) = torch.autograd.grad(F.cross_entropy(leaf, target), leaf, torch.tensor(dloss))
+    return dz
+
+
+def _one_hot(z: Tensor, target: Tensor) -> Tensor:
+    """1 at each row's target; rows that do not count have none."""
+    hot = torch.zeros_like(z)
+    kept = target >= 0
+    hot[kept, target[kept]] = 1.0
+    return hot
+
+
+def _masked(dz: Tensor, target: Tensor, dloss: float) -> Tensor:
+    kept = (target >= 0)[:, None]
+    return dloss * torch.where(kept, dz, torch.zeros_like(dz))
+
+
+@cross_entropy_backward.wrong(
+    "not_averaged",
+    "The rows are not averaged. F.cross_entropy takes the mean over the rows that count, so each "
+    "row's gradient is divided by their number.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    return _masked(z.softmax(1) - _one_hot(z, target), target, dloss)
+
+
+@cross_entropy_backward.wrong(
+    "sign_flipped",
+    "The sign is wrong: this pushes the loss up. The loss is logsumexp minus the right logit.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    dz = _one_hot(z, target) - z.softmax(1)
+    return _masked(dz / (target >= 0).sum(), target, dloss)
+
+
+@cross_entropy_backward.wrong(
+    "target_only",
+    "Only the target gets a gradient here. The normaliser reads every logit of the row: each wrong "
+    "word is pushed down by its own probability.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    return _masked(-_one_hot(z, target) / (target >= 0).sum(), target, dloss)
+
+
+@cross_entropy_backward.wrong(
+    "softmax_only",
+    "The 1 at the target is missing: every logit is pushed down, the right one too.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    return _masked(z.softmax(1) / (target >= 0).sum(), target, dloss)
+
+
+@cross_entropy_backward.wrong(
+    "mean_over_everything",
+    "You divided by N * V. The loss has one number per row, so its mean runs over rows.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    dz = z.softmax(1) - _one_hot(z, target)
+    return _masked(dz / ((target >= 0).sum() * z.shape[1]), target, dloss)
+
+
+@cross_entropy_backward.wrong(
+    "seed_ignored",
+    "dloss was not used. Whoever reads the loss may scale it: each local rule multiplies by the "
+    "gradient that arrives.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    return _torchs_cross_entropy(z, target, 1.0)
+
+
+@cross_entropy_backward.wrong(
+    "ignored_rows_counted",
+    "Rows with target -100 have no gradient, which is right, but they were counted in the mean. "
+    "Divide by the rows that count.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    return _masked((z.softmax(1) - _one_hot(z, target)) / len(z), target, dloss)
+
+
+@cross_entropy_backward.wrong(
+    "ignored_rows_pushed",
+    "Rows with target -100 still get their softmax. They are no part of the loss: their gradient "
+    "is 0.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    return dloss * (z.softmax(1) - _one_hot(z, target)) / (target >= 0).sum()
+
+
+@cross_entropy_backward.wrong(
+    "overflow",
+    OVERFLOW,
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    p = z.exp() / z.exp().sum(dim=1, keepdim=True)
+    return _masked((p - _one_hot(z, target)) / (target >= 0).sum(), target, dloss)
+
+
+@cross_entropy_backward.wrong(
+    "softmax_down_the_columns",
+    "The softmax runs down the columns. Each row is one distribution over the V words: dim=1.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    dz = z.softmax(0) - _one_hot(z, target)
+    return _masked(dz / (target >= 0).sum(), target, dloss)
+
+
+@cross_entropy_backward.wrong(
+    "log_softmax",
+    "This is log_softmax minus the one-hot rows. The derivative of logsumexp is the softmax "
+    "itself, without the logarithm.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    dz = z.log_softmax(1) - _one_hot(z, target)
+    return _masked(dz / (target >= 0).sum(), target, dloss)
+
+
+@cross_entropy_backward.wrong(
+    "every_target_in_every_row",
+    "`dz[:, target]` takes all the targets' columns in every row. The 1 belongs to one place in "
+    "each row: index with the row's number and its target together.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    dz = z.softmax(1)
+    dz[:, target[target >= 0]] -= 1
+    return _masked(dz / (target >= 0).sum(), target, dloss)
+
+
+@cross_entropy_backward.wrong(
+    "ignored_rows_dropped",
+    "The rows that do not count were dropped. dz has the shape of z: those rows stay, with a "
+    "gradient of 0.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    return _torchs_cross_entropy(z, target, dloss)[target >= 0]
+
+
+NO_COLUMN = (
+    "A target of -100 is no column of z: it marks a row that does not count. Find those rows first "
+    "(target != -100), take the 1 away in the others, and leave 0 in these."
+)
+
+
+@cross_entropy_backward.wrong("ignored_rows_indexed", NO_COLUMN)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    dz = z.softmax(1)
+    dz[torch.arange(len(z)), target] -= 1
+    return dloss * dz / len(z)
+
+
+@cross_entropy_backward.wrong("ignored_rows_encoded", NO_COLUMN)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    return dloss * (z.softmax(1) - F.one_hot(target, z.shape[1])) / len(z)
+
+
+@cross_entropy_backward.cost
+def _(student: Student, draw: Draw) -> str:
+    z, target = draw.tensor(32, 600), draw.integers(32, low=0, high=599)
+    dz = student.call("cross_entropy_backward", z, target, 1.0)
+    return (
+        f"{dz.nbytes:,} bytes of gradient from {z.nbytes:,} bytes of logits: as large as the "
+        "logits themselves, and each row sums to 0"
+    )

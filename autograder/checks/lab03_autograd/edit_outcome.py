@@ -1,0 +1,243 @@
+"""What an edit between forward and backward does."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from autograder.judge import Draw, Student, expect_equal
+
+from . import lab
+from .edits import WAYS, Edited, edit, gradients, saves, torchs_outcome
+
+BINARY = ("mul", "div", "add", "sub", "matmul")
+UNARY = ("exp", "sin", "tanh", "sigmoid", "log", "square", "neg")
+Case = tuple[str, tuple[bool, ...], Edited, str]
+ONE, BOTH, FIRST, SECOND = (True,), (True, True), (True, False), (False, True)
+
+# The order separates people: whoever fails at a case has been right about all before it.
+ALWAYS: list[Case] = [
+    ("exp", ONE, "out", "itself"),
+    ("add", BOTH, "out", "itself"),  # here "every edit raises" fails
+    ("add", FIRST, "out", "detach"),  # here whoever asks for the gradient of a constant
+    ("add", BOTH, 0, "itself"),  # here whoever asks for the gradient of the edited tensor
+    ("exp", ONE, 0, "detach"),  # here whoever runs backward twice over one graph
+    ("mul", BOTH, 1, "itself"),
+    ("mul", FIRST, 0, "itself"),
+    ("mul", SECOND, 1, "itself"),
+    ("sin", ONE, 0, "itself"),
+    ("sin", ONE, 0, "view"),
+    ("sin", ONE, 0, "detach"),
+    ("exp", ONE, 0, "data"),  # here ".data is always silent"
+    ("tanh", ONE, "out", "data"),
+    ("matmul", FIRST, 1, "data"),
+    ("mul", BOTH, "out", "data"),
+]
+
+
+@lab.question(
+    "edit_outcome",
+    points=4,
+    minutes=15,
+    difficulty=3,
+    hints=(
+        "backward reads nothing but what the node saved. How do you see what that is?",
+        "Look at the tensors among out.grad_fn's `_saved_...` attributes. An edit matters if one "
+        "of them lies in the storage that was edited. A view and detach() share the version "
+        "counter with their tensor; .data does not.",
+        'return "harmless" if not saved_here else "silent" if way == "data" else "raises"',
+    ),
+)
+def edit_outcome(student: Student, draw: Draw) -> None:
+    """What an in-place edit between forward and backward does: "harmless", "raises" (backward
+    refuses), or "silent" (a wrong gradient and no word).
+
+    op: a name in torch; inputs: its one or two tensors (3, 3), leaves of which at least one
+    requires a gradient; edited: 0, 1 (an input) or "out"; way: add 1 to the tensor "itself", to a
+    "view" of it, to its "detach", or to its "data" -> a string.
+    """
+    for op, learns, edited, way in ALWAYS + [_drawn_edit(draw) for _ in draw.cases(8)]:
+        inputs = [(draw.tensor(3, 3).abs() + 0.5).requires_grad_(needed) for needed in learns]
+        got = student.call("edit_outcome", op, inputs, edited, way)
+        expect_equal(got, torchs_outcome(op, inputs, edited, way))
+
+
+def _drawn_edit(draw: Draw) -> Case:
+    op = draw.choice(BINARY + UNARY)
+    learns = draw.choice([BOTH, FIRST, SECOND]) if op in BINARY else ONE
+    places: list[Edited] = ["out", *range(len(learns))]
+    return op, learns, draw.choice(places), draw.choice(WAYS)
+
+
+@edit_outcome.wrong(
+    "output_is_safe",
+    "The output was called harmless. Some operations save their result, because their derivative "
+    "is cheapest in terms of it: exp' is exp itself.",
+)
+def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
+    if edited == "out" or not saves(op, inputs, edited):
+        return "harmless"
+    return "silent" if way == "data" else "raises"
+
+
+@edit_outcome.wrong(
+    "every_edit_matters",
+    "This edit is harmless: add saved no tensor, because its derivative reads neither its inputs "
+    "nor its result. Only an edit of what a node saved matters.",
+)
+def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
+    return "silent" if way == "data" else "raises"
+
+
+@edit_outcome.wrong(
+    "input_is_safe",
+    "The input was called harmless because the forward has already read it. The backward reads it "
+    "again: mul saved it.",
+)
+def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
+    if edited != "out" or not saves(op, inputs, edited):
+        return "harmless"
+    return "silent" if way == "data" else "raises"
+
+
+@edit_outcome.wrong(
+    "saved_by_name",
+    "mul does not always save both inputs. The first one is saved for the gradient of the second, "
+    "and here nobody needs that one.",
+)
+def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
+    everybody = [t.detach().clone().requires_grad_() for t in inputs]
+    if not saves(op, everybody, edited):
+        return "harmless"
+    return "silent" if way == "data" else "raises"
+
+
+@edit_outcome.wrong(
+    "view_is_safe",
+    "A view has the same floats and the same version counter as its tensor: backward notices.",
+)
+def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
+    if way == "view" or not saves(op, inputs, edited):
+        return "harmless"
+    return "silent" if way == "data" else "raises"
+
+
+@edit_outcome.wrong(
+    "detach_is_unseen",
+    "detach() leaves the graph, but it keeps the version counter: backward notices the edit.",
+)
+def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
+    if not saves(op, inputs, edited):
+        return "harmless"
+    return "silent" if way in ("data", "detach") else "raises"
+
+
+@edit_outcome.wrong(
+    "data_is_noticed",
+    ".data comes with a version counter of its own. torch cannot notice this edit: the gradient is "
+    "wrong, and no word is said.",
+)
+def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
+    return "raises" if saves(op, inputs, edited) else "harmless"
+
+
+@edit_outcome.wrong(
+    "no_error_is_harmless",
+    "No error was raised, and still harm was done: the gradient is wrong now. Compare it with the "
+    "one without the edit, or ask whether backward reads what was edited.",
+)
+def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
+    outcome = torchs_outcome(op, inputs, edited, way)
+    return "harmless" if outcome == "silent" else outcome
+
+
+@edit_outcome.wrong(
+    "data_is_always_silent",
+    ".data hides an edit from backward, but an edit of what nobody saved needs no hiding: it is "
+    "harmless.",
+)
+def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
+    return "silent" if way == "data" else torchs_outcome(op, inputs, edited, way)
+
+
+@edit_outcome.wrong(
+    "gradient_of_the_edited_tensor",
+    "It was not backward that refused. After an in-place edit the tensor is a new result with a "
+    "new grad_fn, and `out` was not computed from it. Ask for the gradients of `inputs`, the "
+    "leaves.",
+)
+def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
+    rebased = edited != "out" and way in ("itself", "view") and inputs[int(edited)].requires_grad
+    return "raises" if rebased else torchs_outcome(op, inputs, edited, way)
+
+
+CONSTANT = (
+    "One of these inputs requires no gradient, and torch.autograd.grad raises when it is asked for "
+    "one, whatever was edited. Ask only for those with requires_grad."
+)
+
+
+@edit_outcome.wrong("gradient_of_a_constant", CONSTANT)
+def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
+    constant = not all(t.requires_grad for t in inputs)
+    return "raises" if constant else torchs_outcome(op, inputs, edited, way)
+
+
+@edit_outcome.wrong("gradient_of_a_constant_raised", CONSTANT)
+def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
+    out = getattr(torch, op)(*inputs)
+    torch.autograd.grad(out.sum(), inputs)
+    return torchs_outcome(op, inputs, edited, way)
+
+
+@edit_outcome.wrong(
+    "backward_twice",
+    "The second backward raised, and not because of the edit: the first one had freed what the "
+    "nodes saved. Pass retain_graph=True to the first, or run the forward again.",
+)
+def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
+    leaves = [t for t in inputs if t.requires_grad]
+    used = [t.clone() for t in inputs]
+    out = getattr(torch, op)(*used)
+    before = torch.autograd.grad(out.sum(), leaves)
+    edit(out if edited == "out" else used[int(edited)], way)
+    try:
+        after = torch.autograd.grad(out.sum(), leaves)
+    except RuntimeError:
+        return "raises"
+    same = all(a.equal(b) for a, b in zip(before, after, strict=True))
+    return "harmless" if same else "silent"
+
+
+@edit_outcome.wrong(
+    "compared_with_the_edited",
+    "The gradient to compare with was computed from the edited numbers. The true one belongs to "
+    "the numbers that the forward saw: compute it before the edit.",
+)
+def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
+    if torchs_outcome(op, inputs, edited, way) == "raises":
+        return "raises"
+    moved = [t.detach() + (1.0 if k == edited else 0.0) for k, t in enumerate(inputs)]
+    fresh = [t.requires_grad_(old.requires_grad) for t, old in zip(moved, inputs, strict=True)]
+    after = gradients(op, inputs, edited, way)
+    same = all(a.allclose(b) for a, b in zip(after, gradients(op, fresh), strict=True))
+    return "harmless" if same else "silent"
+
+
+@edit_outcome.cost
+def _(student: Student, draw: Draw) -> str:
+    inputs = [(draw.tensor(3, 3).abs() + 0.5).requires_grad_()]
+    saved_by = {
+        op: [
+            k
+            for k in (0, "out")
+            if student.call("edit_outcome", op, inputs, k, "view") != "harmless"
+        ]
+        for op in UNARY
+    }
+    groups = {
+        what: ", ".join(op for op, kept in saved_by.items() if kept == places)
+        for what, places in {"its input": [0], "its result": ["out"], "nothing": []}.items()
+    }
+    told = "; ".join(f"{what}: {ops}" for what, ops in groups.items())
+    return f"what an operation keeps for backward. {told}"

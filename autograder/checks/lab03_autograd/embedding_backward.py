@@ -1,0 +1,136 @@
+"""The gradient of an embedding table."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from autograder.judge import Draw, Student, expect_close
+
+from . import lab
+
+
+@lab.question(
+    "embedding_backward",
+    points=3,
+    minutes=7,
+    difficulty=2,
+    hints=(
+        "A row of the table was read once for every place where its word stands. What do paths do?",
+        "Start from zeros (rows, D), flatten the two leading dimensions, and add each dy to the "
+        "row of its token. `dw[tokens] += dy` loses additions; chapter 01 has the call that does "
+        "not.",
+        "dw.index_add_(0, tokens.flatten(), dy.flatten(0, 1))",
+    ),
+)
+def embedding_backward(student: Student, draw: Draw) -> None:
+    """The gradient of `F.embedding(tokens, w)` for the table w.
+
+    dy (B, T, D) in any memory layout, tokens (B, T) int64, rows (how many rows the table has) ->
+    dw (rows, D).
+    """
+    twice = torch.tensor([[1, 3, 2], [4, 1, 1]])
+    asked = [(twice, draw.integer(2, 5), layout) for layout in draw.layouts()]
+    for _ in draw.cases(2):
+        tokens = draw.integers(draw.integer(1, 4), draw.integer(2, 9), low=0, high=4)
+        asked.append((tokens, draw.integer(1, 5), draw.layout()))
+    for tokens, d, layout in asked:
+        rows, dy = draw.integer(6, 9), draw.tensor(*tokens.shape, d, layout=layout)
+        got = student.call("embedding_backward", dy, tokens, rows)
+        expect_close(got, _torchs_embedding(dy, tokens, rows), tolerance=1e-5)
+
+
+def _torchs_embedding(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    table = torch.zeros(rows, dy.shape[-1], requires_grad=True)
+    (dw,) = torch.autograd.grad(F.embedding(tokens, table), table, dy)
+    return dw
+
+
+@embedding_backward.wrong(
+    "last_write_wins",
+    "A word that occurs twice keeps only its last gradient. Each occurrence is a path, and paths "
+    "add up.",
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    dw = torch.zeros(rows, dy.shape[-1])
+    for token, row in zip(tokens.flatten().tolist(), dy.flatten(0, 1), strict=True):
+        dw[token] = row
+    return dw
+
+
+@embedding_backward.wrong(
+    "averaged",
+    "The occurrences of a word are averaged here. They add up: a frequent word moves more.",
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    counts = torch.bincount(tokens.flatten(), minlength=rows).clamp(min=1)
+    return _torchs_embedding(dy, tokens, rows) / counts[:, None]
+
+
+@embedding_backward.wrong(
+    "only_words_that_occur",
+    "This has a row for each word that occurs. dw has the shape of the table: rows that nobody "
+    "read are 0.",
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    return _torchs_embedding(dy, tokens, rows)[tokens.flatten().bincount().nonzero()[:, 0]]
+
+
+@embedding_backward.wrong(
+    "last_sentence_only",
+    "Only the last sentence of the batch has left a gradient. Flatten batch and time, or add up "
+    "over the sentences.",
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    return _torchs_embedding(dy[-1:], tokens[-1:], rows)
+
+
+@embedding_backward.wrong(
+    "table_ends_at_the_last_word",
+    "The table is only as long as its largest word here. It has `rows` rows; those that nobody "
+    "read have a gradient of 0.",
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    return _torchs_embedding(dy, tokens, int(tokens.max()) + 1)
+
+
+@embedding_backward.wrong(
+    "one_table_per_sentence",
+    "This is a table for each sentence. All sentences read the same table: add up over the batch "
+    "too.",
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    hot = F.one_hot(tokens, rows).to(dy.dtype)  # (B, T, rows)
+    return hot.mT @ dy
+
+
+@embedding_backward.wrong(
+    "first_column_only",
+    "Only the first feature has a gradient. `scatter_add_` moves as many elements as its index "
+    "has: expand the index over the D features, or use `index_add_`, which adds whole rows.",
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    dw = torch.zeros(rows, dy.shape[-1])
+    return dw.scatter_add_(0, tokens.flatten()[:, None], dy.flatten(0, 1))
+
+
+@embedding_backward.wrong(
+    "viewed_flat",
+    "dy may have any memory layout, and `view` refuses to flatten some. `flatten` and `reshape` "
+    "copy where they must.",
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    dw = torch.zeros(rows, dy.shape[-1])
+    return dw.index_add_(0, tokens.view(-1), dy.view(-1, dy.shape[-1]))
+
+
+@embedding_backward.cost
+def _(student: Student, draw: Draw) -> str:
+    tokens = draw.integers(4, 8, low=0, high=99)
+    dw = student.call("embedding_backward", draw.tensor(4, 8, 64), tokens, 600)
+    touched = int((dw != 0).any(dim=1).sum())
+    return (
+        f"{touched} rows of {len(dw)} touched, {dw.nbytes:,} bytes written all the same: the "
+        "gradient of a table is dense unless you ask for sparse=True"
+    )

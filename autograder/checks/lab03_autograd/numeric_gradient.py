@@ -1,0 +1,170 @@
+"""The gradient of the loss by central differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from autograder.judge import Draw, Student, Wrong, expect_close
+
+from . import lab
+
+
+@lab.question(
+    "numeric_gradient",
+    points=3,
+    minutes=8,
+    difficulty=2,
+    hints=(
+        "Move one logit up a little, then down a little. What do the two losses tell?",
+        "(loss(z + h) - loss(z - h)) / (2 * h) for each element, in float64: a difference of two "
+        "almost equal float32 numbers is mostly rounding. Work on a copy.",
+        "dz[n, v] = (loss(up) - loss(down)) / (2 * h)",
+    ),
+)
+def numeric_gradient(student: Student, draw: Draw) -> None:
+    """The gradient of the loss by central differences: no derivative, only losses.
+
+    z (N, V) float32, target (N,), h (the step) -> dz (N, V) float64: with a small h torch's
+    gradient, and with any h the central difference for this h.
+    """
+    for n in (3, *(draw.integer(1, 3) for _ in draw.cases(2))):
+        z, target = draw.tensor(n, draw.integer(3, 5)), draw.integers(n, low=0, high=2)
+        wide = _differences(z.to(torch.float64), target, 0.5, 0.5)
+        for h, want in ((1e-4, _torchs_cross_entropy64(z, target)), (0.5, wide)):
+            got = student.call("numeric_gradient", z, target, h)
+            try:
+                expect_close(got, want, tolerance=1e-6)
+            except Wrong as wrong:
+                wrong.why = _known(got, z, target, h)
+                raise
+
+
+def _known(got: Any, z: Tensor, target: Tensor, h: float) -> str:
+    """The sentence of the known wrong answer that this is, up to the rounding of a difference. The
+    judge leaves room for rounding, but not for one that was divided by 2 * h."""
+    for known in numeric_gradient.wrong_answers:
+        answer = known.functions["numeric_gradient"](z.clone(), target, h)
+        alike = isinstance(got, Tensor) and (got.shape, got.dtype) == (answer.shape, answer.dtype)
+        if alike and torch.allclose(got, answer, rtol=1e-6, atol=1e-8):
+            return known.sentence
+    return ""
+
+
+NO_DIFFERENCE = (
+    "The two losses are the same. `up = z` is no copy, so up and down were one tensor; or all "
+    "logits moved together, which softmax does not notice. Move one element of a copy at a time."
+)
+STEP_NOT_USED = (
+    "With a step as wide as h = 0.5 this is still the derivative, so h was not used, or no "
+    "difference was taken. Compute (loss(z + h) - loss(z - h)) / (2 * h) with the h that is given."
+)
+
+
+def _torchs_cross_entropy64(z: Tensor, target: Tensor) -> Tensor:
+    leaf = z.detach().to(torch.float64).requires_grad_()
+    (dz,) = torch.autograd.grad(F.cross_entropy(leaf, target), leaf)
+    return dz
+
+
+def _differences(z: Tensor, target: Tensor, up: float, down: float) -> Tensor:
+    """(loss(z + up) - loss(z - down)) / (up + down), element by element, in z's dtype."""
+    out = torch.zeros_like(z)
+    for n in range(z.shape[0]):
+        for v in range(z.shape[1]):
+            higher, lower = z.clone(), z.clone()
+            higher[n, v] += up
+            lower[n, v] -= down
+            out[n, v] = F.cross_entropy(higher, target) - F.cross_entropy(lower, target)
+    return out / (up + down)
+
+
+@numeric_gradient.wrong(
+    "one_sided",
+    "This difference goes one way only, so its error shrinks with h. A step up and a step down "
+    "cancel the curvature, and the error shrinks with h * h.",
+)
+def _(z: Tensor, target: Tensor, h: float) -> Tensor:
+    return _differences(z.to(torch.float64), target, h, 0.0)
+
+
+@numeric_gradient.wrong(
+    "in_float32",
+    "The losses were computed in float32: about seven digits, of which the difference loses most. "
+    "Convert z to float64 first, not the result.",
+)
+def _(z: Tensor, target: Tensor, h: float) -> Tensor:
+    return _differences(z, target, h, h).to(torch.float64)
+
+
+@numeric_gradient.wrong(
+    "step_left_behind",
+    "Each logit was moved up by h, down by 2 * h, and left there, so the later ones are measured "
+    "somewhere else. Put it back, or move a copy.",
+)
+def _(z: Tensor, target: Tensor, h: float) -> Tensor:
+    z = z.to(torch.float64)
+    dz = torch.zeros_like(z)
+    for n in range(z.shape[0]):
+        for v in range(z.shape[1]):
+            z[n, v] += h
+            higher = F.cross_entropy(z, target)
+            z[n, v] -= 2 * h
+            dz[n, v] = (higher - F.cross_entropy(z, target)) / (2 * h)
+    return dz
+
+
+@numeric_gradient.wrong(
+    "not_halved",
+    "Twice the gradient: the two points are 2 * h apart.",
+)
+def _(z: Tensor, target: Tensor, h: float) -> Tensor:
+    return 2 * _differences(z.to(torch.float64), target, h, h)
+
+
+@numeric_gradient.wrong(
+    "not_divided",
+    "These are differences of losses. A slope is a difference divided by the distance, 2 * h.",
+)
+def _(z: Tensor, target: Tensor, h: float) -> Tensor:
+    return 2 * h * _differences(z.to(torch.float64), target, h, h)
+
+
+@numeric_gradient.wrong("nothing_moved", NO_DIFFERENCE)
+def _(z: Tensor, target: Tensor, h: float) -> Tensor:
+    return torch.zeros_like(z, dtype=torch.float64)
+
+
+@numeric_gradient.wrong("all_moved_together", NO_DIFFERENCE)
+def _(z: Tensor, target: Tensor, h: float) -> Tensor:
+    z = z.to(torch.float64)
+    slope = (F.cross_entropy(z + h, target) - F.cross_entropy(z - h, target)) / (2 * h)
+    return slope.expand_as(z).clone()
+
+
+@numeric_gradient.wrong("derivative", STEP_NOT_USED)
+def _(z: Tensor, target: Tensor, h: float) -> Tensor:
+    return _torchs_cross_entropy64(z, target)
+
+
+@numeric_gradient.wrong(
+    "rows_not_averaged",
+    "This is the gradient of the summed losses. F.cross_entropy takes the mean over the rows, so "
+    "each row counts 1 / N.",
+)
+def _(z: Tensor, target: Tensor, h: float) -> Tensor:
+    return len(z) * _differences(z.to(torch.float64), target, h, h)
+
+
+@numeric_gradient.cost
+def _(student: Student, draw: Draw) -> str:
+    z, target = draw.tensor(2, 4), draw.integers(2, low=0, high=3)
+    dz = student.call("numeric_gradient", z, target, 1e-4)
+    head = 2 * (600 * 64 + 600)
+    return (
+        f"two losses for each number: {2 * dz.numel()} here, {head:,} for the head's parameters, "
+        "where backward needs one pass"
+    )

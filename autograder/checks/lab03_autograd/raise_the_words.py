@@ -1,0 +1,170 @@
+"""One step by hand that makes given words likelier."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import onelayer
+from autograder.judge import Draw, Student
+
+from . import lab
+from .head_gradients import Pair, each_gradient, whole_batches
+from .several_tensors import expect_each
+
+PROMPTS = (
+    "<en> she has eaten <es> ella ha",
+    "<en> she has",
+    "<es> ella ha comido <en> she has",
+)
+
+
+@lab.question(
+    "raise_the_words",
+    points=3,
+    minutes=7,
+    difficulty=2,
+    hints=(
+        "You have both halves already: the loss's gradient for z, and what the head does with it.",
+        "z = x @ w.T + b; dz is (softmax(z) - one-hot) / N; dw = dz.T @ x, db sums over the rows; "
+        "then new tensors w - lr * dw and b - lr * db.",
+        "return w - lr * dz.T @ x, b - lr * dz.sum(dim=0)",
+    ),
+)
+def raise_the_words(student: Student, draw: Draw) -> None:
+    """One step of SGD on the real head that makes given words likelier after given activations.
+
+    w (600, 64), b (600,), x (N, 64), target (N,), lr -> (w, b) after the step, as new tensors.
+    """
+    head = onelayer.head()
+    w, b = head.weight.detach(), head.bias.detach()
+    drawn = [(draw.choice(PROMPTS), draw.choice((0.002, 0.005, 0.02))) for _ in draw.cases(2)]
+    for text, lr in [(PROMPTS[0], 0.01), *drawn]:
+        x = onelayer.hidden(text)
+        target = draw.integers(len(x), low=0, high=599)
+        got = student.call("raise_the_words", w, b, x, target, lr)
+        expect_each(got, whole_batches(w, b, [[(x, target)]], lr), "w b")
+
+
+def _head_gradients(w: Tensor, b: Tensor, x: Tensor, target: Tensor) -> Pair:
+    ((dw, db),) = each_gradient(w, b, [(x, target)])
+    return dw, db
+
+
+@raise_the_words.wrong(
+    "uphill",
+    "This step makes the words less likely. The gradient points to where the loss grows; walk the "
+    "other way.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    dw, db = _head_gradients(w, b, x, target)
+    return w + lr * dw, b + lr * db
+
+
+@raise_the_words.wrong(
+    "bias_stands_still",
+    "The weight made its step, the bias did not. It is a parameter as well.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    dw, _ = _head_gradients(w, b, x, target)
+    return w - lr * dw, b
+
+
+@raise_the_words.wrong(
+    "summed_over_words",
+    "The step is N times too long: the loss is the mean over the N words.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    dw, db = _head_gradients(w, b, x, target)
+    return w - lr * len(x) * dw, b - lr * len(x) * db
+
+
+@raise_the_words.wrong(
+    "learning_rate_forgotten",
+    "The whole gradient was taken away. How far to walk along it is what lr says.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    dw, db = _head_gradients(w, b, x, target)
+    return w - dw, b - db
+
+
+@raise_the_words.wrong(
+    "in_place",
+    "The step was written into the head that was passed in. Return new tensors: w - lr * dw, not "
+    "w -= lr * dw.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    dw, db = _head_gradients(w, b, x, target)
+    w -= lr * dw
+    b -= lr * db
+    return w, b
+
+
+@raise_the_words.wrong(
+    "logits_without_bias",
+    "The softmax was taken of x @ w.T. The logits are F.linear(x, w, b): the bias belongs to them.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    dw, db = _head_gradients(w, torch.zeros_like(b), x, target)
+    return w - lr * dw, b - lr * db
+
+
+@raise_the_words.wrong(
+    "bias_averaged_twice",
+    "The bias moved N times too little: dz carries the mean of the loss already. db is the sum of "
+    "its rows.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    dw, db = _head_gradients(w, b, x, target)
+    return w - lr * dw, b - lr * db / len(x)
+
+
+@raise_the_words.wrong(
+    "bias_for_each_row",
+    "The new bias has a row for each of the N words. All rows read the one bias: db is the sum of "
+    "dz over the rows.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    dw, _ = _head_gradients(w, b, x, target)
+    dz = (F.linear(x, w, b).softmax(1) - F.one_hot(target, len(b))) / len(x)
+    return w - lr * dw, b - lr * dz
+
+
+@raise_the_words.wrong(
+    "only_the_right_words_moved",
+    "Only the right words moved, as if their probability were 0 and all others had none to lose. "
+    "dz is softmax minus one-hot: every word's row moves by what it has too much.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    hot = F.one_hot(target, len(b)).to(x.dtype) / len(x)
+    return w + lr * hot.T @ x, b + lr * hot.sum(0)
+
+
+NOT_DEFINED = (
+    "Your answer calls one of 3.2 and 3.3 that is not there. Answer it, run its cell, and then "
+    "this one: grading runs all your answers from top to bottom."
+)
+
+
+@raise_the_words.wrong("loss_not_defined", NOT_DEFINED)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    raise NameError("name 'cross_entropy_backward' is not defined")
+
+
+@raise_the_words.wrong("head_not_defined", NOT_DEFINED)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    raise NameError("name 'linear_backward' is not defined")
+
+
+@raise_the_words.cost
+def _(student: Student, draw: Draw) -> str:
+    head, x = onelayer.head(), onelayer.hidden(PROMPTS[1])
+    w, b, target = head.weight.detach(), head.bias.detach(), draw.integers(len(x), low=0, high=599)
+    new_w, new_b = student.call("raise_the_words", w, b, x, target, 0.002)
+    index = torch.arange(len(x)), target
+    before, after = (F.linear(x, *p).softmax(1)[index].mean() for p in ((w, b), (new_w, new_b)))
+    return (
+        f"{new_w.numel() + new_b.numel():,} parameters moved; {len(x)} words picked at random went "
+        f"from a mean probability of {before:.1e} to {after:.1e}"
+    )

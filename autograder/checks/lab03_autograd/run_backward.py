@@ -1,0 +1,251 @@
+"""An engine in the order of torch's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autograder.judge import Draw, Student, Wrong, describe, expect_equal
+
+from . import lab
+from .faulty_engine import by_number, edges_of, engine
+from .torchs_engine import (
+    Node,
+    Nodes,
+    Ran,
+    drawn_graph,
+    fixed_graph,
+    reachable,
+    settled,
+    torchs_run,
+)
+
+
+@lab.question(
+    "run_backward",
+    points=5,
+    minutes=22,
+    difficulty=4,
+    hints=(
+        "When may a node run? Count, before you start, how many gradients will arrive at it.",
+        "Count the edges that start at a reached node: as many gradients will arrive where they "
+        "end. Then: take the ready node with the highest number, give each child factor * "
+        "gradient, and call the child ready when its last gradient has arrived. A leaf writes "
+        "nothing but grad[leaf].",
+        "waiting[child] -= 1; if waiting[child] == 0: ready.append(child)",
+    ),
+)
+def run_backward(student: Student, draw: Draw) -> None:
+    """An engine that visits the nodes of a graph in torch's order and accumulates in the leaves.
+
+    nodes: name -> {"sequence": when it was made, None for a leaf; "next": [(name or None, factor),
+    ...]}, root: a name, grad: leaf -> what its .grad holds already (no entry: nothing) ->
+    (the names in the order in which they ran, grad afterwards).
+    """
+    graphs = [fixed_graph(), *(drawn_graph(draw) for _ in draw.cases(5))]
+    for nodes, root, grad in graphs:
+        got = student.call("run_backward", nodes, root, grad)
+        order, after = torchs_run(nodes, root, grad)
+        if not isinstance(got, (list, tuple)) or len(got) != 2:
+            raise Wrong(expected="(order, grad)", got=describe(got))
+        _expect_order(got[0], order, nodes)
+        expect_equal(got[1], after)
+
+
+# Said by the check itself, of any order: there are more orders than a list of answers can hold.
+ANOTHER_ORDER = (
+    "Each node ran once, and after all that feed it, so the gradients can be right. But torch's "
+    "order is one in particular: of the ready nodes the one with the highest sequence runs first, "
+    "and a leaf as soon as it is complete."
+)
+TOO_EARLY = "A node ran before all its gradients had arrived. Count first how many will come."
+
+
+def _expect_order(got: Any, want: list[str], nodes: Nodes) -> None:
+    why = ""
+    if isinstance(got, (list, tuple)) and sorted(map(str, got)) == sorted(want):
+        why = TOO_EARLY if _too_early(list(got), nodes) else ANOTHER_ORDER
+    expect_equal(settled(got, nodes), settled(want, nodes), why=why)
+
+
+def _too_early(order: list[str], nodes: Nodes) -> bool:
+    """Whether a node stands before one that feeds it."""
+    place = {name: k for k, name in enumerate(order)}
+    return any(place[child] < place[name] for name in order for child, _ in edges_of(nodes[name]))
+
+
+@run_backward.wrong(
+    "once_per_path",
+    "A node ran once for every path that leads to it. The gradients are right, but torch waits "
+    "until all of a node's gradients have arrived, adds them, and runs it once.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    order: list[str] = []
+    after = dict(grad)
+
+    def visit(name: str, arrived: float) -> None:
+        order.append(name)
+        if nodes[name]["sequence"] is None:
+            after[name] = after.get(name, 0.0) + arrived
+        for child, factor in nodes[name]["next"]:
+            if child is not None:
+                visit(child, factor * arrived)
+
+    visit(root, 1.0)
+    return order, after
+
+
+@run_backward.wrong(
+    "does_not_wait",
+    "A node ran as soon as its first gradient had arrived, so the later ones were lost. Count "
+    "first how many will come.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    arrived, ready, order, after = {root: 1.0}, [root], list[str](), dict(grad)
+    while ready:
+        name = ready.pop(0)
+        order.append(name)
+        if nodes[name]["sequence"] is None:
+            after[name] = after.get(name, 0.0) + arrived[name]
+        for child, factor in nodes[name]["next"]:
+            if child is not None and child not in order:
+                arrived[child] = arrived.get(child, 0.0) + factor * arrived[name]
+                ready += [] if child in ready else [child]
+    return order, after
+
+
+@run_backward.wrong(
+    "first_come_first_served",
+    "The gradients are right, the order is that of a queue. Among the nodes that are ready torch "
+    "takes the one with the highest sequence number: the one made last.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    return engine(nodes, root, grad, rank=lambda node: 0.0)
+
+
+@run_backward.wrong(
+    "leaves_last",
+    "The leaves ran at the end. torch gives AccumulateGrad the highest number there is: a leaf "
+    "runs as soon as its gradient is complete.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    def leaves_last(node: Node) -> float:
+        return -1.0 if node["sequence"] is None else by_number(node)
+
+    return engine(nodes, root, grad, rank=leaves_last)
+
+
+@run_backward.wrong(
+    "grad_overwritten",
+    "The gradient that a leaf held before was overwritten. AccumulateGrad adds to it; that is why "
+    "zero_grad exists.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    return engine(nodes, root, grad, overwrite=True)
+
+
+@run_backward.wrong(
+    "last_arrival_wins",
+    "Of several gradients that arrive at a node only the last one was kept. They add up.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    return engine(nodes, root, grad, last_arrival=True)
+
+
+@run_backward.wrong(
+    "unreachable_counted",
+    "A node waits for a gradient that never comes: its sender cannot be reached from the root. "
+    "Count only edges that start at a node which can.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    return engine(nodes, root, grad, counted="whole")
+
+
+@run_backward.wrong(
+    "an_order_of_its_own",
+    ANOTHER_ORDER,
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    """The sorted walk that small autograd engines use: depth first, then reversed."""
+    finished: dict[str, None] = {}
+
+    def build(name: str) -> None:
+        for child, _ in edges_of(nodes[name]):
+            if child not in finished:
+                build(child)
+        finished[name] = None
+
+    build(root)
+    return list(finished)[::-1], engine(nodes, root, grad)[1]
+
+
+@run_backward.wrong(
+    "edges_counted_once",
+    "A leaf ran too early: a node that reads it twice sends it two gradients. Count each edge, not "
+    "each sender.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    return engine(nodes, root, grad, counted="senders")
+
+
+@run_backward.wrong(
+    "leaf_on_each_arrival",
+    "A leaf ran each time that a gradient arrived. `.grad` is right in the end, but AccumulateGrad "
+    "is a node like the others: it runs once, with the sum.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    order, after = engine(nodes, root, grad)
+    inner, ran = [name for name in order if nodes[name]["sequence"] is not None], list[str]()
+    for name in inner:
+        leaves = [c for c, _ in edges_of(nodes[name]) if nodes[c]["sequence"] is None]
+        ran += [name, *leaves]
+    return ran, after
+
+
+ZERO = (
+    "The very first node has sequence 0, and 0 is false in Python: it was taken for a leaf. Ask "
+    "`sequence is None`."
+)
+
+
+@run_backward.wrong("zero_ranks_as_a_leaf", ZERO)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    return engine(nodes, root, grad, rank=lambda node: node["sequence"] or float("inf"))
+
+
+@run_backward.wrong("zero_is_a_leaf", ZERO)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    made = {name: {**node, "sequence": node["sequence"] or None} for name, node in nodes.items()}
+    return engine(made, root, grad)
+
+
+@run_backward.wrong(
+    "a_grad_expected",
+    "A leaf that has no entry in `grad` holds nothing yet, like a tensor whose .grad is None: "
+    "grad.get(leaf, 0.0).",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    order, _ = engine(nodes, root, grad)
+    leaves = [name for name in order if nodes[name]["sequence"] is None]
+    return order, {leaf: grad[leaf] for leaf in leaves}
+
+
+@run_backward.wrong(
+    "other_leaves_dropped",
+    "A leaf that backward did not reach has lost its gradient. Start from all of `grad`, and add "
+    "to the leaves that ran.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    order, after = engine(nodes, root, grad)
+    return order, {leaf: held for leaf, held in after.items() if leaf in order}
+
+
+@run_backward.cost
+def _(student: Student, draw: Draw) -> str:
+    nodes, root, grad = fixed_graph()
+    order, _ = student.call("run_backward", nodes, root, grad)
+    inside = reachable(nodes, root)
+    edges = sum(child is not None for name in inside for child, _ in nodes[name]["next"])
+    return (
+        f"{len(order)} nodes run once each, {edges} products along {edges} edges: the cost grows "
+        "with the edges, not with the paths"
+    )

@@ -1,0 +1,205 @@
+"""Detective case: a batch in parts, and the step of the whole."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from autograder.judge import Draw, Student
+
+from . import lab
+from .head_gradients import Batch, Pair, whole_batches
+from .several_tensors import expect_each
+
+
+@lab.question(
+    "train_in_parts",
+    points=4,
+    minutes=12,
+    difficulty=3,
+    hints=(
+        "Print w.grad right before each step. What is in it that should not be? And what is "
+        "missing when parts have 2 and 6 rows?",
+        "Two faults. Nobody empties .grad between two steps. And each part's loss is a mean over "
+        "its own rows, so the sum over the parts is no mean over the batch: weigh each part by its "
+        "share of the rows.",
+        "loss = F.cross_entropy(F.linear(x, w, b), target) * len(x) / total",
+    ),
+)
+def train_in_parts(student: Student, draw: Draw) -> None:
+    """Detective case: one SGD step per batch, the batch in parts that fit into memory. The code
+    below looks right; make its steps those of the whole batches.
+
+    w (V, D), b (V,), batches: lists of parts (x (n, D), target (n,)) of any n, lr -> (w, b) after
+    all steps; the arguments stay as they are.
+    """
+    for sizes in [[[2, 6], [3, 1]], *(_drawn_sizes(draw) for _ in draw.cases(2))]:
+        v, d = draw.integer(3, 9), draw.integer(2, 6)
+        w, b = draw.tensor(v, d), draw.tensor(v)
+        batches = [
+            [(draw.tensor(n, d), draw.integers(n, low=0, high=v - 1)) for n in parts]
+            for parts in sizes
+        ]
+        got = student.call("train_in_parts", w, b, batches, 0.5)
+        expect_each(got, whole_batches(w, b, batches, 0.5), "w b")
+
+
+def _drawn_sizes(draw: Draw) -> list[list[int]]:
+    return [
+        [draw.integer(1, 6) for _ in range(draw.integer(1, 3))] for _ in range(draw.integer(2, 3))
+    ]
+
+
+def _in_parts(
+    w: Tensor, b: Tensor, batches: list[Batch], lr: float, *, zero: str, weigh: str
+) -> Pair:
+    """The loop of the case, with `zero` ("batch", "part", "never") and `weigh` as asked."""
+    params = [t.detach().clone().requires_grad_() for t in (w, b)]
+    for batch in batches:
+        total = sum(len(x) for x, _ in batch)
+        if zero == "batch":
+            _empty(params)
+        for x, target in batch:
+            if zero == "part":
+                _empty(params)
+            share = {
+                "rows": len(x) / total,
+                "parts": 1 / len(batch),
+                "rows over parts": len(x) / len(batch),
+                "sum": float(len(x)),
+                "none": 1.0,
+            }[weigh]
+            (F.cross_entropy(F.linear(x, *params), target) * share).backward()  # type: ignore[no-untyped-call]
+        with torch.no_grad():
+            for p in params:
+                p -= lr * (0.0 if p.grad is None else p.grad)
+    return params[0].detach(), params[1].detach()
+
+
+def _empty(params: list[Tensor]) -> None:
+    for p in params:
+        p.grad = None
+
+
+@train_in_parts.wrong(
+    "as_found",
+    "This is what the code as found computes. Each step still holds the gradients of the batches "
+    "before, and the parts' means are added as if they were one mean.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    return _in_parts(w, b, batches, lr, zero="never", weigh="none")
+
+
+@train_in_parts.wrong(
+    "never_emptied",
+    "The parts are weighed right. But .grad still holds the batches before: empty it after each "
+    "step.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    return _in_parts(w, b, batches, lr, zero="never", weigh="rows")
+
+
+@train_in_parts.wrong(
+    "sum_of_means",
+    ".grad is emptied in the right place. But each part's loss is a mean over its own rows, and a "
+    "sum of means is no mean.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    return _in_parts(w, b, batches, lr, zero="batch", weigh="none")
+
+
+@train_in_parts.wrong(
+    "mean_of_means",
+    "Dividing by the number of parts is right only when all parts are equally long. A part of 2 "
+    "rows and one of 6 do not weigh the same.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    return _in_parts(w, b, batches, lr, zero="batch", weigh="parts")
+
+
+@train_in_parts.wrong(
+    "emptied_between_parts",
+    "Only the last part of each batch counts: .grad is emptied between the parts, where it has to "
+    "accumulate.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    return _in_parts(w, b, batches, lr, zero="part", weigh="rows")
+
+
+@train_in_parts.wrong(
+    "summed_over_rows",
+    "The sum over the rows is in .grad, not the mean: divide by the number of rows in the whole "
+    "batch.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    return _in_parts(w, b, batches, lr, zero="batch", weigh="sum")
+
+
+@train_in_parts.wrong(
+    "rows_over_parts",
+    "The rows of a part were divided by the number of parts. len(batch) counts the parts; the "
+    "rows of the batch are the sum of their lengths.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    return _in_parts(w, b, batches, lr, zero="batch", weigh="rows over parts")
+
+
+@train_in_parts.wrong(
+    "a_step_for_each_part",
+    "The parameters moved after every part. One step for each batch: the step stands behind the "
+    "inner loop, when all parts have accumulated.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    for batch in batches:
+        total = sum(len(x) for x, _ in batch)
+        for x, target in batch:
+            w, b = whole_batches(w, b, [[(x, target)]], lr * len(x) / total)
+    return w, b
+
+
+@train_in_parts.wrong(
+    "emptied_before_the_first",
+    "Before the first backward `.grad` is None: there is nothing to call zero_() on. Set "
+    "`w.grad = None`, or empty it after the step.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    leaf = w.clone().requires_grad_()
+    leaf.grad.zero_()  # type: ignore[union-attr]
+    return leaf, b
+
+
+@train_in_parts.wrong(
+    "parameters_replaced",
+    "`w = w - lr * w.grad` makes a new tensor, and under no_grad it requires no gradient, so the "
+    "next batch has no graph. Write into the leaf: `w -= lr * w.grad`.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    params = [t.clone().requires_grad_() for t in (w, b)]
+    for batch in batches:
+        total = sum(len(x) for x, _ in batch)
+        for x, target in batch:
+            (F.cross_entropy(F.linear(x, *params), target) * len(x) / total).backward()  # type: ignore[no-untyped-call]
+        with torch.no_grad():
+            params = [p - lr * p.grad for p in params]  # type: ignore[operator]
+    return params[0], params[1]
+
+
+@train_in_parts.wrong(
+    "step_recorded",
+    "Outside of no_grad torch refuses to write into a leaf that requires a gradient. The step is "
+    "no part of the model: put `with torch.no_grad():` around it.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    leaf = w.clone().requires_grad_()
+    leaf -= lr * leaf
+    return leaf, b
+
+
+@train_in_parts.cost
+def _(student: Student, draw: Draw) -> str:
+    w, b = draw.tensor(600, 64), draw.tensor(600)
+    parts = [(draw.tensor(8, 64), draw.integers(8, low=0, high=599)) for _ in range(4)]
+    student.call("train_in_parts", w, b, [parts], 0.1)
+    whole, part = 32 * 600 * 4, 8 * 600 * 4
+    return f"four parts: logits of {part:,} bytes at a time; in one piece: {whole:,}; the same step"

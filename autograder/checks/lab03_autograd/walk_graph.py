@@ -1,0 +1,243 @@
+"""Every node behind a loss, found by walking the real graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from autograder.judge import Draw, Student, Wrong, describe
+
+from . import lab
+
+Visit = tuple[str, tuple[int, ...] | None]
+
+
+@lab.question(
+    "walk_graph",
+    points=3,
+    minutes=10,
+    difficulty=2,
+    hints=(
+        "Start at loss.grad_fn. Several ways may lead to one node: how will you know that you have "
+        "been there?",
+        "`node.next_functions` holds (node, slot) pairs, and the node is None where nobody needs a "
+        "gradient. Keep the nodes that you have seen, the objects themselves and not their names, "
+        "and do not enter one twice. Only AccumulateGrad nodes have `.variable`.",
+        "if node is None or node in seen: continue",
+    ),
+)
+def walk_graph(student: Student, draw: Draw) -> None:
+    """Every node of the real graph behind a loss, each once, in any order.
+
+    tokens (N,), w (V, D), b (V,), target (N,); w and b may or may not require a gradient -> a list
+    of (name, shape): the leaf's shape for an AccumulateGrad node, None for every other.
+    """
+    always = [(True, True), (True, False), (False, True), (False, False)]
+    for w_learns, b_learns in always + [draw.choice(always) for _ in draw.cases(1)]:
+        n, v, d = draw.integer(2, 5), draw.integer(4, 9), draw.integer(2, 3)
+        w = draw.tensor(v, d, requires_grad=w_learns)
+        b = draw.tensor(v, requires_grad=b_learns)
+        tokens, target = (draw.integers(n, low=0, high=v - 1) for _ in range(2))
+        got = student.call("walk_graph", tokens, w, b, target)
+        want = _torchs_nodes(_tied_loss(tokens, w, b, target))
+        if not isinstance(got, (list, tuple)):
+            raise Wrong(expected=f"a list of {len(want)} nodes", got=describe(got))
+        try:
+            _expect_same_nodes(list(map(_as_pair, got)), want)
+        except Wrong as wrong:
+            wrong.why = _known(got, (tokens, w, b, target))
+            raise
+
+
+def _known(got: Sequence[Any], arguments: tuple[Tensor, ...]) -> str:
+    """The sentence of the known wrong answer that lists the same nodes. The judge compares lists
+    in their order; here any order is the same answer."""
+    for known in walk_graph.wrong_answers:
+        try:
+            answer = known.functions["walk_graph"](*arguments)
+        except AttributeError:
+            continue
+        if sorted(map(str, map(_as_pair, answer))) == sorted(map(str, map(_as_pair, got))):
+            return known.sentence
+    return ""
+
+
+def _expect_same_nodes(got: list[Any], want: list[Visit]) -> None:
+    """Each wanted node once, in any order; says which are missing and which are too many."""
+    missing, extra = list(map(str, want)), []
+    for node in map(str, got):
+        if node in missing:
+            missing.remove(node)
+        else:
+            extra.append(node)
+    if missing or extra:
+        sides = {"missing": missing, "too many": extra}
+        where = "; ".join(f"{side}: {', '.join(nodes)}" for side, nodes in sides.items() if nodes)
+        raise Wrong(expected=f"{len(want)} nodes", got=f"{len(got)} nodes", where=where)
+
+
+def _tied_loss(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> Tensor:
+    """One weight as two embeddings and as the head: three ways lead to one leaf, and two nodes
+    have the same name."""
+    x = F.embedding(tokens, w) + F.embedding(tokens.roll(1), w)  # (N, D)
+    return F.cross_entropy(F.linear(x, w, b), target)
+
+
+def _as_pair(visit: Any) -> Any:
+    """A list and a tuple are the same kind of answer; a tensor is named, not printed."""
+    if not isinstance(visit, (list, tuple)) or len(visit) != 2:
+        return describe(visit)
+    name, shape = visit
+    return name, tuple(shape) if isinstance(shape, (list, tuple)) else _named(shape)
+
+
+def _named(shape: Any) -> Any:
+    return f"a tensor {describe(shape)}" if isinstance(shape, Tensor) else shape
+
+
+def _torchs_nodes(loss: Tensor) -> list[Visit]:
+    """The slow definition: every path from the loss to its end, then each node once."""
+    return [_visit(node) for node in dict.fromkeys(_along_every_path(loss.grad_fn))]
+
+
+def _along_every_path(node: Any) -> list[Any]:
+    if node is None:
+        return []
+    return [node, *(n for after, _ in node.next_functions for n in _along_every_path(after))]
+
+
+def _visit(node: Any) -> Visit:
+    variable = getattr(node, "variable", None)
+    if variable is None:
+        return node.name(), None
+    return node.name(), tuple(variable.shape)
+
+
+@walk_graph.wrong(
+    "every_path",
+    "A node is listed once for each path that leads to it. The graph is no tree: the weight is "
+    "used several times, and all ways end in the same AccumulateGrad.",
+)
+def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
+    return list(map(_visit, _along_every_path(_tied_loss(tokens, w, b, target).grad_fn)))
+
+
+@walk_graph.wrong(
+    "first_input_only",
+    "You followed the first entry of next_functions only. A node has one entry for each input that "
+    "could have a gradient.",
+)
+def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
+    found, node = [], _tied_loss(tokens, w, b, target).grad_fn
+    while node is not None:
+        found.append(_visit(node))
+        node = node.next_functions[0][0] if node.next_functions else None
+    return found
+
+
+@walk_graph.wrong(
+    "one_per_name",
+    "Two different nodes may have one name: each leaf has an AccumulateGrad of its own. Remember "
+    "the nodes, not their names.",
+)
+def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
+    found: dict[str, Visit] = {}
+    for visit in _torchs_nodes(_tied_loss(tokens, w, b, target)):
+        found.setdefault(visit[0], visit)
+    return list(found.values())
+
+
+@walk_graph.wrong(
+    "one_per_entry",
+    "Two different nodes gave the same name and shape, and one of them was taken for the other: "
+    "each call of F.embedding made a node of its own. Remember the nodes, not what you wrote down "
+    "about them.",
+)
+def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
+    return list(dict.fromkeys(_torchs_nodes(_tied_loss(tokens, w, b, target))))
+
+
+@walk_graph.wrong(
+    "leaves_left_out",
+    "The AccumulateGrad nodes are missing. They are nodes like the others: the ones that write "
+    "into .grad.",
+)
+def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
+    nodes = _torchs_nodes(_tied_loss(tokens, w, b, target))
+    return [visit for visit in nodes if visit[1] is None]
+
+
+@walk_graph.wrong(
+    "root_left_out",
+    "The node that made the loss is missing: loss.grad_fn itself is part of the graph.",
+)
+def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
+    return _torchs_nodes(_tied_loss(tokens, w, b, target))[1:]
+
+
+@walk_graph.wrong(
+    "class_name",
+    "These are the names of the Python classes. `node.name()` gives the node's own, which for a "
+    "leaf begins with torch::autograd.",
+)
+def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
+    nodes = _torchs_nodes(_tied_loss(tokens, w, b, target))
+    return [(name.rpartition("::")[2], shape) for name, shape in nodes]
+
+
+@walk_graph.wrong(
+    "names_only",
+    "The nodes are right, the form is not: each entry is a pair (name, shape), with None for the "
+    "shape where the node is no AccumulateGrad.",
+)
+def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[str]:
+    return [name for name, _ in _torchs_nodes(_tied_loss(tokens, w, b, target))]
+
+
+@walk_graph.wrong(
+    "leaf_itself",
+    "You return the leaf. Its shape was asked for: tuple(node.variable.shape).",
+)
+def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[tuple[str, Any]]:
+    nodes = dict.fromkeys(_along_every_path(_tied_loss(tokens, w, b, target).grad_fn))
+    return [(node.name(), getattr(node, "variable", None)) for node in nodes]
+
+
+@walk_graph.wrong(
+    "every_node_a_leaf",
+    "Only an AccumulateGrad node has `.variable`, because only it writes to a leaf. For all others "
+    "the shape is None: getattr(node, 'variable', None) asks without raising.",
+)
+def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
+    nodes = _along_every_path(_tied_loss(tokens, w, b, target).grad_fn)
+    return [(node.name(), tuple(node.variable.shape)) for node in nodes]
+
+
+@walk_graph.wrong(
+    "entered_none",
+    "The walk entered a None: that is the entry of an input that needs no gradient, and also "
+    "loss.grad_fn where nobody needs one. Skip it.",
+)
+def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
+    found: dict[Any, Visit] = {}
+
+    def enter(node: Any) -> None:
+        if node not in found:
+            found[node] = (node.name(), _visit(node)[1])
+            for after, _ in node.next_functions:
+                enter(after)
+
+    enter(_tied_loss(tokens, w, b, target).grad_fn)
+    return list(found.values())
+
+
+@walk_graph.cost
+def _(student: Student, draw: Draw) -> str:
+    w, b = draw.tensor(600, 64, requires_grad=True), draw.tensor(600, requires_grad=True)
+    tokens = draw.integers(32, low=0, high=599)
+    nodes = student.call("walk_graph", tokens, w, b, tokens)
+    leaves = sum(shape is not None for _, shape in nodes)
+    return f"{len(nodes)} nodes, {leaves} of them leaves; the walk read no float and ran no node"

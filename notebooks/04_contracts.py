@@ -1,0 +1,974 @@
+# %% [markdown] id="title"
+# # 04 Contracts: what to keep for backward, and what to make again
+#
+# A training step runs out of memory. Halve the batch and it fits: what fills the memory is not the
+# parameters, it is what the graph keeps. You have wrapped a block in `checkpoint` and it helped, or
+# copied an `autograd.Function` and hoped. After this chapter you can say what a node must keep,
+# what it may compute a second time, what each costs, and which promises nobody checks.
+
+# %% id="instruments"
+import torch
+import torch.nn.functional as F
+
+import onelayer
+from autograder import predict, reveal
+
+head = onelayer.head()  # nn.Linear(64, 600), trained
+W, b = head.weight, head.bias  # (600, 64), (600,)
+words = onelayer.grammar.encode("<en> she has eaten <es> ella ha comido")
+x = onelayer.hidden("<en> she has eaten <es> ella ha")  # (7, 64): what enters the head
+target = torch.tensor(words[1:])  # (7,): the word that comes next
+
+# %% [markdown] id="function-is-a-node"
+# ## A Function is a node that you write
+# Two static methods: `forward` computes, `backward` is the local rule. `ctx` carries what the first
+# leaves for the second. `apply` runs the forward and puts one node into the graph.
+
+# %% id="function-is-a-node-run"
+from torch.autograd import Function
+
+
+class LinearFn(Function):
+    @staticmethod
+    def forward(ctx, x, w, b):
+        ctx.recording = torch.is_grad_enabled()
+        ctx.save_for_backward(x, w)
+        return x @ w.T + b  # (N, 600)
+
+    @staticmethod
+    def backward(ctx, dz):
+        x, w = ctx.saved_tensors
+        return dz @ w, dz.T @ x, dz.sum(dim=0)  # one for each input of forward, in order
+
+
+# %% [markdown] id="inside-forward"
+# ## Is the inside recorded?
+# `forward` calls `@`, `.T` and `+`, and `W` requires a gradient. Is recording on in there?
+
+# %% id="inside-forward-guess"
+predict("recording_inside_forward", choices=["on", "off"])
+
+# %% id="inside-forward-run"
+z = LinearFn.apply(x, W, b)  # (7, 600)
+node = z.grad_fn
+print(node.name(), "->", [after.name() if after else None for after, _ in node.next_functions])
+reveal("recording_inside_forward", "on" if node.recording else "off")
+
+# %% [markdown] id="inside-forward-why"
+# Off: one node stands for the whole body, and its next nodes are those of the inputs. Nothing
+# inside is differentiated for you. In return you decide what is kept. The gradients are those of
+# `F.linear`:
+
+# %% id="inside-forward-same"
+mine = torch.autograd.grad(F.cross_entropy(z, target), (W, b))
+torchs = torch.autograd.grad(F.cross_entropy(F.linear(x, W, b), target), (W, b))
+print([m.allclose(t, atol=1e-6) for m, t in zip(mine, torchs, strict=True)])
+onelayer.show_graph(
+    F.cross_entropy(LinearFn.apply(x, W, b), target), names={"W": W, "b": b, "x": x}
+)
+
+# %% [markdown] id="what-is-checked"
+# ## The part of the contract that is checked
+# As many gradients as inputs (`None` for what has none), each in a shape that fits its input and on
+# its device. Torch checks that. It checks not one value.
+
+
+# %% id="what-is-checked-run"
+class TooFew(LinearFn):
+    backward = staticmethod(lambda ctx, dz: dz)
+
+
+class Transposed(LinearFn):
+    backward = staticmethod(lambda ctx, dz: (None, ctx.saved_tensors[0].T @ dz, None))
+
+
+for broken in (TooFew, Transposed):
+    try:
+        broken.apply(x, W, b).sum().backward()
+    except RuntimeError as error:
+        print(error)
+
+# %% [markdown] id="save-for-backward"
+# ## Why not `ctx.x = x`?
+# A tensor can be left on `ctx` as an attribute, too. Below, `h` is edited in place between forward
+# and backward. The Function that used `save_for_backward` raises, as chapter 03 makes you expect.
+# And the other one?
+
+# %% id="save-for-backward-guess"
+predict("edit_of_an_attribute", choices=["an error", "a wrong gradient", "the right gradient"])
+
+
+# %% id="save-for-backward-run"
+class Square(Function):
+    @staticmethod
+    def forward(ctx, x, as_attribute):
+        ctx.x = x if as_attribute else None
+        ctx.save_for_backward(None if as_attribute else x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, dy):
+        (saved,) = ctx.saved_tensors
+        return 2 * dy * (saved if ctx.x is None else ctx.x), None
+
+
+# %% id="save-for-backward-reveal"
+outcomes = {}
+for as_attribute in (False, True):
+    start = torch.ones(3, requires_grad=True)
+    h = start * 1
+    y = Square.apply(h, as_attribute)
+    h.detach().add_(1)
+    try:
+        y.sum().backward()
+        right = start.grad.eq(2).all()  # the derivative of h * h where h was 1
+        outcomes[as_attribute] = "the right gradient" if right else "a wrong gradient"
+    except RuntimeError:
+        outcomes[as_attribute] = "an error"
+reveal("edit_of_an_attribute", outcomes[True])
+
+# %% [markdown] id="save-for-backward-why"
+# A saved tensor remembers its version; an attribute is an attribute. The second thing that
+# `save_for_backward` does is harder to see. A Function leaves its *result* on `ctx`, then we delete
+# everything that we hold. Are the floats freed?
+
+# %% id="leak-guess"
+predict("a_result_on_ctx", choices=["freed at once", "kept for now"])
+
+
+# %% id="leak-function"
+class Exp(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.y = x.exp()
+        return ctx.y
+
+    @staticmethod
+    def backward(ctx, dy):
+        return dy * ctx.y
+
+
+# %% id="leak-run"
+import gc
+import weakref
+
+gc.collect()
+y = Exp.apply(torch.ones(3, requires_grad=True))
+floats = weakref.ref(y.untyped_storage())
+del y
+reveal("a_result_on_ctx", "freed at once" if floats() is None else "kept for now")
+
+# %% [markdown] id="leak-why"
+# The result holds its node, the node holds the result: a circle, which lives until Python's garbage
+# collector happens to come. In a training loop that is memory that grows in waves.
+# `save_for_backward` stores a result without its history, so there is no circle
+# ([`saved_variable.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/saved_variable.cpp)).
+
+# %% id="leak-after"
+gc.collect()
+print("after the collector:", "gone" if floats() is None else "still there")
+
+# %% [markdown] id="seen-by-hooks"
+# ## And what is not saved is not seen
+# `saved_tensors_hooks`, and all that is built on them, hear of saved tensors alone. `count_saved`
+# adds up what they hear: each storage once. Here is what it sees of `Square`, which keeps its input
+# in both ways. An attribute also stays where a checkpoint was to clear everything away.
+
+# %% id="seen-by-hooks-run"
+seen = {}
+for name, as_attribute in {"save_for_backward": False, "ctx.x = x": True}.items():
+    with onelayer.count_saved() as saved:
+        Square.apply(torch.ones(3, requires_grad=True), as_attribute)
+    seen[name] = saved.bytes
+onelayer.show_bars(seen, unit="bytes")
+
+# %% [markdown] id="bill"
+# ## The bill of a loss
+# Now the head and its loss, with 896 words in place of 7. We tell `count_saved` to ignore what
+# lives anyway. The logits take 2,150,400 bytes. What do the two keep?
+
+# %% id="bill-guess"
+predict("saved_by_head_and_loss", choices=["nothing", "once the logits", "twice the logits"])
+
+# %% id="bill-run"
+many, answers = x.repeat(128, 1), target.repeat(128)  # (896, 64), (896,)
+lives_anyway = [many, answers, W, b]
+with onelayer.count_saved(ignore=lives_anyway) as eager:
+    loss = F.cross_entropy(F.linear(many, W, b), answers)
+print(eager)
+
+# %% id="bill-reveal"
+logits_bytes = 896 * 600 * 4
+reveal(
+    "saved_by_head_and_loss",
+    {0: "nothing", 1: "once the logits", 2: "twice the logits"}[eager.bytes // logits_bytes],
+)
+
+# %% [markdown] id="bill-why"
+# Once: the *log-softmax*, a tensor of the logits' size. The logits themselves are not needed again.
+# (The 4 bytes are the sum of weights by which the mean divided.) Can we keep less?
+
+# %% [markdown] id="what-would-do"
+# ## What would do instead?
+# The gradient of the logits is softmax minus one-hot, and softmax is `exp(z - lse)`, where `lse` is
+# one number per row: the log of the sum of exponentials. `z` is a product of tensors that live
+# anyway. So keep `lse`, and make `z` again.
+
+
+# %% id="what-would-do-run"
+def gradient_of_logits(z, lse, target):
+    """z (N, V), lse (N,), target (N,) -> (N, V), of the mean cross-entropy."""
+    p = (z - lse[:, None]).exp()  # the softmax, without another pass for the sum
+    p[torch.arange(len(target)), target] -= 1
+    return p / len(target)
+
+
+leaf = F.linear(x, W, b).detach().requires_grad_()
+(want,) = torch.autograd.grad(F.cross_entropy(leaf, target), leaf)
+gradient_of_logits(leaf.detach(), leaf.detach().logsumexp(1), target).allclose(want, atol=1e-7)
+
+# %% [markdown] id="setup-context"
+# ## The other form of a Function
+# Here `forward` knows no `ctx`: it is a function of its inputs. `setup_context` then sees inputs
+# and outputs and decides what stays. Three of the lines below are promises that the next steps look
+# at.
+
+# %% id="setup-context-run"
+from torch.autograd.function import once_differentiable
+
+
+class FusedLoss(Function):
+    @staticmethod
+    def forward(x, w, b, target):
+        z = x @ w.T + b  # (N, 600)
+        lse = z.logsumexp(dim=1)  # (N,)
+        return (lse - z.gather(1, target[:, None])[:, 0]).mean(), lse
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs, output[1])
+        ctx.mark_non_differentiable(output[1])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, dloss, _):
+        x, w, b, target, lse = ctx.saved_tensors
+        dz = dloss * gradient_of_logits(x @ w.T + b, lse, target)
+        dx = dz @ w if ctx.needs_input_grad[0] else None
+        return dx, dz.T @ x, dz.sum(dim=0), None
+
+
+# %% [markdown] id="fused-bytes"
+# ## What does it keep?
+# Inputs are kept as references, and they live anyway. What is left?
+
+# %% id="fused-bytes-run"
+with onelayer.count_saved(ignore=lives_anyway) as fused:
+    fused_loss, lse = FusedLoss.apply(many, W, b, answers)
+mine = torch.autograd.grad(fused_loss, (W, b))
+torchs = torch.autograd.grad(loss, (W, b))
+print("same gradients:", [m.allclose(t, atol=1e-6) for m, t in zip(mine, torchs, strict=True)])
+onelayer.show_bars({"cross_entropy(linear)": eager.bytes, "FusedLoss": fused.bytes}, unit="bytes")
+
+# %% [markdown] id="fused-bytes-why"
+# One number per word in place of 600. [Flash attention](https://arxiv.org/abs/2205.14135) does the
+# same: it keeps one such number for each row of scores.
+
+# %% [markdown] id="fused-peak"
+# ## And at the worst moment?
+# What is *saved* lies between forward and backward. `peak_bytes` measures the most that is held at
+# any moment of both. How much of it does `FusedLoss` need, against the plain way?
+
+# %% id="fused-peak-guess"
+predict("peak_of_the_fused_loss", choices=["nearly nothing", "a third", "as much"])
+
+# %% id="fused-peak-run"
+peaks = {}
+for name, loss_of in {
+    "cross_entropy(linear)": lambda: F.cross_entropy(F.linear(many, W, b), answers),
+    "FusedLoss": lambda: FusedLoss.apply(many, W, b, answers)[0],
+}.items():
+    with onelayer.peak_bytes() as peak:
+        torch.autograd.grad(loss_of(), (W, b))
+    peaks[name] = peak.bytes
+onelayer.show_bars(peaks, unit="bytes")
+
+# %% id="fused-peak-reveal"
+share = peaks["FusedLoss"] / peaks["cross_entropy(linear)"]
+reveal(
+    "peak_of_the_fused_loss",
+    "as much" if share > 0.8 else "a third" if share > 0.2 else "nearly nothing",
+)
+
+# %% [markdown] id="fused-peak-why"
+# As much: both have a few tensors of the logits' size in their hands at once, in forward and again
+# in backward. To get rid of that moment, `z` must be made and used up in pieces, and with `lse`
+# each piece can be finished by itself. That is chapter 07. Saved bytes and peak are two questions.
+
+# %% [markdown] id="work"
+# ## What does making it again cost?
+# Count the work of all matrix products, forward and backward, with an `x` that wants its gradient
+# too. How much more does `FusedLoss` do?
+
+# %% id="work-guess"
+predict("work_of_making_logits_again", choices=["the same", "a third more", "twice as much"])
+
+# %% id="work-run"
+from torch.utils.flop_counter import FlopCounterMode
+
+
+def flops(run):
+    with FlopCounterMode(display=False) as counter:
+        run().backward()
+    return counter.get_total_flops()
+
+
+learning = many.clone().requires_grad_()
+eager_flops = flops(lambda: F.cross_entropy(F.linear(learning, W, b), answers))
+fused_flops = flops(lambda: FusedLoss.apply(learning, W, b, answers)[0])
+onelayer.show_bars({"cross_entropy(linear)": eager_flops, "FusedLoss": fused_flops}, unit="FLOP")
+
+# %% id="work-reveal"
+names = {1.0: "the same", 1.33: "a third more", 2.0: "twice as much"}
+reveal("work_of_making_logits_again", names[round(fused_flops / eager_flops, 2)])
+
+# %% [markdown] id="work-why"
+# A product's forward is one product, its backward two: one for `dx`, one for `dW`. That is 3, and
+# the forward once more makes 4. Remember the third: it comes back with checkpoints.
+
+# %% [markdown] id="functions-of-functions"
+# ## Why two forms?
+# `torch.func.grad` and `vmap` transform functions. With `ctx` inside `forward` they cannot see
+# which lines are the function and which the bookkeeping. So they demand `setup_context`
+# ([`function.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/autograd/function.py)).
+
+# %% id="functions-of-functions-run"
+for loss_of in (
+    lambda w: F.cross_entropy(LinearFn.apply(x, w, b), target),
+    lambda w: FusedLoss.apply(x, w, b, target)[0],
+):
+    try:
+        gradient = torch.func.grad(loss_of)(W.detach())
+        print("torch.func.grad:", tuple(gradient.shape))
+    except RuntimeError as error:
+        print("torch.func.grad:", str(error).split(". ")[0])
+
+# %% [markdown] id="needs-input-grad"
+# ## A gradient that nobody wants
+# `LinearFn.backward` always computes `dz @ w` for `x`. Here `x` requires no gradient. What happens
+# to the result?
+
+# %% id="needs-input-grad-guess"
+predict("gradient_nobody_wants", choices=["an error", "in x.grad", "thrown away"])
+
+# %% id="needs-input-grad-run"
+z = LinearFn.apply(many, W, b)
+with onelayer.count_bytes() as moved:
+    z.backward(torch.ones_like(z))
+products = [op for op in moved.ops if op.name == "aten::mm"]
+print(products)
+reveal("gradient_nobody_wants", "thrown away" if many.grad is None else "in x.grad")
+
+# %% [markdown] id="needs-input-grad-why"
+# Half of the backward, for the bin, and nobody says so. `ctx.needs_input_grad` has one boolean for
+# each input. It is there in `forward` as well, and can decide what to save: without a gradient for
+# `x` nobody will read `w`.
+
+
+# %% id="needs-input-grad-asked"
+class Frugal(LinearFn):
+    @staticmethod
+    def forward(ctx, x, w, b):
+        needs_x, needs_w, _ = ctx.needs_input_grad
+        ctx.save_for_backward(x if needs_w else None, w if needs_x else None)
+        return x @ w.T + b
+
+    @staticmethod
+    def backward(ctx, dz):
+        x, w = ctx.saved_tensors  # None for what was not saved
+        dx = None if w is None else dz @ w
+        dw = None if x is None else dz.T @ x
+        return dx, dw, dz.sum(dim=0) if ctx.needs_input_grad[2] else None
+
+
+work = {f.__name__: flops(lambda f=f: f.apply(many, W, b).sum()) for f in (LinearFn, Frugal)}
+onelayer.show_bars(work, unit="FLOP")
+
+# %% [markdown] id="non-differentiable"
+# ## An output without a gradient
+# `FusedLoss` returns `lse` and has no rule for it. It says so with `mark_non_differentiable`.
+# Suppose it did not, and somebody trains with a penalty on `lse`. What is the gradient of `W`?
+
+# %% id="non-differentiable-guess"
+predict("gradient_through_an_unmarked_output", choices=["an error", "zeros", "the right one"])
+
+
+# %% id="non-differentiable-run"
+class Unmarked(FusedLoss):
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs, output[1])
+
+
+_, lse = Unmarked.apply(x, W, b, target)
+(came,) = torch.autograd.grad(lse.square().mean(), W)
+(right,) = torch.autograd.grad(F.linear(x, W, b).logsumexp(1).square().mean(), W)
+lengths = {"the gradient of W": right.norm().item(), "what came": came.norm().item()}
+onelayer.show_bars(lengths, unit="long")
+
+# %% id="non-differentiable-reveal"
+fits = came.allclose(right, atol=1e-5)
+reveal("gradient_through_an_unmarked_output", "the right one" if fits else "zeros")
+
+# %% [markdown] id="non-differentiable-why"
+# Zeros, in silence: `backward` was called, and ignored what arrived for `lse`. Marked, the output
+# requires no gradient, and the same line raises. Integer outputs need no mark.
+
+# %% id="non-differentiable-marked"
+_, lse = FusedLoss.apply(x, W, b, target)
+try:
+    lse.square().mean().backward()
+except RuntimeError as error:
+    print(lse.requires_grad, "|", error)
+
+# %% [markdown] id="materialize"
+# ## What arrives for an output that nobody used?
+# In ordinary training only the loss goes on, and `lse` ends where it began. `backward` has a
+# parameter for it. What stands there?
+
+# %% id="materialize-guess"
+predict("gradient_of_an_unused_output", choices=["None", "zeros", "ones"])
+
+
+# %% id="materialize-run"
+class Watched(FusedLoss):
+    @staticmethod
+    def backward(ctx, dloss, dlse):
+        arrived.append(dlse)
+        return FusedLoss.backward(ctx, dloss, dlse)
+
+
+class Bare(Watched):
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        FusedLoss.setup_context(ctx, inputs, output)
+        ctx.set_materialize_grads(False)
+
+
+# %% id="materialize-reveal"
+arrived = []
+for function in (Watched, Bare):
+    function.apply(x, W, b, target)[0].backward()
+print(arrived)
+reveal("gradient_of_an_unused_output", "None" if arrived[0] is None else "zeros")
+
+# %% [markdown] id="materialize-why"
+# Zeros, made for this call. That spares you an `if`, and costs an allocation in the size of the
+# output and the arithmetic with it. `set_materialize_grads(False)` gives you `None`, and the `if`.
+
+# %% [markdown] id="dirty"
+# ## An input that was written to
+# This Function doubles its input in place and returns it. Then we go on with `h`, the name that we
+# had before. The derivative is 2. What does `start.grad` say if the edit is not declared?
+
+# %% id="dirty-guess"
+predict("undeclared_edit", choices=[1.0, 2.0, "an error"])
+
+
+# %% id="dirty-run"
+class Double(Function):
+    @staticmethod
+    def forward(ctx, h, declared):
+        h.mul_(2)
+        if declared:
+            ctx.mark_dirty(h)
+        return h
+
+    @staticmethod
+    def backward(ctx, dh):
+        return 2 * dh, None
+
+
+# %% id="dirty-reveal"
+grads = {}
+for declared in (False, True):
+    start = torch.ones(3, requires_grad=True)
+    h = start * 1
+    Double.apply(h, declared)
+    print("declared" if declared else "undeclared", "| h.grad_fn is", h.grad_fn.name())
+    onelayer.show_graph(h.sum(), names={"start": start})
+    h.sum().backward()
+    grads[declared] = start.grad[0].item()
+reveal("undeclared_edit", grads[False])
+
+# %% [markdown] id="dirty-why"
+# In the first picture `h` has new floats and its old history. `mark_dirty` gives `h` our node as
+# its history, so whoever holds the old name passes through it. It also raises `h`'s version, which
+# matters when the bytes were changed by something that torch did not see: NumPy, or your own
+# kernel.
+
+# %% [markdown] id="double-backward"
+# ## The derivative of a derivative
+# With `create_graph=True` backward itself is recorded, also yours. This Function keeps a copy of
+# its result. We ask for the second derivative of its square, `exp(2x)`, at 0. It is 4. What comes?
+
+# %% id="double-backward-guess"
+predict("second_derivative_through_a_copy", choices=[2.0, 4.0, "an error"])
+
+
+# %% id="double-backward-run"
+class ExpKeeps(Function):
+    @staticmethod
+    def forward(ctx, x, copy):
+        y = x.exp()
+        ctx.save_for_backward(y.clone() if copy else y)
+        return y
+
+    @staticmethod
+    def backward(ctx, dy):
+        return dy * ctx.saved_tensors[0], None
+
+
+# %% id="double-backward-reveal"
+at, second = torch.zeros(1, requires_grad=True), {}
+for copy in (False, True):
+    (first,) = torch.autograd.grad(ExpKeeps.apply(at, copy) ** 2, at, create_graph=True)
+    onelayer.show_graph(first, names={"x": at})
+    second[copy] = torch.autograd.grad(first, at)[0].item()
+print("keeps its result:", second[False])
+reveal("second_derivative_through_a_copy", second[True])
+
+# %% [markdown] id="double-backward-why"
+# Above, the graph of the first derivative, which keeps its result, then which keeps a copy: of the
+# two paths to `x` one is missing. A saved input or output comes back with its history. What is
+# neither, a value from the middle of `forward`, comes back as a constant, and the second derivative
+# is wrong without a word. Keep inputs and outputs, or make the value again in `backward`.
+
+# %% [markdown] id="once"
+# ## Or say that you cannot
+# In `FusedLoss` it would be the same: its `lse`, an output without gradient, comes back as a
+# constant. `@once_differentiable` makes that an error with a name. A `backward` that calls a kernel
+# of your own needs it, too: autograd cannot look inside.
+
+# %% id="once-run"
+(first,) = torch.autograd.grad(FusedLoss.apply(x, W, b, target)[0] ** 2, W, create_graph=True)
+try:
+    first.sum().backward()
+except RuntimeError as error:
+    print(error)
+
+# %% [markdown] id="once-root"
+# It looks at what arrives. The square hands over a gradient with a history. Where the loss itself
+# is the root, a plain 1 arrives, and then nobody is warned:
+
+# %% id="once-root-run"
+(first,) = torch.autograd.grad(FusedLoss.apply(x, W, b, target)[0], W, create_graph=True)
+print("can be differentiated again:", first.requires_grad)
+
+# %% [markdown] id="gradcheck"
+# ## Who checks the values?
+# You do, with `gradcheck`. It moves every input a little up and down, compares the slope with what
+# `backward` says, and wants both within a tolerance. It moves by a millionth. Does it pass
+# `torch.exp` itself, in float32?
+
+# %% id="gradcheck-guess"
+predict("gradcheck_in_float32", choices=["a pass", "a failure"])
+
+# %% id="gradcheck-run"
+import warnings
+
+point = torch.linspace(-1, 1, 5, requires_grad=True)
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    passed = torch.autograd.gradcheck(torch.exp, point, raise_exception=False)
+print(said[0].message)
+reveal("gradcheck_in_float32", "a pass" if passed else "a failure")
+
+# %% [markdown] id="gradcheck-why"
+# Two float32 numbers that differ in the last digits leave no digits for a slope. Here it is the
+# slope of `exp` at 0.5, measured as `gradcheck` does. In float64 there are digits enough:
+
+# %% id="gradcheck-slope"
+off = {}
+for dtype in (torch.float32, torch.float64):
+    at, step = torch.tensor(0.5, dtype=dtype), 1e-6
+    slope = ((at + step).exp() - (at - step).exp()) / (2 * step)
+    off[str(dtype)] = 100 * abs(slope / at.exp() - 1).item()
+onelayer.show_bars(off, unit="% off")
+
+# %% [markdown] id="gradcheck-64"
+# So give it float64, and small shapes: it runs the function twice for every single input number.
+
+
+# %% id="gradcheck-run-64"
+def double(*shape):
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+
+inputs = double(3, 4), double(5, 4), double(5), torch.tensor([0, 2, 4])
+print("FusedLoss:", torch.autograd.gradcheck(FusedLoss.apply, inputs))
+
+# %% [markdown] id="gradgradcheck"
+# ## And the second derivative?
+# `gradgradcheck` applies the same test to the gradient. It finds the copy that `ExpKeeps` kept,
+# which `gradcheck` has no reason to complain about.
+
+# %% id="gradgradcheck-run"
+for copy in (False, True):
+    once = torch.autograd.gradcheck(lambda t, copy=copy: ExpKeeps.apply(t, copy), double(4))
+    twice = torch.autograd.gradgradcheck(
+        lambda t, copy=copy: ExpKeeps.apply(t, copy) ** 2, double(4), raise_exception=False
+    )
+    print(
+        "keeps", "a copy:   " if copy else "its result:", f"gradcheck {once}, gradgradcheck {twice}"
+    )
+
+# %% [markdown] id="checkpoint"
+# ## The same trade, for any piece of code
+# `torch.utils.checkpoint` needs no rule from you: it keeps what goes in, and runs the piece again
+# in backward. Our GPT has two blocks; we run them four times over, as a model of 8. What is kept?
+
+# %% id="checkpoint-run"
+from torch.utils.checkpoint import checkpoint
+
+gpt = onelayer.model.trained().train()  # dropout is on, as in training
+tokens = onelayer.model.padded([words] * 16)  # (16, 8)
+blocks = [*gpt.blocks] * 4
+
+
+def through(wrap):
+    h = gpt.word(tokens)  # (16, 8, 64)
+    for block in blocks:
+        h = wrap(block, h)
+    return h.square().mean()
+
+
+def again(block, h):
+    return checkpoint(block, h, use_reentrant=False)
+
+
+# %% id="checkpoint-bytes"
+with onelayer.count_saved(ignore=[*gpt.parameters(), tokens]) as plain:
+    through(lambda block, h: block(h))
+with onelayer.count_saved(ignore=[*gpt.parameters(), tokens]) as thrifty:
+    through(again)
+onelayer.show_bars({"8 blocks": plain.bytes, "8 checkpoints": thrifty.bytes}, unit="bytes")
+
+# %% [markdown] id="checkpoint-why"
+# What is left are the tensors that go from block to block. Everything inside is gone: norms,
+# queries and keys, the 256 wide middle of the MLP, dropout's masks.
+
+# %% [markdown] id="from-hooks"
+# ## How it is built
+# `saved_tensors_hooks` from chapter 03 can do more than look. What `pack` returns is kept *instead*
+# of the tensor: here a number. The first `unpack` runs the piece again, and this time keeps what it
+# saves, in the same order. That is the whole idea:
+
+# %% id="from-hooks-run"
+from torch.autograd.graph import saved_tensors_hooks
+
+
+def tiny_checkpoint(piece, x):
+    places, made = [], []
+
+    def unpack(place):
+        if not made:
+            with torch.enable_grad(), saved_tensors_hooks(made.append, lambda _: None):
+                piece(x)
+        return made[place].detach()
+
+    def pack(tensor):
+        places.append(tensor.shape)
+        return len(places) - 1
+
+    with saved_tensors_hooks(pack, unpack):
+        return piece(x)
+
+
+# %% id="from-hooks-same"
+block = gpt.blocks[0].eval()  # no dropout, for the moment
+h = gpt.word(tokens).detach().requires_grad_()
+(mine,) = torch.autograd.grad(tiny_checkpoint(block, h).square().mean(), h)
+(plainly,) = torch.autograd.grad(block(h).square().mean(), h)
+block.train()
+print("same gradient:", mine.equal(plainly))
+
+# %% [markdown] id="from-hooks-torchs"
+# Torch's own has the same two hooks, `_checkpoint_hook` and `_recomputation_hook`. It also lets go
+# of each tensor as soon as it was read, stops when the last one is there, may be nested, and
+# compares shapes
+# ([`checkpoint.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/utils/checkpoint.py)).
+
+# %% [markdown] id="one-for-all"
+# ## One checkpoint around everything?
+# 64 layers, each a `sin`, which keeps its input of 4,096 bytes. Without checkpoints 64 of them are
+# held at once. Put a single checkpoint around all 64: what is the peak, over forward and backward?
+
+# %% id="one-for-all-guess"
+predict("one_checkpoint_around_all", choices=["about 1", "about 8", "about 32", "about 64"])
+
+
+# %% id="one-for-all-run"
+def in_parts(layers, size):
+    """Bytes at the peak, counted in tensors, with a checkpoint around every `size` layers."""
+
+    def part(t):
+        for _ in range(size):
+            t = t.sin()
+        return t
+
+    with onelayer.peak_bytes() as peak:
+        h = torch.linspace(0, 1, 1024).requires_grad_()
+        for _ in range(layers // size):
+            h = checkpoint(part, h, use_reentrant=False)
+        h.sum().backward()
+    return peak.bytes // 4096
+
+
+reveal("one_checkpoint_around_all", f"about {in_parts(64, 64) // 8 * 8}")
+
+# %% [markdown] id="one-for-all-why"
+# Nothing is won: the forward keeps one tensor, and then backward makes all 64 again before it can
+# use the last one. Memory is a matter of the *moment*: what is kept for later, plus the piece that
+# is being made again now.
+
+# %% [markdown] id="root"
+# ## How long should a piece be?
+# Short pieces: many inputs to keep. Long ones: much to make again at once. For 64 layers, which
+# length has the lowest peak?
+
+# %% id="root-guess"
+predict("best_length_of_a_piece", choices=[2, 4, 8, 16])
+
+# %% id="root-run"
+peaks = {size: in_parts(64, size) for size in (1, 2, 4, 8, 16, 32, 64)}
+reveal("best_length_of_a_piece", min(peaks, key=peaks.get))
+onelayer.show_bars({f"every {size}": n for size, n in peaks.items()}, unit="tensors held")
+
+# %% [markdown] id="root-why"
+# L layers in pieces of k: L/k inputs, and k - 1 more for the piece at hand. The sum is lowest where
+# the two are equal: k is the root of L, and the peak is about twice that root ([Chen et al.
+# 2016](https://arxiv.org/abs/1604.06174)). (The bars count a few more: what is in flight.) So
+# memory grows with the root of the depth (`every 1` keeps all inputs):
+
+# %% id="root-growth"
+depths = {16: 4, 64: 8, 256: 16}
+held = {}
+for depth, root in depths.items():
+    held[f"{depth} layers, every 1"] = in_parts(depth, 1)
+    held[f"{depth} layers, every {root}"] = in_parts(depth, root)
+onelayer.show_bars(held, unit="tensors held")
+
+# %% [markdown] id="a-third"
+# ## About a third more
+# Each layer of a checkpoint runs once more, whatever the length of the pieces. Forward 1, backward
+# 2, and now 1 again: 4 in place of 3. Counted on the 8 blocks, in forwards:
+
+# %% id="a-third-run"
+with FlopCounterMode(display=False) as counter:
+    through(lambda block, h: block(h))
+forward = counter.get_total_flops()
+work = {
+    "all kept": flops(lambda: through(lambda block, h: block(h))) / forward,
+    "checkpoints": flops(lambda: through(again)) / forward,
+}
+gpt.eval()
+work["checkpoints, no dropout"] = flops(lambda: through(again)) / forward
+gpt.train()
+onelayer.show_bars(work, unit="forwards")
+
+# %% [markdown] id="a-third-why"
+# It counts the products of matrices. "About", because torch stops early: without dropout, the last
+# thing that a block saves is what enters its last `nn.Linear`, so that product is not made again: a
+# third of a block's products, weighed by their work.
+
+# %% [markdown] id="real-layers"
+# ## A real block is not a sine
+# `sin` keeps its input and no more. What does a block keep, besides what enters it?
+
+# %% id="real-layers-run"
+h = gpt.word(tokens).detach().requires_grad_()
+with onelayer.count_saved(ignore=[h, *gpt.parameters()]) as inside:
+    gpt.blocks[0](h)
+onelayer.show_bars({"enters": h.nbytes, "saved inside": inside.bytes}, unit="bytes")
+
+# %% [markdown] id="real-layers-why"
+# Inputs are cheap, the inside is dear. The root is the answer for layers whose inputs are the whole
+# bill. Here the best piece is a single block, until the chain has over twice as many layers as this
+# ratio. So in practice a checkpoint goes around each block.
+
+# %% [markdown] id="play"
+# ## Play with it
+# A GPT of 12 such blocks. Keep everything, then a checkpoint every 1, 3, 12; go to the peak. Then
+# set the bytes that each saves inside to 0 and find the root. What happens if you pick entries by
+# hand?
+
+# %% id="play-run"
+onelayer.show_checkpoints([(h.nbytes, inside.bytes)] * 12, every=3)
+
+# %% [markdown] id="rng"
+# ## The second run rolls the dice again
+# Our blocks have dropout. The second run must drop the same numbers as the first.
+# `preserve_rng_state` sees to that, and can be turned off. What happens if you do?
+
+# %% id="rng-guess"
+predict("dropout_without_its_state", choices=["an error", "another gradient", "the same gradient"])
+
+
+# %% id="rng-run"
+def gradient(run):
+    torch.manual_seed(0)
+    start = h.detach().requires_grad_()
+    return torch.autograd.grad(run(gpt.blocks[0], start).square().mean(), start)[0]
+
+
+def dice(block, h):
+    return checkpoint(block, h, use_reentrant=False, preserve_rng_state=False)
+
+
+plainly = gradient(lambda block, h: block(h))
+off = {run.__name__: (gradient(run) - plainly).norm() / plainly.norm() for run in (again, dice)}
+onelayer.show_bars({name: 100 * share.item() for name, share in off.items()}, unit="% off")
+
+# %% id="rng-reveal"
+reveal("dropout_without_its_state", "another gradient" if off["dice"] else "the same gradient")
+
+# %% [markdown] id="rng-why"
+# What arrived at the block belongs to the first run, what it was multiplied with to the second, and
+# nobody noticed. With the default, the state of the generator is copied before the first run, put
+# back for the second, and then the present one is restored. It costs that copy for each checkpoint:
+
+# %% id="rng-cost"
+print(f"{torch.get_rng_state().nbytes:,} bytes for the CPU's generator")
+
+# %% [markdown] id="same-again"
+# ## What else must be the same
+# Everything that the piece reads. Torch compares how many tensors were saved, their shapes, types
+# and devices, and no values. Here a factor changes between forward and backward, then a depth:
+
+
+# %% id="same-again-run"
+def changed(before, after):
+    """The gradient of a piece that reads `settings`, which change after its forward."""
+    settings = dict(before)
+
+    def piece(t):
+        for _ in range(settings["depth"]):
+            t = (t * settings["factor"]).sin()
+        return t
+
+    start = torch.ones(1, requires_grad=True)
+    y = checkpoint(piece, start, use_reentrant=False)
+    settings.update(after)
+    return torch.autograd.grad(y, start)[0].item()
+
+
+# %% id="same-again-show"
+first = {"factor": 1.0, "depth": 2}
+print(f"nothing changed: {changed(first, {}):.3f}")
+print(f"factor changed:  {changed(first, {'factor': 3.0}):.3f}")
+try:
+    changed(first, {"depth": 1})
+except RuntimeError as error:
+    print("depth changed: ", *str(error).splitlines()[:3], sep="\n  ")
+
+# %% [markdown] id="reentrant"
+# ## The older way
+# `use_reentrant=True` is no pair of hooks but a Function: its forward runs unrecorded, its backward
+# runs the piece again and calls `backward` inside. Here it stands around the head:
+
+# %% id="reentrant-graph"
+learning = x.clone().requires_grad_()
+z = checkpoint(head, learning, use_reentrant=True)
+onelayer.show_graph(z.sum(), names={"x": learning, "W": W, "b": b})
+
+# %% [markdown] id="reentrant-ask"
+# The weights are no inputs of this node. They get their gradients inside, when it runs. Now let `x`
+# want no gradient, as features from a frozen layer do not. What is `W.grad`?
+
+# %% id="reentrant-guess"
+predict("weight_in_a_reentrant_checkpoint", choices=["as always", "None", "zeros"])
+
+# %% id="reentrant-run"
+found = {}
+for reentrant in (False, True):
+    head.zero_grad()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        z = checkpoint(head, x, use_reentrant=reentrant)
+    if z.requires_grad:
+        z.sum().backward()
+    found[reentrant] = "None" if W.grad is None else "as always"
+    print(
+        f"use_reentrant={reentrant}: W.grad {found[reentrant]}", *(f"| {w.message}" for w in said)
+    )
+reveal("weight_in_a_reentrant_checkpoint", found[True])
+
+# %% [markdown] id="reentrant-why"
+# A Function's result requires a gradient if one of its *inputs* does. So this layer does not learn,
+# and one warning says so. Write `use_reentrant=False`: the documentation recommends it, too.
+
+# %% [markdown] id="one-step"
+# ## A step of training, on the thrifty path
+# Each block in a checkpoint, and the fused loss at the end: the whole model, keeping little. One
+# step on all its parameters, towards "cantado" after "ella ha".
+
+# %% id="one-step-run"
+gpt = onelayer.model.trained()
+
+
+def thrifty_loss(tokens, target):
+    h = gpt.word(tokens) + gpt.place.weight[: tokens.shape[1]]  # (1, 7, 64)
+    for block in gpt.blocks:
+        h = checkpoint(block, h, use_reentrant=False)
+    return FusedLoss.apply(gpt.norm(h)[0], gpt.head.weight, gpt.head.bias, target)[0]
+
+
+# %% id="one-step-words"
+sentence = torch.tensor([words[:-1]])  # (1, 7)
+wish = torch.tensor([*words[1:-1], *onelayer.grammar.encode("cantado")])  # (7,)
+parameters = list(gpt.parameters())
+mine = torch.autograd.grad(thrifty_loss(sentence, wish), parameters)
+torchs = torch.autograd.grad(F.cross_entropy(gpt(sentence)[0], wish), parameters)
+print("same gradients:", all(m.allclose(t, atol=1e-5) for m, t in zip(mine, torchs, strict=True)))
+print(onelayer.next_words(gpt(sentence)[0], k=3), end="\n\n")
+with torch.no_grad():
+    for p, grad in zip(parameters, mine, strict=True):
+        p -= 0.05 * grad
+print(onelayer.next_words(gpt(sentence)[0], k=3))
+
+# %% [markdown] id="what-you-can-now-say"
+# ## What you can now say
+# - A Function is one node. Torch checks how many gradients it hands out, their shapes and their
+#   devices; values, wasted work, undeclared edits and outputs are your part of the contract.
+#   `gradcheck` in float64 tests it.
+# - Keep inputs and outputs, by `save_for_backward`: versions are checked, no circle leaks, hooks
+#   and a second derivative work. What cannot be differentiated twice should say so.
+# - Whatever can be made from what lives anyway need not be kept. The head's loss needs one number
+#   per word.
+# - A checkpoint keeps what goes in and runs its piece again: a third more work. The peak is what is
+#   kept plus one piece; for bare layers about twice the root of their number.
+#
+# Now do it by hand: [Lab 04](../labs/04_contracts/04_contracts.ipynb).
+
+# %% [markdown] id="sources"
+# ## Where this is written in PyTorch
+# - `Function`, its context and both forms:
+#   [`function.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/autograd/function.py); the
+#   node behind it, and the count of its gradients:
+#   [`python_function.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/python_function.cpp);
+#   their shapes and devices, `validate_outputs` in
+#   [`engine.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/engine.cpp)
+# - `gradcheck` and `gradgradcheck`:
+#   [`gradcheck.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/autograd/gradcheck.py)
+# - both checkpoints, with a long note on nesting:
+#   [`checkpoint.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/utils/checkpoint.py);
+#   the hooks: [`graph.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/autograd/graph.py)
+# - [Extending PyTorch](https://docs.pytorch.org/docs/stable/notes/extending.html) and
+#   [`torch.utils.checkpoint`](https://docs.pytorch.org/docs/stable/checkpoint.html)
+#
+# Between torch 2.11 and 2.15 the numbers on this page stay, but for one bar chart: in 2.15 the
+# counter of FLOP also counts attention on a CPU, so a little is added to 3 and 4 forwards. A
+# checkpoint keeps its inputs by other means inside: a Function that does nothing in 2.11, a saved
+# tensor of its own in 2.13. In all of them a call without `use_reentrant` warns and takes the older
+# way; in 2.11 and 2.13 the warning says that it raises from 2.9 on, and it does not.
