@@ -54,6 +54,18 @@ def test_the_questions_cannot_be_seen_even_where_everything_lies_in_one_folder()
     assert bubblewrap.hidden([str(PACKAGE / "checks")]) == []
 
 
+def test_solutions_are_hidden_where_the_whole_course_lies_below_what_is_bound(
+    monkeypatch, tmp_path
+):
+    for name in ("autograder/judge", "labs", "solutions", "tests"):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.setattr(bubblewrap, "package_root", lambda: tmp_path)
+    both = [str(tmp_path / name) for name in ("solutions", "tests")]
+    assert bubblewrap.hidden([str(tmp_path)]) == both
+    assert bubblewrap.hidden([str(tmp_path.parent)]) == both
+    assert bubblewrap.hidden([str(tmp_path / "labs")]) == []
+
+
 @needs_jail
 def test_the_face_takes_the_place_of_the_questions():
     source = """

@@ -11,6 +11,6 @@ folder, processes that it started itself, a loopback address, and fixed small am
     arenas/     how a submission meets a grader, defended and not
     questions   the small lab that most attacks want points for
     corpus/     the attacks
-    honest      programs that must pass
+    honest      programs that must pass, in honest_outside and honest_inside
     run, table, command
 """

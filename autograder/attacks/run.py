@@ -9,7 +9,11 @@ from dataclasses import dataclass
 from .attack import PASS, Outcome
 from .collected import Named
 from .ground import Ground
-from .honest import HONEST, HonestProgram
+from .honest import HonestProgram
+from .honest_inside import INSIDE
+from .honest_outside import OUTSIDE
+
+HONEST = OUTSIDE + INSIDE
 
 
 @dataclass(frozen=True)

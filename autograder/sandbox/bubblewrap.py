@@ -33,6 +33,7 @@ MERGED = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 # Of our own code, what the process in the jail is made of. Not the questions: what a check knows to
 # be true is as good as the answer.
 OURS = ("__init__.py", "judge", "sandbox")
+TEACHERS = ("solutions", "tests", ".git")
 PASSWD = "user:x:1000:1000::/tmp:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n"
 GROUP = "user:x:1000:\nnogroup:x:65534:\n"
 ENVIRONMENT = {
@@ -71,11 +72,14 @@ def interpreter() -> list[str]:
 
 
 def hidden(paths: Sequence[str]) -> list[str]:
-    """Our packages that lie below one of `paths`, as they do where this is installed among other
-    packages, and are not to be seen."""
-    face = package_root() / "autograder"
-    ours = [str(p) for p in sorted(face.iterdir()) if p.is_dir() and p.name not in OURS]
-    return [p for p in ours if p not in paths and any(p.startswith(above + "/") for above in paths)]
+    """What lies below one of `paths`, or of the system's, and is not to be seen all the same: our
+    other packages where this is installed among packages, solutions where the course lies there."""
+    root = package_root()
+    ours = [p for p in (root / "autograder").iterdir() if p.is_dir() and p.name not in OURS]
+    course = [root / name for name in TEACHERS] if (root / "labs").is_dir() else []
+    secret = sorted(str(p) for p in [*ours, *course] if p.is_dir() and str(p) not in paths)
+    above = tuple(f"{path}/" for path in ("/usr", *paths))
+    return [path for path in secret if path.startswith(above)]
 
 
 def visible(readable: Iterable[str | Path] = ()) -> list[str]:
