@@ -124,7 +124,8 @@ def a_neighbour(ground: Ground, walls: Walls) -> Iterator[Bait]:
     with ground.open([CANARY.format(secret="")], walls) as canary:
         running, pid = canary._running, _pid_in_the_jail(canary)
         assert running is not None
-        yield Bait((pid,), lambda answer: running.wait(0.5))
+        # A signal that was let through needs a moment; one that was refused needs none.
+        yield Bait((pid,), lambda answer: running.wait(5.0 if answer is None else 0.0))
 
 
 def _pid_in_the_jail(student: JailedStudent) -> int:
