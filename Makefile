@@ -2,7 +2,7 @@
 # Nothing needs to be installed before: what a target needs, it sets up first, once.
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test check build grade selftest attack clean env-lab env-dev
+.PHONY: help lab test check build grade selftest attack matrix bench clean env-lab env-dev
 
 VENV ?= .venv
 BIN = $(VENV)/bin
@@ -54,6 +54,12 @@ selftest: env-dev ## ask every question of its right and its wrong answers
 
 attack: env-dev ## attack the grader on this machine; every attack must fail
 	$(BIN)/autograder attack
+
+bench: env-dev ## measure the grader: against nbgrader, at 1,000 submissions, after a kill (an hour)
+	$(BIN)/python -m bench.grading
+
+matrix: ## run the course on the oldest, pinned and newest torch (ROW=2.11: on one of them)
+	@"$(PYTHON)" -m tests.matrix $(ROW)
 
 clean: ## remove what tools left behind; the environment and your grades stay
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -70,6 +72,78 @@ def grade_command(
     except KeyboardInterrupt:
         click.echo("\nStopped. The same command goes on where it was.", err=True)
         sys.exit(130)
+
+
+grading_folder = click.option(
+    "--out",
+    "folder",
+    type=click.Path(path_type=Path),
+    default=Path("grading"),
+    show_default=True,
+    help="The grading folder, as `autograder grade` made it.",
+)
+
+
+@main.command("report")
+@click.argument("lab", default="")
+@grading_folder
+@course
+@click.option(
+    "--title", default="", help="What the assignment is called in Canvas. Default: as the lab."
+)
+@click.option(
+    "--provisional",
+    is_flag=True,
+    help="Write grades of those, too, on whom a person has still to look.",
+)
+def report_command(lab: str, folder: Path, course: Path, title: str, provisional: bool) -> None:
+    """Write a page about a graded lab, and grades for Canvas, Moodle and Gradescope.
+
+    Without LAB: of every lab that has been graded.
+    """
+    from rich.console import Console
+
+    with _one_line():
+        from autograder.classroom.reports.command import Wanted, report
+
+        wanted = Wanted(folder, _folder_of(course), lab, title, provisional)
+        report(wanted, Console())
+
+
+@main.command("explain")
+@click.argument("student")
+@click.argument("lab")
+@click.argument("question")
+@grading_folder
+@course
+@click.option(
+    "--i-trust-students", "trusting", is_flag=True, help="Run their code even without a sandbox."
+)
+def explain_command(
+    student: str, lab: str, question: str, folder: Path, course: Path, trusting: bool
+) -> None:
+    """Replay one verdict from its record, for an appeal. Ends with 1 where it comes out otherwise.
+
+    The card shows the seed of the inputs: it is for the instructor.
+    """
+    from rich.console import Console
+
+    with _one_line():
+        from autograder.classroom.appeal import Appeal, explain
+
+        appeal = Appeal(folder, _folder_of(course), student, lab, question, trusting)
+        sys.exit(0 if explain(appeal, Console()) else 1)
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    """What the instructor can put right ends in one line."""
+    from autograder.classroom.mistake import Mistake
+
+    try:
+        yield
+    except Mistake as mistake:
+        raise click.ClickException(str(mistake)) from None
 
 
 @main.command("doctor")

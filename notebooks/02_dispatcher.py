@@ -77,7 +77,7 @@ for name, mode in {
 # `autocast` does not switch anything on: it takes a key off the excluded list. Inference mode puts
 # autograd's on it and takes `ADInplaceOrView` off the included list.
 # [`BackendSelect`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/core/BackendSelectFallbackKernel.cpp)
-# is included in every call; it has work only where no tensor names a backend, as in `torch.empty(3,
+# is included in every call; it has work where an argument names the device, as in `torch.empty(3,
 # device="meta")`.
 
 # %% [markdown] id="no-grad"

@@ -22,7 +22,8 @@ target = torch.tensor(words[1:])  # (7,): the word that comes next
 # %% [markdown] id="function-is-a-node"
 # ## A Function is a node that you write
 # Two static methods: `forward` computes, `backward` is the local rule. `ctx` carries what the first
-# leaves for the second. `apply` runs the forward and puts one node into the graph.
+# leaves for the second. `apply` runs the forward and puts one node into the graph; `ctx` is that
+# node.
 
 # %% id="function-is-a-node-run"
 from torch.autograd import Function
@@ -70,7 +71,8 @@ onelayer.show_graph(
 # %% [markdown] id="what-is-checked"
 # ## The part of the contract that is checked
 # As many gradients as inputs (`None` for what has none), each in a shape that fits its input and on
-# its device. Torch checks that. It checks not one value.
+# its device. Torch checks that. (What is broadcast it sums, another dtype it casts, `None`s too
+# many it ignores.) It checks not one value.
 
 
 # %% id="what-is-checked-run"
@@ -210,9 +212,9 @@ reveal(
 
 # %% [markdown] id="what-would-do"
 # ## What would do instead?
-# The gradient of the logits is softmax minus one-hot, and softmax is `exp(z - lse)`, where `lse` is
-# one number per row: the log of the sum of exponentials. `z` is a product of tensors that live
-# anyway. So keep `lse`, and make `z` again.
+# The gradient of the logits is softmax minus one-hot, divided by N for the mean. Softmax is
+# `exp(z - lse)`, where `lse` is one number per row: the log of the sum of exponentials. `z` is a
+# product of tensors that live anyway. So keep `lse`, and make `z` again.
 
 
 # %% id="what-would-do-run"
@@ -230,8 +232,8 @@ gradient_of_logits(leaf.detach(), leaf.detach().logsumexp(1), target).allclose(w
 # %% [markdown] id="setup-context"
 # ## The other form of a Function
 # Here `forward` knows no `ctx`: it is a function of its inputs. `setup_context` then sees inputs
-# and outputs and decides what stays. Three of the lines below are promises that the next steps look
-# at.
+# and outputs and decides what stays. `mark_non_differentiable`, `once_differentiable` and
+# `needs_input_grad` are promises: each has a step of its own below.
 
 # %% id="setup-context-run"
 from torch.autograd.function import once_differentiable
@@ -271,8 +273,14 @@ print("same gradients:", [m.allclose(t, atol=1e-6) for m, t in zip(mine, torchs,
 onelayer.show_bars({"cross_entropy(linear)": eager.bytes, "FusedLoss": fused.bytes}, unit="bytes")
 
 # %% [markdown] id="fused-bytes-why"
-# One number per word in place of 600. [Flash attention](https://arxiv.org/abs/2205.14135) does the
-# same: it keeps one such number for each row of scores.
+# One number per word in place of 600. Flash attention ([since its second
+# version](https://arxiv.org/abs/2307.08691)) does the same, and torch's node of it saves one
+# log-sum-exp for each row of scores. Here are 7 rows:
+
+# %% id="fused-bytes-attention"
+q = torch.randn(1, 1, 7, 64, requires_grad=True)
+node = F.scaled_dot_product_attention(q, q, q).grad_fn
+print(node.name(), "saved logsumexp", tuple(node._saved_logsumexp.shape))
 
 # %% [markdown] id="fused-peak"
 # ## And at the worst moment?
@@ -340,7 +348,8 @@ reveal("work_of_making_logits_again", names[round(fused_flops / eager_flops, 2)]
 # ## Why two forms?
 # `torch.func.grad` and `vmap` transform functions. With `ctx` inside `forward` they cannot see
 # which lines are the function and which the bookkeeping. So they demand `setup_context`
-# ([`function.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/autograd/function.py)).
+# ([`function.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/autograd/function.py)), and
+# `vmap` a rule besides: `generate_vmap_rule = True`, or a `vmap` that you write.
 
 # %% id="functions-of-functions-run"
 for loss_of in (
@@ -463,8 +472,9 @@ print(arrived)
 reveal("gradient_of_an_unused_output", "None" if arrived[0] is None else "zeros")
 
 # %% [markdown] id="materialize-why"
-# Zeros, made for this call. That spares you an `if`, and costs an allocation in the size of the
-# output and the arithmetic with it. `set_materialize_grads(False)` gives you `None`, and the `if`.
+# Zeros, made for this call, for an unused output as for a marked one. That spares you an `if`, and
+# costs an allocation in the size of the output and the arithmetic with it.
+# `set_materialize_grads(False)` gives you `None`, and the `if`.
 
 # %% [markdown] id="dirty"
 # ## An input that was written to
@@ -539,10 +549,10 @@ print("keeps its result:", second[False])
 reveal("second_derivative_through_a_copy", second[True])
 
 # %% [markdown] id="double-backward-why"
-# Above, the graph of the first derivative, which keeps its result, then which keeps a copy: of the
-# two paths to `x` one is missing. A saved input or output comes back with its history. What is
-# neither, a value from the middle of `forward`, comes back as a constant, and the second derivative
-# is wrong without a word. Keep inputs and outputs, or make the value again in `backward`.
+# The graph of the first derivative, from the result, then from a copy: of the two paths to `x` one
+# is missing. A saved input or output comes back with its history, a value from the middle of
+# `forward` as a constant, and the second derivative is wrong without a word. Keep inputs and
+# outputs, or make the value again in `backward`.
 
 # %% [markdown] id="once"
 # ## Or say that you cannot
@@ -742,14 +752,16 @@ predict("best_length_of_a_piece", choices=[2, 4, 8, 16])
 
 # %% id="root-run"
 peaks = {size: in_parts(64, size) for size in (1, 2, 4, 8, 16, 32, 64)}
-reveal("best_length_of_a_piece", min(peaks, key=peaks.get))
 onelayer.show_bars({f"every {size}": n for size, n in peaks.items()}, unit="tensors held")
+
+# %% id="root-reveal"
+reveal("best_length_of_a_piece", min(peaks, key=peaks.get))
 
 # %% [markdown] id="root-why"
 # L layers in pieces of k: L/k inputs, and k - 1 more for the piece at hand. The sum is lowest where
-# the two are equal: k is the root of L, and the peak is about twice that root ([Chen et al.
+# k is the root of L, and the peak is about twice that root ([Chen et al.
 # 2016](https://arxiv.org/abs/1604.06174)). (The bars count a few more: what is in flight.) So
-# memory grows with the root of the depth (`every 1` keeps all inputs):
+# memory grows with the root of the depth:
 
 # %% id="root-growth"
 depths = {16: 4, 64: 8, 256: 16}
@@ -834,17 +846,19 @@ onelayer.show_bars({name: 100 * share.item() for name, share in off.items()}, un
 reveal("dropout_without_its_state", "another gradient" if off["dice"] else "the same gradient")
 
 # %% [markdown] id="rng-why"
-# What arrived at the block belongs to the first run, what it was multiplied with to the second, and
-# nobody noticed. With the default, the state of the generator is copied before the first run, put
-# back for the second, and then the present one is restored. It costs that copy for each checkpoint:
+# The gradient that arrived at the block belongs to the first run, the slopes that it was multiplied
+# with to the second, and nobody noticed. With the default, the state of the generator is copied
+# before the first run, put back for the second, and then the present one is restored. It costs that
+# copy for each checkpoint:
 
 # %% id="rng-cost"
 print(f"{torch.get_rng_state().nbytes:,} bytes for the CPU's generator")
 
 # %% [markdown] id="same-again"
 # ## What else must be the same
-# Everything that the piece reads. Torch compares how many tensors were saved, their shapes, types
-# and devices, and no values. Here a factor changes between forward and backward, then a depth:
+# Everything that the piece reads. Torch notices when fewer tensors are saved than before, or other
+# shapes, dtypes or devices. It compares no values. Here a factor changes between forward and
+# backward, then the depth: a longer piece is stopped when the last tensor is there.
 
 
 # %% id="same-again-run"
@@ -867,10 +881,11 @@ def changed(before, after):
 first = {"factor": 1.0, "depth": 2}
 print(f"nothing changed: {changed(first, {}):.3f}")
 print(f"factor changed:  {changed(first, {'factor': 3.0}):.3f}")
+print(f"deeper:          {changed(first, {'depth': 3}):.3f}")
 try:
     changed(first, {"depth": 1})
 except RuntimeError as error:
-    print("depth changed: ", *str(error).splitlines()[:3], sep="\n  ")
+    print("less deep:", *str(error).splitlines()[:3], sep="\n  ")
 
 # %% [markdown] id="reentrant"
 # ## The older way

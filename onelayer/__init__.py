@@ -8,6 +8,8 @@ grades.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from onelayer.quiet import keep_quiet as _keep_quiet
+
 if TYPE_CHECKING:
     from onelayer import grammar as grammar
     from onelayer import model as model
@@ -49,6 +51,7 @@ _HOMES = {
     "show_strides": "onelayer.views.strides",
 }
 
+_keep_quiet()
 _MODULES = {"grammar", "model"}  # `onelayer.grammar` works without an import of its own
 
 __all__ = [

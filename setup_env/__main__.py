@@ -29,8 +29,9 @@ def run(arguments: list) -> None:  # type: ignore[type-arg]
     parser = argparse.ArgumentParser(prog="setup_env", description="Make the environment.")
     parser.add_argument("extras", choices=["lab", "dev"])
     parser.add_argument("--venv", default=".venv", help="where it is made (default: .venv)")
+    parser.add_argument("--constraints", help="other versions than those of constraints.txt")
     options = parser.parse_args(arguments)
-    set_up(os.path.abspath(options.venv), options.extras)
+    set_up(os.path.abspath(options.venv), options.extras, options.constraints)
 
 
 def main(arguments: list) -> int:  # type: ignore[type-arg]

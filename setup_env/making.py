@@ -22,35 +22,40 @@ NEEDS = {"lab": {"lab"}, "dev": {"lab", "dev"}}
 
 @dataclass(frozen=True)
 class Site:
-    """Where one set-up works: the environment, its log, and the descriptor of the held lock."""
+    """Where one set-up works: the environment, the versions it is to hold, its log, and the
+    descriptor of the held lock."""
 
     venv: Path
+    constraints: Path
     log: TextIO
     lock: int
 
 
-def set_up(path: str, wanted: str) -> None:
+def set_up(path: str, wanted: str, versions: str | None = None) -> None:
     """Bring the environment at `path` to where `wanted` ("lab" or "dev") runs.
 
-    Does only what is missing. Raises Trouble with one sentence when it cannot.
+    `versions` is a constraints file; without it the course's own. Does only what is missing.
+    Raises Trouble with one sentence when it cannot, OSError when the file cannot be read.
     """
     venv = Path(path)
+    constraints = Path(versions).resolve() if versions else ROOT / "constraints.txt"
     with only_one(venv.with_name(f"{venv.name}.lock")) as lock:
         clear_if_faulty(venv)
-        missing = extras_to_install(venv, wanted)
+        missing = extras_to_install(venv, wanted, constraints)
         if not missing:
             return
         began = time.monotonic()
         with open(venv.with_name(f"{venv.name}.log"), "w", buffering=1) as log:
-            make(Site(venv, log, lock), missing)
+            make(Site(venv, constraints, log, lock), missing)
         say(f"The environment is ready ({time.monotonic() - began:.0f} s).")
 
 
-def extras_to_install(venv: Path, wanted: str) -> tuple[str, ...]:
+def extras_to_install(venv: Path, wanted: str, constraints: Path) -> tuple[str, ...]:
     """Return the extras to ask pip for; () if `wanted` is there and nothing has changed since."""
     record = state.read(venv)
     have = set(record.extras) if record else set()
-    current = record is not None and record.fingerprint == state.fingerprint(state.own_version())
+    now = state.fingerprint(state.own_version(), constraints)
+    current = record is not None and record.fingerprint == now
     if current and have >= NEEDS[wanted]:
         return ()
     return tuple(sorted(have | NEEDS[wanted]))
@@ -70,7 +75,7 @@ def create(site: Site, extras: tuple[str, ...]) -> None:
     machine.require_all(site.venv)
     say("First run: about 100 packages, a few minutes. Later runs skip this.")
     site.venv.mkdir(exist_ok=True)
-    state.write(site.venv, State.begin(extras, by_hand=False))
+    state.write(site.venv, State.begin(extras, site.constraints, by_hand=False))
     say(f"Making {site.venv.name} with Python {state.own_version()}.")
     code = subprocess.call(
         venv_command(site.venv),
@@ -86,10 +91,11 @@ def create(site: Site, extras: tuple[str, ...]) -> None:
 def install(site: Site, extras: tuple[str, ...]) -> None:
     """Run pip once for all of `extras`; what was ready stays ready if pip changed nothing."""
     before = state.read(site.venv)
-    now = State.begin(extras, by_hand=before is None or before.by_hand)
+    now = State.begin(extras, site.constraints, by_hand=before is None or before.by_hand)
     state.write(site.venv, now)
     # The lock goes along: if we are killed, it is held until pip too has let go of the environment.
-    code, changed = follow(pip_command(site.venv, extras), log=site.log, lock=site.lock)
+    command = pip_command(site.venv, extras, site.constraints)
+    code, changed = follow(command, log=site.log, lock=site.lock)
     if code == 0:
         state.write(site.venv, now.finished())
         return
@@ -107,10 +113,10 @@ def venv_command(venv: Path) -> list[str]:
     return [beneath, "-m", "venv", str(venv)]
 
 
-def pip_command(venv: Path, extras: tuple[str, ...]) -> list[str]:
-    """Return the command that installs the course with `extras`, at the pinned versions."""
+def pip_command(venv: Path, extras: tuple[str, ...], constraints: Path) -> list[str]:
+    """Return the command that installs the course with `extras`, at the versions given."""
     quiet = ["--no-input", "--disable-pip-version-check", "--progress-bar", "off"]
-    what = ["-c", str(ROOT / "constraints.txt"), "-e", f"{ROOT}[{','.join(extras)}]"]
+    what = ["-c", str(constraints), "-e", f"{ROOT}[{','.join(extras)}]"]
     return [str(state.python(venv)), "-m", "pip", "install", *quiet, *what]
 
 

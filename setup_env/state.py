@@ -23,9 +23,10 @@ class State:
     by_hand: bool  # somebody else made the environment: never delete it
 
     @classmethod
-    def begin(cls, extras: tuple[str, ...], *, by_hand: bool) -> "State":
+    def begin(cls, extras: tuple[str, ...], constraints: Path, *, by_hand: bool) -> "State":
         """Return the record of an installation of `extras` that starts now."""
-        return cls("installing", extras, fingerprint(own_version()), str(ROOT), by_hand)
+        now = fingerprint(own_version(), constraints)
+        return cls("installing", extras, now, str(ROOT), by_hand)
 
     def finished(self) -> "State":
         """Return the same record, for after pip has ended well."""
@@ -48,11 +49,11 @@ def write(venv: Path, state: State) -> None:
     os.replace(beside, venv / FILE)
 
 
-def fingerprint(version: str) -> str:
+def fingerprint(version: str, constraints: Path) -> str:
     """Return a hash of all that decides what is installed, for a Python `version` such as 3.11."""
     digest = hashlib.sha256(version.encode())
-    for name in ["pyproject.toml", "constraints.txt"]:
-        digest.update((ROOT / name).read_bytes())
+    for path in [ROOT / "pyproject.toml", constraints]:
+        digest.update(path.read_bytes())
     return digest.hexdigest()
 
 

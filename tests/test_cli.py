@@ -187,5 +187,5 @@ def test_help_is_quick():
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    for name in ("grade", "doctor", "selftest", "build"):
+    for name in ("grade", "report", "explain", "doctor", "selftest", "build"):
         assert name in done.stdout

@@ -147,7 +147,9 @@ def made(state):
         x = torch.ones(3, device=state["device"])
         if state["layout"] == "sparse_coo":
             indices = torch.zeros(1, 1, dtype=torch.int64, device=state["device"])
-            x = torch.sparse_coo_tensor(indices, x[:1], (3,), check_invariants=False)
+            # check_invariants=False says the same, but torch 2.11 forgets it in inference mode
+            with torch.sparse.check_sparse_tensor_invariants(False):
+                x = torch.sparse_coo_tensor(indices, x[:1], (3,))
         elif state["negative"]:
             x = torch._neg_view(x)
     return x if state["made"] else x.requires_grad_(state["needs"])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from sample_class import NAME, PUPILS, QUESTIONS, ROOT
+from sample_class import NAME, PUPILS, QUESTIONS, ROOT, filled, right_answers
 from sample_class import write as write_class
 
 from autograder.checks import lab01_strides
@@ -321,6 +321,109 @@ class TestKilled:
             assert (place / "out" / "feedback" / name / NAME / f"{NAME}.html").is_file()
         assert not list((place / "out").rglob(".*.tmp"))
         assert cages() == []
+
+
+SPINS = """
+import os
+for _ in range(12):
+    if os.fork() == 0:
+        while True:
+            pass
+def contiguous_strides(size):
+    while True:
+        pass
+"""
+
+
+@pytest.fixture(scope="module")
+def disturbed(tmp_path_factory):
+    """A class in which one submission spins with twelve children, and a worker is killed."""
+    place = tmp_path_factory.mktemp("disturbed")
+    names = ("ada-all-right", "ben-half", "cleo-nothing", "dan-warns")
+    for name in names:
+        (place / "hand_in" / name).mkdir(parents=True)
+        PUPILS[name].write(place / "hand_in" / name)
+    (place / "hand_in" / "aaa-spins").mkdir()
+    made = filled({**right_answers(), "contiguous_strides": SPINS})
+    (place / "hand_in" / "aaa-spins" / f"{NAME}.ipynb").write_text(json.dumps(made))
+    grader = start(place / "hand_in", place / "out", "--workers", "2", scratch=place / "scratch")
+    journal, deadline = place / "out" / "journal" / NAME, time.monotonic() + LIMIT_S
+    while not list(journal.glob("*.json")) and time.monotonic() < deadline:
+        assert grader.poll() is None, grader.communicate()[0]
+        psutil.wait_procs([psutil.Process(grader.pid)], timeout=0.02)
+    was = {path: path.stat().st_mtime_ns for path in journal.glob("*.json")}
+    workers = [p for p in psutil.Process(grader.pid).children() if "spawn_main" in str(p.cmdline())]
+    assert workers
+    workers[-1].kill()
+    said, _ = grader.communicate(timeout=LIMIT_S)
+    print(said)
+    assert grader.returncode == 0, said
+    return place, names, was
+
+
+class TestDisturbed:
+    """`kill -9` of a worker beside a submission that takes every processor it can get."""
+
+    def test_everybody_has_a_grade_and_no_one_pays_for_the_neighbour(self, disturbed):
+        place, names, _ = disturbed
+        found = records(place / "out")
+        assert set(found) == {*names, "aaa-spins"}
+        for name in names:
+            verdicts = {v["question"]: outcome(v) for v in found[name]["verdicts"]}
+            assert verdicts == PUPILS[name].expected
+        spun = found["aaa-spins"]["verdicts"][0]
+        assert spun["state"] == "fail"
+        assert "a second time, alone" in spun["sentence"]
+
+    def test_what_was_graded_before_was_not_graded_again(self, disturbed):
+        _, _, was = disturbed
+        assert was
+        assert all(path.stat().st_mtime_ns == time_ns for path, time_ns in was.items())
+
+    def test_nothing_stays_behind(self, disturbed):
+        place, _, _ = disturbed
+        assert cages() == []
+        assert not (place / "out" / ".scratch").exists()
+
+
+ON_A_FULL_DISK = """
+import errno, os, sys
+from autograder.classroom import durable
+from autograder.cli import main
+write, room = durable.write, [1]
+def until_full(path, data, **options):
+    if "journal" in path.parts:
+        room[0] -= 1
+        if room[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    write(path, data, **options)
+durable.write = until_full
+main()
+"""
+
+
+def test_a_disk_that_fills_up_loses_nothing_and_is_said_in_one_line(tmp_path):
+    for name in ("ada-all-right", "cleo-nothing", "ben-half"):
+        (tmp_path / "hand_in" / name).mkdir(parents=True)
+        PUPILS[name].write(tmp_path / "hand_in" / name)
+    where = [str(tmp_path / "hand_in"), "--out", str(tmp_path / "out"), "--workers", "1"]
+    done = subprocess.run(
+        [sys.executable, "-c", ON_A_FULL_DISK, "grade", *where],
+        cwd=ROOT,
+        env={**os.environ, "COLUMNS": "300"},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 1
+    (line,) = done.stderr.strip().splitlines()
+    assert "No space left on device. Make room; what is graded so far is kept." in line
+    assert len(records(tmp_path / "out")) == 1
+    code, said = run(*where[:1], tmp_path / "out", scratch=tmp_path / "scratch")
+    assert code == 0, said
+    assert "1 already graded, 2 to grade" in said
+    assert len(records(tmp_path / "out")) == 3
 
 
 def test_two_graders_on_one_folder_the_second_says_so(tmp_path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import sqlite3
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,7 +13,9 @@ from pathlib import Path
 import pytest
 from nbgrader.api import Gradebook
 from sample_class import NAME, ROOT, filled
+from sqlalchemy.exc import OperationalError
 
+from autograder.classroom import durable, nbcourse
 from autograder.classroom.gradebook import Graded, record_all
 from autograder.classroom.intake import Submission
 from autograder.classroom.job import Entry
@@ -122,6 +126,138 @@ def test_a_page_that_shows_every_question_and_no_seed(course):
     page = course.page("ada")
     assert all(question.name in page for question in RELEASE.lab)
     assert "77777" not in page
+
+
+def test_a_page_says_what_nbconverts_own_would(course, monkeypatch):
+    """Ours remembers cells and leaves out a pass: the same elements, texts and attributes."""
+    from bs4 import BeautifulSoup
+    from nbconvert.exporters import HTMLExporter
+
+    from autograder.classroom import pages
+    from autograder.classroom.feedback import FeedbackPage
+
+    def elements(page):
+        body = BeautifulSoup(page, "html.parser").body
+        for tag in body.find_all("script"):
+            tag.decompose()
+        return [(tag.name, tag.attrs, tag.string) for tag in body.find_all(True)]
+
+    course.write(*(course.record(name, verdicts(address=State.FAIL)) for name in ("ada", "bob")))
+    ours = [elements(course.page(name)) for name in ("ada", "bob")]
+    assert len(ours[0]) > 300
+    for name in ("ada", "bob"):
+        (course.folder / "feedback" / name / NAME / f"{NAME}.html").unlink()
+    exporter = type("Theirs", (HTMLExporter,), {"_init_resources": FeedbackPage._init_resources})
+    monkeypatch.setattr(pages, "FeedbackPage", exporter)
+    course.write(*(course.record(name, verdicts(address=State.FAIL)) for name in ("ada", "bob")))
+    assert [elements(course.page(name)) for name in ("ada", "bob")] == ours
+
+
+def nbgraders_own(course, *command):
+    program = str(Path(sys.executable).parent / "nbgrader")
+    subprocess.run([program, *command], cwd=course.folder, check=True, capture_output=True)
+
+
+def test_nbgraders_own_commands_make_the_same_of_it(course):
+    """Formgrader's buttons run these: the grades, the notebook and the page stay as they are."""
+    found = verdicts(address=State.FAIL, overlaps=State.FLAGGED)
+    course.write(course.record("ada", found, submitted="2026-11-20 10:00:00"))
+    grades, page = course.grades("ada"), course.page("ada")
+    notebook = json.loads(course.autograded("ada").read_text())
+    nbgraders_own(course, "autograde", NAME, "--force")
+    nbgraders_own(course, "generate_feedback", NAME, "--force")
+    assert course.grades("ada") == grades
+    assert course.page("ada") == page
+    theirs = json.loads(course.autograded("ada").read_text())
+    for ours, cell in zip(notebook["cells"], theirs["cells"], strict=True):
+        assert "".join(cell["source"]) == ours["source"]
+        assert json.dumps(cell.get("outputs")).count("verdict") == json.dumps(
+            ours.get("outputs")
+        ).count("verdict")
+        assert cell["metadata"]["nbgrader"]["grade_id"] == ours["id"]
+    nbgraders_own(course, "export", "--to", "grades.csv")
+    assert f",{course.score('ada')}," in (course.folder / "grades.csv").read_text()
+
+
+def test_a_comment_of_a_person_is_on_the_page_after_a_new_submission(course):
+    course.write(course.record("ada", verdicts(address=State.FAIL)))
+    with Gradebook(f"sqlite:///{course.folder / 'gradebook.db'}") as book:
+        (notebook,) = book.find_submission(NAME, "ada").notebooks
+        (comment,) = [one for one in notebook.comments if one.name == "why_silent"]
+        comment.manual_comment = "Nearly."
+        book.db.commit()
+    course.write(course.record("ada", verdicts(), text="Better."))
+    assert "Nearly." in course.page("ada")
+
+
+def commits(course, *students):
+    """How often the database waits for the disk when these are written."""
+    from sqlalchemy import event
+    from sqlalchemy.engine import Engine
+
+    seen = []
+
+    def commit(connection):
+        seen.append(connection)
+
+    event.listen(Engine, "commit", commit)
+    try:
+        course.write(*(course.record(student, verdicts()) for student in students))
+    finally:
+        event.remove(Engine, "commit", commit)
+    return len(seen)
+
+
+def test_a_submission_is_one_transaction(course):
+    """nbgrader's own way commits after each of thirty rows."""
+    course.write(course.record("ada", verdicts()))
+    assert commits(course, "b", "c", "d", "e") == commits(course, "f") + 3
+
+
+def test_a_gradebook_that_somebody_else_holds_is_one_line(course, monkeypatch):
+    course.write(course.record("ada", verdicts()))
+    holder = sqlite3.connect(course.folder / "gradebook.db", isolation_level=None)
+    monkeypatch.setattr(nbcourse, "LOCKED_S", 0.2)
+    holder.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(Mistake, match=r"is in use: close formgrader.*The verdicts are safe"):
+        course.write(course.record("bob", verdicts()))
+    assert "database is locked" in (course.folder / "grade.log").read_text()
+    holder.execute("COMMIT")
+    holder.close()
+    assert course.write(course.record("bob", verdicts())) == set()
+    assert course.score("bob") == course.score("ada")
+
+
+@pytest.mark.parametrize("step", ["submitted", "autograded", "feedback"])
+def test_a_disk_that_is_full_is_nobodys_refusal(course, monkeypatch, step):
+    """It is raised for the command to say, and the next run makes what is missing."""
+    course.write(course.record("ada", verdicts()))
+    write = durable.write
+
+    def full(path, data, **options):
+        if step in path.parts and "bob" in path.parts:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, data, **options)
+
+    everybody = [course.record(student, verdicts()) for student in ("ada", "bob", "cy")]
+    monkeypatch.setattr(durable, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        course.write(*everybody)
+    monkeypatch.setattr(durable, "write", write)
+    assert course.write(*everybody) == set()
+    assert course.score("ada") == course.score("bob") == course.score("cy")
+    assert all(course.page(one).rstrip().endswith("</html>") for one in ("ada", "bob", "cy"))
+
+
+def test_a_database_on_a_full_disk_is_one_line(course):
+    course.write(course.record("ada", verdicts()))
+    error = OperationalError("INSERT", {}, Exception("database or disk is full"))
+    with (
+        quiet(course.folder / "grade.log") as log,
+        pytest.raises(Mistake, match="because the disk is full"),
+        nbcourse.in_one_line(course.folder, log),
+    ):
+        raise error
 
 
 def test_the_same_again_writes_nothing(course):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.classroom import found, zipped
+from autograder.classroom import allowance, found, intake, layout
 from autograder.classroom.intake import files_in, labs_named, submissions
 from autograder.classroom.layout import student_ids
 from autograder.classroom.mistake import Mistake
@@ -42,6 +42,18 @@ LAYOUTS = {
     "Canvas": {
         "adalovelace_12345_67890_01_strides.ipynb": "adalovelace_12345",
         "byronbob_LATE_12346_67891_01_strides-2.ipynb": "byronbob_12346",
+    },
+    "nbgrader, inbound, zipped on Windows": {
+        "ada+01_strides+2026-11-20 10_00_00 UTC+x7f/01_strides.ipynb": "ada",
+        "bob+01_strides+2026-11-20 11-00-00 UTC/01_strides.ipynb": "bob",
+    },
+    "nbgrader, inbound, without folders": {
+        "ada+01_strides+2026-11-20 10:00:00 UTC+x7f.ipynb": "ada",
+        "bob+01_strides+2026-11-20 11:00:00 UTC.ipynb": "bob",
+    },
+    "Canvas, late and again": {
+        "lovelaceada_LATE_12345_67890_01_strides-1.ipynb": "lovelaceada_12345",
+        "o-haracy_12347_67892_01_strides-Copy1.ipynb": "o-haracy_12347",
     },
     "Canvas in a wrapping folder": {
         "submissions/adalovelace_12345_67890_01_strides.ipynb": "adalovelace_12345",
@@ -161,9 +173,9 @@ def test_two_different_notebooks_are_named_and_two_equal_ones_are_one(tmp_path):
     source = in_folder(
         tmp_path,
         {
-            "ada/01_strides.ipynb": b"one",
+            "ada/01_strides (2).ipynb": b"one",
             "ada/01_strides (1).ipynb": b"two",
-            "bob/01_strides.ipynb": b"same",
+            "bob/01_strides-Copy1.ipynb": b"same",
             "bob/01_strides (1).ipynb": b"same",
         },
     )
@@ -171,6 +183,104 @@ def test_two_different_notebooks_are_named_and_two_equal_ones_are_one(tmp_path):
     assert "several notebooks" in found["ada"].ungradable
     assert "01_strides (1).ipynb" in found["ada"].ungradable
     assert found["bob"].data == b"same"
+
+
+@pytest.mark.parametrize("pack", [in_folder, in_zip])
+@pytest.mark.parametrize(
+    ("given", "copy"),
+    [
+        ("ada/01_strides.ipynb", "ada/01_strides (1).ipynb"),
+        ("ada/01_strides.ipynb", "ada/01_strides-Copy1.ipynb"),
+        ("ada/01_strides.ipynb", "ada/Copy of 01_strides.ipynb"),
+        ("ada_1_10_01_strides.ipynb", "ada_1_11_01_strides-Copy1.ipynb"),
+        ("ada_1_assignsubmission_file_/01_strides.ipynb",) * 2,
+    ],
+)
+def test_the_name_that_was_given_out_wins_over_a_copy_beside_it(tmp_path, given, copy, pack):
+    copy = copy.replace("file_/01_strides", "file_/01_strides (1)")
+    (one,) = taken(pack(tmp_path, {given: b"mine", copy: b"a copy"})).values()
+    assert one.data == b"mine"
+    assert not one.ungradable
+    assert Path(copy).name in one.note
+    assert "was not read" in one.note
+
+
+def test_a_later_hand_in_wins_whatever_its_name(tmp_path):
+    source = in_folder(
+        tmp_path,
+        {
+            "ada+01_strides+2026-11-20 10:00:00 UTC+b/01_strides.ipynb": b"old",
+            "ada+01_strides+2026-11-21 09_00_00 UTC+a/01_strides (1).ipynb": b"new",
+        },
+    )
+    assert taken(source)["ada"].data == b"new"
+    assert taken(source)["ada"].submitted == "2026-11-21 09:00:00"
+
+
+def test_a_zipped_notebook_is_told_from_none(tmp_path):
+    source = in_folder(tmp_path, {"ada/01_strides.zip": b"PK", "bob/01_strides.ipynb": b""})
+    assert "Hand in the notebook in it" in taken(source)["ada"].ungradable
+
+
+class TestOneOwner:
+    """Somebody who hands in as much as they can costs themselves, and nobody else."""
+
+    @pytest.mark.parametrize("pack", [in_folder, in_zip])
+    @pytest.mark.parametrize("name", ["eve/{}.txt", "eve/{}/x.txt", "eve/d/d/{}", "eve/.{}"])
+    def test_with_too_many_files(self, tmp_path, monkeypatch, pack, name):
+        monkeypatch.setattr(allowance, "MAX_FILES_EACH", 20)
+        monkeypatch.setattr(allowance, "MAX_FILES", 60)
+        hostile = {name.format(n): b"" for n in range(200)}
+        class_ = {f"{who}/01_strides.ipynb": who.encode() for who in ("ada", "eve", "zoe")}
+        found = (
+            taken(pack(tmp_path / "h", hostile | class_))
+            if pack is in_folder
+            else taken(pack(tmp_path, hostile | class_))
+        )
+        assert "more than 20 files" in found["eve"].ungradable
+        assert found["eve"].data == b""
+        assert (found["ada"].data, found["zoe"].data) == (b"ada", b"zoe")
+        monkeypatch.setattr(allowance, "MAX_FILES_EACH", 1_000)  # without it the class pays
+        with pytest.raises(Mistake, match="is it the right one"):
+            taken(tmp_path / "h" if pack is in_folder else tmp_path / "hand_in.zip")
+
+    def test_with_too_many_files_in_a_wrapping_folder_or_from_canvas(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(allowance, "MAX_FILES_EACH", 20)
+        hostile = {f"submissions/eve_1_{n}_01_strides-{n}.ipynb": b"" for n in range(30)}
+        source = in_zip(tmp_path, hostile | {"submissions/ada_2_9_01_strides.ipynb": b"ada"})
+        found = taken(source)
+        assert "more than 20 files" in found["eve_1"].ungradable
+        assert found["ada_2"].data == b"ada"
+
+    @pytest.mark.parametrize("pack", [in_folder, in_zip])
+    def test_with_many_notebooks_has_few_of_them_read(self, tmp_path, monkeypatch, pack):
+        read = []
+        monkeypatch.setattr(
+            intake._Reading, "__call__", lambda self, claim: read.append(claim) or b"same"
+        )
+        source = pack(tmp_path, {f"eve/{n}.ipynb": b"same" for n in range(100)})
+        assert "several notebooks" in taken(source)["eve"].ungradable
+        assert len(read) <= intake.MAX_CANDIDATES
+
+    def test_with_large_notebooks_leaves_the_others_theirs(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(intake, "MAX_TOTAL_BYTES", 9)
+        source = in_folder(
+            tmp_path,
+            {f"eve/{n}.ipynb": b"12345" for n in range(50)}
+            | {"zoe/01_strides.ipynb": b"zoe", "ada/01_strides.ipynb": b"ada"},
+        )
+        found = taken(source)
+        assert (found["ada"].data, found["zoe"].data) == (b"ada", b"zoe")
+
+    def test_all_together_are_bounded_still(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(intake, "MAX_TOTAL_BYTES", 4)
+        source = in_zip(
+            tmp_path, {"ada/01_strides.ipynb": b"1234", "eve/01_strides.ipynb": b"5678"}
+        )
+        found = taken(source)
+        assert found["ada"].data == b"1234"
+        assert "larger than may be read at once" in found["eve"].ungradable
+        assert "two folders" in found["eve"].note
 
 
 def test_a_folder_without_a_notebook_is_named(tmp_path):
@@ -246,9 +356,9 @@ class TestHostileFolder:
         deep = "/".join(["d"] * 60)
         source = in_folder(tmp_path, {f"eve/{deep}/01_strides.ipynb": b"", "ada/a.ipynb": b""})
         assert "eve" not in taken(source)
-        monkeypatch.setattr(found, "MAX_FILES", 3)
+        monkeypatch.setattr(allowance, "MAX_FILES", 3)
         in_folder(tmp_path, {f"ada/{n}.txt": b"" for n in range(4)})
-        with pytest.raises(Mistake, match="right folder"):
+        with pytest.raises(Mistake, match="is it the right one"):
             files_in(source)
 
 
@@ -326,15 +436,6 @@ class TestHostileArchive:
         source.write_bytes(data)
         assert "password" in taken(source)["eve"].ungradable
 
-    def test_too_much_altogether(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(zipped, "MAX_TOTAL_BYTES", 5)
-        source = in_zip(
-            tmp_path, {"ada/01_strides.ipynb": b"1234", "eve/01_strides.ipynb": b"5678"}
-        )
-        found = taken(source)
-        assert found["ada"].data == b"1234"
-        assert "may be read from one archive" in found["eve"].ungradable
-
     @pytest.mark.parametrize("data", [b"", b"not a zip", b"PK\x05\x06" + b"\xff" * 18])
     def test_what_is_no_archive_is_the_instructors_mistake(self, tmp_path, data):
         source = tmp_path / "h.zip"
@@ -381,6 +482,19 @@ class TestIds:
         owners = ["ada", "Ada", "a b", "a_b", "x" * 100, "x" * 101]
         ids = [name.casefold() for name in student_ids(owners).values()]
         assert len(set(ids)) == len(owners)
+
+    def test_differ_also_from_a_name_that_was_made_to_look_like_a_mark(self):
+        first = student_ids(["ada", "Ada"])
+        for victim in first.values():
+            ids = student_ids(["ada", "Ada", victim, victim.upper()])
+            assert len({name.casefold() for name in ids.values()}) == 4
+            assert ids["ada"] == first["ada"]  # nobody can change another's id
+            assert ids == student_ids([victim.upper(), victim, "Ada", "ada"])
+
+    def test_differ_where_two_marks_are_the_same(self, monkeypatch):
+        monkeypatch.setattr(layout, "MARKS", (0, 1, 64))
+        owners = ["a" + " " * n + "b" for n in range(40)]  # more than a mark of one letter has
+        assert len(set(student_ids(owners).values())) == 40
 
     def test_do_not_depend_on_who_else_handed_in_first(self):
         assert student_ids(["ada", "Ada"]) == student_ids(["Ada", "ada"])

@@ -207,3 +207,16 @@ def test_paths_are_those_of_the_student_and_the_key(journal):
     journal.write(RECORD)
     assert only_file(journal).name == f"ada-{KEY[:16]}.json"
     assert isinstance(only_file(journal), Path)
+
+
+def test_what_a_kill_left_half_written_is_cleared_away(tmp_path):
+    from autograder.classroom.grading import open_folder
+
+    out, places = tmp_path / "out", ("", "received", "journal/01", "feedback/ada/01")
+    for place in places:
+        (out / place).mkdir(parents=True, exist_ok=True)
+        (out / place / ".page.html.77.tmp").touch()
+        (out / place / "page.html").touch()
+    open_folder(out, tmp_path / "hand_in")
+    assert not list(out.rglob("*.tmp"))
+    assert len(list(out.rglob("page.html"))) == len(places)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import random
+import re
 import weakref
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +18,13 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from autograder.checks import lab04_contracts
+from autograder.checks.lab04_contracts import lab
+from autograder.checks.lab04_contracts.fused_loss import right_backward
+from autograder.checks.lab04_contracts.schedules import again as flops_again
+from autograder.checks.lab04_contracts.schedules import peak as peak_of
 from autograder.judge import LocalStudent, Verdict, ask
 
+PAGE = Path(__file__).parent.parent / "solutions" / "04_contracts" / "04_contracts.py"
 ROWS = 3
 
 
@@ -93,12 +100,12 @@ def test_a_schedule_costs_what_torchs_own_checkpoint_costs(
 ) -> None:
     peak, again, flops = checkpointed_by_torch(widths, keep)
     nbytes = [4 * ROWS * width for width in widths[:-1]]
-    assert lab04_contracts._peak(nbytes, keep) == peak
-    assert lab04_contracts._again(flops, keep) == sum(flops[i] for i in again)
+    assert peak_of(nbytes, keep) == peak
+    assert flops_again(flops, keep) == sum(flops[i] for i in again)
 
 
 def asked(name: str, **functions: Callable[..., Any]) -> Verdict:
-    question = lab04_contracts.lab.questions[name]
+    question = lab.questions[name]
     return ask(question, LocalStudent(functions), seed=11)
 
 
@@ -120,15 +127,52 @@ def test_two_storages_of_one_number_for_each_row_are_allowed_and_three_are_not()
 
         return forward
 
-    right = lab04_contracts._right_backward
     two, three = (
-        asked("head_loss", head_loss_forward=forward_saving(n), head_loss_backward=right)
+        asked("head_loss", head_loss_forward=forward_saving(n), head_loss_backward=right_backward)
         for n in (2, 3)
     )
     assert (two.state, three.state) == ("pass", "fail")
 
 
 def test_what_a_node_saved_is_witnessed_and_what_the_halves_save_is_computed() -> None:
-    questions = lab04_contracts.lab.questions
+    questions = lab.questions
     witnessed = [name for name, question in questions.items() if question.witnessed]
     assert witnessed == ["linear_fn"]
+
+
+def test_the_page_numbers_the_questions_as_the_judge_does() -> None:
+    sections = re.split(r"^# ## ", PAGE.read_text("utf-8"), flags=re.MULTILINE)
+    asked_in = {
+        name: text for text in sections for name in re.findall(r'^check\("(\w+)', text, re.M)
+    }
+    assert list(asked_in) == list(lab.questions)
+    for question in lab:
+        assert asked_in[question.name].startswith(question.title.removeprefix("Lab ") + " ")
+
+
+def test_the_lab_takes_no_more_than_two_hours() -> None:
+    minutes = re.findall(r"^# \*(\d+) minutes", PAGE.read_text("utf-8"), re.MULTILINE)
+    assert len(minutes) == len(lab.questions) + 1  # the free text
+    assert sum(map(int, minutes)) <= 120
+
+
+def test_what_the_page_says_of_a_schedule_is_what_the_judge_says() -> None:
+    (given, said) = re.findall(r"`schedule_cost\((.*?)\)` is `(.*?)`", PAGE.read_text("utf-8"))[0]
+    nbytes, flops, keep = ast.literal_eval(f"({given})")
+    assert ast.literal_eval(said) == (peak_of(nbytes, keep), flops_again(flops, keep))
+
+
+def rolled(seed: int, x: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
+    torch.manual_seed(seed)
+    return F.linear(F.dropout(F.gelu(F.linear(x, w1)), 0.1), w2)
+
+
+def test_a_block_that_starts_from_the_seed_is_not_the_block_that_was_asked_for() -> None:
+    @torch.random.fork_rng(devices=[])
+    def forward(x: Tensor, w1: Tensor, w2: Tensor, seed: int) -> Any:
+        y = rolled(seed, x, w1, w2)
+        return y, [x, w1, w2], torch.rand(2)
+
+    verdict = asked("checkpoint_block", checkpoint_forward=forward)
+    assert verdict.state == "fail"
+    assert verdict.sentence.startswith("y is not what `block` gives here")

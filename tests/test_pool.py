@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import time
+from dataclasses import replace
 
 import pytest
 
 from autograder.classroom import pool
-from autograder.classroom.job import Fault, Job
+from autograder.classroom.job import SUBMISSION_S, Fault, Job
 from autograder.classroom.journal import Record
 from autograder.classroom.mistake import Mistake
 from autograder.classroom.worker import NoJail, Ready, Setting, die_with_parent
-from autograder.judge import State, Verdict
-from autograder.sandbox import BUBBLEWRAP
+from autograder.judge import OUR_FAULT, State, Verdict
+from autograder.sandbox import BUBBLEWRAP, cgroups
 
 
 def job(name):
@@ -22,8 +23,24 @@ def job(name):
 
 
 def record(given, state=State.PASS):
-    verdict = Verdict("address", state, 1.0, 1.0, 7)
+    sentence = f"{OUR_FAULT}: the jail died" if state is State.UNGRADABLE else ""
+    verdict = Verdict("address", state, 1.0, 1.0, 7, sentence=sentence)
     return Record(given.student, given.lab, given.key, given.sha256, (verdict,))
+
+
+def late_record(given, trace):
+    """Notes begin and end of each asking; the first waits for company where some is to come."""
+    turn = "again" if given.first else "first"
+    note(trace, f"{given.student} {turn} begin")
+    while turn == "first" and given.student != "late-alone" and trace.read_text().count("\n") < 2:
+        os.sched_yield()
+    note(trace, f"{given.student} {turn} end")
+    return replace(record(given), late=() if given.first else ("address",))
+
+
+def note(trace, line):
+    with open(trace, "a") as file:
+        file.write(line + "\n")
 
 
 def serve_by_name(connection, setting):
@@ -43,6 +60,14 @@ def serve_by_name(connection, setting):
         if given.student.startswith("faults") and attempts <= int(given.student[-1]):
             connection.send(Fault("the disk is gone"))
             return
+        if given.student.startswith("late"):
+            connection.send(late_record(given, setting.log.parent / "trace"))
+            continue
+        if given.student.startswith("check"):
+            (verdict,) = record(given, State.UNGRADABLE).verdicts
+            ours = replace(verdict, sentence="The check itself failed (ValueError: no).")
+            connection.send(replace(record(given), verdicts=(ours,)))
+            continue
         is_open = given.student.startswith("open") and attempts <= int(given.student[-1])
         connection.send(record(given, State.UNGRADABLE if is_open else State.PASS))
 
@@ -53,6 +78,16 @@ def serve_without_jail(connection, setting):
 
 def serve_nothing(connection, setting):
     os._exit(3)
+
+
+def serve_in_a_cage(connection, setting):
+    """Holds a cgroup, as a worker with an open jail does, and never answers."""
+    connection.send(Ready())
+    connection.recv()
+    cgroups.Cage(cgroups.find(), memory_bytes=2**30, processes=8)
+    (setting.log.parent / "pid").write_text(str(os.getpid()))
+    while True:
+        signal.pause()
 
 
 def outcomes(names, tmp_path, target=serve_by_name, workers=2):
@@ -95,8 +130,47 @@ def test_a_question_that_the_grader_failed_at_is_tried_again(tmp_path):
     assert {name: attempts(tmp_path, name) for name in found} == {"open-1": 2, "open-9": 3}
 
 
+def test_a_check_that_raises_is_asked_once(tmp_path):
+    """It would raise again, and a notebook that makes it raise would cost the class three times."""
+    found = outcomes(["check-1"], tmp_path)
+    assert not found["check-1"].is_final
+    assert attempts(tmp_path, "check-1") == 1
+
+
+def test_what_timed_out_beside_others_is_asked_again_when_nobody_else_is(tmp_path):
+    names = ["late-1", "late-2", "late-3", "fine-1", "fine-2"]
+    found = outcomes(names, tmp_path)
+    assert set(found) == set(names)
+    assert all(outcome.late == () for outcome in found.values())
+    lines = (tmp_path / "trace").read_text().splitlines()
+    for name in ("late-1", "late-2", "late-3"):
+        begin = lines.index(f"{name} again begin")
+        assert lines[begin + 1] == f"{name} again end"
+        assert begin > lines.index(f"{name} first end")
+    assert len(lines) == 12  # nobody is asked a third time
+
+
+def test_what_timed_out_alone_is_not_asked_again(tmp_path):
+    outcomes(["late-alone", "fine-1"], tmp_path, workers=1)
+    assert "again" not in (tmp_path / "trace").read_text()
+
+
+@pytest.mark.skipif(not cgroups.find(), reason="this machine lends no cgroups")
+@pytest.mark.parametrize("sweeps", [True, False])
+def test_a_killed_workers_cgroups_go_with_the_pool(tmp_path, monkeypatch, sweeps):
+    monkeypatch.setattr(pool, "SLACK_S", 3.0 - SUBMISSION_S)
+    monkeypatch.setattr(pool, "MAX_ATTEMPTS", 1)
+    if not sweeps:
+        monkeypatch.setattr(pool, "sweep", lambda **_: 0)
+    assert isinstance(outcomes(["caged-1"], tmp_path, serve_in_a_cage)["caged-1"], Fault)
+    of_it = f"{cgroups.PREFIX}-{(tmp_path / 'pid').read_text()}-*"
+    left = [d for h in cgroups.find() for d in h.parent.glob(of_it)]
+    assert bool(left) is not sweeps
+    cgroups.sweep()
+
+
 def test_a_worker_that_hangs_is_ended(tmp_path, monkeypatch):
-    monkeypatch.setattr(pool, "DEADLINE_S", 3.0)
+    monkeypatch.setattr(pool, "SLACK_S", 3.0 - SUBMISSION_S)
     monkeypatch.setattr(pool, "MAX_ATTEMPTS", 1)
     found = outcomes(["hangs", "fine-1"], tmp_path)
     assert "no answer within 3 seconds" in found["hangs"].reason

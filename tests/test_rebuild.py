@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from copy import deepcopy
 from pathlib import Path
 
@@ -30,6 +31,12 @@ ANSWER = "def address(index, size, stride, offset):\n    return 41 + 1\n"
 
 def data(made):
     return json.dumps(made).encode()
+
+
+def without_ids(made):
+    for cell in made["cells"]:
+        del cell["id"], cell["metadata"]
+    return made
 
 
 def answered(made):
@@ -96,6 +103,51 @@ class TestAnAnswerIsFound:
         for cell in made["cells"]:
             del cell["id"], cell["metadata"]
         assert rebuild(data(made), RELEASE).answers["why_silent"] == "Because."
+
+    def test_free_text_in_several_cells_is_all_of_them(self):
+        made = without_ids(filled({"why_silent": "Because."}))
+        place = [cell["source"] for cell in made["cells"]].index("Because.") + 1
+        made["cells"].insert(place, {"cell_type": "markdown", "source": "And also."})
+        made["cells"].insert(place + 1, {"cell_type": "code", "source": "x = 1"})
+        made["cells"].insert(place + 2, {"cell_type": "markdown", "source": "No more."})
+        assert rebuild(data(made), RELEASE).answers["why_silent"] == "Because.\n\nAnd also."
+
+    def test_by_the_id_that_colab_moves_into_the_metadata(self):
+        made = filled({"address": "address = lambda *a: 1"})
+        for cell in made["cells"]:
+            cell["metadata"] = {"id": cell.pop("id")}
+        assert answered(made) == "address = lambda *a: 1"
+
+    def test_by_the_mark_of_its_stub_when_its_function_has_another_name(self):
+        made = without_ids(filled({}))
+        stub = cell_of(released(), "address")["source"]
+        changed = stub.replace("def address(", "def adress(")
+        cell = next(cell for cell in made["cells"] if cell["source"] == stub)
+        cell["source"] = changed
+        assert answered(made) == changed
+
+    def test_by_the_function_that_is_asked_and_not_by_a_helper_in_its_stub(self):
+        release = releases(ROOT)["02_dispatcher"]
+        made = json.loads(release.notebook)
+        made["cells"] = without_ids({"cells": deepcopy(release.cells)})["cells"]
+        stub = {cell["id"]: cell["source"] for cell in release.cells}["run_head"]
+        assert stub.index("def lose_the_favourite") < stub.index("def run_head")
+        mine = {"cell_type": "code", "source": "def lose_the_favourite(): pass"}
+        made["cells"].append(mine)
+        assert rebuild(data(made), release).answers["run_head"] == stub
+
+    def test_beside_a_copy_of_the_stub_that_a_tool_has_trimmed(self):
+        made = without_ids(filled({"address": ANSWER}))
+        stub = cell_of(released(), "address")["source"].replace("\n", "  \n") + "\n\n"
+        made["cells"].append({"cell_type": "code", "source": stub})
+        assert answered(made) == ANSWER
+
+    def test_in_whatever_order_a_merge_left_the_cells(self):
+        shuffled = without_ids(filled(RIGHT))
+        random.Random(7).shuffle(shuffled["cells"])
+        rebuilt = rebuild(data(shuffled), RELEASE)
+        assert {k: v for k, v in rebuilt.answers.items() if k != "why_silent"} == RIGHT
+        assert "10 answers had lost their ids" in rebuilt.notes[-1]
 
     def test_a_byte_order_mark_is_no_damage(self):
         assert (
@@ -210,6 +262,43 @@ class TestUngradable:
         made["cells"].append({"cell_type": "code", "source": ANSWER + "#"})
         with pytest.raises(Ungradable, match="different cells"):
             rebuild(data(made), RELEASE)
+
+    @pytest.mark.parametrize("keep_ids", [True, False])
+    def test_says_to_the_instructor_where_the_rivals_stand(self, keep_ids):
+        made = filled({"address": ANSWER}) if keep_ids else without_ids(filled({"address": ANSWER}))
+        place = [cell["source"] for cell in made["cells"]].index(ANSWER)
+        made["cells"].append({**made["cells"][place], "source": ANSWER + "#"})
+        with pytest.raises(Ungradable) as raised:
+            rebuild(data(made), RELEASE)
+        assert raised.value.note == f"address stands in cell {place + 1}, {len(made['cells'])}"
+
+    def test_when_a_merge_exchanged_the_ids_of_two_answers(self):
+        made = filled(RIGHT)
+        one, other = cell_of(made, "address"), cell_of(made, "overlaps")
+        one["source"], other["source"] = other["source"], one["source"]
+        with pytest.raises(Ungradable, match="the answer 'address' holds the answer 'overlaps'"):
+            rebuild(data(made), RELEASE)
+
+    def test_but_not_when_an_answer_was_typed_into_another_cell(self):
+        """Its own cell still holds the stub: the judge says what is missing."""
+        made = filled({"overlaps": ANSWER})
+        assert answered(made) == cell_of(released(), "address")["source"]
+
+    def test_when_a_merge_was_not_finished(self):
+        text = json.dumps(filled(RIGHT), indent=1)
+        middle = text.index("\n", len(text) // 2)
+        marks = "\n<<<<<<< HEAD\n{}\n=======\n{}\n>>>>>>> mine\n"
+        with pytest.raises(Ungradable, match="unfinished merge"):
+            rebuild((text[:middle] + marks + text[middle:]).encode(), RELEASE)
+        inside = f"<<<<<<< local\n{ANSWER}=======\n{ANSWER}#\n>>>>>>> remote\n"
+        with pytest.raises(Ungradable, match="unfinished merge") as raised:
+            rebuild(data(filled({"address": inside})), RELEASE)
+        assert "address" in raised.value.note
+
+    def test_when_it_is_another_labs(self):
+        other = releases(ROOT)["02_dispatcher"].notebook
+        with pytest.raises(Ungradable, match="another lab's"):
+            rebuild(other, RELEASE)
 
     def test_when_an_answer_is_a_book(self):
         with pytest.raises(Ungradable, match="more than"):

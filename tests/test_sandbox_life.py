@@ -8,8 +8,11 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from autograder.judge import GraderFault, Lab, NoAnswer, Raised, State, ask
@@ -48,7 +51,9 @@ def expect_gone(handles):
 
 
 def own_cgroups():
-    return {d for h in cgroups.find() for d in h.parent.glob(f"{cgroups.PREFIX}-*")}
+    """Of this process: somebody else may be grading on this machine."""
+    mine = f"{cgroups.PREFIX}-{os.getpid()}-*"
+    return {d for h in cgroups.find() for d in h.parent.glob(mine)}
 
 
 def test_two_jails_and_two_submissions_at_once():
@@ -162,9 +167,10 @@ def test_nothing_is_left_when_the_grader_is_killed():
     process.wait()
     process.stdout.close()
     expect_gone(handles)
-    left = {d for d in own_cgroups() if f"-{process.pid}-" in d.name}
-    cgroups.sweep(cgroups.find())
-    assert not any(d.exists() for d in left)
+    of_it = f"{cgroups.PREFIX}-{process.pid}-*"
+    assert any(True for h in cgroups.find() for _ in h.parent.glob(of_it)) or not cgroups.find()
+    cgroups.sweep(patience_s=PATIENCE_S)
+    assert not [d for h in cgroups.find() for d in h.parent.glob(of_it)]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="everything here runs without root already")
@@ -273,9 +279,10 @@ def fake_tree(root: Path, version: int) -> tuple[Path, Path]:
     proc, groups = root / "proc", root / "cgroup"
     (proc / "self").mkdir(parents=True)
     if version == 1:
-        (proc / "self/cgroup").write_text("4:memory:/a\n8:pids:/\n0::/\n")
+        (proc / "self/cgroup").write_text("4:memory:/a\n8:pids:/\n3:cpu,cpuacct:/\n0::/\n")
         (groups / "memory/a").mkdir(parents=True)
         (groups / "pids").mkdir()
+        (groups / "cpu").mkdir()
     else:
         (proc / "self/cgroup").write_text("0::/user.slice/session\n")
         (groups / "user.slice/session").mkdir(parents=True)
@@ -291,7 +298,18 @@ def test_version_1_is_found_by_controller(tmp_path):
     assert [(h.version, h.controller, h.parent) for h in found] == [
         (1, "memory", groups / "memory/a"),
         (1, "pids", groups / "pids"),
+        (1, "cpu", groups / "cpu"),
     ]
+    cage = cgroups.Cage(found, memory_bytes=1000, processes=5, cores=0.5)
+    written = {f.name: f.read_text() for _, place in cage.places for f in place.iterdir()}
+    assert written == {
+        "memory.limit_in_bytes": "1000",
+        "pids.max": "5",
+        "cpu.cfs_period_us": "100000",
+        "cpu.cfs_quota_us": "50000",
+    }
+    assert cage.holds_memory
+    assert not cgroups.Cage(found[2:], memory_bytes=1, processes=1).holds_memory
 
 
 def test_version_2_is_found_where_the_controllers_are_handed_down(tmp_path):
@@ -306,6 +324,7 @@ def test_version_2_is_found_where_the_controllers_are_handed_down(tmp_path):
         "memory.max": "1000",
         "memory.swap.max": "0",
         "pids.max": "5",
+        "cpu.max": "100000 100000",
         "cgroup.procs": "77",
     }
     (place / "memory.events").write_text("oom 2\noom_kill 1\n")
@@ -330,6 +349,83 @@ def test_only_the_leftovers_of_dead_runs_are_swept(tmp_path):
     assert foreign.exists()
     assert not dead.exists()
     assert not recycled.exists()
+
+
+def test_what_is_still_busy_is_waited_for_and_then_left(tmp_path):
+    here = cgroups.Hierarchy(2, "", tmp_path)
+    busy = tmp_path / f"{cgroups.PREFIX}-99999999-5-0" / "cgroup.procs"
+    busy.parent.mkdir()
+    busy.touch()  # as full as a directory can be without a kernel behind it
+    assert cgroups.sweep((here,)) == 0
+    leaving = threading.Timer(0.2, busy.unlink)
+    leaving.start()
+    assert cgroups.sweep((here,), patience_s=PATIENCE_S) == 1
+    leaving.join()
+
+
+SPINNERS = Cell(
+    "spins",
+    """
+import os
+
+def spin():
+    for _ in range(12):
+        if os.fork() == 0:
+            while True:
+                pass
+    return 12
+""",
+)
+
+
+def cores_kept_busy(cores, seconds=2.0):
+    """By twelve spinning children of one submission that may keep `cores` busy."""
+    with Jail(replace(LIMITS, cores=cores)) as jail, jail.open([SPINNERS]) as student:
+        assert told(student, "spin") == 12
+        spinning = [psutil.Process(pid) for pid in tree(student.pid)]
+        assert len(spinning) == 13
+        started, before = time.monotonic(), cpu_s(spinning)
+        psutil.wait_procs(spinning, timeout=seconds)
+        return (cpu_s(spinning) - before) / (time.monotonic() - started)
+
+
+def cpu_s(processes):
+    return sum(sum(process.cpu_times()[:2]) for process in processes)
+
+
+@pytest.mark.skipif(
+    not {"", "cpu"} & {h.controller for h in cgroups.find()},
+    reason="this machine lends no cgroups, so nothing holds the processors",
+)
+def test_spinning_children_take_no_more_than_their_submissions_share():
+    assert cores_kept_busy(0.1) < 0.2
+    assert cores_kept_busy(64) > 0.2  # with the limit out of the way the same children do
+
+
+def test_a_submission_that_loses_its_process_at_each_call_ends_within_its_limit():
+    """Each reload is slow; the question's own budget is looked at between calls only."""
+    cells = [
+        Cell("slow", "import os, time\ntime.sleep(0.5)"),
+        Cell("dies", "def f(): os._exit(1)"),
+    ]
+    total_s = 3.0
+    with Jail(LIMITS) as jail, jail.open(cells, total_s=total_s) as student:
+        started = time.monotonic()
+        raised = [told(student, "f") for _ in range(40)]
+        took_s = time.monotonic() - started
+        assert raised[0].kind == "died"
+        assert raised[-1] == Raised("timeout", "TimeoutError", "the notebook's 3 s are used up")
+        assert took_s < total_s + 1.0
+        assert student.cells[0].error is None
+    with Jail(LIMITS) as jail, jail.open(cells) as student:  # without the limit it goes on
+        started = time.monotonic()
+        assert {told(student, "f").kind for _ in range(8)} == {"died"}
+        assert time.monotonic() - started > total_s + 1.0
+
+
+def test_an_endless_call_ends_with_its_submission():
+    with Jail(LIMITS) as jail, jail.open([HONEST], total_s=1.0) as student:
+        assert told(student, "endless").message == "the notebook's 1 s are used up"
 
 
 def test_a_raised_is_what_a_lost_process_becomes():

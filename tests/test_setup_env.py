@@ -51,7 +51,7 @@ sys.path.insert(0, repo)
 from setup_env import __main__, machine, making, state
 making.ROOT = state.ROOT = pathlib.Path(here)
 making.venv_command = lambda venv: [sys.executable, "-m", "venv", "--without-pip", str(venv)]
-making.pip_command = lambda venv, extras: [
+making.pip_command = lambda venv, extras, constraints: [
     sys.executable, str(making.ROOT / "fake_pip.py"), here, str(venv), ",".join(extras)]
 machine.require_all = lambda venv: None
 sys.exit(__main__.main([sys.argv[4], "--venv", venv]))
@@ -135,6 +135,17 @@ def test_a_changed_requirement_runs_pip_again_in_the_same_environment(
     assert house.run("lab").returncode == 0
     assert house.calls() == ["dev,lab", "dev,lab"]  # and what dev needs is renewed with it
     assert keep.exists()
+
+
+def test_other_constraints_are_what_pip_is_given_and_what_brings_it_back(
+    house: House, tmp_path: Path
+) -> None:
+    own, other = house.root / "constraints.txt", tmp_path / "versions.txt"
+    other.write_text("torch==2.11.*\n")
+    assert making.pip_command(house.venv, ("dev",), other)[-4:-2] == ["-c", str(other)]
+    assert state.fingerprint("3.11", other) != state.fingerprint("3.11", own)
+    none = ["--venv", str(house.venv), "--constraints", str(tmp_path / "none")]
+    assert __main__.main(["lab", *none]) == 1
 
 
 # ---- broken environments ------------------------------------------------------------------------

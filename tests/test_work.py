@@ -6,13 +6,14 @@ import contextlib
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import psutil
 import pytest
 
 from autograder.classroom import work
-from autograder.classroom.job import Job
-from autograder.judge import GraderFault, Lab, LocalStudent, Raised, State, expect_equal
+from autograder.classroom.job import AGAIN_S, SUBMISSION_S, Job
+from autograder.judge import GraderFault, Lab, LocalStudent, Raised, Reply, State, expect_equal
 from autograder.sandbox import CellResult
 
 lab = Lab("07_doubling", "Doubling")
@@ -31,6 +32,8 @@ for name in ("twice", "double"):
 
 class OpenStudent(LocalStudent):
     """Runs the cells in this very process. Has the shape of a JailedStudent."""
+
+    pid = None
 
     def __init__(self, cells):
         super().__init__({})
@@ -51,7 +54,7 @@ class OpenJail:
     without = frozenset()
 
     @contextlib.contextmanager
-    def open(self, cells):
+    def open(self, cells, *, total_s, extra_load_s):
         yield OpenStudent(cells)
 
 
@@ -113,11 +116,70 @@ def test_our_own_cell_failing_is_our_fault():
         work.grade(broken, lab, OpenJail())
 
 
-def test_who_used_up_the_time_is_not_asked_further(monkeypatch):
-    monkeypatch.setattr(work, "SUBMISSION_S", -1.0)
-    found = graded(**GOOD)
-    assert {v.state for v in found.values()} == {State.FAIL}
-    assert all("seconds" in v.sentence and v.points == 0 for v in found.values())
+def test_who_used_up_the_time_is_not_asked_further():
+    record = work.grade(replace(job(**GOOD), extra_s=-1 - SUBMISSION_S), lab, OpenJail())
+    assert {v.state for v in record.verdicts} == {State.FAIL}
+    assert all("seconds" in v.sentence and v.points == 0 for v in record.verdicts)
+    assert record.late == ("twice", "double")
+
+
+class BusyStudent(OpenStudent):
+    """Waits in vain for the functions named in `starved`, as beside a busy neighbour."""
+
+    starved = frozenset({"twice"})
+
+    def _send(self, function, request):
+        if function in self.starved:
+            return Reply(Raised("timeout", "TimeoutError", "no answer within 10 s"))
+        return super()._send(function, request)
+
+
+class BusyJail:
+    @contextlib.contextmanager
+    def open(self, cells, *, total_s, extra_load_s):
+        yield BusyStudent(cells)
+
+
+class TestAskedTwice:
+    """A question that timed out beside others is asked again, alone, and the verdict says so."""
+
+    def first(self):
+        record = work.grade(job(**GOOD), lab, BusyJail())
+        assert [v.state for v in record.verdicts] == [State.FAIL, State.PASS]
+        assert record.late == ("twice",)
+        return record
+
+    def test_it_passes_when_its_time_was_a_neighbours_fault(self):
+        first = self.first()
+        again = work.grade(job(**GOOD).again(first), lab, OpenJail())
+        assert [v.state for v in again.verdicts] == [State.PASS, State.PASS]
+        assert "a second time, alone" in again.verdicts[0].sentence
+        assert again.verdicts[1] == first.verdicts[1]
+        assert again.late == ()
+        assert again.wall_s > first.wall_s
+
+    def test_it_fails_when_it_is_endless_in_itself(self):
+        again = work.grade(job(**GOOD).again(self.first()), lab, BusyJail())
+        assert again.verdicts[0].state is State.FAIL
+        assert "TimeoutError" in again.verdicts[0].got
+        assert "a second time, alone" in again.verdicts[0].sentence
+
+    def test_it_keeps_its_verdict_when_there_is_no_time_to_ask_again(self):
+        first = self.first()
+        again = work.grade(replace(job(**GOOD), extra_s=-1 - AGAIN_S).again(first), lab, OpenJail())
+        assert again.verdicts[0].got == first.verdicts[0].got
+        assert "used up the time for that" in again.verdicts[0].sentence
+
+    def test_asking_again_has_a_limit_of_its_own(self):
+        longer = replace(job(**GOOD), extra_s=45.0)  # a question with a budget
+        assert longer.again(self.first()).total_s == AGAIN_S + 45
+
+    def test_an_ordinary_mistake_is_asked_once(self):
+        assert (
+            work.grade(job(**GOOD | {"twice": "def twice(n): 1 / 0"}), lab, OpenJail()).late == ()
+        )
+        claims_it = "def twice(n): raise TimeoutError('no answer within 10 s')"
+        assert work.grade(job(**GOOD | {"twice": claims_it}), lab, OpenJail()).late == ()
 
 
 def test_long_output_is_cut():

@@ -54,7 +54,7 @@ def stubs(number: int, cells: Sequence[Cell]) -> dict[str, str]:
     """For each solution cell the stub that replaces its regions, by cell id."""
     questions = [cell for cell in cells if cell.header.role in ("solution", "free_text")]
     return {
-        cell.id: solution.stub(number, question, cell.id, _size(cell))
+        cell.id: solution.stub(number, question, cell.id, _size(cell), places=_places(cell))
         for question, cell in enumerate(questions, start=1)
         if cell.header.role == "solution"
     }
@@ -62,6 +62,10 @@ def stubs(number: int, cells: Sequence[Cell]) -> dict[str, str]:
 
 def _size(cell: Cell) -> int:
     return cell.header.about_lines or solution.about(solution.regions(cell.text))
+
+
+def _places(cell: Cell) -> int:
+    return len(solution.regions(cell.text))
 
 
 def telling_lines(cells: Sequence[Cell]) -> frozenset[str]:

@@ -80,15 +80,16 @@ def about(found: Iterable[Region]) -> int:
     return max(1, count if count <= 10 else 5 * round(count / 5))
 
 
-def stub(lab: int, question: int, name: str, lines: int) -> str:
+def stub(lab: int, question: int, name: str, lines: int, *, places: int = 1) -> str:
     """What the student finds in place of a region: the size of the answer, and an error when it is
-    called.
+    called. An answer with several `places` says the size of all, in each.
 
     >>> print(stub(1, 2, "contiguous_strides", 4))
     # about 4 lines
     raise NotImplementedError("Lab 1.2: contiguous_strides, about 4 lines")
     """
     size = "about 1 line" if lines == 1 else f"about {lines} lines"
+    size += " in all" if places > 1 else ""
     return f'# {size}\nraise NotImplementedError("Lab {lab}.{question}: {name}, {size}")'
 
 

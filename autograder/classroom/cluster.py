@@ -82,6 +82,17 @@ def graded(jobs: Sequence[Job], place: Place, *, spec: str) -> Iterator[Outcome]
 
 
 def _outcomes(client: Any, jobs: Sequence[Job], place: Place, spec: str) -> Iterator[Outcome]:
+    late: list[Job] = []
+    for job, outcome in _answered(client, jobs, place, spec):
+        if isinstance(outcome, Record) and outcome.late:
+            late.append(job.again(outcome))
+        else:
+            yield job, outcome
+    for job in late:  # once more, and now nothing else runs
+        yield from _answered(client, [job], place, spec)
+
+
+def _answered(client: Any, jobs: Sequence[Job], place: Place, spec: str) -> Iterator[Outcome]:
     from distributed import as_completed
 
     futures = client.map(grade_here, jobs, [place] * len(jobs), pure=False)
@@ -112,7 +123,8 @@ def _outcome(future: Any, spec: str) -> Record | Fault | Unfit:
 
 
 def grade_here(job: Job, place: Place) -> Record | Fault | Unfit:
-    """On a worker: grades `job` in a process of its own and journals what came out."""
+    """On a worker: grades `job` in a process of its own and journals what came out, unless some of
+    it is to be asked again."""
     reason = _unfit(place)
     if reason:
         return Unfit(f"{socket.gethostname()} cannot grade this class: {reason}")
@@ -120,7 +132,7 @@ def grade_here(job: Job, place: Place) -> Record | Fault | Unfit:
         ((_, outcome),) = _own_pool(place).run([job])
     except Mistake as mistake:
         return Unfit(str(mistake))
-    if isinstance(outcome, Record):
+    if isinstance(outcome, Record) and (job.first is not None or not outcome.late):
         Journal(place.out / "journal" / job.lab).write(outcome)
     return outcome
 

@@ -60,7 +60,8 @@ def _our_own(order: Order) -> Iterator[None]:
 
 
 def _unwritable(order: Order, error: OSError) -> Mistake:
-    return Mistake(f"Cannot write into {order.out}: {error.strerror}.")
+    kept = "" if error.errno != errno.ENOSPC else " Make room; what is graded so far is kept."
+    return Mistake(f"Cannot write into {order.out}: {error.strerror}.{kept}")
 
 
 def _progress(console: Console) -> Progress:
@@ -83,6 +84,7 @@ def _show(made: Class, console: Console) -> None:
     if asked := by_hand(made.release):
         say.append(f"by hand     {', '.join(asked)}: cd {out} && jupyter lab, then formgrader")
         say.append("            and then  nbgrader generate_feedback --force " + made.release.name)
+    say.append(f"report      autograder report {made.release.name} --out {out}")
     say.append(f"export      cd {out} && nbgrader export")
     for line in say:
         console.print(line, markup=False, highlight=False, soft_wrap=True)

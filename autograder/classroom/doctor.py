@@ -6,13 +6,12 @@ import importlib.metadata
 import platform
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from autograder.sandbox import landlock, probe
+from autograder.sandbox import cgroups, landlock, probe
 
 from .pool import processors
 
@@ -59,9 +58,9 @@ def _landlock() -> str:
 
 
 def _cgroups() -> str:
-    root = Path("/sys/fs/cgroup")
-    if (root / "cgroup.controllers").is_file():
-        return "v2"
-    if (root / "pids").is_dir() or (root / "memory").is_dir():
-        return "v1"
-    return "none: memory and processes are watched instead of limited"
+    """What the kernel holds a submission to here; `find` tries it out."""
+    found = cgroups.find()
+    if not found:
+        return "none: memory is watched instead of limited, and a busy submission slows the others"
+    held = [hierarchy.controller for hierarchy in found if hierarchy.controller]
+    return f"v{found[0].version}" + (f": {', '.join(held)}" if held else "")

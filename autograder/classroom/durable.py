@@ -6,8 +6,11 @@ import os
 from pathlib import Path
 
 
-def write(path: Path, data: bytes, *, mode: int = 0o644) -> None:
-    """Puts `data` at `path` in one step and does not return before it is on the disk."""
+def write(path: Path, data: bytes, *, mode: int = 0o644, waits: bool = True) -> None:
+    """Puts `data` at `path` in one step and does not return before it is on the disk.
+
+    waits: False for what can be made anew; a power cut may then take it, and a kill cannot.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name[:40]}.{os.getpid()}.tmp")
     try:
@@ -15,11 +18,13 @@ def write(path: Path, data: bytes, *, mode: int = 0o644) -> None:
         with os.fdopen(file, "wb") as opened:
             opened.write(data)
             opened.flush()
-            os.fsync(opened.fileno())
+            if waits:
+                os.fsync(opened.fileno())
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    if waits:
+        _sync_folder(path.parent)
 
 
 def _sync_folder(folder: Path) -> None:

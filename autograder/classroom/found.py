@@ -10,12 +10,16 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .mistake import Mistake
 
+if TYPE_CHECKING:
+    from .allowance import Allowance
+
 MAX_NOTEBOOK_BYTES = 10 * 2**20
-MAX_FILES = 50_000
 MAX_DEPTH = 8
 
 TOO_LARGE = (
@@ -33,24 +37,27 @@ class Found:
     """One file: its path inside the hand-in, and how to read it.
 
     read: the bytes, or Unreadable. is_file: False for a link, a device and whatever else is no
-    ordinary file.
+    ordinary file. spoils: why nothing of its owner's can be graded; empty almost always.
     """
 
     path: tuple[str, ...]
     read: Callable[[], bytes]
     is_file: bool = True
+    spoils: str = ""
 
 
-def in_folder(root: Path) -> Iterator[Found]:
+def in_folder(root: Path, allowance: Allowance) -> Iterator[Found]:
     """Every file below `root`; links and devices too, whose `read` refuses. Hidden folders are
-    left out.
+    left out, and so is what an owner has beyond their allowance.
 
     Raises Mistake where `root` cannot be read or is no hand-in by its sheer size.
     """
-    for count, entry in enumerate(_below(root, ())):
-        if count >= MAX_FILES:
-            raise Mistake(f"{root} holds more than {MAX_FILES:,} files: is it the right folder?")
-        yield entry
+    return _below(root, (), allowance)
+
+
+def spoiling(path: tuple[str, ...], sentence: str) -> Found:
+    """A file that makes its owner's hand-in ungradable."""
+    return Found(path, refusing(sentence), is_file=False, spoils=sentence)
 
 
 def is_hidden(name: str) -> bool:
@@ -67,7 +74,7 @@ def refusing(sentence: str) -> Callable[[], bytes]:
     return read
 
 
-def _below(root: Path, path: tuple[str, ...]) -> Iterator[Found]:
+def _below(root: Path, path: tuple[str, ...], allowance: Allowance) -> Iterator[Found]:
     try:
         folder = _open_beneath(root, path, os.O_DIRECTORY)
     except OSError as error:
@@ -76,17 +83,27 @@ def _below(root: Path, path: tuple[str, ...]) -> Iterator[Found]:
         yield Found(path, refusing("This folder cannot be read."), is_file=False)
         return
     try:
-        entries = [(name, _status(folder, name)) for name in sorted(os.listdir(folder))]
+        entries = [(name, _status(folder, name)) for name in _names(folder, allowance.room(path))]
     finally:
         os.close(folder)
     for name, status in entries:
         here = (*path, name)
+        if not allowance.take(here):
+            if sentence := allowance.refusal(here):
+                yield spoiling(here, sentence)
+            continue
         if is_hidden(name) or status is None:
             continue
         if not stat.S_ISDIR(status.st_mode):
             yield Found(here, _reader(root, here), is_file=stat.S_ISREG(status.st_mode))
         elif len(here) < MAX_DEPTH:
-            yield from _below(root, here)
+            yield from _below(root, here, allowance)
+
+
+def _names(folder: int, most: int) -> list[str]:
+    """At most so many names, however many there are."""
+    with os.scandir(folder) as entries:
+        return sorted(entry.name for entry in islice(entries, most))
 
 
 def _status(folder: int, name: str) -> os.stat_result | None:

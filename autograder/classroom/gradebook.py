@@ -1,5 +1,9 @@
 """Records into nbgrader's gradebook, and feedback out of it: one writer, once for the class.
 
+nbgrader's own converters spend half a second on a submission, mostly on commits and on validating
+what we made ourselves. Their steps are taken here one submission at a time, with their code where
+it decides something: grades, comments, and the page. Its own commands still do the same.
+
 Everything can be done again: what is whole stays, what a kill cut off is made anew, and grades that
 a person gave are never touched.
 """
@@ -14,10 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from . import durable, late
 from .job import Entry
 from .journal import Record
-from .mistake import Mistake
-from .nbcourse import converter, database, hand_in, prepare
+from .lateness import put_in_force
+from .nbcourse import database, hand_in, in_one_line, prepare
 from .rebuild import notebook
 from .release import Release
 
@@ -37,29 +42,25 @@ def record_all(
     release: Release,
     graded: Iterable[Graded],
     log: logging.Logger,
+    *,
+    policy: late.Policy | None = None,
 ) -> set[str]:
-    """Writes grades and feedback of everyone whose newest are not there yet; the students for whom
-    nbgrader refused.
+    """Writes grades and feedback of everyone whose newest are not there yet, and what lateness
+    costs by `policy`; the students for whom nbgrader refused.
 
     Raises Mistake where the gradebook cannot be used at all.
     """
-    from sqlalchemy.exc import SQLAlchemyError
-
     wanted = {one.record.student: one for one in graded}
-    try:
+    with in_one_line(folder, log):
         done = _recorded(folder, release.name, wanted)
         prepare(folder, release)
-        _record_missing(folder, release, wanted, done, log)
-        written = _recorded(folder, release.name, wanted)
-    except SQLAlchemyError as error:
-        log.error("the gradebook: %s", error)
-        raise Mistake(
-            f"nbgrader's gradebook {folder / 'gradebook.db'} is damaged or in use (see grade.log). "
-            "The verdicts are safe: the same command goes on."
-        ) from error
-    _drop_cut_off_pages(folder, release.name, written)
+        written = done | _record_missing(folder, release, wanted, done, log)
+        times = {student: one.entry.submission.submitted for student, one in wanted.items()}
+        charged = put_in_force(folder, release.name, policy, times)
+    _drop_pages(folder, release.name, written, changed=charged)
     if missing := {one for one in written if not _page(folder, release.name, one).exists()}:
-        _convert("GenerateFeedback", folder, release.name, missing, log)
+        with in_one_line(folder, log):
+            _write_pages(folder, release.name, missing, log)
     return set(wanted) - written
 
 
@@ -69,14 +70,59 @@ def _record_missing(
     wanted: Mapping[str, Graded],
     done: set[str],
     log: logging.Logger,
-) -> None:
-    missing = set(wanted) - done
-    for student in missing:
-        one = wanted[student]
-        submitted = one.entry.submission.submitted
-        hand_in(folder, student, _handed_in(release, one), submitted=submitted)
-    if missing:
-        _convert("Autograde", folder, release.name, missing, log)
+) -> set[str]:
+    """Writes the grades of those who are not `done`; who that was. A notebook that is refused costs
+    its student an entry in the log, and no neighbour anything.
+
+    Raises OSError or OperationalError where nothing can be written: the next one fares no better.
+    """
+    from sqlalchemy.exc import OperationalError
+
+    from .rows import opened
+
+    written = set()
+    if missing := sorted(set(wanted) - done):
+        with opened(database(folder)) as gradebook:
+            for student in missing:
+                try:
+                    _record(folder, release, wanted[student], gradebook)
+                    written.add(student)
+                except (OSError, OperationalError):
+                    raise
+                except Exception as error:
+                    gradebook.db.rollback()
+                    log.error("grades of %s: %s: %s", student, type(error).__name__, error)
+    return written
+
+
+def _record(folder: Path, release: Release, one: Graded, gradebook: Any) -> None:
+    """Hands one submission in and writes its grades, then the notebook that says so."""
+    import nbformat
+    from nbgrader.preprocessors import LimitOutput
+
+    from .recorded import SaveRecorded, judged, show_verdicts
+    from .rows import Rows, submission_of
+
+    lab, student = release.name, one.record.student
+    record = judged(folder, lab, student, one.record.key)
+    made = _handed_in(release, one)
+    hand_in(folder, student, made, submitted=one.entry.submission.submitted)
+    notebook = nbformat.from_dict(made)  # type: ignore[no-untyped-call]
+    show_verdicts(notebook, record)
+    notebook, _ = LimitOutput().preprocess(notebook, {})
+    rows = Rows(submission_of(gradebook, lab, student, timestamp=_time(folder, lab, student)))
+    SaveRecorded().save(notebook, record, rows)
+    gradebook.db.commit()
+    text = json.dumps(notebook, ensure_ascii=False)  # an indent would take Python's own encoder
+    durable.write(_autograded(folder, lab, student), text.encode(), mode=0o444, waits=False)
+
+
+def _time(folder: Path, lab: str, student: str) -> str:
+    try:
+        path = folder / "submitted" / student / lab / "timestamp.txt"
+        return path.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
 
 
 def _handed_in(release: Release, one: Graded) -> dict[str, Any]:
@@ -90,15 +136,12 @@ def _recorded(folder: Path, lab: str, wanted: Mapping[str, Graded]) -> set[str]:
     so, and is written after them."""
     if not (folder / "gradebook.db").exists():
         return set()
-    from nbgrader.api import Gradebook
+    from nbgrader.api import Assignment, Gradebook, SubmittedAssignment
 
     with Gradebook(database(folder)) as gradebook:
-        known = {
-            submission.student.id
-            for assignment in gradebook.assignments
-            if assignment.name == lab
-            for submission in assignment.submissions
-        }
+        submissions = gradebook.db.query(SubmittedAssignment.student_id)
+        submissions = submissions.join(Assignment).filter(Assignment.name == lab)
+        known = {student for (student,) in submissions}
     return {
         student
         for student, one in wanted.items()
@@ -106,10 +149,14 @@ def _recorded(folder: Path, lab: str, wanted: Mapping[str, Graded]) -> set[str]:
     }
 
 
+def _autograded(folder: Path, lab: str, student: str) -> Path:
+    return folder / "autograded" / student / lab / f"{lab}.ipynb"
+
+
 def _graded(folder: Path, student: str, lab: str) -> str:
     try:
-        path = folder / "autograded" / student / lab / f"{lab}.ipynb"
-        digest: str = json.loads(path.read_bytes())["metadata"][OURS]["graded"]
+        data = _autograded(folder, lab, student).read_bytes()
+        digest: str = json.loads(data)["metadata"][OURS]["graded"]
     except (OSError, ValueError, KeyError):
         return ""
     return digest
@@ -119,26 +166,33 @@ def _page(folder: Path, lab: str, student: str) -> Path:
     return folder / "feedback" / student / lab / f"{lab}.html"
 
 
-def _drop_cut_off_pages(folder: Path, lab: str, students: Iterable[str]) -> None:
+def _drop_pages(folder: Path, lab: str, students: Iterable[str], *, changed: set[str]) -> None:
+    """Those that a kill cut off, and those that show a penalty which is no longer so."""
     for student in students:
         page = _page(folder, lab, student)
-        if page.exists() and not page.read_bytes().rstrip().endswith(b"</html>"):
+        is_whole = page.exists() and page.read_bytes().rstrip().endswith(b"</html>")
+        if page.exists() and (student in changed or not is_whole):
             shutil.rmtree(page.parent)
 
 
-def _convert(name: str, folder: Path, lab: str, students: set[str], log: logging.Logger) -> None:
-    """Runs one of nbgrader's converters over all that it has not done yet.
+def _write_pages(folder: Path, lab: str, students: set[str], log: logging.Logger) -> None:
+    """A page of feedback for each of `students`; one that cannot be made costs no other.
 
-    It passes over a notebook that fails and goes on with the next. When it gave up altogether,
-    everyone gets an attempt of their own; nobody's grade depends on a neighbour's notebook.
+    Raises OSError or OperationalError, as above.
     """
-    try:
-        converter(name, folder, lab, log).start()
-        return
-    except Exception as error:
-        log.error("%s: %s", name, error)
-    for student in sorted(students):
-        try:
-            converter(name, folder, lab, log, student=student).start()
-        except Exception as error:
-            log.error("%s of %s: %s", name, student, error)
+    from sqlalchemy.exc import OperationalError
+
+    from .pages import Pages
+    from .rows import opened
+
+    pages = Pages(folder, lab, log)
+    with opened(database(folder)) as gradebook:
+        for student in sorted(students):
+            try:
+                submission = gradebook.find_submission(lab, student)
+                page = pages.page(_autograded(folder, lab, student).read_bytes(), submission)
+                durable.write(_page(folder, lab, student), page.encode(), waits=False)
+            except (OSError, OperationalError):
+                raise
+            except Exception as error:
+                log.error("feedback of %s: %s: %s", student, type(error).__name__, error)

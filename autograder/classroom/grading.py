@@ -11,7 +11,7 @@ from pathlib import Path
 
 from autograder.sandbox import BUBBLEWRAP, Tier, probe
 
-from . import cluster, durable, epoch, pool
+from . import cluster, durable, epoch, late, pool, roll
 from .gradebook import Graded, record_all
 from .intake import Submission, files_in, labs_named, submissions
 from .job import Entry, Fault, Job, job_for
@@ -29,6 +29,7 @@ NOT_SAFE = (
 )
 THE_GRADER_FAILED = "The grader failed, not the student: {reason}. Grade again."
 TORCH = importlib.metadata.version("torch")
+STEPS = ("submitted", "autograded", "feedback")
 NBGRADER_FAILED = "graded, but nbgrader refused the notebook: see grade.log"
 
 
@@ -56,6 +57,7 @@ class Class:
         known = releases(order.course)
         named = labs_named(files, list(known))
         self.release: Release = known[_the_lab(order.lab, list(known), named)]
+        self.late = late.read(order.course / late.NAME, labs=list(known))
         self.secret = epoch.secret(order.out)
         self.journal = Journal(order.out / "journal" / self.release.name)
         self.rows: dict[str, Row] = {}
@@ -77,12 +79,12 @@ class Class:
         try:
             rebuilt = rebuild(submission.data, self.release)
         except Ungradable as reason:
-            self._give_up(told, str(reason))
+            self._give_up(told, str(reason), reason.note)
         else:
             self.entries[submission.student] = Entry(told, rebuilt, sha256)
 
-    def _give_up(self, submission: Submission, reason: str) -> None:
-        self.rows[submission.student] = Row(submission, ungradable=reason)
+    def _give_up(self, submission: Submission, reason: str, note: str = "") -> None:
+        self.rows[submission.student] = Row(submission, ungradable=reason, note=note)
 
     def look_up(self) -> list[Job]:
         """Takes what is in the journal already; the jobs that are left."""
@@ -161,11 +163,25 @@ class Class:
             if row.record is not None
         ]
         with quiet(self.order.out / "grade.log") as log:
-            refused = record_all(self.order.out, self.release, graded, log) if graded else set()
+            refused = (
+                record_all(self.order.out, self.release, graded, log, policy=self.late)
+                if graded
+                else set()
+            )
         for student in refused:
             self.rows[student] = replace(self.rows[student], note=NBGRADER_FAILED)
         rows = list(self.rows.values())
+        roll.update(self.order.out, self.release.name, map(self._line, rows))
         write_ungradable(self.order.out / "ungradable.csv", rows, self.release.name)
+
+    def _line(self, row: Row) -> roll.Line:
+        said = row.submission
+        note = "; ".join(filter(None, (said.note, row.note)))
+        line = roll.Line(said.student, said.origin, said.submitted, note, row.ungradable)
+        if row.record is None:
+            return line
+        record = row.record
+        return replace(line, key=record.key, sha256=record.sha256, version=self.release.version)
 
     @property
     def in_order(self) -> list[Row]:
@@ -198,6 +214,6 @@ def open_folder(out: Path, source: Path) -> None:
     if source.resolve().is_relative_to(out.resolve()):
         raise Mistake(f"{source} lies inside the grading folder {out}. Grade into another: --out")
     shutil.rmtree(out / ".scratch", ignore_errors=True)
-    for folder in (out, out / "received", *out.glob("journal/*")):
-        for partial in folder.glob(".*.tmp"):
+    for folder in (".", "received", "roll", "journal/*", *(f"{step}/*/*" for step in STEPS)):
+        for partial in out.glob(f"{folder}/.*.tmp"):
             partial.unlink(missing_ok=True)

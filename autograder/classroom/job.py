@@ -3,12 +3,19 @@ else."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from . import epoch
 from .intake import Submission
+from .journal import Record
 from .rebuild import Rebuilt, to_run
 from .release import Release
+
+SUBMISSION_S = 180.0
+"""For all cells and questions of a notebook together, in wall time. A question has its own limit;
+this one holds whoever reaches that limit again and again."""
+AGAIN_S = 60.0
+"""For asking again, alone, what timed out beside other submissions."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,8 @@ class Job:
 
     cells: name and source, in order. setup: how many of them come before the first answer and are
     ours. seeds: one per question. left_out: names that only cells outside the answers define.
+    extra_s: what its questions' own budgets add to the usual limits. first: what was found when it
+    was asked beside others; only the questions that it names as late are then asked, once more.
     """
 
     student: str
@@ -36,6 +45,17 @@ class Job:
     setup: int
     seeds: dict[str, int]
     left_out: frozenset[str]
+    extra_s: float = 0.0
+    first: Record | None = None
+
+    @property
+    def total_s(self) -> float:
+        """For everything that its code does."""
+        return self.extra_s + (AGAIN_S if self.first else SUBMISSION_S)
+
+    def again(self, first: Record) -> Job:
+        """The job that asks once more what was late."""
+        return replace(self, first=first)
 
 
 @dataclass(frozen=True)
@@ -51,6 +71,7 @@ def job_for(entry: Entry, release: Release, *, key: str, secret: bytes) -> Job:
     answers = {cell["id"] for cell in release.answers}
     setup = next((n for n, (name, _) in enumerate(cells) if name in answers), len(cells))
     questions = release.lab.questions
+    budgets_s = sum(question.budget_s or 0.0 for question in release.lab)
     seeds = {name: epoch.seed(secret, release.name, name, entry.sha256) for name in questions}
     return Job(
         entry.submission.student,
@@ -61,4 +82,5 @@ def job_for(entry: Entry, release: Release, *, key: str, secret: bytes) -> Job:
         setup,
         seeds,
         entry.rebuilt.left_out,
+        budgets_s,
     )

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from autograder.judge import State, Verdict
+from autograder.judge import OUR_FAULT, State, Verdict
 
 from . import durable
 
@@ -32,7 +32,10 @@ class CellReport:
 
 @dataclass(frozen=True)
 class Record:
-    """A graded submission. key: see `key_of`. sha256: of the notebook that was graded."""
+    """A graded submission. key: see `key_of`. sha256: of the notebook that was graded.
+
+    late: questions whose time ran out; never in the journal, because they are asked again first.
+    """
 
     student: str
     lab: str
@@ -41,11 +44,20 @@ class Record:
     verdicts: tuple[Verdict, ...]
     cells: tuple[CellReport, ...] = ()
     wall_s: float = 0.0
+    late: tuple[str, ...] = ()
 
     @property
     def is_final(self) -> bool:
         """False while the grader failed at a question: it is tried again in the next run."""
         return all(verdict.state is not State.UNGRADABLE for verdict in self.verdicts)
+
+    @property
+    def is_worth_another_try(self) -> bool:
+        """Whether a machine failed, which may not happen again. A check that raises will."""
+        return any(
+            verdict.state is State.UNGRADABLE and verdict.sentence.startswith(OUR_FAULT)
+            for verdict in self.verdicts
+        )
 
     @property
     def points(self) -> float:
@@ -57,7 +69,7 @@ class Record:
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def to_json(self) -> str:
-        body = {name: value for name, value in asdict(self).items() if name != "verdicts"}
+        body = {k: value for k, value in asdict(self).items() if k not in ("verdicts", "late")}
         body["verdicts"] = [json.loads(verdict.to_json()) for verdict in self.verdicts]
         return json.dumps(body, ensure_ascii=False, sort_keys=True)
 

@@ -17,9 +17,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from . import durable
+from . import durable, late
 from .mistake import Mistake
 from .release import Release
+
+LOCKED_S = 30.0
+"""How long to wait for somebody else's transaction."""
+TROUBLE = {
+    "is locked": "is in use: close formgrader, or whatever else works on it",
+    "disk is full": "cannot be written, because the disk is full",
+    "readonly database": "cannot be written: it belongs to somebody else",
+}
+DAMAGED = "is damaged or in use (see grade.log)"
 
 CONFIG = '''\
 """This folder is graded by `autograder grade`. nbgrader's own commands work in it, and none of them
@@ -36,14 +45,29 @@ c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.AssignLatePenalties",
 ]
 c.GenerateFeedback.exporter_class = "autograder.classroom.feedback.FeedbackPage"
+c.GenerateFeedback.preprocessors = [
+    "nbgrader.preprocessors.AssignLatePenalties",  # a person may have marked since
+    "nbgrader.preprocessors.GetGrades",
+    "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
+]
+c.AssignLatePenalties.plugin_class = "autograder.classroom.penalties.LatePenalty"
+c.LatePenalty.file = os.path.join(c.CourseDirectory.root, "late.toml")
+c.ExportApp.plugin_class = "autograder.classroom.penalties.ExportWithPenalties"
 '''
+
+
+class _Log(logging.FileHandler):
+    """A log that cannot be written is no news beside what then cannot be written either."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
+        pass
 
 
 @contextmanager
 def quiet(log: Path) -> Iterator[logging.Logger]:
     """A logger for nbgrader that writes to `log` only, and its commands where it looks for them."""
     logger = logging.Logger("autograder.nbgrader", logging.INFO)
-    handler = logging.FileHandler(log, encoding="utf-8")
+    handler = _Log(log, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     logger.addHandler(handler)
     path = os.environ.get("PATH", "")
@@ -77,7 +101,23 @@ def prepare(folder: Path, release: Release) -> None:
 
 
 def database(folder: Path) -> str:
-    return f"sqlite:///{(folder / 'gradebook.db').resolve()}"
+    return f"sqlite:///{(folder / 'gradebook.db').resolve()}?timeout={LOCKED_S}"
+
+
+@contextmanager
+def in_one_line(folder: Path, log: logging.Logger) -> Iterator[None]:
+    """Turns what a database can say into a Mistake, and into a line of the log."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except SQLAlchemyError as error:
+        log.error("the gradebook: %s", error)
+        reason = next((told for said, told in TROUBLE.items() if said in str(error)), DAMAGED)
+        raise Mistake(
+            f"nbgrader's gradebook {folder / 'gradebook.db'} {reason}. "
+            "The verdicts are safe: the same command goes on."
+        ) from error
 
 
 def _make_database(folder: Path) -> None:
@@ -122,13 +162,24 @@ def hand_in(folder: Path, student: str, notebook: dict[str, Any], *, submitted: 
     for step in ("autograded", "feedback"):
         shutil.rmtree(folder / step / student / lab, ignore_errors=True)
     place = folder / "submitted" / student / lab
-    data = json.dumps(notebook, indent=1, ensure_ascii=False)
-    durable.write(place / f"{lab}.ipynb", data.encode())
-    if submitted:
-        durable.write(place / "timestamp.txt", f"{submitted} UTC\n".encode())
+    data = json.dumps(notebook, ensure_ascii=False)
+    durable.write(place / f"{lab}.ipynb", data.encode(), waits=False)
+    stamp(folder, student, lab, submitted)
 
 
-def converter(name: str, folder: Path, lab: str, log: logging.Logger, *, student: str = "*") -> Any:
+def stamp(folder: Path, student: str, lab: str, submitted: str) -> None:
+    """Writes down when a notebook was handed in where nbgrader looks for it; nothing where that is
+    not known, so that no earlier hand-in's time stays."""
+    path = folder / "submitted" / student / lab / "timestamp.txt"
+    time = late.moment(submitted)
+    text = f"{time:%Y-%m-%d %H:%M:%S} UTC\n" if time else ""
+    if not text:
+        path.unlink(missing_ok=True)
+    elif not path.exists() or path.read_text(encoding="utf-8") != text:
+        durable.write(path, text.encode(), waits=False)
+
+
+def converter(name: str, folder: Path, lab: str, log: logging.Logger) -> Any:
     """nbgrader's converter of this name over the course in `folder`, as its own command would make
     it."""
     from nbgrader import converters
@@ -137,5 +188,5 @@ def converter(name: str, folder: Path, lab: str, log: logging.Logger, *, student
 
     root = str(folder.resolve())
     config = PyFileConfigLoader("nbgrader_config.py", path=root).load_config()
-    course = CourseDirectory(root=root, assignment_id=lab, student_id=student, log=log)
+    course = CourseDirectory(root=root, assignment_id=lab, log=log)
     return getattr(converters, name)(coursedir=course, config=config, log=log)

@@ -12,18 +12,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 
+from autograder.sandbox import sweep
+
 from .job import Fault, Job
 from .journal import Record
 from .mistake import Mistake
-from .work import SUBMISSION_S
 from .worker import NoJail, Ready, Setting, serve
 
 MAX_ATTEMPTS = 3
+"""One, and two retries: only for what failed on our side."""
 START_S = 120.0
-DEADLINE_S = SUBMISSION_S + 60.0
-"""For a worker to start, and to answer. It keeps its submission's limits itself; past this it
-hangs."""
+SLACK_S = 60.0
+"""For a worker to start, and to answer beyond its submission's limits. It keeps those itself; past
+this it hangs."""
 STOP_S = 10.0
+SWEEP_S = 2.0  # for the last processes of a killed jail
 
 Outcome = tuple[Job, Record | Fault]
 Answer = Record | Fault | NoJail | Ready
@@ -39,16 +42,23 @@ class _Worker:
     attempt: int = 0
     deadline: float = 0.0
     is_ready: bool = False
+    has_company: bool = False
 
     def give(self, job: Job, attempt: int) -> None:
-        self.job, self.attempt = job, attempt
-        self.deadline = time.monotonic() + (DEADLINE_S if self.is_ready else START_S)
+        self.job, self.attempt, self.has_company = job, attempt, False
+        self.deadline = time.monotonic() + (self.patience_s if self.is_ready else START_S)
         with contextlib.suppress(OSError):  # it is gone; waiting for its answer will say so
             self.connection.send(job)
 
     def begin(self) -> None:
         """Its jail is up: from now on the time is its submission's."""
-        self.is_ready, self.deadline = True, time.monotonic() + DEADLINE_S
+        self.is_ready, self.deadline = True, time.monotonic() + self.patience_s
+
+    @property
+    def patience_s(self) -> float:
+        """How long its job may take."""
+        assert self.job is not None
+        return self.job.total_s + SLACK_S
 
     def answer(self) -> Answer:
         """What came back; for a worker that is gone, how it went."""
@@ -102,11 +112,14 @@ class Pool:
         self.setting, self.target, self.size = setting, target, size
         self.workers: list[_Worker] = []
         self.waiting: deque[tuple[Job, int]] = deque()
+        self.late: deque[Job] = deque()  # to be asked once more when nothing else runs
         self.false_starts = 0
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
         self.waiting.extend((job, 1) for job in jobs)
-        while self.waiting or any(worker.job for worker in self.workers):
+        while self.waiting or self.late or self._busy():
+            if self.late and not self.waiting and not self._busy():
+                self.waiting.append((self.late.popleft(), 1))
             self._hand_out()
             for worker, answer in self._answers():
                 if isinstance(answer, Ready):
@@ -127,8 +140,13 @@ class Pool:
             answer = self._false_start(answer)
         if attempt < MAX_ATTEMPTS and not _is_done(answer):
             self.waiting.append((job, attempt + 1))
+        elif isinstance(answer, Record) and answer.late and worker.has_company:
+            self.late.append(job.again(answer))
         else:
             yield job, answer
+
+    def _busy(self) -> list[_Worker]:
+        return [worker for worker in self.workers if worker.job is not None]
 
     def _false_start(self, answer: NoJail) -> Fault:
         """One can be the moment's fault; where none succeeds in between, it is the machine's."""
@@ -145,6 +163,9 @@ class Pool:
         while self.waiting and (idle or len(self.workers) < self.size):
             worker = idle.pop() if idle else self._new()
             worker.give(*self.waiting.popleft())
+        if len(busy := self._busy()) > 1:
+            for worker in busy:
+                worker.has_company = True
 
     def _new(self) -> _Worker:
         context = multiprocessing.get_context("spawn")
@@ -157,7 +178,7 @@ class Pool:
         return worker
 
     def _answers(self) -> list[tuple[_Worker, Answer]]:
-        busy = [worker for worker in self.workers if worker.job is not None]
+        busy = self._busy()
         left_s = min(worker.deadline for worker in busy) - time.monotonic()
         ready = wait([worker.connection for worker in busy], timeout=max(0.0, left_s))
         answers: list[tuple[_Worker, Answer]] = []
@@ -169,23 +190,24 @@ class Pool:
         return answers
 
     def close(self) -> None:
-        """Stops idle workers politely and busy ones at once."""
+        """Stops idle workers politely and busy ones at once; nothing of theirs stays behind."""
         for worker in self.workers:
             if worker.job is None:
                 worker.stop()
             else:
                 worker.kill()
         self.workers.clear()
+        sweep(patience_s=SWEEP_S)
 
 
 def _hanging(worker: _Worker) -> Fault | NoJail:
     if worker.is_ready:
-        return Fault(f"no answer within {DEADLINE_S:g} seconds")
+        return Fault(f"no answer within {worker.patience_s:g} seconds")
     return NoJail(f"not ready within {START_S:g} seconds")
 
 
 def _is_done(answer: Record | Fault) -> bool:
-    return isinstance(answer, Record) and answer.is_final
+    return isinstance(answer, Record) and not answer.is_worth_another_try
 
 
 def processors() -> int:

@@ -1,8 +1,9 @@
 """A submission rebuilt: the release, with nothing of the student's but the text of their answers.
 
 Check cells, points, metadata, outputs, the kernel and every cell that a student added come from the
-release or go. An answer is found by its id; where a tool has lost the ids (Colab and VS Code write
-their own), by the function that it defines.
+release or go. An answer is found by its id; where a tool has lost the ids (Colab, VS Code and
+merges do), by the function that it defines, else by the line that its stub was marked with. What
+stays ambiguous is not guessed: it is said to the student, and to the instructor with the places.
 
 The notebook is a stranger's: no Python of it is parsed here, its sources are text.
 """
@@ -11,11 +12,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
-from itertools import pairwise
+from itertools import takewhile
 from typing import Any
 
 from .release import Release, graded, is_setup
@@ -28,13 +29,25 @@ _BLANK_RUN = re.compile(r"(?:[ \t\f\v]*\n){50,}|[ \t\f\v]{2000,}")
 
 MAX_CELLS = 5_000
 
-_FUNCTION = re.compile(r"^(?:async +)?def +(\w+)", re.MULTILINE)
+UNMERGED = (
+    "The notebook holds the marks of an unfinished merge (<<<<<<<). Finish it, open the notebook "
+    "once, and hand it in again."
+)
+
+_DEFINED = re.compile(r"^(?:(?:async +)?def|class) +(\w+)", re.MULTILINE)
+_MARK = re.compile(r"NotImplementedError\(\"([^\"]+)\"")
+_CONFLICT = re.compile(r"^(?:<{7}|>{7})(?: |$)", re.MULTILINE)
 _BOUND = re.compile(r"^(?:(?:async +)?def|class) +(\w+)|^(\w+) *(?::[^=\n]+)?=(?!=)", re.MULTILINE)
 _IMPORTED = re.compile(r"^(?:from +\S+ +)?import +([^#\n(]+)", re.MULTILINE)
 
 
 class Ungradable(Exception):
-    """The submission is no notebook of this lab; the message is the sentence for its student."""
+    """The submission is no notebook of this lab; the message is the sentence for its student, and
+    `note` the one for the instructor."""
+
+    def __init__(self, sentence: str, note: str = "") -> None:
+        super().__init__(sentence)
+        self.note = note
 
 
 @dataclass(frozen=True)
@@ -49,10 +62,12 @@ class Rebuilt:
 
 @dataclass(frozen=True)
 class _Cell:
-    """A cell of the submission, reduced to what may be looked at."""
+    """A cell of the submission, reduced to what may be looked at. place: from 1."""
 
     ids: frozenset[str]
     source: str
+    place: int
+    is_code: bool
 
 
 def rebuild(data: bytes, release: Release) -> Rebuilt:
@@ -60,16 +75,25 @@ def rebuild(data: bytes, release: Release) -> Rebuilt:
     cells = list(_cells(_parsed(data)))
     answers: dict[str, str] = {}
     used: list[_Cell] = []
-    missing: list[str] = []
+    notes: list[str] = []
+    by_id = {asked["id"]: _by_id(asked, cells) for asked in release.answers}
+    _expect_no_exchange(release, by_id)
     for asked in release.answers:
-        found = _by_id(asked, cells) or _by_content(asked, cells, release)
+        name = asked["id"]
+        found = by_id[name] or _by_content(asked, cells, release)
         used += found
         source = _the_one(asked, found)
         if source is None:
-            missing.append(asked["id"])
+            notes.append(f"cell {name} is missing")
         else:
-            answers[asked["id"]] = source
-    notes = [f"cell {name} is missing" for name in missing]
+            answers[name] = source
+    if not answers:
+        raise Ungradable(
+            f"None of the answers of {release.name} is in the notebook. Is it another lab's?",
+            "no cell has an id, a function or a mark of this lab",
+        )
+    if lost := sum(not by_id[name] for name in answers):
+        notes.append(f"{lost} answers had lost their ids and were found by what they define")
     return Rebuilt(answers, tuple(notes), _left_out(cells, used, release))
 
 
@@ -79,6 +103,8 @@ def _parsed(data: bytes) -> list[Any]:
     except UnicodeDecodeError as error:
         raise Ungradable("The file is not UTF-8 text, so it is no notebook.") from error
     except (ValueError, RecursionError, MemoryError) as error:
+        if re.search(rb"^<{7} .*^>{7} ", data, re.MULTILINE | re.DOTALL):
+            raise Ungradable(UNMERGED, "git's conflict marks stand between the cells") from error
         raise Ungradable("The file is not a notebook: it is damaged or was cut off.") from error
     cells = made.get("cells") if isinstance(made, dict) else None
     if not isinstance(cells, list):
@@ -89,15 +115,19 @@ def _parsed(data: bytes) -> list[Any]:
 
 
 def _cells(raw: Iterable[Any]) -> Iterator[_Cell]:
-    for cell in raw:
+    for place, cell in enumerate(raw, start=1):
         if not isinstance(cell, dict):
             continue
-        metadata = cell.get("metadata")
-        ours = metadata.get("nbgrader") if isinstance(metadata, dict) else None
+        given = cell.get("metadata")
+        metadata: dict[str, Any] = given if isinstance(given, dict) else {}
+        ours = metadata.get("nbgrader")
         grade_id = ours.get("grade_id") if isinstance(ours, dict) else None
-        # nbgrader's id wins: splitting a cell keeps it and changes the cell's own.
-        ids = {name for name in (grade_id or cell.get("id"),) if isinstance(name, str)}
-        yield _Cell(frozenset(ids), _text(cell.get("source")))
+        # nbgrader's id wins: splitting a cell keeps it and changes the cell's own. Colab moves the
+        # cell's own into its metadata.
+        name = grade_id or cell.get("id") or metadata.get("id")
+        ids = frozenset({name} if isinstance(name, str) else ())
+        is_code = cell.get("cell_type") == "code"
+        yield _Cell(ids, _text(cell.get("source")), place, is_code)
 
 
 def _text(source: Any) -> str:
@@ -112,40 +142,103 @@ def _by_id(asked: dict[str, Any], cells: Sequence[_Cell]) -> list[_Cell]:
 
 
 def _by_content(asked: dict[str, Any], cells: Sequence[_Cell], release: Release) -> list[_Cell]:
-    """Cells without a known id that define the question's function; for free text, the cell after
-    the question."""
+    """Cells without a known id that define the question's function, else those that bear its mark;
+    for free text, the cell after the question."""
     known = {cell["id"] for cell in release.cells}
     strangers = [cell for cell in cells if not cell.ids & known]
-    functions = _FUNCTION.findall(asked["source"])
-    if functions:
-        return [cell for cell in strangers if functions[0] in _FUNCTION.findall(cell.source)]
     if asked["cell_type"] == "code":
-        return []
+        function, marks = _function(asked), _MARK.findall(asked["source"])
+        defining = [cell for cell in strangers if function in _DEFINED.findall(cell.source)]
+        return defining or [c for c in strangers if any(mark in c.source for mark in marks)]
+    return list(_texts_after_question(asked, cells, release, known))
+
+
+def _texts_after_question(
+    asked: dict[str, Any], cells: Sequence[_Cell], release: Release, known: Set[str]
+) -> Iterator[_Cell]:
+    """Wherever the question stands: all free text between it and the next cell of the release, as
+    one cell. A person reads it, so nothing of it is dropped."""
+    own = [cell["id"] for cell in release.cells].index(asked["id"])
     texts = [cell["source"].strip() for cell in release.cells]
-    question = texts[[cell["id"] for cell in release.cells].index(asked["id"]) - 1]
-    return [
-        cell
-        for before, cell in pairwise(cells)
-        if before.source.strip() == question and not cell.ids & known
-    ]
+    released = {*texts[:own], *texts[own + 1 :]}
+    for number, question in enumerate(cells):
+        if question.source.strip() != texts[own - 1]:
+            continue
+        written = list(
+            takewhile(
+                lambda cell: (
+                    not (cell.is_code or cell.ids & known or cell.source.strip() in released)
+                ),
+                cells[number + 1 :],
+            )
+        )
+        if written:
+            yield replace(written[0], source="\n\n".join(cell.source for cell in written))
+
+
+def _function(asked: dict[str, Any]) -> str:
+    """The name that an answer must define; "" where its stub defines none."""
+    defined = _DEFINED.findall(asked["source"])
+    return asked["id"] if asked["id"] in defined else next(iter(defined), "")
+
+
+def _expect_no_exchange(release: Release, by_id: Mapping[str, Sequence[_Cell]]) -> None:
+    """Raises Ungradable where a cell defines another question's function instead of its own, and
+    that other one's cell does not: a merge has mixed up ids, and no one knows which to believe."""
+    functions = {a["id"]: f for a in release.answers if (f := _function(a))}
+    defined = {
+        name: {f for cell in by_id[name] for f in _DEFINED.findall(cell.source)}
+        for name in functions
+    }
+    foreign = {
+        name: sorted(
+            other
+            for other, function in functions.items()
+            if functions[name] not in defined[name]
+            and function in defined[name]
+            and function not in defined[other]
+        )
+        for name in functions
+        if by_id[name]
+    }
+    mixed = [(name, others[0]) for name, others in foreign.items() if others and by_id[others[0]]]
+    if mixed:
+        name, other = mixed[0]
+        raise Ungradable(
+            f"The cell of the answer {name!r} holds the answer {other!r}, whose own cell does not. "
+            "Put each answer into its own cell and hand the notebook in again.",
+            f"the ids of {len(mixed)} answers contradict what they define: a merge may have mixed "
+            f"them up, first in {_places(by_id[name])}",
+        )
+
+
+def _places(cells: Iterable[_Cell]) -> str:
+    return "cell " + ", ".join(str(cell.place) for cell in cells)
 
 
 def _the_one(asked: dict[str, Any], found: Sequence[_Cell]) -> str | None:
     """The source of an answer; None where there is none. Untouched copies of the stub do not
     count against a filled one."""
-    sources = {cell.source.strip(): cell.source for cell in found}
-    stub = asked["source"].strip()
+    sources = {_without_trailing_blanks(cell.source): cell.source for cell in found}
     if len(sources) > 1:
-        sources.pop(stub, None)
+        sources.pop(_without_trailing_blanks(asked["source"]), None)
     if len(sources) > 1:
         raise Ungradable(
             f"{len(sources)} different cells claim to be the answer {asked['id']!r}. "
-            "Keep one of them and hand the notebook in again."
+            "Keep one of them and hand the notebook in again.",
+            f"{asked['id']} stands in {_places(found)}",
         )
     source = next(iter(sources.values()), None)
+    if source is not None and len(_CONFLICT.findall(source)) > 1:
+        raise Ungradable(UNMERGED, f"conflict marks in {asked['id']}, {_places(found)}")
     if source is not None and len(source) > MAX_SOURCE:
         raise Ungradable(f"The answer {asked['id']!r} has more than {MAX_SOURCE:,} characters.")
     return None if source is None else _BLANK_RUN.sub("\n\n", source)
+
+
+def _without_trailing_blanks(source: str) -> str:
+    """What tools change when they save, they change here."""
+    return "\n".join(line.rstrip() for line in source.strip().split("\n"))
 
 
 def _left_out(cells: Sequence[_Cell], used: Sequence[_Cell], release: Release) -> frozenset[str]:

@@ -15,7 +15,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from nbformat.v4 import new_output
+from nbformat.notebooknode import from_dict
 from nbgrader.preprocessors import NbGraderPreprocessor, SaveAutoGrades
 
 from autograder.judge import State, Verdict
@@ -38,19 +38,23 @@ class RecordedVerdicts(NbGraderPreprocessor):  # type: ignore[misc]
     """Puts each verdict under its check cell, as text and as the number that nbgrader reads."""
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        record = _record(nb, resources)
-        verdicts = {verdict.question + CHECK_SUFFIX: verdict for verdict in record.verdicts}
-        reports = {report.name: report for report in record.cells}
-        for cell in nb.cells:
-            if cell.cell_type != "code":
-                continue
-            name = cell.metadata.get("nbgrader", {}).get("grade_id", "")
-            if name in verdicts:
-                cell.outputs = list(_outputs(verdicts[name], cell.metadata.nbgrader.points))
-            elif name in reports:
-                cell.outputs = list(_printed(reports[name]))
-        nb.metadata[OURS][GRADED] = record.digest
+        show_verdicts(nb, _record(nb, resources))
         return nb, resources
+
+
+def show_verdicts(nb: Any, record: Record) -> None:
+    """Puts each verdict of `record` under its check cell, and what a cell printed under that."""
+    verdicts = {verdict.question + CHECK_SUFFIX: verdict for verdict in record.verdicts}
+    reports = {report.name: report for report in record.cells}
+    for cell in nb.cells:
+        if cell.cell_type != "code":
+            continue
+        name = cell.metadata.get("nbgrader", {}).get("grade_id", "")
+        if name in verdicts:
+            cell.outputs = list(_outputs(verdicts[name], cell.metadata.nbgrader.points))
+        elif name in reports:
+            cell.outputs = list(_printed(reports[name]))
+    nb.metadata[OURS][GRADED] = record.digest
 
 
 class SaveRecorded(SaveAutoGrades):  # type: ignore[misc]
@@ -58,14 +62,25 @@ class SaveRecorded(SaveAutoGrades):  # type: ignore[misc]
     open instead of counting as zero."""
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        record = _record(nb, resources)
+        self._leave_open(_record(nb, resources))
+        saved: tuple[Any, Any] = super().preprocess(nb, resources)
+        return saved
+
+    def save(self, nb: Any, record: Record, gradebook: Any) -> None:
+        """The same into the rows of one submission, without looking each of them up."""
+        self._leave_open(record)
+        self.gradebook = gradebook
+        self.notebook_id = self.assignment_id = record.lab
+        self.student_id = record.student
+        for number, cell in enumerate(nb.cells):
+            self.preprocess_cell(cell, {}, number)
+
+    def _leave_open(self, record: Record) -> None:
         self.open_cells = {
             verdict.question + CHECK_SUFFIX
             for verdict in record.verdicts
             if verdict.state in (State.UNGRADABLE, State.FLAGGED)
         }
-        saved: tuple[Any, Any] = super().preprocess(nb, resources)
-        return saved
 
     def _add_score(self, cell: Any, resources: Any) -> None:
         super()._add_score(cell, resources)
@@ -81,9 +96,13 @@ class SaveRecorded(SaveAutoGrades):  # type: ignore[misc]
 
 def _record(nb: Any, resources: Any) -> Record:
     """The record that this notebook names. nbgrader runs its steps in the grading folder."""
-    key = nb.metadata.get(OURS, {}).get(RECORD, "")
-    student, lab = resources["nbgrader"]["student"], resources["nbgrader"]["assignment"]
-    record = Journal(Path("journal") / lab).read(student, key) if key else None
+    key, names = nb.metadata.get(OURS, {}).get(RECORD, ""), resources["nbgrader"]
+    return judged(Path(), names["assignment"], names["student"], key)
+
+
+def judged(folder: Path, lab: str, student: str, key: str) -> Record:
+    """What the journal of this grading folder says. Raises NotJudged."""
+    record = Journal(folder / "journal" / lab).read(student, key) if key else None
     if record is None:
         raise NotJudged(f"{student}: grade this folder with `autograder grade`")
     return record
@@ -96,7 +115,14 @@ def _outputs(verdict: Verdict, points: float) -> Iterator[Any]:
 
 
 def _output(kind: str, data: dict[str, str]) -> Any:
-    return new_output(kind, data=data)  # type: ignore[no-untyped-call]
+    """An output of the notebook format. Made by hand: `new_output` validates each against the whole
+    schema, which for a class takes longer than all else."""
+    counted = {"execution_count": None} if kind == "execute_result" else {}
+    return _node({"output_type": kind, "metadata": {}, "data": data, **counted})
+
+
+def _node(fields: dict[str, Any]) -> Any:
+    return from_dict(fields)  # type: ignore[no-untyped-call]
 
 
 def score(verdict: Verdict, points: float) -> float:
@@ -123,4 +149,4 @@ def _printed(report: CellReport) -> Iterator[Any]:
     lines = [*report.output.splitlines()[:MAX_LINES], *report.error.splitlines()[:MAX_LINES]]
     if lines:
         text = "\n".join(lines) + "\n"
-        yield new_output("stream", name="stdout", text=text)  # type: ignore[no-untyped-call]
+        yield _node({"output_type": "stream", "name": "stdout", "text": text})

@@ -57,7 +57,8 @@ def table(release: Release, rows: Iterable[Row]) -> Table:
 def _cells(release: Release, row: Row) -> tuple[Text, ...]:
     student = Text(row.submission.student)
     if row.record is None:
-        return student, Text("-"), Text(""), Text(f"ungradable: {row.ungradable}", style="yellow")
+        told = "; ".join(filter(None, (row.ungradable, row.submission.note, row.note)))
+        return student, Text("-"), Text(""), Text(f"ungradable: {told}", style="yellow")
     points = Text(f"{row.record.points:g}")
     marks = Text.assemble(*(_mark(verdict) for verdict in row.record.verdicts))
     return student, points, marks, Text("; ".join(_remarks(row, row.record)))
@@ -94,16 +95,17 @@ def by_hand(release: Release) -> list[str]:
 def write_ungradable(path: Path, rows: Sequence[Row], lab: str) -> None:
     """Everyone without a grade, for a mail merge; kept for all labs, this lab's lines are new."""
     kept = [line for line in _read(path) if line[:1] != [lab]]
-    fresh = [
-        [lab, row.submission.student, row.submission.origin, row.ungradable]
-        for row in rows
-        if row.record is None
-    ]
+    fresh = [[lab, *_ungradable(row)] for row in rows if row.record is None]
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(["lab", "student", "file", "reason"])
+    writer.writerow(["lab", "student", "file", "reason", "for the instructor"])
     writer.writerows(sorted([*kept, *([_inert(text) for text in line] for line in fresh)]))
     durable.write(path, text.getvalue().encode())
+
+
+def _ungradable(row: Row) -> tuple[str, ...]:
+    note = "; ".join(filter(None, (row.submission.note, row.note)))
+    return row.submission.student, row.submission.origin, row.ungradable, note
 
 
 def _inert(text: str) -> str:
@@ -116,4 +118,4 @@ def _read(path: Path) -> list[list[str]]:
         lines = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
     except (OSError, ValueError, csv.Error):
         return []
-    return [line for line in lines[1:] if len(line) == 4]
+    return [line for line in lines[1:] if len(line) == 5]

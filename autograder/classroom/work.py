@@ -1,44 +1,78 @@
-"""Grading one submission: a jail opened on its cells, and every question asked from outside."""
+"""Grading one submission: a jail opened on its cells, and every question asked from outside.
+
+A question whose time ran out while other submissions ran may have been starved by them. It is asked
+once more, alone on the machine, before that verdict stands.
+"""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from autograder.judge import GraderFault, Lab, Question, State, Verdict, ask
+from autograder.judge import GraderFault, Lab, Question, Raised, State, Verdict, ask
 from autograder.sandbox import Cell, CellResult, Jail, JailedStudent
 
 from .job import Job
 from .journal import CellReport, Record, is_blank
+from .peak import Peak
 
 ROUNDS = 3
-SUBMISSION_S = 180.0
-"""For all questions together, in wall time. A question has its own limit; this one holds whoever
-reaches that limit again and again."""
 MAX_SHOWN = 4_000
+ASKED_TWICE = (
+    "It ran out of time beside other submissions, so it was asked a second time, alone on the "
+    "machine; this is that answer."
+)
+NOT_AGAIN = (
+    "It ran out of time beside other submissions. It was to be asked a second time, alone on the "
+    "machine, but the questions before it used up the time for that."
+)
 
 _NO_SUCH_NAME = re.compile(r"NameError: name '(\w+)' is not defined")
 _NO_SUCH_FUNCTION = "there is no function"
 
 
 def grade(job: Job, lab: Lab, jail: Jail) -> Record:
-    """Every question of `lab`, asked of the submission in a jail of its own.
+    """Every question of `lab` (of a job with a first finding: every late one), asked of the
+    submission in a jail of its own.
 
     Raises GraderFault where the grader or its machine failed.
     """
     if jail.without:
         raise GraderFault(f"a jail without {', '.join(sorted(jail.without))} is not for grading")
     started = time.monotonic()
-    with jail.open([Cell(name, source) for name, source in job.cells]) as student:
+    cells = [Cell(name, source) for name, source in job.cells]
+    with jail.open(cells, total_s=job.total_s, extra_load_s=job.extra_s) as student:
         _our_own_cells_ran(student.cells[: job.setup])
-        verdicts = [
-            _asked(question, student, job, spent_s=time.monotonic() - started) for question in lab
-        ]
-        cells = tuple(_reported(result) for result in student.cells)
-    wall_s = time.monotonic() - started
-    return Record(job.student, lab.name, job.key, job.sha256, tuple(verdicts), cells, wall_s)
+        found = list(_verdicts(job, lab, student, until=started + job.total_s))
+        reports = tuple(_reported(result) for result in student.cells)
+    return Record(
+        job.student,
+        lab.name,
+        job.key,
+        job.sha256,
+        tuple(verdict for verdict, _ in found),
+        reports,
+        wall_s=time.monotonic() - started + (job.first.wall_s if job.first else 0.0),
+        late=tuple(verdict.question for verdict, is_late in found if is_late),
+    )
+
+
+def _verdicts(
+    job: Job, lab: Lab, student: JailedStudent, *, until: float
+) -> Iterator[tuple[Verdict, bool]]:
+    """Each question's verdict, and whether more time could have changed it."""
+    known = {verdict.question: verdict for verdict in job.first.verdicts} if job.first else {}
+    for question in lab:
+        before = known.get(question.name)
+        if before is not None and job.first and question.name not in job.first.late:
+            yield before, False
+        elif time.monotonic() >= until:
+            yield _out_of_time(question, student, job, before), True
+        else:
+            verdict = _asked(question, student, job)
+            yield _once_more(verdict, before), _timed_out(verdict, student)
 
 
 def _our_own_cells_ran(results: Sequence[CellResult]) -> None:
@@ -47,17 +81,39 @@ def _our_own_cells_ran(results: Sequence[CellResult]) -> None:
             raise GraderFault(f"the lab's own cell {result.name!r} failed: {result.error}")
 
 
-def _asked(question: Question, student: JailedStudent, job: Job, *, spent_s: float) -> Verdict:
-    seed = job.seeds[question.name]
-    if spent_s > SUBMISSION_S:
-        return _out_of_time(question, student, seed)
-    verdict = ask(question, student, seed=seed, rounds=ROUNDS)
-    return explained(verdict, job, student.cells)
+def _asked(question: Question, student: JailedStudent, job: Job) -> Verdict:
+    peak = Peak(student)
+    verdict = ask(question, student, seed=job.seeds[question.name], rounds=ROUNDS)
+    return explained(replace(verdict, peak_bytes=peak.grown()), job, student.cells)
 
 
-def _out_of_time(question: Question, student: JailedStudent, seed: int) -> Verdict:
+def _timed_out(verdict: Verdict, student: JailedStudent) -> bool:
+    """Whether more time could have changed the verdict: a call or a cell was not waited for."""
+    if verdict.state is not State.FAIL:
+        return False
+    raised = [call.outcome for call in student.calls if isinstance(call.outcome, Raised)]
+    if raised and (raised[-1].kind == "missing" or raised[-1].error == "NameError"):
+        raised += [cell.error for cell in student.cells if cell.error]  # one may have been too late
+    return any(one.kind == "timeout" for one in raised)
+
+
+def _once_more(verdict: Verdict, before: Verdict | None) -> Verdict:
+    """A question that was asked twice says so."""
+    if before is None:
+        return verdict
+    sentence = " ".join(filter(None, (verdict.sentence, ASKED_TWICE)))
+    wall_s, cpu_s = verdict.wall_s + before.wall_s, verdict.cpu_s + before.cpu_s
+    return replace(verdict, sentence=sentence, wall_s=wall_s, cpu_s=cpu_s)
+
+
+def _out_of_time(
+    question: Question, student: JailedStudent, job: Job, before: Verdict | None
+) -> Verdict:
     """No call is made for a question whose turn came too late."""
-    sentence = f"The questions before this one had used up the notebook's {SUBMISSION_S:g} seconds."
+    if before is not None:
+        return replace(before, sentence=" ".join(filter(None, (before.sentence, NOT_AGAIN))))
+    sentence = f"The questions before this one had used up the notebook's {job.total_s:g} seconds."
+    seed = job.seeds[question.name]
     return Verdict(
         question.name,
         State.FAIL,

@@ -11,12 +11,12 @@ import stat
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .found import (
     MAX_DEPTH,
-    MAX_FILES,
     MAX_NOTEBOOK_BYTES,
     TOO_LARGE,
     Found,
@@ -24,12 +24,15 @@ from .found import (
     at_most,
     is_hidden,
     refusing,
+    spoiling,
 )
 from .mistake import Mistake
 
+if TYPE_CHECKING:
+    from .allowance import Allowance
+
 MAX_RATIO = 500
 """Text that is one character over and over deflates by a thousand; a notebook by ten."""
-MAX_TOTAL_BYTES = 4 * 2**30
 MAX_NAME = 255
 _ENCRYPTED = 0x1
 _DAMAGE = (
@@ -43,8 +46,9 @@ _DAMAGE = (
 )
 
 
-def in_archive(path: Path) -> Iterator[Found]:
-    """Every file in the zip archive at `path`. One that is unsafe is named, and its `read` refuses.
+def in_archive(path: Path, allowance: Allowance) -> Iterator[Found]:
+    """Every file in the zip archive at `path`. One that is unsafe is named, and its `read` refuses;
+    what an owner has beyond their allowance is left out.
 
     Raises Mistake where the archive itself cannot be read.
     """
@@ -53,21 +57,28 @@ def in_archive(path: Path) -> Iterator[Found]:
             infos = [info for info in archive.infolist() if not info.is_dir()]
     except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
         raise Mistake(f"Cannot read {path} as a zip archive: {error}.") from error
-    if len(infos) > MAX_FILES:
-        raise Mistake(f"{path} holds more than {MAX_FILES:,} files: is it the right archive?")
     names = Counter(info.filename.casefold() for info in infos)
-    total_bytes = 0
+    top = _folder_zipped(path, infos)
     for info in infos:
-        parts = tuple(part for part in info.filename.split("/") if part not in ("", "."))
+        parts = tuple(part for part in info.filename.split("/") if part not in ("", "."))[top:]
+        shown = _shown(parts)
+        if not allowance.take(shown):
+            if sentence := allowance.refusal(shown):
+                yield spoiling(shown, sentence)
+            continue
         if any(is_hidden(part) for part in parts if part != ".."):
             continue
-        if info.filename.endswith(".ipynb"):
-            total_bytes += min(info.file_size, MAX_NOTEBOOK_BYTES)
         reason = _unsafe(info, parts, names)
-        if total_bytes > MAX_TOTAL_BYTES:
-            reason = "The archive unpacks to more than may be read from one archive."
         read = refusing(reason) if reason else _reader(path, info)
-        yield Found(_shown(parts), read, is_file=_is_file(info))
+        yield Found(shown, read, is_file=_is_file(info))
+
+
+def _folder_zipped(path: Path, infos: Sequence[zipfile.ZipInfo]) -> int:
+    """1 where every name begins with the archive's own: who zips the folder "class" gets class.zip
+    with class/ in front."""
+    top = f"{path.stem}/"
+    shown = [info.filename for info in infos if not info.filename.startswith("__MACOSX/")]
+    return int(bool(shown) and all(name.startswith(top) for name in shown))
 
 
 def _shown(parts: tuple[str, ...]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ lab.
 """
 
 from .answer import Raised, Reply, answer, raised_by
-from .ask import ask, diagnose
+from .ask import OUR_FAULT, ask, diagnose
 from .compare import Wrong, expect_close, expect_equal, expect_view, same_memory
 from .draw import LAYOUTS, Draw
 from .question import Lab, Question, WrongAnswer
@@ -16,6 +16,7 @@ from .verdict import State, Verdict
 
 __all__ = [
     "LAYOUTS",
+    "OUR_FAULT",
     "Call",
     "Draw",
     "GraderFault",

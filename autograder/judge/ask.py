@@ -18,6 +18,7 @@ from .student import Call, GraderFault, LocalStudent, NoAnswer, Student, WroteIn
 from .verdict import State, Verdict
 
 BLANK = "not answered yet"
+OUR_FAULT = "The grader failed, not you"
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,13 @@ def ask(question: Question, student: Student, *, seed: int, rounds: int = 1) -> 
     An exception of the check itself is a fault of ours: the verdict is then `ungradable`.
     """
     started, cpu = time.monotonic(), time.process_time()
-    student.begin(may_write=question.may_write)
+    student.begin(may_write=question.may_write, budget_s=question.budget_s)
     try:
         fault = _run(question, student, Draw(seed, rounds=rounds))
         verdict = _judge(question, student, fault, seed, rounds)
     except GraderFault as fault_of_ours:
         verdict = _blank_verdict(question, State.UNGRADABLE, seed)
-        verdict = replace(verdict, sentence=f"The grader failed, not you: {fault_of_ours}")
+        verdict = replace(verdict, sentence=f"{OUR_FAULT}: {fault_of_ours}")
     except Exception as error:
         verdict = _blank_verdict(question, State.UNGRADABLE, seed)
         reason = f"{type(error).__name__}: {error}"

@@ -31,7 +31,11 @@ class WrongAnswer:
 
 @dataclass
 class Question:
-    """One question of a lab. `check(student, draw)` returns when all is right, else it raises."""
+    """One question of a lab. `check(student, draw)` returns when all is right, else it raises.
+
+    budget_s: seconds for all its calls while grading, where the usual ones are too few: an answer
+    that calls a compiler.
+    """
 
     name: str
     title: str
@@ -42,6 +46,7 @@ class Question:
     hints: tuple[str, ...]
     may_write: bool = False
     witnessed: bool = False
+    budget_s: float | None = None
     wrong_answers: list[WrongAnswer] = field(default_factory=list)
     cost_of: Callable[[Student, Draw], str] | None = None
 
@@ -89,6 +94,7 @@ class Lab:
         hints: tuple[str, str, str],
         may_write: bool = False,
         witnessed: bool = False,
+        budget_s: float | None = None,
     ) -> Callable[[Check], Question]:
         """Makes the decorated check a question. hints: a nudge, the idea, the worked line."""
         if name in self.questions:
@@ -97,7 +103,16 @@ class Lab:
 
         def made(check: Check) -> Question:
             question = Question(
-                name, title, check, points, minutes, difficulty, hints, may_write, witnessed
+                name,
+                title,
+                check,
+                points,
+                minutes,
+                difficulty,
+                hints,
+                may_write,
+                witnessed,
+                budget_s,
             )
             self.questions[name] = question
             return question

@@ -72,8 +72,11 @@ class Student(ABC):
         self.witnessed: set[str] = set()
         self._kept_bytes = 0
 
-    def begin(self, *, may_write: bool) -> None:
-        """A new question begins: the record of calls is empty, and every budget is full again."""
+    def begin(self, *, may_write: bool, budget_s: float | None = None) -> None:
+        """A new question begins: the record of calls is empty, and every budget is full again.
+
+        budget_s: seconds for its calls, where it declares its own. A notebook has no clock.
+        """
         self.calls.clear()
         self.witnessed.clear()
         self._kept_bytes = 0

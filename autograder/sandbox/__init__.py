@@ -10,14 +10,25 @@ read as one.
                             asking, loading, student, tiers, process, spawn
     both:                   wire, messages, limits, walls
 
-Not promised: that the kernel itself has no hole, or that a busy submission leaves the processors
-to others until its time is up.
+Not promised: that the kernel itself has no hole, or, where the machine lends no cgroups, that a
+busy submission leaves the processors to others until its time is up.
 """
 
+from .cgroups import sweep
 from .jail import Jail
 from .limits import Limits
 from .loading import Cell, CellResult
 from .student import JailedStudent
 from .tiers import BUBBLEWRAP, Tier, probe
 
-__all__ = ["BUBBLEWRAP", "Cell", "CellResult", "Jail", "JailedStudent", "Limits", "Tier", "probe"]
+__all__ = [
+    "BUBBLEWRAP",
+    "Cell",
+    "CellResult",
+    "Jail",
+    "JailedStudent",
+    "Limits",
+    "Tier",
+    "probe",
+    "sweep",
+]

@@ -45,6 +45,14 @@ ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "MPLBACKEND": "Agg",
+    # torch.compile and C++ extensions: all in the private /tmp, by one compiler at a time, and
+    # without the precompiled header, which is larger than a submission may write.
+    "TORCHINDUCTOR_CACHE_DIR": "/tmp/inductor",
+    "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
+    "TORCH_EXTENSIONS_DIR": "/tmp/extensions",
+    "TRITON_CACHE_DIR": "/tmp/triton",
+    "MAX_JOBS": "1",
 }
 
 

@@ -1,4 +1,5 @@
-"""Memory and process limits for a whole process tree, where this machine lets us make cgroups.
+"""Memory, process and processor limits for a whole process tree, where this machine lets us make
+cgroups.
 
 An optional layer: both versions are found by looking, none is assumed. Without it, resource limits
 and the watch in `memory` remain.
@@ -11,11 +12,15 @@ import itertools
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 PREFIX = "onelayer"
+CONTROLLERS = ("memory", "pids", "cpu")
+PERIOD_US = 100_000
+# Files that some kernels lack: without them the tree is held less tightly, and still held.
+OPTIONAL = frozenset({"memory.swap.max", "cpu.cfs_period_us", "cpu.cfs_quota_us", "cpu.max"})
 _NAME = re.compile(PREFIX + r"-(\d+)-(\d+)-\d+")
 _counter = itertools.count()
 
@@ -30,14 +35,15 @@ class Hierarchy:
 
 
 def find(root: Path = Path("/sys/fs/cgroup"), proc: Path = Path("/proc")) -> tuple[Hierarchy, ...]:
-    """Where cgroups can be made: memory and pids of version 1, or one of version 2, or nothing."""
+    """Where cgroups can be made: memory, pids and cpu of version 1, or one of version 2, or
+    nothing."""
     try:
         own = _own_groups(proc)
     except OSError:
         return ()
     first = [
         Hierarchy(1, name, root / name / own[name].lstrip("/"))
-        for name in ("memory", "pids")
+        for name in CONTROLLERS
         if name in own
     ]
     if first:
@@ -98,19 +104,39 @@ def _started(pid: int) -> int:
 class Cage:
     """One cgroup (in each hierarchy) around one submission."""
 
-    def __init__(self, hierarchies: Sequence[Hierarchy], *, memory_bytes: int, processes: int):
-        name = _fresh_name()
+    def __init__(
+        self,
+        hierarchies: Sequence[Hierarchy],
+        *,
+        memory_bytes: int,
+        processes: int,
+        cores: float = 1.0,
+    ):
+        name, quota_us = _fresh_name(), int(cores * PERIOD_US)
         self.places = [(h, h.parent / name) for h in hierarchies]
-        limits = {
+        limits: dict[tuple[int, str], dict[str, object]] = {
             (1, "memory"): {"memory.limit_in_bytes": memory_bytes},
             (1, "pids"): {"pids.max": processes},
-            (2, ""): {"memory.max": memory_bytes, "memory.swap.max": 0, "pids.max": processes},
+            (1, "cpu"): {"cpu.cfs_period_us": PERIOD_US, "cpu.cfs_quota_us": quota_us},
+            (2, ""): {
+                "memory.max": memory_bytes,
+                "memory.swap.max": 0,
+                "pids.max": processes,
+                "cpu.max": f"{quota_us} {PERIOD_US}",
+            },
         }
-        for hierarchy, place in self.places:
-            place.mkdir()
-            for file, value in limits[hierarchy.version, hierarchy.controller].items():
-                with contextlib.suppress(FileNotFoundError):  # no swap accounting
-                    (place / file).write_text(str(value))
+        try:
+            for hierarchy, place in self.places:
+                _make(place, limits[hierarchy.version, hierarchy.controller])
+        except OSError:
+            self.remove(patience_s=0.0)
+            raise
+
+    @property
+    def holds_memory(self) -> bool:
+        """Whether the kernel counts memory and processes here, so that nobody else need."""
+        held = {h.controller for h, _ in self.places}
+        return "" in held or {"memory", "pids"} <= held
 
     def add(self, pid: int) -> None:
         """Puts a process in; its children are born inside. Raises OSError."""
@@ -135,6 +161,16 @@ class Cage:
         return True
 
 
+def _make(place: Path, limits: Mapping[str, object]) -> None:
+    place.mkdir()
+    for file, value in limits.items():
+        try:
+            (place / file).write_text(str(value))
+        except OSError:
+            if file not in OPTIONAL:
+                raise
+
+
 def _oom_kills(place: Path) -> int:
     for name in ("memory.events", "memory.oom_control"):
         with contextlib.suppress(OSError):
@@ -153,12 +189,24 @@ def _removed(place: Path) -> bool:
     return True
 
 
-def sweep(hierarchies: Sequence[Hierarchy]) -> int:
-    """Removes what runs that were killed left behind; how many directories went."""
-    stale = [
+def sweep(hierarchies: Sequence[Hierarchy] | None = None, *, patience_s: float = 0.0) -> int:
+    """Removes what runs that were killed left behind; how many directories went.
+
+    Ours by name, of processes that are no more, and empty: the kernel removes no other. patience_s:
+    how long to wait for the last processes of a jail that is on its way out.
+    """
+    deadline = time.monotonic() + patience_s
+    stale = _stale(find() if hierarchies is None else hierarchies)
+    before = len(stale)
+    while (stale := [d for d in stale if not _removed(d)]) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    return before - len(stale)
+
+
+def _stale(hierarchies: Sequence[Hierarchy]) -> list[Path]:
+    return [
         d
         for h in hierarchies
         for d in h.parent.glob(f"{PREFIX}-*")
         if (m := _NAME.fullmatch(d.name)) and _started(int(m[1])) != int(m[2])
     ]
-    return sum(_removed(d) for d in stale)

@@ -3,8 +3,10 @@ same time."""
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -75,13 +77,18 @@ class Jail:
                 self._warden.close()
                 self._warden = None
 
-    def open(self, cells: Sequence[Cell]) -> JailedStudent:
+    def open(
+        self, cells: Sequence[Cell], *, total_s: float = math.inf, extra_load_s: float = 0.0
+    ) -> JailedStudent:
         """A student whose cells have run, in order, in a process of their own.
 
+        total_s: for everything that this student's code does, however often its process is lost.
+        extra_load_s: beyond what cells usually have, for those that call a compiler.
         What the cells do wrong is recorded in `.cells`. Raises GraderFault for what is our fault.
         """
+        limits = replace(self.limits, load_s=self.limits.load_s + extra_load_s)
         where = place_name(self.tier.name, self.without)
-        return JailedStudent(self._start, cells, limits=self.limits, where=where)
+        return JailedStudent(self._start, cells, limits=limits, where=where, total_s=total_s)
 
     def _new_warden(self) -> Warden:
         try:

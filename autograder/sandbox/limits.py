@@ -21,6 +21,7 @@ class Limits:
 
     wall_s: seconds for all calls of one question. load_s: seconds for running all cells.
     memory_bytes: of all its processes together, beyond what the fork began with.
+    cores: processors that all its processes together may keep busy, where cgroups can be had.
     file_bytes: the largest single file; tmp_bytes: all files together.
     output_bytes: of what the cells print; the rest is read and thrown away.
     loopback: whether its processes may talk TCP/IP among themselves (ranks need it); nobody else
@@ -35,6 +36,7 @@ class Limits:
     output_bytes: int = 64 * 2**10
     load_s: float = 20.0
     loopback: bool = False
+    cores: float = 1.0
 
     @classmethod
     def from_mapping(cls, data: Mapping[str, Any]) -> Limits:

@@ -3,6 +3,7 @@ them end a process."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -43,20 +44,20 @@ class Loader:
         self._cells, self._limits = tuple(cells), limits
         self._results: dict[int, CellResult] = {}
         self._deadly: set[int] = set()
-        self._left_s = 0.0
+        self._left_s, self._until = 0.0, math.inf
 
     @property
     def results(self) -> tuple[CellResult, ...]:
         return tuple(self._results[k] for k in range(len(self._cells)))
 
-    def load(self, start: Callable[[], Running]) -> Running:
+    def load(self, start: Callable[[], Running], *, until: float = math.inf) -> Running:
         """A fresh process in which all cells have run, but for those that end one.
 
         New cells share `load_s`, and each takes at most half of what is left: an endless one leaves
-        something for the others. Cells that ran before share a `load_s` of their own. Raises
-        GraderFault.
+        something for the others. Cells that ran before share a `load_s` of their own. Nothing runs
+        beyond `until` (of time.monotonic). Raises GraderFault.
         """
-        self._left_s = self._limits.load_s
+        self._left_s, self._until = self._limits.load_s, until
         for attempt in range(MAX_RESTARTS + 1):
             if attempt == MAX_RESTARTS:
                 self._give_up_on_the_rest()
@@ -88,6 +89,7 @@ class Loader:
 
     def _run(self, running: Running, k: int, patience_s: float) -> None:
         cell = self._cells[k]
+        patience_s = min(patience_s, self._until - time.monotonic())
 
         def request(nonce: str) -> Frame:
             return cell_request(cell.name, cell.source, nonce=nonce)

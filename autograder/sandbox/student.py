@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import TracebackType
 
 from autograder.judge import GraderFault, Packed, Raised, Reply, Student
@@ -25,15 +27,23 @@ class JailedStudent(Student):
     """
 
     def __init__(
-        self, start: Callable[[], Running], cells: Sequence[Cell], *, limits: Limits, where: str
+        self,
+        start: Callable[[], Running],
+        cells: Sequence[Cell],
+        *,
+        limits: Limits,
+        where: str,
+        total_s: float = math.inf,
     ) -> None:
         """Runs the cells. Raises GraderFault for what is our fault, nothing for a student's."""
         super().__init__()
         self.where = where
         self._start, self._limits = start, limits
-        self._left_s, self._restarts, self._closed = limits.wall_s, 0, False
+        self._total_s, self._until = total_s, time.monotonic() + total_s
+        self._wall_s = self._left_s = limits.wall_s
+        self._restarts, self._closed = 0, False
         self._loader = Loader(cells, limits)
-        self._running: Running | None = self._loader.load(start)
+        self._running: Running | None = self._loader.load(start, until=self._until)
 
     @property
     def cells(self) -> tuple[CellResult, ...]:
@@ -45,9 +55,10 @@ class JailedStudent(Student):
         """Of the process at work, as this machine counts; None when the last one was lost."""
         return None if self._running is None else self._running.pid
 
-    def begin(self, *, may_write: bool) -> None:
+    def begin(self, *, may_write: bool, budget_s: float | None = None) -> None:
         super().begin(may_write=may_write)
-        self._left_s, self._restarts = self._limits.wall_s, 0
+        self._wall_s = self._left_s = self._limits.wall_s if budget_s is None else budget_s
+        self._restarts = 0
 
     def __enter__(self) -> JailedStudent:
         return self
@@ -71,8 +82,7 @@ class JailedStudent(Student):
             self._running = None
 
     def _send(self, function: str, request: Packed) -> Reply:
-        if self._left_s <= 0 or self._restarts > MAX_RESTARTS:
-            message = f"this question's {self._limits.wall_s:g} s are used up"
+        if message := self._used_up():
             return Reply(Raised("timeout", "TimeoutError", message))
         started = time.monotonic()  # a reload is paid for by the question that needs it
         try:
@@ -80,9 +90,19 @@ class JailedStudent(Student):
             return self._ask(running, function, request)
         except Lost as lost:
             self._running = None
+            if lost.raised.kind == "timeout" and self._until <= time.monotonic():
+                return Reply(replace(lost.raised, message=self._used_up()))
             return Reply(lost.raised)
         finally:
             self._left_s -= time.monotonic() - started
+
+    def _used_up(self) -> str:
+        """Which budget is spent; "" while there is time left."""
+        if self._until <= time.monotonic():
+            return f"the notebook's {self._total_s:g} s are used up"
+        if self._left_s <= 0 or self._restarts > MAX_RESTARTS:
+            return f"this question's {self._wall_s:g} s are used up"
+        return ""
 
     def _fresh_or_running(self) -> Running:
         if self._closed:
@@ -92,7 +112,7 @@ class JailedStudent(Student):
             self._drop()  # what happens between two calls costs no question
         if self._running is None:
             self._restarts += 1
-            self._running = self._loader.load(self._start)
+            self._running = self._loader.load(self._start, until=self._until)
         return self._running
 
     def _ask(self, running: Running, function: str, request: Packed) -> Reply:
@@ -104,7 +124,7 @@ class JailedStudent(Student):
             running,
             frame,
             read_call_reply,
-            patience_s=self._left_s,
+            patience_s=min(self._left_s, self._until - time.monotonic()),
             max_body_bytes=MAX_BYTES + argument_bytes,
         )
         running.output.take()

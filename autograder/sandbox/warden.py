@@ -143,7 +143,10 @@ class Warden:
             return None
         limits = self.limits
         return cgroups.Cage(
-            self._hierarchies, memory_bytes=limits.memory_bytes, processes=limits.processes
+            self._hierarchies,
+            memory_bytes=limits.memory_bytes,
+            processes=limits.processes,
+            cores=limits.cores,
         )
 
     def reap(self, pid: int) -> int | None:

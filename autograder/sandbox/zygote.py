@@ -35,9 +35,9 @@ from .shell import NotebookShell
 PRELOADED = (
     "numpy.random",
     "torch.nn.functional",
-    "torch._dynamo",
     "onelayer",
     "matplotlib.pyplot",
+    "torch._dynamo",
 )
 MAX_MESSAGE = 65_536
 

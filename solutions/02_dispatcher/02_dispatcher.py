@@ -55,7 +55,7 @@ print(sorted(keys_of_a_call(carried, ["BackendSelect"], ["AutocastCPU"])))
 
 # %% [markdown] id="the-key-set"
 # ## 2.1 The key set of a tensor
-# *10 minutes · difficulty 2 of 5 · 3 points*
+# *8 minutes · difficulty 2 of 5 · 3 points*
 #
 # Say which keys a tensor carries, the highest priority first. The order of the names that occur is
 # `AutocastCPU`, an autograd key, `ADInplaceOrView`, `Negative`, a backend key.
@@ -67,7 +67,7 @@ print(sorted(keys_of_a_call(carried, ["BackendSelect"], ["AutocastCPU"])))
 # - A tensor made in `inference_mode` has neither autograd's key nor `ADInplaceOrView`.
 # - Meta tensors have no autocast key.
 #
-# Two of the arguments may turn out to be there to mislead you.
+# Two of the six arguments choose no key.
 #
 # `tensor_keys("cpu", "strided", torch.float32, True, False, False)` is `["AutocastCPU",
 # "AutogradCPU", "ADInplaceOrView", "CPU"]`. Stuck? `hint("tensor_keys")`
@@ -77,8 +77,8 @@ print(sorted(keys_of_a_call(carried, ["BackendSelect"], ["AutocastCPU"])))
 def tensor_keys(device, layout, dtype, requires_grad, negative, made_in_inference):
     """device "cpu" or "meta", layout "strided", "sparse_coo" or "sparse_csr" -> list of keys."""
     backend = {"cpu": "CPU", "meta": "Meta"}[device]
-    ### BEGIN SOLUTION
     prefix = {"strided": "", "sparse_coo": "Sparse", "sparse_csr": "SparseCsr"}[layout]
+    ### BEGIN SOLUTION
     keys = ["AutocastCPU"] if device == "cpu" else []
     if not made_in_inference:
         keys += [f"Autograd{backend}", "ADInplaceOrView"]
@@ -108,12 +108,13 @@ def tensor_keys(device, layout, dtype, requires_grad, negative, made_in_inferenc
 
 # %% [markdown] id="who-is-asked-first"
 # ## 2.2 Who is asked first?
-# *10 minutes · difficulty 2 of 5 · 3 points*
+# *8 minutes · difficulty 2 of 5 · 3 points*
 #
 # One call, several tensors. Name the key whose kernel runs first, or `None` where no key is left.
+# The lists come in any order; `priority` alone says who is higher.
 #
 # The thread's excluded keys are out, whoever brought them. A key whose entry is a *fallthrough* is
-# passed over: there is no kernel to call.
+# passed over: there is no kernel to call, and the next lower key is asked.
 #
 # With priorities `["AutocastCPU", "AutogradCPU", "ADInplaceOrView", "CPU"]`, `first_key(priority,
 # [["CPU", "AutogradCPU"]], ["ADInplaceOrView"], ["AutogradCPU"], ["ADInplaceOrView"])` is `"CPU"`.
@@ -143,11 +144,11 @@ def first_key(priority, carried, included, excluded, fallthrough):
 
 # %% [markdown] id="fill-the-table"
 # ## 2.3 Fill one cell of the table
-# *20 minutes · difficulty 4 of 5 · 5 points*
+# *12 minutes · difficulty 3 of 5 · 5 points*
 #
-# Nobody registers 130 kernels for an operator. Some registrations are for an *alias*, which stands
-# for many keys, and the dispatcher fills the table from them. Which registration serves a key? The
-# first of these that applies:
+# Nobody registers a hundred kernels for an operator. Some registrations are for an *alias*, which
+# stands for many keys, and the dispatcher fills the table from them. Which registration serves a
+# key? The first of these that applies:
 #
 # 1. the key's own;
 # 2. for a backend key, `CompositeExplicitAutograd`;
@@ -159,7 +160,8 @@ def first_key(priority, carried, included, excluded, fallthrough):
 # 6. none: `None`, and a call raises.
 #
 # Backend keys here are `CPU` and `SparseCPU`; the others asked about are `AutogradCPU`,
-# `ADInplaceOrView` and `AutocastCPU`.
+# `ADInplaceOrView` and `AutocastCPU`. The stub has rule 1 and the backends; `AutogradCPU`, the
+# fallback and the end are yours.
 #
 # `serves(["CompositeImplicitAutograd"], "AutogradCPU", ["AutogradCPU"])` is
 # `"CompositeImplicitAutograd"`. Stuck? `hint("serves")`
@@ -168,14 +170,13 @@ def first_key(priority, carried, included, excluded, fallthrough):
 # %% id="serves" role="solution"
 def serves(registered, key, fallbacks):
     """registered: names given at registration; key: the cell -> a name, "fallback" or None."""
-    backends = ("CPU", "SparseCPU")
-    ### BEGIN SOLUTION
     explicit, implicit = "CompositeExplicitAutograd", "CompositeImplicitAutograd"
-    own_kernel = "CPU" in registered or explicit in registered
-    candidates = [key]
-    if key in backends:
+    candidates = [key]  # the names that may serve this key, best first
+    if key in ("CPU", "SparseCPU"):
         candidates += [explicit, implicit]
+    ### BEGIN SOLUTION
     if key == "AutogradCPU":
+        own_kernel = "CPU" in registered or explicit in registered
         candidates += ["Autograd"] if own_kernel else [implicit, "Autograd"]
     found = next((name for name in candidates if name in registered), None)
     return "fallback" if found is None and key in fallbacks else found
@@ -205,21 +206,23 @@ def serves(registered, key, fallbacks):
 
 # %% [markdown] id="a-small-dispatcher"
 # ## 2.4 A dispatcher of your own
-# *20 minutes · difficulty 4 of 5 · 6 points*
+# *15 minutes · difficulty 4 of 5 · 6 points*
 #
 # Now put the three steps together. `run_head` computes the head's logits through your own table. A
 # kernel gets the arguments and `below`, a function: a kernel that calls `below(x, w, b)` has
-# *redispatched*. Write `call`, which runs one call over a set of keys:
+# *redispatched*. `call` runs one call over a set of keys, and has the loop already. Write what
+# happens at one key:
 #
-# 1. **Collect the keys**: `keys`, in the order of `PRIORITY`.
-# 2. **Find the kernel** of each: `table[key]`, else `fallbacks[key]`. If the name is
-#    `"fallthrough"`, go on to the next key. If there is none at all, or no key is left, raise
+# 1. **Collect the keys**: done, the highest first.
+# 2. **Find the kernel**: its name is `table[key]`, else `fallbacks[key]`. If the name is
+#    `"fallthrough"`, log nothing and go on to the next key. If the key has no name at all, raise
 #    `LookupError`; `run_head` then logs `"missing"`.
-# 3. **Decide who is asked next**: log `"key: name"`, then run the kernel. Its `below` is a call
-#    over the keys *lower* than this one.
+# 3. **Decide who is asked next**: log `"key: name"`, then return what
+#    `KERNELS[name](below, *args)` returns. `below` takes three tensors, perhaps others than yours,
+#    and runs a call over the `lower` keys.
 #
-# With keys `["CPU"]` and table `{"CPU": "linear"}` the log is `["CPU: linear"]`. Stuck?
-# `hint("run_head")`
+# With keys `["CPU", "Trace"]` and table `{"CPU": "linear", "Trace": "pass"}` the log is `["Trace:
+# pass", "CPU: linear"]`. Stuck? `hint("run_head")`
 
 
 # %% id="run_head" role="solution"
@@ -232,7 +235,7 @@ def lose_the_favourite(logits):
 
 
 def in_bfloat16(below, *args):
-    """The same call with its arguments rounded to bfloat16, as autocast does it."""
+    """The call with its arguments cast as autocast does it; the result back in float32."""
     return below(*(t.bfloat16() for t in args)).float()
 
 
@@ -245,25 +248,24 @@ KERNELS = {  # name -> kernel(below, x, w, b)
 
 
 def run_head(x, w, b, keys, table, fallbacks):
-    """x (N, 64), w (600, 64), b (600,), keys (in any order), table and fallbacks {key: name}
-    -> (log, logits (N, 600) or None)."""
+    """x (N, 64), w (V, 64), b (V,), keys (in any order), table and fallbacks {key: name}
+    -> (log, logits (N, V) or None)."""
     log = []
 
     def call(keys, args):
-        """One call of the operator over `keys` -> logits; about 9 lines."""
-        ### BEGIN SOLUTION
+        """One call of the operator over `keys`; args are (x, w, b) -> logits."""
         ordered = [key for key in PRIORITY if key in keys]  # collect the keys
         for place, key in enumerate(ordered):
+            lower = ordered[place + 1 :]
+            ### BEGIN SOLUTION
             name = table.get(key, fallbacks.get(key))  # find the kernel
-            if name == "fallthrough":
-                continue
             if name is None:
                 break
-            log.append(f"{key}: {name}")
-            lower = ordered[place + 1 :]  # decide who is asked next
-            return KERNELS[name](lambda *args, keys=lower: call(keys, args), *args)
+            if name != "fallthrough":  # decide who is asked next
+                log.append(f"{key}: {name}")
+                return KERNELS[name](lambda *args, keys=lower: call(keys, args), *args)
+            ### END SOLUTION
         raise LookupError("no kernel")
-        ### END SOLUTION
 
     try:
         return log, call(keys, (x, w, b))
@@ -341,7 +343,8 @@ except NotImplementedError:
 #
 # A `TorchDispatchMode` stands at the key `Python`, below autograd: it sees what autograd's kernels
 # call, in the forward and in the backward. Record `F.linear(x, w, b)` and the backward of its sum:
-# every operator as `str(func)`, in order.
+# every operator as `str(func)`, in order. The method notes one call and does it; after it, run what
+# is to be seen.
 #
 # For `x (3, 64)` without gradient and no bias, the record begins with `"aten.t.default"`. Calls of
 # `aten.detach.default` and `aten.alias.default` are not compared: torch versions differ in them.
@@ -395,10 +398,13 @@ def trace_linear(x, w, b):
 
 # %% [markdown] id="what-decomposes"
 # ## 2.6 What decomposes, and what does not?
-# *8 minutes · difficulty 2 of 5 · 2 points*
+# *6 minutes · difficulty 2 of 5 · 2 points*
 #
 # Your record never held `aten.linear`, but it did hold `aten.addmm`. Say of any operator whether a
 # mode below autograd sees its parts instead of itself, in ordinary mode with ordinary CPU tensors.
+# One registration of 2.3 decides it. An operator tells what was registered for it:
+# `func.has_kernel_for_dispatch_key(torch._C.DispatchKey.CPU)`, for instance; aliases are names of
+# `torch._C.DispatchKey` too.
 #
 # `decomposes("aten::linear")` is `True`, `decomposes("aten::addmm")` is `False`. Stuck?
 # `hint("decomposes")`
@@ -426,14 +432,16 @@ def decomposes(op):
 
 # %% [markdown] id="schemas"
 # ## 2.7 Read a schema
-# *12 minutes · difficulty 3 of 5 · 3 points*
+# *8 minutes · difficulty 2 of 5 · 3 points*
 #
 # `Tensor(a!)` says: belongs to alias set `a`, and is written. A return in the same set may share
 # memory with it. Read from a schema which arguments are written, and which ones a return may share
 # memory with, both in the schema's order.
 #
 # `Tensor(a -> *) self` is in set `a` when the call begins; the `*` says what it may become.
-# `SymInt[] size` and `Scalar alpha=1` are no tensors and have no set.
+# `SymInt[] size` and `Scalar alpha=1` are no tensors and have no set. The stub has cut the text and
+# found the arguments that are in a set, as (letter, `"!"` or `""`, name); what stands in `returns`
+# may be `Tensor(a!)`, `Tensor(a)[]` or `(Tensor(a!) values, Tensor rest)`.
 #
 # `read_schema("aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)")`
 # is `(["self"], ["self"])`. Stuck? `hint("read_schema")`
@@ -442,9 +450,9 @@ def decomposes(op):
 # %% id="read_schema" role="solution"
 def read_schema(schema):
     """schema: text -> (names of the written arguments, names of those that a return may alias)."""
-    ### BEGIN SOLUTION
     arguments, _, returns = schema.rpartition(") -> ")  # " -> *)" has no bracket before it
     found = re.findall(r"\((\w+)(!?)(?: -> \*)?\)\S* (\w+)", arguments.partition("(")[2])
+    ### BEGIN SOLUTION
     returned = set(re.findall(r"\((\w+)!?\)", returns))
     written = [name for _, bang, name in found if bang]
     return written, [name for letter, _, name in found if letter in returned]
@@ -473,18 +481,20 @@ def read_schema(schema):
 
 # %% [markdown] id="your-own-kernel"
 # ## 2.8 Your kernel in torch's table
-# *15 minutes · difficulty 4 of 5 · 4 points*
+# *14 minutes · difficulty 4 of 5 · 4 points*
 #
 # Replace torch's CPU kernel of `aten::addmm` by yours, for a while: it counts its calls, and rounds
 # the result of the real kernel to bfloat16 and back. Run `F.linear(x, w, b)` for every x, then give
 # the old kernel back.
 #
-# `torch.library.Library("aten", "IMPL")` holds what you register with `.impl("addmm", kernel,
-# "CPU")`. The registrations end with `library._destroy()`, which is private; in a program of your
-# own you would keep them. `torch.library.get_kernel("aten::addmm", "CPU")` is the kernel from
-# before; registered `with_keyset=True`, yours gets the key set as its first argument and can pass
-# it to `original.call_boxed(keyset, *args, **kwargs)`.
+# - `library.impl("addmm", my_addmm, "CPU", with_keyset=True)` registers. With the last argument
+#   your kernel gets the key set in front of its arguments.
+# - `original.call_boxed(keyset, *args, **kwargs)` runs the kernel from before. `torch.addmm` would
+#   run yours again.
+# - `library._destroy()` ends what the library registered; it is private, and a program of your own
+#   would keep its kernel. Put it into a `finally`: the whole process has this table.
 #
+# `w` requires a gradient, and so must the results: autograd's kernel is above yours and records.
 # For one `x (2, 64)` the number of calls is 1. Stuck? `hint("with_my_addmm")`
 
 
@@ -498,6 +508,7 @@ def with_my_addmm(xs, w, b):
 
     def my_addmm(keyset, *args, **kwargs):
         nonlocal calls
+        # count, then return what the real kernel returns, rounded
         ### BEGIN SOLUTION
         calls += 1
         return original.call_boxed(keyset, *args, **kwargs).bfloat16().float()
@@ -506,6 +517,7 @@ def with_my_addmm(xs, w, b):
     library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():  # torch warns, once, that a kernel is replaced: it is meant
         warnings.simplefilter("ignore")
+        # register; fill results; give the old kernel back
         ### BEGIN SOLUTION
         library.impl("addmm", my_addmm, "CPU", with_keyset=True)
         try:
@@ -541,14 +553,16 @@ def with_my_addmm(xs, w, b):
 
 # %% [markdown] id="a-tensor-that-counts"
 # ## 2.9 A tensor that carries its bytes
-# *15 minutes · difficulty 4 of 5 · 4 points*
+# *12 minutes · difficulty 3 of 5 · 4 points*
 #
-# A mode sees all calls of a thread. A tensor subclass sees the calls that *its* tensors take part
-# in, wherever they go. Let `Metered` carry `bytes`: what was allocated on the way to it.
+# A mode sees the calls of its thread while it is active. A tensor subclass sees the calls that
+# *its* tensors take part in, wherever they go. Let `Metered` carry `bytes`: what was allocated on
+# the way to it.
 #
-# The steps: unwrap the arguments, run `func` on plain tensors, charge, wrap every tensor that came
-# out. In these steps one argument is `Metered`. The charge of a result is that argument's bytes,
-# plus the size of its storage, if that is none of the arguments' storages: a view costs nothing.
+# The steps: unwrap the arguments (done), run `func` on plain tensors, charge, wrap the tensor that
+# came out. It carries what the arguments carried, plus the size of its storage in bytes, if that is
+# none of the arguments' storages: a view costs nothing, wherever in the storage it begins.
+# `t.untyped_storage()` is the storage; it has a `data_ptr()` and `nbytes()`.
 #
 # `x (2, 64)`, then `relu`, then `t` carries 512 bytes. Stuck? `hint("carried_bytes")`
 
@@ -568,26 +582,17 @@ class Metered(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
-        """About 9 lines; `tree_leaves` lists what is in args, `tree_map(f, tree)` rebuilds it."""
+        """One call, done on plain tensors -> its result as a Metered."""
+        given = (args, kwargs or {})
+        before = sum(t.bytes for t in tree_leaves(given) if isinstance(t, Metered))
+        args, kwargs = tree_map(lambda t: t.plain if isinstance(t, Metered) else t, given)
+        old = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]  # all plain
         ### BEGIN SOLUTION
-        metered = [t for t in tree_leaves((args, kwargs or {})) if isinstance(t, Metered)]
-        before = sum(t.bytes for t in metered)
-
-        def unwrap(t):
-            return t.plain if isinstance(t, Metered) else t
-
-        args, kwargs = tree_map(unwrap, (args, kwargs or {}))
-        old = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
         known = {t.untyped_storage().data_ptr() for t in old}
-
-        def wrap(t):
-            if not isinstance(t, torch.Tensor):
-                return t
-            storage = t.untyped_storage()
-            new = 0 if storage.data_ptr() in known else storage.nbytes()
-            return cls(t, before + new)
-
-        return tree_map(wrap, func(*args, **kwargs))
+        result = func(*args, **kwargs)
+        storage = result.untyped_storage()
+        new = 0 if storage.data_ptr() in known else storage.nbytes()
+        return cls(result, before + new)
         ### END SOLUTION
 
 
@@ -646,10 +651,10 @@ def carried_bytes(x, steps):
 
 # %% [markdown] id="detective-case"
 # ## 2.10 Detective case: the observer that changed the training
-# *10 minutes · difficulty 3 of 5 · 3 points*
+# *8 minutes · difficulty 3 of 5 · 3 points*
 #
-# A colleague's tracer "only looks". With it, the head unlearns. Run it, find out why, and write it
-# right.
+# A colleague's tracer "only looks". With it, the head unlearns. Run it and find out why: print what
+# the method gets and what `func` gets. Then write it right.
 
 
 # %% id="detective-case-code" tags=["worked-example"]

@@ -68,13 +68,13 @@ torch.autograd.gradcheck(ScaleFn.apply, (x, s))  # your backward against finite 
 
 # %% [markdown] id="a-linear-function"
 # ## 4.1 A linear Function
-# *12 minutes · difficulty 2 of 5 · 4 points*
+# *15 minutes · difficulty 2 of 5 · 4 points*
 #
 # Complete `LinearFn`. x, w and b may be frozen, and b may be `None`. Save what torch's own node
 # saves, no more: nothing for a gradient that nobody needs.
 #
-# If only b learns, nothing is saved, and backward returns `(None, None, dy.sum(dim=0))`. Stuck?
-# `hint("linear_fn")`
+# What was saved as `None` comes back as `None`. If only b learns, no tensor is saved, and backward
+# returns `(None, None, dy.sum(dim=0))`. Stuck? `hint("linear_fn")`
 
 
 # %% id="linear_fn" role="solution"
@@ -155,9 +155,9 @@ def linear_fn(x, w, b, dy):
 # Join the head and `F.cross_entropy` in one Function, as its two halves. Backward needs softmax(z),
 # N times V numbers. Keep one number for each row, its log-sum-exp, and compute the logits again.
 #
-# The check counts the bytes of what you saved and hands it to your second half. x, w, b and target
-# are needed in any case and do not count; all else may take 8 bytes for each row. As in a Function,
-# torch records nothing in either half.
+# Your list is all that your second half gets, and the check counts its bytes. x, w, b and target
+# belong in it; they live anyway and do not count. All else may take 8 bytes for each row. As in a
+# Function, torch records nothing in either half.
 #
 # For `x = w = b = 0`, V = 2, the loss is log 2. Logits may be in the hundreds. Stuck?
 # `hint("head_loss")`
@@ -301,7 +301,7 @@ except NotImplementedError:
 
 # %% [markdown] id="an-edit-in-place"
 # ## 4.3 Two more clauses: dirty, and not differentiable
-# *10 minutes · difficulty 3 of 5 · 3 points*
+# *12 minutes · difficulty 3 of 5 · 3 points*
 #
 # `CapFn` cuts logits off at a limit, in place, and reports how much each row lost. Two clauses of
 # the contract are missing: torch must learn that z now has another history (`ctx.mark_dirty`), and
@@ -336,11 +336,12 @@ class CapFn(torch.autograd.Function):
 
 
 def cap_in_place(z, limit, dy):
-    """-> (z after the edit, what each row lost, the gradient of what z was)."""
+    """-> (z after the edit, what each row lost, dz of what z was, the name of z's node)."""
     leaf = z.detach().requires_grad_()
     h = leaf * 1  # an edit in place of a leaf is refused
     _, lost = CapFn.apply(h, limit)
-    return h, lost, torch.autograd.grad(h, leaf, dy)[0]  # of h: whoever holds it holds the new z
+    (dz,) = torch.autograd.grad(h, leaf, dy)  # of h: whoever holds it holds the new z
+    return h, lost, dz, h.grad_fn.name()
 
 
 # %% id="cap_in_place_check" role="check" points=3
@@ -371,7 +372,7 @@ def cap_in_place(z, limit, dy):
     leaf = z.detach().requires_grad_()
     h = leaf.clone()
     _, lost = CutOff.apply(h, limit)
-    return h, lost, torch.autograd.grad(h, leaf, dy)[0]
+    return h, lost, torch.autograd.grad(h, leaf, dy)[0], h.grad_fn.name()
 
 
 # %% [markdown] id="backward-of-backward"
@@ -420,7 +421,8 @@ def linear_double_backward(x, w, dy, gx, gw, gb):
 #
 # A colleague saves the log-sum-exp, as you did, and adds a penalty on the size of dz to the loss.
 # Loss and gradient are right, `gradcheck` is content, training runs, and the penalty does harm.
-# Run it, find out why, and write `LossFn` right.
+# Run it, find out why, and write `LossFn` right: the loss, its gradient, and the gradient of that.
+# Stuck? `hint("loss_curvature")`
 
 
 # %% id="detective-case-code" tags=["worked-example"]
@@ -475,10 +477,12 @@ class LossFn(torch.autograd.Function):
 
 
 def loss_curvature(z, target, v):
-    """z (N, V), target (N,), v (N, V) -> (loss, dz, the gradient of (dz * v).sum() for z)."""
+    """z (N, V), target (N,), v (N, V)
+    -> (loss, dz of loss ** 2, the gradient of (dz * v).sum() for z).
+    """
     z = z.detach().requires_grad_()
     loss = LossFn.apply(z, target)
-    (dz,) = torch.autograd.grad(loss, z, create_graph=True)
+    (dz,) = torch.autograd.grad(loss**2, z, create_graph=True)  # squared: dloss is no plain 1
     return loss, dz, torch.autograd.grad(dz, z, v)[0]
 
 
@@ -507,7 +511,7 @@ class LossAndSum(torch.autograd.Function):
 def loss_curvature(z, target, v):
     z = z.detach().requires_grad_()
     loss, _ = LossAndSum.apply(z, target)
-    (dz,) = torch.autograd.grad(loss, z, create_graph=True)
+    (dz,) = torch.autograd.grad(loss**2, z, create_graph=True)
     return loss, dz, torch.autograd.grad(dz, z, v)[0]
 
 
@@ -520,8 +524,8 @@ def loss_curvature(z, target, v):
 # about 5 kB (on a GPU, that of its own generator). And nobody may notice: whoever draws after your
 # forward, or after your backward, draws what they would draw had the block run only once.
 #
-# As in 4.2 the check counts what you save: beside the arguments, one state. Stuck?
-# `hint("checkpoint_block")`
+# As in 4.2 your list is all that the second half gets, and the check counts it: beside the
+# arguments, one state. The lines above and below yours stay. Stuck? `hint("checkpoint_block")`
 
 
 # %% id="checkpoint_block" role="solution"
@@ -535,6 +539,7 @@ def block(x, w1, w2):
 def checkpoint_forward(x, w1, w2, seed):
     """-> (y (N, D), list of tensors to save, what the next one draws)."""
     torch.manual_seed(seed)
+    torch.rand(3)  # others drew before you: the seed alone no longer says where the generator is
     ### BEGIN SOLUTION
     saved = [x, w1, w2, torch.get_rng_state()]  # before the block draws
     y = block(x, w1, w2)
@@ -546,7 +551,8 @@ def checkpoint_forward(x, w1, w2, seed):
 @torch.random.fork_rng(devices=[])
 def checkpoint_backward(saved, dy, seed):
     """saved (your list), dy (N, D) -> ((dx, dw1, dw2), what the next one draws)."""
-    torch.manual_seed(seed)  # time has passed: the generator is somewhere else now
+    torch.manual_seed(seed)  # time has passed, and others drew: the generator is elsewhere now
+    torch.rand(3)
     ### BEGIN SOLUTION
     *inputs, then = saved
     now = torch.get_rng_state()
@@ -569,6 +575,7 @@ check("checkpoint_block")
 @torch.random.fork_rng(devices=[])
 def checkpoint_forward(x, w1, w2, seed):
     torch.manual_seed(seed)
+    torch.rand(3)
     before = torch.random.get_rng_state()
     y = F.linear(F.dropout(F.gelu(F.linear(x, w1)), 0.1), w2)
     return y, (before, w2, w1, x), torch.rand(2)
@@ -579,6 +586,7 @@ def checkpoint_forward(x, w1, w2, seed):
 def checkpoint_backward(saved, dy, seed):
     """By hand, without a graph: the mask is what dropout makes of ones."""
     torch.manual_seed(seed)
+    torch.rand(3)
     before, w2, w1, x = saved
     with torch.random.fork_rng(devices=[]):
         torch.set_rng_state(before)
@@ -593,15 +601,15 @@ def checkpoint_backward(saved, dy, seed):
 
 # %% [markdown] id="the-price-of-a-schedule"
 # ## 4.7 What a schedule costs
-# *12 minutes · difficulty 3 of 5 · 3 points*
+# *15 minutes · difficulty 3 of 5 · 3 points*
 #
 # L layers in a row; layer i reads activation i, writes activation i + 1, and needs activation i in
-# its backward. A schedule says which activations stay after the forward: `keep`, which always has
-# 0. Backward runs the layers from the last to the first:
+# its backward. A schedule says which activations stay after the forward: `keep`, in rising order,
+# with 0 always first. Backward runs the layers from the last to the first:
 #
-# 1. If layer i's activation is missing, run forward again from the nearest kept one below. All the
-#    activations on the way are back, and stay.
-# 2. When layer i's backward is done, its activation goes.
+# 1. If activation i is missing, run forward again from the nearest one that is held below it, up to
+#    activation i. All the activations on the way are back, and stay.
+# 2. When layer i's backward is done, activation i goes, kept or not.
 #
 # Count the most bytes of activations held at once from the end of the forward on, and the FLOPs of
 # the layers that ran again. Parameters and gradients do not count. (In
@@ -614,7 +622,7 @@ def checkpoint_backward(saved, dy, seed):
 
 # %% id="schedule_cost" role="solution"
 def schedule_cost(nbytes, flops, keep):
-    """nbytes[i]: of activation i; flops[i]: of layer i's forward; keep: kept activations, with 0
+    """nbytes[i]: of activation i; flops[i]: of layer i's forward; keep: kept activations, rising
     -> (peak bytes, recomputed FLOPs).
     """
     ### BEGIN SOLUTION
@@ -648,12 +656,12 @@ def schedule_cost(nbytes, flops, keep):
 
 # %% [markdown] id="the-best-schedule"
 # ## 4.8 The best schedule for a budget
-# *15 minutes · difficulty 4 of 5 · 4 points*
+# *8 minutes · difficulty 3 of 5 · 4 points*
 #
-# Given the bytes that you have, keep what makes recomputation cheapest. The peak of 4.7 must not
-# exceed the budget; among the schedules that fit, return one with the fewest recomputed FLOPs, or
-# `None` if none fits. There are at most 10 layers, so you may look at every schedule, and you may
-# call your `schedule_cost`.
+# Given the bytes that you have, keep what makes recomputation cheapest. The peak of 4.7 may reach
+# the budget and not exceed it. Among the schedules that fit, return one with the fewest recomputed
+# FLOPs, or `None` if none fits. There are at most 10 layers, so you may look at every schedule, and
+# you may call your `schedule_cost`.
 #
 # `best_schedule([1, 1, 1], [5, 6, 7], 2)` is `[0, 2]`; with budget 3 it is `[0, 1, 2]`, with budget
 # 1 `None`. Stuck? `hint("best_schedule")`

@@ -1,5 +1,5 @@
 """Lab 02, the dispatcher: one file per question, named after it; the others hold what several
-questions share.
+questions share, or the long way to the truth of one.
 
 Key sets, tables and schemas are read from the installed torch, on operators registered for the
 occasion where need be; records come from a mode of our own, counts from the profiler.

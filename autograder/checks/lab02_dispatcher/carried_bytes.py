@@ -12,6 +12,7 @@ import onelayer
 from autograder.judge import Draw, Student, Wrong, expect_close, expect_equal
 
 from . import lab
+from .explaining import explaining
 
 Step = tuple[str, tuple[Any, ...], dict[str, Any]]
 Carried = tuple[torch.Tensor, int]
@@ -20,15 +21,14 @@ Carried = tuple[torch.Tensor, int]
 @lab.question(
     "carried_bytes",
     points=4,
-    minutes=15,
-    difficulty=4,
+    minutes=12,
+    difficulty=3,
     hints=(
-        "Write the four steps as four comments first: unwrap, run, charge, wrap. What does each "
-        "need from the one before?",
-        "tree_map a function over (args, kwargs) that returns t.plain for a Metered. Remember the "
-        "storages of the plain tensors; a result in one of them is a view and costs 0.",
-        "cls(t, before + (0 if t.untyped_storage().data_ptr() in known else "
-        "t.untyped_storage().nbytes()))",
+        "`args` and `kwargs` are plain now, and `before` is what they carried. Run, charge, wrap: "
+        "what does the charge need to know of `old`?",
+        "Remember where the storages of `old` begin, run func(*args, **kwargs), and look where the "
+        "storage of the result begins: in one of those it is a view and costs 0.",
+        "known = {t.untyped_storage().data_ptr() for t in old}",
     ),
 )
 def carried_bytes(student: Student, draw: Draw) -> None:
@@ -42,11 +42,20 @@ def carried_bytes(student: Student, draw: Draw) -> None:
         for steps in _ways(draw, n):
             x = draw.tensor(n, 64)
             value, nbytes = _allocated(x, steps)
-            got = student.call("carried_bytes", x, steps)
+            with explaining(_RAISED):
+                got = student.call("carried_bytes", x, steps)
             if not isinstance(got, (list, tuple)) or len(got) != 2:
                 raise Wrong(expected="a tensor and its bytes", got=type(got).__name__)
             expect_close(got[0], value)
             expect_equal(got[1], nbytes)
+
+
+_RAISED = {
+    "RecursionError": "`func` was called on a Metered, which asked `__torch_dispatch__` again. "
+    "Call it on `args` and `kwargs` as they are after the unwrapping.",
+    "AttributeError": "A result came out that is no Metered, so it has no `plain` and no `bytes`: "
+    "wrap what `func` returns, cls(result, ...).",
+}
 
 
 def _ways(draw: Draw, n: int) -> list[list[Step]]:
@@ -57,6 +66,7 @@ def _ways(draw: Draw, n: int) -> list[list[Step]]:
         [("add", (draw.tensor(64),), {"alpha": 3}), ("sum", (), {"dtype": torch.float64})],
         [("matmul", (w,), {}), ("add", (b,), {}), ("softmax", (-1,), {}), ("t", (), {})],
         [("t", (), {}), ("reshape", (-1,), {}), ("view", (64, n), {})],
+        [("narrow", (1, 8, 16), {}), ("add", (1.0,), {}), ("select", (0, 1), {})],
         [("unsqueeze", (0,), {}), ("matmul", (w,), {}), ("relu_", (), {}), ("flatten", (), {})],
     ]
 
@@ -77,24 +87,33 @@ def _allocated(x: torch.Tensor, steps: list[Step]) -> Carried:
 class _Ledger(TorchDispatchMode):
     """Charges by a rule of (storages of the arguments, result, bytes of the arguments)."""
 
-    def __init__(self, charge: Callable[[bool, torch.Tensor, int], int]) -> None:
+    def __init__(
+        self, charge: Callable[[bool, torch.Tensor, int], int], place: Callable[[torch.Tensor], int]
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.charge, self.charges = charge, [0]
+        self.charge, self.place, self.charges = charge, place, [0]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         tensors = [t for t in args if isinstance(t, torch.Tensor)]
-        known = {t.untyped_storage().data_ptr() for t in tensors}
+        known = {self.place(t) for t in tensors}
         result = func(*args, **(kwargs or {}))
-        is_view = result.untyped_storage().data_ptr() in known
+        is_view = self.place(result) in known
         read = sum(t.nbytes for t in tensors)
         self.charges.append(self.charge(is_view, result, read))
         return result
 
 
+def _storage_begins(t: torch.Tensor) -> int:
+    return t.untyped_storage().data_ptr()
+
+
 def _ledger(
-    x: torch.Tensor, steps: list[Step], charge: Callable[[bool, torch.Tensor, int], int]
+    x: torch.Tensor,
+    steps: list[Step],
+    charge: Callable[[bool, torch.Tensor, int], int],
+    place: Callable[[torch.Tensor], int] = _storage_begins,
 ) -> tuple[torch.Tensor, list[int]]:
-    with _Ledger(charge) as ledger:
+    with _Ledger(charge, place) as ledger:
         value = _apply(x, steps)
     return value, ledger.charges
 
@@ -106,6 +125,27 @@ def _ledger(
 def _(x: torch.Tensor, steps: list[Step]) -> Carried:
     value, charges = _ledger(x, steps, lambda is_view, result, read: result.nbytes)
     return value, sum(charges)
+
+
+@carried_bytes.wrong(
+    "offsets_charged",
+    "A view that begins further on was charged: t.data_ptr() is where its elements begin. Compare "
+    "where the storages begin, t.untyped_storage().data_ptr().",
+)
+def _(x: torch.Tensor, steps: list[Step]) -> Carried:
+    def charge(is_view: bool, result: torch.Tensor, read: int) -> int:
+        return 0 if is_view else result.untyped_storage().nbytes()
+
+    value, charges = _ledger(x, steps, charge, place=lambda t: t.data_ptr())
+    return value, sum(charges)
+
+
+@carried_bytes.wrong(
+    "nothing_charged",
+    "Nothing was charged. A result whose storage is new costs that storage's bytes.",
+)
+def _(x: torch.Tensor, steps: list[Step]) -> Carried:
+    return _apply(x, steps), 0
 
 
 @carried_bytes.wrong(

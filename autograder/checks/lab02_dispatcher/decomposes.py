@@ -42,12 +42,12 @@ def _samples() -> dict[str, Callable[[], Any]]:
 @lab.question(
     "decomposes",
     points=2,
-    minutes=8,
+    minutes=6,
     difficulty=2,
     hints=(
         "Which of the aliases of 2.3 serves AutogradCPU with a kernel that only calls others?",
         "CompositeImplicitAutograd: autograd differentiates through the parts, so it never makes a "
-        "node for the whole. func.has_kernel_for_dispatch_key(...) asks for a registration.",
+        "node for the whole. Ask the operator whether it has that registration.",
         "return func.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)",
     ),
 )

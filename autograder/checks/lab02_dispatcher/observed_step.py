@@ -15,7 +15,7 @@ Stepped = tuple[Names, torch.Tensor]
 @lab.question(
     "observed_step",
     points=3,
-    minutes=10,
+    minutes=8,
     difficulty=3,
     hints=(
         "Print kwargs inside the mode. What does func receive of them?",
@@ -54,6 +54,23 @@ def observed_step(student: Student, draw: Draw) -> None:
 )
 def _(w: torch.Tensor, g: torch.Tensor, lr: float) -> Stepped:
     return ["aten.add_.Tensor"], w.add_(g)
+
+
+@observed_step.wrong(
+    "uphill",
+    "The step went uphill: w + lr * g. alpha is -lr already; pass the keywords on as they came.",
+)
+def _(w: torch.Tensor, g: torch.Tensor, lr: float) -> Stepped:
+    return ["aten.add_.Tensor"], w.add_(g, alpha=lr)
+
+
+@observed_step.wrong(
+    "not_moved",
+    "w did not move: func got copies, or was never called. Looking means doing the very call that "
+    "was made.",
+)
+def _(w: torch.Tensor, g: torch.Tensor, lr: float) -> Stepped:
+    return ["aten.add_.Tensor"], w
 
 
 @observed_step.wrong(

@@ -46,14 +46,14 @@ def _real_calls() -> dict[str, dict[str, Any]]:
 @lab.question(
     "read_schema",
     points=3,
-    minutes=12,
-    difficulty=3,
+    minutes=8,
+    difficulty=2,
     hints=(
-        "Collect, for each argument: its name, its set, whether there is a `!`. Then the sets that "
-        "occur after the arrow of the returns.",
-        "Cut the text at its last `) -> `. In the first part a regular expression finds (set, `!`, "
-        "name); in the second, sets. torch._C.parse_schema does it too, but forgets lists' sets.",
-        r're.findall(r"\((\w+)(!?)(?: -> \*)?\)\S* (\w+)", arguments)',
+        "Print `found` and `returns` for the example. What makes an argument written, and what "
+        "makes it shared?",
+        "Collect the set letters of `returns` first, those between `Tensor(` and `)`, without the "
+        "`!`. An argument is shared if its letter is among them, whether it is written or not.",
+        r'returned = set(re.findall(r"\((\w+)!?\)", returns))',
     ),
 )
 def read_schema(student: Student, draw: Draw) -> None:
@@ -65,6 +65,10 @@ def read_schema(student: Student, draw: Draw) -> None:
     for op, arguments in _real_calls().items():
         schema = str(overload_of(f"aten::{op}")._schema)
         expect_equal(student.call("read_schema", schema), _observed(op, arguments))
+    written_and_kept = (
+        "onelayer::named(Tensor(a) self, Tensor(b!) out) -> (Tensor(a) base, Tensor obs)"
+    )
+    expect_equal(student.call("read_schema", written_and_kept), (["out"], ["self"]))
     for _ in draw.cases(6):
         text, truth = _drawn_schema(draw)
         expect_equal(student.call("read_schema", text), truth)
@@ -97,7 +101,9 @@ def _drawn_schema(draw: Draw) -> tuple[str, Aliases]:
             aliased.append(name)
     arguments.insert(draw.integer(0, 3), "SymInt[] size")
     arguments.append("*, Scalar alpha=1")
-    result = returns[0] if len(returns) == 1 else f"({', '.join(returns)})"
+    labels = draw.shuffled(("grad", "abc", "bad", "decay", "code"))
+    named = [f"{kind} {label}" for kind, label in zip([*returns, "Tensor"], labels, strict=False)]
+    result = returns[0] if len(returns) == 1 else f"({', '.join(named)})"
     return f"onelayer::drawn({', '.join(arguments)}) -> {result}", (written, aliased)
 
 
@@ -143,6 +149,37 @@ def _(schema: str) -> Aliases:
     found, back = _arguments(schema), _returned(schema)
     written = [name for name, _, bang in found if bang]
     return written, [name for name, s, bang in found if s in back and not bang]
+
+
+@read_schema.wrong(
+    "letter_anywhere",
+    "The letter of this set occurs after the arrow, but not as a set: `Tensor grad` is in none. A "
+    "set stands between brackets.",
+)
+def _(schema: str) -> Aliases:
+    found, returns = _arguments(schema), schema.rpartition(") -> ")[2]
+    written = [name for name, _, bang in found if bang]
+    return written, [name for name, letter, _ in found if letter in returns]
+
+
+@read_schema.wrong(
+    "lists_the_wrong_way_round",
+    "The two lists are the wrong way round: the written arguments come first.",
+)
+def _(schema: str) -> Aliases:
+    found, back = _arguments(schema), _returned(schema)
+    written = [name for name, _, bang in found if bang]
+    return [name for name, letter, _ in found if letter in back], written
+
+
+@read_schema.wrong(
+    "written_is_returned",
+    "The second list repeats the first. An argument may be shared without being written, as a "
+    "view's is, and written without being returned.",
+)
+def _(schema: str) -> Aliases:
+    written = [name for name, _, bang in _arguments(schema) if bang]
+    return written, written
 
 
 @read_schema.wrong(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
 from typing import Any
 
 import torch
@@ -11,25 +11,23 @@ import onelayer
 from autograder.judge import Draw, Student, Wrong, expect_close, expect_equal
 
 from . import lab
+from .chain import PRIORITY, Ran, Table, chain
+from .explaining import explaining
 from .keys import Names
-
-PRIORITY = ("Trace", "Ban", "Autocast", "Autograd", "Sparse", "CPU")
-Table = dict[str, str]
-Ran = tuple[Names, torch.Tensor | None]
 
 
 @lab.question(
     "run_head",
     points=6,
-    minutes=20,
+    minutes=15,
     difficulty=4,
     hints=(
         "Write down for keys Trace, Autograd, CPU who calls whom. Which keys does `below` still "
         "have at each step?",
-        "Loop over PRIORITY, skip keys that are not in `keys`, skip fallthroughs. At the first "
-        "real kernel: log, then return KERNELS[name](below, *args), where below calls `call` with "
-        "the lower keys only.",
-        "return KERNELS[name](lambda *args: call(ordered[place + 1:], args), *args)",
+        "Three cases for the name: none at all, raise LookupError; a fallthrough, `continue`; a "
+        "kernel: log, then return KERNELS[name](below, *args), where below(*new) is a `call` with "
+        "`lower` and the new arguments.",
+        "return KERNELS[name](lambda *new, keys=lower: call(keys, new), *args)",
     ),
 )
 def run_head(student: Student, draw: Draw) -> None:
@@ -57,13 +55,33 @@ def run_head(student: Student, draw: Draw) -> None:
             {"CPU": "linear", "Autocast": "bfloat16", "Ban": "ban"},
             {"Trace": "pass"},
         ),
+        (["CPU", "Autocast"], {"CPU": "linear", "Autocast": "bfloat16"}, {}),
         (["Autograd"], {"Autograd": "fallthrough", "CPU": "linear"}, {}),
         ([], {"CPU": "linear"}, {"CPU": "linear"}),
     ]
     for keys, table, fallbacks in always + [_drawn_run(draw) for _ in draw.cases(6)]:
-        x, w, b = draw.tensor(3, 64), draw.tensor(20, 64), draw.tensor(20)
-        got = student.call("run_head", x, w, b, keys, table, fallbacks)
-        _expect_run(got, _chain(x, w, b, keys, table, fallbacks))
+        x, w, b = _inputs(draw)
+        with explaining(_RAISED):
+            got = student.call("run_head", x, w, b, keys, table, fallbacks)
+        _expect_run(got, chain(x, w, b, keys, table, fallbacks))
+
+
+_RAISED = {
+    "RecursionError": "`below` asked the same key again, and again: it must call with the `lower` "
+    "keys, of which there is one fewer each time.",
+    "TypeError": "A kernel is called with `below` and then the three tensors: KERNELS[name](below, "
+    "*args). `below` takes three tensors too.",
+}
+
+
+def _inputs(draw: Draw) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Whole numbers, exact in float32 in any order of summation. In bfloat16
+    all of x is 512, and the rows of w sum to zero: only b is left of the logits."""
+    x = draw.integers(3, 64, low=511, high=514).float()
+    w = draw.integers(20, 64, low=-3, high=3).float()
+    w[:, -1] -= w.sum(dim=1)
+    b = torch.tensor(draw.shuffled(range(-10, 10)), dtype=torch.float32)
+    return x, w, b
 
 
 def _drawn_run(draw: Draw) -> tuple[Names, Table, Table]:
@@ -80,46 +98,7 @@ def _expect_run(got: Any, want: Ran) -> None:
     expect_equal(got[0], want[0])
     if want[1] is None:
         return expect_equal(got[1], None)
-    return expect_close(got[1], want[1], tolerance=0.01)
-
-
-def _chain(
-    x: torch.Tensor,
-    w: torch.Tensor,
-    b: torch.Tensor,
-    keys: Names,
-    table: Table,
-    fallbacks: Table,
-    *,
-    bend: Callable[[list[tuple[str, str | None]]], list[tuple[str, str | None]]] | None = None,
-) -> Ran:
-    """Without any recursion: the whole way first, then the numbers from its end backwards.
-
-    `bend` may change the list of (key, kernel name or None) before it is followed.
-    """
-    found = [(key, table.get(key, fallbacks.get(key))) for key in PRIORITY if key in keys]
-    way = bend(found) if bend else found
-    log: Names = []
-    for key, name in way:
-        if name is None:
-            return [*log, "missing"], None
-        if name != "fallthrough":
-            log.append(f"{key}: {name}")
-        if name == "linear":
-            return log, _backwards([name for _, name in way], x, w, b)
-    return [*log, "missing"], None
-
-
-def _backwards(
-    names: list[str | None], x: torch.Tensor, w: torch.Tensor, b: torch.Tensor
-) -> torch.Tensor:
-    names = names[: names.index("linear")]
-    if "bfloat16" in names:
-        x, w, b = x.bfloat16(), w.bfloat16(), b.bfloat16()
-    logits = x @ w.T + b
-    for _ in range(names.count("ban")):
-        logits[torch.arange(len(logits)), logits.argmax(dim=1)] = -1000.0
-    return logits.float()
+    return expect_close(got[1], want[1])
 
 
 @run_head.wrong(
@@ -129,7 +108,7 @@ def _backwards(
 def _(
     x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, keys: Names, table: Table, fallbacks: Table
 ) -> Ran:
-    return _chain(x, w, b, keys, table, fallbacks, bend=lambda way: way[::-1])
+    return chain(x, w, b, keys, table, fallbacks, bend=lambda way: way[::-1])
 
 
 @run_head.wrong(
@@ -143,7 +122,7 @@ def _(
     def as_given(way: list[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
         return sorted(way, key=lambda stop: keys.index(stop[0]))
 
-    return _chain(x, w, b, keys, table, fallbacks, bend=as_given)
+    return chain(x, w, b, keys, table, fallbacks, bend=as_given)
 
 
 @run_head.wrong(
@@ -157,7 +136,7 @@ def _(
     present = [key for key in PRIORITY if key in keys]
     first = PRIORITY.index(present[0]) + 1 if present else len(PRIORITY)
     lower = [key for key in PRIORITY[first:] if key in table or key in fallbacks or key in keys]
-    return _chain(x, w, b, [*present[:1], *lower], table, fallbacks)
+    return chain(x, w, b, [*present[:1], *lower], table, fallbacks)
 
 
 @run_head.wrong(
@@ -165,14 +144,12 @@ def _(
     "A kernel between the first and the last was left out: redispatch goes to the next key, not to "
     "the backend.",
 )
-def _(
-    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, keys: Names, table: Table, fallbacks: Table
-) -> Ran:
+def _(*given: Any) -> Ran:
     def first_and_last(way: list[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
         real = [stop for stop in way if stop[1] != "fallthrough"]
         return [*real[:1], *real[1:][-1:]]
 
-    return _chain(x, w, b, keys, table, fallbacks, bend=first_and_last)
+    return chain(*given, bend=first_and_last)
 
 
 @run_head.wrong(
@@ -180,18 +157,92 @@ def _(
     "A fallthrough was taken for a missing kernel. It says: nothing to do for this key, ask the "
     "next.",
 )
+def _(*given: Any) -> Ran:
+    return chain(
+        *given,
+        bend=lambda way: [(key, None if name == "fallthrough" else name) for key, name in way],
+    )
+
+
+@run_head.wrong(
+    "fallthrough_logged",
+    "A fallthrough is in the log. There is no kernel behind it, so nothing has run.",
+)
 def _(
     x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, keys: Names, table: Table, fallbacks: Table
 ) -> Ran:
-    return _chain(
-        x,
-        w,
-        b,
-        keys,
-        table,
-        fallbacks,
-        bend=lambda way: [(key, None if name == "fallthrough" else name) for key, name in way],
-    )
+    _, logits = chain(x, w, b, keys, table, fallbacks)
+    names = [(key, table.get(key, fallbacks.get(key))) for key in PRIORITY if key in keys]
+    ran = list(itertools.takewhile(lambda stop: stop[1] is not None, names))
+    log = [f"{key}: {name}" for key, name in ran]
+    return (log if logits is not None else [*log, "missing"]), logits
+
+
+@run_head.wrong(
+    "fallthrough_run",
+    "`fallthrough` was looked up like a kernel. It is the name for none: go on to the next key "
+    "before you log or run anything.",
+)
+def _(
+    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, keys: Names, table: Table, fallbacks: Table
+) -> Ran:
+    names = [(key, table.get(key, fallbacks.get(key))) for key in PRIORITY if key in keys]
+    stop = next((at for at, (_, name) in enumerate(names) if name == "fallthrough"), None)
+    if stop is None or None in [name for _, name in names[:stop]]:
+        return chain(x, w, b, keys, table, fallbacks)
+    return [*(f"{key}: {name}" for key, name in names[: stop + 1]), "missing"], None
+
+
+@run_head.wrong(
+    "old_arguments",
+    "The kernel below got the arguments of the beginning. `below` passes on those that it is "
+    "called with: autocast's kernel calls it with rounded ones.",
+)
+def _(*given: Any) -> Ran:
+    return chain(*given, rounds=False)
+
+
+@run_head.wrong(
+    "logged_on_the_way_back",
+    "The log is the wrong way round: a kernel was logged when it had returned, after all those "
+    "below it. Log before you run it.",
+)
+def _(*given: Any) -> Ran:
+    log, logits = chain(*given)
+    return (["missing"] if logits is None else log[::-1]), logits
+
+
+@run_head.wrong(
+    "looked_up_too_early",
+    "A kernel ran before the hole was met, and it is not in the log. The dispatcher looks one key "
+    "up at a time: nobody asks for a key before it is its turn.",
+)
+def _(
+    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, keys: Names, table: Table, fallbacks: Table
+) -> Ran:
+    if any(key not in table and key not in fallbacks for key in keys):
+        return ["missing"], None
+    return chain(x, w, b, keys, table, fallbacks)
+
+
+@run_head.wrong(
+    "nothing_returned",
+    "The right kernels ran, and then the loop went on to its end: `call` must return what "
+    "KERNELS[name] returns.",
+)
+def _(*given: Any) -> Ran:
+    log, logits = chain(*given)
+    return (log if logits is None else [*log, "missing"]), None
+
+
+@run_head.wrong(
+    "below_returns_nothing",
+    "The log is right, and the logits got lost on the way up: `below` must return what its `call` "
+    "returns.",
+)
+def _(*given: Any) -> Ran:
+    log, logits = chain(*given)
+    return log, logits if len(log) == 1 else None
 
 
 @run_head.wrong(
@@ -202,7 +253,7 @@ def _(
 def _(
     x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, keys: Names, table: Table, fallbacks: Table
 ) -> Ran:
-    return _chain(x, w, b, keys, {**table, **fallbacks}, {})
+    return chain(x, w, b, keys, {**table, **fallbacks}, {})
 
 
 @run_head.wrong(
@@ -212,7 +263,7 @@ def _(
 def _(
     x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, keys: Names, table: Table, fallbacks: Table
 ) -> Ran:
-    return _chain(x, w, b, keys, table, {})
+    return chain(x, w, b, keys, table, {})
 
 
 @run_head.wrong(
@@ -220,16 +271,9 @@ def _(
     "A key without any kernel was passed over. torch raises there: passing over must be asked for, "
     "by a fallthrough.",
 )
-def _(
-    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, keys: Names, table: Table, fallbacks: Table
-) -> Ran:
-    return _chain(
-        x,
-        w,
-        b,
-        keys,
-        table,
-        fallbacks,
+def _(*given: Any) -> Ran:
+    return chain(
+        *given,
         bend=lambda way: [stop for stop in way if stop[1] is not None],
     )
 

@@ -27,10 +27,11 @@ _SERVED_BY = {
 @lab.question(
     "serves",
     points=5,
-    minutes=20,
-    difficulty=4,
+    minutes=12,
+    difficulty=3,
     hints=(
-        "Write the candidates for one key as a list, best first. Which aliases may stand in it?",
+        "The stub lists the names that may serve a key, best first. Which names belong there for "
+        "AutogradCPU, and when does one of them not?",
         "Backend keys: own, explicit, implicit. AutogradCPU: own, implicit (only without a CPU or "
         "explicit kernel), Autograd. Others: own. Then the fallback, then None.",
         "next((name for name in candidates if name in registered), 'fallback' if key in fallbacks "
@@ -56,6 +57,7 @@ def serves(student: Student, draw: Draw) -> None:
         ([EXPLICIT, IMPLICIT, "Autograd"], "AutogradCPU"),
         ([IMPLICIT], "ADInplaceOrView"),
         ([IMPLICIT], "AutocastCPU"),
+        (["Autograd"], "ADInplaceOrView"),
         (["CPU"], "SparseCPU"),
         ([], "AutogradCPU"),
     ]
@@ -98,6 +100,7 @@ def _serves(
     blocks: tuple[str, ...] = ("CPU", EXPLICIT),
     other: tuple[str, ...] = (),
     own_first: bool = True,
+    fallback_first: bool = False,
 ) -> str | None:
     """The rule with its parts as arguments, so that each can be bent."""
     if key == "AutogradCPU":
@@ -107,6 +110,8 @@ def _serves(
         aliases = backend if key in ("CPU", "SparseCPU") else other
     candidates = (key, *aliases) if own_first else (*aliases, key)
     found = next((name for name in candidates if name in registered), None)
+    if fallback_first and found != key and key in fallbacks:
+        return "fallback"
     return "fallback" if found is None and key in fallbacks else found
 
 
@@ -117,6 +122,33 @@ def _serves(
 )
 def _(registered: Names, key: str, fallbacks: Names) -> str | None:
     return _serves(registered, key, fallbacks, blocks=())
+
+
+@serves.wrong(
+    "explicit_does_not_block",
+    "CompositeExplicitAutograd is a kernel for CPU as well: like a registration for CPU itself, it "
+    "keeps CompositeImplicitAutograd out of AutogradCPU.",
+)
+def _(registered: Names, key: str, fallbacks: Names) -> str | None:
+    return _serves(registered, key, fallbacks, blocks=("CPU",))
+
+
+@serves.wrong(
+    "autograd_serves_others",
+    "The alias Autograd stands for autograd's keys. ADInplaceOrView and autocast's key are none of "
+    "them.",
+)
+def _(registered: Names, key: str, fallbacks: Names) -> str | None:
+    return _serves(registered, key, fallbacks, other=("Autograd",))
+
+
+@serves.wrong(
+    "fallback_before_aliases",
+    "The fallback was taken although an alias of this operator serves AutogradCPU: rules 3 and 4 "
+    "come before rule 5.",
+)
+def _(registered: Names, key: str, fallbacks: Names) -> str | None:
+    return _serves(registered, key, fallbacks, fallback_first=True)
 
 
 @serves.wrong(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -20,13 +21,13 @@ Kind = tuple[str, str, torch.dtype, bool, bool, bool]
 @lab.question(
     "tensor_keys",
     points=3,
-    minutes=10,
+    minutes=8,
     difficulty=2,
     hints=(
         "Ask of each of the six arguments: does the dispatcher need it to find a kernel? Two of "
         "them it leaves to the kernels.",
-        "Start with the backend key, layout prefix and device, and put the others before it. "
-        "Neither dtype nor requires_grad chooses a key.",
+        "Start with the backend key, `prefix + backend`, and put the others before it, each under "
+        "its condition. Neither dtype nor requires_grad chooses a key.",
         'keys = autocast (cpu only) + [f"Autograd{backend}", "ADInplaceOrView"] (unless made in '
         "inference mode) + Negative (if lazy) + [prefix + backend]",
     ),
@@ -105,16 +106,8 @@ def _(
     "The layout is missing from the backend key: a sparse tensor finds other kernels than a "
     "strided one.",
 )
-def _(
-    device: str,
-    layout: str,
-    dtype: torch.dtype,
-    requires_grad: bool,
-    negative: bool,
-    made_in_inference: bool,
-) -> Names:
-    kind = (device, layout, dtype, requires_grad, negative, made_in_inference)
-    return _tensor_keys(kind, backend={"cpu": "CPU", "meta": "Meta"}[device])
+def _(*kind: Any) -> Names:
+    return _tensor_keys(kind, backend={"cpu": "CPU", "meta": "Meta"}[kind[0]])
 
 
 @tensor_keys.wrong(
@@ -122,15 +115,8 @@ def _(
     "This tensor was made in inference mode, without a version counter and without autograd's "
     "bookkeeping: it carries neither autograd's key nor ADInplaceOrView.",
 )
-def _(
-    device: str,
-    layout: str,
-    dtype: torch.dtype,
-    requires_grad: bool,
-    negative: bool,
-    made_in_inference: bool,
-) -> Names:
-    return _tensor_keys((device, layout, dtype, requires_grad, negative, False))
+def _(*kind: Any) -> Names:
+    return _tensor_keys((*kind[:5], False))
 
 
 @tensor_keys.wrong(
@@ -138,28 +124,100 @@ def _(
     "An integer tensor carries autograd's key as any other does: the dtype chooses no key. It is "
     "looked at later, inside the kernel.",
 )
-def _(
-    device: str,
-    layout: str,
-    dtype: torch.dtype,
-    requires_grad: bool,
-    negative: bool,
-    made_in_inference: bool,
-) -> Names:
-    kind = (device, layout, dtype, requires_grad, negative, made_in_inference)
-    return _tensor_keys(kind, autograd=dtype.is_floating_point)
+def _(*kind: Any) -> Names:
+    return _tensor_keys(kind, autograd=kind[2].is_floating_point)
+
+
+def _bent(bend: Callable[[Kind], Names]) -> Callable[..., Names]:
+    def answer(*kind: Any) -> Names:
+        return bend(kind)
+
+    return answer
+
+
+def _without(names: Names, *unwanted: str) -> Names:
+    return [name for name in names if not name.startswith(unwanted)]
+
+
+tensor_keys.wrong(
+    "integers_skip_autograd",
+    "An integer tensor carries autograd's key and ADInplaceOrView as any other does: the dtype "
+    "chooses no key. It is looked at later, inside the kernel.",
+)(
+    _bent(
+        lambda kind: (
+            _tensor_keys(kind)
+            if kind[2].is_floating_point
+            else _without(_tensor_keys(kind), "Autograd", "ADInplaceOrView")
+        )
+    )
+)
+tensor_keys.wrong(
+    "integers_skip_autocast",
+    "Autocast casts floating tensors only, but it is its kernel that looks: the key is there for "
+    "every dtype.",
+)(
+    _bent(
+        lambda kind: (
+            _tensor_keys(kind)
+            if kind[2].is_floating_point
+            else _without(_tensor_keys(kind), "Autocast")
+        )
+    )
+)
+tensor_keys.wrong(
+    "autograd_by_layout",
+    "The autograd key has the layout in its name. Layouts share one autograd key per device: only "
+    "the backend key joins the two.",
+)(
+    _bent(
+        lambda kind: [
+            "Autograd" + _tensor_keys(kind)[-1] if name.startswith("Autograd") else name
+            for name in _tensor_keys(kind)
+        ]
+    )
+)
+tensor_keys.wrong(
+    "autocast_of_meta",
+    "A meta tensor has no autocast key: autocast is switched on per type of device, and meta is "
+    "none of those that it knows.",
+)(
+    _bent(
+        lambda kind: (
+            _tensor_keys(kind) if kind[0] == "cpu" else ["AutocastMeta", *_tensor_keys(kind)]
+        )
+    )
+)
+tensor_keys.wrong(
+    "inplace_key_in_inference",
+    "ADInplaceOrView is still there. It keeps version counters in order, and a tensor made in "
+    "inference mode has none.",
+)(
+    _bent(
+        lambda kind: (
+            _without(_tensor_keys((*kind[:5], False)), "Autograd")
+            if kind[5]
+            else _tensor_keys(kind)
+        )
+    )
+)
+tensor_keys.wrong(
+    "negative_last",
+    "The right keys, and Negative stands behind the backend's: the kernel that negates must run "
+    "before the one that computes.",
+)(
+    _bent(
+        lambda kind: (
+            [*_without(_tensor_keys(kind), "Negative"), "Negative"]
+            if kind[4]
+            else _tensor_keys(kind)
+        )
+    )
+)
 
 
 @tensor_keys.wrong("lowest_first", "The right keys, the lowest priority first: turn them round.")
-def _(
-    device: str,
-    layout: str,
-    dtype: torch.dtype,
-    requires_grad: bool,
-    negative: bool,
-    made_in_inference: bool,
-) -> Names:
-    kind = (device, layout, dtype, requires_grad, negative, made_in_inference)
+def _(*kind: Any) -> Names:
     return _tensor_keys(kind)[::-1]
 
 

@@ -8,9 +8,14 @@ import torch.nn.functional as F
 from autograder.judge import Draw, Student, expect_equal
 
 from . import lab
+from .explaining import explaining
 from .keys import Names
 from .operators import Record
 
+_RAISED = {
+    "RuntimeError": "What `func` returns, `__torch_dispatch__` must return: the operators after "
+    "this one need its result.",
+}
 _DIFFER = ("aten.detach.default", "aten.alias.default")  # torch versions choose one or the other
 
 
@@ -37,9 +42,11 @@ def trace_linear(student: Student, draw: Draw) -> None:
         x = draw.tensor(*shape, requires_grad=place % 2 == 1)
         w = draw.tensor(20, 64, requires_grad=True)
         b = None if place == 2 else draw.tensor(20, requires_grad=True)
-        got = student.call("trace_linear", x, w, b)
+        with explaining(_RAISED):
+            got = student.call("trace_linear", x, w, b)
         names = got if isinstance(got, (list, tuple)) else [got]
-        expect_equal([n for n in names if n not in _DIFFER], _dispatched(x, w, b))
+        want = [n for n in _dispatched(x, w, b) if n not in _DIFFER]
+        expect_equal([n for n in names if n not in _DIFFER], want)
 
 
 def _dispatched(
@@ -52,9 +59,10 @@ def _dispatched(
         loss = F.linear(x, w, b).sum()
     with Record() as backward:
         loss.backward()  # type: ignore[no-untyped-call]
-    names = {"forward": forward.names, "backward": backward.names}
-    picked = names.get(of, [*forward.names, *backward.names])
-    return [name for name in picked if name not in _DIFFER]
+    if of == "both":
+        return [*forward.names, *backward.names]
+    names: Names = forward.names if of == "forward" else backward.names
+    return names
 
 
 @trace_linear.wrong(
@@ -89,6 +97,33 @@ def _(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> Names:
 )
 def _(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> Names:
     return list(dict.fromkeys(_dispatched(x, w, b)))
+
+
+@trace_linear.wrong(
+    "without_namespace",
+    "The namespace is missing: str(func) begins with `aten.`, the library that defines the "
+    "operator. func.__name__ leaves it out.",
+)
+def _(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> Names:
+    return [name.removeprefix("aten.") for name in _dispatched(x, w, b)]
+
+
+@trace_linear.wrong(
+    "never_active",
+    "Nothing was recorded. The mode that is entered must be `record`, whose names are returned.",
+)
+def _(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> Names:
+    return []
+
+
+@trace_linear.wrong(
+    "sum_outside",
+    "The sum itself is missing: it is an operator too, so it belongs inside `with record:`.",
+)
+def _(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> Names:
+    names = _dispatched(x, w, b)
+    names.remove("aten.sum.default")
+    return names
 
 
 @trace_linear.wrong(

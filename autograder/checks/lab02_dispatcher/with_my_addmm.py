@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from autograder.judge import Draw, Student, Wrong, expect_close, expect_equal
 
 from . import lab
+from .explaining import explaining
 
 Overridden = tuple[int, list[torch.Tensor], torch.Tensor]
 
@@ -19,7 +20,7 @@ Overridden = tuple[int, list[torch.Tensor], torch.Tensor]
 @lab.question(
     "with_my_addmm",
     points=4,
-    minutes=15,
+    minutes=14,
     difficulty=4,
     hints=(
         "Three things in order: register, run every x, destroy. Which of the results go through "
@@ -36,17 +37,28 @@ def with_my_addmm(student: Student, draw: Draw) -> None:
     xs (list of x (..., D)), w (V, D), b (V,) -> (calls, results, F.linear(xs[0], w, b) afterwards).
     """
     for _ in draw.cases(2):
-        w, b = _whole(draw, 20, 64), _whole(draw, 20)
+        w, b = _whole(draw, 20, 64, largest=20).requires_grad_(), _whole(draw, 20)
         flat, deep = _whole(draw, 3, 64), _whole(draw, 2, 3, 64)
         turned = _whole(draw, 3, 2, 64).transpose(0, 1)  # takes no addmm
         xs = [flat, turned, deep, *[_whole(draw, n, 64) for n in draw.sizes(1, high=5)]]
         want = _override(xs, w, b)  # before the student's kernel can be in the table
-        _expect_override(student.call("with_my_addmm", xs, w, b), want)
+        with explaining(_RAISED):
+            got = student.call("with_my_addmm", xs, w, b)
+        _expect_override(got, want)
 
 
-def _whole(draw: Draw, *shape: int) -> torch.Tensor:
-    """Whole numbers: their products are exact, whatever the order of summation."""
-    return draw.integers(*shape, low=-20, high=20).float()
+_RAISED = {
+    "RecursionError": "Your kernel called torch's addmm by its name, and the table sent it back to "
+    "your kernel. Call `original`, the kernel from before.",
+    "TypeError": "`original.call_boxed` takes the key set first, then the arguments as they came. "
+    "Your kernel is given the key set if it is registered `with_keyset=True`.",
+}
+
+
+def _whole(draw: Draw, *shape: int, largest: int = 999) -> torch.Tensor:
+    """Whole numbers: their products are exact in float32, whatever the order of summation. Those
+    above 256 are mostly too long for bfloat16, so that rounding them early shows."""
+    return draw.integers(*shape, low=-largest, high=largest).float()
 
 
 def _override(
@@ -85,6 +97,10 @@ def _expect_override(got: Any, want: Overridden) -> None:
         except Wrong as wrong:
             where = f"in the result of xs[{place}] {wrong.where}".strip()
             raise Wrong(expected=wrong.expected, got=wrong.got, where=where) from None
+        if result.requires_grad != right.requires_grad:
+            where = f"in the result of xs[{place}]"
+            expected = f"requires_grad={right.requires_grad}"
+            raise Wrong(expected=expected, got=f"requires_grad={result.requires_grad}", where=where)
     expect_equal(calls, want[0])
     expect_close(after, want[2], tolerance=0.0)
 
@@ -117,6 +133,55 @@ def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
 
 
 @with_my_addmm.wrong(
+    "no_autograd_above",
+    "w requires a gradient and this result does not: no autograd kernel has run above yours. "
+    "Register for CPU, below it, and call F.linear in ordinary mode.",
+)
+def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
+    calls, results, after = _override(xs, w, b)
+    counts = [_addmms(x, w, b) for x in xs]
+    cut = [y.detach() if n else y for n, y in zip(counts, results, strict=True)]
+    return calls, cut, after
+
+
+@with_my_addmm.wrong(
+    "arguments_rounded",
+    "The arguments were rounded before the product. Let the real kernel have them as they came, "
+    "and round what it returns.",
+)
+def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
+    calls, results, after = _override(xs, w, b)
+    counts = [_addmms(x, w, b) for x in xs]
+    low = [F.linear(x.bfloat16(), w.bfloat16(), b.bfloat16()).float() for x in xs]
+    return calls, [y if n else z for n, y, z in zip(counts, low, results, strict=True)], after
+
+
+@with_my_addmm.wrong(
+    "left_in_bfloat16",
+    "The result stayed in bfloat16. Autograd's kernel and the caller expect addmm's own dtype: "
+    "`.bfloat16().float()`.",
+)
+def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
+    calls, results, after = _override(xs, w, b)
+    counts = [_addmms(x, w, b) for x in xs]
+    return (
+        calls,
+        [y.bfloat16() if n else y for n, y in zip(counts, results, strict=True)],
+        after,
+    )
+
+
+@with_my_addmm.wrong(
+    "never_registered",
+    "Your kernel was never asked: the results are torch's own and the count is 0. Register it "
+    "before the calls and destroy the library after them.",
+)
+def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
+    _, results, after = _override(xs, w, b, rounds=lambda n: False)
+    return 0, results, after
+
+
+@with_my_addmm.wrong(
     "calls_of_linear",
     "You counted the calls of F.linear. Not each of them runs addmm: count inside your kernel.",
 )
@@ -136,7 +201,7 @@ def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
 
 @with_my_addmm.cost
 def _(student: Student, draw: Draw) -> str:
-    w, b = _whole(draw, 600, 64), _whole(draw, 600)
+    w, b = _whole(draw, 600, 64, largest=20), _whole(draw, 600)
     xs = [_whole(draw, 4, 64)] * 3
     calls, *_ = student.call("with_my_addmm", xs, w, b)
     return f"{calls} calls went through your Python; without the scope, none does"

@@ -1,0 +1,23 @@
+"""Sentences for answers that raise: Python's error, and what it means here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from autograder.judge import NoAnswer, Wrong
+
+
+@contextmanager
+def explaining(sentences: Mapping[str, str]) -> Iterator[None]:
+    """Inside, an answer that raises an error of `sentences` (by the name of its class) is wrong
+    with that sentence. All others, and a stub that is not answered, pass as they are."""
+    try:
+        yield
+    except NoAnswer as none:
+        raised = none.raised
+        if raised.kind != "raised" or raised.error not in sentences:
+            raise
+        where = "; ".join(f"line {number}: {source}" for number, source in raised.lines[-2:])
+        why = sentences[raised.error]
+        raise Wrong(expected="a value", got=str(raised), where=where, why=why) from None

@@ -1,0 +1,62 @@
+"""One answer for each input: who needs a gradient, and what backward says to each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from autograder.judge import Wrong, describe, expect_close
+
+Needs = tuple[bool, bool, bool]
+Maybe = Tensor | None
+Answers = tuple[Maybe, Maybe, Maybe]
+Triple = tuple[Tensor, Tensor, Tensor]
+
+LEARNING: tuple[Needs, ...] = (
+    (True, True, True),
+    (False, True, True),
+    (True, False, False),
+    (False, False, True),
+    (True, True, False),
+)
+
+
+def for_whom(grads: Sequence[Maybe], needs: Needs) -> Answers:
+    """The three gradients, with None for each that nobody needs."""
+    dx, dw, db = (g if needed else None for g, needed in zip(grads, needs, strict=True))
+    return dx, dw, db
+
+
+def expect_answers(got: Any, want: Sequence[Maybe], names: str, *, tolerance: float = 1e-5) -> None:
+    """One answer for each input: None where None is wanted, else close; the first wrong by name."""
+    each = names.split()
+    if not isinstance(got, (list, tuple)) or len(got) != len(want):
+        why = "One answer for each of them, in this order."
+        raise Wrong(expected=f"{len(want)} answers: {', '.join(each)}", got=describe(got), why=why)
+    for name, mine, torchs in zip(each, got, want, strict=True):
+        if torchs is None and mine is not None:
+            why = f"Nobody needs {name}, so the answer is None: a tensor was made for nothing."
+            raise Wrong(expected=f"None for {name}", got=describe(mine), why=why)
+        if torchs is not None:
+            expect_named(name, mine, torchs, tolerance=tolerance)
+
+
+def expect_named(
+    name: str, mine: Any, torchs: Tensor, *, tolerance: float = 1e-5, why: str = ""
+) -> None:
+    """`mine` close to `torchs`; raises Wrong with the name, and with `why` if it is not."""
+    try:
+        expect_close(mine, torchs, tolerance=tolerance)
+    except Wrong as wrong:
+        where = f"in {name} {wrong.where}".strip()
+        raise Wrong(expected=wrong.expected, got=wrong.got, where=where, why=why) from None
+
+
+def parts(got: Any, names: str) -> Sequence[Any]:
+    """`got`, if it has as many parts as there are names."""
+    each = names.split(", ")
+    if not isinstance(got, (list, tuple)) or len(got) != len(each):
+        raise Wrong(expected=f"({names})", got=describe(got))
+    return got

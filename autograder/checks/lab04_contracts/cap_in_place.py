@@ -1,0 +1,178 @@
+"""Question 4.3: an edit in place that is declared, and an output without a gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.judge import Draw, Student, Wrong
+
+from . import lab
+from .answers import Triple, expect_named, parts
+
+Capped = tuple[Tensor, Tensor, Tensor, str]
+
+OLD, NEW = "MulBackward0", "CapFnBackward"  # h's node after the edit: the one it had, or yours
+
+
+@lab.question(
+    "cap_in_place",
+    points=3,
+    minutes=12,
+    difficulty=3,
+    hints=(
+        "h had a node before your edit, and whoever holds h asks that node for the gradient. Who "
+        "tells torch that h comes out of your Function now?",
+        "Four lines: remember where z was under the limit before you edit it; z.clamp_(max=limit); "
+        "ctx.mark_dirty(z); ctx.mark_non_differentiable(lost). Backward gets two gradients, uses "
+        "the first, and answers z and limit.",
+        "return dz * passed, None",
+    ),
+)
+def cap_in_place(student: Student, draw: Draw) -> None:
+    """A Function that edits its input in place and returns a report without a gradient.
+
+    z (N, V), limit (a float), dy (N, V) -> (z cut off at limit, what each row lost (N,), the
+    gradient of what z was before, given dy for what it is after, the name of z's node). The name
+    earns nothing; it tells two faults apart.
+    """
+    for n in draw.sizes(3, 1, high=9):
+        z = draw.tensor(n, draw.integer(12, 20))
+        dy = 2.0 + draw.tensor(*z.shape).abs()  # above every limit, below no logit that was cut
+        limit = draw.choice((0.25, 0.5))
+        got = parts(student.call("cap_in_place", z, limit, dy), "z, lost, gradient, node")
+        want, names = _torchs_cap(z, limit, dy), ("z", "what each row lost", "the gradient")
+        for name, mine, torchs in zip(names, got[:3], want, strict=True):
+            expect_named(name, mine, torchs)
+        if got[1].requires_grad:
+            raise Wrong(expected="a report without gradient", got="requires_grad is True")
+
+
+def _torchs_cap(z: Tensor, limit: float, dy: Tensor) -> Triple:
+    """torch's own clamp_, which is dirty too."""
+    leaf = z.detach().clone().requires_grad_()
+    h = leaf * 1
+    lost = (h.detach() - limit).clamp(min=0).sum(1)
+    h.clamp_(max=limit)
+    return h.detach(), lost, torch.autograd.grad(h, leaf, dy)[0]
+
+
+@cap_in_place.wrong(
+    "dirty_forgotten",
+    "The gradient passes where z was cut off: the old node of z answered, as if nothing had been "
+    "edited. ctx.mark_dirty(z) gives z a new history.",
+)
+def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
+    capped, lost, _ = _torchs_cap(z, limit, dy)
+    return capped, lost, dy.clone(), OLD
+
+
+@cap_in_place.wrong(
+    "all_passes",
+    "Your node answered, and let all of dz through, also where z was cut off. Is the mask missing, "
+    "or was it made after the edit, when nothing is over the limit any more?",
+)
+def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
+    capped, lost, _ = _torchs_cap(z, limit, dy)
+    return capped, lost, dy.clone(), NEW
+
+
+@cap_in_place.wrong(
+    "not_in_place",
+    "z holds what it held before: a new tensor was capped. `clamp_` with an underscore writes into "
+    "z itself.",
+)
+def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
+    _, lost, _ = _torchs_cap(z, limit, dy)
+    return z.clone(), lost, dy.clone(), OLD
+
+
+@cap_in_place.wrong(
+    "report_differentiable",
+    "The report requires a gradient, so the next one to use it asks your backward for something "
+    "that it does not compute. Say ctx.mark_non_differentiable(lost).",
+)
+def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
+    capped, lost, dz = _torchs_cap(z, limit, dy)
+    return capped, lost.requires_grad_(), dz, NEW
+
+
+@cap_in_place.wrong(
+    "gradient_capped",
+    "The gradient was cut off at the limit, as z was. The local rule is another one: where z was "
+    "cut off nothing passes, elsewhere all does.",
+)
+def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
+    capped, lost, _ = _torchs_cap(z, limit, dy)
+    return capped, lost, dy.clamp(max=limit), NEW
+
+
+@cap_in_place.wrong(
+    "mask_inverted",
+    "The gradient passes where z was cut off, and stops elsewhere. It is the other way round.",
+)
+def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
+    capped, lost, _ = _torchs_cap(z, limit, dy)
+    return capped, lost, dy * (z > limit), NEW
+
+
+def _capped_with(answer: Callable[[Tensor], Any], z: Tensor, limit: float, dy: Tensor) -> Capped:
+    """What a CapFn comes to whose backward returns `answer(dz)`."""
+
+    class CapFn(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, z: Tensor, limit: float) -> Tensor:
+            ctx.mark_dirty(z)
+            return z.clamp_(max=limit)
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Tensor) -> Any:
+            return answer(grads[0])
+
+    capped, lost, _ = _torchs_cap(z, limit, dy)
+    leaf = z.detach().clone().requires_grad_()
+    h = leaf * 1
+    CapFn.apply(h, limit)  # type: ignore[no-untyped-call]
+    return capped, lost, torch.autograd.grad(h, leaf, dy)[0], NEW
+
+
+@cap_in_place.wrong(
+    "one_answer",
+    "backward gave one answer. forward has two inputs, z and limit, so there are two answers: None "
+    "for the limit, which is no tensor.",
+)
+def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
+    return _capped_with(lambda dz: dz, z, limit, dy)
+
+
+@cap_in_place.wrong(
+    "limit_answered",
+    "backward answers the inputs of forward, not its outputs: dz for z, None for the limit, which "
+    "is no tensor. What arrives for the report is of no use.",
+)
+def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
+    return _capped_with(lambda dz: (dz, dz), z, limit, dy)
+
+
+@cap_in_place.wrong(
+    "report_not_returned",
+    "forward returned z alone. The report is its second output: return z, lost.",
+)
+def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
+    capped, _, dz = _torchs_cap(z, limit, dy)
+    _, lost = capped
+    return capped, lost, dz, NEW
+
+
+@cap_in_place.cost
+def _(student: Student, draw: Draw) -> str:
+    z = draw.tensor(32, 600)
+    capped = student.call("cap_in_place", z, 1.0, torch.ones_like(z))[0]
+    cut = int((capped == 1.0).sum())
+    return (
+        f"{cut:,} of {z.numel():,} logits cut off in their own {z.nbytes:,} bytes; a mask of bools "
+        f"takes {z.numel():,} bytes until backward, a second copy of z would take {z.nbytes:,}"
+    )

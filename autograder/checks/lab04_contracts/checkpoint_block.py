@@ -1,0 +1,226 @@
+"""Question 4.6: a checkpoint by hand, dropout and all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import onelayer
+from autograder.judge import Draw, Student, Wrong, expect_close
+
+from . import lab
+from .answers import expect_answers, expect_named, parts
+from .dropout_block import (
+    Backward,
+    Forward,
+    Given,
+    Saved,
+    block,
+    checkpointed,
+    first_draws,
+    recomputed,
+    torchs_block,
+)
+from .faulty_checkpoint import (
+    another_mask,
+    back_to_the_seed,
+    back_to_then,
+    from_the_seed,
+    keeping_inside,
+    keeping_mask,
+    keeping_the_graph,
+    left_in_the_past,
+    rewinding,
+    seed_kept,
+    state_too_late,
+    stateless,
+    through_the_graph,
+    unrecorded,
+    without_dropout,
+    without_dy,
+)
+from .two_halves import expect_few_bytes, halves, new_bytes, tensors
+
+
+@lab.question(
+    "checkpoint_block",
+    points=5,
+    minutes=15,
+    difficulty=4,
+    hints=(
+        "When does the generator have to be read so that a second run draws the same numbers? And "
+        "in backward: where was it before you set it, and who wants it there again?",
+        "forward: read the state, then run the block; save x, w1, w2 and the state. "
+        "backward: note the state of now, set the saved one, run the block on fresh leaves under "
+        "torch.enable_grad(), set the state of now again, then torch.autograd.grad(y, leaves, dy).",
+        "now = torch.get_rng_state(); torch.set_rng_state(then)",
+    ),
+)
+def checkpoint_block(student: Student, draw: Draw) -> None:
+    """A checkpoint by hand: the block's inside is computed again, with the same dropout, and the
+    global generator is left as an unchecked run leaves it.
+
+    checkpoint_forward: x (N, D), w1 (H, D), w2 (D, H), seed -> (y (N, D), list of tensors to save,
+    the next two numbers of the generator). checkpoint_backward: that list, dy (N, D), another seed
+    -> ((dx, dw1, dw2), the next two numbers).
+    """
+    for _ in draw.cases(2):
+        asked = [_drawn_block(draw) for _ in range(2)]
+        kept = [_ask_checkpoint(student, *drawn) for drawn in asked]
+        for (given, seed), saved in zip(asked, kept, strict=True):
+            dy, later = draw.tensor(*given[0].shape), seed + 1
+            answer = student.call("checkpoint_backward", saved, dy, later)
+            grads, after = parts(answer, "gradients, what the next one draws")
+            _, _, want = torchs_block(given, seed, dy)
+            expect_answers(grads, want, "dx dw1 dw2")
+            _expect_draws(after, first_draws(later), "after backward")
+
+
+def _drawn_block(draw: Draw) -> tuple[Given, int]:
+    """More hidden numbers than a generator's state has bytes, so that no mask fits in its place."""
+    n, d, h = draw.integer(48, 64), draw.integer(8, 16), draw.integer(144, 160)
+    given = draw.tensor(n, d), draw.tensor(h, d), draw.tensor(d, h)
+    return given, draw.integer(0, 2**31)
+
+
+def _ask_checkpoint(student: Student, given: Given, seed: int) -> Saved:
+    answer = student.call("checkpoint_forward", *given, seed)
+    y, kept, after = parts(answer, "y, saved, what the next one draws")
+    want, draws, _ = torchs_block(given, seed, torch.zeros_like(given[0]))
+    why = "y is not what `block` gives here. Run it once, with the generator as you found it."
+    expect_named("y", y, want, why=why)
+    _expect_draws(after, draws, "after forward")
+    saved = tensors(kept)
+    why = "Too much was saved: beside the inputs a checkpoint keeps one state of the generator."
+    expect_few_bytes(saved, given, torch.get_rng_state().nbytes + 64, why)
+    return saved
+
+
+def _expect_draws(got: Any, want: Tensor, when: str) -> None:
+    try:
+        expect_close(got, want, tolerance=0.0)
+    except Wrong as wrong:
+        where = f"in what the next one draws {when}"
+        why = "The generator is not where a run without a checkpoint leaves it."
+        raise Wrong(expected=wrong.expected, got=wrong.got, where=where, why=why) from None
+
+
+def _wrong_checkpoint(
+    name: str,
+    sentence: str,
+    forward: Callable[..., Forward] = checkpointed,
+    backward: Callable[..., Backward] = recomputed,
+) -> None:
+    halves(
+        checkpoint_block,
+        name,
+        sentence,
+        checkpoint_forward=forward,
+        checkpoint_backward=backward,
+    )
+
+
+_wrong_checkpoint(
+    "inside_kept",
+    "The inside of the block was saved, so nothing was won: a checkpoint keeps the inputs and runs "
+    "the block again.",
+    keeping_inside,
+)
+_wrong_checkpoint(
+    "mask_kept",
+    "The mask was saved: one byte for each hidden number. The state of the generator is smaller, "
+    "and does not grow with the batch.",
+    keeping_mask,
+)
+_wrong_checkpoint(
+    "state_too_late",
+    "The state was read after the block had drawn its mask: the second run draws the numbers that "
+    "follow. Read it first.",
+    state_too_late,
+)
+_wrong_checkpoint(
+    "rewound_after_forward",
+    "forward set the generator back to where it began, so the next layer draws the numbers that "
+    "this block has used. Read the state in forward; set it in backward.",
+    rewinding,
+)
+_wrong_checkpoint(
+    "another_mask",
+    "The second run drew another mask: these are the gradients of a forward that never was. Set "
+    "the saved state before you run the block again.",
+    backward=another_mask,
+)
+_wrong_checkpoint(
+    "left_in_the_past",
+    "The gradients are right, but backward left the generator in the past: the next dropout draws "
+    "old numbers once more. Note the state on entry and set it again.",
+    backward=left_in_the_past,
+)
+_wrong_checkpoint(
+    "without_dropout",
+    "The second run had no dropout. It must be the same function as the first, mask and all.",
+    backward=without_dropout,
+)
+_wrong_checkpoint(
+    "unrecorded",
+    "The second run left no graph: inside a Function torch records nothing, so there is nothing to "
+    "go back through. `with torch.enable_grad():` around the block switches it on.",
+    backward=unrecorded,
+)
+_wrong_checkpoint(
+    "no_state",
+    "No state was saved, so the second run draws another mask: these are the gradients of a "
+    "forward that never was. Save torch.get_rng_state() as it is before the block runs.",
+    stateless,
+    another_mask,
+)
+_wrong_checkpoint(
+    "seed_saved",
+    "The seed was saved in place of the state. Others have drawn since it was set, so it does not "
+    "say where the block began: torch.get_rng_state() does.",
+    seed_kept,
+    from_the_seed,
+)
+
+
+_wrong_checkpoint(
+    "back_to_then",
+    "backward ended by setting the saved state once more: that is the generator before forward. "
+    "Whoever draws next wants the one that backward found: note it on entry.",
+    backward=back_to_then,
+)
+_wrong_checkpoint(
+    "back_to_the_seed",
+    "backward set the seed again. But others have drawn since it was set, and a net has no seed "
+    "for each layer: note the state on entry, and set that.",
+    backward=back_to_the_seed,
+)
+_wrong_checkpoint(
+    "dy_ignored",
+    "dy was not used: these are the gradients of y.sum(). What arrives at the block goes into the "
+    "second run's backward: torch.autograd.grad(y, leaves, dy).",
+    backward=without_dy,
+)
+_wrong_checkpoint(
+    "graph_kept",
+    "y was saved with its graph, for backward to go through. That graph holds all of the inside, "
+    "and does not reach the second half: tensors do, histories do not. Run the block again.",
+    keeping_the_graph,
+    through_the_graph,
+)
+
+
+@checkpoint_block.cost
+def _(student: Student, draw: Draw) -> str:
+    n, d, h = 256, 64, 256
+    given = draw.tensor(n, d), draw.tensor(h, d), draw.tensor(d, h)
+    mine = new_bytes(student.call("checkpoint_forward", *given, 1)[1], given)
+    with torch.random.fork_rng(devices=[]), onelayer.count_saved(ignore=given) as saved:
+        block(*(t.requires_grad_() for t in given))
+    return (
+        f"{n} tokens: {mine:,} bytes saved beside the inputs, where the block itself saves "
+        f"{saved.bytes:,}; run again for it: {4 * n * d * h:,} FLOP"
+    )

@@ -1,0 +1,139 @@
+"""Halves of a checkpoint with one fault each, as people write them."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .dropout_block import (
+    Backward,
+    Forward,
+    Saved,
+    begin,
+    block,
+    checkpointed,
+    hidden,
+    recomputed,
+    rerun,
+)
+
+
+def keeping_inside(x: Tensor, w1: Tensor, w2: Tensor, seed: int) -> Forward:
+    """Saves the hidden layer besides."""
+    y, saved, draws = checkpointed(x, w1, w2, seed)
+    return y, [*saved, hidden(x, w1)], draws
+
+
+@torch.random.fork_rng(devices=[])
+def keeping_mask(x: Tensor, w1: Tensor, w2: Tensor, seed: int) -> Forward:
+    """Saves the mask in place of the state."""
+    y, _, draws = checkpointed(x, w1, w2, seed)
+    begin(seed)
+    return y, [x, w1, w2, F.dropout(torch.ones(len(x), len(w1)), 0.1) > 0], draws
+
+
+@torch.random.fork_rng(devices=[])
+def state_too_late(x: Tensor, w1: Tensor, w2: Tensor, seed: int) -> Forward:
+    """Reads the state after the block."""
+    begin(seed)
+    y = block(x, w1, w2)
+    return y, [x, w1, w2, torch.get_rng_state()], torch.rand(2)
+
+
+@torch.random.fork_rng(devices=[])
+def rewinding(x: Tensor, w1: Tensor, w2: Tensor, seed: int) -> Forward:
+    """Sets the generator back in forward."""
+    begin(seed)
+    state = torch.get_rng_state()
+    y = block(x, w1, w2)
+    torch.set_rng_state(state)
+    return y, [x, w1, w2, state], torch.rand(2)
+
+
+@torch.random.fork_rng(devices=[])
+def another_mask(saved: Saved, dy: Tensor, seed: int) -> Backward:
+    """Runs the block with the generator as it is."""
+    begin(seed)
+    return rerun(saved, dy), torch.rand(2)
+
+
+@torch.random.fork_rng(devices=[])
+def left_in_the_past(saved: Saved, dy: Tensor, seed: int) -> Backward:
+    """Leaves the generator where the second run ended."""
+    begin(seed)
+    torch.set_rng_state(saved[3])
+    return rerun(saved, dy), torch.rand(2)
+
+
+@torch.random.fork_rng(devices=[])
+def without_dropout(saved: Saved, dy: Tensor, seed: int) -> Backward:
+    """Runs another function."""
+    begin(seed)
+    x, w1, w2 = (t.detach().clone().requires_grad_() for t in saved[:3])
+    dx, dw1, dw2 = torch.autograd.grad(F.linear(hidden(x, w1), w2), (x, w1, w2), dy)
+    return (dx, dw1, dw2), torch.rand(2)
+
+
+@torch.no_grad()
+def unrecorded(saved: Saved, dy: Tensor, seed: int) -> Backward:
+    """Runs the block where nothing is recorded."""
+    return recomputed(saved, dy, seed)
+
+
+def stateless(x: Tensor, w1: Tensor, w2: Tensor, seed: int) -> Forward:
+    """Saves no state."""
+    y, saved, draws = checkpointed(x, w1, w2, seed)
+    return y, saved[:3], draws
+
+
+@torch.random.fork_rng(devices=[])
+def back_to_then(saved: Saved, dy: Tensor, seed: int) -> Backward:
+    """Ends with the saved state in place of the present one."""
+    torch.set_rng_state(saved[3])
+    grads = rerun(saved, dy)
+    torch.set_rng_state(saved[3])
+    return grads, torch.rand(2)
+
+
+@torch.random.fork_rng(devices=[])
+def back_to_the_seed(saved: Saved, dy: Tensor, seed: int) -> Backward:
+    """Ends with the seed in place of the present state."""
+    torch.set_rng_state(saved[3])
+    grads = rerun(saved, dy)
+    torch.manual_seed(seed)
+    return grads, torch.rand(2)
+
+
+def without_dy(saved: Saved, dy: Tensor, seed: int) -> Backward:
+    """Differentiates the sum."""
+    return recomputed(saved, torch.ones_like(dy), seed)
+
+
+def keeping_the_graph(x: Tensor, w1: Tensor, w2: Tensor, seed: int) -> Forward:
+    """Saves y, hoping that its graph comes along."""
+    y, _, draws = checkpointed(x, w1, w2, seed)
+    return y, [y, x, w1, w2], draws
+
+
+def through_the_graph(saved: Saved, dy: Tensor, seed: int) -> Backward:
+    """Asks for a graph that did not come along."""
+    y, *leaves = (t.detach().requires_grad_() for t in saved)
+    dx, dw1, dw2 = torch.autograd.grad(y, leaves, dy)
+    return (dx, dw1, dw2), torch.rand(2)
+
+
+def seed_kept(x: Tensor, w1: Tensor, w2: Tensor, seed: int) -> Forward:
+    """Saves the seed in place of the state."""
+    y, saved, draws = checkpointed(x, w1, w2, seed)
+    return y, [*saved[:3], torch.tensor(seed)], draws
+
+
+@torch.random.fork_rng(devices=[])
+def from_the_seed(saved: Saved, dy: Tensor, seed: int) -> Backward:
+    """Runs the block from the saved seed, and leaves the generator as it was."""
+    begin(seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(saved[3]))
+        grads = rerun(saved, dy)
+    return grads, torch.rand(2)

@@ -1,0 +1,56 @@
+"""The head and its mean cross-entropy: what is asked, torch's gradients, and the right halves."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from autograder.judge import Draw
+
+from .answers import Answers, Needs, for_whom
+
+Batch = tuple[Tensor, Tensor, Tensor, Tensor]
+Loss = tuple[Tensor, list[Tensor]]
+
+
+def two_batches(draw: Draw, scale: float) -> list[Batch]:
+    """Two batches of the same shapes; logits of about `scale`."""
+    n, v, d = draw.integer(4, 9), draw.integer(20, 40), draw.integer(10, 16)
+    w, b = draw.tensor(v, d) * (scale / math.sqrt(d)), draw.tensor(v)
+    return [(draw.tensor(n, d), w, b, draw.integers(n, low=0, high=v - 1)) for _ in range(2)]
+
+
+def room(scale: float) -> float:
+    """Logits of some hundreds keep five digits in float32, and exp turns them into factors."""
+    return 1e-3 if scale > 10 else 1e-4
+
+
+def torchs_loss_gradients(batch: Batch, dloss: Tensor, needs: Needs) -> Answers:
+    """(dx (N, D), dw (V, D), db (V,)) of torch's own nodes, given dloss ()."""
+    *given, target = batch
+    leaves = [t.detach().clone().requires_grad_() for t in given]
+    loss = F.cross_entropy(F.linear(*leaves), target)
+    return for_whom(torch.autograd.grad(loss, leaves, dloss), needs)
+
+
+def right_forward(x: Tensor, w: Tensor, b: Tensor, target: Tensor) -> Loss:
+    """The right first half: beside the arguments it saves the log-sum-exp (N,)."""
+    lse = F.linear(x, w, b).logsumexp(1)
+    return F.cross_entropy(F.linear(x, w, b), target), [x, w, b, target, lse]
+
+
+def backward_of(
+    saved: list[Tensor], factor: Tensor | float, needs: Needs, *, hit: float = 1.0
+) -> Answers:
+    """The right second half, for dz = (softmax - hit * one-hot) * factor."""
+    x, w, b, target = saved[:4]
+    dz = (F.linear(x, w, b).softmax(1) - hit * F.one_hot(target, len(w))) * factor
+    return for_whom((dz @ w, dz.T @ x, dz.sum(0)), needs)
+
+
+def right_backward(saved: list[Tensor], dloss: Tensor, needs: Needs) -> Answers:
+    """The right second half."""
+    return backward_of(saved, dloss / len(saved[0]), needs)

@@ -1,0 +1,245 @@
+"""Question 4.2: the head and its loss, with one number saved for each word."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import onelayer
+from autograder.judge import Draw, Student
+
+from . import lab
+from .answers import LEARNING, Needs, expect_answers, expect_named, parts
+from .faulty_loss import (
+    across,
+    also_saving,
+    bare,
+    every_target,
+    keeping_aside,
+    left_behind,
+    overflowing,
+    saving_gradients,
+    saving_one,
+    saving_sums,
+    unpacking,
+    unrecorded,
+)
+from .fused_loss import (
+    Batch,
+    Loss,
+    backward_of,
+    right_backward,
+    right_forward,
+    room,
+    torchs_loss_gradients,
+    two_batches,
+)
+from .two_halves import expect_few_bytes, halves, new_bytes, tensors
+
+
+@lab.question(
+    "head_loss",
+    points=5,
+    minutes=20,
+    difficulty=4,
+    hints=(
+        "softmax(z) = exp(z - logsumexp(z)). Which of the two on the right is large, and which of "
+        "them can you compute again from what lies in memory anyway?",
+        "Save x, w, b, target and lse = z.logsumexp(dim=1). Backward computes z again and takes "
+        "exp(z - lse): that is softmax. From there it is lab 3.3, then 3.2; multiply by dloss.",
+        "dz = (F.linear(x, w, b) - lse[:, None]).exp()",
+    ),
+)
+def head_loss(student: Student, draw: Draw) -> None:
+    """The head and its mean cross-entropy as the two halves of a Function that saves no logits.
+
+    head_loss_forward: x (N, D), w (V, D), b (V,), target (N,) -> (loss, list of tensors to save).
+    head_loss_backward: that list, dloss (a tensor of shape ()), needs (three bools) -> (dx, dw,
+    db), with None for each that nobody needs.
+    """
+    always: list[tuple[float, Needs, float]] = [
+        (1.0, (True, True, True), 1.0),
+        (1.0, (False, True, True), 0.5),
+        (150.0, (True, True, True), 1.0),
+        (1.0, (True, False, False), -2.0),
+    ]
+    drawn = [(2.0, draw.choice(LEARNING), draw.choice((0.25, 3.0))) for _ in draw.cases(2)]
+    for scale, needs, dloss in always + drawn:
+        batches = two_batches(draw, scale)
+        # Both forwards come before the first backward, as in any net that uses the loss twice.
+        kept = [_ask_loss(student, batch, scale) for batch in batches]
+        for batch, saved in zip(batches, kept, strict=True):
+            seed = torch.tensor(dloss)
+            got = student.call("head_loss_backward", saved, seed, needs)
+            want = torchs_loss_gradients(batch, seed, needs)
+            expect_answers(got, want, "dx dw db", tolerance=room(scale))
+
+
+def _ask_loss(student: Student, batch: Batch, scale: float) -> list[Tensor]:
+    """Asks the first half -> what it saved."""
+    x, w, b, target = batch
+    loss, kept = parts(student.call("head_loss_forward", *batch), "loss, saved")
+    expect_named(
+        "the loss", loss, F.cross_entropy(F.linear(x, w, b), target), tolerance=room(scale)
+    )
+    saved = tensors(kept)
+    why = "Too much was saved: the logits, and all that is as large, can be computed again."
+    expect_few_bytes(saved, batch, 8 * len(x), why)
+    return saved
+
+
+halves(
+    head_loss,
+    "logits_saved",
+    "The logits were saved: N * V numbers, which backward can compute again from x and w. One "
+    "number for each row is enough.",
+    head_loss_forward=also_saving(lambda z: z),
+    head_loss_backward=right_backward,
+)
+halves(
+    head_loss,
+    "log_softmax_saved",
+    "The log-probabilities were saved, as torch's own node does: N * V numbers. They are z - lse, "
+    "and z can be computed again.",
+    head_loss_forward=also_saving(lambda z: z.log_softmax(1)),
+    head_loss_backward=right_backward,
+)
+halves(
+    head_loss,
+    "softmax_saved",
+    "The probabilities were saved: as many numbers as the logits. They are exp(z - lse), and z can "
+    "be computed again.",
+    head_loss_forward=also_saving(lambda z: z.softmax(1)),
+    head_loss_backward=right_backward,
+)
+halves(
+    head_loss,
+    "gradients_in_forward",
+    "The gradients were computed in forward and saved. Some libraries do, and spare themselves the "
+    "second computation of the logits; but dw is as large as w, and here the bytes are counted.",
+    head_loss_forward=saving_gradients,
+    head_loss_backward=lambda saved, dloss, needs: tuple(
+        g * dloss if needed else None for g, needed in zip(saved, needs, strict=True)
+    ),
+)
+halves(
+    head_loss,
+    "overflow",
+    "exp of a logit over 88 is inf in float32, and so is the loss. torch.logsumexp takes the "
+    "row's maximum away first.",
+    head_loss_forward=overflowing,
+    head_loss_backward=right_backward,
+)
+halves(
+    head_loss,
+    "sum_saved",
+    "The sum of exponentials was saved, without the logarithm. One logit over 88 makes it inf in "
+    "float32; its logarithm, from torch.logsumexp, is as small as a logit.",
+    head_loss_forward=saving_sums,
+    head_loss_backward=right_backward,
+)
+halves(
+    head_loss,
+    "every_target",
+    "z[:, target] takes every row's target in every row, N times N logits. Row n wants its own: "
+    "z[torch.arange(N), target].",
+    head_loss_forward=every_target,
+    head_loss_backward=right_backward,
+)
+halves(
+    head_loss,
+    "lse_alone",
+    "Your list holds the log-sum-exp alone, and it is all that the second half gets. Put x, w, b "
+    "and target in it too: they live anyway and count nothing.",
+    head_loss_forward=saving_one,
+    head_loss_backward=unpacking,
+)
+halves(
+    head_loss,
+    "lse_across",
+    "lse (N,) meets z (N, V), and torch lines up the last dimensions, N with V. Make it a column: "
+    "lse[:, None].",
+    head_loss_forward=right_forward,
+    head_loss_backward=across,
+)
+
+for _name, _first in (("unrecorded", right_forward), ("unrecorded_and_bare", bare)):
+    halves(
+        head_loss,
+        _name,
+        "The loss that you differentiate has no graph: inside a Function torch records nothing. "
+        "`with torch.enable_grad():` around the second computation switches recording on.",
+        head_loss_forward=_first,
+        head_loss_backward=unrecorded,
+    )
+
+
+def _summed_loss(x: Tensor, w: Tensor, b: Tensor, target: Tensor) -> Loss:
+    loss, saved = right_forward(x, w, b, target)
+    return loss * len(x), saved
+
+
+halves(
+    head_loss,
+    "summed",
+    "The loss is N times too large: F.cross_entropy takes the mean over the rows.",
+    head_loss_forward=_summed_loss,
+    head_loss_backward=right_backward,
+)
+halves(
+    head_loss,
+    "dloss_ignored",
+    "dloss was not used. Whoever reads the loss may scale it: each backward multiplies by the "
+    "gradient that arrives.",
+    head_loss_forward=right_forward,
+    head_loss_backward=lambda saved, dloss, needs: backward_of(saved, 1 / len(saved[0]), needs),
+)
+halves(
+    head_loss,
+    "not_averaged",
+    "The gradients are N times too large: the loss is a mean, so each row's part is divided by N.",
+    head_loss_forward=right_forward,
+    head_loss_backward=backward_of,
+)
+halves(
+    head_loss,
+    "target_forgotten",
+    "The 1 at the target is missing: dz is softmax minus one-hot. This pushes every word down, the "
+    "right one too.",
+    head_loss_forward=right_forward,
+    head_loss_backward=lambda saved, dloss, needs: backward_of(
+        saved, dloss / len(saved[0]), needs, hit=0.0
+    ),
+)
+halves(
+    head_loss,
+    "everybody_gets_one",
+    "A gradient was computed that nobody asked for. `needs` says who needs one; the others get "
+    "None.",
+    head_loss_forward=right_forward,
+    head_loss_backward=lambda saved, dloss, needs: right_backward(saved, dloss, (True,) * 3),
+)
+halves(
+    head_loss,
+    "kept_on_the_side",
+    "Backward used what the last forward left behind, not what was saved. Two forwards may come "
+    "before the first backward: all that a call needs travels in its own list.",
+    head_loss_forward=keeping_aside,
+    head_loss_backward=lambda saved, dloss, needs: right_backward(left_behind, dloss, needs),
+)
+
+
+@head_loss.cost
+def _(student: Student, draw: Draw) -> str:
+    layer, n = onelayer.head(), 32
+    x, target = draw.tensor(n, 64), draw.integers(n, low=0, high=599)
+    w, b = layer.weight, layer.bias
+    with onelayer.count_saved(ignore=[w, b, x, target]) as saved:
+        F.cross_entropy(F.linear(x, w, b), target)
+    batch = x, w.detach(), b.detach(), target
+    mine = new_bytes(student.call("head_loss_forward", *batch)[1], batch)
+    return (
+        f"the head at batch {n}: {mine:,} bytes saved beside its inputs, where torch's nodes save "
+        f"{saved.bytes:,}; the price is the logits once more, {2 * n * w.numel():,} FLOP"
+    )

@@ -1,0 +1,143 @@
+"""Question 4.4: the backward of linear's backward."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from autograder.judge import Draw, Student
+
+from . import lab
+from .answers import Triple, expect_answers
+
+
+@lab.question(
+    "linear_double_backward",
+    points=4,
+    minutes=12,
+    difficulty=4,
+    hints=(
+        "Write the three lines of 4.1's backward, and under each input of theirs who read it: dy "
+        "stands in all three.",
+        "dx = dy @ w is a linear layer with dy as its input and w.T as its weight, dw = dy.T @ x "
+        "another one. d_dy adds up three paths, d_x comes from dw alone, d_w from dx alone.",
+        "d_dy = gx @ w.T + x @ gw.T + gb",
+    ),
+)
+def linear_double_backward(student: Student, draw: Draw) -> None:
+    """The backward of linear's backward: the gradients of dy, x and w, given those of dx, dw, db.
+
+    x (N, D), w (V, D), dy (N, V), gx (N, D), gw (V, D), gb (V,) -> (d_dy (N, V), d_x (N, D),
+    d_w (V, D)).
+    """
+    drawn = [(n, draw.integer(2, 19), draw.integer(2, 19)) for n in draw.sizes(1, 0, high=19)]
+    for n, v, d in [(3, 4, 5), (4, 4, 4), *drawn]:
+        given = [draw.tensor(*shape) for shape in ((n, d), (v, d), (n, v), (n, d), (v, d), (v,))]
+        got = student.call("linear_double_backward", *given)
+        expect_answers(got, _torchs_double(*given), "d_dy d_x d_w")
+
+
+def _torchs_double(x: Tensor, w: Tensor, dy: Tensor, *g: Tensor) -> Triple:
+    x, w, dy = (t.detach().clone().requires_grad_() for t in (x, w, dy))
+    b = torch.zeros(len(w), requires_grad=True)
+    first = torch.autograd.grad(F.linear(x, w, b), (x, w, b), dy, create_graph=True)
+    return torch.autograd.grad(first, (dy, x, w), g)  # type: ignore[return-value]
+
+
+@linear_double_backward.wrong(
+    "linear_so_nothing",
+    "All zero. y is linear in x, and also in w, but their product is not: dx reads w, and dw reads "
+    "x.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return torch.zeros_like(dy), torch.zeros_like(x), torch.zeros_like(w)
+
+
+@linear_double_backward.wrong(
+    "through_dx_alone",
+    "d_dy has the path through dx alone. dw and db read dy as well: three paths, and paths add up.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return gx @ w.T, dy @ gw, dy.T @ gx
+
+
+@linear_double_backward.wrong(
+    "bias_path_forgotten",
+    "The path through db is missing in d_dy. db = dy.sum(dim=0), so each row of dy gets gb.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return gx @ w.T + x @ gw.T, dy @ gw, dy.T @ gx
+
+
+@linear_double_backward.wrong(
+    "first_backward_again",
+    "d_x and d_w are dx and dw of the first backward. Now the question is who read x: dw did, so "
+    "what arrives is gw.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return gx @ w.T + x @ gw.T + gb, dy @ w, dy.T @ x
+
+
+@linear_double_backward.wrong(
+    "weight_transposed",
+    "d_w is transposed: compare shapes, w is (V, D).",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return gx @ w.T + x @ gw.T + gb, dy @ gw, gx.T @ dy
+
+
+@linear_double_backward.wrong(
+    "bias_summed_to_a_number",
+    "gb was summed to one number. It has an entry for each output, and each row of dy gets all of "
+    "it: add gb as it is.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return gx @ w.T + x @ gw.T + gb.sum(), dy @ gw, dy.T @ gx
+
+
+@linear_double_backward.wrong(
+    "dw_forgotten",
+    "The path through dw is missing in d_dy. dw = dy.T @ x reads dy too, and gw is what arrives "
+    "for it: x @ gw.T has the shape of dy.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return gx @ w.T + gb, dy @ gw, dy.T @ gx
+
+
+@linear_double_backward.wrong(
+    "seeds_added",
+    "d_x has gx in it, and d_w has gw. What arrives for dx goes on to those that dx was made of, "
+    "dy and w: it is no gradient of x.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return gx @ w.T + x @ gw.T + gb, dy @ gw + gx, dy.T @ gx + gw
+
+
+@linear_double_backward.wrong(
+    "inputs_first",
+    "All three may be right, but they come in another order: (d_dy, d_x, d_w) was asked for.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return dy @ gw, dy.T @ gx, gx @ w.T + x @ gw.T + gb
+
+
+@linear_double_backward.wrong(
+    "gw_not_transposed",
+    "gw has the shape of dw, (V, D). On the way to dy, (N, V), x (N, D) multiplies its transpose: "
+    "x @ gw.T.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return gx @ w.T + x @ gw + gb, dy @ gw, dy.T @ gx
+
+
+@linear_double_backward.cost
+def _(student: Student, draw: Draw) -> str:
+    n, v, d = 32, 600, 64
+    given = [draw.tensor(*shape) for shape in ((n, d), (v, d), (n, v), (n, d), (v, d), (v,))]
+    student.call("linear_double_backward", *given)
+    flops = 2 * n * v * d
+    return (
+        f"{4 * flops:,} FLOP in four products for the head at batch {n}: forward needs one, "
+        f"backward two; it reads dy again, {given[2].nbytes:,} bytes that the first may not free"
+    )

@@ -1,0 +1,211 @@
+"""Question 4.1: a Function that saves no more than torch's own node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import onelayer
+from autograder.judge import Draw, Student, Wrong, same_memory
+
+from . import lab
+from .answers import LEARNING, Answers, Maybe, expect_answers, expect_named, parts
+from .two_halves import tensors
+
+
+@lab.question(
+    "linear_fn",
+    points=4,
+    minutes=15,
+    difficulty=2,
+    hints=(
+        "Write the three gradients down first. Which of x and w does each of them read?",
+        "dx = dy @ w reads w, dw = dy.T @ x reads x, db reads neither. So x is saved for dw, and w "
+        "for dx: `ctx.needs_input_grad` says who is needed, and None may be saved too.",
+        "ctx.save_for_backward(x if w_needed else None, w if x_needed else None)",
+    ),
+    witnessed=True,  # what the node saved is told by the student's process
+)
+def linear_fn(student: Student, draw: Draw) -> None:
+    """A torch.autograd.Function for y = x @ w.T + b that honours needs_input_grad.
+
+    x (N, D), w (V, D), b (V,) or None, dy (N, V) -> (y, the tensors that its node saved, its
+    backward's answers (dx, dw, db), with None for each that nobody needs).
+    """
+    always = [(needs, True) for needs in LEARNING] + [((True, True, False), False)]
+    drawn = [(draw.choice(LEARNING), draw.choice((True, False))) for _ in draw.cases(3)]
+    for needs, with_bias in always + drawn:
+        with_bias = with_bias or not any(needs[:2])
+        n, v, d = draw.integer(2, 9), draw.integer(10, 19), draw.integer(20, 29)
+        x = draw.tensor(n, d, requires_grad=needs[0])
+        w = draw.tensor(v, d, requires_grad=needs[1])
+        b = draw.tensor(v, requires_grad=needs[2]) if with_bias else None
+        dy = draw.tensor(n, v)
+        y, saved, answers = parts(student.call("linear_fn", x, w, b, dy), "y, saved, answers")
+        expect_named("y", y, F.linear(x, w, b).detach())
+        expect_answers(answers, _torchs_linear(x, w, b, dy), "dx dw db")
+        _expect_saved(tensors(saved), x, w, b)
+
+
+def _torchs_linear(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> Answers:
+    inputs = [x, w, b]
+    learning = [t for t in inputs if t is not None and t.requires_grad]
+    found = iter(torch.autograd.grad(F.linear(x, w, b), learning, dy))
+    dx, dw, db = (next(found) if t is not None and t.requires_grad else None for t in inputs)
+    return dx, dw, db
+
+
+def _expect_saved(saved: list[Tensor], x: Tensor, w: Tensor, b: Maybe) -> None:
+    """The node must have saved what torch's own node of this call saved."""
+    node = F.linear(x, w, b).grad_fn
+    torchs = [getattr(node, name) for name in dir(node) if name.startswith("_saved_")]
+    want = _names([t for t in torchs if isinstance(t, Tensor)], x, w, b)
+    got = _names(saved, x, w, b)
+    if got == want:
+        return
+    why = "Something was saved that no needed gradient reads."
+    if "a copy" in got:
+        why = "What was saved is a new tensor: save the input itself, and no byte is copied."
+    elif "b" in got:
+        why = "The bias was saved, and no gradient reads it: db is a sum of dy."
+    elif not want <= got:
+        why = (
+            "The node has not saved what its backward read, so it was kept elsewhere: torch knows "
+            "nothing of it, checks no version and frees nothing."
+        )
+    raise Wrong(expected=_listed(want), got=_listed(got), where="in what the node saved", why=why)
+
+
+def _names(tensors: Sequence[Tensor], x: Tensor, w: Tensor, b: Maybe) -> set[str]:
+    inputs = {"x": x, "w": w} if b is None else {"x": x, "w": w, "b": b}
+    return {
+        next((name for name, given in inputs.items() if same_memory(t, given)), "a copy")
+        for t in tensors
+    }
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names)) or "nothing"
+
+
+def _linear_saved(x: Tensor, w: Tensor) -> list[Tensor]:
+    return [t for t, reader in ((x, w), (w, x)) if reader.requires_grad]
+
+
+def _plain(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> tuple[Tensor, list[Tensor], Answers]:
+    return F.linear(x, w, b).detach(), _linear_saved(x, w), _torchs_linear(x, w, b, dy)
+
+
+LinearAnswer = tuple[Tensor, list[Tensor], Sequence[Maybe]]
+
+
+@linear_fn.wrong(
+    "everybody_answered",
+    "A gradient was computed that nobody asked for: a product thrown away. needs_input_grad says "
+    "who needs one; the others get None.",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, _, _ = _plain(x, w, b, dy)
+    x, w = x.detach(), w.detach()
+    return y, [x, w], (dy @ w, dy.T @ x, None if b is None else dy.sum(0))
+
+
+@linear_fn.wrong(
+    "everything_saved",
+    "The answers are right, but both inputs were saved each time. Where w is frozen nobody reads x "
+    "again, and in a deep net x is the memory.",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, _, answers = _plain(x, w, b, dy)
+    return y, [x, w], answers
+
+
+@linear_fn.wrong(
+    "kept_as_attributes",
+    "The node saved nothing, and backward worked all the same: the tensors hang on ctx as "
+    "attributes. torch then checks no version, and an edit in place gives a wrong gradient without "
+    "a word. Use save_for_backward.",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, _, answers = _plain(x, w, b, dy)
+    return y, [], answers
+
+
+@linear_fn.wrong(
+    "own_need",
+    "Your backward found None where it read a tensor. Was x saved because x needs a gradient, and "
+    "w because w does? It is the other way round: dx reads w, and dw reads x.",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, _, (_, _, db) = _plain(x, w, b, dy)
+    own: list[Any] = [t.detach() if t.requires_grad else None for t in (x, w)]
+    dx = dy @ own[1] if x.requires_grad else None
+    dw = dy.T @ own[0] if w.requires_grad else None
+    return y, [t for t in own if t is not None], (dx, dw, db)
+
+
+@linear_fn.wrong(
+    "transposed_copy_saved",
+    "The weight was copied before it was saved. Saving costs nothing only if it is the input "
+    "itself, or a view of it.",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, _, answers = _plain(x, w, b, dy)
+    kept = [x] if w.requires_grad else []
+    return y, kept + ([w.detach().T.contiguous()] if x.requires_grad else []), answers
+
+
+@linear_fn.wrong(
+    "weight_transposed",
+    "This is dW transposed: a gradient has the shape of its tensor, (V, D).",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, saved, (dx, dw, db) = _plain(x, w, b, dy)
+    return y, saved, (dx, None if dw is None else x.detach().T @ dy, db)
+
+
+@linear_fn.wrong(
+    "bias_has_no_answer",
+    "Without a bias there are only two answers here. forward had three inputs, so backward gives "
+    "three answers, in their order: None for b.",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, saved, answers = _plain(x, w, b, dy)
+    return y, saved, answers if b is not None else answers[:2]
+
+
+@linear_fn.wrong(
+    "bias_not_summed",
+    "db has a row for each token. All rows read the one bias, and paths add up.",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, saved, (dx, dw, db) = _plain(x, w, b, dy)
+    return y, saved, (dx, dw, None if db is None else dy)
+
+
+@linear_fn.wrong(
+    "bias_kept_its_rows",
+    "The values are right. But db has a row dimension left over: a gradient has the shape of its "
+    "tensor, and the bias is (V,).",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, saved, (dx, dw, db) = _plain(x, w, b, dy)
+    return y, saved, (dx, dw, None if db is None else dy.sum(0, keepdim=True))
+
+
+@linear_fn.cost
+def _(student: Student, draw: Draw) -> str:
+    layer, n = onelayer.head(), 32
+    w, b = layer.weight, layer.bias
+    x, dy = draw.tensor(n, w.shape[1]), draw.tensor(n, w.shape[0])
+    first = sum(t.nbytes for t in student.call("linear_fn", x, w, b, dy)[1])
+    inner = sum(t.nbytes for t in student.call("linear_fn", x.requires_grad_(), w, b, dy)[1])
+    flops = 2 * n * w.numel()
+    return (
+        f"the head at batch {n} saves {first:,} bytes and computes {flops:,} FLOP where x needs no "
+        f"gradient, {inner:,} bytes and {2 * flops:,} FLOP where it does; none of them is copied"
+    )

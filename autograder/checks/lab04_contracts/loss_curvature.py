@@ -1,0 +1,209 @@
+"""Question 4.5: the detective case of a second derivative that is wrong in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from autograder.judge import Draw, Student
+
+from . import lab
+from .answers import Triple, expect_named, parts
+
+Answer = tuple[Tensor, None]
+Backward = Callable[..., Any]  # of z, target, dloss
+
+EDITED = (
+    "p was edited in place after it was made. Its own backward reads p, and with create_graph=True "
+    "that backward will run. Subtract out of place: p - F.one_hot(target, V)."
+)
+
+
+@lab.question(
+    "loss_curvature",
+    points=4,
+    minutes=12,
+    difficulty=4,
+    hints=(
+        "Ask torch.autograd.gradgradcheck. Then follow dz = p - hot backwards by hand: on which "
+        "ways does z come into p, and does the graph know both?",
+        "forward records nothing, so the lse that was computed in it has no history: for the "
+        "second backward it is a constant. Save z alone, and compute what depends on it in "
+        "backward, where create_graph=True records.",
+        "p = z.softmax(dim=1)",
+    ),
+)
+def loss_curvature(student: Student, draw: Draw) -> None:
+    """Detective case: a Function for the mean cross-entropy whose first gradient is right and whose
+    second is wrong. Make both right.
+
+    z (N, V), target (N,), v (N, V) -> (loss, dz of loss ** 2, the gradient of (dz * v).sum() for
+    z). The square gives what arrives at the loss a history of its own.
+    """
+    for n in draw.sizes(3, 1, high=12):
+        z = draw.tensor(n, draw.integer(4, 9))
+        v, target = draw.tensor(*z.shape), draw.integers(n, low=0, high=z.shape[1] - 1)
+        got = parts(student.call("loss_curvature", z, target, v), "loss, dz, gradient")
+        want = _curvature(F.cross_entropy, z, target, v)
+        for name, mine, torchs in zip(
+            ("the loss", "dz", "the gradient of the gradient"), got, want, strict=True
+        ):
+            expect_named(name, mine, torchs)
+
+
+def _curvature(loss_of: Callable[..., Tensor], z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    z = z.detach().clone().requires_grad_()
+    loss = loss_of(z, target)
+    (dz,) = torch.autograd.grad(loss.square(), z, create_graph=True)
+    return loss.detach(), dz.detach(), torch.autograd.grad(dz, z, v)[0]
+
+
+def _own(
+    backward: Backward,
+    z: Tensor,
+    target: Tensor,
+    v: Tensor,
+    forward: Callable[..., Tensor] = F.cross_entropy,
+) -> Triple:
+    """What a LossFn comes to that saves z and target and has this backward."""
+
+    class LossFn(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, z: Tensor, target: Tensor) -> Tensor:
+            ctx.save_for_backward(z, target)
+            return forward(z, target)
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Tensor) -> Any:
+            return backward(*ctx.saved_tensors, grads[0])
+
+    return _curvature(LossFn.apply, z, target, v)
+
+
+def _right(z: Tensor, target: Tensor, dloss: Tensor) -> Answer:
+    return _from(z.softmax(1), target, dloss)
+
+
+def _from(p: Tensor, target: Tensor, dloss: Tensor) -> Answer:
+    return (p - F.one_hot(target, p.shape[1])) * (dloss / len(p)), None
+
+
+def _edited(p: Tensor, target: Tensor, dloss: Tensor) -> Answer:
+    p[torch.arange(len(p)), target] -= 1
+    return p * (dloss / len(p)), None
+
+
+@loss_curvature.wrong(
+    "as_found",
+    "This is what the code as found computes. The saved lse was computed in forward, where nothing "
+    "is recorded, so the second backward takes it for a constant: the way from z through lse is "
+    "lost.",
+)
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    def backward(z: Tensor, target: Tensor, dloss: Tensor) -> Answer:
+        return _from((z - z.detach().logsumexp(1, keepdim=True)).exp(), target, dloss)
+
+    return _own(backward, z, target, v)
+
+
+@loss_curvature.wrong(
+    "p_constant",
+    "For the second backward p is a constant here. Either it was saved in forward, where nothing "
+    "is recorded, or it was made from a detached z. Make it from z itself, in backward.",
+)
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    return _own(lambda z, *others: _right(z.detach(), *others), z, target, v)
+
+
+@loss_curvature.wrong(
+    "once",
+    "once_differentiable forbids the second derivative. It is for a backward that torch cannot "
+    "look into; into this one it can, and the second derivative is what was asked for.",
+)
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    once = once_differentiable(lambda ctx, *saved: _right(*saved))
+    return _own(lambda *saved: once(None, *saved), z, target, v)
+
+
+@loss_curvature.wrong(
+    "no_history",
+    "dz has no history: no_grad or detach kept torch from recording this backward. Here it "
+    "refuses; a penalty added to the loss would be dropped without a word.",
+)
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    return _own(torch.no_grad()(_right), z, target, v)
+
+
+@loss_curvature.wrong("softmax_edited", EDITED)
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    return _own(lambda z, *others: _edited(z.softmax(1), *others), z, target, v)
+
+
+@loss_curvature.wrong("exp_edited", EDITED)
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    def backward(z: Tensor, target: Tensor, dloss: Tensor) -> Answer:
+        return _edited((z - z.logsumexp(1, keepdim=True)).exp(), target, dloss)
+
+    return _own(backward, z, target, v)
+
+
+@loss_curvature.wrong(
+    "one_answer",
+    "backward gave one answer. forward has two inputs, z and target, so there are two answers: "
+    "None for the target.",
+)
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    return _own(lambda *saved: _right(*saved)[0], z, target, v)
+
+
+@loss_curvature.wrong(
+    "dloss_ignored",
+    "dloss was not used. Here the loss is squared, so what arrives is no plain 1: each backward "
+    "multiplies by the gradient that arrives.",
+)
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    return _own(lambda z, target, _: _right(z, target, torch.ones(())), z, target, v)
+
+
+@loss_curvature.wrong(
+    "dloss_constant",
+    "dz is right, but dloss was taken for a number, with item or detach. It has a history, too: "
+    "here the loss is squared, and what arrives depends on z.",
+)
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    return _own(lambda z, target, dloss: _right(z, target, dloss.detach()), z, target, v)
+
+
+@loss_curvature.wrong(
+    "not_averaged",
+    "The first gradient is N times too large: the loss is a mean, so each row's part is divided "
+    "by N.",
+)
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    return _own(lambda z, target, dloss: _right(z, target, dloss * len(z)), z, target, v)
+
+
+@loss_curvature.wrong(
+    "summed",
+    "The loss is N times too large: it is the mean over the rows, as in the code as found.",
+)
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    def summed(z: Tensor, target: Tensor) -> Tensor:
+        return F.cross_entropy(z, target, reduction="sum")
+
+    return _own(_right, z, target, v, forward=summed)
+
+
+@loss_curvature.cost
+def _(student: Student, draw: Draw) -> str:
+    z, target = draw.tensor(32, 600), draw.integers(32, low=0, high=599)
+    student.call("loss_curvature", z, target, draw.tensor(32, 600))
+    return (
+        f"an lse made again from z costs {2 * z.numel():,} FLOP for {len(z)} rows of {z.shape[1]} "
+        f"and spares {4 * len(z)} bytes; one kept as a constant costs the second derivative"
+    )

@@ -1,0 +1,173 @@
+"""Question 4.7: what a checkpoint schedule costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from autograder.judge import Draw, Student, expect_equal
+
+from . import lab
+from .schedules import Ints, Keep, again, drawn_chain, peak, peak_never_freed, segments
+
+Pair = tuple[int, int]
+
+
+@lab.question(
+    "schedule_cost",
+    points=3,
+    minutes=15,
+    difficulty=3,
+    hints=(
+        "Walk backward with a set of what is held. What comes into it at a layer, and what leaves "
+        "it?",
+        "For i from the last layer to 0: while i is not held, take the highest held k below i, run "
+        "layer k (its FLOPs count) and hold k + 1. Then look at the sum of what is held, then drop "
+        "i.",
+        "again += flops[nearest]; held.add(nearest + 1)",
+    ),
+)
+def schedule_cost(student: Student, draw: Draw) -> None:
+    """What a checkpoint schedule costs: its peak of held activations, and the FLOPs run again.
+
+    nbytes (of activation i, the input of layer i), flops (of layer i's forward), keep (indices,
+    rising, the first is 0) -> (peak bytes from the end of the forward on, recomputed FLOPs).
+    """
+    fixed: list[tuple[Ints, Ints, Keep]] = [
+        ([4, 9, 7, 2, 5, 3, 6, 2], [11, 13, 17, 19, 23, 29, 31, 37], [0, 3, 5]),
+        ([3, 1, 2], [2, 3, 5], [0, 1, 2]),
+    ]
+    for nbytes, flops, keep in fixed + [_drawn_schedule(draw) for _ in draw.cases(6)]:
+        got = student.call("schedule_cost", nbytes, flops, keep)
+        expect_equal(got, (peak(nbytes, keep), again(flops, keep)))
+
+
+def _drawn_schedule(draw: Draw) -> tuple[Ints, Ints, Keep]:
+    layers = draw.integer(1, 12)
+    nbytes, flops = drawn_chain(draw, layers)
+    return nbytes, flops, [0, *(k for k in range(1, layers) if draw.integer(0, 1))]
+
+
+@schedule_cost.wrong(
+    "kept_only",
+    "The peak counts what was kept, and forgets what comes back: in backward a whole segment is "
+    "held again, on top of the kept ones below it.",
+)
+def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
+    return sum(nbytes[k] for k in keep), again(flops, keep)
+
+
+@schedule_cost.wrong(
+    "nothing_freed",
+    "The peak adds the largest segment to all that was kept. When backward comes to an early "
+    "segment, the activations above it are gone.",
+)
+def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
+    return peak_never_freed(nbytes, keep), again(flops, keep)
+
+
+@schedule_cost.wrong(
+    "all_at_once",
+    "This peak is every activation at once, as in a run without checkpoints. When a layer's "
+    "backward is done its activation goes, before the segment below comes back.",
+)
+def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
+    return sum(nbytes), again(flops, keep)
+
+
+@schedule_cost.wrong(
+    "nothing_stays",
+    "The way from the kept activation was run anew for every layer. What came back on the way "
+    "stays: each activation is computed again once.",
+)
+def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
+    nearest = {i: max(k for k in keep if k <= i) for i in range(len(nbytes))}
+    return peak(nbytes, keep), sum(sum(flops[k:i]) for i, k in nearest.items())
+
+
+@schedule_cost.wrong(
+    "layer_above",
+    "The FLOPs are those of the layer that reads the missing activation. The one that writes it "
+    "has to run: layer i - 1 for activation i.",
+)
+def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
+    return peak(nbytes, keep), sum(flops[i] for i in range(len(flops)) if i not in keep)
+
+
+@schedule_cost.wrong(
+    "whole_segments",
+    "Each segment was run to its end. Its last layer's output is the next kept activation, or the "
+    "result: nobody needs it again.",
+)
+def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
+    long = [(s, e) for s, e in segments(len(nbytes), keep) if e - s > 1]
+    return peak(nbytes, keep), sum(sum(flops[s:e]) for s, e in long)
+
+
+def _walked(nbytes: Ints, flops: Ints, keep: Keep, back: Callable[[set[int], int], range]) -> Pair:
+    """A walk that runs layers `back(held, i)` again for a missing activation i."""
+    held, run_again = set(keep), 0
+    most = sum(nbytes[k] for k in held)
+    for i in reversed(range(len(nbytes))):
+        if i not in held:
+            ran = back(held, i)
+            run_again += sum(flops[k] for k in ran)
+            held |= {k + 1 for k in ran}
+        most = max(most, sum(nbytes[k] for k in held))
+        held.discard(i)
+    return most, run_again
+
+
+@schedule_cost.wrong(
+    "from_the_start",
+    "The way back began at activation 0. It begins at the nearest kept one below: what lies under "
+    "it need not run again.",
+)
+def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
+    return _walked(nbytes, flops, keep, lambda held, i: range(i))
+
+
+@schedule_cost.wrong(
+    "nothing_held_on_the_way",
+    "The way from the kept activation was run anew for every layer, and what it passed was let go. "
+    "What comes back on the way stays, and counts in the peak, until its own layer is done.",
+)
+def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
+    held, run_again, most = set(keep), 0, sum(nbytes[k] for k in keep)
+    for i in reversed(range(len(nbytes))):
+        run_again += 0 if i in held else sum(flops[max(k for k in held if k < i) : i])
+        most = max(most, sum(nbytes[k] for k in held | {i}))
+        held.discard(i)
+    return most, run_again
+
+
+@schedule_cost.wrong(
+    "gone_too_early",
+    "Activation i was let go before the moment was weighed. While layer i's backward runs it reads "
+    "activation i: first the peak, then the dropping.",
+)
+def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
+    inside = [
+        sum(nbytes[k] for k in keep if k < start) + sum(nbytes[start : end - 1])
+        for start, end in segments(len(nbytes), keep)
+    ]
+    return max(sum(nbytes[k] for k in keep), *inside, 0), again(flops, keep)
+
+
+@schedule_cost.wrong(
+    "flops_first",
+    "Both numbers are right, in the other order: (peak bytes, recomputed FLOPs) was asked for.",
+)
+def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
+    return again(flops, keep), peak(nbytes, keep)
+
+
+@schedule_cost.cost
+def _(student: Student, draw: Draw) -> str:
+    layers, step = 64, 8
+    ones, keep = [1] * layers, list(range(0, layers, step))
+    held, ran = student.call("schedule_cost", ones, ones, keep)
+    return (
+        f"{layers} equal layers, every {step}th kept: {held} activations at most instead of "
+        f"{layers}, {ran} layers run again: {ran / (3 * layers):.0%} more compute, where a "
+        "backward is two forwards"
+    )

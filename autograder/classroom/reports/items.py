@@ -1,0 +1,136 @@
+"""What the questions of a lab tell about the class, and the class about the questions."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from autograder.judge import Lab, Question, State, Verdict
+
+from ..journal import Record, is_blank
+
+FEW = 3
+"""Fewer complete records than this and no correlation is shown."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How a measured quantity lies over the class: its median, what 95 of 100 stay below, how many
+    were measured."""
+
+    median: float
+    most: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Item:
+    """A question in numbers. open: verdicts that wait for a person.
+
+    discrimination: the item-rest correlation, see `discrimination`. wall_s: seconds; peak_bytes: by
+    how much the student's process grew.
+    """
+
+    question: Question
+    passed: int = 0
+    wrong: int = 0
+    blank: int = 0
+    open: int = 0
+    discrimination: float | None = None
+    wall_s: Spread | None = None
+    peak_bytes: Spread | None = None
+
+    @property
+    def pass_rate(self) -> float | None:
+        """Among those whose verdict stands."""
+        judged = self.passed + self.wrong + self.blank
+        return self.passed / judged if judged else None
+
+
+@dataclass(frozen=True)
+class Misconception:
+    """A wrong answer that has a name: the sentence that its students read, and who they are."""
+
+    question: str
+    title: str
+    name: str
+    sentence: str
+    students: tuple[str, ...]
+
+
+def items(lab: Lab, records: Sequence[Record]) -> list[Item]:
+    """One Item per question of `lab`, in its order."""
+    by_question = [_verdicts(question, records) for question in lab]
+    return [
+        _item(question, verdicts, discrimination(question, records))
+        for question, verdicts in zip(lab, by_question, strict=True)
+    ]
+
+
+def _verdicts(question: Question, records: Iterable[Record]) -> list[Verdict]:
+    return [v for record in records for v in record.verdicts if v.question == question.name]
+
+
+def _item(question: Question, verdicts: Sequence[Verdict], correlation: float | None) -> Item:
+    states = Counter("blank" if is_blank(v) else v.state.value for v in verdicts)
+    answered = [v for v in verdicts if not is_blank(v)]
+    return Item(
+        question,
+        passed=states[State.PASS],
+        wrong=states[State.FAIL],
+        blank=states["blank"],
+        open=states[State.UNGRADABLE] + states[State.FLAGGED],
+        discrimination=correlation,
+        wall_s=spread([v.wall_s for v in answered if v.wall_s > 0]),
+        peak_bytes=spread([v.peak_bytes for v in answered if v.peak_bytes > 0]),
+    )
+
+
+def spread(values: Sequence[float]) -> Spread | None:
+    """None where nothing was measured."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    most = ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]
+    return Spread(statistics.median(ordered), most, len(ordered))
+
+
+def discrimination(question: Question, records: Iterable[Record]) -> float | None:
+    """The item-rest correlation: Pearson's, between the points for this question and the points for
+    all others.
+
+    Only students count whose every verdict stands. None where it does not exist: too few of them,
+    or all alike.
+    """
+    own, rest = [], []
+    for record in records:
+        points = {v.question: v.points for v in record.verdicts if _stands(v)}
+        if question.name in points and len(points) == len(record.verdicts):
+            own.append(points[question.name])
+            rest.append(sum(points.values()) - points[question.name])
+    if len(own) < FEW or len(set(own)) == 1 or len(set(rest)) == 1:
+        return None
+    return statistics.correlation(own, rest)
+
+
+def _stands(verdict: Verdict) -> bool:
+    return verdict.state in (State.PASS, State.FAIL)
+
+
+def misconceptions(records: Iterable[Record]) -> list[Misconception]:
+    """Every wrong answer that was recognised, the most frequent first."""
+    students: dict[tuple[str, str], list[str]] = {}
+    first: dict[tuple[str, str], Verdict] = {}
+    for record in records:
+        for verdict in record.verdicts:
+            if verdict.misconception:
+                key = (verdict.question, verdict.misconception)
+                students.setdefault(key, []).append(record.student)
+                first.setdefault(key, verdict)
+    found = [
+        Misconception(key[0], v.title, key[1], v.sentence, tuple(students[key]))
+        for key, v in first.items()
+    ]
+    return sorted(found, key=lambda one: (-len(one.students), one.question, one.name))

@@ -1,0 +1,145 @@
+"""One lab of a class, read back: who handed in, what the checks found, what the gradebook says."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autograder.judge import State, Verdict
+
+from .. import roll
+from ..journal import Journal, Record
+from ..nbcourse import database, in_one_line
+from ..release import Release
+
+LOST = "The verdict is missing or damaged. Grade the class again: only what is lost runs."
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A graded cell in nbgrader's gradebook. points: what counts now; is_open: a person has to
+    look."""
+
+    points: float
+    max_points: float
+    is_open: bool
+
+
+@dataclass(frozen=True)
+class Grade:
+    """A student's grade in nbgrader's gradebook: marks by cell, and what lateness costs."""
+
+    marks: dict[str, Mark] = field(default_factory=dict)
+    penalty: float = 0.0
+    late_s: float = 0.0
+
+    @property
+    def points(self) -> float:
+        return max(0.0, sum(mark.points for mark in self.marks.values()) - self.penalty)
+
+    @property
+    def max_points(self) -> float:
+        return sum(mark.max_points for mark in self.marks.values())
+
+    @property
+    def open_cells(self) -> tuple[str, ...]:
+        return tuple(name for name, mark in self.marks.items() if mark.is_open)
+
+
+@dataclass(frozen=True)
+class Result:
+    """A student. record, grade: None where there is none. reason: why the newest hand-in has no
+    verdict, "" where it has one."""
+
+    line: roll.Line
+    record: Record | None = None
+    grade: Grade | None = None
+    reason: str = ""
+
+    @property
+    def student(self) -> str:
+        return self.line.student
+
+    @property
+    def settled(self) -> float | None:
+        """The points of a grade that nobody has to look at any more."""
+        if self.grade is None or self.reason or self.grade.open_cells:
+            return None
+        return self.grade.points
+
+    def counted(self, provisional: bool) -> float | None:
+        """The points for a learning platform: settled ones; where `provisional`, all that stand."""
+        if not provisional or self.grade is None:
+            return self.settled
+        return self.grade.points
+
+    def verdicts(self, state: State) -> Sequence[Verdict]:
+        return [v for v in self.record.verdicts if v.state is state] if self.record else ()
+
+
+def results(folder: Path, release: Release, log: logging.Logger) -> list[Result]:
+    """Everybody on the roll, by name. Raises Mistake where the lab was never graded here."""
+    lines = roll.read(folder, release.name)
+    journal = Journal(folder / "journal" / release.name)
+    with in_one_line(folder, log):
+        grades = _grades(folder, release.name)
+    return [_result(line, journal, grades.get(line.student)) for line in lines.values()]
+
+
+def _result(line: roll.Line, journal: Journal, grade: Grade | None) -> Result:
+    record = journal.read(line.student, line.key) if line.key else None
+    if record is None and line.key:
+        return Result(line, None, grade, line.ungradable or LOST)
+    return Result(line, record, grade, line.ungradable)
+
+
+def _grades(folder: Path, lab: str) -> dict[str, Grade]:
+    """By student, what stands in nbgrader's gradebook; nothing where there is no gradebook yet."""
+    if not (folder / "gradebook.db").exists():
+        return {}
+    from nbgrader.api import Gradebook
+
+    with Gradebook(database(folder)) as gradebook:
+        marks = _marks(gradebook, lab)
+        submissions = [s for a in gradebook.assignments if a.name == lab for s in a.submissions]
+        return {
+            submission.student_id: Grade(
+                marks.get(submission.student_id, {}),
+                submission.late_submission_penalty,
+                submission.total_seconds_late,
+            )
+            for submission in submissions
+        }
+
+
+def _marks(gradebook: Any, lab: str) -> dict[str, dict[str, Mark]]:
+    """By student and cell, in one query: asking nbgrader's objects one by one takes a second for
+    twenty students."""
+    from nbgrader import api
+
+    rows = (
+        gradebook.db.query(
+            api.SubmittedAssignment.student_id,
+            api.BaseCell.name,
+            api.Grade.score,
+            api.Grade.max_score,
+            api.Grade.needs_manual_grade,
+        )
+        .select_from(api.Grade)
+        .join(api.SubmittedNotebook, api.SubmittedNotebook.id == api.Grade.notebook_id)
+        .join(
+            api.SubmittedAssignment,
+            api.SubmittedAssignment.id == api.SubmittedNotebook.assignment_id,
+        )
+        .join(api.Assignment, api.Assignment.id == api.SubmittedAssignment.assignment_id)
+        .join(api.BaseCell, api.BaseCell.id == api.Grade.cell_id)
+        .filter(api.Assignment.name == lab)
+        .order_by(api.BaseCell.name)
+    )
+    found: dict[str, dict[str, Mark]] = {}
+    for student, cell, points, max_points, is_open in rows:
+        found.setdefault(student, {})[cell] = Mark(points, max_points, bool(is_open))
+    return found

@@ -1,0 +1,23 @@
+"""Keeps off the page one sentence of torch's that no page asks about.
+
+On a machine with a CUDA compiler and no GPU, such as the login node of a cluster, a CUDA build of
+torch writes "No CUDA runtime is found" to stderr as soon as anything imports
+`torch.utils.cpp_extension`; `torch.utils.benchmark.Timer` does
+(https://github.com/pytorch/pytorch/blob/v2.13.0/torch/utils/cpp_extension.py, `_find_cuda_home`).
+"""
+
+import logging
+
+ASIDE = "No CUDA runtime is found"
+
+
+def keep_quiet() -> None:
+    """From now on torch leaves out that sentence, and nothing else."""
+    logger = logging.getLogger("torch.utils.cpp_extension")
+    if is_said not in logger.filters:
+        logger.addFilter(is_said)
+
+
+def is_said(record: logging.LogRecord) -> bool:
+    """Whether `record` may pass."""
+    return not str(record.msg).startswith(ASIDE)
