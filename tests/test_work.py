@@ -135,6 +135,8 @@ class BusyStudent(OpenStudent):
 
 
 class BusyJail:
+    without = frozenset()
+
     @contextlib.contextmanager
     def open(self, cells, *, total_s, extra_load_s):
         yield BusyStudent(cells)

@@ -19,7 +19,7 @@ from .run import Judged, Tried
 def table(tried: Sequence[Tried]) -> Table:
     """One row per attack."""
     made = Table(
-        title="autograder attack", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+        title="autograder attack", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
     )
     for name in ("attack", "family", "layer", "verdict", "twin", "defence off"):
         made.add_column(name, no_wrap=True)
