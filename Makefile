@@ -2,7 +2,7 @@
 # Nothing needs to be installed before: what a target needs, it sets up first, once.
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test check build grade selftest matrix bench clean env-lab env-dev
+.PHONY: help lab test check build grade selftest attack matrix bench clean env-lab env-dev
 
 VENV ?= .venv
 BIN = $(VENV)/bin
@@ -51,6 +51,9 @@ grade: env-dev ## grade a small sample class, partly hostile, and show the table
 
 selftest: env-dev ## ask every question of its right and its wrong answers
 	$(BIN)/autograder selftest
+
+attack: env-dev ## attack the grader on this machine; every attack must fail
+	$(BIN)/autograder attack
 
 bench: env-dev ## measure the grader: against nbgrader, at 1,000 submissions, after a kill (an hour)
 	$(BIN)/python -m bench.grading

@@ -156,6 +156,32 @@ def doctor_command() -> None:
     sys.exit(0 if doctor(Console()) else 1)
 
 
+@main.command("attack")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--family", default="", metavar="LETTER", help="Only this family, A to H.")
+@click.option(
+    "--json",
+    "result",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    help="Also write the result here.",
+)
+def attack_command(names: tuple[str, ...], family: str, result: Path | None) -> None:
+    """Attack the grader on this machine; every attack must fail, and work without its defence.
+
+    A NAME is the beginning of an attack's name, as in a01 or a01_hidden_traceback.
+    """
+    from rich.console import Console
+
+    from autograder.attacks.command import attack
+    from autograder.judge import GraderFault
+
+    try:
+        held = attack(Console(), family=family, names=names, result=result)
+    except (LookupError, GraderFault, OSError) as error:
+        raise click.ClickException(str(error)) from None
+    sys.exit(0 if held else 1)
+
+
 @main.command("selftest")
 @course
 def selftest_command(course: Path) -> None:

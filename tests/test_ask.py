@@ -250,3 +250,28 @@ def test_failing_only_where_the_cost_is_measured_costs_the_cost_line() -> None:
 
     verdict = ask(question, LocalStudent({"swap": lambda x: x.mT}), seed=1)
     assert (verdict.state, verdict.cost) == (State.PASS, "")
+
+
+def test_what_only_the_students_process_can_tell_is_marked() -> None:
+    lab = Lab("00_told", "Told")
+
+    @lab.question("same", points=1, minutes=1, difficulty=1, hints=("", "", ""))
+    def same(student: Student, draw: Draw) -> None:
+        expect_view(student.call("same", x := draw.tensor(3)), x)
+
+    @lab.question("plus", points=1, minutes=1, difficulty=1, hints=("", "", ""), may_write=True)
+    def plus(student: Student, draw: Draw) -> None:
+        expect_close(student.call("plus", x := draw.tensor(3)), x + 1)
+
+    @lab.question("four", points=1, minutes=1, difficulty=1, hints=("", "", ""))
+    def four(student: Student, draw: Draw) -> None:
+        expect_equal(student.call("four", 2), 4)
+
+    student = LocalStudent({"same": lambda x: x, "plus": lambda x: x + 1, "four": lambda n: 2 * n})
+    told = {question.name: ask(question, student, seed=1) for question in lab}
+    assert {verdict.state for verdict in told.values()} == {State.PASS}
+    assert told["four"].witnessed == told["plus"].witnessed == ""
+    assert told["same"].witnessed == (
+        "no argument was written into; the answer shares memory with an argument"
+    )
+    assert Verdict.from_mapping(json.loads(told["same"].to_json())) == told["same"]

@@ -1,5 +1,5 @@
-"""What a hostile submission may try, tried: each attack runs in the jail, and costs its own
-question at most. After each, an honest question still gets its answer."""
+"""What the jail must survive besides the corpus of `autograder attack`: each attack costs its own
+question at most, and after each an honest question still gets its answer."""
 
 import os
 import select
@@ -38,6 +38,7 @@ def alive():
     return sum(") Z" not in state for state in states)
 """,
 )
+UNSEEN = ("attacks", "authoring", "checks", "classroom", "notebook")
 REPOSITORY = Path(autograder.__file__).resolve().parents[1]
 
 
@@ -210,38 +211,6 @@ def f(x):
     assert student.pid != before
 
 
-def test_processes_are_counted(attack):
-    source = """
-def f():
-    children = []
-    try:
-        for _ in range(200):
-            pid = os.fork()
-            if pid == 0:
-                time.sleep(100)
-                os._exit(0)
-            children.append(pid)
-    except OSError as error:
-        return [len(children), error.errno]
-"""
-    count, error = told(attack(source), "f")
-    assert count < LIMITS.processes
-    assert error == 11
-
-
-def test_threads_are_counted(attack):
-    source = """
-import threading
-def f():
-    for n in range(500):
-        try:
-            threading.Thread(target=time.sleep, args=(100,), daemon=True).start()
-        except RuntimeError:
-            return n
-"""
-    assert told(attack(source), "f") < LIMITS.processes
-
-
 @pytest.mark.parametrize(
     "body",
     [
@@ -276,51 +245,6 @@ def f():
     answer = told(attack(source), "f", budget_s=30.0)  # eight processes share one processor
     # One fits; a second may be on its way out.
     assert kind(answer) == "died" if isinstance(answer, Raised) else answer <= 2
-
-
-@pytest.mark.parametrize("place", ["/tmp", "/dev/shm"])
-def test_files_are_bounded(attack, place):
-    source = f"""
-def f():
-    written = 0
-    try:
-        for k in range(100):
-            with open(f"{place}/{{k}}", "wb") as file:
-                while file.tell() < 2**21:
-                    written += file.write(bytes(2**16))
-    except OSError as error:
-        return [written, error.errno]
-def large():
-    try:
-        with open("{place}/sparse", "wb") as file:
-            file.truncate(2**40)
-    except OSError as error:
-        return error.errno
-def many():
-    try:
-        for k in range(10**5):
-            open(f"{place}/n{{k}}", "w").close()
-    except OSError as error:
-        return k
-"""
-    student = attack(source)
-    written, error = told(student, "f")
-    assert written <= LIMITS.tmp_bytes
-    assert error == 28
-    assert told(student, "large") == 27
-    assert told(student, "many") < 5000
-
-
-def test_open_files_are_bounded(attack):
-    source = """
-def f():
-    kept = []
-    try:
-        while True: kept.append(open("/dev/null"))
-    except OSError:
-        return len(kept)
-"""
-    assert told(attack(source), "f") < 300
 
 
 def test_200_mb_of_output_are_read_and_thrown_away(attack):
@@ -367,31 +291,6 @@ def test_garbage_on_the_wire_is_no_answer(attack, body):
     assert kind(told(student, "f", 1)) in ("unsendable", "timeout")
 
 
-def test_an_answer_given_before_the_question_is_no_answer(attack):
-    source = """
-from autograder.judge import Reply, Packed
-from autograder.sandbox.messages import reply_frame
-from autograder.sandbox.wire import encode
-def f(x):
-    os.write(3, b"".join(encode(reply_frame(Reply(Packed(42)), nonce="0123456789abcdef"))))
-    return x
-"""
-    student = attack(source)
-    assert kind(told(student, "f", 1)) == "unsendable"
-
-
-def test_a_slow_answer_is_not_waited_for(attack):
-    source = """
-def f():
-    for byte in (100).to_bytes(4, "big") + b"{" * 100:
-        os.write(3, bytes([byte]))
-        time.sleep(0.3)
-"""
-    started = time.monotonic()
-    assert kind(told(attack(source), "f")) == "timeout"
-    assert time.monotonic() - started < LIMITS.wall_s + 5
-
-
 def test_a_large_question_is_not_waited_for_either(attack):
     """A process that does not read its requests blocks nobody."""
     source = """
@@ -411,25 +310,6 @@ def f():
         assert time.monotonic() < until
 
 
-def test_whatever_is_patched_the_comparison_is_ours(attack):
-    source = """
-import builtins, json
-torch.allclose = torch.equal = torch.isclose = lambda *a, **k: True
-torch.Tensor.__eq__ = torch.Tensor.__sub__ = lambda self, other: torch.zeros(1)
-torch.Tensor.abs = torch.Tensor.numel = lambda self: 0
-def f(x): return x
-def g(x):
-    builtins.isinstance = lambda *a: True
-    json.dumps = lambda *a, **k: '{"verdict": "pass"}'
-    return x
-"""
-    student = attack(source)
-    answer = told(student, "f", torch.arange(3.0))
-    assert isinstance(answer, Raised) or torch.equal(answer, torch.arange(3.0))
-    assert kind(told(student, "g", 1)) in ("unsendable", "raised", "died")
-    assert torch.ones(2).numel() == 2
-
-
 # Sight and reach
 
 
@@ -438,7 +318,7 @@ def test_nothing_of_ours_can_be_read(attack, monkeypatch, tmp_path):
     secret.write_text("secret")
     places = ["/etc/shadow", "/root", "/home", str(secret), "/proc/1/root" + str(secret)]
     places += [str(REPOSITORY / n) for n in ("solutions", "tests", "notebooks", "labs", ".git")]
-    places += [str(REPOSITORY / "autograder" / n) for n in ("classroom", "attacks", "authoring")]
+    places += [str(REPOSITORY / "autograder" / n) for n in UNSEEN]
     places += ["/var/run/docker.sock", "/sys/fs/cgroup", "/proc/1/cwd/../../etc/shadow"]
     source = """
 def f(places):
@@ -557,22 +437,6 @@ def f(port):
             inner = told(student, "f", server.getsockname()[1])
             assert inner[0] == 111  # refused: that loopback is the submission's own
             assert inner[2:] == [1, 1, 1]
-
-
-def test_abstract_sockets_of_the_machine_are_not_there(attack):
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind("\0onelayer-test-" + str(os.getpid()))
-        server.listen()
-        source = """
-import socket
-def f(name):
-    try:
-        socket.socket(socket.AF_UNIX).connect("\\0" + name)
-    except OSError as error:
-        return error.errno
-    return "connected"
-"""
-        assert told(attack(source), "f", server.getsockname()[1:].decode()) == 111
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="numbers of x86-64")

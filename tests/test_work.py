@@ -51,6 +51,8 @@ class OpenStudent(LocalStudent):
 
 
 class OpenJail:
+    without = frozenset()
+
     @contextlib.contextmanager
     def open(self, cells, *, total_s, extra_load_s):
         yield OpenStudent(cells)
@@ -133,6 +135,8 @@ class BusyStudent(OpenStudent):
 
 
 class BusyJail:
+    without = frozenset()
+
     @contextlib.contextmanager
     def open(self, cells, *, total_s, extra_load_s):
         yield BusyStudent(cells)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from autograder.sandbox import cgroups, probe
+from autograder.sandbox import cgroups, landlock, probe
 
 from .pool import processors
 
@@ -36,6 +36,7 @@ def doctor(console: Console) -> bool:
 
 def _facts() -> Iterator[tuple[str, str]]:
     yield "cgroups", _cgroups()
+    yield "landlock", _landlock()
     yield "processors", f"{processors()}: as many submissions are graded at a time"
     yield "system", f"{platform.system()} {platform.release()}, {platform.machine()}"
     yield "python", platform.python_version()
@@ -49,6 +50,11 @@ def _version(package: str) -> str:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return "not installed"
+
+
+def _landlock() -> str:
+    found = landlock.version()
+    return f"version {found}" if found else "not in this kernel: read-only mounts are the only wall"
 
 
 def _cgroups() -> str:

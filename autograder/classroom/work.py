@@ -39,6 +39,8 @@ def grade(job: Job, lab: Lab, jail: Jail) -> Record:
 
     Raises GraderFault where the grader or its machine failed.
     """
+    if jail.without:
+        raise GraderFault(f"a jail without {', '.join(sorted(jail.without))} is not for grading")
     started = time.monotonic()
     cells = [Cell(name, source) for name, source in job.cells]
     with jail.open(cells, total_s=job.total_s, extra_load_s=job.extra_s) as student:

@@ -100,8 +100,9 @@ def _judge(
     question: Question, student: Student, fault: _Fault | None, seed: int, rounds: int
 ) -> Verdict:
     if fault is None:
+        told = "; ".join(sorted(student.witnessed))
         cost = _cost(question, student, seed)
-        return replace(_blank_verdict(question, State.PASS, seed), cost=cost)
+        return replace(_blank_verdict(question, State.PASS, seed), cost=cost, witnessed=told)
     verdict = replace(
         _blank_verdict(question, State.FAIL, seed),
         asked=_asked(question, student.calls) if fault.why != BLANK else "",

@@ -24,6 +24,9 @@ import torch
 from .answer import Raised, Reply, answer
 from .values import MAX_BYTES, Malformed, Packed, pack, storage_of, unpack
 
+NOT_WRITTEN = "no argument was written into"
+SHARED = "the answer shares memory with an argument"
+
 
 @dataclass(frozen=True)
 class Call:
@@ -57,7 +60,8 @@ class WroteInput(Exception):
 
 class Student(ABC):
     """One person's functions. Subclasses say where the code runs; `where` names the place in every
-    verdict.
+    verdict. witnessed: what the answers of this question rest on that only the process of the
+    student could say.
     """
 
     where = "nowhere"
@@ -65,6 +69,7 @@ class Student(ABC):
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self.may_write = False
+        self.witnessed: set[str] = set()
         self._kept_bytes = 0
 
     def begin(self, *, may_write: bool, budget_s: float | None = None) -> None:
@@ -73,6 +78,7 @@ class Student(ABC):
         budget_s: seconds for its calls, where it declares its own. A notebook has no clock.
         """
         self.calls.clear()
+        self.witnessed.clear()
         self._kept_bytes = 0
         self.may_write = may_write
 
@@ -112,7 +118,17 @@ class Student(ABC):
             if not 0 <= number < len(owned) or len(data) != owned[number].nbytes():
                 return _forged()
             owned[number].copy_(storage_of(data))
-        return _thaw(reply.value, owned)
+        thawed = _thaw(reply.value, owned)
+        self._remember_what_was_only_told(thawed, owned)
+        return thawed
+
+    def _remember_what_was_only_told(self, outcome: Any, owned: list[torch.UntypedStorage]) -> None:
+        """Values we compare ourselves; of memory we know what the student's process says."""
+        places = {storage.data_ptr() for storage in owned if storage.nbytes()}
+        if places and not self.may_write:
+            self.witnessed.add(NOT_WRITTEN)
+        if any(t.untyped_storage().data_ptr() in places for t in _tensors(outcome)):
+            self.witnessed.add(SHARED)
 
 
 def _thaw(packed: Packed, owned: list[torch.UntypedStorage]) -> Any:

@@ -27,7 +27,8 @@ class Verdict:
     """One question, judged. Texts are plain; times in seconds; memory in bytes.
 
     evidence: "computed" (judged from values on our side) or "witnessed" (the student's process told
-    us how).
+    us how). witnessed: what else a pass rests on that only the student's process could tell; a
+    process that lies about it gains no value by that.
     """
 
     question: str
@@ -48,6 +49,7 @@ class Verdict:
     torch: str = ""
     tier: str = ""
     evidence: str = "computed"
+    witnessed: str = ""
     wall_s: float = 0.0
     cpu_s: float = 0.0
     peak_bytes: int = 0

@@ -5,10 +5,10 @@ submission), its limits, the wire, and `JailedStudent`, the handle that a check 
 labs, checks, verdicts, notebooks, grades. Everything that comes out of a jail is a claim, and is
 read as one.
 
-    inside the jail:        zygote, namespaces, seccomp, shell, serve
+    inside the jail:        zygote, namespaces, landlock, seccomp, face, shell, serve
     on the grader's side:   jail, warden, jailed, bubblewrap, privileges, cgroups, memory, running,
                             asking, loading, student, tiers, process, spawn
-    both:                   wire, messages, limits
+    both:                   wire, messages, limits, walls
 
 Not promised: that the kernel itself has no hole, or, where the machine lends no cgroups, that a
 busy submission leaves the processors to others until its time is up.

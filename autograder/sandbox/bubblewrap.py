@@ -30,8 +30,10 @@ SYSTEM = (
     "/sys/devices/system/node",
 )
 MERGED = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-# Of our own code, what a student has too. `checks` holds no solutions.
-OURS = ("__init__.py", "judge", "checks", "notebook", "sandbox")
+# Of our own code, what the process in the jail is made of. Not the questions: what a check knows to
+# be true is as good as the answer.
+OURS = ("__init__.py", "judge", "sandbox")
+TEACHERS = ("solutions", "tests", ".git")
 PASSWD = "user:x:1000:1000::/tmp:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n"
 GROUP = "user:x:1000:\nnogroup:x:65534:\n"
 ENVIRONMENT = {
@@ -77,6 +79,17 @@ def interpreter() -> list[str]:
     return sorted(given | {os.path.realpath(p) for p in given})
 
 
+def hidden(paths: Sequence[str]) -> list[str]:
+    """What lies below one of `paths`, or of the system's, and is not to be seen all the same: our
+    other packages where this is installed among packages, solutions where the course lies there."""
+    root = package_root()
+    ours = [p for p in (root / "autograder").iterdir() if p.is_dir() and p.name not in OURS]
+    course = [root / name for name in TEACHERS] if (root / "labs").is_dir() else []
+    secret = sorted(str(p) for p in [*ours, *course] if p.is_dir() and str(p) not in paths)
+    above = tuple(f"{path}/" for path in ("/usr", *paths))
+    return [path for path in secret if path.startswith(above)]
+
+
 def visible(readable: Iterable[str | Path] = ()) -> list[str]:
     """All paths to be bound, none inside another. Raises FileNotFoundError for a `readable` one
     that does not exist."""
@@ -94,26 +107,31 @@ def command(
     paths: Sequence[str],
     tmp_bytes: int,
     descriptors: tuple[int, int],
+    without: frozenset[str] = frozenset(),
 ) -> list[str]:
     """The command that runs `program` in a jail. descriptors: to read /etc/passwd and group from.
+    without: walls to leave out (see `walls`).
 
     Raises FileNotFoundError where bubblewrap is not installed.
     """
     bwrap = shutil.which("bwrap")
     if bwrap is None:
         raise FileNotFoundError("bubblewrap is not installed")
-    jailed = [bwrap, *_walls(), *_system(), "--size", str(tmp_bytes), "--tmpfs", "/tmp"]
+    jailed = [bwrap, *_walls(without), *_system(), "--size", str(tmp_bytes), "--tmpfs", "/tmp"]
     for path in paths:
         jailed += ["--ro-bind", path, path]
+    for path in hidden(paths):
+        jailed += ["--tmpfs", path, "--remount-ro", path]
     for descriptor, path in zip(descriptors, ("/etc/passwd", "/etc/group"), strict=True):
         jailed += ["--perms", "0444", "--ro-bind-data", str(descriptor), path]
     jailed += ["--remount-ro", "/", "--remount-ro", "/dev", "--chdir", "/tmp", "--", *program]
     return jailed if os.geteuid() else as_nobody(jailed, paths)
 
 
-def _walls() -> list[str]:
+def _walls(without: frozenset[str]) -> list[str]:
     search = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
     words = ["--unshare-all", "--die-with-parent", "--new-session", "--as-pid-1"]
+    words += ["--share-net"] if "network" in without else []
     words += ["--hostname", "localhost", "--clearenv", "--setenv", "PATH", search]
     for name, value in ENVIRONMENT.items():
         words += ["--setenv", name, value]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +19,7 @@ from .process import PlainProcess
 from .running import Running
 from .student import JailedStudent
 from .tiers import BUBBLEWRAP, Tier, explained, obstacle
+from .walls import known, place_name
 from .warden import Warden
 
 
@@ -29,7 +30,8 @@ class Jail:
             verdict = ask(question, student, seed=seed)
 
     readable: further paths that submissions may read. tier: what `probe()` returned; a tier without
-    walls is taken only when it is given here.
+    walls is taken only when it is given here. without: walls to leave out, for attacks that must
+    work without them; never for grading (see `walls`).
     """
 
     def __init__(
@@ -37,7 +39,10 @@ class Jail:
         limits: Limits | None = None,
         tier: Tier | None = None,
         readable: Sequence[str | Path] = (),
+        *,
+        without: Iterable[str] = (),
     ) -> None:
+        self.without = known(without)
         self.limits = limits or Limits()
         self.tier = tier or BUBBLEWRAP
         self.readable = tuple(readable)
@@ -82,12 +87,12 @@ class Jail:
         What the cells do wrong is recorded in `.cells`. Raises GraderFault for what is our fault.
         """
         limits = replace(self.limits, load_s=self.limits.load_s + extra_load_s)
-        where = self.tier.name
+        where = place_name(self.tier.name, self.without)
         return JailedStudent(self._start, cells, limits=limits, where=where, total_s=total_s)
 
     def _new_warden(self) -> Warden:
         try:
-            return Warden(self.limits, readable=self.readable)
+            return Warden(self.limits, readable=self.readable, without=self.without)
         except (GraderFault, OSError) as fault:
             raise GraderFault(explained(str(fault))) from fault
 

@@ -52,6 +52,8 @@ class JailedProcess(Running):
         return wait_for_end(self._handle, patience_s=patience_s)
 
     def check_memory(self) -> None:
+        if "limits" in self._warden.without:
+            return
         if self._cage is not None and self._cage.holds_memory:
             return  # the kernel does
         used, processes = used_by_tree(self.pid)

@@ -36,13 +36,14 @@ PR_SET_NO_NEW_PRIVS, PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL =
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def leave() -> None:
+def leave(without: frozenset[str] = frozenset()) -> None:
     """Leaves all namespaces of the zygote. The *next* fork of this process is process 1 of its own.
 
-    Raises OSError where the kernel does not let us.
+    without: walls to leave out (see `walls`). Raises OSError where the kernel does not let us.
     """
     uid, gid = os.getuid(), os.getgid()
-    unshare(EVERYTHING)
+    kept = (NEW_NET if "network" in without else 0) | (NEW_PIDS if "processes" in without else 0)
+    unshare(EVERYTHING & ~kept)
     _write("/proc/self/setgroups", "deny")
     _write("/proc/self/uid_map", f"{INNER_ID} {uid} 1")
     _write("/proc/self/gid_map", f"{INNER_ID} {gid} 1")
@@ -53,7 +54,9 @@ def _write(path: str, text: str) -> None:
         file.write(text)
 
 
-def furnish(limits: Limits, *, paths: Sequence[str] = ()) -> None:
+def furnish(
+    limits: Limits, *, paths: Sequence[str] = (), without: frozenset[str] = frozenset()
+) -> None:
     """Own /tmp, /dev/shm, /dev/pts and /proc in place of the zygote's; the rest is read-only.
 
     Where the kernel refuses a nested /proc, an empty directory takes its place: the zygote's own
@@ -64,17 +67,23 @@ def furnish(limits: Limits, *, paths: Sequence[str] = ()) -> None:
     with contextlib.suppress(OSError):
         _write("/proc/self/oom_score_adj", "1000")
     mount("", "/", flags=MS_REC | MS_PRIVATE)
+    if "files" not in without:
+        _own_files(limits, paths)
+    _own_terminals()
+    if "processes" not in without:
+        _own_proc()
+    os.chdir("/tmp")  # the old working directory is the zygote's
+    if limits.loopback and "network" not in without:
+        _loopback_up()
+
+
+def _own_files(limits: Limits, paths: Sequence[str]) -> None:
     covered = {p: os.open(p, os.O_PATH) for p in paths if p.startswith("/tmp/")}
     # Two places to fill, one allowance.
     _tmpfs("/tmp", size=limits.tmp_bytes // 2)
     for path, handle in covered.items():
         bind_back(handle, path)
     _tmpfs("/dev/shm", size=limits.tmp_bytes // 2)
-    _own_terminals()
-    _own_proc()
-    os.chdir("/tmp")  # the old working directory is the zygote's
-    if limits.loopback:
-        _loopback_up()
 
 
 def _tmpfs(target: str, *, size: int) -> None:

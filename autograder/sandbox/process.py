@@ -88,9 +88,11 @@ def _environment(home: str) -> dict[str, str]:
 
 def main(channel: str, output: str, limits: str) -> None:
     """The process itself: limits, then the cells."""
+    from . import face
     from .shell import NotebookShell
     from .zygote import fresh_start
 
+    face.install()
     shell = NotebookShell()
     wire = settle(int(channel), int(output))
     bind_this_process(Limits.from_mapping(json.loads(limits)), own_namespace=False)

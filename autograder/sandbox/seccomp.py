@@ -58,9 +58,17 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "add_key": (248, 217),
     "request_key": (249, 218),
     "keyctl": (250, 219),
+    "io_setup": (206, 0),
+    "io_destroy": (207, 1),
+    "io_submit": (209, 2),
+    "io_cancel": (210, 3),
+    "io_getevents": (208, 4),
+    "io_pgetevents": (333, 292),
     "fanotify_init": (300, 262),
     "lookup_dcookie": (212, 18),
     # the machine itself
+    "sync": (162, 81),  # waits for, and costs, everybody's disk
+    "syncfs": (306, 267),
     "kexec_load": (246, 104),
     "kexec_file_load": (320, 294),
     "init_module": (175, 105),
@@ -98,18 +106,19 @@ CLONE_NEW = 0x7E02_0000  # every CLONE_NEW* bit that clone(2) takes
 
 @dataclass(frozen=True)
 class Machine:
-    """What differs between processors: a column of DENIED, the audit number, three calls."""
+    """What differs between processors: a column of DENIED, the audit number, four calls."""
 
     column: int
     audit: int
     clone: int
     clone3: int
     socket: int
+    socketpair: int
 
 
 MACHINES = {
-    "x86_64": Machine(0, 0xC000_003E, clone=56, clone3=435, socket=41),
-    "aarch64": Machine(1, 0xC000_00B7, clone=220, clone3=435, socket=198),
+    "x86_64": Machine(0, 0xC000_003E, clone=56, clone3=435, socket=41, socketpair=53),
+    "aarch64": Machine(1, 0xC000_00B7, clone=220, clone3=435, socket=198, socketpair=199),
 }
 
 LOAD, JUMP_EQUAL, JUMP_ABOVE, JUMP_ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -133,7 +142,9 @@ def program(machine: Machine, *, internet: bool = False) -> list[Instruction]:
         *_refuse_denied(machine),
         *_refuse(machine.clone3, errno.ENOSYS),  # its flags lie in memory: glibc falls back
         *_clone_makes_no_namespaces(machine),
-        *_only_sockets_of(machine, families),
+        *_only_families(machine.socket, families),
+        (LOAD, 0, 0, NUMBER),
+        *_only_families(machine.socketpair, families),  # makes them before it finds no pair of them
         (RETURN, 0, 0, ALLOW),
     ]
 
@@ -157,15 +168,15 @@ def _clone_makes_no_namespaces(machine: Machine) -> list[Instruction]:
     ]
 
 
-def _only_sockets_of(machine: Machine, families: list[socket.AddressFamily]) -> list[Instruction]:
+def _only_families(number: int, families: list[socket.AddressFamily]) -> list[Instruction]:
     n = len(families)
     known = [(JUMP_EQUAL, n - k, 0, int(family)) for k, family in enumerate(families)]
     return [
-        (JUMP_EQUAL, 0, n + 2, machine.socket),
+        (JUMP_EQUAL, 0, n + 2, number),
         (LOAD, 0, 0, FIRST_ARGUMENT),
         *known,
         (RETURN, 0, 0, FAIL | errno.EPERM),
-        # an allowed family falls through to ALLOW
+        # an allowed family falls through
     ]
 
 

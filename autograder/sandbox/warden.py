@@ -29,9 +29,15 @@ MAX_MESSAGE = 65_536
 class Warden:
     """One running jail. Thread-safe; use `close`."""
 
-    def __init__(self, limits: Limits, *, readable: Sequence[str | Path] = ()) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        *,
+        readable: Sequence[str | Path] = (),
+        without: frozenset[str] = frozenset(),
+    ) -> None:
         """Raises GraderFault when the jail does not come up."""
-        self.limits = limits
+        self.limits, self.without = limits, without
         self._lock, self._lost = threading.Lock(), False
         self._hierarchies = cgroups.find()
         cgroups.sweep(self._hierarchies)
@@ -49,6 +55,7 @@ class Warden:
                     tmp_bytes=limits.tmp_bytes,
                     keep=(theirs.fileno(),),
                     log=self._log,
+                    without=without,
                 )
         except OSError as error:
             self._release()
@@ -124,6 +131,7 @@ class Warden:
     def _forked(self, *ends: int) -> tuple[int, int]:
         """(process id in the jail, pidfd) of a new fork that holds `ends`."""
         order = {"do": "fork", "limits": asdict(self.limits), "paths": self._paths}
+        order["without"] = sorted(self.without)
         message, handles = self._order(order, *ends)
         if not handles:
             raise GraderFault(f"no fork: {message.get('fault')}")
@@ -131,7 +139,7 @@ class Warden:
 
     def cage(self) -> cgroups.Cage | None:
         """A cgroup for one submission, where this machine lends us any."""
-        if not self._hierarchies:
+        if not self._hierarchies or "limits" in self.without:
             return None
         limits = self.limits
         return cgroups.Cage(
@@ -167,12 +175,17 @@ def start_jailed(
     tmp_bytes: int,
     keep: Sequence[int] = (),
     log: IO[Any],
+    without: frozenset[str] = frozenset(),
 ) -> subprocess.Popen[bytes]:
     """Starts `program` in a jail. Raises OSError."""
     passwd, group = _readable(bubblewrap.PASSWD), _readable(bubblewrap.GROUP)
     try:
         command = bubblewrap.command(
-            program, paths=paths, tmp_bytes=tmp_bytes, descriptors=(passwd, group)
+            program,
+            paths=paths,
+            tmp_bytes=tmp_bytes,
+            descriptors=(passwd, group),
+            without=without,
         )
         return spawn(command, pass_fds=[*keep, passwd, group], stderr=log, env={}, cwd="/")
     finally:

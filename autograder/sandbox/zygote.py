@@ -25,12 +25,13 @@ from typing import Any, NoReturn
 import numpy
 import torch
 
-from . import namespaces, seccomp
+from . import face, landlock, namespaces, seccomp
 from .limits import Limits, bind_this_process
 from .serve import READY, serve, settle
 from .shell import NotebookShell
 
-# So that a cell that imports them costs nothing.
+# So that a cell that imports them costs nothing. torch imports its dynamo at the first use of any
+# dispatch mode.
 PRELOADED = (
     "numpy.random",
     "torch.nn.functional",
@@ -47,6 +48,7 @@ def main(descriptor: int) -> None:
     for name in PRELOADED:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    face.install()
     shell = NotebookShell()
     torch.seed()  # imports, the first time, what it seeds besides
     gc.collect()
@@ -70,7 +72,8 @@ def _obey(
         _say(control, {"status": _ended(order["pid"])})
         return
     try:
-        pid = _fork(lambda: _become_student(order, descriptors, shell))
+        without = frozenset(order["without"])
+        pid = _fork(lambda: _become_student(order, descriptors, shell), without)
         handle = os.pidfd_open(pid)
         _say(control, {"pid": pid}, handle)
         os.close(handle)
@@ -89,7 +92,7 @@ def _ended(pid: int) -> int | None:
     return None
 
 
-def _fork(student: Callable[[], NoReturn]) -> int:
+def _fork(student: Callable[[], NoReturn], without: frozenset[str]) -> int:
     """Runs `student` in a new fork, in namespaces of its own; its process id as seen here.
 
     Raises OSError.
@@ -99,7 +102,7 @@ def _fork(student: Callable[[], NoReturn]) -> int:
     reading, writing = os.pipe()
     between = os.fork()
     if between == 0:
-        _between(writing, student)
+        _between(writing, student, without)
     os.close(writing)
     try:
         answer = os.read(reading, 4096).decode()
@@ -111,9 +114,9 @@ def _fork(student: Callable[[], NoReturn]) -> int:
     return int(answer)
 
 
-def _between(writing: int, student: Callable[[], NoReturn]) -> NoReturn:
+def _between(writing: int, student: Callable[[], NoReturn], without: frozenset[str]) -> NoReturn:
     try:
-        namespaces.leave()
+        namespaces.leave(without)
         pid = os.fork()
         if pid == 0:
             student()
@@ -131,11 +134,7 @@ def _become_student(
     try:
         os.setsid()
         channel = settle(*descriptors)
-        limits = Limits.from_mapping(order["limits"])
-        namespaces.furnish(limits, paths=order["paths"])
-        bind_this_process(limits, own_namespace=True, kernel=_kernel())
-        namespaces.give_up_capabilities()
-        seccomp.install(internet=limits.loopback)
+        _shut_doors(order)
         fresh_start()
         channel.sendall(READY)  # every door is shut
         serve(channel, shell)
@@ -143,6 +142,19 @@ def _become_student(
         traceback.print_exc()  # into the output of this fork
         os._exit(1)
     os._exit(0)
+
+
+def _shut_doors(order: dict[str, Any]) -> None:
+    limits, without = Limits.from_mapping(order["limits"]), frozenset(order["without"])
+    namespaces.furnish(limits, paths=order["paths"], without=without)
+    if "limits" not in without:
+        bind_this_process(limits, own_namespace=True, kernel=_kernel())
+    if "privileges" not in without:
+        namespaces.give_up_capabilities()
+    if "landlock" not in without:
+        landlock.install()
+    if "seccomp" not in without:
+        seccomp.install(internet=limits.loopback)
 
 
 def _kernel() -> tuple[int, ...]:

@@ -1,0 +1,1 @@
+"""The attacks, one per file. A file's name is the attack's, its docstring the strategy."""
