@@ -42,6 +42,13 @@ def main() -> None:
     help="More machines: tcp://HOST:PORT of a Dask scheduler, ssh:HOST,HOST, slurm:JOBS.",
 )
 @click.option(
+    "--gradebook",
+    default="",
+    envvar="AUTOGRADER_GRADEBOOK",
+    show_envvar=True,
+    help="A database, as in postgresql+psycopg://USER@HOST/NAME. Default: a file in --out.",
+)
+@click.option(
     "--i-trust-students", "trusting", is_flag=True, help="Run their code even without a sandbox."
 )
 def grade_command(
@@ -51,6 +58,7 @@ def grade_command(
     course: Path,
     workers: int | None,
     cluster: str,
+    gradebook: str,
     trusting: bool,
 ) -> None:
     """Grade submitted notebooks: a folder per student, or what Canvas, Moodle or nbgrader give.
@@ -65,7 +73,9 @@ def grade_command(
         from autograder.classroom.command import grade
         from autograder.classroom.grading import Order
 
-        order = Order(hand_in, out, _folder_of(course), lab, workers or 0, trusting, cluster)
+        order = Order(
+            hand_in, out, _folder_of(course), lab, workers or 0, trusting, cluster, gradebook
+        )
         grade(order, Console())
     except Mistake as mistake:
         raise click.ClickException(str(mistake)) from None

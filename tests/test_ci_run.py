@@ -8,7 +8,17 @@ from typing import NamedTuple
 import pytest
 
 SCRIPT = Path(__file__).resolve().parent.parent / ".ci" / "run"
-WANTED = ["make", "g++", "python3", "bwrap", "dot", "munged", "slurmctld", "chromium"]
+WANTED = [
+    "make",
+    "g++",
+    "python3",
+    "bwrap",
+    "dot",
+    "munged",
+    "slurmctld",
+    "pg_lsclusters",
+    "chromium",
+]
 
 
 class Machine(NamedTuple):

@@ -22,7 +22,7 @@ from . import durable, late
 from .job import Entry
 from .journal import Record
 from .lateness import put_in_force
-from .nbcourse import database, hand_in, in_one_line, prepare
+from .nbcourse import database, hand_in, has_gradebook, in_one_line, prepare
 from .rebuild import notebook
 from .release import Release
 
@@ -134,7 +134,7 @@ def _handed_in(release: Release, one: Graded) -> dict[str, Any]:
 def _recorded(folder: Path, lab: str, wanted: Mapping[str, Graded]) -> set[str]:
     """Those whose grades of exactly this record are in the gradebook: the notebook beside it says
     so, and is written after them."""
-    if not (folder / "gradebook.db").exists():
+    if not has_gradebook(folder):
         return set()
     from nbgrader.api import Assignment, Gradebook, SubmittedAssignment
 

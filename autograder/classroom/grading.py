@@ -17,7 +17,7 @@ from .intake import Submission, files_in, labs_named, submissions
 from .job import Entry, Fault, Job, job_for
 from .journal import Journal, Record, key_of
 from .mistake import Mistake
-from .nbcourse import quiet
+from .nbcourse import keep_gradebook_at, quiet
 from .rebuild import Ungradable, rebuild
 from .release import Release, releases
 from .report import Row, write_ungradable
@@ -36,7 +36,8 @@ NBGRADER_FAILED = "graded, but nbgrader refused the notebook: see grade.log"
 @dataclass(frozen=True)
 class Order:
     """What the instructor asked for. out: the grading folder. lab: "" where the hand-in tells.
-    cluster: "" for this machine, else as `cluster.graded` reads it."""
+    cluster: "" for this machine, else as `cluster.graded` reads it. gradebook: the address of a
+    database, "" for a file in `out`."""
 
     source: Path
     out: Path
@@ -45,6 +46,7 @@ class Order:
     workers: int = 0
     trusting: bool = False
     cluster: str = ""
+    gradebook: str = ""
 
 
 class Class:
@@ -58,6 +60,7 @@ class Class:
         named = labs_named(files, list(known))
         self.release: Release = known[_the_lab(order.lab, list(known), named)]
         self.late = late.read(order.course / late.NAME, labs=list(known))
+        keep_gradebook_at(order.out, order.gradebook)
         self.secret = epoch.secret(order.out)
         self.journal = Journal(order.out / "journal" / self.release.name)
         self.rows: dict[str, Row] = {}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from . import durable, late
-from .nbcourse import database, stamp
+from .nbcourse import database, has_gradebook, stamp
 
 
 def put_in_force(
@@ -43,7 +43,7 @@ def put_in_force(
 def charge_again(folder: Path, lab: str) -> late.Policy | None:
     """Makes the penalties of `lab` those of the scores as they are now; the policy in force."""
     policy = late.read(folder / late.NAME)
-    if (folder / "gradebook.db").exists():
+    if has_gradebook(folder):
         from nbgrader.api import Gradebook
 
         with Gradebook(database(folder)) as gradebook:

@@ -23,12 +23,17 @@ from .release import Release
 
 LOCKED_S = 30.0
 """How long to wait for somebody else's transaction."""
+NO_ANSWER = "does not answer, or does not let you in (see grade.log)"
 TROUBLE = {
     "is locked": "is in use: close formgrader, or whatever else works on it",
     "disk is full": "cannot be written, because the disk is full",
     "readonly database": "cannot be written: it belongs to somebody else",
+    "connection failed": NO_ANSWER,
+    "connection is bad": NO_ANSWER,
 }
 DAMAGED = "is damaged or in use (see grade.log)"
+URL_FILE = "gradebook.url"
+"""Names the gradebook where it is not the file gradebook.db; readable for its owner only."""
 
 CONFIG = '''\
 """This folder is graded by `autograder grade`. nbgrader's own commands work in it, and none of them
@@ -38,6 +43,11 @@ import os
 
 c = get_config()  # noqa: F821
 c.CourseDirectory.root = os.path.dirname(os.path.abspath(__file__))
+elsewhere = os.path.join(c.CourseDirectory.root, "gradebook.url")
+if os.path.exists(elsewhere):
+    with open(elsewhere) as file:
+        c.CourseDirectory.db_url = file.read().strip()
+    c.CourseDirectory.course_id = "default_course"
 c.Autograde.autograde_preprocessors = [
     "autograder.classroom.recorded.RecordedVerdicts",
     "nbgrader.preprocessors.LimitOutput",
@@ -101,7 +111,57 @@ def prepare(folder: Path, release: Release) -> None:
 
 
 def database(folder: Path) -> str:
-    return f"sqlite:///{(folder / 'gradebook.db').resolve()}?timeout={LOCKED_S}"
+    return _elsewhere(folder) or (
+        f"sqlite:///{(folder / 'gradebook.db').resolve()}?timeout={LOCKED_S}"
+    )
+
+
+def has_gradebook(folder: Path) -> bool:
+    return bool(_elsewhere(folder)) or (folder / "gradebook.db").exists()
+
+
+def _elsewhere(folder: Path) -> str:
+    """The address of a gradebook on a database server; "" where it is a file of the folder."""
+    try:
+        return (folder / URL_FILE).read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return ""
+
+
+def keep_gradebook_at(folder: Path, url: str) -> None:
+    """From now on the gradebook of `folder` is at `url`; "" changes nothing.
+
+    Raises Mistake where `url` is none that works here, and where the folder has another already.
+    """
+    if not url or url == _elsewhere(folder):
+        return
+    import sqlalchemy
+
+    try:
+        sqlalchemy.make_url(url).get_dialect().import_dbapi()
+    except ImportError as error:
+        raise Mistake(f"That database needs a driver: pip install {error.name}.") from error
+    except sqlalchemy.exc.ArgumentError:
+        raise Mistake(
+            f"{_shown(url)} is no address of a database. Say "
+            "postgresql+psycopg://USER:PASSWORD@HOST/NAME."
+        ) from None
+    if has_gradebook(folder):
+        raise Mistake(
+            f"The grades in {folder} are kept in {_shown(database(folder))}. "
+            "Grade into a new folder: --out"
+        )
+    durable.write(folder / URL_FILE, url.encode(), mode=0o600)
+
+
+def _shown(url: str) -> str:
+    """An address without its password."""
+    import sqlalchemy
+
+    try:
+        return sqlalchemy.make_url(url).render_as_string(hide_password=True)
+    except sqlalchemy.exc.ArgumentError:
+        return url.partition(":")[0] + ":..."
 
 
 @contextmanager
@@ -115,15 +175,21 @@ def in_one_line(folder: Path, log: logging.Logger) -> Iterator[None]:
         log.error("the gradebook: %s", error)
         reason = next((told for said, told in TROUBLE.items() if said in str(error)), DAMAGED)
         raise Mistake(
-            f"nbgrader's gradebook {folder / 'gradebook.db'} {reason}. "
+            f"nbgrader's gradebook {_name(folder)} {reason}. "
             "The verdicts are safe: the same command goes on."
         ) from error
 
 
+def _name(folder: Path) -> str:
+    url = _elsewhere(folder)
+    return _shown(url) if url else str(folder / "gradebook.db")
+
+
 def _make_database(folder: Path) -> None:
-    """A gradebook that is whole or absent: nbgrader would not finish one that was begun."""
+    """A gradebook that is whole or absent: nbgrader would not finish one that was begun. (A server
+    does so by itself.)"""
     path = folder / "gradebook.db"
-    if path.exists():
+    if has_gradebook(folder):
         return
     from nbgrader.api import Gradebook
 

@@ -12,7 +12,7 @@ from autograder.judge import State, Verdict
 
 from .. import roll
 from ..journal import Journal, Record
-from ..nbcourse import database, in_one_line
+from ..nbcourse import database, has_gradebook, in_one_line
 from ..release import Release
 
 LOST = "The verdict is missing or damaged. Grade the class again: only what is lost runs."
@@ -98,7 +98,7 @@ def _result(line: roll.Line, journal: Journal, grade: Grade | None) -> Result:
 
 def _grades(folder: Path, lab: str) -> dict[str, Grade]:
     """By student, what stands in nbgrader's gradebook; nothing where there is no gradebook yet."""
-    if not (folder / "gradebook.db").exists():
+    if not has_gradebook(folder):
         return {}
     from nbgrader.api import Gradebook
 
