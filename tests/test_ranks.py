@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -33,8 +34,12 @@ add_up = _as_in_a_cell()  # travels whole, as what a cell defines: the ranks nee
 
 def children() -> set[int]:
     """The ranks that are alive: children of the fork server, which stays."""
-    mine = psutil.Process().children(recursive=True)
-    return {p.pid for p in mine if "forkserver" in " ".join(p.cmdline())}
+    found = set()
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # it has ended since
+            if "forkserver" in " ".join(process.cmdline()):
+                found.add(process.pid)
+    return found
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])

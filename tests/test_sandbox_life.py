@@ -366,11 +366,12 @@ def test_what_is_still_busy_is_waited_for_and_then_left(tmp_path):
 SPINNERS = Cell(
     "spins",
     """
-import os
+import os, time
 
 def spin():
     for _ in range(12):
         if os.fork() == 0:
+            time.sleep(0.5)  # the answer comes first: they would take its share of the quota too
             while True:
                 pass
     return 12
@@ -398,8 +399,8 @@ def cpu_s(processes):
     reason="this machine lends no cgroups, so nothing holds the processors",
 )
 def test_spinning_children_take_no_more_than_their_submissions_share():
-    assert cores_kept_busy(0.1) < 0.2
-    assert cores_kept_busy(64) > 0.2  # with the limit out of the way the same children do
+    assert cores_kept_busy(0.25) < 0.4
+    assert cores_kept_busy(64) > 0.4  # with the limit out of the way the same children do
 
 
 def test_a_submission_that_loses_its_process_at_each_call_ends_within_its_limit():
@@ -419,7 +420,7 @@ def test_a_submission_that_loses_its_process_at_each_call_ends_within_its_limit(
         assert student.cells[0].error is None
     with Jail(LIMITS) as jail, jail.open(cells) as student:  # without the limit it goes on
         started = time.monotonic()
-        assert {told(student, "f").kind for _ in range(8)} == {"died"}
+        assert {told(student, "f").kind for _ in range(12)} == {"died"}
         assert time.monotonic() - started > total_s + 1.0
 
 
