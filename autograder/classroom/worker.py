@@ -56,7 +56,7 @@ def serve(connection: Connection, setting: Setting) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     _write_to(setting.log)
     os.environ["TMPDIR"] = str(setting.scratch)  # torch makes a cache folder there and leaves it
-    import torch
+    import torch._dynamo  # else the first question that opens a dispatch mode would wait for it
 
     torch.set_num_threads(1)
     with contextlib.ExitStack() as stack:
