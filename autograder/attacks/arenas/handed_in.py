@@ -9,7 +9,7 @@ from pathlib import Path
 
 from autograder.attacks.attack import Outcome
 from autograder.attacks.ground import Ground
-from autograder.attacks.paper import NAME, RELEASE
+from autograder.attacks.paper import NAME, RELEASE, as_bytes, filled
 from autograder.attacks.questions import double
 from autograder.classroom.intake import Submission, files_in, submissions
 from autograder.classroom.rebuild import Rebuilt, Ungradable, notebook, rebuild, to_run
@@ -50,6 +50,13 @@ class HandedIn:
             return Outcome("aborted", True, f"nobody is graded after it: {error}")
         gained = self.gained(taken, folder)
         return Outcome("reached" if gained else "refused", gained, str(taken)[:200])
+
+
+def honest(folder: Path) -> Path:
+    """The twin of many: the same student, the right answer, a notebook and nothing else."""
+    (folder / "class" / EVE).mkdir(parents=True)
+    (folder / "class" / EVE / f"{NAME}.ipynb").write_bytes(as_bytes(filled()))
+    return folder / "class"
 
 
 def _graded(handed: Submission, ground: Ground) -> tuple[str, str, list[Taken]]:

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from autograder.attacks.arenas.handed_in import EVE, HandedIn
+from autograder.attacks.arenas.handed_in import EVE, HandedIn, honest
 from autograder.attacks.arenas.naive import Taken
 from autograder.attacks.attack import Attack
-from autograder.attacks.paper import NAME, RIGHT, WRONG, as_bytes, filled
+from autograder.attacks.paper import NAME, WRONG, as_bytes, filled
 
 
 def hostile(folder: Path) -> Path:
@@ -13,13 +13,6 @@ def hostile(folder: Path) -> Path:
     made["metadata"]["kernelspec"] = {"name": "mine", "display_name": "mine", "language": "x"}
     (folder / "class" / EVE).mkdir(parents=True)
     (folder / "class" / EVE / f"{NAME}.ipynb").write_bytes(as_bytes(made))
-    return folder / "class"
-
-
-def twin(folder: Path) -> Path:
-    """The same student, the right answer, a notebook and nothing else."""
-    (folder / "class" / EVE).mkdir(parents=True)
-    (folder / "class" / EVE / f"{NAME}.ipynb").write_bytes(as_bytes(filled(RIGHT)))
     return folder / "class"
 
 
@@ -33,5 +26,5 @@ attack = Attack(
     expected=("fail",),
     arena=HandedIn(gained),
     hostile=hostile,
-    twin=twin,
+    twin=honest,
 )

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from autograder.attacks.arenas.handed_in import EVE, HandedIn
+from autograder.attacks.arenas.handed_in import EVE, HandedIn, honest
 from autograder.attacks.arenas.naive import Taken
 from autograder.attacks.attack import Attack
 from autograder.attacks.paper import NAME, RIGHT, as_bytes, filled
@@ -17,13 +17,6 @@ def hostile(folder: Path) -> Path:
     return folder / "class"
 
 
-def twin(folder: Path) -> Path:
-    """The same student, the right answer, a notebook and nothing else."""
-    (folder / "class" / EVE).mkdir(parents=True)
-    (folder / "class" / EVE / f"{NAME}.ipynb").write_bytes(as_bytes(filled(RIGHT)))
-    return folder / "class"
-
-
 def gained(taken: list[Taken], folder: Path) -> bool:
     return any(one.owner == EVE and "x + x" in one.text for one in taken)
 
@@ -34,5 +27,5 @@ attack = Attack(
     expected=("ungradable",),
     arena=HandedIn(gained),
     hostile=hostile,
-    twin=twin,
+    twin=honest,
 )

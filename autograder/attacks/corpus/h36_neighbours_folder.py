@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from autograder.attacks.arenas.handed_in import EVE, HandedIn
+from autograder.attacks.arenas.handed_in import EVE, HandedIn, honest
 from autograder.attacks.arenas.naive import Taken
 from autograder.attacks.attack import Attack
-from autograder.attacks.paper import NAME, RIGHT, WRONG, as_bytes, filled
+from autograder.attacks.paper import NAME, WRONG, as_bytes, filled
 
 
 def hostile(folder: Path) -> Path:
@@ -14,13 +14,6 @@ def hostile(folder: Path) -> Path:
         (folder / "class" / inner / f"{NAME}.ipynb").write_bytes(as_bytes(filled(WRONG)))
     (folder / "class" / "bob").mkdir()
     (folder / "class" / "bob" / f"{NAME}.ipynb").write_bytes(as_bytes(filled(WRONG)))
-    return folder / "class"
-
-
-def twin(folder: Path) -> Path:
-    """The same student, the right answer, a notebook and nothing else."""
-    (folder / "class" / EVE).mkdir(parents=True)
-    (folder / "class" / EVE / f"{NAME}.ipynb").write_bytes(as_bytes(filled(RIGHT)))
     return folder / "class"
 
 
@@ -34,5 +27,5 @@ attack = Attack(
     expected=("fail",),
     arena=HandedIn(gained),
     hostile=hostile,
-    twin=twin,
+    twin=honest,
 )

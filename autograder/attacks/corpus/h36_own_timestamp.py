@@ -2,23 +2,16 @@
 
 from pathlib import Path
 
-from autograder.attacks.arenas.handed_in import EVE, HandedIn
+from autograder.attacks.arenas.handed_in import EVE, HandedIn, honest
 from autograder.attacks.arenas.naive import Taken
 from autograder.attacks.attack import Attack
-from autograder.attacks.paper import NAME, RIGHT, WRONG, as_bytes, filled
+from autograder.attacks.paper import NAME, WRONG, as_bytes, filled
 
 
 def hostile(folder: Path) -> Path:
     (folder / "class" / EVE).mkdir(parents=True)
     (folder / "class" / EVE / f"{NAME}.ipynb").write_bytes(as_bytes(filled(WRONG)))
     (folder / "class" / EVE / "timestamp.txt").write_text("2020-01-01 00:00:00 UTC")
-    return folder / "class"
-
-
-def twin(folder: Path) -> Path:
-    """The same student, the right answer, a notebook and nothing else."""
-    (folder / "class" / EVE).mkdir(parents=True)
-    (folder / "class" / EVE / f"{NAME}.ipynb").write_bytes(as_bytes(filled(RIGHT)))
     return folder / "class"
 
 
@@ -32,5 +25,5 @@ attack = Attack(
     expected=("fail",),
     arena=HandedIn(gained),
     hostile=hostile,
-    twin=twin,
+    twin=honest,
 )
