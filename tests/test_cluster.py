@@ -99,6 +99,20 @@ def test_a_machine_that_would_judge_otherwise_is_named(order):
     assert not (order.out / "elsewhere").exists()
 
 
+def test_a_worker_puts_the_jail_of_the_class_before_away(order, tmp_path):
+    (job, *_) = Class(order).look_up()
+    here = place(order)
+    cluster.grade_here(job, here)
+    (first,) = cluster._own.pool.workers
+    cluster.grade_here(job, place(order))
+    assert first.process.is_alive()  # the same class
+    other = replace(order, out=tmp_path / "other")
+    cluster.grade_here(next(iter(Class(other).look_up())), place(other))
+    with pytest.raises(OSError, match="closed"):
+        first.connection.poll()
+    cluster._own.end()
+
+
 @contextlib.contextmanager
 def scheduler():
     """A scheduler of its own process, on a port of its choosing."""

@@ -21,6 +21,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -159,11 +160,15 @@ _own = threading.local()
 def _own_pool(place: Place) -> Pool:
     """This thread's one grading process, kept from job to job: a jail takes seconds to start."""
     if getattr(_own, "place", None) != place:
+        if hasattr(_own, "end"):  # of the class before this one
+            atexit.unregister(_own.end)
+            _own.end()
         scratch = Path(tempfile.mkdtemp(prefix="autograder-"))
         log = place.out / f"grade-{socket.gethostname()}.log"
         _own.pool = Pool(Setting(place.tier, log, scratch, os.getpid()), serve, size=1)
         _own.place = place
-        atexit.register(_put_away, _own.pool, scratch)
+        _own.end = partial(_put_away, _own.pool, scratch)
+        atexit.register(_own.end)
     pool: Pool = _own.pool
     return pool
 
