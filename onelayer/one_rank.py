@@ -48,14 +48,18 @@ class Task:
         return self.folder / f"stack-{rank}"
 
 
+Frame = tuple[str, int, str]
+"""A file, a line in it, and the function that it belongs to."""
+
+
 @dataclass(frozen=True)
 class Failed:
-    """A rank's exception: its type, its message and the traceback's lines without torch's frames.
-    kind: "" where the process ended without a word."""
+    """A rank's exception: its type, its message and the frames that are neither ours nor torch's,
+    outermost first. kind: "" where the process ended without a word."""
 
     kind: str
     message: str
-    lines: tuple[str, ...]
+    frames: tuple[Frame, ...]
 
 
 def run_rank(rank: int, task: Task, answers: Connection) -> None:
@@ -81,14 +85,13 @@ def _outcome(rank: int, task: Task) -> bytes | Failed:
         pickled: bytes = cloudpickle.dumps(function(*args))
         return pickled
     except BaseException as error:  # also SystemExit: the notebook asked for this rank's answer
-        return Failed(type(error).__name__, str(error), _their_lines(error))
+        return Failed(type(error).__name__, str(error), _their_frames(error))
 
 
-def _their_lines(error: BaseException) -> tuple[str, ...]:
+def _their_frames(error: BaseException) -> tuple[Frame, ...]:
     """The traceback without our frames and torch's, which say nothing about the fault."""
     frames = traceback.extract_tb(error.__traceback__)
-    theirs = [f for f in frames if f.filename != __file__ and not is_torchs(f.filename)]
-    return tuple("".join(traceback.format_list(theirs)).splitlines())
+    return tuple((f.filename, f.lineno or 0, f.name) for f in frames if is_theirs(f.filename))
 
 
 def is_torchs(file: str) -> bool:
@@ -96,9 +99,16 @@ def is_torchs(file: str) -> bool:
     return Path(file).is_relative_to(Path(torch.__file__).parent)
 
 
+def is_theirs(file: str) -> bool:
+    """Whether a frame of this file is neither ours nor torch's."""
+    return not is_torchs(file) and not Path(file).is_relative_to(Path(__file__).parent)
+
+
 def _join(rank: int, task: Task) -> None:
     """Meets the others through a file: a port could be taken, by a stranger or by a second run."""
     os.environ.setdefault("GLOO_SOCKET_IFNAME", _loopback())
+    if "nccl" in task.backend:
+        torch.cuda.set_device(rank)  # NCCL takes no two ranks on one GPU
     dist.init_process_group(
         task.backend,
         init_method=(task.folder / "store").as_uri(),

@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import multiprocessing
 import os
-import re
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkContext, ForkServerContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import cloudpickle
-from torch import distributed
 
-from . import one_rank
 from .one_rank import STACK, Failed, Task, run_rank
+from .rank_report import report
 
 MAX_RANKS = 64
+START = "ONELAYER_RANKS"
+"""Environment: "fork" in a process that imported torch, has one thread, and ends soon."""
+PRELOADED = ["onelayer.one_rank", "onelayer.collectives", "torch._dynamo"]
+"""Imported once, by the server whose forks all ranks are: DDP, FSDP and every dispatch mode import
+dynamo when they are first used, which would take seconds in each rank of each call."""
+MAX_LAST_WORDS = 300  # characters of what a rank wrote before it ended: C++ says why it aborts
 GRACE_S = 1.0
 """For the others, once one rank has failed; and for a rank to say where it is."""
-_FRAME = re.compile(r'File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.+)')
 
 
 class RanksFailed(RuntimeError):
     """At least one rank raised, ended or did not come back; the message says which, and where."""
+
+    says_where = True  # to a verdict: the lines of who called these ranks say nothing more
 
 
 class Results(list[Any]):
@@ -69,7 +76,7 @@ def run_ranks(
     with tempfile.TemporaryDirectory(prefix="ranks-") as folder:
         task = Task(payload, n, Path(folder), backend, timeout_s)
         with _started(task) as ranks:
-            _collect(ranks, timeout_s)
+            _collect(ranks, task)
             late = [rank for rank in ranks if rank.answer is None]
             _ask_where(late, task)
         printed = [task.printed(rank.number).read_text(errors="replace") for rank in ranks]
@@ -91,25 +98,28 @@ class _Rank:
     answer: bytes | Failed | None = None
     order: float = 0.0
 
-    def take(self) -> None:
+    def take(self, printed: Path) -> None:
         try:
             self.answer, self.order = self.connection.recv(), time.monotonic()
         except (EOFError, OSError):
             self.process.join(GRACE_S)
-            self.answer = Failed("", f"exit code {self.process.exitcode}", ())
+            said = printed.read_text(errors="replace").split("\n")
+            last = next((line.strip() for line in reversed(said) if line.strip()), "")
+            wrote = f"; the last it wrote was: {last[-MAX_LAST_WORDS:]}" if last else ""
+            self.answer = Failed("", f"exit code {self.process.exitcode}{wrote}", ())
 
 
 @contextlib.contextmanager
 def _started(task: Task) -> Iterator[list[_Rank]]:
     """The ranks at work; whichever way this is left, none of their processes is."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["onelayer.one_rank"])
+    context = _context()
     ranks: list[_Rank] = []
     try:
         for number in range(task.world_size):
             ours, theirs = context.Pipe()
             process = context.Process(target=run_rank, args=(number, task, theirs))
-            process.start()
+            with _no_main():
+                process.start()
             theirs.close()
             ranks.append(_Rank(number, process, ours))
         yield ranks
@@ -122,6 +132,33 @@ def _started(task: Task) -> Iterator[list[_Rank]]:
             rank.connection.close()
 
 
+def _context() -> ForkContext | ForkServerContext:
+    """What starts a rank: a server without threads, which has imported torch; or this very process,
+    where that is said to be as good, and has no thread either."""
+    if os.environ.get(START) == "fork" and _one_thread():
+        return multiprocessing.get_context("fork")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    return context
+
+
+@contextlib.contextmanager
+def _no_main() -> Iterator[None]:
+    """Keeps a new process from importing, as it else would, the program that this one runs: what it
+    needs of that comes pickled by value."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+def _one_thread() -> bool:
+    """Whether this process has no thread of a library either, as a fork would leave behind."""
+    return len(os.listdir("/proc/self/task")) == 1
+
+
 def _dismiss(ranks: list[_Rank]) -> None:
     """Lets those that answered end by themselves, so that what they printed is whole."""
     for rank in ranks:
@@ -131,14 +168,15 @@ def _dismiss(ranks: list[_Rank]) -> None:
             rank.process.join(GRACE_S)
 
 
-def _collect(ranks: list[_Rank], timeout_s: float) -> None:
+def _collect(ranks: list[_Rank], task: Task) -> None:
     """Takes every answer that comes in time; after a failure the others have a second."""
-    deadline = time.monotonic() + timeout_s
+    deadline = time.monotonic() + task.timeout_s
     while waiting := {rank.connection: rank for rank in ranks if rank.answer is None}:
         ready = wait(list(waiting), timeout=max(0.0, deadline - time.monotonic()))
         for connection in ready:
             assert isinstance(connection, Connection)
-            waiting[connection].take()
+            rank = waiting[connection]
+            rank.take(task.printed(rank.number))
         if any(isinstance(rank.answer, Failed) for rank in ranks):
             deadline = min(deadline, time.monotonic() + GRACE_S)
         if not ready:  # it is late
@@ -164,37 +202,6 @@ def _show(printed: list[str]) -> None:
 
 
 def _report(ranks: list[_Rank], task: Task) -> str:
-    """A paragraph for each rank that failed or waited, causes first; a line for those done."""
-    failed = [rank for rank in ranks if isinstance(rank.answer, Failed)]
-    failed.sort(key=lambda rank: rank.order)
-    lines = ["not every rank came back", *(_fault(rank) for rank in failed)]
-    for rank in ranks:
-        if rank.answer is None:
-            how = "was still" if failed else f"was not back after {task.timeout_s:g} s, and"
-            stack = task.stack(rank.number).read_text()
-            lines.append(f"rank {rank.number} {how} waiting{_waiting_in(stack)}")
-    done = [str(rank.number) for rank in ranks if isinstance(rank.answer, bytes)]
-    return "\n".join(lines + [f"done: rank {', '.join(done)}"] * bool(done))
-
-
-def _fault(rank: _Rank) -> str:
-    failed = rank.answer
-    assert isinstance(failed, Failed)
-    if not failed.kind:
-        return f"rank {rank.number} ended with {failed.message}"
-    lines = [f"rank {rank.number} raised {failed.kind}: {failed.message}", *failed.lines]
-    return "\n    ".join(lines)
-
-
-def _waiting_in(stack: str) -> str:
-    """Where a rank was: torch's function, and the lines that led to it, innermost last; "" where
-    it said nothing. stack: as faulthandler writes it, innermost first."""
-    frames = [match.groupdict() for match in map(_FRAME.search, stack.splitlines()) if match]
-    frames = list(itertools.takewhile(lambda frame: frame["file"] != one_rank.__file__, frames))
-    inside = [frame["name"] for frame in frames if one_rank.is_torchs(frame["file"])]
-    named = [name for name in inside if name.isidentifier() and not name.startswith("_")]
-    public = [name for name in named if hasattr(distributed, name)]
-    what = f" in {public[-1]}()" if public else ""
-    theirs = [frame for frame in reversed(frames) if not one_rank.is_torchs(frame["file"])]
-    lines = [f"{f['file']}, line {f['line']}, in {f['name']}" for f in theirs]
-    return "\n    ".join([what, *lines])
+    answers = {rank.number: rank.answer for rank in sorted(ranks, key=lambda rank: rank.order)}
+    stacks = {n: task.stack(n).read_text() for n, answer in answers.items() if answer is None}
+    return report(answers, stacks, task.timeout_s)

@@ -97,7 +97,7 @@ class Page {
   details(stop) {
     const [room, what] = roomOf(stop.file);
     return [
-      h("h4", {}, h("code", {}, stop.name)),
+      h("div", { class: "name" }, h("code", {}, stop.name)),
       h("p", {}, stop.says),
       h("p", { class: "where" }, h("b", {}, room), ` ${what}`, h("br"), h("code", {}, stop.file)),
       h("pre", { tabindex: 0, "aria-label": "what this torch reports" }, stop.seen.join("\n")),

@@ -218,7 +218,7 @@ class Page {
     this.says.textContent = this.told(ran);
     const node = this.nodes[picked];
     const lines = node.saved.map((t) => h("li", { class: t.fresh ? "fresh" : null }, sentence(t)));
-    this.details.replaceChildren(h("h4", {}, title(node)), h("ul", {},
+    this.details.replaceChildren(h("div", { class: "name" }, title(node)), h("ul", {},
       ...(lines.length ? lines : [h("li", {}, node.leaf ? "a leaf's node saves nothing" : "saved nothing")])));
   }
 

@@ -96,16 +96,26 @@ def themed_html(light: bytes, dark: bytes, *, alt: str) -> str:
     shown = _img(light, "light", alt)
     # The inline style holds where a sanitizer drops the rules.
     hidden = _img(dark, "dark", alt).replace("<img ", '<img style="display:none" ', 1)
-    return f'<figure class="onelayer-sketch"><style>{_CSS}</style>{shown}{hidden}</figure>'
+    opened = '<figure class="onelayer-sketch" tabindex="0">'  # a keyboard scrolls what has focus
+    return f"{opened}<style>{_CSS}</style>{shown}{hidden}</figure>"
 
 
 def _img(png: bytes, theme: str, alt: str) -> str:
     width = int.from_bytes(png[16:20]) // 2  # from the PNG's header
-    data = b64encode(png).decode()
+    data = b64encode(_webp(png)).decode()
     return (
         f'<img class="onelayer-{theme}" alt="{escape(alt)}" width="{width}" '
-        f'src="data:image/png;base64,{data}">'
+        f'src="data:image/webp;base64,{data}">'
     )
+
+
+def _webp(png: bytes) -> bytes:
+    """The same pixels in half the bytes. Every browser since 2020 reads it."""
+    from PIL import Image  # matplotlib has it
+
+    file = BytesIO()
+    Image.open(BytesIO(png)).save(file, format="webp", lossless=True)
+    return file.getvalue()
 
 
 # First what the system prefers, then what JupyterLab, Sphinx, Colab or VS Code say of this page.

@@ -446,7 +446,7 @@ class Page {
     this.grids = h("div", { class: "grids" });
     this.says = h("p", { class: "says", "aria-live": "polite" });
     this.storage = h("div", { class: "storage", role: "grid", "aria-label": "storage" });
-    const title = (what, why) => h("h4", {}, `${what} `, h("small", {}, why));
+    const title = (what, why) => h("div", { class: "name" }, `${what} `, h("small", {}, why));
     return [
       h("div", { class: "bar" }, this.code, this.undo, this.reset),
       h("div", { class: "stage" },

@@ -1,0 +1,102 @@
+"""What Python passes to a kernel's host function, checked against the function's own parameters."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from onelayer.cuda_cpu.signature import Parameter, Signature
+
+_POINTEES = {
+    "float": (torch.float32,),
+    "double": (torch.float64,),
+    "int": (torch.int32,),
+    "int32_t": (torch.int32,),
+    "unsigned": (torch.uint32, torch.int32),
+    "unsigned int": (torch.uint32, torch.int32),
+    "uint32_t": (torch.uint32, torch.int32),
+    "long": (torch.int64,),
+    "long long": (torch.int64,),
+    "int64_t": (torch.int64,),
+    "unsigned long long": (torch.uint64, torch.int64),
+    "uint64_t": (torch.uint64, torch.int64),
+    "__half": (torch.float16,),
+    "half": (torch.float16,),
+    "__nv_bfloat16": (torch.bfloat16,),
+    "nv_bfloat16": (torch.bfloat16,),
+    "bool": (torch.bool,),
+    "char": (torch.int8, torch.uint8),
+    "int8_t": (torch.int8,),
+    "unsigned char": (torch.uint8,),
+    "uint8_t": (torch.uint8,),
+}
+_RESULTS: dict[str, Any] = {
+    "void": None,
+    "integer": ctypes.c_int,
+    "float": ctypes.c_float,
+    "double": ctypes.c_double,
+    "bool": ctypes.c_bool,
+}
+
+
+def prepare(
+    signature: Signature, given: Sequence[object], device: str
+) -> list[torch.Tensor | int | float | None]:
+    """Return the arguments as they are, or raise TypeError with the name of the wrong one."""
+    names = ", ".join(p.name for p in signature.parameters)
+    if len(given) != len(signature.parameters):
+        raise TypeError(
+            f"{signature.name}({names}) takes {len(signature.parameters)} arguments, "
+            f"and {len(given)} came"
+        )
+    pairs = zip(signature.parameters, given, strict=True)
+    return [_fitting(signature.name, p, value, device) for p, value in pairs]
+
+
+def _fitting(
+    function: str, parameter: Parameter, value: object, device: str
+) -> torch.Tensor | int | float | None:
+    where = f"{function}: {parameter.name}"
+    if parameter.kind == "pointer":
+        return _tensor(where, parameter, value, device)
+    if parameter.kind == "stream" and value is None:
+        return None
+    if isinstance(value, torch.Tensor) or not isinstance(value, (int, float)):
+        raise TypeError(f"{where} is a number ({parameter.kind}), not {type(value).__name__}")
+    if parameter.kind in ("integer", "bool", "stream") and isinstance(value, float):
+        raise TypeError(f"{where} is an integer, not {value}")
+    return value
+
+
+def _tensor(where: str, parameter: Parameter, value: object, device: str) -> torch.Tensor | None:
+    if value is None:
+        return None  # a null pointer
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(f"{where} is a pointer: pass a tensor, not {type(value).__name__}")
+    wished = _POINTEES.get(parameter.of, (value.dtype,))
+    if value.dtype not in wished:
+        raise TypeError(
+            f"{where} points to {parameter.of} ({wished[0]}), and the tensor is {value.dtype}"
+        )
+    if value.device.type != device:
+        raise TypeError(f"{where} must be a tensor on {device}, not on {value.device}")
+    return value.detach()
+
+
+def as_ctypes(parameter: Parameter, value: object, address: int | None) -> Any:
+    """Return one argument for the foreign call; `address` where it is a tensor's."""
+    if parameter.kind in ("pointer", "stream"):
+        return ctypes.c_void_p(address if address is not None else value)  # type: ignore[arg-type]
+    if parameter.kind == "float":
+        return ctypes.c_float(float(value))  # type: ignore[arg-type]
+    if parameter.kind == "double":
+        return ctypes.c_double(float(value))  # type: ignore[arg-type]
+    return ctypes.c_int64(int(value))  # type: ignore[call-overload]
+
+
+def result_type(signature: Signature) -> Any:
+    """Return what ctypes takes for the type of the result."""
+    return _RESULTS.get(signature.result, ctypes.c_int)

@@ -1,0 +1,50 @@
+"""What a compiler said, cut down to what concerns the student's own lines."""
+
+from __future__ import annotations
+
+import re
+
+_GNU = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:(?P<column>\d+):)?\s*(?P<rest>.*)$")
+_NVCC = re.compile(r"^(?P<file>[^(\n]+)\((?P<line>\d+)\)\s*:\s*(?P<rest>.*)$")
+_OURS = re.compile(r"onelayer_cuda::|::?onelayer_\w+|ONELAYER_\w+")
+MOST = 6
+
+
+def students_errors(output: str, source: str, name: str) -> str:
+    """Return the errors of the student's lines, each with the line itself; never a word of ours.
+
+    An error inside our headers is told at the student's line that led there. Where no line can be
+    found, the last line stands for it: something that was opened there was never closed.
+    """
+    lines = source.splitlines() or [""]
+    told: dict[int, str] = {}
+    led_here: int | None = None
+    for match in filter(None, map(_read, output.splitlines())):
+        at, rest, own = int(match["line"]), match["rest"], match["file"].strip() == name
+        if own and re.search(r"required from( here)?$|in .constexpr. expansion", rest.strip()):
+            led_here = at
+        elif re.match(r"(fatal )?error\b", rest):
+            if not own and not led_here and "onelayer_cuda" in match["file"]:
+                return f"{name}: the course's own header does not compile here: {rest}"
+            line = at if own else led_here or len(lines)
+            told.setdefault(min(line, len(lines)), _sentence(rest))
+            led_here = None
+    shown = [_show(name, line, text, lines) for line, text in list(told.items())[:MOST]]
+    if len(told) > MOST:
+        shown.append(f"... and {len(told) - MOST} more lines with errors")
+    last = next((line for line in reversed(output.splitlines()) if line.strip()), "no word")
+    return "\n".join(shown) or f"{name}: the compiler failed, and named no line: {last}"
+
+
+def _read(line: str) -> re.Match[str] | None:
+    return _GNU.match(line) or _NVCC.match(line)
+
+
+def _sentence(rest: str) -> str:
+    text = re.sub(r"^(fatal )?error:?\s*", "", rest)
+    text = re.sub(r"^static assertion failed:\s*", "", text)
+    return _OURS.sub("", text)
+
+
+def _show(name: str, line: int, text: str, lines: list[str]) -> str:
+    return f"{name}:{line}: error: {text}\n    {lines[line - 1].strip()}"

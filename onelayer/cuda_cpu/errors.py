@@ -1,0 +1,10 @@
+"""What can stand in the way before a kernel runs."""
+
+from __future__ import annotations
+
+from onelayer.cpp_compiler import CompileError as CompileError
+from onelayer.cpp_compiler import NoCompiler as NoCompiler
+
+
+class KernelFault(Exception):
+    """A call ended with faults; str() is the report."""

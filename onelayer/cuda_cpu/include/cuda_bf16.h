@@ -1,0 +1,2 @@
+#pragma once
+#include "onelayer_cuda/bfloat16.h"

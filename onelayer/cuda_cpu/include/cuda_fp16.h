@@ -1,0 +1,2 @@
+#pragma once
+#include "onelayer_cuda/half.h"

@@ -1,0 +1,70 @@
+"""How a text is compiled: what is watched, by whom, and the flags that this takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from onelayer.cuda_cpu.compiler import INCLUDE, version
+
+Sanitizer = Literal["address", "thread"]
+Fibers = Literal["portable", "threads"]
+
+COMMON = ("-std=c++17", "-fPIC", f"-I{INCLUDE}")
+RUNTIME = ("-O2", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti")
+STUDENT = ("-x", "c++", "-w", "-g1")
+# A call before each load and store, as the race detector has it, but to our own runtime.
+CHECKED = (
+    *("-fsanitize=thread", "-fsanitize=bounds,integer-divide-by-zero"),
+    *("-fno-builtin-memcpy", "-fno-builtin-memmove", "-fno-builtin-memset"),
+)
+# -fno-gnu-unique: or the variables of two libraries with a kernel of one name become one variable.
+# -fstack-clash-protection: a kernel that overflows its stack meets the guard, not a neighbour.
+OF_GNU, OF_CLANG = ("-fno-gnu-unique", "-fstack-clash-protection"), ("-fstack-clash-protection",)
+# -Og leaves the loads and stores as they were written; clang's own -Og moves them.
+CHECKED_BY_GNU = ("-Og", "--param", "tsan-distinguish-volatile=1")
+CHECKED_BY_CLANG = ("-O0", "-mllvm", "-tsan-distinguish-volatile=1")
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How a text is compiled: see `cuda_cpu.build`."""
+
+    check: bool = True
+    sanitize: Sanitizer | None = None
+    fibers: Fibers | None = None
+
+    @property
+    def threads(self) -> bool:
+        """Whether a CUDA thread is a thread of the operating system."""
+        return self.fibers == "threads" or self.sanitize == "thread"
+
+    @property
+    def watched(self) -> bool:
+        """Whether our own runtime sees every load and store."""
+        return self.check and self.sanitize is None and not self.threads
+
+    def defines(self) -> list[str]:
+        """Return what the runtime and the header are told."""
+        names = {
+            "CHECK": self.watched,
+            "THREADS": self.threads,
+            "PORTABLE": self.fibers == "portable",
+            "ADDRESS_SANITIZER": self.sanitize == "address",
+            "THREAD_SANITIZER": self.sanitize == "thread",
+        }
+        return [f"-DONELAYER_{name}" for name, wanted in names.items() if wanted]
+
+    def student_flags(self) -> list[str]:
+        """Return the flags of the student's own file."""
+        clang = "clang" in version()
+        flags = [*COMMON, *STUDENT, *(OF_CLANG if clang else OF_GNU), *self.defines()]
+        if self.watched:
+            return [*flags, *CHECKED, *(CHECKED_BY_CLANG if clang else CHECKED_BY_GNU)]
+        if self.sanitize:
+            return [*flags, "-Og", "-g", "-fno-omit-frame-pointer", f"-fsanitize={self.sanitize}"]
+        return [*flags, "-O2"]
+
+    def runtime_flags(self) -> list[str]:
+        """Return the flags of the runtime, which no sanitizer looks at."""
+        return [*COMMON, *RUNTIME, *self.defines()]

@@ -1,0 +1,127 @@
+"""Kernels under ASan or TSan, each call in a process of its own that has the sanitizer loaded."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from onelayer.cuda_cpu.arena import Arena, extent
+from onelayer.cuda_cpu.compiler import compiler, run
+from onelayer.cuda_cpu.errors import NoCompiler
+from onelayer.cuda_cpu.faults import Fault
+from onelayer.cuda_cpu.kernels import Kernels, Values
+from onelayer.cuda_cpu.modes import Mode
+from onelayer.cuda_cpu.run import Run, launches_of
+from onelayer.cuda_cpu.runtime_library import LaunchRecord, Report
+from onelayer.cuda_cpu.sanitizer_output import sanitizer_faults
+from onelayer.cuda_cpu.sentences import Context, faults
+from onelayer.cuda_cpu.signature import Signature
+from onelayer.cuda_cpu.text import Text
+
+_LIBRARIES = {"address": "libasan.so", "thread": "libtsan.so"}
+_FOUND = 86  # the exit code of a sanitizer that stopped the process
+_OPTIONS = {
+    "ASAN_OPTIONS": f"detect_leaks=0:exitcode={_FOUND}:verify_asan_link_order=0",
+    "TSAN_OPTIONS": "exitcode=0:report_thread_leaks=0:report_signal_unsafe=0",
+}
+CHILD = Path(__file__).with_name("sanitized_child.py")
+
+
+class Sanitized(Kernels):
+    """A library that only a process with its sanitizer can load."""
+
+    def __init__(self, text: Text, mode: Mode, library: Path) -> None:
+        super().__init__(text)
+        self.mode, self.path = mode, library
+
+    def _run(self, signature: Signature, values: Values) -> Run:
+        arena = Arena([v for v in values if isinstance(v, torch.Tensor)])
+        with tempfile.TemporaryDirectory() as name:
+            room = Path(name)
+            groups = arena.groups()
+            memory = b"".join(ctypes.string_at(e.low, e.size) for e in groups)
+            (room / "memory").write_bytes(memory)
+            (room / "job.json").write_text(json.dumps(self._job(signature, values, arena)))
+            said = self._child(room)
+            value = room / "value.json"
+            if not value.exists():
+                return Run(None, self._told(said, []), (), evidence=said)
+            arena.take((room / "memory").read_bytes())
+            records = _records(room / "launches", LaunchRecord)
+            told = self._told(said, self._own(room, records))
+            return Run(json.loads(value.read_text()), told, launches_of(records), evidence=said)
+
+    def _job(self, signature: Signature, values: Values, arena: Arena) -> dict[str, Any]:
+        arguments: list[tuple[str, Any]] = []
+        for parameter, value in zip(signature.parameters, values, strict=True):
+            if isinstance(value, torch.Tensor) and not value.numel():
+                arguments.append(("pointer", None))
+            elif isinstance(value, torch.Tensor):
+                arguments.append(("tensor", arena.offset(extent(value))))
+            else:
+                arguments.append((parameter.kind, value))
+        return {
+            "library": str(self.path),
+            "function": signature.name,
+            "result": signature.result,
+            "arguments": arguments,
+            "sizes": [e.size for e in arena.groups()],
+            "report_bytes": ctypes.sizeof(Report),
+            "launch_bytes": ctypes.sizeof(LaunchRecord),
+        }
+
+    def _child(self, room: Path) -> str:
+        sanitizer = self.mode.sanitize or "address"
+        command = [sys.executable, "-I", "-S", str(CHILD), str(room)]
+        if sanitizer == "thread":
+            command = [*_fixed_addresses(), *command]
+        environment = {**os.environ, **_OPTIONS, "LD_PRELOAD": _sanitizer_library(sanitizer)}
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, errors="replace"
+        )
+        print(done.stdout, end="")
+        if done.returncode not in (0, _FOUND):
+            raise RuntimeError(f"the process under the sanitizer failed:\n{done.stderr[-2000:]}")
+        return done.stderr
+
+    def _own(self, room: Path, records: list[LaunchRecord]) -> list[Fault]:
+        reports = _records(room / "reports", Report)
+        return list(faults(reports, Context(self.text.code, [], records)))
+
+    def _told(self, said: str, own: list[Fault]) -> tuple[Fault, ...]:
+        return (*own, *sanitizer_faults(said, self.text))
+
+
+def _records(path: Path, kind: Any) -> list[Any]:
+    data = path.read_bytes()
+    size = ctypes.sizeof(kind)
+    return [kind.from_buffer_copy(data[i : i + size]) for i in range(0, len(data), size)]
+
+
+@cache
+def _sanitizer_library(sanitizer: str) -> str:
+    """The path of the sanitizer's library, which has to be loaded before all others."""
+    name = _LIBRARIES[sanitizer]
+    path = run([*compiler(), f"-print-file-name={name}"]).stdout.strip()
+    if not os.path.isabs(path):
+        raise NoCompiler(f"a sanitizer run needs g++ with {name}; this compiler has none")
+    return os.path.realpath(path)
+
+
+@cache
+def _fixed_addresses() -> tuple[str, ...]:
+    """What switches address randomisation off, which TSan cannot take on every kernel."""
+    tool = shutil.which("setarch")
+    wish = (tool, platform.machine(), "-R") if tool else ()
+    return wish if wish and run([*wish, "true"]).returncode == 0 else ()

@@ -1,0 +1,23 @@
+"""A `.cu` text with its name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Text:
+    """The code, what messages call it, and the folder whose files it may include."""
+
+    code: str
+    name: str = "kernels.cu"
+    folder: Path | None = None
+
+    @classmethod
+    def of(cls, source: str | Path) -> Text:
+        """Return a text (a str with a newline) or the contents of a file (a Path, or its name)."""
+        if isinstance(source, str) and "\n" in source:
+            return cls(source)
+        path = Path(source)
+        return cls(path.read_text(), path.name, path.resolve().parent)

@@ -1,0 +1,134 @@
+"""What Inductor wrote: the kernels of a generated file, what each reads and writes, in bytes.
+
+Inductor writes one Python file for each graph. It holds the source of its kernels, C++ for a CPU
+and Triton for a GPU, and a function `call` that allocates buffers and calls kernels one by one.
+This reads that file, and nothing else.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+from onelayer.fx_record import FxGraph
+
+ITEM_BYTES = {
+    "float64": 8,
+    "int64": 8,
+    "complex64": 8,
+    "float32": 4,
+    "int32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "int16": 2,
+    "uint8": 1,
+    "int8": 1,
+    "bool": 1,
+}
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A tensor of the file. storage: the buffer whose memory it lies in, its own name if it is not
+    a view or a reuse; nbytes: of its elements."""
+
+    name: str
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: str
+    storage: str
+
+    @property
+    def nbytes(self) -> int:
+        return prod(self.shape) * self.itemsize
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return ITEM_BYTES[self.dtype]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One loop nest of a kernel: the buffers that it reads and writes, and how many bytes."""
+
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    bytes_read: int
+    bytes_written: int
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One call of a kernel.
+
+    language: "C++", "Triton", or "library" for an operator that torch already has. reads: buffers
+    whose contents it is given, writes: buffers that it fills. loops: the loop nests of a generated
+    kernel, one after the other, each with its own traffic; none for a library's. nodes: the nodes
+    of the graph that it computes, where torch says so.
+    """
+
+    name: str
+    language: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    bytes_read: int
+    bytes_written: int
+    loops: tuple[Loop, ...] = ()
+    nodes: tuple[str, ...] = ()
+    source: str = field(default="", repr=False)
+
+    @property
+    def bytes(self) -> int:
+        return self.bytes_read + self.bytes_written
+
+
+@dataclass(frozen=True)
+class InductorFile:
+    """A generated file: its inputs, the buffers it allocates, the kernels it calls in order.
+
+    returns: the buffers that it gives back, in order; what is no tensor is left out.
+    """
+
+    inputs: tuple[Buffer, ...]
+    allocated: tuple[Buffer, ...]
+    kernels: tuple[Kernel, ...]
+    returns: tuple[str, ...]
+    source: str = field(repr=False)
+
+    @property
+    def bytes_read(self) -> int:
+        return sum(kernel.bytes_read for kernel in self.kernels)
+
+    @property
+    def bytes_written(self) -> int:
+        return sum(kernel.bytes_written for kernel in self.kernels)
+
+    @property
+    def bytes_allocated(self) -> int:
+        return sum(buffer.nbytes for buffer in self.allocated)
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.kernels)} kernels, {self.bytes_allocated:,} bytes allocated"]
+        for kernel in self.kernels:
+            told = f"reads {kernel.bytes_read:>12,}  writes {kernel.bytes_written:>12,}"
+            lines.append(f"  {told}  {kernel.language:<7} {kernel.name}")
+        return "\n".join(lines)
+
+
+def read_inductor_file(
+    source: str, nodes: Mapping[str, tuple[str, ...]] | None = None, graph: FxGraph | None = None
+) -> InductorFile:
+    """The record of a file that Inductor generated, as `run_and_get_code` gives it.
+
+    Bytes are counted for each loop nest: a buffer that it names counts once and whole, and one that
+    it looks up by an index which it read counts an element for each turn of the loops. What a nest
+    has itself written it does not read. A cache between two nests is not known here, so this is
+    what the program asks for, and an upper bound for what memory delivers.
+
+    nodes: kernel name -> the nodes of `graph` that it computes; the graph knows the shape of what a
+    library returns, which the file does not say. Raises ValueError for a text without a function
+    `call`, SyntaxError for what is no Python.
+    """
+    from onelayer.inductor_reader import Reader
+
+    return Reader(source, dict(nodes or {}), graph).record()

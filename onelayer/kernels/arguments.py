@@ -1,0 +1,44 @@
+"""What every version of the loss asks of its arguments."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, int64
+
+IGNORED = -100
+"""A target that counts for nothing, as in F.cross_entropy."""
+
+
+def check_arguments(x: Tensor, w: Tensor, b: Tensor, t: Tensor) -> None:
+    """Raises ValueError unless x (N, D), w (V, D), b (V,), t (N,) fit together.
+
+    x, w and b have one floating dtype, t is int64, and all four lie on one device.
+    """
+    if x.ndim != 2 or w.ndim != 2 or b.ndim != 1 or t.ndim != 1:
+        raise ValueError(f"x (N, D), w (V, D), b (V,), t (N,) are needed; {_shapes(x, w, b, t)}.")
+    if x.shape[1] != w.shape[1] or w.shape[0] != b.shape[0] or x.shape[0] != t.shape[0]:
+        raise ValueError(f"The sizes N, V, D have to agree; {_shapes(x, w, b, t)}.")
+    if not (x.dtype == w.dtype == b.dtype and x.dtype.is_floating_point):
+        raise ValueError(f"x, w, b share one floating dtype; got {x.dtype}, {w.dtype}, {b.dtype}.")
+    if t.dtype != int64:
+        raise ValueError(f"Targets are int64, one word each; got {t.dtype}.")
+    if not (x.device == w.device == b.device == t.device):
+        places = ", ".join(str(one.device) for one in (x, w, b, t))
+        raise ValueError(f"x, w, b, t lie on one device; got {places}.")
+
+
+def refuse_second_backward() -> None:
+    """Raises RuntimeError in a backward that is itself to be differentiated (create_graph=True).
+
+    torch's own `once_differentiable` does not: where the cotangent needs no gradient, it hands out
+    gradients that are cut off, and a penalty on them then counts for nothing, silently.
+    """
+    if torch.is_grad_enabled():
+        raise RuntimeError(
+            "A fused head loss has no second backward (create_graph=True): it kept no logits. "
+            "F.cross_entropy(F.linear(x, w, b), t) has one."
+        )
+
+
+def _shapes(*tensors: Tensor) -> str:
+    return "got " + ", ".join(str(tuple(one.shape)) for one in tensors)

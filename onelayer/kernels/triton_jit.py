@@ -1,0 +1,57 @@
+"""`@kernel`: Triton's jit where there is a GPU, Triton's interpreter where there is none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import triton
+import triton.experimental.gluon  # else Triton does so at the first launch, and finds tl changed
+from triton import language as tl
+from triton.runtime.interpreter import InterpretedFunction
+from triton.runtime.jit import JITFunction
+
+
+def interpreted() -> bool:
+    """Whether kernels run in the interpreter: as TRITON_INTERPRET says, else where no GPU is.
+
+    The interpreter runs one program after the other, on the CPU, in numpy: it misses races between
+    programs and the rounding of short dtypes inside `tl.dot`.
+    """
+    said = os.environ.get("TRITON_INTERPRET")
+    return not torch.cuda.is_available() if said is None else said == "1"
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """`function` as a Triton kernel, to be launched as `function[grid](...)`."""
+    return _Interpreted(function) if interpreted() else triton.jit(function)
+
+
+class _Interpreted(InterpretedFunction):  # type: ignore[misc]
+    """Runs, whatever TRITON_INTERPRET said when triton was first imported, and by whomever."""
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        with _standard_functions_interpreted():
+            return super().run(*args, **kwargs)
+
+
+@contextmanager
+def _standard_functions_interpreted() -> Iterator[None]:
+    """tl.sum, tl.max and their like are jit functions too, made when triton was imported."""
+    stood = [
+        (home, name, value)
+        for home in (tl, tl.standard)
+        for name, value in vars(home).items()
+        if isinstance(value, JITFunction)
+    ]
+    instead = {id(value): InterpretedFunction(value.fn) for _, _, value in stood}
+    try:
+        for home, name, value in stood:
+            setattr(home, name, instead[id(value)])
+        yield
+    finally:
+        for home, name, value in stood:
+            setattr(home, name, value)

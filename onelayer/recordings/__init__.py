@@ -1,0 +1,121 @@
+"""Recordings: what a machine with a GPU showed, for readers who have none.
+
+What lives here: the reader, a recorder for each, and recordings as `NAME.json`, each with its
+provenance. What may not: anything that was not recorded on the device that it names.
+
+    head_loss        the code that Inductor writes for the head's loss, in Triton
+    head_loss_times  the fused loss against its peers: milliseconds, peak bytes
+    step_memory      what the caching allocator did in two steps of training
+    step_overlap     a profiler's trace: what runs beside what
+
+`make record` makes them (`bench/record.py`): no chapter does, and no test but in a folder of its
+own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from onelayer.recordings.provenance import FIELDS, Provenance
+from onelayer.views.display import Shown
+
+HERE = Path(__file__).parent
+
+
+class Content(Protocol):
+    """What was recorded. Its str is for the eye and `html` for a page; `plain` goes to JSON."""
+
+    def plain(self) -> dict[str, Any]: ...
+
+    def html(self) -> str: ...
+
+
+# What a recording shows -> the class that reads it, by its `from_plain`. Imported when it is read.
+SHOWS = {
+    "code": "onelayer.recordings.head_code:HeadCode",
+    "times": "onelayer.recordings.head_times:HeadTimes",
+    "memory": "onelayer.allocator_history:AllocatorHistory",
+    "overlap": "onelayer.stream_trace:StreamTrace",
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Recording(Shown):
+    """What was recorded under `name`, and where it comes from. One that nobody has made yet has
+    neither, and says so."""
+
+    name: str
+    made: Provenance | None = None
+    content: Content | None = None
+
+    @property
+    def exists(self) -> bool:
+        return self.made is not None
+
+    @property
+    def provenance(self) -> str:
+        """One line: where, with what, when and how, or that there is nothing."""
+        if self.made is None:
+            return (
+                f"{self.name}: not recorded yet. `make record` on a machine with a CUDA GPU "
+                "records it, and until somebody has there is nothing to show."
+            )
+        return f"{self.name}: {self.made}"
+
+    def __repr__(self) -> str:
+        if self.content is None:
+            return self.provenance
+        return f"{self.provenance}\n\n{self.content}"
+
+    def bundle(self) -> dict[str, Any]:
+        bundle = {"text/plain": repr(self)}
+        if self.content is not None:
+            said = f"<p>{escape(self.provenance)}</p>"
+            bundle["text/html"] = said + self.content.html()
+        return bundle
+
+
+def read_recording(name: str, *, folder: Path = HERE) -> Recording:
+    """The recording `name`, or one that says that it does not exist.
+
+    Raises ValueError for a file without complete provenance, for then nobody can say what it is,
+    and for one whose content is not what it says that it shows.
+    """
+    file = folder / f"{name}.json"
+    if not file.exists():
+        return Recording(name)
+    return recording_of(name, json.loads(file.read_text(encoding="utf-8")))
+
+
+def recording_of(name: str, held: dict[str, Any]) -> Recording:
+    """The recording that a file `NAME.json` with this in it is. Raises ValueError as above."""
+    missing = [field for field in (*FIELDS, "shows", "content") if not held.get(field)]
+    if missing:
+        raise ValueError(f"{name}.json does not say its {', '.join(missing)}: it proves nothing")
+    if held["shows"] not in SHOWS:
+        raise ValueError(f"{name}.json shows {held['shows']!r}; known are {', '.join(SHOWS)}")
+    made = Provenance(**{field: str(held[field]) for field in FIELDS})
+    try:
+        content = _reader(held["shows"])(held["content"])
+    except (KeyError, TypeError, IndexError, SyntaxError, ValueError) as error:
+        raise ValueError(f"{name}.json holds no {held['shows']}: {error!r}") from error
+    return Recording(name, made, content)
+
+
+def show_recording(name: str) -> Recording:
+    """Shows what a GPU showed, with device, versions and date, or says that nobody recorded it."""
+    recording = read_recording(name)
+    recording.show()
+    return recording
+
+
+def _reader(shows: str) -> Callable[[dict[str, Any]], Content]:
+    module, _, kind = SHOWS[shows].partition(":")
+    reader: Callable[[dict[str, Any]], Content] = getattr(import_module(module), kind).from_plain
+    return reader

@@ -1,0 +1,77 @@
+"""What the loss of the head costs in each of its versions, as `bench.head_loss` measures it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from onelayer.views.bars import Bars
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One version at one batch size. floor: the least time that a GPU needs for it, or None."""
+
+    tokens: int
+    peer: str
+    ms: float
+    peak_bytes: int
+    floor_ms: float | None
+
+
+@dataclass(frozen=True)
+class HeadTimes:
+    """dtype: of the inputs; absent: versions that were not to be had; rows: each version at each
+    batch size, forward and backward, the median."""
+
+    dtype: str
+    absent: tuple[str, ...]
+    rows: tuple[Measured, ...]
+
+    def __post_init__(self) -> None:
+        if not self.rows:
+            raise ValueError("nothing was measured")
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> HeadTimes:
+        rows = tuple(_rows(plain["tokens"]))
+        return cls(str(plain["dtype"]), tuple(plain["absent"]), rows)
+
+    def plain(self) -> dict[str, Any]:
+        tokens: dict[str, dict[str, Any]] = {}
+        for row in self.rows:
+            at = tokens.setdefault(str(row.tokens), {"ms": {}, "bytes": {}})
+            at["ms"][row.peer], at["bytes"][row.peer] = row.ms, row.peak_bytes
+            if row.floor_ms is not None:
+                at["floor"] = {"floor_ms": row.floor_ms}
+        return {"dtype": self.dtype, "absent": list(self.absent), "tokens": tokens}
+
+    @property
+    def largest(self) -> tuple[Measured, ...]:
+        """The rows of the largest batch."""
+        most = max(row.tokens for row in self.rows)
+        return tuple(row for row in self.rows if row.tokens == most)
+
+    def __str__(self) -> str:
+        lines = [f"{'tokens':>10}  {'version':<18} {'ms':>10} {'peak MiB':>10}  of the floor"]
+        for row in self.rows:
+            mib = f"{row.peak_bytes / 2**20:,.1f}"
+            floor = f"{row.floor_ms / row.ms:>13.0%}" if row.floor_ms else ""
+            lines.append(f"{row.tokens:>10,}  {row.peer:<18} {row.ms:>10,.3f} {mib:>10}{floor}")
+        left_out = f"; not to be had: {', '.join(self.absent)}" if self.absent else ""
+        return "\n".join([*lines, f"{self.dtype}, forward and backward, medians{left_out}"])
+
+    def html(self) -> str:
+        times = Bars(tuple((row.peer, row.ms) for row in self.largest), "ms")
+        peaks = Bars(tuple((row.peer, row.peak_bytes) for row in self.largest), "bytes at the peak")
+        pictures = "".join(str(bars.bundle()["text/html"]) for bars in (times, peaks))
+        return f"<pre>{escape(str(self))}</pre>{pictures}"
+
+
+def _rows(tokens: Mapping[Any, Mapping[str, Any]]) -> Iterator[Measured]:
+    for n, at in tokens.items():
+        floor = at.get("floor", {}).get("floor_ms")
+        for peer, ms in at["ms"].items():
+            yield Measured(int(n), peer, float(ms), int(at["bytes"][peer]), floor)
