@@ -9,10 +9,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import onelayer
+from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, Wrong, expect_close, expect_equal
 
 from . import lab
-from .explaining import explaining
 
 Step = tuple[str, tuple[Any, ...], dict[str, Any]]
 Carried = tuple[torch.Tensor, int]

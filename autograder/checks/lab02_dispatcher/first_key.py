@@ -7,11 +7,11 @@ import itertools
 import torch
 
 import onelayer
+from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, expect_equal
 from onelayer.dispatch import in_order
 
 from . import lab
-from .explaining import explaining
 from .keys import C, Names
 
 Call = tuple[Names, list[Names], Names, Names, Names]

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 import onelayer
+from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, Wrong, expect_close, expect_equal
 
 from . import lab
 from .chain import PRIORITY, Ran, Table, chain
-from .explaining import explaining
 from .keys import Names
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, Wrong, expect_close, expect_equal
 
 from . import lab
-from .explaining import explaining
 
 Overridden = tuple[int, list[torch.Tensor], torch.Tensor]
 
@@ -29,6 +29,7 @@ Overridden = tuple[int, list[torch.Tensor], torch.Tensor]
         "rounded. library.impl comes before the loop, library._destroy() in a finally after it.",
         'library.impl("addmm", my_addmm, "CPU", with_keyset=True); ...; library._destroy()',
     ),
+    host="It replaces the kernel that torch has for the CPU.",
 )
 def with_my_addmm(student: Student, draw: Draw) -> None:
     """Replace torch's CPU kernel of addmm in a scope: count its calls, round its results, give it

@@ -58,6 +58,7 @@ from .two_halves import expect_few_bytes, halves, new_bytes, tensors
         "torch.enable_grad(), set the state of now again, then torch.autograd.grad(y, leaves, dy).",
         "now = torch.get_rng_state(); torch.set_rng_state(then)",
     ),
+    host="It keeps the state of the CPU's generator.",
 )
 def checkpoint_block(student: Student, draw: Draw) -> None:
     """A checkpoint by hand: the block's inside is computed again, with the same dropout, and the

@@ -80,6 +80,7 @@ def _ask_loss(student: Student, batch: Batch, scale: float) -> list[Tensor]:
     """Asks the first half -> what it saved."""
     x, w, b, target = batch
     loss, kept = parts(student.call("head_loss_forward", *batch), "loss, saved")
+    loss = torch.tensor(loss) if isinstance(loss, float) else loss
     expect_named(
         "the loss", loss, F.cross_entropy(F.linear(x, w, b), target), tolerance=room(scale)
     )

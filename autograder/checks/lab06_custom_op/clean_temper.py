@@ -1,0 +1,199 @@
+"""Question 6.8: an operator that opcheck finds no fault with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.judge import Draw, Student, Wrong, describe, expect_close
+
+from . import lab
+from .bench import explained
+
+Maybe = Tensor | None
+Said = dict[str, str]
+Answer = tuple[Tensor, Tensor, Maybe, Said]
+
+TESTS = (
+    "test_schema",
+    "test_autograd_registration",
+    "test_faketensor",
+    "test_aot_dispatch_dynamic",
+)
+_ABOUT = {
+    "test_schema": "The operator does something that its schema does not say: it writes into z, or "
+    "returns z itself.",
+    "test_autograd_registration": "z learns and y does not: the operator has no backward.",
+    "test_faketensor": "The fake kernel says something else than the real one returns: shape, "
+    "strides or dtype; or there is none.",
+    "test_aot_dispatch_dynamic": "Compiled and eager runs differ: look at the fake kernel and the "
+    "backward.",
+}
+_RAISED = {
+    "RuntimeError": "The operator or its backward raised: an answer for z, and None for t.",
+    "AttributeError": "The library defines no operator `temper`.",
+}
+
+
+@lab.question(
+    "clean_temper",
+    points=4,
+    minutes=10,
+    difficulty=3,
+    hints=(
+        "Run opcheck for t = 1 and t = 2, for float64, for a transposed z, and for one that "
+        "requires a gradient. Which test fails where?",
+        "The kernel writes into z (div_) and returns z itself for t = 1: the schema promises "
+        "neither. The fake forgets dtype and strides: empty_like keeps them. And nobody "
+        "registered a backward.",
+        "torch.library.register_autograd(op, lambda ctx, dy: (dy / ctx.t, None), "
+        "setup_context=keep, lib=library)",
+    ),
+    witnessed=True,  # what opcheck says is told by the student's process
+    budget_s=60.0,
+    host="Its operator has a kernel for the CPU alone.",
+)
+def clean_temper(student: Student, draw: Draw) -> None:
+    """temper(z, t) = z / t, clean under opcheck: schema, fake, backward.
+
+    A torch.library.Library -> nothing; z (N, V), any dtype and layout, t a float -> a new (N, V).
+    """
+    plans = [
+        (2.0, torch.float32, "contiguous", False),
+        (1.0, torch.float32, "contiguous", False),
+        (3.0, torch.float64, "contiguous", False),
+        (0.5, torch.float32, "transposed", False),
+        (2.0, torch.float32, "contiguous", True),
+        (draw.integer(2, 9) / 4, torch.float64, "transposed", True),
+    ]
+    for t, dtype, layout, learns in plans:
+        z = draw.tensor(draw.integer(2, 5), draw.integer(6, 9), dtype=dtype, layout=layout)
+        dy = draw.tensor(*z.shape, dtype=dtype) if learns else None
+        with explained(_RAISED):
+            got = student.call("tempered", "clean_temper", z, t, dy)
+        _expect_clean(got, z, t, dy)
+
+
+def _expect_clean(got: Any, z: Tensor, t: float, dy: Maybe) -> None:
+    if not isinstance(got, (list, tuple)) or len(got) != 4 or not isinstance(got[3], dict):
+        raise Wrong(expected="(y, z, dz, what opcheck says)", got=describe(got))
+    y, after, dz, said = got
+    expect_close(y, z / t)
+    try:
+        expect_close(after, z)
+    except Wrong as wrong:
+        why = "The operator wrote into z. Whoever passed it in now holds other logits."
+        raise Wrong(
+            expected=wrong.expected, got=wrong.got, where="in z afterwards", why=why
+        ) from None
+    for test in TESTS:
+        if said.get(test) != "SUCCESS":
+            about = f"opcheck's {test}, t = {t}, {describe(z)}"
+            raise Wrong(expected="SUCCESS", got=str(said.get(test)), where=about, why=_ABOUT[test])
+    if dy is not None:
+        if dz is None:
+            raise Wrong(expected=describe(dy), got="None", where="in dz", why=_ABOUT[TESTS[1]])
+        expect_close(dz, dy / t)
+
+
+def _clean(z: Tensor, t: float, dy: Maybe) -> Answer:
+    return z / t, z.clone(), None if dy is None else dy / t, dict.fromkeys(TESTS, "SUCCESS")
+
+
+def _but(answer: Answer, **failed: str) -> Answer:
+    """`answer`, with these tests of opcheck failed."""
+    said = answer[3] | {f"test_{test}": error for test, error in failed.items()}
+    first = next(at for at, test in enumerate(TESTS) if said[test] != "SUCCESS")
+    return (*answer[:3], said | dict.fromkeys(TESTS[first + 1 :], "after a fault"))
+
+
+def _tempering(bend: Callable[[Answer, Tensor, float, Maybe], Answer]) -> Callable[..., Answer]:
+    def tempered(name: str, z: Tensor, t: float, dy: Maybe = None) -> Answer:
+        return bend(_clean(z, t, dy), z, t, dy)
+
+    return tempered
+
+
+def _writes(right: Answer, z: Tensor, t: float, dy: Maybe) -> Answer:
+    y, _, dz, said = right
+    return _but((y, z / t, dz, said), schema="RuntimeError")
+
+
+def _returns_z(right: Answer, z: Tensor, t: float, dy: Maybe) -> Answer:
+    wrong = {"schema": "RuntimeError", "faketensor": "MetadataMismatchError"}
+    return _but(right, **wrong) if t == 1.0 else right
+
+
+def _fake_in_float(right: Answer, z: Tensor, t: float, dy: Maybe) -> Answer:
+    alike = z.dtype is torch.float32
+    return right if alike else _but(right, faketensor="MetadataMismatchError")
+
+
+def _fake_contiguous(right: Answer, z: Tensor, t: float, dy: Maybe) -> Answer:
+    return right if z.is_contiguous() else _but(right, faketensor="MetadataMismatchError")
+
+
+def _no_fake(right: Answer, z: Tensor, t: float, dy: Maybe) -> Answer:
+    error = "UnsupportedOperatorException"
+    return _but(right, faketensor=error, aot_dispatch_dynamic=error)
+
+
+def _no_backward(right: Answer, z: Tensor, t: float, dy: Maybe) -> Answer:
+    """The parts of the kernel are recorded in its place, with a warning, so dz is right."""
+    error = "AssertionError"
+    wrong = {"autograd_registration": error, "aot_dispatch_dynamic": error}
+    return right if dy is None else _but(right, **wrong)
+
+
+def _grows(right: Answer, z: Tensor, t: float, dy: Maybe) -> Answer:
+    y, after, _, said = right
+    return y, after, None if dy is None else dy * t, said
+
+
+_WRONG = {
+    "writes_into_z": (
+        "The operator writes into z and its schema promises not to: div_ is div in place. "
+        "opcheck's test_schema says so for every t.",
+        _writes,
+    ),
+    "returns_z_itself": (
+        "For t = 1 the operator returns z itself. A result that shares memory with an argument has "
+        "to be in the schema, and may not be: return a new tensor.",
+        _returns_z,
+    ),
+    "fake_in_float32": (
+        "For float64 the fake kernel says float32. `torch.empty_like(z)` keeps the dtype.",
+        _fake_in_float,
+    ),
+    "fake_contiguous": (
+        "For a transposed z the fake kernel says contiguous, and z / t keeps the strides of z. "
+        "`torch.empty_like(z)` does too.",
+        _fake_contiguous,
+    ),
+    "no_fake": (
+        "There is no fake kernel: whatever runs without data stops at this operator.",
+        _no_fake,
+    ),
+    "no_backward": (
+        "z learns and the result does not: there is no backward. test_autograd_registration says "
+        "it, once z requires a gradient.",
+        _no_backward,
+    ),
+    "backward_multiplies": (
+        "The backward multiplies by t. y = z / t, so dz = dy / t; opcheck compares two runs of "
+        "your backward, and cannot know that both are wrong.",
+        _grows,
+    ),
+}
+for _key, (_sentence, _bend) in _WRONG.items():
+    clean_temper.wrong(_key, _sentence, function="tempered")(_tempering(_bend))
+
+
+@clean_temper.cost
+def _(student: Student, draw: Draw) -> str:
+    z = draw.tensor(32, 600)
+    y, _, _, said = student.call("tempered", "clean_temper", z, 2.0, draw.tensor(32, 600))
+    return f"{len(said)} tests of opcheck passed; {y.nbytes:,} new bytes for each call, z untouched"

@@ -1,0 +1,143 @@
+"""Question 6.1: the head as a C++ kernel, for any strides."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from autograder.judge import Draw, Student, expect_close
+
+from . import lab
+from .bench import BUILD_S, expect_own_text, explained, needs_compiler, several
+from .heads import as_if_contiguous, as_if_transposed, cases, columns_written, head
+
+_RAISED = {
+    "IndexError": "Your kernel wrote beyond y, whose N * V elements lie one after the other.",
+}
+
+
+@lab.question(
+    "cpu_head",
+    points=4,
+    minutes=10,
+    difficulty=2,
+    hints=(
+        "Three loops: over n, over v, and inside them over d. Which of them has the sum, and where "
+        "does the sum begin?",
+        "The element x[n, d] is x[n * x_n + d * x_d]; nothing else in C++ knows about strides. The "
+        "sum begins with the bias, and is written once: y is full of NaN, so do not add to it.",
+        "sum += x[n * x_n + d * x_d] * w[v * w_v + d * w_d];",
+    ),
+    witnessed=True,  # that the values came out of C++ is told by the student's process
+    budget_s=BUILD_S,
+    host="Its C++ reads the memory of the CPU.",
+)
+def cpu_head(student: Student, draw: Draw) -> None:
+    """The head in C++: y[n, v] = b[v] + sum over d of x[n, d] * w[v, d], any strides, any N.
+
+    Text with an extern "C" function cpu_head; x (N, D), w (V, D), b (V,) -> y (N, V), contiguous.
+    """
+    needs_compiler()
+    for x, w, b in cases(draw):
+        with explained(_RAISED):
+            y = student.call("run_cpp", "cpu_head", x, w, b)
+        expect_close(y, head(x, w, b))
+    expect_own_text(student, "cpu_head")
+
+
+@cpu_head.wrong(
+    "strides_ignored",
+    "Right where the rows lie one after the other, wrong where they do not: x[n * D + d] assumes a "
+    "contiguous tensor. The strides say where an element is.",
+    function="run_cpp",
+)
+def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return head(as_if_contiguous(x), as_if_contiguous(w), as_if_contiguous(b))
+
+
+@cpu_head.wrong(
+    "stride_of_the_bias_ignored",
+    "Right, until the bias has a stride: b[v] is the v-th float in memory, and the v-th element "
+    "lies at v * b_v.",
+    function="run_cpp",
+)
+def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return head(x, w, as_if_contiguous(b))
+
+
+@cpu_head.wrong(
+    "weight_transposed",
+    "w was read as (D, V). nn.Linear keeps its weight as (out, in): a row for each word.",
+    function="run_cpp",
+)
+def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return head(x, as_if_transposed(w), b)
+
+
+@cpu_head.wrong(
+    "bias_forgotten",
+    "The products are right and the bias is missing.",
+    function="run_cpp",
+)
+def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return head(x, w, torch.zeros_like(b))
+
+
+@cpu_head.wrong(
+    "bias_in_every_term",
+    "The bias was added D times: it belongs to the sum, not into the loop over d.",
+    function="run_cpp",
+)
+def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return head(x, w, b * w.shape[1])
+
+
+@cpu_head.wrong(
+    "added_to_what_was_there",
+    "All of y is NaN. New memory holds anything: begin each sum in a variable of your own, and "
+    "write it once.",
+    function="run_cpp",
+)
+def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return torch.full_like(head(x, w, b), math.nan)
+
+
+@cpu_head.wrong(
+    "last_feature_missing",
+    "The last feature is missing from every sum: d runs while d < D.",
+    function="run_cpp",
+)
+def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return head(x[:, :-1], w[:, :-1], b)
+
+
+@cpu_head.wrong(
+    "written_by_columns",
+    "The right numbers stand in the wrong places: y[n, v] is at n * V + v, not at v * N + n.",
+    function="run_cpp",
+)
+def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return columns_written(head(x, w, b))
+
+
+several(
+    cpu_head,
+    "by_a_library",
+    "This kernel is to be yours from the first load to the last store: no library in it.",
+    run_cpp=lambda name, x, w, b: head(x, w, b),
+    cpu_head=lambda: 'extern "C" void cpu_head(...) { at::linear_out(y, x, w, b); }',
+)
+
+
+@cpu_head.cost
+def _(student: Student, draw: Draw) -> str:
+    n, v, d = 32, 600, 64
+    x, w, b = draw.tensor(n, d), draw.tensor(v, d), draw.tensor(v)
+    y = student.call("run_cpp", "cpu_head", x, w, b)
+    moved = sum(t.nbytes for t in (x, w, b, y))
+    return (
+        f"the head at batch {n}: {2 * n * v * d:,} FLOP over {moved:,} bytes, and the loops ask "
+        f"for {4 * (2 * d + 1) * n * v:,}: the cache answers for the rest"
+    )

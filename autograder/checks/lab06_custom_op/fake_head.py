@@ -1,0 +1,169 @@
+"""Question 6.6: what an operator would return."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from autograder.judge import Draw, Student, Wrong, expect_equal
+
+from . import lab
+from .bench import explained
+
+Meta = tuple[tuple[int, ...], tuple[int, ...], torch.dtype, str]
+
+_RAISED = {
+    "DataDependentOutputException": "Your fake kernel asked a tensor for a number. A fake tensor "
+    "has none: only shape, strides, dtype and device.",
+    "DynamicOutputShapeException": "Your fake kernel asks for a shape that depends on the numbers.",
+    "UnsupportedOperatorException": "Your fake kernel calls an operator that has no fake itself.",
+    "'NoneType' object": "b is None where there is no bias: the sizes of y are those of x and w.",
+    "not linked with support": "Your fake kernel computes with tensors of a GPU that is not there. "
+    "It need not compute: allocate what comes out.",
+}
+
+
+@lab.question(
+    "fake_head",
+    points=3,
+    minutes=7,
+    difficulty=2,
+    hints=(
+        "What does head_kernel compute first, and of which shape is that in memory?",
+        "The product is (V, N), contiguous, and y is its transpose. Allocate that from x, so that "
+        "dtype and device follow, and take the sizes as they are: no int(), no len().",
+        "return x.new_empty(w.shape[0], x.shape[0]).T",
+    ),
+    budget_s=60.0,
+    host="Its operator has a kernel for the CPU alone.",
+)
+def fake_head(student: Student, draw: Draw) -> None:
+    """A fake kernel: shape, strides, dtype and device of head's result, from fake tensors.
+
+    x (N, D), w (V, D), b (V,) or None, fake -> y (N, V), fake, column by column.
+    """
+    plans: list[dict[str, Any]] = [
+        {},
+        {"bias": False},
+        {"dtype": torch.float64},
+        {"device": "cuda"},
+        {"dtype": torch.bfloat16, "device": "cuda", "bias": False},
+    ]
+    for plan in plans + [{} for _ in draw.cases(2)]:
+        sizes = draw.integer(2, 40), draw.integer(50, 90), draw.integer(100, 120)
+        with explained(_RAISED):
+            got = student.call("faked", "fake_head", *sizes, **plan)
+        _expect_meta(got, _real(*sizes, **plan))
+    sizes = draw.integer(5, 9), draw.integer(20, 29), draw.integer(40, 49)
+    with explained(_RAISED):
+        symbolic = student.call("faked", "fake_head", *sizes, symbols=True)
+    why = "A symbol became a number: the compiler would compile again for each batch size."
+    expect_equal(symbolic, [True, True], why=why)
+
+
+def _real(
+    n: int, v: int, d: int, dtype: torch.dtype = torch.float32, device: str = "cpu", **_: Any
+) -> Meta:
+    """What the real kernel returns; only a GPU's name is taken on trust."""
+    y = (torch.ones(v, d, dtype=dtype) @ torch.ones(n, d, dtype=dtype).T).T
+    return tuple(y.shape), y.stride(), y.dtype, device
+
+
+def _expect_meta(got: Any, want: Meta) -> None:
+    if not isinstance(got, (list, tuple)) or len(got) != len(want):
+        raise Wrong(expected="sizes, strides, dtype, device", got=str(type(got).__name__))
+    for name, mine, real in zip(("shape", "strides", "dtype", "device"), got, want, strict=True):
+        try:
+            expect_equal(mine, real)
+        except Wrong as wrong:
+            raise Wrong(expected=wrong.expected, got=wrong.got, where=f"in the {name}") from None
+
+
+def _meta(n: int, v: int, d: int, **plan: Any) -> Any:
+    """The right answer, also about symbols."""
+    symbols = plan.pop("symbols", False)
+    return [True, True] if symbols else _real(n, v, d, **plan)
+
+
+@fake_head.wrong(
+    "row_by_row",
+    "The strides are those of a contiguous (N, V). The real result is the transpose of a (V, N): "
+    "what is compiled from yours reads the wrong elements.",
+    function="faked",
+)
+def _(name: str, n: int, v: int, d: int, **plan: Any) -> Any:
+    meta = _meta(n, v, d, **plan)
+    return meta if plan.get("symbols") else (meta[0], (v, 1), *meta[2:])
+
+
+@fake_head.wrong(
+    "shape_transposed",
+    "This is (V, N), as the product lies in memory. The kernel returns its transpose.",
+    function="faked",
+)
+def _(name: str, n: int, v: int, d: int, **plan: Any) -> Any:
+    meta = _meta(n, v, d, **plan)
+    return meta if plan.get("symbols") else ((v, n), (n, 1), *meta[2:])
+
+
+@fake_head.wrong(
+    "always_float32",
+    "The real result has the dtype of x. What torch.empty makes is float32 unless it is told.",
+    function="faked",
+)
+def _(name: str, n: int, v: int, d: int, **plan: Any) -> Any:
+    meta = _meta(n, v, d, **plan)
+    return meta if plan.get("symbols") else (*meta[:2], torch.float32, meta[3])
+
+
+@fake_head.wrong(
+    "always_on_the_cpu",
+    "x is on a GPU and your result is not. Allocate from x, or pass its device on.",
+    function="faked",
+)
+def _(name: str, n: int, v: int, d: int, **plan: Any) -> Any:
+    meta = _meta(n, v, d, **plan)
+    return meta if plan.get("symbols") else (*meta[:3], "cpu")
+
+
+@fake_head.wrong(
+    "sizes_become_numbers",
+    "len() and int() ask a symbol for a number, and the compiler then compiles for this one batch "
+    "size. Pass the sizes on as they come: x.shape[0], w.shape[0].",
+    function="faked",
+)
+def _(name: str, n: int, v: int, d: int, **plan: Any) -> Any:
+    return [False, False] if plan.get("symbols") else _meta(n, v, d, **plan)
+
+
+@fake_head.wrong(
+    "batch_becomes_a_number",
+    "N became a number on the way, by len() or int(): V is still a symbol. Pass both on as they "
+    "come: x.shape[0].",
+    function="faked",
+)
+def _(name: str, n: int, v: int, d: int, **plan: Any) -> Any:
+    return [False, True] if plan.get("symbols") else _meta(n, v, d, **plan)
+
+
+class DataDependentOutputException(RuntimeError):
+    """torch's, by name."""
+
+
+@fake_head.wrong(
+    "asks_for_a_number",
+    "Your fake kernel asked a tensor for a number. A fake tensor has none: only shape, strides, "
+    "dtype and device.",
+    function="faked",
+)
+def _(name: str, n: int, v: int, d: int, **plan: Any) -> Any:
+    raise DataDependentOutputException("aten._local_scalar_dense.default")
+
+
+@fake_head.cost
+def _(student: Student, draw: Draw) -> str:
+    n = 1_000_000
+    shape, strides, dtype, _ = student.call("faked", "fake_head", n, 600, 64, device="cuda")
+    nbytes = shape[0] * shape[1] * dtype.itemsize
+    return f"{nbytes:,} bytes of logits described for {n:,} tokens, strides {strides}: 0 allocated"

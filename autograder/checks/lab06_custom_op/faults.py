@@ -1,0 +1,38 @@
+"""The faults of a CUDA kernel, and what they mean in the kernels of this lab."""
+
+from __future__ import annotations
+
+OUT_OF_BOUNDS = (
+    "A thread touched what lies outside of a tensor. V and N are no multiples of the block: the "
+    "threads that hang over the edge exist, and must not touch memory."
+)
+IMPOSSIBLE_LAUNCH = (
+    "A launch that no GPU takes. Between <<< and >>> the grid comes first, then the block, of at "
+    "most 1024 threads; and for N = 0 there is no block, so launch nothing."
+)
+RACE = (
+    "Two threads of a block meet in shared memory without a barrier between them. Everybody waits "
+    "twice: when the tiles are whole, and before the next ones overwrite them."
+)
+DIVERGENT = (
+    "Some threads wait at a barrier that others never reach. A thread beyond the edge must stay "
+    "until the last __syncthreads(): mask its loads and its store, and do not return."
+)
+UNWRITTEN = (
+    "A thread read a place of shared memory that nobody had written. What lies outside of x or w "
+    "counts as 0, and somebody has to write that 0."
+)
+SENTENCES = {
+    "out_of_bounds": OUT_OF_BOUNDS,
+    "impossible_launch": IMPOSSIBLE_LAUNCH,
+    "race": RACE,
+    "divergent_barrier": DIVERGENT,
+    "unwritten_shared": UNWRITTEN,
+    "host_access": "The host function touched memory of the device. Only kernels may.",
+    "misaligned": "A vector load from an address that is no multiple of its size: strides are "
+    "anything here.",
+    "stuck": "The kernel did not end. Does every loop move on, and does every thread reach the "
+    "barrier?",
+    "TypeError": "The host function is to be called `launch`, with the parameters that the page "
+    "gives it.",
+}

@@ -1,0 +1,242 @@
+"""Question 6.3: the operator around the loops: checks, allocation, dtypes, registration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from autograder.judge import LAYOUTS, Draw, Student, Wrong, describe, expect_close
+
+from . import lab
+from .bench import BUILD_S, explained, needs_compiler
+
+Maybe = Tensor | None
+Answer = tuple[Maybe, str]
+
+_RAISED = {
+    "AttributeError": "The source defines no operator `head`: m.def in STABLE_TORCH_LIBRARY.",
+    "NotImplementedError": "head has a schema and no kernel for the CPU.",
+    "TypeError": "The C++ function takes two tensors and one that may be absent, writes into none "
+    "and returns a new one: (Tensor x, Tensor w, Tensor? b=None) -> Tensor. A schema that says "
+    "something else makes the dispatcher hand over wrong memory, so it was not called.",
+}
+
+
+class Refused(NamedTuple):
+    """Arguments that do not fit, the numbers that the refusal must name, and what goes wrong
+    otherwise."""
+
+    x: Tensor
+    w: Tensor
+    b: Maybe
+    numbers: tuple[int, ...]
+    key: str
+
+
+SENTENCES = {
+    "features_unchecked": "x and w have different numbers of features, and the loops ran all the "
+    "same: over the end of one of them, if it is the shorter. Check x.size(1) against w.size(1), "
+    "and say both.",
+    "bias_size_unchecked": "b and w have different numbers of words. Check b->size(0) against "
+    "w.size(0), and say both.",
+    "x_of_one_dimension": "x has one dimension and was not refused: the strides of a second one do "
+    "not exist.",
+    "w_of_three_dimensions": "w has three dimensions and was not refused: the loops know of two.",
+    "bias_of_two_dimensions": "b has two dimensions and was not refused.",
+    "weight_of_another_dtype": "x is float32 and w float64. The loops read the bytes of one as the "
+    "other: numbers came out, and none of them means anything.",
+    "bias_of_another_dtype": "b has another dtype than w: its bytes were read as something else.",
+    "half_has_no_kernel": "float16 has no kernel here, and was not refused: whatever the loops "
+    "read, it is no float32.",
+    "ints_have_no_kernel": "int64 has no kernel here, and was not refused.",
+}
+
+
+@lab.question(
+    "head_operator",
+    points=5,
+    minutes=16,
+    difficulty=3,
+    hints=(
+        "What do the loops take for granted? Each of those facts about x, w and b is one line.",
+        "Dimensions first, then sizes, then dtypes; b only if there is one. Allocate with "
+        "new_empty of x, so that dtype and device follow. Then one `if` for each dtype, and a "
+        "refusal at the end.",
+        'STD_TORCH_CHECK(x.size(1) == w.size(1), "x has ", x.size(1), " features, w has ", '
+        "w.size(1));",
+    ),
+    witnessed=True,
+    budget_s=BUILD_S,
+    host="Its C++ reads the memory of the CPU.",
+)
+def head_operator(student: Student, draw: Draw) -> None:
+    """A C++ operator: checks, allocation, a kernel for each dtype, schema and registration.
+
+    Text that defines head(Tensor x, Tensor w, Tensor? b=None) -> Tensor; (x (N, D), w (V, D), b
+    (V,) or None) -> y (N, V), float32 or float64; a RuntimeError for what does not fit.
+    """
+    needs_compiler()
+    for x, w, b in _welcome(draw):
+        _expect_taken(_asked(student, x, w, b), F.linear(x, w, b))
+    for bad in _unwelcome(draw):
+        _expect_refused(_asked(student, bad.x, bad.w, bad.b), bad)
+
+
+def _asked(student: Student, x: Tensor, w: Tensor, b: Maybe) -> tuple[object, str]:
+    with explained(_RAISED):
+        got = student.call("run_operator", "head_operator", x, w, b)
+    if not isinstance(got, (list, tuple)) or len(got) != 2 or not isinstance(got[1], str):
+        raise Wrong(expected="a result and what was said", got=describe(got))
+    return got[0], got[1]
+
+
+def _welcome(draw: Draw) -> Iterator[tuple[Tensor, Tensor, Maybe]]:
+    for dtype, n, layout, bias in (
+        (torch.float32, 3, "contiguous", True),
+        (torch.float64, 4, "contiguous", True),
+        (torch.float32, 2, "contiguous", False),
+        (torch.float32, 5, "transposed", True),
+        (torch.float64, 0, "contiguous", True),
+        (torch.float32, 7, "strided", True),
+        *((draw.choice((torch.float32, torch.float64)), n, draw.layout(), True) for n in (1, 6)),
+    ):
+        v, d = draw.integer(5, 19), draw.integer(3, 17)
+        x = draw.tensor(n, d, dtype=dtype, layout=layout)
+        w = draw.tensor(v, d, dtype=dtype, layout=draw.choice(LAYOUTS))
+        yield x, w, draw.tensor(v, dtype=dtype) if bias else None
+
+
+def _unwelcome(draw: Draw) -> Iterator[Refused]:
+    """Nothing here makes an operator without checks read beyond memory: x and w are parts of larger
+    ones."""
+    n, v, d = draw.integer(2, 6), draw.integer(10, 19), draw.integer(20, 29)
+    more = draw.integer(1, 9)
+    x, w, b = _roomy(draw, n, d), _roomy(draw, v, d), _roomy(draw, v)
+    wide, long = _roomy(draw, n, d + more), _roomy(draw, v + more)
+    yield Refused(wide, w, b, (d + more, d), "features_unchecked")
+    yield Refused(x, w, long, (v + more, v), "bias_size_unchecked")
+    yield Refused(x[0], w, b, (), "x_of_one_dimension")
+    yield Refused(x, w[:, None, :].expand(v, d, d), b, (), "w_of_three_dimensions")
+    yield Refused(x, w, b[None, :].expand(v, v), (), "bias_of_two_dimensions")
+    yield Refused(x, _roomy(draw, v, d).double(), b, (), "weight_of_another_dtype")
+    yield Refused(x, w, b.double(), (), "bias_of_another_dtype")
+    yield Refused(x.half(), w.half(), b.half(), (), "half_has_no_kernel")
+    yield Refused(x.long(), w.long(), None, (), "ints_have_no_kernel")
+
+
+def _roomy(draw: Draw, *shape: int) -> Tensor:
+    """A tensor at the beginning of a memory twice as large as anybody could read."""
+    return draw.tensor(4 * shape[0], *shape[1:])[: shape[0]]
+
+
+def _expect_taken(got: tuple[object, str], want: Tensor) -> None:
+    y, said = got
+    if y is None:
+        why = "These arguments fit, and your operator refuses them. Any strides are welcome, and "
+        why += "N = 0, and float64, and no bias."
+        raise Wrong(expected=describe(want), got=said, why=why)
+    expect_close(y, want)
+
+
+def _expect_refused(got: tuple[object, str], bad: Refused) -> None:
+    y, said = got
+    sizes = ", ".join(describe(t) for t in (bad.x, bad.w, bad.b) if t is not None)
+    if y is not None:
+        why = SENTENCES[bad.key]
+        raise Wrong(expected=f"a refusal of {sizes}", got=describe(y), why=why)
+    if missing := [n for n in bad.numbers if str(n) not in re.findall(r"\d+", said)]:
+        why = f"A refusal that helps says both sizes; {missing[0]} is not in yours."
+        raise Wrong(expected=" and ".join(map(str, bad.numbers)), got=said, why=why)
+
+
+def _misfit(x: Tensor, w: Tensor, b: Maybe) -> str:
+    """The first of SENTENCES that these arguments call for."""
+    found = {
+        "x_of_one_dimension": x.dim() != 2,
+        "w_of_three_dimensions": w.dim() != 2,
+        "bias_of_two_dimensions": b is not None and b.dim() != 1,
+        "features_unchecked": x.shape[-1] != w.shape[-1],
+        "bias_size_unchecked": b is not None and len(b) != len(w),
+        "weight_of_another_dtype": x.dtype != w.dtype,
+        "bias_of_another_dtype": b is not None and b.dtype != w.dtype,
+        "half_has_no_kernel": x.dtype is torch.float16,
+        "ints_have_no_kernel": x.dtype is torch.int64,
+    }
+    return next((key for key, bad in found.items() if bad), "")
+
+
+def _blind_to(key: str) -> Callable[..., Answer]:
+    def run_operator(name: str, x: Tensor, w: Tensor, b: Maybe) -> Answer:
+        misfit = _misfit(x, w, b)
+        if not misfit:
+            return F.linear(x, w, b), ""
+        if misfit == key:
+            return torch.zeros(len(x), len(w)), ""
+        return None, f"head.cpp: {list(x.shape)} {list(w.shape)} {b is not None and list(b.shape)}"
+
+    return run_operator
+
+
+for _key, _sentence in SENTENCES.items():
+    head_operator.wrong(_key, _sentence, function="run_operator")(_blind_to(_key))
+
+
+def _refusing(doubtful: Callable[[Tensor, Tensor, Maybe], bool]) -> Callable[..., Answer]:
+    def run_operator(name: str, x: Tensor, w: Tensor, b: Maybe) -> Answer:
+        return (None, "head.cpp: refused") if doubtful(x, w, b) else (F.linear(x, w, b), "")
+
+    return run_operator
+
+
+_TOO_STRICT: dict[str, tuple[str, Callable[[Tensor, Tensor, Maybe], bool]]] = {
+    "empty_refused": (
+        "N = 0 is refused. An empty batch is a batch: the loops run no turn, and y is (0, V).",
+        lambda x, w, b: len(x) == 0,
+    ),
+    "strides_refused": (
+        "A tensor that is not contiguous is refused. The loops take any strides.",
+        lambda x, w, b: not x.is_contiguous(),
+    ),
+    "double_refused": (
+        "float64 is refused: one more line picks loops<double>.",
+        lambda x, w, b: x.dtype is torch.float64,
+    ),
+    "bias_demanded": (
+        "Without a bias your operator refuses. `Tensor?` says that there may be none.",
+        lambda x, w, b: b is None,
+    ),
+}
+for _key, (_sentence, _doubtful) in _TOO_STRICT.items():
+    head_operator.wrong(_key, _sentence, function="run_operator")(_refusing(_doubtful))
+
+
+@head_operator.wrong(
+    "result_always_float",
+    "The result of float64 arguments is float32. Allocate from x, so that its dtype follows.",
+    function="run_operator",
+)
+def _(name: str, x: Tensor, w: Tensor, b: Maybe) -> Answer:
+    return F.linear(x, w, b).float(), ""
+
+
+@head_operator.wrong(
+    "refusal_says_nothing",
+    "It refuses, and does not say what it was given. Whoever reads the message wants both sizes.",
+    function="run_operator",
+)
+def _(name: str, x: Tensor, w: Tensor, b: Maybe) -> Answer:
+    return (None, "head.cpp: wrong sizes") if _misfit(x, w, b) else (F.linear(x, w, b), "")
+
+
+@head_operator.cost
+def _(student: Student, draw: Draw) -> str:
+    refused = [bad for bad in _unwelcome(draw) if _asked(student, bad.x, bad.w, bad.b)[0] is None]
+    return (
+        f"{len(refused)} kinds of misfit refused before a byte is read; two kernels, "
+        "one allocation, no copy"
+    )

@@ -1,0 +1,137 @@
+"""Question 6.9, the detective case: three kernels that look right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.judge import LAYOUTS, Draw, Student, Wrong, describe, expect_close, expect_equal
+
+from . import lab
+from .bench import BUILD_S, explained, needs_compiler
+from .faults import SENTENCES as FAULTS
+from .heads import head, without_the_rest
+
+KINDS = {"Ada": "out_of_bounds", "Bo": "race", "Cy": "divergent_barrier"}
+Found = tuple[str, Tensor]
+
+_STILL = {kind: f"With your edits a fault is left. {means}" for kind, means in FAULTS.items()}
+_RAISED = {
+    **_STILL,
+    "ValueError": "An edit is a line as it stands in the suspect, once, and what to put there: at "
+    "most four of them.",
+    "KeyError": 'There are three suspects: "Ada", "Bo" and "Cy".',
+    "CompileError": "With your edits it does not compile any more.",
+}
+
+
+@lab.question(
+    "repair",
+    points=6,
+    minutes=16,
+    difficulty=4,
+    hints=(
+        "Run each with N = 19, V = 600, D = 64, and read what is reported: the line, the block, "
+        "the thread. Which threads have n = N, and what do they do?",
+        "Ada's mask lets n = N and v = V through. Bo's threads begin the next tile while others "
+        "still read this one. Cy's threads beyond the edge leave before the barrier: let them "
+        "stay, mask their load of x, and mask the store.",
+        '"Ada": ("out_of_bounds", [("n > N || v > V", "n >= N || v >= V")])',
+    ),
+    witnessed=True,
+    budget_s=2 * BUILD_S,
+    simulated=True,
+)
+def repair(student: Student, draw: Draw) -> None:
+    """Detective case: name the fault of each of three CUDA kernels, and repair it with few edits.
+
+    "Ada", "Bo" or "Cy" -> (kind of fault, list of (line as it stands, what to put there)).
+    """
+    needs_compiler()
+    for suspect, kind in KINDS.items():
+        for n in draw.sizes(19, 1, 0, high=40):
+            v, d = 16 * draw.integer(1, 3) + draw.integer(1, 9), draw.integer(33, 60)
+            x = draw.tensor(n, d, layout=draw.choice(LAYOUTS))
+            w, b = draw.tensor(v, d), draw.tensor(v)
+            with explained(_RAISED):
+                got = student.call("repaired", "repair", suspect, x, w, b)
+            _expect_found(got, kind, suspect, head(x, w, b))
+
+
+def _expect_found(got: Any, kind: str, suspect: str, want: Tensor) -> None:
+    if not isinstance(got, (list, tuple)) or len(got) != 2:
+        raise Wrong(expected="the kind of fault, and y", got=describe(got))
+    expect_close(got[1], want)
+    try:
+        expect_equal(got[0], kind)
+    except Wrong as wrong:
+        why = f"The repair works, and the fault has another name. {FAULTS[kind]}"
+        where = f"of {suspect}'s kernel"
+        raise Wrong(expected=wrong.expected, got=wrong.got, where=where, why=why) from None
+
+
+def _finding(
+    kinds: dict[str, str] | None = None, left: str = "", cut: bool = False
+) -> Callable[..., Found]:
+    """Names these kinds; leaves the fault `left` in; with `cut`, Ada's edge is never computed."""
+    named = KINDS | (kinds or {})
+
+    def repaired(name: str, suspect: str, x: Tensor, w: Tensor, b: Tensor) -> Found:
+        if left == KINDS[suspect]:
+            raise RuntimeError(f"{left}: still there")
+        y = head(x, w, b)
+        return named[suspect], without_the_rest(y, len(x) - 1, len(w) - 1) if cut else y
+
+    return repaired
+
+
+_WRONG = {
+    "mask_left": (
+        f"Ada's kernel still has its fault. {FAULTS['out_of_bounds']}",
+        _finding(left="out_of_bounds"),
+    ),
+    "barrier_left_out": (
+        f"Bo's kernel still has its fault. {FAULTS['race']}",
+        _finding(left="race"),
+    ),
+    "return_left": (
+        f"Cy's kernel still has its fault. {FAULTS['divergent_barrier']}",
+        _finding(left="divergent_barrier"),
+    ),
+    "mask_too_narrow": (
+        "Now the last token and the last word are never computed: n >= N - 1 masks too much.",
+        _finding(cut=True),
+    ),
+    "race_for_divergence": (
+        "Bo's barrier is reached by all: what is missing is a second one. Two threads that meet in "
+        "memory without a barrier between them are a race.",
+        _finding({"Bo": "divergent_barrier"}),
+    ),
+    "race_for_unwritten": (
+        "Bo's tiles are whole before anybody reads them. They are overwritten while others still "
+        "read: a race.",
+        _finding({"Bo": "unwritten_shared"}),
+    ),
+    "divergence_for_race": (
+        "Cy has both barriers. Not all of the block's threads reach them: the barrier diverges.",
+        _finding({"Cy": "race"}),
+    ),
+    "divergence_for_bounds": (
+        "Cy's threads touch nothing that is not theirs. They leave while others wait for them.",
+        _finding({"Cy": "out_of_bounds"}),
+    ),
+}
+for _key, (_sentence, _answer) in _WRONG.items():
+    repair.wrong(_key, _sentence, function="repaired")(_answer)
+
+
+@repair.cost
+def _(student: Student, draw: Draw) -> str:
+    x, w, b = draw.tensor(19, 64), draw.tensor(600, 64), torch.zeros(600)
+    right = [
+        student.call("repaired", "repair", suspect, x, w, b)[1].isfinite() for suspect in KINDS
+    ]
+    return f"3 kernels, {sum(int(r.sum()) for r in right):,} logits, and not a fault left"

@@ -1,0 +1,222 @@
+"""Question 6.7: the backward of an operator, and what autocast does to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from autograder.judge import Draw, Student, Wrong, describe, expect_close, expect_equal
+
+from . import lab
+from .bench import explained
+
+Maybe = Tensor | None
+Taught = tuple[Tensor, list[Maybe], int]
+Needs = tuple[bool, bool, bool]
+
+LEARNING: tuple[Needs, ...] = (
+    (True, True, True),
+    (False, True, True),
+    (True, False, False),
+    (False, False, True),
+    (True, True, False),
+)
+ROUNDED = 0.02  # of the largest value: bfloat16 keeps 8 bits, and sums round again
+_RAISED = {
+    "RuntimeError": "The call or its backward raised. Is there an answer for each of x, w and b, "
+    "None where b is None, and does it have the shape of its tensor?",
+    "not enough values to unpack": "backward unpacks more than was saved: ctx.save_for_backward in "
+    "keep, and keep passed on as setup_context=keep.",
+    "TypeError": "`setup_context` is called as keep(ctx, inputs, output), `backward` as "
+    "backward(ctx, dy).",
+}
+
+
+@lab.question(
+    "teach_head",
+    points=5,
+    minutes=12,
+    difficulty=3,
+    hints=(
+        "Which of x, w and b does each of the three gradients read? That is what keep saves.",
+        "keep: x, w, _ = inputs; ctx.save_for_backward(x, w). backward: dx = dy @ w, dw = dy.T @ "
+        "x, db = dy.sum(0), each only if ctx.needs_input_grad says so. Then two calls of "
+        "torch.library.",
+        'torch.library.register_autocast(op, "cpu", torch.bfloat16)',
+    ),
+    witnessed=True,  # the products in backward are counted by the student's process
+    budget_s=60.0,
+    host="Its operator has a kernel for the CPU alone.",
+)
+def teach_head(student: Student, draw: Draw) -> None:
+    """Backward and autocast of an operator, by torch.library.
+
+    The name of an operator -> nothing; x (N, D), w (V, D), b (V,) or None, dy (N, V).
+    """
+    for needs, with_bias in [(n, True) for n in LEARNING] + [((True, True, False), False)]:
+        _ask(student, draw, needs, with_bias, autocast=False)
+    for needs in ((True, True, True), draw.choice(LEARNING[:3])):
+        _ask(student, draw, needs, True, autocast=True)
+
+
+def _ask(student: Student, draw: Draw, needs: Needs, with_bias: bool, *, autocast: bool) -> None:
+    n, v, d = draw.integer(2, 9), draw.integer(10, 19), draw.integer(20, 29)
+    x = draw.tensor(n, d, requires_grad=needs[0])
+    w = draw.tensor(v, d, requires_grad=needs[1])
+    b = draw.tensor(v, requires_grad=needs[2]) if with_bias else None
+    dy = draw.tensor(n, v)
+    with explained(_RAISED):
+        got = student.call("taught", "teach_head", x, w, b, dy, autocast)
+    _expect_taught(got, _torchs(x, w, b, dy, autocast), needs, autocast)
+
+
+def _torchs(
+    x: Tensor, w: Tensor, b: Maybe, dy: Tensor, autocast: bool, low: torch.dtype = torch.bfloat16
+) -> Taught:
+    """What torch's own linear answers; of the products, one for each of x and w that learns."""
+    inputs = [
+        t.detach().requires_grad_(t.requires_grad) if t is not None else None for t in (x, w, b)
+    ]
+    with torch.autocast("cpu", low, enabled=autocast):
+        y = F.linear(*inputs)  # type: ignore[arg-type]
+    learning = [t for t in inputs if t is not None and t.requires_grad]
+    found = iter(torch.autograd.grad(y, learning, dy.to(y.dtype)))
+    learn = [t is not None and t.requires_grad for t in inputs]
+    grads = [next(found).contiguous() if one else None for one in learn]
+    return y.detach(), grads, sum(t.requires_grad for t in (x, w))
+
+
+def _expect_taught(got: Any, want: Taught, needs: Needs, autocast: bool) -> None:
+    if not isinstance(got, (list, tuple)) or len(got) != 3 or not isinstance(got[1], list):
+        raise Wrong(expected="(y, gradients, products)", got=describe(got))
+    tolerance = ROUNDED if autocast else 1e-5
+    _expect("y", got[0], want[0], tolerance)
+    for name, mine, torchs in zip(("dx", "dw", "db"), got[1], want[1], strict=False):
+        if torchs is not None:
+            _expect(name, mine, torchs, tolerance)
+    if got[2] != want[2] and not autocast:
+        why = "A product was computed that nobody asked for: ctx.needs_input_grad says who learns."
+        expected = f"{want[2]} products in the backward"
+        raise Wrong(expected=expected, got=str(got[2]), where=f"where {needs} learn", why=why)
+
+
+def _expect(name: str, mine: Any, torchs: Tensor, tolerance: float) -> None:
+    try:
+        expect_close(mine, torchs, tolerance=tolerance)
+    except Wrong as wrong:
+        where = f"in {name} {wrong.where}".strip()
+        raise Wrong(expected=wrong.expected, got=wrong.got, where=where) from None
+
+
+Bend = Callable[[Taught, Sequence[Any]], Taught]
+
+
+def _bent(bend: Bend) -> Callable[..., Taught]:
+    def taught(
+        name: str, x: Tensor, w: Tensor, b: Maybe, dy: Tensor, autocast: bool = False
+    ) -> Taught:
+        return bend(_torchs(x, w, b, dy, autocast), (x, w, b, dy, autocast))
+
+    return taught
+
+
+def _uncast(right: Taught, given: Sequence[Any]) -> Taught:
+    x, w, b, dy, _ = given
+    return _torchs(x, w, b, dy, False)
+
+
+def _everybody(right: Taught, given: Sequence[Any]) -> Taught:
+    return (*right[:2], 2)
+
+
+def _bias_by_rows(right: Taught, given: Sequence[Any]) -> Taught:
+    y, (dx, dw, db), products = right
+    return y, [dx, dw, None if db is None else given[3]], products
+
+
+def _bias_unanswered(right: Taught, given: Sequence[Any]) -> Taught:
+    if given[2] is not None and given[2].requires_grad:
+        raise RuntimeError("function returned an incorrect number of gradients (expected 3, got 2)")
+    return right
+
+
+def _swapped(right: Taught, given: Sequence[Any]) -> Taught:
+    x, _, _, dy, _ = given
+    y, (dx, dw, db), products = right
+    return y, [dx, None if dw is None else (x.detach().T @ dy).contiguous(), db], products
+
+
+def _means(right: Taught, given: Sequence[Any]) -> Taught:
+    y, (dx, dw, db), products = right
+    return y, [dx, dw, None if db is None else db / len(given[0])], products
+
+
+def _in_half(right: Taught, given: Sequence[Any]) -> Taught:
+    x, w, b, dy, autocast = given
+    return _torchs(x, w, b, dy, autocast, torch.float16)
+
+
+_WRONG: dict[str, tuple[str, Bend]] = {
+    "autocast_passes_by": (
+        "Under autocast y is still float32: autocast knows the operators on its lists, and yours "
+        'is on none. register_autocast puts it there, for the device "cpu".',
+        _uncast,
+    ),
+    "cast_to_half": (
+        "Under autocast y is float16. The CPU's autocast here is that of bfloat16.",
+        _in_half,
+    ),
+    "everybody_answered": (
+        "All gradients are right, and one product too many was computed: nobody needs the gradient "
+        "of what is frozen. ctx.needs_input_grad says who learns.",
+        _everybody,
+    ),
+    "bias_by_rows": (
+        "db has a row for each token. All rows read the one bias, and paths add up.",
+        _bias_by_rows,
+    ),
+    "bias_averaged": (
+        "db is a mean over the rows. Paths add up: a sum.",
+        _means,
+    ),
+    "two_answers": (
+        "There are two answers and three inputs: b has a gradient too.",
+        _bias_unanswered,
+    ),
+    "weight_transposed": (
+        "This is dw transposed: a gradient has the shape of its tensor, (V, D).",
+        _swapped,
+    ),
+}
+for _key, (_sentence, _bend) in _WRONG.items():
+    teach_head.wrong(_key, _sentence, function="taught")(_bent(_bend))
+
+
+@teach_head.wrong(
+    "no_backward",
+    "y has no history. Below autograd nothing is recorded: an operator that registers no backward "
+    "ends the graph.",
+    function="taught",
+)
+def _(name: str, x: Tensor, w: Tensor, b: Maybe, dy: Tensor, autocast: bool = False) -> Taught:
+    return _torchs(x, w, b, dy, autocast)[0], [None, None, None], 0
+
+
+@teach_head.cost
+def _(student: Student, draw: Draw) -> str:
+    n, v, d = 32, 600, 64
+    x, w, b = draw.tensor(n, d), draw.tensor(v, d), draw.tensor(v)
+    w.requires_grad_()
+    y, _, first = student.call("taught", "teach_head", x, w, b, draw.tensor(n, v), True)
+    x.requires_grad_()
+    _, _, inner = student.call("taught", "teach_head", x, w, b, draw.tensor(n, v), True)
+    expect_equal(y.dtype, torch.bfloat16)
+    return (
+        f"{first} product in the backward at the bottom of a model, {inner} inside it, of "
+        f"{2 * n * v * d:,} FLOP each; under autocast {y.nbytes:,} bytes of logits, not "
+        f"{2 * y.nbytes:,}"
+    )

@@ -1,0 +1,215 @@
+"""Question 6.5: the head in CUDA with tiles in shared memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from autograder.judge import Draw, Student, Wrong, describe, expect_close
+
+from . import lab
+from .bench import BUILD_S, expect_own_text, explained, needs_compiler
+from .faults import DIVERGENT, OUT_OF_BOUNDS, RACE, SENTENCES, UNWRITTEN
+from .heads import as_if_contiguous, cases, head, without_the_rest
+
+SMALLEST_TILE = 8
+Counted = list[int | str]
+
+_NOT_SHARED = (
+    "The logits are right, but the loads are those of a kernel that shares nothing: each element "
+    "should come from global memory once for each block, and 16 threads should use it."
+)
+
+
+@lab.question(
+    "tiled_head",
+    points=6,
+    minutes=20,
+    difficulty=5,
+    hints=(
+        "256 threads, two tiles of 256 places: which place of xs, and which of ws, is mine to "
+        "fill? And which rows of the tiles does my sum need?",
+        "xs[i][j] gets x[n, first + j], ws[i][j] gets w[block's first word + i, first + j], each 0 "
+        "outside. Then barrier, sum += xs[i][k] * ws[j][k] over k, barrier. After the loop, mask "
+        "the store alone.",
+        "xs[i][j] = n < N && d < D ? x[n * x_n + d * x_d] : 0;  (and row = blockIdx.x * TILE + i)",
+    ),
+    witnessed=True,
+    budget_s=BUILD_S,
+    simulated=True,
+)
+def tiled_head(student: Student, draw: Draw) -> None:
+    """The head in CUDA C++ with tiles in shared memory: few loads, two barriers, masked edges.
+
+    Text with the host function launch; x (N, D), w (V, D), b (V,) -> y (N, V), contiguous.
+    """
+    needs_compiler()
+    for x, w, b in cases(draw):
+        with explained(SENTENCES):
+            y = student.call("run_cu", "tiled_head", x, w, b)
+        expect_close(y, head(x, w, b))
+    _expect_few_loads(student, draw)
+    expect_own_text(student, "tiled_head")
+
+
+def _expect_few_loads(student: Student, draw: Draw) -> None:
+    n, v, d = draw.integer(33, 40), draw.integer(65, 79), draw.integer(33, 40)
+    x, w, b = draw.tensor(n, d), draw.tensor(v, d), draw.tensor(v)
+    with explained(SENTENCES):
+        counted = student.call("run_cu", "tiled_head", x, w, b, True)
+    if not isinstance(counted, list) or not counted or not isinstance(counted[0], int):
+        raise Wrong(expected="loads and stores", got=describe(counted))
+    most = _loads(n, v, d, SMALLEST_TILE) * 5 // 4  # the bias may be loaded by threads at the edge
+    if counted[0] > most:
+        expected = f"at most {most:,} loads (tiles of {SMALLEST_TILE})"
+        raise Wrong(expected=expected, got=f"{counted[0]:,}", why=_NOT_SHARED)
+
+
+def _loads(n: int, v: int, d: int, tile: int) -> int:
+    """From global memory, with square tiles: x for each column of blocks, w for each row of
+    them, and the bias for each logit."""
+    return n * d * math.ceil(v / tile) + v * d * math.ceil(n / tile) + n * v
+
+
+def _loads_naive(x: Tensor, w: Tensor) -> int:
+    return len(x) * len(w) * (2 * x.shape[1] + 1)
+
+
+@tiled_head.wrong("no_barrier", RACE, function="run_cu")
+def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
+    raise RuntimeError("race: no barrier")
+
+
+@tiled_head.wrong("returned_early", DIVERGENT, function="run_cu")
+def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
+    raise RuntimeError("divergent_barrier: returned early")
+
+
+@tiled_head.wrong("tile_not_masked", OUT_OF_BOUNDS, function="run_cu")
+def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
+    raise RuntimeError("out_of_bounds: a tile hangs over the edge")
+
+
+@tiled_head.wrong("edge_left_unwritten", UNWRITTEN, function="run_cu")
+def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
+    raise RuntimeError("unwritten_shared: no zero at the edge")
+
+
+@tiled_head.wrong("never_shared", _NOT_SHARED, function="run_cu")
+def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor | Counted:
+    if count:
+        return [_loads_naive(x, w), len(x) * len(w), "the CPU, simulated"]
+    return head(x, w, b)
+
+
+@tiled_head.wrong(
+    "last_features_dropped",
+    "The last features are missing: D is no multiple of the tile, and the tile that hangs over its "
+    "end counts too, with zeros.",
+    function="run_cu",
+)
+def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
+    whole = x.shape[1] // 16 * 16
+    return head(x[:, :whole], w[:, :whole], b)
+
+
+@tiled_head.wrong(
+    "bias_for_each_tile",
+    "The bias was added once for each tile of features: it belongs behind the loop.",
+    function="run_cu",
+)
+def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
+    return head(x, w, b * math.ceil(x.shape[1] / 16))
+
+
+@tiled_head.wrong(
+    "strides_ignored",
+    "Right where the rows lie one after the other, wrong where they do not: the loads into the "
+    "tiles must use the strides.",
+    function="run_cu",
+)
+def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
+    return head(as_if_contiguous(x), as_if_contiguous(w), as_if_contiguous(b))
+
+
+def _in_tiles(t: Tensor) -> Tensor:
+    """t (rows, D) -> (blocks, 16, tiles of features, 16), 0 where a tile hangs over the edge."""
+    padded = F.pad(t.double(), (0, -t.shape[1] % 16, 0, -t.shape[0] % 16))
+    return padded.view(padded.shape[0] // 16, 16, padded.shape[1] // 16, 16)
+
+
+def _multiplied(form: str) -> Callable[..., Tensor]:
+    """A kernel that multiplies other places of its tiles: x[a, i, f, k] and w[c, j, f, k] meet by
+    the einsum `form`, whose result is y[a, i, c, j]."""
+
+    def run_cu(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
+        sums = torch.einsum(form, _in_tiles(x), _in_tiles(w))
+        y = sums.reshape(*sums.shape[:3], -1).expand(-1, -1, -1, 16).flatten(2).flatten(0, 1)
+        return (y[: len(x), : len(w)] + b.double()).float()
+
+    return run_cu
+
+
+_MISPLACED = {
+    "row_v_brought": (
+        "Thread (i, j) brought row v of w, which is its own column of y, to place ws[i][j]. Row i "
+        "of the tile is word blockIdx.x * TILE + i, whichever thread brings it.",
+        "aifk,ckfk->aic",
+    ),
+    "tile_of_w_read_across": (
+        "Row j of ws is the word of your thread, and the sum went down column j instead: "
+        "xs[i][k] meets ws[j][k], if ws[i][j] was brought from row i of the tile.",
+        "aifk,ckfj->aicj",
+    ),
+    "tiles_swapped": (
+        "The sum of thread (i, j) took row j of xs, row i of ws. Its n comes from i, its v from j.",
+        "ajfk,cifk->aicj",
+    ),
+}
+for _key, (_sentence, _form) in _MISPLACED.items():
+    tiled_head.wrong(_key, _sentence, function="run_cu")(_multiplied(_form))
+
+
+@tiled_head.wrong(
+    "first_tile_again",
+    "Every turn of the loop brings the first 16 features: `first` says where this turn's begin.",
+    function="run_cu",
+)
+def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
+    turns = math.ceil(x.shape[1] / 16)
+    return head(turns * x[:, :16], w[:, :16], b)
+
+
+@tiled_head.wrong(
+    "added_to_what_was_there",
+    "All of y is NaN, as new memory may be: store the sum with `=`, once, if n < N and v < V.",
+    function="run_cu",
+)
+def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
+    return torch.full_like(head(x, w, b), math.nan)
+
+
+@tiled_head.wrong(
+    "edge_not_stored",
+    "The logits at the edge are still NaN. A thread stores if its own n < N and v < V, whether its "
+    "block is full or not.",
+    function="run_cu",
+)
+def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
+    return without_the_rest(head(x, w, b), len(x) // 16 * 16, len(w) // 16 * 16)
+
+
+@tiled_head.cost
+def _(student: Student, draw: Draw) -> str:
+    n, v, d = 20, 600, 64
+    x, w, b = draw.tensor(n, d), draw.tensor(v, d), draw.tensor(v)
+    loads, stores, where = student.call("run_cu", "tiled_head", x, w, b, True)
+    return (
+        f"on {where}: for each of {n * v:,} logits {loads / (n * v):.1f} loads from "
+        f"global memory, {_loads_naive(x, w) / loads:.1f} times fewer than the naive kernel, "
+        f"and {stores / (n * v):.1f} stores"
+    )

@@ -1,0 +1,245 @@
+"""An FX pass: a product and the addition behind it become one operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import fx
+
+from autograder.checks.explaining import explaining
+from autograder.judge import Draw, Student, Wrong
+from onelayer.listing import Row, graph_of, listing_of, operator
+
+from . import lab
+from .listings import Inputs, Rows, expect_same, named, operators, read
+
+MM, ADD, ADDMM = "aten.mm.default", "aten.add.Tensor", "aten.addmm.default"
+D = 6
+_RAISED = {
+    "AttributeError": "An argument of a node is another node or plain data: `add(m, 1.5)` has a "
+    "number where you asked for `.target` or `.users`.",
+    "RuntimeError": "torch.fx erases a node only when nobody reads it any more. A product that "
+    "somebody else reads stays, and its addition with it; of the others erase the addition first, "
+    "then the product.",
+}
+
+
+@lab.question(
+    "bias_into_product",
+    points=4,
+    minutes=14,
+    difficulty=4,
+    hints=(
+        "For each addition: is one of its two arguments a product, and who else reads that "
+        "product?",
+        "The other argument must be a tensor (an fx.Node). add(m, t, alpha=a) is m + a * t, and "
+        "add(t, m, alpha=a) is t + a * m; addmm(t, x, w, beta=..., alpha=...) is beta * t + alpha "
+        "* x @ w. Insert before the addition, replace its uses, erase it, erase the product.",
+        "with graph.inserting_before(add): new = graph.call_function(ADDMM, (other, *product.args)"
+        ", scales); add.replace_all_uses_with(new); graph.erase_node(add)",
+    ),
+)
+def bias_into_product(student: Student, draw: Draw) -> None:
+    """A pass that turns `add` of a product `mm` and a tensor into one `addmm`, in either order of
+    the arguments and with any alpha, where nobody else reads the product.
+
+    rows (a listing of the graph) -> rows after the pass. Same results, no product more than before.
+    """
+    cases = [
+        ("plain", "swapped"),
+        ("plain", "shared"),
+        ("plain", "number"),
+        ("scaled", "plain"),
+        ("scaled swapped", "returned"),
+        ("late", "plain"),
+        *([draw.choice(list(_SECTIONS)) for _ in range(3)] for _ in draw.cases(1)),
+    ]
+    for sections in cases:
+        rows, inputs = _drawn(draw, sections)
+        with explaining(_RAISED):
+            got = read(student.call("bias_into_product", rows))
+        with named(bias_into_product, got, rows, inputs):
+            expect_same(got, rows, inputs)
+            _expect_fused(operators(got), operators(_fused(rows)))
+
+
+def _expect_fused(got: list[str], want: list[str]) -> None:
+    products = [sum(op in (MM, ADDMM) for op in ops) for ops in (want, got)]
+    if products[1] > products[0]:
+        raise Wrong(expected=f"{products[0]} products", got=f"{products[1]} products")
+    left = [ops.count(ADD) for ops in (want, got)]
+    if left[1] > left[0]:
+        raise Wrong(expected=f"{left[0]} additions left", got=f"{left[1]} left")
+    if len(got) > len(want):
+        raise Wrong(expected=f"{len(want)} operators", got=f"{len(got)} operators")
+
+
+# Each section takes h (N, D), a weight, a bias and a factor, and leaves the next h.
+_SECTIONS: dict[str, Callable[[str, str, str, float, int], Rows]] = {
+    "plain": lambda h, w, b, a, k: [*_mm(h, w, k), _add(k, f"m{k}", b)],
+    "swapped": lambda h, w, b, a, k: [*_mm(h, w, k), _add(k, b, f"m{k}")],
+    "scaled": lambda h, w, b, a, k: [*_mm(h, w, k), _add(k, f"m{k}", b, alpha=a)],
+    "scaled swapped": lambda h, w, b, a, k: [*_mm(h, w, k), _add(k, b, f"m{k}", alpha=a)],
+    "number": lambda h, w, b, a, k: [*_mm(h, w, k), _add(k, f"m{k}", a)],
+    "residual": lambda h, w, b, a, k: [*_mm(h, w, k), _add(k, h, f"m{k}")],
+    "shared": lambda h, w, b, a, k: [
+        *_mm(h, w, k),
+        (f"y{k}", ADD, [f"m{k}", b], {}),
+        (f"h{k}", "aten.mul.Tensor", [f"y{k}", f"m{k}"], {}),
+    ],
+    "returned": lambda h, w, b, a, k: [*_mm(h, w, k), _add(k, f"m{k}", b)],
+    "late": lambda h, w, b, a, k: [
+        *_mm(h, w, k),
+        (f"t{k}", "aten.tanh.default", [b], {}),
+        _add(k, f"m{k}", f"t{k}"),
+    ],
+}
+
+
+def _mm(h: str, w: str, k: int) -> Rows:
+    return [(f"m{k}", MM, [h, w], {})]
+
+
+def _add(k: int, first: Any, second: Any, **kwargs: float) -> Row:
+    return f"h{k}", ADD, [first, second], kwargs
+
+
+def _drawn(draw: Draw, sections: Sequence[str]) -> tuple[Rows, Inputs]:
+    """A listing of these sections one after the other, and values for its inputs."""
+    inputs: Inputs = {"x": draw.tensor(draw.integer(2, 5), D)}
+    rows: Rows = []
+    h, results = "x", []
+    for k, section in enumerate(sections):
+        inputs |= {f"w{k}": draw.tensor(D, D), f"b{k}": draw.tensor(D)}
+        rows += _SECTIONS[section](h, f"w{k}", f"b{k}", draw.choice((0.5, 0.75, 1.5, 2.0)), k)
+        rows.append((f"r{k}", "aten.tanh.default", [f"h{k}"], {}))
+        h = f"r{k}"
+        results += [f"m{k}"] if section == "returned" else []
+    start: Rows = [(name, "input", [], {}) for name in inputs]
+    return [*start, *rows, ("out", "output", [h, *results], {})], inputs
+
+
+def _fused(
+    rows: Rows,
+    *,
+    orders: Sequence[tuple[int, int]] = ((0, 1), (1, 0)),
+    shared: bool = False,
+    keep_alpha: bool = True,
+    beta_always: bool = False,
+    erase: bool = True,
+    early: bool = False,
+) -> Rows:
+    """The pass, and what people leave out of it. Shared products: fused with a second run of the
+    product."""
+    graph = graph_of(rows)
+    mm, add, addmm = map(operator, (MM, ADD, ADDMM))
+    for node in list(graph.nodes):
+        if node.target is not add:
+            continue
+        for at, other in orders:
+            product, t = node.args[at], node.args[other]
+            if not isinstance(product, fx.Node) or product.target is not mm:
+                continue
+            if not isinstance(t, fx.Node) or (len(product.users) > 1 and not shared):
+                continue
+            scale = "beta" if at == 0 or beta_always else "alpha"
+            alpha = node.kwargs.get("alpha", 1)
+            scales = {scale: alpha} if alpha != 1 and keep_alpha else {}
+            with graph.inserting_before(product if early else node):
+                new = graph.call_function(addmm, (t, *product.args), scales)
+            node.replace_all_uses_with(new)
+            graph.erase_node(node)
+            if erase and not product.users:
+                graph.erase_node(product)
+            break
+    return listing_of(graph)
+
+
+@bias_into_product.wrong(
+    "nothing_fused", "Additions of a product and a tensor are left. Did the pass change the graph?"
+)
+def _(rows: Rows) -> Rows:
+    return rows
+
+
+@bias_into_product.wrong(
+    "before_its_arguments",
+    "addmm stands where the product stood, and what is added is computed after that: insert before "
+    "the addition.",
+)
+def _(rows: Rows) -> Rows:
+    return _fused(rows, early=True)
+
+
+@bias_into_product.wrong(
+    "product_left",
+    "The old product is still in the graph. Nobody reads it, and a graph runs every node that it "
+    "has: erase it.",
+)
+def _(rows: Rows) -> Rows:
+    return _fused(rows, erase=False)
+
+
+@bias_into_product.wrong(
+    "shared_product",
+    "A product that somebody else reads was fused as well, so it runs twice: once in addmm, once "
+    "for the other reader. Look at product.users.",
+)
+def _(rows: Rows) -> Rows:
+    return _fused(rows, shared=True)
+
+
+@bias_into_product.wrong(
+    "one_order",
+    "`add(b, m)` is left. An addition may have its product in either place.",
+)
+def _(rows: Rows) -> Rows:
+    return _fused(rows, orders=((0, 1),))
+
+
+@bias_into_product.wrong(
+    "other_order_only",
+    "`add(m, b)` is left. An addition may have its product in either place.",
+)
+def _(rows: Rows) -> Rows:
+    return _fused(rows, orders=((1, 0),))
+
+
+@bias_into_product.wrong(
+    "alpha_lost",
+    "The addition had alpha, and it got lost: a node's kwargs are part of what it computes.",
+)
+def _(rows: Rows) -> Rows:
+    return _fused(rows, keep_alpha=False)
+
+
+@bias_into_product.wrong(
+    "alpha_on_the_wrong_side",
+    "alpha of `add` scales its second argument. Where that is the product, addmm's alpha scales "
+    "it; where it is the other tensor, beta does.",
+)
+def _(rows: Rows) -> Rows:
+    return _fused(rows, beta_always=True)
+
+
+@bias_into_product.wrong(
+    "arguments_swapped",
+    "addmm(t, x, w) is t + x @ w: the tensor that is added comes first, then the product's two in "
+    "their order.",
+)
+def _(rows: Rows) -> Rows:
+    swapped = []
+    for name, op, args, kwargs in _fused(rows):
+        swapped.append((name, op, [args[0], args[2], args[1]] if op == ADDMM else args, kwargs))
+    return swapped
+
+
+@bias_into_product.cost
+def _(student: Student, draw: Draw) -> str:
+    rows, _ = _drawn(draw, ("plain", "swapped", "shared"))
+    after = student.call("bias_into_product", rows)
+    return (
+        f"{len(operators(rows))} operators before, {len(operators(after))} after: two additions "
+        "that read and wrote all the logits once more are gone"
+    )

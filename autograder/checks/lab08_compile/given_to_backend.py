@@ -1,0 +1,174 @@
+"""A backend that counts: what it is given, and how often that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from autograder.checks.explaining import explaining
+from autograder.judge import Draw, Student, Wrong, describe, expect_equal
+
+from . import lab
+from .programs import Arguments, Given, compiled, operations, remembered
+
+Counted = tuple[list[int], int]
+_RAISED = {
+    "BackendCompilerFailed": "Dynamo calls your backend with a graph and expects a function back. "
+    "Return one that counts and calls the graph.",
+    "TypeError": "What your backend returns is called in the graph's place, with the graph's "
+    "inputs: it takes *args, and returns what graph_module(*args) returns.",
+    "UnboundLocalError": "`ran += 1` inside a function makes a new `ran`, unless that function "
+    "says `nonlocal ran` first.",
+}
+
+
+@lab.question(
+    "given_to_backend",
+    points=3,
+    minutes=8,
+    difficulty=2,
+    hints=(
+        "A backend is a function of a graph module and example inputs. When is it called, and when "
+        "is what it returns called?",
+        "Once for each graph that Dynamo has captured: append the count there. What you return "
+        "runs in place of the graph, at each call: count runs there, with `nonlocal ran`.",
+        'given.append(sum(node.op.startswith("call_") for node in graph_module.graph.nodes))',
+    ),
+    budget_s=60.0,
+)
+def given_to_backend(student: Student, draw: Draw) -> None:
+    """What torch.compile gives a backend for a program, and how often that runs.
+
+    source (defines `step`), calls (lists of arguments) -> (operations of each graph, in the order
+    in which they were given; how often graphs were run, all together).
+    """
+    for breaks in (1, draw.integer(0, 2)):
+        source, calls = _program(draw, breaks)
+        with explaining(_RAISED):
+            got = student.call("given_to_backend", source, calls)
+        if not isinstance(got, (list, tuple)) or len(got) != 2:
+            raise Wrong(expected="(operations of each graph, runs)", got=describe(got))
+        given = _given(source, calls)
+        expect_equal(got, (_operations(given), sum(given.runs)))
+
+
+def _program(draw: Draw, breaks: int) -> tuple[str, list[list[Any]]]:
+    """A program that breaks so many times, and three calls, two of them alike in shape."""
+    lines = ["def step(x, w, b):", "    y = F.linear(x, w, b)"]
+    for part in range(breaks + 1):
+        if part:
+            lines += ["    if y.sum() > 0:", f"        y = y / {draw.integer(2, 9)}"]
+        for op in draw.shuffled(("torch.tanh(y)", "y * 2", "y.relu()"))[: draw.integer(1, 3)]:
+            lines.append(f"    y = {op}")
+    n, d, v = draw.integer(2, 5), draw.integer(3, 6), draw.integer(7, 9)
+    w, b = draw.tensor(v, d), draw.tensor(v).abs() + 9  # so that the sum is above 0
+    calls = [[draw.tensor(rows, d), w, b] for rows in (n, n, n + 3)]
+    return "\n".join([*lines, "    return y", ""]), calls
+
+
+_given = remembered(compiled)
+
+
+def _operations(given: Given) -> list[int]:
+    return list(map(operations, given.graphs))
+
+
+@given_to_backend.wrong(
+    "every_node",
+    "Inputs and the output were counted too. They are nodes of the graph; operations are those "
+    'whose `op` begins with "call_".',
+)
+def _(source: str, calls: Sequence[Arguments]) -> Counted:
+    given = _given(source, calls)
+    return [len(graph.graph.nodes) for graph in given.graphs], sum(given.runs)
+
+
+@given_to_backend.wrong(
+    "inputs_counted",
+    "The output was left out, and the inputs were counted: a placeholder is a node, and no "
+    "operation.",
+)
+def _(source: str, calls: Sequence[Arguments]) -> Counted:
+    given = _given(source, calls)
+    return [len(graph.graph.nodes) - 1 for graph in given.graphs], sum(given.runs)
+
+
+@given_to_backend.wrong(
+    "functions_only",
+    'Calls of methods are missing: `y.sum()` is a node whose `op` is "call_method". Count all that '
+    'begin with "call_".',
+)
+def _(source: str, calls: Sequence[Arguments]) -> Counted:
+    given = _given(source, calls)
+    functions = [
+        sum(node.op == "call_function" for node in graph.graph.nodes) for graph in given.graphs
+    ]
+    return functions, sum(given.runs)
+
+
+@given_to_backend.wrong(
+    "runs_not_counted",
+    "You counted how often the backend was called. It is called once for each graph; what it "
+    "returns is called at each run.",
+)
+def _(source: str, calls: Sequence[Arguments]) -> Counted:
+    given = _given(source, calls)
+    return _operations(given), len(given.graphs)
+
+
+@given_to_backend.wrong(
+    "never_ran",
+    "No run was counted. What the backend returns takes the graph's place: count inside that "
+    "function.",
+)
+def _(source: str, calls: Sequence[Arguments]) -> Counted:
+    return _operations(_given(source, calls)), 0
+
+
+@given_to_backend.wrong(
+    "calls_of_step",
+    "You counted the calls of `step`. A step that breaks runs several graphs in each call.",
+)
+def _(source: str, calls: Sequence[Arguments]) -> Counted:
+    return _operations(_given(source, calls)), len(calls)
+
+
+@given_to_backend.wrong(
+    "at_each_run",
+    "A graph is listed once for each of its runs. The backend is called once for each graph: count "
+    "the operations there.",
+)
+def _(source: str, calls: Sequence[Arguments]) -> Counted:
+    given = _given(source, calls)
+    again = [n for n, k in zip(_operations(given), given.runs, strict=True) for _ in range(k)]
+    return again, sum(given.runs)
+
+
+@given_to_backend.wrong(
+    "one_number",
+    "The operations of all graphs were added up. Between two graphs Python runs: keep a number for "
+    "each.",
+)
+def _(source: str, calls: Sequence[Arguments]) -> tuple[int, int]:
+    given = _given(source, calls)
+    return sum(_operations(given)), sum(given.runs)
+
+
+@given_to_backend.wrong(
+    "first_call_only",
+    "Only the graphs of the first call are here. A later call whose inputs fail a guard brings "
+    "more: hand the same compiled function all of the calls.",
+)
+def _(source: str, calls: Sequence[Arguments]) -> Counted:
+    given = _given(source, calls[:1])
+    return _operations(given), sum(_given(source, calls).runs)
+
+
+@given_to_backend.cost
+def _(student: Student, draw: Draw) -> str:
+    source, calls = _program(draw, 1)
+    operations_of, runs = student.call("given_to_backend", source, calls)
+    return (
+        f"with one break: {len(operations_of)} graphs compiled, {runs} runs in {len(calls)} calls, "
+        "and Python between the two halves of each"
+    )

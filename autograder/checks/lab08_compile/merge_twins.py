@@ -1,0 +1,219 @@
+"""Detective case: a pass that merges equal nodes, and loses writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import fx
+
+from autograder.checks.explaining import explaining
+from autograder.judge import Draw, Student, Wrong
+from onelayer.listing import graph_of, listing_of
+
+from . import lab
+from .listings import Inputs, Rows, expect_same, named, operators, read
+
+_RAISED = {
+    "AttributeError": "`_schema` belongs to the operator of a call_function node. Inputs and the "
+    "output have no operator: skip them first.",
+    "RuntimeError": "torch.fx erases a node only when nobody reads it any more.",
+}
+
+
+@lab.question(
+    "merge_twins",
+    points=4,
+    minutes=12,
+    difficulty=3,
+    hints=(
+        "Run the pass on the graph of the page and look at what is gone. Which operators do "
+        "something even if nobody reads their result?",
+        "`node.target._schema.is_mutable` says that an operator writes into an argument. Such a "
+        "node must be neither merged nor swept away; and what was read before a write is no twin "
+        "of what is read after it.",
+        "if node.target._schema.is_mutable: seen.clear(); continue",
+    ),
+)
+def merge_twins(student: Student, draw: Draw) -> None:
+    """Detective case: the pass as found merges equal nodes and sweeps away what nobody reads, and
+    loses writes. Make it right.
+
+    rows -> rows after the pass: same results and same inputs afterwards, no twins with no write
+    between them, nothing that is neither read nor writes.
+    """
+    cases: list[Sequence[str]] = [
+        ("twins", "dead", "alphas"),
+        ("write unread", "twins"),
+        ("write twice", "twins"),
+        ("write between", "twins"),
+        ("write through a view", "dead"),
+        *([draw.choice(list(_PARTS)) for _ in range(4)] for _ in draw.cases(2)),
+    ]
+    for parts in cases:
+        rows, inputs = _drawn(draw, parts)
+        with explaining(_RAISED):
+            got = read(student.call("merge_twins", rows))
+        with named(merge_twins, got, rows, inputs):
+            expect_same(got, rows, inputs)
+            want, left = len(operators(_merged(rows))), len(operators(got))
+            if left > want:
+                raise Wrong(expected=f"{want} operators", got=f"{left} operators")
+
+
+# Each part reads h (N, N), leaves the next h under the name h{k}, and may write into `state`.
+_PARTS: dict[str, Callable[[str, int, float], Rows]] = {
+    "twins": lambda h, k, a: [
+        (f"p{k}", "aten.tanh.default", [h], {}),
+        (f"q{k}", "aten.tanh.default", [h], {}),
+        (f"h{k}", "aten.add.Tensor", [f"p{k}", f"q{k}"], {}),
+    ],
+    "dead": lambda h, k, a: [
+        (f"d{k}", "aten.exp.default", [h], {}),
+        (f"e{k}", "aten.relu.default", [f"d{k}"], {}),
+        (f"h{k}", "aten.neg.default", [h], {}),
+    ],
+    "alphas": lambda h, k, a: [
+        (f"p{k}", "aten.add.Tensor", [h, "x"], {}),
+        (f"q{k}", "aten.add.Tensor", [h, "x"], {"alpha": a}),
+        (f"h{k}", "aten.mul.Tensor", [f"p{k}", f"q{k}"], {}),
+    ],
+    "write unread": lambda h, k, a: [
+        (f"w{k}", "aten.add_.Tensor", ["state", a], {}),
+        (f"h{k}", "aten.abs.default", [h], {}),
+    ],
+    "write twice": lambda h, k, a: [
+        (f"v{k}", "aten.mul_.Tensor", ["state", a], {}),
+        (f"w{k}", "aten.mul_.Tensor", ["state", a], {}),
+        (f"h{k}", "aten.add.Tensor", [h, f"w{k}"], {}),
+    ],
+    "write between": lambda h, k, a: [
+        (f"p{k}", "aten.mul.Tensor", ["state", 2], {}),
+        (f"w{k}", "aten.add_.Tensor", ["state", "x"], {}),
+        (f"q{k}", "aten.mul.Tensor", ["state", 2], {}),
+        (f"s{k}", "aten.sub.Tensor", [f"q{k}", f"p{k}"], {}),
+        (f"h{k}", "aten.add.Tensor", [f"s{k}", h], {}),
+    ],
+    "write through a view": lambda h, k, a: [
+        (f"p{k}", "aten.tanh.default", ["state"], {}),
+        (f"t{k}", "aten.t.default", ["state"], {}),
+        (f"w{k}", "aten.add_.Tensor", [f"t{k}", "x"], {}),
+        (f"q{k}", "aten.tanh.default", ["state"], {}),
+        (f"s{k}", "aten.sub.Tensor", [f"q{k}", f"p{k}"], {}),
+        (f"h{k}", "aten.add.Tensor", [f"s{k}", h], {}),
+    ],
+}
+
+
+def _drawn(draw: Draw, parts: Sequence[str]) -> tuple[Rows, Inputs]:
+    n = draw.integer(2, 4)
+    inputs = {"x": draw.tensor(n, n), "state": draw.tensor(n, n)}
+    rows: Rows = [("x", "input", [], {}), ("state", "input", [], {})]
+    h = "x"
+    for k, part in enumerate(parts):
+        rows += _PARTS[part](h, k, draw.choice((0.5, 1.5, 2.5)))
+        h = f"h{k}"
+    return [*rows, ("out", "output", [h], {})], inputs
+
+
+def _merged(
+    rows: Rows,
+    *,
+    keeps_writes: bool = True,
+    sweeps: bool = True,
+    merges: bool = True,
+    forgets: str = "all",
+    with_kwargs: bool = True,
+) -> Rows:
+    """The pass, and the ways in which people get it wrong. forgets: what a write makes it forget;
+    "all", "name" (only what read the written tensor by its name) or "nothing"."""
+    graph = graph_of(rows)
+    seen: dict[Any, fx.Node] = {}
+    for node in list(graph.nodes):
+        if node.op != "call_function":
+            continue
+        writes = keeps_writes and node.target._schema.is_mutable
+        if writes and forgets == "all":
+            seen.clear()
+        if writes and forgets == "name":
+            seen = {key: twin for key, twin in seen.items() if node.args[0] not in key[1]}
+        key = (node.target, node.args, tuple(node.kwargs.items()) if with_kwargs else ())
+        if merges and key in seen and not writes:
+            node.replace_all_uses_with(seen[key])
+            graph.erase_node(node)
+        elif not writes:
+            seen[key] = node
+    for node in reversed(list(graph.nodes) if sweeps else []):
+        unread = node.op == "call_function" and not node.users
+        if unread and not (keeps_writes and node.target._schema.is_mutable):
+            graph.erase_node(node)
+    return listing_of(graph)
+
+
+def _wrong(name: str, sentence: str, **bent: Any) -> None:
+    @merge_twins.wrong(name, sentence)
+    def _(rows: Rows) -> Rows:
+        return _merged(rows, **bent)
+
+
+_wrong(
+    "as_found",
+    "Writes got lost: this is what the code as found leaves. An operator that writes into an "
+    "argument does so whether or not somebody reads its result.",
+    keeps_writes=False,
+)
+_wrong(
+    "stale_read",
+    "The writes are there, and a read after a write was merged with one from before it: same "
+    "operator, same names, other numbers. A write makes what was seen before useless.",
+    forgets="nothing",
+)
+_wrong(
+    "written_through_a_view",
+    "A write through a view was overlooked: `t` has another name than `state`, and the same "
+    "storage. Forget all that was seen, or follow the views.",
+    forgets="name",
+)
+_wrong(
+    "nothing_merged",
+    "Twins are left. Two nodes with the same operator and arguments, and no write between them, "
+    "compute the same.",
+    merges=False,
+)
+_wrong(
+    "dead_nodes_left",
+    "Operators are left that nobody reads and that write nothing.",
+    sweeps=False,
+)
+
+
+_wrong(
+    "keywords_ignored",
+    "Two additions with different alpha were merged. A node's kwargs are part of what it computes.",
+    with_kwargs=False,
+)
+
+
+@merge_twins.wrong(
+    "untouched", "The graph is as it was: its twins and its unread operators are still there."
+)
+def _(rows: Rows) -> Rows:
+    return rows
+
+
+@merge_twins.wrong(
+    "whole_graph_given_up",
+    "A graph with a write in it was left as it was. Twins on the same side of a write can still be "
+    "merged.",
+)
+def _(rows: Rows) -> Rows:
+    writes = any(op.partition(".")[2].partition(".")[0].endswith("_") for op in operators(rows))
+    return rows if writes else _merged(rows)
+
+
+@merge_twins.cost
+def _(student: Student, draw: Draw) -> str:
+    rows, _ = _drawn(draw, ("twins", "write between", "dead", "twins"))
+    after = operators(student.call("merge_twins", rows))
+    writes = sum(op == "aten.add_.Tensor" for op in after)
+    return f"{len(operators(rows))} operators before, {len(after)} after; {writes} write kept"

@@ -1,0 +1,213 @@
+"""A step without graph breaks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from autograder.checks.explaining import explaining
+from autograder.judge import Draw, Student, Wrong, describe, expect_close
+
+from . import lab
+
+Answered = tuple[list[tuple[Tensor, Tensor]], int]
+_RAISED = {
+    "Unsupported": "With fullgraph=True the first break is an error, and this is it. The message "
+    "names the line. Say it with tensors: `torch.where` picks, a mask weighs.",
+    "UserError": "With fullgraph=True the first break is an error, and this is it: Python asked "
+    "for the value of a tensor. Say it with tensors: `torch.where` picks, a mask weighs.",
+}
+
+
+@lab.question(
+    "one_graph",
+    points=4,
+    minutes=12,
+    difficulty=3,
+    hints=(
+        "Which three lines need a number that is only known when the graph runs?",
+        "Leave `top` a tensor, and let torch.where choose the factor. `z[keep]` has as many rows "
+        "as the values decide: keep all rows, weigh those that do not count with 0, and divide by "
+        "the number of those that do, or by 1 where there is none.",
+        "mean = (z * keep[:, None]).sum(0) / keep.sum().clamp(min=1)",
+    ),
+    witnessed=True,
+    budget_s=60.0,
+)
+def one_graph(student: Student, draw: Draw) -> None:
+    """The step as found, in one graph: for each x the capped logits and the mean of the rows that
+    count.
+
+    xs (list of x (N, D)), w (V, D), b (V,), limit -> (list of (z (N, V), mean (V,)), graphs given).
+    """
+    for _ in draw.cases(2):
+        w, b = draw.tensor(9, 6), draw.tensor(9)
+        xs = _different(draw, w, b)
+        got = student_answer(student, xs, w, b)
+        _expect_steps(got, _whole(xs, w, b, LIMIT)[0])
+        if got[1] != 1:
+            several = isinstance(got[1], int) and got[1] > 1
+            why = SEVERAL if several else ""
+            raise Wrong(expected="1 graph", got=f"{describe(got[1])} graphs", why=why)
+
+
+LIMIT = 4.0
+SEVERAL = (
+    "The values are right, and Dynamo gave more than one graph. Compile with fullgraph=True, and "
+    "what breaks will say so; decide nothing in Python that depends on the values."
+)
+
+
+def student_answer(student: Student, xs: list[Tensor], w: Tensor, b: Tensor) -> Any:
+    with explaining(_RAISED):
+        got = student.call("one_graph", xs, w, b, LIMIT)
+    if not isinstance(got, (list, tuple)) or len(got) != 2 or not isinstance(got[0], (list, tuple)):
+        raise Wrong(expected="(list of (z, mean), graphs)", got=describe(got))
+    return got
+
+
+def _different(draw: Draw, w: Tensor, b: Tensor) -> list[Tensor]:
+    """Activations that take every way through the step: above the limit and below it, with some
+    rows that count and with none. The first is below, where nothing is capped."""
+    n = draw.integer(4, 7)
+    down = torch.linalg.lstsq(w, -20 * torch.ones(9, 1) - b[:, None]).solution.T  # all but no word
+    while True:
+        quiet, loud = 0.01 * draw.tensor(n, 6), 5 * draw.tensor(n, 6)
+        mixed = torch.where(draw.integers(n, 1, low=0, high=1).bool(), loud, 5 * draw.tensor(n, 6))
+        none = down.expand(n, 6) + 0.01 * draw.tensor(n, 6)
+        xs = [quiet, loud, none.contiguous(), mixed]
+        if _tells_apart(xs, w, b):
+            return xs
+
+
+def _tells_apart(xs: list[Tensor], w: Tensor, b: Tensor) -> bool:
+    """Whether no sum lies where rounding decides, and each way through the step is taken."""
+    zs = [F.linear(x, w, b) for x in xs]
+    sums = [z.sum(1) for z in zs]
+    tops = [float(z.abs().max()) for z in zs]
+    counted = [int((s > 0).sum()) for s in sums]
+    clear = all(float(s.abs().min()) > 1e-2 for s in sums)
+    return (
+        clear
+        and tops[0] < LIMIT < min(tops[1:])
+        and counted[2] == 0
+        and 0 < counted[1] < len(xs[1])
+    )
+
+
+def _step(x: Tensor, w: Tensor, b: Tensor, limit: float) -> tuple[Tensor, Tensor]:
+    """The step as found."""
+    z = F.linear(x, w, b)
+    top = z.abs().max().item()
+    if top > limit:
+        z = z * (limit / top)
+    kept = z[z.sum(dim=1) > 0]
+    mean = kept.mean(dim=0) if len(kept) else torch.zeros(z.shape[1])
+    return z, mean
+
+
+def _whole(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Answered:
+    return [_step(x, w, b, limit) for x in xs], 1
+
+
+def _expect_steps(got: Any, want: list[tuple[Tensor, Tensor]]) -> None:
+    results, _ = got
+    if len(results) != len(want):
+        raise Wrong(expected=f"{len(want)} results", got=f"{len(results)} results")
+    for place, (result, right) in enumerate(zip(results, want, strict=True)):
+        if not isinstance(result, (list, tuple)) or len(result) != 2:
+            raise Wrong(expected="(z, mean)", got=describe(result), where=f"for xs[{place}]")
+        for name, a, c in zip(("z", "mean"), result, right, strict=True):
+            try:
+                expect_close(a, c, tolerance=1e-4)
+            except Wrong as wrong:
+                where = f"{name} for xs[{place}] {wrong.where}".strip()
+                raise Wrong(expected=wrong.expected, got=wrong.got, where=where) from None
+
+
+def _bent(xs: list[Tensor], w: Tensor, b: Tensor, limit: float, *, bent: str) -> Answered:
+    """The step with one thing done otherwise."""
+    results = []
+    for x in xs:
+        z = F.linear(x, w, b)
+        top = z.max() if bent == "no abs" else z.abs().max()
+        factor = torch.clamp(limit / top, max=1.0)
+        if bent == "never" or (bent == "frozen" and x is not xs[0]):
+            factor = torch.ones(())
+        if bent == "always":
+            factor = limit / top
+        z = z.clamp(-limit, limit) if bent == "clamped" else z * factor
+        keep = (z.sum(dim=1) > 0).float()
+        rows = torch.tensor(float(len(z))) if bent == "all rows" else keep.sum()
+        rows = rows if bent == "no row" else rows.clamp(min=1)
+        results.append((z, (z * keep[:, None]).sum(0) / rows))
+    return results, 1
+
+
+@one_graph.wrong("still_breaks", SEVERAL)
+def _(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Answered:
+    return _whole(xs, w, b, limit)[0], 4
+
+
+@one_graph.wrong(
+    "not_compiled",
+    "The values are right, and no graph was given to the backend: call `compiled`, not `step`.",
+)
+def _(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Answered:
+    return _whole(xs, w, b, limit)[0], 0
+
+
+@one_graph.wrong(
+    "always_scaled",
+    "Quiet logits were blown up to the limit. The factor is limit / top where top is above the "
+    "limit, and 1 elsewhere.",
+)
+def _(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Answered:
+    return _bent(xs, w, b, limit, bent="always")
+
+
+@one_graph.wrong(
+    "never_scaled",
+    "Nothing was capped. The branch has to become part of the graph: torch.where, or a clamp of "
+    "the factor.",
+)
+def _(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Answered:
+    return _bent(xs, w, b, limit, bent="never")
+
+
+@one_graph.wrong(
+    "each_logit_clamped",
+    "Each logit was clamped by itself. The step scales all of them by one factor.",
+)
+def _(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Answered:
+    return _bent(xs, w, b, limit, bent="clamped")
+
+
+@one_graph.wrong(
+    "mean_over_all_rows",
+    "The sum is over the rows that count, and was divided by all rows. Divide by keep.sum().",
+)
+def _(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Answered:
+    return _bent(xs, w, b, limit, bent="all rows")
+
+
+@one_graph.wrong(
+    "no_row_counts",
+    "Where no row counts this is 0 / 0, nan. The step as found gives zeros there: divide by at "
+    "least 1.",
+)
+def _(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Answered:
+    return _bent(xs, w, b, limit, bent="no row")
+
+
+@one_graph.cost
+def _(student: Student, draw: Draw) -> str:
+    w, b = draw.tensor(9, 6), draw.tensor(9)
+    xs = [draw.tensor(5, 6) for _ in range(3)]
+    _, graphs = student.call("one_graph", xs, w, b, LIMIT)
+    return (
+        f"{graphs} graph for {len(xs)} calls; the masked mean reads rows that the old one skipped"
+    )

@@ -1,0 +1,141 @@
+"""A function that Dynamo cannot trace, as one node of one graph."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from autograder.checks.explaining import explaining
+from autograder.judge import Draw, Student, Wrong, describe, expect_close, expect_equal
+
+from . import lab
+
+Believed = list[tuple[torch.dtype, int]]
+Answered = tuple[list[Tensor], Believed]
+_RAISED = {
+    "Unsupported": "Dynamo met something that it cannot trace. `words_needed` has to be a custom "
+    "operator, and `step` has to call the operator, not the function inside it.",
+    "TorchRuntimeError": "The fake kernel does not fit what follows. It gets a z without numbers, "
+    "and returns an empty tensor of the result's shape, dtype and device: z.new_empty(...).",
+    "DataDependentOutputException": "The fake kernel asked for numbers. Its z has a shape and a "
+    "dtype, and no memory.",
+    "ValueError": "torch.library reads the schema from the annotations: every parameter and the "
+    "result need a type, as in (z: torch.Tensor, p: float) -> torch.Tensor.",
+}
+
+
+@lab.question(
+    "opaque_step",
+    points=3,
+    minutes=10,
+    difficulty=3,
+    hints=(
+        "What does Dynamo have to know about a function that it does not look into?",
+        "`torch.library.custom_op` makes it an operator; `register_fake` says what comes out, from "
+        "the shapes alone: N integers, where N is whatever z.shape[0] is.",
+        "@needed.register_fake / def _(z, p): return z.new_empty(z.shape[0], dtype=torch.int64)",
+    ),
+    witnessed=True,
+    budget_s=60.0,
+)
+def opaque_step(student: Student, draw: Draw) -> None:
+    """A step with a Python loop over numbers in it, compiled with fullgraph=True.
+
+    xs (list of x (N, D), several N), w (V, D), b (V,), p -> (list of words_needed(z, p) * max of z;
+    for each graph the dtype and dims that it expects of the operator's result).
+    """
+    for _ in draw.cases(2):
+        w, b, p = draw.tensor(13, 11) / 2, draw.tensor(13), draw.integer(50, 90) / 100
+        # Dynamo gives equal sizes one symbol: no N may be D or V.
+        sizes = draw.shuffled(range(2, 9))[:3]
+        xs = [_clear(draw, n, w, b, p) for n in sizes]
+        with explaining(_RAISED):
+            got = student.call("opaque_step", xs, w, b, p)
+        if not isinstance(got, (list, tuple)) or len(got) != 2:
+            raise Wrong(expected="(results, believed)", got=describe(got))
+        results, believed = got
+        if not isinstance(results, (list, tuple)) or len(results) != len(xs):
+            raise Wrong(expected=f"{len(xs)} results", got=describe(results))
+        want, graph = _answered(xs, w, b, p)
+        for result, right in zip(results, want, strict=True):
+            expect_close(result, right)
+        several = isinstance(believed, (list, tuple)) and len(believed) > 1
+        expect_equal(believed, graph, why=SEVERAL if several else "")
+
+
+SEVERAL = (
+    "Several graphs were given, for steps that differ in N alone. A fake kernel that returns a "
+    "number of rows of its own makes a guard of it: take N from z.shape[0]."
+)
+
+
+def _clear(draw: Draw, n: int, w: Tensor, b: Tensor, p: float) -> Tensor:
+    """Activations for which no rounding decides how many words are needed."""
+    while True:
+        x = draw.tensor(n, w.shape[1])
+        sums = F.linear(x, w, b).softmax(-1).double().sort(-1, descending=True)[0].cumsum(-1)
+        if float((sums - p).abs().min()) > 1e-4:
+            return x
+
+
+def _needed(x: Tensor, w: Tensor, b: Tensor, p: float) -> Tensor:
+    sums = F.linear(x, w, b).softmax(-1).sort(-1, descending=True)[0].cumsum(-1)
+    return (sums < p).sum(-1) + 1
+
+
+def _answered(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
+    results = [_needed(x, w, b, p) * F.linear(x, w, b).amax(1) for x in xs]
+    return results, [(torch.int64, 1)]
+
+
+@opaque_step.wrong("fixed_rows", SEVERAL)
+def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
+    results, believed = _answered(xs, w, b, p)
+    return results, believed * 2
+
+
+@opaque_step.wrong(
+    "fake_of_floats",
+    "The graph expects floats of the operator, and gets integers. A fake kernel has to tell the "
+    "truth about the dtype: dtype=torch.int64.",
+)
+def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
+    results, _ = _answered(xs, w, b, p)
+    return results, [(torch.float32, 1)]
+
+
+@opaque_step.wrong(
+    "fake_like_the_logits",
+    "The graph expects logits of the operator, (N, V). It returns one number for each row.",
+)
+def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
+    results, _ = _answered(xs, w, b, p)
+    return results, [(torch.float32, 2)]
+
+
+@opaque_step.wrong(
+    "no_operator",
+    "The results are right, and no graph has the operator in it. Was `step` compiled, and does it "
+    "call the custom operator?",
+)
+def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
+    results, _ = _answered(xs, w, b, p)
+    return results, []
+
+
+@opaque_step.wrong(
+    "fake_used_for_real",
+    "The numbers are those of the fake kernel, or of nothing. The function under the custom_op "
+    "decorator computes; the fake one only says what shape comes out.",
+)
+def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
+    results, believed = _answered(xs, w, b, p)
+    return [torch.zeros_like(result) for result in results], believed
+
+
+@opaque_step.cost
+def _(student: Student, draw: Draw) -> str:
+    w, b = draw.tensor(9, 4), draw.tensor(9)
+    _, believed = student.call("opaque_step", [draw.tensor(n, 4) for n in (2, 5)], w, b, 0.5)
+    return f"{len(believed)} graph for two sizes; what is inside the operator fuses with nothing"

@@ -1,0 +1,232 @@
+"""What the partitioner keeps for the backward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from autograder.checks.explaining import explaining
+from autograder.judge import Draw, Student, Wrong, describe, expect_equal
+
+from . import lab
+from .programs import Arguments, load, remembered
+
+Saved = list[tuple[str, tuple[int, ...]]]
+ALL, FEWEST = "all", "fewest"
+# The same numbers in the same memory: torch 2.15 says alias where 2.13 says detach.
+VIEWS = frozenset(
+    f"aten.{name}.default" for name in ("detach", "alias", "t", "view", "permute", "expand")
+)
+_RAISED = {
+    "AttributeError": "A shape is `tuple(node.meta['val'].shape)`; the output node is the last of "
+    "`graph_module.graph.nodes`, and what the forward returns is its `args[0]`.",
+    "KeyError": "The output node has no value of its own. Ask the nodes in its `args[0]`.",
+}
+
+
+@lab.question(
+    "what_is_saved",
+    points=4,
+    minutes=11,
+    difficulty=3,
+    hints=(
+        "The backward can only read what the forward returned. What does a forward graph return "
+        "besides the result of `step`?",
+        "The last node is the output; its args[0] begins with the result, and the rest is saved. "
+        "Ask `maker` for the node that made each, take each node once, and name it "
+        '"input" if its op is "placeholder", else str(node.target).',
+        "_, *kept = list(graph_module.graph.nodes)[-1].args[0]",
+    ),
+    budget_s=60.0,
+)
+def what_is_saved(student: Student, draw: Draw) -> None:
+    """What the forward graph of a program saves for its backward, under one of two partitioners.
+
+    source (step returns one tensor), args (some require gradients), keep ("all" or "fewest") ->
+    list of (operator or "input", shape), one for each node that made saved numbers, in any order.
+    """
+    source, args = _program(draw, ("sin", "cos", "linear", "tanh"))
+    cases = [(source, args, ALL), (source, args, FEWEST)]
+    cases.append((*_program(draw, _chain(draw)), draw.choice((ALL, FEWEST))))
+    for source, args, keep in cases:
+        with explaining(_RAISED):
+            got = student.call("what_is_saved", source, args, keep)
+        _expect_saved(got, _saved(source, args, keep))
+
+
+_OPS = {
+    "sin": "torch.sin(y)",
+    "cos": "torch.cos(y)",
+    "tanh": "torch.tanh(y)",
+    "sigmoid": "torch.sigmoid(y)",
+    "exp": "torch.exp(-y * y)",
+    "relu": "torch.relu(y)",
+    "linear": "F.linear(y, w.T)",
+}
+
+
+def _chain(draw: Draw) -> list[str]:
+    """Ends in what keeps its input, so that the result of `step` is not itself among the saved."""
+    return ["sin", *draw.shuffled(list(_OPS)[1:])[:2], "cos"]
+
+
+def _program(draw: Draw, ops: Sequence[str]) -> tuple[str, list[Tensor]]:
+    """A product, then these operations; the activations need no gradient, w and b do."""
+    body = "".join(f"    y = {_OPS[op]}\n" for op in ops)
+    n, d, v = draw.shuffled((draw.integer(2, 4), draw.integer(5, 7), draw.integer(8, 11)))
+    w, b = draw.tensor(v, d, requires_grad=True), draw.tensor(v, requires_grad=True)
+    source = f"def step(x, w, b):\n    y = F.linear(x, w, b)\n{body}    return y\n"
+    return source, [draw.tensor(n, d), w, b]
+
+
+def _expect_saved(got: Any, want: Saved) -> None:
+    if not isinstance(got, (list, tuple)):
+        raise Wrong(expected=f"a list of {len(want)} pairs", got=describe(got))
+    expect_equal(sorted(map(_as_pair, got), key=str), sorted(want, key=str))
+
+
+def _as_pair(entry: Any) -> Any:
+    if not isinstance(entry, (list, tuple)) or len(entry) != 2:
+        return describe(entry)
+    name, shape = entry
+    return name, tuple(shape) if isinstance(shape, (list, tuple)) else describe(shape)
+
+
+@remembered
+def _forward(source: str, calls: Sequence[Arguments]) -> fx.Graph:
+    """The forward graph that the partitioner cut off; calls holds the arguments and `keep`."""
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch import partitioners
+    from torch._functorch._aot_autograd.utils import make_boxed_func
+
+    (*args, keep), graphs = calls[0], []
+
+    def take(graph_module: fx.GraphModule, example_inputs: list[Tensor]) -> Any:
+        graphs.append(graph_module.graph)
+        return make_boxed_func(graph_module.forward)
+
+    cuts: dict[Any, Callable[..., Any]] = {
+        ALL: partitioners.default_partition,
+        FEWEST: partitioners.min_cut_rematerialization_partition,
+    }
+    backend = aot_autograd(fw_compiler=take, partition_fn=cuts[keep])
+    torch.compile(load(source), backend=backend)(*args)
+    graph: fx.Graph = graphs[0]
+    return graph
+
+
+def _returned(source: str, args: Arguments, keep: str) -> list[fx.Node]:
+    """The result of `step`, and what is saved besides."""
+    *_, output = _forward(source, [[*args, keep]]).nodes
+    returned: list[fx.Node] = list(output.args[0])
+    return returned
+
+
+def _maker(node: fx.Node) -> fx.Node:
+    while str(node.target) in VIEWS:
+        (node,) = node.all_input_nodes
+    return node
+
+
+def _named(nodes: Sequence[fx.Node]) -> Saved:
+    return [
+        ("input" if n.op == "placeholder" else str(n.target), tuple(n.meta["val"].shape))
+        for n in nodes
+    ]
+
+
+def _saved(source: str, args: Arguments, keep: str) -> Saved:
+    return _named(list(dict.fromkeys(map(_maker, _returned(source, args, keep)[1:]))))
+
+
+def _wrong(name: str, sentence: str) -> Callable[..., Any]:
+    """Lists a wrong answer; one that is right by chance for this program is made to differ."""
+
+    return what_is_saved.wrong(name, sentence)
+
+
+@_wrong(
+    "result_too",
+    "The first result of the forward graph is the result of `step`. It is handed to the caller; "
+    "saved are those behind it.",
+)
+def _(source: str, args: Arguments, keep: str) -> Saved:
+    return _named([_maker(n) for n in _returned(source, args, keep)])
+
+
+@_wrong(
+    "result_once",
+    "The result of `step` is listed. That tanh saves its own result does not make every result "
+    "saved: take what stands behind the first one.",
+)
+def _(source: str, args: Arguments, keep: str) -> Saved:
+    return _named(list(dict.fromkeys(map(_maker, _returned(source, args, keep)))))
+
+
+@_wrong(
+    "inputs_left_out",
+    "The inputs are missing. The product's backward reads x, so the forward returns it, although "
+    "it made no copy: the backward gets nothing but what the forward returns.",
+)
+def _(source: str, args: Arguments, keep: str) -> Saved:
+    return [entry for entry in _saved(source, args, keep) if entry[0] != "input"]
+
+
+@_wrong(
+    "inputs_only",
+    "These are the inputs of the forward graph. Saved is what it returns behind its result.",
+)
+def _(source: str, args: Arguments, keep: str) -> Saved:
+    return _named([n for n in _forward(source, [[*args, keep]]).nodes if n.op == "placeholder"])
+
+
+@_wrong(
+    "everything_made",
+    "All that the forward makes is listed. Saved is only what it returns behind its result.",
+)
+def _(source: str, args: Arguments, keep: str) -> Saved:
+    return _named([n for n in _forward(source, [[*args, keep]]).nodes if n.op != "output"])
+
+
+@_wrong(
+    "one_partitioner",
+    "This is what the other partitioner saves. `keep` decides: the one that saves fewest runs "
+    "cheap operations again in the backward.",
+)
+def _(source: str, args: Arguments, keep: str) -> Saved:
+    return _saved(source, args, ALL)
+
+
+@_wrong(
+    "views_named",
+    "A view stands here in place of what made its numbers, or twice. Ask `maker` first, then take "
+    "each node once.",
+)
+def _(source: str, args: Arguments, keep: str) -> Saved:
+    return _named(_returned(source, args, keep)[1:])
+
+
+@_wrong(
+    "node_names",
+    "These are the nodes' names. The operator was asked for: str(node.target).",
+)
+def _(source: str, args: Arguments, keep: str) -> Saved:
+    nodes = dict.fromkeys(map(_maker, _returned(source, args, keep)[1:]))
+    return [(n.name, tuple(n.meta["val"].shape)) for n in nodes]
+
+
+@what_is_saved.cost
+def _(student: Student, draw: Draw) -> str:
+    w, b = draw.tensor(600, 64, requires_grad=True), draw.tensor(600, requires_grad=True)
+    source, _ = _program(draw, ("sin", "cos", "tanh"))
+    kept = [
+        sum(
+            4 * torch.Size(shape).numel()
+            for _, shape in student.call("what_is_saved", source, [draw.tensor(32, 64), w, b], keep)
+        )
+        for keep in (ALL, FEWEST)
+    ]
+    return f"N = 32 at the head: {kept[0]:,} bytes kept, or {kept[1]:,} and the cheap part again"

@@ -1,0 +1,178 @@
+"""Where Dynamo gives up, by the line of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from autograder.checks.explaining import explaining
+from autograder.judge import Draw, Student, expect_equal
+
+from . import lab
+from .programs import Arguments, compiled, load, remembered
+
+_RAISED = {
+    "AttributeError": "A reason's `user_stack` is a list of frames, and each frame has a `lineno`: "
+    "`reason.user_stack[-1].lineno`.",
+    "IndexError": "Line 1 of the text is `source.splitlines()[0]`: take 1 away from `lineno`.",
+}
+# What Dynamo cannot trace, and what looks like it.
+BREAKS = (
+    ("if y.sum() > {n}:", "    y = y * 0.5"),
+    ("top = y.max().item()", "y = y / (1 + abs(top))"),
+    ("words = y.argmax(-1).tolist()", "y = y + len(words)"),
+    ("torch._dynamo.graph_break()",),
+    ("y = y / float(y.norm())",),
+)
+DECOYS = (
+    ("if x.shape[0] > {n}:", "    y = y + 1"),
+    ("for k in range(2):", "    y = y - k"),
+    ("y = y if x.dtype == torch.float32 else y.float()",),
+    ("assert y.dim() == 2",),
+    ("y = torch.where(y > 0, y, y / {n})",),
+    ("y = sum([y, y * {n}])",),
+)
+
+
+@lab.question(
+    "where_it_breaks",
+    points=3,
+    minutes=7,
+    difficulty=2,
+    hints=(
+        "Dynamo explains itself: what does `torch._dynamo.explain(step)(*args)` return?",
+        "Its `break_reasons` come in the order of the breaks; each has a `user_stack`, a list of "
+        "frames with a `lineno` that counts from 1. The last frame is the line itself.",
+        "lines[reason.user_stack[-1].lineno - 1].strip()",
+    ),
+    budget_s=60.0,
+    host="What sets the GPU as default is a frame in Dynamo's explanation.",
+)
+def where_it_breaks(student: Student, draw: Draw) -> None:
+    """The lines at which Dynamo breaks the graph of a program, in the order in which it comes to
+    them.
+
+    source (defines `step`), args -> list of lines of the text, without their indentation.
+    """
+    for breaks in (1, 2, *(draw.integer(0, 2) for _ in draw.cases(1))):
+        source, args = _program(draw, breaks)
+        with explaining(_RAISED):
+            got = student.call("where_it_breaks", source, args)
+        expect_equal(got, _lines(source, [args]))
+
+
+def _program(draw: Draw, breaks: int) -> tuple[str, list[Any]]:
+    """So many lines that break, among others that look like it; never in the order of the alphabet,
+    which is not asked for."""
+    broken = sorted(draw.shuffled(BREAKS)[:breaks])
+    parts = draw.shuffled([*broken, *DECOYS[:2], draw.choice(DECOYS[2:])])
+    lines = ["def step(x, w, b):", "    y = F.linear(x, w, b)"]
+    for part in [broken.pop() if part in BREAKS else part for part in parts]:
+        lines += [f"    {line}" for line in part]
+        lines.append(f"    y = {draw.choice(('torch.tanh(y)', 'y * 3', 'y.relu()'))}")
+    source = "\n".join([*lines, "    return y", ""]).replace("{n}", str(draw.integer(2, 6)))
+    n, d, v = draw.integer(2, 5), draw.integer(3, 6), draw.integer(7, 9)
+    return source, [draw.tensor(n, d), draw.tensor(v, d), draw.tensor(v)]
+
+
+@remembered
+def _lines(source: str, calls: Sequence[Arguments]) -> list[str]:
+    """The line of each break, as Dynamo's own explanation has it."""
+    numbers = [reason.user_stack[-1].lineno for reason in _reasons(source, calls)]
+    return [source.splitlines()[number - 1].strip() for number in numbers]
+
+
+@remembered
+def _reasons(source: str, calls: Sequence[Arguments]) -> list[Any]:
+    from torch import _dynamo
+
+    (args,) = calls
+    reasons: list[Any] = _dynamo.explain(load(source))(*args).break_reasons
+    return reasons
+
+
+_graphs = remembered(compiled)
+
+
+def _suspects(source: str) -> list[str]:
+    return [line.strip() for line in source.splitlines()]
+
+
+@where_it_breaks.wrong(
+    "one_line_down",
+    "These are the lines below. `lineno` counts from 1, and a Python list from 0.",
+)
+def _(source: str, args: Arguments) -> list[str]:
+    lines = _suspects(source)
+    return [lines[lines.index(line) + 1] for line in _lines(source, [args])]
+
+
+@where_it_breaks.wrong(
+    "every_if",
+    "Every `if` is listed. One on a shape or a dtype is decided while tracing, and leaves a guard; "
+    "one on a tensor's values breaks.",
+)
+def _(source: str, args: Arguments) -> list[str]:
+    broken = _lines(source, [args])
+    return [n for n in _suspects(source) if n in broken or n.startswith("if ") or " if " in n]
+
+
+@where_it_breaks.wrong(
+    "every_loop",
+    "A `for` over a range is listed. Dynamo unrolls it: the graph holds each round.",
+)
+def _(source: str, args: Arguments) -> list[str]:
+    broken = _lines(source, [args])
+    return [n for n in _suspects(source) if n in broken or n.startswith("for ")]
+
+
+@where_it_breaks.wrong(
+    "first_only",
+    "Only the first break is here. Behind a break Dynamo begins a new graph, which may break as "
+    "well.",
+)
+def _(source: str, args: Arguments) -> list[str]:
+    return _lines(source, [args])[:1]
+
+
+@where_it_breaks.wrong(
+    "line_numbers",
+    "These are line numbers. The lines themselves were asked for.",
+)
+def _(source: str, args: Arguments) -> list[int]:
+    lines = _suspects(source)
+    return [lines.index(line) + 1 for line in _lines(source, [args])]
+
+
+@where_it_breaks.wrong(
+    "sorted",
+    "These are the right lines, and not in the order in which Dynamo comes to them.",
+)
+def _(source: str, args: Arguments) -> list[str]:
+    return sorted(_lines(source, [args]))
+
+
+@where_it_breaks.wrong(
+    "indented",
+    "The lines are right, with the indentation still in front of them: `.strip()`.",
+)
+def _(source: str, args: Arguments) -> list[str]:
+    return [f"    {line}" for line in _lines(source, [args])]
+
+
+@where_it_breaks.wrong(
+    "reasons",
+    "These are Dynamo's reasons. Each has a `user_stack`, whose last frame is the line.",
+)
+def _(source: str, args: Arguments) -> list[str]:
+    return [reason.reason for reason in _reasons(source, [args])]
+
+
+@where_it_breaks.cost
+def _(student: Student, draw: Draw) -> str:
+    source, args = _program(draw, 2)
+    broken = student.call("where_it_breaks", source, args)
+    graphs = len(_graphs(source, [args]).graphs)
+    return (
+        f"{len(broken)} breaks: {graphs} graphs where there could be one; each break costs fusion"
+    )

@@ -1,0 +1,213 @@
+"""Guards: which call finds a graph that fits, and which one compiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from autograder.judge import Draw, Student, expect_equal
+
+from . import lab
+from .programs import compiled
+
+Seen = tuple[int, torch.dtype, bool]
+PROGRAM = """
+def step(x, training):
+    y = x * 2
+    if training:
+        y = y + 1
+    if x.shape[0] > {limit}:
+        y = y.relu()
+    return y
+"""
+
+
+@lab.question(
+    "which_calls_compile",
+    points=4,
+    minutes=14,
+    difficulty=4,
+    hints=(
+        "What does Dynamo check before it runs a graph that it has? List, for each graph, what was "
+        "true of the call that it was made for.",
+        "dtype and training must be equal. The first graph is for one N. Once two different N have "
+        "been compiled, N is a symbol in each new graph: that graph serves every N from 2 on that "
+        "lies on the same side of `limit`. 0 and 1 never become a symbol.",
+        "fits = same and (n == size if size is not None else n >= 2 and (n > limit) == above)",
+    ),
+    budget_s=60.0,
+)
+def which_calls_compile(student: Student, draw: Draw) -> None:
+    """Which of these calls of one compiled step compile, and which find a graph that fits.
+
+    calls (list of (n, dtype, training): x is (n, 3) of that dtype), limit -> a bool for each call.
+    """
+    f32, f64 = torch.float32, torch.float64
+    limit = draw.integer(5, 6)
+    small = draw.shuffled(range(2, limit))
+    big = draw.shuffled(range(limit + 1, 12))
+    cases: list[list[Seen]] = [
+        [(n, f32, True) for n in (small[0], small[0], small[1], small[2], 1, 1, small[0])],
+        [(n, f32, False) for n in (small[0], big[0], big[1], small[1], small[2], big[2])],
+        [(small[0], f32, t) for t in (True, False, True)]
+        + [(small[0], f64, True), (small[1], f64, False), (limit, f64, False)]
+        + [(small[1], f32, False), (limit, f32, False)],
+        *([_call(draw, limit) for _ in range(6)] for _ in draw.cases(1)),
+    ]
+    for calls in cases:
+        expect_equal(student.call("which_calls_compile", calls, limit), _torchs(calls, limit))
+
+
+def _call(draw: Draw, limit: int) -> Seen:
+    n = draw.choice((0, 1, 2, limit, limit + 1, draw.integer(2, 12), draw.integer(2, 12)))
+    return n, draw.choice((torch.float32,) * 3 + (torch.float64,)), draw.choice((True, True, False))
+
+
+def _torchs(calls: Sequence[Seen], limit: int) -> list[bool]:
+    return list(_by_dynamo(tuple(calls), limit))
+
+
+@lru_cache(64)
+def _by_dynamo(calls: tuple[Seen, ...], limit: int) -> tuple[bool, ...]:
+    """By experiment: whether a backend is given a graph."""
+    arguments = [(torch.ones(n, 3, dtype=dtype), training) for n, dtype, training in calls]
+    return tuple(map(bool, compiled(PROGRAM.format(limit=limit), arguments).by_call))
+
+
+@dataclass(frozen=True)
+class _Graph:
+    """A graph that was compiled, and what its guards remember; size is None where N is a symbol."""
+
+    size: int | None
+    dtype: torch.dtype
+    training: bool
+    above: bool
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """Dynamo's rules, and what people take them for."""
+
+    symbols: bool = True
+    from_the_start: bool = False
+    ones_too: bool = False
+    sides: bool = True
+    dtypes: bool = True
+    flags: bool = True
+    latest_only: bool = False
+    symbols_stay: bool = True
+    by_kind: bool = False  # what N was is remembered for each dtype and flag apart
+    limit_above: bool = False
+
+    def predict(self, calls: Sequence[Seen], limit: int) -> list[bool]:
+        graphs: list[_Graph] = []
+        met: list[Seen] = []  # that were compiled
+        compiles = []
+        for n, dtype, training in calls:
+            found = graphs[-1:] if self.latest_only else graphs
+            fits = any(self.fits(graph, n, dtype, training, limit) for graph in found)
+            compiles.append(not fits)
+            if not fits:
+                sizes = {m for m, *kind in met if not self.by_kind or kind == [dtype, training]}
+                met.append((n, dtype, training))
+                varies = bool(sizes - {n}) and (self.symbols_stay or n not in sizes)
+                symbol = self.symbols and (varies or self.from_the_start)
+                size = None if symbol and (n >= 2 or self.ones_too) else n
+                graphs.append(_Graph(size, dtype, training, self.above(n, limit)))
+        return compiles
+
+    def above(self, n: int, limit: int) -> bool:
+        return n >= limit if self.limit_above else n > limit
+
+    def fits(self, graph: _Graph, n: int, dtype: torch.dtype, training: bool, limit: int) -> bool:
+        same = (graph.dtype == dtype or not self.dtypes) and (
+            graph.training == training or not self.flags
+        )
+        if graph.size is not None:
+            return same and n == graph.size
+        side = self.above(n, limit) == graph.above or not self.sides
+        return same and side and (n >= 2 or self.ones_too)
+
+
+def _wrong(name: str, sentence: str, rules: _Rules) -> None:
+    @which_calls_compile.wrong(name, sentence)
+    def _(calls: list[Seen], limit: int) -> list[bool]:
+        return rules.predict(calls, limit)
+
+
+_wrong(
+    "every_new_size",
+    "Each new N compiles here. From the second size on Dynamo makes N a symbol, and that graph "
+    "serves the sizes to come.",
+    _Rules(symbols=False),
+)
+_wrong(
+    "dynamic_from_the_start",
+    "The first graph is for its own N only. Dynamo makes N a symbol when it sees a second size, "
+    "not before.",
+    _Rules(from_the_start=True),
+)
+_wrong(
+    "one_is_like_the_others",
+    "N = 1 went into a graph whose N is a symbol. Sizes 0 and 1 are never symbols: they broadcast "
+    "and empty, so each has a graph of its own.",
+    _Rules(ones_too=True),
+)
+_wrong(
+    "branch_leaves_no_guard",
+    "`if x.shape[0] > limit` was decided while tracing, so the graph holds one side only, and "
+    "guards that N stays on it.",
+    _Rules(sides=False),
+)
+_wrong(
+    "limit_counts_as_above",
+    "N = limit is on the lower side: the step asks whether N is greater than `limit`.",
+    _Rules(limit_above=True),
+)
+_wrong(
+    "symbol_forgotten",
+    "Once a second N has come, N is a symbol in every graph that is made, also in one that is made "
+    "for an N that was compiled before.",
+    _Rules(symbols_stay=False),
+)
+_wrong(
+    "sizes_by_kind",
+    "The sizes that were met count for the whole step, and not for each dtype and each `training` "
+    "apart: a second N makes a symbol there too.",
+    _Rules(by_kind=True),
+)
+_wrong(
+    "dtype_not_guarded",
+    "Another dtype was served by the same graph. The operators in it were chosen for one dtype, "
+    "which is guarded.",
+    _Rules(dtypes=False),
+)
+_wrong(
+    "flag_not_guarded",
+    "`training` is a Python bool: its branch was taken while tracing, and the graph guards it.",
+    _Rules(flags=False),
+)
+_wrong(
+    "only_the_latest",
+    "An older graph would have fitted. Dynamo keeps all graphs of a function, up to a limit, and "
+    "tries their guards one after the other.",
+    _Rules(latest_only=True),
+)
+
+
+@which_calls_compile.wrong(
+    "turned_round", "True and False are the wrong way round: True stands for a call that compiles."
+)
+def _(calls: list[Seen], limit: int) -> list[bool]:
+    return [not compiles for compiles in _torchs(calls, limit)]
+
+
+@which_calls_compile.cost
+def _(student: Student, draw: Draw) -> str:
+    calls: list[Any] = [(n, torch.float32, True) for n in (2, 2, 3, 4, 5, 1)]
+    compiles = sum(student.call("which_calls_compile", calls, 9))
+    return f"{compiles} compiles for {len(calls)} calls with 5 sizes; a size for each would be 5"

@@ -1,0 +1,189 @@
+"""Question 11.1: the buckets of DDP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch._C._distributed_c10d import _compute_bucket_assignment_by_size
+
+from autograder.judge import Draw, Student, expect_equal
+
+from . import lab
+
+Sizes = Sequence[int]
+Buckets = list[list[int]]
+
+
+@lab.question(
+    "bucket_order",
+    points=3,
+    minutes=6,
+    difficulty=2,
+    hints=(
+        "Walk through the parameters as their gradients come. When do you look at what the open "
+        "bucket holds: before or after you put the next one in?",
+        "for k in reversed(range(len(nbytes))): if the open bucket holds cap bytes already, open "
+        "a new one; then put k in. The last bucket may hold less.",
+        "if held >= cap: buckets.append([]); held = 0",
+    ),
+)
+def bucket_order(student: Student, draw: Draw) -> None:
+    """The buckets of DDP, as lists of parameter numbers, in the order in which they are full.
+
+    nbytes (of each gradient, in the order of the parameters), cap -> list of lists. Gradients come
+    from the last parameter to the first; a bucket is closed when it holds `cap` bytes or more.
+    """
+    for nbytes, cap in [
+        ([6, 2, 9, 1, 5, 3], 7),
+        ([8, 4, 4, 8], 8),
+        ([4, 4, 4, 4, 4], 8),
+        ([3], 100),
+        *(_drawn(draw) for _ in draw.cases(6)),
+    ]:
+        expect_equal(student.call("bucket_order", nbytes, cap), torchs_buckets(nbytes, cap))
+
+
+def _drawn(draw: Draw) -> tuple[list[int], int]:
+    nbytes = [4 * draw.integer(1, 12) for _ in range(draw.integer(4, 12))]
+    return nbytes, 4 * draw.integer(6, 24)
+
+
+def torchs_buckets(nbytes: Sizes, cap: int) -> Buckets:
+    """As torch's reducer does it, given parameters in the order of their gradients."""
+    gradients = [torch.empty(n, dtype=torch.uint8) for n in reversed(nbytes)]
+    if not gradients:
+        return []
+    buckets, _ = _compute_bucket_assignment_by_size(gradients, [cap])
+    return [[len(nbytes) - 1 - k for k in bucket] for bucket in buckets]
+
+
+def _filled(order: Sequence[int], nbytes: Sizes, cap: int) -> Buckets:
+    """Parameters in this order, a bucket closed when it holds `cap`."""
+    buckets: Buckets = []
+    held = cap
+    for k in order:
+        if held >= cap:
+            buckets.append([])
+            held = 0
+        buckets[-1].append(k)
+        held += nbytes[k]
+    return buckets
+
+
+@bucket_order.wrong(
+    "first_to_last",
+    "The buckets follow the order of the parameters. Backward reaches the last one first: in this "
+    "order nothing could be sent before backward is over.",
+)
+def _(nbytes: Sizes, cap: int) -> Buckets:
+    return _filled(range(len(nbytes)), nbytes, cap)
+
+
+@bucket_order.wrong(
+    "filled_forwards",
+    "The buckets were filled from the first parameter on and then put in reverse order. What is "
+    "left over must be at the first parameters, whose gradients come last.",
+)
+def _(nbytes: Sizes, cap: int) -> Buckets:
+    return [bucket[::-1] for bucket in _filled(range(len(nbytes)), nbytes, cap)[::-1]]
+
+
+@bucket_order.wrong(
+    "sorted_inside",
+    "The order of the buckets is right; within each, the numbers stand in rising order. Write "
+    "down the order in which the gradients come.",
+)
+def _(nbytes: Sizes, cap: int) -> Buckets:
+    return [sorted(bucket) for bucket in torchs_buckets(nbytes, cap)]
+
+
+@bucket_order.wrong(
+    "never_over",
+    "A bucket was closed before it could hold more than cap. A gradient is never split, and cap "
+    "is no upper limit: a bucket is closed once it has reached cap.",
+)
+def _(nbytes: Sizes, cap: int) -> Buckets:
+    buckets: Buckets = []
+    for k in reversed(range(len(nbytes))):
+        if not buckets or sum(nbytes[j] for j in buckets[-1]) + nbytes[k] > cap:
+            buckets.append([])
+        buckets[-1].append(k)
+    return buckets
+
+
+@bucket_order.wrong(
+    "over_the_cap",
+    "A bucket that holds exactly cap bytes stayed open. It is closed as soon as it holds cap or "
+    "more.",
+)
+def _(nbytes: Sizes, cap: int) -> Buckets:
+    return torchs_buckets(nbytes, cap + 1)
+
+
+@bucket_order.wrong(
+    "last_bucket_lost",
+    "The first parameters are in no bucket: what is left at the end is less than cap, and a "
+    "bucket all the same. Their gradients would never be averaged.",
+)
+def _(nbytes: Sizes, cap: int) -> Buckets:
+    return [b for b in torchs_buckets(nbytes, cap) if sum(nbytes[k] for k in b) >= cap]
+
+
+@bucket_order.wrong(
+    "empty_bucket",
+    "The last bucket is empty: it was put away whether or not anything was left in it.",
+)
+def _(nbytes: Sizes, cap: int) -> Buckets:
+    buckets = torchs_buckets(nbytes, cap)
+    full = sum(nbytes[k] for k in buckets[-1]) >= cap
+    return [*buckets, []] if full else buckets
+
+
+@bucket_order.wrong(
+    "their_bytes",
+    "The buckets are right, and hold the gradients' bytes. Asked for are the numbers of the "
+    "parameters.",
+)
+def _(nbytes: Sizes, cap: int) -> Buckets:
+    return [[nbytes[k] for k in bucket] for bucket in torchs_buckets(nbytes, cap)]
+
+
+@bucket_order.wrong(
+    "counted_from_the_end",
+    "The numbers are places in the reversed list. Parameter k keeps its number k.",
+)
+def _(nbytes: Sizes, cap: int) -> Buckets:
+    return [[len(nbytes) - 1 - k for k in bucket] for bucket in torchs_buckets(nbytes, cap)]
+
+
+@bucket_order.wrong(
+    "bytes_not_forgotten",
+    "Once one bucket was full, every gradient got a bucket of its own: a new bucket starts with 0 "
+    "bytes.",
+)
+def _(nbytes: Sizes, cap: int) -> Buckets:
+    full = len(torchs_buckets(nbytes, cap)[0])
+    order = list(reversed(range(len(nbytes))))
+    return [order[:full], *([k] for k in order[full:])]
+
+
+@bucket_order.wrong(
+    "one_each",
+    "Each gradient got a bucket of its own. A collective costs time however small it is: let a "
+    "bucket hold cap bytes.",
+)
+def _(nbytes: Sizes, cap: int) -> Buckets:
+    return [[k] for k in reversed(range(len(nbytes)))]
+
+
+@bucket_order.cost
+def _(student: Student, draw: Draw) -> str:
+    nbytes = [4 * 64 * 64, 4 * 64] * 24 + [4 * 600 * 64, 4 * 600]
+    buckets = student.call("bucket_order", nbytes, 100_000)
+    sizes = [sum(nbytes[k] for k in bucket) for bucket in buckets]
+    return (
+        f"{len(nbytes)} parameters of {sum(nbytes):,} bytes, cap 100,000: {len(buckets)} "
+        f"all-reduces, the first of {sizes[0]:,} bytes when {len(buckets[0])} of {len(nbytes)} "
+        "gradients are there"
+    )

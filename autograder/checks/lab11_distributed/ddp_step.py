@@ -1,0 +1,206 @@
+"""Question 11.2: one step of DDP by hand, on real processes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from autograder.judge import Draw, Student, Wrong, WrongAnswer, describe, expect_close
+
+from . import lab
+from .deeds import BELOW, WAIT, Deeds, Fault, alike, answers_and_deeds, asked_of_ranks, sent
+from .faulty_ddp import (
+    EARLY,
+    FAULTS,
+    HUNG,
+    MISSING,
+    NOT_WAITED,
+    ONE_EACH,
+    OTHER_BUCKETS,
+    SYNCED,
+    TOO_LATE,
+    WAITED,
+    alone_divided,
+    first_batch_alone,
+    told,
+)
+from .language_net import HEAD, Batch, Params, Rank, Ranks, bucket_bytes, stepped
+
+TOLERANCE = 2e-5
+NAMES = ("the first adapter", "the second adapter", "w", "b")
+
+
+@lab.question(
+    "ddp_step",
+    points=6,
+    minutes=25,
+    difficulty=4,
+    hints=(
+        "Which gradients are there when a hook of the last batch runs? Which bucket may start "
+        "then, and what if it is full but the one before it is not?",
+        "Keep the set of parameters that have arrived, and how many buckets have started. After "
+        "each arrival: while the next bucket in order is full, flatten it and all_reduce it with "
+        "async_op=True. After backward all count as arrived, so the same loop starts the rest.",
+        "p.register_post_accumulate_grad_hook(arrived); in it: while len(started) < len(buckets) "
+        "and ready.issuperset(buckets[len(started)]): ...",
+    ),
+    witnessed=True,  # which collectives ran, and when, is told by the student's processes
+    budget_s=40.0,
+    loopback=True,
+    host="Its ranks are forks that talk over gloo, on the CPU.",
+)
+def ddp_step(student: Student, draw: Draw) -> None:
+    """One step of SGD, the same on all ranks: start as rank 0 does, add up the gradients of all
+    batches, average them by an all-reduce for each bucket, in order, the first of which start
+    while the last backward still runs.
+
+    per_rank[r]: (params, batches, buckets, lr) of rank r -> for each rank the four parameters
+    after the step, and what it did.
+    """
+    in_order = [[3, 2], [1], [0]]
+    cases = [
+        _drawn(draw, [[1, 0], [0, 1]], in_order),
+        _drawn(draw, [[1, 0], [0, 0], [1, 1]], [[3], [2, 0], [1]]),
+    ]
+    for _ in draw.cases(1):
+        ranks, batches = draw.integer(2, 4), draw.integer(1, 2)
+        languages = [[draw.integer(0, 1) for _ in range(batches)] for _ in range(ranks)]
+        cases.append(_drawn(draw, languages, draw.choice((in_order, [[3], [2], [0], [1]]))))
+    for case in cases:
+        got = asked_of_ranks(student, "ddp_step", case, hung=HUNG)
+        answers, deeds = answers_and_deeds(got, len(case))
+        _expect_params(answers, deeds, case)
+        for rank, did in enumerate(deeds):
+            _expect_deeds(did, case[rank], rank)
+
+
+def _drawn(draw: Draw, languages: list[list[int]], buckets: list[list[int]]) -> list[Rank]:
+    """languages[r]: of the batches of rank r."""
+    d, v, lr = draw.integer(3, 5), draw.integer(6, 11), draw.choice((0.25, 0.5))
+    return [
+        (
+            [draw.tensor(d, d), draw.tensor(d, d), draw.tensor(v, d), draw.tensor(v)],
+            [_batch(draw, d, v, language) for language in of_rank],
+            buckets,
+            lr,
+        )
+        for of_rank in languages
+    ]
+
+
+def _batch(draw: Draw, d: int, v: int, language: int) -> Batch:
+    n = draw.integer(2, 5)
+    return draw.tensor(n, d), draw.integers(n, low=0, high=v - 1), language
+
+
+def _expect_params(answers: Sequence[Any], deeds: Sequence[Deeds], ranks: Ranks) -> None:
+    want = stepped(ranks)
+    for rank, got in enumerate(answers):
+        if not isinstance(got, (list, tuple)) or len(got) != len(NAMES):
+            raise Wrong(expected="the four parameters", got=describe(got), where=f"on rank {rank}")
+        for name, mine, true in zip(NAMES, got, want[rank], strict=True):
+            try:
+                expect_close(mine, true, tolerance=TOLERANCE)
+            except Wrong as wrong:
+                where = f"on rank {rank} of {len(ranks)}, in {name} {wrong.where}"
+                why = _known(answers, deeds, ranks)
+                raise Wrong(expected=wrong.expected, got=wrong.got, where=where, why=why) from None
+
+
+def _known(answers: Sequence[Any], deeds: Sequence[Deeds], ranks: Ranks) -> str:
+    """The sentence of the fault that leads to these very parameters, or shows in what was done."""
+    if any(_reduced_early(did, rank) for did, rank in zip(deeds, ranks, strict=True)):
+        return EARLY
+    sentence = next((f.sentence for f in FAULTS if _leads_to(answers, f, ranks)), "")
+    if sentence and not sentence.startswith(MISSING):
+        return sentence
+    return NOT_WAITED if any(map(_unwaited, deeds)) else sentence
+
+
+def _leads_to(answers: Sequence[Any], fault: Fault, ranks: Ranks) -> bool:
+    try:
+        faulty = fault.answers(ranks)
+    except RuntimeError:  # such buckets would not even add up
+        return False
+    return all(_same(got, of_rank) for got, of_rank in zip(answers, faulty, strict=True))
+
+
+def _reduced_early(did: Deeds, rank: Rank) -> bool:
+    """Whether an all-reduce started before the last backward did."""
+    quiet = [k for k, deed in enumerate(did) if deed == BELOW][: len(rank[1]) - 1]
+    return bool(quiet) and any(what == "all_reduce" for what, _ in did[: quiet[-1]])
+
+
+def _unwaited(did: Deeds) -> bool:
+    """Whether no Work.wait() was seen for some all-reduce. There are other ways to wait: only where
+    the values are wrong is that worth a word."""
+    names = [what for what, _ in did]
+    return names.count(f"{WAIT}all_reduce") < names.count("all_reduce")
+
+
+def _same(got: Any, want: Params) -> bool:
+    return len(got) == len(want) and all(
+        isinstance(mine, torch.Tensor) and alike(mine, true, TOLERANCE)
+        for mine, true in zip(got, want, strict=True)
+    )
+
+
+def _expect_deeds(did: Deeds, rank: Rank, number: int) -> None:
+    """One all-reduce for each bucket, in order; the head's start before backward has left it."""
+    want = bucket_bytes(rank)
+    reduced = [nbytes for what, nbytes in sent(did) if what == "all_reduce"]
+    if reduced != want:
+        why = SYNCED if len(reduced) > len(want) else OTHER_BUCKETS
+        if sorted(reduced) == sorted(rank[0][k].nbytes for bucket in rank[2] for k in bucket):
+            why = ONE_EACH
+        raise Wrong(
+            expected=f"all-reduces of {_listed(want)} bytes",
+            got=f"of {_listed(reduced)} bytes",
+            where=f"on rank {number}",
+            why=why,
+        )
+    left_head = max(k for k, deed in enumerate(did) if deed == BELOW) if BELOW in did else len(did)
+    before = [what for what, _ in did[:left_head]]
+    early = 0
+    while early < len(rank[2]) and HEAD.issuperset(rank[2][early]):
+        early += 1
+    if before.count("all_reduce") < early:
+        _out_of_time(number, f"{early} all-reduces started before backward left the head", TOO_LATE)
+    if f"{WAIT}all_reduce" in before:
+        _out_of_time(number, "no wait before backward is over", WAITED)
+
+
+def _out_of_time(rank: int, expected: str, why: str) -> None:
+    raise Wrong(expected=expected, got="another order of time", where=f"on rank {rank}", why=why)
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(f"{n:,}" for n in numbers) or "no"
+
+
+def _wrong(name: str, sentence: str, answer: Any) -> None:
+    ddp_step.wrong_answers.append(WrongAnswer(name, sentence, {"ddp_step": answer}))
+
+
+for _fault in FAULTS:
+    _wrong(_fault.name, _fault.sentence, told(_fault.answers))
+_wrong("synced_each_time", SYNCED, told(stepped, "synced"))
+_wrong("one_each", ONE_EACH, told(stepped, "each"))
+_wrong("not_waited", NOT_WAITED, told(alone_divided, "unwaited"))
+_wrong("hooks_too_early", EARLY, told(first_batch_alone, "early"))
+_wrong("one_bucket", OTHER_BUCKETS, told(stepped, "one"))
+_wrong("after_backward", TOO_LATE, told(stepped, "late"))
+_wrong("waited_in_the_hook", WAITED, told(stepped, "waited"))
+
+
+@ddp_step.cost
+def _(student: Student, draw: Draw) -> str:
+    ranks = _drawn(draw, [[0, 0], [1, 1]], [[3, 2], [1], [0]])
+    _, deeds = answers_and_deeds(student.call("ddp_step", ranks), len(ranks))
+    reduced = [nbytes for what, nbytes in deeds[0] if what == "all_reduce"]
+    return (
+        f"2 ranks, 2 batches each: {len(reduced)} all-reduces of {sum(reduced):,} bytes in all, "
+        f"so {sum(reduced):,} bytes sent per rank and step (2 (W - 1) / W of them)"
+    )

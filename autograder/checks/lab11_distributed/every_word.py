@@ -1,0 +1,212 @@
+"""Question 11.3, the detective case: the mean of all words is no mean of the ranks' means."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from autograder.judge import Draw, Student, Wrong, WrongAnswer, expect_close
+
+from . import lab
+from .deeds import Deeds, Fault, alike, answers_and_deeds, asked_of_ranks, sent
+
+Given = tuple[Tensor, Tensor, Tensor]  # w (V, D), x (N, D), target (N,)
+TOLERANCE = 2e-5
+
+
+@lab.question(
+    "every_word",
+    points=3,
+    minutes=8,
+    difficulty=3,
+    hints=(
+        "Rank 0 has three words and rank 1 has one. How much does each word weigh in the mean of "
+        "the two means?",
+        "Let each rank take the sum over its words, and all-reduce two things: that sum's "
+        "gradient, and the number of words. A rank with padding alone has a sum of 0, and no mean.",
+        'loss = F.cross_entropy(..., ignore_index=-100, reduction="sum"); return dw / words',
+    ),
+    witnessed=True,  # the ranks are the student's own processes
+    budget_s=40.0,
+    loopback=True,
+    host="Its ranks are forks that talk over gloo, on the CPU.",
+)
+def every_word(student: Student, draw: Draw) -> None:
+    """Detective case: the gradient of the mean loss over the words of all ranks, the same however
+    the words are spread, where a target of -100 is padding. The code as found weighs ranks, not
+    words.
+
+    per_rank[r]: (w (V, D), x (N, D), target (N,)) of rank r -> for each rank dw (V, D), and what it
+    did.
+    """
+    for counts in ([3, 1], [2, 0, 4], [draw.integer(0, 4) for _ in range(3)] + [1]):
+        ranks = _drawn(draw, counts)
+        got = asked_of_ranks(student, "every_word", ranks, hung=HUNG)
+        answers, _ = answers_and_deeds(got, len(ranks))
+        want = gradient(ranks)
+        for rank, got in enumerate(answers):
+            try:
+                expect_close(got, want, tolerance=TOLERANCE)
+            except Wrong as wrong:
+                where = f"on rank {rank}, words per rank {counts}, {wrong.where}"
+                raise Wrong(
+                    expected=wrong.expected, got=wrong.got, where=where, why=_known(answers, ranks)
+                ) from None
+
+
+def _drawn(draw: Draw, counts: Sequence[int]) -> list[Given]:
+    d, v, n = draw.integer(3, 5), draw.integer(5, 9), 5
+    w, ranks = draw.tensor(v, d), []
+    for count in counts:
+        target = draw.integers(n, low=0, high=v - 1)
+        target[torch.tensor(draw.shuffled(range(n))[count:])] = -100
+        ranks.append((w, draw.tensor(n, d), target))
+    return ranks
+
+
+def _summed(ranks: Sequence[Given]) -> list[Tensor]:
+    """Each rank's gradient of the sum over its words, float64."""
+    found = []
+    for weight, x, target in ranks:
+        w = weight.double().requires_grad_()
+        loss = F.cross_entropy(x.double() @ w.T, target, ignore_index=-100, reduction="sum")
+        found.append(torch.autograd.grad(loss, w)[0])
+    return found
+
+
+def _words(ranks: Sequence[Given]) -> list[int]:
+    return [int((target != -100).sum()) for _, _, target in ranks]
+
+
+def gradient(ranks: Sequence[Given]) -> Tensor:
+    """Of the mean over all words."""
+    total: Tensor = torch.stack(_summed(ranks)).sum(dim=0) / sum(_words(ranks))
+    return total.float()
+
+
+def _means(ranks: Sequence[Given], *, of_none: float = 0.0) -> list[Tensor]:
+    """Each rank's gradient of its own mean. of_none: what stands where it has no word; torch's
+    gradient of that mean, which is NaN, is 0."""
+    each = zip(_summed(ranks), _words(ranks), strict=True)
+    return [dw / n if n else torch.full_like(dw, of_none) for dw, n in each]
+
+
+def _everywhere(dw: Tensor, ranks: Sequence[Given]) -> list[Tensor]:
+    return [dw.float()] * len(ranks)
+
+
+def _mean_of_means(ranks: Sequence[Given]) -> list[Tensor]:
+    return _everywhere(torch.stack(_means(ranks)).mean(dim=0), ranks)
+
+
+def _weighted(ranks: Sequence[Given]) -> list[Tensor]:
+    weights = torch.tensor(_words(ranks), dtype=torch.float64)
+    means = torch.stack(_means(ranks, of_none=math.nan))
+    total = (means * weights[:, None, None]).sum(dim=0)
+    return _everywhere(total / weights.sum(), ranks)
+
+
+def _by_rows(ranks: Sequence[Given]) -> list[Tensor]:
+    rows = sum(len(target) for _, _, target in ranks)
+    return _everywhere(torch.stack(_summed(ranks)).sum(dim=0) / rows, ranks)
+
+
+def _twice_averaged(ranks: Sequence[Given]) -> list[Tensor]:
+    return _everywhere(gradient(ranks) / len(ranks), ranks)
+
+
+def _by_own_words(ranks: Sequence[Given]) -> list[Tensor]:
+    total = torch.stack(_summed(ranks)).sum(dim=0)
+    return [(total / torch.tensor(float(n))).float() for n in _words(ranks)]
+
+
+def _alone(ranks: Sequence[Given]) -> list[Tensor]:
+    return [dw.float() for dw in _means(ranks)]
+
+
+def _only_summed(ranks: Sequence[Given]) -> list[Tensor]:
+    return _everywhere(torch.stack(_summed(ranks)).sum(dim=0), ranks)
+
+
+HUNG = (
+    "A rank went without the collective that others wait in. One with padding alone takes part as "
+    "all do: it gives a gradient and a number of 0."
+)
+FAULTS = (
+    Fault(
+        "mean_of_means",
+        "This is the mean of the ranks' means: where a rank has one word and another three, the "
+        "one weighs as much as the three. Add up over words, and divide once by all of them.",
+        _mean_of_means,
+    ),
+    Fault(
+        "means_weighted",
+        "NaN: a rank with padding alone has no mean, 0 / 0, and multiplying that by its 0 words "
+        "does not help. Take sums, and divide at the end.",
+        _weighted,
+    ),
+    Fault(
+        "padding_counted",
+        "The padding was counted: the sum was divided by all rows, not by the words among them.",
+        _by_rows,
+    ),
+    Fault(
+        "averaged_twice",
+        "The gradient is W times too small: it was divided by the number of words of all ranks, "
+        "and by the number of ranks besides.",
+        _twice_averaged,
+    ),
+    Fault(
+        "own_count",
+        "Each rank divided by its own number of words: the number has to be all-reduced as well.",
+        _by_own_words,
+    ),
+    Fault("missing_all_reduce", "The all-reduce is missing: each rank has its own mean.", _alone),
+    Fault(
+        "not_divided",
+        "This is the gradient of the sum over all words. Divide by their number.",
+        _only_summed,
+    ),
+)
+
+
+def _known(answers: Sequence[Any], ranks: Sequence[Given]) -> str:
+    """The sentence of the fault that leads to these very gradients."""
+    for fault in FAULTS:
+        pairs = zip(answers, fault.answers(ranks), strict=True)
+        if all(_same(got, faulty) for got, faulty in pairs):
+            return fault.sentence
+    if any(isinstance(got, Tensor) and bool(got.isnan().any()) for got in answers):
+        return FAULTS[1].sentence
+    return ""
+
+
+def _same(got: Any, want: Tensor) -> bool:
+    return bool(want.isfinite().all()) and alike(got, want, TOLERANCE)
+
+
+def _told(fault: Fault) -> dict[str, Any]:
+    def every_word(per_rank: Sequence[Given]) -> list[tuple[Tensor, Deeds]]:
+        return [(dw, []) for dw in fault.answers(per_rank)]
+
+    return {"every_word": every_word}
+
+
+for _fault in FAULTS:
+    every_word.wrong_answers.append(WrongAnswer(_fault.name, _fault.sentence, _told(_fault)))
+
+
+@every_word.cost
+def _(student: Student, draw: Draw) -> str:
+    ranks = _drawn(draw, [3, 1])
+    _, deeds = answers_and_deeds(student.call("every_word", ranks), 2)
+    calls = Counter(what for what, _ in sent(deeds[0]))
+    told = ", ".join(f"{n} {what}" for what, n in calls.items())
+    nbytes = sum(n for _, n in sent(deeds[0]))
+    return f"{told}: {nbytes:,} bytes in all, where the gradient has {ranks[0][0].nbytes:,}"

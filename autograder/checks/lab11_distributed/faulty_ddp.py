@@ -1,0 +1,294 @@
+"""Steps of DDP with one fault each, as one process can foretell them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from .deeds import BELOW, WAIT, Deeds, Fault
+from .language_net import (
+    HEAD,
+    Params,
+    Ranks,
+    bucket_bytes,
+    gradients,
+    mean,
+    moved,
+    own_gradients,
+    stepped,
+)
+
+
+def own_start(ranks: Ranks) -> list[Params]:
+    """Nobody broadcasts."""
+    grads = mean([gradients(params, batches) for params, batches, _, _ in ranks])
+    return [moved(params, grads, lr) for params, _, _, lr in ranks]
+
+
+def alone(ranks: Ranks) -> list[Params]:
+    """Nobody all-reduces."""
+    start, lr = ranks[0][0], ranks[0][3]
+    return [moved(start, grads, lr) for grads in own_gradients(ranks)]
+
+
+def alone_divided(ranks: Ranks) -> list[Params]:
+    """Nobody all-reduces, and all divide."""
+    start, lr = ranks[0][0], ranks[0][3] / len(ranks)
+    return [moved(start, grads, lr) for grads in own_gradients(ranks)]
+
+
+def summed(ranks: Ranks) -> list[Params]:
+    """Nobody divides."""
+    start, lr = ranks[0][0], ranks[0][3] * len(ranks)
+    return [moved(start, mean(own_gradients(ranks)), lr) for _ in ranks]
+
+
+def still(ranks: Ranks) -> list[Params]:
+    """All as rank 0 started."""
+    return [ranks[0][0] for _ in ranks]
+
+
+def untouched(ranks: Ranks) -> list[Params]:
+    """Each as it started."""
+    return [params for params, _, _, _ in ranks]
+
+
+def uphill(ranks: Ranks) -> list[Params]:
+    """The step has the wrong sign."""
+    start, lr = ranks[0][0], -ranks[0][3]
+    return [moved(start, mean(own_gradients(ranks)), lr) for _ in ranks]
+
+
+def last_batch_alone(ranks: Ranks) -> list[Params]:
+    """The quiet batches are forgotten."""
+    return stepped([(params, batches[-1:], buckets, lr) for params, batches, buckets, lr in ranks])
+
+
+def unused_now(ranks: Ranks) -> list[Params]:
+    """What the last batch does not use counts as zero, whatever came before."""
+    start, lr, each = ranks[0][0], ranks[0][3], []
+    for _, batches, _, _ in ranks:
+        grads = gradients(start, batches)
+        idle = 1 - batches[-1][2]
+        grads[idle] = torch.zeros_like(grads[idle])
+        each.append(grads)
+    return [moved(start, mean(each), lr) for _ in ranks]
+
+
+def quiet_batches_alone(ranks: Ranks) -> list[Params]:
+    """The last gradient is not in .grad yet when it is read there."""
+    start, lr = ranks[0][0], ranks[0][3]
+    each = [gradients(start, r[1][:-1]) if r[1][:-1] else _zeros(start) for r in ranks]
+    return [moved(start, mean(each), lr) for _ in ranks]
+
+
+def _zeros(params: Params) -> Params:
+    return [torch.zeros_like(p) for p in params]
+
+
+def as_the_hook_was_given(ranks: Ranks) -> list[Params]:
+    """What a tensor's hook is given: the last batch's gradient; of the unused adapter, .grad."""
+    start, lr, each = ranks[0][0], ranks[0][3], []
+    for _, batches, _, _ in ranks:
+        grads, idle = gradients(start, batches[-1:]), 1 - batches[-1][2]
+        grads[idle] = gradients(start, batches)[idle]
+        each.append(grads)
+    return [moved(start, mean(each), lr) for _ in ranks]
+
+
+def mean_of_batches(ranks: Ranks) -> list[Params]:
+    """Divided by the number of batches besides."""
+    start, lr = ranks[0][0], ranks[0][3]
+    each = [
+        [g / len(r[1]) for g in own] for own, r in zip(own_gradients(ranks), ranks, strict=True)
+    ]
+    return [moved(start, mean(each), lr) for _ in ranks]
+
+
+def own_adapters_stepped(ranks: Ranks) -> list[Params]:
+    """A rank steps what it used itself."""
+    right = stepped(ranks)
+    used = [{2, 3} | {language for _, _, language in batches} for _, batches, _, _ in ranks]
+    return [
+        [p if k in mine else ranks[0][0][k] for k, p in enumerate(params)]
+        for params, mine in zip(right, used, strict=True)
+    ]
+
+
+def first_batch_alone(ranks: Ranks) -> list[Params]:
+    """What the hooks send if they are there from the first batch on, and send once."""
+    return stepped([(params, batches[:1], buckets, lr) for params, batches, buckets, lr in ranks])
+
+
+def when_full(ranks: Ranks) -> list[Params]:
+    """Each bucket starts when it is full: the k-th of one rank meets the k-th of another."""
+    start, lr, grads = ranks[0][0], ranks[0][3], own_gradients(ranks)
+    orders = [_full_order(rank[2], rank[1][-1][2]) for rank in ranks]
+    after = [[p.clone() for p in start] for _ in ranks]
+    for meeting in zip(*orders, strict=True):
+        flats = [
+            torch.cat([grads[r][k].flatten() for k in bucket]) for r, bucket in enumerate(meeting)
+        ]
+        if len({len(flat) for flat in flats}) > 1:
+            raise RuntimeError("buckets of different sizes met")
+        flat = torch.stack(flats).mean(dim=0)
+        for r, bucket in enumerate(meeting):
+            parts = torch.split(flat, [start[k].numel() for k in bucket])
+            for k, part in zip(bucket, parts, strict=True):
+                after[r][k] = moved([start[k]], [part.view_as(start[k])], lr)[0]
+    return after
+
+
+def _full_order(buckets: list[list[int]], language: int) -> list[list[int]]:
+    """The buckets as they fill up on a rank that reads this language, the unused ones last."""
+    arrival = {3: 0, 2: 1, language: 2, 1 - language: 3}
+    return sorted(buckets, key=lambda bucket: max(arrival[k] for k in bucket))
+
+
+MISSING = (
+    "The all-reduce is missing: each rank took a step with its own gradients, and the models part "
+    "at the first step."
+)
+STILL = "Nothing moved: the parameters are those from before the step."
+FAULTS = (
+    Fault("nothing_moved", STILL, still),
+    Fault("untouched", f"{STILL} They even differ from rank to rank.", untouched),
+    Fault(
+        "own_start",
+        "The ranks started from parameters of their own. The same steps from different places end "
+        "in different places: broadcast those of rank 0 first.",
+        own_start,
+    ),
+    Fault("missing_all_reduce", MISSING, alone),
+    Fault("missing_all_reduce_divided", f"{MISSING} (And divided it by W.)", alone_divided),
+    Fault(
+        "not_averaged",
+        "The step is W times too long: the all-reduce adds up, and nobody divided by the number "
+        "of ranks.",
+        summed,
+    ),
+    Fault("uphill", "The step went uphill: p -= lr * gradient.", uphill),
+    Fault(
+        "last_batch_alone",
+        "Only the last batch counted. Under no_sync the gradients of the batches before it add up "
+        "in .grad, and are sent with the last ones.",
+        last_batch_alone,
+    ),
+    Fault(
+        "hook_before_grad",
+        "The last batch is missing. A hook of register_hook runs before the gradient is added to "
+        ".grad; register_post_accumulate_grad_hook runs after it.",
+        quiet_batches_alone,
+    ),
+    Fault(
+        "gradient_of_the_hook",
+        "The batches before the last are missing wherever a hook ran: register_hook is given the "
+        "gradient of this backward alone, before it is added to .grad. "
+        "register_post_accumulate_grad_hook runs after it.",
+        as_the_hook_was_given,
+    ),
+    Fault(
+        "mean_of_batches",
+        "The gradients were divided by the number of batches besides. They add up over `batches`, "
+        "as repeated calls of backward do; the mean is over ranks.",
+        mean_of_batches,
+    ),
+    Fault(
+        "own_adapters_stepped",
+        "A rank did not step the adapter that it did not use itself. The all-reduce brought what "
+        "others learned about it: step all four, or the copies part.",
+        own_adapters_stepped,
+    ),
+    Fault(
+        "unused_now",
+        "An adapter that only an earlier batch used was sent as zeros. What no hook reports in "
+        "the last backward may still have a gradient: take .grad, and zeros only where that is "
+        "None.",
+        unused_now,
+    ),
+    Fault(
+        "started_when_full",
+        "Buckets started as they got full, in another order on each rank, and the Spanish "
+        "adapter's gradient was added to the English one's. All ranks start them in the order of "
+        "`buckets`.",
+        when_full,
+    ),
+)
+
+SYNCED = (
+    "More was sent than one all-reduce for each bucket. Batches before the last one send nothing: "
+    "their gradients wait in .grad."
+)
+ONE_EACH = (
+    "Each gradient travelled alone. A bucket is one message: join its gradients to one flat "
+    "tensor, and all-reduce that."
+)
+EARLY = (
+    "An all-reduce started in a batch before the last one, with gradients to which the later ones "
+    "add. Register the hooks after the quiet batches."
+)
+NOT_WAITED = (
+    "An all-reduce was started, and nobody waited for it: its sum may not be there yet when it is "
+    "read. Keep what all_reduce(..., async_op=True) returns, and call its wait()."
+)
+HUNG = (
+    "A rank started fewer buckets than another, which waits for ever. After backward start those "
+    "that never got full, whether or not their parameters were used here."
+)
+OTHER_BUCKETS = (
+    "The values are right, and the all-reduces are not those of `buckets`: one for each, with the "
+    "gradients of its members in one flat tensor, in this order."
+)
+TOO_LATE = (
+    "The values are right, but nothing overlaps: the all-reduce of the head's bucket started "
+    "after backward had left the head. Start it in the hook of its last gradient."
+)
+WAITED = (
+    "The values are right, but backward stood still: the rank waited for an all-reduce inside its "
+    "hook. Start it with async_op=True, and wait when backward is over."
+)
+
+
+def _deeds(ranks: Ranks, rank: int, head: str) -> Deeds:
+    """A right rank's deeds, but for what happens between the head and the rest."""
+    _, batches, buckets, _ = ranks[rank]
+    sizes = bucket_bytes(ranks[rank])
+    early = 0
+    while early < len(buckets) and HEAD.issuperset(buckets[early]):
+        early += 1
+    starts: Deeds = [("all_reduce", n) for n in sizes]
+    waits: Deeds = [(f"{WAIT}all_reduce", n) for n in sizes]
+    quiet = [BELOW] * (len(batches) - 1)
+    if head == "late":
+        return [*quiet, BELOW, *starts, *waits]
+    if head == "waited":
+        pairs = [deed for pair in zip(starts, waits, strict=True) for deed in pair]
+        return [*quiet, *pairs[: 2 * early], BELOW, *pairs[2 * early :]]
+    if head == "synced":
+        once = [*starts[:early], BELOW, *starts[early:], *waits]
+        return once * len(batches)
+    if head == "unwaited":
+        return [*quiet, *starts[:early], BELOW, *starts[early:]]
+    if head == "early":
+        return [*starts[:early], BELOW, *starts[early:], *[BELOW] * (len(batches) - 1), *waits]
+    if head == "each":
+        params, _, _, _ = ranks[rank]
+        alone = [params[k].nbytes for bucket in buckets for k in bucket]
+        return [*quiet, BELOW, *(("all_reduce", n) for n in alone)]
+    if head == "one":
+        return [*quiet, BELOW, ("all_reduce", sum(sizes)), (f"{WAIT}all_reduce", sum(sizes))]
+    return [*quiet, *starts[:early], BELOW, *starts[early:], *waits]
+
+
+def told(
+    answers: Callable[..., Sequence[Params]], head: str = ""
+) -> Callable[[Ranks], list[tuple[Params, Deeds]]]:
+    """The function that a known wrong answer is: parameters, and what the ranks did. head: "late",
+    "waited", "unwaited", "early", "synced", "each" or "one" for what went wrong in time."""
+
+    def ddp_step(per_rank: Ranks) -> list[tuple[Params, Deeds]]:
+        each = answers(per_rank)
+        return [(params, _deeds(per_rank, r, head)) for r, params in enumerate(each)]
+
+    return ddp_step

@@ -1,0 +1,296 @@
+"""Question 11.5: forward and backward of a head whose weight lies in shards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.judge import Draw, Student, Wrong, WrongAnswer, describe, expect_close
+
+from . import lab, sharded_head
+from .deeds import Deeds, Fault, alike, answers_and_deeds, asked_of_ranks, sent
+from .numbers import as_scalar
+from .sharded_head import Sharded
+
+TOLERANCE = 2e-5
+Given = tuple[Tensor, Tensor, Tensor, int]  # shard, x, target, v
+
+KEPT = (
+    "The gathered weight, or something as large, was kept for backward: then each rank holds all "
+    "of w, as in DDP. Save the shard, and gather again."
+)
+HUNG = (
+    "A rank went without the collective that others wait in. All gather and reduce-scatter alike, "
+    "also one whose own rows are few or padding alone."
+)
+LOGITS = (
+    "The logits, or something of their size, were kept for backward: N * V numbers. Compute them "
+    "again from x and the gathered w; the log-sum-exp of a row is all that is worth keeping."
+)
+NOT_GATHERED = (
+    "The collectives are not those that were asked for: an all-gather of the shards before each "
+    "use of w, and a reduce-scatter of the padded gradient."
+)
+ALL_REDUCED = (
+    "The gradient was all-reduced: each rank received all of it, and sent twice as much, to throw "
+    "most of it away. A reduce-scatter gives each rank the sum of its own rows."
+)
+PADDING = (
+    "The padding took part in the softmax as if its rows were words: their logits are 0, not "
+    "minus infinity. Cut w off after V rows."
+)
+WHOLE = (
+    "The whole gradient came back. Each rank keeps its own rows of it, (R, D) as its shard is; "
+    "that is what a reduce-scatter leaves."
+)
+FAULTS = (
+    Fault(
+        "own_gradient",
+        "The reduction is missing: each rank holds its rows of its own gradient, and rows would "
+        "learn from one batch only.",
+        sharded_head.alone,
+    ),
+    Fault(
+        "own_gradient_divided",
+        "The reduction is missing, and the gradient was divided by W all the same.",
+        sharded_head.alone_divided,
+    ),
+    Fault(
+        "not_averaged",
+        "The gradient is W times too large: a reduce-scatter adds up. Divide by the number of "
+        "ranks.",
+        sharded_head.summed,
+    ),
+    Fault("padding_learns", PADDING, sharded_head.padding_learns),
+    Fault(
+        "first_rows",
+        "Every rank holds the rows of rank 0. Rank r receives the r-th part of the list.",
+        sharded_head.first_rows,
+    ),
+    Fault(
+        "remainder_dropped",
+        "Rows were lost: V // W for each rank leaves V % W rows without a gradient. Pad to W * R.",
+        sharded_head.remainder_dropped,
+    ),
+)
+
+
+@lab.question(
+    "fsdp_step",
+    points=5,
+    minutes=20,
+    difficulty=4,
+    hints=(
+        "What does a rank need for its loss that it does not hold? And what of the gradient does "
+        "it need afterwards: all of it, or its own rows?",
+        "Gather into W empty tensors like shard, join them, cut after V rows. Backward does the "
+        "same again, pads dw to W * R rows, cuts it into W parts, and reduce-scatters the list.",
+        "dist.reduce_scatter(mine, list(F.pad(dw, (0, 0, 0, world * len(shard) - "
+        "v)).chunk(world)))",
+    ),
+    witnessed=True,  # which collectives ran is told by the student's processes
+    budget_s=40.0,
+    loopback=True,
+    host="Its ranks are forks that talk over gloo, on the CPU.",
+)
+def fsdp_step(student: Student, draw: Draw) -> None:
+    """The head's loss and the gradient of its weight, which lies in shards of R rows on W ranks.
+
+    fsdp_forward: per_rank[r]: (shard (R, D), x (N, D), target (N,), v) -> for each rank (its mean
+    loss, list of tensors to save), and what it did. fsdp_backward: per_rank[r]: (that list, v) ->
+    for each rank its rows (R, D) of the mean of all ranks' gradients, and what it did.
+    """
+    for v, world in [
+        (10, 3),
+        (12, 2),
+        *((draw.integer(9, 23), draw.integer(2, 4)) for _ in draw.cases(1)),
+    ]:
+        case = _drawn(draw, v, world)
+        shards, xs, targets = case.shards, case.xs, case.targets
+        per_rank = [(s, x, t, v) for s, x, t in zip(shards, xs, targets, strict=True)]
+        got = asked_of_ranks(student, "fsdp_forward", per_rank, hung=HUNG)
+        forwards, deeds = answers_and_deeds(got, world)
+        saved = [_saved(got, case, rank) for rank, got in enumerate(forwards)]
+        for rank, did in enumerate(deeds):
+            _expect_deeds(did, ["all_gather"], case, f"in the forward of rank {rank}")
+        both = [(kept, v) for kept in saved]
+        got = asked_of_ranks(student, "fsdp_backward", both, hung=HUNG)
+        gradients, deeds = answers_and_deeds(got, world)
+        _expect_rows(gradients, case)
+        for rank, did in enumerate(deeds):
+            where = f"in the backward of rank {rank}"
+            _expect_deeds(did, ["all_gather", "reduce_scatter"], case, where)
+
+
+def _drawn(draw: Draw, v: int, world: int) -> Sharded:
+    d, n = draw.integer(8, 12), draw.integer(2, 4)
+    return Sharded(
+        draw.tensor(v, d),
+        tuple(draw.tensor(n, d) for _ in range(world)),
+        tuple(draw.integers(n, low=0, high=v - 1) for _ in range(world)),
+    )
+
+
+def _saved(got: Any, case: Sharded, rank: int) -> list[Tensor]:
+    """What rank `rank` saved, if its loss is right and the list is short."""
+    if not isinstance(got, (list, tuple)) or len(got) != 2:
+        raise Wrong(expected="(the loss, list of tensors)", got=describe(got))
+    loss, kept = got
+    _expect_loss(loss, case, rank)
+    if not isinstance(kept, (list, tuple)) or not all(isinstance(t, Tensor) for t in kept):
+        raise Wrong(expected="a list of tensors to save", got=describe(kept))
+    given = (case.shards[rank], case.xs[rank], case.targets[rank])
+    most = sum(t.nbytes for t in given) + 8 * len(case.xs[rank])
+    storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in kept}
+    if sum(storages.values()) > most:
+        logits = (len(case.xs[rank]), len(case.w))
+        raise Wrong(
+            expected=f"at most {most:,} bytes: shard, x, target, and 8 for each row of x",
+            got=f"{sum(storages.values()):,} bytes",
+            where=f"in what rank {rank} saved: {'; '.join(describe(t) for t in kept)}",
+            why=LOGITS if any(t.shape == logits for t in kept) else KEPT,
+        )
+    return list(kept)
+
+
+def _expect_loss(got: Any, case: Sharded, rank: int) -> None:
+    try:
+        expect_close(as_scalar(got), case.losses()[rank], tolerance=TOLERANCE)
+    except Wrong as wrong:
+        padded = case.losses(weight=torch.cat(case.shards))[rank]
+        why = PADDING if len(case.w) % case.world and alike(got, padded, TOLERANCE) else ""
+        where = f"in the loss of rank {rank} {wrong.where}".strip()
+        raise Wrong(expected=wrong.expected, got=wrong.got, where=where, why=why) from None
+
+
+def _expect_rows(answers: Sequence[Any], case: Sharded) -> None:
+    want = sharded_head.right(case)
+    for rank, (got, rows) in enumerate(zip(answers, want, strict=True)):
+        try:
+            expect_close(got, rows, tolerance=TOLERANCE)
+        except Wrong as wrong:
+            where = f"in dw on rank {rank} of {case.world} {wrong.where}".strip()
+            why = _known(answers, case)
+            raise Wrong(expected=wrong.expected, got=wrong.got, where=where, why=why) from None
+
+
+def _known(answers: Sequence[Any], case: Sharded) -> str:
+    """The sentence of the fault that leads to these very rows."""
+    if all(isinstance(got, Tensor) and len(got) >= len(case.w) for got in answers):
+        return WHOLE
+    for fault in FAULTS:
+        pairs = zip(answers, fault.answers(case), strict=True)
+        if all(alike(got, rows, TOLERANCE) for got, rows in pairs):
+            return fault.sentence
+    return ""
+
+
+def _expect_deeds(did: Deeds, names: list[str], case: Sharded, where: str) -> None:
+    want = [(name, case.gathered_bytes) for name in names]
+    if sent(did) != want:
+        why = ALL_REDUCED if any(what == "all_reduce" for what, _ in sent(did)) else NOT_GATHERED
+        raise Wrong(expected=_told(want), got=_told(sent(did)), where=where, why=why)
+
+
+def _told(deeds: Deeds) -> str:
+    return ", ".join(f"{what} of {nbytes:,} bytes" for what, nbytes in deeds) or "no collective"
+
+
+Loss = Callable[[Sharded], list[Tensor]]
+Forward = Callable[[Sequence[Given]], list[tuple[tuple[Tensor, list[Tensor]], Deeds]]]
+
+
+def _case(per_rank: Sequence[Given]) -> Sharded:
+    """What the shards of all ranks are parts of."""
+    w = torch.cat([shard for shard, _, _, _ in per_rank])[: per_rank[0][3]]
+    return Sharded(w, tuple(x for _, x, _, _ in per_rank), tuple(t for _, _, t, _ in per_rank))
+
+
+def _forward(
+    losses: Loss = lambda case: case.losses(),
+    deeds: Callable[[Sharded], Deeds] = lambda case: [("all_gather", case.gathered_bytes)],
+    *,
+    keeping: Callable[[Sharded, int], list[Tensor]] = lambda case, rank: [],
+) -> Forward:
+    """The first half. keeping: what a rank saves besides."""
+
+    def fsdp_forward(per_rank: Sequence[Given]) -> list[tuple[tuple[Tensor, list[Tensor]], Deeds]]:
+        case = _case(per_rank)
+        kept = [
+            [shard, x, target, *keeping(case, rank)]
+            for rank, (shard, x, target, _) in enumerate(per_rank)
+        ]
+        each = zip(losses(case), kept, strict=True)
+        return [((loss, saved), deeds(case)) for loss, saved in each]
+
+    return fsdp_forward
+
+
+Saved = tuple[list[Tensor], int]
+Backward = Callable[[Sequence[Saved]], list[tuple[Tensor, Deeds]]]
+
+
+def _right_deeds(case: Sharded) -> Deeds:
+    return [(name, case.gathered_bytes) for name in ("all_gather", "reduce_scatter")]
+
+
+def _backward(
+    rows: Callable[..., Sequence[Any]] = sharded_head.right,
+    deeds: Callable[[Sharded], Deeds] = _right_deeds,
+) -> Backward:
+    def fsdp_backward(per_rank: Sequence[Saved]) -> list[tuple[Tensor, Deeds]]:
+        case = _case([(saved[0], saved[1], saved[2], v) for saved, v in per_rank])
+        return [(mine, deeds(case)) for mine in rows(case)]
+
+    return fsdp_backward
+
+
+def _wrong(
+    name: str, sentence: str, forward: Forward | None = None, backward: Backward | None = None
+) -> None:
+    functions: dict[str, Callable[..., Any]] = {
+        "fsdp_forward": forward or _forward(),
+        "fsdp_backward": backward or _backward(),
+    }
+    fsdp_step.wrong_answers.append(WrongAnswer(name, sentence, functions))
+
+
+for _fault in FAULTS:
+    _wrong(_fault.name, _fault.sentence, backward=_backward(_fault.answers))
+_wrong("weight_kept", KEPT, _forward(keeping=lambda case, rank: [case.w]))
+_wrong("logits_kept", LOGITS, _forward(keeping=lambda case, rank: [case.xs[rank] @ case.w.T]))
+_wrong(
+    "padding_is_a_word",
+    PADDING,
+    _forward(lambda case: case.losses(weight=torch.cat(case.shards))),
+)
+_wrong(
+    "all_reduced",
+    ALL_REDUCED,
+    backward=_backward(
+        deeds=lambda case: [("all_gather", case.gathered_bytes), ("all_reduce", case.w.nbytes)]
+    ),
+)
+_wrong("nothing_gathered", NOT_GATHERED, _forward(deeds=lambda case: []))
+_wrong(
+    "whole_gradient",
+    WHOLE,
+    backward=_backward(lambda case: [case.averaged().float()] * case.world),
+)
+
+
+@fsdp_step.cost
+def _(student: Student, draw: Draw) -> str:
+    case = _drawn(draw, 23, 3)
+    per_rank = [(s, x, t, 23) for s, x, t in zip(case.shards, case.xs, case.targets, strict=True)]
+    forwards = student.call("fsdp_forward", per_rank)
+    backwards = student.call("fsdp_backward", [(saved, 23) for (_, saved), _ in forwards])
+    around = sent(forwards[0][1]) + sent(backwards[0][1])
+    ring = sum(nbytes for _, nbytes in around) * 2 // 3
+    return (
+        f"23 rows on 3 ranks: {case.shards[0].nbytes:,} of {case.w.nbytes:,} bytes held between "
+        f"the halves, {len(around)} collectives, {ring:,} bytes sent per rank and step"
+    )

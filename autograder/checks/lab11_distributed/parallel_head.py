@@ -1,0 +1,279 @@
+"""Question 11.6: the head, cut by its columns or by its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.judge import Draw, Student, Wrong, WrongAnswer, describe, expect_close
+
+from . import lab
+
+Pair = tuple[Tensor, str]
+Pairs = list[Pair]
+NAMES = ("z", "dx", "dw", "db")
+KEEP, SUM = "keep", "sum"
+OTHERS_PLACE = "In the place of {place} stands {name}: the four are z, dx, dw, db, in this order."
+TRANSPOSED = "This is dw transposed: nn.Linear keeps its weight as (out, in), a row for each word."
+
+
+@lab.question(
+    "parallel_head",
+    points=4,
+    minutes=12,
+    difficulty=3,
+    hints=(
+        "For each of z, dx, dw, db: over which index does the formula add, and is that index cut? "
+        "If it is, a rank has one part of the sum.",
+        "z[n, v] adds over features, dx[n, d] adds over words, dw and db over n. By columns the "
+        "words are cut, so dx is a part of a sum; by rows the features are, so z is.",
+        'columns: dx is (dz @ w, "sum"). rows: z is (F.linear(x, w, b if rank == 0 else None), '
+        '"sum")',
+    ),
+)
+def parallel_head(student: Student, draw: Draw) -> None:
+    """Forward and backward of one rank of a head that is cut by columns, and by rows.
+
+    column_parallel(x, w, b, dz) and row_parallel(x, w, b, dz, rank) -> four pairs for z, dx, dw,
+    db: the tensor of this rank, and "keep" or "sum" (over all ranks).
+    """
+    for world in (3, 1, *(draw.integer(2, 5) for _ in draw.cases(1))):
+        x, w, b, dz = _drawn(draw)
+        truth = _truth(x, w, b, dz)
+        _expect_columns(student, (x, w, b, dz), truth, world)
+        _expect_rows(student, (x, w, b, dz), truth, world)
+
+
+def _drawn(draw: Draw) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    n, d, v = draw.integer(2, 5), draw.integer(6, 11), draw.integer(9, 17)
+    return draw.tensor(n, d), draw.tensor(v, d), draw.tensor(v), draw.tensor(n, v)
+
+
+def _truth(x: Tensor, w: Tensor, b: Tensor, dz: Tensor) -> list[Tensor]:
+    """z, dx, dw, db on one rank, by torch's own nodes in float64."""
+    leaves = [t.double().requires_grad_() for t in (x, w, b)]
+    z = torch.nn.functional.linear(*leaves)
+    grads = torch.autograd.grad(z, leaves, dz.double())
+    return [t.detach().float() for t in (z, *grads)]
+
+
+Given = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+def _expect_columns(student: Student, given: Given, truth: list[Tensor], world: int) -> None:
+    x, w, b, dz = given
+    z, dx, dw, db = truth
+    parts = list(zip(w.chunk(world), b.chunk(world), dz.chunk(world, 1), strict=True))
+    answers = [_pairs(student.call("column_parallel", x, *part)) for part in parts]
+    want = [z.chunk(world, 1), [dx] * len(parts), dw.chunk(world), db.chunk(world)]
+    _expect(answers, want, "by columns")
+
+
+def _expect_rows(student: Student, given: Given, truth: list[Tensor], world: int) -> None:
+    x, w, b, dz = given
+    z, dx, dw, db = truth
+    parts = list(zip(x.chunk(world, 1), w.chunk(world, 1), strict=True))
+    answers = [
+        _pairs(student.call("row_parallel", xr, wr, b, dz, rank))
+        for rank, (xr, wr) in enumerate(parts)
+    ]
+    want = [[z] * len(parts), dx.chunk(world, 1), dw.chunk(world, 1), [db] * len(parts)]
+    _expect(answers, want, "by rows")
+
+
+def _pairs(got: Any) -> Pairs:
+    """`got`, if it is four pairs of a tensor and what completes it."""
+    if not isinstance(got, (list, tuple)) or len(got) != len(NAMES):
+        raise Wrong(expected="four pairs, for z, dx, dw, db", got=describe(got))
+    for name, pair in zip(NAMES, got, strict=True):
+        is_pair = isinstance(pair, (list, tuple)) and len(pair) == 2
+        if not is_pair or not isinstance(pair[0], Tensor) or pair[1] not in (KEEP, SUM):
+            raise Wrong(
+                expected='(a tensor, "keep" or "sum")', got=describe(pair), where=f"for {name}"
+            )
+    return [(t, str(how)) for t, how in got]
+
+
+def _expect(answers: Sequence[Pairs], want: Sequence[Sequence[Tensor]], where: str) -> None:
+    """Plays the network: what each rank holds when the sums are formed, beside the truth."""
+    for k, name in enumerate(NAMES):
+        for rank, answer in enumerate(answers):
+            mine, how = answer[k]
+            place = f"{name} {where}, on rank {rank} of {len(answers)}"
+            if how == SUM:
+                _expect_alike([a[k][0] for a in answers], name, where)
+                mine = torch.stack([a[k][0] for a in answers]).sum(dim=0)
+                place += ", after the sum"
+            try:
+                expect_close(mine, want[k][rank], tolerance=1e-5)
+            except Wrong as wrong:
+                raise Wrong(
+                    expected=wrong.expected,
+                    got=wrong.got,
+                    where=f"in {place} {wrong.where}",
+                    why=_misplaced(mine, [of_one[rank] for of_one in want], k),
+                ) from None
+
+
+def _misplaced(got: Tensor, want: Sequence[Tensor], k: int) -> str:
+    """A sentence for a tensor that is right but for its place or its orientation."""
+    for name, other in zip(NAMES, want, strict=True):
+        if name != NAMES[k] and _is(got, other):
+            return OTHERS_PLACE.format(place=NAMES[k], name=name)
+    return TRANSPOSED if NAMES[k] == "dw" and _is(got.mT, want[k]) else ""
+
+
+def _is(got: Tensor, want: Tensor) -> bool:
+    return got.shape == want.shape and torch.allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def _expect_alike(tensors: Sequence[Tensor], name: str, where: str) -> None:
+    if len({(t.shape, t.dtype) for t in tensors}) > 1:
+        raise Wrong(
+            expected="tensors of one shape and dtype, to add up",
+            got="; ".join(describe(t) for t in tensors),
+            where=f"in {name} {where}",
+            why="The parts of a sum have the same shape on every rank: these do not add up.",
+        )
+
+
+def right_columns(x: Tensor, w: Tensor, b: Tensor, dz: Tensor) -> Pairs:
+    """One rank's part, cut by columns."""
+    return [(x @ w.T + b, KEEP), (dz @ w, SUM), (dz.T @ x, KEEP), (dz.sum(0), KEEP)]
+
+
+def right_rows(x: Tensor, w: Tensor, b: Tensor, dz: Tensor, rank: int) -> Pairs:
+    """One rank's part, cut by rows."""
+    z = x @ w.T + (b if rank == 0 else 0.0)
+    return [(z, SUM), (dz @ w, KEEP), (dz.T @ x, KEEP), (dz.sum(0), KEEP)]
+
+
+Columns = Callable[[Tensor, Tensor, Tensor, Tensor], Pairs]
+Rows = Callable[[Tensor, Tensor, Tensor, Tensor, int], Pairs]
+
+
+def _wrong(
+    name: str, sentence: str, columns: Columns = right_columns, rows: Rows = right_rows
+) -> None:
+    functions: dict[str, Callable[..., Any]] = {"column_parallel": columns, "row_parallel": rows}
+    parallel_head.wrong_answers.append(WrongAnswer(name, sentence, functions))
+
+
+def _how(pairs: Pairs, **changed: str) -> Pairs:
+    """The same tensors, completed in another way."""
+    return [(t, changed.get(name, how)) for name, (t, how) in zip(NAMES, pairs, strict=True)]
+
+
+def _transposed(pairs: Pairs) -> Pairs:
+    z, dx, (dw, how), db = pairs
+    return [z, dx, (dw.mT.contiguous(), how), db]
+
+
+_wrong(
+    "input_gradient_partial",
+    "The all-reduce of dx is missing: by columns each rank knows only what its own words say "
+    "about x. The head would learn, and all that lies below it would follow one rank's words.",
+    columns=lambda x, w, b, dz: _how(right_columns(x, w, b, dz), dx=KEEP),
+)
+_wrong(
+    "logits_partial",
+    "The all-reduce of z is missing: by rows each rank has added up its own features only.",
+    rows=lambda x, w, b, dz, rank: _how(right_rows(x, w, b, dz, rank), z=KEEP),
+)
+
+
+def _with_bias(x: Tensor, w: Tensor, b: Tensor, dz: Tensor, rank: int) -> Pairs:
+    return [(x @ w.T + b, SUM), *right_rows(x, w, b, dz, rank)[1:]]
+
+
+def _without_bias(x: Tensor, w: Tensor, b: Tensor, dz: Tensor, rank: int) -> Pairs:
+    return [(x @ w.T, SUM), *right_rows(x, w, b, dz, rank)[1:]]
+
+
+_wrong(
+    "bias_on_every_rank",
+    "By rows every rank added b, and the sum contains it once for each of them. One rank adds it.",
+    rows=_with_bias,
+)
+_wrong("bias_nowhere", "By rows nobody added b.", rows=_without_bias)
+_wrong(
+    "bias_gradient_summed",
+    "db by rows came out once for each rank: dz is whole on all of them, so each has all of db "
+    "already.",
+    rows=lambda x, w, b, dz, rank: _how(right_rows(x, w, b, dz, rank), db=SUM),
+)
+_wrong(
+    "bias_gradient_on_one_rank",
+    "db by rows is zero on all ranks but one. b is whole on every rank, so each keeps all of db, "
+    "or the copies of b part at the first step.",
+    rows=lambda x, w, b, dz, rank: [
+        *right_rows(x, w, b, dz, rank)[:3],
+        (dz.sum(0) * (rank == 0), KEEP),
+    ],
+)
+_wrong(
+    "other_places",
+    OTHERS_PLACE.format(place="dx", name="dw"),
+    columns=lambda x, w, b, dz: [right_columns(x, w, b, dz)[k] for k in (0, 2, 3, 1)],
+    rows=lambda x, w, b, dz, rank: [right_rows(x, w, b, dz, rank)[k] for k in (0, 2, 3, 1)],
+)
+_wrong(
+    "weight_gradient_transposed",
+    TRANSPOSED,
+    columns=lambda x, w, b, dz: _transposed(right_columns(x, w, b, dz)),
+    rows=lambda x, w, b, dz, rank: _transposed(right_rows(x, w, b, dz, rank)),
+)
+_wrong(
+    "weight_gradient_summed",
+    "dw was added up over ranks, as in DDP. Here all ranks see the same words, and each row of w "
+    "lives on one rank: its gradient is whole there.",
+    columns=lambda x, w, b, dz: _how(right_columns(x, w, b, dz), dw=SUM),
+)
+_wrong(
+    "input_gradient_of_rows_summed",
+    "dx by rows was added up. Each rank's dx belongs to its own features; other ranks hold others.",
+    rows=lambda x, w, b, dz, rank: _how(right_rows(x, w, b, dz, rank), dx=SUM),
+)
+_wrong(
+    "everything_summed",
+    "Everything is all-reduced. What is whole on a rank stays: adding it up mixes what belongs to "
+    "other words, or counts it W times.",
+    columns=lambda x, w, b, dz: [(t, SUM) for t, _ in right_columns(x, w, b, dz)],
+    rows=lambda x, w, b, dz, rank: [(t, SUM) for t, _ in right_rows(x, w, b, dz, rank)],
+)
+_wrong(
+    "the_other_way_around",
+    "The two cuts are exchanged: by columns z is whole and dx a part, by rows it is the other way "
+    "around.",
+    columns=lambda x, w, b, dz: _how(right_columns(x, w, b, dz), z=SUM, dx=KEEP),
+    rows=lambda x, w, b, dz, rank: _how(right_rows(x, w, b, dz, rank), z=KEEP, dx=SUM),
+)
+
+
+@parallel_head.cost
+def _(student: Student, draw: Draw) -> str:
+    x, w, b, dz = draw.tensor(32, 64), draw.tensor(150, 64), draw.tensor(150), draw.tensor(32, 150)
+    whole = {
+        name: 2 * 3 * sum(t.nbytes for t, how in pairs if how == SUM) // 4
+        for name, pairs in (
+            ("columns", student.call("column_parallel", x, w, b, dz)),
+            (
+                "rows",
+                student.call(
+                    "row_parallel",
+                    x[:, :16],
+                    draw.tensor(600, 16),
+                    draw.tensor(600),
+                    draw.tensor(32, 600),
+                    0,
+                ),
+            ),
+        )
+    }
+    return (
+        f"the head on 4 ranks, 32 words, bytes per rank and step: {whole['columns']:,} by "
+        f"columns, {whole['rows']:,} by rows"
+    )

@@ -1,0 +1,227 @@
+"""Question 11.4: rows that do not divide by the number of ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.judge import Draw, Question, Student, Wrong, WrongAnswer, expect_close
+
+from . import lab
+
+
+@lab.question(
+    "shard_rows",
+    points=3,
+    minutes=6,
+    difficulty=2,
+    hints=(
+        "How many rows does each rank hold if all hold the same number and none is lost? And "
+        "where does the padding end up when the shards are put together again?",
+        "R = ceil(V / W). Pad the whole to W * R rows, then rank r holds rows r * R to (r + 1) * "
+        "R. The other way: join all shards and cut off what exceeds V.",
+        "rows = -(-len(t) // world); return torch.cat(shards)[:v]",
+    ),
+)
+def shard_rows(student: Student, draw: Draw) -> None:
+    """Rows in equal shards, one for each rank, and back: shard(t (V, ...), rank, world) -> (R, ...)
+    with R = ceil(V / W), padded with zeros, and unshard(shards, v) -> (V, ...).
+
+    What stands in the padding of the shards that come back is nobody's business.
+    """
+    cases = [((600, 4), 7), ((8, 3), 7), ((12,), 4), ((3, 2), 5), ((1, 2, 2), 3), ((7,), 1)]
+    cases += [(draw.shape(low=2, high=9), draw.integer(2, 8)) for _ in draw.cases(2)]
+    for shape, world in cases:
+        t = draw.tensor(*shape, dtype=draw.choice((torch.float32, torch.float64)))
+        want = shards_of(t, world)
+        for rank in {0, world // 2, max(0, world - 2), world - 1}:
+            got = student.call("shard", t, rank, world)
+            _expect_shard(got, want[rank], rank)
+        poisoned = _with_noise_in_the_padding(want, len(t))
+        expect_close(student.call("unshard", poisoned, len(t)), t, tolerance=0.0)
+
+
+def shards_of(t: Tensor, world: int) -> list[Tensor]:
+    """What torch.chunk gives each rank, padded with zeros to the first one's length."""
+    chunks = list(t.chunk(world))
+    rows = len(chunks[0])
+    chunks += [t[:0]] * (world - len(chunks))
+    return [torch.cat([c, t.new_zeros(rows - len(c), *t.shape[1:])]) for c in chunks]
+
+
+def _with_noise_in_the_padding(shards: Sequence[Tensor], v: int) -> list[Tensor]:
+    rows = len(shards[0])
+    noisy = [s.clone() for s in shards]
+    for rank, s in enumerate(noisy):
+        s[max(0, min(rows, v - rank * rows)) :] = 1e9
+    return noisy
+
+
+def _expect_shard(got: Any, want: Tensor, rank: int) -> None:
+    try:
+        expect_close(got, want, tolerance=0.0)
+    except Wrong as wrong:
+        where = f"on rank {rank} {wrong.where}".strip()
+        raise Wrong(expected=wrong.expected, got=wrong.got, where=where) from None
+
+
+def _cut(shard: Callable[[Tensor, int, int], Tensor]) -> dict[str, Callable[..., Tensor]]:
+    return {"shard": shard, "unshard": joined}
+
+
+def joined(shards: Sequence[Tensor], v: int) -> Tensor:
+    """The right way back."""
+    return torch.cat(list(shards))[:v]
+
+
+def right_shard(t: Tensor, rank: int, world: int) -> Tensor:
+    """The right way there."""
+    return shards_of(t, world)[rank]
+
+
+def _wrong(name: str, sentence: str, **functions: Callable[..., Tensor]) -> None:
+    question: Question = shard_rows
+    question.wrong_answers.append(WrongAnswer(name, sentence, functions))
+
+
+def _dropping(t: Tensor, rank: int, world: int) -> Tensor:
+    rows = len(t) // world
+    return t[rank * rows : (rank + 1) * rows]
+
+
+_wrong(
+    "remainder_dropped",
+    "Rows are missing: V // W rows for each rank leave V % W rows that nobody holds, 5 of 600 on "
+    "7 ranks. Those words could never learn. Round up, and pad.",
+    **_cut(_dropping),
+)
+
+
+def _unpadded(t: Tensor, rank: int, world: int) -> Tensor:
+    rows = -(-len(t) // world)
+    return t[rank * rows : (rank + 1) * rows]
+
+
+_wrong(
+    "not_padded",
+    "The shards have different lengths. A collective moves equal parts: fill up with zeros to R "
+    "rows.",
+    **_cut(_unpadded),
+)
+
+
+def _balanced(t: Tensor, rank: int, world: int) -> Tensor:
+    rows = -(-len(t) // world)
+    mine = t.tensor_split(world)[rank]
+    return torch.cat([mine, t.new_zeros(rows - len(mine), *t.shape[1:])])
+
+
+_wrong(
+    "spread_evenly",
+    "The rows were spread evenly, so that several ranks hold padding. fully_shard fills each rank "
+    "with R rows until none is left; else the joined tensor has holes.",
+    **_cut(_balanced),
+)
+
+
+def _interleaved(t: Tensor, rank: int, world: int) -> Tensor:
+    rows = -(-len(t) // world)
+    mine = t[rank::world]
+    return torch.cat([mine, t.new_zeros(rows - len(mine), *t.shape[1:])])
+
+
+_wrong(
+    "dealt_out",
+    "The rows were dealt out like cards, every W-th to a rank. Ranks hold neighbouring rows, so "
+    "that joining them is a plain concatenation.",
+    **_cut(_interleaved),
+)
+
+
+def _padded_in_front(t: Tensor, rank: int, world: int) -> Tensor:
+    rows = -(-len(t) // world)
+    whole = torch.cat([t.new_zeros(rows * world - len(t), *t.shape[1:]), t])
+    return whole[rank * rows : (rank + 1) * rows]
+
+
+_wrong(
+    "padded_in_front",
+    "The padding stands before the first row. It belongs behind the last one: the whole is the "
+    "first V rows of what is joined.",
+    **_cut(_padded_in_front),
+)
+
+
+def _one_more(t: Tensor, rank: int, world: int) -> Tensor:
+    rows = len(t) // world + 1
+    whole = torch.cat([t, t.new_zeros(rows * world - len(t), *t.shape[1:])])
+    return whole[rank * rows : (rank + 1) * rows]
+
+
+_wrong(
+    "one_row_more",
+    "V // W + 1 is one row too many where V divides by W. ceil(V / W) is -(-V // W).",
+    **_cut(_one_more),
+)
+_wrong(
+    "padding_kept",
+    "The padding came back as rows of the tensor. Cut the joined shards off after V rows.",
+    shard=right_shard,
+    unshard=lambda shards, v: torch.cat(list(shards)),
+)
+
+
+def _cut_each(shards: Sequence[Tensor], v: int) -> Tensor:
+    rows = v // len(shards)
+    return torch.cat([s[:rows] for s in shards])
+
+
+_wrong(
+    "cut_from_each",
+    "Rows were cut off every shard on the way back. Only the last ranks hold padding: join first, "
+    "then cut once.",
+    shard=right_shard,
+    unshard=_cut_each,
+)
+
+
+def _cut_from_the_last(shards: Sequence[Tensor], v: int) -> Tensor:
+    padding = sum(map(len, shards)) - v
+    return torch.cat([*shards[:-1], shards[-1][: max(0, len(shards[-1]) - padding)]])
+
+
+_wrong(
+    "cut_from_the_last",
+    "All the padding was cut off the last shard, which may hold less than that: of 8 rows on 7 "
+    "ranks, three ranks hold padding alone. Join first, then cut.",
+    shard=right_shard,
+    unshard=_cut_from_the_last,
+)
+
+
+def _chunk_of(t: Tensor, rank: int, world: int) -> Tensor:
+    chunks = t.chunk(world)
+    padding = len(chunks[0]) - len(chunks[rank])
+    return torch.cat([chunks[rank], t.new_zeros(padding, *t.shape[1:])])
+
+
+_wrong(
+    "fewer_chunks_than_ranks",
+    "torch.chunk may give fewer chunks than you ask for: 8 rows for 7 ranks are 4 chunks of 2, and "
+    "ranks 4 to 6 have none. They hold R rows of zeros.",
+    **_cut(_chunk_of),
+)
+
+
+@shard_rows.cost
+def _(student: Student, draw: Draw) -> str:
+    w = draw.tensor(600, 64)
+    mine = student.call("shard", w, 6, 7)
+    padding = 7 * mine.numel() - w.numel()
+    return (
+        f"the head's weight on 7 ranks: {mine.numel() * 4:,} of {w.nbytes:,} bytes on each, "
+        f"{padding * 4:,} bytes of padding in all"
+    )

@@ -1,0 +1,215 @@
+"""Question 11.8: the order of one stage of a pipeline, and how long the stages are idle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from autograder.judge import Draw, Student, Wrong, WrongAnswer, describe
+
+from . import lab
+from .numbers import as_number
+from .pipeline import SECONDS, Action, all_forward_first, one_f_one_b, run
+
+Order = Callable[[int, int, int], list[Action]]
+NONE_SUCH = (
+    "With fewer micro-batches than stages, the warm-up counts forwards that do not exist: min(P - "
+    "s - 1, M)."
+)
+FROM_ONE = "Micro-batches are numbered from 0."
+
+
+@lab.question(
+    "stage_order",
+    points=4,
+    minutes=12,
+    difficulty=3,
+    hints=(
+        "The last stage can go back at once. How many micro-batches must stage s let go down "
+        "before the first one can come back to it?",
+        "min(P - s - 1, M) forwards, then F and B in turn until no forward is left, then the "
+        "other backwards. Each stage works 3 M, and the run takes 3 (M + P - 1).",
+        "warm = min(p - s - 1, m); return (p - 1) / (m + p - 1)",
+    ),
+)
+def stage_order(student: Student, draw: Draw) -> None:
+    """The order of stage s of P in the 1F1B schedule with M micro-batches, and the bubble.
+
+    stage_order(s, p, m) -> list of ("F" or "B", number); bubble(p, m) -> the share of the run in
+    which an average stage is idle, where a backward takes as long as two forwards.
+    """
+    sizes = [(1, 3), (2, 1), (4, 8), (4, 2), (3, 3)]
+    sizes += [(draw.integer(2, 6), draw.integer(2, 12)) for _ in draw.cases(2)]
+    for p, m in sizes:
+        orders = [_order(student.call("stage_order", s, p, m), s, p, m) for s in range(p)]
+        _expect_good_run(orders, p, m)
+        _expect_bubble(student.call("bubble", p, m), p, m)
+
+
+def _order(got: Any, s: int, p: int, m: int) -> list[Action]:
+    """`got`, if it is every action of a stage, once each."""
+    place = f"on stage {s} of {p}, {m} micro-batches"
+    if not isinstance(got, (list, tuple)) or not all(map(_is_action, got)):
+        raise Wrong(expected='a list of ("F" or "B", number)', got=describe(got), where=place)
+    order: list[Action] = [(kind, micro) for kind, micro in got]
+    for kind in SECONDS:
+        numbers = [k for what, k in order if what == kind]
+        if numbers != list(range(m)):
+            told = "forward" if kind == "F" else "backward"
+            raise Wrong(
+                expected=f"the {told} of every micro-batch once, in rising order",
+                got=describe(got),
+                where=place,
+                why=_miscounted(numbers, m),
+            )
+    if len(order) != 2 * m:
+        raise Wrong(expected=f"{2 * m} actions", got=describe(got), where=place)
+    return order
+
+
+def _miscounted(numbers: Sequence[int], m: int) -> str:
+    if numbers == list(range(1, m + 1)):
+        return FROM_ONE
+    return NONE_SUCH if any(not 0 <= k < m for k in numbers) else ""
+
+
+def _is_action(got: Any) -> bool:
+    pair = isinstance(got, (list, tuple)) and len(got) == 2
+    return pair and got[0] in list(SECONDS) and type(got[1]) is int
+
+
+def _expect_good_run(orders: Sequence[list[Action]], p: int, m: int) -> None:
+    ran, place = run(orders), f"{p} stages, {m} micro-batches"
+    if ran.stuck:
+        waiting = ", ".join(f"stage {s} before {a}" for s, a in ran.stuck)
+        why = "The stages wait for each other: the pipeline stands still for ever."
+        raise Wrong(expected="every stage done", got=waiting, where=place, why=why)
+    for s, most in enumerate(ran.held):
+        if most > max(1, min(p - s, m)):
+            why = (
+                "A stage holds the activations of too many micro-batches. 1F1B goes back as soon "
+                "as it can: P - s forwards at most wait for their backward."
+            )
+            raise Wrong(
+                expected=f"at most {min(p - s, m)} micro-batches held on stage {s}",
+                got=f"{most}",
+                where=place,
+                why=why,
+            )
+    if ran.length > 3 * (m + p - 1):
+        why = "The run is longer than it need be: some stage waits although it could go forward."
+        raise Wrong(
+            expected=f"{3 * (m + p - 1)} (a forward takes 1, a backward 2)",
+            got=f"{ran.length}",
+            where=f"the length of the run, {place}",
+            why=why,
+        )
+
+
+def _expect_bubble(got: Any, p: int, m: int) -> None:
+    got, want = as_number(got), run([one_f_one_b(s, p, m) for s in range(p)]).idle
+    if isinstance(got, bool) or not isinstance(got, (int, float)) or not abs(got - want) <= 1e-6:
+        told = f"{got:.4f}" if isinstance(got, float) else describe(got)
+        raise Wrong(
+            expected=f"{want:.4f}", got=told, where=f"bubble, {p} stages, {m} micro-batches"
+        )
+
+
+def _right_bubble(p: int, m: int) -> float:
+    return (p - 1) / (m + p - 1)
+
+
+def _wrong(
+    name: str,
+    sentence: str,
+    order: Order = one_f_one_b,
+    bubble: Callable[[int, int], float] = _right_bubble,
+) -> None:
+    functions: dict[str, Callable[..., Any]] = {"stage_order": order, "bubble": bubble}
+    stage_order.wrong_answers.append(WrongAnswer(name, sentence, functions))
+
+
+_wrong(
+    "all_forward_first",
+    "This is GPipe: all forwards, then all backwards. It is as short, but each stage holds the "
+    "activations of all M micro-batches.",
+    order=lambda s, p, m: all_forward_first(m),
+)
+_wrong(
+    "no_warm_up",
+    "No stage warms up: each waits for its backward before it lets the next micro-batch down, and "
+    "one stage works at a time.",
+    order=lambda s, p, m: one_f_one_b(p - 1, p, m),
+)
+_wrong(
+    "one_too_many",
+    "One forward too many before the first backward: stage s warms up with P - s - 1, and the "
+    "next forward belongs to the first pair.",
+    order=lambda s, p, m: one_f_one_b(s, p, m, extra=1),
+)
+_wrong(
+    "one_too_few",
+    "One forward too few before the first backward: the stage waits for a backward while it could "
+    "go forward.",
+    order=lambda s, p, m: one_f_one_b(s, p, m, extra=-1),
+)
+_wrong(
+    "upside_down",
+    "The stages are counted from the wrong end: the first stage warms up longest, the last one "
+    "not at all.",
+    order=lambda s, p, m: one_f_one_b(p - 1 - s, p, m),
+)
+
+
+def _more_forwards_than_there_are(s: int, p: int, m: int) -> list[Action]:
+    warm = p - s - 1
+    order: list[Action] = [("F", k) for k in range(warm)]
+    for k in range(m - warm):
+        order += [("F", warm + k), ("B", k)]
+    return order + [("B", k) for k in range(max(0, m - warm), m)]
+
+
+_wrong(
+    "more_forwards_than_there_are",
+    NONE_SUCH,
+    order=_more_forwards_than_there_are,
+)
+_wrong(
+    "counted_from_one",
+    FROM_ONE,
+    order=lambda s, p, m: [(kind, k + 1) for kind, k in one_f_one_b(s, p, m)],
+)
+_wrong(
+    "bubble_of_the_work",
+    "This is the idle time as a share of the work. Asked for is its share of the whole run, M + P "
+    "- 1 in units of one micro-batch.",
+    bubble=lambda p, m: (p - 1) / m,
+)
+_wrong(
+    "bubble_one_stage_more",
+    "The bubble counts P slots. One stage alone has none: the first micro-batch passes P - 1 "
+    "others.",
+    bubble=lambda p, m: p / (m + p),
+)
+_wrong(
+    "share_of_work",
+    "This is the share in which a stage works. The rest is the bubble.",
+    bubble=lambda p, m: m / (m + p - 1),
+)
+
+
+_wrong(
+    "bubble_in_percent",
+    "This is the bubble in percent. A share is between 0 and 1.",
+    bubble=lambda p, m: 100 * _right_bubble(p, m),
+)
+
+
+@stage_order.cost
+def _(student: Student, draw: Draw) -> str:
+    p, m = 4, 16
+    ran = run([[(k, n) for k, n in student.call("stage_order", s, p, m)] for s in range(p)])
+    return (
+        f"{p} stages, {m} micro-batches: idle {ran.idle:.0%} of the run, activations of "
+        f"{max(ran.held)} micro-batches at most, where all forwards first would hold {m}"
+    )

@@ -1,0 +1,210 @@
+"""Question 11.9: what a rank sends in a step."""
+
+from __future__ import annotations
+
+from autograder.judge import Draw, Student, Wrong, describe
+
+from . import lab
+from .numbers import as_number
+
+PLANS = ("ddp", "fsdp", "fsdp_kept", "columns")
+ROUNDING = 64.0
+"""Bytes: whether a ring's share is rounded, and where, is nobody's concern."""
+
+
+@lab.question(
+    "step_bytes",
+    points=4,
+    minutes=8,
+    difficulty=3,
+    hints=(
+        "Write down each plan's collectives with the size of the whole tensor. How often is w "
+        "gathered, and what is reduced: a gradient of w, or something of the size of x?",
+        "share = (W - 1) / W of 4 bytes. ddp: an all-reduce of V * D. fsdp: with V rounded up to "
+        "a multiple of W, two all-gathers and a reduce-scatter. columns: all-reduces of dx and of "
+        "three numbers for each word.",
+        "return 2 * share * (n * d + 3 * n)",
+    ),
+)
+def step_bytes(student: Student, draw: Draw) -> None:
+    """What one rank sends in one training step of the head w (V, D), float32, in rings.
+
+    plan ("ddp", "fsdp", "fsdp_kept" or "columns"), v, d, n (words on each rank), w (the number of
+    ranks) -> bytes.
+    """
+    sizes = [(600, 64, 32, 7), (600, 64, 32, 2), (600, 64, 8, 1), (600, 64, 32, 64)]
+    sizes += [
+        (draw.integer(20, 700), draw.integer(4, 99), draw.integer(1, 50), draw.integer(2, 16))
+        for _ in draw.cases(2)
+    ]
+    for v, d, n, w in sizes:
+        for plan in PLANS:
+            got = student.call("step_bytes", plan, v, d, n, w)
+            _expect_bytes(got, sent_bytes(plan, v, d, n, w), plan)
+
+
+def _expect_bytes(got: object, want: float, plan: str) -> None:
+    got = as_number(got)
+    if isinstance(got, bool) or not isinstance(got, (int, float)):
+        raise Wrong(expected="a number of bytes", got=describe(got), where=f"for {plan}")
+    if not want - ROUNDING <= got <= want + ROUNDING:
+        told = f"{float(got):,.0f} bytes" if abs(got) < 1e15 else describe(got, room=40)
+        raise Wrong(expected=f"{want:,.0f} bytes", got=told, where=f"for {plan}")
+
+
+def padded(v: int, w: int) -> int:
+    """V rounded up to a multiple of W."""
+    return -(-v // w) * w
+
+
+def sent_bytes(plan: str, v: int, d: int, n: int, w: int) -> float:
+    """A rank keeps its own part of whatever goes around."""
+    return whole_bytes(plan, v, d, n, w) * (w - 1) / w
+
+
+def whole_bytes(plan: str, v: int, d: int, n: int, w: int) -> float:
+    """Once around the ring for each of these, in numbers of four bytes."""
+    turns = {
+        "ddp": 2 * v * d,
+        "fsdp": 3 * padded(v, w) * d,
+        "fsdp_kept": 2 * padded(v, w) * d,
+        "columns": 2 * (n * d + 3 * n),
+    }
+    return 4.0 * turns[plan]
+
+
+@step_bytes.wrong(
+    "one_way",
+    "An all-reduce goes around twice: the sums are formed on the first round, and handed to all "
+    "on the second. That is 2 (W - 1) / W of the tensor.",
+)
+def _(plan: str, v: int, d: int, n: int, w: int) -> float:
+    return sent_bytes(plan, v, d, n, w) / (2 if plan in ("ddp", "columns") else 1)
+
+
+@step_bytes.wrong(
+    "all_of_it",
+    "Each collective was counted with the whole tensor. A rank keeps its own part: it sends (W - "
+    "1) / W of it, and alone nothing.",
+)
+def _(plan: str, v: int, d: int, n: int, w: int) -> float:
+    return whole_bytes(plan, v, d, n, w)
+
+
+@step_bytes.wrong(
+    "numbers",
+    "These are numbers, not bytes: a float32 takes four of them.",
+)
+def _(plan: str, v: int, d: int, n: int, w: int) -> float:
+    return sent_bytes(plan, v, d, n, w) / 4
+
+
+@step_bytes.wrong(
+    "without_padding",
+    "FSDP moves the padding too: 7 ranks hold 602 rows of the head's 600.",
+)
+def _(plan: str, v: int, d: int, n: int, w: int) -> float:
+    if plan == "fsdp":
+        return 12 * v * d * (w - 1) / w
+    return 8 * v * d * (w - 1) / w if plan == "fsdp_kept" else sent_bytes(plan, v, d, n, w)
+
+
+@step_bytes.wrong(
+    "gathered_once",
+    "w was gathered once for fsdp. It is let go after the forward, so backward gathers it again: "
+    "two all-gathers and a reduce-scatter.",
+)
+def _(plan: str, v: int, d: int, n: int, w: int) -> float:
+    return sent_bytes("fsdp_kept" if plan == "fsdp" else plan, v, d, n, w)
+
+
+@step_bytes.wrong(
+    "always_gathered_twice",
+    "fsdp_kept was counted as fsdp. Who keeps the gathered w until backward is done gathers once.",
+)
+def _(plan: str, v: int, d: int, n: int, w: int) -> float:
+    return sent_bytes("fsdp" if plan == "fsdp_kept" else plan, v, d, n, w)
+
+
+@step_bytes.wrong(
+    "all_reduced",
+    "FSDP's gradient was counted as an all-reduce. A rank needs the sums of its own rows alone: "
+    "that is the first half of an all-reduce, a reduce-scatter.",
+)
+def _(plan: str, v: int, d: int, n: int, w: int) -> float:
+    extra = 4 * padded(v, w) * d * (w - 1) / w if plan.startswith("fsdp") else 0.0
+    return sent_bytes(plan, v, d, n, w) + extra
+
+
+@step_bytes.wrong(
+    "gradient_of_columns",
+    "The column-parallel head was charged for its gradient. dw and db of a rank's own columns "
+    "concern nobody else: only dx and the loss's three numbers a row are joined.",
+)
+def _(plan: str, v: int, d: int, n: int, w: int) -> float:
+    extra = sent_bytes("ddp", v, d, n, w) if plan == "columns" else 0.0
+    return sent_bytes(plan, v, d, n, w) + extra
+
+
+@step_bytes.wrong(
+    "loss_for_free",
+    "The loss of a column-parallel head is not free: 11.7 joins a maximum and two sums for each "
+    "word.",
+)
+def _(plan: str, v: int, d: int, n: int, w: int) -> float:
+    return 8 * n * d * (w - 1) / w if plan == "columns" else sent_bytes(plan, v, d, n, w)
+
+
+@step_bytes.wrong(
+    "loss_sent_once",
+    "The loss's three numbers a row were counted as if they went around once. Both, the maximum "
+    "and the two sums, are all-reduces: 2 (W - 1) / W.",
+)
+def _(plan: str, v: int, d: int, n: int, w: int) -> float:
+    less = 12 * n * (w - 1) / w if plan == "columns" else 0.0
+    return sent_bytes(plan, v, d, n, w) - less
+
+
+@step_bytes.wrong(
+    "words_of_all_ranks",
+    "The words were counted W times. By columns all ranks see the same N words; more ranks bring "
+    "no more of them.",
+)
+def _(plan: str, v: int, d: int, n: int, w: int) -> float:
+    return sent_bytes(plan, v, d, n * w if plan == "columns" else n, w)
+
+
+@step_bytes.wrong(
+    "every_turn_whole",
+    "The whole tensor was counted for each of the W - 1 turns. A turn sends one slice, a W-th of "
+    "it.",
+)
+def _(plan: str, v: int, d: int, n: int, w: int) -> float:
+    return whole_bytes(plan, v, d, n, w) * (w - 1)
+
+
+@step_bytes.wrong(
+    "reduction_forgotten",
+    "fsdp_kept was counted as one all-gather alone. The gradient leaves all the same, by "
+    "reduce-scatter.",
+)
+def _(plan: str, v: int, d: int, n: int, w: int) -> float:
+    return sent_bytes(plan, v, d, n, w) / (2 if plan == "fsdp_kept" else 1)
+
+
+@step_bytes.wrong(
+    "logits_joined",
+    "The column-parallel head was charged for joining the logits. 11.7 exists so that nobody "
+    "does: three numbers for each word are enough.",
+)
+def _(plan: str, v: int, d: int, n: int, w: int) -> float:
+    if plan != "columns":
+        return sent_bytes(plan, v, d, n, w)
+    return 4 * (2 * n * d + n * v) * (w - 1) / w
+
+
+@step_bytes.cost
+def _(student: Student, draw: Draw) -> str:
+    each = {plan: student.call("step_bytes", plan, 600, 64, 32, 8) for plan in PLANS}
+    told = ", ".join(f"{plan} {nbytes:,.0f}" for plan, nbytes in each.items())
+    return f"bytes per rank and step, 8 ranks of 32 words: {told}"

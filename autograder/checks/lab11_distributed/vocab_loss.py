@@ -1,0 +1,372 @@
+"""Question 11.7: cross-entropy of logits that are spread over ranks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from autograder.judge import Draw, Student, Wrong, WrongAnswer, describe, expect_close
+
+from . import lab
+from .numbers import as_scalar
+
+Answer = tuple[Tensor, Tensor]
+NO_TOP = (
+    "The exponentials were added up without taking the maximum away: over 88 they are inf in "
+    "float32."
+)
+ONE_TOP = (
+    "One maximum was taken for all rows. The exponentials of a row far below it are all 0 in "
+    "float32, and the log of their sum is -inf: each row has a maximum of its own."
+)
+
+
+@lab.question(
+    "vocab_loss",
+    points=5,
+    minutes=14,
+    difficulty=4,
+    hints=(
+        "log-sum-exp over all columns is top + log(sum of exp(z - top)), for any top. What does a "
+        "rank need from the others, and who knows the logit of the target?",
+        "vocab_top: each row's maximum. vocab_sums: each row's sum of exp(z - top), and z at the "
+        "target where first <= target < first + Vr, else 0. vocab_loss: lse = top + log(sum), the "
+        "mean of lse - picked, and dz = (exp(z - lse) - one-hot) / N.",
+        "mine = (target >= first) & (target < first + z.shape[1]); dz[mine, target[mine] - first] "
+        "-= 1",
+    ),
+)
+def vocab_loss(student: Student, draw: Draw) -> None:
+    """The mean cross-entropy of logits that are spread over ranks by columns, and its gradient.
+
+    vocab_top(z) -> at most N numbers, of which the ranks take the maximum; vocab_sums(z, target,
+    first, top) -> at most 2 N numbers, which they add up; vocab_loss(z, target, first, top, sums)
+    -> (the loss, this rank's columns of dz). z (N, Vr), target (N,), first: the number of z's first
+    column.
+    """
+    cases = [(3, 1.0, 0.0), (2, 150.0, 0.0), (1, 1.0, 0.0), (4, 1.0, -300.0)]
+    cases += [(draw.integer(2, 5), 3.0, 0.0) for _ in draw.cases(1)]
+    for world, scale, shift in cases:
+        n, v = draw.integer(world, 7), draw.integer(10, 23)
+        z, target = draw.tensor(n, v) * scale + shift, _targets(draw, n, v, world)
+        z[0] -= 4 * scale if scale > 100 else 0.0  # no maximum is good for all rows
+        _expect_loss(student, z, target, world, tolerance=1e-5 * max(1.0, (scale - shift) / 10))
+
+
+def _targets(draw: Draw, n: int, v: int, world: int) -> Tensor:
+    """Words of all ranks, at least one of each."""
+    target = draw.integers(n, low=0, high=v - 1)
+    for row, words in enumerate(torch.arange(v).chunk(world)):
+        target[row] = words[draw.integer(0, len(words) - 1)]
+    return target
+
+
+def _expect_loss(
+    student: Student, z: Tensor, target: Tensor, world: int, *, tolerance: float
+) -> None:
+    parts = [part.contiguous() for part in z.chunk(world, 1)]
+    firsts = [world_first(parts, rank) for rank in range(len(parts))]
+    tops = [_few(student.call("vocab_top", part), len(z), "vocab_top") for part in parts]
+    top = torch.stack(_alike(tops, "vocab_top")).amax(dim=0)
+    sums = [
+        _few(student.call("vocab_sums", part, target, first, top), 2 * len(z), "vocab_sums")
+        for part, first in zip(parts, firsts, strict=True)
+    ]
+    total = torch.stack(_alike(sums, "vocab_sums")).sum(dim=0)
+    loss, dz = torchs_loss(z, target)
+    for part, first, want in zip(parts, firsts, dz.chunk(world, 1), strict=True):
+        got = student.call("vocab_loss", part, target, first, top, total)
+        mine, columns = _two(got)
+        _expect("the loss", as_scalar(mine), loss, tolerance)
+        _expect(f"dz from column {first} on", columns, want.contiguous(), tolerance)
+
+
+def world_first(parts: Sequence[Tensor], rank: int) -> int:
+    """The number of the first column of `rank`."""
+    return sum(part.shape[1] for part in parts[:rank])
+
+
+def torchs_loss(z: Tensor, target: Tensor) -> Answer:
+    """The loss and its gradient on one rank, in float64."""
+    wide = z.double().requires_grad_()
+    loss = F.cross_entropy(wide, target)
+    (dz,) = torch.autograd.grad(loss, wide)
+    return loss.detach().float(), dz.float()
+
+
+def _few(got: Any, most: int, function: str) -> Tensor:
+    """`got`, if it is a tensor of at most so many numbers."""
+    if not isinstance(got, Tensor):
+        raise Wrong(expected="a tensor", got=describe(got), where=f"from {function}")
+    if got.numel() > most:
+        raise Wrong(
+            expected=f"at most {most} numbers to send",
+            got=f"{got.numel()} numbers, {describe(got)}",
+            where=f"from {function}",
+            why="This sends as much as the logits themselves, or more than is needed: one number a "
+            "row for the maximum, two for the sums.",
+        )
+    return got.detach()
+
+
+def _alike(tensors: list[Tensor], function: str) -> list[Tensor]:
+    if len({(t.shape, t.dtype) for t in tensors}) > 1:
+        raise Wrong(
+            expected="the same shape and dtype from every rank",
+            got="; ".join(describe(t) for t in tensors),
+            where=f"from {function}",
+        )
+    return tensors
+
+
+def _two(got: Any) -> Sequence[Any]:
+    if not isinstance(got, (list, tuple)) or len(got) != 2:
+        raise Wrong(expected="(the loss, dz)", got=describe(got), where="from vocab_loss")
+    return got
+
+
+def _expect(name: str, got: Any, want: Tensor, tolerance: float) -> None:
+    try:
+        expect_close(got, want, tolerance=tolerance)
+    except Wrong as wrong:
+        where = f"in {name} {wrong.where}".strip()
+        why = _of_infinity(got)
+        raise Wrong(expected=wrong.expected, got=wrong.got, where=where, why=why) from None
+
+
+def _of_infinity(got: Any) -> str:
+    """A sentence for numbers beyond float32: of a sum that is inf, or of one that is 0."""
+    if not isinstance(got, Tensor) or bool(got.isfinite().all()):
+        return ""
+    return ONE_TOP if bool((got == -math.inf).all()) else NO_TOP
+
+
+def right_top(z: Tensor) -> Tensor:
+    """(N, Vr) -> (N,)."""
+    return z.amax(dim=1)
+
+
+def is_mine(z: Tensor, target: Tensor, first: int) -> Tensor:
+    """(N,): whether the target is one of this rank's columns."""
+    return (target >= first) & (target < first + z.shape[1])
+
+
+def right_sums(z: Tensor, target: Tensor, first: int, top: Tensor) -> Tensor:
+    """-> (2, N): the sum of exponentials, and the logit of the target where it is here."""
+    mine = is_mine(z, target, first)
+    at = torch.where(mine, target - first, 0)
+    picked = torch.where(mine, z[torch.arange(len(z)), at], 0.0)
+    return torch.stack([(z - top[:, None]).exp().sum(dim=1), picked])
+
+
+def right_loss(z: Tensor, target: Tensor, first: int, top: Tensor, sums: Tensor) -> Answer:
+    """-> the loss, and the columns of dz."""
+    lse = top + sums[0].log()
+    dz = (z - lse[:, None]).exp()
+    mine = is_mine(z, target, first)
+    dz[mine, target[mine] - first] -= 1.0
+    return (lse - sums[1]).mean(), dz / len(z)
+
+
+def _wrong(
+    name: str,
+    sentence: str,
+    top: Callable[[Tensor], Tensor] = right_top,
+    sums: Callable[[Tensor, Tensor, int, Tensor], Tensor] = right_sums,
+    loss: Callable[[Tensor, Tensor, int, Tensor, Tensor], Answer] = right_loss,
+) -> None:
+    functions: dict[str, Callable[..., Any]] = {
+        "vocab_top": top,
+        "vocab_sums": sums,
+        "vocab_loss": loss,
+    }
+    vocab_loss.wrong_answers.append(WrongAnswer(name, sentence, functions))
+
+
+_wrong(
+    "logits_sent",
+    "All logits were sent. Each row needs one number from each rank for the maximum, then two for "
+    "the sums.",
+    top=lambda z: z,
+)
+_wrong("one_top", ONE_TOP, top=lambda z: z.max().expand(len(z)).contiguous())
+_wrong(
+    "own_top",
+    "Each rank subtracted its own maximum, not the common one: exponentials relative to different "
+    "tops do not add up.",
+    sums=lambda z, target, first, top: right_sums(z, target, first, z.amax(dim=1)),
+)
+_wrong(
+    "no_top",
+    NO_TOP,
+    sums=lambda z, target, first, top: right_sums(z, target, first, torch.zeros_like(top)),
+    loss=lambda z, target, first, top, sums: right_loss(
+        z, target, first, torch.zeros_like(top), sums
+    ),
+)
+
+
+def _picked_everywhere(z: Tensor, target: Tensor, first: int, top: Tensor) -> Tensor:
+    at = (target - first).clamp(0, z.shape[1] - 1)
+    picked = z[torch.arange(len(z)), at]
+    return torch.stack([(z - top[:, None]).exp().sum(dim=1), picked])
+
+
+def _not_shifted(z: Tensor, target: Tensor, first: int, top: Tensor) -> Tensor:
+    return right_sums(z, target, 0, top)
+
+
+def _hit_not_shifted(z: Tensor, target: Tensor, first: int, top: Tensor, sums: Tensor) -> Answer:
+    return right_loss(z, target, 0, top, sums)
+
+
+_wrong(
+    "picked_everywhere",
+    "Every rank added a logit for every row, also where the target is another rank's word. Who "
+    "does not hold the target adds 0.",
+    sums=_picked_everywhere,
+)
+
+
+def _from_the_end(z: Tensor, target: Tensor, first: int, top: Tensor) -> Tensor:
+    """Negative columns count from the end, as far as there are any."""
+    at = target - first
+    mine = (at < z.shape[1]) & (at >= -z.shape[1])
+    picked = torch.where(mine, z[torch.arange(len(z)), torch.where(mine, at, 0)], 0.0)
+    return torch.stack([(z - top[:, None]).exp().sum(dim=1), picked])
+
+
+def _clamped(z: Tensor, target: Tensor, first: int, top: Tensor) -> Tensor:
+    at = (target - first).clamp(min=-z.shape[1])
+    mine = at < z.shape[1]
+    picked = torch.where(mine, z[torch.arange(len(z)), torch.where(mine, at, 0)], 0.0)
+    return torch.stack([(z - top[:, None]).exp().sum(dim=1), picked])
+
+
+NEGATIVE = (
+    "A target of a lower rank was picked as well: target - first is negative there, and a negative "
+    "index counts from the end. A word is this rank's from first on, not below."
+)
+_wrong("negative_column", NEGATIVE, sums=_from_the_end)
+_wrong("negative_column_clamped", NEGATIVE, sums=_clamped)
+
+
+_wrong(
+    "first_ignored",
+    "The target was used as a column of this rank. It is a number of all V words: column target - "
+    "first here, if that is one of the Vr.",
+    sums=_not_shifted,
+    loss=_hit_not_shifted,
+)
+_wrong(
+    "first_ignored_in_backward",
+    "The loss is right; in dz the 1 stands at column target, not at target - first.",
+    loss=_hit_not_shifted,
+)
+
+
+def _own_softmax(z: Tensor, target: Tensor, first: int, top: Tensor, sums: Tensor) -> Answer:
+    loss, _ = right_loss(z, target, first, top, sums)
+    dz = z.softmax(dim=1)
+    mine = is_mine(z, target, first)
+    dz[mine, target[mine] - first] -= 1.0
+    return loss, dz / len(z)
+
+
+def _target_forgotten(z: Tensor, target: Tensor, first: int, top: Tensor, sums: Tensor) -> Answer:
+    loss, _ = right_loss(z, target, first, top, sums)
+    return loss, (z - top[:, None]).exp() / sums[0][:, None] / len(z)
+
+
+def _not_averaged(z: Tensor, target: Tensor, first: int, top: Tensor, sums: Tensor) -> Answer:
+    loss, dz = right_loss(z, target, first, top, sums)
+    return loss, dz * len(z)
+
+
+def _summed(z: Tensor, target: Tensor, first: int, top: Tensor, sums: Tensor) -> Answer:
+    loss, dz = right_loss(z, target, first, top, sums)
+    return loss * len(z), dz
+
+
+def _top_forgotten(z: Tensor, target: Tensor, first: int, top: Tensor, sums: Tensor) -> Answer:
+    loss, dz = right_loss(z, target, first, top, sums)
+    return loss - top.mean(), dz
+
+
+def _not_exchanged(z: Tensor, target: Tensor, first: int, top: Tensor, sums: Tensor) -> Answer:
+    return right_loss(z, target, first, top, right_sums(z, target, first, top))
+
+
+_wrong(
+    "own_softmax",
+    "dz uses the softmax of this rank's columns alone, which sum to 1 on every rank. Divide by "
+    "the sum over all ranks.",
+    loss=_own_softmax,
+)
+_wrong(
+    "target_forgotten",
+    "The 1 at the target is missing in dz: softmax minus one-hot, on the rank that holds the word.",
+    loss=_target_forgotten,
+)
+
+
+def _all_rows_hit(z: Tensor, target: Tensor, first: int, top: Tensor, sums: Tensor) -> Answer:
+    loss, _ = right_loss(z, target, first, top, sums)
+    dz = (z - top[:, None]).exp() / sums[0][:, None]
+    dz[:, target[is_mine(z, target, first)] - first] -= 1.0
+    return loss, dz / len(z)
+
+
+_wrong(
+    "all_rows_hit",
+    "The 1 was taken away in every row of a column: dz[:, columns] is all rows. Row n has one "
+    "target: dz[rows, columns], with as many rows as columns.",
+    loss=_all_rows_hit,
+)
+_wrong(
+    "not_averaged",
+    "dz is N times too large: the loss is the mean over the rows.",
+    loss=_not_averaged,
+)
+_wrong("summed", "The loss is N times too large: it is the mean over the rows.", loss=_summed)
+_wrong(
+    "top_forgotten",
+    "The log-sum-exp lacks the maximum that was taken away: lse = top + log(sum).",
+    loss=_top_forgotten,
+)
+
+
+def _shifted_everywhere(z: Tensor, target: Tensor, first: int, top: Tensor) -> Tensor:
+    total, picked = right_sums(z, target, first, top)
+    return torch.stack([total, picked - top])
+
+
+_wrong(
+    "top_taken_away_everywhere",
+    "The top was taken away once for each rank: who does not hold the target adds 0, not 0 - top.",
+    sums=_shifted_everywhere,
+    loss=_top_forgotten,
+)
+_wrong(
+    "sums_not_used",
+    "The last function computed its own sums and left those of the other ranks alone: the "
+    "all-reduce is missing.",
+    loss=_not_exchanged,
+)
+
+
+@vocab_loss.cost
+def _(student: Student, draw: Draw) -> str:
+    z, target = draw.tensor(32, 150), draw.integers(32, low=0, high=599)
+    top = student.call("vocab_top", z)
+    sums = student.call("vocab_sums", z, target, 0, top)
+    ring = 2 * 3 * (top.nbytes + sums.nbytes) // 4
+    return (
+        f"600 words on 4 ranks, 32 rows: {ring:,} bytes per rank and step, where joining the "
+        f"logits would take {3 * z.nbytes:,}"
+    )

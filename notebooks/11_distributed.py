@@ -1,0 +1,998 @@
+# %% [markdown] id="title"
+# # 11 Distributed: what each rank keeps, and what it sends
+#
+# You wrapped the model in `DistributedDataParallel`, and eight processes train it as one. With
+# `fully_shard` the same model fits where it did not fit. One rank did not use one layer, and the
+# job hung. After this chapter you can say when each byte leaves a process, how many leave it per
+# step, and what is kept where: in DDP (`DistributedDataParallel`), FSDP (`fully_shard`), tensor and
+# pipeline parallelism.
+
+# %% id="instruments"
+import os
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+
+import onelayer
+from autograder import predict, reveal
+from onelayer.rank_log import ring_bytes
+
+backend = "nccl" if torch.cuda.device_count() >= 4 else "gloo"  # gloo: the CPU, over sockets
+here = "cuda" if backend == "nccl" else "cpu"
+
+
+def on_ranks(n, function, *given, **more):
+    """What `function` returned on each of `n` processes, which form one group."""
+    return onelayer.run_ranks(n, function, *given, backend=backend, **more)
+
+
+# %% [markdown] id="rank"
+# ## A rank is a process
+# `on_ranks(2, f)` calls `f` in two processes beside this notebook. They form a *group*, and each
+# has a number in it: its *rank*. Rank 1 sets the head's bias to zero. Who has a zero bias
+# afterwards: rank 1, rank 0, the notebook?
+
+# %% id="rank-guess"
+predict("who_has_a_zero_bias", choices=["rank 1 alone", "both ranks", "all three"])
+
+# %% id="rank-run"
+head = onelayer.head()  # nn.Linear(64, 600), trained
+
+
+def zero_on_rank_1():
+    if dist.get_rank() == 1:
+        nn.init.zeros_(head.bias)
+    print("process", os.getpid(), "of", dist.get_world_size())
+    return head.bias.count_nonzero().item() == 0
+
+
+zeroed = [*on_ranks(2, zero_on_rank_1), head.bias.count_nonzero().item() == 0]
+reveal("who_has_a_zero_bias", {(False, True, False): "rank 1 alone"}.get(tuple(zeroed), "others"))
+
+# %% [markdown] id="rank-why"
+# Each process has its own Python and its own memory, and the head travelled to both as a copy. The
+# only way from one rank to another is a message, and all of this chapter is about who sends which,
+# when.
+
+# %% [markdown] id="collective"
+# ## A collective is a call that all make
+# `all_reduce` adds up a tensor over all ranks, and leaves the sum on each. Nobody is asked whether
+# they want to take part. What happens if rank 1 does not call it?
+
+# %% id="collective-guess"
+predict("one_rank_does_not_call", choices=["an error at once", "rank 0 waits", "rank 0 goes on"])
+
+# %% id="collective-run"
+from onelayer.ranks import RanksFailed
+
+
+def rank_1_forgets():
+    one = torch.ones(1, device=here)
+    if dist.get_rank() != 1:
+        dist.all_reduce(one)
+    return one.item()  # a GPU's call returns at once, and the wait is here
+
+
+try:
+    on_ranks(2, rank_1_forgets, timeout_s=1.5)
+    outcome = "rank 0 goes on"
+except RanksFailed as failed:
+    outcome = "rank 0 waits" if "rank 0 was not back" in str(failed) else "an error at once"
+    print(str(failed).split("\n    ")[0])
+
+# %% id="collective-reveal"
+reveal("one_rank_does_not_call", outcome)
+
+# %% [markdown] id="collective-why"
+# It waits for its partner until the group's
+# [timeout](https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.init_process_group),
+# half an hour on gloo; here our own clock ended it. Rank 1 still lives, so nothing is broken yet
+# and no line raises: this is what "the job hangs" looks like. Had its process ended, gloo would
+# have raised. The rule: all ranks make the same collectives in the same order.
+
+# %% [markdown] id="four-of-them"
+# ## Four collectives
+# Each of two ranks holds two numbers. Read off what each call leaves on both. `src` is the rank
+# that gives.
+
+
+# %% id="four-of-them-run"
+def four():
+    rank, n = dist.get_rank(), dist.get_world_size()
+    x = torch.tensor([10 * rank + i for i in (1, 2)], device=here)
+    copied, added, slice_of_sum = x.clone(), x.clone(), x[:1].clone()
+    gathered = [torch.empty_like(x) for _ in range(n)]
+    dist.broadcast(copied, src=0)
+    dist.all_reduce(added)
+    dist.all_gather(gathered, x)
+    dist.reduce_scatter(slice_of_sum, list(x.split(1)))
+    return [t.tolist() for t in (x, copied, added, torch.cat(gathered), slice_of_sum)]
+
+
+names = ("has", "broadcast", "all_reduce", "all_gather", "reduce_scatter")
+print(f"{'':15} {'rank 0':18} rank 1")
+for name, *after in zip(names, *on_ranks(2, four), strict=True):
+    print(f"{name:15}", *(f"{numbers!s:18}" for numbers in after))
+
+# %% [markdown] id="two-halves"
+# ## An all-reduce in two halves
+# Look at the last three rows. If you gather what `reduce_scatter` left on each rank, what do you
+# get?
+
+# %% id="two-halves-guess"
+predict("gather_after_reduce_scatter", choices=["all_gather's row", "all_reduce's row", "neither"])
+
+
+# %% id="two-halves-run"
+def halves():
+    x = torch.arange(6.0, device=here) * (dist.get_rank() + 1)
+    mine = torch.empty(2, device=here)
+    dist.reduce_scatter(mine, list(x.chunk(3)))  # each rank: the sum of its third
+    joined = [torch.empty_like(mine) for _ in range(3)]
+    dist.all_gather(joined, mine)
+    dist.all_reduce(x)
+    return torch.cat(joined).equal(x)
+
+
+same = all(on_ranks(3, halves))
+reveal("gather_after_reduce_scatter", "all_reduce's row" if same else "neither")
+
+# %% [markdown] id="two-halves-why"
+# The all-reduce. It is no detail: DDP makes both halves at once. FSDP makes them at two different
+# times, and steps on its slice in between.
+
+# %% [markdown] id="ring"
+# ## What does an all-reduce send?
+# The gradient of the head's weight has 153,600 bytes, and 4 ranks reduce it. Each could send all of
+# its bytes to the three others. How many bytes does one rank really send?
+
+# %% id="ring-guess"
+predict("bytes_sent_by_one_rank", choices=[115_200, 153_600, 230_400, 460_800])
+
+
+# %% id="ring-run"
+def reduce_the_gradient():
+    grad = torch.ones(600, 64, device=here)
+    with onelayer.record_collectives() as log:
+        dist.all_reduce(grad)
+    return log
+
+
+logs = on_ranks(4, reduce_the_gradient)
+print(logs[0])
+onelayer.show_bars(
+    {"a ring": logs[0].ring_bytes, "counted by the kernel": logs[0].sent_bytes or 0}, unit="bytes"
+)
+
+# %% id="ring-reveal"
+counted = logs[0].sent_bytes or logs[0].ring_bytes  # NCCL's bytes pass the kernel by
+nearest = min((115_200, 153_600, 230_400, 460_800), key=lambda choice: abs(choice - counted))
+reveal("bytes_sent_by_one_rank", nearest)
+
+# %% [markdown] id="ring-why"
+# Here the ranks stand in a ring and cut the tensor into n slices. In n - 1 turns each slice
+# collects its sum, in n - 1 more the sums travel round. Each turn sends one slice: 2 (n - 1) / n of
+# the tensor. The second bar is what Linux counted at this process's sockets; the little above are
+# gloo's headers.
+
+# %% [markdown] id="sixty-four"
+# ## And with 64 ranks?
+# You need no 64 GPUs to ask. `fake_group` makes this process one rank of 64 of which no other
+# exists: calls, shapes and bytes are real, values are not. How much more does a rank send than one
+# of four?
+
+# %% id="sixty-four-guess"
+predict("times_the_bytes_at_64_ranks", choices=[1.0, 1.3, 4.0, 16.0])
+
+# %% id="sixty-four-run"
+sent = {}
+for n in (2, 4, 8, 64):
+    with onelayer.fake_group(n), onelayer.record_collectives() as log:
+        dist.all_reduce(torch.ones(600, 64))
+    sent[f"{n} ranks"] = log.ring_bytes
+onelayer.show_bars(sent, unit="bytes")
+
+# %% id="sixty-four-reveal"
+reveal("times_the_bytes_at_64_ranks", round(sent["64 ranks"] / sent["4 ranks"], 1))
+
+# %% [markdown] id="sixty-four-why"
+# Hardly more: it never reaches two tensors, however many ranks there are. What grows with the ranks
+# is the number of turns, so many small messages hurt more than a few large ones.
+
+# %% [markdown] id="ddp"
+# ## Data parallel: one gradient from many parts
+# Every rank has all the weights and some of the rows. The loss of a batch is a mean, so its
+# gradient is the mean of the parts' gradients, if the parts are equally long. Four ranks try it
+# with four rows each; this notebook takes all 16.
+
+# %% id="ddp-data"
+pairs = ("ella ha", "yo he", "nosotros hemos", "ellos han")
+lines = [f"<es> {pair} comido" for pair in pairs]
+x = onelayer.hidden("\n".join(lines))  # (16, 64)
+followed = [[*onelayer.grammar.encode(line)[1:], 0] for line in lines]  # 0 is <end>
+target = torch.tensor(followed).flatten()  # (16,): the word that comes next
+
+
+# %% id="ddp-run"
+def mean_of_parts():
+    rank, n = dist.get_rank(), dist.get_world_size()
+    mine = onelayer.head().to(here)
+    F.cross_entropy(mine(x.chunk(n)[rank].to(here)), target.chunk(n)[rank].to(here)).backward()
+    for p in mine.parameters():
+        dist.all_reduce(p.grad)
+        p.grad /= n
+    return mine.weight.grad.cpu()
+
+
+parts = on_ranks(4, mean_of_parts)
+F.cross_entropy(head(x), target).backward()
+print([part.allclose(head.weight.grad, atol=1e-6) for part in parts])
+
+# %% [markdown] id="start"
+# ## Same gradients, other weights
+# Two ranks draw their weights from different seeds, and then share every gradient for five steps.
+# How far apart are their weights at the end?
+
+# %% id="start-guess"
+predict("apart_after_five_steps", choices=["equal", "closer", "as far as at the start"])
+
+
+# %% id="start-run"
+def five_steps(agree):
+    torch.manual_seed(dist.get_rank())
+    layer = nn.Linear(64, 600).to(here)
+    if agree:
+        for p in layer.parameters():
+            dist.broadcast(p.detach(), src=0)
+    path = [layer.weight.detach().cpu().clone()]
+    for _ in range(5):
+        layer.zero_grad()
+        F.cross_entropy(layer(x.to(here)), target.to(here)).backward()
+        for p in layer.parameters():
+            dist.all_reduce(p.grad)
+            p.data -= 0.5 * p.grad / dist.get_world_size()
+        path.append(layer.weight.detach().cpu().clone())
+    return path
+
+
+# %% id="start-show"
+for agree in (False, True):
+    one, other = on_ranks(2, five_steps, agree)
+    apart = [(a - b).norm().item() for a, b in zip(one, other, strict=True)]
+    print(f"broadcast first: {agree!s:6}", *(f"{distance:7.3f}" for distance in apart))
+    if not agree:
+        ratio = apart[-1] / apart[0]
+        outcome = "as far as at the start" if abs(ratio - 1) < 1e-3 else "closer"
+reveal("apart_after_five_steps", outcome)
+
+# %% [markdown] id="start-why"
+# The same step taken from two places leads to two places. So DDP's constructor checks that all
+# ranks hold the same shapes, and then sends rank 0's parameters to all. A ring's bytes are those of
+# the average rank here; rank 0 is the source, and sends them all.
+
+# %% id="start-constructor"
+DDP = nn.parallel.DistributedDataParallel
+
+
+def construct():
+    with onelayer.record_collectives() as log:
+        DDP(onelayer.head().to(here))
+    return log
+
+
+print(on_ranks(2, construct)[0])
+
+# %% [markdown] id="ready"
+# ## When is a gradient ready?
+# Chapter 03 said it: a leaf's gradient is written as soon as it is complete. A hook on each
+# parameter notes the moment. Three layers have six gradients. Which of these four is there first?
+
+# %% id="ready-guess"
+predict("first_gradient", choices=["0.weight", "0.bias", "2.weight", "2.bias"])
+
+# %% id="ready-run"
+three = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 64), nn.Linear(64, 600))
+ready = []
+for name, p in three.named_parameters():
+    p.register_post_accumulate_grad_hook(lambda _, name=name: ready.append(name))
+F.cross_entropy(three(x), target).backward()
+print(*ready, sep=" -> ")
+reveal("first_gradient", ready[0])
+
+# %% [markdown] id="ready-why"
+# The last layer's, and the backward of two more layers is still to come. That time is DDP's: what
+# is ready may leave.
+
+# %% [markdown] id="overlap"
+# ## Send it while the rest is computed
+# `async_op=True` starts an all-reduce and returns. From the hook, each gradient leaves as soon as
+# it is there; the waits come at the end. Six layers without a bias have six gradients. How many
+# have left before the last one is computed?
+
+# %% id="overlap-guess"
+predict("sent_before_the_last", choices=[0, 1, 5, 6])
+
+
+# %% id="overlap-run"
+def hooked(rows):
+    model = nn.Sequential(*(nn.Linear(512, 512, bias=False) for _ in range(6))).to(here)
+    work, before = [], []
+
+    def send(p):
+        before.append(len(work))
+        work.append(dist.all_reduce(p.grad, async_op=True))
+
+    for p in model.parameters():
+        p.register_post_accumulate_grad_hook(send)
+    rows = rows.to(here)
+    dist.barrier()  # so that both begin at the same time
+    with onelayer.record_collectives() as log:
+        model(rows).square().mean().backward()
+        for sent in work:
+            sent.wait()
+    return log, before[-1]
+
+
+recorded = on_ranks(2, hooked, torch.ones(256, 512))
+onelayer.show_timeline([log for log, _ in recorded])
+
+# %% id="overlap-reveal"
+reveal("sent_before_the_last", recorded[0][1])
+
+# %% [markdown] id="overlap-why"
+# All but the last, whose turn comes when nothing is left to hide behind. What you see above is this
+# run: ranks as rows, operators above, all-reduces below. On a CPU both want the same cores, so
+# little is gained. On a GPU the wires work beside most of the chip. Below belongs a profiler's
+# recording of one GPU alone, whose gradients leave for the host's memory, from the same hooks and
+# on a stream of their own: the first line says on which GPU and when it was made, or that nobody
+# has made it yet.
+
+# %% id="overlap-gpu"
+onelayer.show_recording("step_overlap")
+
+# %% [markdown] id="buckets"
+# ## Few large messages
+# Every message has a fixed cost. So DDP's reducer, the C++ behind its hooks, copies gradients into
+# *buckets*, and sends a bucket when its last gradient is there. Six layers of 257 KiB: a bucket is
+# full at half a MiB. How many buckets does the **first** step send?
+
+# %% id="buckets-guess"
+predict("buckets_of_the_first_step", choices=[1, 3, 6, 12])
+
+
+# %% id="buckets-run"
+def two_steps():
+    model = DDP(nn.Sequential(*(nn.Linear(256, 256) for _ in range(6))).to(here), bucket_cap_mb=0.5)
+    logs = []
+    for _ in range(2):
+        with onelayer.record_collectives() as log:
+            model(torch.ones(4, 256, device=here)).sum().backward()
+        logs.append(log)
+    return logs
+
+
+def reduced(log):
+    return [call.bytes for call in log.collectives if call.name == "all_reduce"]
+
+
+steps = [reduced(log) for log in on_ranks(2, two_steps)[0]]
+for step, sizes in enumerate(steps, start=1):
+    print(f"step {step}: {len(sizes)} of", *(f"{size:,}" for size in sizes), "bytes")
+reveal("buckets_of_the_first_step", len(steps[0]))
+
+# %% [markdown] id="buckets-why"
+# One, with everything. DDP does not know yet in which order gradients come, so it watches a whole
+# step. Then it makes the buckets anew, in the order that it saw: last layers first. All ranks take
+# rank 0's order, because buckets must be sent in the same order everywhere. With
+# `find_unused_parameters=True`, which comes soon, it guesses the order and keeps its guess
+# ([`distributed.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/nn/parallel/distributed.py)).
+
+# %% [markdown] id="play"
+# ## Play with the buckets
+# A model of the step: 8 layers of 4 MiB on 4 ranks. How much of the sending is hidden? Make the
+# buckets smaller, the network faster, one rank slow. Which bucket can never be hidden, however
+# small it is?
+
+# %% id="play-run"
+onelayer.show_timeline("ddp", ranks=4)
+
+# %% [markdown] id="play-why"
+# The last one: it waits for the first layer's gradient, and then nothing is left to compute. A slow
+# rank delays all of them, because a collective begins when the last one comes.
+
+# %% [markdown] id="no-sync"
+# ## Do not send yet
+# A batch that is too large goes through in *micro-batches*, one after the other, and their
+# gradients add up in `.grad`. You want to send once, at the end. Under `model.no_sync()` nothing is
+# sent. Three micro-batches, the first two in it: how many all-reduces?
+
+# %% id="no-sync-guess"
+predict("all_reduces_of_three_parts", choices=[0, 1, 2, 3])
+
+# %% id="no-sync-run"
+from contextlib import nullcontext
+
+
+def three_parts():
+    model = DDP(onelayer.head().to(here))
+    rows = x[dist.get_rank() :: 2].to(here)  # (8, 64): every other row
+    with onelayer.record_collectives() as log:
+        for i, part in enumerate(rows.split(3)):
+            with model.no_sync() if i < 2 else nullcontext():
+                model(part).sum().backward()
+    return log, model.module.weight.grad.cpu()
+
+
+(log, one), (_, other) = on_ranks(2, three_parts)
+print("same on both ranks:", one.equal(other))
+reveal("all_reduces_of_three_parts", len(reduced(log)))
+
+# %% [markdown] id="no-sync-why"
+# One, with what the three added up, and DDP takes the mean over the ranks. The forward has to be
+# inside as well: it is there that DDP decides whether this backward will send.
+
+# %% [markdown] id="unused"
+# ## A layer that nobody used
+# A bucket leaves when its last gradient is ready. Here one layer takes no part in the forward, on
+# any rank. What does the first backward do?
+
+# %% id="unused-guess"
+predict("a_layer_without_gradient", choices=["raises", "hangs", "sends nothing", "sends zeros"])
+
+
+# %% id="unused-run"
+class Spare(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.used, self.spare = nn.Linear(64, 8), nn.Linear(64, 8)
+
+    def forward(self, x):
+        return self.used(x)
+
+
+def with_a_spare(find):
+    model = DDP(Spare().to(here), find_unused_parameters=find)
+    with onelayer.record_collectives() as log:
+        model(torch.full((2, 64), 1.0 + dist.get_rank(), device=here)).sum().backward()
+    grad = model.module.used.weight.grad[0, 0].item()
+    try:
+        model(torch.ones(2, 64, device=here))
+        after = "nothing said"
+    except RuntimeError as error:
+        after = str(error).split(".")[0]
+    return reduced(log), grad, after
+
+
+# %% id="unused-show"
+for find in (False, True):
+    (sent, *first), (_, *second) = on_ranks(2, with_a_spare, find)
+    print(f"find_unused_parameters={find}: all-reduces of {sent} bytes")
+    print("   gradients on the ranks:", first[0], second[0])
+    print("   the next forward:", first[1].split(" before")[0])
+    if not find:
+        outcome = "sends nothing" if not sent else "sends zeros"
+reveal("a_layer_without_gradient", outcome)
+
+# %% [markdown] id="unused-why"
+# Nothing leaves, and nothing is said: each rank keeps its own gradient, and an optimizer's step
+# here would part the ranks for good. The next forward raises. With `find_unused_parameters=True`
+# DDP walks the graph after each forward and counts the absent ones as ready; a second, small
+# all-reduce tells all ranks which were used anywhere.
+
+# %% [markdown] id="skipped"
+# ## And if one rank alone skips it?
+# Rank 0 uses both layers, rank 1 one of them. Each makes one forward and one backward. Who waits
+# for ever?
+
+# %% id="skipped-guess"
+predict("who_waits_for_ever", choices=["rank 0", "rank 1", "both", "nobody"])
+
+
+# %% id="skipped-run"
+class SkippedOnRank1(Spare):
+    def forward(self, x):
+        return self.used(x) + self.spare(x) if dist.get_rank() == 0 else self.used(x)
+
+
+def one_step():
+    model = DDP(SkippedOnRank1().to(here))
+    model(torch.ones(2, 64, device=here)).sum().backward()
+    return model.module.used.weight.grad.sum().item()
+
+
+try:
+    on_ranks(2, one_step, timeout_s=3)
+    waiting = []
+except RanksFailed as failed:
+    waiting = [rank for rank in (0, 1) if f"rank {rank} was not back" in str(failed)]
+    told = [line for line in str(failed).splitlines() if line.startswith(("rank", "done"))]
+    print(*told, sep="\n")
+reveal("who_waits_for_ever", {0: "nobody", 2: "both"}.get(len(waiting)) or f"rank {waiting[0]}")
+
+# %% [markdown] id="skipped-why"
+# Rank 0: its bucket is full and leaves, and nobody answers. Rank 1 is innocent by its own account:
+# its bucket never filled, so its backward returned. Look for the cause of a hang on the ranks that
+# do not hang.
+
+# %% [markdown] id="uneven"
+# ## 600 rows for 7 ranks
+# DDP keeps all weights everywhere. The alternative is a slice for each rank: FSDP, *fully sharded*
+# data parallel. After `fully_shard` a parameter is a `DTensor`: its `shape` still says (600, 64),
+# and `to_local()` is the slice that this rank holds. FSDP cuts as `torch.chunk` does, and 7 does
+# not divide 600. How many rows has the last rank?
+
+# %% id="uneven-guess"
+predict("rows_of_the_last_of_seven", choices=[84, 85, 86])
+
+# %% id="uneven-run"
+from torch.distributed.fsdp import fully_shard
+
+
+def slice_of(rank, n):
+    """The shape of rank's slice of the head, and what a forward gathers."""
+    with onelayer.fake_group(n, rank=rank), onelayer.record_collectives() as log:
+        mine = fully_shard(onelayer.head())
+        shape = tuple(mine.weight.to_local().shape)
+        mine(x)
+    return shape, log.collectives[0].bytes
+
+
+sevenths = [slice_of(rank, 7) for rank in (0, 5, 6)]
+print(sevenths, "| the head has", sum(p.nbytes for p in head.parameters()), "bytes")
+reveal("rows_of_the_last_of_seven", sevenths[-1][0][0])
+
+# %% [markdown] id="uneven-why"
+# Six times 86, and 84 remain. FSDP's all-gather wants equal parts, so the last slice is padded: it
+# gathers 602 rows, and two of them are nobody's. The parameter you see has no padding.
+
+# %% [markdown] id="empty"
+# ## And for 64 ranks?
+# A chunk has 10 rows now. How many of the 64 ranks hold no row at all?
+
+# %% id="empty-guess"
+predict("ranks_without_a_row", choices=[0, 4, 24])
+
+# %% id="empty-run"
+print("rank 59:", slice_of(59, 64), "| rank 60:", slice_of(60, 64))
+reveal("ranks_without_a_row", 64 - len(torch.empty(600).chunk(64)))
+
+# %% [markdown] id="empty-why"
+# Four ranks own nothing of this layer, and still gather, compute and reduce with the others. The
+# padding is 40 rows now. Code that divides by a slice's size, or takes its first row, fails on them
+# alone.
+
+# %% [markdown] id="fsdp"
+# ## FSDP: whole only while it is used
+# `fully_shard` leaves a slice of each parameter on each rank. But a matrix product needs all of
+# `W`. On 2 ranks: which shape of `self.weight` does a rank hold before the forward, inside of it,
+# and after?
+
+# %% id="fsdp-guess"
+whole, half = "(600, 64)", "(300, 64)"
+shapes = [f"{half}, {whole}, {half}", f"{half}, {half}, {half}", f"{half}, {whole}, {whole}"]
+predict("weight_through_a_forward", choices=shapes)
+
+
+# %% id="fsdp-run"
+class Watched(nn.Linear):
+    def forward(self, x):
+        self.seen = tuple(self.weight.shape)
+        return super().forward(x)
+
+
+def through_a_forward():
+    layer = Watched(64, 600)
+    model = nn.Sequential(nn.Linear(64, 64), layer).to(here)
+    for part in (*model, model):
+        fully_shard(part)
+    before = tuple(layer.weight.to_local().shape)
+    model(x.to(here))
+    return before, layer.seen, tuple(layer.weight.to_local().shape)
+
+
+seen = on_ranks(2, through_a_forward)[0]
+reveal("weight_through_a_forward", ", ".join(str(shape) for shape in seen))
+
+# %% [markdown] id="fsdp-why"
+# A hook before the forward gathers the slices into a whole weight, a hook after it frees the whole
+# and puts the slice back. So each wrapped layer is whole in turn, and only one or two at once. What
+# belongs to the outermost module alone stays whole until its backward, unless you ask for
+# `reshard_after_forward=True`
+# ([`fully_shard`](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html)).
+
+# %% [markdown] id="fsdp-calls"
+# ## What does a step call?
+# Backward computes `dz @ W`, and makes a whole gradient of which a rank keeps its slice. Which
+# collectives does one layer cost in a step?
+
+# %% id="fsdp-calls-guess"
+predict(
+    "collectives_of_a_layer",
+    choices=["1 gather, 1 reduce", "2 gathers, 1 scatter", "1 gather, 1 scatter"],
+)
+
+
+# %% id="fsdp-calls-run"
+def a_step(reshard=True):
+    model = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 64), onelayer.head()).to(here)
+    for part in model:
+        fully_shard(part, reshard_after_forward=reshard)
+    fully_shard(model)
+    with onelayer.record_collectives() as log:
+        F.cross_entropy(model(x.to(here)), target.to(here)).backward()
+    return log
+
+
+log = on_ranks(2, a_step)[0]
+print(log)
+calls = [call.name for call in log.collectives]
+gathers, scatters = calls.count("all_gather") // 3, calls.count("reduce_scatter") // 3
+
+# %% id="fsdp-calls-reveal"
+said = f"{gathers} gather{'s' * (gathers > 1)}, {scatters} scatter"
+reveal("collectives_of_a_layer", said)
+
+# %% [markdown] id="fsdp-calls-why"
+# Gathered for the forward, gathered again for the backward, and the gradient leaves by a
+# reduce-scatter: that is the first half of an all-reduce, and after it each rank has what it needs
+# to step its own slice. The other half is the next forward's all-gather, of weights that have
+# stepped.
+
+# %% [markdown] id="fsdp-bytes"
+# ## What does it cost on the wire?
+# DDP: one all-reduce of every gradient. FSDP: two all-gathers and a reduce-scatter of the same
+# size. How many times DDP's bytes does a rank send?
+
+# %% id="fsdp-bytes-guess"
+predict("fsdp_against_ddp", choices=[1.0, 1.5, 2.0, 3.0])
+
+# %% id="fsdp-bytes-run"
+bill = {}
+with onelayer.fake_group(8):
+    bill["FSDP"] = a_step().ring_bytes
+    bill["FSDP, kept after forward"] = a_step(reshard=False).ring_bytes
+    with onelayer.record_collectives() as log:
+        for p in (*three.parameters(),):
+            dist.all_reduce(p.grad)
+    bill["DDP"] = log.ring_bytes
+onelayer.show_bars(bill, unit="bytes")
+
+# %% id="fsdp-bytes-reveal"
+reveal("fsdp_against_ddp", round(bill["FSDP"] / bill["DDP"], 2))
+
+# %% [markdown] id="fsdp-bytes-why"
+# Half as much again: a ring's all-reduce is two turns round, and FSDP makes three. With
+# `reshard_after_forward=False` the weights stay whole until backward, one gather is saved, and the
+# bytes are DDP's.
+
+# %% [markdown] id="gloos-scatter"
+# ## Predicted, and counted
+# A formula is a promise of the best. What does *this* gloo send for a reduce-scatter of the head's
+# gradient?
+
+
+# %% id="gloos-scatter-run"
+def each_alone():
+    whole, mine = torch.ones(600, 64, device=here), torch.empty(150, 64, device=here)
+    with onelayer.record_collectives() as reduced:
+        dist.all_reduce(whole)
+    with onelayer.record_collectives() as gathered:
+        dist.all_gather(list(whole.chunk(4)), mine)
+    with onelayer.record_collectives() as scattered:
+        dist.reduce_scatter(mine, list(whole.chunk(4)))
+    return reduced, gathered, scattered
+
+
+for log in on_ranks(4, each_alone)[0]:
+    counted = "not counted here" if log.sent_bytes is None else f"{log.sent_bytes:>9,} counted"
+    print(f"{log.collectives[0].name:15} {log.ring_bytes:>9,} predicted, {counted}")
+
+# %% [markdown] id="gloos-scatter-why"
+# If the last line shows about twice the promise, your gloo makes a reduce-scatter out of an
+# all-reduce and throws most of the result away
+# ([`ProcessGroupGloo.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/distributed/c10d/ProcessGroupGloo.cpp)).
+# NCCL has a real one. Count before you believe, also what this course predicts.
+
+# %% [markdown] id="keeps"
+# ## What does a rank keep?
+# In float32 with Adam, a parameter costs 16 bytes: itself, its gradient and two averages. All four
+# have the parameter's shape, so all four shrink to a slice. The whole GPT:
+
+# %% id="keeps-run"
+gpt = onelayer.model.trained()
+keeps = {"DDP, any n": 16 * sum(p.numel() for p in gpt.parameters())}
+for n in (8, 64):
+    with onelayer.fake_group(n):
+        mine = onelayer.model.trained()
+        for part in (*mine.blocks, mine):
+            fully_shard(part)
+        keeps[f"FSDP, {n} ranks"] = 16 * sum(p.to_local().numel() for p in mine.parameters())
+onelayer.show_bars(keeps, unit="bytes")
+
+# %% [markdown] id="keeps-why"
+# One nth, plus what is whole at the moment, plus the activations, of which FSDP shards nothing.
+# That is the trade: half as many bytes again on the wire, for room. DDP's bar is still too short:
+# its buckets are a second copy of the gradients, unless you set
+# [`gradient_as_bucket_view`](https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html).
+
+# %% [markdown] id="fsdp-play"
+# ## Play with FSDP
+# One layer is gathered ahead. Slow the network down until the gathers are no longer hidden. What
+# helps more: keeping the weights after the forward, or a faster network? What changes with two
+# ranks?
+
+# %% id="fsdp-play-run"
+onelayer.show_timeline("fsdp", ranks=4)
+
+# %% [markdown] id="tensor-parallel"
+# ## Cut the product itself
+# FSDP gathers the weight to where the rows are. *Tensor parallelism* leaves the weight in slices
+# and sends activations. The head can be cut by words, 150 columns of the logits for each rank, or
+# by features, 16 of the 64. PyTorch names a cut by the columns and rows of the product's second
+# matrix, which is `W.T`: by words is `ColwiseParallel`. Which cut ends its forward with finished
+# logits, without a message?
+
+# %% id="tensor-parallel-guess"
+predict("forward_without_a_message", choices=["by words", "by features", "both", "neither"])
+
+# %% id="tensor-parallel-run"
+from torch.distributed.tensor import Replicate, init_device_mesh
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    loss_parallel,
+    parallelize_module,
+)
+
+
+def cut(by, given):
+    mesh = init_device_mesh(here, (dist.get_world_size(),))
+    styles = {
+        "by words": ColwiseParallel(),
+        "by features": RowwiseParallel(input_layouts=Replicate()),
+    }
+    mine = parallelize_module(onelayer.head().to(here), mesh, styles[by])
+    learning = given.to(here).requires_grad_()
+    with onelayer.record_collectives() as log:
+        z = mine(learning)
+        z.sum().item()  # whoever needs the numbers waits for them
+        forward = len(log.collectives)
+        z.sum().backward()
+    return tuple(mine.weight.to_local().shape), tuple(z.shape), forward, log
+
+
+# %% id="tensor-parallel-show"
+ways = ("by words", "by features")
+cuts = on_ranks(4, lambda: {by: cut(by, x) for by in ways})[0]
+for by, (w, z, forward, log) in cuts.items():
+    calls = [f"{call.name} of {call.bytes:,} bytes" for call in log.collectives]
+    print(f"{by:12} W {w}, logits {z}")
+    print("   forward:", calls[:forward], "backward:", calls[forward:])
+free = [by for by, (_, _, forward, _) in cuts.items() if not forward]
+reveal("forward_without_a_message", free[0] if len(free) == 1 else "both" if free else "neither")
+
+# %% [markdown] id="tensor-parallel-why"
+# By words: each rank has some logits, complete. By features, each has a part of all of them, and an
+# all-reduce adds them up. In backward it is the other way round. By words, `x` fed all the slices,
+# so its gradient is a sum over ranks. By features, each rank has its 16 columns of that gradient,
+# and they are gathered. So a pair of layers is cut first by columns, then by rows: one all-reduce
+# for both in forward, one in backward.
+
+# %% [markdown] id="vocabulary"
+# ## The loss without the logits
+# Cut by words, no rank has a whole row of logits, and softmax wants a maximum and a sum over all
+# 600. `loss_parallel` computes `F.cross_entropy` without gathering them. How many numbers per row
+# does it reduce?
+
+# %% id="vocabulary-guess"
+predict("numbers_per_row_for_the_loss", choices=[2, 3, 150, 600])
+
+
+# %% id="vocabulary-run"
+def vocabulary_parallel():
+    mesh = init_device_mesh(here, (dist.get_world_size(),))
+    style = ColwiseParallel(use_local_output=False)  # the logits stay a DTensor
+    z = parallelize_module(onelayer.head().to(here), mesh, style)(x.to(here))
+    with loss_parallel(), onelayer.record_collectives() as log:
+        loss = F.cross_entropy(z, target.to(here)).to_local()
+        loss = loss.item()
+    return loss, log
+
+
+loss, log = on_ranks(4, vocabulary_parallel)[0]
+print(f"in slices {loss:.6f}, at once {F.cross_entropy(head(x), target).item():.6f}")
+print(log)
+
+# %% id="vocabulary-reveal"
+reveal("numbers_per_row_for_the_loss", sum(call.bytes for call in log.collectives) // 4 // len(x))
+
+# %% [markdown] id="vocabulary-why"
+# Three: the maximum, the sum of the exponentials, and the logit of the right word, which one rank
+# has and the others count as zero. The gradient of the logits, softmax minus one at the right word,
+# then needs no message at all. With so few numbers, most of what was sent are gloo's headers.
+
+# %% [markdown] id="pipeline"
+# ## Cut between the layers
+# *Pipeline parallelism* gives each rank some layers, and sends what flows between them. To have all
+# ranks busy, the batch goes through in micro-batches. Two stages, 16 rows of 64 features in 4
+# parts: how many bytes does the first stage send in a step?
+
+# %% id="pipeline-guess"
+predict("bytes_from_the_first_stage", choices=[1_024, 4_096, 16_640, 153_600])
+
+# %% id="pipeline-run"
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+
+
+def piped(schedule):
+    rank, did = dist.get_rank(), []
+    layer = (nn.Linear(64, 64), onelayer.head())[rank].to(here)
+
+    def note(layer, given, z):
+        did.append("F")
+        if z.requires_grad:
+            z.register_hook(lambda _: did.append("B"))
+
+    layer.register_forward_hook(note)
+    stage = PipelineStage(layer, rank, 2, torch.device(here))
+    run = schedule(stage, n_microbatches=4, loss_fn=F.cross_entropy)
+    for _ in range(2):  # in the first step the stages tell each other their shapes
+        did.clear()
+        with onelayer.record_collectives() as log:
+            run.step(x.to(here)) if rank == 0 else run.step(target=target.to(here))
+    return "".join(did), log
+
+
+schedules = {"GPipe": ScheduleGPipe, "1F1B": Schedule1F1B}
+pipes = on_ranks(2, lambda: {name: piped(schedule) for name, schedule in schedules.items()})
+_, first_stage = pipes[0]["GPipe"]
+
+# %% id="pipeline-reveal"
+print(first_stage)
+reveal("bytes_from_the_first_stage", first_stage.ring_bytes)
+
+# %% [markdown] id="pipeline-why"
+# Only the activations, 16 rows of 256 bytes, and as much comes back as their gradient. No weight
+# and no weight's gradient ever moves. The price is time: a stage cannot begin before the one
+# before it has.
+
+# %% [markdown] id="bubble"
+# ## The bubble
+# 4 stages, 4 micro-batches. Say every forward takes one slot, a backward two, and a message none.
+# The time in which a rank waits is the *bubble*. What share of all the ranks' time is it, in
+# percent?
+
+# %% id="bubble-guess"
+predict("bubble_in_percent", choices=[25, 33, 43, 75])
+
+# %% id="bubble-run"
+stages, parts = 4, 4
+drawn = ""
+for stage in range(stages):
+    waits = [" ." * stage, " ." * (stages - 1 - stage) * 3]  # before its forwards, and between
+    forward = "".join(f" {part}" for part in range(parts))
+    backward = "".join(f" {part} {part}" for part in range(parts))
+    slots = f"{waits[0]}{forward}{waits[1]}{backward}{' .' * 2 * stage}"
+    print(f"stage {stage}:{slots}")
+    drawn += slots
+reveal("bubble_in_percent", round(100 * drawn.count(".") / len(drawn.split())))
+
+# %% [markdown] id="bubble-why"
+# A turn is a forward and a backward, three slots. A stage works for `parts` turns and all is done
+# after `parts + stages - 1`: a share of `(stages - 1) / (parts + stages - 1)` is lost, whoever
+# waits. More micro-batches make it smaller. What do they cost?
+
+# %% [markdown] id="one-f-one-b"
+# ## One forward, one backward
+# The schedule above is *GPipe*: all forwards, then all backwards. *1F1B* begins a backward as soon
+# as it can. A micro-batch that has gone forward and not back keeps its activations. The two stages
+# ran both schedules for real and wrote down what they did. How many of the 4 micro-batches does
+# stage 0 hold at once under 1F1B?
+
+# %% id="one-f-one-b-guess"
+predict("held_under_1f1b", choices=[1, 2, 4])
+
+
+# %% id="one-f-one-b-run"
+def most_held(did):
+    held = [did[: i + 1].count("F") - did[: i + 1].count("B") for i in range(len(did))]
+    return max(held)
+
+
+for name in schedules:
+    for stage, ran in enumerate(pipes):
+        did, _ = ran[name]
+        print(f"{name:6} stage {stage}  {did}  holds at most {most_held(did)}")
+reveal("held_under_1f1b", most_held(pipes[0]["1F1B"][0]))
+
+# %% [markdown] id="one-f-one-b-why"
+# As many as there are stages behind it, itself included, however many micro-batches there are.
+# GPipe holds them all. If messages take no time, the bubble is the same: 1F1B buys memory, and with
+# it the right to take more micro-batches.
+
+# %% [markdown] id="pipeline-play"
+# ## Play with the pipeline
+# Find the 43 percent. Add micro-batches. Switch to 1F1B: what changes, and what does not? Slow the
+# network down: which schedule suffers more?
+
+# %% id="pipeline-play-run"
+onelayer.show_timeline("gpipe", ranks=4, parts=4)
+
+# %% [markdown] id="side-by-side"
+# ## Side by side
+# One step of the head on these 16 rows, on 4 ranks: what a rank sends. Say what happens to each bar
+# with 16,000 rows, then change the first line.
+
+# %% id="side-by-side-run"
+batch = x.repeat(1, 1)  # 16 rows; with x.repeat(1000, 1) they are 16,000
+sends = {"pipeline, a stage before it": batch.nbytes}
+with onelayer.fake_group(4):
+    for by in ways:
+        sends[f"tensor parallel, {by}"] = cut(by, batch)[3].ring_bytes
+    with onelayer.record_collectives() as log:
+        fully_shard(onelayer.head(), reshard_after_forward=True)(batch).sum().backward()
+    sends["FSDP"] = log.ring_bytes
+    sends["DDP"] = sum(ring_bytes("all_reduce", p.nbytes, 4) for p in head.parameters())
+onelayer.show_bars(sends, unit="bytes")
+
+# %% [markdown] id="side-by-side-why"
+# DDP and FSDP send gradients and weights, whatever the batch; the others send activations, and grow
+# with it. With few rows for many weights cut the layers, with many rows cut the rows.
+
+# %% [markdown] id="two-sentences"
+# ## Four ways, in two sentences each
+# **DDP.** Every rank keeps all parameters, gradients and optimizer states, and takes its own rows.
+# During backward, gradients leave in buckets by all-reduce as soon as they are ready, so that each
+# rank takes the same step.
+#
+# **FSDP.** Every rank keeps a slice of each parameter, of its gradient and of its optimizer state;
+# a layer is all-gathered before its forward and again before its backward, and dropped after. Its
+# gradient leaves by reduce-scatter, so a step sends half as much again as DDP's and keeps one nth.
+#
+# **Tensor parallel.** Every rank keeps a slice of a layer's matrix and computes its part of the
+# product for all rows. Activations are summed or gathered inside the layer, in forward and in
+# backward, so it sends with each layer and wants the fastest wires.
+#
+# **Pipeline parallel.** Every rank keeps some consecutive layers and sends its neighbour only the
+# activations, and back their gradients. Micro-batches keep the ranks busy but for a bubble of
+# `(stages - 1) / (parts + stages - 1)`; 1F1B has the same bubble and holds fewer activations.
+
+# %% [markdown] id="what-you-can-now-say"
+# ## What you can now say
+# - A collective is a call that all ranks make, in the same order. If one rank lives and does not
+#   make it, the others hang, and no line raises.
+# - Gradients are ready from the last layer to the first, and a hook at the leaf can send them while
+#   the rest is computed. Buckets trade the start of that against the number of messages.
+# - An unused parameter keeps its bucket from leaving. On one rank alone, it makes the others wait.
+#   Different starting weights stay different.
+# - An all-reduce is a reduce-scatter and an all-gather; DDP does both at once, FSDP far apart, and
+#   lives on a slice in between. 600 rows over 7 ranks are padded to 602.
+# - Bytes per rank and step can be said before they are sent, and then counted. A backend may send
+#   more.
+#
+# Now do it by hand: [Lab 11](../labs/11_distributed/11_distributed.ipynb).
+
+# %% [markdown] id="sources"
+# ## Where this is written in PyTorch
+# - DDP:
+#   [`distributed.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/nn/parallel/distributed.py),
+#   its hooks and buckets:
+#   [`reducer.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/distributed/c10d/reducer.cpp),
+#   and the note [Distributed Data Parallel](https://docs.pytorch.org/docs/stable/notes/ddp.html)
+# - `fully_shard`: its slices and padding in
+#   [`_fsdp_param.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/fsdp/_fully_shard/_fsdp_param.py),
+#   its collectives in
+#   [`_fsdp_collectives.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py)
+# - column, row and loss:
+#   [`style.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/tensor/parallel/style.py),
+#   [`loss.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/tensor/parallel/loss.py)
+# - GPipe and 1F1B:
+#   [`schedules.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/pipelining/schedules.py)
+# - the operators that `record_collectives` stands behind:
+#   [`Ops.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/distributed/c10d/Ops.cpp)
+#
+# Between torch 2.11 and 2.15 the calls and bytes of this page stay. Torch 2.13 warns that
+# `all_gather_into_tensor` and `reduce_scatter_tensor` are now called `all_gather_single` and
+# `reduce_scatter_single`; the forms with a list, used here, do not.
