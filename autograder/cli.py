@@ -49,6 +49,11 @@ def main() -> None:
     help="A database, as in postgresql+psycopg://USER@HOST/NAME. Default: a file in --out.",
 )
 @click.option(
+    "--device",
+    type=click.Choice(["cpu", "cuda"]),
+    help="Where answers compute. Default: the CPU, and a GPU for questions that ask for one.",
+)
+@click.option(
     "--i-trust-students", "trusting", is_flag=True, help="Run their code even without a sandbox."
 )
 def grade_command(
@@ -59,6 +64,7 @@ def grade_command(
     workers: int | None,
     cluster: str,
     gradebook: str,
+    device: str | None,
     trusting: bool,
 ) -> None:
     """Grade submitted notebooks: a folder per student, or what Canvas, Moodle or nbgrader give.
@@ -74,7 +80,15 @@ def grade_command(
         from autograder.classroom.grading import Order
 
         order = Order(
-            hand_in, out, _folder_of(course), lab, workers or 0, trusting, cluster, gradebook
+            hand_in,
+            out,
+            _folder_of(course),
+            lab,
+            workers or 0,
+            trusting,
+            cluster,
+            gradebook,
+            device or "",
         )
         grade(order, Console())
     except Mistake as mistake:
@@ -187,8 +201,13 @@ def attack_command(names: tuple[str, ...], family: str, result: Path | None) -> 
 
     try:
         held = attack(Console(), family=family, names=names, result=result)
-    except (LookupError, GraderFault, OSError) as error:
+    except OSError as error:
+        raise click.ClickException(f"{error.filename or result}: {error.strerror}.") from None
+    except (LookupError, GraderFault) as error:
         raise click.ClickException(str(error)) from None
+    except KeyboardInterrupt:
+        click.echo("\nStopped: nothing is proved.", err=True)
+        sys.exit(130)
     sys.exit(0 if held else 1)
 
 

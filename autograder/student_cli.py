@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,9 @@ from autograder.notebook import progress as show_progress
 from autograder.notebook.course import find_root
 from autograder.notebook.machine import Finding, examine
 
+SETTINGS = Path(__file__).parent / "notebook" / "jupyter"
+"""What JupyterLab does otherwise for the course: it asks nobody about its news, a default that the
+user's settings outdo; and a view saved as HTML is the page that needs no kernel, not the widget."""
 COLOURS = {"ok": "green", "missing": "yellow", "none": "dim"}
 
 
@@ -41,12 +45,18 @@ def lab(options: tuple[str, ...]) -> None:
 
 def _run(command: list[str], folder: Path | None) -> int:
     """Runs `command` in `folder` until it ends. Ctrl-C reaches it too: it knows how to stop."""
-    with subprocess.Popen(command, cwd=folder) as process:
+    with subprocess.Popen(command, cwd=folder, env=_environment()) as process:
         while True:
             try:
                 return process.wait()
             except KeyboardInterrupt:
                 continue
+
+
+def _environment() -> dict[str, str]:
+    """The variables of now, and where JupyterLab finds our defaults, after places already named."""
+    paths = [os.environ.get("JUPYTER_CONFIG_PATH", ""), str(SETTINGS)]
+    return os.environ | {"JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, paths))}
 
 
 @main.command()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 
-from autograder.sandbox import Cell, Jail, JailedStudent, Limits, Tier
+from autograder.sandbox import Cell, Jail, JailedStudent, Limits, Tier, probe
 from autograder.sandbox.bubblewrap import package_root
 
 LIMITS = Limits(
@@ -120,7 +120,7 @@ class Ground:
         first = Walls(network, walls.exposed, walls.plain)
         if walls != first:
             return sharing(self.jail(first), walls)
-        tier = PLAIN if walls.plain else None
+        tier = PLAIN if walls.plain else probe()
         readable = [self.desk.folder, CHECKS] if walls.exposed else []
         jail = Jail(walls.limits, tier, readable, without=walls.without)
         return self._stack.enter_context(jail)

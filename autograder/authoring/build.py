@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autograder.authoring import lab as labs
 from autograder.authoring.address import fill, links
+from autograder.authoring.arrival import arrival_cell
 from autograder.authoring.notebook import Notebook, code_or_markdown, notebook, render
 from autograder.authoring.plan import Chapter, Lab, misplaced, notebooks_on_disk, plan
 from autograder.authoring.problem import Problem, Refused
 from autograder.authoring.published import generated_from, student_problems
 from autograder.authoring.source import Cell, read_source
 from autograder.authoring.student import student_versions
+from autograder.authoring.units import TOKEN, table
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,11 @@ def _render_all(
     cells: dict[str, tuple[Cell, ...]],
     known: Set[str],
 ) -> Made:
-    made = {c.notebook: _notebook(c.source, c.notebook, cells[c.source], known) for c in chapters}
+    units = table(chapters, all_labs, cells)
+    made = {
+        c.notebook: _notebook(c.source, c.notebook, _listed(cells[c.source], units), known)
+        for c in chapters
+    }
     # A student opens the lab; what nbgrader locks must read the same in both versions, so both link
     # there.
     instructor = {
@@ -113,10 +119,15 @@ def _notebook(
                 graded=None if number is None else labs.nbgrader_metadata(cell),
                 stub=stubs.get(cell.id),
             )
-            for position, cell in enumerate(cells)
+            for position, cell in enumerate((cells[0], arrival_cell(), *cells[1:]))
         ),
         source=source,
     )
+
+
+def _listed(cells: Sequence[Cell], units: str) -> Sequence[Cell]:
+    """The cells of a chapter with the list of the units where one is asked for."""
+    return [replace(cell, text=cell.text.replace(TOKEN, units)) for cell in cells]
 
 
 def _with_links(title: str, linked: str) -> str:

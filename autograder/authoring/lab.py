@@ -54,7 +54,9 @@ def stubs(number: int, cells: Sequence[Cell]) -> dict[str, str]:
     """For each solution cell the stub that replaces its regions, by cell id."""
     questions = [cell for cell in cells if cell.header.role in ("solution", "free_text")]
     return {
-        cell.id: solution.stub(number, question, cell.id, _size(cell), places=_places(cell))
+        cell.id: solution.stub(
+            number, question, cell.id, _size(cell), places=_places(cell), cpp=_is_cpp(cell)
+        )
         for question, cell in enumerate(questions, start=1)
         if cell.header.role == "solution"
     }
@@ -66,6 +68,10 @@ def _size(cell: Cell) -> int:
 
 def _places(cell: Cell) -> int:
     return len(solution.regions(cell.text))
+
+
+def _is_cpp(cell: Cell) -> bool:
+    return any(region.cpp for region in solution.regions(cell.text))
 
 
 def telling_lines(cells: Sequence[Cell]) -> frozenset[str]:

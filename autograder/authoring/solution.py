@@ -2,7 +2,7 @@
 
 nbgrader looks for the words anywhere in a line, passes over an END without a BEGIN, and replaces a
 whole cell that has no region. Each of these has published a solution before, so here a marker is a
-line of its own, exactly spelt.
+line of its own, exactly spelt; in C++ that stands in a string it begins with C++'s comment mark.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+BEGINS, ENDS = (BEGIN, "// BEGIN SOLUTION"), (END, "// END SOLUTION")
+"""In Python, and in C++ that stands in a string."""
+
 MARKER = re.compile(r"(BEGIN|END) SOLUTION", re.IGNORECASE)
 """What nbgrader would act on, and what must not be seen in `labs/` in any spelling."""
 
@@ -26,11 +29,12 @@ _DOES_SOMETHING = re.compile(r"[(\[.+*/@%&|^~]|(?<!-)-(?!>)")
 @dataclass(frozen=True)
 class Region:
     """Lines `begin` and `end` (from 0, in the cell's text) are the markers; `lines` stand between
-    them."""
+    them. cpp: whether they are C++, in a string."""
 
     begin: int
     end: int
     lines: tuple[str, ...]
+    cpp: bool = False
 
 
 class RegionError(ValueError):
@@ -45,7 +49,7 @@ def regions(text: str) -> tuple[Region, ...]:
     """The solution regions of a cell.
 
     Raises:
-        RegionError: nested, unclosed, unopened, misspelt or empty.
+        RegionError: nested, unclosed, unopened, misspelt, empty, or of two languages.
     """
     found: list[Region] = []
     rows = text.split("\n")
@@ -53,9 +57,9 @@ def regions(text: str) -> tuple[Region, ...]:
     for row, line in enumerate(rows):
         if not MARKER.search(line):
             continue
-        if line.strip() not in (BEGIN, END):
+        if line.strip() not in (*BEGINS, *ENDS):
             raise RegionError(row, f"a marker is a line of its own, {BEGIN!r} or {END!r}")
-        if (line.strip() == BEGIN) == (begin is not None):
+        if (line.strip() in BEGINS) == (begin is not None):
             raise RegionError(
                 row,
                 "END SOLUTION without BEGIN" if begin is None else "BEGIN SOLUTION inside a region",
@@ -66,7 +70,9 @@ def regions(text: str) -> tuple[Region, ...]:
         between = tuple(rows[begin + 1 : row])
         if not any(line.strip() for line in between):
             raise RegionError(begin, "nothing stands in this solution region")
-        found.append(Region(begin, row, between))
+        found.append(Region(begin, row, between, line.strip() != END))
+        if rows[begin].strip() != BEGINS[found[-1].cpp] or found[0].cpp != found[-1].cpp:
+            raise RegionError(begin, "the markers of a cell are all Python's or all C++'s")
         begin = None
     if begin is not None:
         raise RegionError(begin, "this solution region is never closed")
@@ -76,13 +82,16 @@ def regions(text: str) -> tuple[Region, ...]:
 def about(found: Iterable[Region]) -> int:
     """How many lines of code a solution takes: exact up to ten, then to the nearest five."""
     lines = [line.strip() for region in found for line in region.lines]
-    count = sum(bool(line) and not line.startswith("#") for line in lines)
+    count = sum(bool(line) and not line.startswith(("#", "//")) for line in lines)
     return max(1, count if count <= 10 else 5 * round(count / 5))
 
 
-def stub(lab: int, question: int, name: str, lines: int, *, places: int = 1) -> str:
+def stub(
+    lab: int, question: int, name: str, lines: int, *, places: int = 1, cpp: bool = False
+) -> str:
     """What the student finds in place of a region: the size of the answer, and an error when it is
-    called. An answer with several `places` says the size of all, in each.
+    called (in C++, when it is compiled). An answer with several `places` says the size of all, in
+    each.
 
     >>> print(stub(1, 2, "contiguous_strides", 4))
     # about 4 lines
@@ -90,7 +99,10 @@ def stub(lab: int, question: int, name: str, lines: int, *, places: int = 1) -> 
     """
     size = "about 1 line" if lines == 1 else f"about {lines} lines"
     size += " in all" if places > 1 else ""
-    return f'# {size}\nraise NotImplementedError("Lab {lab}.{question}: {name}, {size}")'
+    says = f'"Lab {lab}.{question}: {name}, {size}"'
+    if cpp:
+        return f"// {size}\n#error {says}"
+    return f"# {size}\nraise NotImplementedError({says})"
 
 
 def telling_lines(found: Iterable[Region]) -> frozenset[str]:

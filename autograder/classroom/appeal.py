@@ -15,9 +15,9 @@ import torch
 from rich.console import Console
 
 from autograder.judge import GraderFault, State, Verdict, ask
-from autograder.sandbox import Cell, Jail, JailedStudent, Tier, probe
+from autograder.sandbox import Cell, Gpu, Jail, JailedStudent, Tier, probe
 
-from . import roll
+from . import devices, roll
 from .grading import NOT_SAFE
 from .intake import Submission
 from .job import Entry, Job, job_for
@@ -26,6 +26,7 @@ from .mistake import Mistake, the_one
 from .rebuild import Ungradable, rebuild
 from .release import Release, releases
 from .work import ROUNDS, explained
+from .worker import lent_gpu
 
 AGAIN = "Grade the class again: only what is lost runs."
 
@@ -118,11 +119,21 @@ def _asked_again(case: _Case, tier: Tier, *, alone: bool) -> Verdict:
     before = [] if alone else names[: names.index(case.verdict.question)]
     cells = [Cell(name, source) for name, source in case.job.cells]
     limits = {"total_s": case.job.total_s, "extra_load_s": case.job.extra_s}
-    with Jail(tier=tier) as jail, jail.open(cells, **limits) as student:
+    loopback = case.release.lab.loopback
+    with (
+        Jail(tier=tier, gpu=_gpu(case)) as jail,
+        jail.open(cells, **limits, loopback=loopback) as student,
+    ):
         for name in before:
             if name in case.release.lab.questions:
                 _ask(case, name, student)
         return _ask(case, case.verdict.question, student)
+
+
+def _gpu(case: _Case) -> Gpu | None:
+    """One of this machine's, where the verdict was earned on one."""
+    lent = devices.lent() if case.verdict.device not in ("cpu", "simulated") else ()
+    return lent_gpu(lent[0], alone=True) if lent else None
 
 
 def _ask(case: _Case, name: str, student: JailedStudent) -> Verdict:
@@ -147,7 +158,7 @@ def _told(case: _Case, again: Verdict, in_turn: Verdict, tier: Tier) -> Iterator
     yield str(in_turn)
     yield ""
     yield _compared(recorded, again, in_turn)
-    if differences := list(_differences(case, tier)):
+    if differences := list(_differences(case, tier, in_turn)):
         yield f"Not everything is as it was: {'; '.join(differences)}."
     if not _is_same(in_turn, recorded):
         yield ""
@@ -176,7 +187,7 @@ def _compared(recorded: Verdict, again: Verdict, in_turn: Verdict) -> str:
     )
 
 
-def _differences(case: _Case, tier: Tier) -> Iterator[str]:
+def _differences(case: _Case, tier: Tier, now: Verdict) -> Iterator[str]:
     recorded = case.verdict
     if recorded.torch != torch.__version__:
         yield f"torch was {recorded.torch} and is {torch.__version__}"
@@ -184,3 +195,5 @@ def _differences(case: _Case, tier: Tier) -> Iterator[str]:
         yield "the lab's notebook, its checks or the judge have changed since"
     if recorded.tier != tier.name:
         yield f"it ran in {recorded.tier} and now in {tier.name}"
+    if recorded.device != now.device:
+        yield f"it ran on {recorded.device} and now on {now.device}"

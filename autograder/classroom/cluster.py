@@ -27,7 +27,8 @@ from typing import Any
 
 from autograder.sandbox import Tier, probe
 
-from . import epoch
+from . import devices, epoch
+from .devices import RESOURCE
 from .job import Fault, Job
 from .journal import Journal, Record
 from .mistake import Mistake
@@ -41,6 +42,13 @@ MAX_LOST = 1
 """A job that was on this many lost workers is tried once more, and then given up."""
 NO_DAEMON = "DASK_DISTRIBUTED__WORKER__DAEMON=False"
 """A daemon may have no children, and grading has."""
+RUNNING = ("tcp", "tls", "ucx")
+"""Addresses of a scheduler that runs already."""
+ADVICE = {
+    "ssh": " Each machine must let you in without asking: ssh HOST true",
+    "slurm": "",
+    "local": "",
+}
 UNKNOWN = (
     "There is no cluster {spec!r}. Say tcp://HOST:PORT of a Dask scheduler, ssh:HOST,HOST, "
     "slurm:JOBS or local:WORKERS."
@@ -96,13 +104,33 @@ def _outcomes(client: Any, jobs: Sequence[Job], place: Place, spec: str) -> Iter
 def _answered(client: Any, jobs: Sequence[Job], place: Place, spec: str) -> Iterator[Outcome]:
     from distributed import as_completed
 
-    futures = client.map(grade_here, jobs, [place] * len(jobs), pure=False)
+    needs = _resources(client, jobs[0].device_share, spec)
+    futures = client.map(grade_here, jobs, [place] * len(jobs), pure=False, resources=needs)
     job_of = dict(zip((future.key for future in futures), jobs, strict=True))
     for future in as_completed(futures, loop=client.loop):
         outcome = _outcome(future, spec)
         if isinstance(outcome, Unfit):
             raise Mistake(outcome.reason)
         yield job_of[future.key], outcome
+
+
+def _resources(client: Any, share: float, spec: str) -> dict[str, float] | None:
+    """What Dask counts for each job: its share of a GPU, where the cluster's workers declare any.
+
+    Raises Mistake where none of them has as much: the job would wait forever.
+    """
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    declared = [
+        worker["resources"][RESOURCE] for worker in workers if RESOURCE in worker["resources"]
+    ]
+    if not share or not declared:
+        return None
+    if max(declared) < share:
+        raise Mistake(
+            f"A question needs {share:g} of a GPU, and no worker of {spec} declares as much. "
+            f"Start one with: dask worker --resources {RESOURCE}=1"
+        )
+    return {RESOURCE: share}
 
 
 def _outcome(future: Any, spec: str) -> Record | Fault | Unfit:
@@ -130,7 +158,8 @@ def grade_here(job: Job, place: Place) -> Record | Fault | Unfit:
     if reason:
         return Unfit(f"{socket.gethostname()} cannot grade this class: {reason}")
     try:
-        ((_, outcome),) = _own_pool(place).run([job])
+        gpus = devices.lent() if job.device_share else ()
+        ((_, outcome),) = _own_pool(place, gpus).run([job])
     except Mistake as mistake:
         return Unfit(str(mistake))
     if isinstance(outcome, Record) and (job.first is not None or not outcome.late):
@@ -157,16 +186,17 @@ def _unfit(place: Place) -> str:
 _own = threading.local()
 
 
-def _own_pool(place: Place) -> Pool:
+def _own_pool(place: Place, gpus: tuple[str, ...]) -> Pool:
     """This thread's one grading process, kept from job to job: a jail takes seconds to start."""
-    if getattr(_own, "place", None) != place:
+    if getattr(_own, "place", None) != (place, gpus):
         if hasattr(_own, "end"):  # of the class before this one
             atexit.unregister(_own.end)
             _own.end()
         scratch = Path(tempfile.mkdtemp(prefix="autograder-"))
         log = place.out / f"grade-{socket.gethostname()}.log"
-        _own.pool = Pool(Setting(place.tier, log, scratch, os.getpid()), serve, size=1)
-        _own.place = place
+        setting = Setting(place.tier, log, scratch, os.getpid())
+        _own.pool = Pool(setting, serve, size=1, devices=gpus)
+        _own.place = (place, gpus)
         _own.end = partial(_put_away, _own.pool, scratch)
         atexit.register(_own.end)
     pool: Pool = _own.pool
@@ -204,27 +234,35 @@ def _client(spec: str, place: Place) -> Iterator[Any]:
 
 def _address(spec: str, place: Place, stack: ExitStack) -> Any:
     """What a Client connects to: the address itself, or a cluster that we start."""
+    expect_known(spec)
     kind, _, rest = spec.partition(":")
-    if kind in {"tcp", "tls", "ucx"} and rest.startswith("//"):
+    if kind in RUNNING:
         return spec
-    start = {"ssh": _over_ssh, "slurm": _on_slurm, "local": _locally}.get(kind)
-    if start is None or not rest:
-        raise Mistake(UNKNOWN.format(spec=spec))
-    return stack.enter_context(start(rest, place))
+    start = {"ssh": _over_ssh, "slurm": _on_slurm, "local": _locally}[kind]
+    try:
+        return stack.enter_context(start(rest, place))
+    except (RuntimeError, OSError) as error:
+        reason = str(error).removeprefix("Cluster failed to start: ").rstrip(".")
+        raise Mistake(f"The cluster {spec} does not start: {reason}.{ADVICE[kind]}") from error
 
 
-def _count(text: str, spec: str) -> int:
-    if not text.isdecimal() or not int(text):
+def expect_known(spec: str) -> None:
+    """Raises Mistake where `spec` names no cluster that could be."""
+    kind, _, rest = spec.partition(":")
+    is_one = {
+        "ssh": any(rest.split(",")),
+        **dict.fromkeys(("slurm", "local"), rest.isdecimal() and int(rest) > 0),
+        **dict.fromkeys(RUNNING, rest.startswith("//")),
+    }
+    if not is_one.get(kind, False):
         raise Mistake(UNKNOWN.format(spec=spec))
-    return int(text)
 
 
 def _locally(rest: str, place: Place) -> Any:
     from distributed import LocalCluster
 
-    workers = _count(rest, f"local:{rest}")
     return LocalCluster(
-        n_workers=workers, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+        n_workers=int(rest), threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
     )
 
 
@@ -247,7 +285,7 @@ def _on_slurm(rest: str, place: Place) -> Any:
         job_script_prologue=[*prologue, f"export {NO_DAEMON}"],
         log_directory=str(place.out / "slurm"),
     )
-    cluster.scale(jobs=_count(rest, f"slurm:{rest}"))
+    cluster.scale(jobs=int(rest))
     return cluster
 
 

@@ -60,8 +60,9 @@ def _our_own(order: Order) -> Iterator[None]:
 
 
 def _unwritable(order: Order, error: OSError) -> Mistake:
-    kept = "" if error.errno != errno.ENOSPC else " Make room; what is graded so far is kept."
-    return Mistake(f"Cannot write into {order.out}: {error.strerror}.{kept}")
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    advice = "Make room; what is graded so far is kept." if full else "Name another folder: --out"
+    return Mistake(f"Cannot write into {order.out}: {error.strerror}. {advice}")
 
 
 def _progress(console: Console) -> Progress:

@@ -43,6 +43,7 @@ def _facts() -> Iterator[tuple[str, str]]:
     for package in PACKAGES:
         yield package, _version(package)
     yield "bubblewrap", shutil.which("bwrap") or "not installed: apt-get install bubblewrap"
+    yield "podman", shutil.which("podman") or "not installed: needed only without bubblewrap"
 
 
 def _version(package: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 
@@ -12,7 +13,7 @@ def write(path: Path, data: bytes, *, mode: int = 0o644, waits: bool = True) -> 
     waits: False for what can be made anew; a power cut may then take it, and a kill cannot.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name[:40]}.{os.getpid()}.tmp")
+    partial = path.with_name(f".{path.name[:40]}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:
         file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
         with os.fdopen(file, "wb") as opened:

@@ -95,6 +95,23 @@ def _record_missing(
     return written
 
 
+def publish(folder: Path, release: Release, one: Graded, gradebook: Any, pages: Any) -> None:
+    """Grades and page of one submission; what nbgrader refuses is left to `record_all`, which says
+    so. Raises OSError or OperationalError, as above."""
+    from sqlalchemy.exc import OperationalError
+
+    lab, student = release.name, one.record.student
+    try:
+        _record(folder, release, one, gradebook)
+        _write_page(folder, lab, student, gradebook, pages)
+    except (OSError, OperationalError):
+        raise
+    except Exception:
+        gradebook.db.rollback()
+    else:
+        gradebook.db.commit()  # an open transaction would keep others from writing
+
+
 def _record(folder: Path, release: Release, one: Graded, gradebook: Any) -> None:
     """Hands one submission in and writes its grades, then the notebook that says so."""
     import nbformat
@@ -189,10 +206,14 @@ def _write_pages(folder: Path, lab: str, students: set[str], log: logging.Logger
     with opened(database(folder)) as gradebook:
         for student in sorted(students):
             try:
-                submission = gradebook.find_submission(lab, student)
-                page = pages.page(_autograded(folder, lab, student).read_bytes(), submission)
-                durable.write(_page(folder, lab, student), page.encode(), waits=False)
+                _write_page(folder, lab, student, gradebook, pages)
             except (OSError, OperationalError):
                 raise
             except Exception as error:
                 log.error("feedback of %s: %s: %s", student, type(error).__name__, error)
+
+
+def _write_page(folder: Path, lab: str, student: str, gradebook: Any, pages: Any) -> None:
+    submission = gradebook.find_submission(lab, student)
+    page = pages.page(_autograded(folder, lab, student).read_bytes(), submission)
+    durable.write(_page(folder, lab, student), page.encode(), waits=False)

@@ -6,18 +6,20 @@ import importlib.metadata
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autograder.sandbox import BUBBLEWRAP, Tier, probe
+from autograder.sandbox import BUBBLEWRAP, DEFAULT_SHARE, Tier, probe
 
-from . import cluster, durable, epoch, late, pool, roll
+from . import cluster, devices, durable, epoch, late, pool, roll
 from .gradebook import Graded, record_all
 from .intake import Submission, files_in, labs_named, submissions
 from .job import Entry, Fault, Job, job_for
 from .journal import Journal, Record, key_of
-from .mistake import Mistake
-from .nbcourse import keep_gradebook_at, quiet
+from .mistake import Mistake, the_one
+from .nbcourse import expect_no_pattern, keep_gradebook_at, quiet
+from .publisher import Publisher
 from .rebuild import Ungradable, rebuild
 from .release import Release, releases
 from .report import Row, write_ungradable
@@ -28,7 +30,9 @@ NOT_SAFE = (
     "Put that right, or pass --i-trust-students to run it with your own rights."
 )
 THE_GRADER_FAILED = "The grader failed, not the student: {reason}. Grade again."
+NO_GPU = "There is no NVIDIA GPU here (no /dev/nvidia0), so nothing can be graded on cuda."
 TORCH = importlib.metadata.version("torch")
+KEEPERS = 8  # at a time: a disk that must not forget is slow to one and quick to many
 STEPS = ("submitted", "autograded", "feedback")
 NBGRADER_FAILED = "graded, but nbgrader refused the notebook: see grade.log"
 
@@ -37,7 +41,8 @@ NBGRADER_FAILED = "graded, but nbgrader refused the notebook: see grade.log"
 class Order:
     """What the instructor asked for. out: the grading folder. lab: "" where the hand-in tells.
     cluster: "" for this machine, else as `cluster.graded` reads it. gradebook: the address of a
-    database, "" for a file in `out`."""
+    database, "" for a file in `out`. device: "cpu", "cuda", or "" for a GPU where a question of the
+    lab asks for one and it is there."""
 
     source: Path
     out: Path
@@ -47,6 +52,7 @@ class Order:
     trusting: bool = False
     cluster: str = ""
     gradebook: str = ""
+    device: str = ""
 
 
 class Class:
@@ -55,7 +61,11 @@ class Class:
     def __init__(self, order: Order) -> None:
         """Reads what was handed in. Raises Mistake for what the instructor can put right."""
         self.order = order
+        if order.cluster:
+            cluster.expect_known(order.cluster)
         files = files_in(order.source)
+        if not any(file.path[-1].endswith(".ipynb") for file in files) and not order.lab:
+            raise Mistake(f"There is no notebook in {order.source}. Name the folder of hand-ins.")
         known = releases(order.course)
         named = labs_named(files, list(known))
         self.release: Release = known[_the_lab(order.lab, list(known), named)]
@@ -65,33 +75,42 @@ class Class:
         self.journal = Journal(order.out / "journal" / self.release.name)
         self.rows: dict[str, Row] = {}
         self.entries: dict[str, Entry] = {}
-        for submission in submissions(files, self.release.name, list(known)):
-            self._take_in(submission)
+        with ThreadPoolExecutor(KEEPERS) as keepers:
+            taken = [
+                keepers.submit(self._keep_bytes, submission)
+                for submission in submissions(files, self.release.name, list(known))
+                if self._take_in(submission)
+            ]
+        for one in taken:
+            one.result()
         if not self.rows and not self.entries:
             raise Mistake(f"There is no notebook of {self.release.name} in {order.source}.")
 
-    def _take_in(self, submission: Submission) -> None:
+    def _take_in(self, submission: Submission) -> bool:
+        """Whether there are bytes to be kept."""
         told = replace(submission, data=b"")
         if submission.ungradable:
             self._give_up(told, submission.ungradable)
-            return
-        sha256 = submission.sha256
-        received = self.order.out / "received" / f"{sha256}.ipynb"
-        if not received.exists():
-            durable.write(received, submission.data, mode=0o600)
+            return False
         try:
             rebuilt = rebuild(submission.data, self.release)
         except Ungradable as reason:
             self._give_up(told, str(reason), reason.note)
         else:
-            self.entries[submission.student] = Entry(told, rebuilt, sha256)
+            self.entries[submission.student] = Entry(told, rebuilt, submission.sha256)
+        return True
+
+    def _keep_bytes(self, submission: Submission) -> None:
+        received = self.order.out / "received" / f"{submission.sha256}.ipynb"
+        if not received.exists():
+            durable.write(received, submission.data, mode=0o600)
 
     def _give_up(self, submission: Submission, reason: str, note: str = "") -> None:
         self.rows[submission.student] = Row(submission, ungradable=reason, note=note)
 
     def look_up(self) -> list[Job]:
         """Takes what is in the journal already; the jobs that are left."""
-        jobs = self._look_up(BUBBLEWRAP)  # probing takes seconds: only where something is left
+        jobs = self._look_up(BUBBLEWRAP)  # probing takes a while: only where something is left
         if not jobs:
             return jobs
         tier = self.tier
@@ -114,12 +133,26 @@ class Class:
             if record is not None and record.is_final:
                 self._keep(record, is_new=False)
             else:
-                jobs.append(job_for(entry, self.release, key=key, secret=self.secret))
+                share, secret = self._device_share, self.secret
+                job = job_for(entry, self.release, key=key, secret=secret, device_share=share)
+                jobs.append(job)
         return jobs
+
+    @property
+    def _device_share(self) -> float:
+        """Of one GPU, for each submission; 0 where everything stays on the CPU."""
+        if self.order.device == "cpu":
+            return 0.0
+        return self.release.lab.device_share or (DEFAULT_SHARE if self._on_gpu else 0.0)
+
+    @property
+    def _on_gpu(self) -> bool:
+        return self.order.device == "cuda"
 
     def _key(self, entry: Entry, tier: Tier) -> str:
         epoch_name = epoch.name_of(self.secret)
-        return key_of(entry.sha256, self.release.version, TORCH, epoch_name, tier.name)
+        where = [tier.name, *(["cuda"] if self._on_gpu else [])]
+        return key_of(entry.sha256, self.release.version, TORCH, epoch_name, *where)
 
     def _keep(self, record: Record, *, is_new: bool) -> None:
         entry = self.entries[record.student]
@@ -131,16 +164,24 @@ class Class:
         if not jobs:
             return
         outcomes = self._on_cluster(jobs) if self.order.cluster else self._here(jobs)
-        for job, outcome in outcomes:
-            self._settle(job, outcome)
-            done(job.student)
+        with Publisher(self.order.out, self.release) as publisher:
+            for job, outcome in outcomes:
+                self._settle(job, outcome)
+                if isinstance(outcome, Record):
+                    publisher.add(Graded(outcome, self.entries[job.student]))
+                done(job.student)
 
     def _here(self, jobs: Sequence[Job]) -> Iterator[pool.Outcome]:
         out = self.order.out
         setting = Setting(self.tier, out / "grade.log", _scratch(out), os.getpid())
         workers = self.order.workers or pool.processors()
+        gpus = devices.lent() if jobs[0].device_share else ()
+        if self._on_gpu and not gpus:
+            raise Mistake(NO_GPU)
+        if gpus:
+            workers = min(workers, devices.slots(gpus, jobs[0].device_share))
         try:
-            for job, outcome in pool.graded(jobs, setting, workers=workers):
+            for job, outcome in pool.graded(jobs, setting, workers=workers, devices=gpus):
                 if isinstance(outcome, Record):
                     self.journal.write(outcome)
                 yield job, outcome
@@ -198,11 +239,9 @@ def _scratch(out: Path) -> Path:
 
 
 def _the_lab(asked: str, known: Sequence[str], named: Sequence[str]) -> str:
-    every = ", ".join(known) or "none"
     if asked:
-        if asked not in known:
-            raise Mistake(f"There is no lab {asked!r}. The course has: {every}.")
-        return asked
+        return the_one(asked, known, "lab")
+    every = ", ".join(known) or "none"
     for candidates in (known, named):
         if len(candidates) == 1:
             return candidates[0]
@@ -216,6 +255,7 @@ def open_folder(out: Path, source: Path) -> None:
     """
     if source.resolve().is_relative_to(out.resolve()):
         raise Mistake(f"{source} lies inside the grading folder {out}. Grade into another: --out")
+    expect_no_pattern(out)
     shutil.rmtree(out / ".scratch", ignore_errors=True)
     for folder in (".", "received", "roll", "journal/*", *(f"{step}/*/*" for step in STEPS)):
         for partial in out.glob(f"{folder}/.*.tmp"):

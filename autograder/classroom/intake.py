@@ -57,6 +57,8 @@ def files_in(source: Path) -> list[Found]:
     allowance = Allowance(source)
     if stat.S_ISDIR(mode):
         return list(in_folder(source, allowance))
+    if source.suffix == ".ipynb":
+        raise Mistake(f"{source} is one notebook. Name the folder that it lies in.")
     return list(in_archive(source, allowance))
 
 

@@ -33,8 +33,9 @@ class Job:
 
     cells: name and source, in order. setup: how many of them come before the first answer and are
     ours. seeds: one per question. left_out: names that only cells outside the answers define.
-    extra_s: what its questions' own budgets add to the usual limits. first: what was found when it
-    was asked beside others; only the questions that it names as late are then asked, once more.
+    extra_s: what its questions' own budgets add to the usual limits. device_share: of one GPU.
+    first: what was found when it was asked beside others; only the questions that it names as late
+    are then asked, once more. only: the one question to be asked, "" for all of the lab.
     """
 
     student: str
@@ -46,7 +47,9 @@ class Job:
     seeds: dict[str, int]
     left_out: frozenset[str]
     extra_s: float = 0.0
+    device_share: float = 0.0
     first: Record | None = None
+    only: str = ""
 
     @property
     def total_s(self) -> float:
@@ -65,8 +68,11 @@ class Fault:
     reason: str
 
 
-def job_for(entry: Entry, release: Release, *, key: str, secret: bytes) -> Job:
-    """The job that grades `entry`, with the seeds of this epoch."""
+def job_for(
+    entry: Entry, release: Release, *, key: str, secret: bytes, device_share: float | None = None
+) -> Job:
+    """The job that grades `entry`, with the seeds of this epoch. device_share: of one GPU, where it
+    is not the lab's own."""
     cells = tuple(to_run(release, entry.rebuilt))
     answers = {cell["id"] for cell in release.answers}
     setup = next((n for n, (name, _) in enumerate(cells) if name in answers), len(cells))
@@ -83,4 +89,5 @@ def job_for(entry: Entry, release: Release, *, key: str, secret: bytes) -> Job:
         seeds,
         entry.rebuilt.left_out,
         budgets_s,
+        release.lab.device_share if device_share is None else device_share,
     )

@@ -34,7 +34,8 @@ class CellReport:
 class Record:
     """A graded submission. key: see `key_of`. sha256: of the notebook that was graded.
 
-    late: questions whose time ran out; never in the journal, because they are asked again first.
+    late: questions whose time ran out, or that wait for a quiet machine; never in the journal,
+    because they are asked first.
     """
 
     student: str
@@ -50,6 +51,11 @@ class Record:
     def is_final(self) -> bool:
         """False while the grader failed at a question: it is tried again in the next run."""
         return all(verdict.state is not State.UNGRADABLE for verdict in self.verdicts)
+
+    @property
+    def was_put_off(self) -> bool:
+        """Whether a question has not been asked yet, because it wants the machine for itself."""
+        return any(v.question in self.late and v.state is State.UNGRADABLE for v in self.verdicts)
 
     @property
     def is_worth_another_try(self) -> bool:

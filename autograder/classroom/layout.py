@@ -191,6 +191,13 @@ def moodle_participant(origin: str) -> tuple[str, str]:
     return name, number
 
 
+def beside_hand_in(origin: str, page: str) -> str:
+    """Where a page for the owner of `origin` lies, so that the platform that named the hand-in
+    finds its student again. Only what the platform or the instructor named is kept."""
+    first, *deeper = _from_the_owner(origin)
+    return f"{first}/{page}" if deeper else f"{first.removesuffix('.ipynb')}.html"
+
+
 def _from_the_owner(origin: str) -> list[str]:
     """The path without the outer folders that name nobody: only its first part is no student's."""
     parts = origin.split("/")

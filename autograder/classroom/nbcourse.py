@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import shutil
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,10 +23,17 @@ from .release import Release
 LOCKED_S = 30.0
 """How long to wait for somebody else's transaction."""
 NO_ANSWER = "does not answer, or does not let you in (see grade.log)"
+BROKEN = (
+    "is damaged. Put back a copy of yours, or move it away: a new one is made, without the points "
+    "that people gave"
+)
 TROUBLE = {
     "is locked": "is in use: close formgrader, or whatever else works on it",
     "disk is full": "cannot be written, because the disk is full",
+    "unable to open database": "cannot be opened: does its folder exist, and is it yours?",
     "readonly database": "cannot be written: it belongs to somebody else",
+    "not a database": BROKEN,
+    "malformed": BROKEN,
     "connection failed": NO_ANSWER,
     "connection is bad": NO_ANSWER,
 }
@@ -75,21 +81,26 @@ class _Log(logging.FileHandler):
 
 @contextmanager
 def quiet(log: Path) -> Iterator[logging.Logger]:
-    """A logger for nbgrader that writes to `log` only, and its commands where it looks for them."""
+    """A logger for nbgrader that writes to `log` only."""
     logger = logging.Logger("autograder.nbgrader", logging.INFO)
     handler = _Log(log, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     logger.addHandler(handler)
-    path = os.environ.get("PATH", "")
-    # A new gradebook calls the command `alembic`, which lies beside this very Python.
-    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), path])
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # nbgrader's own deprecations
             yield logger
     finally:
-        os.environ["PATH"] = path
         handler.close()
+
+
+def expect_no_pattern(folder: Path) -> None:
+    """Raises Mistake where the path of the grading folder is a pattern to nbgrader."""
+    if glob.escape(str(folder.resolve())) != str(folder.resolve()):
+        raise Mistake(
+            f"nbgrader cannot work in {folder}: its path contains one of * ? [. "
+            "Name another folder: --out"
+        )
 
 
 def prepare(folder: Path, release: Release) -> None:
@@ -98,8 +109,7 @@ def prepare(folder: Path, release: Release) -> None:
     Raises Mistake where nbgrader cannot work: its cells changed since the first grading, or the
     folder's path is a pattern.
     """
-    if glob.escape(str(folder.resolve())) != str(folder.resolve()):
-        raise Mistake(f"nbgrader cannot work in {folder}: its path contains one of * ? [")
+    expect_no_pattern(folder)
     durable.write(folder / "nbgrader_config.py", CONFIG.encode())
     for step, content in (
         ("source", release.instructor or release.notebook),
@@ -189,6 +199,7 @@ def _make_database(folder: Path) -> None:
     """A gradebook that is whole or absent: nbgrader would not finish one that was begun. (A server
     does so by itself.)"""
     path = folder / "gradebook.db"
+    _find_alembic_here()
     if has_gradebook(folder):
         return
     from nbgrader.api import Gradebook
@@ -198,6 +209,22 @@ def _make_database(folder: Path) -> None:
     begun = folder / ".gradebook.begun"
     Gradebook(f"sqlite:///{begun.resolve()}").close()
     os.replace(begun, path)
+
+
+def _find_alembic_here() -> None:
+    """A new gradebook notes the newest revision of nbgrader's tables. nbgrader starts the command
+    `alembic` to learn it, which takes seconds and must be on the PATH; alembic itself knows."""
+    import nbgrader.api
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+    from nbgrader.dbutil import ALEMBIC_DIR
+
+    def newest() -> str:
+        config = Config()
+        config.set_main_option("script_location", ALEMBIC_DIR)
+        return ScriptDirectory.from_config(config).get_current_head() or ""
+
+    nbgrader.api.get_alembic_version = newest
 
 
 def _save_cells(folder: Path, release: Release) -> None:

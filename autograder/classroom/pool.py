@@ -9,15 +9,16 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 
 from autograder.sandbox import sweep
 
+from .devices import emptiest
 from .job import Fault, Job
 from .journal import Record
 from .mistake import Mistake
-from .worker import NoJail, Ready, Setting, serve
+from .worker import NoDevice, NoJail, Ready, Setting, serve
 
 MAX_ATTEMPTS = 3
 """One, and two retries: only for what failed on our side."""
@@ -29,7 +30,7 @@ STOP_S = 10.0
 SWEEP_S = 2.0  # for the last processes of a killed jail
 
 Outcome = tuple[Job, Record | Fault]
-Answer = Record | Fault | NoJail | Ready
+Answer = Record | Fault | NoJail | NoDevice | Ready
 
 
 @dataclass
@@ -38,6 +39,7 @@ class _Worker:
 
     process: multiprocessing.process.BaseProcess
     connection: Connection
+    device: str = ""
     job: Job | None = None
     attempt: int = 0
     deadline: float = 0.0
@@ -88,15 +90,16 @@ def graded(
     setting: Setting,
     *,
     workers: int,
+    devices: Sequence[str] = (),
     target: Callable[[Connection, Setting], None] = serve,
 ) -> Iterator[Outcome]:
     """Each job with its Record, or with the Fault that remained after three attempts; in the order
-    in which they are done.
+    in which they are done. devices: the GPUs that the workers divide among themselves.
 
     Raises Mistake where the sandbox does not start. Leaves no process behind, whichever way it is
     left.
     """
-    pool = Pool(setting, target, size=min(workers, len(jobs)))
+    pool = Pool(setting, target, size=min(workers, len(jobs)), devices=devices)
     try:
         yield from pool.run(jobs)
     finally:
@@ -107,9 +110,14 @@ class Pool:
     """Worker processes that stay from one `run` to the next, until `close`."""
 
     def __init__(
-        self, setting: Setting, target: Callable[[Connection, Setting], None], *, size: int
+        self,
+        setting: Setting,
+        target: Callable[[Connection, Setting], None],
+        *,
+        size: int,
+        devices: Sequence[str] = (),
     ) -> None:
-        self.setting, self.target, self.size = setting, target, size
+        self.setting, self.target, self.size, self.devices = setting, target, size, devices
         self.workers: list[_Worker] = []
         self.waiting: deque[tuple[Job, int]] = deque()
         self.late: deque[Job] = deque()  # to be asked once more when nothing else runs
@@ -126,9 +134,13 @@ class Pool:
                     self.false_starts = 0
                     worker.begin()
                 else:
-                    yield from self._settle(worker, answer)
+                    outcomes = [*self._settle(worker, answer)]
+                    self._hand_out()  # whoever gets them will write to the disk first
+                    yield from outcomes
 
-    def _settle(self, worker: _Worker, answer: Record | Fault | NoJail) -> Iterator[Outcome]:
+    def _settle(
+        self, worker: _Worker, answer: Record | Fault | NoJail | NoDevice
+    ) -> Iterator[Outcome]:
         """Takes the worker's job from it: done, or to be tried again by another."""
         job, attempt = worker.job, worker.attempt
         assert job is not None
@@ -136,11 +148,17 @@ class Pool:
         if not isinstance(answer, Record):
             self.workers.remove(worker)
             worker.kill()
+        if isinstance(answer, NoDevice):
+            self._without(worker.device, answer.reason)
+            self.waiting.append((job, attempt))
+            return
         if isinstance(answer, NoJail):
             answer = self._false_start(answer)
         if attempt < MAX_ATTEMPTS and not _is_done(answer):
             self.waiting.append((job, attempt + 1))
-        elif isinstance(answer, Record) and answer.late and worker.has_company:
+        elif isinstance(answer, Record) and (
+            answer.was_put_off or (answer.late and worker.has_company)
+        ):
             self.late.append(job.again(answer))
         else:
             yield job, answer
@@ -158,6 +176,19 @@ class Pool:
             )
         return Fault(answer.reason)
 
+    def _without(self, device: str, reason: str) -> None:
+        """A GPU that does not work gets no more work; the others go on. Raises Mistake where none
+        is left: what is graded is in the journal, and the rest has not been tried."""
+        left = [name for name in self.devices if name != device]
+        if not left:
+            raise Mistake(
+                f"{reason.rstrip('.')}. What is graded is kept: put the GPU right, and the same "
+                "command goes on where it was."
+            )
+        if len(left) < len(self.devices):
+            self.size = max(1, self.size * len(left) // len(self.devices))
+        self.devices = left
+
     def _hand_out(self) -> None:
         idle = [worker for worker in self.workers if worker.job is None]
         while self.waiting and (idle or len(self.workers) < self.size):
@@ -170,10 +201,13 @@ class Pool:
     def _new(self) -> _Worker:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        process = context.Process(target=self.target, args=(theirs, self.setting), daemon=True)
+        device = emptiest(self.devices, (worker.device for worker in self.workers))
+        alone = bool(device) and self.size <= len(self.devices)
+        setting = replace(self.setting, device=device, alone=alone)
+        process = context.Process(target=self.target, args=(theirs, setting), daemon=True)
         process.start()
         theirs.close()
-        worker = _Worker(process, ours)
+        worker = _Worker(process, ours, device)
         self.workers.append(worker)
         return worker
 

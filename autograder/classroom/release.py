@@ -79,10 +79,12 @@ def _deciding_files(lab: str) -> Iterator[Path]:
 
 
 def course_folder(start: Path) -> Path:
-    """The course's folder: `start`, the nearest folder above it, or where the package lies, that
-    has `labs/`. Raises Mistake."""
-    beside_the_package = Path(autograder.checks.__path__[0]).parents[1]
-    for folder in (start, *start.resolve().parents, beside_the_package):
+    """The course's folder: `start` or the nearest folder above it that has `labs/`; where nobody
+    named one (it is this folder), also where the package lies. Raises Mistake."""
+    folders = [start, *start.resolve().parents]
+    if start == Path():
+        folders.append(Path(autograder.checks.__path__[0]).parents[1])
+    for folder in folders:
         if any((folder / "labs").glob("*/*.ipynb")):
             return folder
     raise Mistake(f"There is no labs/ folder in {start} or above it. Name the course: --course DIR")

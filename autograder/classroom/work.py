@@ -1,7 +1,8 @@
 """Grading one submission: a jail opened on its cells, and every question asked from outside.
 
 A question whose time ran out while other submissions ran may have been starved by them. It is asked
-once more, alone on the machine, before that verdict stands.
+once more, alone on the machine, before that verdict stands. One that times something is asked for
+the first time then.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import replace
 from autograder.judge import GraderFault, Lab, Question, Raised, State, Verdict, ask
 from autograder.sandbox import Cell, CellResult, Jail, JailedStudent
 
+from .health import expect_healthy, expect_returned
 from .job import Job
 from .journal import CellReport, Record, is_blank
 from .peak import Peak
@@ -28,6 +30,7 @@ NOT_AGAIN = (
     "It ran out of time beside other submissions. It was to be asked a second time, alone on the "
     "machine, but the questions before it used up the time for that."
 )
+NOT_YET = "It times something, so it is asked when nothing else runs on the machine."
 
 _NO_SUCH_NAME = re.compile(r"NameError: name '(\w+)' is not defined")
 _NO_SUCH_FUNCTION = "there is no function"
@@ -37,15 +40,21 @@ def grade(job: Job, lab: Lab, jail: Jail) -> Record:
     """Every question of `lab` (of a job with a first finding: every late one), asked of the
     submission in a jail of its own.
 
-    Raises GraderFault where the grader or its machine failed.
+    Raises GraderFault where the grader or its machine failed, DeviceLost where a GPU did.
     """
     if jail.without:
         raise GraderFault(f"a jail without {', '.join(sorted(jail.without))} is not for grading")
+    expect_returned(jail)
     started = time.monotonic()
     cells = [Cell(name, source) for name, source in job.cells]
-    with jail.open(cells, total_s=job.total_s, extra_load_s=job.extra_s) as student:
+    limits = {"total_s": job.total_s, "extra_load_s": job.extra_s}
+    with jail.open(cells, **limits, loopback=lab.loopback) as student:
         _our_own_cells_ran(student.cells[: job.setup])
-        found = list(_verdicts(job, lab, student, until=started + job.total_s))
+        expect_healthy_after_a_loss(jail, student, job)  # in a cell, before any question
+        found = []
+        for verdict, is_late in _verdicts(job, lab, student, until=started + job.total_s):
+            found.append((verdict, is_late))
+            expect_healthy_after_a_loss(jail, student, job)
         reports = tuple(_reported(result) for result in student.cells)
     return Record(
         job.student,
@@ -65,14 +74,26 @@ def _verdicts(
     """Each question's verdict, and whether more time could have changed it."""
     known = {verdict.question: verdict for verdict in job.first.verdicts} if job.first else {}
     for question in lab:
+        if job.only not in ("", question.name):
+            continue
         before = known.get(question.name)
         if before is not None and job.first and question.name not in job.first.late:
             yield before, False
+        elif question.alone and job.first is None:
+            yield _not_yet(question, student, job), True
         elif time.monotonic() >= until:
             yield _out_of_time(question, student, job, before), True
         else:
             verdict = _asked(question, student, job)
-            yield _once_more(verdict, before), _timed_out(verdict, student)
+            again = _once_more(verdict, None if question.alone else before)
+            yield again, _timed_out(verdict, student)
+
+
+def expect_healthy_after_a_loss(jail: Jail, student: JailedStudent, job: Job) -> None:
+    """What a submission's process did to the GPU when it was lost is nobody else's to suffer."""
+    if student.suspects_device:
+        student.suspects_device = False
+        expect_healthy(jail, f"after the submission of {job.student}")
 
 
 def _our_own_cells_ran(results: Sequence[CellResult]) -> None:
@@ -104,6 +125,20 @@ def _once_more(verdict: Verdict, before: Verdict | None) -> Verdict:
     sentence = " ".join(filter(None, (verdict.sentence, ASKED_TWICE)))
     wall_s, cpu_s = verdict.wall_s + before.wall_s, verdict.cpu_s + before.cpu_s
     return replace(verdict, sentence=sentence, wall_s=wall_s, cpu_s=cpu_s)
+
+
+def _not_yet(question: Question, student: JailedStudent, job: Job) -> Verdict:
+    """The place of a question that is asked when nothing else runs."""
+    return Verdict(
+        question.name,
+        State.UNGRADABLE,
+        0.0,
+        question.points,
+        job.seeds[question.name],
+        title=question.title,
+        sentence=NOT_YET,
+        tier=student.where,
+    )
 
 
 def _out_of_time(

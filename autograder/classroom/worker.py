@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import os
 import signal
 import sys
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-import autograder.checks
-from autograder.sandbox import Jail, Tier
+import torch
 
-from . import work
+import autograder.checks
+from autograder.sandbox import SIMULATED, Gpu, Jail, Tier
+
+from . import nvidia_smi, work
+from .devices import VISIBLE
+from .health import DeviceLost, expect_healthy
 from .job import Fault
 
 PR_SET_PDEATHSIG = 1
+SIMULATED_BYTES = 16 * 2**30
 
 
 @dataclass(frozen=True)
@@ -26,13 +33,17 @@ class Setting:
     """What a worker is told when it starts.
 
     log: where its warnings go. scratch: its folder for temporary files. parent: the process to die
-    with.
+    with. device: the GPU to use, "" where none is needed. alone: nobody else uses that one.
+    readable: what its jail may read besides; for our own answers alone.
     """
 
     tier: Tier
     log: Path
     scratch: Path
     parent: int
+    device: str = ""
+    alone: bool = False
+    readable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,21 +58,37 @@ class NoJail:
     reason: str
 
 
-def serve(connection: Connection, setting: Setting) -> None:
-    """Says Ready, grades each Job that arrives, answers with a Record or a Fault; None ends it.
+@dataclass(frozen=True)
+class NoDevice:
+    """The worker's GPU does not work, so it is gone."""
 
-    After a Fault the worker ends: the next submission gets a new process and a new jail.
+    reason: str
+
+
+def serve(connection: Connection, setting: Setting) -> None:
+    """Says Ready, grades each Job that arrives, answers with a Record, a Fault or NoDevice; None
+    ends it.
+
+    After either of these the worker ends: the next submission gets a new process and a new jail.
     """
     die_with_parent(setting.parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     _write_to(setting.log)
     os.environ["TMPDIR"] = str(setting.scratch)  # torch makes a cache folder there and leaves it
-    import torch._dynamo  # else the first question that opens a dispatch mode would wait for it
-
     torch.set_num_threads(1)
     with contextlib.ExitStack() as stack:
+        # Else the first question that opens a dispatch mode would wait for it. The jail starts at
+        # the same time.
+        beside = stack.enter_context(ThreadPoolExecutor(1))
+        dynamo = beside.submit(importlib.import_module, "torch._dynamo")
         try:
-            jail = stack.enter_context(Jail(tier=setting.tier))
+            jail = stack.enter_context(_jail(setting))
+            dynamo.result()
+            if jail.gpu:
+                expect_healthy(jail, "in the jail")
+        except DeviceLost as lost:
+            connection.send(NoDevice(str(lost)))
+            return
         except Exception as error:
             connection.send(NoJail(f"{type(error).__name__}: {error}"))
             return
@@ -69,11 +96,38 @@ def serve(connection: Connection, setting: Setting) -> None:
         _answer_jobs(connection, jail)
 
 
+def _jail(setting: Setting) -> Jail:
+    return Jail(tier=setting.tier, readable=setting.readable, gpu=_gpu(setting))
+
+
+def _gpu(setting: Setting) -> Gpu | None:
+    """What this worker's jail is lent. This process itself sees no GPU: what it computes to compare
+    is computed on the CPU."""
+    if not setting.device:
+        return None
+    os.environ[VISIBLE] = ""
+    return lent_gpu(setting.device, alone=setting.alone)
+
+
+def lent_gpu(device: str, *, alone: bool) -> Gpu:
+    """The GPU of that name, watched. alone: whether nobody else uses it. Raises DeviceLost."""
+    if device == SIMULATED:
+        return Gpu(device, "simulated", SIMULATED_BYTES, kind=SIMULATED)
+    facts = nvidia_smi.facts(device)
+    if facts is None:
+        raise DeviceLost(f"nvidia-smi does not know GPU {device}")
+    watch = nvidia_smi.Watch(device, alone=alone)
+    return Gpu(device, facts.title, facts.memory_bytes, used_bytes=watch)
+
+
 def _answer_jobs(connection: Connection, jail: Jail) -> None:
     labs = {lab.name: lab for lab in autograder.checks.labs()}
     while (job := connection.recv()) is not None:
         try:
             connection.send(work.grade(job, labs[job.lab], jail))
+        except DeviceLost as lost:
+            connection.send(NoDevice(str(lost)))
+            return
         except Exception as error:
             traceback.print_exc()  # into the log
             connection.send(Fault(f"{type(error).__name__}: {error}"))

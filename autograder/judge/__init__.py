@@ -8,16 +8,21 @@ lab.
 from .answer import Raised, Reply, answer, raised_by
 from .ask import OUR_FAULT, ask, diagnose
 from .compare import Wrong, expect_close, expect_equal, expect_view, same_memory
+from .device import DEVICES, Device
 from .draw import LAYOUTS, Draw
 from .question import Lab, Question, WrongAnswer
+from .roofline import floor_s
 from .student import Call, GraderFault, LocalStudent, NoAnswer, Student, WroteInput, describe
+from .timing import TooFast, expect_no_slower
 from .values import Malformed, Packed, Unsendable, pack, storage_of, unpack
 from .verdict import State, Verdict
 
 __all__ = [
+    "DEVICES",
     "LAYOUTS",
     "OUR_FAULT",
     "Call",
+    "Device",
     "Draw",
     "GraderFault",
     "Lab",
@@ -30,6 +35,7 @@ __all__ = [
     "Reply",
     "State",
     "Student",
+    "TooFast",
     "Unsendable",
     "Verdict",
     "Wrong",
@@ -41,7 +47,9 @@ __all__ = [
     "diagnose",
     "expect_close",
     "expect_equal",
+    "expect_no_slower",
     "expect_view",
+    "floor_s",
     "pack",
     "raised_by",
     "same_memory",

@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from .values import Packed, Unsendable, pack, storage_bytes, storage_of, unpack
+from .device import HOST, Device
+from .values import Packed, Unsendable, pack, storage_bytes, unpack
 
 MAX_LINES = 6
 MAX_MESSAGE = 2_000
@@ -25,7 +26,8 @@ class Raised:
     """The student's function did not return.
 
     kind: "missing" (no such name), "blank" (the stub's NotImplementedError), "raised", or
-    "unsendable" (it returned something that is no answer); the sandbox adds "died" and "timeout".
+    "unsendable" (it returned something that is no answer); the sandbox adds "died", "timeout" and
+    "device" (the process can use its GPU no more).
     error: the exception's class name. lines: (line number, source) of the student's own frames,
     outermost first.
     """
@@ -49,15 +51,20 @@ class Reply:
     written: Mapping[int, bytes] = field(default_factory=dict)
 
 
-def answer(namespace: Mapping[str, Any], function: str, request: Packed) -> Reply:
-    """Calls `namespace[function]` with the packed (args, kwargs) over copies of their storages."""
+def answer(
+    namespace: Mapping[str, Any], function: str, request: Packed, device: Device = HOST
+) -> Reply:
+    """Calls `namespace[function]` with the packed (args, kwargs) over copies of their storages, on
+    `device`."""
     if not callable(namespace.get(function)):
         return Reply(Raised("missing", "NameError", f"there is no function {function!r} yet"))
-    storages = [storage_of(data) for data in request.storages]
+    storages = [device.arrive(data) for data in request.storages]
     args, kwargs = unpack(request.tree, storages)
     try:
-        result = namespace[function](*args, **kwargs)
-        value = pack(result, storages)
+        with device.default():
+            result = namespace[function](*args, **kwargs)
+        device.settle()
+        value = pack(result, storages, device.name)
     except KeyboardInterrupt:
         raise
     except Unsendable as error:
@@ -75,11 +82,17 @@ def _written(after: list[torch.UntypedStorage], before: tuple[bytes, ...]) -> di
 def raised_by(error: BaseException) -> Raised:
     """`error` as the student should see it: their own lines, none of ours and none of a
     library's."""
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = [] if _says_where(error) else traceback.extract_tb(error.__traceback__)
     lines = [(f.lineno or 0, f.line or "") for f in frames if _is_students(f.filename)]
     message = _text_of(error)[:MAX_MESSAGE]
     kind = "blank" if isinstance(error, NotImplementedError) and _is_stubs(message) else "raised"
     return Raised(kind, type(error).__name__, message, tuple(lines[-MAX_LINES:]))
+
+
+def _says_where(error: BaseException) -> bool:
+    """Whether the message holds the lines that matter, as that of ranks which did not come back
+    does: who called them is no news."""
+    return getattr(type(error), "says_where", False) is True
 
 
 def _is_stubs(message: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import time
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -15,6 +16,7 @@ from .compare import Wrong, expect_close
 from .draw import Draw
 from .question import Question, WrongAnswer
 from .student import Call, GraderFault, LocalStudent, NoAnswer, Student, WroteInput
+from .timing import TooFast
 from .verdict import State, Verdict
 
 BLANK = "not answered yet"
@@ -29,6 +31,7 @@ class _Fault:
     got: str = ""
     where: str = ""
     why: str = ""
+    impossible: bool = False
 
 
 def ask(question: Question, student: Student, *, seed: int, rounds: int = 1) -> Verdict:
@@ -38,7 +41,12 @@ def ask(question: Question, student: Student, *, seed: int, rounds: int = 1) -> 
     An exception of the check itself is a fault of ours: the verdict is then `ungradable`.
     """
     started, cpu = time.monotonic(), time.process_time()
-    student.begin(may_write=question.may_write, budget_s=question.budget_s)
+    student.begin(
+        may_write=question.may_write,
+        budget_s=question.budget_s,
+        on_host=question.simulated or bool(question.host),
+        device_share=question.device_share,
+    )
     try:
         fault = _run(question, student, Draw(seed, rounds=rounds))
         verdict = _judge(question, student, fault, seed, rounds)
@@ -51,7 +59,19 @@ def ask(question: Question, student: Student, *, seed: int, rounds: int = 1) -> 
         sentence = f"The check itself failed ({reason}). This is our fault, not yours."
         verdict = replace(verdict, sentence=sentence)
     wall_s, cpu_s = time.monotonic() - started, time.process_time() - cpu
-    return replace(verdict, tier=student.where, wall_s=wall_s, cpu_s=cpu_s)
+    device = _device(question, student)
+    return replace(verdict, device=device, tier=student.where, wall_s=wall_s, cpu_s=cpu_s)
+
+
+def _device(question: Question, student: Student) -> str:
+    """Where the answer ran: "cpu", "simulated", or a GPU's name."""
+    if question.host:
+        return "cpu"
+    if not question.simulated:
+        return student.device
+    if isinstance(student, LocalStudent) and torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    return student.kernels_on
 
 
 def _run(question: Question, student: Student, draw: Draw) -> _Fault | None:
@@ -59,8 +79,10 @@ def _run(question: Question, student: Student, draw: Draw) -> _Fault | None:
         question.check(student, draw)
     except Wrong as wrong:
         return _Fault(wrong.expected, wrong.got, wrong.where, wrong.why)
+    except TooFast as fast:
+        return _Fault(why=str(fast), impossible=True)
     except NoAnswer as none:
-        return _fault_of(none.raised, question)
+        return _fault_of(none.raised, question, none.why)
     except WroteInput as wrote:
         why = "Your function wrote into its input: whoever passed it in now holds other values."
         name = _parameter(question, student.calls[-1].function, wrote.argument)
@@ -70,8 +92,7 @@ def _run(question: Question, student: Student, draw: Draw) -> _Fault | None:
     return None
 
 
-def _fault_of(raised: Raised, question: Question) -> _Fault:
-    why = ""
+def _fault_of(raised: Raised, question: Question, why: str) -> _Fault:
     if raised.kind == "blank":
         if not raised.message or raised.message.startswith(f"{question.title}: "):
             return _Fault(why=BLANK)
@@ -103,6 +124,9 @@ def _judge(
         told = "; ".join(sorted(student.witnessed))
         cost = _cost(question, student, seed)
         return replace(_blank_verdict(question, State.PASS, seed), cost=cost, witnessed=told)
+    if fault.impossible:
+        flagged = _blank_verdict(question, State.FLAGGED, seed)
+        return replace(flagged, asked=_asked(question, student.calls), sentence=fault.why)
     verdict = replace(
         _blank_verdict(question, State.FAIL, seed),
         asked=_asked(question, student.calls) if fault.why != BLANK else "",
@@ -177,10 +201,29 @@ def diagnose(
 
 
 def _same_transcript(a: list[Call], b: list[Call]) -> bool:
-    return len(a) == len(b) and all(
-        x.function == y.function and _same_outcome(x.outcome, y.outcome)
-        for x, y in zip(a, b, strict=True)
-    )
+    """Call by call. In which order a half keeps its tensors for the next one is its own affair:
+    only the last call, which was judged wrong, has to have them in the same."""
+    if len(a) != len(b) or [x.function for x in a] != [y.function for y in b]:
+        return False
+    pairs = [(x.outcome, y.outcome) for x, y in zip(a, b, strict=True)]
+    before = all(_same_outcome(x, y) or _same_but_for_order(x, y) for x, y in pairs[:-1])
+    return before and all(_same_outcome(x, y) for x, y in pairs[-1:])
+
+
+def _same_but_for_order(a: Any, b: Any) -> bool:
+    """As _same_outcome, where lists of nothing but tensors hold the same ones in any order."""
+    both = isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)) and len(a) == len(b)
+    if not both:
+        return _same_outcome(a, b)
+    if not all(isinstance(t, torch.Tensor) for t in (*a, *b)):
+        return all(map(_same_but_for_order, a, b))
+    left = list(b)
+    for t in a:
+        found = next((k for k, other in enumerate(left) if _same_outcome(t, other)), None)
+        if found is None:
+            return False
+        del left[found]
+    return True
 
 
 def _same_outcome(a: Any, b: Any) -> bool:
@@ -195,7 +238,19 @@ def _same_outcome(a: Any, b: Any) -> bool:
         return len(a) == len(b) and all(map(_same_outcome, a, b))
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(_same_outcome(a[key], b[key]) for key in a)
+    if isinstance(a, float) or isinstance(b, float):
+        return _same_number(a, b)
     return type(a) is type(b) and bool(a == b)
+
+
+def _same_number(a: Any, b: Any) -> bool:
+    """The same formula in another order of multiplication rounds otherwise, and a whole number may
+    come as an int."""
+    numbers = all(isinstance(n, (int, float)) and not isinstance(n, bool) for n in (a, b))
+    try:
+        return numbers and (a == b or math.isclose(a, b, rel_tol=1e-9))
+    except OverflowError:  # a whole number that no float can hold is none of ours
+        return False
 
 
 def _same_tensor(a: torch.Tensor, b: torch.Tensor) -> bool:

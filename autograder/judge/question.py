@@ -34,7 +34,11 @@ class Question:
     """One question of a lab. `check(student, draw)` returns when all is right, else it raises.
 
     budget_s: seconds for all its calls while grading, where the usual ones are too few: an answer
-    that calls a compiler.
+    that calls a compiler, or starts processes. loopback: whether its answers run on several
+    processes that talk TCP/IP among themselves. device_share: of one GPU, where it is graded on
+    one. alone: it times something, so while grading nothing else runs beside it. simulated: its
+    answers are for a GPU and run on the CPU where there is none; they move their tensors
+    themselves. host: why its tensors stay on the CPU even where a class is graded on a GPU.
     """
 
     name: str
@@ -47,6 +51,11 @@ class Question:
     may_write: bool = False
     witnessed: bool = False
     budget_s: float | None = None
+    loopback: bool = False
+    device_share: float = 0.0
+    alone: bool = False
+    simulated: bool = False
+    host: str = ""
     wrong_answers: list[WrongAnswer] = field(default_factory=list)
     cost_of: Callable[[Student, Draw], str] | None = None
 
@@ -95,10 +104,17 @@ class Lab:
         may_write: bool = False,
         witnessed: bool = False,
         budget_s: float | None = None,
+        loopback: bool = False,
+        device_share: float = 0.0,
+        alone: bool = False,
+        simulated: bool = False,
+        host: str = "",
     ) -> Callable[[Check], Question]:
         """Makes the decorated check a question. hints: a nudge, the idea, the worked line."""
         if name in self.questions:
             raise ValueError(f"lab {self.name} asks {name!r} twice")
+        if not 0 <= device_share <= 1:
+            raise ValueError(f"{name!r} takes a share of one device, so 0 to 1: {device_share}")
         title = f"Lab {int(self.name[:2])}.{len(self.questions) + 1}"
 
         def made(check: Check) -> Question:
@@ -113,6 +129,11 @@ class Lab:
                 may_write,
                 witnessed,
                 budget_s,
+                loopback,
+                device_share,
+                alone,
+                simulated,
+                host,
             )
             self.questions[name] = question
             return question
@@ -121,6 +142,16 @@ class Lab:
 
     def __iter__(self) -> Iterator[Question]:
         return iter(self.questions.values())
+
+    @property
+    def loopback(self) -> bool:
+        """Whether a submission's processes need a network among themselves."""
+        return any(question.loopback for question in self)
+
+    @property
+    def device_share(self) -> float:
+        """Of one GPU, for all its questions one after the other."""
+        return max((question.device_share for question in self), default=0.0)
 
     @property
     def max_points(self) -> float:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -38,11 +39,13 @@ class Call:
 
 
 class NoAnswer(Exception):
-    """The student's function did not return; `.raised` says why. The judge makes it a verdict."""
+    """The student's function did not return; `.raised` says why. The judge makes it a verdict, with
+    the sentence `why` where a check knows one."""
 
-    def __init__(self, raised: Raised) -> None:
+    def __init__(self, raised: Raised, why: str = "") -> None:
         super().__init__(str(raised))
         self.raised = raised
+        self.why = why
 
 
 class GraderFault(Exception):
@@ -60,11 +63,14 @@ class WroteInput(Exception):
 
 class Student(ABC):
     """One person's functions. Subclasses say where the code runs; `where` names the place in every
-    verdict. witnessed: what the answers of this question rest on that only the process of the
-    student could say.
+    verdict. device: what its answers run on, "cpu" or a GPU's name; kernels_on: what those that are
+    files for nvcc run on. witnessed: what the answers of
+    this question rest on that only the process of the student could say.
     """
 
     where = "nowhere"
+    device = "cpu"
+    kernels_on = "simulated"
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
@@ -72,10 +78,19 @@ class Student(ABC):
         self.witnessed: set[str] = set()
         self._kept_bytes = 0
 
-    def begin(self, *, may_write: bool, budget_s: float | None = None) -> None:
+    def begin(
+        self,
+        *,
+        may_write: bool,
+        budget_s: float | None = None,
+        on_host: bool = False,
+        device_share: float = 0.0,
+    ) -> None:
         """A new question begins: the record of calls is empty, and every budget is full again.
 
-        budget_s: seconds for its calls, where it declares its own. A notebook has no clock.
+        budget_s: seconds for its calls, where it declares its own. on_host: its tensors stay on the
+        CPU. device_share: of a GPU's memory, where it declares one. A notebook has no clock, and
+        moves nothing.
         """
         self.calls.clear()
         self.witnessed.clear()
@@ -85,6 +100,11 @@ class Student(ABC):
     @abstractmethod
     def _send(self, function: str, request: Packed) -> Reply:
         """Runs one packed call where the student's code lives."""
+
+    def beside(self, source: str) -> AbstractContextManager[Student]:
+        """A handle on the functions of a cell of ours, which run as this student's do: in a
+        process like theirs, on their device, never in theirs. Raises GraderFault without one."""
+        raise GraderFault("nothing of ours can run beside this student")
 
     def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
         """What the student's `function` returns for these arguments, frozen.
@@ -217,6 +237,11 @@ class LocalStudent(Student):
     def __init__(self, namespace: Mapping[str, Any]) -> None:
         super().__init__()
         self.namespace = namespace
+
+    def beside(self, source: str) -> AbstractContextManager[Student]:
+        namespace: dict[str, Any] = {}
+        exec(source, namespace)
+        return nullcontext(LocalStudent(namespace))
 
     def _send(self, function: str, request: Packed) -> Reply:
         return answer(self.namespace, function, request)

@@ -75,9 +75,9 @@ class Packed:
 
 
 def storage_bytes(storage: torch.UntypedStorage) -> bytes:
-    """The bytes of a CPU storage, copied."""
-    flat = torch.empty(0, dtype=torch.uint8).set_(storage)
-    return bytes(flat.numpy().tobytes())
+    """The bytes of a storage, copied to the CPU."""
+    flat = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+    return bytes(flat.cpu().numpy().tobytes())
 
 
 def storage_of(data: bytes) -> torch.UntypedStorage:
@@ -89,18 +89,20 @@ def storage_of(data: bytes) -> torch.UntypedStorage:
     return torch.frombuffer(bytearray(data), dtype=torch.uint8).untyped_storage()
 
 
-def pack(value: Any, known: Sequence[torch.UntypedStorage] = ()) -> Packed:
-    """`value` as a tree and bytes; storages in `known` are named, not copied.
+def pack(value: Any, known: Sequence[torch.UntypedStorage] = (), device: str = "cpu") -> Packed:
+    """`value` as a tree and bytes; storages in `known` are named, not copied. Its tensors lie on
+    the CPU or on `device`.
 
     Raises Unsendable for a kind that does not cross or a size over the limits.
     """
-    packer = _Packer(known)
+    packer = _Packer(known, device)
     tree = packer.node(value, 0)
     return Packed(tree, tuple(packer.storages))
 
 
 class _Packer:
-    def __init__(self, known: Sequence[torch.UntypedStorage]) -> None:
+    def __init__(self, known: Sequence[torch.UntypedStorage], device: str) -> None:
+        self.devices = ("cpu", device)
         # An empty storage has no address: nothing can share it.
         self.numbers = {s.data_ptr(): -1 - k for k, s in enumerate(known) if s.nbytes()}
         self.kept_alive: list[torch.UntypedStorage] = list(known)
@@ -141,7 +143,7 @@ class _Packer:
         raise Unsendable(f"a {type(value).__name__}; an answer is made of {TYPES}")
 
     def tensor(self, t: torch.Tensor) -> list[Any]:
-        _refuse_exotic(t)
+        _refuse_exotic(t, self.devices)
         self.element_bytes += t.numel() * t.element_size()
         if self.element_bytes > MAX_ELEMENT_BYTES:
             raise Unsendable(f"more than {MAX_ELEMENT_BYTES // 2**20} MiB of elements")
@@ -192,10 +194,10 @@ def _dtype_name(dtype: torch.dtype) -> str:
     return _NAMES[dtype]
 
 
-def _refuse_exotic(t: torch.Tensor) -> None:
+def _refuse_exotic(t: torch.Tensor, devices: Sequence[str]) -> None:
     if type(t) not in (torch.Tensor, torch.nn.Parameter):
         raise Unsendable(f"a {type(t).__name__}, a subclass of torch.Tensor")
-    if t.layout is not torch.strided or t.device.type != "cpu" or t.is_quantized:
+    if t.layout is not torch.strided or t.device.type not in devices or t.is_quantized:
         raise Unsendable(
             f"a tensor of layout {t.layout} on {t.device}, not a strided one on the CPU"
         )
@@ -271,7 +273,8 @@ class _Unpacker:
             raise Malformed("requires_grad is true or false")
         if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
             raise Malformed("only floats require gradients")
-        t = torch.empty(0, dtype=dtype).set_(storage, offset, size, stride)
+        empty = torch.empty(0, dtype=dtype, device=storage.device)
+        t = empty.set_(storage, offset, size, stride)
         return t.requires_grad_(requires_grad)
 
     def storage(self, number: Any) -> torch.UntypedStorage:

@@ -69,7 +69,8 @@ class Verdict:
     @property
     def place(self) -> str:
         """Where the verdict was earned, in the words of its first line."""
-        return f"on {self.device}, torch {self.torch.partition('+')[0]}, seed {self.seed}"
+        device = "a simulated GPU" if self.device == "simulated" else self.device
+        return f"on {device}, torch {self.torch.partition('+')[0]}, seed {self.seed}"
 
     @property
     def blank(self) -> bool:

@@ -9,10 +9,9 @@ shows as a card and that a terminal prints as text.
 """
 
 from .checking import check
-from .course import units
 from .hinting import hint
 from .machine import doctor
 from .overview import progress
 from .predicting import predict, reveal
 
-__all__ = ["check", "doctor", "hint", "predict", "progress", "reveal", "units"]
+__all__ = ["check", "doctor", "hint", "predict", "progress", "reveal"]

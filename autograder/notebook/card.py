@@ -22,6 +22,7 @@ TONES = {
 }
 """For each word the pill's background (white on it has a contrast over 6) and the card's edge."""
 
+_STRESSED = re.compile(r"(?<![\w*])\*(\w[\w ]*)\*(?![\w*])")
 _GREY = "rgba(128,128,128,"
 _MONO = "var(--jp-code-font-family, ui-monospace, SFMono-Regular, Menlo, Consolas, monospace)"
 
@@ -80,8 +81,12 @@ def card(body: str, *, label: str, word: str = "", role: str = "status") -> str:
 
 
 def prose(text: str) -> str:
-    """A sentence: what stands between backticks becomes code."""
-    return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(text))
+    """A sentence: what stands between backticks becomes code, a word between stars is stressed."""
+    parts = re.split(r"`([^`\n]+)`", escape(text))  # every second one is code
+    return "".join(
+        f"<code>{part}</code>" if place % 2 else _STRESSED.sub(r"<em>\1</em>", part)
+        for place, part in enumerate(parts)
+    )
 
 
 def pill(word: str) -> str:

@@ -21,6 +21,7 @@ from . import card, kernel
 from .guarded import NotebookStudent
 from .printed import Printed
 from .record import STATES, Asked, Progress
+from .scored import nbgrader_runs, scored
 from .shelf import shelf
 from .shown import Shown, calmly, sentence
 
@@ -41,7 +42,10 @@ def check(name: Any = "", *, seed: int | None = None) -> Shown:
     """
     name = question_name(name)
     names = kernel.students_names(sys._getframe(1))
-    return calmly(lambda: checked(name, names, seed=seed), f'check("{name}")')
+    shown = calmly(lambda: checked(name, names, seed=seed), f'check("{name}")')
+    if nbgrader_runs() and isinstance(shown, Checked):
+        return scored(shown, shown.verdict)
+    return shown
 
 
 def question_name(name: Any) -> str:

@@ -16,8 +16,8 @@ from autograder.judge.values import Packed
 class NotebookStudent(LocalStudent):
     """`replaced` names the built-ins that a call has replaced."""
 
-    def begin(self, *, may_write: bool, budget_s: float | None = None) -> None:
-        super().begin(may_write=may_write, budget_s=budget_s)
+    def begin(self, *, may_write: bool, **budgets: Any) -> None:
+        super().begin(may_write=may_write, **budgets)
         self.replaced: list[str] = []
 
     def _send(self, function: str, request: Packed) -> Reply:

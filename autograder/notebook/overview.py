@@ -1,4 +1,6 @@
-"""`progress()`: every question, its state, points and hints; the predictions; the total."""
+"""`progress()`: each lab's points; every question's state, points and hints where a lab is begun or
+is this notebook's own; the predictions; the total.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from html import escape
 from autograder.checks import labs as all_labs
 from autograder.judge import Lab
 
-from . import card
+from . import card, kernel
 from .record import Prediction, Progress
 from .shelf import shelf
 from .shown import Shown, calmly
@@ -85,22 +87,35 @@ def _in_words(predictions: Sequence[Prediction]) -> str:
     return f"{made} prediction{'s' * (made != 1)} made, {right} right"
 
 
+def _is_near(lab: Lab, rows: list[Row]) -> bool:
+    """Whether a reader wants its questions now: this notebook is its own, or it is begun."""
+    begun = any(row.state != "not yet" or not row.hints.startswith("0") for row in rows)
+    return begun or kernel.unit() == lab.name
+
+
 def _text(lab: Lab, rows: list[Row], remark: str) -> list[str]:
+    title = f"Lab {lab.name}   {lab.title}"
+    if not _is_near(lab, rows):
+        return [f"{title}   0 of {lab.max_points:g} points", *([f"  {remark}"] if remark else [])]
     table = [HEADS, *(row.cells for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = [
         "  " + "   ".join(cell.ljust(w) for cell, w in zip(cells, widths, strict=True)).rstrip()
         for cells in table
     ]
-    return [f"Lab {lab.name}   {lab.title}", *lines, *([f"  {remark}"] if remark else []), ""]
+    return [title, *lines, *([f"  {remark}"] if remark else []), ""]
 
 
 def _html(lab: Lab, rows: list[Row], remark: str) -> str:
+    """A lab's table, behind a fold that is open where somebody works."""
     head = "".join(f'<th scope="col"{_aligned(k)}>{name}</th>' for k, name in enumerate(HEADS))
     body = "".join(f"<tr>{_cells(row)}</tr>" for row in rows)
-    title = f"{escape(lab.name)}: {escape(lab.title)}"
-    table = f"<table><caption>{title}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
-    return f'<div class="ol-scroll">{table}</table></div>{card.quiet(remark)}'
+    label = escape(f"{lab.name}: {lab.title}")
+    table = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    scrolled = f'<div class="ol-scroll"><table aria-label="{label}">{table}</div>'
+    earned = sum(float(row.points.split()[0]) for row in rows)
+    line = f"{lab.name}: {lab.title}, {earned:g} of {lab.max_points:g} points"
+    return card.fold(line, scrolled + card.quiet(remark), is_open=_is_near(lab, rows))
 
 
 def _cells(row: Row) -> str:

@@ -85,7 +85,9 @@ def _prompt(key: str, offered: list[Plain], kept: Kept) -> Prompt:
     how = _how(key, offered)
     lines = ["Your guess, before you run the next cell:", *(f"  ( ) {label}" for label in labels)]
     items = "".join(f"<li>{escape(label)}</li>" for label in labels)
-    body = "<p>Your guess, before you run the next cell:</p>" + (items and f"<ul>{items}</ul>")
+    body = "<p>Your guess, before you run the next cell:</p>" + (
+        items and f'<ul class="ol-choices">{items}</ul>'
+    )
     body += f"<p>{escape(said)}</p>" if said else card.quiet(how)
     text = "\n".join([*lines, f"  {said or how}", *([f"  {kept.note}"] if kept.note else [])])
     html = card.card(body + card.quiet(kept.note), label="your guess", role="group")
@@ -122,7 +124,7 @@ def _reveal(key: str, actual: Plain, within: float) -> Shown:
     kept = shelf().read()
     prediction = kept.progress.predictions.get(key)
     if prediction is None:
-        return sentence(f"It is {written(actual)}. No guess yet: scroll up and try.")
+        return _unguessed(written(actual))
     right = is_right(prediction.first, actual, within=within)
 
     def edit(progress: Progress) -> Progress:
@@ -130,6 +132,13 @@ def _reveal(key: str, actual: Plain, within: float) -> Shown:
 
     kept = shelf().change(edit)
     return _comparison(prediction, actual, right, kept.note)
+
+
+def _unguessed(actual: str) -> Shown:
+    """The answer alone. The site finds it by its class, and puts beside it what its reader said."""
+    text = f"It is {actual}. No guess yet: scroll up and try."
+    told = f'<p><span class="ol-answer">{card.prose(text)}</span></p>'
+    return Shown(text, card.card(told, label="note"))
 
 
 def _comparison(prediction: Prediction, actual: Plain, right: bool, note: str) -> Shown:

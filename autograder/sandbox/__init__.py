@@ -5,16 +5,21 @@ submission), its limits, the wire, and `JailedStudent`, the handle that a check 
 labs, checks, verdicts, notebooks, grades. Everything that comes out of a jail is a claim, and is
 read as one.
 
-    inside the jail:        zygote, namespaces, landlock, seccomp, face, shell, serve
-    on the grader's side:   jail, warden, jailed, bubblewrap, privileges, cgroups, memory, running,
-                            asking, loading, student, tiers, process, spawn
-    both:                   wire, messages, limits, walls
+    inside the jail:        zygote, trial, forking, namespaces, landlock, seccomp, face, shell,
+                            serve
+    on the grader's side:   jail, warden, jailed, engines, bubblewrap, container, privileges,
+                            cgroups, memory, running, asking, loading, student, tiers, process,
+                            spawn
+    both:                   wire, messages, limits, walls, gpu
 
-Not promised: that the kernel itself has no hole, or, where the machine lends no cgroups, that a
-busy submission leaves the processors to others until its time is up.
+Not promised: that the kernel itself has no hole, or, where a GPU is lent, its driver, which every
+submission talks to then; that such a submission uses the GPU that it was named and no other; or,
+where the machine lends no cgroups, that a busy submission leaves the processors to others until its
+time is up.
 """
 
 from .cgroups import sweep
+from .gpu import CONTEXT_BYTES, DEFAULT_SHARE, SIMULATED, Gpu
 from .jail import Jail
 from .limits import Limits
 from .loading import Cell, CellResult
@@ -23,8 +28,12 @@ from .tiers import BUBBLEWRAP, Tier, probe
 
 __all__ = [
     "BUBBLEWRAP",
+    "CONTEXT_BYTES",
+    "DEFAULT_SHARE",
+    "SIMULATED",
     "Cell",
     "CellResult",
+    "Gpu",
     "Jail",
     "JailedStudent",
     "Limits",

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from . import privileges
+from .gpu import Gpu
 
 SYSTEM = (
     "/usr",
@@ -33,6 +34,7 @@ MERGED = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 # Of our own code, what the process in the jail is made of. Not the questions: what a check knows to
 # be true is as good as the answer.
 OURS = ("__init__.py", "judge", "sandbox")
+NEEDED = ("torch", "numpy", "IPython")  # of other people's code, the same
 TEACHERS = ("solutions", "tests", ".git")
 PASSWD = "user:x:1000:1000::/tmp:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n"
 GROUP = "user:x:1000:\nnogroup:x:65534:\n"
@@ -53,6 +55,8 @@ ENVIRONMENT = {
     "TORCH_EXTENSIONS_DIR": "/tmp/extensions",
     "TRITON_CACHE_DIR": "/tmp/triton",
     "MAX_JOBS": "1",
+    # This process imported torch and has one thread: its ranks need not import it again.
+    "ONELAYER_RANKS": "fork",
 }
 
 
@@ -79,6 +83,15 @@ def interpreter() -> list[str]:
     return sorted(given | {os.path.realpath(p) for p in given})
 
 
+def sites() -> list[str]:
+    """Folders beside the interpreter's own from which this process takes the packages that the
+    jail needs, such as one on PYTHONPATH. Other folders of that path stay outside."""
+    specs = [importlib.util.find_spec(name) for name in NEEDED]
+    found = {Path(spec.origin).resolve().parents[1] for spec in specs if spec and spec.origin}
+    known = tuple(f"{path}/" for path in interpreter())
+    return sorted(str(path) for path in found if not f"{path}/".startswith(known))
+
+
 def hidden(paths: Sequence[str]) -> list[str]:
     """What lies below one of `paths`, or of the system's, and is not to be seen all the same: our
     other packages where this is installed among packages, solutions where the course lies there."""
@@ -95,7 +108,7 @@ def visible(readable: Iterable[str | Path] = ()) -> list[str]:
     that does not exist."""
     extra = [str(Path(path).resolve(strict=True)) for path in readable]
     kept: list[str] = []
-    for path in sorted({*interpreter(), *own_code(), *extra}, key=len):
+    for path in sorted({*interpreter(), *sites(), *own_code(), *extra}, key=len):
         if not any(path == above or path.startswith(above + "/") for above in ("/usr", *kept)):
             kept.append(path)
     return kept
@@ -108,9 +121,10 @@ def command(
     tmp_bytes: int,
     descriptors: tuple[int, int],
     without: frozenset[str] = frozenset(),
+    gpu: Gpu | None = None,
 ) -> list[str]:
     """The command that runs `program` in a jail. descriptors: to read /etc/passwd and group from.
-    without: walls to leave out (see `walls`).
+    without: walls to leave out (see `walls`). gpu: the one that is lent to it.
 
     Raises FileNotFoundError where bubblewrap is not installed.
     """
@@ -120,6 +134,7 @@ def command(
     jailed = [bwrap, *_walls(without), *_system(), "--size", str(tmp_bytes), "--tmpfs", "/tmp"]
     for path in paths:
         jailed += ["--ro-bind", path, path]
+    jailed += _lent(gpu) if gpu else []
     for path in hidden(paths):
         jailed += ["--tmpfs", path, "--remount-ro", path]
     for descriptor, path in zip(descriptors, ("/etc/passwd", "/etc/group"), strict=True):
@@ -136,6 +151,19 @@ def _walls(without: frozenset[str]) -> list[str]:
     for name, value in ENVIRONMENT.items():
         words += ["--setenv", name, value]
     return [*words, "--proc", "/proc", "--dev", "/dev"]
+
+
+def _lent(gpu: Gpu) -> list[str]:
+    """No /proc/driver/nvidia: a /proc of our own has it, and with anything bound into that one the
+    kernel refuses each fork a /proc of its own."""
+    words: list[str] = []
+    for name, value in gpu.environment().items():
+        words += ["--setenv", name, value]
+    for path in gpu.folders():
+        words += ["--ro-bind", path, path]
+    for node in gpu.nodes():
+        words += ["--dev-bind", node, node]
+    return words
 
 
 def _system() -> list[str]:
@@ -158,5 +186,19 @@ def as_nobody(jailed: list[str], paths: Sequence[str]) -> list[str]:
 
 def python(code: str, *arguments: object) -> list[str]:
     """The command that runs `code`, with our packages importable and nothing else added."""
-    start = f"import sys; sys.path.append({str(package_root())!r}); "
+    places = [*sites(), str(package_root())]
+    start = f"import sys; sys.path += {places!r}; "
+    return [sys.executable, "-I", "-B", "-c", start + code, *map(str, arguments)]
+
+
+def bare_python(code: str, *arguments: object) -> list[str]:
+    """The same for code that needs nothing of ours but single modules of the sandbox: the packages
+    themselves, which import torch, are not run."""
+    folder = package_root() / "autograder"
+    packages = {"autograder": str(folder), "autograder.sandbox": str(folder / "sandbox")}
+    start = (
+        f"import sys, types; packages = {packages!r}\n"
+        "for name, folder in packages.items():\n"
+        "    sys.modules[name] = types.ModuleType(name); sys.modules[name].__path__ = [folder]\n"
+    )
     return [sys.executable, "-I", "-B", "-c", start + code, *map(str, arguments)]

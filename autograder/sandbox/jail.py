@@ -7,11 +7,13 @@ import math
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 from autograder.judge import GraderFault
 
+from .gpu import Gpu
 from .jailed import WardenLost
 from .limits import Limits
 from .loading import Cell
@@ -31,7 +33,7 @@ class Jail:
 
     readable: further paths that submissions may read. tier: what `probe()` returned; a tier without
     walls is taken only when it is given here. without: walls to leave out, for attacks that must
-    work without them; never for grading (see `walls`).
+    work without them; never for grading (see `walls`). gpu: the one that submissions are lent.
     """
 
     def __init__(
@@ -41,9 +43,10 @@ class Jail:
         readable: Sequence[str | Path] = (),
         *,
         without: Iterable[str] = (),
+        gpu: Gpu | None = None,
     ) -> None:
-        self.without = known(without)
-        self.limits = limits or Limits()
+        self.without, self.gpu = known(without), gpu
+        self.limits = gpu.limits(limits or Limits()) if gpu else limits or Limits()
         self.tier = tier or BUBBLEWRAP
         self.readable = tuple(readable)
         self._warden: Warden | None = None
@@ -52,7 +55,7 @@ class Jail:
     def __enter__(self) -> Jail:
         """Starts the jail. Raises GraderFault, with what to do, where there can be none."""
         if self.tier.safe and self._warden is None:
-            if why := obstacle():
+            if why := obstacle(self.tier):
                 raise GraderFault(why)
             self._warden = self._new_warden()
         return self
@@ -78,37 +81,52 @@ class Jail:
                 self._warden = None
 
     def open(
-        self, cells: Sequence[Cell], *, total_s: float = math.inf, extra_load_s: float = 0.0
+        self,
+        cells: Sequence[Cell],
+        *,
+        total_s: float = math.inf,
+        extra_load_s: float = 0.0,
+        loopback: bool = False,
     ) -> JailedStudent:
         """A student whose cells have run, in order, in a process of their own.
 
         total_s: for everything that this student's code does, however often its process is lost.
         extra_load_s: beyond what cells usually have, for those that call a compiler.
+        loopback: whether its processes may talk TCP/IP among themselves, as `Limits` says.
         What the cells do wrong is recorded in `.cells`. Raises GraderFault for what is our fault.
         """
         limits = replace(self.limits, load_s=self.limits.load_s + extra_load_s)
         where = place_name(self.tier.name, self.without)
-        return JailedStudent(self._start, cells, limits=limits, where=where, total_s=total_s)
+        start = partial(self._start, loopback=loopback)
+        return JailedStudent(
+            start, cells, limits=limits, where=where, total_s=total_s, gpu=self.gpu
+        )
 
     def _new_warden(self) -> Warden:
         try:
-            return Warden(self.limits, readable=self.readable, without=self.without)
+            return Warden(
+                self.limits,
+                readable=self.readable,
+                without=self.without,
+                engine=self.tier.name,
+                gpu=self.gpu,
+            )
         except (GraderFault, OSError) as fault:
             raise GraderFault(explained(str(fault))) from fault
 
-    def _start(self) -> Running:
+    def _start(self, *, loopback: bool = False) -> Running:
         """A fresh process. A zygote that died is replaced, once."""
         if not self.tier.safe:
-            return PlainProcess(self.limits)
+            return PlainProcess(self.limits, self.gpu)
         warden = self._warden
         if warden is None:
             raise GraderFault("the jail is closed")
         try:
-            return warden.fork()
+            return warden.fork(loopback=loopback)
         except WardenLost:
             warden = self._replacement_of(warden)
         try:
-            return warden.fork()
+            return warden.fork(loopback=loopback)
         except WardenLost as error:
             raise GraderFault("the jail died twice in a row") from error
 

@@ -31,16 +31,18 @@ class JailedProcess(Running):
     """A fork of the zygote: process 1 of a namespace whose every process dies with it."""
 
     def __init__(
-        self, warden: Warden, fork: tuple[int, int], channel: socket.socket, output: Output
+        self,
+        warden: Warden,
+        fork: tuple[int, int],
+        channel: socket.socket,
+        output: Output,
+        cage: cgroups.Cage | None,
     ) -> None:
-        super().__init__(channel, output, warden.limits)
+        super().__init__(channel, output, warden.limits, warden.gpu)
         self._warden, (self._inner_pid, self._handle) = warden, fork
         self.pid = _pid_here(self._handle)
-        self._cage: cgroups.Cage | None = None
+        self._cage = cage
         try:
-            self._cage = warden.cage()
-            if self._cage:
-                self._cage.add(self.pid)
             self.expect(READY, deadline=time.monotonic() + ORDER_S)
         except (OSError, Died, TooLate) as error:
             self.kill()

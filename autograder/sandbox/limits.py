@@ -25,7 +25,8 @@ class Limits:
     file_bytes: the largest single file; tmp_bytes: all files together.
     output_bytes: of what the cells print; the rest is read and thrown away.
     loopback: whether its processes may talk TCP/IP among themselves (ranks need it); nobody else
-    is on that network.
+    is on that network. reserved_bytes: of address space that may be asked for beyond memory_bytes;
+    what is really used is held to memory_bytes all the same.
     """
 
     wall_s: float = 10.0
@@ -37,6 +38,7 @@ class Limits:
     load_s: float = 20.0
     loopback: bool = False
     cores: float = 1.0
+    reserved_bytes: int = 0
 
     @classmethod
     def from_mapping(cls, data: Mapping[str, Any]) -> Limits:
@@ -63,7 +65,7 @@ def bind_this_process(
     _hold(resource.RLIMIT_NOFILE, OPEN_FILES)
     if inherited := private_bytes():
         # One huge allocation then fails where it is made, as an exception that a student can read.
-        _hold(resource.RLIMIT_DATA, inherited + limits.memory_bytes)
+        _hold(resource.RLIMIT_DATA, inherited + limits.memory_bytes + limits.reserved_bytes)
     if own_namespace and kernel >= COUNTS_PER_NAMESPACE:
         _hold(resource.RLIMIT_NPROC, limits.processes)
 

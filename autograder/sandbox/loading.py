@@ -50,6 +50,11 @@ class Loader:
     def results(self) -> tuple[CellResult, ...]:
         return tuple(self._results[k] for k in range(len(self._cells)))
 
+    @property
+    def lost_a_process(self) -> bool:
+        """Whether a cell ended one, or never ended."""
+        return bool(self._deadly)
+
     def load(self, start: Callable[[], Running], *, until: float = math.inf) -> Running:
         """A fresh process in which all cells have run, but for those that end one.
 

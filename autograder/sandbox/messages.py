@@ -17,7 +17,7 @@ from autograder.judge.answer import MAX_LINES, MAX_MESSAGE
 from .wire import Frame
 
 MAX_NAME = 200
-KINDS = frozenset({"missing", "blank", "raised", "unsendable"})
+KINDS = frozenset({"missing", "blank", "raised", "unsendable", "device"})
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u2028-\u202e\u2066-\u2069]")
 
 
@@ -27,10 +27,13 @@ def cell_request(name: str, source: str, *, nonce: str) -> Frame:
     return Frame(header, (source.encode("utf-8", errors="replace"),))
 
 
-def call_request(function: str, request: Packed, *, nonce: str) -> Frame:
-    """Calls one function with a packed (args, kwargs)."""
+def call_request(
+    function: str, request: Packed, *, nonce: str, device: str = "cpu", cap_bytes: int = 0
+) -> Frame:
+    """Calls one function with a packed (args, kwargs), its tensors on `device`, of whose memory it
+    may allocate `cap_bytes`."""
     header = {"nonce": nonce, "do": "call", "function": function, "tree": request.tree}
-    return Frame(header, request.storages)
+    return Frame(header | {"device": device, "cap_bytes": cap_bytes}, request.storages)
 
 
 def raised_reply(raised: Raised | None, *, nonce: str) -> Frame:

@@ -19,6 +19,7 @@ from pathlib import Path
 from autograder.judge import GraderFault
 
 from . import bubblewrap
+from .gpu import Gpu
 from .limits import Limits, bind_this_process
 from .memory import used_by_tree
 from .running import Died, Output, Running, TooLate, how_it_ended
@@ -31,11 +32,11 @@ START_S = 120.0
 class PlainProcess(Running):
     """One submission in a process of its own, in an empty directory, with an empty environment."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, gpu: Gpu | None = None) -> None:
         """Raises GraderFault when it does not start."""
         ours, theirs = socket.socketpair()
         reading, writing = os.pipe()
-        super().__init__(ours, Output(reading, keep_bytes=limits.output_bytes), limits)
+        super().__init__(ours, Output(reading, keep_bytes=limits.output_bytes), limits, gpu)
         self._home = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         program = bubblewrap.python(
             "from autograder.sandbox.process import main; main(*sys.argv[1:])",
@@ -48,7 +49,7 @@ class PlainProcess(Running):
                 program,
                 pass_fds=[theirs.fileno(), writing],
                 stderr=out,
-                env=_environment(self._home.name),
+                env=_environment(self._home.name) | (gpu.environment() if gpu else {}),
                 cwd=self._home.name,
             )
         self.pid = self._process.pid

@@ -13,11 +13,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from .gpu import CONTEXT_BYTES, Gpu
 from .limits import Limits
+from .memory import tree
 from .messages import clean
 from .wire import Frame, Inbox, encode
 
 TICK_S = 0.1  # between two looks at memory
+MOST_AT_ONCE = 16  # reads, of at most a piece each
 DRAIN_BYTES = 2**20  # no pipe holds more
 
 
@@ -76,9 +79,14 @@ class Running(ABC):
 
     pid: int
 
-    def __init__(self, channel: socket.socket, output: Output, limits: Limits) -> None:
+    def __init__(
+        self, channel: socket.socket, output: Output, limits: Limits, gpu: Gpu | None = None
+    ) -> None:
         channel.setblocking(False)
-        self.channel, self.output, self.limits = channel, output, limits
+        self.channel, self.output, self.limits, self.gpu = channel, output, limits, gpu
+        self.device_bytes = 0  # of the GPU, for the question that is being asked
+        self._incoming = select.poll()
+        self._incoming.register(channel, select.POLLIN)
         self._ended = ""
         self.jail_lost = False  # the jail around it died: nothing of the student's is to blame
 
@@ -94,6 +102,13 @@ class Running(ABC):
     def check_memory(self) -> None:
         """Raises Died when the tree uses more than its limits, unless the kernel sees to that."""
 
+    def check_device(self) -> None:
+        """Raises Died when the tree uses more of the GPU than its question may: the limit inside
+        is the student's own process's to keep, or not."""
+        used = self.gpu.used_bytes(tree(self.pid)) if self.gpu else None
+        if used is not None and used > self.device_bytes + CONTEXT_BYTES:
+            raise Died(f"it needed more than {self.device_bytes // 2**20:,} MiB of the GPU")
+
     def kill(self) -> str:
         """Ends the process and all it started; how it had ended, in words. Can be called twice."""
         if not self._ended:
@@ -105,9 +120,7 @@ class Running(ABC):
 
     def said_something_unasked(self) -> bool:
         """Whether bytes wait to be read although no request is open."""
-        poll = select.poll()
-        poll.register(self.channel, select.POLLIN)
-        return bool(poll.poll(0))
+        return bool(self._incoming.poll(0))
 
     def exchange(self, request: Frame, *, deadline: float, max_body_bytes: int) -> Frame:
         """The frame that answers `request`, by `deadline` (of time.monotonic).
@@ -118,9 +131,7 @@ class Running(ABC):
 
     def expect(self, text: bytes, *, deadline: float) -> None:
         """Waits for exactly these bytes. Raises Died or TooLate."""
-        poll = select.poll()
-        poll.register(self.channel, select.POLLIN)
-        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        if not self._incoming.poll(max(0.0, deadline - time.monotonic()) * 1000):
             raise TooLate("it did not get ready in time")
         if self.channel.recv(len(text)) != text:
             raise Died("it ended before it was ready")
@@ -135,12 +146,14 @@ class _Exchange:
 
     def run(self, deadline: float) -> Frame:
         next_look = time.monotonic() + TICK_S
+        self._send()  # most frames fit into the socket: no need to ask whether it is ready
         while self.inbox.frame is None:
             now = time.monotonic()
             if now >= deadline:
                 raise TooLate
             if now >= next_look:
                 self.running.check_memory()
+                self.running.check_device()
                 next_look = time.monotonic() + TICK_S
             self._step(min(deadline, next_look) - now)
         self.running.output.drain()
@@ -155,32 +168,39 @@ class _Exchange:
             if descriptor != channel.fileno():
                 output.read()
                 continue
-            if events & select.POLLOUT and self.unsent:
+            if events & select.POLLOUT:
                 self._send()
             if events & ~select.POLLOUT:
                 self._receive()
 
     def _send(self) -> None:
-        try:
-            sent = self.running.channel.send(self.unsent[0])
-        except BlockingIOError:
-            return
-        except OSError as error:
-            raise Died("it closed its end") from error
-        self.unsent[0] = self.unsent[0][sent:]
-        if not self.unsent[0]:
-            del self.unsent[0]
+        """Writes until all is written, or until the socket is full."""
+        while self.unsent:
+            try:
+                sent = self.running.channel.send(self.unsent[0])
+            except BlockingIOError:
+                return
+            except OSError as error:
+                raise Died("it closed its end") from error
+            self.unsent[0] = self.unsent[0][sent:]
+            if not self.unsent[0]:
+                del self.unsent[0]
 
     def _receive(self) -> None:
-        try:
-            n = self.running.channel.recv_into(self.inbox.space())
-        except BlockingIOError:
-            return
-        except OSError as error:
-            raise Died("it closed its end") from error
-        if n == 0:
-            raise Died("it closed its end")
-        self.inbox.took(n)
+        """Reads what is there, and no more than MOST_AT_ONCE: clock and memory are looked at
+        between."""
+        for _ in range(MOST_AT_ONCE):
+            try:
+                n = self.running.channel.recv_into(self.inbox.space())
+            except BlockingIOError:
+                return
+            except OSError as error:
+                raise Died("it closed its end") from error
+            if n == 0:
+                raise Died("it closed its end")
+            self.inbox.took(n)
+            if self.inbox.frame is not None:
+                return
 
 
 def wait_for_end(handle: int, *, patience_s: float) -> bool:

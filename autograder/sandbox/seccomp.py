@@ -122,15 +122,18 @@ MACHINES = {
 }
 
 LOAD, JUMP_EQUAL, JUMP_ABOVE, JUMP_ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-NUMBER, ARCHITECTURE, FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data (little endian)
+# offsets in struct seccomp_data (little endian)
+NUMBER, ARCHITECTURE, FIRST_ARGUMENT, SECOND_ARGUMENT, THIRD_ARGUMENT = 0, 4, 16, 24, 32
 ALLOW, KILL, FAIL = 0x7FFF_0000, 0x8000_0000, 0x0005_0000
 X32 = 0x4000_0000
+NETLINK, RAW_AND_CLOSED, ROUTE = 16, 0x80003, 0  # AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC
 
 Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, operand
 
 
 def program(machine: Machine, *, internet: bool = False) -> list[Instruction]:
-    """The filter for `machine`. internet: whether TCP/IP sockets may be made."""
+    """The filter for `machine`. internet: whether TCP/IP sockets may be made, and the one socket by
+    which the C library lists a machine's networks."""
     families = [socket.AF_UNIX, *([socket.AF_INET, socket.AF_INET6] if internet else [])]
     return [
         (LOAD, 0, 0, ARCHITECTURE),
@@ -142,6 +145,7 @@ def program(machine: Machine, *, internet: bool = False) -> list[Instruction]:
         *_refuse_denied(machine),
         *_refuse(machine.clone3, errno.ENOSYS),  # its flags lie in memory: glibc falls back
         *_clone_makes_no_namespaces(machine),
+        *(_listing_of_networks(machine.socket) if internet else []),
         *_only_families(machine.socket, families),
         (LOAD, 0, 0, NUMBER),
         *_only_families(machine.socketpair, families),  # makes them before it finds no pair of them
@@ -164,6 +168,22 @@ def _clone_makes_no_namespaces(machine: Machine) -> list[Instruction]:
         (LOAD, 0, 0, FIRST_ARGUMENT),
         (JUMP_ANY_BIT, 0, 1, CLONE_NEW),
         (RETURN, 0, 0, FAIL | errno.EPERM),
+        (LOAD, 0, 0, NUMBER),
+    ]
+
+
+def _listing_of_networks(number: int) -> list[Instruction]:
+    """Allows the socket that getifaddrs(3) opens: gloo asks for the network by its name. Without a
+    capability it can read what networks its own namespace has, and change nothing."""
+    return [
+        (JUMP_EQUAL, 0, 8, number),
+        (LOAD, 0, 0, FIRST_ARGUMENT),
+        (JUMP_EQUAL, 0, 5, NETLINK),
+        (LOAD, 0, 0, SECOND_ARGUMENT),
+        (JUMP_EQUAL, 0, 3, RAW_AND_CLOSED),
+        (LOAD, 0, 0, THIRD_ARGUMENT),
+        (JUMP_EQUAL, 0, 1, ROUTE),
+        (RETURN, 0, 0, ALLOW),
         (LOAD, 0, 0, NUMBER),
     ]
 

@@ -10,9 +10,10 @@ import io
 import os
 import socket
 import sys
+from dataclasses import replace
 from typing import Any
 
-from autograder.judge import Packed, Raised, Reply, answer, raised_by
+from autograder.judge import DEVICES, Device, Packed, Raised, Reply, answer, raised_by
 
 from .messages import raised_reply, reply_frame
 from .shell import NotebookShell
@@ -57,14 +58,25 @@ def _frame(request: Frame, shell: NotebookShell) -> Frame:
         raised = shell.run(header["name"], request.blobs[0].decode("utf-8"))
         return raised_reply(raised, nonce=header["nonce"])
     packed = Packed(header["tree"], request.blobs)
-    return reply_frame(_called(shell, header["function"], packed), nonce=header["nonce"])
+    reply = _called(shell, header["function"], packed, _device(request), header["cap_bytes"])
+    return reply_frame(reply, nonce=header["nonce"])
 
 
-def _called(shell: NotebookShell, function: str, request: Packed) -> Reply:
+def _device(request: Frame) -> Device:
+    return DEVICES[request.header.get("device", "cpu")]
+
+
+def _called(
+    shell: NotebookShell, function: str, request: Packed, device: Device, cap_bytes: int
+) -> Reply:
     try:
-        return answer(shell.namespace, function, request)
+        device.begin(cap_bytes)
+        reply = answer(shell.namespace, function, request, device)
     except BaseException as error:  # KeyboardInterrupt and SystemExit are answers here too
-        return Reply(raised_by(error))
+        reply = Reply(raised_by(error))
+    if isinstance(reply.value, Raised) and device.broken:
+        return Reply(replace(reply.value, kind="device"))  # and this process is of no more use
+    return reply
 
 
 def _flush() -> None:

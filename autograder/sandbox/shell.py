@@ -43,6 +43,9 @@ class NotebookShell:
         # What a notebook's kernel does without: `%matplotlib inline` and `exit()` in a cell.
         self._shell.enable_gui = lambda gui=None: None  # type: ignore[method-assign]
         self._shell.ask_exit = lambda: None  # type: ignore[attr-defined]
+        # The first cell makes what IPython puts off; here once, and not in every fork.
+        self._shell.run_cell("def first(): pass", store_history=False)  # type: ignore[no-untyped-call]
+        del self._shell.user_ns["first"]
 
     @property
     def namespace(self) -> Mapping[str, Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
 
@@ -12,6 +13,7 @@ from autograder.judge import GraderFault, Packed, Raised, Reply, Student
 from autograder.judge.values import MAX_BYTES
 
 from .asking import Lost, ask_process
+from .gpu import Gpu
 from .limits import Limits
 from .loading import MAX_RESTARTS, Cell, CellResult, Loader
 from .messages import call_request, read_call_reply
@@ -34,16 +36,23 @@ class JailedStudent(Student):
         limits: Limits,
         where: str,
         total_s: float = math.inf,
+        gpu: Gpu | None = None,
     ) -> None:
-        """Runs the cells. Raises GraderFault for what is our fault, nothing for a student's."""
+        """Runs the cells. gpu: where its calls find their tensors, unless a question keeps them on
+        the CPU. Raises GraderFault for what is our fault, nothing for a student's."""
         super().__init__()
-        self.where = where
+        self.where, self.gpu = where, gpu
+        self.device = gpu.title if gpu else "cpu"
+        self.kernels_on = gpu.title if gpu and gpu.builds else "simulated"
+        self.suspects_device = False  # a process that may have used it is lost
+        self._on, self._cap_bytes = "cpu", 0
         self._start, self._limits = start, limits
         self._total_s, self._until = total_s, time.monotonic() + total_s
         self._wall_s = self._left_s = limits.wall_s
         self._restarts, self._closed = 0, False
         self._loader = Loader(cells, limits)
         self._running: Running | None = self._loader.load(start, until=self._until)
+        self.suspects_device = gpu is not None and self._loader.lost_a_process
 
     @property
     def cells(self) -> tuple[CellResult, ...]:
@@ -55,10 +64,30 @@ class JailedStudent(Student):
         """Of the process at work, as this machine counts; None when the last one was lost."""
         return None if self._running is None else self._running.pid
 
-    def begin(self, *, may_write: bool, budget_s: float | None = None) -> None:
+    def begin(
+        self,
+        *,
+        may_write: bool,
+        budget_s: float | None = None,
+        on_host: bool = False,
+        device_share: float = 0.0,
+    ) -> None:
         super().begin(may_write=may_write)
-        self._wall_s = self._left_s = self._limits.wall_s if budget_s is None else budget_s
+        self._on = "cpu" if on_host or self.gpu is None else self.gpu.kind
+        self._cap_bytes = self.gpu.cap_bytes(device_share) if self.gpu else 0
+        self._wall_s = self._limits.wall_s if budget_s is None else budget_s
+        self._left_s = self._wall_s + (self.gpu.start_s if self.gpu else 0.0)
         self._restarts = 0
+
+    @contextmanager
+    def beside(self, source: str) -> Iterator[Student]:
+        cells, limits = [Cell("ours", source)], self._limits
+        with JailedStudent(
+            self._start, cells, limits=limits, where=self.where, gpu=self.gpu
+        ) as other:
+            other.begin(may_write=False, budget_s=self._wall_s)
+            other._on, other._cap_bytes = self._on, self._cap_bytes
+            yield other
 
     def __enter__(self) -> JailedStudent:
         return self
@@ -90,6 +119,7 @@ class JailedStudent(Student):
             return self._ask(running, function, request)
         except Lost as lost:
             self._running = None
+            self.suspects_device = self.gpu is not None
             if lost.raised.kind == "timeout" and self._until <= time.monotonic():
                 return Reply(replace(lost.raised, message=self._used_up()))
             return Reply(lost.raised)
@@ -110,14 +140,19 @@ class JailedStudent(Student):
         running = self._running
         if running is not None and (running.wait(0) or running.said_something_unasked()):
             self._drop()  # what happens between two calls costs no question
+            self.suspects_device = self.gpu is not None
         if self._running is None:
             self._restarts += 1
             self._running = self._loader.load(self._start, until=self._until)
         return self._running
 
     def _ask(self, running: Running, function: str, request: Packed) -> Reply:
+        running.device_bytes = self._cap_bytes
+
         def frame(nonce: str) -> Frame:
-            return call_request(function, request, nonce=nonce)
+            return call_request(
+                function, request, nonce=nonce, device=self._on, cap_bytes=self._cap_bytes
+            )
 
         argument_bytes = sum(map(len, request.storages))
         reply = ask_process(
@@ -128,4 +163,7 @@ class JailedStudent(Student):
             max_body_bytes=MAX_BYTES + argument_bytes,
         )
         running.output.take()
+        if isinstance(reply.value, Raised) and reply.value.kind == "device":
+            self._drop()
+            self.suspects_device = True
         return reply

@@ -8,12 +8,9 @@ import shutil
 import sys
 from dataclasses import dataclass
 
-from autograder.judge import GraderFault
-
-from . import seccomp
-from .jailed import WardenLost
+from . import seccomp, trial
+from .engines import by_bubblewrap, by_container
 from .limits import Limits
-from .warden import Warden
 
 NAMESPACES_OFF = (
     "unprivileged user namespaces are switched off: try sysctl -w "
@@ -41,40 +38,35 @@ def plain(reason: str) -> Tier:
     return Tier("process", reason, False)
 
 
-def obstacle() -> str:
+def container(reason: str) -> Tier:
+    """The tier that takes the place of bubblewrap, and why it does."""
+    told = "Each submission runs in namespaces of its own, in a container"
+    return Tier("podman", f"{told}; bubblewrap does not run: {reason.rstrip('.')}.", True)
+
+
+def obstacle(tier: Tier = BUBBLEWRAP) -> str:
     """Why there can be no jail here, as far as can be seen without trying; "" if nothing is."""
     if sys.platform != "linux":
         return f"the jail needs Linux, and this is {platform.system()}: use a Linux machine."
     if platform.machine() not in seccomp.MACHINES:
         known = ", ".join(seccomp.MACHINES)
         return f"there is no system call filter for {platform.machine()}, only for {known}."
-    if shutil.which("bwrap") is None:
+    if tier == BUBBLEWRAP and shutil.which("bwrap") is None:
         return "bubblewrap is not installed: apt-get install bubblewrap"
     return ""
 
 
 @functools.cache
 def probe() -> Tier:
-    """The best tier of this machine: a jail is built, once per process.
-
-    Takes as long as importing torch. `Jail()` needs no probe: it builds a jail, or says why not.
-    """
-    failure = obstacle() or _trial()
-    return plain(failure) if failure else BUBBLEWRAP
-
-
-def _trial() -> str:
-    try:
-        warden = Warden(Limits())
-    except GraderFault as fault:
-        return explained(str(fault))
-    try:
-        warden.fork().kill()
-    except (GraderFault, WardenLost) as fault:
-        return explained(str(fault))
-    finally:
-        warden.close()
-    return ""
+    """The best tier of this machine: every wall is built, once per process."""
+    failure = obstacle() or explained(trial.failure(Limits(), start=by_bubblewrap))
+    if not failure:
+        return BUBBLEWRAP
+    instead = container(failure)
+    if shutil.which("podman") is None or obstacle(instead):
+        return plain(failure)
+    also = trial.failure(Limits(), start=by_container)
+    return plain(f"{failure.rstrip('.')}; nor does podman: {also}") if also else instead
 
 
 def explained(failure: str) -> str:

@@ -6,24 +6,25 @@ import contextlib
 import json
 import os
 import socket
-import subprocess
 import tempfile
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from autograder.judge import GraderFault
 
 from . import bubblewrap, cgroups
+from .engines import ENGINES
+from .gpu import Gpu
 from .jailed import ORDER_S, JailedProcess, WardenLost
 from .limits import Limits
 from .running import Output
-from .spawn import spawn
 
 START_S = 120.0  # importing torch from a cold disk
 MAX_MESSAGE = 65_536
+PROGRAM = "from autograder.sandbox.zygote import main; main(int(sys.argv[1]))"
 
 
 class Warden:
@@ -35,9 +36,12 @@ class Warden:
         *,
         readable: Sequence[str | Path] = (),
         without: frozenset[str] = frozenset(),
+        engine: str = "bubblewrap",
+        gpu: Gpu | None = None,
     ) -> None:
-        """Raises GraderFault when the jail does not come up."""
-        self.limits, self.without = limits, without
+        """Raises GraderFault when the jail does not come up. engine: see `engines`. gpu: what its
+        submissions are lent."""
+        self.limits, self.without, self.gpu = limits, without, gpu
         self._lock, self._lost = threading.Lock(), False
         self._hierarchies = cgroups.find()
         cgroups.sweep(self._hierarchies)
@@ -46,16 +50,14 @@ class Warden:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs:
-                self._process = start_jailed(
-                    bubblewrap.python(
-                        "from autograder.sandbox.zygote import main; main(int(sys.argv[1]))",
-                        theirs.fileno(),
-                    ),
+                self._jailed = ENGINES[engine](
+                    bubblewrap.python(PROGRAM),
                     paths=self._paths,
                     tmp_bytes=limits.tmp_bytes,
-                    keep=(theirs.fileno(),),
                     log=self._log,
+                    handed=theirs.fileno(),
                     without=without,
+                    gpu=gpu,
                 )
         except OSError as error:
             self._release()
@@ -81,7 +83,7 @@ class Warden:
     @property
     def pid(self) -> int:
         """Of the jail's outermost process, as this machine counts."""
-        return self._process.pid
+        return self._jailed.process.pid
 
     def _hear(self, patience_s: float) -> tuple[dict[str, Any], list[int]]:
         self._control.settimeout(patience_s)
@@ -109,28 +111,35 @@ class Warden:
                 self._lost = True
                 raise WardenLost("it takes no orders") from error
 
-    def fork(self) -> JailedProcess:
+    def fork(self, *, loopback: bool = False) -> JailedProcess:
         """A new process for one submission, with every door shut.
 
+        loopback: whether this one may talk TCP/IP with itself, whatever the limits of others say.
         Raises WardenLost or GraderFault.
         """
+        cage = self.cage()
         ours, theirs = socket.socketpair()
         reading, writing = os.pipe()
         output = Output(reading, keep_bytes=self.limits.output_bytes)
         try:
-            fork = self._forked(theirs.fileno(), writing)
+            with contextlib.ExitStack() as stack:
+                doors = stack.enter_context(cage.doors()) if cage else []
+                fork = self._forked(theirs.fileno(), writing, *doors, loopback=loopback)
         except BaseException:
             ours.close()
             output.close()
+            if cage:
+                cage.remove()
             raise
         finally:
             theirs.close()
             os.close(writing)
-        return JailedProcess(self, fork, ours, output)
+        return JailedProcess(self, fork, ours, output, cage)
 
-    def _forked(self, *ends: int) -> tuple[int, int]:
+    def _forked(self, *ends: int, loopback: bool) -> tuple[int, int]:
         """(process id in the jail, pidfd) of a new fork that holds `ends`."""
-        order = {"do": "fork", "limits": asdict(self.limits), "paths": self._paths}
+        limits = replace(self.limits, loopback=loopback or self.limits.loopback)
+        order = {"do": "fork", "limits": asdict(limits), "paths": self._paths}
         order["without"] = sorted(self.without)
         message, handles = self._order(order, *ends)
         if not handles:
@@ -158,43 +167,9 @@ class Warden:
     def close(self) -> None:
         """Ends the jail and everything in it."""
         self._control.close()  # the zygote leaves when it hears nothing more
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
-        self._process.wait()
+        self._jailed.end()
         self._release()
 
     def _release(self) -> None:
         self._control.close()
         self._log.close()
-
-
-def start_jailed(
-    program: list[str],
-    *,
-    paths: Sequence[str],
-    tmp_bytes: int,
-    keep: Sequence[int] = (),
-    log: IO[Any],
-    without: frozenset[str] = frozenset(),
-) -> subprocess.Popen[bytes]:
-    """Starts `program` in a jail. Raises OSError."""
-    passwd, group = _readable(bubblewrap.PASSWD), _readable(bubblewrap.GROUP)
-    try:
-        command = bubblewrap.command(
-            program,
-            paths=paths,
-            tmp_bytes=tmp_bytes,
-            descriptors=(passwd, group),
-            without=without,
-        )
-        return spawn(command, pass_fds=[*keep, passwd, group], stderr=log, env={}, cwd="/")
-    finally:
-        os.close(passwd)
-        os.close(group)
-
-
-def _readable(text: str) -> int:
-    reading, writing = os.pipe()
-    os.write(writing, text.encode())  # less than a pipe holds
-    os.close(writing)
-    return reading

@@ -20,6 +20,8 @@ LENGTH = struct.Struct(">I")
 MAX_HEADER_BYTES = 4 * 2**20
 MAX_BLOBS = 20_000
 PIECE_BYTES = 2**20
+JOINED_BYTES = 2**16
+"""A frame up to this size is written at once: each write would wake the other side for a part."""
 MAX_BODY_BYTES = 512 * 2**20  # the arguments written into, and as much again as the answer
 
 
@@ -40,11 +42,14 @@ def encode(frame: Frame) -> list[bytes]:
     sizes = [len(blob) for blob in frame.blobs]
     if len(sizes) > MAX_BLOBS or sum(sizes) > MAX_BODY_BYTES:
         raise TooLong(f"{sum(sizes):,} bytes in {len(sizes):,} parts")
-    text = json.dumps({**frame.header, "sizes": sizes}, ensure_ascii=False, allow_nan=False)
+    text = _ENCODER.encode({**frame.header, "sizes": sizes})
     header = text.encode("utf-8", errors="replace")  # lone surrogates have no UTF-8
     if len(header) > MAX_HEADER_BYTES:
         raise TooLong(f"a header of {len(header):,} bytes")
-    return [LENGTH.pack(len(header)) + header, *(blob for blob in frame.blobs if blob)]
+    parts = [LENGTH.pack(len(header)), header, *frame.blobs]
+    if sum(map(len, parts)) <= JOINED_BYTES:
+        return [b"".join(parts)]
+    return [parts[0] + header, *(blob for blob in frame.blobs if blob)]
 
 
 class Inbox:
@@ -125,12 +130,7 @@ def parse_header(data: bytes) -> dict[str, Any]:
     Raises Malformed for anything else.
     """
     try:
-        header = json.loads(
-            data.decode("utf-8"),
-            object_pairs_hook=_no_key_twice,
-            parse_constant=_refuse_number,
-            parse_float=_refuse_number,
-        )
+        header = _DECODER.decode(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise Malformed("a header that is not our JSON") from error
     if not isinstance(header, dict):
@@ -147,3 +147,10 @@ def _no_key_twice(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_number(text: str) -> NoReturn:
     raise Malformed(f"a number that we never write: {text[:20]}")
+
+
+# Made once: json.dumps and json.loads make new ones at each call that asks for anything special.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_no_key_twice, parse_constant=_refuse_number, parse_float=_refuse_number
+)

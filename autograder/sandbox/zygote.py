@@ -1,8 +1,9 @@
 """The process inside the jail that has imported everything and computed nothing: its forks run the
 submissions.
 
-It obeys one socket. {"do": "fork"} comes with two descriptors (a channel and a pipe for output) and
-is answered with a handle (a pidfd) of the fork; {"do": "reap"} is answered with how a fork ended.
+It obeys one socket. {"do": "fork"} comes with descriptors (a channel, a pipe for output, and the
+cgroups to enter) and is answered with a handle (a pidfd) of the fork; {"do": "reap"} is answered
+with how a fork ended.
 No bytes of a student ever reach it.
 """
 
@@ -13,20 +14,17 @@ import gc
 import importlib
 import json
 import os
-import platform
 import random
 import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy
 import torch
 
-from . import face, landlock, namespaces, seccomp
-from .limits import Limits, bind_this_process
+from . import face, forking, gpu
 from .serve import READY, serve, settle
 from .shell import NotebookShell
 
@@ -36,10 +34,13 @@ PRELOADED = (
     "numpy.random",
     "torch.nn.functional",
     "onelayer",
+    "onelayer.collectives",
+    "onelayer.ranks",
     "matplotlib.pyplot",
     "torch._dynamo",
 )
 MAX_MESSAGE = 65_536
+MAX_DESCRIPTORS = 8
 
 
 def main(descriptor: int) -> None:
@@ -55,7 +56,7 @@ def main(descriptor: int) -> None:
     gc.freeze()  # a fork that collects garbage would otherwise copy every page of ours
     _say(control, {"ready": True, "threads": len(os.listdir("/proc/self/task"))})
     while True:
-        message, descriptors, _, _ = socket.recv_fds(control, MAX_MESSAGE, 2)
+        message, descriptors, _, _ = socket.recv_fds(control, MAX_MESSAGE, MAX_DESCRIPTORS)
         if not message:
             return
         _obey(json.loads(message), descriptors, control, shell)
@@ -72,8 +73,9 @@ def _obey(
         _say(control, {"status": _ended(order["pid"])})
         return
     try:
+        expect_untouched_gpu()
         without = frozenset(order["without"])
-        pid = _fork(lambda: _become_student(order, descriptors, shell), without)
+        pid = forking.fork(lambda: _become_student(order, descriptors, shell), without)
         handle = os.pidfd_open(pid)
         _say(control, {"pid": pid}, handle)
         os.close(handle)
@@ -84,6 +86,18 @@ def _obey(
             os.close(descriptor)
 
 
+def expect_untouched_gpu() -> None:
+    """Raises OSError where this process has used CUDA: no fork of it could, then."""
+    if torch.cuda.is_initialized() or gpu.touched():  # type: ignore[no-untyped-call]
+        raise OSError("the zygote has touched the GPU, so none of its forks can use it")
+
+
+def expect_working_fork() -> None:
+    """The same, in the fork, where torch itself can tell."""
+    if torch.cuda._is_in_bad_fork():
+        raise OSError("the zygote has asked CUDA for its GPUs, so this fork cannot use one")
+
+
 def _ended(pid: int) -> int | None:
     """The exit status of a fork, negative for a signal; None if it has not ended."""
     with contextlib.suppress(ChildProcessError):
@@ -92,49 +106,16 @@ def _ended(pid: int) -> int | None:
     return None
 
 
-def _fork(student: Callable[[], NoReturn], without: frozenset[str]) -> int:
-    """Runs `student` in a new fork, in namespaces of its own; its process id as seen here.
-
-    Raises OSError.
-    It takes two forks: a process that leaves its process namespace stays where it is, and only its
-    child becomes process 1 of the new one. The process between then ends, and the child is ours.
-    """
-    reading, writing = os.pipe()
-    between = os.fork()
-    if between == 0:
-        _between(writing, student, without)
-    os.close(writing)
-    try:
-        answer = os.read(reading, 4096).decode()
-    finally:
-        os.close(reading)
-        os.waitpid(between, 0)
-    if not answer.isdigit():
-        raise OSError(f"the fork got no namespaces of its own: {answer or 'it died'}")
-    return int(answer)
-
-
-def _between(writing: int, student: Callable[[], NoReturn], without: frozenset[str]) -> NoReturn:
-    try:
-        namespaces.leave(without)
-        pid = os.fork()
-        if pid == 0:
-            student()
-        os.write(writing, str(pid).encode())
-    except BaseException as error:
-        os.write(writing, f"{type(error).__name__}: {error}".encode()[:4000])
-    finally:
-        os._exit(0)
-
-
 def _become_student(
     order: dict[str, Any], descriptors: list[int], shell: NotebookShell
 ) -> NoReturn:
     """Shuts every door behind it, then serves. Whatever goes wrong before that ends the process."""
     try:
         os.setsid()
-        channel = settle(*descriptors)
-        _shut_doors(order)
+        expect_working_fork()
+        forking.enter(descriptors[2:])
+        channel = settle(*descriptors[:2])
+        forking.shut_doors(order)
         fresh_start()
         channel.sendall(READY)  # every door is shut
         serve(channel, shell)
@@ -142,24 +123,6 @@ def _become_student(
         traceback.print_exc()  # into the output of this fork
         os._exit(1)
     os._exit(0)
-
-
-def _shut_doors(order: dict[str, Any]) -> None:
-    limits, without = Limits.from_mapping(order["limits"]), frozenset(order["without"])
-    namespaces.furnish(limits, paths=order["paths"], without=without)
-    if "limits" not in without:
-        bind_this_process(limits, own_namespace=True, kernel=_kernel())
-    if "privileges" not in without:
-        namespaces.give_up_capabilities()
-    if "landlock" not in without:
-        landlock.install()
-    if "seccomp" not in without:
-        seccomp.install(internet=limits.loopback)
-
-
-def _kernel() -> tuple[int, ...]:
-    major, minor = platform.release().split(".")[:2]
-    return int(major), int("".join(c for c in minor if c.isdigit()) or 0)
 
 
 def fresh_start() -> None:

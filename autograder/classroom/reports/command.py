@@ -23,6 +23,7 @@ from .gradescope import gradescope
 from .moodle import moodle
 from .page import Report, page
 from .results import Result, results
+from .returned import give_back
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,8 @@ def _write(place: Path, report: Report, wanted: Wanted) -> None:
     graded, only = report.people, wanted.provisional
     durable.write(place / "canvas.csv", canvas(title, graded, provisional=only), mode=0o600)
     durable.write(place / "moodle.csv", moodle(graded, provisional=only), mode=0o600)
+    lab = report.release.name
+    give_back(place / "feedback.zip", wanted.folder, lab, graded, provisional=only)
     shutil.rmtree(place / "gradescope", ignore_errors=True)
     for one in graded:
         target = place / "gradescope" / one.student
@@ -98,6 +101,7 @@ def _write(place: Path, report: Report, wanted: Wanted) -> None:
 def _say(place: Path, people: list[Result], wanted: Wanted) -> Iterator[str]:
     yield f"page        {place}/index.html"
     yield f"platforms   {place}/canvas.csv, moodle.csv, gradescope/STUDENT/results.json"
+    yield f"return      {place}/feedback.zip, for Canvas and Moodle"
     left_blank = sum(one.counted(wanted.provisional) is None for one in people)
     if left_blank:
         advice = "" if wanted.provisional else "; --provisional writes what stands so far"

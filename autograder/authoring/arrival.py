@@ -1,0 +1,38 @@
+"""The cell below each title that brings the course to a machine which does not have it."""
+
+from __future__ import annotations
+
+from autograder.authoring.address import BRANCH, REPOSITORY
+from autograder.authoring.header import Header
+from autograder.authoring.source import Cell
+
+ID = "bring-the-course"
+VIEW = {"jupyter": {"source_hidden": True}}
+"""JupyterLab and VS Code show it folded."""
+SOURCE = f"onelayer @ git+{REPOSITORY}@{BRANCH}"
+
+# Without dependencies: what the course needs is there, and pip would put other versions of IPython
+# and ipywidgets in its place, under which Colab's own widgets no longer run.
+_TEXT = """\
+# Colab, Kaggle and Binder get the course here. Where it is installed, this does nothing.
+import importlib.util
+import os
+import subprocess
+import sys
+
+hosts = {
+    "Colab": "COLAB_RELEASE_TAG",
+    "Kaggle": "KAGGLE_KERNEL_RUN_TYPE",
+    "Binder": "BINDER_SERVICE_HOST",
+}
+host = next((name for name, variable in hosts.items() if variable in os.environ), None)
+if importlib.util.find_spec("onelayer") is None:
+    if host is None:
+        raise ModuleNotFoundError("This Python has no onelayer. In the course's folder: make lab")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
+    subprocess.run([*pip, "@SOURCE@"], check=True)"""
+
+
+def arrival_cell() -> Cell:
+    header = Header(ID, role=None, points=None, tags=(), about_lines=None, view=VIEW)
+    return Cell("code", _TEXT.replace("@SOURCE@", SOURCE), 1, header)

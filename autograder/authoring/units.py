@@ -1,0 +1,42 @@
+"""The list of the units: `{{units}}` in a chapter becomes a table with links to chapters and labs.
+
+It stands in the text, so that a lab is one click away before any cell has run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from autograder.authoring.plan import NAME, Chapter, Lab
+from autograder.authoring.source import Cell
+
+TOKEN = "{{units}}"
+HEAD = "| unit | about | read | solve |\n|:--|:--|:--|:--|"
+
+
+def table(
+    chapters: Iterable[Chapter], labs: Iterable[Lab], cells: Mapping[str, Sequence[Cell]]
+) -> str:
+    """Markdown, its links seen from `notebooks/`. cells: those of each source, the title first."""
+    titles: dict[str, str] = {}
+    read, solve = {}, {}
+    for lab in labs:
+        titles[lab.name] = _title(cells[lab.source])
+        solve[lab.name] = f"[lab {lab.name[:2]}](../{lab.student})"
+    for chapter in chapters:
+        name = PurePosixPath(chapter.source).stem
+        if NAME.fullmatch(name):
+            titles[name] = _title(cells[chapter.source])
+            read[name] = f"[chapter {name[:2]}]({name}.ipynb)"
+    rows = (
+        f"| {name[:2]} | {titles[name]} | {read.get(name, '')} | {solve.get(name, '')} |"
+        for name in sorted(titles)
+    )
+    return "\n".join([HEAD, *rows])
+
+
+def _title(cells: Sequence[Cell]) -> str:
+    """A source's first line without its number: "# 01 Strides: why ..." is "Strides: why ..."."""
+    title = cells[0].text.partition("\n")[0].removeprefix("# ").removeprefix("Lab ")
+    return title.lstrip("0123456789: ").strip()

@@ -1,0 +1,48 @@
+"""Feedback as Canvas and Moodle take it back: one archive with a page per student, each lying where
+the student's hand-in lay.
+
+Both platforms know the student by the name that they gave the hand-in when it was downloaded:
+Canvas under "Upload Submissions" (`app/models/abstract_assignment.rb` in instructure/canvas-lms),
+Moodle under "Upload multiple feedback files in a zip"
+(`mod/assign/feedback/file/importziplib.php` in moodle/moodle).
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ..layout import beside_hand_in
+from .results import Result
+
+ALWAYS = (1980, 1, 1, 0, 0, 0)
+"""The time of every page in the archive: the same pages make the same bytes."""
+
+
+def give_back(
+    target: Path, folder: Path, lab: str, graded: Sequence[Result], *, provisional: bool = False
+) -> None:
+    """Writes the archive `target` from the pages in the grading folder `folder`.
+
+    Left out is whose grade is not settled, unless `provisional`, and who has no page.
+    """
+    partial = target.with_name(f".{target.name}.tmp")
+    opened = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(opened, "w+b") as file, zipfile.ZipFile(file, "w") as archive:
+        for name, page in _pages(folder, lab, graded, provisional):
+            entry = zipfile.ZipInfo(name, ALWAYS)
+            entry.external_attr = 0o600 << 16
+            archive.writestr(entry, page.read_bytes(), zipfile.ZIP_DEFLATED)
+    os.replace(partial, target)
+
+
+def _pages(
+    folder: Path, lab: str, graded: Sequence[Result], provisional: bool
+) -> Iterator[tuple[str, Path]]:
+    """A name in the archive and the page that goes there."""
+    for one in graded:
+        page = folder / "feedback" / one.student / lab / f"{lab}.html"
+        if one.counted(provisional) is not None and page.is_file():
+            yield beside_hand_in(one.line.origin, f"{lab}.html"), page

@@ -1,0 +1,82 @@
+"""The answers that the course knows, as submissions: its solutions, the other right answers, and
+every known wrong one."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import autograder.checks
+from autograder.classroom.intake import Submission
+from autograder.classroom.job import Entry, Job, job_for
+from autograder.classroom.rebuild import rebuild
+from autograder.classroom.release import Release
+from autograder.judge import Question, WrongAnswer
+
+SEED = 1
+BESIDE_THE_CHECK = frozenset({"read_wrapper"})
+"""Questions whose wrong answers read what their check keeps in its own process, so they cannot run
+in another one: `make selftest` alone asks them."""
+RIGHT = ""
+CHECKS = autograder.checks.__path__[0]
+_IMPORT = """
+from importlib import import_module
+
+known = import_module("autograder.checks.{}").lab.questions[{!r}].wrong_answers
+globals().update(next(wrong.functions for wrong in known if wrong.name == {!r}))
+"""
+
+
+@dataclass(frozen=True)
+class Known:
+    """One answer. sentence: with which it must be rejected; RIGHT where it must pass."""
+
+    name: str
+    job: Job
+    sentence: str = RIGHT
+
+
+def known_answers(release: Release) -> Iterator[Known]:
+    """Every answer to every question of a lab; a whole notebook where they are right."""
+    yield from _right(release)
+    for question in release.lab:
+        for wrong in question.wrong_answers if question.name not in BESIDE_THE_CHECK else ():
+            yield _wrong(release, question, wrong)
+
+
+def _right(release: Release) -> Iterator[Known]:
+    """The solution; then notebooks of alternatives, and of solutions where those run out."""
+    assert release.instructor is not None
+    rebuilt = rebuild(release.instructor, release)
+    others = _alternatives(release.instructor)
+    for k in range(1 + max(map(len, others.values()), default=0)):
+        name = f"alternative {k}" if k else "solution"
+        chosen = {question: cells[k - 1] for question, cells in others.items() if k <= len(cells)}
+        answers = rebuilt.answers | (chosen if k else {})
+        entry = Entry(Submission(name, ""), replace(rebuilt, answers=answers), "")
+        job = job_for(entry, release, key="", secret=b"")
+        yield Known(name, replace(job, seeds=_seeds(release)))
+
+
+def _alternatives(notebook: bytes) -> dict[str, list[str]]:
+    found = defaultdict(list)
+    for cell in json.loads(notebook)["cells"]:
+        if cell["metadata"].get("onelayer", {}).get("role") == "alternative":
+            question = cell["id"].partition("_alternative")[0]
+            found[question].append("".join(cell["source"]))
+    return found
+
+
+def _wrong(release: Release, question: Question, wrong: WrongAnswer) -> Known:
+    """The functions as they stand in the check, which this jail alone may read (CHECKS)."""
+    name = f"wrong {question.name} {wrong.name}"
+    cells = ((question.name, _IMPORT.format(f"lab{release.name}", question.name, wrong.name)),)
+    extra_s = question.budget_s or 0.0
+    job = Job(name, release.name, "", "", cells, 0, _seeds(release), frozenset(), extra_s)
+    return Known(name, replace(job, only=question.name), wrong.sentence)
+
+
+def _seeds(release: Release) -> dict[str, int]:
+    return dict.fromkeys(release.lab.questions, SEED)

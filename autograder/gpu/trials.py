@@ -1,0 +1,59 @@
+"""The kernels of `kernels`, each in a process of its own in the jail, judged from outside."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.judge import GraderFault, NoAnswer
+from autograder.sandbox import Cell, Jail
+
+from . import kernels
+
+BUDGET_S = 120.0  # Inductor and nvcc compile
+MOST = 1e-4
+"""Relative, against float64: single precision with room."""
+TRIALS = {
+    "nvcc": "by_nvcc",
+    "NVRTC": "by_nvrtc",
+    "Triton": "by_triton",
+    "Inductor": "by_inductor",
+    "NCCL, one rank": "by_nccl",
+}
+
+
+@dataclass(frozen=True)
+class Tried:
+    """said: "pass", what is not here, or what went wrong. seconds: with starting and compiling."""
+
+    said: str
+    seconds: float
+
+    @property
+    def failed(self) -> bool:
+        return self.said != "pass" and not self.said.startswith(kernels.MISSING)
+
+
+def tried(jail: Jail) -> Iterator[tuple[str, Tried]]:
+    """Every trial, by name."""
+    cell = Cell("kernels", Path(kernels.__file__).read_text("utf-8"))
+    for name, function in TRIALS.items():
+        started = time.monotonic()
+        said = _said(jail, cell, function)
+        yield name, Tried(said, round(time.monotonic() - started, 1))
+
+
+def _said(jail: Jail, cell: Cell, function: str) -> str:
+    try:
+        with jail.open([cell], loopback=True) as student:
+            student.begin(may_write=False, budget_s=BUDGET_S)
+            got = student.call(function)
+    except NoAnswer as none:
+        return str(none.raised).splitlines()[0]
+    except GraderFault as fault:
+        return f"the grader failed: {fault}"
+    if isinstance(got, str):
+        return got
+    return "pass" if isinstance(got, float) and got <= MOST else f"off by {got}, over {MOST:g}"
