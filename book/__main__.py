@@ -1,0 +1,85 @@
+"""The command `python -m book`: stage the pages, run Sphinx over them, say where the site is."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from autograder.authoring.plan import plan
+from book import map_of_units, pages
+from book.lighten import lighten
+from book.pages import ROOT, Audience
+
+QUIET_KERNEL = '{"IPKernelApp": {"log_level": 40}}'  # it warns of its own loopback sockets
+SPHINX = ["-b", "html", "-W", "--keep-going", "-q", "-j", "1"]
+
+
+@click.command()
+@click.option(
+    "--audience",
+    type=click.Choice([one.value for one in Audience]),
+    default=Audience.PUBLIC.value,
+    show_default=True,
+    help="Whether solutions are on the pages, behind a fold, or not at all.",
+)
+@click.option("--out", type=click.Path(path_type=Path), default=ROOT / "build" / "book")
+def main(audience: str, out: Path) -> None:
+    """Build the site into OUT/html."""
+    whom, made = Audience(audience), plan(ROOT)
+    staged = out / f"pages-{whom.value}"
+    pages.stage(made, whom, staged)
+    map_of_units.write(made, staged)
+    site = out / ("html" if whom is Audience.PUBLIC else f"html-{whom.value}")
+    code = build(
+        staged, site, trees=out / f"trees-{whom.value}", cache=out / f"cache-{code_hash()}"
+    )
+    if code:
+        raise click.ClickException("The site was not built: Sphinx says above what is wrong.")
+    lighten(site)
+    click.echo(f"The site is in {site}. Open {site / 'index.html'}")
+
+
+def build(staged: Path, site: Path, *, trees: Path, cache: Path) -> int:
+    """Sphinx's exit code. Notebooks run in a place of their own, with nobody's progress."""
+    with tempfile.TemporaryDirectory() as home:
+        profile = Path(home, "profile_default")
+        profile.mkdir()
+        (profile / "ipython_kernel_config.json").write_text(QUIET_KERNEL)
+        environment = os.environ | {
+            "ONELAYER_HOME": home,
+            "IPYTHONDIR": home,
+            "BOOK_CACHE": str(cache),
+            "OMP_NUM_THREADS": "2",
+            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+        }
+        where = ["-c", str(ROOT / "book"), "-d", str(trees), str(staged), str(site)]
+        code = subprocess.call([sys.executable, "-m", "sphinx", *SPHINX, *where], env=environment)
+    if code:  # a page that was read with a fault would count as read
+        shutil.rmtree(trees, ignore_errors=True)
+    return code
+
+
+def code_hash() -> str:
+    """A name for everything that a notebook runs and that is not its own cells."""
+    digest = hashlib.sha256()
+    for path in sorted(_code_files()):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _code_files() -> Iterator[Path]:
+    for package in ("onelayer", "autograder"):
+        for kind in ("*.py", "*.js", "*.css", "*.safetensors"):
+            yield from (ROOT / package).rglob(kind)
+
+
+if __name__ == "__main__":
+    main()

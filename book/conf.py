@@ -1,0 +1,75 @@
+"""Sphinx's configuration. `python -m book` calls it; see __main__."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from autograder.authoring.address import BRANCH, REPOSITORY
+
+project = "One Layer Deep"
+author = "One Layer Deep"
+copyright = "the authors of One Layer Deep. Text: CC BY 4.0, code: BSD 3-Clause"
+extensions = ["myst_nb"]
+language = "en"
+exclude_patterns = ["_build", "**.ipynb_checkpoints"]
+source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
+
+nb_execution_mode = "cache"
+nb_execution_cache_path = os.environ.get("BOOK_CACHE", "")
+nb_execution_timeout = 240
+nb_execution_raise_on_error = True
+nb_merge_streams = True
+nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # they come from a CDN; our views bring their own
+nb_mime_priority_overrides = [("html", "text/html", 0)]  # what works without a kernel comes first
+suppress_warnings = ["mystnb.unknown_mime_type"]
+
+myst_enable_extensions = ["colon_fence", "attrs_inline"]
+myst_heading_anchors = 3
+
+html_theme = "sphinx_book_theme"
+html_title = "One Layer Deep"
+html_static_path = ["static"]
+html_css_files = ["book.css"]
+html_js_files = ["book.js"]
+html_copy_source = True
+html_sourcelink_suffix = ""
+html_show_sphinx = False
+html_last_updated_fmt = None
+html_context = {"default_mode": "auto"}
+html_theme_options = {
+    "navbar_start": [],  # all of it is in the side bar
+    "navbar_center": [],
+    "navbar_end": [],
+    "navbar_persistent": [],
+    "repository_url": REPOSITORY,
+    "repository_branch": BRANCH,
+    "path_to_docs": "",
+    "use_edit_page_button": True,
+    "use_repository_button": True,
+    "use_download_button": True,
+    "use_fullscreen_button": False,
+    "home_page_in_toc": True,
+    "show_toc_level": 2,
+    "launch_buttons": {
+        "colab_url": "https://colab.research.google.com",
+        "binderhub_url": "https://mybinder.org",
+        "notebook_interface": "jupyterlab",
+    },
+}
+
+
+def lead_to_the_source(
+    app: Any, name: str, template: str, context: dict[str, Any], tree: Any
+) -> None:
+    """A page's "edit" leads to the file it is made from: those in book/ have another place."""
+    if "/" not in name:
+        context["doc_path"] = "book"
+        here = Path(app.confdir, f"{name}.md").is_file()
+        context["theme_use_edit_page_button"] = here
+
+
+def setup(app: Any) -> None:
+    app.connect("html-page-context", lead_to_the_source, priority=400)

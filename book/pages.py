@@ -1,0 +1,133 @@
+"""Which notebook becomes which page.
+
+A page keeps the path of the notebook that a reader may open, so that the links between notebooks
+hold on the site, and the links from the site (Colab, Binder, edit) lead to what the page shows.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import posixpath
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from autograder.authoring.address import BRANCH, REPOSITORY
+from autograder.authoring.arrival import ID as ARRIVAL
+from autograder.authoring.plan import Lab, Plan
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLD = "hide-input"  # what MyST-NB calls it
+HOME = "notebooks/home.ipynb"  # JupyterLab's front page; the site has one of its own
+Notebook = dict[str, Any]
+Cell = dict[str, Any]
+
+
+class Audience(enum.Enum):
+    """Who reads the site: anybody, or a class that is still to hand in."""
+
+    PUBLIC = "public"
+    CLASS = "class"
+
+
+def stage(plan: Plan, audience: Audience, folder: Path) -> None:
+    """Writes the notebooks of the site into `folder`; touches only what has changed, since Sphinx
+    reads again what is newer than its own notes."""
+    wanted: dict[str, str] = {}
+    for chapter in plan.chapters:
+        if chapter.notebook != HOME:
+            wanted[chapter.notebook] = _text(_read(chapter.notebook))
+    for lab in plan.labs:
+        wanted[lab.student] = _text(lab_page(lab, audience))
+    for path in sorted((ROOT / "book").glob("*.md")):
+        wanted[path.name] = path.read_text("utf-8")
+    for path in sorted((ROOT / "book" / "static").glob("*.svg")):  # a page has it in it
+        wanted[f"static/{path.name}"] = path.read_text("utf-8")
+    for path in sorted((ROOT / "docs").glob("*.md")):
+        name = f"docs/{path.name}"
+        wanted[name] = _outward(path.read_text("utf-8"), name)
+    _clear(folder, keep=wanted)
+    for name, text in wanted.items():
+        write_if_new(folder / name, text)
+
+
+def _read(path: str) -> Notebook:
+    """The notebook without the cell that brings the course: the page's links do that."""
+    notebook: Notebook = json.loads((ROOT / path).read_text("utf-8"))
+    notebook["cells"] = [cell for cell in notebook["cells"] if cell["id"] != ARRIVAL]
+    return notebook
+
+
+def _text(notebook: Notebook) -> str:
+    return json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False)
+
+
+def lab_page(lab: Lab, audience: Audience) -> Notebook:
+    """The lab as a student gets it; for the public with each solution folded below its stub, so
+    that the checks have something to pass."""
+    page = _read(lab.student)
+    if audience is Audience.CLASS:
+        page["metadata"]["mystnb"] = {"execution_mode": "off"}  # a stub has nothing to show
+        return page
+    after = _answers(_read(lab.notebook)["cells"])
+    page["cells"] = [
+        cell for asked in page["cells"] for cell in (asked, *after.get(asked["id"], ()))
+    ]
+    return page
+
+
+def _answers(cells: list[Cell]) -> dict[str, list[Cell]]:
+    """The folded cells that stand after each cell of the student's version, by its id."""
+    found: dict[str, list[Cell]] = {}
+    above = ""
+    for cell in cells:
+        if cell["metadata"].get("onelayer", {}).get("role") == "alternative":
+            found.setdefault(above, []).append(_folded(cell, "Show another right answer"))
+        elif cell["metadata"].get("nbgrader", {}).get("solution"):
+            above = cell["id"]
+            found.setdefault(above, []).append(_folded(cell, "Show the solution"))
+        else:
+            above = cell["id"]
+    return found
+
+
+def _folded(cell: Cell, prompt: str) -> Cell:
+    shown = {"id": f"{cell['id']}-shown"[-64:], "cell_type": cell["cell_type"]}
+    source = "".join(cell["source"])
+    if cell["cell_type"] == "markdown":
+        fold = f"<details><summary>{prompt}</summary>\n\n{source}\n\n</details>"
+        return {**shown, "metadata": {}, "source": fold}
+    metadata = {"tags": [FOLD], "mystnb": {"code_prompt_show": prompt, "code_prompt_hide": "Hide"}}
+    empty = {"outputs": [], "execution_count": None}
+    return {**shown, **empty, "metadata": metadata, "source": source}
+
+
+def _outward(text: str, name: str) -> str:
+    """`text` of the page `name`, its links to files that are no page led to the repository."""
+
+    def replaced(link: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(name), link["path"]))
+        if re.match(r"\w+:", link["path"]) or target.startswith("docs/"):
+            return link.group()
+        return f"]({REPOSITORY}/blob/{BRANCH}/{target}{link['anchor'] or ''})"
+
+    return re.sub(r"\]\((?P<path>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)", replaced, text)
+
+
+def write_if_new(path: Path, text: str) -> None:
+    if path.is_file() and path.read_text("utf-8") == text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+
+
+def _clear(folder: Path, keep: dict[str, str]) -> None:
+    """Removes pages that are no more."""
+    for path in [*folder.rglob("*.ipynb"), *folder.rglob("*.md")]:
+        if path.relative_to(folder).as_posix() not in {*keep, "units.md"}:
+            path.unlink()
+    for path in folder.glob("*/**/"):
+        if not any(path.iterdir()):
+            shutil.rmtree(path)
