@@ -2,7 +2,7 @@
 # Nothing needs to be installed before: what a target needs, it sets up first, once.
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test check build grade selftest attack matrix bench clean env-lab env-dev
+.PHONY: help lab test check build grade selftest attack matrix bench bench-loss bench-gpu gpu record wheelhouse book clean env-lab env-dev
 
 VENV ?= .venv
 BIN = $(VENV)/bin
@@ -10,6 +10,7 @@ BIN = $(VENV)/bin
 # The Python that makes the environment: the one already in it, else the newest supported one that
 # runs (a pyenv shim may be there and not run), else any at all, which then says that it is too old.
 # Yours to choose: make PYTHON=/path/to/python3.12
+GPU_PYTHON ?= python3
 SUPPORTED = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 READABLE = import sys; sys.exit(sys.version_info < (3, 6))
 PYTHON ?= $(shell \
@@ -33,7 +34,7 @@ lab: env-lab ## set up what a student needs and open the course in JupyterLab
 	@$(JUPYTER)
 
 test: env-dev check ## set up everything, then run every check and every test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: env-dev ## lint, format, types, import rules, and whether generated files are up to date
 	$(BIN)/ruff check .
@@ -58,8 +59,27 @@ attack: env-dev ## attack the grader on this machine; every attack must fail
 bench: env-dev ## measure the grader: against nbgrader, at 1,000 submissions, after a kill (an hour)
 	$(BIN)/python -m bench.grading
 
+bench-loss: env-dev ## measure the fused loss of the head against its peers, on this CPU (five minutes)
+	$(BIN)/python -m bench.head_loss
+
+bench-gpu: ## the same on a GPU, with the Python and the torch that are there (GPU_PYTHON=...)
+	"$(GPU_PYTHON)" -m bench.head_loss --device cuda
+
+record: ## record on a GPU what chapters show where there is none (NAME=... for one of them)
+	@"$(GPU_PYTHON)" -m bench.record $(NAME)
+
+gpu: ## grade every known answer of every lab on this machine's GPU (GPU_PYTHON=...)
+	@"$(GPU_PYTHON)" -m autograder.gpu
+
 matrix: ## run the course on the oldest, pinned and newest torch (ROW=2.11: on one of them)
 	@"$(PYTHON)" -m tests.matrix $(ROW)
+
+book: env-dev ## build the site (AUDIENCE=class: without solutions)
+	$(BIN)/python -m book --audience $(or $(AUDIENCE),public)
+
+wheelhouse: ## gather wheels for a GPU node without a network (PYTHON=3.12; PEERS=1 for bench-gpu)
+	@"$(firstword $(wildcard $(BIN)/python) python3)" -m setup_env.wheelhouse \
+		--python $(if $(filter 3.%,$(PYTHON)),$(PYTHON),3.12) $(if $(PEERS),--peers)
 
 clean: ## remove what tools left behind; the environment and your grades stay
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

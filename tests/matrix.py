@@ -62,7 +62,7 @@ def constraints(row: Row) -> str:
     """The versions to install: those of constraints.txt, with the torch of the row."""
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pins = [line for line in lines if line[:1] not in {"", "#"}]
-    kept = [pin for pin in pins if pin.split("==")[0] not in {"torch", *row.unpinned}]
+    kept = [pin for pin in pins if pin.split("==")[0] not in {"torch", "triton", *row.unpinned}]
     return "\n".join([*kept, f"torch=={row.torch}.*"]) + "\n"
 
 

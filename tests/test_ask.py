@@ -20,6 +20,7 @@ from autograder.judge import (
     Student,
     Verdict,
     Wrong,
+    WrongAnswer,
     ask,
     describe,
     expect_close,
@@ -93,6 +94,84 @@ def test_a_wrong_answer_of_any_kind_is_recognised(answer: Any) -> None:
     question.wrong("odd", "An odd answer.")(answer)
     verdict = ask(question, LocalStudent({"swap": answer}), seed=3)
     assert (verdict.state, verdict.sentence) == (State.FAIL, "An odd answer.")
+
+
+@pytest.mark.parametrize(
+    ("answer", "name"),
+    [
+        (lambda n: 0.1 * 3 * n, "thrice"),  # rounds otherwise than 3 * n / 10
+        (lambda n: 3 * n // 10, "thrice"),
+        (lambda n: 0.3 * n + 1e-3, ""),
+        (lambda n: 10**400, ""),
+        (lambda n: True, ""),
+    ],
+)
+def test_a_number_is_recognised_however_it_was_rounded(answer: Any, name: str) -> None:
+    lab = Lab("07_test", "A lab for tests")
+
+    @lab.question("tenth", points=1, minutes=1, difficulty=1, hints=HINTS)
+    def tenth(student: Student, draw: Draw) -> None:
+        """n -> n / 10."""
+        for n in (10, 70):
+            if student.call("tenth", n) != n / 10:
+                raise Wrong(expected="a tenth", got="another number")
+
+    @tenth.wrong("thrice", "This is thrice a tenth.")
+    def _(n: int) -> float:
+        return 3 * n / 10
+
+    assert ask(tenth, LocalStudent({"tenth": answer}), seed=1).misconception == name
+
+
+def halves_question() -> Question:
+    lab = Lab("07_test", "A lab for tests")
+
+    @lab.question("halves", points=1, minutes=1, difficulty=1, hints=HINTS)
+    def halves(student: Student, draw: Draw) -> None:
+        """keep(x, w) -> tensors; use(those) -> (x * w, w)."""
+        x, w = draw.tensor(3), draw.tensor(3)
+        product, other = student.call("use", student.call("keep", x, w))
+        expect_close(product, x * w)
+        expect_close(other, w)
+
+    halves.wrong_answers.append(
+        WrongAnswer(
+            "added",
+            "They were added.",
+            {"keep": lambda x, w: [x, w], "use": lambda kept: (kept[0] + kept[1], kept[1])},
+        )
+    )
+    return halves
+
+
+@pytest.mark.parametrize(
+    ("keep", "use", "name"),
+    [
+        (lambda x, w: [x, w], lambda kept: (kept[0] + kept[1], kept[1]), "added"),
+        (lambda x, w: (w, x), lambda kept: (kept[0] + kept[1], kept[0]), "added"),
+        (lambda x, w: (w, x), lambda kept: (kept[0], kept[0] + kept[1]), ""),
+        (lambda x, w: [x, x], lambda kept: (kept[0] + kept[1], kept[1]), ""),
+    ],
+)
+def test_the_order_in_which_a_half_keeps_its_tensors_is_its_own(
+    keep: Any, use: Any, name: str
+) -> None:
+    verdict = ask(halves_question(), LocalStudent({"keep": keep, "use": use}), seed=3)
+    assert (verdict.state, verdict.misconception) == (State.FAIL, name)
+
+
+def test_an_error_that_says_where_it_happened_is_not_told_where_it_was_raised() -> None:
+    class Elsewhere(RuntimeError):
+        says_where = True
+
+    def far(x: Any) -> Any:
+        raise Elsewhere("rank 1 raised ValueError: line 3, in step")
+
+    verdict = judged(far)
+    assert (verdict.got, verdict.where) == (
+        "Elsewhere: rank 1 raised ValueError: line 3, in step",
+        "",
+    )
 
 
 def test_tensors_in_a_list_are_told_by_their_shapes() -> None:
@@ -275,3 +354,23 @@ def test_what_only_the_students_process_can_tell_is_marked() -> None:
         "no argument was written into; the answer shares memory with an argument"
     )
     assert Verdict.from_mapping(json.loads(told["same"].to_json())) == told["same"]
+
+
+def test_a_verdict_says_where_the_answer_ran(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the CPU; on a GPU that the CPU plays; on the GPU that a notebook's own process has."""
+    lab = Lab("07_test", "A lab for tests")
+    for name, simulated in (("here", False), ("there", True)):
+
+        @lab.question(name, points=1, minutes=1, difficulty=1, hints=HINTS, simulated=simulated)
+        def one(student: Student, draw: Draw, name: str = name) -> None:
+            expect_equal(student.call(name), 1)
+
+    here, there = lab
+    answers = LocalStudent({"here": lambda: 1, "there": lambda: 1})
+    assert ask(here, answers, seed=1).place.startswith("on cpu, torch")
+    assert ask(there, answers, seed=1).device == "simulated"
+    assert ask(there, answers, seed=1).place.startswith("on a simulated GPU, torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "GPU 9000")
+    assert ask(there, answers, seed=1).place.startswith("on GPU 9000, torch")
+    assert ask(here, answers, seed=1).device == "cpu"

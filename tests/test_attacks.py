@@ -146,6 +146,14 @@ def test_without_a_jail_nothing_is_run_and_nothing_has_held(attack_command):
     assert done.result["attacks"][0]["not_run"] == "no jail"
 
 
+def test_a_result_that_cannot_be_written_is_told_before_any_attack(attack_command, tmp_path):
+    words = ["attack", "a01", "--json", str(tmp_path / "nowhere" / "result.json")]
+    done = CliRunner().invoke(cli.main, words)
+    assert done.exit_code == 1
+    assert done.output.count("\n") == 1
+    assert "No such file or directory" in done.output
+
+
 def test_an_unknown_name_is_one_line():
     for words, sentence in (
         (["attack", "zz"], "Error: There is no attack 'zz'."),

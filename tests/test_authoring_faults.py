@@ -123,6 +123,8 @@ REGIONS = {
     "misspelt end": (END, "    return 1\n    ### END SOLUTOIN", 19, "never closed"),
     "lower case": (BEGIN, "    ### begin solution\n    strides", 19, "a marker is a line of its own"),
     "two marks": (BEGIN, "    ## BEGIN SOLUTION\n    strides", 19, "a marker is a line of its own"),
+    "ends in C++": ("    def down(self):", '    def text(self):\n        return """\n    ### BEGIN SOLUTION\n    --n;\n    // END SOLUTION\n"""\n\n    def down(self):', 49, "all Python's or all C++'s"),
+    "one of two in C++": ("    def down(self):", '    def text(self):\n        return """\n    // BEGIN SOLUTION\n    --n;\n    // END SOLUTION\n"""\n\n    def down(self):', 49, "all Python's or all C++'s"),
     "marker in a string": ("of this shape.", "### BEGIN SOLUTION", 18, "a marker is a line of its own"),
     "marker in prose": ("Give the strides", "BEGIN SOLUTION", 13, "a solution marker outside a solution cell"),
     "no region": ('id="setup" tags=["setup"]', 'id="setup" role="solution"', 4, "no solution region: put"),
@@ -249,7 +251,7 @@ ON_DISK = {
     "attachment": (CHAPTER_NOTEBOOK, plant("fold", attachments={"a": {}}), "cell fold: has an attachment"),
     "another id": (CHAPTER_NOTEBOOK, plant("fold", id="bend"), "cell bend: is not in the source"),
     "cell lost": (CHAPTER_NOTEBOOK, plant("fold", id="bend"), "cell fold: is missing"),
-    "id lost": (CHAPTER_NOTEBOOK, lambda cells: cells["fold"].pop("id"), "cell number 3: has no id"),
+    "id lost": (CHAPTER_NOTEBOOK, lambda cells: cells["fold"].pop("id"), "cell number 4: has no id"),
     "id twice": (CHAPTER_NOTEBOOK, plant("fold", id="look"), "cell look: 2 cells have this id"),
     "bad id": (CHAPTER_NOTEBOOK, plant("fold", id="a b"), "cell a b: its id is not 1 to 64"),
     "points gone": (

@@ -18,6 +18,7 @@ WANTED = [
     "slurmctld",
     "pg_lsclusters",
     "chromium",
+    "sshd",
 ]
 
 

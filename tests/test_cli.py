@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from filelock import FileLock
 from sample_class import NAME, PUPILS, ROOT
 
-from autograder import checks, cli
+from autograder import cli
 from autograder.classroom import durable, grading
 from autograder.sandbox import Tier
 
@@ -65,6 +65,37 @@ class TestOneLineFor:
         assert "no lab '99_nothing'" in line
         assert NAME in line
 
+    def test_a_lab_that_is_misspelt(self, autograder, hand_in):
+        line = told(autograder("grade", hand_in, "--lab", "01_stride"))
+        assert "Did you mean 01_strides?" in line
+
+    def test_a_folder_without_any_notebook(self, autograder, tmp_path):
+        (tmp_path / "empty").mkdir()
+        assert "There is no notebook in" in told(autograder("grade", "empty"))
+
+    def test_a_notebook_instead_of_a_folder(self, autograder, hand_in):
+        notebook = hand_in / "ada" / f"{NAME}.ipynb"
+        assert "Name the folder" in told(autograder("grade", notebook))
+
+    def test_a_cluster_of_no_kind_is_told_before_anything_is_read(self, autograder, tmp_path):
+        for spec in ("nonsense", "local:0", "ssh:", "tcp:here"):
+            line = told(autograder("grade", tmp_path / "not-there", "--cluster", spec))
+            assert f"There is no cluster {spec!r}" in line
+
+    def test_a_grading_folder_whose_name_is_a_pattern_is_told_before_it_is_graded(
+        self, autograder, hand_in, tmp_path
+    ):
+        assert "contains one of" in told(autograder("grade", hand_in, "--out", "o[1]"))
+        assert not list((tmp_path / "o[1]").glob("journal/*"))
+
+    def test_a_gradebook_that_is_no_database(self, autograder, hand_in, tmp_path):
+        (tmp_path / "grading").mkdir()
+        (tmp_path / "grading" / "gradebook.db").write_text("x" * 4096)
+        (tmp_path / "grading" / "roll").mkdir()
+        (tmp_path / "grading" / "roll" / f"{NAME}.json").write_text("[]")
+        line = told(autograder("report"))
+        assert "is damaged. Put back a copy" in line
+
     def test_something_that_is_no_archive(self, autograder, tmp_path):
         (tmp_path / "class.zip").write_bytes(b"hello")
         assert "as a zip archive" in told(autograder("grade", "class.zip"))
@@ -84,7 +115,9 @@ class TestOneLineFor:
     @pytest.mark.parametrize("out", ["file", "file/below", "/proc/grading"])
     def test_a_grading_folder_that_cannot_be(self, autograder, hand_in, out, tmp_path):
         (tmp_path / "file").write_text("in the way")
-        assert "Cannot write into" in told(autograder("grade", hand_in, "--out", out))
+        line = told(autograder("grade", hand_in, "--out", out))
+        assert "Cannot write into" in line
+        assert line.rstrip().endswith("Name another folder: --out")
 
     def test_a_hand_in_inside_the_grading_folder(self, autograder, hand_in, tmp_path):
         assert "inside the grading folder" in told(autograder("grade", hand_in, "--out", tmp_path))
@@ -102,8 +135,7 @@ class TestOneLineFor:
         with FileLock(tmp_path / "grading" / ".lock"):
             assert "Another `autograder grade`" in told(autograder("grade", hand_in))
 
-    def test_a_course_without_labs(self, autograder, hand_in, monkeypatch):
-        monkeypatch.setattr(checks, "__path__", ["/nowhere/autograder/checks"])
+    def test_a_course_without_labs(self, autograder, hand_in):
         assert "no labs/ folder" in told(autograder("grade", hand_in, "--course", hand_in))
 
     def test_a_secret_that_was_cut_off(self, autograder, hand_in, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,7 +17,7 @@ from autograder.classroom import cluster, epoch
 from autograder.classroom.grading import Class, Order
 from autograder.classroom.journal import Journal
 from autograder.classroom.mistake import Mistake
-from tests import one_node_slurm
+from tests import loopback_sshd, one_node_slurm
 from tests.sample_class import write
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -176,3 +177,32 @@ def test_a_real_slurm_grades_the_class(order, monkeypatch):
         made = grade(replace(order, cluster="slurm:1"))
     assert set(made.rows) == set(HAND_INS)
     assert {name: points(made)[name] for name in EXPECTED} == EXPECTED
+
+
+@pytest.mark.skipif(not loopback_sshd.is_here(), reason=loopback_sshd.ABSENT)
+def test_a_machine_over_a_real_ssh_grades_the_class(order, monkeypatch):
+    with loopback_sshd.sshd(pythonpath=ROOT) as home:
+        monkeypatch.setenv("HOME", str(home))
+        made = grade(replace(order, cluster="ssh:127.0.0.1"))
+    assert EXPECTED.items() <= points(made).items()
+    assert {path.name for path in order.out.glob("grade-*.log")}
+
+
+@pytest.mark.skipif(not loopback_sshd.is_here(), reason=loopback_sshd.ABSENT)
+def test_a_machine_that_does_not_let_us_in_is_one_sentence(order, monkeypatch):
+    with loopback_sshd.sshd(pythonpath=ROOT, key="stranger") as home:
+        monkeypatch.setenv("HOME", str(home))
+        with pytest.raises(Mistake, match=r"does not start: Permission denied.*ssh HOST true"):
+            grade(replace(order, cluster="ssh:127.0.0.1"))
+
+
+def test_a_machine_without_ssh_is_one_sentence(order, monkeypatch, tmp_path):
+    """Planted: a port at which nobody listens."""
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        (tmp_path / ".ssh").mkdir()
+        config = f"Host *\n  Port {nobody.getsockname()[1]}\n"
+        (tmp_path / ".ssh" / "config").write_text(config)
+        monkeypatch.setenv("HOME", str(tmp_path))
+        with pytest.raises(Mistake, match=r"ssh:127.0.0.1 does not start: .*Connect call failed"):
+            grade(replace(order, cluster="ssh:127.0.0.1"))

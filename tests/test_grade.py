@@ -426,6 +426,56 @@ def test_a_disk_that_fills_up_loses_nothing_and_is_said_in_one_line(tmp_path):
     assert len(records(tmp_path / "out")) == 3
 
 
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of its own, and how to give it another size."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+
+    def mount(*options):
+        subprocess.run(["mount", *options, disk], check=True, capture_output=True, text=True)
+
+    try:
+        mount("-t", "tmpfs", "-o", "size=100k", "tmpfs")
+    except (OSError, subprocess.CalledProcessError) as error:
+        reason = getattr(error, "stderr", "") or error
+        pytest.skip(f"a disk that is truly full needs leave to mount one: {reason}")
+    yield disk, lambda size: mount("-o", f"remount,size={size}")
+    subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+def test_a_disk_that_is_truly_full_loses_nothing(tmp_path, small_disk):
+    """First there is no room for the journal, then none for the gradebook, then there is."""
+    disk, resize = small_disk
+    names = ("ada-all-right", "cleo-nothing", "dan-warns")
+    for name in names:
+        (tmp_path / "hand_in" / name).mkdir(parents=True)
+        PUPILS[name].write(tmp_path / "hand_in" / name)
+    kept, found = {}, []
+    for size in ("100k", "220k", "8m"):
+        resize(size)
+        code, said = run(tmp_path / "hand_in", disk, scratch=tmp_path / "scratch")
+        print(said)
+        now = records(disk)
+        assert kept.items() <= now.items()
+        assert list(disk.rglob("*.damaged")) == []
+        kept = now
+        found.append((code, len(kept)))
+        if code:
+            last = " ".join(said.split("Error: ")[-1].split())
+            assert "No space left on device. Make room; what is graded so far is kept." in last or (
+                "because the disk is full. The verdicts are safe: the same command goes on." in last
+            )
+            assert "Traceback" not in said
+    (first, few), (second, all_of_them), (third, still) = found
+    assert (first, second, third) == (1, 1, 0)
+    assert few < all_of_them == still == len(names)
+    for name in names:
+        verdicts = {v["question"]: outcome(v) for v in kept[name]["verdicts"]}
+        assert verdicts == PUPILS[name].expected
+        assert (disk / "feedback" / name / NAME / f"{NAME}.html").read_text().endswith("</html>\n")
+
+
 def test_two_graders_on_one_folder_the_second_says_so(tmp_path):
     from filelock import FileLock
 

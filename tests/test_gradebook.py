@@ -22,6 +22,7 @@ from autograder.classroom.job import Entry
 from autograder.classroom.journal import CellReport, Journal, Record, key_of
 from autograder.classroom.mistake import Mistake
 from autograder.classroom.nbcourse import quiet
+from autograder.classroom.publisher import Publisher
 from autograder.classroom.rebuild import rebuild
 from autograder.classroom.release import releases
 from autograder.judge import State, Verdict
@@ -321,7 +322,7 @@ def test_formgraders_button_neither_runs_nor_grades_what_was_not_judged(course):
 def test_a_damaged_gradebook_is_one_line_or_made_anew(course, content):
     (course.folder / "gradebook.db").write_bytes(content)
     if content:
-        with pytest.raises(Mistake, match=r"gradebook.db is damaged or in use"):
+        with pytest.raises(Mistake, match=r"gradebook.db is damaged"):
             course.write(course.record("ada", verdicts()))
     else:  # to SQLite an empty file is an empty database
         assert course.write(course.record("ada", verdicts())) == set()
@@ -352,3 +353,55 @@ def test_a_lab_that_lost_a_question_since_the_first_grading(course):
         pytest.raises(Mistake, match="has other cells now"),
     ):
         record_all(course.folder, changed, [graded], log)
+
+
+class TestAhead:
+    """What is written while others are still being graded."""
+
+    def test_is_what_would_be_written_at_the_end(self, course):
+        everybody = [course.record(one, verdicts(address=State.FAIL)) for one in ("ada", "bob")]
+        with Publisher(course.folder, RELEASE) as publisher:
+            for one in everybody:
+                publisher.add(one)
+        ahead = {path: path.read_bytes() for path in course.folder.rglob("*.html")}
+        written = {path: path.stat().st_mtime_ns for path in course.folder.glob("*/*/*/*.*")}
+        assert len(ahead) == 2
+        assert course.write(*everybody) == set()
+        assert written == {path: path.stat().st_mtime_ns for path in written}
+        for path in ahead:
+            path.unlink()
+        assert course.write(*everybody) == set()
+        assert ahead == {path: path.read_bytes() for path in ahead}
+        assert course.score("ada") == course.score("bob") == RELEASE.lab.max_points - 2
+
+    def test_a_refused_one_costs_no_neighbour(self, course):
+        bad, good = course.record("a b", verdicts()), course.record("bob", verdicts())
+        (course.folder / "journal" / NAME).joinpath(f"a b-{bad.record.key[:16]}.json").unlink()
+        with Publisher(course.folder, RELEASE) as publisher:
+            publisher.add(bad)
+            publisher.add(good)
+        assert course.page("bob")
+        assert course.write(bad, good) == {"a b"}
+
+    def test_a_gradebook_that_somebody_else_holds_is_left_for_the_end(self, course, monkeypatch):
+        course.write(course.record("ada", verdicts()))
+        holder = sqlite3.connect(course.folder / "gradebook.db", isolation_level=None)
+        monkeypatch.setattr(nbcourse, "LOCKED_S", 0.2)
+        holder.execute("BEGIN EXCLUSIVE")
+        late = course.record("bob", verdicts())
+        with Publisher(course.folder, RELEASE) as publisher:
+            publisher.add(late)
+        holder.execute("COMMIT")
+        holder.close()
+        assert not (course.folder / "feedback" / "bob").exists()
+        assert course.write(late) == set()
+        assert course.page("bob")
+
+    def test_when_grading_stops_it_stops(self, course):
+        publisher = Publisher(course.folder, RELEASE)
+        stopped = KeyboardInterrupt()
+        publisher.__enter__()
+        for name in "abcdefgh":
+            publisher.add(course.record(name, verdicts()))
+        publisher.__exit__(KeyboardInterrupt, stopped, None)
+        assert len(list(course.folder.rglob("*.html"))) < 8

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import shutil
 import sys
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,14 @@ from click.testing import CliRunner
 
 import onelayer
 from autograder import student_cli
+from autograder.authoring.plan import Chapter, plan
+from autograder.authoring.plan import Lab as AuthoredLab
+from autograder.authoring.source import Cell, Header
+from autograder.authoring.units import table
 from autograder.checks import UnknownQuestion, find, labs
 from autograder.judge import Lab
-from autograder.notebook import doctor, units
-from autograder.notebook.course import UNITS, course, find_root
+from autograder.notebook import doctor
+from autograder.notebook.course import find_root
 from autograder.notebook.machine import examine
 
 ROOT = Path(__file__).parents[1]
@@ -47,7 +51,7 @@ def test_every_cell_has_an_id_of_its_own() -> None:
     text = HOME.read_text(encoding="utf-8")
     ids = [name for name, _, _ in cells()]
     assert len(ids) == len(set(ids)) == text.count("# %%")
-    assert {"title", "layer", "units", "progress", "doctor"} <= set(ids)
+    assert {"title", "progress", "doctor"} <= set(ids)
 
 
 def test_it_runs_from_top_to_bottom(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,51 +63,39 @@ def test_it_runs_from_top_to_bottom(monkeypatch: pytest.MonkeyPatch) -> None:
             *before, last = text.strip().split("\n")
             exec("\n".join(before), names)
             shown[name] = eval(last, names)
-    assert (shown["layer"].out_features, shown["layer"].in_features) == (600, 64)
-    assert "The units" in shown["units"].text
     assert "Total: 0 of" in shown["progress"].text
     assert "python" in shown["doctor"].text
 
 
-class Links(HTMLParser):
-    """The links of a page, and its rows."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.found: list[str] = []
-        self.rows = 0
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.rows += tag == "tr"
-        self.found += [value or "" for name, value in attrs if name == "href"]
-
-
-def test_every_link_of_the_home_notebook_leads_to_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(HOME.parent)
-    links = Links(units().html)
-    assert links.rows == 1 + len(UNITS)
-    assert links.found
-    for link in links.found:
+def test_every_link_of_the_home_notebook_leads_to_a_file_and_no_unit_is_left_out() -> None:
+    cells = json.loads(HOME.with_suffix(".ipynb").read_text("utf-8"))["cells"]
+    text = "".join(line for cell in cells for line in cell["source"])
+    links = set(re.findall(r"\]\(([^):]+\.ipynb)\)", text))
+    there = {f"../{lab.student}" for lab in plan(ROOT).labs}
+    there |= {Path(chapter.notebook).name for chapter in plan(ROOT).chapters} - {"home.ipynb"}
+    assert links == there
+    for link in links:
         assert (HOME.parent / link).is_file(), link
 
 
-def test_what_exists_is_linked_and_the_rest_is_planned(tmp_path: Path) -> None:
-    for folder in ("notebooks", "labs/01_strides", "labs/02_dispatcher"):
-        (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "notebooks" / "01_strides.ipynb").touch()
-    (tmp_path / "labs" / "01_strides" / "01_strides.ipynb").touch()
-    (tmp_path / "labs" / "02_dispatcher" / "02_dispatcher.ipynb").mkdir()
-    found = {unit.name: unit for unit in course(tmp_path)}
-    assert found["01_strides"].chapter == "01_strides.ipynb"
-    assert found["01_strides"].lab == "../labs/01_strides/01_strides.ipynb"
-    assert {u.chapter + u.lab for name, u in found.items() if name != "01_strides"} == {""}
+def test_the_list_of_units_has_a_row_for_each_and_a_hole_for_what_is_missing() -> None:
+    def cell(text: str) -> list[Cell]:
+        return [Cell("markdown", text, 1, Header("title", None, None, (), None, {}))]
+
+    chapters = [Chapter("notebooks/01_strides.py"), Chapter("notebooks/home.py")]
+    cells = {
+        "notebooks/01_strides.py": cell("# 01 Strides: why `.T` is free\nText."),
+        "notebooks/home.py": cell("# Home"),
+        "solutions/02_other/02_other.py": cell("# Lab 02: the others\n"),
+    }
+    assert table(chapters, [AuthoredLab("02_other")], cells).splitlines()[2:] == [
+        "| 01 | Strides: why `.T` is free | [chapter 01](01_strides.ipynb) |  |",
+        "| 02 | the others |  | [lab 02](../labs/02_other/02_other.ipynb) |",
+    ]
 
 
-def test_every_lab_with_checks_is_a_unit_and_every_question_has_one_name() -> None:
-    course_labs = labs()
-    assert {lab.name for lab in course_labs} <= set(UNITS)
-    names = [question.name for lab in course_labs for question in lab]
+def test_every_question_has_one_name() -> None:
+    names = [question.name for lab in labs() for question in lab]
     assert len(names) == len(set(names))
     for name in names:
         assert find(name).name == name
@@ -120,30 +112,10 @@ def test_find_names_the_nearest_questions() -> None:
         find("zzz", [lab])
 
 
-def test_the_course_is_found_from_any_folder_in_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_course_is_found_from_any_folder_in_it(tmp_path: Path) -> None:
     for folder in ("notebooks", "labs/01_strides"):
         (tmp_path / folder).mkdir(parents=True)
     assert find_root(tmp_path / "labs" / "01_strides") == tmp_path
-    monkeypatch.chdir(tmp_path / "notebooks")
-    assert "planned" in units().text
-
-
-def test_the_units_outside_of_the_course_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autograder.notebook.course.find_root", lambda _: None)
-    assert len(units().text.splitlines()) == 1
-
-
-def test_a_deleted_working_folder_is_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    shutil.rmtree(gone)
-    assert units().text.startswith("units() failed on our side, not yours (FileNotFoundError")
-    monkeypatch.chdir(tmp_path)
 
 
 def test_the_doctor_finds_everything_it_looks_for() -> None:

@@ -16,6 +16,7 @@ import urllib3
 import yaml
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 REPO = Path(__file__).resolve().parent.parent
@@ -96,7 +97,7 @@ def test_clean_keeps_grades_and_the_environment() -> None:
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
 def test_the_commands_that_a_page_names_exist(page: str) -> None:
     text = text_of(page)
-    fenced = "\n".join(re.findall(r"```\n(.*?)```", text, flags=re.DOTALL))
+    fenced = "\n".join(re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL))
     named = set(re.findall(r"`make ([a-z][a-z-]*)", text))
     named |= set(re.findall(r"^make ([a-z][a-z-]*)", fenced, flags=re.MULTILINE))
     assert named
@@ -104,7 +105,7 @@ def test_the_commands_that_a_page_names_exist(page: str) -> None:
 
 
 def test_the_readme_says_which_command_is_the_test_command_and_ci_runs_exactly_that() -> None:
-    assert re.search(r"```\nmake test\n```\n\nis the test command", text_of("README.md"))
+    assert re.search(r"```sh\nmake test\n```\n\nis the test command", text_of("README.md"))
     script = text_of(".ci/run")
     commands = [line for line in script.splitlines() if line and not line.startswith((" ", "#"))]
     assert commands[-1] == "make test"
@@ -287,6 +288,23 @@ def test_the_pins_satisfy_what_pyproject_asks_for() -> None:
     asked = [Requirement(line) for line in PROJECT["dependencies"]] + list(ours("dev"))
     for requirement in asked:
         assert requirement.specifier.contains(pinned[canonicalize_name(requirement.name)])
+
+
+def test_every_pin_runs_on_the_oldest_python_that_is_asked_for() -> None:
+    """Debian 12 has 3.11.2: a package that wants 3.11.5 cannot be installed there."""
+    oldest = PROJECT["requires-python"].split(",")[0].removeprefix(">=") + ".0"
+    assert [name for name, version in pins().items() if not runs_on(oldest, name, version)] == []
+    assert not runs_on("2.7", "torch", metadata.version("torch"))
+
+
+def runs_on(python: str, name: str, version: str) -> bool:
+    """Whether this version of a package takes that Python; True where another one is here."""
+    try:
+        found = metadata.metadata(name)
+    except metadata.PackageNotFoundError:
+        return True
+    asked = SpecifierSet(found.get("Requires-Python", "") if found["Version"] == version else "")
+    return asked.contains(python)
 
 
 def test_conda_asks_for_the_same_python_and_for_extras_that_exist() -> None:

@@ -56,7 +56,7 @@ def test_the_file_of_the_docstring_is_read(read, tmp_path):
 
 def test_the_file_in_the_readme_is_read(read, tmp_path):
     (tmp_path / "submitted.csv").write_text("student,lab,submitted\n")
-    blocks = re.findall(r"```\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    blocks = re.findall(r"```toml\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     (example,) = [block for block in blocks if "per_day_percent" in block]
     assert read(example).due == {NAME: DUE}
 

@@ -28,6 +28,7 @@ NOT_SHIPPED = {  # in the repository only
     "aten/src/ATen/native/README.md",
     "aten/src/ATen/native/cpu/README.md",
 }
+ELSEWHERE = {"https://docs.nvidia.com/cuda/cuda-c-programming-guide/"}  # what PyTorch builds on
 # Where the wheel keeps what the repository has elsewhere.
 MOVED = {
     "aten/src/ATen/native/": "../torchgen/packaged/ATen/native/",
@@ -57,6 +58,8 @@ def fault(link: str) -> str:
 def fault_of_docs(address: str) -> str:
     if re.fullmatch(r"https://(arxiv\.org/abs/\d{4}\.\d{4,5}|doi\.org/10\.\S+)", address):
         return ""  # a paper
+    if address in ELSEWHERE:
+        return ""
     if not re.match(r"https://docs\.pytorch\.org/(docs/stable|tutorials)/\S+\.html$", address):
         return f"{address}: neither PyTorch's source nor its documentation"
     named = re.search(r"/generated/torch\.(\S+)\.html", address)

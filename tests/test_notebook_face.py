@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import re
 import subprocess
 import sys
@@ -17,9 +18,10 @@ import torch
 import autograder
 import autograder.checks
 from autograder.judge import Draw, Lab, State, Student, Verdict, expect_close
-from autograder.notebook import guess_widget, kernel, predicting
+from autograder.notebook import card, guess_widget, kernel, predicting
 from autograder.notebook.checking import Checked, checked
 from autograder.notebook.hinting import hinted
+from autograder.notebook.scored import NotPassed, scored
 from autograder.notebook.shelf import shelf
 from autograder.notebook.shown import Shown
 
@@ -77,7 +79,7 @@ class Tags(HTMLParser):
     """Every tag of a card, and whatever could run or load."""
 
     KNOWN = re.compile(
-        "style|div|span|p|code|pre|dl|dt|dd|details|summary|strong|table|caption|thead|tbody|tr|"
+        "style|div|span|p|em|code|pre|dl|dt|dd|details|summary|strong|table|caption|thead|tbody|tr|"
         "th|td|ul|li|a"
     )
 
@@ -474,6 +476,40 @@ def test_without_anywidget_there_is_a_list(monkeypatch: pytest.MonkeyPatch) -> N
         guess_widget._widget_class.cache_clear()
     assert isinstance(shown, predicting.Prompt)
     assert set(shown._repr_mimebundle_()[0]) == {"text/plain", "text/html"}
+
+
+def test_prose_shows_code_and_stress_and_leaves_a_product_alone() -> None:
+    assert card.prose("the *last* of `a * b`") == "the <em>last</em> of <code>a * b</code>"
+    for text in ("2 * n * k", "`x*y*z`", "f(*args) and g(*args)", "**kwargs**", "n*m*k"):
+        assert "<em>" not in card.prose(text), text
+
+
+@pytest.mark.parametrize("why", ["validate", "autograde"])
+def test_where_nbgrader_runs_the_notebook_a_verdict_is_what_nbgrader_reads(
+    why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A card would be full marks to it. An error is none, a number is the points."""
+    monkeypatch.setattr(autograder.checks, "_each", lambda: iter([LAB]))
+    monkeypatch.setenv("NBGRADER_EXECUTION", why)
+    names: dict[str, Any] = {"check": autograder.check, "weight_gradient": lambda x, dy: x.mT @ dy}
+    with pytest.raises(NotPassed, match="This is dW transposed") as refused:
+        exec('check("weight_gradient")', names)
+    assert refused.value._render_traceback_() == [str(refused.value)]
+    names["weight_gradient"] = stub
+    with pytest.raises(NotPassed, match="not answered yet"):
+        exec('check("weight_gradient")', names)
+    names["weight_gradient"] = right
+    exec('passed = check("weight_gradient")', names)
+    passed = names["passed"]
+    assert float(repr(passed)) == 3
+    assert "pass" in passed.html
+
+
+def test_what_is_our_fault_is_no_failure_to_nbgrader(monkeypatch: pytest.MonkeyPatch) -> None:
+    verdict = checked_function(right).verdict
+    ours = dataclasses.replace(verdict, state=State.UNGRADABLE, points=0.0)
+    shown = Shown("it was us", "<p>it was us</p>")
+    assert scored(shown, ours) is shown
 
 
 def test_the_unit_is_read_from_the_notebooks_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,17 @@ def late_record(given, trace):
     return replace(record(given), late=() if given.first else ("address",))
 
 
+def timed_record(given, trace):
+    """A question that times something is put off at first."""
+    note(trace, f"{given.student} begin")
+    note(trace, f"{given.student} end")
+    if given.first:
+        return record(given)
+    (verdict,) = record(given, State.UNGRADABLE).verdicts
+    put_off = replace(verdict, sentence="It times something.")
+    return replace(record(given), verdicts=(put_off,), late=("address",))
+
+
 def note(trace, line):
     with open(trace, "a") as file:
         file.write(line + "\n")
@@ -60,6 +71,9 @@ def serve_by_name(connection, setting):
         if given.student.startswith("faults") and attempts <= int(given.student[-1]):
             connection.send(Fault("the disk is gone"))
             return
+        if given.student.startswith("times"):
+            connection.send(timed_record(given, setting.log.parent / "trace"))
+            continue
         if given.student.startswith("late"):
             connection.send(late_record(given, setting.log.parent / "trace"))
             continue
@@ -153,6 +167,50 @@ def test_what_timed_out_beside_others_is_asked_again_when_nobody_else_is(tmp_pat
 def test_what_timed_out_alone_is_not_asked_again(tmp_path):
     outcomes(["late-alone", "fine-1"], tmp_path, workers=1)
     assert "again" not in (tmp_path / "trace").read_text()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_times_something_is_asked_when_nobody_else_is(tmp_path, workers):
+    names = ["times-1", "times-2", "fine-1", "times-3", "fine-2"]
+    found = outcomes(names, tmp_path, workers=workers)
+    assert {name: outcome.verdicts[0].state for name, outcome in found.items()} == dict.fromkeys(
+        names, State.PASS
+    )
+    lines = (tmp_path / "trace").read_text().splitlines()
+    assert len(lines) == 12
+    for begin, end in zip(lines[6::2], lines[7::2], strict=True):
+        assert (begin.split()[0], begin.split()[1], end.split()[1]) == (
+            end.split()[0],
+            "begin",
+            "end",
+        )
+
+
+def serve_on_a_device(connection, setting):
+    """Says which device it was given, and keeps it until everybody has one."""
+    die_with_parent(setting.parent)
+    connection.send(Ready())
+    while (given := connection.recv()) is not None:
+        trace = setting.log.parent / "trace"
+        if given.student == "dies" and not (setting.log.parent / "died").exists():
+            (setting.log.parent / "died").write_text(setting.device)
+            os._exit(1)
+        note(trace, f"{given.student} {setting.device}")
+        while trace.read_text().count("\n") < 4:
+            os.sched_yield()
+        connection.send(record(given))
+
+
+def test_workers_divide_the_devices_and_a_new_one_takes_what_was_left(tmp_path):
+    setting = Setting(BUBBLEWRAP, tmp_path / "log", tmp_path, os.getpid())
+    jobs = [job(name) for name in ("dies", "b", "c", "d")]
+    started = pool.graded(
+        jobs, setting, workers=4, devices=("0", "GPU-7"), target=serve_on_a_device
+    )
+    assert len(list(started)) == 4
+    given = dict(line.split() for line in (tmp_path / "trace").read_text().splitlines())
+    assert sorted(given.values()) == ["0", "0", "GPU-7", "GPU-7"]
+    assert given["dies"] == (tmp_path / "died").read_text()
 
 
 @pytest.mark.skipif(not cgroups.find(), reason="this machine lends no cgroups")

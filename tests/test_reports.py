@@ -38,6 +38,7 @@ from autograder.classroom.reports.gradescope import gradescope
 from autograder.classroom.reports.items import discrimination, items, misconceptions, spread
 from autograder.classroom.reports.moodle import moodle
 from autograder.classroom.reports.page import Report, page
+from autograder.classroom.reports.returned import give_back
 from autograder.classroom.reports.spreadsheet import inert, written
 from autograder.classroom.roll import Line
 from autograder.judge import State
@@ -438,3 +439,62 @@ class TestGradescope:
         marks[f"{FIRST}_check"] = replace(marks[f"{FIRST}_check"], points=2.0)
         made = json.loads(gradescope(replace(one, grade=replace(one.grade, marks=marks))))
         assert made["tests"][0]["score"] == 2.0
+
+
+BACK = {
+    "adalovelace_LATE_12345_67890_01_strides-1.ipynb": (
+        "adalovelace_LATE_12345_67890_01_strides-1.html"
+    ),
+    "Ada Lovelace_12345_assignsubmission_file_/mine/01_strides.ipynb": (
+        f"Ada Lovelace_12345_assignsubmission_file_/{NAME}.html"
+    ),
+    "submissions/ada/01_strides.ipynb": f"ada/{NAME}.html",
+    "ada/../../bob_7_8_x.ipynb": f"ada/{NAME}.html",
+}
+
+
+class TestReturned:
+    """By the names that Canvas and Moodle gave, which lead them back to the student."""
+
+    @pytest.fixture
+    def sent(self, tmp_path):
+        """The archive's contents by name, for results whose pages are there."""
+
+        def send(*graded, **options):
+            for one in graded:
+                page = tmp_path / "feedback" / one.student / NAME / f"{NAME}.html"
+                page.parent.mkdir(parents=True, exist_ok=True)
+                page.write_text(f"for {one.student}")
+            give_back(tmp_path / "feedback.zip", tmp_path, NAME, graded, **options)
+            with zipfile.ZipFile(tmp_path / "feedback.zip") as archive:
+                return {name: archive.read(name).decode() for name in archive.namelist()}
+
+        return send
+
+    @pytest.mark.parametrize("origin", BACK)
+    def test_a_page_lies_where_the_hand_in_lay(self, sent, origin):
+        one = marked(result("ada"), 4.0)
+        made = sent(replace(one, line=replace(one.line, origin=origin)))
+        assert made == {BACK[origin]: "for ada"}
+
+    def test_canvas_and_moodle_find_their_student_by_it(self):
+        canvass, moodles = list(BACK.values())[:2]
+        assert canvas_user(canvass.replace(".html", ".ipynb")) == ("adalovelace", "12345")
+        assert moodle_participant(moodles) == ("Ada Lovelace", "12345")
+
+    def test_who_waits_for_a_person_waits_for_the_page_too(self, sent):
+        ada, bob = marked(result("ada"), 4.0), result("bob")
+        assert set(sent(ada, bob)) == {f"ada/{NAME}.html"}
+        assert set(sent(ada, bob, provisional=True)) == {f"ada/{NAME}.html", f"bob/{NAME}.html"}
+
+    def test_who_has_no_page_is_left_out(self, tmp_path):
+        give_back(tmp_path / "feedback.zip", tmp_path, NAME, [marked(result("ada"), 4.0)])
+        assert zipfile.ZipFile(tmp_path / "feedback.zip").namelist() == []
+
+    def test_the_same_pages_make_the_same_bytes_for_the_instructor_alone(self, sent, tmp_path):
+        made = []
+        for _ in range(2):
+            sent(marked(result("ada"), 4.0))
+            made.append((tmp_path / "feedback.zip").read_bytes())
+        assert made[0] == made[1]
+        assert (tmp_path / "feedback.zip").stat().st_mode & 0o077 == 0

@@ -350,7 +350,7 @@ def f():
     with Jail(LIMITS) as jail, jail.open([HONEST, Cell("look", source)]) as student:
         texts = " ".join(told(student, "f"))
     assert "HOME" in texts
-    for tell_tale in ("ONELAYER", "s3cret", "NBGRADER", "GRADING", "CI="):
+    for tell_tale in ("ONELAYER_SECRET", "s3cret", "NBGRADER", "GRADING", "CI="):
         assert tell_tale not in texts
 
 

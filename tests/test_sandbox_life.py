@@ -23,9 +23,11 @@ from autograder.sandbox import (
     Tier,
     bubblewrap,
     cgroups,
+    engines,
     privileges,
     probe,
     tiers,
+    trial,
 )
 from autograder.sandbox.memory import tree
 
@@ -317,15 +319,17 @@ def test_version_2_is_found_where_the_controllers_are_handed_down(tmp_path):
     (found,) = cgroups.find(groups, proc)
     assert (found.version, found.parent) == (2, groups / "user.slice")
     cage = cgroups.Cage((found,), memory_bytes=1000, processes=5)
-    cage.add(77)
     ((_, place),) = cage.places
+    (place / "cgroup.procs").touch()  # the kernel's own is there from the start
+    with cage.doors() as (door,):
+        os.write(door, b"0")
     written = {f.name: f.read_text() for f in place.iterdir()}
     assert written == {
         "memory.max": "1000",
         "memory.swap.max": "0",
         "pids.max": "5",
         "cpu.max": "100000 100000",
-        "cgroup.procs": "77",
+        "cgroup.procs": "0",
     }
     (place / "memory.events").write_text("oom 2\noom_kill 1\n")
     assert cage.ran_out_of_memory
@@ -432,3 +436,29 @@ def test_an_endless_call_ends_with_its_submission():
 def test_a_raised_is_what_a_lost_process_becomes():
     with Jail(LIMITS) as jail, jail.open([Cell("c", "import os\ndef f(): os._exit(7)")]) as student:
         assert told(student, "f") == Raised("died", "ProcessEnded", "it ended with status 7")
+
+
+# the probe
+
+
+def test_the_probe_builds_every_wall_and_imports_no_torch():
+    """Planted: a jail in which one of the walls cannot be built."""
+    walls = ("namespaces.furnish", "namespaces.give_up_capabilities", "landlock.install")
+    for wall in (*walls, "seccomp.install", "namespaces.leave"):
+        broken = f"""
+            from autograder.sandbox import forking
+            assert "torch" not in sys.modules
+            def refuse(*args, **kwargs): raise OSError(1, "{wall} is refused")
+            forking.{wall} = refuse
+        """
+        program = textwrap.dedent(broken) + trial.PROGRAM
+        failure = trial.failure(Limits(), start=engines.by_bubblewrap, program=program)
+        assert f"{wall} is refused" in failure
+    assert trial.failure(Limits(), start=engines.by_bubblewrap) == ""
+
+
+def test_a_jail_that_says_nothing_is_not_waited_for_forever(monkeypatch):
+    monkeypatch.setattr(trial, "PATIENCE_S", 0.1)
+    program = "import time; time.sleep(600)"
+    failure = trial.failure(Limits(), start=engines.by_bubblewrap, program=program)
+    assert failure == "the jail did not start within 0.1 seconds"

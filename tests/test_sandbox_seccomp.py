@@ -13,9 +13,11 @@ from autograder.sandbox.seccomp import ALLOW, DENIED, FAIL, KILL, MACHINES
 EPERM, ENOSYS = FAIL | errno.EPERM, FAIL | errno.ENOSYS
 
 
-def decide(steps, number: int, audit: int, argument: int = 0) -> int:
+def decide(steps, number: int, audit: int, *arguments: int) -> int:
     """What the kernel would do: a classic BPF machine of five instructions."""
-    data = {seccomp.NUMBER: number, seccomp.ARCHITECTURE: audit, seccomp.FIRST_ARGUMENT: argument}
+    data = {seccomp.NUMBER: number, seccomp.ARCHITECTURE: audit}
+    data |= {seccomp.FIRST_ARGUMENT + 8 * k: 0 for k in range(3)}
+    data |= {seccomp.FIRST_ARGUMENT + 8 * k: value for k, value in enumerate(arguments)}
     accumulator, at = 0, 0
     tests = {
         seccomp.JUMP_EQUAL: lambda k: accumulator == k,
@@ -80,6 +82,23 @@ def test_sockets(machine, internet):
         want = ALLOW if family in allowed else EPERM
         for number in (machine.socket, machine.socketpair):
             assert decide(steps, number, machine.audit, family) == want
+
+
+def test_the_list_of_networks_is_read_where_ranks_talk_and_nothing_else_is(machine):
+    raw, closed, datagram = int(socket.SOCK_RAW), 0o2000000, int(socket.SOCK_DGRAM)
+    as_the_c_library_asks = (16, raw | closed, 0)
+    ranks, others = (seccomp.program(machine, internet=internet) for internet in (True, False))
+    assert decide(ranks, machine.socket, machine.audit, *as_the_c_library_asks) == ALLOW
+    assert decide(others, machine.socket, machine.audit, *as_the_c_library_asks) == EPERM
+    assert decide(ranks, machine.socketpair, machine.audit, *as_the_c_library_asks) == EPERM
+    for kind in (raw, closed | datagram, closed):
+        assert decide(ranks, machine.socket, machine.audit, 16, kind, 0) == EPERM
+    for protocol in range(1, 32):  # netfilter, audit, crypto, ...
+        asked = (16, raw | closed, protocol)
+        assert decide(ranks, machine.socket, machine.audit, *asked) == EPERM
+    for family in (1, 2, 10):  # and all that was allowed before it
+        asked = (family, raw | closed, 7)
+        assert decide(ranks, machine.socket, machine.audit, *asked) == ALLOW
 
 
 @pytest.mark.parametrize(

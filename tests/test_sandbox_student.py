@@ -1,5 +1,6 @@
 """A student in the jail is the student of the notebook: the same answers, the same errors."""
 
+import errno
 import os
 import sys
 
@@ -311,6 +312,51 @@ def f():
 """
     with Jail(Limits(loopback=True)) as jail, jail.open([Cell("talk", cell)]) as student:
         assert told(student, "f") == "hello"
+
+
+RANKS = """
+import os, socket, struct
+import torch, onelayer
+import torch.distributed as dist
+
+def summed(n):
+    def rank(x):
+        x = x + dist.get_rank()
+        dist.all_reduce(x)
+        return x
+    return list(onelayer.run_ranks(n, rank, torch.ones(3), show=False))
+
+def parents():
+    return list(onelayer.run_ranks(2, os.getppid, show=False)), os.getpid()
+
+def down():
+    # asks rtnetlink to switch the loopback off: RTM_NEWLINK, NLM_F_REQUEST | NLM_F_ACK
+    lo = socket.if_nametoindex("lo")
+    body = struct.pack("=BxHiII", socket.AF_UNSPEC, 0, lo, 0, 1)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as ask:
+        ask.send(struct.pack("=IHHII", 16 + len(body), 16, 5, 1, 0) + body)
+        return struct.unpack_from("=i", ask.recv(4096), 16)[0]
+"""
+
+
+def test_ranks_meet_over_gloo_in_a_jail_that_was_opened_for_them(jail):
+    """And the socket by which they find their network changes nothing in it."""
+    with jail.open([Cell("ranks", RANKS)], loopback=True) as student:
+        student.begin(may_write=False, budget_s=60.0)
+        for n in (2, 7):
+            want = torch.full((3,), float(n + sum(range(n))))
+            assert all(total.equal(want) for total in student.call("summed", n))
+        parents, jailed = student.call("parents")
+        assert parents == [jailed, jailed]  # forks of it: nobody imports torch again
+        assert student.call("down") == -errno.EPERM
+        assert student.call("summed", 2)[0].equal(torch.full((3,), 3.0))
+
+
+def test_ranks_do_not_meet_where_no_question_asks_for_them(jail):
+    with jail.open([Cell("ranks", RANKS)]) as student:
+        student.begin(may_write=False, budget_s=60.0)
+        with pytest.raises(NoAnswer, match="PermissionError"):
+            student.call("summed", 2)
 
 
 def test_what_is_named_readable_can_be_read_and_not_written(tmp_path):

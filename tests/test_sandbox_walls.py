@@ -70,9 +70,9 @@ def test_solutions_are_hidden_where_the_whole_course_lies_below_what_is_bound(
 def test_the_face_takes_the_place_of_the_questions():
     source = """
 from autograder import check, hint, predict, progress, reveal
-from autograder.notebook import doctor, units
+from autograder.notebook import doctor
 def f():
-    check("address"); hint("address"); progress(); predict("a", "b"); reveal("a"); doctor(); units()
+    check("address"); hint("address"); progress(); predict("a", "b"); reveal("a"); doctor()
     try:
         from autograder.checks import labs  # the folder may be seen, empty
     except ImportError:
@@ -102,3 +102,21 @@ def test_without_landlock_in_the_kernel_the_jail_still_stands(monkeypatch):
     monkeypatch.setattr(landlock, "version", lambda: 0)
     landlock.install()  # in this very process: it must not bind it
     assert Path("/proc/self/comm").write_text("pytest")
+
+
+def test_packages_beside_the_interpreter_come_along_and_their_neighbours_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU node, where torch is the node's own and the rest is a folder on PYTHONPATH."""
+    for folder in ("site/IPython", "homework"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "__init__.py").touch()
+    assert bubblewrap.sites() == []
+    monkeypatch.delitem(sys.modules, "IPython", raising=False)
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "site"), str(tmp_path), *sys.path])
+    assert bubblewrap.sites() == [str(tmp_path / "site")]
+    assert str(tmp_path / "site") in bubblewrap.visible()
+    assert not any(str(tmp_path) == path for path in bubblewrap.visible())
+    command = " ".join(bubblewrap.python("pass"))
+    assert f"'{tmp_path / 'site'}'" in command
+    assert "homework" not in command

@@ -203,7 +203,7 @@ def test_html_has_alt_text_two_themes_and_fetches_nothing():
     assert html.count("<img ") == html.count('alt="storage A') == 2
     assert "prefers-color-scheme" in html
     assert "data-jp-theme-light" in html
-    assert html.count("src=") == html.count('src="data:image/png;base64,') == 2
+    assert html.count("src=") == html.count('src="data:image/webp;base64,') == 2
     assert "http" not in html
 
 

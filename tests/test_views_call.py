@@ -215,10 +215,10 @@ class TestInABrowser:
 
     def test_down_to_the_kernel_and_back(self, page):
         following = page.get_by_role("button", name="next stop")
-        names = [page.locator(".told h4").inner_text()]
+        names = [page.locator(".told .name").inner_text()]
         while following.is_enabled():
             following.click()
-            names.append(page.locator(".told h4").inner_text())
+            names.append(page.locator(".told .name").inner_text())
         assert names == ["nn.Linear.forward", "F.linear", "aten::linear"] + ["aten::addmm"] * 2 + [
             "the result"
         ]

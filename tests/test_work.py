@@ -33,7 +33,7 @@ for name in ("twice", "double"):
 class OpenStudent(LocalStudent):
     """Runs the cells in this very process. Has the shape of a JailedStudent."""
 
-    pid = None
+    pid, gpu, suspects_device = None, None, False
 
     def __init__(self, cells):
         super().__init__({})
@@ -51,10 +51,11 @@ class OpenStudent(LocalStudent):
 
 
 class OpenJail:
-    without = frozenset()
+    without, gpu = frozenset(), None
 
     @contextlib.contextmanager
-    def open(self, cells, *, total_s, extra_load_s):
+    def open(self, cells, *, total_s, extra_load_s, loopback):
+        self.loopback = loopback
         yield OpenStudent(cells)
 
 
@@ -76,6 +77,18 @@ def test_right_answers_pass_with_the_seed_of_their_question():
     found = graded(**GOOD)
     assert [v.state for v in found.values()] == [State.PASS, State.PASS]
     assert [v.seed for v in found.values()] == [7, 8]
+
+
+@pytest.mark.parametrize("talking", [False, True])
+def test_only_a_lab_whose_ranks_talk_gets_a_network(talking):
+    ranks, jail = Lab(lab.name, lab.title), OpenJail()
+    for name in lab.questions:
+        declared = {"loopback": talking and name == "double"}
+        ranks.question(name, points=2, minutes=1, difficulty=1, hints=("", "", ""), **declared)(
+            lab.questions[name].check
+        )
+    assert all(v.state is State.PASS for v in work.grade(job(**GOOD), ranks, jail).verdicts)
+    assert jail.loopback is talking
 
 
 def test_a_helper_in_a_cell_that_is_not_graded_is_named():
@@ -135,10 +148,10 @@ class BusyStudent(OpenStudent):
 
 
 class BusyJail:
-    without = frozenset()
+    without, gpu = frozenset(), None
 
     @contextlib.contextmanager
-    def open(self, cells, *, total_s, extra_load_s):
+    def open(self, cells, *, total_s, extra_load_s, loopback):
         yield BusyStudent(cells)
 
 
@@ -220,3 +233,18 @@ def test_a_worker_dies_with_its_parent_however_that_dies():
 def test_a_worker_whose_parent_is_gone_already_ends():
     command = [sys.executable, "-c", CHILD, str(os.getppid())]
     assert subprocess.run(command, check=False, timeout=60, stdout=subprocess.PIPE).returncode == 1
+
+
+def test_a_question_that_times_something_waits_for_a_quiet_machine(monkeypatch):
+    monkeypatch.setattr(lab.questions["double"], "alone", True)
+    asked = job(**GOOD)
+    first = work.grade(asked, lab, OpenJail())
+    twice, double = first.verdicts
+    assert (twice.state, double.state) == (State.PASS, State.UNGRADABLE)
+    assert first.late == ("double",)
+    assert first.was_put_off
+    assert not first.is_final
+    second = work.grade(asked.again(first), lab, OpenJail())
+    assert [v.state for v in second.verdicts] == [State.PASS, State.PASS]
+    assert (second.late, second.was_put_off) == ((), False)
+    assert "second time" not in second.verdicts[1].sentence

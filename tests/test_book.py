@@ -1,0 +1,241 @@
+"""The site as a reader meets it: built whole, opened without a network, by eye and by ear."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from autograder.authoring.address import BRANCH, REPOSITORY
+from autograder.authoring.plan import plan
+from book import map_of_units, pages
+from book.pages import ROOT, Audience
+
+pytestmark = pytest.mark.timeout(1_500)  # whoever comes first builds the site
+
+PLAN = plan(ROOT)
+CHAPTERS = [
+    Path(c.notebook).with_suffix(".html") for c in PLAN.chapters if c.notebook != pages.HOME
+]
+LABS = [Path(lab.student).with_suffix(".html") for lab in PLAN.labs]
+FRONT = [Path("index.html"), Path("units.html"), Path("teach.html")]
+FRONT += [Path("docs/first-class.html"), Path("docs/wire.html")]  # for all that teach.html lists
+ALL = [*FRONT, *CHAPTERS, *LABS]
+LIMIT_BYTES = 3_000_000
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+
+
+@pytest.fixture(scope="module")
+def site() -> Path:
+    """The site, built by the command that the README names. A fault of any page fails here."""
+    done = subprocess.run(
+        [sys.executable, "-m", "book"], cwd=ROOT, capture_output=True, text=True, timeout=900
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert "WARNING" not in done.stderr, done.stderr[-4000:]
+    return ROOT / "build" / "book" / "html"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    assert chromium, "no Chromium here: .ci/run installs it"
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+class Visit:
+    """A page that was opened from the disk, and what it asked for and complained of."""
+
+    def __init__(self, page: Page, site: Path, path: Path, **parts: str) -> None:
+        self.page, self.outside, self.said, self.bytes = page, [], [], 0
+        page.on("request", self._asked)
+        page.on("console", lambda message: self._heard(message.type, message.text))
+        page.on("pageerror", lambda error: self.said.append(str(error)))
+        page.goto((site / path).as_uri() + parts.get("query", ""), wait_until="load")
+
+    def _asked(self, request: Any) -> None:
+        if not request.url.startswith("file:"):
+            if not request.url.startswith(("data:", "blob:")):
+                self.outside.append(request.url)
+            return
+        file = Path(unquote(request.url.removeprefix("file://").partition("?")[0].split("#")[0]))
+        self.bytes += file.stat().st_size if file.is_file() else 0
+
+    def _heard(self, kind: str, text: str) -> None:
+        if kind in {"error", "warning"}:
+            self.said.append(text)
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, offline=True)
+    yield context.new_page()
+    context.close()
+
+
+@pytest.mark.parametrize("path", ALL, ids=str)
+def test_a_page_needs_no_network_and_is_light(site: Path, page: Page, path: Path) -> None:
+    visit = Visit(page, site, path)
+    page.wait_for_timeout(300)  # for what scripts ask for once they run
+    assert visit.outside == []
+    assert visit.said == []
+    assert visit.bytes < LIMIT_BYTES
+    assert page.locator("article h1").count() == 1
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ALL, ids=str)
+def test_a_page_can_be_read_by_everybody(
+    site: Path, browser: Browser, path: Path, scheme: Any
+) -> None:
+    """Alt texts, names, contrast, order of headings: axe's rules, in both themes."""
+    context = browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    Visit(page, site, path)
+    page.add_style_tag(content="* { transition: none !important; animation: none !important }")
+    found = Axe().run(page).response["violations"]
+    said = [(one["id"], one["nodes"][0]["html"][:200]) for one in found]
+    context.close()
+    assert said == []
+
+
+def test_axe_would_say_so(page: Page) -> None:
+    page.set_content("<html lang=en><title>t</title><main><h1>h</h1><img src=x></main>")
+    assert "image-alt" in {one["id"] for one in Axe().run(page).response["violations"]}
+
+
+@pytest.mark.parametrize("path", ALL, ids=str)
+def test_on_a_phone_the_page_does_not_scroll_sideways(
+    site: Path, browser: Browser, path: Path
+) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844}, is_mobile=True)
+    page = context.new_page()
+    Visit(page, site, path)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    context.close()
+
+
+def test_every_link_of_ours_leads_somewhere(site: Path) -> None:
+    found = 0
+    for page in [page for page in site.rglob("*.html") if "_static" not in page.parts]:
+        for link in re.findall(r'href="([^"#]+)[^"]*"', page.read_text("utf-8")):
+            if not re.match(r"\w+:", link):
+                target = page.parent / unquote(link.partition("?")[0])
+                assert target.exists(), (page.relative_to(site), link)
+                found += 1
+    assert found > 100
+
+
+@pytest.mark.parametrize("path", [*CHAPTERS, *LABS], ids=str)
+def test_the_doors_of_a_page_lead_to_its_notebook(site: Path, path: Path) -> None:
+    html = (site / path).read_text("utf-8")
+    notebook = path.with_suffix(".ipynb").as_posix()
+    place = REPOSITORY.removeprefix("https://github.com/")
+    assert (ROOT / notebook).is_file()
+    for link in (
+        f"https://colab.research.google.com/github/{place}/blob/{BRANCH}/{notebook}",
+        f"https://mybinder.org/v2/gh/{place}/{BRANCH}?urlpath=lab/tree/{notebook}",
+        f"{REPOSITORY}/edit/{BRANCH}/{notebook}",
+    ):
+        assert f'href="{link}"' in html, link
+    assert f'_sources/{notebook}"' in html
+    assert (site / "_sources" / notebook).is_file()
+
+
+def test_the_front_page_has_the_layer_the_units_and_three_doors(site: Path, page: Page) -> None:
+    Visit(page, site, Path("index.html"))
+    assert page.get_by_role("img", name="The layer nn.Linear(64, 600)").is_visible()
+    assert page.locator("article h2").all_inner_texts() == ["Read", "Do", "Teach"]
+    page.locator("article").get_by_role("link", name="The units").click()
+    page.wait_for_url("**/units.html")
+    assert page.locator("article h2").count() == len(CHAPTERS)
+    page.get_by_role("link", name="Read the chapter").first.click()
+    assert page.url.endswith(CHAPTERS[0].as_posix())
+
+
+def test_a_view_answers_without_a_kernel(site: Path, page: Page) -> None:
+    Visit(page, site, Path("notebooks/01_strides.html"))
+    view = page.locator(".ol-strides").first
+    before = view.inner_text()
+    view.get_by_role("button", name=re.compile("apply")).click()
+    assert view.inner_text() != before
+    assert "contiguous" in view.inner_text()
+
+
+def test_a_guess_is_asked_for_without_a_kernel(site: Path, page: Page) -> None:
+    Visit(page, site, Path("notebooks/01_strides.html"))
+    card = page.locator(".ol-card", has=page.locator(".ol-choices")).first
+    answer = page.locator(".ol-answer").first
+    told = answer.inner_text()
+    assert "No guess yet" in told
+    choices = card.get_by_role("button")
+    said = choices.last.inner_text()
+    choices.last.press("Enter")
+    assert card.get_by_role("status").inner_text() == f"You said {said}. The answer comes below."
+    assert answer.inner_text() == f"You said {said}. {told.partition(' No guess')[0]}"
+    assert choices.first.is_disabled()  # the first guess counts
+    assert "guess=" not in card.inner_text()
+
+
+def test_the_search_finds_a_word_of_a_chapter(site: Path, page: Page) -> None:
+    visit = Visit(page, site, Path("search.html"), query="?q=stride")
+    page.locator("#search-results li").first.wait_for()
+    assert "01 Strides" in page.locator("#search-results").inner_text()
+    assert visit.outside == []
+
+
+def test_a_solution_is_behind_a_fold(site: Path, page: Page) -> None:
+    Visit(page, site, LABS[0])
+    fold = page.locator("details", has_text="Show the solution").first
+    code = fold.locator("pre").first
+    assert not code.is_visible()
+    fold.locator("summary").click()
+    assert code.is_visible()
+    assert page.locator(".cell_output", has_text="pass").count() > 3
+
+
+def test_a_class_gets_no_solution(tmp_path: Path) -> None:
+    """Its lab pages are the notebooks that a student gets, cell by cell."""
+    pages.stage(PLAN, Audience.CLASS, tmp_path)
+    assert PLAN.labs
+    for lab in PLAN.labs:
+        page = json.loads((tmp_path / lab.student).read_text("utf-8"))
+        student = json.loads((ROOT / lab.student).read_text("utf-8"))
+        assert page["cells"] == [c for c in student["cells"] if c["id"] != "bring-the-course"]
+    assert not (tmp_path / "solutions").exists()
+
+
+def test_what_has_not_changed_is_not_written_again(tmp_path: Path) -> None:
+    """Sphinx would run it again."""
+    (tmp_path / "old.md").write_text("# A page of an earlier course\n")
+    for _ in range(2):
+        pages.stage(PLAN, Audience.PUBLIC, tmp_path)
+        map_of_units.write(PLAN, tmp_path)
+        written = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+        if _ == 0:
+            first = written
+    assert written == first
+    assert tmp_path / "old.md" not in written
+    assert len(written) > len(ALL)
+
+
+def test_a_link_to_what_is_no_page_leads_to_the_repository() -> None:
+    text = "[a](../CONTRIBUTING.md#the-matrix) [b](matrix.md) [c](https://pytorch.org/x)"
+    assert pages._outward(text, "docs/one.md") == (
+        f"[a]({REPOSITORY}/blob/{BRANCH}/CONTRIBUTING.md#the-matrix) [b](matrix.md) "
+        "[c](https://pytorch.org/x)"
+    )

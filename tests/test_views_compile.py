@@ -1,0 +1,168 @@
+"""show_compile: what lights up, against the story itself; its page; and its text."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+import torch.nn.functional as F
+from py_mini_racer import MiniRacer
+
+import onelayer
+from onelayer.views.compile import short
+from onelayer.views.played import script_of
+
+
+def head_loss(x, weight, bias, target):
+    z = F.linear(x, weight, bias)
+    z = z.clamp(-30, 30)
+    return F.cross_entropy(z, target)
+
+
+@pytest.fixture(scope="module")
+def story():
+    w, b = torch.randn(6, 4, requires_grad=True), torch.randn(6, requires_grad=True)
+    target = torch.tensor([0, 2, 5])
+    return onelayer.compile_story(head_loss, torch.randn(3, 4), w, b, target, backend="aot_eager")
+
+
+@pytest.fixture(scope="module")
+def view(story):
+    return onelayer.show_compile(story)
+
+
+@pytest.fixture(scope="module")
+def js():
+    racer = MiniRacer()
+    racer.eval(re.sub(r"^export (default \{.*)?", "", script_of("compile"), flags=re.MULTILINE))
+
+    def call(function, *arguments):
+        given = ", ".join(json.dumps(argument) for argument in arguments)
+        return json.loads(racer.eval(f"JSON.stringify({function}({given}))"))
+
+    return call
+
+
+def entries(view, name):
+    return next(column["entries"] for column in view.columns if column["name"] == name)
+
+
+class TestLinks:
+    def test_each_call_has_its_line_and_its_instructions(self, view, story):
+        """By another way: the names of the call stand in the line and in the bytecode."""
+        for name in ("linear", "clamp", "cross_entropy"):
+            (node,) = (n for n in story.pieces[0].captured.calls if n.target == name)
+            (line,) = (e["text"] for e in entries(view, "Python") if node.name in e["ops"])
+            assert f".{name}(" in line
+            read = [e["text"] for e in entries(view, "bytecode") if node.name in e["ops"]]
+            assert any(text.endswith(name) for text in read)
+
+    def test_every_joint_node_belongs_to_a_call(self, view, story):
+        ops = {node.name for node in story.pieces[0].captured.calls}
+        joint = entries(view, "joint")
+        assert {e["side"] for e in joint} == {"forward", "backward"}
+        assert all(set(e["ops"]) <= ops for e in joint)
+        assert sum(not e["ops"] for e in joint) == 0
+
+    def test_a_matrix_product_is_the_linears(self, view, story):
+        linear = next(n.name for n in story.pieces[0].captured.calls if n.target == "linear")
+        products = [e for e in entries(view, "joint") if re.search(r"aten\.(add)?mm$", e["text"])]
+        assert len(products) == 2
+        assert all(e["ops"] == [linear] for e in products)
+
+    def test_what_lights_up_is_what_shares_a_call(self, js, view):
+        for op in view.view["ops"]:
+            found = js("lit", view.view, [op])
+            for column, places in zip(view.columns, found, strict=True):
+                assert places == [k for k, e in enumerate(column["entries"]) if op in e["ops"]]
+        assert js("lit", view.view, []) == [[] for _ in view.columns]
+
+    def test_kernels_are_linked_through_their_nodes(self):
+        """Two elementwise calls are one kernel, which belongs to both."""
+
+        def two(x):
+            y = x * 2
+            return y + 1
+
+        shown = onelayer.show_compile(onelayer.compile_story(two, torch.randn(16, 64)))
+        (kernel,) = entries(shown, "kernels")
+        assert kernel["ops"] == shown.view["ops"]
+        assert "kernel(" in kernel["full"]
+        assert entries(shown, "forward")
+
+
+class TestSteps:
+    def test_steps_go_through_the_calls_and_stop(self, js, view):
+        state, seen = view.view, []
+        for _ in range(5):
+            seen += state["picked"]
+            state = js("stepped", state, 1)
+        calls = view.view["ops"]
+        assert seen == calls + [calls[-1]] * (5 - len(calls))
+        assert js("stepped", view.view, -1)["picked"] == calls[:1]
+
+    def test_a_click_picks_all_calls_of_an_entry(self, js, view):
+        state = js("clicked", view.view, 0, 1)
+        assert (state["picked"], state["entry"]) == (view.columns[0]["entries"][1]["ops"], [0, 1])
+        nobody = js("clicked", state, 0, 0)  # the line with `def`
+        assert (nobody["picked"], nobody["entry"]) == (state["picked"], [0, 0])
+
+    def test_it_says_how_many(self, js, view):
+        said = js("told", view.view)
+        counts = [len(places) for places in js("lit", view.view, view.view["picked"])]
+        assert said.endswith(f"{counts[-1]} in {view.columns[-1]['name']}")
+
+
+class TestText:
+    def test_each_call_at_each_station(self, view):
+        text = repr(view)
+        assert text.count("  bytecode ") == len(view.view["ops"])
+        assert "aten.addmm" in text
+
+    def test_names_are_short(self):
+        assert short("aten.addmm.default") == "aten.addmm"
+        assert short("mine.cap.default") == "mine.cap.default"
+
+    def test_a_piece_that_is_not_there(self, story):
+        with pytest.raises(IndexError):
+            onelayer.show_compile(story, piece=1)
+
+
+class TestHtml:
+    def test_it_is_one_piece_that_fetches_nothing(self, view):
+        html = view.html()
+        assert not re.search(r"https?:|//cdn|@import|url\(|fetch\(", html)
+        assert html.count("<script") == html.count("</script>") == 1
+        assert "aten.addmm" in html.split("<pre>")[1].split("</pre>")[0]
+
+    def test_without_anywidget_it_is_the_html(self):
+        code = (
+            "import sys; sys.modules['anywidget'] = None; import onelayer, torch;"
+            "from onelayer.fx_record import record_graph; from onelayer.piece import Piece;"
+            "from onelayer.story import CompileStory;"
+            "graph = record_graph(torch.fx.symbolic_trace(torch.nn.ReLU()).graph);"
+            "piece = Piece(graph, None, None, None, (), None, None);"
+            "view = onelayer.show_compile(CompileStory('relu', (), (), (piece,), (), ()));"
+            "assert view.widget is None and sorted(view.bundle()) == ['text/html', 'text/plain']"
+        )
+        subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class TestInABrowser:
+    def test_a_step_lights_up_every_station(self, browser, view, tmp_path):
+        file, trouble = tmp_path / "page.html", []
+        file.write_text(f"<!doctype html><meta charset=utf-8><body>{view.html()}", encoding="utf-8")
+        page = browser.new_page(viewport={"width": 360, "height": 700})
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.on("request", lambda r: None if r.url == file.as_uri() else trouble.append(r.url))
+        page.goto(file.as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") == 360
+        page.get_by_role("button", name="next call").click()
+        assert page.locator(".Python .lit").inner_text().strip() == "z = z.clamp(-30, 30)"
+        assert page.locator(".joint .lit").count() > 1
+        page.get_by_role("list", name="joint").get_by_role("button").first.press("Enter")
+        assert "bytes" in page.locator(".full").inner_text()
+        page.close()
+        assert trouble == []
