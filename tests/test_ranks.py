@@ -20,6 +20,8 @@ import torch.distributed as dist
 from nbclient import NotebookClient
 
 import onelayer
+from onelayer.one_rank import Failed
+from onelayer.rank_report import report
 from onelayer.ranks import RanksFailed
 
 
@@ -104,6 +106,15 @@ def test_an_exception_is_told_with_the_ranks_lines_and_who_waited() -> None:
     assert "test_ranks.py" in cause
     assert "one_rank.py" not in str(failed.value)
     assert [other.split(" in ")[0] for other in others] == ["0, 2 were still waiting"]
+
+
+def test_ranks_of_one_fate_stand_in_their_own_order_whichever_came_first() -> None:
+    same, other = Failed("ZeroDivisionError", "division by zero", ()), Failed("KeyError", "'w'", ())
+    said = report({2: same, 1: other, 0: same}, {}, 1.0).splitlines()
+    assert said[1:] == [
+        "rank 0, 2 raised ZeroDivisionError: division by zero",
+        "rank 1 raised KeyError: 'w'",
+    ]
 
 
 def test_ranks_that_wait_for_one_that_is_done_are_told_together_with_their_lines() -> None:
