@@ -62,7 +62,7 @@ def shut_doors(order: dict[str, Any]) -> None:
     limits, without = Limits.from_mapping(order["limits"]), frozenset(order["without"])
     namespaces.furnish(limits, paths=order["paths"], without=without)
     if "limits" not in without:
-        bind_this_process(limits, own_namespace=True, kernel=_kernel())
+        bind_this_process(limits, own_namespace=True, kernel=kernel())
     if "privileges" not in without:
         namespaces.give_up_capabilities()
     if "landlock" not in without:
@@ -71,6 +71,7 @@ def shut_doors(order: dict[str, Any]) -> None:
         seccomp.install(internet=limits.loopback)
 
 
-def _kernel() -> tuple[int, ...]:
+def kernel() -> tuple[int, ...]:
+    """Its version: (6, 1) is 6.1."""
     major, minor = platform.release().split(".")[:2]
     return int(major), int("".join(c for c in minor if c.isdigit()) or 0)

@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 import numpy
 import torch
 
-from . import face, forking, gpu
+from . import face, forking, gpu, large_pages
 from .serve import READY, serve, settle
 from .shell import NotebookShell
 
@@ -54,6 +54,7 @@ def main(descriptor: int) -> None:
     torch.seed()  # imports, the first time, what it seeds besides
     gc.collect()
     gc.freeze()  # a fork that collects garbage would otherwise copy every page of ours
+    large_pages.gather()
     _say(control, {"ready": True, "threads": len(os.listdir("/proc/self/task"))})
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, MAX_MESSAGE, MAX_DESCRIPTORS)
