@@ -6,6 +6,7 @@ import csv
 import ctypes
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -53,6 +54,7 @@ def start(hand_in, out, *options, scratch):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        start_new_session=True,
     )
 
 
@@ -276,9 +278,19 @@ KILLED = (
 )
 
 
-@pytest.fixture(scope="module")
-def killed(tmp_path_factory):
-    place = tmp_path_factory.mktemp("killed")
+def kill_9(grader):
+    grader.kill()
+
+
+def ctrl_c(grader):
+    """A terminal sends it to everything in the foreground, not to the grader alone."""
+    os.killpg(grader.pid, signal.SIGINT)
+
+
+@pytest.fixture(scope="module", params=[kill_9, ctrl_c])
+def stopped(tmp_path_factory, request):
+    """Half a class graded; what was left running, what the grader said, and its journal."""
+    place = tmp_path_factory.mktemp("stopped")
     for name in KILLED:
         (place / "hand_in" / name).mkdir(parents=True)
         PUPILS[name].write(place / "hand_in" / name)
@@ -289,20 +301,25 @@ def killed(tmp_path_factory):
     while len(list(journal.glob("*.json"))) < 2 and time.monotonic() < deadline:
         assert grader.poll() is None, grader.communicate()[0]
         psutil.wait_procs([psutil.Process(grader.pid)], timeout=0.02)
-    grader.kill()
-    grader.communicate()
-    return place, before, {path: path.stat() for path in journal.glob("*.json")}
+    request.param(grader)
+    said, _ = grader.communicate(timeout=LIMIT_S)
+    left = [process for process in left_over() if process not in before]
+    if request.param is ctrl_c:
+        assert grader.returncode == 130
+        assert said.rstrip().endswith("Stopped. The same command goes on where it was.")
+        assert "Traceback" not in said
+    return place, left, {path: path.stat() for path in journal.glob("*.json")}
 
 
-class TestKilled:
-    """`kill -9` in the middle, and the same command again."""
+class TestStopped:
+    """`kill -9` or Ctrl-C in the middle, and the same command again."""
 
-    def test_nothing_outlives_it(self, killed):
-        _, before, _ = killed
-        assert [process for process in left_over() if process not in before] == []
+    def test_nothing_outlives_it(self, stopped):
+        _, left, _ = stopped
+        assert left == []
 
-    def test_the_same_command_goes_on(self, killed):
-        place, _, was = killed
+    def test_the_same_command_goes_on(self, stopped):
+        place, _, was = stopped
         assert 2 <= len(was) < len(KILLED)
         code, said = run(place / "hand_in", place / "out", scratch=place / "scratch")
         assert code == 0, said
