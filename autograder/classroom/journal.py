@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -72,12 +72,17 @@ class Record:
     @property
     def digest(self) -> str:
         """A hash of what was found, so that a gradebook can tell whether it holds this record."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()
+        return _digest(self.to_json())
 
     def to_json(self) -> str:
-        body = {k: value for k, value in asdict(self).items() if k not in ("verdicts", "late")}
-        body["verdicts"] = [json.loads(verdict.to_json()) for verdict in self.verdicts]
+        body = {k: value for k, value in vars(self).items() if k != "late"}
+        for name in ("verdicts", "cells"):  # flat, all of them: `asdict` would copy each string
+            body[name] = list(map(vars, body[name]))
         return json.dumps(body, ensure_ascii=False, sort_keys=True)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def key_of(*parts: str) -> str:
@@ -97,7 +102,8 @@ class Journal:
 
     def write(self, record: Record) -> None:
         """Keeps `record`; when this returns, no kill and no power cut loses it."""
-        data = f"{record.digest}\n{record.to_json()}\n".encode()
+        text = record.to_json()
+        data = f"{_digest(text)}\n{text}\n".encode()
         durable.write(self._path(record.student, record.key), data, mode=0o600)
 
     def read(self, student: str, key: str) -> Record | None:
@@ -119,7 +125,7 @@ class Journal:
 
 def _record(data: bytes) -> Record:
     digest, _, text = data.decode().partition("\n")
-    if hashlib.sha256(text.removesuffix("\n").encode()).hexdigest() != digest:
+    if _digest(text.removesuffix("\n")) != digest:
         raise ValueError("the record was changed or cut off")
     body: Mapping[str, Any] = json.loads(text)
     verdicts = tuple(Verdict.from_mapping(verdict) for verdict in body["verdicts"])

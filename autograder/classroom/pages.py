@@ -13,12 +13,13 @@ from typing import Any
 import nbformat
 from jupyter_core.paths import jupyter_config_dir
 from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
+from nbformat import NotebookNode
 from nbgrader.api import SubmittedAssignment
 from nbgrader.preprocessors import GetGrades
 
 from .feedback import FeedbackPage
 from .nbcourse import converter
-from .rows import Rows
+from .rows import Rows, read_again
 
 
 class Pages:
@@ -32,7 +33,8 @@ class Pages:
 
     def page(self, notebook: bytes, submission: SubmittedAssignment) -> str:
         """The page of an autograded notebook, with the grades and comments of now."""
-        nb: Any = nbformat.from_dict(json.loads(notebook))  # type: ignore[no-untyped-call]
+        nb: Any = _OwnNotebook(nbformat.from_dict(json.loads(notebook)))  # type: ignore[no-untyped-call]
+        read_again(submission)
         rows = Rows(submission)
         resources: Any = {"nbgrader": _marks(rows.notebook), "config_dir": jupyter_config_dir()}
         self._grades.gradebook, self._grades.notebook_id = rows, rows.notebook.name
@@ -42,6 +44,13 @@ class Pages:
         nb, resources = self._styles.preprocess(nb, resources)
         page, _ = self._exporter.from_notebook_node(nb, resources)
         return str(page)
+
+
+class _OwnNotebook(NotebookNode):
+    """Made for one page: the exporter need not work on a copy."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _OwnNotebook:
+        return self
 
 
 def _marks(notebook: Any) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from nbgrader.api import Gradebook, SubmittedAssignment
+from nbgrader.api import Comment, Grade, Gradebook, SubmittedAssignment
+from sqlalchemy.orm import object_session, undefer
 
 
 @contextmanager
@@ -42,6 +43,16 @@ class Rows:
 
     def commit(self) -> None:
         """Nothing: the whole submission is committed at once."""
+
+
+def read_again(submission: SubmittedAssignment) -> None:
+    """Fetches what the database makes of each grade and comment: for rows that were just written it
+    would be asked three times for each of them."""
+    session: Any = object_session(submission)
+    (notebook,) = submission.notebooks
+    for kind, *more in ((Grade, undefer(Grade.max_score)), (Comment,)):
+        rows = session.query(kind).filter_by(notebook_id=notebook.id).options(*more)
+        rows.populate_existing().all()
 
 
 def submission_of(
