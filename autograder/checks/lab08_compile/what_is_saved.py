@@ -50,6 +50,7 @@ def what_is_saved(student: Student, draw: Draw) -> None:
     """
     source, args = _program(draw, ("sin", "cos", "linear", "tanh"))
     cases = [(source, args, ALL), (source, args, FEWEST)]
+    cases.append((*_program(draw, ("sin", "gram", "cos")), ALL))  # keeps two views of one result
     cases.append((*_program(draw, _chain(draw)), draw.choice((ALL, FEWEST))))
     for source, args, keep in cases:
         with explaining(_RAISED):
@@ -66,6 +67,7 @@ _OPS = {
     "relu": "torch.relu(y)",
     "linear": "F.linear(y, w.T)",
 }
+_GRAM = {"gram": "y.T @ y"}
 
 
 def _chain(draw: Draw) -> list[str]:
@@ -75,7 +77,7 @@ def _chain(draw: Draw) -> list[str]:
 
 def _program(draw: Draw, ops: Sequence[str]) -> tuple[str, list[Tensor]]:
     """A product, then these operations; the activations need no gradient, w and b do."""
-    body = "".join(f"    y = {_OPS[op]}\n" for op in ops)
+    body = "".join(f"    y = {(_OPS | _GRAM)[op]}\n" for op in ops)
     n, d, v = draw.shuffled((draw.integer(2, 4), draw.integer(5, 7), draw.integer(8, 11)))
     w, b = draw.tensor(v, d, requires_grad=True), draw.tensor(v, requires_grad=True)
     source = f"def step(x, w, b):\n    y = F.linear(x, w, b)\n{body}    return y\n"
@@ -142,13 +144,7 @@ def _saved(source: str, args: Arguments, keep: str) -> Saved:
     return _named(list(dict.fromkeys(map(_maker, _returned(source, args, keep)[1:]))))
 
 
-def _wrong(name: str, sentence: str) -> Callable[..., Any]:
-    """Lists a wrong answer; one that is right by chance for this program is made to differ."""
-
-    return what_is_saved.wrong(name, sentence)
-
-
-@_wrong(
+@what_is_saved.wrong(
     "result_too",
     "The first result of the forward graph is the result of `step`. It is handed to the caller; "
     "saved are those behind it.",
@@ -157,7 +153,7 @@ def _(source: str, args: Arguments, keep: str) -> Saved:
     return _named([_maker(n) for n in _returned(source, args, keep)])
 
 
-@_wrong(
+@what_is_saved.wrong(
     "result_once",
     "The result of `step` is listed. That tanh saves its own result does not make every result "
     "saved: take what stands behind the first one.",
@@ -166,7 +162,7 @@ def _(source: str, args: Arguments, keep: str) -> Saved:
     return _named(list(dict.fromkeys(map(_maker, _returned(source, args, keep)))))
 
 
-@_wrong(
+@what_is_saved.wrong(
     "inputs_left_out",
     "The inputs are missing. The product's backward reads x, so the forward returns it, although "
     "it made no copy: the backward gets nothing but what the forward returns.",
@@ -175,7 +171,7 @@ def _(source: str, args: Arguments, keep: str) -> Saved:
     return [entry for entry in _saved(source, args, keep) if entry[0] != "input"]
 
 
-@_wrong(
+@what_is_saved.wrong(
     "inputs_only",
     "These are the inputs of the forward graph. Saved is what it returns behind its result.",
 )
@@ -183,7 +179,7 @@ def _(source: str, args: Arguments, keep: str) -> Saved:
     return _named([n for n in _forward(source, [[*args, keep]]).nodes if n.op == "placeholder"])
 
 
-@_wrong(
+@what_is_saved.wrong(
     "everything_made",
     "All that the forward makes is listed. Saved is only what it returns behind its result.",
 )
@@ -191,7 +187,7 @@ def _(source: str, args: Arguments, keep: str) -> Saved:
     return _named([n for n in _forward(source, [[*args, keep]]).nodes if n.op != "output"])
 
 
-@_wrong(
+@what_is_saved.wrong(
     "one_partitioner",
     "This is what the other partitioner saves. `keep` decides: the one that saves fewest runs "
     "cheap operations again in the backward.",
@@ -200,7 +196,7 @@ def _(source: str, args: Arguments, keep: str) -> Saved:
     return _saved(source, args, ALL)
 
 
-@_wrong(
+@what_is_saved.wrong(
     "views_named",
     "A view stands here in place of what made its numbers, or twice. Ask `maker` first, then take "
     "each node once.",
@@ -209,7 +205,16 @@ def _(source: str, args: Arguments, keep: str) -> Saved:
     return _named(_returned(source, args, keep)[1:])
 
 
-@_wrong(
+@what_is_saved.wrong(
+    "made_twice",
+    "Two views of one result are kept, so its maker stands here twice. Its numbers lie in memory "
+    "once: take each maker once.",
+)
+def _(source: str, args: Arguments, keep: str) -> Saved:
+    return _named(list(map(_maker, _returned(source, args, keep)[1:])))
+
+
+@what_is_saved.wrong(
     "node_names",
     "These are the nodes' names. The operator was asked for: str(node.target).",
 )
