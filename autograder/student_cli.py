@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -44,8 +45,10 @@ def lab(options: tuple[str, ...]) -> None:
 
 
 def _run(command: list[str], folder: Path | None) -> int:
-    """Runs `command` in `folder` until it ends. Ctrl-C reaches it too: it knows how to stop."""
+    """Runs `command` in `folder` until it ends. Ctrl-C reaches it too: it knows how to stop. What
+    ends this process alone, as a supervisor does, is passed on."""
     with subprocess.Popen(command, cwd=folder, env=_environment()) as process:
+        signal.signal(signal.SIGTERM, lambda *_: process.terminate())
         while True:
             try:
                 return process.wait()

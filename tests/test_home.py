@@ -6,6 +6,8 @@ import importlib.util
 import json
 import re
 import shutil
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -225,8 +227,29 @@ def test_lab_opens_jupyterlab_on_the_home_notebook(
     assert len(result.output.splitlines()) == 1
 
 
-def test_a_run_command_gives_its_exit_code(tmp_path: Path) -> None:
+def test_a_run_command_gives_its_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # this process ends as it did before
     assert student_cli._run([sys.executable, "-c", "raise SystemExit(7)"], tmp_path) == 7
+
+
+def test_what_ends_the_command_ends_jupyterlab(tmp_path: Path) -> None:
+    """Here a stand-in for it, which says when it is there and how it was ended."""
+    stand_in = """if True:
+        import signal, sys, time
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(print("told to stop")))
+        print("there", flush=True)
+        time.sleep(60)"""
+    ours = f"""if True:
+        import sys
+        from autograder import student_cli
+        sys.exit(student_cli._run([sys.executable, "-c", {stand_in!r}], None))"""
+    command = [sys.executable, "-c", ours]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "there\n"
+        process.terminate()
+        assert process.stdout.read() == "told to stop\n"
+    assert process.returncode == 0
 
 
 def test_nobody_is_stopped_by_a_strange_home(monkeypatch: pytest.MonkeyPatch) -> None:
