@@ -17,7 +17,7 @@ from torch import nn
 
 import onelayer
 from autograder import predict, reveal
-from onelayer.rank_log import ring_bytes
+from onelayer.distributed.rank_log import ring_bytes
 
 backend = "nccl" if torch.cuda.device_count() >= 4 else "gloo"  # gloo: the CPU, over sockets
 here = "cuda" if backend == "nccl" else "cpu"
@@ -65,7 +65,7 @@ reveal("who_has_a_zero_bias", {(False, True, False): "rank 1 alone"}.get(tuple(z
 predict("one_rank_does_not_call", choices=["an error at once", "rank 0 waits", "rank 0 goes on"])
 
 # %% id="collective-run"
-from onelayer.ranks import RanksFailed
+from onelayer.distributed.ranks import RanksFailed
 
 
 def rank_1_forgets():

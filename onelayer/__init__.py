@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from onelayer import grammar as grammar
     from onelayer import model as model
     from onelayer.byte_count import count_bytes as count_bytes
-    from onelayer.collectives import record_collectives as record_collectives
+    from onelayer.compiler.inductor_file import read_inductor_file as read_inductor_file
+    from onelayer.compiler.story import compile_story as compile_story
+    from onelayer.compiler.unbuilt import inductor_source as inductor_source
     from onelayer.cpp_op import lines_read as lines_read
     from onelayer.cpp_op import load_cpp as load_cpp
     from onelayer.dispatch import key_set as key_set
     from onelayer.dispatch import show_dispatch as show_dispatch
-    from onelayer.fake_group import fake_group as fake_group
-    from onelayer.inductor_file import read_inductor_file as read_inductor_file
+    from onelayer.distributed.collectives import record_collectives as record_collectives
+    from onelayer.distributed.fake_group import fake_group as fake_group
+    from onelayer.distributed.ranks import run_ranks as run_ranks
     from onelayer.model import head as head
     from onelayer.model import hidden as hidden
     from onelayer.model import next_words as next_words
     from onelayer.peak_bytes import peak_bytes as peak_bytes
-    from onelayer.ranks import run_ranks as run_ranks
     from onelayer.recordings import show_recording as show_recording
     from onelayer.saved_bytes import count_saved as count_saved
     from onelayer.storage import show_storage as show_storage
-    from onelayer.story import compile_story as compile_story
     from onelayer.traffic import count_traffic as count_traffic
-    from onelayer.unbuilt import inductor_source as inductor_source
     from onelayer.views.bars import show_bars as show_bars
     from onelayer.views.call import show_call as show_call
     from onelayer.views.checkpoints import show_checkpoints as show_checkpoints
@@ -46,22 +46,22 @@ if TYPE_CHECKING:
 # Public name -> where it lives. A name is imported when it is first used, so that `import onelayer`
 # costs milliseconds and a process that only needs the model never loads matplotlib.
 _HOMES = {
-    "compile_story": "onelayer.story",
+    "compile_story": "onelayer.compiler.story",
     "count_bytes": "onelayer.byte_count",
     "count_saved": "onelayer.saved_bytes",
-    "fake_group": "onelayer.fake_group",
+    "fake_group": "onelayer.distributed.fake_group",
     "count_traffic": "onelayer.traffic",
     "head": "onelayer.model",
     "hidden": "onelayer.model",
-    "inductor_source": "onelayer.unbuilt",
+    "inductor_source": "onelayer.compiler.unbuilt",
     "key_set": "onelayer.dispatch",
     "lines_read": "onelayer.cpp_op",
     "load_cpp": "onelayer.cpp_op",
     "next_words": "onelayer.model",
     "peak_bytes": "onelayer.peak_bytes",
-    "record_collectives": "onelayer.collectives",
-    "read_inductor_file": "onelayer.inductor_file",
-    "run_ranks": "onelayer.ranks",
+    "record_collectives": "onelayer.distributed.collectives",
+    "read_inductor_file": "onelayer.compiler.inductor_file",
+    "run_ranks": "onelayer.distributed.ranks",
     "show_bars": "onelayer.views.bars",
     "show_call": "onelayer.views.call",
     "play_dispatch": "onelayer.views.dispatch",

@@ -13,10 +13,10 @@ import torch.distributed as dist
 from torch import nn
 
 import onelayer
-from onelayer import wire
-from onelayer.collectives import record_collectives
-from onelayer.rank_log import RankLog, ring_bytes
-from onelayer.wire import written_bytes
+from onelayer.distributed import wire
+from onelayer.distributed.collectives import record_collectives
+from onelayer.distributed.rank_log import RankLog, ring_bytes
+from onelayer.distributed.wire import written_bytes
 
 RANKS = 3
 ROW, BIAS = 64 * 4, 4

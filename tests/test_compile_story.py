@@ -11,12 +11,12 @@ import torch
 import torch.nn.functional as F
 
 import onelayer
-from onelayer.guards import versions_of
+from onelayer.compiler.guards import versions_of
+from onelayer.compiler.story import CompileStory
 from onelayer.recordings import read_recording
 from onelayer.recordings.head_code import TOKENS, HeadCode, code_of, head_loss
 from onelayer.recordings.provenance import provenance_here
 from onelayer.recordings.storing import store
-from onelayer.story import CompileStory
 
 
 @pytest.fixture(autouse=True)

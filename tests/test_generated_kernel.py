@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import onelayer
-from onelayer.generated_kernel import body_of
+from onelayer.compiler.generated_kernel import body_of
 
 
 def cpp(*nests: str, alias: str = "") -> str:

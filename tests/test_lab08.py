@@ -15,7 +15,7 @@ from autograder.checks.lab08_compile.bytes_moved import Rules
 from autograder.checks.lab08_compile.listings import read, run
 from autograder.judge import Draw, LocalStudent, State, Verdict, Wrong, ask
 from onelayer import read_inductor_file
-from onelayer.listing import graph_of, listing_of
+from onelayer.compiler.listing import graph_of, listing_of
 
 PAGE = Path(__file__).parent.parent / "solutions" / "08_compile" / "08_compile.py"
 SOURCE = PAGE.read_text("utf-8")

@@ -20,9 +20,9 @@ import torch.distributed as dist
 from nbclient import NotebookClient
 
 import onelayer
-from onelayer.one_rank import Failed
-from onelayer.rank_report import report
-from onelayer.ranks import RanksFailed
+from onelayer.distributed.one_rank import Failed
+from onelayer.distributed.rank_report import report
+from onelayer.distributed.ranks import RanksFailed
 
 
 def _as_in_a_cell() -> Callable[[torch.Tensor], tuple[int, torch.Tensor]]:

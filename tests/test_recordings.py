@@ -186,7 +186,7 @@ class TestStoring:
         """Planted where Inductor and a profiler put them: in comments, names and keys."""
         monkeypatch.setattr(socket, "gethostname", lambda: "gpu-07.cluster.site-9")
         monkeypatch.setattr(getpass, "getuser", lambda: "alice")
-        home = "/home/alice/my course/onelayer/story.py"
+        home = "/home/alice/my course/onelayer/compiler/story.py"
         monkeypatch.setattr(Path, "home", lambda: Path("/home/alice/my course"))
         planted = (
             "# kernel path: /tmp/torchinductor_alice/ab/cabdef.py\n"

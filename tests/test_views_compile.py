@@ -140,8 +140,9 @@ class TestHtml:
     def test_without_anywidget_it_is_the_html(self):
         code = (
             "import sys; sys.modules['anywidget'] = None; import onelayer, torch;"
-            "from onelayer.fx_record import record_graph; from onelayer.piece import Piece;"
-            "from onelayer.story import CompileStory;"
+            "from onelayer.compiler.fx_record import record_graph;"
+            "from onelayer.compiler.piece import Piece;"
+            "from onelayer.compiler.story import CompileStory;"
             "graph = record_graph(torch.fx.symbolic_trace(torch.nn.ReLU()).graph);"
             "piece = Piece(graph, None, None, None, (), None, None);"
             "view = onelayer.show_compile(CompileStory('relu', (), (), (piece,), (), ()));"

@@ -15,7 +15,7 @@ from py_mini_racer import MiniRacer
 from torch.distributed.pipelining import schedules
 
 import onelayer
-from onelayer.rank_log import Collective, Computed, RankLog, ring_bytes
+from onelayer.distributed.rank_log import Collective, Computed, RankLog, ring_bytes
 from onelayer.views.played import script_of
 
 SOURCE = script_of("timeline")

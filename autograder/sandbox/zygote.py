@@ -34,8 +34,8 @@ PRELOADED = (
     "numpy.random",
     "torch.nn.functional",
     "onelayer",
-    "onelayer.collectives",
-    "onelayer.ranks",
+    "onelayer.distributed.collectives",
+    "onelayer.distributed.ranks",
     "matplotlib.pyplot",
     "torch._dynamo",
 )

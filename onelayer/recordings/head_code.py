@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from onelayer.inductor_file import read_inductor_file
+from onelayer.compiler.inductor_file import read_inductor_file
+from onelayer.compiler.story import CompileStory, compile_story
 from onelayer.model import head
-from onelayer.story import CompileStory, compile_story
 
 TOKENS = 3584  # words in the batch, as in chapter 08
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from onelayer.views.played import Played
 
 if TYPE_CHECKING:
-    from onelayer.fx_record import FxGraph
-    from onelayer.inductor_file import InductorFile
-    from onelayer.piece import Piece
-    from onelayer.story import CompileStory
+    from onelayer.compiler.fx_record import FxGraph
+    from onelayer.compiler.inductor_file import InductorFile
+    from onelayer.compiler.piece import Piece
+    from onelayer.compiler.story import CompileStory
 
 
 class CompileView(Played):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from onelayer.rank_log import RankLog
+from onelayer.distributed.rank_log import RankLog
 from onelayer.views.played import Played
 
 WAYS = ("ddp", "fsdp", "gpipe", "1f1b")

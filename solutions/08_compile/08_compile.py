@@ -23,7 +23,7 @@ import torch._dynamo
 import torch.nn.functional as F
 from torch import fx
 
-from onelayer.listing import graph_of, listing_of
+from onelayer.compiler.listing import graph_of, listing_of
 
 logging.getLogger("torch._dynamo").setLevel(logging.ERROR)  # breaks are what this lab is about
 

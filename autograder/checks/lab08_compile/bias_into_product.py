@@ -9,7 +9,7 @@ from torch import fx
 
 from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, Wrong
-from onelayer.listing import Row, graph_of, listing_of, operator
+from onelayer.compiler.listing import Row, graph_of, listing_of, operator
 
 from . import lab
 from .listings import Inputs, Rows, expect_same, named, operators, read

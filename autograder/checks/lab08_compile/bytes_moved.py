@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, fx
 
 from autograder.judge import Draw, Student, expect_equal
-from onelayer.listing import graph_of
+from onelayer.compiler.listing import graph_of
+from onelayer.compiler.unbuilt import inductor_source
 from onelayer.traffic import count_traffic
-from onelayer.unbuilt import inductor_source
 
 from . import lab
 from .inductor_file import ran

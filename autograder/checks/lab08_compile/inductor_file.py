@@ -27,7 +27,7 @@ class Ran:
 
 
 def ran(text: str, inputs: Sequence[Tensor]) -> Ran:
-    """What a file of `onelayer.unbuilt` does when it is called with these inputs."""
+    """What a file of `onelayer.compiler.unbuilt` does when it is called with these inputs."""
     from torch._inductor.async_compile import AsyncCompile
 
     seen = Ran()

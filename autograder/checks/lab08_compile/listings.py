@@ -1,8 +1,8 @@
 """Listings that come back from an answer: read with suspicion, and run by ourselves.
 
 A pass over a graph is judged by the graph that it leaves. That graph arrives as rows
-(`onelayer.listing`), so what it computes, what it writes into and how many operators it takes is
-found out here, on fresh inputs, with torch's own operators.
+(`onelayer.compiler.listing`), so what it computes, what it writes into and how many operators it
+takes is found out here, on fresh inputs, with torch's own operators.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from autograder.judge import Question, Wrong, describe, expect_close
-from onelayer.listing import Row, operator
+from onelayer.compiler.listing import Row, operator
 
 Rows = list[Row]
 Inputs = dict[str, Tensor]

@@ -9,7 +9,7 @@ from torch import fx
 
 from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, Wrong
-from onelayer.listing import graph_of, listing_of
+from onelayer.compiler.listing import graph_of, listing_of
 
 from . import lab
 from .listings import Inputs, Rows, expect_same, named, operators, read

@@ -13,7 +13,7 @@ from torch import fx
 
 from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, expect_equal
-from onelayer.unbuilt import inductor_source
+from onelayer.compiler.unbuilt import inductor_source
 
 from . import lab
 from .inductor_file import Ran, ran

@@ -19,10 +19,10 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from onelayer.bytecode import Frame, frame_of
-from onelayer.compile_watch import Backend, Watch
-from onelayer.guards import Guard, guards_of
-from onelayer.piece import GraphBreak, Piece
+from onelayer.compiler.bytecode import Frame, frame_of
+from onelayer.compiler.compile_watch import Backend, Watch
+from onelayer.compiler.guards import Guard, guards_of
+from onelayer.compiler.piece import GraphBreak, Piece
 
 
 @dataclass(frozen=True)

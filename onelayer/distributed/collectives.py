@@ -15,8 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from onelayer.byte_count import storages
-from onelayer.rank_log import Collective, Computed, RankLog, ring_bytes
-from onelayer.wire import written_bytes
+from onelayer.distributed.rank_log import Collective, Computed, RankLog, ring_bytes
+from onelayer.distributed.wire import written_bytes
 
 _JOIN_MS = 0.05  # operators closer than this are one bar of a timeline
 _OPERATORS = {

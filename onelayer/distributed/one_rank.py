@@ -1,7 +1,7 @@
 """What one rank does: a process of its own that joins the group, runs the function, and reports.
 
-It lives outside `onelayer.ranks` because the processes are forked from a server that has imported
-this module and torch, and nothing else of the notebook.
+It lives outside `ranks` because the processes are forked from a server that has imported this
+module and torch, and nothing else of the notebook.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def is_torchs(file: str) -> bool:
 
 def is_theirs(file: str) -> bool:
     """Whether a frame of this file is neither ours nor torch's."""
-    return not is_torchs(file) and not Path(file).is_relative_to(Path(__file__).parent)
+    return not is_torchs(file) and not Path(file).is_relative_to(Path(__file__).parents[1])
 
 
 def _join(rank: int, task: Task) -> None:

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from onelayer.fx_record import FxGraph
-from onelayer.inductor_file import InductorFile
+from onelayer.compiler.fx_record import FxGraph
+from onelayer.compiler.inductor_file import InductorFile
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from .rank_report import report
 MAX_RANKS = 64
 START = "ONELAYER_RANKS"
 """Environment: "fork" in a process that imported torch, has one thread, and ends soon."""
-PRELOADED = ["onelayer.one_rank", "onelayer.collectives", "torch._dynamo"]
+PRELOADED = ["onelayer.distributed.one_rank", "onelayer.distributed.collectives", "torch._dynamo"]
 """Imported once, by the server whose forks all ranks are: DDP, FSDP and every dispatch mode import
 dynamo when they are first used, which would take seconds in each rank of each call."""
 MAX_LAST_WORDS = 300  # characters of what a rank wrote before it ended: C++ says why it aborts

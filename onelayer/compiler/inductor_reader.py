@@ -4,9 +4,9 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from onelayer.fx_record import FxGraph
-from onelayer.generated_kernel import Nest, body_of
-from onelayer.inductor_file import ITEM_BYTES, Buffer, InductorFile, Kernel, Loop
+from onelayer.compiler.fx_record import FxGraph
+from onelayer.compiler.generated_kernel import Nest, body_of
+from onelayer.compiler.inductor_file import ITEM_BYTES, Buffer, InductorFile, Kernel, Loop
 
 
 class Reader:

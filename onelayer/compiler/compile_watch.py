@@ -11,9 +11,9 @@ from unittest import mock
 
 import torch
 
-from onelayer.fx_record import FxGraph, readable, record_graph
-from onelayer.inductor_file import InductorFile, read_inductor_file
-from onelayer.piece import GraphBreak, Kept, Piece
+from onelayer.compiler.fx_record import FxGraph, readable, record_graph
+from onelayer.compiler.inductor_file import InductorFile, read_inductor_file
+from onelayer.compiler.piece import GraphBreak, Kept, Piece
 
 Backend = Literal["inductor", "aot_eager"]
 

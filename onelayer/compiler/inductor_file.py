@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 
-from onelayer.fx_record import FxGraph
+from onelayer.compiler.fx_record import FxGraph
 
 ITEM_BYTES = {
     "float64": 8,
@@ -129,6 +129,6 @@ def read_inductor_file(
     library returns, which the file does not say. Raises ValueError for a text without a function
     `call`, SyntaxError for what is no Python.
     """
-    from onelayer.inductor_reader import Reader
+    from onelayer.compiler.inductor_reader import Reader
 
     return Reader(source, dict(nodes or {}), graph).record()
