@@ -1,4 +1,4 @@
-"""What several rooms' tests share: a browser."""
+"""What several rooms' tests share: a browser, and a jail that is lent a GPU."""
 
 from __future__ import annotations
 
@@ -36,3 +36,13 @@ def browser() -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def gpu_jail() -> Iterator[Any]:
+    """A jail that is lent a GPU, which the CPU plays."""
+    from autograder.sandbox import Jail
+    from tests.simulated_gpu import SIMULATED
+
+    with Jail(gpu=SIMULATED) as jail:
+        yield jail

@@ -88,7 +88,8 @@ TABLE: dict[str, RunBy | Answers | Played] = {
         "test_gpu_run.py::test_make_gpu_says_in_one_line_what_is_missing", "command.main"
     ),
     "autograder grade ~/Downloads/submissions.zip --lab 04_contracts --device cuda": RunBy(
-        "test_gpu.py::test_a_class_is_graded_on_cuda_only_where_there_is_a_gpu", "device=device"
+        "test_gpu_class.py::test_a_class_is_graded_on_cuda_only_where_there_is_a_gpu",
+        "device=device",
     ),
     "make wheelhouse PYTHON=3.12": RunBy(
         "test_wheelhouse.py::test_all_but_what_the_node_has_and_the_gradebook", "wheelhouse"
