@@ -1,18 +1,25 @@
-"""Keeps off the page one sentence of torch's that no page asks about.
+"""Keeps off the page two sentences of torch's that no page asks about.
 
 On a machine with a CUDA compiler and no GPU, such as the login node of a cluster, a CUDA build of
 torch writes "No CUDA runtime is found" to stderr as soon as anything imports
 `torch.utils.cpp_extension`; `torch.utils.benchmark.Timer` does
 (https://github.com/pytorch/pytorch/blob/v2.13.0/torch/utils/cpp_extension.py, `_find_cuda_home`).
+
+On Python 3.13.0, and on no other patch of it, Dynamo warns that its guards may be slow
+(https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_dynamo/guards.py,
+`_get_generic_dict_manager_example_value`).
 """
 
 import logging
+import warnings
 
 ASIDE = "No CUDA runtime is found"
+SLOW_GUARDS = "Guards may run slower on Python 3.13.0"
 
 
 def keep_quiet() -> None:
-    """From now on torch leaves out that sentence, and nothing else."""
+    """From now on torch leaves out these sentences, and nothing else."""
+    warnings.filterwarnings("ignore", message=SLOW_GUARDS, category=RuntimeWarning)
     logger = logging.getLogger("torch.utils.cpp_extension")
     if is_said not in logger.filters:
         logger.addFilter(is_said)

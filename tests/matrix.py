@@ -32,12 +32,12 @@ PATIENCE_S = 3600  # for one file of tests; pytest's own limit for one test is s
 
 @dataclass(frozen=True)
 class Row:
-    """A torch (its newest patch release), the Python it runs on, and the packages that cannot
-    keep the version of constraints.txt there."""
+    """A torch (its newest patch release), the Python it runs on, and what stands there in place of
+    pins of constraints.txt."""
 
     torch: str
     python: str
-    unpinned: tuple[str, ...] = ()
+    instead: tuple[str, ...] = ()
 
     @property
     def venv(self) -> Path:
@@ -47,7 +47,8 @@ class Row:
 ROWS = {
     row.torch: row
     for row in (
-        Row("2.11", "3.13", unpinned=("setuptools",)),  # torch 2.11 asks for setuptools < 82
+        # torch 2.11 asks for setuptools < 82, and the interpreter of its Triton fails on numpy 2.4.
+        Row("2.11", "3.13", instead=("setuptools<82", "numpy<2.4")),
         Row("2.13", "3.11"),
         Row("2.15", "3.12"),
     )
@@ -62,8 +63,9 @@ def constraints(row: Row) -> str:
     """The versions to install: those of constraints.txt, with the torch of the row."""
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pins = [line for line in lines if line[:1] not in {"", "#"}]
-    kept = [pin for pin in pins if pin.split("==")[0] not in {"torch", "triton", *row.unpinned}]
-    return "\n".join([*kept, f"torch=={row.torch}.*"]) + "\n"
+    gone = {"torch", "triton", *(name.partition("<")[0] for name in row.instead)}
+    kept = [pin for pin in pins if pin.split("==")[0] not in gone]
+    return "\n".join([*kept, *row.instead, f"torch=={row.torch}.*"]) + "\n"
 
 
 def python_for(row: Row) -> str:

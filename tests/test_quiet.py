@@ -1,4 +1,5 @@
-"""A page without noise: what torch says of a compiler without a GPU, and only that, is left out."""
+"""A page without noise: what torch says of a compiler without a GPU and of the guards of one
+Python, and only that, is left out."""
 
 from __future__ import annotations
 
@@ -31,6 +32,15 @@ def test_a_compiler_without_a_gpu_is_no_news(tmp_path: Path) -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU torch is silent by itself")
 def test_torch_alone_would_have_said_it(tmp_path: Path) -> None:
     assert "No CUDA runtime is found" in stderr_of(LOOKS, tmp_path)
+
+
+def test_slow_guards_are_no_news_and_another_warning_is(tmp_path: Path) -> None:
+    says = "import warnings; warnings.warn('{}', RuntimeWarning)"
+    slow = says.format("Guards may run slower on Python 3.13.0. Consider upgrading.")
+    assert stderr_of(f"import onelayer; {slow}", tmp_path) == ""
+    assert "Guards may run" in stderr_of(slow, tmp_path)
+    other = says.format("Guards failed")
+    assert "Guards failed" in stderr_of(f"import onelayer; {other}", tmp_path)
 
 
 def test_whatever_else_torch_has_to_say_there_is_said(caplog: pytest.LogCaptureFixture) -> None:
