@@ -71,7 +71,8 @@ def _copy(away: Tensor, p: Tensor) -> None:
 
 def _profiled(step: Callable[[], None], device: str) -> StreamTrace:
     gpu = [ProfilerActivity.CUDA] if device == "cuda" else []
-    with profile(activities=[ProfilerActivity.CPU, *gpu]) as seen:
+    # torch 2.11 warns, where nothing is accumulated, that events of another cycle are lost.
+    with profile(activities=[ProfilerActivity.CPU, *gpu], acc_events=True) as seen:
         step()
     with tempfile.TemporaryDirectory(prefix="trace-") as folder:
         file = Path(folder) / "trace.json"
