@@ -15,7 +15,9 @@ from pathlib import Path
 
 import psutil
 
-LOOK_EVERY_S = 0.1
+END_EVERY_S, MEMORY_EVERY_S = 0.1, 2.0
+"""Between two looks: whether it has ended; at its memory, for which the kernel walks all its pages
+while the process has to wait for those that it asks for."""
 _counter = itertools.count()
 ACCOUNTS = (Path("/sys/fs/cgroup/cpuacct"), Path("/sys/fs/cgroup"))
 
@@ -95,11 +97,13 @@ def _environment() -> dict[str, str]:
 
 def _watched(process: subprocess.Popen[bytes]) -> dict[str, int]:
     peaks: dict[str, int] = {}
-    parent = psutil.Process(process.pid)
+    parent, next_look = psutil.Process(process.pid), time.monotonic()
     while process.poll() is None:
-        for name, held in _held(parent):
-            peaks[name] = max(held, peaks.get(name, 0))
-        time.sleep(LOOK_EVERY_S)
+        if time.monotonic() >= next_look:
+            for name, held in _held(parent):
+                peaks[name] = max(held, peaks.get(name, 0))
+            next_look = time.monotonic() + MEMORY_EVERY_S
+        time.sleep(END_EVERY_S)
     return peaks
 
 
