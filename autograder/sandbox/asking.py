@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from autograder.judge import GraderFault, Malformed, Raised
@@ -37,11 +37,28 @@ def ask_process(
     Raises Lost when no proper answer came, and then the process is ended; GraderFault when the jail
     itself is gone.
     """
-    nonce = secrets.token_hex(8)
+    (answer,) = ask_in_a_row(
+        running, [request], read, patience_s=patience_s, max_body_bytes=max_body_bytes
+    )
+    return answer
+
+
+def ask_in_a_row(
+    running: Running,
+    requests: Sequence[Callable[[str], Frame]],
+    read: Callable[[Frame, str], T],
+    *,
+    patience_s: float,
+    max_body_bytes: int = 0,
+) -> list[T]:
+    """As `ask_process`, for requests that are sent before the first answer is there. Patience and
+    bytes are for all together: where one answer is missing, none counts."""
+    nonces = [secrets.token_hex(8) for _ in requests]
+    frames = [request(nonce) for request, nonce in zip(requests, nonces, strict=True)]
     deadline = time.monotonic() + patience_s
     try:
-        frame = running.exchange(request(nonce), deadline=deadline, max_body_bytes=max_body_bytes)
-        return read(frame, nonce)
+        answers = running.exchange(frames, deadline=deadline, max_body_bytes=max_body_bytes)
+        return [read(answer, nonce) for answer, nonce in zip(answers, nonces, strict=True)]
     except Died as died:
         raise _lost(running, _died(running, str(died))) from died
     except TooLate as late:

@@ -17,10 +17,10 @@ from .gpu import CONTEXT_BYTES, Gpu
 from .limits import Limits
 from .memory import tree
 from .messages import clean
-from .wire import Frame, Inbox, encode
+from .wire import Frame, Inbox, encode, joined
 
 TICK_S = 0.1  # between two looks at memory
-MOST_AT_ONCE = 16  # reads, of at most a piece each
+MOST_AT_ONCE = 64  # reads, of at most a piece each
 DRAIN_BYTES = 2**20  # no pipe holds more
 
 
@@ -122,12 +122,16 @@ class Running(ABC):
         """Whether bytes wait to be read although no request is open."""
         return bool(self._incoming.poll(0))
 
-    def exchange(self, request: Frame, *, deadline: float, max_body_bytes: int) -> Frame:
-        """The frame that answers `request`, by `deadline` (of time.monotonic).
+    def exchange(
+        self, requests: Sequence[Frame], *, deadline: float, max_body_bytes: int
+    ) -> list[Frame]:
+        """The frames that answer `requests`, one each and in their order, by `deadline` (of
+        time.monotonic), of `max_body_bytes` together.
 
         Raises Died, TooLate, or Malformed.
         """
-        return _Exchange(self, encode(request), Inbox(max_body_bytes=max_body_bytes)).run(deadline)
+        parts = joined([part for request in requests for part in encode(request)])
+        return _Exchange(self, parts, len(requests), max_body_bytes).run(deadline)
 
     def expect(self, text: bytes, *, deadline: float) -> None:
         """Waits for exactly these bytes. Raises Died or TooLate."""
@@ -138,16 +142,20 @@ class Running(ABC):
 
 
 class _Exchange:
-    """One request and its answer, without a thread: writes, reads and drains as each is ready."""
+    """Requests and their answers, without a thread: writes, reads and drains as each is ready."""
 
-    def __init__(self, running: Running, parts: Sequence[bytes], inbox: Inbox) -> None:
-        self.running, self.inbox = running, inbox
+    def __init__(
+        self, running: Running, parts: Sequence[bytes], answers: int, max_body_bytes: int
+    ) -> None:
+        self.running, self.expected, self.left_bytes = running, answers, max_body_bytes
         self.unsent = [memoryview(part) for part in parts]
+        self.answers: list[Frame] = []
+        self.inbox = Inbox(max_body_bytes=max_body_bytes)
 
-    def run(self, deadline: float) -> Frame:
+    def run(self, deadline: float) -> list[Frame]:
         next_look = time.monotonic() + TICK_S
         self._send()  # most frames fit into the socket: no need to ask whether it is ready
-        while self.inbox.frame is None:
+        while len(self.answers) < self.expected:
             now = time.monotonic()
             if now >= deadline:
                 raise TooLate
@@ -157,7 +165,7 @@ class _Exchange:
                 next_look = time.monotonic() + TICK_S
             self._step(min(deadline, next_look) - now)
         self.running.output.drain()
-        return self.inbox.frame
+        return self.answers
 
     def _step(self, patience_s: float) -> None:
         poll, channel, output = select.poll(), self.running.channel, self.running.output
@@ -199,8 +207,15 @@ class _Exchange:
             if n == 0:
                 raise Died("it closed its end")
             self.inbox.took(n)
-            if self.inbox.frame is not None:
+            if self.inbox.frame is not None and self._was_last(self.inbox.frame):
                 return
+
+    def _was_last(self, answer: Frame) -> bool:
+        """Takes an answer; the next one may have as many bytes as are left."""
+        self.answers.append(answer)
+        self.left_bytes -= sum(map(len, answer.blobs))
+        self.inbox = Inbox(max_body_bytes=self.left_bytes)
+        return len(self.answers) == self.expected
 
 
 def wait_for_end(handle: int, *, patience_s: float) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import select
 import socket
 import sys
 from dataclasses import replace
@@ -17,19 +18,28 @@ from autograder.judge import DEVICES, Device, Packed, Raised, Reply, answer, rai
 
 from .messages import raised_reply, reply_frame
 from .shell import NotebookShell
-from .wire import Frame, Inbox, TooLong, encode
+from .wire import JOINED_BYTES, Frame, Inbox, TooLong, encode, joined
 
 READY = b"R"  # the first byte on every channel: no student's code has run, every door is shut
 
 
 def serve(channel: socket.socket, shell: NotebookShell) -> None:
-    """Answers requests until the other side closes."""
+    """Answers requests until the other side closes. Answers wait while the next request is there
+    already: each write would wake the other side, which takes its turn on one core."""
     os.register_at_fork(after_in_child=channel.close)  # one process answers, not its children
+    unsent: list[bytes] = []
     while (request := receive(channel)) is not None:
-        reply = _answered(request, shell)
+        unsent += _answered(request, shell)
         _flush()
-        for part in reply:
+        if sum(map(len, unsent)) <= JOINED_BYTES and _is_readable(channel):
+            continue
+        for part in joined(unsent):
             channel.sendall(part)
+        unsent.clear()
+
+
+def _is_readable(channel: socket.socket) -> bool:
+    return bool(select.select([channel], [], [], 0)[0])
 
 
 def receive(channel: socket.socket) -> Frame | None:

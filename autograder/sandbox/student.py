@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 
 from autograder.judge import GraderFault, Packed, Raised, Reply, Student
 from autograder.judge.values import MAX_BYTES
 
-from .asking import Lost, ask_process
+from .asking import Lost, ask_in_a_row
 from .gpu import Gpu
 from .limits import Limits
 from .loading import MAX_RESTARTS, Cell, CellResult, Loader
 from .messages import call_request, read_call_reply
 from .running import Running
 from .wire import Frame
+
+MOST_TOGETHER = 100
+BYTES_TOGETHER = 2**20
+"""Of calls that are handed over together; what is more goes one by one."""
 
 
 class JailedStudent(Student):
@@ -79,7 +84,7 @@ class JailedStudent(Student):
         self._left_s = self._wall_s + (self.gpu.start_s if self.gpu else 0.0)
         self._restarts = 0
 
-    @contextmanager
+    @contextlib.contextmanager
     def beside(self, source: str) -> Iterator[Student]:
         cells, limits = [Cell("ours", source)], self._limits
         with JailedStudent(
@@ -113,16 +118,36 @@ class JailedStudent(Student):
     def _send(self, function: str, request: Packed) -> Reply:
         if message := self._used_up():
             return Reply(Raised("timeout", "TimeoutError", message))
-        started = time.monotonic()  # a reload is paid for by the question that needs it
         try:
-            running = self._fresh_or_running()
-            return self._ask(running, function, request)
+            (reply,) = self._timed(function, [request])
         except Lost as lost:
-            self._running = None
-            self.suspects_device = self.gpu is not None
             if lost.raised.kind == "timeout" and self._until <= time.monotonic():
                 return Reply(replace(lost.raised, message=self._used_up()))
             return Reply(lost.raised)
+        return reply
+
+    def _send_together(self, function: str, requests: Sequence[Packed]) -> list[Reply]:
+        """Which call ended the process, or never ended, only one by one can tell: half the time is
+        left for that. So it is where the answers together are too large."""
+        if self._used_up():
+            return []
+        with contextlib.suppress(Lost):
+            replies = self._timed(function, list(_first(requests)), share=0.5)
+            broken = (k for k, reply in enumerate(replies) if _broke_the_device(reply))
+            return replies[: next(broken, len(replies)) + 1]
+        return []
+
+    def _timed(
+        self, function: str, requests: Sequence[Packed], *, share: float = 1.0
+    ) -> list[Reply]:
+        """The replies, within this share of the question's time that is left. Raises Lost."""
+        started = time.monotonic()  # a reload is paid for by the question that needs it
+        try:
+            return self._ask(self._fresh_or_running(), function, requests, share)
+        except Lost:
+            self._running = None
+            self.suspects_device = self.gpu is not None
+            raise
         finally:
             self._left_s -= time.monotonic() - started
 
@@ -146,24 +171,40 @@ class JailedStudent(Student):
             self._running = self._loader.load(self._start, until=self._until)
         return self._running
 
-    def _ask(self, running: Running, function: str, request: Packed) -> Reply:
+    def _ask(
+        self, running: Running, function: str, requests: Sequence[Packed], share: float
+    ) -> list[Reply]:
         running.device_bytes = self._cap_bytes
-
-        def frame(nonce: str) -> Frame:
-            return call_request(
-                function, request, nonce=nonce, device=self._on, cap_bytes=self._cap_bytes
-            )
-
-        argument_bytes = sum(map(len, request.storages))
-        reply = ask_process(
+        frames = [partial(self._frame, function, request) for request in requests]
+        argument_bytes = sum(len(data) for request in requests for data in request.storages)
+        replies = ask_in_a_row(
             running,
-            frame,
+            frames,
             read_call_reply,
-            patience_s=min(self._left_s, self._until - time.monotonic()),
+            patience_s=min(share * self._left_s, self._until - time.monotonic()),
             max_body_bytes=MAX_BYTES + argument_bytes,
         )
         running.output.take()
-        if isinstance(reply.value, Raised) and reply.value.kind == "device":
+        if any(map(_broke_the_device, replies)):
             self._drop()
             self.suspects_device = True
-        return reply
+        return replies
+
+    def _frame(self, function: str, request: Packed, nonce: str) -> Frame:
+        return call_request(
+            function, request, nonce=nonce, device=self._on, cap_bytes=self._cap_bytes
+        )
+
+
+def _first(requests: Sequence[Packed]) -> Iterator[Packed]:
+    """As many as may be handed over together."""
+    size = 0
+    for request in requests[:MOST_TOGETHER]:
+        size += sum(map(len, request.storages))
+        if size > BYTES_TOGETHER:
+            return
+        yield request
+
+
+def _broke_the_device(reply: Reply) -> bool:
+    return isinstance(reply.value, Raised) and reply.value.kind == "device"

@@ -46,10 +46,24 @@ def encode(frame: Frame) -> list[bytes]:
     header = text.encode("utf-8", errors="replace")  # lone surrogates have no UTF-8
     if len(header) > MAX_HEADER_BYTES:
         raise TooLong(f"a header of {len(header):,} bytes")
-    parts = [LENGTH.pack(len(header)), header, *frame.blobs]
-    if sum(map(len, parts)) <= JOINED_BYTES:
-        return [b"".join(parts)]
-    return [parts[0] + header, *(blob for blob in frame.blobs if blob)]
+    return joined([LENGTH.pack(len(header)), header, *frame.blobs])
+
+
+def joined(parts: Sequence[bytes]) -> list[bytes]:
+    """The same bytes in fewer buffers: small neighbours are put together, none is empty."""
+    found: list[bytes] = []
+    small: list[bytes] = []
+    size = 0
+    for part in parts:
+        if size + len(part) > JOINED_BYTES and small:
+            found.append(b"".join(small))
+            small, size = [], 0
+        if len(part) > JOINED_BYTES:
+            found.append(part)
+        elif part:
+            small.append(part)
+            size += len(part)
+    return [*found, b"".join(small)] if small else found
 
 
 class Inbox:

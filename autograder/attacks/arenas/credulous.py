@@ -45,16 +45,19 @@ class Credulous(JailedStudent):
         self.seen = Seen()
         super().__init__(jail._start, cells, limits=jail.limits, where="believed")
 
-    def _ask(self, running: Running, function: str, request: Packed) -> Reply:
+    def _ask(
+        self, running: Running, function: str, requests: Sequence[Packed], share: float
+    ) -> list[Reply]:
+        (request,) = requests
         channel, started = running.channel, time.monotonic()
         channel.settimeout(SILENCE_S)  # for the next byte: it begins anew with each
         try:
             for part in encode(call_request(function, request, nonce="the same for all")):
                 channel.sendall(part)
-            return Reply(self._believed(channel))
+            return [Reply(self._believed(channel))]
         except (OSError, EOFError, ValueError, TooMuch) as error:
             self._drop()
-            return Reply(Raised("died", type(error).__name__, str(error)))
+            return [Reply(Raised("died", type(error).__name__, str(error)))]
         finally:
             self.seen.waited_s = max(self.seen.waited_s, time.monotonic() - started)
 

@@ -32,16 +32,20 @@ def address(student: Student, draw: Draw) -> None:
         ((1, -1), (3, 4), (4, 1), 0),
         ((2, 1), (4, 3), (1, 4), 0),
     ]
-    for first, size, stride, offset in always:
-        place = torch.arange(24).as_strided(size, stride, offset)[first]
-        expect_equal(student.call("address", first, size, stride, offset), int(place))
+    places = [
+        int(torch.arange(24).as_strided(size, stride, offset)[index])
+        for index, size, stride, offset in always
+    ]
+    cases = list(always)
     for layout in draw.layouts() * draw.rounds:
         size = draw.shape(3, low=2, high=5)
         numbered = _numbered(draw.tensor(*size, layout=layout))
         drawn: Sizes = tuple(draw.integer(-n, n - 1) for n in size)
         for index in (drawn, tuple(n - 1 for n in size), (-1, 0, -1)):
-            got = student.call("address", index, *geometry(numbered))
-            expect_equal(got, int(numbered[index]))
+            cases.append((index, *geometry(numbered)))
+            places.append(int(numbered[index]))
+    for got, place in zip(student.each("address", cases), places, strict=True):
+        expect_equal(got, place)
 
 
 def _numbered(t: torch.Tensor) -> torch.Tensor:

@@ -39,9 +39,9 @@ def broadcast_strides(student: Student, draw: Draw) -> None:
         ((2, 3), (3, 1), (6, 3)),
         ((), (), (2, 2)),
     ]
-    for size, stride, to in always + [_expansion(draw) for _ in draw.cases(6)]:
-        got = student.call("broadcast_strides", size, stride, to)
-        expect_strides(got, _torch_expand(size, stride, to), to)
+    cases = always + [_expansion(draw) for _ in draw.cases(6)]
+    for case, got in zip(cases, student.each("broadcast_strides", cases), strict=True):
+        expect_strides(got, _torch_expand(*case), case[-1])
 
 
 def _expansion(draw: Draw) -> tuple[Sizes, Sizes, Sizes]:

@@ -27,11 +27,12 @@ def centre_windows(student: Student, draw: Draw) -> None:
 
     x (N,), width -> (N - width + 1, width); x itself stays as it is.
     """
-    for n in (8, *(draw.integer(5, 40) for _ in draw.cases(3))):
-        x, width = draw.tensor(n), draw.integer(2, 4)
-        windows = torch.stack([x[k : k + width] for k in range(n - width + 1)])
+    sizes = (8, *(draw.integer(5, 40) for _ in draw.cases(3)))
+    cases = [(draw.tensor(n), draw.integer(2, 4)) for n in sizes]
+    for (x, width), got in zip(cases, student.each("centre_windows", cases), strict=True):
+        windows = torch.stack([x[k : k + width] for k in range(len(x) - width + 1)])
         want = windows - windows.mean(dim=1, keepdim=True)
-        expect_close(student.call("centre_windows", x, width), want, tolerance=1e-5)
+        expect_close(got, want, tolerance=1e-5)
 
 
 @centre_windows.wrong(

@@ -30,8 +30,9 @@ def contiguous_strides(student: Student, draw: Draw) -> None:
     size, any number of dimensions, zeros included -> as many strides, counted in elements.
     """
     always: list[Sizes] = [(600, 64), (5,), (2, 3, 4), (1, 7, 1), (), (2, 0, 3), (0,)]
-    for size in always + [draw.shape(low=0) for _ in draw.cases(5)]:
-        expect_equal(student.call("contiguous_strides", size), torch.empty(size).stride())
+    cases = [(size,) for size in always + [draw.shape(low=0) for _ in draw.cases(5)]]
+    for (size,), got in zip(cases, student.each("contiguous_strides", cases), strict=True):
+        expect_equal(got, torch.empty(size).stride())
 
 
 @contiguous_strides.wrong(

@@ -36,11 +36,15 @@ def copied_bytes(student: Student, draw: Draw) -> None:
     x, steps such as ("transpose", (1, 2)) to be called as x.transpose(1, 2), each on the result of
     the last -> one number per step.
     """
-    for _ in draw.cases(2):
-        batch, tokens = draw.integer(2, 4), draw.integer(3, 6)
-        for steps in _paths(batch, tokens):
-            x = draw.tensor(batch, tokens, 64)
-            expect_equal(student.call("copied_bytes", x, steps), _bill(x, steps))
+    cases = [case for _ in draw.cases(2) for case in _walks(draw)]
+    for case, got in zip(cases, student.each("copied_bytes", cases), strict=True):
+        expect_equal(got, _bill(*case))
+
+
+def _walks(draw: Draw) -> list[tuple[torch.Tensor, list[Step]]]:
+    """Activations, and each way that they travel."""
+    batch, tokens = draw.integer(2, 4), draw.integer(3, 6)
+    return [(draw.tensor(batch, tokens, 64), steps) for steps in _paths(batch, tokens)]
 
 
 def _paths(batch: int, tokens: int) -> list[list[Step]]:

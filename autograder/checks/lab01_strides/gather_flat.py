@@ -28,11 +28,15 @@ def gather_flat(student: Student, draw: Draw) -> None:
 
     flat (all elements of the storage), stride (2 numbers), offset, index (N, K) int64 -> (N, K).
     """
-    for layout in ("contiguous", *draw.layouts() * draw.rounds):
-        n, v, k = draw.integer(2, 9), draw.integer(5, 60), draw.integer(1, 3)
-        x, index = draw.tensor(n, v, layout=layout), draw.integers(n, k, low=0, high=v - 1)
-        got = student.call("gather_flat", _flat(x), x.stride(), x.storage_offset(), index)
+    drawn = [_rows_and_columns(draw, at) for at in ("contiguous", *draw.layouts() * draw.rounds)]
+    cases = [(_flat(x), x.stride(), x.storage_offset(), index) for x, index in drawn]
+    for (x, index), got in zip(drawn, student.each("gather_flat", cases), strict=True):
         expect_close(got, x.gather(1, index), tolerance=0.0)
+
+
+def _rows_and_columns(draw: Draw, layout: str) -> tuple[torch.Tensor, torch.Tensor]:
+    n, v, k = draw.integer(2, 9), draw.integer(5, 60), draw.integer(1, 3)
+    return draw.tensor(n, v, layout=layout), draw.integers(n, k, low=0, high=v - 1)
 
 
 def _flat(x: torch.Tensor) -> torch.Tensor:

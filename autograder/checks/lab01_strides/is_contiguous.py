@@ -45,9 +45,9 @@ def is_contiguous(student: Student, draw: Draw) -> None:
         geometry(draw.tensor(*draw.shape(low=0, high=3), layout=draw.layout()))[:2]
         for _ in draw.cases(8)
     ]
-    for size, stride in always + drawn:
-        want = torch.empty_strided(size, stride).is_contiguous()
-        expect_equal(student.call("is_contiguous", size, stride), want)
+    cases = always + drawn
+    for case, got in zip(cases, student.each("is_contiguous", cases), strict=True):
+        expect_equal(got, torch.empty_strided(*case).is_contiguous())
 
 
 @is_contiguous.wrong(

@@ -41,8 +41,9 @@ def overlaps(student: Student, draw: Draw) -> None:
         ((0, 4), (0, 0)),
     ]
     drawn = [(draw.shape(draw.integer(1, 3), high=4), draw) for _ in draw.cases(8)]
-    for size, stride in always + [(n, tuple(d.integer(0, 6) for _ in n)) for n, d in drawn]:
-        expect_equal(student.call("overlaps", size, stride), _shares_a_float(size, stride))
+    cases = always + [(n, tuple(d.integer(0, 6) for _ in n)) for n, d in drawn]
+    for case, got in zip(cases, student.each("overlaps", cases), strict=True):
+        expect_equal(got, _shares_a_float(*case))
 
 
 def _shares_a_float(size: Sizes, stride: Sizes) -> bool:

@@ -27,9 +27,12 @@ def sliding_windows(student: Student, draw: Draw) -> None:
     """
     always = (("contiguous", 2), ("offset", 2), ("strided", 1), ("contiguous", 1))
     drawn = [(layout, draw.integer(1, 3)) for layout in draw.layouts() * draw.rounds]
-    for layout, step in (*always, *drawn):
-        x, width = draw.tensor(draw.integer(8, 40), layout=layout), draw.integer(2, 7)
-        expect_view(student.call("sliding_windows", x, width, step), x.unfold(0, width, step))
+    cases = [
+        (draw.tensor(draw.integer(8, 40), layout=layout), draw.integer(2, 7), step)
+        for layout, step in (*always, *drawn)
+    ]
+    for (x, width, step), got in zip(cases, student.each("sliding_windows", cases), strict=True):
+        expect_view(got, x.unfold(0, width, step))
 
 
 @sliding_windows.wrong(
