@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import BoundedSemaphore
 
 from autograder.sandbox import BUBBLEWRAP, DEFAULT_SHARE, Tier, probe
 
@@ -75,14 +76,8 @@ class Class:
         self.journal = Journal(order.out / "journal" / self.release.name)
         self.rows: dict[str, Row] = {}
         self.entries: dict[str, Entry] = {}
-        with ThreadPoolExecutor(KEEPERS) as keepers:
-            taken = [
-                keepers.submit(self._keep_bytes, submission)
-                for submission in submissions(files, self.release.name, list(known))
-                if self._take_in(submission)
-            ]
-        for one in taken:
-            one.result()
+        handed_in = submissions(files, self.release.name, list(known))
+        self._keep_all(one for one in handed_in if self._take_in(one))
         if not self.rows and not self.entries:
             raise Mistake(f"There is no notebook of {self.release.name} in {order.source}.")
 
@@ -99,6 +94,19 @@ class Class:
         else:
             self.entries[submission.student] = Entry(told, rebuilt, submission.sha256)
         return True
+
+    def _keep_all(self, taken: Iterator[Submission]) -> None:
+        """Keeps the bytes of each on the disk, which may be slower than we read: whoever waits for
+        it waits with few of them in memory."""
+        room = BoundedSemaphore(2 * KEEPERS)
+        kept = []
+        with ThreadPoolExecutor(KEEPERS) as keepers:
+            for submission in taken:
+                room.acquire()
+                kept.append(keepers.submit(self._keep_bytes, submission))
+                kept[-1].add_done_callback(lambda _: room.release())
+        for one in kept:
+            one.result()
 
     def _keep_bytes(self, submission: Submission) -> None:
         received = self.order.out / "received" / f"{submission.sha256}.ipynb"

@@ -1,0 +1,55 @@
+"""What is handed in is kept on the disk, and few notebooks wait for that in memory."""
+
+import threading
+import time
+
+import pytest
+
+from autograder.classroom import durable
+from autograder.classroom.grading import KEEPERS, Class, Order
+from bench.hand_ins import write_class
+from tests.sample_class import ROOT
+
+N = 5 * KEEPERS
+
+
+def test_a_slow_disk_does_not_fill_the_memory(tmp_path, monkeypatch):
+    write_class(tmp_path / "in", N)
+    lock, open_now, most = threading.Lock(), 0, 0
+    write, take_in = durable.write, Class._take_in
+
+    def slow(path, *args, **options):
+        nonlocal open_now
+        write(path, *args, **options)
+        if path.suffix == ".ipynb":
+            time.sleep(0.1)
+            with lock:
+                open_now -= 1
+
+    def counted(self, submission):
+        nonlocal open_now, most
+        with lock:
+            open_now += 1
+            most = max(most, open_now)
+        return take_in(self, submission)
+
+    monkeypatch.setattr(durable, "write", slow)
+    monkeypatch.setattr(Class, "_take_in", counted)
+    Class(Order(tmp_path / "in", tmp_path / "out", ROOT))
+    assert len(list((tmp_path / "out" / "received").iterdir())) == N
+    assert KEEPERS < most <= 2 * KEEPERS + 2 < N
+
+
+def test_a_full_disk_stops_the_class_and_hangs_nobody(tmp_path, monkeypatch):
+    write_class(tmp_path / "in", N)
+
+    write = durable.write
+
+    def full(path, *args, **options):
+        if path.suffix == ".ipynb":
+            raise OSError(28, "No space left on device")
+        write(path, *args, **options)
+
+    monkeypatch.setattr(durable, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        Class(Order(tmp_path / "in", tmp_path / "out", ROOT))
