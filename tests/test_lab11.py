@@ -79,6 +79,7 @@ LEFT_OUT: list[tuple[str, str, list[tuple[str, str]]]] = [
     ("ddp_step", "nothing_moved", [("p -= lr / world *", "p -= 0 *")]),
     ("ddp_step", "started_when_full", [(IN_ORDER, WHEN_FULL)]),
     ("ddp_step", "after_backward", [("            start_full_ones()\n\n", "\n")]),
+    ("ddp_step", "not_waited", [("            work.wait()\n", "")]),
     (
         "ddp_step",
         "waited_in_the_hook",
