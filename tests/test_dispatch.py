@@ -2,14 +2,11 @@
 
 import contextlib
 import itertools
-import json
 import re
-import subprocess
-import sys
+from functools import partial
 
 import pytest
 import torch
-from py_mini_racer import MiniRacer
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import onelayer
@@ -17,6 +14,7 @@ import onelayer.views
 from onelayer.dispatch import Entry, dispatch_table, in_order, key_set, path
 from onelayer.views.dispatch import OPERATORS, START
 from onelayer.views.played import script_of
+from tests.shown import Script, expect_html_without_anywidget, expect_one_piece, shown
 
 SOURCE = script_of("dispatch")
 
@@ -130,14 +128,7 @@ class TestPicture:
 @pytest.fixture(scope="module")
 def stops():
     """`stops` of dispatch.js."""
-    racer = MiniRacer()
-    racer.eval(re.sub(r"^export (default \{.*)?", "", SOURCE, flags=re.MULTILINE))
-
-    def call(state, table, order, ends):
-        given = ", ".join(map(json.dumps, (state, table, order, ends)))
-        return json.loads(racer.eval(f"JSON.stringify(stops({given}))"))
-
-    return call
+    return partial(Script("dispatch"), "stops")
 
 
 def made(state):
@@ -190,10 +181,7 @@ def test_the_views_ways_are_torchs_in_every_state(stops, op):
 
 class TestView:
     def test_one_piece_that_fetches_nothing(self):
-        html = onelayer.play_dispatch().html()
-        assert not re.search(r"https?:|//cdn|@import|url\(|\bimport\b[^\n]*\bfrom\b|fetch\(", html)
-        assert html.count("<script") == html.count("</script>") == 1
-        assert "<pre>aten::linear" in html  # for whoever runs no scripts
+        expect_one_piece(onelayer.play_dispatch().html(), text="aten::linear")
 
     def test_it_takes_any_operator(self):
         assert "aten::sin" in onelayer.play_dispatch("aten::sin").view["tables"]
@@ -209,30 +197,17 @@ class TestView:
         assert {"application/vnd.jupyter.widget-view+json", "text/html"} <= set(view.bundle())
 
     def test_without_anywidget_it_is_the_html(self):
-        code = (
-            "import sys; sys.modules['anywidget'] = None; import onelayer;"
-            "view = onelayer.play_dispatch(); assert view.widget is None;"
-            "assert sorted(view.bundle()) == ['text/html', 'text/plain']"
-        )
-        subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+        expect_html_without_anywidget("view = onelayer.play_dispatch()")
 
 
 def test_in_a_browser_a_choice_changes_the_way(browser, tmp_path):
-    page, trouble = browser.new_page(viewport={"width": 360, "height": 700}), []
-    page.on("pageerror", lambda error: trouble.append(str(error)))
-    file = tmp_path / "page.html"
     html = onelayer.play_dispatch("aten::addmm").html()
-    file.write_text(f"<!doctype html><meta charset=utf-8><body>{html}", encoding="utf-8")
-    page.on("request", lambda r: None if r.url == file.as_uri() else trouble.append(r.url))
-    page.goto(file.as_uri())
-    assert page.locator(".says").inner_text() == "The way: AutogradCPU → CPU."
-    page.get_by_label('autocast("cpu")').check()
-    assert page.locator(".way .runs code").all_inner_texts()[0] == "AutocastCPU"
-    page.get_by_label("gradients").select_option("inference_mode")
-    assert page.locator(".way .excluded code").all_inner_texts() == ["AutogradCPU"]
-    page.get_by_label("operator").select_option("aten::linear")
-    assert "calls other operators" in page.locator(".says").inner_text()
-    assert page.evaluate("document.documentElement.scrollWidth") == 360
-    page.screenshot(path=str(tmp_path / "page.png"), full_page=True)
-    page.close()
-    assert trouble == []
+    with shown(browser, tmp_path, html) as page:
+        assert page.locator(".says").inner_text() == "The way: AutogradCPU → CPU."
+        page.get_by_label('autocast("cpu")').check()
+        assert page.locator(".way .runs code").all_inner_texts()[0] == "AutocastCPU"
+        page.get_by_label("gradients").select_option("inference_mode")
+        assert page.locator(".way .excluded code").all_inner_texts() == ["AutogradCPU"]
+        page.get_by_label("operator").select_option("aten::linear")
+        assert "calls other operators" in page.locator(".says").inner_text()
+        page.screenshot(path=str(tmp_path / "page.png"), full_page=True)

@@ -1,21 +1,18 @@
 """show_call: what it says about a call against what torch does, its page, and its widget."""
 
-import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
-from py_mini_racer import MiniRacer
 from torch.autograd.profiler import profile
 
 import onelayer
 import onelayer.views
 from onelayer.call_path import MODES, Key, keys, parts, path_of_linear, repository_path
 from onelayer.views.played import script_of
+from tests.shown import Script, expect_html_without_anywidget, expect_one_piece, shown
 
 SOURCE = script_of("call")
 LAYERS = ["python", "binding", "dispatcher", "autograd", "kernel", "python"]
@@ -35,15 +32,7 @@ def view():
 
 @pytest.fixture(scope="module")
 def js():
-    """Calls a function of call.js."""
-    racer = MiniRacer()
-    racer.eval(re.sub(r"^export (default \{.*)?", "", SOURCE, flags=re.MULTILINE))
-
-    def call(function, *arguments):
-        given = ", ".join(json.dumps(argument) for argument in arguments)
-        return json.loads(racer.eval(f"JSON.stringify({function}({given}))"))
-
-    return call
+    return Script("call")
 
 
 class TestAgainstTorch:
@@ -173,11 +162,8 @@ class TestPython:
         assert (x.requires_grad, w.requires_grad, w.grad) == (False, True, None)
 
     def test_html_is_one_piece_that_fetches_nothing(self, view):
-        html = view.html()
-        assert not re.search(r"https?:|//cdn|@import|url\(|\bimport\b[^\n]*\bfrom\b|fetch\(", html)
-        assert html.count("<script") == html.count("</script>") == 1
-        assert "<pre>F.linear of" in html  # for whoever runs no scripts
-        places = re.findall(r'id="(onelayer-call-\w+)"', html + view.html())
+        expect_one_piece(view.html(), text="F.linear of")
+        places = re.findall(r'id="(onelayer-call-\w+)"', view.html() + view.html())
         assert len(set(places)) == 2
 
     def test_the_widget_runs_the_same_source(self, view):
@@ -186,27 +172,15 @@ class TestPython:
         assert {"application/vnd.jupyter.widget-view+json", "text/html"} <= set(view.bundle())
 
     def test_without_anywidget_it_is_the_html(self):
-        code = (
-            "import sys; sys.modules['anywidget'] = None; import onelayer, torch;"
-            "view = onelayer.show_call(torch.ones(2, 3), torch.ones(4, 3));"
-            "assert view.widget is None and 'standalone(' in view.html();"
-            "assert sorted(view.bundle()) == ['text/html', 'text/plain']"
+        expect_html_without_anywidget(
+            "view = onelayer.show_call(torch.ones(2, 3), torch.ones(4, 3))",
         )
-        subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
 @pytest.fixture
 def page(browser, tmp_path, view):
-    """The view on a page of its own, 360 px wide; fails on any error or request of the page."""
-    page, trouble = browser.new_page(viewport={"width": 360, "height": 700}), []
-    page.on("pageerror", lambda error: trouble.append(str(error)))
-    file = tmp_path / "page.html"
-    file.write_text(f"<!doctype html><meta charset=utf-8><body>{view.html()}", encoding="utf-8")
-    page.on("request", lambda r: None if r.url == file.as_uri() else trouble.append(r.url))
-    page.goto(file.as_uri())
-    yield page
-    page.close()
-    assert trouble == []
+    with shown(browser, tmp_path, view.html()) as page:
+        yield page
 
 
 class TestInABrowser:

@@ -1,22 +1,18 @@
 """show_checkpoints: its bytes and its schedule against torch's own checkpoints, and its page."""
 
-import json
-import re
-import subprocess
-import sys
 import weakref
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from py_mini_racer import MiniRacer
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 import onelayer
 import onelayer.views
 from onelayer.views.played import script_of
+from tests.shown import Script, expect_html_without_anywidget, expect_one_piece, shown
 
 SOURCE = script_of("checkpoints")
 FLOAT = 4
@@ -24,14 +20,7 @@ FLOAT = 4
 
 @pytest.fixture(scope="module")
 def js():
-    racer = MiniRacer()
-    racer.eval(re.sub(r"^export (default \{.*)?", "", SOURCE, flags=re.MULTILINE))
-
-    def call(function, *arguments):
-        given = ", ".join(json.dumps(argument) for argument in arguments)
-        return json.loads(racer.eval(f"JSON.stringify({function}({given}))"))
-
-    return call
+    return Script("checkpoints")
 
 
 class Chain:
@@ -215,52 +204,38 @@ class TestPython:
             onelayer.show_checkpoints(layers, every=every)
 
     def test_html_is_one_piece_that_fetches_nothing(self):
-        html = onelayer.show_checkpoints([(10, 5)] * 6).html()
-        assert not re.search(r"https?:|//cdn|@import|url\(|\bimport\b[^\n]*\bfrom\b|fetch\(", html)
-        assert html.count("<script") == html.count("</script>") == 1
-        assert "6 layers" in html.split("<pre>")[1].split("</pre>")[0]
+        expect_one_piece(onelayer.show_checkpoints([(10, 5)] * 6).html(), text="6 layers")
 
     def test_without_anywidget_it_is_the_html(self):
-        code = (
-            "import sys; sys.modules['anywidget'] = None; import onelayer;"
-            "view = onelayer.show_checkpoints([(1, 1)]);"
-            "assert view.widget is None and sorted(view.bundle()) == ['text/html', 'text/plain']"
+        expect_html_without_anywidget(
+            "view = onelayer.show_checkpoints([(1, 1)])",
         )
-        subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
 class TestInABrowser:
     def test_keep_play_and_change_by_keyboard_on_a_phone(self, browser, tmp_path):
-        file, trouble = tmp_path / "page.html", []
         html = onelayer.show_checkpoints([(1000, 0)] * 16, every=4).html()
-        file.write_text(f"<!doctype html><meta charset=utf-8><body>{html}", encoding="utf-8")
-        page = browser.new_page(viewport={"width": 360, "height": 700})
-        page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.on("request", lambda r: None if r.url == file.as_uri() else trouble.append(r.url))
-        page.goto(file.as_uri())
-        assert page.evaluate("document.documentElement.scrollWidth") == 360
-        numbers = page.locator(".numbers")
-        assert "7,000 bytes" in numbers.inner_text()
-        assert "12 layers forward, 25 %" in numbers.inner_text()
-        entry = page.get_by_role("button", name="entry of layer 3,")
-        entry.press("Enter")
-        assert entry.evaluate("it => it === document.activeElement")
-        assert entry.get_attribute("aria-pressed") == "true"
-        page.get_by_role("button", name="keep everything").press("Enter")
-        assert "16,000 bytes" in numbers.inner_text()
-        assert "0 layers forward" in numbers.inner_text()
-        step = page.get_by_role("button", name="next step")
-        for _ in range(32):
-            step.press("Enter")
-        assert step.is_disabled()
-        assert "0 bytes held" in page.get_by_role("status").inner_text()
-        page.get_by_label("saves inside").fill("500")
-        page.get_by_label("saves inside").press("Enter")
-        assert "24,000 bytes" in numbers.inner_text()
-        page.get_by_role("button", name="longer interval").press("Enter")
-        assert "16 layers forward, 33 %" in numbers.inner_text()
-        for _ in range(16):
-            page.get_by_role("button", name="one layer less").click(force=True)
-        assert page.locator(".layer").count() == 1
-        page.close()
-        assert trouble == []
+        with shown(browser, tmp_path, html) as page:
+            numbers = page.locator(".numbers")
+            assert "7,000 bytes" in numbers.inner_text()
+            assert "12 layers forward, 25 %" in numbers.inner_text()
+            entry = page.get_by_role("button", name="entry of layer 3,")
+            entry.press("Enter")
+            assert entry.evaluate("it => it === document.activeElement")
+            assert entry.get_attribute("aria-pressed") == "true"
+            page.get_by_role("button", name="keep everything").press("Enter")
+            assert "16,000 bytes" in numbers.inner_text()
+            assert "0 layers forward" in numbers.inner_text()
+            step = page.get_by_role("button", name="next step")
+            for _ in range(32):
+                step.press("Enter")
+            assert step.is_disabled()
+            assert "0 bytes held" in page.get_by_role("status").inner_text()
+            page.get_by_label("saves inside").fill("500")
+            page.get_by_label("saves inside").press("Enter")
+            assert "24,000 bytes" in numbers.inner_text()
+            page.get_by_role("button", name="longer interval").press("Enter")
+            assert "16 layers forward, 33 %" in numbers.inner_text()
+            for _ in range(16):
+                page.get_by_role("button", name="one layer less").click(force=True)
+            assert page.locator(".layer").count() == 1

@@ -1,18 +1,14 @@
 """show_compile: what lights up, against the story itself; its page; and its text."""
 
-import json
 import re
-import subprocess
-import sys
 
 import pytest
 import torch
 import torch.nn.functional as F
-from py_mini_racer import MiniRacer
 
 import onelayer
 from onelayer.views.compile import short
-from onelayer.views.played import script_of
+from tests.shown import Script, expect_html_without_anywidget, expect_one_piece, shown
 
 
 def head_loss(x, weight, bias, target):
@@ -35,14 +31,7 @@ def view(story):
 
 @pytest.fixture(scope="module")
 def js():
-    racer = MiniRacer()
-    racer.eval(re.sub(r"^export (default \{.*)?", "", script_of("compile"), flags=re.MULTILINE))
-
-    def call(function, *arguments):
-        given = ", ".join(json.dumps(argument) for argument in arguments)
-        return json.loads(racer.eval(f"JSON.stringify({function}({given}))"))
-
-    return call
+    return Script("compile")
 
 
 def entries(view, name):
@@ -132,38 +121,24 @@ class TestText:
 
 class TestHtml:
     def test_it_is_one_piece_that_fetches_nothing(self, view):
-        html = view.html()
-        assert not re.search(r"https?:|//cdn|@import|url\(|fetch\(", html)
-        assert html.count("<script") == html.count("</script>") == 1
-        assert "aten.addmm" in html.split("<pre>")[1].split("</pre>")[0]
+        expect_one_piece(view.html(), text="aten.addmm")
 
     def test_without_anywidget_it_is_the_html(self):
-        code = (
-            "import sys; sys.modules['anywidget'] = None; import onelayer, torch;"
-            "from onelayer.compiler.fx_record import record_graph;"
-            "from onelayer.compiler.piece import Piece;"
-            "from onelayer.compiler.story import CompileStory;"
-            "graph = record_graph(torch.fx.symbolic_trace(torch.nn.ReLU()).graph);"
-            "piece = Piece(graph, None, None, None, (), None, None);"
-            "view = onelayer.show_compile(CompileStory('relu', (), (), (piece,), (), ()));"
-            "assert view.widget is None and sorted(view.bundle()) == ['text/html', 'text/plain']"
+        expect_html_without_anywidget(
+            "from onelayer.compiler.fx_record import record_graph",
+            "from onelayer.compiler.piece import Piece",
+            "from onelayer.compiler.story import CompileStory",
+            "graph = record_graph(torch.fx.symbolic_trace(torch.nn.ReLU()).graph)",
+            "piece = Piece(graph, None, None, None, (), None, None)",
+            "view = onelayer.show_compile(CompileStory('relu', (), (), (piece,), (), ()))",
         )
-        subprocess.run([sys.executable, "-c", code], check=True)
 
 
 class TestInABrowser:
     def test_a_step_lights_up_every_station(self, browser, view, tmp_path):
-        file, trouble = tmp_path / "page.html", []
-        file.write_text(f"<!doctype html><meta charset=utf-8><body>{view.html()}", encoding="utf-8")
-        page = browser.new_page(viewport={"width": 360, "height": 700})
-        page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.on("request", lambda r: None if r.url == file.as_uri() else trouble.append(r.url))
-        page.goto(file.as_uri())
-        assert page.evaluate("document.documentElement.scrollWidth") == 360
-        page.get_by_role("button", name="next call").click()
-        assert page.locator(".Python .lit").inner_text().strip() == "z = z.clamp(-30, 30)"
-        assert page.locator(".joint .lit").count() > 1
-        page.get_by_role("list", name="joint").get_by_role("button").first.press("Enter")
-        assert "bytes" in page.locator(".full").inner_text()
-        page.close()
-        assert trouble == []
+        with shown(browser, tmp_path, view.html()) as page:
+            page.get_by_role("button", name="next call").click()
+            assert page.locator(".Python .lit").inner_text().strip() == "z = z.clamp(-30, 30)"
+            assert page.locator(".joint .lit").count() > 1
+            page.get_by_role("list", name="joint").get_by_role("button").first.press("Enter")
+            assert "bytes" in page.locator(".full").inner_text()

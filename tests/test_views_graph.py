@@ -1,35 +1,23 @@
 """show_graph: what it says of torch's nodes, its engine's order against torch's, and its page."""
 
-import json
-import re
-import subprocess
-import sys
-
 import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from py_mini_racer import MiniRacer
 
 import onelayer
 import onelayer.views
 from onelayer.graph import graph_of
 from onelayer.views.played import script_of
+from tests.shown import Script, expect_html_without_anywidget, expect_one_piece, shown
 
 SOURCE = script_of("graph")
 
 
 @pytest.fixture(scope="module")
 def js():
-    racer = MiniRacer()
-    racer.eval(re.sub(r"^export (default \{.*)?", "", SOURCE, flags=re.MULTILINE))
-
-    def call(function, *arguments):
-        given = ", ".join(json.dumps(argument) for argument in arguments)
-        return json.loads(racer.eval(f"JSON.stringify({function}({given}))"))
-
-    return call
+    return Script("graph")
 
 
 def head_loss(*, x_learns=False):
@@ -196,10 +184,7 @@ class TestOrder:
 
 class TestHtml:
     def test_it_is_one_piece_that_fetches_nothing(self):
-        html = onelayer.show_graph(head_loss()[0]).html()
-        assert not re.search(r"https?:|//cdn|@import|url\(|\bimport\b[^\n]*\bfrom\b|fetch\(", html)
-        assert html.count("<script") == html.count("</script>") == 1
-        assert "AddmmBackward0" in html.split("<pre>")[1].split("</pre>")[0]
+        expect_one_piece(onelayer.show_graph(head_loss()[0]).html(), text="AddmmBackward0")
 
     def test_a_name_cannot_close_the_script(self):
         loss, names = head_loss()
@@ -213,32 +198,21 @@ class TestHtml:
         assert text.count("(see above)") == 1
 
     def test_without_anywidget_it_is_the_html(self):
-        code = (
-            "import sys; sys.modules['anywidget'] = None; import onelayer, torch;"
-            "view = onelayer.show_graph(torch.ones(1, requires_grad=True) * 2);"
-            "assert view.widget is None and sorted(view.bundle()) == ['text/html', 'text/plain']"
+        expect_html_without_anywidget(
+            "view = onelayer.show_graph(torch.ones(1, requires_grad=True) * 2)",
         )
-        subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
 class TestInABrowser:
     def test_nodes_run_one_by_one_and_tell_what_they_saved(self, browser, tmp_path):
         loss, names = head_loss()
-        file, trouble = tmp_path / "page.html", []
         html = onelayer.show_graph(loss, names=names).html()
-        file.write_text(f"<!doctype html><meta charset=utf-8><body>{html}", encoding="utf-8")
-        page = browser.new_page(viewport={"width": 360, "height": 700})
-        page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.on("request", lambda r: None if r.url == file.as_uri() else trouble.append(r.url))
-        page.goto(file.as_uri())
-        assert page.evaluate("document.documentElement.scrollWidth") == 360
-        step = page.get_by_role("button", name="run the next node")
-        for _ in range(6):
-            step.click()
-        assert step.is_disabled()
-        assert "adds its gradient to w.grad" in page.get_by_role("status").inner_text()
-        page.get_by_role("button", name="start again").click()
-        page.get_by_role("button", name="AddmmBackward0").press("Enter")
-        assert "in the storage of x" in page.locator(".details").inner_text()
-        page.close()
-        assert trouble == []
+        with shown(browser, tmp_path, html) as page:
+            step = page.get_by_role("button", name="run the next node")
+            for _ in range(6):
+                step.click()
+            assert step.is_disabled()
+            assert "adds its gradient to w.grad" in page.get_by_role("status").inner_text()
+            page.get_by_role("button", name="start again").click()
+            page.get_by_role("button", name="AddmmBackward0").press("Enter")
+            assert "in the storage of x" in page.locator(".details").inner_text()

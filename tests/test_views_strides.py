@@ -1,39 +1,23 @@
 """show_strides: its JavaScript arithmetic against torch, its page, and the widget behind it."""
 
-import json
 import re
-import subprocess
-import sys
 
 import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from py_mini_racer import MiniRacer
 
 import onelayer
 import onelayer.views
 from onelayer.views.played import script_of
+from tests.shown import Script, expect_html_without_anywidget, expect_one_piece, shown
 
 SOURCE = script_of("strides")
 
 
 @pytest.fixture(scope="module")
 def js():
-    """Calls a function of strides.js; an Error that it throws comes back as {"error": message}."""
-    racer = MiniRacer()
-    racer.eval(re.sub(r"^export (default \{.*)?", "", SOURCE, flags=re.MULTILINE))
-
-    def call(function, *arguments):
-        given = ", ".join(json.dumps(argument) for argument in arguments)
-        return json.loads(
-            racer.eval(
-                f"(() => {{ try {{ return JSON.stringify({function}({given})); }}"
-                f"catch (e) {{ return JSON.stringify({{ error: e.message }}); }} }})()"
-            )
-        )
-
-    return call
+    return Script("strides")
 
 
 def described(tensor):
@@ -248,10 +232,7 @@ class TestPython:
 
 class TestHtml:
     def test_it_is_one_piece_that_fetches_nothing(self):
-        html = onelayer.show_strides().html()
-        assert not re.search(r"https?:|//cdn|@import|url\(|\bimport\b[^\n]*\bfrom\b|fetch\(", html)
-        assert html.count("<script") == html.count("</script>") == 1
-        assert "<pre>x: shape (3, 4)" in html  # for whoever runs no scripts
+        expect_one_piece(onelayer.show_strides().html(), text="x: shape (3, 4)")
 
     def test_each_has_its_own_place(self):
         view = onelayer.show_strides()
@@ -274,28 +255,16 @@ class TestWidget:
         assert {"application/vnd.jupyter.widget-view+json", "text/html"} <= set(view.bundle())
 
     def test_without_anywidget_it_is_the_html(self):
-        code = (
-            "import sys; sys.modules['anywidget'] = None; import onelayer;"
-            "view = onelayer.show_strides(); assert view.widget is None;"
-            "assert sorted(view.bundle()) == ['text/html', 'text/plain'];"
-            "assert view.shape == (3, 4) and 'standalone(' in view.html()"
+        expect_html_without_anywidget(
+            "view = onelayer.show_strides()", "assert view.shape == (3, 4)"
         )
-        subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
 @pytest.fixture
 def page(browser, tmp_path):
-    """The view on a page of its own, 360 px wide; fails on any error or request of the page."""
-    page, trouble = browser.new_page(viewport={"width": 360, "height": 700}), []
-    page.on("pageerror", lambda error: trouble.append(str(error)))
-    file = tmp_path / "page.html"
     html = onelayer.show_strides((3, 4)).html() + onelayer.show_strides((2, 2, 2)).html()
-    file.write_text(f"<!doctype html><meta charset=utf-8><body>{html}", encoding="utf-8")
-    page.on("request", lambda r: None if r.url == file.as_uri() else trouble.append(r.url))
-    page.goto(file.as_uri())
-    yield page
-    page.close()
-    assert trouble == []
+    with shown(browser, tmp_path, html) as page:
+        yield page
 
 
 class TestInABrowser:

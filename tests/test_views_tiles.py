@@ -2,20 +2,17 @@
 
 import itertools
 import json
-import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from py_mini_racer import MiniRacer
 
 import onelayer
 from onelayer import cuda_cpu
 from onelayer.views.played import script_of
+from tests.shown import Script, expect_html_without_anywidget, expect_one_piece, shown
 
 SOURCE = script_of("tiles")
 SIZES = st.fixed_dictionaries(
@@ -30,15 +27,7 @@ SIZES = st.fixed_dictionaries(
 
 @pytest.fixture(scope="module")
 def js():
-    racer = MiniRacer()
-    racer.eval(re.sub(r"^export (default \{.*)?", "", SOURCE, flags=re.MULTILINE))
-
-    def call(function, *arguments):
-        given = ", ".join(json.dumps(argument) for argument in arguments)
-        return json.loads(racer.eval(f"JSON.stringify({function}({given}))"))
-
-    call.evaluate = lambda code: json.loads(racer.eval(f"JSON.stringify({code})"))
-    return call
+    return Script("tiles")
 
 
 EVERYTHING = """(() => {
@@ -100,7 +89,7 @@ class TestTheArithmetic:
             z = torch.full((n, v), -1, dtype=torch.int32)
             assert kernels.call("launch", z, n, v, tile).ok
             size = {"n": n, "v": v, "d": 1, "tile": tile}
-            for thread in js.evaluate(EVERYTHING.replace("SIZE", json.dumps(size))):
+            for thread in js.value_of(EVERYTHING.replace("SIZE", json.dumps(size))):
                 if thread["live"]:
                     by, bx, ty, tx = (thread[name] for name in ("by", "bx", "ty", "tx"))
                     assert (
@@ -117,7 +106,7 @@ class TestTheArithmetic:
             random.normal(size=(size["n"], size["d"])),
             random.normal(size=(size["v"], size["d"])),
         )
-        threads = js.evaluate(EVERYTHING.replace("SIZE", json.dumps(size)))
+        threads = js.value_of(EVERYTHING.replace("SIZE", json.dumps(size)))
         z, made = product_by(threads, x, w, size["tile"])
         np.testing.assert_allclose(z, x @ w.T, atol=1e-12)
         said = js("counts", size)
@@ -129,7 +118,7 @@ class TestTheArithmetic:
     def test_a_kernel_without_its_guard_would_be_noticed(self, js):
         """The oracle is able to say no."""
         size = {"n": 3, "v": 5, "d": 4, "tile": 2}
-        threads = js.evaluate(EVERYTHING.replace("SIZE", json.dumps(size)))
+        threads = js.value_of(EVERYTHING.replace("SIZE", json.dumps(size)))
         lost = [thread | {"live": True} for thread in threads]
         with pytest.raises(IndexError):
             product_by(lost, np.ones((3, 4)), np.ones((5, 4)), 2)
@@ -159,11 +148,7 @@ class TestTheArithmetic:
 
 class TestHtml:
     def test_it_is_one_piece_that_fetches_nothing(self):
-        html = onelayer.show_tiles().html()
-        known = html.replace("http://www.w3.org/2000/svg", "")
-        assert not re.search(r"https?:|//cdn|@import|url\(|\bimport\b[^\n]*\bfrom\b|fetch\(", known)
-        assert html.count("<script") == html.count("</script>") == 1
-        assert "38 x 1 blocks" in html.split("<pre>")[1].split("</pre>")[0]
+        expect_one_piece(onelayer.show_tiles().html(), text="38 x 1 blocks")
 
     @pytest.mark.parametrize("wrong", [{"n": 0}, {"tile": 33}, {"d": -1}])
     def test_what_cannot_be_launched_is_said(self, wrong):
@@ -171,38 +156,27 @@ class TestHtml:
             onelayer.show_tiles(**wrong)
 
     def test_without_anywidget_it_is_the_html(self):
-        code = (
-            "import sys; sys.modules['anywidget'] = None; import onelayer;"
-            "view = onelayer.show_tiles();"
-            "assert view.widget is None and sorted(view.bundle()) == ['text/html', 'text/plain']"
+        expect_html_without_anywidget(
+            "view = onelayer.show_tiles()",
         )
-        subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
 class TestInABrowser:
     def test_blocks_threads_steps_and_sizes_can_be_chosen(self, browser, tmp_path):
-        file, trouble = tmp_path / "page.html", []
         html = onelayer.show_tiles().html()
-        file.write_text(f"<!doctype html><meta charset=utf-8><body>{html}", encoding="utf-8")
-        page = browser.new_page(viewport={"width": 360, "height": 700})
-        page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.on("request", lambda r: None if r.url == file.as_uri() else trouble.append(r.url))
-        page.goto(file.as_uri())
-        assert page.evaluate("document.documentElement.scrollWidth") == 360
-        said = page.locator(".say")
-        assert "computes z[0,592]" in said.inner_text()
-        page.locator('[data-lane="9,3"]').click()
-        assert "column 601 is beyond V = 600" in said.inner_text()
-        assert "brings x[3,9] and w[595,9]" in said.inner_text()
-        for _ in range(3):
-            page.get_by_role("button", name="next step").click()
-        assert page.get_by_role("button", name="next step").is_disabled()
-        assert "brings x[3,57] and w[595,57]" in said.inner_text()
-        page.get_by_role("img", name="blocks of z").press("ArrowLeft")
-        assert "Thread (9, 3) of block (36, 0) computes z[3,585]" in said.inner_text()
-        page.get_by_role("button", name="24", exact=True).click()
-        assert "25 x 1 blocks of 24 x 24" in page.locator(".whole").inner_text()
-        page.get_by_role("slider").press("End")
-        assert "z (40, 600)" in page.locator(".whole").inner_text()
-        page.close()
-        assert trouble == []
+        with shown(browser, tmp_path, html) as page:
+            said = page.locator(".say")
+            assert "computes z[0,592]" in said.inner_text()
+            page.locator('[data-lane="9,3"]').click()
+            assert "column 601 is beyond V = 600" in said.inner_text()
+            assert "brings x[3,9] and w[595,9]" in said.inner_text()
+            for _ in range(3):
+                page.get_by_role("button", name="next step").click()
+            assert page.get_by_role("button", name="next step").is_disabled()
+            assert "brings x[3,57] and w[595,57]" in said.inner_text()
+            page.get_by_role("img", name="blocks of z").press("ArrowLeft")
+            assert "Thread (9, 3) of block (36, 0) computes z[3,585]" in said.inner_text()
+            page.get_by_role("button", name="24", exact=True).click()
+            assert "25 x 1 blocks of 24 x 24" in page.locator(".whole").inner_text()
+            page.get_by_role("slider").press("End")
+            assert "z (40, 600)" in page.locator(".whole").inner_text()

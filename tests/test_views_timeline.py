@@ -1,36 +1,25 @@
 """show_timeline: its model against torch and a slow simulation, and its page."""
 
 import heapq
-import json
-import re
-import subprocess
-import sys
 
 import pytest
 import torch
 import torch.distributed as dist
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from py_mini_racer import MiniRacer
 from torch.distributed.pipelining import schedules
 
 import onelayer
 from onelayer.distributed.rank_log import Collective, Computed, RankLog, ring_bytes
 from onelayer.views.played import script_of
+from tests.shown import Script, expect_html_without_anywidget, expect_one_piece, shown
 
 SOURCE = script_of("timeline")
 
 
 @pytest.fixture(scope="module")
 def js():
-    racer = MiniRacer()
-    racer.eval(re.sub(r"^export (default \{.*)?", "", SOURCE, flags=re.MULTILINE))
-
-    def call(function, *arguments):
-        given = ", ".join(json.dumps(argument) for argument in arguments)
-        return json.loads(racer.eval(f"JSON.stringify({function}({given}))"))
-
-    return call
+    return Script("timeline")
 
 
 # ---- A slow simulation: every rank is a program, the wires are one event queue.
@@ -386,52 +375,38 @@ class TestPython:
             onelayer.show_timeline(way, **options)
 
     def test_html_is_one_piece_that_fetches_nothing(self):
-        html = onelayer.show_timeline("ddp").html()
-        assert not re.search(r"https?:|//cdn|@import|url\(|\bimport\b[^\n]*\bfrom\b|fetch\(", html)
-        assert html.count("<script") == html.count("</script>") == 1
-        assert "ddp on 4 ranks" in html.split("<pre>")[1].split("</pre>")[0]
+        expect_one_piece(onelayer.show_timeline("ddp").html(), text="ddp on 4 ranks")
 
     def test_without_anywidget_it_is_the_html(self):
-        code = (
-            "import sys; sys.modules['anywidget'] = None; import onelayer;"
-            "view = onelayer.show_timeline('ddp');"
-            "assert view.widget is None and sorted(view.bundle()) == ['text/html', 'text/plain']"
+        expect_html_without_anywidget(
+            "view = onelayer.show_timeline('ddp')",
         )
-        subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
 class TestInABrowser:
     def test_choose_change_and_read_by_keyboard_on_a_phone(self, browser, tmp_path):
-        file, trouble = tmp_path / "page.html", []
         html = onelayer.show_timeline("ddp").html() + onelayer.show_timeline(logs()).html()
-        file.write_text(f"<!doctype html><meta charset=utf-8><body>{html}", encoding="utf-8")
-        page = browser.new_page(viewport={"width": 360, "height": 700})
-        page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.on("request", lambda r: None if r.url == file.as_uri() else trouble.append(r.url))
-        page.goto(file.as_uri())
-        assert page.evaluate("document.documentElement.scrollWidth") == 360
-        view = page.locator(".ol-timeline").first
-        numbers = view.locator(".numbers")
-        assert view.locator(".rank").count() == 4
-        assert view.get_by_role("button", name="recorded").count() == 0
-        view.get_by_role("button", name="more bucket size").press("Enter")
-        assert numbers.inner_text().split("buckets\n")[1].strip() == "1"
-        assert "0 %" in numbers.inner_text().split("communication behind compute\n")[1][:5]
-        view.get_by_role("button", name="GPipe").press("Enter")
-        assert "8 of 8" in numbers.inner_text()
-        assert "27 %" in numbers.inner_text()
-        view.get_by_role("button", name="1F1B").press("Enter")
-        assert "4 of 8" in numbers.inner_text()
-        view.get_by_role("button", name="FSDP").press("Enter")
-        view.get_by_role("slider").press("End")
-        assert "rank 3: nothing" in view.get_by_role("status").inner_text()
-        view.get_by_role("slider").press("Home")
-        assert "rank 0: all-gather of layer 1" in view.get_by_role("status").inner_text()
-        slow = view.get_by_role("button", name="rank 1 is slow")
-        slow.press("Enter")
-        assert slow.get_attribute("aria-pressed") == "true"
-        recorded = page.locator(".ol-timeline").nth(1)
-        assert recorded.locator(".rank").count() == 2
-        assert recorded.get_by_role("button", name="less ranks").count() == 0
-        page.close()
-        assert trouble == []
+        with shown(browser, tmp_path, html) as page:
+            view = page.locator(".ol-timeline").first
+            numbers = view.locator(".numbers")
+            assert view.locator(".rank").count() == 4
+            assert view.get_by_role("button", name="recorded").count() == 0
+            view.get_by_role("button", name="more bucket size").press("Enter")
+            assert numbers.inner_text().split("buckets\n")[1].strip() == "1"
+            assert "0 %" in numbers.inner_text().split("communication behind compute\n")[1][:5]
+            view.get_by_role("button", name="GPipe").press("Enter")
+            assert "8 of 8" in numbers.inner_text()
+            assert "27 %" in numbers.inner_text()
+            view.get_by_role("button", name="1F1B").press("Enter")
+            assert "4 of 8" in numbers.inner_text()
+            view.get_by_role("button", name="FSDP").press("Enter")
+            view.get_by_role("slider").press("End")
+            assert "rank 3: nothing" in view.get_by_role("status").inner_text()
+            view.get_by_role("slider").press("Home")
+            assert "rank 0: all-gather of layer 1" in view.get_by_role("status").inner_text()
+            slow = view.get_by_role("button", name="rank 1 is slow")
+            slow.press("Enter")
+            assert slow.get_attribute("aria-pressed") == "true"
+            recorded = page.locator(".ol-timeline").nth(1)
+            assert recorded.locator(".rank").count() == 2
+            assert recorded.get_by_role("button", name="less ranks").count() == 0
