@@ -113,30 +113,34 @@ class Rules:
     epilogue: bool = False  # the product's result stays inside the kernel behind it
     first_result: bool = False  # only the first result is written
     wide: bool = False  # a row that is broadcast counts for all its rows
+    one_kernel: bool = False  # the product too is part of the one fused kernel
+    eager_sweeps: bool = False  # eager mode leaves out what nobody reads
+    inputs_only: bool = False  # compiled, no kernel reads what another wrote
 
     def predict(self, rows: Rows, shapes: Shapes) -> Moved:
         """(eager bytes, compiled bytes) of a listing of `bytes_moved`."""
         body = [row for row in rows if row[1] not in ("input", "output")]
-        numel = _elements(body, shapes)
+        numel, results = _elements(body, shapes), rows[-1][2]
         eager = sum(
             self.reads * sum(self.read(numel, name, op, arg) for arg in _names(args))
             + self.writes * numel[name]
             for name, op, args, _ in body
+            if not self.eager_sweeps or name in _alive(body, results)
         )
-        return 4 * eager, 4 * self.compiled(body, rows[-1][2], numel)
+        return 4 * eager, 4 * self.compiled(body, results, numel)
 
     def read(self, numel: dict[str, int], name: str, op: str, arg: str) -> int:
         return numel[name] if self.wide and op != MM else numel[arg]
 
     def compiled(self, body: Rows, results: list[Any], numel: dict[str, int]) -> int:
-        kernel = _kernels(body)
-        alive = {arg for _, _, args, _ in body for arg in _names(args)} | set(results)
+        kernel = _kernels(body) if not self.one_kernel else {row[0]: "the one" for row in body}
         total, done = 0, set()
         for name, op, args, _ in body:
-            if self.sweeps and name not in alive:
+            if self.sweeps and name not in _alive(body, results):
                 continue
             for arg in _names(args):
                 inside = kernel.get(arg) == kernel[name] or (self.epilogue and arg == "m")
+                inside = inside or (self.inputs_only and arg in kernel)
                 if not inside and not (self.once and (arg, kernel[name]) in done):
                     total += self.reads * self.read(numel, name, op, arg)
                     done.add((arg, kernel[name]))
@@ -150,6 +154,11 @@ class Rules:
             return False
         readers = [kernel[row[0]] for row in body if name in row[2]]
         return name in kept or not readers or any(k != kernel[name] for k in readers)
+
+
+def _alive(body: Rows, results: list[Any]) -> set[str]:
+    """What somebody reads."""
+    return {arg for _, _, args, _ in body for arg in _names(args)} | set(results)
 
 
 def _names(args: list[Any]) -> list[str]:
@@ -204,6 +213,24 @@ _wrong(
     Rules(epilogue=True),
 )
 _wrong(
+    "one_kernel",
+    "All of it was taken for one kernel. The product is a call of a library between two fused "
+    "kernels: what it reads and what it writes goes through memory.",
+    Rules(one_kernel=True),
+)
+_wrong(
+    "crossing_once",
+    "What one kernel wrote for the next was counted when it went out, and not when it came in. "
+    "Between two kernels a tensor is written and read.",
+    Rules(inputs_only=True),
+)
+_wrong(
+    "eager_sweeps",
+    "Eager mode left something out. It runs each operator when its line comes, and cannot know "
+    "that nobody will read the result.",
+    Rules(eager_sweeps=True),
+)
+_wrong(
     "first_result_only",
     "Two results are returned, and one of them was not written. A result that leaves the graph has "
     "to leave the kernel.",
@@ -227,6 +254,12 @@ _wrong(
 def _(rows: Rows, shapes: Shapes) -> Moved:
     eager, compiled = _measured(rows, shapes)
     return eager // 4, compiled // 4
+
+
+@bytes_moved.wrong("swapped", "The two numbers changed places: eager bytes first, then compiled.")
+def _(rows: Rows, shapes: Shapes) -> Moved:
+    eager, compiled = _measured(rows, shapes)
+    return compiled, eager
 
 
 @bytes_moved.wrong(
