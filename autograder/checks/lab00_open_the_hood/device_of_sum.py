@@ -30,8 +30,9 @@ def device_of_sum(student: Student, draw: Draw) -> None:
 
     a, b: (device, shape), with device "cpu" or "cuda" -> "cpu", "cuda" or None.
     """
-    for a, b in [*_PAIRS, *((_place(draw), _place(draw)) for _ in draw.cases(8))]:
-        expect_equal(student.call("device_of_sum", a, b), _device_of_sum(a, b))
+    pairs = [*_PAIRS, *((_place(draw), _place(draw)) for _ in draw.cases(8))]
+    for pair, got in zip(pairs, student.each("device_of_sum", pairs), strict=True):
+        expect_equal(got, _device_of_sum(*pair))
 
 
 _PAIRS: tuple[tuple[Place, Place], ...] = (

@@ -27,11 +27,11 @@ def flops_per_byte(student: Student, draw: Draw) -> None:
     n tokens, d, v, itemsize -> float.
     """
     drawn = [(draw.integer(2, 99), *size) for size in drawn_sizes(draw)]
-    for n, d, v in [(32, 64, 600), (1, 64, 600), (4096, 64, 600), *drawn]:
-        for dtype in (torch.float32, torch.bfloat16):
-            want = product_flops(n, d, v) / moved_bytes(n, d, v, dtype)
-            got = student.call("flops_per_byte", n, d, v, dtype.itemsize)
-            _expect_number(got, want)
+    sizes = [(32, 64, 600), (1, 64, 600), (4096, 64, 600), *drawn]
+    kinds = [(n, d, v, dtype) for n, d, v in sizes for dtype in (torch.float32, torch.bfloat16)]
+    cases = [(n, d, v, dtype.itemsize) for n, d, v, dtype in kinds]
+    for (n, d, v, dtype), got in zip(kinds, student.each("flops_per_byte", cases), strict=True):
+        _expect_number(got, product_flops(n, d, v) / moved_bytes(n, d, v, dtype))
 
 
 def _expect_number(got: object, want: float) -> None:

@@ -29,10 +29,11 @@ def head_bytes(student: Student, draw: Draw) -> None:
     n tokens, d, v, itemsize (bytes per number) -> int.
     """
     drawn = [(draw.integer(2, 99), *size) for size in drawn_sizes(draw)]
-    for n, d, v in [(32, 64, 600), (1, 64, 600), (5, 3, 7), (0, 4, 6), *drawn]:
-        for dtype in (torch.float32, torch.bfloat16):
-            got = student.call("head_bytes", n, d, v, dtype.itemsize)
-            expect_equal(got, moved_bytes(n, d, v, dtype))
+    sizes = [(32, 64, 600), (1, 64, 600), (5, 3, 7), (0, 4, 6), *drawn]
+    kinds = [(n, d, v, dtype) for n, d, v in sizes for dtype in (torch.float32, torch.bfloat16)]
+    cases = [(n, d, v, dtype.itemsize) for n, d, v, dtype in kinds]
+    for kind, got in zip(kinds, student.each("head_bytes", cases), strict=True):
+        expect_equal(got, moved_bytes(*kind))
 
 
 @head_bytes.wrong(

@@ -26,8 +26,9 @@ def head_flops(student: Student, draw: Draw) -> None:
     n tokens, d, v -> int. A multiplication is one, an addition is one; the bias is not counted.
     """
     drawn = [(draw.integer(2, 99), *size) for size in drawn_sizes(draw)]
-    for n, d, v in [(32, 64, 600), (1, 64, 600), (5, 3, 7), *drawn]:
-        expect_equal(student.call("head_flops", n, d, v), product_flops(n, d, v))
+    sizes = [(32, 64, 600), (1, 64, 600), (5, 3, 7), *drawn]
+    for size, got in zip(sizes, student.each("head_flops", sizes), strict=True):
+        expect_equal(got, product_flops(*size))
 
 
 @head_flops.wrong(

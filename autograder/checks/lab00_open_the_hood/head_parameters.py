@@ -25,9 +25,9 @@ def head_parameters(student: Student, draw: Draw) -> None:
 
     d features in, v words out -> int.
     """
-    for d, v in [(64, 600), (3, 5), (1, 1), *drawn_sizes(draw)]:
-        want = sum(p.numel() for p in meta_layer(d, v).parameters())
-        expect_equal(student.call("head_parameters", d, v), want)
+    sizes = [(64, 600), (3, 5), (1, 1), *drawn_sizes(draw)]
+    for (d, v), got in zip(sizes, student.each("head_parameters", sizes), strict=True):
+        expect_equal(got, sum(p.numel() for p in meta_layer(d, v).parameters()))
 
 
 @head_parameters.wrong(

@@ -62,8 +62,8 @@ def serves(student: Student, draw: Draw) -> None:
         ([], "AutogradCPU"),
     ]
     drawn = [(_registrations(draw), draw.choice(CELLS)) for _ in draw.cases(10)]
-    for registered, key in always + drawn:
-        got = student.call("serves", registered, key, fallbacks)
+    cases = [(registered, key, fallbacks) for registered, key in always + drawn]
+    for (registered, key, _), got in zip(cases, student.each("serves", cases), strict=True):
         expect_equal(got, _served_by_torch(registered, key))
     for key in ("AutogradCPU", "AutocastCPU"):  # have a fallback in torch, and none in this call
         expect_equal(student.call("serves", [], key, []), None)

@@ -56,10 +56,14 @@ def edit_outcome(student: Student, draw: Draw) -> None:
     requires a gradient; edited: 0, 1 (an input) or "out"; way: add 1 to the tensor "itself", to a
     "view" of it, to its "detach", or to its "data" -> a string.
     """
-    for op, learns, edited, way in ALWAYS + [_drawn_edit(draw) for _ in draw.cases(8)]:
-        inputs = [(draw.tensor(3, 3).abs() + 0.5).requires_grad_(needed) for needed in learns]
-        got = student.call("edit_outcome", op, inputs, edited, way)
-        expect_equal(got, torchs_outcome(op, inputs, edited, way))
+    edits = ALWAYS + [_drawn_edit(draw) for _ in draw.cases(8)]
+    cases = [(op, _inputs(draw, learns), edited, way) for op, learns, edited, way in edits]
+    for case, got in zip(cases, student.each("edit_outcome", cases), strict=True):
+        expect_equal(got, torchs_outcome(*case))
+
+
+def _inputs(draw: Draw, learns: tuple[bool, ...]) -> list[Tensor]:
+    return [(draw.tensor(3, 3).abs() + 0.5).requires_grad_(needed) for needed in learns]
 
 
 def _drawn_edit(draw: Draw) -> Case:

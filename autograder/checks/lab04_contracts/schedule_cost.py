@@ -36,8 +36,9 @@ def schedule_cost(student: Student, draw: Draw) -> None:
         ([4, 9, 7, 2, 5, 3, 6, 2], [11, 13, 17, 19, 23, 29, 31, 37], [0, 3, 5]),
         ([3, 1, 2], [2, 3, 5], [0, 1, 2]),
     ]
-    for nbytes, flops, keep in fixed + [_drawn_schedule(draw) for _ in draw.cases(6)]:
-        got = student.call("schedule_cost", nbytes, flops, keep)
+    cases = fixed + [_drawn_schedule(draw) for _ in draw.cases(6)]
+    for case, got in zip(cases, student.each("schedule_cost", cases), strict=True):
+        nbytes, flops, keep = case
         expect_equal(got, (peak(nbytes, keep), again(flops, keep)))
 
 

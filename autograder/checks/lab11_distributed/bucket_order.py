@@ -34,14 +34,15 @@ def bucket_order(student: Student, draw: Draw) -> None:
     nbytes (of each gradient, in the order of the parameters), cap -> list of lists. Gradients come
     from the last parameter to the first; a bucket is closed when it holds `cap` bytes or more.
     """
-    for nbytes, cap in [
+    cases = [
         ([6, 2, 9, 1, 5, 3], 7),
         ([8, 4, 4, 8], 8),
         ([4, 4, 4, 4, 4], 8),
         ([3], 100),
         *(_drawn(draw) for _ in draw.cases(6)),
-    ]:
-        expect_equal(student.call("bucket_order", nbytes, cap), torchs_buckets(nbytes, cap))
+    ]
+    for case, got in zip(cases, student.each("bucket_order", cases), strict=True):
+        expect_equal(got, torchs_buckets(*case))
 
 
 def _drawn(draw: Draw) -> tuple[list[int], int]:

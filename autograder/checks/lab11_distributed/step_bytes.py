@@ -37,10 +37,9 @@ def step_bytes(student: Student, draw: Draw) -> None:
         (draw.integer(20, 700), draw.integer(4, 99), draw.integer(1, 50), draw.integer(2, 16))
         for _ in draw.cases(2)
     ]
-    for v, d, n, w in sizes:
-        for plan in PLANS:
-            got = student.call("step_bytes", plan, v, d, n, w)
-            _expect_bytes(got, sent_bytes(plan, v, d, n, w), plan)
+    cases = [(plan, *size) for size in sizes for plan in PLANS]
+    for case, got in zip(cases, student.each("step_bytes", cases), strict=True):
+        _expect_bytes(got, sent_bytes(*case), case[0])
 
 
 def _expect_bytes(got: object, want: float, plan: str) -> None:
