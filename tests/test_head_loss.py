@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
+from triton.runtime.errors import InterpreterError
+from triton.runtime.interpreter import InterpretedFunction
 
 import onelayer
 from onelayer.kernels import IGNORED
@@ -18,6 +20,7 @@ from onelayer.kernels.chunked import CPU_ROWS, chunked_head_loss
 from onelayer.kernels.eager import eager_head_loss, true_head_loss
 from onelayer.kernels.fused_cuda import cuda_head_loss
 from onelayer.kernels.fused_triton import triton_head_loss
+from onelayer.kernels.triton_jit import interpreted
 
 HeadLoss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -200,6 +203,27 @@ def test_what_does_not_fit_is_said(fused: HeadLoss) -> None:
     for given, sentence in wrong:
         with pytest.raises(ValueError, match=sentence):
             fused(*given)  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(not interpreted(), reason="here a GPU runs the kernels")
+@pytest.mark.parametrize(
+    ("words", "kind", "says"),
+    [
+        ("only 0-dimensional arrays can be converted to Python scalars", RuntimeError, "'numpy<"),
+        ("something else", InterpreterError, "something else"),
+    ],
+)
+def test_an_interpreter_too_old_for_this_numpy_says_so(
+    monkeypatch: pytest.MonkeyPatch, words: str, kind: type[Exception], says: str
+) -> None:
+    """Triton 3.6 on numpy 2.4, as it fails there."""
+
+    def failing(*args: object, **kwargs: object) -> None:
+        raise InterpreterError(repr(TypeError(words)))
+
+    monkeypatch.setattr(InterpretedFunction, "run", failing)
+    with pytest.raises(kind, match=says):
+        triton_head_loss(*inputs(4))
 
 
 def test_the_triton_version_says_what_it_cannot_take() -> None:

@@ -11,8 +11,12 @@ import torch
 import triton
 import triton.experimental.gluon  # else Triton does so at the first launch, and finds tl changed
 from triton import language as tl
+from triton.runtime.errors import InterpreterError
 from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
+
+NUMPYS_REFUSAL = "only 0-dimensional arrays can be converted to Python scalars"
+OLD_INTERPRETER = "The interpreter of Triton {} needs an older numpy: pip install 'numpy<2.4'"
 
 
 def interpreted() -> bool:
@@ -34,8 +38,14 @@ class _Interpreted(InterpretedFunction):  # type: ignore[misc]
     """Runs, whatever TRITON_INTERPRET said when triton was first imported, and by whomever."""
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        with _standard_functions_interpreted():
-            return super().run(*args, **kwargs)
+        """Raises InterpreterError, or RuntimeError where it is the numpy that is too new."""
+        try:
+            with _standard_functions_interpreted():
+                return super().run(*args, **kwargs)
+        except InterpreterError as error:
+            if NUMPYS_REFUSAL in str(error):
+                raise RuntimeError(OLD_INTERPRETER.format(triton.__version__)) from error
+            raise
 
 
 @contextmanager
