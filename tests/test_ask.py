@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -258,7 +259,7 @@ def test_a_check_that_asks_nothing_is_a_fault() -> None:
 
 def test_a_fault_of_the_machine_is_ungradable() -> None:
     class Gone(Student):
-        def _send(self, function: str, request: Packed) -> Reply:
+        def _send(self, function: str, requests: Sequence[Packed]) -> list[Reply]:
             raise GraderFault("the jail is gone")
 
     verdict = ask(transpose_question(), Gone(), seed=0)

@@ -511,4 +511,4 @@ def f():
 
 def test_a_submission_has_no_descriptor_but_its_own(attack):
     student = attack("def f(): return sorted(int(n) for n in os.listdir('/proc/self/fd'))")
-    assert told(student, "f") == [0, 1, 2, 3, 4]  # 4 is the listing itself
+    assert told(student, "f") == [0, 1, 2, 3, 4, 5]  # 5 is the listing itself

@@ -4,6 +4,7 @@ does in the middle of them."""
 import sys
 import time
 
+import psutil
 import pytest
 import torch
 
@@ -17,14 +18,14 @@ from autograder.judge import (
     expect_equal,
     expect_view,
 )
+from autograder.judge.student import MAX_ROW_BYTES
 from autograder.sandbox import Cell, Jail, Limits
-from autograder.sandbox.student import BYTES_TOGETHER, MOST_TOGETHER
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
-LIMITS = Limits(wall_s=6.0, load_s=12.0)
+LIMITS = Limits(wall_s=4.0, load_s=12.0)
 
 SOURCE = """
-import os, time
+import os, re, threading, time
 import torch
 seen = []
 def plus_one(n): return n + 1
@@ -33,6 +34,27 @@ def count(n):
     return list(seen)
 def middle(x): return x[1:-1]
 def zeroed(x): return x.zero_()
+def counted_up(x): return x.add_(1)
+def slow(seconds):
+    time.sleep(seconds)
+    return seconds
+def dies_of_memory_at_three(n): return n if n != 3 else len(bytearray(2**40))
+def shouts_and_answers(n):
+    print("x" * 100_000, flush=True)
+    return [0] * 10_000
+def forge(requests):
+    time.sleep(0.3)  # after the true answer of the first
+    os.write(4, b"+")
+    for nonce in re.findall(rb'"nonce": ?"(\\w+)"', requests):
+        tree = b"[" + b"[]," * 330_000 + b"[]]"
+        header = b'{"nonce":"' + nonce + b'","tree":' + tree + b',"written":[],"sizes":[]}'
+        os.write(3, len(header).to_bytes(4, "big") + header)
+def forges_long_headers(n):
+    requests = b""
+    while requests.count(b'"nonce"') < 40:
+        requests += os.read(3, 65_536)
+    threading.Thread(target=forge, args=(requests,)).start()
+    return n
 def raises_at_three(n): return 1 / (3 - n)
 def dies_at_three(n): return n if n != 3 else os._exit(1)
 def sleeps_at_three(n):
@@ -79,9 +101,9 @@ def exchanges(student, monkeypatch):
     running, found = student._running, []
     exchange = running.exchange
 
-    def counted(requests, **budget):
+    def counted(requests, take, **budget):
         found.append(len(requests))
-        return exchange(requests, **budget)
+        exchange(requests, take, **budget)
 
     monkeypatch.setattr(running, "exchange", counted)
     return found
@@ -102,19 +124,18 @@ def test_they_run_in_their_order_in_one_process(student):
     assert list(student.each("count", numbers(3))) == [[0], [0, 1], [0, 1, 2]]
 
 
-def test_more_than_are_handed_over_together_come_all_the_same(student, monkeypatch):
-    found = exchanges(student, monkeypatch)
-    n = MOST_TOGETHER + 2
+def test_more_than_are_handed_over_together_come_in_rows(student, monkeypatch):
+    found, n = exchanges(student, monkeypatch), student.together + 2
     assert list(student.each("plus_one", numbers(n))) == list(range(1, n + 1))
-    assert found == [MOST_TOGETHER, 1, 1]
+    assert found == [student.together, 2]
 
 
-def test_large_arguments_go_one_by_one(student, monkeypatch):
+def test_large_arguments_end_a_row(student, monkeypatch):
     found = exchanges(student, monkeypatch)
-    cases = [(torch.arange(BYTES_TOGETHER // 8 + 8),) for _ in range(3)]
+    cases = [(torch.arange(MAX_ROW_BYTES // 16),) for _ in range(4)]
     for (x,), got in zip(cases, student.each("middle", cases), strict=True):
         expect_view(got, x[1:-1])
-    assert [n for n in found if n] == [1, 1, 1]
+    assert found == [2, 2]
 
 
 def test_no_cases_are_no_calls(student):
@@ -139,9 +160,12 @@ def test_writing_is_told_at_its_call(student):
 def test_where_writing_is_allowed_each_call_sees_what_the_one_before_wrote(student, monkeypatch):
     student.begin(may_write=True)
     found, x = exchanges(student, monkeypatch), torch.ones(4)
-    assert [got.sum().item() for got in student.each("zeroed", [(x,), (x,)])] == [0.0, 0.0]
-    assert not x.any()
+    assert [got.sum().item() for got in student.each("counted_up", [(x,), (x,)])] == [8.0, 12.0]
+    assert x.sum() == 12
     assert found == [1, 1]
+    local = LocalStudent({"counted_up": lambda x: x.add_(1)})
+    local.begin(may_write=True)
+    assert [got.sum().item() for got in local.each("counted_up", [(x,), (x,)])] == [16.0, 20.0]
 
 
 def test_an_error_is_that_of_its_call(student):
@@ -151,19 +175,52 @@ def test_an_error_is_that_of_its_call(student):
     assert student.calls[-1].arguments == ("3",)
 
 
-def test_a_process_that_dies_is_known_by_the_call_that_killed_it(student):
-    values, raised = taken_until_it_fails(student, "dies_at_three", numbers(6))
-    assert (values, raised.kind) == ([0, 1, 2], "died")
+@pytest.mark.parametrize("function", ["dies_at_three", "dies_of_memory_at_three"])
+def test_a_process_that_dies_is_known_by_the_call_that_killed_it(student, function, monkeypatch):
+    found = exchanges(student, monkeypatch)
+    values, raised = taken_until_it_fails(student, function, numbers(6))
+    assert values == [0, 1, 2]
+    assert raised.kind == ("died" if function == "dies_at_three" else "raised")
     assert student.calls[-1].arguments == ("3",)
+    assert found == [6]  # and no second chance
     assert list(student.each("plus_one", numbers(3))) == [1, 2, 3]
 
 
-def test_an_endless_call_is_named_and_costs_no_more_than_the_questions_time(student):
+def test_an_endless_call_is_named_and_the_question_keeps_to_its_time(student):
     started = time.monotonic()
     values, raised = taken_until_it_fails(student, "sleeps_at_three", numbers(6))
     assert (values, raised.kind) == ([0, 1, 2], "timeout")
+    assert raised.message == "no answer within 4 s"
     assert student.calls[-1].arguments == ("3",)
-    assert time.monotonic() - started < LIMITS.wall_s + LIMITS.load_s
+    assert time.monotonic() - started < LIMITS.wall_s + 2
+
+
+def test_slow_calls_have_all_the_time_of_the_question(student):
+    """As long as one by one: all but a little of it."""
+    assert list(student.each("slow", [(LIMITS.wall_s / 4,)] * 3)) == [LIMITS.wall_s / 4] * 3
+
+
+def test_who_answers_and_never_rings_loses_time_and_nothing_else(jail):
+    with jail.open([Cell("functions", SOURCE + "os.close(4)")]) as student:
+        student.begin(may_write=False)
+        assert list(student.each("plus_one", numbers(3))) == [1, 2, 3]
+
+
+def test_the_cells_of_a_new_process_are_charged_to_no_question(jail):
+    """The question after one that ended the process has all its time."""
+    slow = Cell("slow", f"import time; time.sleep({LIMITS.wall_s * 0.7})")
+    with jail.open([slow, Cell("functions", SOURCE)]) as student:
+        student.begin(may_write=False)
+        taken_until_it_fails(student, "dies_at_three", numbers(6))
+        student.begin(may_write=False)
+        share = LIMITS.wall_s * 0.2
+        assert list(student.each("slow", [(share,)] * 3)) == [share] * 3
+
+
+def test_a_great_many_large_answers_fill_no_socket(student):
+    cases = [(2**20,)] * 60
+    assert [got.numel() for got in student.each("big", cases)] == [2**20] * 60
+    assert list(student.each("shouts_and_answers", cases[:40])) == [[0] * 10_000] * 40
 
 
 def test_printing_is_no_answer_and_stops_nobody(student):
@@ -171,11 +228,17 @@ def test_printing_is_no_answer_and_stops_nobody(student):
 
 
 def test_answers_together_have_the_room_of_one(student):
-    """Nine that fit alone and not together: the record of calls refuses them as it always did."""
+    """Nine that fit alone and not together."""
     values, raised = taken_until_it_fails(student, "big", [(40 * 2**20,)] * 9)
-    assert raised.kind == "unsendable"
-    assert "too large" in raised.message
-    assert len(values) < 7
+    assert (raised.kind, len(values)) == ("unsendable", 6)
+
+
+def test_headers_together_have_the_room_of_one(student):
+    """A header of 4 MiB takes a hundred of memory to be read, and a row may have a hundred."""
+    taken = psutil.Process().memory_info().rss
+    values, raised = taken_until_it_fails(student, "forges_long_headers", numbers(50))
+    assert (values, raised.kind) == ([0], "unsendable")
+    assert psutil.Process().memory_info().rss - taken < 250 * 2**20
 
 
 def test_answers_sent_ahead_are_no_answers(student):

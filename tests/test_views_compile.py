@@ -46,7 +46,7 @@ class TestLinks:
             (line,) = (e["text"] for e in entries(view, "Python") if node.name in e["ops"])
             assert f".{name}(" in line
             read = [e["text"] for e in entries(view, "bytecode") if node.name in e["ops"]]
-            assert any(text.endswith(name) for text in read)
+            assert any(name in text.split() for text in read)  # "clamp + NULL|self" on 3.13
 
     def test_every_joint_node_belongs_to_a_call(self, view, story):
         ops = {node.name for node in story.pieces[0].captured.calls}

@@ -141,10 +141,10 @@ class BusyStudent(OpenStudent):
 
     starved = frozenset({"twice"})
 
-    def _send(self, function, request):
+    def _send(self, function, requests):
         if function in self.starved:
-            return Reply(Raised("timeout", "TimeoutError", "no answer within 10 s"))
-        return super()._send(function, request)
+            return [Reply(Raised("timeout", "TimeoutError", "no answer within 10 s"))]
+        return super()._send(function, requests)
 
 
 class BusyJail:

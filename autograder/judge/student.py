@@ -14,10 +14,11 @@ The contract, the same in a notebook and in grading:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from itertools import islice, zip_longest
+from itertools import islice
 from typing import Any
 
 import torch
@@ -27,6 +28,8 @@ from .values import MAX_BYTES, Malformed, Packed, pack, storage_of, unpack
 
 NOT_WRITTEN = "no argument was written into"
 SHARED = "the answer shares memory with an argument"
+MAX_ROW_BYTES = 2**20
+"""Of tensors: a row of calls whose arguments are larger so far is handed over."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +68,14 @@ class Student(ABC):
     """One person's functions. Subclasses say where the code runs; `where` names the place in every
     verdict. device: what its answers run on, "cpu" or a GPU's name; kernels_on: what those that are
     files for nvcc run on. witnessed: what the answers of
-    this question rest on that only the process of the student could say.
+    this question rest on that only the process of the student could say. together: how many calls
+    cross to it at once.
     """
 
     where = "nowhere"
     device = "cpu"
     kernels_on = "simulated"
+    together = 1
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
@@ -98,13 +103,9 @@ class Student(ABC):
         self.may_write = may_write
 
     @abstractmethod
-    def _send(self, function: str, request: Packed) -> Reply:
-        """Runs one packed call where the student's code lives."""
-
-    def _send_together(self, function: str, requests: Sequence[Packed]) -> list[Reply]:
-        """Runs the first of these calls, as many as can be handed over at once; their replies. None
-        at all is right too: the others are sent one by one."""
-        return []
+    def _send(self, function: str, requests: Sequence[Packed]) -> list[Reply]:
+        """Runs packed calls, one after the other, where the student's code lives: a reply for each,
+        or fewer, where the last one says why there are no more."""
 
     def beside(self, source: str) -> AbstractContextManager[Student]:
         """A handle on the functions of a cell of ours, which run as this student's do: in a
@@ -117,22 +118,24 @@ class Student(ABC):
         Raises NoAnswer when it did not return, WroteInput when it changed an argument it may not
         change.
         """
-        return self._taken(function, self._send(function, pack((args, kwargs))), args, kwargs)
+        (reply,) = self._send(function, [pack((args, kwargs))])
+        return self._taken(function, reply, args, kwargs)
 
     def each(self, function: str, cases: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
         """What `function` returns for each of these positional arguments, as `call` after `call`
         would: the same calls in the same order, recorded one by one as they are taken.
 
-        A hand-over costs more than a short function does, so in grading they are handed over
-        together. For a few hundred quick calls at most, whose arguments are all known beforehand;
-        where arguments may be written into, they go one by one.
+        A hand-over costs more than a short function does, so in grading up to `together` of them
+        are handed over at once; where arguments may be written into, one by one. The student's code
+        could read the later arguments of a row while it answers the first: none may tell what
+        another's answer is.
 
         Raises as `call` does, at the call that it happened in.
         """
-        requests = [pack((case, {})) for case in cases]
-        replies = [] if self.may_write else self._send_together(function, requests)
-        for case, request, reply in zip_longest(cases, requests, replies):
-            yield self._taken(function, reply or self._send(function, request), case, {})
+        for row in _rows(cases, 1 if self.may_write else self.together):
+            replies = deque(self._send(function, [request for _, request in row]))
+            for case, _ in row:
+                yield self._taken(function, replies.popleft(), case, {})
 
     def _taken(self, function: str, reply: Reply, args: tuple[Any, ...], kwargs: Any) -> Any:
         """Notes one call down, and returns or raises what came of it."""
@@ -170,6 +173,23 @@ class Student(ABC):
             self.witnessed.add(NOT_WRITTEN)
         if any(t.untyped_storage().data_ptr() in places for t in _tensors(outcome)):
             self.witnessed.add(SHARED)
+
+
+def _rows(
+    cases: Sequence[tuple[Any, ...]], most: int
+) -> Iterator[list[tuple[tuple[Any, ...], Packed]]]:
+    """The cases, each with its packed arguments, in rows of at most `most` and of MAX_ROW_BYTES,
+    but for one that is larger alone. A case is packed when its row is."""
+    row: list[tuple[tuple[Any, ...], Packed]] = []
+    size = 0
+    for case in cases:
+        row.append((case, pack((case, {}))))
+        size += sum(map(len, row[-1][1].storages))
+        if len(row) == most or size >= MAX_ROW_BYTES:
+            yield row
+            row, size = [], 0
+    if row:
+        yield row
 
 
 def _thaw(packed: Packed, owned: list[torch.UntypedStorage]) -> Any:
@@ -264,5 +284,5 @@ class LocalStudent(Student):
         exec(source, namespace)
         return nullcontext(LocalStudent(namespace))
 
-    def _send(self, function: str, request: Packed) -> Reply:
-        return answer(self.namespace, function, request)
+    def _send(self, function: str, requests: Sequence[Packed]) -> list[Reply]:
+        return [answer(self.namespace, function, request) for request in requests]

@@ -6,6 +6,7 @@ A function that replaces `len` would take the kernel with it, and the sentence t
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from typing import Any
 
 from autograder.judge import LocalStudent
@@ -20,10 +21,10 @@ class NotebookStudent(LocalStudent):
         super().begin(may_write=may_write, **budgets)
         self.replaced: list[str] = []
 
-    def _send(self, function: str, request: Packed) -> Reply:
+    def _send(self, function: str, requests: Sequence[Packed]) -> list[Reply]:
         asked = self.namespace.get(function)
         if not callable(asked):
-            return answer({}, function, request)
+            return [answer({}, function, request) for request in requests]
         names, replaced = vars(builtins), self.replaced
         before = dict(names)
 
@@ -36,4 +37,4 @@ class NotebookStudent(LocalStudent):
                         replaced.append(name)
                 names.update(before)
 
-        return answer({function: guarded}, function, request)
+        return [answer({function: guarded}, function, request) for request in requests]

@@ -37,10 +37,12 @@ def ask_process(
     Raises Lost when no proper answer came, and then the process is ended; GraderFault when the jail
     itself is gone.
     """
-    (answer,) = ask_in_a_row(
+    answers, lost = ask_in_a_row(
         running, [request], read, patience_s=patience_s, max_body_bytes=max_body_bytes
     )
-    return answer
+    if lost is not None:
+        raise lost
+    return answers[0]
 
 
 def ask_in_a_row(
@@ -50,23 +52,28 @@ def ask_in_a_row(
     *,
     patience_s: float,
     max_body_bytes: int = 0,
-) -> list[T]:
-    """As `ask_process`, for requests that are sent before the first answer is there. Patience and
-    bytes are for all together: where one answer is missing, none counts."""
+) -> tuple[list[T], Lost | None]:
+    """As `ask_process`, for requests that are sent before the first is answered: what came, and why
+    no more. Patience and bytes are for all together. Raises GraderFault."""
     nonces = [secrets.token_hex(8) for _ in requests]
     frames = [request(nonce) for request, nonce in zip(requests, nonces, strict=True)]
-    deadline = time.monotonic() + patience_s
+    answers: list[T] = []
+
+    def take(frame: Frame) -> None:
+        answers.append(read(frame, nonces[len(answers)]))
+
     try:
-        answers = running.exchange(frames, deadline=deadline, max_body_bytes=max_body_bytes)
-        return [read(answer, nonce) for answer, nonce in zip(answers, nonces, strict=True)]
+        deadline = time.monotonic() + patience_s
+        running.exchange(frames, take, deadline=deadline, max_body_bytes=max_body_bytes)
     except Died as died:
-        raise _lost(running, _died(running, str(died))) from died
-    except TooLate as late:
+        return answers, _lost(running, _died(running, str(died)))
+    except TooLate:
         message = f"no answer within {patience_s:.3g} s"
-        raise _lost(running, Raised("timeout", "TimeoutError", message)) from late
+        return answers, _lost(running, Raised("timeout", "TimeoutError", message))
     except Malformed as forged:
         message = f"what came back is no answer: {forged}"
-        raise _lost(running, Raised("unsendable", "Malformed", message)) from forged
+        return answers, _lost(running, Raised("unsendable", "Malformed", message))
+    return answers, None
 
 
 def _died(running: Running, how: str) -> Raised:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +12,9 @@ from typing import TYPE_CHECKING
 from autograder.judge import GraderFault
 
 from . import cgroups
+from .line import Line
 from .memory import used_by_tree
-from .running import Died, Output, Running, TooLate, how_it_ended, wait_for_end
+from .running import Died, Running, TooLate, how_it_ended, wait_for_end
 from .serve import READY
 
 if TYPE_CHECKING:
@@ -34,11 +34,10 @@ class JailedProcess(Running):
         self,
         warden: Warden,
         fork: tuple[int, int],
-        channel: socket.socket,
-        output: Output,
+        line: Line,
         cage: cgroups.Cage | None,
     ) -> None:
-        super().__init__(channel, output, warden.limits, warden.gpu)
+        super().__init__(line, warden.limits, warden.gpu)
         self._warden, (self._inner_pid, self._handle) = warden, fork
         self.pid = _pid_here(self._handle)
         self._cage = cage

@@ -8,7 +8,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,8 +20,9 @@ from autograder.judge import GraderFault
 from . import bubblewrap
 from .gpu import Gpu
 from .limits import Limits, bind_this_process
+from .line import Line
 from .memory import used_by_tree
-from .running import Died, Output, Running, TooLate, how_it_ended
+from .running import Died, Running, TooLate, how_it_ended
 from .serve import READY, serve, settle
 from .spawn import spawn
 
@@ -34,21 +34,19 @@ class PlainProcess(Running):
 
     def __init__(self, limits: Limits, gpu: Gpu | None = None) -> None:
         """Raises GraderFault when it does not start."""
-        ours, theirs = socket.socketpair()
-        reading, writing = os.pipe()
-        super().__init__(ours, Output(reading, keep_bytes=limits.output_bytes), limits, gpu)
+        line = Line(keep_bytes=limits.output_bytes)
+        super().__init__(line, limits, gpu)
         self._home = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         program = bubblewrap.python(
             "from autograder.sandbox.process import main; main(*sys.argv[1:])",
-            theirs.fileno(),
-            writing,
+            *line.theirs,
             json.dumps(asdict(limits)),
         )
-        with theirs, os.fdopen(writing, "wb") as out:
+        with line:
             self._process = spawn(
                 program,
-                pass_fds=[theirs.fileno(), writing],
-                stderr=out,
+                pass_fds=line.theirs,
+                stderr=line.theirs[1],
                 env=_environment(self._home.name) | (gpu.environment() if gpu else {}),
                 cwd=self._home.name,
             )
@@ -87,7 +85,7 @@ def _environment(home: str) -> dict[str, str]:
     return {**bubblewrap.ENVIRONMENT, "HOME": home, "TMPDIR": home, "PATH": search}
 
 
-def main(channel: str, output: str, limits: str) -> None:
+def main(channel: str, output: str, bell: str, limits: str) -> None:
     """The process itself: limits, then the cells."""
     from . import face
     from .shell import NotebookShell
@@ -95,9 +93,9 @@ def main(channel: str, output: str, limits: str) -> None:
 
     face.install()
     shell = NotebookShell()
-    wire = settle(int(channel), int(output))
+    wire, ringing = settle(int(channel), int(output), int(bell))
     bind_this_process(Limits.from_mapping(json.loads(limits)), own_namespace=False)
     fresh_start()
     wire.sendall(READY)
-    serve(wire, shell)
+    serve(wire, ringing, shell)
     os._exit(0)

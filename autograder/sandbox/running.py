@@ -6,22 +6,20 @@ Everything that arrives here was written by a stranger. All clocks are ours (CLO
 
 from __future__ import annotations
 
-import os
+import contextlib
 import select
-import socket
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .gpu import CONTEXT_BYTES, Gpu
 from .limits import Limits
+from .line import Line
 from .memory import tree
-from .messages import clean
 from .wire import Frame, Inbox, encode, joined
 
 TICK_S = 0.1  # between two looks at memory
 MOST_AT_ONCE = 64  # reads, of at most a piece each
-DRAIN_BYTES = 2**20  # no pipe holds more
 
 
 class Died(Exception):
@@ -32,61 +30,17 @@ class TooLate(Exception):
     """The deadline passed."""
 
 
-class Output:
-    """The pipe that a student's process prints into: the first bytes are kept, all are read."""
-
-    def __init__(self, descriptor: int, *, keep_bytes: int) -> None:
-        os.set_blocking(descriptor, False)
-        self.descriptor: int | None = descriptor
-        self._room, self._kept, self._cut = keep_bytes, bytearray(), False
-
-    def read(self) -> int:
-        """Takes what is there, up to 64 KiB; how many bytes came."""
-        if self.descriptor is None:
-            return 0
-        try:
-            data = os.read(self.descriptor, 65_536)
-        except BlockingIOError:
-            return 0
-        if not data:
-            self.close()
-        self._kept += data[: self._room]
-        self._cut = self._cut or len(data) > self._room
-        self._room = max(0, self._room - len(data))
-        return len(data)
-
-    def drain(self) -> None:
-        """Takes all that was printed so far; stops for one who never stops printing."""
-        left = DRAIN_BYTES
-        while left > 0 and (n := self.read()):
-            left -= n
-
-    def take(self) -> str:
-        """The text since the last `take`."""
-        text = clean(self._kept.decode("utf-8", errors="replace"))
-        cut, self._cut = self._cut, False
-        self._kept.clear()
-        return text + "\n[more was printed than is kept]\n" if cut else text
-
-    def close(self) -> None:
-        if self.descriptor is not None:
-            os.close(self.descriptor)
-            self.descriptor = None
-
-
 class Running(ABC):
     """One student's process. pid: as this machine counts."""
 
     pid: int
 
-    def __init__(
-        self, channel: socket.socket, output: Output, limits: Limits, gpu: Gpu | None = None
-    ) -> None:
-        channel.setblocking(False)
-        self.channel, self.output, self.limits, self.gpu = channel, output, limits, gpu
+    def __init__(self, line: Line, limits: Limits, gpu: Gpu | None = None) -> None:
+        self.line, self.limits, self.gpu = line, limits, gpu
+        self.channel, self.output = line.channel, line.output
         self.device_bytes = 0  # of the GPU, for the question that is being asked
         self._incoming = select.poll()
-        self._incoming.register(channel, select.POLLIN)
+        self._incoming.register(self.channel, select.POLLIN)
         self._ended = ""
         self.jail_lost = False  # the jail around it died: nothing of the student's is to blame
 
@@ -114,8 +68,7 @@ class Running(ABC):
         if not self._ended:
             self._ended = self._end()
             self.output.drain()
-            self.output.close()
-            self.channel.close()
+            self.line.close()
         return self._ended
 
     def said_something_unasked(self) -> bool:
@@ -123,15 +76,22 @@ class Running(ABC):
         return bool(self._incoming.poll(0))
 
     def exchange(
-        self, requests: Sequence[Frame], *, deadline: float, max_body_bytes: int
-    ) -> list[Frame]:
-        """The frames that answer `requests`, one each and in their order, by `deadline` (of
-        time.monotonic), of `max_body_bytes` together.
+        self,
+        requests: Sequence[Frame],
+        take: Callable[[Frame], None],
+        *,
+        deadline: float,
+        max_body_bytes: int,
+    ) -> None:
+        """Sends `requests`, all at once, and gives the frame that answers each to `take`, in their
+        order, until `deadline` (of time.monotonic). The answers share `max_body_bytes`, and the
+        header of one.
 
-        Raises Died, TooLate, or Malformed.
+        Raises Died, TooLate, Malformed, or what `take` raises; then the answers that were there
+        have been taken.
         """
         parts = joined([part for request in requests for part in encode(request)])
-        return _Exchange(self, parts, len(requests), max_body_bytes).run(deadline)
+        _Exchange(self, parts, len(requests), take, max_body_bytes).run(deadline)
 
     def expect(self, text: bytes, *, deadline: float) -> None:
         """Waits for exactly these bytes. Raises Died or TooLate."""
@@ -145,17 +105,34 @@ class _Exchange:
     """Requests and their answers, without a thread: writes, reads and drains as each is ready."""
 
     def __init__(
-        self, running: Running, parts: Sequence[bytes], answers: int, max_body_bytes: int
+        self,
+        running: Running,
+        parts: Sequence[bytes],
+        answers: int,
+        take: Callable[[Frame], None],
+        max_body_bytes: int,
     ) -> None:
-        self.running, self.expected, self.left_bytes = running, answers, max_body_bytes
+        self.running, self.left, self.take = running, answers, take
         self.unsent = [memoryview(part) for part in parts]
-        self.answers: list[Frame] = []
         self.inbox = Inbox(max_body_bytes=max_body_bytes)
+        self.announced = False  # more than the bell will ring for
+        self.unread = False  # more than was read at once
 
-    def run(self, deadline: float) -> list[Frame]:
+    def run(self, deadline: float) -> None:
+        try:
+            self._run(deadline)
+        except (Died, TooLate):
+            with contextlib.suppress(Died):
+                while self.left and self._receive():  # written before that, and nobody rang
+                    pass
+            if self.left:
+                raise
+        self.running.output.drain()
+
+    def _run(self, deadline: float) -> None:
         next_look = time.monotonic() + TICK_S
         self._send()  # most frames fit into the socket: no need to ask whether it is ready
-        while len(self.answers) < self.expected:
+        while self.left:
             now = time.monotonic()
             if now >= deadline:
                 raise TooLate
@@ -164,22 +141,25 @@ class _Exchange:
                 self.running.check_device()
                 next_look = time.monotonic() + TICK_S
             self._step(min(deadline, next_look) - now)
-        self.running.output.drain()
-        return self.answers
 
     def _step(self, patience_s: float) -> None:
-        poll, channel, output = select.poll(), self.running.channel, self.running.output
-        poll.register(channel, select.POLLIN | (select.POLLOUT if self.unsent else 0))
-        if output.descriptor is not None:
-            poll.register(output.descriptor, select.POLLIN)
+        poll, channel, line = select.poll(), self.running.channel, self.running.line
+        for descriptor in (line.bell.descriptor, line.output.descriptor):
+            if descriptor is not None:
+                poll.register(descriptor, select.POLLIN)
+        reading = select.POLLIN if self.announced or self.unread else 0
+        poll.register(channel, reading | (select.POLLOUT if self.unsent else 0))
+        # The channel's end is told unasked.
         for descriptor, events in poll.poll(max(0.0, patience_s) * 1000):
-            if descriptor != channel.fileno():
-                output.read()
+            if descriptor == line.output.descriptor:
+                line.output.read()
                 continue
-            if events & select.POLLOUT:
+            if descriptor == line.bell.descriptor:
+                self.announced = line.bell.heard()
+            elif events & select.POLLOUT:
                 self._send()
             if events & ~select.POLLOUT:
-                self._receive()
+                self.unread = self._receive()
 
     def _send(self) -> None:
         """Writes until all is written, or until the socket is full."""
@@ -194,28 +174,29 @@ class _Exchange:
             if not self.unsent[0]:
                 del self.unsent[0]
 
-    def _receive(self) -> None:
+    def _receive(self) -> bool:
         """Reads what is there, and no more than MOST_AT_ONCE: clock and memory are looked at
-        between."""
+        between. Whether more may be there."""
         for _ in range(MOST_AT_ONCE):
             try:
                 n = self.running.channel.recv_into(self.inbox.space())
             except BlockingIOError:
-                return
+                return False
             except OSError as error:
                 raise Died("it closed its end") from error
             if n == 0:
                 raise Died("it closed its end")
             self.inbox.took(n)
-            if self.inbox.frame is not None and self._was_last(self.inbox.frame):
-                return
+            if self.inbox.frame is not None and self._took(self.inbox.frame):
+                return False
+        return True
 
-    def _was_last(self, answer: Frame) -> bool:
-        """Takes an answer; the next one may have as many bytes as are left."""
-        self.answers.append(answer)
-        self.left_bytes -= sum(map(len, answer.blobs))
-        self.inbox = Inbox(max_body_bytes=self.left_bytes)
-        return len(self.answers) == self.expected
+    def _took(self, answer: Frame) -> bool:
+        """Whether this answer was the last one."""
+        self.take(answer)
+        self.left -= 1
+        self.inbox = self.inbox.for_the_next()
+        return not self.left
 
 
 def wait_for_end(handle: int, *, patience_s: float) -> bool:

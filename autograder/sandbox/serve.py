@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import select
 import socket
 import sys
 from dataclasses import replace
@@ -16,30 +15,41 @@ from typing import Any
 
 from autograder.judge import DEVICES, Device, Packed, Raised, Reply, answer, raised_by
 
+from .line import KEEP_READING, READ_NOW, ring
 from .messages import raised_reply, reply_frame
 from .shell import NotebookShell
-from .wire import JOINED_BYTES, Frame, Inbox, TooLong, encode, joined
+from .wire import Frame, Inbox, TooLong, encode
 
 READY = b"R"  # the first byte on every channel: no student's code has run, every door is shut
+SILENT_BYTES, SPENT_BYTES = 2**16, 2**10
+"""What may lie in the socket without a ring: a third of what it holds. Each message spends some."""
 
 
-def serve(channel: socket.socket, shell: NotebookShell) -> None:
-    """Answers requests until the other side closes. Answers wait while the next request is there
-    already: each write would wake the other side, which takes its turn on one core."""
+def serve(channel: socket.socket, bell: int, shell: NotebookShell) -> None:
+    """Answers requests until the other side closes, and rings when none is left to be answered."""
     os.register_at_fork(after_in_child=channel.close)  # one process answers, not its children
-    unsent: list[bytes] = []
+    silent_bytes = 0
     while (request := receive(channel)) is not None:
-        unsent += _answered(request, shell)
+        reply = _answered(request, shell)
         _flush()
-        if sum(map(len, unsent)) <= JOINED_BYTES and _is_readable(channel):
-            continue
-        for part in joined(unsent):
+        silent_bytes += sum(map(len, reply)) + SPENT_BYTES
+        if silent_bytes > SILENT_BYTES:
+            ring(bell, KEEP_READING)
+            silent_bytes = 0
+        for part in reply:
             channel.sendall(part)
-        unsent.clear()
+        if not is_readable(channel):
+            ring(bell, READ_NOW)
+            silent_bytes = 0
 
 
-def _is_readable(channel: socket.socket) -> bool:
-    return bool(select.select([channel], [], [], 0)[0])
+def is_readable(channel: socket.socket) -> bool:
+    """Whether the next request, or the other side's end, is there already."""
+    try:
+        channel.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def receive(channel: socket.socket) -> Frame | None:
@@ -95,17 +105,18 @@ def _flush() -> None:
             stream.flush()
 
 
-def settle(channel: int, output: int) -> socket.socket:
-    """Moves the channel to descriptor 3 and the output to 1 and 2, and closes every other one."""
-    while min(channel, output) <= 3:  # out of the way of what they are to replace
-        channel, output = os.dup(channel), os.dup(output)
+def settle(channel: int, output: int, bell: int) -> tuple[socket.socket, int]:
+    """Moves the channel to descriptor 3, the bell to 4 and the output to 1 and 2, and closes every
+    other one; the channel and the bell."""
+    while min(channel, output, bell) <= 4:  # out of the way of what they are to replace
+        channel, output, bell = os.dup(channel), os.dup(output), os.dup(bell)
     nothing = os.open(os.devnull, os.O_RDONLY)
-    for source, target in ((nothing, 0), (output, 1), (output, 2), (channel, 3)):
-        os.dup2(source, target, inheritable=target != 3)
-    os.closerange(4, os.sysconf("SC_OPEN_MAX"))
+    for source, target in ((nothing, 0), (output, 1), (output, 2), (channel, 3), (bell, 4)):
+        os.dup2(source, target, inheritable=target < 3)
+    os.closerange(5, os.sysconf("SC_OPEN_MAX"))
     # Line by line: what was printed before a crash is seen.
     sys.stdout, sys.stderr = _lines_to(1), _lines_to(2)
-    return socket.socket(fileno=3)
+    return socket.socket(fileno=3), 4
 
 
 def _lines_to(descriptor: int) -> io.TextIOWrapper:

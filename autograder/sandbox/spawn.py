@@ -17,7 +17,7 @@ _starters: dict[int, ThreadPoolExecutor] = {}  # by process id: a fork has no th
 
 
 def spawn(
-    command: Sequence[str], *, pass_fds: Sequence[int], stderr: IO[Any], **places: Any
+    command: Sequence[str], *, pass_fds: Sequence[int], stderr: IO[Any] | int, **places: Any
 ) -> subprocess.Popen[bytes]:
     """A new process in a session of its own, with no descriptor of ours but `pass_fds`.
 

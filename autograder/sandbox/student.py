@@ -21,10 +21,6 @@ from .messages import call_request, read_call_reply
 from .running import Running
 from .wire import Frame
 
-MOST_TOGETHER = 100
-BYTES_TOGETHER = 2**20
-"""Of calls that are handed over together; what is more goes one by one."""
-
 
 class JailedStudent(Student):
     """One submission. Its process can die or hang at any call: that costs this question, and the
@@ -32,6 +28,8 @@ class JailedStudent(Student):
 
     A context manager; `close` ends the process.
     """
+
+    together = 100
 
     def __init__(
         self,
@@ -115,41 +113,21 @@ class JailedStudent(Student):
             self._running.kill()
             self._running = None
 
-    def _send(self, function: str, request: Packed) -> Reply:
+    def _send(self, function: str, requests: Sequence[Packed]) -> list[Reply]:
         if message := self._used_up():
-            return Reply(Raised("timeout", "TimeoutError", message))
-        try:
-            (reply,) = self._timed(function, [request])
-        except Lost as lost:
-            if lost.raised.kind == "timeout" and self._until <= time.monotonic():
-                return Reply(replace(lost.raised, message=self._used_up()))
-            return Reply(lost.raised)
-        return reply
-
-    def _send_together(self, function: str, requests: Sequence[Packed]) -> list[Reply]:
-        """Which call ended the process, or never ended, only one by one can tell: half the time is
-        left for that. So it is where the answers together are too large."""
-        if self._used_up():
-            return []
-        with contextlib.suppress(Lost):
-            replies = self._timed(function, list(_first(requests)), share=0.5)
-            broken = (k for k, reply in enumerate(replies) if _broke_the_device(reply))
-            return replies[: next(broken, len(replies)) + 1]
-        return []
-
-    def _timed(
-        self, function: str, requests: Sequence[Packed], *, share: float = 1.0
-    ) -> list[Reply]:
-        """The replies, within this share of the question's time that is left. Raises Lost."""
-        started = time.monotonic()  # a reload is paid for by the question that needs it
-        try:
-            return self._ask(self._fresh_or_running(), function, requests, share)
-        except Lost:
-            self._running = None
-            self.suspects_device = self.gpu is not None
-            raise
-        finally:
-            self._left_s -= time.monotonic() - started
+            return [Reply(Raised("timeout", "TimeoutError", message))]
+        running = self._fresh_or_running()  # running the cells again is charged to no question
+        started = time.monotonic()
+        replies, lost = self._ask(running, function, requests)
+        self._left_s -= time.monotonic() - started
+        if lost is None:
+            return replies
+        self._running = None
+        self.suspects_device = self.gpu is not None
+        raised = lost.raised
+        if raised.kind == "timeout" and self._until <= time.monotonic():
+            raised = replace(raised, message=self._used_up())
+        return [*replies, Reply(raised)]
 
     def _used_up(self) -> str:
         """Which budget is spent; "" while there is time left."""
@@ -172,39 +150,25 @@ class JailedStudent(Student):
         return self._running
 
     def _ask(
-        self, running: Running, function: str, requests: Sequence[Packed], share: float
-    ) -> list[Reply]:
+        self, running: Running, function: str, requests: Sequence[Packed]
+    ) -> tuple[list[Reply], Lost | None]:
         running.device_bytes = self._cap_bytes
         frames = [partial(self._frame, function, request) for request in requests]
         argument_bytes = sum(len(data) for request in requests for data in request.storages)
-        replies = ask_in_a_row(
+        replies, lost = ask_in_a_row(
             running,
             frames,
             read_call_reply,
-            patience_s=min(share * self._left_s, self._until - time.monotonic()),
+            patience_s=min(self._left_s, self._until - time.monotonic()),
             max_body_bytes=MAX_BYTES + argument_bytes,
         )
         running.output.take()
-        if any(map(_broke_the_device, replies)):
+        if any(isinstance(r.value, Raised) and r.value.kind == "device" for r in replies):
             self._drop()
             self.suspects_device = True
-        return replies
+        return replies, lost
 
     def _frame(self, function: str, request: Packed, nonce: str) -> Frame:
         return call_request(
             function, request, nonce=nonce, device=self._on, cap_bytes=self._cap_bytes
         )
-
-
-def _first(requests: Sequence[Packed]) -> Iterator[Packed]:
-    """As many as may be handed over together."""
-    size = 0
-    for request in requests[:MOST_TOGETHER]:
-        size += sum(map(len, request.storages))
-        if size > BYTES_TOGETHER:
-            return
-        yield request
-
-
-def _broke_the_device(reply: Reply) -> bool:
-    return isinstance(reply.value, Raised) and reply.value.kind == "device"

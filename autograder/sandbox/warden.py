@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import socket
 import tempfile
 import threading
@@ -20,7 +19,7 @@ from .engines import ENGINES
 from .gpu import Gpu
 from .jailed import ORDER_S, JailedProcess, WardenLost
 from .limits import Limits
-from .running import Output
+from .line import Line
 
 START_S = 120.0  # importing torch from a cold disk
 MAX_MESSAGE = 65_536
@@ -118,23 +117,15 @@ class Warden:
         Raises WardenLost or GraderFault.
         """
         cage = self.cage()
-        ours, theirs = socket.socketpair()
-        reading, writing = os.pipe()
-        output = Output(reading, keep_bytes=self.limits.output_bytes)
         try:
-            with contextlib.ExitStack() as stack:
+            with Line(keep_bytes=self.limits.output_bytes) as line, contextlib.ExitStack() as stack:
                 doors = stack.enter_context(cage.doors()) if cage else []
-                fork = self._forked(theirs.fileno(), writing, *doors, loopback=loopback)
+                fork = self._forked(*line.theirs, *doors, loopback=loopback)
         except BaseException:
-            ours.close()
-            output.close()
             if cage:
                 cage.remove()
             raise
-        finally:
-            theirs.close()
-            os.close(writing)
-        return JailedProcess(self, fork, ours, output, cage)
+        return JailedProcess(self, fork, line, cage)
 
     def _forked(self, *ends: int, loopback: bool) -> tuple[int, int]:
         """(process id in the jail, pidfd) of a new fork that holds `ends`."""

@@ -75,14 +75,23 @@ class Inbox:
     cannot be a frame of ours.
     """
 
-    def __init__(self, *, max_body_bytes: int = MAX_BODY_BYTES) -> None:
-        self.max_body_bytes = max_body_bytes
+    def __init__(
+        self, *, max_body_bytes: int = MAX_BODY_BYTES, max_header_bytes: int = MAX_HEADER_BYTES
+    ) -> None:
+        self.max_body_bytes, self.max_header_bytes = max_body_bytes, max_header_bytes
         self.frame: Frame | None = None
         self._header: dict[str, Any] | None = None
         self._sizes: list[int] = []
         self._blobs: list[bytes] = []
-        self._length_known = False
+        self._header_bytes = 0
         self._begin(LENGTH.size)
+
+    def for_the_next(self) -> Inbox:
+        """After a whole frame: an inbox for another, which may have what that one left."""
+        return Inbox(
+            max_body_bytes=self.max_body_bytes - sum(self._sizes),
+            max_header_bytes=self.max_header_bytes - self._header_bytes,
+        )
 
     def space(self) -> memoryview:
         """Where the next bytes belong; never empty before the frame is whole."""
@@ -108,9 +117,9 @@ class Inbox:
         self._buffer, self._filled = bytearray(min(self._missing, PIECE_BYTES)), 0
 
     def _part_complete(self, part: bytes) -> None:
-        if not self._length_known:
-            self._length_known = True
-            self._begin(_checked_length(part))
+        if not self._header_bytes:
+            self._header_bytes = _checked_length(part, self.max_header_bytes)
+            self._begin(self._header_bytes)
             return
         if self._header is None:
             self._header = parse_header(part)
@@ -123,9 +132,9 @@ class Inbox:
             self._begin(self._sizes[len(self._blobs)])
 
 
-def _checked_length(piece: bytes) -> int:
+def _checked_length(piece: bytes, most: int) -> int:
     (length,) = LENGTH.unpack(piece)
-    if not 2 <= length <= MAX_HEADER_BYTES:
+    if not 2 <= length <= most:
         raise Malformed(f"a header of {length:,} bytes")
     return int(length)
 

@@ -1,9 +1,9 @@
 """The process inside the jail that has imported everything and computed nothing: its forks run the
 submissions.
 
-It obeys one socket. {"do": "fork"} comes with descriptors (a channel, a pipe for output, and the
-cgroups to enter) and is answered with a handle (a pidfd) of the fork; {"do": "reap"} is answered
-with how a fork ended.
+It obeys one socket. {"do": "fork"} comes with descriptors (a channel, a pipe for output, a bell,
+and the cgroups to enter) and is answered with a handle (a pidfd) of the fork; {"do": "reap"} is
+answered with how a fork ended.
 No bytes of a student ever reach it.
 """
 
@@ -114,12 +114,12 @@ def _become_student(
     try:
         os.setsid()
         expect_working_fork()
-        forking.enter(descriptors[2:])
-        channel = settle(*descriptors[:2])
+        forking.enter(descriptors[3:])
+        channel, bell = settle(*descriptors[:3])
         forking.shut_doors(order)
         fresh_start()
         channel.sendall(READY)  # every door is shut
-        serve(channel, shell)
+        serve(channel, bell, shell)
     except BaseException:
         traceback.print_exc()  # into the output of this fork
         os._exit(1)

@@ -17,7 +17,6 @@ from typing import Any
 from autograder.judge import Packed, Raised, Reply
 from autograder.sandbox import Cell, Jail, JailedStudent
 from autograder.sandbox.messages import call_request
-from autograder.sandbox.running import Running
 from autograder.sandbox.wire import LENGTH, encode
 
 SILENCE_S = 1.5
@@ -45,10 +44,10 @@ class Credulous(JailedStudent):
         self.seen = Seen()
         super().__init__(jail._start, cells, limits=jail.limits, where="believed")
 
-    def _ask(
-        self, running: Running, function: str, requests: Sequence[Packed], share: float
-    ) -> list[Reply]:
-        (request,) = requests
+    together = 1
+
+    def _send(self, function: str, requests: Sequence[Packed]) -> list[Reply]:
+        (request,), running = requests, self._fresh_or_running()
         channel, started = running.channel, time.monotonic()
         channel.settimeout(SILENCE_S)  # for the next byte: it begins anew with each
         try:
