@@ -20,12 +20,13 @@ from autograder.judge import (
 )
 from autograder.judge.student import MAX_ROW_BYTES
 from autograder.sandbox import Cell, Jail, Limits
+from autograder.sandbox.line import SILENT_BYTES
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
 LIMITS = Limits(wall_s=4.0, load_s=12.0)
 
 SOURCE = """
-import os, re, threading, time
+import os, re, socket, threading, time
 import torch
 seen = []
 def plus_one(n): return n + 1
@@ -33,6 +34,8 @@ def count(n):
     seen.append(n)
     return list(seen)
 def middle(x): return x[1:-1]
+def room_of_the_socket():
+    return socket.socket(fileno=os.dup(3)).getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
 def zeroed(x): return x.zero_()
 def counted_up(x): return x.add_(1)
 def slow(seconds):
@@ -200,10 +203,39 @@ def test_slow_calls_have_all_the_time_of_the_question(student):
     assert list(student.each("slow", [(LIMITS.wall_s / 4,)] * 3)) == [LIMITS.wall_s / 4] * 3
 
 
-def test_who_answers_and_never_rings_loses_time_and_nothing_else(jail):
-    with jail.open([Cell("functions", SOURCE + "os.close(4)")]) as student:
+RINGS_NO_MORE = {
+    "closed": "os.close(4)",
+    "closed, a child lives": "if os.fork() == 0: time.sleep(60)\nos.close(4)",
+    "closed in a call": "def plus_one(n):\n    os.closerange(4, 64)\n    return n + 1",
+}
+
+
+@pytest.mark.parametrize("how", RINGS_NO_MORE)
+def test_whoever_closes_the_bell_is_watched(jail, how):
+    with jail.open([Cell("functions", SOURCE + RINGS_NO_MORE[how])]) as student:
         student.begin(may_write=False)
+        started = time.monotonic()
+        assert [student.call("plus_one", n) for n in range(4)] == [1, 2, 3, 4]
         assert list(student.each("plus_one", numbers(3))) == [1, 2, 3]
+        assert time.monotonic() - started < LIMITS.wall_s / 2
+
+
+def test_who_answers_and_never_rings_loses_time_and_nothing_else(jail):
+    mute = "os.dup2(os.open('/tmp/silence', os.O_CREAT | os.O_WRONLY), 4)"
+    kept = "bell = os.dup(4)\n"
+    with jail.open([Cell("functions", SOURCE + kept + mute)]) as student:
+        student.begin(may_write=False)
+        started = time.monotonic()
+        assert list(student.each("plus_one", numbers(3))) == [1, 2, 3]
+        assert time.monotonic() - started > LIMITS.wall_s / 2
+
+
+def test_a_small_socket_holds_what_is_written_without_a_ring(jail):
+    """As on a machine where sockets begin small: what may lie there is asked for."""
+    with jail.open([Cell("functions", SOURCE)]) as student:
+        student.begin(may_write=False)
+        sizes = student.call("room_of_the_socket"), 2 * SILENT_BYTES
+        assert sizes[0] >= sizes[1]
 
 
 def test_the_cells_of_a_new_process_are_charged_to_no_question(jail):

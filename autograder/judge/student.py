@@ -126,9 +126,10 @@ class Student(ABC):
         would: the same calls in the same order, recorded one by one as they are taken.
 
         A hand-over costs more than a short function does, so in grading up to `together` of them
-        are handed over at once; where arguments may be written into, one by one. The student's code
-        could read the later arguments of a row while it answers the first: none may tell what
-        another's answer is.
+        are handed over at once; where arguments may be written into, one by one. Their answers
+        together may be as long as one answer (docs/wire.md). The student's code could read the
+        later arguments of a row while it answers the first: none may tell what another's answer
+        is.
 
         Raises as `call` does, at the call that it happened in.
         """

@@ -16,6 +16,8 @@ from typing import Self
 from .messages import clean
 
 DRAIN_BYTES = 2**20  # no pipe holds more
+SILENT_BYTES, SPENT_BYTES = 2**16, 2**10
+"""What may lie in the socket without a ring, and what each message takes there besides itself."""
 READ_NOW, KEEP_READING = b".", b"+"
 """What the bell says: all is written, or more of it comes and nobody will ring again for it."""
 
@@ -27,6 +29,7 @@ class Line:
     def __init__(self, *, keep_bytes: int) -> None:
         """keep_bytes: of what is printed."""
         self.channel, self._their_channel = socket.socketpair()
+        self._their_channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * SILENT_BYTES)
         reading, self._their_output = os.pipe()
         self.output = Output(reading, keep_bytes=keep_bytes)
         reading, self._their_bell = os.pipe()
@@ -63,11 +66,15 @@ class Bell:
         os.set_blocking(descriptor, False)
         self.descriptor: int | None = descriptor
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nobody can ring any more."""
+        return self.descriptor is None
+
     def heard(self) -> bool:
         """Takes what it says; whether the channel is to be watched until it rings again, which is
         for ever where nobody is left to ring."""
-        if self.descriptor is None:
-            return True
+        assert self.descriptor is not None
         try:
             said = os.read(self.descriptor, 65_536)
         except BlockingIOError:

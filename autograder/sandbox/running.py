@@ -19,6 +19,7 @@ from .memory import tree
 from .wire import Frame, Inbox, encode, joined
 
 TICK_S = 0.1  # between two looks at memory
+LAST_LOOK_S = 0.2  # at what lies in the socket when the time is over
 MOST_AT_ONCE = 64  # reads, of at most a piece each
 
 
@@ -115,19 +116,24 @@ class _Exchange:
         self.running, self.left, self.take = running, answers, take
         self.unsent = [memoryview(part) for part in parts]
         self.inbox = Inbox(max_body_bytes=max_body_bytes)
-        self.announced = False  # more than the bell will ring for
+        self.announced = running.line.bell.is_closed  # more than the bell will ring for
         self.unread = False  # more than was read at once
 
     def run(self, deadline: float) -> None:
         try:
             self._run(deadline)
         except (Died, TooLate):
-            with contextlib.suppress(Died):
-                while self.left and self._receive():  # written before that, and nobody rang
-                    pass
+            self._receive_what_is_there()
             if self.left:
                 raise
         self.running.output.drain()
+
+    def _receive_what_is_there(self) -> None:
+        """What was written before the end, and nobody rang for."""
+        until = time.monotonic() + LAST_LOOK_S
+        with contextlib.suppress(Died):
+            while self.left and self._receive() and time.monotonic() < until:
+                pass
 
     def _run(self, deadline: float) -> None:
         next_look = time.monotonic() + TICK_S

@@ -15,19 +15,18 @@ from typing import Any
 
 from autograder.judge import DEVICES, Device, Packed, Raised, Reply, answer, raised_by
 
-from .line import KEEP_READING, READ_NOW, ring
+from .line import KEEP_READING, READ_NOW, SILENT_BYTES, SPENT_BYTES, ring
 from .messages import raised_reply, reply_frame
 from .shell import NotebookShell
 from .wire import Frame, Inbox, TooLong, encode
 
 READY = b"R"  # the first byte on every channel: no student's code has run, every door is shut
-SILENT_BYTES, SPENT_BYTES = 2**16, 2**10
-"""What may lie in the socket without a ring: a third of what it holds. Each message spends some."""
 
 
 def serve(channel: socket.socket, bell: int, shell: NotebookShell) -> None:
     """Answers requests until the other side closes, and rings when none is left to be answered."""
     os.register_at_fork(after_in_child=channel.close)  # one process answers, not its children
+    os.register_at_fork(after_in_child=lambda: os.closerange(bell, bell + 1))
     silent_bytes = 0
     while (request := receive(channel)) is not None:
         reply = _answered(request, shell)

@@ -134,8 +134,10 @@ class Inbox:
 
 def _checked_length(piece: bytes, most: int) -> int:
     (length,) = LENGTH.unpack(piece)
-    if not 2 <= length <= most:
+    if not 2 <= length <= MAX_HEADER_BYTES:
         raise Malformed(f"a header of {length:,} bytes")
+    if length > most:
+        raise Malformed("the answers of one question are too long together")
     return int(length)
 
 
