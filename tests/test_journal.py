@@ -212,7 +212,10 @@ def test_paths_are_those_of_the_student_and_the_key(journal):
 def test_what_a_kill_left_half_written_is_cleared_away(tmp_path):
     from autograder.classroom.grading import open_folder
 
-    out, places = tmp_path / "out", ("", "received", "journal/01", "feedback/ada/01")
+    out, places = (
+        tmp_path / "out",
+        ("", "received", "journal/01", "source/01", "release/01", "feedback/ada/01"),
+    )
     for place in places:
         (out / place).mkdir(parents=True, exist_ok=True)
         (out / place / ".page.html.77.tmp").touch()

@@ -265,6 +265,7 @@ def open_folder(out: Path, source: Path) -> None:
         raise Mistake(f"{source} lies inside the grading folder {out}. Grade into another: --out")
     expect_no_pattern(out)
     shutil.rmtree(out / ".scratch", ignore_errors=True)
-    for folder in (".", "received", "roll", "journal/*", *(f"{step}/*/*" for step in STEPS)):
+    of_labs = ("journal/*", "source/*", "release/*", *(f"{step}/*/*" for step in STEPS))
+    for folder in (".", "received", "roll", *of_labs):
         for partial in out.glob(f"{folder}/.*.tmp"):
             partial.unlink(missing_ok=True)
