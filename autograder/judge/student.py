@@ -179,8 +179,8 @@ class Student(ABC):
 def _rows(
     cases: Sequence[tuple[Any, ...]], most: int
 ) -> Iterator[list[tuple[tuple[Any, ...], Packed]]]:
-    """The cases, each with its packed arguments, in rows of at most `most` and of MAX_ROW_BYTES,
-    but for one that is larger alone. A case is packed when its row is."""
+    """The cases, each with its packed arguments, in rows that end at `most` or at MAX_ROW_BYTES.
+    None is packed before the row in front of it was taken."""
     row: list[tuple[tuple[Any, ...], Packed]] = []
     size = 0
     for case in cases:

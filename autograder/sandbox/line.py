@@ -23,8 +23,8 @@ READ_NOW, KEEP_READING = b".", b"+"
 
 
 class Line:
-    """Our ends, and theirs until `handed_over`. A context manager for the time until a process has
-    them: an exception closes all."""
+    """Our ends, and theirs. A context manager for the time until a process has those: its end
+    closes them here, and an exception closes ours too."""
 
     def __init__(self, *, keep_bytes: int) -> None:
         """keep_bytes: of what is printed."""

@@ -37,12 +37,12 @@ def serve(channel: socket.socket, bell: int, shell: NotebookShell) -> None:
             silent_bytes = 0
         for part in reply:
             channel.sendall(part)
-        if not is_readable(channel):
+        if not _is_readable(channel):
             ring(bell, READ_NOW)
             silent_bytes = 0
 
 
-def is_readable(channel: socket.socket) -> bool:
+def _is_readable(channel: socket.socket) -> bool:
     """Whether the next request, or the other side's end, is there already."""
     try:
         channel.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
