@@ -73,11 +73,11 @@ def grade_command(
     """
     from rich.console import Console
 
-    from autograder.classroom.mistake import Mistake
+    from autograder.classroom.errors import Mistake
 
     try:
-        from autograder.classroom.command import grade
-        from autograder.classroom.grading import Order
+        from autograder.classroom.commands.grade import grade
+        from autograder.classroom.commands.grading_run import Order
 
         order = Order(
             hand_in,
@@ -128,7 +128,7 @@ def report_command(lab: str, folder: Path, course: Path, title: str, provisional
     from rich.console import Console
 
     with _one_line():
-        from autograder.classroom.reports.command import Wanted, report
+        from autograder.classroom.commands.report import Wanted, report
 
         wanted = Wanted(folder, _folder_of(course), lab, title, provisional)
         report(wanted, Console())
@@ -153,7 +153,7 @@ def explain_command(
     from rich.console import Console
 
     with _one_line():
-        from autograder.classroom.appeal import Appeal, explain
+        from autograder.classroom.commands.explain import Appeal, explain
 
         appeal = Appeal(folder, _folder_of(course), student, lab, question, trusting)
         sys.exit(0 if explain(appeal, Console()) else 1)
@@ -162,7 +162,7 @@ def explain_command(
 @contextmanager
 def _one_line() -> Iterator[None]:
     """What the instructor can put right ends in one line."""
-    from autograder.classroom.mistake import Mistake
+    from autograder.classroom.errors import Mistake
 
     try:
         yield
@@ -175,7 +175,7 @@ def doctor_command() -> None:
     """Say which sandbox this machine gives, and why."""
     from rich.console import Console
 
-    from autograder.classroom.doctor import doctor
+    from autograder.classroom.commands.doctor import doctor
 
     sys.exit(0 if doctor(Console()) else 1)
 
@@ -196,7 +196,7 @@ def attack_command(names: tuple[str, ...], family: str, result: Path | None) -> 
     """
     from rich.console import Console
 
-    from autograder.attacks.command import attack
+    from autograder.attacks.attack_command import attack
     from autograder.judge import GraderFault
 
     try:
@@ -221,8 +221,8 @@ def selftest_command(course: Path) -> None:
 
 
 def _folder_of(course: Path) -> Path:
-    from autograder.classroom.mistake import Mistake
-    from autograder.classroom.release import course_folder
+    from autograder.classroom.errors import Mistake
+    from autograder.classroom.intake.release import course_folder
 
     try:
         return course_folder(course)
@@ -234,7 +234,7 @@ def _folder_of(course: Path) -> Path:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def build_command(arguments: tuple[str, ...]) -> None:
     """Make the notebooks from their percent sources."""
-    from autograder.authoring.command import build_command as build
+    from autograder.authoring.build_command import build_command as build
 
     build.main(args=list(arguments), prog_name="autograder build")
 

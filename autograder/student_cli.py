@@ -15,7 +15,7 @@ from rich.table import Table
 
 from autograder.notebook import progress as show_progress
 from autograder.notebook.course import find_root
-from autograder.notebook.machine import Finding, examine
+from autograder.notebook.doctor import Finding, examine
 
 SETTINGS = Path(__file__).parent / "notebook" / "jupyter"
 """What JupyterLab does otherwise for the course: it asks nobody about its news, a default that the

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import torch
 
-from onelayer.cpp_compiler import compiler, identity
-from onelayer.cpp_op import lines_read
+from onelayer.custom_op.cpp_compiler import compiler, identity
+from onelayer.custom_op.cpp_op import lines_read
 
 INCLUDE = Path(torch.__file__).parent / "include"
 PLACES = [INCLUDE, INCLUDE / "torch/csrc/api/include", sysconfig.get_paths()["include"]]

@@ -32,7 +32,7 @@ from rich.console import Console
 from rich.table import Table
 
 from autograder.checks import lab01_strides
-from autograder.classroom.work import ROUNDS
+from autograder.classroom.run.work import ROUNDS
 from autograder.judge import LocalStudent, State, ask
 from tests.sample_class import ROOT, released, right_answers
 

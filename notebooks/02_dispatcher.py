@@ -108,7 +108,9 @@ reveal("kernels_under_no_grad", ", ".join(way.ran))
 predict("cells_of_one_registration", choices=["one", "about ten", "about a hundred"])
 
 # %% id="table-run"
-from onelayer.dispatch import dispatch_table  # reads torch._C._dispatch_dump_table, private
+from onelayer.dispatcher.dispatch import (
+    dispatch_table,  # reads torch._C._dispatch_dump_table, private
+)
 
 table = dispatch_table("aten::linear")
 cells = sum(entry.composite for entry in table.values())

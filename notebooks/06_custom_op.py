@@ -795,7 +795,7 @@ reveal("build_after_a_new_comment", "compiles again" if commented.build_s else "
 # the line of yours that led there:
 
 # %% id="own-lines-run"
-from onelayer.cpp_compiler import CompileError
+from onelayer.custom_op.cpp_compiler import CompileError
 
 try:
     onelayer.load_cpp(SOURCE.replace("x.dim() == 2", "x.dims() == 2"), name="head.cpp")

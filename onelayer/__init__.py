@@ -12,72 +12,77 @@ from onelayer.quiet import keep_quiet as _keep_quiet
 
 if TYPE_CHECKING:
     from onelayer import cuda_cpu as cuda_cpu
-    from onelayer import grammar as grammar
     from onelayer import model as model
-    from onelayer.byte_count import count_bytes as count_bytes
+    from onelayer.autograd.checkpoints import show_checkpoints as show_checkpoints
+    from onelayer.autograd.saved_bytes import count_saved as count_saved
+    from onelayer.autograd.view import show_graph as show_graph
     from onelayer.compiler.inductor_file import read_inductor_file as read_inductor_file
     from onelayer.compiler.story import compile_story as compile_story
     from onelayer.compiler.unbuilt import inductor_source as inductor_source
-    from onelayer.cpp_op import lines_read as lines_read
-    from onelayer.cpp_op import load_cpp as load_cpp
-    from onelayer.dispatch import key_set as key_set
-    from onelayer.dispatch import show_dispatch as show_dispatch
+    from onelayer.compiler.view import show_compile as show_compile
+    from onelayer.custom_op.cpp_op import lines_read as lines_read
+    from onelayer.custom_op.cpp_op import load_cpp as load_cpp
+    from onelayer.custom_op.tiles import show_tiles as show_tiles
+    from onelayer.dispatcher.call_view import show_call as show_call
+    from onelayer.dispatcher.dispatch import key_set as key_set
+    from onelayer.dispatcher.dispatch import show_dispatch as show_dispatch
+    from onelayer.dispatcher.view import play_dispatch as play_dispatch
     from onelayer.distributed.collectives import record_collectives as record_collectives
     from onelayer.distributed.fake_group import fake_group as fake_group
     from onelayer.distributed.ranks import run_ranks as run_ranks
-    from onelayer.model import head as head
-    from onelayer.model import hidden as hidden
-    from onelayer.model import next_words as next_words
-    from onelayer.peak_bytes import peak_bytes as peak_bytes
+    from onelayer.distributed.timeline import show_timeline as show_timeline
+    from onelayer.drawing.bars import show_bars as show_bars
+    from onelayer.memory.byte_count import count_bytes as count_bytes
+    from onelayer.memory.peak_bytes import peak_bytes as peak_bytes
+    from onelayer.memory.traffic import count_traffic as count_traffic
+    from onelayer.model import grammar as grammar
+    from onelayer.model.gpt import head as head
+    from onelayer.model.gpt import hidden as hidden
+    from onelayer.model.gpt import next_words as next_words
     from onelayer.recordings import show_recording as show_recording
-    from onelayer.saved_bytes import count_saved as count_saved
-    from onelayer.storage import show_storage as show_storage
-    from onelayer.traffic import count_traffic as count_traffic
-    from onelayer.views.bars import show_bars as show_bars
-    from onelayer.views.call import show_call as show_call
-    from onelayer.views.checkpoints import show_checkpoints as show_checkpoints
-    from onelayer.views.compile import show_compile as show_compile
-    from onelayer.views.dispatch import play_dispatch as play_dispatch
-    from onelayer.views.graph import show_graph as show_graph
-    from onelayer.views.strides import show_strides as show_strides
-    from onelayer.views.tiles import show_tiles as show_tiles
-    from onelayer.views.timeline import show_timeline as show_timeline
+    from onelayer.strides.storage import show_storage as show_storage
+    from onelayer.strides.view import show_strides as show_strides
 
 # Public name -> where it lives. A name is imported when it is first used, so that `import onelayer`
 # costs milliseconds and a process that only needs the model never loads matplotlib.
 _HOMES = {
     "compile_story": "onelayer.compiler.story",
-    "count_bytes": "onelayer.byte_count",
-    "count_saved": "onelayer.saved_bytes",
+    "count_bytes": "onelayer.memory.byte_count",
+    "count_saved": "onelayer.autograd.saved_bytes",
     "fake_group": "onelayer.distributed.fake_group",
-    "count_traffic": "onelayer.traffic",
-    "head": "onelayer.model",
-    "hidden": "onelayer.model",
+    "count_traffic": "onelayer.memory.traffic",
+    "head": "onelayer.model.gpt",
+    "hidden": "onelayer.model.gpt",
     "inductor_source": "onelayer.compiler.unbuilt",
-    "key_set": "onelayer.dispatch",
-    "lines_read": "onelayer.cpp_op",
-    "load_cpp": "onelayer.cpp_op",
-    "next_words": "onelayer.model",
-    "peak_bytes": "onelayer.peak_bytes",
+    "key_set": "onelayer.dispatcher.dispatch",
+    "lines_read": "onelayer.custom_op.cpp_op",
+    "load_cpp": "onelayer.custom_op.cpp_op",
+    "next_words": "onelayer.model.gpt",
+    "peak_bytes": "onelayer.memory.peak_bytes",
     "record_collectives": "onelayer.distributed.collectives",
     "read_inductor_file": "onelayer.compiler.inductor_file",
     "run_ranks": "onelayer.distributed.ranks",
-    "show_bars": "onelayer.views.bars",
-    "show_call": "onelayer.views.call",
-    "play_dispatch": "onelayer.views.dispatch",
-    "show_checkpoints": "onelayer.views.checkpoints",
-    "show_compile": "onelayer.views.compile",
-    "show_dispatch": "onelayer.dispatch",
-    "show_graph": "onelayer.views.graph",
+    "show_bars": "onelayer.drawing.bars",
+    "show_call": "onelayer.dispatcher.call_view",
+    "play_dispatch": "onelayer.dispatcher.view",
+    "show_checkpoints": "onelayer.autograd.checkpoints",
+    "show_compile": "onelayer.compiler.view",
+    "show_dispatch": "onelayer.dispatcher.dispatch",
+    "show_graph": "onelayer.autograd.view",
     "show_recording": "onelayer.recordings",
-    "show_storage": "onelayer.storage",
-    "show_strides": "onelayer.views.strides",
-    "show_timeline": "onelayer.views.timeline",
-    "show_tiles": "onelayer.views.tiles",
+    "show_storage": "onelayer.strides.storage",
+    "show_strides": "onelayer.strides.view",
+    "show_timeline": "onelayer.distributed.timeline",
+    "show_tiles": "onelayer.custom_op.tiles",
 }
 
 _keep_quiet()
-_MODULES = {"cuda_cpu", "grammar", "model"}  # `onelayer.grammar` works without an import of its own
+# `onelayer.grammar` works without an import of its own.
+_MODULES = {
+    "cuda_cpu": "onelayer.cuda_cpu",
+    "grammar": "onelayer.model.grammar",
+    "model": "onelayer.model",
+}
 
 __all__ = [
     "compile_story",
@@ -113,7 +118,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name in _MODULES:
-        return import_module(f"onelayer.{name}")
+        return import_module(_MODULES[name])
     if name not in _HOMES:
         raise AttributeError(f"module 'onelayer' has no attribute {name!r}")
     value: object = getattr(import_module(_HOMES[name]), name)

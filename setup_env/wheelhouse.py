@@ -46,7 +46,7 @@ python=${2:-python@PYTHON@}
 "$python" -m pip install --quiet --no-index --no-deps --no-cache-dir --disable-pip-version-check \\
     --root-user-action ignore --upgrade --target "$folder" "$here"/*.whl
 PYTHONPATH="$folder" "$python" -c '
-import autograder.classroom.worker, onelayer, torch
+import autograder.classroom.run.worker, onelayer, torch
 print(f"The course is in @, beside torch {torch.__version__}.".replace("@", "'"$folder"'"))'
 echo "Now: export PYTHONPATH=$folder"
 """

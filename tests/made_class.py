@@ -10,16 +10,17 @@ from pathlib import Path
 
 from sample_class import NAME, ROOT, filled
 
-from autograder.classroom import late, roll
-from autograder.classroom.gradebook import Graded, record_all
-from autograder.classroom.intake import Submission
-from autograder.classroom.job import Entry
-from autograder.classroom.journal import Journal, Record, key_of
-from autograder.classroom.nbcourse import quiet
-from autograder.classroom.rebuild import rebuild
-from autograder.classroom.release import CHECK_SUFFIX, releases
+from autograder.classroom.gradebook import late_policy as late
+from autograder.classroom.gradebook.course import quiet
+from autograder.classroom.gradebook.gradebook import Graded, record_all
+from autograder.classroom.intake.rebuild import rebuild
+from autograder.classroom.intake.release import CHECK_SUFFIX, releases
+from autograder.classroom.intake.submissions import Submission
 from autograder.classroom.reports.results import Grade, Mark, Result
-from autograder.classroom.roll import Line
+from autograder.classroom.run.job import Entry
+from autograder.classroom.store import roster as roll
+from autograder.classroom.store.journal import Journal, Record, key_of
+from autograder.classroom.store.roster import Line
 from autograder.judge import State, Verdict
 
 RELEASE = releases(ROOT)[NAME]

@@ -13,7 +13,7 @@ from typing import Any
 
 from py_mini_racer import MiniRacer
 
-from onelayer.views.played import script_of
+from onelayer.drawing.played import Played, script_of
 
 _FETCHES = r"https?:|//cdn|@import|url\(|\bimport\b[^\n]*\bfrom\b|fetch\("
 _WIDTH = "document.documentElement.scrollWidth"
@@ -23,8 +23,8 @@ _NAME_OF_SVG = "http://www.w3.org/2000/svg"
 class Script:
     """The JavaScript of a view: calls its functions by name."""
 
-    def __init__(self, name: str) -> None:
-        source = re.sub(r"^export (default \{.*)?", "", script_of(name), flags=re.MULTILINE)
+    def __init__(self, kind: type[Played]) -> None:
+        source = re.sub(r"^export (default \{.*)?", "", script_of(kind), flags=re.MULTILINE)
         self._racer = MiniRacer()
         self._racer.eval(source)
 

@@ -11,8 +11,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from onelayer.allocator_history import BEFORE, AllocatorHistory, read_snapshots
-from onelayer.model import GPT
+from onelayer.memory.allocator_history import BEFORE, AllocatorHistory, read_snapshots
+from onelayer.model.gpt import GPT
 from onelayer.recordings import step_memory
 from onelayer.recordings.step_memory import record_step_memory
 

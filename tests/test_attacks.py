@@ -13,7 +13,7 @@ from autograder.attacks import collected, command, run
 from autograder.attacks.attack import LAYERS, Attack, Outcome
 from autograder.attacks.collected import Named, chosen, corpus
 from autograder.attacks.ground import Ground, Walls, missing
-from autograder.attacks.run import HONEST, Tried, try_attack
+from autograder.attacks.trying import HONEST, Tried, try_attack
 from autograder.sandbox import BUBBLEWRAP, Tier
 
 CORPUS = corpus()

@@ -390,7 +390,7 @@ def test_a_long_chapter(tmp_path: Path) -> None:
 
 def test_importing_the_package_imports_neither_nbgrader_nor_jupytext() -> None:
     code = """
-import sys, autograder.authoring.command
+import sys, autograder.authoring.build_command
 print({"nbgrader", "jupytext", "nbformat"} & set(sys.modules))
 """
     assert run_python(code).stdout.strip() == "set()"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from autograder import checks
-from autograder.classroom.release import _deciding_files
+from autograder.classroom.intake.release import _deciding_files
 
 LABS = {lab.name: lab for lab in checks.labs()}
 PACKAGES = [

@@ -15,7 +15,8 @@ from filelock import FileLock
 from sample_class import NAME, PUPILS, ROOT
 
 from autograder import cli
-from autograder.classroom import durable, grading
+from autograder.classroom import atomic_write as durable
+from autograder.classroom.commands import grading_run as grading
 from autograder.sandbox import Tier
 
 
@@ -172,7 +173,7 @@ def test_ctrl_c_is_answered_with_how_to_go_on(autograder, hand_in, monkeypatch):
 
 
 def test_doctor_names_the_tier_and_why(autograder, monkeypatch):
-    from autograder.classroom import doctor
+    from autograder.classroom.commands import doctor
 
     monkeypatch.setattr(doctor, "probe", lambda: Tier("process", "There is no bwrap.", False))
     result = autograder("doctor")

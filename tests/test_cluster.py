@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from distributed import Client
 
-from autograder.classroom import cluster, epoch
-from autograder.classroom.grading import Class, Order
-from autograder.classroom.journal import Journal
-from autograder.classroom.mistake import Mistake
+from autograder.classroom.commands.grading_run import Class, Order
+from autograder.classroom.errors import Mistake
+from autograder.classroom.run import cluster
+from autograder.classroom.store import seed as epoch
+from autograder.classroom.store.journal import Journal
 from tests import loopback_sshd, one_node_slurm
 from tests.sample_class import write
 

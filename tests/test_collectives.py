@@ -16,7 +16,7 @@ import onelayer
 from onelayer.distributed import wire
 from onelayer.distributed.collectives import record_collectives
 from onelayer.distributed.rank_log import RankLog, ring_bytes
-from onelayer.distributed.wire import written_bytes
+from onelayer.distributed.socket_bytes import written_bytes
 
 RANKS = 3
 ROW, BIAS = 64 * 4, 4

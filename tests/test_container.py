@@ -14,19 +14,10 @@ import psutil
 import pytest
 
 from autograder.judge import GraderFault, NoAnswer
-from autograder.sandbox import (
-    Cell,
-    Jail,
-    Limits,
-    Tier,
-    bubblewrap,
-    container,
-    engines,
-    privileges,
-    probe,
-    tiers,
-    trial,
-)
+from autograder.sandbox import Cell, Jail, Limits, Tier, probe
+from autograder.sandbox.engines import bubblewrap, container, privileges
+from autograder.sandbox.engines import choice as engines
+from autograder.sandbox.host import tiers, trial
 
 ROOT = Path(__file__).resolve().parents[1]
 TIER = tiers.container("bubblewrap is not installed")

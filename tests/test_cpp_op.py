@@ -12,9 +12,9 @@ import torch
 import onelayer
 from autograder.judge import Lab, State, ask, expect_close, expect_equal
 from autograder.sandbox import Cell, Jail, probe
-from onelayer import build_cache, cpp_compiler, cpp_op
-from onelayer.build_cache import cached
-from onelayer.cpp_compiler import CompileError, own_lines
+from onelayer.custom_op import build_cache, cpp_compiler, cpp_op
+from onelayer.custom_op.build_cache import cached
+from onelayer.custom_op.cpp_compiler import CompileError, own_lines
 
 SCALE = """\
 #include <torch/csrc/stable/library.h>
@@ -232,8 +232,8 @@ class TestTheCache:
 
     def test_several_processes_at_once_build_one_file(self, cache):
         code = (
-            "import sys; from onelayer.build_cache import cached;"
-            "from onelayer.cpp_compiler import compile_shared;"
+            "import sys; from onelayer.custom_op.build_cache import cached;"
+            "from onelayer.custom_op.cpp_compiler import compile_shared;"
             "build = lambda out: compile_shared(sys.argv[1], out, name='a.cpp', flags=[]);"
             "print(cached([sys.argv[1]], '.so', build))"
         )

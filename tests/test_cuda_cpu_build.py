@@ -11,10 +11,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from onelayer import build_cache, cpp_compiler, cuda_cpu
+from onelayer import cuda_cpu
 from onelayer.cuda_cpu import builds, compiler, nvcc
 from onelayer.cuda_cpu.modes import Mode
 from onelayer.cuda_cpu.text import Text
+from onelayer.custom_op import build_cache, cpp_compiler
 
 CORPUS = Path(__file__).parent / "cuda_corpus"
 COUNTER = """

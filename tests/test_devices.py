@@ -9,10 +9,11 @@ from dataclasses import replace
 import pytest
 from distributed import Client, LocalCluster
 
-from autograder.classroom import cluster, devices, grading, pool
-from autograder.classroom.grading import Class, Order
-from autograder.classroom.job import Job
-from autograder.classroom.mistake import Mistake
+from autograder.classroom.commands import grading_run as grading
+from autograder.classroom.commands.grading_run import Class, Order
+from autograder.classroom.errors import Mistake
+from autograder.classroom.run import cluster, devices, pool
+from autograder.classroom.run.job import Job
 from autograder.judge import Lab
 from autograder.sandbox import BUBBLEWRAP
 from tests.sample_class import ROOT, write

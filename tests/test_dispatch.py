@@ -10,13 +10,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import onelayer
-import onelayer.views
-from onelayer.dispatch import Entry, dispatch_table, in_order, key_set, path
-from onelayer.views.dispatch import OPERATORS, START
-from onelayer.views.played import script_of
+from onelayer.dispatcher.dispatch import Entry, dispatch_table, in_order, key_set, path
+from onelayer.dispatcher.view import OPERATORS, START, DispatchView
+from onelayer.drawing.played import script_of
 from tests.shown import Script, expect_html_without_anywidget, expect_one_piece, shown
 
-SOURCE = script_of("dispatch")
+SOURCE = script_of(DispatchView)
 
 
 class Silent(TorchDispatchMode):
@@ -128,7 +127,7 @@ class TestPicture:
 @pytest.fixture(scope="module")
 def stops():
     """`stops` of dispatch.js."""
-    return partial(Script("dispatch"), "stops")
+    return partial(Script(DispatchView), "stops")
 
 
 def made(state):

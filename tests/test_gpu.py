@@ -22,7 +22,10 @@ from autograder.judge import (
     storage_of,
     unpack,
 )
-from autograder.sandbox import Cell, Gpu, Jail, gpu, warden, zygote
+from autograder.sandbox import Cell, Gpu, Jail
+from autograder.sandbox.engines import gpu
+from autograder.sandbox.host import zygote_client as warden
+from autograder.sandbox.inside import zygote
 from tests.simulated_gpu import CELL, HINTS, MIB, SIMULATED, asking
 
 

@@ -10,15 +10,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from autograder.classroom import grading, health, nvidia_smi, pool, work
-from autograder.classroom.grading import Class, Order
-from autograder.classroom.health import DeviceLost
-from autograder.classroom.job import Job
-from autograder.classroom.journal import Record
-from autograder.classroom.mistake import Mistake
-from autograder.classroom.worker import NoDevice, Ready, Setting, die_with_parent
+from autograder.classroom.commands import grading_run as grading
+from autograder.classroom.commands.grading_run import Class, Order
+from autograder.classroom.errors import Mistake
+from autograder.classroom.run import health, nvidia_smi, pool, work
+from autograder.classroom.run.health import DeviceLost
+from autograder.classroom.run.job import Job
+from autograder.classroom.run.worker import NoDevice, Ready, Setting, die_with_parent
+from autograder.classroom.store.journal import Record
 from autograder.judge import Lab, State, Verdict, expect_close
-from autograder.sandbox import BUBBLEWRAP, DEFAULT_SHARE, gpu
+from autograder.sandbox import BUBBLEWRAP, DEFAULT_SHARE
+from autograder.sandbox.engines import gpu
 from tests.sample_class import ROOT, write
 from tests.simulated_gpu import CELL, HINTS, MIB, SIMULATED
 

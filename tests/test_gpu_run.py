@@ -11,12 +11,12 @@ import torch
 from click.testing import CliRunner
 from rich.console import Console
 
-from autograder.classroom import devices, nvidia_smi, work, worker
-from autograder.classroom.health import DeviceLost
-from autograder.classroom.release import releases
+from autograder.classroom.intake.release import releases
+from autograder.classroom.run import devices, nvidia_smi, work, worker
+from autograder.classroom.run.health import DeviceLost
 from autograder.gpu import command, machine, paper, place, run
 from autograder.gpu.answers import known_answers
-from autograder.gpu.asking import outcome
+from autograder.gpu.lab_run import outcome
 from autograder.gpu.place import Place
 from autograder.judge import (
     State,

@@ -18,10 +18,10 @@ from sample_class import NAME, PUPILS, QUESTIONS, ROOT, filled, right_answers
 from sample_class import write as write_class
 
 from autograder.checks import lab01_strides
-from autograder.classroom.journal import is_blank
+from autograder.classroom.store.journal import is_blank
 from autograder.judge import State, Verdict
 from autograder.sandbox import probe
-from autograder.sandbox.cgroups import find
+from autograder.sandbox.engines.cgroups import find
 
 LAB = lab01_strides.lab
 GRADED = [name for name, pupil in PUPILS.items() if not pupil.ungradable]

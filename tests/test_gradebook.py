@@ -15,16 +15,17 @@ from nbgrader.api import Gradebook
 from sample_class import NAME, ROOT, filled
 from sqlalchemy.exc import OperationalError
 
-from autograder.classroom import durable, nbcourse
-from autograder.classroom.gradebook import Graded, record_all
-from autograder.classroom.intake import Submission
-from autograder.classroom.job import Entry
-from autograder.classroom.journal import CellReport, Journal, Record, key_of
-from autograder.classroom.mistake import Mistake
-from autograder.classroom.nbcourse import quiet
-from autograder.classroom.publisher import Publisher
-from autograder.classroom.rebuild import rebuild
-from autograder.classroom.release import releases
+from autograder.classroom import atomic_write as durable
+from autograder.classroom.errors import Mistake
+from autograder.classroom.gradebook import course as nbcourse
+from autograder.classroom.gradebook.course import quiet
+from autograder.classroom.gradebook.gradebook import Graded, record_all
+from autograder.classroom.gradebook.publisher import Publisher
+from autograder.classroom.intake.rebuild import rebuild
+from autograder.classroom.intake.release import releases
+from autograder.classroom.intake.submissions import Submission
+from autograder.classroom.run.job import Entry
+from autograder.classroom.store.journal import CellReport, Journal, Record, key_of
 from autograder.judge import State, Verdict
 
 RELEASE = releases(ROOT)[NAME]
@@ -134,8 +135,8 @@ def test_a_page_says_what_nbconverts_own_would(course, monkeypatch):
     from bs4 import BeautifulSoup
     from nbconvert.exporters import HTMLExporter
 
-    from autograder.classroom import pages
-    from autograder.classroom.feedback import FeedbackPage
+    from autograder.classroom.gradebook import pages
+    from autograder.classroom.gradebook.feedback import FeedbackPage
 
     def elements(page):
         body = BeautifulSoup(page, "html.parser").body

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from autograder.classroom import nbcourse
-from autograder.classroom.command import grade
-from autograder.classroom.grading import Order
-from autograder.classroom.mistake import Mistake
+from autograder.classroom.commands.grade import grade
+from autograder.classroom.commands.grading_run import Order
+from autograder.classroom.errors import Mistake
+from autograder.classroom.gradebook import course as nbcourse
 from tests import one_postgres
 from tests.sample_class import NAME, ROOT, write
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onelayer import grammar
-from onelayer.grammar.clauses import PERSONS, TENSES, english_clause, spanish_clause
-from onelayer.grammar.verbs import VERBS, Verb
+from onelayer.model.grammar.clauses import PERSONS, TENSES, english_clause, spanish_clause
+from onelayer.model.grammar.verbs import VERBS, Verb
 
 SENTENCES = grammar.sentences()
 BY_NAME = {verb.name: verb for verb in VERBS}

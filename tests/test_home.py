@@ -27,7 +27,7 @@ from autograder.checks import UnknownQuestion, find, labs
 from autograder.judge import Lab
 from autograder.notebook import doctor
 from autograder.notebook.course import find_root
-from autograder.notebook.machine import examine
+from autograder.notebook.doctor import examine
 
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / "notebooks" / "home.py"

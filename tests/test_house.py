@@ -384,7 +384,7 @@ def accuracies() -> list[str]:
 
 
 def test_the_readme_and_the_models_card_state_the_same_accuracies() -> None:
-    card = text_of("onelayer/weights/MODEL_CARD.md").splitlines()
+    card = text_of("onelayer/model/weights/MODEL_CARD.md").splitlines()
     advice = "copy the card's rows under 'Measured' between the marks in README.md"
     assert len(accuracies()) >= 2, advice
     assert [row for row in accuracies() if row not in card] == [], advice

@@ -9,10 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from autograder.classroom import allowance, found, intake, layout
-from autograder.classroom.intake import files_in, labs_named, submissions
-from autograder.classroom.layout import student_ids
-from autograder.classroom.mistake import Mistake
+from autograder.classroom.errors import Mistake
+from autograder.classroom.intake import (
+    files as found,
+)
+from autograder.classroom.intake import (
+    owners as layout,
+)
+from autograder.classroom.intake import (
+    quota as allowance,
+)
+from autograder.classroom.intake import (
+    submissions as intake,
+)
+from autograder.classroom.intake.owners import student_ids
+from autograder.classroom.intake.submissions import files_in, labs_named, submissions
 
 LAB = "01_strides"
 KNOWN = [LAB, "02_autograd"]

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from autograder.classroom import durable, epoch
-from autograder.classroom.journal import CellReport, Journal, Record, key_of
-from autograder.classroom.mistake import Mistake
+from autograder.classroom import atomic_write as durable
+from autograder.classroom.errors import Mistake
+from autograder.classroom.store import seed as epoch
+from autograder.classroom.store.journal import CellReport, Journal, Record, key_of
 from autograder.judge import State, Verdict
 
 KEY = key_of("bytes", "lab", "2.13.0", "epoch", "bubblewrap")
@@ -190,13 +191,13 @@ class TestScore:
         ],
     )
     def test_is_a_share_of_the_cells_points_whatever_the_verdict_says(self, points, of, want):
-        from autograder.classroom.recorded import score
+        from autograder.classroom.gradebook.recorded import score
 
         assert score(replace(VERDICTS[0], points=points, max_points=of), 4.0) == want
 
 
 def test_a_student_never_reads_the_seed():
-    from autograder.classroom.recorded import shown
+    from autograder.classroom.gradebook.recorded import shown
 
     secret = replace(VERDICTS[1], seed=123456789)
     assert "123456789" in str(secret)
@@ -210,7 +211,7 @@ def test_paths_are_those_of_the_student_and_the_key(journal):
 
 
 def test_what_a_kill_left_half_written_is_cleared_away(tmp_path):
-    from autograder.classroom.grading import open_folder
+    from autograder.classroom.commands.grading_run import open_folder
 
     out, places = (
         tmp_path / "out",

@@ -17,7 +17,7 @@ from axe_playwright_python.sync_playwright import Axe
 from jupyter_lab import ROOT, SCREENSHOTS, Notebook, Server, jupyter_lab
 from sample_class import LAB, NAME, QUESTIONS, right_answers, wrong_source
 
-from onelayer.views import sketch
+from onelayer.drawing import sketch
 
 FIRST, SECOND = QUESTIONS[:2]
 HOME, LAB_01 = "notebooks/home.ipynb", f"labs/{NAME}/{NAME}.ipynb"

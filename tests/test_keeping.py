@@ -6,7 +6,7 @@ import time
 import pytest
 
 from autograder.classroom import durable
-from autograder.classroom.grading import KEEPERS, Class, Order
+from autograder.classroom.commands.grading_run import KEEPERS, Class, Order
 from bench.hand_ins import write_class
 from tests.sample_class import ROOT
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from autograder.sandbox import forking, large_pages
+from autograder.sandbox.inside import forking, large_pages
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
 

@@ -14,8 +14,10 @@ from made_class import FREE_TEXT, LAB, grading_folder, record
 from nbgrader.api import Gradebook
 from sample_class import NAME, ROOT
 
-from autograder.classroom import late, lateness, nbcourse
-from autograder.classroom.mistake import Mistake
+from autograder.classroom.errors import Mistake
+from autograder.classroom.gradebook import course as nbcourse
+from autograder.classroom.gradebook import late_policy as late
+from autograder.classroom.gradebook import lateness
 
 DUE = datetime(2026, 11, 20, 22, 59, tzinfo=UTC)
 FILE = """\

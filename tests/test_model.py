@@ -17,8 +17,9 @@ from click.testing import CliRunner
 from torch import nn
 
 import onelayer
-from onelayer import evaluation, grammar, train, weights
-from onelayer.model import CONTEXT, GPT, complete, padded, trained
+from onelayer import grammar
+from onelayer.model import evaluation, train, weights
+from onelayer.model.gpt import CONTEXT, GPT, complete, padded, trained
 
 ATE = "<en> she has eaten <es> ella ha"
 
@@ -62,7 +63,7 @@ def test_the_card_belongs_to_the_weights() -> None:
     sha256 = weights.digest(weights.FILE.read_bytes())
     assert sha256 is not None
     card = weights.FILE.with_name("MODEL_CARD.md").read_text(encoding="utf-8")
-    for fact in (sha256, torch.__version__.split("+")[0][:2], "CC BY 4.0", "onelayer.train"):
+    for fact in (sha256, torch.__version__.split("+")[0][:2], "CC BY 4.0", "onelayer.model.train"):
         assert fact in card
 
 
@@ -252,7 +253,7 @@ def test_next_words_leaves_the_logits_alone() -> None:
 
 def restores(message: str, path: Path) -> bool:
     """Whether an error names the file and both ways back."""
-    ways = (str(path), "git checkout -- onelayer/weights", "python -m onelayer.train")
+    ways = (str(path), "git checkout -- onelayer/weights", "python -m onelayer.model.train")
     return all(way in message for way in ways)
 
 
@@ -312,7 +313,7 @@ def test_a_folder_in_place_of_the_weights(tmp_path: Path) -> None:
 def test_somebody_elses_tensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     weights.save({"head.weight": torch.zeros(600, 64)}, tmp_path / "other.safetensors")
     other = weights.load(tmp_path / "other.safetensors")
-    monkeypatch.setattr("onelayer.model._state", lambda: other)
+    monkeypatch.setattr("onelayer.model.gpt._state", lambda: other)
     with pytest.raises(weights.WeightsError, match="another model"):
         onelayer.head()
 
@@ -327,7 +328,7 @@ def test_a_student_sees_one_clear_error(tmp_path: Path, fault: str) -> None:
         path.write_bytes(path.read_bytes()[:-1])
     result = python("import onelayer; onelayer.hidden('<en> she')", cwd=tmp_path)
     last = result.stderr.strip().splitlines()[-1]
-    assert last.startswith("onelayer.weights.WeightsError: ")
+    assert last.startswith("onelayer.model.weights.WeightsError: ")
     assert restores(last, path)
     assert fault in last
     assert "During handling" not in result.stderr
@@ -472,7 +473,7 @@ def test_a_good_model_is_written_with_its_card(
 
 def test_a_killed_training_leaves_the_old_weights_whole(copy: Path) -> None:
     before = copy.read_bytes()
-    command = [sys.executable, "-m", "onelayer.train", "--steps", "1000", "--out", str(copy)]
+    command = [sys.executable, "-m", "onelayer.model.train", "--steps", "1000", "--out", str(copy)]
     root = Path(onelayer.__file__).parents[1]
     with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -501,7 +502,7 @@ class Record(TorchDispatchMode):
 with Record():
     import onelayer
     assert "onelayer.model" not in sys.modules
-    import onelayer.model, onelayer.grammar, onelayer.weights
+    import onelayer.model, onelayer.grammar, onelayer.model.weights
 assert not ops, ops
 child = os.fork()
 if child == 0:

@@ -21,8 +21,8 @@ from autograder.judge import Draw, Lab, State, Student, Verdict, expect_close
 from autograder.notebook import card, guess_widget, kernel, predicting
 from autograder.notebook.checking import Checked, checked
 from autograder.notebook.hinting import hinted
+from autograder.notebook.progress_store import shelf
 from autograder.notebook.scored import NotPassed, scored
-from autograder.notebook.shelf import shelf
 from autograder.notebook.shown import Shown
 
 NUDGE = "dW[o, i] = sum over n of dy[n, o] * x[n, i]: which index comes first?"

@@ -9,13 +9,14 @@ from dataclasses import replace
 
 import pytest
 
-from autograder.classroom import pool
-from autograder.classroom.job import SUBMISSION_S, Fault, Job
-from autograder.classroom.journal import Record
-from autograder.classroom.mistake import Mistake
-from autograder.classroom.worker import NoJail, Ready, Setting, die_with_parent
+from autograder.classroom.errors import Mistake
+from autograder.classroom.run import pool
+from autograder.classroom.run.job import SUBMISSION_S, Fault, Job
+from autograder.classroom.run.worker import NoJail, Ready, Setting, die_with_parent
+from autograder.classroom.store.journal import Record
 from autograder.judge import OUR_FAULT, State, Verdict
-from autograder.sandbox import BUBBLEWRAP, cgroups
+from autograder.sandbox import BUBBLEWRAP
+from autograder.sandbox.engines import cgroups
 
 
 def job(name):

@@ -19,8 +19,8 @@ from autograder.judge import Lab
 from autograder.notebook import overview as overview_module
 from autograder.notebook import shelf as shelf_module
 from autograder.notebook.overview import overview
-from autograder.notebook.record import Asked, Prediction, Progress, from_json
-from autograder.notebook.shelf import Shelf, shelf
+from autograder.notebook.progress_record import Asked, Prediction, Progress, from_json
+from autograder.notebook.progress_store import Shelf, shelf
 
 FULL = Progress(
     {"strides": Asked("pass", 2.5, 3, 1), "gather": Asked("fail", 0, 1, 3)},
@@ -240,7 +240,7 @@ WRITER = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from autograder.notebook.shelf import Shelf
+from autograder.notebook.progress_store import Shelf
 
 folder, name, turns = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 def once_more(progress):

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_class import NAME, ROOT, added, cell_of, filled, released, right_answers
 
-from autograder.classroom.rebuild import (
+from autograder.classroom.intake.rebuild import (
     MAX_CELLS,
     MAX_SOURCE,
     Ungradable,
@@ -22,7 +22,7 @@ from autograder.classroom.rebuild import (
     rebuild,
     to_run,
 )
-from autograder.classroom.release import releases
+from autograder.classroom.intake.release import releases
 
 RELEASE = releases(ROOT)[NAME]
 RIGHT = right_answers()

@@ -17,7 +17,8 @@ import torch
 import onelayer
 from bench import head_loss, loss_devices, record
 from onelayer import recordings
-from onelayer.allocator_history import AllocatorHistory, Request
+from onelayer.memory.allocator_history import AllocatorHistory, Request
+from onelayer.memory.stream_trace import StreamTrace, Work
 from onelayer.recordings import storing
 from onelayer.recordings.cleaning import cleaned
 from onelayer.recordings.head_code import HeadCode
@@ -25,7 +26,6 @@ from onelayer.recordings.head_times import HeadTimes
 from onelayer.recordings.provenance import FIELDS, Provenance, provenance_here
 from onelayer.recordings.step_overlap import record_step_overlap
 from onelayer.recordings.storing import store
-from onelayer.stream_trace import StreamTrace, Work
 
 REPO = Path(__file__).resolve().parent.parent
 GPU = Provenance(

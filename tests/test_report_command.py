@@ -18,8 +18,10 @@ from made_class import FREE_TEXT, LAB, SCRIPT, grading_folder, record, verdict
 from sample_class import NAME, PUPILS, ROOT
 
 from autograder import cli
-from autograder.classroom import appeal, durable, roll
-from autograder.classroom.roll import Line
+from autograder.classroom import atomic_write as durable
+from autograder.classroom.commands import explain as appeal
+from autograder.classroom.store import roster as roll
+from autograder.classroom.store.roster import Line
 from autograder.judge import State
 from autograder.sandbox import Tier, probe
 
@@ -133,7 +135,7 @@ class TestReport:
         from nbgrader.api import Gradebook
         from test_late import POLICY, TIMES
 
-        from autograder.classroom import nbcourse
+        from autograder.classroom.gradebook import course as nbcourse
 
         folder = grading_folder(
             tmp_path / "grading", [record("cleo")], policy=POLICY, submitted=TIMES
@@ -290,7 +292,7 @@ class TestExplain:
         return next(v for v in body["verdicts"] if v["question"] == question)
 
     def rewrite(self, folder, student, **changes):
-        from autograder.classroom.journal import Journal
+        from autograder.classroom.store.journal import Journal
 
         journal = Journal(folder / "journal" / NAME)
         line = roll.read(folder, NAME)[student]

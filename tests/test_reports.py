@@ -29,9 +29,9 @@ from made_class import (
 )
 from sample_class import NAME
 
-from autograder.classroom import late
-from autograder.classroom.intake import files_in, submissions
-from autograder.classroom.layout import canvas_user, moodle_participant
+from autograder.classroom.gradebook import late_policy as late
+from autograder.classroom.intake.owners import canvas_user, moodle_participant
+from autograder.classroom.intake.submissions import files_in, submissions
 from autograder.classroom.reports import charts
 from autograder.classroom.reports.canvas import canvas
 from autograder.classroom.reports.gradescope import gradescope
@@ -40,7 +40,7 @@ from autograder.classroom.reports.moodle import moodle
 from autograder.classroom.reports.page import Report, page
 from autograder.classroom.reports.returned import give_back
 from autograder.classroom.reports.spreadsheet import inert, written
-from autograder.classroom.roll import Line
+from autograder.classroom.store.roster import Line
 from autograder.judge import State
 
 NOW = datetime(2026, 11, 21, 19, 0, tzinfo=UTC)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from sample_class import NAME
 
-from autograder.classroom import roll
-from autograder.classroom.mistake import Mistake
-from autograder.classroom.roll import Line
+from autograder.classroom.errors import Mistake
+from autograder.classroom.store import roster as roll
+from autograder.classroom.store.roster import Line
 
 ADA = Line("ada", "ada/x.ipynb", key="k1", sha256="s1", version="v1")
 

@@ -13,9 +13,10 @@ import torch
 
 import autograder
 from autograder.judge import NoAnswer, Raised
-from autograder.sandbox import Cell, Jail, Limits, bubblewrap
-from autograder.sandbox.memory import tree
-from autograder.sandbox.seccomp import DENIED
+from autograder.sandbox import Cell, Jail, Limits
+from autograder.sandbox.engines import bubblewrap
+from autograder.sandbox.engines.memory import tree
+from autograder.sandbox.inside.seccomp import DENIED
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
 LIMITS = Limits(

@@ -20,7 +20,7 @@ from autograder.judge import (
 )
 from autograder.judge.student import MAX_ROW_BYTES
 from autograder.sandbox import Cell, Jail, Limits
-from autograder.sandbox.line import SILENT_BYTES
+from autograder.sandbox.wire.channel import SILENT_BYTES
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
 LIMITS = Limits(wall_s=4.0, load_s=12.0)

@@ -16,20 +16,11 @@ import psutil
 import pytest
 
 from autograder.judge import GraderFault, Lab, NoAnswer, Raised, State, ask
-from autograder.sandbox import (
-    Cell,
-    Jail,
-    Limits,
-    Tier,
-    bubblewrap,
-    cgroups,
-    engines,
-    privileges,
-    probe,
-    tiers,
-    trial,
-)
-from autograder.sandbox.memory import tree
+from autograder.sandbox import Cell, Jail, Limits, Tier, probe
+from autograder.sandbox.engines import bubblewrap, cgroups, privileges
+from autograder.sandbox.engines import choice as engines
+from autograder.sandbox.engines.memory import tree
+from autograder.sandbox.host import tiers, trial
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
 LIMITS = Limits(wall_s=4.0, load_s=8.0)
@@ -155,7 +146,7 @@ def test_nothing_is_left_when_the_grader_is_killed():
         f"""
         import sys
         from autograder.sandbox import Cell, Jail
-        from autograder.sandbox.memory import tree
+        from autograder.sandbox.engines.memory import tree
         with Jail() as jail, jail.open([Cell("c", {HONEST.source!r})]) as student:
             print(*tree(jail.pid), flush=True)
             student.call("endless")

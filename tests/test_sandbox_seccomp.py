@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from autograder.sandbox import seccomp
-from autograder.sandbox.seccomp import ALLOW, DENIED, FAIL, KILL, MACHINES
+from autograder.sandbox.inside import seccomp
+from autograder.sandbox.inside.seccomp import ALLOW, DENIED, FAIL, KILL, MACHINES
 
 EPERM, ENOSYS = FAIL | errno.EPERM, FAIL | errno.ENOSYS
 

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 import autograder
-from autograder.classroom import work
-from autograder.classroom.job import Job
+from autograder.classroom.run import work
+from autograder.classroom.run.job import Job
 from autograder.judge import GraderFault, Lab
-from autograder.sandbox import Cell, Jail, bubblewrap, face, landlock
-from autograder.sandbox.walls import WALLS, known, place_name
+from autograder.sandbox import Cell, Jail
+from autograder.sandbox.engines import bubblewrap
+from autograder.sandbox.engines.isolation import WALLS, known, place_name
+from autograder.sandbox.inside import face, landlock
 
 PACKAGE = Path(autograder.__file__).parent
 needs_jail = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")

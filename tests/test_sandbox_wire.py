@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autograder.judge import Malformed, Packed, Raised, Reply, Unsendable, pack, storage_of, unpack
-from autograder.sandbox import messages, wire
-from autograder.sandbox.wire import Frame, Inbox, TooLong, encode
+from autograder.sandbox.wire import frames as wire
+from autograder.sandbox.wire import messages
+from autograder.sandbox.wire.frames import Frame, Inbox, TooLong, encode
 
 
 def raw(header: object, *blobs: bytes) -> bytes:

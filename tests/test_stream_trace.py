@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onelayer.stream_trace import StreamTrace, Work, read_trace
+from onelayer.memory.stream_trace import StreamTrace, Work, read_trace
 
 
 def event(cat: str, name: str, start: float, took: float, **more: Any) -> dict[str, Any]:

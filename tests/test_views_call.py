@@ -9,12 +9,12 @@ import torch.nn.functional as F
 from torch.autograd.profiler import profile
 
 import onelayer
-import onelayer.views
-from onelayer.call_path import MODES, Key, keys, parts, path_of_linear, repository_path
-from onelayer.views.played import script_of
+from onelayer.dispatcher.call_path import MODES, Key, keys, parts, path_of_linear, repository_path
+from onelayer.dispatcher.call_view import CallView
+from onelayer.drawing.played import script_of
 from tests.shown import Script, expect_html_without_anywidget, expect_one_piece, shown
 
-SOURCE = script_of("call")
+SOURCE = script_of(CallView)
 LAYERS = ["python", "binding", "dispatcher", "autograd", "kernel", "python"]
 
 
@@ -32,7 +32,7 @@ def view():
 
 @pytest.fixture(scope="module")
 def js():
-    return Script("call")
+    return Script(CallView)
 
 
 class TestAgainstTorch:

@@ -10,17 +10,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 import onelayer
-import onelayer.views
-from onelayer.views.played import script_of
+from onelayer.autograd.checkpoints import CheckpointsView
+from onelayer.drawing.played import script_of
 from tests.shown import Script, expect_html_without_anywidget, expect_one_piece, shown
 
-SOURCE = script_of("checkpoints")
+SOURCE = script_of(CheckpointsView)
 FLOAT = 4
 
 
 @pytest.fixture(scope="module")
 def js():
-    return Script("checkpoints")
+    return Script(CheckpointsView)
 
 
 class Chain:

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 import onelayer
-from onelayer.views.compile import short
+from onelayer.compiler.view import CompileView, short
 from tests.shown import Script, expect_html_without_anywidget, expect_one_piece, shown
 
 
@@ -31,7 +31,7 @@ def view(story):
 
 @pytest.fixture(scope="module")
 def js():
-    return Script("compile")
+    return Script(CompileView)
 
 
 def entries(view, name):

@@ -7,17 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onelayer
-import onelayer.views
-from onelayer.graph import graph_of
-from onelayer.views.played import script_of
+from onelayer.autograd.graph import graph_of
+from onelayer.autograd.view import GraphView
+from onelayer.drawing.played import script_of
 from tests.shown import Script, expect_html_without_anywidget, expect_one_piece, shown
 
-SOURCE = script_of("graph")
+SOURCE = script_of(GraphView)
 
 
 @pytest.fixture(scope="module")
 def js():
-    return Script("graph")
+    return Script(GraphView)
 
 
 def head_loss(*, x_learns=False):

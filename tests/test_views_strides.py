@@ -8,16 +8,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import onelayer
-import onelayer.views
-from onelayer.views.played import script_of
+from onelayer.drawing.played import script_of
+from onelayer.strides.view import StridesView
 from tests.shown import Script, expect_html_without_anywidget, expect_one_piece, shown
 
-SOURCE = script_of("strides")
+SOURCE = script_of(StridesView)
 
 
 @pytest.fixture(scope="module")
 def js():
-    return Script("strides")
+    return Script(StridesView)
 
 
 def described(tensor):

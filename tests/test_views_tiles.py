@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 import onelayer
 from onelayer import cuda_cpu
-from onelayer.views.played import script_of
+from onelayer.custom_op.tiles import TilesView
+from onelayer.drawing.played import script_of
 from tests.shown import Script, expect_html_without_anywidget, expect_one_piece, shown
 
-SOURCE = script_of("tiles")
+SOURCE = script_of(TilesView)
 SIZES = st.fixed_dictionaries(
     {
         "n": st.integers(0, 20),
@@ -27,7 +28,7 @@ SIZES = st.fixed_dictionaries(
 
 @pytest.fixture(scope="module")
 def js():
-    return Script("tiles")
+    return Script(TilesView)
 
 
 EVERYTHING = """(() => {

@@ -11,15 +11,16 @@ from torch.distributed.pipelining import schedules
 
 import onelayer
 from onelayer.distributed.rank_log import Collective, Computed, RankLog, ring_bytes
-from onelayer.views.played import script_of
+from onelayer.distributed.timeline import TimelineView
+from onelayer.drawing.played import script_of
 from tests.shown import Script, expect_html_without_anywidget, expect_one_piece, shown
 
-SOURCE = script_of("timeline")
+SOURCE = script_of(TimelineView)
 
 
 @pytest.fixture(scope="module")
 def js():
-    return Script("timeline")
+    return Script(TimelineView)
 
 
 # ---- A slow simulation: every rank is a program, the wires are one event queue.

@@ -11,8 +11,8 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from autograder.classroom import work
-from autograder.classroom.job import AGAIN_S, SUBMISSION_S, Job
+from autograder.classroom.run import work
+from autograder.classroom.run.job import AGAIN_S, SUBMISSION_S, Job
 from autograder.judge import GraderFault, Lab, LocalStudent, Raised, Reply, State, expect_equal
 from autograder.sandbox import CellResult
 
@@ -204,7 +204,7 @@ def test_long_output_is_cut():
 
 CHILD = """
 import os, sys, signal
-from autograder.classroom.worker import die_with_parent
+from autograder.classroom.run.worker import die_with_parent
 die_with_parent(int(sys.argv[1]))
 print(os.getpid(), flush=True)
 while True:

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 from autograder.sandbox import Cell, Jail, JailedStudent, Limits, Tier, probe
-from autograder.sandbox.bubblewrap import package_root
+from autograder.sandbox.engines.bubblewrap import package_root
 
 LIMITS = Limits(
     wall_s=8.0,

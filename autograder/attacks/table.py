@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .attack import LAYERS, PASS, Outcome
-from .run import Judged, Tried
+from .trying import Judged, Tried
 
 
 def table(tried: Sequence[Tried]) -> Table:

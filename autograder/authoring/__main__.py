@@ -2,7 +2,7 @@
 
 import click
 
-from autograder.authoring.command import build_command
+from .build_command import build_command
 
 main = click.Group("authoring", commands=[build_command], help="Percent sources in, notebooks out.")
 

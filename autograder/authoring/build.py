@@ -15,8 +15,9 @@ from autograder.authoring.plan import Chapter, Lab, misplaced, notebooks_on_disk
 from autograder.authoring.problem import Problem, Refused
 from autograder.authoring.published import generated_from, student_problems
 from autograder.authoring.source import Cell, read_source
-from autograder.authoring.student import student_versions
 from autograder.authoring.units import TOKEN, table
+
+from .student_version import student_versions
 
 
 @dataclass(frozen=True)

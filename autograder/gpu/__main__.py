@@ -3,7 +3,7 @@
 import sys
 
 try:
-    from autograder.gpu.command import main
+    from .gpu_command import main
 except ModuleNotFoundError as missing:
     sys.exit(
         f"Cannot go on: {sys.executable} has no {missing.name}. `make wheelhouse` gathers what a "

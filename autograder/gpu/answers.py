@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import autograder.checks
-from autograder.classroom.intake import Submission
-from autograder.classroom.job import Entry, Job, job_for
-from autograder.classroom.rebuild import rebuild
-from autograder.classroom.release import Release
+from autograder.classroom.intake.rebuild import rebuild
+from autograder.classroom.intake.release import Release
+from autograder.classroom.intake.submissions import Submission
+from autograder.classroom.run.job import Entry, Job, job_for
 from autograder.judge import Question, WrongAnswer
 
 SEED = 1

@@ -6,12 +6,12 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autograder.classroom.health import expect_healthy
+from autograder.classroom.run.health import expect_healthy
 from autograder.judge import GraderFault
 from autograder.sandbox import Gpu, Jail, Limits, Tier, probe
-from autograder.sandbox.engines import by_container
-from autograder.sandbox.tiers import BUBBLEWRAP, container, obstacle, plain
-from autograder.sandbox.trial import failure
+from autograder.sandbox.engines.choice import by_container
+from autograder.sandbox.host.tiers import BUBBLEWRAP, container, obstacle, plain
+from autograder.sandbox.host.trial import failure
 
 
 @dataclass(frozen=True)

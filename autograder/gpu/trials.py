@@ -1,4 +1,4 @@
-"""The kernels of `kernels`, each in a process of its own in the jail, judged from outside."""
+"""The kernels of `kernel_origins`, each in its own process in the jail, judged from outside."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from autograder.judge import GraderFault, NoAnswer
 from autograder.sandbox import Cell, Jail
 
-from . import kernels
+from . import kernel_origins
 
 BUDGET_S = 120.0  # Inductor and nvcc compile
 MOST = 1e-4
@@ -33,12 +33,12 @@ class Tried:
 
     @property
     def failed(self) -> bool:
-        return self.said != "pass" and not self.said.startswith(kernels.MISSING)
+        return self.said != "pass" and not self.said.startswith(kernel_origins.MISSING)
 
 
 def tried(jail: Jail) -> Iterator[tuple[str, Tried]]:
     """Every trial, by name."""
-    cell = Cell("kernels", Path(kernels.__file__).read_text("utf-8"))
+    cell = Cell("kernels", Path(kernel_origins.__file__).read_text("utf-8"))
     for name, function in TRIALS.items():
         started = time.monotonic()
         said = _said(jail, cell, function)

@@ -9,8 +9,8 @@ shows as a card and that a terminal prints as text.
 """
 
 from .checking import check
+from .doctor import doctor
 from .hinting import hint
-from .machine import doctor
 from .overview import progress
 from .predicting import predict, reveal
 

@@ -20,9 +20,9 @@ from autograder.judge import Lab, Question, Raised, State, Verdict, ask
 from . import card, kernel
 from .guarded import NotebookStudent
 from .printed import Printed
-from .record import STATES, Asked, Progress
+from .progress_record import STATES, Asked, Progress
+from .progress_store import shelf
 from .scored import nbgrader_runs, scored
-from .shelf import shelf
 from .shown import Shown, calmly, sentence
 
 SEEDS = 1_000_000

@@ -13,8 +13,8 @@ from autograder.judge import Lab, Question
 
 from . import card
 from .checking import question_name
-from .record import MAX_HINTS, Progress
-from .shelf import shelf
+from .progress_record import MAX_HINTS, Progress
+from .progress_store import shelf
 from .shown import Shown, calmly, sentence
 
 KINDS = ("a nudge", "the idea", "the worked line")

@@ -12,8 +12,8 @@ from autograder.checks import labs as all_labs
 from autograder.judge import Lab
 
 from . import card, kernel
-from .record import Prediction, Progress
-from .shelf import shelf
+from .progress_record import Prediction, Progress
+from .progress_store import shelf
 from .shown import Shown, calmly
 
 HEADS = ("question", "state", "points", "hints")

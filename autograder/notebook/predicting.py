@@ -14,8 +14,8 @@ from typing import Any
 from . import card, kernel
 from .guess import Plain, is_right, plain, typed, written
 from .guess_widget import make_widget
-from .record import Prediction, Progress
-from .shelf import Kept, shelf
+from .progress_record import Prediction, Progress
+from .progress_store import Kept, shelf
 from .shown import Shown, calmly, sentence
 
 _NO_GUESS: Any = object()

@@ -18,13 +18,13 @@ where the machine lends no cgroups, that a busy submission leaves the processors
 time is up.
 """
 
-from .cgroups import sweep
-from .gpu import CONTEXT_BYTES, DEFAULT_SHARE, SIMULATED, Gpu
-from .jail import Jail
-from .limits import Limits
-from .loading import Cell, CellResult
-from .student import JailedStudent
-from .tiers import BUBBLEWRAP, Tier, probe
+from .engines.cgroups import sweep
+from .engines.gpu import CONTEXT_BYTES, DEFAULT_SHARE, SIMULATED, Gpu
+from .engines.limits import Limits
+from .host.jail import Jail
+from .host.jailed_student import JailedStudent
+from .host.loading import Cell, CellResult
+from .host.tiers import BUBBLEWRAP, Tier, probe
 
 __all__ = [
     "BUBBLEWRAP",

@@ -8,13 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
-from onelayer.build_cache import cached, digest
 from onelayer.cuda_cpu.compiler import compiler, own_files, run, version
 from onelayer.cuda_cpu.diagnostics import students_errors
 from onelayer.cuda_cpu.errors import CompileError
 from onelayer.cuda_cpu.modes import Mode
 from onelayer.cuda_cpu.source import rewrite
 from onelayer.cuda_cpu.text import Text
+from onelayer.custom_op.build_cache import cached, digest
 
 
 def library(text: Text, mode: Mode) -> Path:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from onelayer import cpp_compiler
-from onelayer.cpp_compiler import identity as version
-from onelayer.cpp_compiler import run as run
 from onelayer.cuda_cpu.errors import NoCompiler
+from onelayer.custom_op import cpp_compiler
+from onelayer.custom_op.cpp_compiler import identity as version
+from onelayer.custom_op.cpp_compiler import run as run
 
 INCLUDE = Path(__file__).parent / "include"
 

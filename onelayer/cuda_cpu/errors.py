@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from onelayer.cpp_compiler import CompileError as CompileError
-from onelayer.cpp_compiler import NoCompiler as NoCompiler
+from onelayer.custom_op.cpp_compiler import CompileError as CompileError
+from onelayer.custom_op.cpp_compiler import NoCompiler as NoCompiler
 
 
 class KernelFault(Exception):

@@ -11,16 +11,17 @@ import torch
 
 from onelayer.cuda_cpu.arena import Arena, Extent, extent
 from onelayer.cuda_cpu.arguments import as_ctypes, result_type
-from onelayer.cuda_cpu.kernels import Kernels, Values
 from onelayer.cuda_cpu.lines import lines_of
 from onelayer.cuda_cpu.modes import Mode
 from onelayer.cuda_cpu.places import Place, argument_places, place_of_region
-from onelayer.cuda_cpu.run import Run, launches_of
 from onelayer.cuda_cpu.runtime_library import Runtime
 from onelayer.cuda_cpu.sentences import Context, faults
 from onelayer.cuda_cpu.signature import Signature
 from onelayer.cuda_cpu.source import rewrite
 from onelayer.cuda_cpu.text import Text
+
+from .kernel_file import Kernels, Values
+from .outcome import Run, launches_of
 
 # Who builds the same text twice has one library, with one set of variables.
 _BUSY: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)

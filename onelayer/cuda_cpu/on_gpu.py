@@ -9,10 +9,11 @@ import torch
 from onelayer.cuda_cpu import nvcc
 from onelayer.cuda_cpu.arguments import as_ctypes, prepare, result_type
 from onelayer.cuda_cpu.errors import KernelFault
-from onelayer.cuda_cpu.kernels import Kernels, Values
-from onelayer.cuda_cpu.run import Run
 from onelayer.cuda_cpu.signature import Signature
 from onelayer.cuda_cpu.text import Text
+
+from .kernel_file import Kernels, Values
+from .outcome import Run
 
 
 class OnGpu(Kernels):

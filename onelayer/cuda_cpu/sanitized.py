@@ -20,14 +20,15 @@ from onelayer.cuda_cpu.arena import Arena, extent
 from onelayer.cuda_cpu.compiler import compiler, run
 from onelayer.cuda_cpu.errors import NoCompiler
 from onelayer.cuda_cpu.faults import Fault
-from onelayer.cuda_cpu.kernels import Kernels, Values
 from onelayer.cuda_cpu.modes import Mode
-from onelayer.cuda_cpu.run import Run, launches_of
 from onelayer.cuda_cpu.runtime_library import LaunchRecord, Report
 from onelayer.cuda_cpu.sanitizer_output import sanitizer_faults
 from onelayer.cuda_cpu.sentences import Context, faults
 from onelayer.cuda_cpu.signature import Signature
 from onelayer.cuda_cpu.text import Text
+
+from .kernel_file import Kernels, Values
+from .outcome import Run, launches_of
 
 _LIBRARIES = {"address": "libasan.so", "thread": "libtsan.so"}
 _FOUND = 86  # the exit code of a sanitizer that stopped the process

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from onelayer.cuda_cpu.faults import KINDS, Fault
 from onelayer.cuda_cpu.places import Place, nearest, place_of
-from onelayer.cuda_cpu.run import dim
 from onelayer.cuda_cpu.runtime_library import LaunchRecord, Report
+
+from .outcome import dim
 
 READS, WRITES, UPDATES = range(3)
 _DOES = {READS: "reads", WRITES: "writes", UPDATES: "updates atomically"}

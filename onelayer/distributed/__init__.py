@@ -2,5 +2,5 @@
 sends.
 
 What lives here: how ranks are started, watched and told about. What may not: how it is shown, which
-is `onelayer.views`.
+is `onelayer.drawing`.
 """

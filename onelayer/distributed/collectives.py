@@ -14,9 +14,10 @@ from torch._C._distributed_c10d import _resolve_process_group as resolve
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from onelayer.byte_count import storages
 from onelayer.distributed.rank_log import Collective, Computed, RankLog, ring_bytes
-from onelayer.distributed.wire import written_bytes
+from onelayer.memory.byte_count import storages
+
+from .socket_bytes import written_bytes
 
 _JOIN_MS = 0.05  # operators closer than this are one bar of a timeline
 _OPERATORS = {

@@ -22,8 +22,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
+from onelayer.drawing.display import Shown
 from onelayer.recordings.provenance import FIELDS, Provenance
-from onelayer.views.display import Shown
 
 HERE = Path(__file__).parent
 
@@ -40,8 +40,8 @@ class Content(Protocol):
 SHOWS = {
     "code": "onelayer.recordings.head_code:HeadCode",
     "times": "onelayer.recordings.head_times:HeadTimes",
-    "memory": "onelayer.allocator_history:AllocatorHistory",
-    "overlap": "onelayer.stream_trace:StreamTrace",
+    "memory": "onelayer.memory.allocator_history:AllocatorHistory",
+    "overlap": "onelayer.memory.stream_trace:StreamTrace",
 }
 
 

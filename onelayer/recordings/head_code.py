@@ -13,7 +13,7 @@ from torch import Tensor
 
 from onelayer.compiler.inductor_file import read_inductor_file
 from onelayer.compiler.story import CompileStory, compile_story
-from onelayer.model import head
+from onelayer.model.gpt import head
 
 TOKENS = 3584  # words in the batch, as in chapter 08
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from onelayer.views.bars import Bars
+from onelayer.drawing.bars import Bars
 
 
 @dataclass(frozen=True)

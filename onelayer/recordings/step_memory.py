@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.cuda import memory
 from torch.nn import functional as F
 
-from onelayer.allocator_history import AllocatorHistory, read_snapshots
-from onelayer.grammar import encode, split
-from onelayer.model import GPT, padded
+from onelayer.memory.allocator_history import AllocatorHistory, read_snapshots
+from onelayer.model.gpt import GPT, padded
+from onelayer.model.grammar import encode, split
 
 SENTENCES = 1024  # so many that activations weigh more than parameters
 _MOST_LINES = 100_000

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
-from onelayer.stream_trace import StreamTrace, read_trace
+from onelayer.memory.stream_trace import StreamTrace, read_trace
 
 LAYERS = 6
 SIZES = {"cuda": (2048, 4096), "cpu": (256, 256)}  # of each layer, both ways; rows in the batch

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from onelayer import weights
+from onelayer.model import weights
 from onelayer.recordings import HERE, SHOWS, Content, recording_of
 from onelayer.recordings.cleaning import cleaned
 from onelayer.recordings.provenance import Provenance

@@ -16,8 +16,8 @@ from typing import Any
 
 from autograder.judge import Packed, Raised, Reply
 from autograder.sandbox import Cell, Jail, JailedStudent
-from autograder.sandbox.messages import call_request
-from autograder.sandbox.wire import LENGTH, encode
+from autograder.sandbox.wire.frames import LENGTH, encode
+from autograder.sandbox.wire.messages import call_request
 
 SILENCE_S = 1.5
 MOST_BYTES = 2**26

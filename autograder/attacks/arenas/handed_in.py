@@ -9,12 +9,12 @@ from pathlib import Path
 
 from autograder.attacks.attack import Outcome
 from autograder.attacks.ground import Ground
-from autograder.attacks.paper import NAME, RELEASE, as_bytes, filled
 from autograder.attacks.questions import double
-from autograder.classroom.intake import Submission, files_in, submissions
-from autograder.classroom.rebuild import Rebuilt, Ungradable, notebook, rebuild, to_run
+from autograder.classroom.intake.rebuild import Rebuilt, Ungradable, notebook, rebuild, to_run
+from autograder.classroom.intake.submissions import Submission, files_in, submissions
 from autograder.judge import ask
 
+from ..paper_lab import NAME, RELEASE, as_bytes, filled
 from .naive import Aborted, Taken, believed
 
 EVE = "eve"

@@ -8,7 +8,7 @@ import resource
 import shutil
 from pathlib import Path
 
-from autograder.sandbox import landlock
+from autograder.sandbox.inside import landlock
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from autograder.attacks.attack import PASS, Outcome
 from autograder.attacks.ground import Ground
-from autograder.attacks.paper import RELEASE, Notebook, as_bytes, filled
-from autograder.classroom.rebuild import notebook, rebuild
+from autograder.classroom.intake.rebuild import notebook, rebuild
+
+from ..paper_lab import RELEASE, Notebook, as_bytes, filled
 
 ACTIVE = {"script", "iframe", "object", "embed", "base", "form", "svg"}
 ADDRESSES = {"href", "src", "action", "formaction", "xlink:href"}
@@ -31,7 +32,7 @@ class Page:
     marker: str
 
     def defended(self, submission: str, ground: Ground) -> Outcome:
-        from autograder.classroom.feedback import FeedbackPage
+        from autograder.classroom.gradebook.feedback import FeedbackPage
 
         rebuilt = rebuild(as_bytes(filled(why=submission)), RELEASE)
         page = _exported(FeedbackPage, notebook(RELEASE, rebuilt))

@@ -16,7 +16,7 @@ from .credulous import Credulous, Seen
 
 FORGING = """
 import json, os, struct, sys, time
-import autograder.sandbox.serve as serve
+import autograder.sandbox.inside.serve as serve
 
 def forge(header, *blobs):
     # From now on every call is answered with this header (text, with NONCE in it) and these bytes.

@@ -5,7 +5,8 @@ from pathlib import Path
 from autograder.attacks.arenas.handed_in import EVE, HandedIn, honest
 from autograder.attacks.arenas.naive import Taken
 from autograder.attacks.attack import Attack
-from autograder.attacks.paper import NAME, WRONG, as_bytes, cell_of, filled
+
+from ..paper_lab import NAME, WRONG, as_bytes, cell_of, filled
 
 
 def hostile(folder: Path) -> Path:

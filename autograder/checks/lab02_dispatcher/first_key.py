@@ -9,7 +9,7 @@ import torch
 import onelayer
 from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, expect_equal
-from onelayer.dispatch import in_order
+from onelayer.dispatcher.dispatch import in_order
 
 from . import lab
 from .keys import C, Names

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from autograder.judge import Draw, Student, expect_equal
-from onelayer.dispatch import dispatch_table
+from onelayer.dispatcher.dispatch import dispatch_table
 
 from . import lab
 from .keys import EXPLICIT, IMPLICIT, C, Names

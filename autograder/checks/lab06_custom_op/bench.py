@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from autograder.judge import GraderFault, NoAnswer, Question, Student, Wrong, WrongAnswer, describe
-from onelayer.cpp_compiler import compiler
+from onelayer.custom_op.cpp_compiler import compiler
 
 BUILD_S = 120.0  # a compiler takes two seconds on a quiet machine; grading machines are not
 COMPILING = {

@@ -12,7 +12,7 @@ from torch import Tensor, fx
 from autograder.judge import Draw, Student, expect_equal
 from onelayer.compiler.listing import graph_of
 from onelayer.compiler.unbuilt import inductor_source
-from onelayer.traffic import count_traffic
+from onelayer.memory.traffic import count_traffic
 
 from . import lab
 from .inductor_file import ran

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..layout import canvas_user
+from ..intake.owners import canvas_user
 from .results import Result
 from .spreadsheet import written
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from autograder.judge import State, Verdict
 
-from ..recorded import shown
-from ..release import CHECK_SUFFIX
+from ..gradebook.recorded import shown
+from ..intake.release import CHECK_SUFFIX
 from .results import Result
 
 FOR_A_PERSON = "A person will look at this question."

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from autograder.judge import Lab, Question, State, Verdict
 
-from ..journal import Record, is_blank
+from ..store.journal import Record, is_blank
 
 FEW = 3
 """Fewer complete records than this and no correlation is shown."""

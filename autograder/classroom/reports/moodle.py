@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..layout import moodle_participant
+from ..intake.owners import moodle_participant
 from .results import Result
 from .spreadsheet import written
 

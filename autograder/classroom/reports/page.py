@@ -20,13 +20,13 @@ from markupsafe import Markup
 from autograder.judge import State, Verdict
 from autograder.judge.verdict import one_line
 
-from .. import late
-from ..journal import Record
-from ..release import Release, graded
-from ..report import LEGEND, MARKS, mark_name
+from ..gradebook import late_policy as late
+from ..intake.release import Release, graded
+from ..store.journal import Record
 from . import charts
 from .items import items, misconceptions
 from .results import Result
+from .table import LEGEND, MARKS, mark_name
 
 MOST_NAMES, MOST_ROWS = 40, 12
 """Names in one cell of a table, and rows of a table before the page folds them away."""

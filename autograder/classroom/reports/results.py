@@ -10,10 +10,10 @@ from typing import Any
 
 from autograder.judge import State, Verdict
 
-from .. import roll
-from ..journal import Journal, Record
-from ..nbcourse import database, has_gradebook, in_one_line
-from ..release import Release
+from ..gradebook.course import database, has_gradebook, in_one_line
+from ..intake.release import Release
+from ..store import roster as roll
+from ..store.journal import Journal, Record
 
 LOST = "The verdict is missing or damaged. Grade the class again: only what is lost runs."
 

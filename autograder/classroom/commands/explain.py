@@ -1,0 +1,200 @@
+"""`autograder explain`: one verdict asked again, from the bytes, the seed and the question that it
+came from.
+
+What is recorded is not changed. The seed stays on the instructor's side: students never see this.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from rich.console import Console
+
+from autograder.judge import GraderFault, State, Verdict, ask
+from autograder.sandbox import Cell, Gpu, Jail, JailedStudent, Tier, probe
+
+from ..errors import Mistake, the_one
+from ..intake.rebuild import Ungradable, rebuild
+from ..intake.release import Release, releases
+from ..intake.submissions import Submission
+from ..run import devices
+from ..run.job import Entry, Job, job_for
+from ..run.work import ROUNDS, explained
+from ..run.worker import lent_gpu
+from ..store import roster as roll
+from ..store.journal import Journal, Record
+from .grading_run import NOT_SAFE
+
+AGAIN = "Grade the class again: only what is lost runs."
+
+
+@dataclass(frozen=True)
+class Appeal:
+    """Which verdict is asked for, and where it lies."""
+
+    folder: Path
+    course: Path
+    student: str
+    lab: str
+    question: str
+    trusting: bool = False
+
+
+@dataclass(frozen=True)
+class _Case:
+    """All that a verdict came from."""
+
+    line: roll.Line
+    record: Record
+    verdict: Verdict
+    release: Release
+    job: Job
+
+
+def explain(appeal: Appeal, console: Console) -> bool:
+    """Shows the card and whether the verdict is the recorded one; True where it is.
+
+    Raises Mistake for what the instructor can put right.
+    """
+    case = _case(appeal)
+    tier = probe()
+    if not tier.safe and not appeal.trusting:
+        raise Mistake(NOT_SAFE.format(reason=tier.reason.rstrip(".") + "."))
+    try:
+        again = _asked_again(case, tier, alone=True)
+        same = _is_same(again, case.verdict)
+        in_turn = again if same else _asked_again(case, tier, alone=False)
+    except GraderFault as fault:
+        raise Mistake(f"The grader failed, not the student: {fault}. Try again.") from fault
+    for line in _told(case, again, in_turn, tier):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    return _is_same(in_turn, case.verdict)
+
+
+def _case(appeal: Appeal) -> _Case:
+    known = releases(appeal.course)
+    release = known[the_one(appeal.lab, list(known), "lab")]
+    roll.labs(appeal.folder)
+    lines = roll.read(appeal.folder, release.name)
+    line = lines[the_one(appeal.student, list(lines), "student", f" on the roll of {release.name}")]
+    if not line.key:
+        reason = line.ungradable or "nothing was handed in."
+        raise Mistake(f"{line.student} has no verdict, so there is none to replay: {reason}")
+    record = Journal(appeal.folder / "journal" / release.name).read(line.student, line.key)
+    if record is None:
+        raise Mistake(f"The record of {line.student} is missing or damaged. {AGAIN}")
+    verdicts = {verdict.question: verdict for verdict in record.verdicts}
+    verdict = verdicts[the_one(appeal.question, list(verdicts), "question")]
+    if verdict.question not in release.lab.questions:
+        raise Mistake(
+            f"{release.name} no longer asks {verdict.question!r}: use the course as it was."
+        )
+    return _Case(line, record, verdict, release, _job(appeal.folder, line, record, release))
+
+
+def _job(folder: Path, line: roll.Line, record: Record, release: Release) -> Job:
+    """What was run then, from the bytes that were kept."""
+    path = folder / "received" / f"{record.sha256}.ipynb"
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise Mistake(f"The notebook {path} cannot be read: {error.strerror}. {AGAIN}") from error
+    if hashlib.sha256(data).hexdigest() != record.sha256:
+        raise Mistake(f"{path} is not the notebook that was graded: its hash differs. {AGAIN}")
+    try:
+        rebuilt = rebuild(data, release)
+    except Ungradable as reason:
+        raise Mistake(f"The lab's notebook has changed since the grading: {reason}") from reason
+    entry = Entry(Submission(line.student, line.origin), rebuilt, record.sha256)
+    job = job_for(entry, release, key=record.key, secret=b"")
+    return replace(job, seeds={v.question: v.seed for v in record.verdicts})
+
+
+def _asked_again(case: _Case, tier: Tier, *, alone: bool) -> Verdict:
+    """The verdict as it is now: of this question alone, or after those that came before it."""
+    names = [verdict.question for verdict in case.record.verdicts]
+    before = [] if alone else names[: names.index(case.verdict.question)]
+    cells = [Cell(name, source) for name, source in case.job.cells]
+    limits = {"total_s": case.job.total_s, "extra_load_s": case.job.extra_s}
+    loopback = case.release.lab.loopback
+    with (
+        Jail(tier=tier, gpu=_gpu(case)) as jail,
+        jail.open(cells, **limits, loopback=loopback) as student,
+    ):
+        for name in before:
+            if name in case.release.lab.questions:
+                _ask(case, name, student)
+        return _ask(case, case.verdict.question, student)
+
+
+def _gpu(case: _Case) -> Gpu | None:
+    """One of this machine's, where the verdict was earned on one."""
+    lent = devices.lent() if case.verdict.device not in ("cpu", "simulated") else ()
+    return lent_gpu(lent[0], alone=True) if lent else None
+
+
+def _ask(case: _Case, name: str, student: JailedStudent) -> Verdict:
+    question = case.release.lab.questions[name]
+    verdict = ask(question, student, seed=case.job.seeds[name], rounds=ROUNDS)
+    return explained(verdict, case.job, student.cells)
+
+
+def _is_same(one: Verdict, other: Verdict) -> bool:
+    return (one.state, one.points, one.misconception) == (
+        other.state,
+        other.points,
+        other.misconception,
+    )
+
+
+def _told(case: _Case, again: Verdict, in_turn: Verdict, tier: Tier) -> Iterator[str]:
+    recorded, line = case.verdict, case.line
+    yield f"{line.student}, {case.release.name}, {recorded.question}"
+    yield f"  notebook  {line.origin}, sha256 {case.record.sha256[:16]}…"
+    yield ""
+    yield str(in_turn)
+    yield ""
+    yield _compared(recorded, again, in_turn)
+    if differences := list(_differences(case, tier, in_turn)):
+        yield f"Not everything is as it was: {'; '.join(differences)}."
+    if not _is_same(in_turn, recorded):
+        yield ""
+        yield "The verdict on record:"
+        yield str(recorded)
+    if line.ungradable:
+        yield f"This is an earlier hand-in; the newest has no verdict: {line.ungradable}"
+
+
+def _compared(recorded: Verdict, again: Verdict, in_turn: Verdict) -> str:
+    if _is_same(again, recorded):
+        same_words = str(again) == str(recorded)
+        return "The same verdict as recorded" + ("." if same_words else ", in other words.")
+    if _is_same(in_turn, recorded):
+        return (
+            "The same verdict as recorded, but only after the questions before it: asked alone it "
+            f"is {again.state}. The answer keeps something from one call to the next."
+        )
+    if State.UNGRADABLE in (recorded.state, in_turn.state):
+        return (
+            f"Another verdict than recorded ({recorded.state}): the grader failed one of the times."
+        )
+    return (
+        f"Another verdict than recorded ({recorded.state}, {recorded.score}): the answer depends "
+        "on chance or time, or on what differs now."
+    )
+
+
+def _differences(case: _Case, tier: Tier, now: Verdict) -> Iterator[str]:
+    recorded = case.verdict
+    if recorded.torch != torch.__version__:
+        yield f"torch was {recorded.torch} and is {torch.__version__}"
+    if case.line.version and case.line.version != case.release.version:
+        yield "the lab's notebook, its checks or the judge have changed since"
+    if recorded.tier != tier.name:
+        yield f"it ran in {recorded.tier} and now in {tier.name}"
+    if recorded.device != now.device:
+        yield f"it ran on {recorded.device} and now on {now.device}"

@@ -1,0 +1,91 @@
+"""`autograder grade`: the class, a progress bar, the table, and where everything lies."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from filelock import FileLock, Timeout
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ..errors import Mistake
+from ..reports.table import by_hand, table
+from .grading_run import Class, Order, open_folder
+
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+def grade(order: Order, console: Console) -> None:
+    """Grades a class and shows what came out. Raises Mistake for what the instructor can put
+    right."""
+    order = replace(order, out=order.out.absolute(), source=order.source.absolute())
+    with _our_own(order):
+        made = Class(order)
+        jobs = made.look_up()
+        before = len(made.entries) - len(jobs)
+        if before:
+            console.print(f"{before} already graded, {len(jobs)} to grade")
+        with _progress(console) as progress:
+            bar = progress.add_task("grading", total=len(jobs), visible=bool(jobs))
+
+            def done(student: str) -> None:
+                progress.update(bar, advance=1, description=student)
+
+            made.grade(jobs, done=done)
+        with console.status("nbgrader writes the gradebook and the feedback"):
+            made.publish()
+    _show(made, console)
+
+
+@contextmanager
+def _our_own(order: Order) -> Iterator[None]:
+    """The grading folder, for this process alone; trouble with it or its disk in one line."""
+    try:
+        order.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(order, error) from error
+    try:
+        with FileLock(order.out / ".lock", timeout=0):
+            open_folder(order.out, order.source)
+            yield
+    except Timeout:
+        raise Mistake(f"Another `autograder grade` is at work in {order.out}.") from None
+    except OSError as error:
+        if error.errno not in DISK:
+            raise
+        raise _unwritable(order, error) from error
+
+
+def _unwritable(order: Order, error: OSError) -> Mistake:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    advice = "Make room; what is graded so far is kept." if full else "Name another folder: --out"
+    return Mistake(f"Cannot write into {order.out}: {error.strerror}. {advice}")
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+    )
+
+
+def _show(made: Class, console: Console) -> None:
+    console.print(table(made.release, made.in_order))
+    out = made.order.out
+    ungradable = sum(row.record is None for row in made.rows.values())
+    say = [f"feedback    {out}/feedback/STUDENT/{made.release.name}/{made.release.name}.html"]
+    if ungradable:
+        say.append(f"ungradable  {ungradable}, with reasons in {out}/ungradable.csv")
+    if asked := by_hand(made.release):
+        say.append(f"by hand     {', '.join(asked)}: cd {out} && jupyter lab, then formgrader")
+        say.append("            and then  nbgrader generate_feedback --force " + made.release.name)
+    say.append(f"report      autograder report {made.release.name} --out {out}")
+    say.append(f"export      cd {out} && nbgrader export")
+    for line in say:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)

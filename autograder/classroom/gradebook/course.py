@@ -1,0 +1,286 @@
+"""The grading folder as an ordinary nbgrader course: its configuration, its database, its lab.
+
+nbgrader takes seconds to import, so it is imported where it is used.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import logging
+import os
+import shutil
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from .. import atomic_write as durable
+from ..errors import Mistake
+from ..intake.release import Release
+from . import late_policy as late
+
+LOCKED_S = 30.0
+"""How long to wait for somebody else's transaction."""
+NO_ANSWER = "does not answer, or does not let you in (see grade.log)"
+BROKEN = (
+    "is damaged. Put back a copy of yours, or move it away: a new one is made, without the points "
+    "that people gave"
+)
+TROUBLE = {
+    "is locked": "is in use: close formgrader, or whatever else works on it",
+    "disk is full": "cannot be written, because the disk is full",
+    "unable to open database": "cannot be opened: does its folder exist, and is it yours?",
+    "readonly database": "cannot be written: it belongs to somebody else",
+    "not a database": BROKEN,
+    "malformed": BROKEN,
+    "connection failed": NO_ANSWER,
+    "connection is bad": NO_ANSWER,
+}
+DAMAGED = "is damaged or in use (see grade.log)"
+URL_FILE = "gradebook.url"
+"""Names the gradebook where it is not the file gradebook.db; readable for its owner only."""
+
+CONFIG = '''\
+"""This folder is graded by `autograder grade`. nbgrader's own commands work in it, and none of them
+executes a submission: verdicts come from the journal."""
+
+import os
+
+c = get_config()  # noqa: F821
+c.CourseDirectory.root = os.path.dirname(os.path.abspath(__file__))
+elsewhere = os.path.join(c.CourseDirectory.root, "gradebook.url")
+if os.path.exists(elsewhere):
+    with open(elsewhere) as file:
+        c.CourseDirectory.db_url = file.read().strip()
+    c.CourseDirectory.course_id = "default_course"
+c.Autograde.autograde_preprocessors = [
+    "autograder.classroom.gradebook.recorded.RecordedVerdicts",
+    "nbgrader.preprocessors.LimitOutput",
+    "autograder.classroom.gradebook.recorded.SaveRecorded",
+    "nbgrader.preprocessors.AssignLatePenalties",
+]
+c.GenerateFeedback.exporter_class = "autograder.classroom.gradebook.feedback.FeedbackPage"
+c.GenerateFeedback.preprocessors = [
+    "nbgrader.preprocessors.AssignLatePenalties",  # a person may have marked since
+    "nbgrader.preprocessors.GetGrades",
+    "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
+]
+c.AssignLatePenalties.plugin_class = "autograder.classroom.gradebook.penalties.LatePenalty"
+c.LatePenalty.file = os.path.join(c.CourseDirectory.root, "late.toml")
+c.ExportApp.plugin_class = "autograder.classroom.gradebook.penalties.ExportWithPenalties"
+'''
+
+
+class _Log(logging.FileHandler):
+    """A log that cannot be written is no news beside what then cannot be written either."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
+        pass
+
+
+@contextmanager
+def quiet(log: Path) -> Iterator[logging.Logger]:
+    """A logger for nbgrader that writes to `log` only."""
+    logger = logging.Logger("autograder.nbgrader", logging.INFO)
+    handler = _Log(log, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logger.addHandler(handler)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # nbgrader's own deprecations
+            yield logger
+    finally:
+        handler.close()
+
+
+def expect_no_pattern(folder: Path) -> None:
+    """Raises Mistake where the path of the grading folder is a pattern to nbgrader."""
+    if glob.escape(str(folder.resolve())) != str(folder.resolve()):
+        raise Mistake(
+            f"nbgrader cannot work in {folder}: its path contains one of * ? [. "
+            "Name another folder: --out"
+        )
+
+
+def prepare(folder: Path, release: Release) -> None:
+    """Makes `folder` a course that knows this lab.
+
+    Raises Mistake where nbgrader cannot work: its cells changed since the first grading, or the
+    folder's path is a pattern.
+    """
+    expect_no_pattern(folder)
+    durable.write(folder / "nbgrader_config.py", CONFIG.encode())
+    for step, content in (
+        ("source", release.instructor or release.notebook),
+        ("release", release.notebook),
+    ):
+        durable.write(folder / step / release.name / f"{release.name}.ipynb", content)
+    _make_database(folder)
+    _save_cells(folder, release)
+
+
+def database(folder: Path) -> str:
+    return _elsewhere(folder) or (
+        f"sqlite:///{(folder / 'gradebook.db').resolve()}?timeout={LOCKED_S}"
+    )
+
+
+def has_gradebook(folder: Path) -> bool:
+    return bool(_elsewhere(folder)) or (folder / "gradebook.db").exists()
+
+
+def _elsewhere(folder: Path) -> str:
+    """The address of a gradebook on a database server; "" where it is a file of the folder."""
+    try:
+        return (folder / URL_FILE).read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return ""
+
+
+def keep_gradebook_at(folder: Path, url: str) -> None:
+    """From now on the gradebook of `folder` is at `url`; "" changes nothing.
+
+    Raises Mistake where `url` is none that works here, and where the folder has another already.
+    """
+    if not url or url == _elsewhere(folder):
+        return
+    import sqlalchemy
+
+    try:
+        sqlalchemy.make_url(url).get_dialect().import_dbapi()
+    except ImportError as error:
+        raise Mistake(f"That database needs a driver: pip install {error.name}.") from error
+    except sqlalchemy.exc.ArgumentError:
+        raise Mistake(
+            f"{_shown(url)} is no address of a database. Say "
+            "postgresql+psycopg://USER:PASSWORD@HOST/NAME."
+        ) from None
+    if has_gradebook(folder):
+        raise Mistake(
+            f"The grades in {folder} are kept in {_shown(database(folder))}. "
+            "Grade into a new folder: --out"
+        )
+    durable.write(folder / URL_FILE, url.encode(), mode=0o600)
+
+
+def _shown(url: str) -> str:
+    """An address without its password."""
+    import sqlalchemy
+
+    try:
+        return sqlalchemy.make_url(url).render_as_string(hide_password=True)
+    except sqlalchemy.exc.ArgumentError:
+        return url.partition(":")[0] + ":..."
+
+
+@contextmanager
+def in_one_line(folder: Path, log: logging.Logger) -> Iterator[None]:
+    """Turns what a database can say into a Mistake, and into a line of the log."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except SQLAlchemyError as error:
+        log.error("the gradebook: %s", error)
+        reason = next((told for said, told in TROUBLE.items() if said in str(error)), DAMAGED)
+        raise Mistake(
+            f"nbgrader's gradebook {_name(folder)} {reason}. "
+            "The verdicts are safe: the same command goes on."
+        ) from error
+
+
+def _name(folder: Path) -> str:
+    url = _elsewhere(folder)
+    return _shown(url) if url else str(folder / "gradebook.db")
+
+
+def _make_database(folder: Path) -> None:
+    """A gradebook that is whole or absent: nbgrader would not finish one that was begun. (A server
+    does so by itself.)"""
+    path = folder / "gradebook.db"
+    _find_alembic_here()
+    if has_gradebook(folder):
+        return
+    from nbgrader.api import Gradebook
+
+    for left_behind in folder.glob(".gradebook.begun*"):  # SQLite's journal too
+        left_behind.unlink()
+    begun = folder / ".gradebook.begun"
+    Gradebook(f"sqlite:///{begun.resolve()}").close()
+    os.replace(begun, path)
+
+
+def _find_alembic_here() -> None:
+    """A new gradebook notes the newest revision of nbgrader's tables. nbgrader starts the command
+    `alembic` to learn it, which takes seconds and must be on the PATH; alembic itself knows."""
+    import nbgrader.api
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+    from nbgrader.dbutil import ALEMBIC_DIR
+
+    def newest() -> str:
+        config = Config()
+        config.set_main_option("script_location", ALEMBIC_DIR)
+        return ScriptDirectory.from_config(config).get_current_head() or ""
+
+    nbgrader.api.get_alembic_version = newest
+
+
+def _save_cells(folder: Path, release: Release) -> None:
+    """The lab's cells and points into the gradebook, by the step of nbgrader that does it."""
+    import nbformat
+    from nbgrader.api import Gradebook
+    from nbgrader.preprocessors import SaveCells
+
+    notebook = nbformat.reads(  # type: ignore[no-untyped-call]
+        release.notebook.decode(), as_version=4
+    )
+    names = {"notebook": release.name, "assignment": release.name, "db_url": database(folder)}
+    with Gradebook(database(folder)) as gradebook:
+        gradebook.update_or_create_assignment(release.name)
+    try:
+        SaveCells().preprocess(notebook, {"nbgrader": names})
+    except RuntimeError as error:
+        raise Mistake(
+            f"{release.name} has other cells now than when {folder} was graded first. "
+            "Grade into a new folder: --out"
+        ) from error
+
+
+def hand_in(folder: Path, student: str, notebook: dict[str, Any], *, submitted: str) -> None:
+    """Puts a rebuilt notebook where nbgrader collects them, and clears what it made of an earlier
+    one."""
+    lab = notebook["metadata"]["onelayer"]["lab"]
+    for step in ("autograded", "feedback"):
+        shutil.rmtree(folder / step / student / lab, ignore_errors=True)
+    place = folder / "submitted" / student / lab
+    data = json.dumps(notebook, ensure_ascii=False)
+    durable.write(place / f"{lab}.ipynb", data.encode(), waits=False)
+    stamp(folder, student, lab, submitted)
+
+
+def stamp(folder: Path, student: str, lab: str, submitted: str) -> None:
+    """Writes down when a notebook was handed in where nbgrader looks for it; nothing where that is
+    not known, so that no earlier hand-in's time stays."""
+    path = folder / "submitted" / student / lab / "timestamp.txt"
+    time = late.moment(submitted)
+    text = f"{time:%Y-%m-%d %H:%M:%S} UTC\n" if time else ""
+    if not text:
+        path.unlink(missing_ok=True)
+    elif not path.exists() or path.read_text(encoding="utf-8") != text:
+        durable.write(path, text.encode(), waits=False)
+
+
+def converter(name: str, folder: Path, lab: str, log: logging.Logger) -> Any:
+    """nbgrader's converter of this name over the course in `folder`, as its own command would make
+    it."""
+    from nbgrader import converters
+    from nbgrader.coursedir import CourseDirectory
+    from traitlets.config.loader import PyFileConfigLoader
+
+    root = str(folder.resolve())
+    config = PyFileConfigLoader("nbgrader_config.py", path=root).load_config()
+    course = CourseDirectory(root=root, assignment_id=lab, log=log)
+    return getattr(converters, name)(coursedir=course, config=config, log=log)

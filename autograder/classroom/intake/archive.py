@@ -1,0 +1,131 @@
+"""Files of a hand-in inside a zip archive. Nothing is ever unpacked to disk.
+
+A name in an archive is text that a stranger chose: it decides whose notebook it is, and nothing
+else. No path is built from it.
+"""
+
+from __future__ import annotations
+
+import lzma
+import stat
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import Mistake
+from .files import (
+    MAX_DEPTH,
+    MAX_NOTEBOOK_BYTES,
+    TOO_LARGE,
+    Found,
+    Unreadable,
+    at_most,
+    is_hidden,
+    refusing,
+    spoiling,
+)
+
+if TYPE_CHECKING:
+    from .quota import Allowance
+
+MAX_RATIO = 500
+"""Text that is one character over and over deflates by a thousand; a notebook by ten."""
+MAX_NAME = 255
+_ENCRYPTED = 0x1
+_DAMAGE = (
+    OSError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    ValueError,
+    RuntimeError,
+)
+
+
+def in_archive(path: Path, allowance: Allowance) -> Iterator[Found]:
+    """Every file in the zip archive at `path`. One that is unsafe is named, and its `read` refuses;
+    what an owner has beyond their allowance is left out.
+
+    Raises Mistake where the archive itself cannot be read.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            infos = [info for info in archive.infolist() if not info.is_dir()]
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+        raise Mistake(f"Cannot read {path} as a zip archive: {error}.") from error
+    names = Counter(info.filename.casefold() for info in infos)
+    top = _folder_zipped(path, infos)
+    for info in infos:
+        parts = tuple(part for part in info.filename.split("/") if part not in ("", "."))[top:]
+        shown = _shown(parts)
+        if not allowance.take(shown):
+            if sentence := allowance.refusal(shown):
+                yield spoiling(shown, sentence)
+            continue
+        if any(is_hidden(part) for part in parts if part != ".."):
+            continue
+        reason = _unsafe(info, parts, names)
+        read = refusing(reason) if reason else _reader(path, info)
+        yield Found(shown, read, is_file=_is_file(info))
+
+
+def _folder_zipped(path: Path, infos: Sequence[zipfile.ZipInfo]) -> int:
+    """1 where every name begins with the archive's own: who zips the folder "class" gets class.zip
+    with class/ in front."""
+    top = f"{path.stem}/"
+    shown = [info.filename for info in infos if not info.filename.startswith("__MACOSX/")]
+    return int(bool(shown) and all(name.startswith(top) for name in shown))
+
+
+def _shown(parts: tuple[str, ...]) -> tuple[str, ...]:
+    """A path that is only ever compared and shown: without steps upwards, and never empty."""
+    return tuple(part for part in parts if part != "..")[-MAX_DEPTH:] or ("unnamed",)
+
+
+def _unsafe(info: zipfile.ZipInfo, parts: tuple[str, ...], names: Counter[str]) -> str:
+    if not _is_file(info):
+        return "The notebook in the archive is a link, not a file. Hand in the file itself."
+    if _wanders(info.filename, parts):
+        return "The notebook's name in the archive leads out of the archive."
+    if names[info.filename.casefold()] > 1:
+        return "The archive holds this notebook twice; the names differ in capitals at most."
+    if info.flag_bits & _ENCRYPTED:
+        return "The archive is protected by a password."
+    if info.file_size > MAX_NOTEBOOK_BYTES:
+        return TOO_LARGE
+    if info.file_size > MAX_RATIO * max(info.compress_size, 1):
+        return "The notebook in the archive unpacks to hundreds of times its size."
+    return ""
+
+
+def _is_file(info: zipfile.ZipInfo) -> bool:
+    """Archives made without Unix modes say 0."""
+    return stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG)
+
+
+def _wanders(name: str, parts: tuple[str, ...]) -> bool:
+    return (
+        name.startswith("/")
+        or "\\" in name
+        or "\0" in name
+        or ".." in parts
+        or len(parts) > MAX_DEPTH
+        or any(len(part) > MAX_NAME for part in parts)
+        or name[1:2] == ":"
+    )
+
+
+def _reader(path: Path, info: zipfile.ZipInfo) -> Callable[[], bytes]:
+    return lambda: _read(path, info)
+
+
+def _read(path: Path, info: zipfile.ZipInfo) -> bytes:
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open(info) as member:
+            return at_most(member.read, MAX_NOTEBOOK_BYTES)
+    except _DAMAGE as error:
+        raise Unreadable(f"The archive is damaged where this notebook lies ({error}).") from error

@@ -1,0 +1,172 @@
+"""What was handed in: one `Submission` per student, with the bytes that will be graded.
+
+Nothing here raises for what a student did. What cannot be graded becomes a submission that says
+why, once for the student and once for the instructor.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..errors import Mistake
+from .archive import in_archive
+from .files import Found, Unreadable, in_folder
+from .owners import Claim, claims, student_ids
+from .quota import Allowance
+
+NO_NOTEBOOK = "There is no notebook among the files you handed in."
+ZIPPED = "You handed in an archive. Hand in the notebook in it, the file that ends in .ipynb."
+ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".rar", ".7z")
+MAX_CANDIDATES = 4
+"""Notebooks of one owner that are read to see whether they are the same."""
+MAX_TOTAL_BYTES = 4 * 2**30
+TOO_MUCH = "It was not read: all hand-ins together are larger than may be read at once."
+IN_PARTS = "grade the class in two folders"
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One student's notebook for one lab.
+
+    origin: where it lay, for the instructor. data: its bytes; empty where it is ungradable.
+    ungradable: the sentence for the student; empty where all is well.
+    """
+
+    student: str
+    origin: str
+    data: bytes = b""
+    submitted: str = ""
+    note: str = ""
+    ungradable: str = ""
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.data).hexdigest()
+
+
+def files_in(source: Path) -> list[Found]:
+    """The files of a folder or a zip archive. Raises Mistake where there is neither."""
+    try:
+        mode = source.stat().st_mode
+    except OSError as error:
+        raise Mistake(f"There is no folder or zip archive {source}.") from error
+    allowance = Allowance(source)
+    if stat.S_ISDIR(mode):
+        return list(in_folder(source, allowance))
+    if source.suffix == ".ipynb":
+        raise Mistake(f"{source} is one notebook. Name the folder that it lies in.")
+    return list(in_archive(source, allowance))
+
+
+def labs_named(files: Iterable[Found], known: Sequence[str]) -> list[str]:
+    """Those of the `known` labs whose name occurs in a path of the hand-in."""
+    paths = ["/".join(file.path) for file in files]
+    return [lab for lab in known if any(lab in path for path in paths)]
+
+
+def submissions(files: Sequence[Found], lab: str, known: Sequence[str]) -> Iterator[Submission]:
+    """One submission per student, in the order of their ids.
+
+    known: all labs of the course, so that another lab's notebook is not taken for this one's.
+    """
+    by_owner: dict[str, list[Claim]] = {}
+    for claim in claims(files, lab):
+        by_owner.setdefault(claim.owner, []).append(claim)
+    ids = student_ids(list(by_owner))
+    others = [name for name in known if name != lab]
+    left_bytes = MAX_TOTAL_BYTES
+    for owner in sorted(by_owner, key=lambda owner: ids[owner].casefold()):
+        claimed = [claim for claim in by_owner[owner] if not _is_of(claim, others)]
+        if claimed:
+            reading = _Reading(left_bytes)
+            yield _submission(ids[owner], claimed, lab, reading)
+            left_bytes = reading.left_bytes
+
+
+class _Reading:
+    """Reads the files of one owner, one in memory at a time."""
+
+    def __init__(self, left_bytes: int) -> None:
+        self.left_bytes = left_bytes
+
+    def __call__(self, claim: Claim) -> bytes:
+        """Raises Unreadable."""
+        if self.left_bytes <= 0:
+            raise Unreadable(TOO_MUCH)
+        data = claim.file.read()
+        self.left_bytes -= len(data)
+        return data
+
+
+def _is_of(claim: Claim, labs: Iterable[str]) -> bool:
+    """Whether the file's name, or the folder it lies in, is that of one of these labs."""
+    return any(lab in claim.stem or lab in claim.file.path[:-1] for lab in labs)
+
+
+def _submission(student: str, claimed: Sequence[Claim], lab: str, read: _Reading) -> Submission:
+    claim, *others = _candidates(claimed, lab) or claimed[:1]
+    made = Submission(student, _origin(claim), submitted=claim.submitted, note=claim.note)
+    if spoilt := next((one.file.spoils for one in claimed if one.file.spoils), ""):
+        return replace(made, ungradable=spoilt)
+    if not _may_be_a_notebook(claim):
+        archived = any(one.file.path[-1].lower().endswith(ARCHIVES) for one in claimed)
+        return replace(made, ungradable=ZIPPED if archived else NO_NOTEBOOK)
+    if len(others) >= MAX_CANDIDATES:
+        return replace(made, ungradable=_several([claim, *others]))
+    try:
+        data = read(claim)
+        different = [one for one in others if read(one) != data]
+    except Unreadable as reason:
+        note = IN_PARTS if str(reason) == TOO_MUCH else made.note
+        return replace(made, ungradable=str(reason), note=note)
+    if different:
+        return replace(made, ungradable=_several([claim, *different]))
+    return replace(made, data=data)
+
+
+def _several(claims: Sequence[Claim]) -> str:
+    names = sorted(_origin(claim)[:80] for claim in claims)
+    told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return f"There are several notebooks ({told}). Hand in one."
+
+
+def _may_be_a_notebook(claim: Claim) -> bool:
+    """By its name; what is no file may have been meant as one."""
+    return claim.file.path[-1].endswith(".ipynb") or not claim.file.is_file
+
+
+def _candidates(claimed: Sequence[Claim], lab: str) -> list[Claim]:
+    """The notebooks that may be this lab's: the best named ones, of those the newest, and of those
+    the ones that are no copies by name."""
+    notebooks = [claim for claim in claimed if _may_be_a_notebook(claim)]
+    for fits in (
+        [claim for claim in notebooks if claim.stem == lab],
+        [claim for claim in notebooks if lab in claim.stem],
+        notebooks,
+    ):
+        if fits:
+            newest = max(claim.newer for claim in fits)
+            fits = [claim for claim in fits if claim.newer == newest]
+            return _without_copies(fits)
+    return []
+
+
+def _without_copies(fits: list[Claim]) -> list[Claim]:
+    """Those whose name is as it was given out, where there are any; a note names the others."""
+    exact = [claim for claim in fits if not claim.is_copy]
+    if not exact or len(exact) == len(fits):
+        return fits
+    copy = next(claim for claim in fits if claim.is_copy)
+    beside = f"{_origin(copy)[:80]} lay beside it and was not read"
+    note = "; ".join(filter(None, (exact[0].note, beside)))
+    return [replace(claim, note=note) for claim in exact]
+
+
+def _origin(claim: Claim) -> str:
+    """Where the file lay, printable whatever its name is made of."""
+    path = "/".join(claim.file.path)
+    return "".join(c if c.isprintable() else "?" for c in path)

@@ -1,0 +1,249 @@
+"""The workers, seen from the one process that writes: who has which submission, since when, and
+what to do when one of them does not come back."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection, wait
+
+from autograder.sandbox import sweep
+
+from ..errors import Mistake
+from ..store.journal import Record
+from .devices import emptiest
+from .job import Fault, Job
+from .worker import NoDevice, NoJail, Ready, Setting, serve
+
+MAX_ATTEMPTS = 3
+"""One, and two retries: only for what failed on our side."""
+START_S = 120.0
+SLACK_S = 60.0
+"""For a worker to start, and to answer beyond its submission's limits. It keeps those itself; past
+this it hangs."""
+STOP_S = 10.0
+SWEEP_S = 2.0  # for the last processes of a killed jail
+
+Outcome = tuple[Job, Record | Fault]
+Answer = Record | Fault | NoJail | NoDevice | Ready
+
+
+@dataclass
+class _Worker:
+    """One worker process and what it is busy with."""
+
+    process: multiprocessing.process.BaseProcess
+    connection: Connection
+    device: str = ""
+    job: Job | None = None
+    attempt: int = 0
+    deadline: float = 0.0
+    is_ready: bool = False
+    has_company: bool = False
+
+    def give(self, job: Job, attempt: int) -> None:
+        self.job, self.attempt, self.has_company = job, attempt, False
+        self.deadline = time.monotonic() + (self.patience_s if self.is_ready else START_S)
+        with contextlib.suppress(OSError):  # it is gone; waiting for its answer will say so
+            self.connection.send(job)
+
+    def begin(self) -> None:
+        """Its jail is up: from now on the time is its submission's."""
+        self.is_ready, self.deadline = True, time.monotonic() + self.patience_s
+
+    @property
+    def patience_s(self) -> float:
+        """How long its job may take."""
+        assert self.job is not None
+        return self.job.total_s + SLACK_S
+
+    def answer(self) -> Answer:
+        """What came back; for a worker that is gone, how it went."""
+        try:
+            received: Answer = self.connection.recv()
+        except (EOFError, OSError):
+            self.process.join(STOP_S)
+            reason = f"the grading process ended with {self.process.exitcode}"
+            return Fault(reason) if self.is_ready else NoJail(reason)
+        return received
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+
+    def stop(self) -> None:
+        """Asks it to close its jail and end; kills it when it does not."""
+        with contextlib.suppress(OSError):
+            self.connection.send(None)
+        self.process.join(STOP_S)
+        self.kill()
+
+
+def graded(
+    jobs: Sequence[Job],
+    setting: Setting,
+    *,
+    workers: int,
+    devices: Sequence[str] = (),
+    target: Callable[[Connection, Setting], None] = serve,
+) -> Iterator[Outcome]:
+    """Each job with its Record, or with the Fault that remained after three attempts; in the order
+    in which they are done. devices: the GPUs that the workers divide among themselves.
+
+    Raises Mistake where the sandbox does not start. Leaves no process behind, whichever way it is
+    left.
+    """
+    pool = Pool(setting, target, size=min(workers, len(jobs)), devices=devices)
+    try:
+        yield from pool.run(jobs)
+    finally:
+        pool.close()
+
+
+class Pool:
+    """Worker processes that stay from one `run` to the next, until `close`."""
+
+    def __init__(
+        self,
+        setting: Setting,
+        target: Callable[[Connection, Setting], None],
+        *,
+        size: int,
+        devices: Sequence[str] = (),
+    ) -> None:
+        self.setting, self.target, self.size, self.devices = setting, target, size, devices
+        self.workers: list[_Worker] = []
+        self.waiting: deque[tuple[Job, int]] = deque()
+        self.late: deque[Job] = deque()  # to be asked once more when nothing else runs
+        self.false_starts = 0
+
+    def run(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
+        self.waiting.extend((job, 1) for job in jobs)
+        while self.waiting or self.late or self._busy():
+            if self.late and not self.waiting and not self._busy():
+                self.waiting.append((self.late.popleft(), 1))
+            self._hand_out()
+            for worker, answer in self._answers():
+                if isinstance(answer, Ready):
+                    self.false_starts = 0
+                    worker.begin()
+                else:
+                    outcomes = [*self._settle(worker, answer)]
+                    self._hand_out()  # whoever gets them will write to the disk first
+                    yield from outcomes
+
+    def _settle(
+        self, worker: _Worker, answer: Record | Fault | NoJail | NoDevice
+    ) -> Iterator[Outcome]:
+        """Takes the worker's job from it: done, or to be tried again by another."""
+        job, attempt = worker.job, worker.attempt
+        assert job is not None
+        worker.job = None
+        if not isinstance(answer, Record):
+            self.workers.remove(worker)
+            worker.kill()
+        if isinstance(answer, NoDevice):
+            self._without(worker.device, answer.reason)
+            self.waiting.append((job, attempt))
+            return
+        if isinstance(answer, NoJail):
+            answer = self._false_start(answer)
+        if attempt < MAX_ATTEMPTS and not _is_done(answer):
+            self.waiting.append((job, attempt + 1))
+        elif isinstance(answer, Record) and (
+            answer.was_put_off or (answer.late and worker.has_company)
+        ):
+            self.late.append(job.again(answer))
+        else:
+            yield job, answer
+
+    def _busy(self) -> list[_Worker]:
+        return [worker for worker in self.workers if worker.job is not None]
+
+    def _false_start(self, answer: NoJail) -> Fault:
+        """One can be the moment's fault; where none succeeds in between, it is the machine's."""
+        self.false_starts += 1
+        if self.false_starts >= MAX_ATTEMPTS:
+            raise Mistake(
+                f"The grader does not start here: {answer.reason}. "
+                f"See {self.setting.log} and `autograder doctor`."
+            )
+        return Fault(answer.reason)
+
+    def _without(self, device: str, reason: str) -> None:
+        """A GPU that does not work gets no more work; the others go on. Raises Mistake where none
+        is left: what is graded is in the journal, and the rest has not been tried."""
+        left = [name for name in self.devices if name != device]
+        if not left:
+            raise Mistake(
+                f"{reason.rstrip('.')}. What is graded is kept: put the GPU right, and the same "
+                "command goes on where it was."
+            )
+        if len(left) < len(self.devices):
+            self.size = max(1, self.size * len(left) // len(self.devices))
+        self.devices = left
+
+    def _hand_out(self) -> None:
+        idle = [worker for worker in self.workers if worker.job is None]
+        while self.waiting and (idle or len(self.workers) < self.size):
+            worker = idle.pop() if idle else self._new()
+            worker.give(*self.waiting.popleft())
+        if len(busy := self._busy()) > 1:
+            for worker in busy:
+                worker.has_company = True
+
+    def _new(self) -> _Worker:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        device = emptiest(self.devices, (worker.device for worker in self.workers))
+        alone = bool(device) and self.size <= len(self.devices)
+        setting = replace(self.setting, device=device, alone=alone)
+        process = context.Process(target=self.target, args=(theirs, setting), daemon=True)
+        process.start()
+        theirs.close()
+        worker = _Worker(process, ours, device)
+        self.workers.append(worker)
+        return worker
+
+    def _answers(self) -> list[tuple[_Worker, Answer]]:
+        busy = self._busy()
+        left_s = min(worker.deadline for worker in busy) - time.monotonic()
+        ready = wait([worker.connection for worker in busy], timeout=max(0.0, left_s))
+        answers: list[tuple[_Worker, Answer]] = []
+        for worker in busy:
+            if worker.connection in ready:
+                answers.append((worker, worker.answer()))
+            elif worker.deadline <= time.monotonic():
+                answers.append((worker, _hanging(worker)))
+        return answers
+
+    def close(self) -> None:
+        """Stops idle workers politely and busy ones at once; nothing of theirs stays behind."""
+        for worker in self.workers:
+            if worker.job is None:
+                worker.stop()
+            else:
+                worker.kill()
+        self.workers.clear()
+        sweep(patience_s=SWEEP_S)
+
+
+def _hanging(worker: _Worker) -> Fault | NoJail:
+    if worker.is_ready:
+        return Fault(f"no answer within {worker.patience_s:g} seconds")
+    return NoJail(f"not ready within {START_S:g} seconds")
+
+
+def _is_done(answer: Record | Fault) -> bool:
+    return isinstance(answer, Record) and not answer.is_worth_another_try
+
+
+def processors() -> int:
+    """How many workers this machine has room for."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,54 @@
+"""`make gpu`: what a person types, and the one line where it cannot be done."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+import torch
+from rich.console import Console
+
+from autograder.classroom.commands.doctor import doctor
+from autograder.classroom.errors import Mistake
+from autograder.classroom.intake.release import course_folder
+from autograder.classroom.run import devices, nvidia_smi
+from autograder.sandbox import SIMULATED
+
+from . import results_page as paper
+from .place import NoLaunch
+from .whole_run import Run
+
+RESULTS = Path("docs/gpu")
+
+
+@click.command()
+@click.option("--out", type=click.Path(path_type=Path), default=RESULTS, show_default=True)
+@click.option("--lab", "labs", multiple=True, help="Only this lab, as in 01_strides.")
+@click.option("--simulated", is_flag=True, help="Let the CPU play the GPU, to try this command.")
+def main(out: Path, labs: tuple[str, ...], simulated: bool) -> None:
+    """Grade every answer that the course knows on this machine's GPU, and write a page about it."""
+    console = Console()
+    if why := "" if simulated else missing():
+        sys.exit(f"make gpu needs an NVIDIA GPU: {why}")
+    doctor(console)
+    try:
+        made = Run(course_folder(Path()), SIMULATED if simulated else devices.lent()[0], console)
+        results = made.results(labs)
+    except (NoLaunch, Mistake) as reason:
+        sys.exit(f"Cannot go on: {reason}")
+    for line in [*map(str, paper.write(results, out)), *results["faults"]]:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    sys.exit(1 if results["faults"] else 0)
+
+
+def missing() -> str:
+    """What a GPU run lacks here, in one sentence; "" if nothing."""
+    lent = devices.lent()
+    if not lent:
+        return "this machine has none (no /dev/nvidia0), or CUDA_VISIBLE_DEVICES hides it."
+    if torch.version.cuda is None:
+        return f"torch {torch.__version__} is built without CUDA. GPU_PYTHON=... names another one."
+    if nvidia_smi.facts(lent[0]) is None:
+        return "nvidia-smi does not answer, so the driver is missing or does not work."
+    return ""

@@ -1,0 +1,120 @@
+"""The whole run: a kernel in the jail, kernels of every origin, then lab by lab every known answer
+on the GPU; and on the CPU, which `make selftest` has asked them all, those with another verdict."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from autograder.classroom.intake.release import Release, releases
+from autograder.classroom.run import nvidia_smi
+from autograder.classroom.run.pool import Pool, processors
+from autograder.classroom.run.worker import Setting, lent_gpu, serve
+from autograder.sandbox import SIMULATED, Jail
+
+from . import provenance as machine
+from . import results_page as paper
+from .answers import BESIDE_THE_CHECK, CHECKS, Known, known_answers
+from .lab_run import Asked, Found, asked, outcome
+from .place import Place, place_with
+from .trials import tried
+
+WORKERS = 16  # of one GPU: a context takes half a gigabyte of it, and these answers little more
+
+
+class Run:
+    """On one GPU, with the labs of one course folder."""
+
+    def __init__(self, course: Path, device: str, console: Console) -> None:
+        """Raises NoLaunch where no sandbox of this machine launches a kernel on it, and Mistake
+        where the driver does not know it."""
+        self.course, self.device, self.console = course, device, console
+        self.started = time.monotonic()
+        self.gpu = lent_gpu(device, alone=True)
+        self.place: Place = place_with(self.gpu)
+        self.say(f"a kernel ran in the tier {self.place.tier.name!r}, on {self.gpu.title}")
+
+    def say(self, text: str) -> None:
+        line = f"{time.monotonic() - self.started:6.0f} s  {text}"
+        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def results(self, wanted: Iterable[str] = ()) -> paper.Results:
+        """Everything that is kept. wanted: names of labs; none of them means all. Raises Mistake
+        where the GPU is lost on the way."""
+        known, names = releases(self.course), tuple(wanted)
+        chosen = [release for name, release in known.items() if not names or name in names]
+        kernels = dict(self._kernels())
+        labs = dict(self._labs(chosen))
+        return {
+            "machine": machine.described(self.gpu, self.course),
+            "sandbox": {**asdict(self.place.tier), "refused": list(self.place.refused)},
+            "seconds": round(time.monotonic() - self.started, 1),
+            "kernels": kernels,
+            "labs": labs,
+            "not_asked": sorted(BESIDE_THE_CHECK),
+            "on_the_cpu": {q.name: q.host for release in chosen for q in release.lab if q.host},
+            "faults": list(_faults(kernels, labs)),
+        }
+
+    def _kernels(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        if self.device == SIMULATED:
+            return
+        with Jail(tier=self.place.tier, gpu=self.gpu) as jail:
+            for name, one in tried(jail):
+                self.say(f"kernels by {name}: {one.said}")
+                yield name, asdict(one) | {"failed": one.failed}
+
+    def _labs(self, chosen: Iterable[Release]) -> Iterator[tuple[str, dict[str, Any]]]:
+        with (
+            tempfile.TemporaryDirectory(prefix="autograder-") as folder,
+            closing(self._pool(Path(folder), on_gpu=True)) as there,
+            closing(self._pool(Path(folder), on_gpu=False)) as here,
+        ):
+            for release in chosen:
+                known = list(known_answers(release))
+                gpu = asked(there, known, self._used_bytes)
+                told = outcome(known, gpu.found, partial(_asked_again, here))
+                self.say(f"{release.name}: {told.right} right, {told.wrong} wrong, as they must be")
+                yield release.name, _lab(release, gpu) | asdict(told)
+
+    def _pool(self, folder: Path, *, on_gpu: bool) -> Pool:
+        """Workers as a class has them; what they see besides is the checks, for wrong answers."""
+        tier, log = self.place.tier, folder / "grade.log"
+        setting = Setting(tier, log, folder, os.getpid(), readable=(CHECKS,))
+        devices = (self.device,) if on_gpu else ()
+        return Pool(setting, serve, size=min(processors(), WORKERS), devices=devices)
+
+    def _used_bytes(self) -> int | None:
+        return None if self.device == SIMULATED else nvidia_smi.used_bytes(self.device)
+
+
+def _asked_again(pool: Pool, known: Sequence[Known]) -> Found:
+    return asked(pool, known, lambda: None).found
+
+
+def _lab(release: Release, gpu: Asked) -> dict[str, Any]:
+    """What is not a verdict."""
+    return {
+        "questions": len(release.lab.questions),
+        "seconds": gpu.seconds,
+        "peak_bytes": gpu.peak_bytes,
+    }
+
+
+def _faults(kernels: dict[str, Any], labs: dict[str, Any]) -> Iterator[str]:
+    for name, one in kernels.items():
+        if one["failed"]:
+            yield f"kernels by {name}: {one['said']}"
+    for name, lab in labs.items():
+        yield from (f"{name}, {fault}" for fault in lab["faults"])
+    if not labs:
+        yield "no lab was found, so nothing was asked"

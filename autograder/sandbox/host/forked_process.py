@@ -1,0 +1,97 @@
+"""The grader's end of one fork in the jail."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autograder.judge import GraderFault
+
+from ..engines import cgroups
+from ..engines.memory import used_by_tree
+from ..inside.serve import READY
+from ..wire.channel import Line
+from .running import Died, Running, TooLate, how_it_ended, wait_for_end
+
+if TYPE_CHECKING:
+    from .zygote_client import Warden
+
+ORDER_S = 10.0  # what the zygote and the kernel may take for anything
+
+
+class WardenLost(Exception):
+    """The zygote does not answer any more: nothing of a student's is to blame."""
+
+
+class JailedProcess(Running):
+    """A fork of the zygote: process 1 of a namespace whose every process dies with it."""
+
+    def __init__(
+        self,
+        warden: Warden,
+        fork: tuple[int, int],
+        line: Line,
+        cage: cgroups.Cage | None,
+    ) -> None:
+        super().__init__(line, warden.limits, warden.gpu)
+        self._warden, (self._inner_pid, self._handle) = warden, fork
+        self.pid = _pid_here(self._handle)
+        self._cage = cage
+        try:
+            self.expect(READY, deadline=time.monotonic() + ORDER_S)
+        except (OSError, Died, TooLate) as error:
+            self.kill()
+            raise GraderFault(
+                f"a fork is not ready: {error} {self.output.take()[-500:]}"
+            ) from error
+
+    def wait(self, patience_s: float) -> bool:
+        return wait_for_end(self._handle, patience_s=patience_s)
+
+    def check_memory(self) -> None:
+        if "limits" in self._warden.without:
+            return
+        if self._cage is not None and self._cage.holds_memory:
+            return  # the kernel does
+        used, processes = used_by_tree(self.pid)
+        if used > self.limits.memory_bytes:
+            raise Died(self._out_of_memory())
+        if processes > self.limits.processes:
+            raise Died(f"it started more than {self.limits.processes} processes")
+
+    def _out_of_memory(self) -> str:
+        return f"it needed more than {self.limits.memory_bytes // 2**20:,} MiB of memory"
+
+    def _end(self) -> str:
+        was_alive = not self.wait(0)
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+        if not wait_for_end(self._handle, patience_s=ORDER_S):
+            raise GraderFault("a process of a submission cannot be killed")
+        status = self._reaped()
+        starved = self._cage is not None and self._cage.ran_out_of_memory
+        if self._cage:
+            self._cage.remove()
+        os.close(self._handle)
+        if starved and status == -signal.SIGKILL:
+            return self._out_of_memory()
+        return "it was ended by us" if was_alive else how_it_ended(status)
+
+    def _reaped(self) -> int | None:
+        try:
+            return self._warden.reap(self._inner_pid)
+        except WardenLost:
+            self.jail_lost = True
+            return None
+
+
+def _pid_here(handle: int) -> int:
+    """The process id behind a pidfd, as this machine counts."""
+    for line in Path(f"/proc/self/fdinfo/{handle}").read_text().splitlines():
+        if line.startswith("Pid:"):
+            return int(line.split()[1])
+    return -1

@@ -1,0 +1,140 @@
+"""The jail: one zygote, and any number of submissions forked from it, one after the other or at the
+same time."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+
+from autograder.judge import GraderFault
+
+from ..engines.gpu import Gpu
+from ..engines.isolation import known, place_name
+from ..engines.limits import Limits
+from .forked_process import WardenLost
+from .jailed_student import JailedStudent
+from .loading import Cell
+from .process import PlainProcess
+from .running import Running
+from .tiers import BUBBLEWRAP, Tier, explained, obstacle
+from .zygote_client import Warden
+
+
+class Jail:
+    """A place to run submissions in; a context manager.
+
+        with Jail() as jail, jail.open(cells) as student:
+            verdict = ask(question, student, seed=seed)
+
+    readable: further paths that submissions may read. tier: what `probe()` returned; a tier without
+    walls is taken only when it is given here. without: walls to leave out, for attacks that must
+    work without them; never for grading (see `walls`). gpu: the one that submissions are lent.
+    """
+
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        tier: Tier | None = None,
+        readable: Sequence[str | Path] = (),
+        *,
+        without: Iterable[str] = (),
+        gpu: Gpu | None = None,
+    ) -> None:
+        self.without, self.gpu = known(without), gpu
+        self.limits = gpu.limits(limits or Limits()) if gpu else limits or Limits()
+        self.tier = tier or BUBBLEWRAP
+        self.readable = tuple(readable)
+        self._warden: Warden | None = None
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Jail:
+        """Starts the jail. Raises GraderFault, with what to do, where there can be none."""
+        if self.tier.safe and self._warden is None:
+            if why := obstacle(self.tier):
+                raise GraderFault(why)
+            self._warden = self._new_warden()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int | None:
+        """Of the jail's outermost process, as this machine counts; None without walls."""
+        return None if self._warden is None else self._warden.pid
+
+    def close(self) -> None:
+        """Ends every process in the jail. Can be called twice."""
+        with self._lock:
+            if self._warden is not None:
+                self._warden.close()
+                self._warden = None
+
+    def open(
+        self,
+        cells: Sequence[Cell],
+        *,
+        total_s: float = math.inf,
+        extra_load_s: float = 0.0,
+        loopback: bool = False,
+    ) -> JailedStudent:
+        """A student whose cells have run, in order, in a process of their own.
+
+        total_s: for everything that this student's code does, however often its process is lost.
+        extra_load_s: beyond what cells usually have, for those that call a compiler.
+        loopback: whether its processes may talk TCP/IP among themselves, as `Limits` says.
+        What the cells do wrong is recorded in `.cells`. Raises GraderFault for what is our fault.
+        """
+        limits = replace(self.limits, load_s=self.limits.load_s + extra_load_s)
+        where = place_name(self.tier.name, self.without)
+        start = partial(self._start, loopback=loopback)
+        return JailedStudent(
+            start, cells, limits=limits, where=where, total_s=total_s, gpu=self.gpu
+        )
+
+    def _new_warden(self) -> Warden:
+        try:
+            return Warden(
+                self.limits,
+                readable=self.readable,
+                without=self.without,
+                engine=self.tier.name,
+                gpu=self.gpu,
+            )
+        except (GraderFault, OSError) as fault:
+            raise GraderFault(explained(str(fault))) from fault
+
+    def _start(self, *, loopback: bool = False) -> Running:
+        """A fresh process. A zygote that died is replaced, once."""
+        if not self.tier.safe:
+            return PlainProcess(self.limits, self.gpu)
+        warden = self._warden
+        if warden is None:
+            raise GraderFault("the jail is closed")
+        try:
+            return warden.fork(loopback=loopback)
+        except WardenLost:
+            warden = self._replacement_of(warden)
+        try:
+            return warden.fork(loopback=loopback)
+        except WardenLost as error:
+            raise GraderFault("the jail died twice in a row") from error
+
+    def _replacement_of(self, lost: Warden) -> Warden:
+        with self._lock:
+            if self._warden is lost:  # no other thread was faster
+                lost.close()
+                self._warden = self._new_warden()
+            if self._warden is None:
+                raise GraderFault("the jail is closed")
+            return self._warden

@@ -1,0 +1,174 @@
+"""A student's functions, run far away: the handle that a check holds in grading."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from types import TracebackType
+
+from autograder.judge import GraderFault, Packed, Raised, Reply, Student
+from autograder.judge.values import MAX_BYTES
+
+from ..engines.gpu import Gpu
+from ..engines.limits import Limits
+from ..wire.frames import Frame
+from ..wire.messages import call_request, read_call_reply
+from .loading import MAX_RESTARTS, Cell, CellResult, Loader
+from .request import Lost, ask_in_a_row
+from .running import Running
+
+
+class JailedStudent(Student):
+    """One submission. Its process can die or hang at any call: that costs this question, and the
+    next call meets a fresh process in which the cells have run again.
+
+    A context manager; `close` ends the process.
+    """
+
+    together = 100
+
+    def __init__(
+        self,
+        start: Callable[[], Running],
+        cells: Sequence[Cell],
+        *,
+        limits: Limits,
+        where: str,
+        total_s: float = math.inf,
+        gpu: Gpu | None = None,
+    ) -> None:
+        """Runs the cells. gpu: where its calls find their tensors, unless a question keeps them on
+        the CPU. Raises GraderFault for what is our fault, nothing for a student's."""
+        super().__init__()
+        self.where, self.gpu = where, gpu
+        self.device = gpu.title if gpu else "cpu"
+        self.kernels_on = gpu.title if gpu and gpu.builds else "simulated"
+        self.suspects_device = False  # a process that may have used it is lost
+        self._on, self._cap_bytes = "cpu", 0
+        self._start, self._limits = start, limits
+        self._total_s, self._until = total_s, time.monotonic() + total_s
+        self._wall_s = self._left_s = limits.wall_s
+        self._restarts, self._closed = 0, False
+        self._loader = Loader(cells, limits)
+        self._running: Running | None = self._loader.load(start, until=self._until)
+        self.suspects_device = gpu is not None and self._loader.lost_a_process
+
+    @property
+    def cells(self) -> tuple[CellResult, ...]:
+        """What became of each cell when it first ran."""
+        return self._loader.results
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process at work, as this machine counts; None when the last one was lost."""
+        return None if self._running is None else self._running.pid
+
+    def begin(
+        self,
+        *,
+        may_write: bool,
+        budget_s: float | None = None,
+        on_host: bool = False,
+        device_share: float = 0.0,
+    ) -> None:
+        super().begin(may_write=may_write)
+        self._on = "cpu" if on_host or self.gpu is None else self.gpu.kind
+        self._cap_bytes = self.gpu.cap_bytes(device_share) if self.gpu else 0
+        self._wall_s = self._limits.wall_s if budget_s is None else budget_s
+        self._left_s = self._wall_s + (self.gpu.start_s if self.gpu else 0.0)
+        self._restarts = 0
+
+    @contextlib.contextmanager
+    def beside(self, source: str) -> Iterator[Student]:
+        cells, limits = [Cell("ours", source)], self._limits
+        with JailedStudent(
+            self._start, cells, limits=limits, where=self.where, gpu=self.gpu
+        ) as other:
+            other.begin(may_write=False, budget_s=self._wall_s)
+            other._on, other._cap_bytes = self._on, self._cap_bytes
+            yield other
+
+    def __enter__(self) -> JailedStudent:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the process and all that it started, for good. Can be called twice."""
+        self._closed = True
+        self._drop()
+
+    def _drop(self) -> None:
+        if self._running is not None:
+            self._running.kill()
+            self._running = None
+
+    def _send(self, function: str, requests: Sequence[Packed]) -> list[Reply]:
+        if message := self._used_up():
+            return [Reply(Raised("timeout", "TimeoutError", message))]
+        running = self._fresh_or_running()  # running the cells again is charged to no question
+        started = time.monotonic()
+        replies, lost = self._ask(running, function, requests)
+        self._left_s -= time.monotonic() - started
+        if lost is None:
+            return replies
+        self._running = None
+        self.suspects_device = self.gpu is not None
+        raised = lost.raised
+        if raised.kind == "timeout" and self._until <= time.monotonic():
+            raised = replace(raised, message=self._used_up())
+        return [*replies, Reply(raised)]
+
+    def _used_up(self) -> str:
+        """Which budget is spent; "" while there is time left."""
+        if self._until <= time.monotonic():
+            return f"the notebook's {self._total_s:g} s are used up"
+        if self._left_s <= 0 or self._restarts > MAX_RESTARTS:
+            return f"this question's {self._wall_s:g} s are used up"
+        return ""
+
+    def _fresh_or_running(self) -> Running:
+        if self._closed:
+            raise GraderFault("this student's process was closed")
+        running = self._running
+        if running is not None and (running.wait(0) or running.said_something_unasked()):
+            self._drop()  # what happens between two calls costs no question
+            self.suspects_device = self.gpu is not None
+        if self._running is None:
+            self._restarts += 1
+            self._running = self._loader.load(self._start, until=self._until)
+        return self._running
+
+    def _ask(
+        self, running: Running, function: str, requests: Sequence[Packed]
+    ) -> tuple[list[Reply], Lost | None]:
+        running.device_bytes = self._cap_bytes
+        frames = [partial(self._frame, function, request) for request in requests]
+        argument_bytes = sum(len(data) for request in requests for data in request.storages)
+        replies, lost = ask_in_a_row(
+            running,
+            frames,
+            read_call_reply,
+            patience_s=min(self._left_s, self._until - time.monotonic()),
+            max_body_bytes=MAX_BYTES + argument_bytes,
+        )
+        running.output.take()
+        if any(isinstance(r.value, Raised) and r.value.kind == "device" for r in replies):
+            self._drop()
+            self.suspects_device = True
+        return replies, lost
+
+    def _frame(self, function: str, request: Packed, nonce: str) -> Frame:
+        return call_request(
+            function, request, nonce=nonce, device=self._on, cap_bytes=self._cap_bytes
+        )

@@ -1,0 +1,118 @@
+"""Running a submission's cells in a process, again and again if need be, and remembering which of
+them end a process."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from autograder.judge import Raised
+
+from ..engines.limits import Limits
+from ..wire.frames import Frame
+from ..wire.messages import cell_request, read_cell_reply
+from .request import Lost, ask_process
+from .running import Running
+
+MAX_RESTARTS = 4
+NOT_RUN = "not run: too many of the cells before it ended the process or never ended"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One code cell: a name that a person can find it by, and its source."""
+
+    name: str
+    source: str
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What became of a cell when it first ran. output: what it printed, cut and cleaned."""
+
+    name: str
+    error: Raised | None
+    output: str
+
+
+class Loader:
+    """The cells of one submission, what became of them, and which must never run again."""
+
+    def __init__(self, cells: Sequence[Cell], limits: Limits) -> None:
+        self._cells, self._limits = tuple(cells), limits
+        self._results: dict[int, CellResult] = {}
+        self._deadly: set[int] = set()
+        self._left_s, self._until = 0.0, math.inf
+
+    @property
+    def results(self) -> tuple[CellResult, ...]:
+        return tuple(self._results[k] for k in range(len(self._cells)))
+
+    @property
+    def lost_a_process(self) -> bool:
+        """Whether a cell ended one, or never ended."""
+        return bool(self._deadly)
+
+    def load(self, start: Callable[[], Running], *, until: float = math.inf) -> Running:
+        """A fresh process in which all cells have run, but for those that end one.
+
+        New cells share `load_s`, and each takes at most half of what is left: an endless one leaves
+        something for the others. Cells that ran before share a `load_s` of their own. Nothing runs
+        beyond `until` (of time.monotonic). Raises GraderFault.
+        """
+        self._left_s, self._until = self._limits.load_s, until
+        for attempt in range(MAX_RESTARTS + 1):
+            if attempt == MAX_RESTARTS:
+                self._give_up_on_the_rest()
+            running = start()
+            try:
+                self._run_all(running)
+            except Lost:
+                continue
+            except BaseException:
+                running.kill()
+                raise
+            return running
+        return start()  # cells that behave differently each time: none of them counts
+
+    def _run_all(self, running: Running) -> None:
+        """Raises Lost for a cell that ended the process; it is remembered."""
+        known_until = time.monotonic() + self._limits.load_s
+        for k in range(len(self._cells)):
+            if k in self._deadly:
+                continue
+            if k in self._results:
+                self._run(running, k, known_until - time.monotonic())
+            else:
+                started = time.monotonic()
+                try:
+                    self._run(running, k, self._left_s / 2)
+                finally:
+                    self._left_s -= time.monotonic() - started
+
+    def _run(self, running: Running, k: int, patience_s: float) -> None:
+        cell = self._cells[k]
+        patience_s = min(patience_s, self._until - time.monotonic())
+
+        def request(nonce: str) -> Frame:
+            return cell_request(cell.name, cell.source, nonce=nonce)
+
+        try:
+            error = ask_process(running, request, read_cell_reply, patience_s=patience_s)
+        except Lost as lost:
+            self._deadly.add(k)
+            self._record(k, lost.raised, running)
+            raise
+        self._record(k, error, running)
+
+    def _record(self, k: int, error: Raised | None, running: Running) -> None:
+        result = CellResult(self._cells[k].name, error, running.output.take())
+        self._results.setdefault(k, result)
+
+    def _give_up_on_the_rest(self) -> None:
+        for k, cell in enumerate(self._cells):
+            if k not in self._results:
+                self._deadly.add(k)
+                self._results[k] = CellResult(cell.name, Raised("timeout", "NotRun", NOT_RUN), "")

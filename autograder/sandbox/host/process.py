@@ -1,0 +1,101 @@
+"""The tier without walls: a plain process with resource limits, for machines that have nothing
+better. It stops accidents, not attacks: use it for your own code alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from autograder.judge import GraderFault
+
+from ..engines import bubblewrap
+from ..engines.gpu import Gpu
+from ..engines.limits import Limits, bind_this_process
+from ..engines.memory import used_by_tree
+from ..engines.spawn import spawn
+from ..inside.serve import READY, serve, settle
+from ..wire.channel import Line
+from .running import Died, Running, TooLate, how_it_ended
+
+START_S = 120.0
+
+
+class PlainProcess(Running):
+    """One submission in a process of its own, in an empty directory, with an empty environment."""
+
+    def __init__(self, limits: Limits, gpu: Gpu | None = None) -> None:
+        """Raises GraderFault when it does not start."""
+        line = Line(keep_bytes=limits.output_bytes)
+        super().__init__(line, limits, gpu)
+        self._home = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        program = bubblewrap.python(
+            "from autograder.sandbox.host.process import main; main(*sys.argv[1:])",
+            *line.theirs,
+            json.dumps(asdict(limits)),
+        )
+        with line:
+            self._process = spawn(
+                program,
+                pass_fds=line.theirs,
+                stderr=line.theirs[1],
+                env=_environment(self._home.name) | (gpu.environment() if gpu else {}),
+                cwd=self._home.name,
+            )
+        self.pid = self._process.pid
+        try:
+            self.expect(READY, deadline=time.monotonic() + START_S)
+        except (OSError, Died, TooLate) as error:
+            self.kill()
+            text = self.output.take()[-500:]
+            raise GraderFault(f"the process is not ready: {error} {text}") from error
+
+    def wait(self, patience_s: float) -> bool:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(patience_s)
+        return self._process.poll() is not None
+
+    def check_memory(self) -> None:
+        used, processes = used_by_tree(self._process.pid)
+        if used > self.limits.memory_bytes + 2**30:  # torch itself is in there
+            raise Died(f"it needed more than {self.limits.memory_bytes // 2**20:,} MiB of memory")
+        if processes > self.limits.processes:
+            raise Died(f"it started more than {self.limits.processes} processes")
+
+    def _end(self) -> str:
+        was_alive = not self.wait(0)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
+        status = self._process.wait()
+        self._home.cleanup()
+        return "it was ended by us" if was_alive else how_it_ended(status)
+
+
+def _environment(home: str) -> dict[str, str]:
+    search = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
+    return {**bubblewrap.ENVIRONMENT, "HOME": home, "TMPDIR": home, "PATH": search}
+
+
+def main(channel: str, output: str, bell: str, limits: str) -> None:
+    """The process itself: limits, then the cells."""
+    from ..inside import face
+    from ..inside.shell import NotebookShell
+    from ..inside.zygote import fresh_start
+
+    face.install()
+    shell = NotebookShell()
+    wire, ringing = settle(int(channel), int(output), int(bell))
+    bind_this_process(Limits.from_mapping(json.loads(limits)), own_namespace=False)
+    fresh_start()
+    wire.sendall(READY)
+    serve(wire, ringing, shell)
+    os._exit(0)

@@ -1,0 +1,219 @@
+"""The grader's end of one student's process: ask, wait no longer than agreed, read what it prints,
+and end it.
+
+Everything that arrives here was written by a stranger. All clocks are ours (CLOCK_MONOTONIC).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+from ..engines.gpu import CONTEXT_BYTES, Gpu
+from ..engines.limits import Limits
+from ..engines.memory import tree
+from ..wire.channel import Line
+from ..wire.frames import Frame, Inbox, encode, joined
+
+TICK_S = 0.1  # between two looks at memory
+LAST_LOOK_S = 0.2  # at what lies in the socket when the time is over
+MOST_AT_ONCE = 64  # reads, of at most a piece each
+
+
+class Died(Exception):
+    """The process ended, or closed its end, before it answered; the text says how."""
+
+
+class TooLate(Exception):
+    """The deadline passed."""
+
+
+class Running(ABC):
+    """One student's process. pid: as this machine counts."""
+
+    pid: int
+
+    def __init__(self, line: Line, limits: Limits, gpu: Gpu | None = None) -> None:
+        self.line, self.limits, self.gpu = line, limits, gpu
+        self.channel, self.output = line.channel, line.output
+        self.device_bytes = 0  # of the GPU, for the question that is being asked
+        self._incoming = select.poll()
+        self._incoming.register(self.channel, select.POLLIN)
+        self._ended = ""
+        self.jail_lost = False  # the jail around it died: nothing of the student's is to blame
+
+    @abstractmethod
+    def wait(self, patience_s: float) -> bool:
+        """Whether the process ended by itself within so many seconds."""
+
+    @abstractmethod
+    def _end(self) -> str:
+        """Kills it with all its children, waits for that, and says how it had ended."""
+
+    @abstractmethod
+    def check_memory(self) -> None:
+        """Raises Died when the tree uses more than its limits, unless the kernel sees to that."""
+
+    def check_device(self) -> None:
+        """Raises Died when the tree uses more of the GPU than its question may: the limit inside
+        is the student's own process's to keep, or not."""
+        used = self.gpu.used_bytes(tree(self.pid)) if self.gpu else None
+        if used is not None and used > self.device_bytes + CONTEXT_BYTES:
+            raise Died(f"it needed more than {self.device_bytes // 2**20:,} MiB of the GPU")
+
+    def kill(self) -> str:
+        """Ends the process and all it started; how it had ended, in words. Can be called twice."""
+        if not self._ended:
+            self._ended = self._end()
+            self.output.drain()
+            self.line.close()
+        return self._ended
+
+    def said_something_unasked(self) -> bool:
+        """Whether bytes wait to be read although no request is open."""
+        return bool(self._incoming.poll(0))
+
+    def exchange(
+        self,
+        requests: Sequence[Frame],
+        take: Callable[[Frame], None],
+        *,
+        deadline: float,
+        max_body_bytes: int,
+    ) -> None:
+        """Sends `requests`, all at once, and gives the frame that answers each to `take`, in their
+        order, until `deadline` (of time.monotonic). The answers share `max_body_bytes`, and the
+        header of one.
+
+        Raises Died, TooLate, Malformed, or what `take` raises; then the answers that were there
+        have been taken.
+        """
+        parts = joined([part for request in requests for part in encode(request)])
+        _Exchange(self, parts, len(requests), take, max_body_bytes).run(deadline)
+
+    def expect(self, text: bytes, *, deadline: float) -> None:
+        """Waits for exactly these bytes. Raises Died or TooLate."""
+        if not self._incoming.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            raise TooLate("it did not get ready in time")
+        if self.channel.recv(len(text)) != text:
+            raise Died("it ended before it was ready")
+
+
+class _Exchange:
+    """Requests and their answers, without a thread: writes, reads and drains as each is ready."""
+
+    def __init__(
+        self,
+        running: Running,
+        parts: Sequence[bytes],
+        answers: int,
+        take: Callable[[Frame], None],
+        max_body_bytes: int,
+    ) -> None:
+        self.running, self.left, self.take = running, answers, take
+        self.unsent = [memoryview(part) for part in parts]
+        self.inbox = Inbox(max_body_bytes=max_body_bytes)
+        self.announced = running.line.bell.is_closed  # more than the bell will ring for
+        self.unread = False  # more than was read at once
+
+    def run(self, deadline: float) -> None:
+        try:
+            self._run(deadline)
+        except (Died, TooLate):
+            self._receive_what_is_there()
+            if self.left:
+                raise
+        self.running.output.drain()
+
+    def _receive_what_is_there(self) -> None:
+        """What was written before the end, and nobody rang for."""
+        until = time.monotonic() + LAST_LOOK_S
+        with contextlib.suppress(Died):
+            while self.left and self._receive() and time.monotonic() < until:
+                pass
+
+    def _run(self, deadline: float) -> None:
+        next_look = time.monotonic() + TICK_S
+        self._send()  # most frames fit into the socket: no need to ask whether it is ready
+        while self.left:
+            now = time.monotonic()
+            if now >= deadline:
+                raise TooLate
+            if now >= next_look:
+                self.running.check_memory()
+                self.running.check_device()
+                next_look = time.monotonic() + TICK_S
+            self._step(min(deadline, next_look) - now)
+
+    def _step(self, patience_s: float) -> None:
+        poll, channel, line = select.poll(), self.running.channel, self.running.line
+        for descriptor in (line.bell.descriptor, line.output.descriptor):
+            if descriptor is not None:
+                poll.register(descriptor, select.POLLIN)
+        reading = select.POLLIN if self.announced or self.unread else 0
+        poll.register(channel, reading | (select.POLLOUT if self.unsent else 0))
+        # The channel's end is told unasked.
+        for descriptor, events in poll.poll(max(0.0, patience_s) * 1000):
+            if descriptor == line.output.descriptor:
+                line.output.read()
+                continue
+            if descriptor == line.bell.descriptor:
+                self.announced = line.bell.heard()
+            elif events & select.POLLOUT:
+                self._send()
+            if events & ~select.POLLOUT:
+                self.unread = self._receive()
+
+    def _send(self) -> None:
+        """Writes until all is written, or until the socket is full."""
+        while self.unsent:
+            try:
+                sent = self.running.channel.send(self.unsent[0])
+            except BlockingIOError:
+                return
+            except OSError as error:
+                raise Died("it closed its end") from error
+            self.unsent[0] = self.unsent[0][sent:]
+            if not self.unsent[0]:
+                del self.unsent[0]
+
+    def _receive(self) -> bool:
+        """Reads what is there, and no more than MOST_AT_ONCE: clock and memory are looked at
+        between. Whether more may be there."""
+        for _ in range(MOST_AT_ONCE):
+            try:
+                n = self.running.channel.recv_into(self.inbox.space())
+            except BlockingIOError:
+                return False
+            except OSError as error:
+                raise Died("it closed its end") from error
+            if n == 0:
+                raise Died("it closed its end")
+            self.inbox.took(n)
+            if self.inbox.frame is not None and self._took(self.inbox.frame):
+                return False
+        return True
+
+    def _took(self, answer: Frame) -> bool:
+        """Whether this answer was the last one."""
+        self.take(answer)
+        self.left -= 1
+        self.inbox = self.inbox.for_the_next()
+        return not self.left
+
+
+def wait_for_end(handle: int, *, patience_s: float) -> bool:
+    """Whether the process behind a pidfd ended within `patience_s`."""
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    return bool(poll.poll(patience_s * 1000))
+
+
+def how_it_ended(status: int | None) -> str:
+    """An exit status in words; negative for a signal, None where nobody knows."""
+    if status is None:
+        return "it ended"
+    return f"it was ended by signal {-status}" if status < 0 else f"it ended with status {status}"

@@ -1,0 +1,81 @@
+"""Whether this machine can build the walls, found by building all of them once, without torch.
+
+The grader's side starts this in the same jail as the zygote; it makes one fork with the same steps
+as a submission's. A tenth of a second.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ..engines import bubblewrap
+from ..engines.limits import Limits
+from ..inside import forking
+
+if TYPE_CHECKING:
+    from ..engines.choice import Jailed
+
+PATIENCE_S = 60.0
+PROGRAM = "from autograder.sandbox.host.trial import main; main(sys.argv[1])"
+
+
+def failure(limits: Limits, *, start: Callable[..., Jailed], program: str = PROGRAM) -> str:
+    """Why the walls do not stand, in the jail's own words; "" where they do.
+
+    start: starts a program in a jail, one of `engines`. program: what is tried there.
+    """
+    paths = bubblewrap.visible()
+    order = json.dumps({"limits": asdict(limits), "paths": paths, "without": []})
+    with tempfile.TemporaryFile() as log:
+        try:
+            jailed = start(
+                bubblewrap.bare_python(program, order),
+                paths=paths,
+                tmp_bytes=limits.tmp_bytes,
+                log=log,
+            )
+        except OSError as error:
+            return f"the jail cannot be started: {error}"
+        try:
+            return _verdict(jailed.process, log)
+        finally:
+            jailed.end()
+
+
+def _verdict(process: subprocess.Popen[bytes], log: Any) -> str:
+    try:
+        status = process.wait(PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        return f"the jail did not start within {PATIENCE_S:g} seconds"
+    log.seek(0)
+    said = log.read()[-500:].decode("utf-8", errors="replace").strip()
+    return "" if status == 0 else f"the jail did not start: {said or f'it ended with {status}'}"
+
+
+def main(order: str) -> NoReturn:
+    """In the jail: one fork behind all doors. Ends with 0 where they shut."""
+    told = json.loads(order)
+    status = 1
+    try:
+        pid = forking.fork(lambda: _behind_doors(told), frozenset())
+        _, ended = os.waitpid(pid, 0)
+        status = os.waitstatus_to_exitcode(ended)
+    except OSError as error:
+        os.write(2, str(error).encode())
+    os._exit(0 if status == 0 else 1)
+
+
+def _behind_doors(order: dict[str, Any]) -> NoReturn:
+    try:
+        forking.shut_doors(order)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)

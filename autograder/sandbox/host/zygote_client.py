@@ -1,0 +1,166 @@
+"""The grader's side of the zygote: starts the jail, orders forks, notices when it is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from autograder.judge import GraderFault
+
+from ..engines import bubblewrap, cgroups
+from ..engines.choice import ENGINES
+from ..engines.gpu import Gpu
+from ..engines.limits import Limits
+from ..wire.channel import Line
+from .forked_process import ORDER_S, JailedProcess, WardenLost
+
+START_S = 120.0  # importing torch from a cold disk
+MAX_MESSAGE = 65_536
+PROGRAM = "from autograder.sandbox.inside.zygote import main; main(int(sys.argv[1]))"
+
+
+class Warden:
+    """One running jail. Thread-safe; use `close`."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        *,
+        readable: Sequence[str | Path] = (),
+        without: frozenset[str] = frozenset(),
+        engine: str = "bubblewrap",
+        gpu: Gpu | None = None,
+    ) -> None:
+        """Raises GraderFault when the jail does not come up. engine: see `engines`. gpu: what its
+        submissions are lent."""
+        self.limits, self.without, self.gpu = limits, without, gpu
+        self._lock, self._lost = threading.Lock(), False
+        self._hierarchies = cgroups.find()
+        cgroups.sweep(self._hierarchies)
+        self._paths = bubblewrap.visible(readable)
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            with theirs:
+                self._jailed = ENGINES[engine](
+                    bubblewrap.python(PROGRAM),
+                    paths=self._paths,
+                    tmp_bytes=limits.tmp_bytes,
+                    log=self._log,
+                    handed=theirs.fileno(),
+                    without=without,
+                    gpu=gpu,
+                )
+        except OSError as error:
+            self._release()
+            raise GraderFault(f"the jail cannot be started: {error}") from error
+        self._await_ready()
+
+    def _await_ready(self) -> None:
+        try:
+            message, _ = self._hear(START_S)
+        except WardenLost as error:
+            reason = self.last_words()
+            self.close()
+            raise GraderFault(f"the jail did not start: {reason or error}") from error
+        if message.get("threads") != 1:
+            self.close()
+            raise GraderFault("the zygote has more than one thread: a fork of it could hang")
+
+    def last_words(self) -> str:
+        """The end of what the jail itself printed; never a student's."""
+        self._log.seek(0)
+        return self._log.read()[-500:].decode("utf-8", errors="replace").strip()
+
+    @property
+    def pid(self) -> int:
+        """Of the jail's outermost process, as this machine counts."""
+        return self._jailed.process.pid
+
+    def _hear(self, patience_s: float) -> tuple[dict[str, Any], list[int]]:
+        self._control.settimeout(patience_s)
+        try:
+            message, handles, _, _ = socket.recv_fds(self._control, MAX_MESSAGE, 1)
+        except OSError as error:
+            raise WardenLost("no answer") from error
+        if not message:
+            raise WardenLost("it ended")
+        try:
+            return json.loads(message), handles
+        except ValueError as error:
+            raise WardenLost("it is damaged") from error
+
+    def _order(self, order: dict[str, Any], *handles: int) -> tuple[dict[str, Any], list[int]]:
+        """Once lost, always lost: a late answer could be taken for that to another order."""
+        with self._lock:
+            if self._lost:
+                raise WardenLost("it was lost before")
+            try:
+                self._control.settimeout(ORDER_S)
+                socket.send_fds(self._control, [json.dumps(order).encode()], list(handles))
+                return self._hear(ORDER_S)
+            except (OSError, WardenLost) as error:
+                self._lost = True
+                raise WardenLost("it takes no orders") from error
+
+    def fork(self, *, loopback: bool = False) -> JailedProcess:
+        """A new process for one submission, with every door shut.
+
+        loopback: whether this one may talk TCP/IP with itself, whatever the limits of others say.
+        Raises WardenLost or GraderFault.
+        """
+        cage = self.cage()
+        try:
+            with Line(keep_bytes=self.limits.output_bytes) as line, contextlib.ExitStack() as stack:
+                doors = stack.enter_context(cage.doors()) if cage else []
+                fork = self._forked(*line.theirs, *doors, loopback=loopback)
+        except BaseException:
+            if cage:
+                cage.remove()
+            raise
+        return JailedProcess(self, fork, line, cage)
+
+    def _forked(self, *ends: int, loopback: bool) -> tuple[int, int]:
+        """(process id in the jail, pidfd) of a new fork that holds `ends`."""
+        limits = replace(self.limits, loopback=loopback or self.limits.loopback)
+        order = {"do": "fork", "limits": asdict(limits), "paths": self._paths}
+        order["without"] = sorted(self.without)
+        message, handles = self._order(order, *ends)
+        if not handles:
+            raise GraderFault(f"no fork: {message.get('fault')}")
+        return message["pid"], handles[0]
+
+    def cage(self) -> cgroups.Cage | None:
+        """A cgroup for one submission, where this machine lends us any."""
+        if not self._hierarchies or "limits" in self.without:
+            return None
+        limits = self.limits
+        return cgroups.Cage(
+            self._hierarchies,
+            memory_bytes=limits.memory_bytes,
+            processes=limits.processes,
+            cores=limits.cores,
+        )
+
+    def reap(self, pid: int) -> int | None:
+        """How a fork ended; None if nobody knows. Raises WardenLost."""
+        message, _ = self._order({"do": "reap", "pid": pid})
+        status: int | None = message.get("status")
+        return status
+
+    def close(self) -> None:
+        """Ends the jail and everything in it."""
+        self._control.close()  # the zygote leaves when it hears nothing more
+        self._jailed.end()
+        self._release()
+
+    def _release(self) -> None:
+        self._control.close()
+        self._log.close()

@@ -1,0 +1,124 @@
+"""The student's side of the wire: reads a request, runs a cell or a function, writes the answer.
+
+It runs beside the student's code, so it decides nothing and is trusted with nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import socket
+import sys
+from dataclasses import replace
+from typing import Any
+
+from autograder.judge import DEVICES, Device, Packed, Raised, Reply, answer, raised_by
+
+from ..wire.channel import KEEP_READING, READ_NOW, SILENT_BYTES, SPENT_BYTES, ring
+from ..wire.frames import Frame, Inbox, TooLong, encode
+from ..wire.messages import raised_reply, reply_frame
+from .shell import NotebookShell
+
+READY = b"R"  # the first byte on every channel: no student's code has run, every door is shut
+
+
+def serve(channel: socket.socket, bell: int, shell: NotebookShell) -> None:
+    """Answers requests until the other side closes, and rings when none is left to be answered."""
+    os.register_at_fork(after_in_child=channel.close)  # one process answers, not its children
+    os.register_at_fork(after_in_child=lambda: os.closerange(bell, bell + 1))
+    silent_bytes = 0
+    while (request := receive(channel)) is not None:
+        reply = _answered(request, shell)
+        _flush()
+        silent_bytes += sum(map(len, reply)) + SPENT_BYTES
+        if silent_bytes > SILENT_BYTES:
+            ring(bell, KEEP_READING)
+            silent_bytes = 0
+        for part in reply:
+            channel.sendall(part)
+        if not _is_readable(channel):
+            ring(bell, READ_NOW)
+            silent_bytes = 0
+
+
+def _is_readable(channel: socket.socket) -> bool:
+    """Whether the next request, or the other side's end, is there already."""
+    try:
+        channel.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def receive(channel: socket.socket) -> Frame | None:
+    """The next frame; None when the other side has closed. Raises Malformed."""
+    inbox = Inbox()
+    while inbox.frame is None:
+        n = channel.recv_into(inbox.space())
+        if n == 0:
+            return None
+        inbox.took(n)
+    return inbox.frame
+
+
+def _answered(request: Frame, shell: NotebookShell) -> list[bytes]:
+    nonce = request.header["nonce"]
+    try:
+        return encode(_frame(request, shell))
+    except TooLong as error:
+        raised = Raised("unsendable", "TypeError", f"it returned too much: {error}")
+        return encode(raised_reply(raised, nonce=nonce))
+
+
+def _frame(request: Frame, shell: NotebookShell) -> Frame:
+    header: dict[str, Any] = request.header
+    if header["do"] == "cell":
+        raised = shell.run(header["name"], request.blobs[0].decode("utf-8"))
+        return raised_reply(raised, nonce=header["nonce"])
+    packed = Packed(header["tree"], request.blobs)
+    reply = _called(shell, header["function"], packed, _device(request), header["cap_bytes"])
+    return reply_frame(reply, nonce=header["nonce"])
+
+
+def _device(request: Frame) -> Device:
+    return DEVICES[request.header.get("device", "cpu")]
+
+
+def _called(
+    shell: NotebookShell, function: str, request: Packed, device: Device, cap_bytes: int
+) -> Reply:
+    try:
+        device.begin(cap_bytes)
+        reply = answer(shell.namespace, function, request, device)
+    except BaseException as error:  # KeyboardInterrupt and SystemExit are answers here too
+        reply = Reply(raised_by(error))
+    if isinstance(reply.value, Raised) and device.broken:
+        return Reply(replace(reply.value, kind="device"))  # and this process is of no more use
+    return reply
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(BaseException):
+            stream.flush()
+
+
+def settle(channel: int, output: int, bell: int) -> tuple[socket.socket, int]:
+    """Moves the channel to descriptor 3, the bell to 4 and the output to 1 and 2, and closes every
+    other one; the channel and the bell."""
+    while min(channel, output, bell) <= 4:  # out of the way of what they are to replace
+        channel, output, bell = os.dup(channel), os.dup(output), os.dup(bell)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (output, 1), (output, 2), (channel, 3), (bell, 4)):
+        os.dup2(source, target, inheritable=target < 3)
+    os.closerange(5, os.sysconf("SC_OPEN_MAX"))
+    # Line by line: what was printed before a crash is seen.
+    sys.stdout, sys.stderr = _lines_to(1), _lines_to(2)
+    return socket.socket(fileno=3), 4
+
+
+def _lines_to(descriptor: int) -> io.TextIOWrapper:
+    raw = io.FileIO(descriptor, "w", closefd=False)
+    buffered = io.BufferedWriter(raw)
+    return io.TextIOWrapper(buffered, encoding="utf-8", errors="replace", line_buffering=True)

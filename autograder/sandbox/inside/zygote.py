@@ -1,0 +1,138 @@
+"""The process inside the jail that has imported everything and computed nothing: its forks run the
+submissions.
+
+It obeys one socket. {"do": "fork"} comes with descriptors (a channel, a pipe for output, a bell,
+and the cgroups to enter) and is answered with a handle (a pidfd) of the fork; {"do": "reap"} is
+answered with how a fork ended.
+No bytes of a student ever reach it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import random
+import signal
+import socket
+import sys
+import traceback
+from typing import Any, NoReturn
+
+import numpy
+import torch
+
+from ..engines import gpu
+from . import face, forking, large_pages
+from .serve import READY, serve, settle
+from .shell import NotebookShell
+
+# So that a cell that imports them costs nothing. torch imports its dynamo at the first use of any
+# dispatch mode.
+PRELOADED = (
+    "numpy.random",
+    "torch.nn.functional",
+    "onelayer",
+    "onelayer.distributed.collectives",
+    "onelayer.distributed.ranks",
+    "matplotlib.pyplot",
+    "torch._dynamo",
+)
+MAX_MESSAGE = 65_536
+MAX_DESCRIPTORS = 8
+
+
+def main(descriptor: int) -> None:
+    """Serves the control socket `descriptor` until the other side closes it."""
+    control = socket.socket(fileno=descriptor)
+    for name in PRELOADED:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    face.install()
+    shell = NotebookShell()
+    torch.seed()  # imports, the first time, what it seeds besides
+    gc.collect()
+    gc.freeze()  # a fork that collects garbage would otherwise copy every page of ours
+    large_pages.gather()
+    _say(control, {"ready": True, "threads": len(os.listdir("/proc/self/task"))})
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(control, MAX_MESSAGE, MAX_DESCRIPTORS)
+        if not message:
+            return
+        _obey(json.loads(message), descriptors, control, shell)
+
+
+def _say(control: socket.socket, message: dict[str, Any], *handles: int) -> None:
+    socket.send_fds(control, [json.dumps(message).encode()], list(handles))
+
+
+def _obey(
+    order: dict[str, Any], descriptors: list[int], control: socket.socket, shell: NotebookShell
+) -> None:
+    if order["do"] == "reap":
+        _say(control, {"status": _ended(order["pid"])})
+        return
+    try:
+        expect_untouched_gpu()
+        without = frozenset(order["without"])
+        pid = forking.fork(lambda: _become_student(order, descriptors, shell), without)
+        handle = os.pidfd_open(pid)
+        _say(control, {"pid": pid}, handle)
+        os.close(handle)
+    except OSError as error:
+        _say(control, {"fault": str(error)})
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def expect_untouched_gpu() -> None:
+    """Raises OSError where this process has used CUDA: no fork of it could, then."""
+    if torch.cuda.is_initialized() or gpu.touched():  # type: ignore[no-untyped-call]
+        raise OSError("the zygote has touched the GPU, so none of its forks can use it")
+
+
+def expect_working_fork() -> None:
+    """The same, in the fork, where torch itself can tell."""
+    if torch.cuda._is_in_bad_fork():
+        raise OSError("the zygote has asked CUDA for its GPUs, so this fork cannot use one")
+
+
+def _ended(pid: int) -> int | None:
+    """The exit status of a fork, negative for a signal; None if it has not ended."""
+    with contextlib.suppress(ChildProcessError):
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        return os.waitstatus_to_exitcode(status) if ended else None
+    return None
+
+
+def _become_student(
+    order: dict[str, Any], descriptors: list[int], shell: NotebookShell
+) -> NoReturn:
+    """Shuts every door behind it, then serves. Whatever goes wrong before that ends the process."""
+    try:
+        os.setsid()
+        expect_working_fork()
+        forking.enter(descriptors[3:])
+        channel, bell = settle(*descriptors[:3])
+        forking.shut_doors(order)
+        fresh_start()
+        channel.sendall(READY)  # every door is shut
+        serve(channel, bell, shell)
+    except BaseException:
+        traceback.print_exc()  # into the output of this fork
+        os._exit(1)
+    os._exit(0)
+
+
+def fresh_start() -> None:
+    """What a new interpreter has and a fork has not: its own random state, its own threads."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    random.seed()
+    numpy.random.seed()
+    torch.set_num_threads(1)  # a pool of threads does not survive a fork
+    torch.seed()
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # as in a notebook: modules written by %%writefile are found

@@ -1,0 +1,135 @@
+"""What the grader and a student's process say to each other: load a cell, call a function; and how
+an answer that may be a forgery is read.
+
+Each request carries a fresh nonce that its answer must repeat: an answer written in advance
+answers nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from autograder.judge import Malformed, Packed, Raised, Reply
+from autograder.judge.answer import MAX_LINES, MAX_MESSAGE
+
+from .frames import Frame
+
+MAX_NAME = 200
+KINDS = frozenset({"missing", "blank", "raised", "unsendable", "device"})
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u2028-\u202e\u2066-\u2069]")
+
+
+def cell_request(name: str, source: str, *, nonce: str) -> Frame:
+    """Runs one cell. The source travels as bytes: it may be longer than a header."""
+    header = {"nonce": nonce, "do": "cell", "name": name}
+    return Frame(header, (source.encode("utf-8", errors="replace"),))
+
+
+def call_request(
+    function: str, request: Packed, *, nonce: str, device: str = "cpu", cap_bytes: int = 0
+) -> Frame:
+    """Calls one function with a packed (args, kwargs), its tensors on `device`, of whose memory it
+    may allocate `cap_bytes`."""
+    header = {"nonce": nonce, "do": "call", "function": function, "tree": request.tree}
+    return Frame(header | {"device": device, "cap_bytes": cap_bytes}, request.storages)
+
+
+def raised_reply(raised: Raised | None, *, nonce: str) -> Frame:
+    """A cell ran (None), or something was raised."""
+    return Frame({"nonce": nonce, "raised": None if raised is None else _raised_fields(raised)})
+
+
+def _raised_fields(raised: Raised) -> dict[str, Any]:
+    lines = [[number, line[:MAX_NAME]] for number, line in raised.lines]
+    return {
+        "kind": raised.kind,
+        "error": raised.error[:MAX_NAME],
+        "message": raised.message[:MAX_MESSAGE],
+        "lines": lines,
+    }
+
+
+def reply_frame(reply: Reply, *, nonce: str) -> Frame:
+    """The answer to a call: a value and the new bytes of the arguments written into."""
+    if isinstance(reply.value, Raised):
+        return raised_reply(reply.value, nonce=nonce)
+    written = sorted(reply.written)
+    header = {"nonce": nonce, "tree": reply.value.tree, "written": written}
+    return Frame(header, reply.value.storages + tuple(reply.written[k] for k in written))
+
+
+def read_cell_reply(frame: Frame, nonce: str) -> Raised | None:
+    """None, or what the cell raised. Raises Malformed for anything else."""
+    _expect_keys(frame, nonce, "raised")
+    if frame.blobs:
+        raise Malformed("a cell answers without bytes")
+    raised = frame.header["raised"]
+    return None if raised is None else read_raised(raised)
+
+
+def read_call_reply(frame: Frame, nonce: str) -> Reply:
+    """The Reply in a frame; its tree is checked later, by `unpack`. Raises Malformed."""
+    if "raised" in frame.header:
+        raised = read_cell_reply(frame, nonce)
+        if raised is None:
+            raise Malformed("neither a value nor an error")
+        return Reply(raised)
+    _expect_keys(frame, nonce, "tree", "written")
+    written = frame.header["written"]
+    if not isinstance(written, list) or any(type(k) is not int for k in written):
+        raise Malformed("arguments are named by numbers")
+    own = len(frame.blobs) - len(written)
+    if own < 0 or len(set(written)) != len(written):
+        raise Malformed("not as many parts as arguments written into")
+    changed = dict(zip(written, frame.blobs[own:], strict=True))
+    return Reply(Packed(frame.header["tree"], frame.blobs[:own]), changed)
+
+
+def _expect_keys(frame: Frame, nonce: str, *names: str) -> None:
+    if set(frame.header) != {"nonce", *names}:
+        raise Malformed("a header with other fields than ours")
+    if frame.header["nonce"] != nonce:
+        raise Malformed("an answer to something that was not asked")
+
+
+def read_raised(fields: Any) -> Raised:
+    """The Raised in a header, its texts cut and cleaned. Raises Malformed."""
+    if not isinstance(fields, dict) or set(fields) != {"kind", "error", "message", "lines"}:
+        raise Malformed("an error with other fields than ours")
+    if not isinstance(fields["kind"], str) or fields["kind"] not in KINDS:
+        raise Malformed("an error of an unknown kind")
+    return Raised(
+        fields["kind"],
+        _text(fields, "error", MAX_NAME),
+        _text(fields, "message", MAX_MESSAGE),
+        tuple(_line(pair) for pair in _some(fields["lines"])),
+    )
+
+
+def _text(fields: Mapping[str, Any], name: str, most: int) -> str:
+    if not isinstance(fields[name], str):
+        raise Malformed(f"{name} is a text")
+    return clean(fields[name][:most])
+
+
+def _some(lines: Any) -> list[Any]:
+    if not isinstance(lines, list) or len(lines) > MAX_LINES:
+        raise Malformed("too many lines")
+    return lines
+
+
+def _line(pair: Any) -> tuple[int, str]:
+    if not isinstance(pair, list) or len(pair) != 2:
+        raise Malformed("a line is a number and a text")
+    number, text = pair
+    if type(number) is not int or not 0 <= number < 2**31 or not isinstance(text, str):
+        raise Malformed("a line is a number and a text")
+    return number, clean(text[:MAX_NAME])
+
+
+def clean(text: str) -> str:
+    """`text` without what moves a cursor, turns text around or has no UTF-8."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)

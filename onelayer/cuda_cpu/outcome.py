@@ -1,0 +1,82 @@
+"""What one call of a host function did: its result, its launches, and what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from .cost import Cost, total
+from .errors import KernelFault
+from .faults import Fault
+from .runtime_library import LaunchRecord
+
+Dim = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One `kernel<<<grid, block, shared_bytes>>>` of the call, and the line where it stands."""
+
+    kernel: str
+    line: int
+    grid: Dim
+    block: Dim
+    shared_bytes: int
+    threads: int
+    cost: Cost
+
+
+def launches_of(records: list[LaunchRecord]) -> tuple[Launch, ...]:
+    """Return the launches that a library recorded."""
+    return tuple(
+        Launch(
+            kernel=r.name.decode(),
+            line=r.line,
+            grid=dim(r.grid),
+            block=dim(r.block),
+            shared_bytes=r.shared_bytes,
+            threads=r.threads,
+            cost=Cost.of(r.threads, list(r.counts)),
+        )
+        for r in records
+    )
+
+
+def dim(three: Sequence[int]) -> Dim:
+    """Return the three numbers of a dim3."""
+    return (three[0], three[1], three[2])
+
+
+@dataclass(frozen=True)
+class Run:
+    """value: what the host function returned. where: `simulated` on the CPU, or `cuda`."""
+
+    value: int | float | bool | None = None
+    faults: tuple[Fault, ...] = ()
+    launches: tuple[Launch, ...] = ()
+    where: Literal["simulated", "cuda"] = "simulated"
+    evidence: str = field(default="", repr=False)  # a sanitizer's own words
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing went wrong."""
+        return not self.faults
+
+    @property
+    def cost(self) -> Cost:
+        """Loads and stores per thread, over all launches."""
+        return total([launch.cost for launch in self.launches])
+
+    def expect_clean(self) -> Run:
+        """Return this run. Raises KernelFault with the report where something went wrong."""
+        if self.faults:
+            raise KernelFault(str(self))
+        return self
+
+    def __str__(self) -> str:
+        if self.faults:
+            return "\n".join(str(fault) for fault in self.faults)
+        kernels = ", ".join(dict.fromkeys(launch.kernel for launch in self.launches))
+        counted = f"\n{self.cost}" if self.cost.counted else ""
+        return f"clean: {kernels or 'no launch'} ({self.where}){counted}"

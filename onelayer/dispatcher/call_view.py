@@ -1,0 +1,65 @@
+"""`show_call`: the way of one call from Python to the kernel, to walk along.
+
+What each stop says was asked of the installed torch; `call.js` only shows it, so that the same
+view runs in a notebook, where it is an anywidget, and on a page without a kernel.
+"""
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from onelayer.drawing.played import Played
+
+if TYPE_CHECKING:
+    import torch
+
+
+class CallView(Played):
+    """The path of one `F.linear` call. `routes` holds its stops as "device, mode" -> list."""
+
+    name = "call"
+
+    @property
+    def routes(self) -> dict[str, list[dict[str, Any]]]:
+        return dict(self._view["routes"])
+
+    def __repr__(self) -> str:
+        """The first route: one line per stop."""
+        route = next(iter(self.routes.values()))
+        stops = (f"{s['layer']:<11} {s['name']:<18} {s['file']}" for s in route)
+        return "\n".join([self._view["call"], *(f"  {line}" for line in stops)])
+
+
+def show_call(
+    x: "torch.Tensor", weight: "torch.Tensor", bias: "torch.Tensor | None" = None
+) -> CallView:
+    """The way of `F.linear(x, weight, bias)` from Python to the kernel and back, stop by stop.
+
+        show_call(h, head.weight, head.bias)
+
+    x (N, in), weight (out, in), bias (out,). The call is made with gradients recorded, under
+    no_grad and under inference_mode, on the CPU, on the meta device, and on a GPU where there is
+    one; the page switches between them. Nothing of it is written down beforehand: keys, tables and
+    files are what this torch reports.
+
+    Raises ValueError for an x that is not a matrix.
+    """
+    if x.dim() != 2:
+        raise ValueError(f"show_call follows a matrix x (N, in), got {tuple(x.shape)}")
+    import torch
+
+    from .call_path import MODES, path_of_linear
+
+    devices = ["cpu", "meta", *(["cuda"] if torch.cuda.is_available() else [])]
+    given = [t for t in (x, weight, bias) if t is not None]
+    routes = {}
+    for device in devices:
+        moved = [t.detach().to(device).requires_grad_(t.requires_grad) for t in given]
+        for mode in MODES:
+            routes[f"{device}, {mode}"] = [asdict(s) for s in path_of_linear(*moved, mode=mode)]
+    shapes = ", ".join(str(tuple(t.shape)) for t in given)
+    # Through JSON, so that a tuple here is the list that the page sees.
+    view = {"call": f"F.linear of {shapes}", "devices": devices, "modes": list(MODES)}
+    shown = CallView(json.loads(json.dumps(view | {"routes": routes})))
+    shown.show()
+    return shown

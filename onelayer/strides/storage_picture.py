@@ -1,0 +1,105 @@
+"""The drawing of `show_storage`: a row of cells per storage, and under it the tensors' grids."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from onelayer.drawing.sketch import DARK, LIGHT, Sketch, text_width
+
+from .layout import Layout, Side
+from .storage import Storage
+from .storage_grids import Pen, draw_tensors
+
+_WIDTH = 26.0  # of the whole picture, in cell heights
+_TRACK = 0.55  # height of a track
+
+# Cells are tinted by address, pale to deep, in one hue per storage. The order is in the lightness,
+# so that it survives grey and colour blindness, and the deep end still carries dark digits.
+_RAMPS = (
+    ((255, 244, 207), (169, 214, 197), (84, 163, 200)),
+    ((252, 239, 224), (233, 187, 200), (186, 139, 200)),
+    ((246, 245, 214), (196, 218, 160), (122, 180, 118)),
+)
+
+
+def draw(storages: Sequence[Storage], *, dark: bool) -> bytes:
+    """The picture as a PNG on a transparent ground, with inks for a light or a dark page."""
+    sketch, y = Sketch(DARK if dark else LIGHT), 0.5
+    for place, storage in enumerate(storages):
+        pen = Pen(sketch, _tints(storage, place), _cell_width(storage))
+        sketch.text(0.2, y, storage.title(), size=8.5, weight="bold")
+        y = _draw_row(pen, storage, y + 0.75)
+        y = draw_tensors(pen, storage, y + 0.3, room=_WIDTH) + 1.0
+    return sketch.png()
+
+
+def _cell_width(storage: Storage) -> float:
+    return max(1.15, text_width(str(storage.cells), 7.5) + 0.4)
+
+
+def _tints(storage: Storage, place: int) -> Mapping[int, str]:
+    """A colour for each cell that is drawn and read; by rank, as addresses may lie far apart."""
+    ramp, cells = _RAMPS[place % len(_RAMPS)], [c for c in storage.drawn if c is not None]
+    return {
+        cell: _blend(ramp, rank / max(len(cells) - 1, 1))
+        for rank, cell in enumerate(cells)
+        if any(layout.readers(cell) for layout in storage.layouts)
+    }
+
+
+def _blend(ramp: Sequence[tuple[int, int, int]], t: float) -> str:
+    low, high = ramp[:2] if t < 0.5 else ramp[1:]
+    t = 2 * t if t < 0.5 else 2 * t - 1
+    return "#" + "".join(f"{round(a + (b - a) * t):02x}" for a, b in zip(low, high, strict=True))
+
+
+def _draw_row(pen: Pen, storage: Storage, y: float) -> float:
+    """The storage as lines of cells, under each one track per tensor. Returns where it ends."""
+    if not storage.drawn:
+        pen.note(0.2, y + 0.4, "no cells")
+        return y + 1.0
+    labels = ["address", *(layout.name for layout in storage.layouts)]
+    left = 0.6 + max(text_width(label, pen.small) for label in labels)
+    for line in _lines(storage.drawn, left, pen):
+        pen.note(left - 0.3, y + 0.5, "address", anchor="right")
+        for place in line:
+            pen.cell(place.x, y, place.cell)
+        y += 1.3
+        for layout in storage.layouts:
+            pen.sketch.text(left - 0.3, y, layout.name, size=pen.small, anchor="right")
+            _draw_track(pen, layout, line, y)
+            y += _TRACK
+        y += 0.1
+    return y
+
+
+@dataclass(frozen=True)
+class _Place:
+    x: float
+    cell: int | None
+
+
+def _lines(cells: Side, left: float, pen: Pen) -> list[list[_Place]]:
+    """The cells from left to right, on as many lines as they need."""
+    lines: list[list[_Place]] = [[]]
+    x = left
+    for cell in cells:
+        if x + pen.step(cell) > _WIDTH and lines[-1]:
+            lines.append([])
+            x = left
+        lines[-1].append(_Place(x, cell))
+        x += pen.step(cell)
+    return lines
+
+
+def _draw_track(pen: Pen, layout: Layout, line: list[_Place], y: float) -> None:
+    """A bar along the cells that `layout` reads once, and a count where it reads more often."""
+    readers = [(p.x, 0 if p.cell is None else layout.readers(p.cell)) for p in line]
+    for n, group in groupby(readers, key=lambda pair: pair[1]):
+        xs = [x for x, _ in group]
+        if n == 1:
+            pen.bar(xs[0] + 0.12, y, width=xs[-1] - xs[0] + pen.width - 0.24)
+        for x in xs if n > 1 else []:
+            middle = x + pen.width / 2
+            words = f"{n}\u00d7" if n < 1000 else "many"
+            pen.sketch.text(middle, y, words, size=6, anchor="center", weight="bold")
