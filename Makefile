@@ -47,7 +47,7 @@ build: env-dev ## write every notebook anew from its percent source
 	$(BIN)/python -m autograder.authoring build
 
 grade: env-dev ## grade a small sample class, partly hostile, and show the table
-	$(BIN)/python -m tests.sample_class build/sample_class
+	$(BIN)/python -m autograder.attacks.sample_class build/sample_class
 	$(BIN)/autograder grade build/sample_class --out build/sample_grading
 
 selftest: env-dev ## ask every question of its right and its wrong answers
@@ -72,7 +72,7 @@ gpu: ## grade every known answer of every lab on this machine's GPU (GPU_PYTHON=
 	@"$(GPU_PYTHON)" -m autograder.gpu
 
 matrix: ## run the course on the oldest, pinned and newest torch (ROW=2.11: on one of them)
-	@"$(PYTHON)" -m tests.matrix $(ROW)
+	@"$(PYTHON)" -m bench.matrix $(ROW)
 
 book: env-dev ## build the site (AUDIENCE=class: without solutions)
 	$(BIN)/python -m book --audience $(or $(AUDIENCE),public)

@@ -73,7 +73,7 @@ def grade_command(
     """
     from rich.console import Console
 
-    from autograder.classroom.errors import Mistake
+    from autograder.classroom.errors import UserError
 
     try:
         from autograder.classroom.commands.grade import grade
@@ -91,7 +91,7 @@ def grade_command(
             device or "",
         )
         grade(order, Console())
-    except Mistake as mistake:
+    except UserError as mistake:
         raise click.ClickException(str(mistake)) from None
     except KeyboardInterrupt:
         click.echo("\nStopped. The same command goes on where it was.", err=True)
@@ -162,11 +162,11 @@ def explain_command(
 @contextmanager
 def _one_line() -> Iterator[None]:
     """What the instructor can put right ends in one line."""
-    from autograder.classroom.errors import Mistake
+    from autograder.classroom.errors import UserError
 
     try:
         yield
-    except Mistake as mistake:
+    except UserError as mistake:
         raise click.ClickException(str(mistake)) from None
 
 
@@ -221,12 +221,12 @@ def selftest_command(course: Path) -> None:
 
 
 def _folder_of(course: Path) -> Path:
-    from autograder.classroom.errors import Mistake
+    from autograder.classroom.errors import UserError
     from autograder.classroom.intake.release import course_folder
 
     try:
         return course_folder(course)
-    except Mistake as mistake:
+    except UserError as mistake:
         raise click.ClickException(str(mistake)) from None
 
 

@@ -31,10 +31,10 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from autograder.attacks.sample_class import ROOT, released, right_answers
 from autograder.checks import lab01_strides
 from autograder.classroom.run.work import ROUNDS
 from autograder.judge import LocalStudent, State, ask
-from tests.sample_class import ROOT, released, right_answers
 
 from . import plain_nbgrader
 from .hand_ins import write_class

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.sample_class import NAME, filled, right_answers
+from autograder.attacks.sample_class import NAME, filled, right_answers
 
 
 def write_class(folder: Path, n: int, *, salt: str = "") -> None:

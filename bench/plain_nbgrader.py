@@ -6,7 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from tests.sample_class import NAME, ROOT
+from autograder.attacks.sample_class import NAME, ROOT
 
 from .timed import Run, run
 

@@ -12,5 +12,5 @@ and what to type.
 """
 
 
-class Trouble(Exception):
+class UserError(Exception):
     """One sentence for the person at the keyboard: what is missing, and what to type."""

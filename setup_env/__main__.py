@@ -4,17 +4,19 @@ import argparse
 import os
 import sys
 
-from setup_env import Trouble
+from setup_env import UserError
 
 OLDEST, NEWEST = (3, 11), (3, 13)
 
 
 def require_platform(system: str, version: tuple) -> None:  # type: ignore[type-arg]
-    """Raise Trouble unless the system is POSIX and `version` (major, minor, ...) is supported."""
+    """Raise UserError unless the system is POSIX and `version` (major, minor, ...) is supported."""
     if system != "posix":
-        raise Trouble("Windows itself is not supported: type wsl --install, and make in its window")
+        raise UserError(
+            "Windows itself is not supported: type wsl --install, and make in its window"
+        )
     if not OLDEST <= tuple(version[:2]) <= NEWEST:
-        raise Trouble(
+        raise UserError(
             f"Python 3.{OLDEST[1]} to 3.{NEWEST[1]} is needed and this is "
             f"{version[0]}.{version[1]}: install one of them, then type "
             f"make PYTHON=python3.{NEWEST[1]} with what you wanted to make"
@@ -38,7 +40,7 @@ def main(arguments: list) -> int:  # type: ignore[type-arg]
     """Return the exit code: 0 ready, 1 something is missing (one line says what), 130 stopped."""
     try:
         run(arguments)
-    except Trouble as trouble:
+    except UserError as trouble:
         sys.stderr.write(f"Cannot go on. {trouble}.\n")
         return 1
     except OSError as error:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from setup_env import Trouble, machine, state
+from setup_env import UserError, machine, state
 from setup_env.follow_pip import follow, reason
 from setup_env.state import ROOT, State
 
@@ -35,7 +35,7 @@ def set_up(path: str, wanted: str, versions: str | None = None) -> None:
     """Bring the environment at `path` to where `wanted` ("lab" or "dev") runs.
 
     `versions` is a constraints file; without it the course's own. Does only what is missing.
-    Raises Trouble with one sentence when it cannot, OSError when the file cannot be read.
+    Raises UserError with one sentence when it cannot, OSError when the file cannot be read.
     """
     venv = Path(path)
     constraints = Path(versions).resolve() if versions else ROOT / "constraints.txt"
@@ -85,7 +85,7 @@ def create(site: Site, extras: tuple[str, ...]) -> None:
         pass_fds=[site.lock],
     )
     if code != 0:
-        raise Trouble(f"Python could not make an environment; {site.log.name} says why")
+        raise UserError(f"Python could not make an environment; {site.log.name} says why")
 
 
 def install(site: Site, extras: tuple[str, ...]) -> None:
@@ -104,7 +104,7 @@ def install(site: Site, extras: tuple[str, ...]) -> None:
     elif not changed and before is not None:
         state.write(site.venv, before)
     log = Path(site.log.name)
-    raise Trouble(f"{reason(log.read_text(errors='replace'))}. All that pip said is in {log}")
+    raise UserError(f"{reason(log.read_text(errors='replace'))}. All that pip said is in {log}")
 
 
 def venv_command(venv: Path) -> list[str]:
@@ -129,7 +129,9 @@ def clear_if_faulty(venv: Path) -> None:
     if not why:
         return
     if not made_by_us(venv):
-        raise Trouble(f"{venv} was not made by make, and {why}. If you can spare it: rm -r {venv}")
+        raise UserError(
+            f"{venv} was not made by make, and {why}. If you can spare it: rm -r {venv}"
+        )
     say(f"Starting over with {venv.name}: {why}.")
     os.rename(venv, graveyard(venv))  # in one step: a half-removed environment never stays behind
     shutil.rmtree(graveyard(venv), ignore_errors=True)

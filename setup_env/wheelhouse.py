@@ -16,7 +16,7 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-from setup_env import Trouble
+from setup_env import UserError
 from setup_env.state import ROOT
 
 LIMIT_BYTES = 60_000_000
@@ -101,7 +101,7 @@ def _pip(command: str, folder: Path) -> list[str]:
 
 
 def gather(python: str, folder: Path, *, peers: bool = False) -> int:
-    """Fills `folder` anew; the bytes of its wheels. Raises Trouble."""
+    """Fills `folder` anew; the bytes of its wheels. Raises UserError."""
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -127,17 +127,17 @@ def _run(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-        raise Trouble(f"pip could not gather the wheels: {(said or ['it says nothing'])[-1]}")
+        raise UserError(f"pip could not gather the wheels: {(said or ['it says nothing'])[-1]}")
 
 
 def weighed(folder: Path) -> int:
-    """The bytes of the wheels in `folder`. Raises Trouble where there are none or too many."""
+    """The bytes of the wheels in `folder`. Raises UserError where there are none or too many."""
     wheels = sorted(folder.glob("*.whl"), key=lambda wheel: -wheel.stat().st_size)
     held = sum(wheel.stat().st_size for wheel in wheels)
     if not wheels:
-        raise Trouble("pip gathered no wheel")
+        raise UserError("pip gathered no wheel")
     if held > LIMIT_BYTES:
-        raise Trouble(
+        raise UserError(
             f"The wheels hold {held / 1e6:.0f} MB, over {LIMIT_BYTES / 1e6:.0f}: "
             f"the largest is {wheels[0].name}"
         )
@@ -154,7 +154,7 @@ def main(arguments: list[str]) -> int:
     folder = options.out or ROOT / "build" / f"wheelhouse-{options.python}"
     try:
         held = gather(options.python, folder, peers=options.peers)
-    except Trouble as trouble:
+    except UserError as trouble:
         sys.stderr.write(f"Cannot go on. {trouble}.\n")
         return 1
     count = len(list(folder.glob("*.whl")))

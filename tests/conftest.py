@@ -42,7 +42,7 @@ def browser() -> Iterator[Any]:
 def gpu_jail() -> Iterator[Any]:
     """A jail that is lent a GPU, which the CPU plays."""
     from autograder.sandbox import Jail
-    from tests.simulated_gpu import SIMULATED
+    from tests.sandbox.simulated_gpu import SIMULATED
 
     with Jail(gpu=SIMULATED) as jail:
         yield jail

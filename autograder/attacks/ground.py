@@ -56,9 +56,9 @@ def missing(*names: str, limits: Limits = LIMITS) -> Walls:
 def sharing(first: Jail, walls: Walls) -> Jail:
     """A jail whose forks come from the zygote of `first`, which alone may be closed."""
     jail = Jail(walls.limits, first.tier, without=walls.without)
-    if first._warden is not None:
-        jail._warden = copy.copy(first._warden)
-        jail._warden.limits, jail._warden.without = walls.limits, walls.without
+    if first._zygote is not None:
+        jail._zygote = copy.copy(first._zygote)
+        jail._zygote.limits, jail._zygote.without = walls.limits, walls.without
     return jail
 
 

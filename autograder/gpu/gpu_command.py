@@ -10,12 +10,12 @@ import torch
 from rich.console import Console
 
 from autograder.classroom.commands.doctor import doctor
-from autograder.classroom.errors import Mistake
+from autograder.classroom.errors import UserError
 from autograder.classroom.intake.release import course_folder
 from autograder.classroom.run import devices, nvidia_smi
 from autograder.sandbox import SIMULATED
 
-from . import results_page as paper
+from . import results_page
 from .place import NoLaunch
 from .whole_run import Run
 
@@ -35,9 +35,9 @@ def main(out: Path, labs: tuple[str, ...], simulated: bool) -> None:
     try:
         made = Run(course_folder(Path()), SIMULATED if simulated else devices.lent()[0], console)
         results = made.results(labs)
-    except (NoLaunch, Mistake) as reason:
+    except (NoLaunch, UserError) as reason:
         sys.exit(f"Cannot go on: {reason}")
-    for line in [*map(str, paper.write(results, out)), *results["faults"]]:
+    for line in [*map(str, results_page.write(results, out)), *results["faults"]]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     sys.exit(1 if results["faults"] else 0)
 

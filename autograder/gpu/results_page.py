@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from . import provenance as machine
+from . import provenance
 
 Results = dict[str, Any]
 
@@ -15,7 +15,7 @@ Results = dict[str, Any]
 def write(results: Results, folder: Path) -> list[Path]:
     """The JSON file and the page, in `folder`, named after the device and torch."""
     folder.mkdir(parents=True, exist_ok=True)
-    stem = folder / machine.file_name(results["machine"])
+    stem = folder / provenance.file_name(results["machine"])
     paths = [Path(f"{stem}.json"), Path(f"{stem}.md")]
     paths[0].write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", "utf-8")
     paths[1].write_text("\n".join(page(results)) + "\n", "utf-8")

@@ -21,8 +21,7 @@ from autograder.classroom.run.pool import Pool, processors
 from autograder.classroom.run.worker import Setting, lent_gpu, serve
 from autograder.sandbox import SIMULATED, Jail
 
-from . import provenance as machine
-from . import results_page as paper
+from . import provenance, results_page
 from .answers import BESIDE_THE_CHECK, CHECKS, Known, known_answers
 from .lab_run import Asked, Found, asked, outcome
 from .place import Place, place_with
@@ -35,7 +34,7 @@ class Run:
     """On one GPU, with the labs of one course folder."""
 
     def __init__(self, course: Path, device: str, console: Console) -> None:
-        """Raises NoLaunch where no sandbox of this machine launches a kernel on it, and Mistake
+        """Raises NoLaunch where no sandbox of this machine launches a kernel on it, and UserError
         where the driver does not know it."""
         self.course, self.device, self.console = course, device, console
         self.started = time.monotonic()
@@ -47,15 +46,15 @@ class Run:
         line = f"{time.monotonic() - self.started:6.0f} s  {text}"
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    def results(self, wanted: Iterable[str] = ()) -> paper.Results:
-        """Everything that is kept. wanted: names of labs; none of them means all. Raises Mistake
+    def results(self, wanted: Iterable[str] = ()) -> results_page.Results:
+        """Everything that is kept. wanted: names of labs; none of them means all. Raises UserError
         where the GPU is lost on the way."""
         known, names = releases(self.course), tuple(wanted)
         chosen = [release for name, release in known.items() if not names or name in names]
         kernels = dict(self._kernels())
         labs = dict(self._labs(chosen))
         return {
-            "machine": machine.described(self.gpu, self.course),
+            "machine": provenance.described(self.gpu, self.course),
             "sandbox": {**asdict(self.place.tier), "refused": list(self.place.refused)},
             "seconds": round(time.monotonic() - self.started, 1),
             "kernels": kernels,

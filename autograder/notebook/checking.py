@@ -21,7 +21,7 @@ from . import card, kernel
 from .guarded import NotebookStudent
 from .printed import Printed
 from .progress_record import STATES, Asked, Progress
-from .progress_store import shelf
+from .progress_store import progress_store
 from .scored import nbgrader_runs, scored
 from .shown import Shown, calmly, sentence
 
@@ -104,7 +104,7 @@ def _outcome(student: NotebookStudent, kind: str) -> Raised | None:
 
 
 def _store(verdict: Verdict) -> str:
-    """Remembers the last verdict. Returns the shelf's note."""
+    """Remembers the last verdict. Returns the store's note."""
     if verdict.word not in STATES:
         return ""  # a fault of ours leaves what was known
 
@@ -114,7 +114,7 @@ def _store(verdict: Verdict) -> str:
         asked = Asked(verdict.word, verdict.points, checks, before.hints)
         return progress.with_question(verdict.question, asked)
 
-    return shelf().change(edit).note
+    return progress_store().change(edit).note
 
 
 def _shown(verdict: Verdict, question: Question, printed: str, note: str) -> Checked:

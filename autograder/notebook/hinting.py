@@ -14,7 +14,7 @@ from autograder.judge import Lab, Question
 from . import card
 from .checking import question_name
 from .progress_record import MAX_HINTS, Progress
-from .progress_store import shelf
+from .progress_store import progress_store
 from .shown import Shown, calmly, sentence
 
 KINDS = ("a nudge", "the idea", "the worked line")
@@ -38,7 +38,7 @@ def hinted(name: str, labs: Iterable[Lab] | None = None) -> Shown:
         asked = progress.asked(name)
         return progress.with_question(name, replace(asked, hints=min(asked.hints + 1, MAX_HINTS)))
 
-    kept = shelf().change(one_more)
+    kept = progress_store().change(one_more)
     return _shown(question, kept.progress.asked(name).hints, kept.note)
 
 

@@ -13,7 +13,7 @@ from autograder.judge import Lab
 
 from . import card, kernel
 from .progress_record import Prediction, Progress
-from .progress_store import shelf
+from .progress_store import progress_store
 from .shown import Shown, calmly
 
 HEADS = ("question", "state", "points", "hints")
@@ -40,7 +40,7 @@ def progress() -> Shown:
 
 def overview(labs: Iterable[Lab] | None = None) -> Shown:
     """Like `progress`, of `labs`."""
-    kept = shelf().read()
+    kept = progress_store().read()
     course = list(all_labs() if labs is None else labs)
     tables = [(lab, _rows(lab, kept.progress)) for lab in course]
     total = _total(course, kept.progress)

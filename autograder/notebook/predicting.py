@@ -15,7 +15,7 @@ from . import card, kernel
 from .guess import Plain, is_right, plain, typed, written
 from .guess_widget import make_widget
 from .progress_record import Prediction, Progress
-from .progress_store import Kept, shelf
+from .progress_store import Kept, progress_store
 from .shown import Shown, calmly, sentence
 
 _NO_GUESS: Any = object()
@@ -48,7 +48,7 @@ def predict(key: str, choices: Sequence[Any] = (), *, guess: Any = _NO_GUESS) ->
 def _predict(key: str, choices: list[Any], guess: Any) -> Shown:
     offered = [plain(choice) for choice in choices]
     if guess is _NO_GUESS:
-        kept = shelf().read()
+        kept = progress_store().read()
         return _prompt(key, offered, kept)
     said = plain(guess) if offered or not isinstance(guess, str) else typed(guess)
     if offered and not any(is_right(said, choice) for choice in offered):
@@ -66,7 +66,7 @@ def store(key: str, said: Plain) -> Kept:
         changed = first if before is None else replace(before, last=said)
         return progress.with_prediction(key, changed)
 
-    return shelf().change(edit)
+    return progress_store().change(edit)
 
 
 def said_in_words(prediction: Prediction | None) -> str:
@@ -121,7 +121,7 @@ def reveal(key: str, actual: Any, *, within: float = 0.0) -> Shown:
 
 
 def _reveal(key: str, actual: Plain, within: float) -> Shown:
-    kept = shelf().read()
+    kept = progress_store().read()
     prediction = kept.progress.predictions.get(key)
     if prediction is None:
         return _unguessed(written(actual))
@@ -130,7 +130,7 @@ def _reveal(key: str, actual: Plain, within: float) -> Shown:
     def edit(progress: Progress) -> Progress:
         return progress.with_prediction(key, replace(progress.predictions[key], right=right))
 
-    kept = shelf().change(edit)
+    kept = progress_store().change(edit)
     return _comparison(prediction, actual, right, kept.note)
 
 

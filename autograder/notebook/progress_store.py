@@ -34,19 +34,19 @@ class Kept:
     note: str = ""
 
 
-def shelf() -> Shelf:
-    """The shelf of this user: in ~/.onelayer, or where ONELAYER_HOME says."""
+def progress_store() -> ProgressStore:
+    """The store of this user: in ~/.onelayer, or where ONELAYER_HOME says."""
     home = os.environ.get("ONELAYER_HOME")
     return shelf_in(Path(home) if home else Path(os.path.expanduser("~")) / ".onelayer")
 
 
 @cache
-def shelf_in(folder: Path) -> Shelf:
-    """One shelf per folder, since it remembers what could not be written."""
-    return Shelf(folder)
+def shelf_in(folder: Path) -> ProgressStore:
+    """One store per folder, since it remembers what could not be written."""
+    return ProgressStore(folder)
 
 
-class Shelf:
+class ProgressStore:
     """Progress in `folder`/progress.json. Its methods never raise for the state of the disk."""
 
     def __init__(self, folder: Path) -> None:

@@ -7,7 +7,7 @@ read as one.
 
     inside the jail:        zygote, trial, forking, namespaces, landlock, seccomp, face, shell,
                             serve
-    on the grader's side:   jail, warden, jailed, engines, bubblewrap, container, privileges,
+    on the grader's side:   jail, zygote_client, jailed, engines, bubblewrap, container, privileges,
                             cgroups, memory, running, asking, loading, student, tiers, process,
                             spawn
     both:                   wire, messages, limits, walls, gpu

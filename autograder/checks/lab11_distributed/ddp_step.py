@@ -10,7 +10,6 @@ import torch
 from autograder.judge import Draw, Student, Wrong, WrongAnswer, describe, expect_close
 
 from . import lab
-from .deeds import BELOW, WAIT, Deeds, Fault, alike, answers_and_deeds, asked_of_ranks, sent
 from .faulty_ddp import (
     EARLY,
     FAULTS,
@@ -27,6 +26,7 @@ from .faulty_ddp import (
     told,
 )
 from .language_net import HEAD, Batch, Params, Rank, Ranks, bucket_bytes, stepped
+from .trace_events import BELOW, WAIT, Fault, Trace, alike, answers_and_deeds, asked_of_ranks, sent
 
 TOLERANCE = 2e-5
 NAMES = ("the first adapter", "the second adapter", "w", "b")
@@ -70,9 +70,9 @@ def ddp_step(student: Student, draw: Draw) -> None:
         cases.append(_drawn(draw, languages, draw.choice((in_order, [[3], [2], [0], [1]]))))
     for case in cases:
         got = asked_of_ranks(student, "ddp_step", case, hung=HUNG)
-        answers, deeds = answers_and_deeds(got, len(case))
-        _expect_params(answers, deeds, case)
-        for rank, did in enumerate(deeds):
+        answers, trace = answers_and_deeds(got, len(case))
+        _expect_params(answers, trace, case)
+        for rank, did in enumerate(trace):
             _expect_deeds(did, case[rank], rank)
 
 
@@ -95,7 +95,7 @@ def _batch(draw: Draw, d: int, v: int, language: int) -> Batch:
     return draw.tensor(n, d), draw.integers(n, low=0, high=v - 1), language
 
 
-def _expect_params(answers: Sequence[Any], deeds: Sequence[Deeds], ranks: Ranks) -> None:
+def _expect_params(answers: Sequence[Any], trace: Sequence[Trace], ranks: Ranks) -> None:
     want = stepped(ranks)
     for rank, got in enumerate(answers):
         if not isinstance(got, (list, tuple)) or len(got) != len(NAMES):
@@ -105,18 +105,18 @@ def _expect_params(answers: Sequence[Any], deeds: Sequence[Deeds], ranks: Ranks)
                 expect_close(mine, true, tolerance=TOLERANCE)
             except Wrong as wrong:
                 where = f"on rank {rank} of {len(ranks)}, in {name} {wrong.where}"
-                why = _known(answers, deeds, ranks)
+                why = _known(answers, trace, ranks)
                 raise Wrong(expected=wrong.expected, got=wrong.got, where=where, why=why) from None
 
 
-def _known(answers: Sequence[Any], deeds: Sequence[Deeds], ranks: Ranks) -> str:
+def _known(answers: Sequence[Any], trace: Sequence[Trace], ranks: Ranks) -> str:
     """The sentence of the fault that leads to these very parameters, or shows in what was done."""
-    if any(_reduced_early(did, rank) for did, rank in zip(deeds, ranks, strict=True)):
+    if any(_reduced_early(did, rank) for did, rank in zip(trace, ranks, strict=True)):
         return EARLY
     sentence = next((f.sentence for f in FAULTS if _leads_to(answers, f, ranks)), "")
     if sentence and not sentence.startswith(MISSING):
         return sentence
-    return NOT_WAITED if any(map(_unwaited, deeds)) else sentence
+    return NOT_WAITED if any(map(_unwaited, trace)) else sentence
 
 
 def _leads_to(answers: Sequence[Any], fault: Fault, ranks: Ranks) -> bool:
@@ -127,13 +127,13 @@ def _leads_to(answers: Sequence[Any], fault: Fault, ranks: Ranks) -> bool:
     return all(_same(got, of_rank) for got, of_rank in zip(answers, faulty, strict=True))
 
 
-def _reduced_early(did: Deeds, rank: Rank) -> bool:
+def _reduced_early(did: Trace, rank: Rank) -> bool:
     """Whether an all-reduce started before the last backward did."""
-    quiet = [k for k, deed in enumerate(did) if deed == BELOW][: len(rank[1]) - 1]
+    quiet = [k for k, event in enumerate(did) if event == BELOW][: len(rank[1]) - 1]
     return bool(quiet) and any(what == "all_reduce" for what, _ in did[: quiet[-1]])
 
 
-def _unwaited(did: Deeds) -> bool:
+def _unwaited(did: Trace) -> bool:
     """Whether no Work.wait() was seen for some all-reduce. There are other ways to wait: only where
     the values are wrong is that worth a word."""
     names = [what for what, _ in did]
@@ -147,7 +147,7 @@ def _same(got: Any, want: Params) -> bool:
     )
 
 
-def _expect_deeds(did: Deeds, rank: Rank, number: int) -> None:
+def _expect_deeds(did: Trace, rank: Rank, number: int) -> None:
     """One all-reduce for each bucket, in order; the head's start before backward has left it."""
     want = bucket_bytes(rank)
     reduced = [nbytes for what, nbytes in sent(did) if what == "all_reduce"]
@@ -161,7 +161,9 @@ def _expect_deeds(did: Deeds, rank: Rank, number: int) -> None:
             where=f"on rank {number}",
             why=why,
         )
-    left_head = max(k for k, deed in enumerate(did) if deed == BELOW) if BELOW in did else len(did)
+    left_head = (
+        max(k for k, event in enumerate(did) if event == BELOW) if BELOW in did else len(did)
+    )
     before = [what for what, _ in did[:left_head]]
     early = 0
     while early < len(rank[2]) and HEAD.issuperset(rank[2][early]):
@@ -198,8 +200,8 @@ _wrong("waited_in_the_hook", WAITED, told(stepped, "waited"))
 @ddp_step.cost
 def _(student: Student, draw: Draw) -> str:
     ranks = _drawn(draw, [[0, 0], [1, 1]], [[3, 2], [1], [0]])
-    _, deeds = answers_and_deeds(student.call("ddp_step", ranks), len(ranks))
-    reduced = [nbytes for what, nbytes in deeds[0] if what == "all_reduce"]
+    _, trace = answers_and_deeds(student.call("ddp_step", ranks), len(ranks))
+    reduced = [nbytes for what, nbytes in trace[0] if what == "all_reduce"]
     return (
         f"2 ranks, 2 batches each: {len(reduced)} all-reduces of {sum(reduced):,} bytes in all, "
         f"so {sum(reduced):,} bytes sent per rank and step (2 (W - 1) / W of them)"

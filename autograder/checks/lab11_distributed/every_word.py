@@ -14,7 +14,7 @@ from torch import Tensor
 from autograder.judge import Draw, Student, Wrong, WrongAnswer, expect_close
 
 from . import lab
-from .deeds import Deeds, Fault, alike, answers_and_deeds, asked_of_ranks, sent
+from .trace_events import Fault, Trace, alike, answers_and_deeds, asked_of_ranks, sent
 
 Given = tuple[Tensor, Tensor, Tensor]  # w (V, D), x (N, D), target (N,)
 TOLERANCE = 2e-5
@@ -192,7 +192,7 @@ def _same(got: Any, want: Tensor) -> bool:
 
 
 def _told(fault: Fault) -> dict[str, Any]:
-    def every_word(per_rank: Sequence[Given]) -> list[tuple[Tensor, Deeds]]:
+    def every_word(per_rank: Sequence[Given]) -> list[tuple[Tensor, Trace]]:
         return [(dw, []) for dw in fault.answers(per_rank)]
 
     return {"every_word": every_word}
@@ -205,8 +205,8 @@ for _fault in FAULTS:
 @every_word.cost
 def _(student: Student, draw: Draw) -> str:
     ranks = _drawn(draw, [3, 1])
-    _, deeds = answers_and_deeds(student.call("every_word", ranks), 2)
-    calls = Counter(what for what, _ in sent(deeds[0]))
+    _, trace = answers_and_deeds(student.call("every_word", ranks), 2)
+    calls = Counter(what for what, _ in sent(trace[0]))
     told = ", ".join(f"{n} {what}" for what, n in calls.items())
-    nbytes = sum(n for _, n in sent(deeds[0]))
+    nbytes = sum(n for _, n in sent(trace[0]))
     return f"{told}: {nbytes:,} bytes in all, where the gradient has {ranks[0][0].nbytes:,}"

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from .deeds import BELOW, WAIT, Deeds, Fault
 from .language_net import (
     HEAD,
     Params,
@@ -18,6 +17,7 @@ from .language_net import (
     own_gradients,
     stepped,
 )
+from .trace_events import BELOW, WAIT, Fault, Trace
 
 
 def own_start(ranks: Ranks) -> list[Params]:
@@ -250,20 +250,20 @@ WAITED = (
 )
 
 
-def _deeds(ranks: Ranks, rank: int, head: str) -> Deeds:
-    """A right rank's deeds, but for what happens between the head and the rest."""
+def _deeds(ranks: Ranks, rank: int, head: str) -> Trace:
+    """A right rank's trace, but for what happens between the head and the rest."""
     _, batches, buckets, _ = ranks[rank]
     sizes = bucket_bytes(ranks[rank])
     early = 0
     while early < len(buckets) and HEAD.issuperset(buckets[early]):
         early += 1
-    starts: Deeds = [("all_reduce", n) for n in sizes]
-    waits: Deeds = [(f"{WAIT}all_reduce", n) for n in sizes]
+    starts: Trace = [("all_reduce", n) for n in sizes]
+    waits: Trace = [(f"{WAIT}all_reduce", n) for n in sizes]
     quiet = [BELOW] * (len(batches) - 1)
     if head == "late":
         return [*quiet, BELOW, *starts, *waits]
     if head == "waited":
-        pairs = [deed for pair in zip(starts, waits, strict=True) for deed in pair]
+        pairs = [event for pair in zip(starts, waits, strict=True) for event in pair]
         return [*quiet, *pairs[: 2 * early], BELOW, *pairs[2 * early :]]
     if head == "synced":
         once = [*starts[:early], BELOW, *starts[early:], *waits]
@@ -283,11 +283,11 @@ def _deeds(ranks: Ranks, rank: int, head: str) -> Deeds:
 
 def told(
     answers: Callable[..., Sequence[Params]], head: str = ""
-) -> Callable[[Ranks], list[tuple[Params, Deeds]]]:
+) -> Callable[[Ranks], list[tuple[Params, Trace]]]:
     """The function that a known wrong answer is: parameters, and what the ranks did. head: "late",
     "waited", "unwaited", "early", "synced", "each" or "one" for what went wrong in time."""
 
-    def ddp_step(per_rank: Ranks) -> list[tuple[Params, Deeds]]:
+    def ddp_step(per_rank: Ranks) -> list[tuple[Params, Trace]]:
         each = answers(per_rank)
         return [(params, _deeds(per_rank, r, head)) for r, params in enumerate(each)]
 

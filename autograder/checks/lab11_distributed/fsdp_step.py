@@ -11,9 +11,9 @@ from torch import Tensor
 from autograder.judge import Draw, Student, Wrong, WrongAnswer, describe, expect_close
 
 from . import lab, sharded_head
-from .deeds import Deeds, Fault, alike, answers_and_deeds, asked_of_ranks, sent
 from .numbers import as_scalar
 from .sharded_head import Sharded
+from .trace_events import Fault, Trace, alike, answers_and_deeds, asked_of_ranks, sent
 
 TOLERANCE = 2e-5
 Given = tuple[Tensor, Tensor, Tensor, int]  # shard, x, target, v
@@ -112,15 +112,15 @@ def fsdp_step(student: Student, draw: Draw) -> None:
         shards, xs, targets = case.shards, case.xs, case.targets
         per_rank = [(s, x, t, v) for s, x, t in zip(shards, xs, targets, strict=True)]
         got = asked_of_ranks(student, "fsdp_forward", per_rank, hung=HUNG)
-        forwards, deeds = answers_and_deeds(got, world)
+        forwards, trace = answers_and_deeds(got, world)
         saved = [_saved(got, case, rank) for rank, got in enumerate(forwards)]
-        for rank, did in enumerate(deeds):
+        for rank, did in enumerate(trace):
             _expect_deeds(did, ["all_gather"], case, f"in the forward of rank {rank}")
         both = [(kept, v) for kept in saved]
         got = asked_of_ranks(student, "fsdp_backward", both, hung=HUNG)
-        gradients, deeds = answers_and_deeds(got, world)
+        gradients, trace = answers_and_deeds(got, world)
         _expect_rows(gradients, case)
-        for rank, did in enumerate(deeds):
+        for rank, did in enumerate(trace):
             where = f"in the backward of rank {rank}"
             _expect_deeds(did, ["all_gather", "reduce_scatter"], case, where)
 
@@ -188,19 +188,19 @@ def _known(answers: Sequence[Any], case: Sharded) -> str:
     return ""
 
 
-def _expect_deeds(did: Deeds, names: list[str], case: Sharded, where: str) -> None:
+def _expect_deeds(did: Trace, names: list[str], case: Sharded, where: str) -> None:
     want = [(name, case.gathered_bytes) for name in names]
     if sent(did) != want:
         why = ALL_REDUCED if any(what == "all_reduce" for what, _ in sent(did)) else NOT_GATHERED
         raise Wrong(expected=_told(want), got=_told(sent(did)), where=where, why=why)
 
 
-def _told(deeds: Deeds) -> str:
-    return ", ".join(f"{what} of {nbytes:,} bytes" for what, nbytes in deeds) or "no collective"
+def _told(trace: Trace) -> str:
+    return ", ".join(f"{what} of {nbytes:,} bytes" for what, nbytes in trace) or "no collective"
 
 
 Loss = Callable[[Sharded], list[Tensor]]
-Forward = Callable[[Sequence[Given]], list[tuple[tuple[Tensor, list[Tensor]], Deeds]]]
+Forward = Callable[[Sequence[Given]], list[tuple[tuple[Tensor, list[Tensor]], Trace]]]
 
 
 def _case(per_rank: Sequence[Given]) -> Sharded:
@@ -211,39 +211,39 @@ def _case(per_rank: Sequence[Given]) -> Sharded:
 
 def _forward(
     losses: Loss = lambda case: case.losses(),
-    deeds: Callable[[Sharded], Deeds] = lambda case: [("all_gather", case.gathered_bytes)],
+    trace: Callable[[Sharded], Trace] = lambda case: [("all_gather", case.gathered_bytes)],
     *,
     keeping: Callable[[Sharded, int], list[Tensor]] = lambda case, rank: [],
 ) -> Forward:
     """The first half. keeping: what a rank saves besides."""
 
-    def fsdp_forward(per_rank: Sequence[Given]) -> list[tuple[tuple[Tensor, list[Tensor]], Deeds]]:
+    def fsdp_forward(per_rank: Sequence[Given]) -> list[tuple[tuple[Tensor, list[Tensor]], Trace]]:
         case = _case(per_rank)
         kept = [
             [shard, x, target, *keeping(case, rank)]
             for rank, (shard, x, target, _) in enumerate(per_rank)
         ]
         each = zip(losses(case), kept, strict=True)
-        return [((loss, saved), deeds(case)) for loss, saved in each]
+        return [((loss, saved), trace(case)) for loss, saved in each]
 
     return fsdp_forward
 
 
 Saved = tuple[list[Tensor], int]
-Backward = Callable[[Sequence[Saved]], list[tuple[Tensor, Deeds]]]
+Backward = Callable[[Sequence[Saved]], list[tuple[Tensor, Trace]]]
 
 
-def _right_deeds(case: Sharded) -> Deeds:
+def _right_deeds(case: Sharded) -> Trace:
     return [(name, case.gathered_bytes) for name in ("all_gather", "reduce_scatter")]
 
 
 def _backward(
     rows: Callable[..., Sequence[Any]] = sharded_head.right,
-    deeds: Callable[[Sharded], Deeds] = _right_deeds,
+    trace: Callable[[Sharded], Trace] = _right_deeds,
 ) -> Backward:
-    def fsdp_backward(per_rank: Sequence[Saved]) -> list[tuple[Tensor, Deeds]]:
+    def fsdp_backward(per_rank: Sequence[Saved]) -> list[tuple[Tensor, Trace]]:
         case = _case([(saved[0], saved[1], saved[2], v) for saved, v in per_rank])
-        return [(mine, deeds(case)) for mine in rows(case)]
+        return [(mine, trace(case)) for mine in rows(case)]
 
     return fsdp_backward
 
@@ -271,10 +271,10 @@ _wrong(
     "all_reduced",
     ALL_REDUCED,
     backward=_backward(
-        deeds=lambda case: [("all_gather", case.gathered_bytes), ("all_reduce", case.w.nbytes)]
+        trace=lambda case: [("all_gather", case.gathered_bytes), ("all_reduce", case.w.nbytes)]
     ),
 )
-_wrong("nothing_gathered", NOT_GATHERED, _forward(deeds=lambda case: []))
+_wrong("nothing_gathered", NOT_GATHERED, _forward(trace=lambda case: []))
 _wrong(
     "whole_gradient",
     WHOLE,

@@ -17,7 +17,7 @@ from rich.console import Console
 from autograder.judge import GraderFault, State, Verdict, ask
 from autograder.sandbox import Cell, Gpu, Jail, JailedStudent, Tier, probe
 
-from ..errors import Mistake, the_one
+from ..errors import UserError, the_one
 from ..intake.rebuild import Ungradable, rebuild
 from ..intake.release import Release, releases
 from ..intake.submissions import Submission
@@ -25,7 +25,7 @@ from ..run import devices
 from ..run.job import Entry, Job, job_for
 from ..run.work import ROUNDS, explained
 from ..run.worker import lent_gpu
-from ..store import roster as roll
+from ..store import roster
 from ..store.journal import Journal, Record
 from .grading_run import NOT_SAFE
 
@@ -48,7 +48,7 @@ class Appeal:
 class _Case:
     """All that a verdict came from."""
 
-    line: roll.Line
+    line: roster.Line
     record: Record
     verdict: Verdict
     release: Release
@@ -58,18 +58,18 @@ class _Case:
 def explain(appeal: Appeal, console: Console) -> bool:
     """Shows the card and whether the verdict is the recorded one; True where it is.
 
-    Raises Mistake for what the instructor can put right.
+    Raises UserError for what the instructor can put right.
     """
     case = _case(appeal)
     tier = probe()
     if not tier.safe and not appeal.trusting:
-        raise Mistake(NOT_SAFE.format(reason=tier.reason.rstrip(".") + "."))
+        raise UserError(NOT_SAFE.format(reason=tier.reason.rstrip(".") + "."))
     try:
         again = _asked_again(case, tier, alone=True)
         same = _is_same(again, case.verdict)
         in_turn = again if same else _asked_again(case, tier, alone=False)
     except GraderFault as fault:
-        raise Mistake(f"The grader failed, not the student: {fault}. Try again.") from fault
+        raise UserError(f"The grader failed, not the student: {fault}. Try again.") from fault
     for line in _told(case, again, in_turn, tier):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     return _is_same(in_turn, case.verdict)
@@ -78,37 +78,37 @@ def explain(appeal: Appeal, console: Console) -> bool:
 def _case(appeal: Appeal) -> _Case:
     known = releases(appeal.course)
     release = known[the_one(appeal.lab, list(known), "lab")]
-    roll.labs(appeal.folder)
-    lines = roll.read(appeal.folder, release.name)
+    roster.labs(appeal.folder)
+    lines = roster.read(appeal.folder, release.name)
     line = lines[the_one(appeal.student, list(lines), "student", f" on the roll of {release.name}")]
     if not line.key:
         reason = line.ungradable or "nothing was handed in."
-        raise Mistake(f"{line.student} has no verdict, so there is none to replay: {reason}")
+        raise UserError(f"{line.student} has no verdict, so there is none to replay: {reason}")
     record = Journal(appeal.folder / "journal" / release.name).read(line.student, line.key)
     if record is None:
-        raise Mistake(f"The record of {line.student} is missing or damaged. {AGAIN}")
+        raise UserError(f"The record of {line.student} is missing or damaged. {AGAIN}")
     verdicts = {verdict.question: verdict for verdict in record.verdicts}
     verdict = verdicts[the_one(appeal.question, list(verdicts), "question")]
     if verdict.question not in release.lab.questions:
-        raise Mistake(
+        raise UserError(
             f"{release.name} no longer asks {verdict.question!r}: use the course as it was."
         )
     return _Case(line, record, verdict, release, _job(appeal.folder, line, record, release))
 
 
-def _job(folder: Path, line: roll.Line, record: Record, release: Release) -> Job:
+def _job(folder: Path, line: roster.Line, record: Record, release: Release) -> Job:
     """What was run then, from the bytes that were kept."""
     path = folder / "received" / f"{record.sha256}.ipynb"
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise Mistake(f"The notebook {path} cannot be read: {error.strerror}. {AGAIN}") from error
+        raise UserError(f"The notebook {path} cannot be read: {error.strerror}. {AGAIN}") from error
     if hashlib.sha256(data).hexdigest() != record.sha256:
-        raise Mistake(f"{path} is not the notebook that was graded: its hash differs. {AGAIN}")
+        raise UserError(f"{path} is not the notebook that was graded: its hash differs. {AGAIN}")
     try:
         rebuilt = rebuild(data, release)
     except Ungradable as reason:
-        raise Mistake(f"The lab's notebook has changed since the grading: {reason}") from reason
+        raise UserError(f"The lab's notebook has changed since the grading: {reason}") from reason
     entry = Entry(Submission(line.student, line.origin), rebuilt, record.sha256)
     job = job_for(entry, release, key=record.key, secret=b"")
     return replace(job, seeds={v.question: v.seed for v in record.verdicts})

@@ -11,19 +11,19 @@ from filelock import FileLock, Timeout
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ..errors import Mistake
+from ..errors import UserError
 from ..reports.table import by_hand, table
-from .grading_run import Class, Order, open_folder
+from .grading_run import GradingRun, Order, open_folder
 
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 def grade(order: Order, console: Console) -> None:
-    """Grades a class and shows what came out. Raises Mistake for what the instructor can put
+    """Grades a class and shows what came out. Raises UserError for what the instructor can put
     right."""
     order = replace(order, out=order.out.absolute(), source=order.source.absolute())
     with _our_own(order):
-        made = Class(order)
+        made = GradingRun(order)
         jobs = made.look_up()
         before = len(made.entries) - len(jobs)
         if before:
@@ -52,17 +52,17 @@ def _our_own(order: Order) -> Iterator[None]:
             open_folder(order.out, order.source)
             yield
     except Timeout:
-        raise Mistake(f"Another `autograder grade` is at work in {order.out}.") from None
+        raise UserError(f"Another `autograder grade` is at work in {order.out}.") from None
     except OSError as error:
         if error.errno not in DISK:
             raise
         raise _unwritable(order, error) from error
 
 
-def _unwritable(order: Order, error: OSError) -> Mistake:
+def _unwritable(order: Order, error: OSError) -> UserError:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     advice = "Make room; what is graded so far is kept." if full else "Name another folder: --out"
-    return Mistake(f"Cannot write into {order.out}: {error.strerror}. {advice}")
+    return UserError(f"Cannot write into {order.out}: {error.strerror}. {advice}")
 
 
 def _progress(console: Console) -> Progress:
@@ -75,7 +75,7 @@ def _progress(console: Console) -> Progress:
     )
 
 
-def _show(made: Class, console: Console) -> None:
+def _show(made: GradingRun, console: Console) -> None:
     console.print(table(made.release, made.in_order))
     out = made.order.out
     ungradable = sum(row.record is None for row in made.rows.values())

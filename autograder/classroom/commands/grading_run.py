@@ -13,9 +13,9 @@ from threading import BoundedSemaphore
 
 from autograder.sandbox import BUBBLEWRAP, DEFAULT_SHARE, Tier, probe
 
-from .. import atomic_write as durable
-from ..errors import Mistake, the_one
-from ..gradebook import late_policy as late
+from .. import atomic_write
+from ..errors import UserError, the_one
+from ..gradebook import late_policy
 from ..gradebook.course import expect_no_pattern, keep_gradebook_at, quiet
 from ..gradebook.gradebook import Graded, record_all
 from ..gradebook.publisher import Publisher
@@ -26,8 +26,7 @@ from ..reports.table import Row, write_ungradable
 from ..run import cluster, devices, pool
 from ..run.job import Entry, Fault, Job, job_for
 from ..run.worker import Setting
-from ..store import roster as roll
-from ..store import seed as epoch
+from ..store import roster, seed_secret
 from ..store.journal import Journal, Record, key_of
 
 NOT_SAFE = (
@@ -60,30 +59,30 @@ class Order:
     device: str = ""
 
 
-class Class:
+class GradingRun:
     """One lab of one class in one grading folder; `rows` grow as its students are graded."""
 
     def __init__(self, order: Order) -> None:
-        """Reads what was handed in. Raises Mistake for what the instructor can put right."""
+        """Reads what was handed in. Raises UserError for what the instructor can put right."""
         self.order = order
         if order.cluster:
             cluster.expect_known(order.cluster)
         files = files_in(order.source)
         if not any(file.path[-1].endswith(".ipynb") for file in files) and not order.lab:
-            raise Mistake(f"There is no notebook in {order.source}. Name the folder of hand-ins.")
+            raise UserError(f"There is no notebook in {order.source}. Name the folder of hand-ins.")
         known = releases(order.course)
         named = labs_named(files, list(known))
         self.release: Release = known[_the_lab(order.lab, list(known), named)]
-        self.late = late.read(order.course / late.NAME, labs=list(known))
+        self.late = late_policy.read(order.course / late_policy.NAME, labs=list(known))
         keep_gradebook_at(order.out, order.gradebook)
-        self.secret = epoch.secret(order.out)
+        self.secret = seed_secret.secret(order.out)
         self.journal = Journal(order.out / "journal" / self.release.name)
         self.rows: dict[str, Row] = {}
         self.entries: dict[str, Entry] = {}
         handed_in = submissions(files, self.release.name, list(known))
         self._keep_all(one for one in handed_in if self._take_in(one))
         if not self.rows and not self.entries:
-            raise Mistake(f"There is no notebook of {self.release.name} in {order.source}.")
+            raise UserError(f"There is no notebook of {self.release.name} in {order.source}.")
 
     def _take_in(self, submission: Submission) -> bool:
         """Whether there are bytes to be kept."""
@@ -115,7 +114,7 @@ class Class:
     def _keep_bytes(self, submission: Submission) -> None:
         received = self.order.out / "received" / f"{submission.sha256}.ipynb"
         if not received.exists():
-            durable.write(received, submission.data, mode=0o600)
+            atomic_write.write(received, submission.data, mode=0o600)
 
     def _give_up(self, submission: Submission, reason: str, note: str = "") -> None:
         self.rows[submission.student] = Row(submission, ungradable=reason, note=note)
@@ -130,11 +129,11 @@ class Class:
 
     @property
     def tier(self) -> Tier:
-        """The sandbox of this machine. Raises Mistake where it is none and nobody said that this
+        """The sandbox of this machine. Raises UserError where it is none and nobody said that this
         is all right."""
         tier = probe()
         if not tier.safe and not self.order.trusting:
-            raise Mistake(NOT_SAFE.format(reason=tier.reason.rstrip(".") + "."))
+            raise UserError(NOT_SAFE.format(reason=tier.reason.rstrip(".") + "."))
         return tier
 
     def _look_up(self, tier: Tier) -> list[Job]:
@@ -162,9 +161,9 @@ class Class:
         return self.order.device == "cuda"
 
     def _key(self, entry: Entry, tier: Tier) -> str:
-        epoch_name = epoch.name_of(self.secret)
+        seed_name = seed_secret.name_of(self.secret)
         where = [tier.name, *(["cuda"] if self._on_gpu else [])]
-        return key_of(entry.sha256, self.release.version, TORCH, epoch_name, *where)
+        return key_of(entry.sha256, self.release.version, TORCH, seed_name, *where)
 
     def _keep(self, record: Record, *, is_new: bool) -> None:
         entry = self.entries[record.student]
@@ -189,7 +188,7 @@ class Class:
         workers = self.order.workers or pool.processors()
         gpus = devices.lent() if jobs[0].device_share else ()
         if self._on_gpu and not gpus:
-            raise Mistake(NO_GPU)
+            raise UserError(NO_GPU)
         if gpus:
             workers = min(workers, devices.slots(gpus, jobs[0].device_share))
         try:
@@ -201,7 +200,7 @@ class Class:
             shutil.rmtree(setting.scratch, ignore_errors=True)
 
     def _on_cluster(self, jobs: Sequence[Job]) -> Iterator[pool.Outcome]:
-        place = cluster.Place(self.order.out, epoch.name_of(self.secret), TORCH, self.tier)
+        place = cluster.Place(self.order.out, seed_secret.name_of(self.secret), TORCH, self.tier)
         return cluster.graded(jobs, place, spec=self.order.cluster)
 
     def _settle(self, job: Job, outcome: Record | Fault) -> None:
@@ -227,13 +226,13 @@ class Class:
         for student in refused:
             self.rows[student] = replace(self.rows[student], note=NBGRADER_FAILED)
         rows = list(self.rows.values())
-        roll.update(self.order.out, self.release.name, map(self._line, rows))
+        roster.update(self.order.out, self.release.name, map(self._line, rows))
         write_ungradable(self.order.out / "ungradable.csv", rows, self.release.name)
 
-    def _line(self, row: Row) -> roll.Line:
+    def _line(self, row: Row) -> roster.Line:
         said = row.submission
         note = "; ".join(filter(None, (said.note, row.note)))
-        line = roll.Line(said.student, said.origin, said.submitted, note, row.ungradable)
+        line = roster.Line(said.student, said.origin, said.submitted, note, row.ungradable)
         if row.record is None:
             return line
         record = row.record
@@ -257,16 +256,16 @@ def _the_lab(asked: str, known: Sequence[str], named: Sequence[str]) -> str:
     for candidates in (known, named):
         if len(candidates) == 1:
             return candidates[0]
-    raise Mistake(f"Say which lab to grade with --lab. The course has: {every}.")
+    raise UserError(f"Say which lab to grade with --lab. The course has: {every}.")
 
 
 def open_folder(out: Path, source: Path) -> None:
     """Makes the grading folder usable: there, ours, and without half-written files of a killed run.
 
-    Call it with the folder's lock held. Raises Mistake.
+    Call it with the folder's lock held. Raises UserError.
     """
     if source.resolve().is_relative_to(out.resolve()):
-        raise Mistake(f"{source} lies inside the grading folder {out}. Grade into another: --out")
+        raise UserError(f"{source} lies inside the grading folder {out}. Grade into another: --out")
     expect_no_pattern(out)
     shutil.rmtree(out / ".scratch", ignore_errors=True)
     of_labs = ("journal/*", "source/*", "release/*", *(f"{step}/*/*" for step in STEPS))

@@ -12,8 +12,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from rich.console import Console
 
-from .. import atomic_write as durable
-from ..errors import Mistake, the_one
+from .. import atomic_write
+from ..errors import UserError, the_one
 from ..gradebook.course import in_one_line, quiet
 from ..gradebook.lateness import charge_again
 from ..intake.release import Release, releases
@@ -23,7 +23,7 @@ from ..reports.moodle import moodle
 from ..reports.page import Report, page
 from ..reports.results import Result, results
 from ..reports.returned import give_back
-from ..store import roster as roll
+from ..store import roster
 from .grade import DISK
 
 
@@ -41,16 +41,16 @@ class Wanted:
 
 
 def report(wanted: Wanted, console: Console) -> None:
-    """Writes the reports and says where they lie. Raises Mistake for what the instructor can put
+    """Writes the reports and says where they lie. Raises UserError for what the instructor can put
     right."""
     known = releases(wanted.course)
-    done = roll.labs(wanted.folder)
+    done = roster.labs(wanted.folder)
     if wanted.lab:
         names = [the_one(wanted.lab, list(known), "lab")]
     elif names := [lab for lab in done if lab in known]:
         pass
     else:
-        raise Mistake(f"No lab has been graded in {wanted.folder}: autograder grade DIR_OR_ZIP")
+        raise UserError(f"No lab has been graded in {wanted.folder}: autograder grade DIR_OR_ZIP")
     with _alone(wanted.folder):
         for name in names:
             _report_one(wanted, known[name], console)
@@ -63,17 +63,17 @@ def _alone(folder: Path) -> Iterator[None]:
         with FileLock(folder / ".lock", timeout=0):
             yield
     except Timeout:
-        raise Mistake(
+        raise UserError(
             f"`autograder grade` is at work in {folder}. Wait until it is done."
         ) from None
     except OSError as error:
         if error.errno not in DISK:
             raise
-        raise Mistake(f"Cannot write into {folder}: {error.strerror}.") from error
+        raise UserError(f"Cannot write into {folder}: {error.strerror}.") from error
 
 
 def _report_one(wanted: Wanted, release: Release, console: Console) -> None:
-    roll.read(wanted.folder, release.name)
+    roster.read(wanted.folder, release.name)
     with quiet(wanted.folder / "grade.log") as log:
         with in_one_line(wanted.folder, log):
             policy = charge_again(wanted.folder, release.name)
@@ -86,10 +86,10 @@ def _report_one(wanted: Wanted, release: Release, console: Console) -> None:
 
 def _write(place: Path, report: Report, wanted: Wanted) -> None:
     title = wanted.title or report.release.name
-    durable.write(place / "index.html", page(report).encode("utf-8", "replace"), mode=0o600)
+    atomic_write.write(place / "index.html", page(report).encode("utf-8", "replace"), mode=0o600)
     graded, only = report.people, wanted.provisional
-    durable.write(place / "canvas.csv", canvas(title, graded, provisional=only), mode=0o600)
-    durable.write(place / "moodle.csv", moodle(graded, provisional=only), mode=0o600)
+    atomic_write.write(place / "canvas.csv", canvas(title, graded, provisional=only), mode=0o600)
+    atomic_write.write(place / "moodle.csv", moodle(graded, provisional=only), mode=0o600)
     lab = report.release.name
     give_back(place / "feedback.zip", wanted.folder, lab, graded, provisional=only)
     shutil.rmtree(place / "gradescope", ignore_errors=True)

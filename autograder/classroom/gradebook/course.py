@@ -16,10 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .. import atomic_write as durable
-from ..errors import Mistake
+from .. import atomic_write
+from ..errors import UserError
 from ..intake.release import Release
-from . import late_policy as late
+from . import late_policy
 
 LOCKED_S = 30.0
 """How long to wait for somebody else's transaction."""
@@ -96,9 +96,9 @@ def quiet(log: Path) -> Iterator[logging.Logger]:
 
 
 def expect_no_pattern(folder: Path) -> None:
-    """Raises Mistake where the path of the grading folder is a pattern to nbgrader."""
+    """Raises UserError where the path of the grading folder is a pattern to nbgrader."""
     if glob.escape(str(folder.resolve())) != str(folder.resolve()):
-        raise Mistake(
+        raise UserError(
             f"nbgrader cannot work in {folder}: its path contains one of * ? [. "
             "Name another folder: --out"
         )
@@ -107,16 +107,16 @@ def expect_no_pattern(folder: Path) -> None:
 def prepare(folder: Path, release: Release) -> None:
     """Makes `folder` a course that knows this lab.
 
-    Raises Mistake where nbgrader cannot work: its cells changed since the first grading, or the
+    Raises UserError where nbgrader cannot work: its cells changed since the first grading, or the
     folder's path is a pattern.
     """
     expect_no_pattern(folder)
-    durable.write(folder / "nbgrader_config.py", CONFIG.encode())
+    atomic_write.write(folder / "nbgrader_config.py", CONFIG.encode())
     for step, content in (
         ("source", release.instructor or release.notebook),
         ("release", release.notebook),
     ):
-        durable.write(folder / step / release.name / f"{release.name}.ipynb", content)
+        atomic_write.write(folder / step / release.name / f"{release.name}.ipynb", content)
     _make_database(folder)
     _save_cells(folder, release)
 
@@ -142,7 +142,7 @@ def _elsewhere(folder: Path) -> str:
 def keep_gradebook_at(folder: Path, url: str) -> None:
     """From now on the gradebook of `folder` is at `url`; "" changes nothing.
 
-    Raises Mistake where `url` is none that works here, and where the folder has another already.
+    Raises UserError where `url` is none that works here, and where the folder has another already.
     """
     if not url or url == _elsewhere(folder):
         return
@@ -151,18 +151,18 @@ def keep_gradebook_at(folder: Path, url: str) -> None:
     try:
         sqlalchemy.make_url(url).get_dialect().import_dbapi()
     except ImportError as error:
-        raise Mistake(f"That database needs a driver: pip install {error.name}.") from error
+        raise UserError(f"That database needs a driver: pip install {error.name}.") from error
     except sqlalchemy.exc.ArgumentError:
-        raise Mistake(
+        raise UserError(
             f"{_shown(url)} is no address of a database. Say "
             "postgresql+psycopg://USER:PASSWORD@HOST/NAME."
         ) from None
     if has_gradebook(folder):
-        raise Mistake(
+        raise UserError(
             f"The grades in {folder} are kept in {_shown(database(folder))}. "
             "Grade into a new folder: --out"
         )
-    durable.write(folder / URL_FILE, url.encode(), mode=0o600)
+    atomic_write.write(folder / URL_FILE, url.encode(), mode=0o600)
 
 
 def _shown(url: str) -> str:
@@ -177,7 +177,7 @@ def _shown(url: str) -> str:
 
 @contextmanager
 def in_one_line(folder: Path, log: logging.Logger) -> Iterator[None]:
-    """Turns what a database can say into a Mistake, and into a line of the log."""
+    """Turns what a database can say into a UserError, and into a line of the log."""
     from sqlalchemy.exc import SQLAlchemyError
 
     try:
@@ -185,7 +185,7 @@ def in_one_line(folder: Path, log: logging.Logger) -> Iterator[None]:
     except SQLAlchemyError as error:
         log.error("the gradebook: %s", error)
         reason = next((told for said, told in TROUBLE.items() if said in str(error)), DAMAGED)
-        raise Mistake(
+        raise UserError(
             f"nbgrader's gradebook {_name(folder)} {reason}. "
             "The verdicts are safe: the same command goes on."
         ) from error
@@ -243,7 +243,7 @@ def _save_cells(folder: Path, release: Release) -> None:
     try:
         SaveCells().preprocess(notebook, {"nbgrader": names})
     except RuntimeError as error:
-        raise Mistake(
+        raise UserError(
             f"{release.name} has other cells now than when {folder} was graded first. "
             "Grade into a new folder: --out"
         ) from error
@@ -257,7 +257,7 @@ def hand_in(folder: Path, student: str, notebook: dict[str, Any], *, submitted: 
         shutil.rmtree(folder / step / student / lab, ignore_errors=True)
     place = folder / "submitted" / student / lab
     data = json.dumps(notebook, ensure_ascii=False)
-    durable.write(place / f"{lab}.ipynb", data.encode(), waits=False)
+    atomic_write.write(place / f"{lab}.ipynb", data.encode(), waits=False)
     stamp(folder, student, lab, submitted)
 
 
@@ -265,12 +265,12 @@ def stamp(folder: Path, student: str, lab: str, submitted: str) -> None:
     """Writes down when a notebook was handed in where nbgrader looks for it; nothing where that is
     not known, so that no earlier hand-in's time stays."""
     path = folder / "submitted" / student / lab / "timestamp.txt"
-    time = late.moment(submitted)
+    time = late_policy.moment(submitted)
     text = f"{time:%Y-%m-%d %H:%M:%S} UTC\n" if time else ""
     if not text:
         path.unlink(missing_ok=True)
     elif not path.exists() or path.read_text(encoding="utf-8") != text:
-        durable.write(path, text.encode(), waits=False)
+        atomic_write.write(path, text.encode(), waits=False)
 
 
 def converter(name: str, folder: Path, lab: str, log: logging.Logger) -> Any:

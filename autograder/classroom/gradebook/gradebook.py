@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import atomic_write as durable
+from .. import atomic_write
 from ..intake.rebuild import notebook
 from ..intake.release import Release
 from ..run.job import Entry
 from ..store.journal import Record
-from . import late_policy as late
+from . import late_policy
 from .course import database, hand_in, has_gradebook, in_one_line, prepare
 from .lateness import put_in_force
 
@@ -44,12 +44,12 @@ def record_all(
     graded: Iterable[Graded],
     log: logging.Logger,
     *,
-    policy: late.Policy | None = None,
+    policy: late_policy.Policy | None = None,
 ) -> set[str]:
     """Writes grades and feedback of everyone whose newest are not there yet, and what lateness
     costs by `policy`; the students for whom nbgrader refused.
 
-    Raises Mistake where the gradebook cannot be used at all.
+    Raises UserError where the gradebook cannot be used at all.
     """
     wanted = {one.record.student: one for one in graded}
     with in_one_line(folder, log):
@@ -132,7 +132,7 @@ def _record(folder: Path, release: Release, one: Graded, gradebook: Any) -> None
     SaveRecorded().save(notebook, record, rows)
     gradebook.db.commit()
     text = json.dumps(notebook, ensure_ascii=False)  # an indent would take Python's own encoder
-    durable.write(_autograded(folder, lab, student), text.encode(), mode=0o444, waits=False)
+    atomic_write.write(_autograded(folder, lab, student), text.encode(), mode=0o444, waits=False)
 
 
 def _time(folder: Path, lab: str, student: str) -> str:
@@ -217,4 +217,4 @@ def _write_pages(folder: Path, lab: str, students: set[str], log: logging.Logger
 def _write_page(folder: Path, lab: str, student: str, gradebook: Any, pages: Any) -> None:
     submission = gradebook.find_submission(lab, student)
     page = pages.page(_autograded(folder, lab, student).read_bytes(), submission)
-    durable.write(_page(folder, lab, student), page.encode(), waits=False)
+    atomic_write.write(_page(folder, lab, student), page.encode(), waits=False)

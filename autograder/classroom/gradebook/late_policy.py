@@ -26,7 +26,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from ..errors import Mistake
+from ..errors import UserError
 
 NAME = "late.toml"
 NUMBERS = {"grace_minutes": math.inf, "per_day_percent": 100.0, "cap_percent": 100.0}
@@ -90,21 +90,21 @@ def written(policy: Policy) -> str:
 def read(path: Path, *, labs: Collection[str] = ()) -> Policy | None:
     """The policy at `path`; None where there is no such file.
 
-    labs: all that the course has, to refuse a due time of a lab that it has not. Raises Mistake for
-    anything that is not as above: a penalty is never guessed.
+    labs: all that the course has, to refuse a due time of a lab that it has not. Raises UserError
+    for anything that is not as above: a penalty is never guessed.
     """
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        raise Mistake(f"Cannot read {path}: {error}.") from error
+        raise UserError(f"Cannot read {path}: {error}.") from error
     try:
         declared = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise Mistake(f"{path} is not TOML: {error}.") from error
+        raise UserError(f"{path} is not TOML: {error}.") from error
     if unknown := sorted(set(declared) - set(KNOWN)):
-        raise Mistake(f"{path}: there is no setting {unknown[0]!r}, only {', '.join(KNOWN)}.")
+        raise UserError(f"{path}: there is no setting {unknown[0]!r}, only {', '.join(KNOWN)}.")
     numbers = {name: _number(path, declared, name) for name in NUMBERS}
     return Policy(
         timedelta(minutes=numbers["grace_minutes"]),
@@ -120,22 +120,24 @@ def _number(path: Path, declared: Mapping[str, Any], name: str) -> float:
     default = {"grace_minutes": 0, "cap_percent": 100}.get(name)
     value = declared.get(name, default)
     if value is None:
-        raise Mistake(f"{path}: {name} is missing, as in {name} = 10.")
+        raise UserError(f"{path}: {name} is missing, as in {name} = 10.")
     most = NUMBERS[name]
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (is_number and 0 <= value <= most and value < 1e9):
         limit = f"from 0 to {most:g}" if most < math.inf else "from 0"
-        raise Mistake(f"{path}: {name} must be a number {limit}, and is {value!r}.")
+        raise UserError(f"{path}: {name} must be a number {limit}, and is {value!r}.")
     return float(value)
 
 
 def _due(path: Path, declared: Any, labs: Collection[str]) -> dict[str, datetime]:
     if not isinstance(declared, Mapping):
-        raise Mistake(f"{path}: [due] must be a table, a line per lab: 01_strides = {EXAMPLE_TIME}")
+        raise UserError(
+            f"{path}: [due] must be a table, a line per lab: 01_strides = {EXAMPLE_TIME}"
+        )
     for lab, time in declared.items():
         _expect_lab(f"{path}: [due]", lab, labs)
         if not isinstance(time, datetime) or time.tzinfo is None:
-            raise Mistake(
+            raise UserError(
                 f"{path}: the due time of {lab} needs a date, a time and a zone, without quotes, "
                 f"as in {EXAMPLE_TIME}."
             )
@@ -144,28 +146,28 @@ def _due(path: Path, declared: Any, labs: Collection[str]) -> dict[str, datetime
 
 def _expect_lab(where: str, lab: str, labs: Collection[str]) -> None:
     if labs and lab not in labs:
-        raise Mistake(f"{where}: there is no lab {lab!r}. The course has: {', '.join(labs)}.")
+        raise UserError(f"{where}: there is no lab {lab!r}. The course has: {', '.join(labs)}.")
 
 
 def _times(path: Path, name: Any, labs: Collection[str]) -> dict[tuple[str, str], datetime]:
     if not isinstance(name, str):
-        raise Mistake(f"{path}: times must be the name of a CSV file, in quotes.")
+        raise UserError(f"{path}: times must be the name of a CSV file, in quotes.")
     if not name:
         return {}
     place = path.parent / name
     try:
         text = place.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise Mistake(f"{path}: cannot read the times in {place}: {error}.") from error
+        raise UserError(f"{path}: cannot read the times in {place}: {error}.") from error
     reader = csv.DictReader(io.StringIO(text, newline=""))
     if missing := [column for column in COLUMNS if column not in (reader.fieldnames or ())]:
-        raise Mistake(
+        raise UserError(
             f"{place}: the first line must name {', '.join(COLUMNS)}; {missing[0]} is not there."
         )
     try:
         return dict(_time(place, reader.line_num, row, labs) for row in reader)
     except csv.Error as error:
-        raise Mistake(f"{place}, line {reader.line_num}: {error}.") from error
+        raise UserError(f"{place}, line {reader.line_num}: {error}.") from error
 
 
 def _time(
@@ -175,7 +177,7 @@ def _time(
     _expect_lab(f"{place}, line {line}", lab, labs)
     time = moment(text) if _ZONE.search(text) else None
     if time is None:
-        raise Mistake(
+        raise UserError(
             f"{place}, line {line}: {text!r} needs a date, a time and a zone, as in {EXAMPLE_TIME}."
         )
     return (lab, student), time

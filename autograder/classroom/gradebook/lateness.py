@@ -12,38 +12,38 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from .. import atomic_write as durable
-from . import late_policy as late
+from .. import atomic_write
+from . import late_policy
 from .course import database, has_gradebook, stamp
 
 
 def put_in_force(
-    folder: Path, lab: str, policy: late.Policy | None, times: Mapping[str, str]
+    folder: Path, lab: str, policy: late_policy.Policy | None, times: Mapping[str, str]
 ) -> set[str]:
     """Makes `policy` the one by which nbgrader's own commands work here (None: lateness is free);
     the students whose penalty is another one now.
 
     times: when those who were graded in this run handed in; "" where nobody knows.
     """
-    path = folder / late.NAME
+    path = folder / late_policy.NAME
     if policy is None:
         path.unlink(missing_ok=True)
     else:
-        durable.write(path, late.written(policy).encode())
+        atomic_write.write(path, late_policy.written(policy).encode())
     from nbgrader.api import Gradebook
 
     with Gradebook(database(folder)) as gradebook:
         assignment = gradebook.find_assignment(lab)
-        _tell_times(folder, assignment, policy or late.Policy(), times)
+        _tell_times(folder, assignment, policy or late_policy.Policy(), times)
         gradebook.db.commit()
         charged = charge(assignment, policy)
         gradebook.db.commit()
         return charged
 
 
-def charge_again(folder: Path, lab: str) -> late.Policy | None:
+def charge_again(folder: Path, lab: str) -> late_policy.Policy | None:
     """Makes the penalties of `lab` those of the scores as they are now; the policy in force."""
-    policy = late.read(folder / late.NAME)
+    policy = late_policy.read(folder / late_policy.NAME)
     if has_gradebook(folder):
         from nbgrader.api import Gradebook
 
@@ -56,7 +56,7 @@ def charge_again(folder: Path, lab: str) -> late.Policy | None:
 
 
 def _tell_times(
-    folder: Path, assignment: Any, policy: late.Policy, times: Mapping[str, str]
+    folder: Path, assignment: Any, policy: late_policy.Policy, times: Mapping[str, str]
 ) -> None:
     """The due time, where the policy names one, and when each student handed in."""
     lab = assignment.name
@@ -67,7 +67,7 @@ def _tell_times(
         told = policy.submitted.get((lab, student))
         if told is None and student not in times:
             continue
-        told = told or late.moment(times[student])
+        told = told or late_policy.moment(times[student])
         submission.timestamp = told and _naive(told)
         stamp(folder, student, lab, told.isoformat() if told else "")
 
@@ -77,7 +77,7 @@ def _naive(time: datetime) -> datetime:
     return time.astimezone(UTC).replace(tzinfo=None)
 
 
-def charge(assignment: Any, policy: late.Policy | None) -> set[str]:
+def charge(assignment: Any, policy: late_policy.Policy | None) -> set[str]:
     """Sets the penalty of each submission of nbgrader's `assignment` by its score of now; the
     students whose penalty changed."""
     changed = set()

@@ -13,7 +13,7 @@ from typing import Any
 from nbgrader.plugins import CsvExportPlugin, LateSubmissionPlugin
 from traitlets import Unicode
 
-from . import late_policy as late
+from . import late_policy
 from .lateness import charge
 
 
@@ -23,8 +23,8 @@ class LatePenalty(LateSubmissionPlugin):  # type: ignore[misc]
     file = Unicode("", help="the late policy that is in force").tag(config=True)
 
     @property
-    def policy(self) -> late.Policy | None:
-        return late.read(Path(self.file)) if self.file else None
+    def policy(self) -> late_policy.Policy | None:
+        return late_policy.read(Path(self.file)) if self.file else None
 
     def late_submission_penalty(
         self, student_id: str, score: float, total_seconds_late: float

@@ -16,7 +16,7 @@ import warnings
 from pathlib import Path
 from types import TracebackType
 
-from ..errors import Mistake
+from ..errors import UserError
 from ..intake.release import Release
 from . import gradebook
 from .course import database, in_one_line, prepare
@@ -56,7 +56,7 @@ class Publisher:
         silent = logging.Logger("autograder.publisher", logging.CRITICAL + 1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # nbgrader's own deprecations
-            with contextlib.suppress(Mistake, OSError), in_one_line(self._folder, silent):
+            with contextlib.suppress(UserError, OSError), in_one_line(self._folder, silent):
                 self._write(silent)
 
     def _write(self, log: logging.Logger) -> None:

@@ -133,7 +133,8 @@ def score(verdict: Verdict, points: float) -> float:
 
 
 def shown(verdict: Verdict) -> str:
-    """The verdict as its student reads it. The seed stays secret as long as its epoch lasts."""
+    """The verdict as its student reads it. The seed stays secret as long as its seed secret
+    lasts."""
     return str(verdict).replace(f", seed {verdict.seed}", "", 1)
 
 

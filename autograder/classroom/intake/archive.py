@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import Mistake
+from ..errors import UserError
 from .files import (
     MAX_DEPTH,
     MAX_NOTEBOOK_BYTES,
@@ -29,7 +29,7 @@ from .files import (
 )
 
 if TYPE_CHECKING:
-    from .quota import Allowance
+    from .quota import Quota
 
 MAX_RATIO = 500
 """Text that is one character over and over deflates by a thousand; a notebook by ten."""
@@ -46,24 +46,24 @@ _DAMAGE = (
 )
 
 
-def in_archive(path: Path, allowance: Allowance) -> Iterator[Found]:
+def in_archive(path: Path, quota: Quota) -> Iterator[Found]:
     """Every file in the zip archive at `path`. One that is unsafe is named, and its `read` refuses;
-    what an owner has beyond their allowance is left out.
+    what an owner has beyond their quota is left out.
 
-    Raises Mistake where the archive itself cannot be read.
+    Raises UserError where the archive itself cannot be read.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             infos = [info for info in archive.infolist() if not info.is_dir()]
     except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
-        raise Mistake(f"Cannot read {path} as a zip archive: {error}.") from error
+        raise UserError(f"Cannot read {path} as a zip archive: {error}.") from error
     names = Counter(info.filename.casefold() for info in infos)
     top = _folder_zipped(path, infos)
     for info in infos:
         parts = tuple(part for part in info.filename.split("/") if part not in ("", "."))[top:]
         shown = _shown(parts)
-        if not allowance.take(shown):
-            if sentence := allowance.refusal(shown):
+        if not quota.take(shown):
+            if sentence := quota.refusal(shown):
                 yield spoiling(shown, sentence)
             continue
         if any(is_hidden(part) for part in parts if part != ".."):

@@ -14,10 +14,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import Mistake
+from ..errors import UserError
 
 if TYPE_CHECKING:
-    from .quota import Allowance
+    from .quota import Quota
 
 MAX_NOTEBOOK_BYTES = 10 * 2**20
 MAX_DEPTH = 8
@@ -46,13 +46,13 @@ class Found:
     spoils: str = ""
 
 
-def in_folder(root: Path, allowance: Allowance) -> Iterator[Found]:
+def in_folder(root: Path, quota: Quota) -> Iterator[Found]:
     """Every file below `root`; links and devices too, whose `read` refuses. Hidden folders are
-    left out, and so is what an owner has beyond their allowance.
+    left out, and so is what an owner has beyond their quota.
 
-    Raises Mistake where `root` cannot be read or is no hand-in by its sheer size.
+    Raises UserError where `root` cannot be read or is no hand-in by its sheer size.
     """
-    return _below(root, (), allowance)
+    return _below(root, (), quota)
 
 
 def spoiling(path: tuple[str, ...], sentence: str) -> Found:
@@ -74,22 +74,22 @@ def refusing(sentence: str) -> Callable[[], bytes]:
     return read
 
 
-def _below(root: Path, path: tuple[str, ...], allowance: Allowance) -> Iterator[Found]:
+def _below(root: Path, path: tuple[str, ...], quota: Quota) -> Iterator[Found]:
     try:
         folder = _open_beneath(root, path, os.O_DIRECTORY)
     except OSError as error:
         if not path:
-            raise Mistake(f"Cannot read {root}: {error.strerror}.") from error
+            raise UserError(f"Cannot read {root}: {error.strerror}.") from error
         yield Found(path, refusing("This folder cannot be read."), is_file=False)
         return
     try:
-        entries = [(name, _status(folder, name)) for name in _names(folder, allowance.room(path))]
+        entries = [(name, _status(folder, name)) for name in _names(folder, quota.room(path))]
     finally:
         os.close(folder)
     for name, status in entries:
         here = (*path, name)
-        if not allowance.take(here):
-            if sentence := allowance.refusal(here):
+        if not quota.take(here):
+            if sentence := quota.refusal(here):
                 yield spoiling(here, sentence)
             continue
         if is_hidden(name) or status is None:
@@ -97,7 +97,7 @@ def _below(root: Path, path: tuple[str, ...], allowance: Allowance) -> Iterator[
         if not stat.S_ISDIR(status.st_mode):
             yield Found(here, _reader(root, here), is_file=stat.S_ISREG(status.st_mode))
         elif len(here) < MAX_DEPTH:
-            yield from _below(root, here, allowance)
+            yield from _below(root, here, quota)
 
 
 def _names(folder: int, most: int) -> list[str]:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from ..errors import Mistake
+from ..errors import UserError
 from .files import Found
 
 _INBOUND = re.compile(
@@ -66,7 +66,7 @@ def claims(files: Sequence[Found], lab: str) -> list[Claim]:
 
 
 def whose(path: tuple[str, ...]) -> str:
-    """The owner of a path as far as the path alone tells: whose allowance it counts against."""
+    """The owner of a path as far as the path alone tells: whose quota it counts against."""
     while len(path) > 1 and path[0].casefold() in WRAPPERS:
         path = path[1:]
     name = path[0].removesuffix(".ipynb")
@@ -79,8 +79,8 @@ def whose(path: tuple[str, ...]) -> str:
 def _wrapping(paths: Sequence[tuple[str, ...]], lab: str) -> int:
     """How many outer folders name nobody.
 
-    Raises Mistake where one folder of an unknown name holds several: it may be the class's, and it
-    may be one student's.
+    Raises UserError where one folder of an unknown name holds several: it may be the class's, and
+    it may be one student's.
     """
     depth = 0
     while paths and all(len(p) > depth + 1 and p[depth] == paths[0][depth] for p in paths):
@@ -96,7 +96,7 @@ def _expect_one_student(outer: str, inside: Sequence[tuple[str, ...]], lab: str)
     if _INBOUND.fullmatch(outer) or _MOODLE.fullmatch(outer):
         return
     if len({path[0] for path in inside if len(path) > 1 and path[0] != lab}) > 1:
-        raise Mistake(
+        raise UserError(
             f"All notebooks lie in one folder, {outer!r}. If it holds the students' folders, "
             "grade that folder itself; if it is one student's, keep one notebook in it."
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from ..errors import Mistake
+from ..errors import UserError
 from .owners import whose
 
 MAX_FILES = 200_000
@@ -17,7 +17,7 @@ MAX_FILES = 200_000
 MAX_FILES_EACH = 2_000
 
 
-class Allowance:
+class Quota:
     """The files of one hand-in folder or archive, counted by owner."""
 
     def __init__(self, source: Path) -> None:
@@ -33,14 +33,14 @@ class Allowance:
 
     def take(self, path: tuple[str, ...]) -> bool:
         """Counts a file; False where it is one too many for its owner. What is too many for an
-        owner does not count for the class. Raises Mistake where the class has too many."""
+        owner does not count for the class. Raises UserError where the class has too many."""
         owner = whose(path)
         if self._of[owner] >= MAX_FILES_EACH:
             return False
         self._of[owner] += 1
         self._all += 1
         if self._all > MAX_FILES:
-            raise Mistake(
+            raise UserError(
                 f"{self.source} holds more than {MAX_FILES:,} files: is it the right one?"
             )
         return True

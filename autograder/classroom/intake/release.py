@@ -14,7 +14,7 @@ import autograder.checks
 import autograder.judge
 from autograder.judge import Lab
 
-from ..errors import Mistake
+from ..errors import UserError
 
 CHECK_SUFFIX = "_check"
 SETUP = "setup"
@@ -80,14 +80,16 @@ def _deciding_files(lab: str) -> Iterator[Path]:
 
 def course_folder(start: Path) -> Path:
     """The course's folder: `start` or the nearest folder above it that has `labs/`; where nobody
-    named one (it is this folder), also where the package lies. Raises Mistake."""
+    named one (it is this folder), also where the package lies. Raises UserError."""
     folders = [start, *start.resolve().parents]
     if start == Path():
         folders.append(Path(autograder.checks.__path__[0]).parents[1])
     for folder in folders:
         if any((folder / "labs").glob("*/*.ipynb")):
             return folder
-    raise Mistake(f"There is no labs/ folder in {start} or above it. Name the course: --course DIR")
+    raise UserError(
+        f"There is no labs/ folder in {start} or above it. Name the course: --course DIR"
+    )
 
 
 def releases(course: Path) -> dict[str, Release]:

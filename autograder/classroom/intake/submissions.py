@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..errors import Mistake
+from ..errors import UserError
 from .archive import in_archive
 from .files import Found, Unreadable, in_folder
 from .owners import Claim, claims, student_ids
-from .quota import Allowance
+from .quota import Quota
 
 NO_NOTEBOOK = "There is no notebook among the files you handed in."
 ZIPPED = "You handed in an archive. Hand in the notebook in it, the file that ends in .ipynb."
@@ -49,17 +49,17 @@ class Submission:
 
 
 def files_in(source: Path) -> list[Found]:
-    """The files of a folder or a zip archive. Raises Mistake where there is neither."""
+    """The files of a folder or a zip archive. Raises UserError where there is neither."""
     try:
         mode = source.stat().st_mode
     except OSError as error:
-        raise Mistake(f"There is no folder or zip archive {source}.") from error
-    allowance = Allowance(source)
+        raise UserError(f"There is no folder or zip archive {source}.") from error
+    quota = Quota(source)
     if stat.S_ISDIR(mode):
-        return list(in_folder(source, allowance))
+        return list(in_folder(source, quota))
     if source.suffix == ".ipynb":
-        raise Mistake(f"{source} is one notebook. Name the folder that it lies in.")
-    return list(in_archive(source, allowance))
+        raise UserError(f"{source} is one notebook. Name the folder that it lies in.")
+    return list(in_archive(source, quota))
 
 
 def labs_named(files: Iterable[Found], known: Sequence[str]) -> list[str]:

@@ -20,7 +20,7 @@ from markupsafe import Markup
 from autograder.judge import State, Verdict
 from autograder.judge.verdict import one_line
 
-from ..gradebook import late_policy as late
+from ..gradebook import late_policy
 from ..intake.release import Release, graded
 from ..store.journal import Record
 from . import charts
@@ -41,7 +41,7 @@ class Report:
     release: Release
     folder: Path
     people: Sequence[Result]
-    policy: late.Policy | None
+    policy: late_policy.Policy | None
     now: datetime
 
 
@@ -104,9 +104,9 @@ def _by_hand(report: Report) -> Any:
             yield name, graded(cell)["points"], whose
 
 
-def _told(policy: late.Policy | None) -> str:
+def _told(policy: late_policy.Policy | None) -> str:
     if policy is None:
-        return f"Lateness costs nothing: the course's folder has no {late.NAME}."
+        return f"Lateness costs nothing: the course's folder has no {late_policy.NAME}."
     return f"Lateness costs {policy}."
 
 

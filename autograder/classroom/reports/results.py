@@ -12,7 +12,7 @@ from autograder.judge import State, Verdict
 
 from ..gradebook.course import database, has_gradebook, in_one_line
 from ..intake.release import Release
-from ..store import roster as roll
+from ..store import roster
 from ..store.journal import Journal, Record
 
 LOST = "The verdict is missing or damaged. Grade the class again: only what is lost runs."
@@ -54,7 +54,7 @@ class Result:
     """A student. record, grade: None where there is none. reason: why the newest hand-in has no
     verdict, "" where it has one."""
 
-    line: roll.Line
+    line: roster.Line
     record: Record | None = None
     grade: Grade | None = None
     reason: str = ""
@@ -81,15 +81,15 @@ class Result:
 
 
 def results(folder: Path, release: Release, log: logging.Logger) -> list[Result]:
-    """Everybody on the roll, by name. Raises Mistake where the lab was never graded here."""
-    lines = roll.read(folder, release.name)
+    """Everybody on the roll, by name. Raises UserError where the lab was never graded here."""
+    lines = roster.read(folder, release.name)
     journal = Journal(folder / "journal" / release.name)
     with in_one_line(folder, log):
         grades = _grades(folder, release.name)
     return [_result(line, journal, grades.get(line.student)) for line in lines.values()]
 
 
-def _result(line: roll.Line, journal: Journal, grade: Grade | None) -> Result:
+def _result(line: roster.Line, journal: Journal, grade: Grade | None) -> Result:
     record = journal.read(line.student, line.key) if line.key else None
     if record is None and line.key:
         return Result(line, None, grade, line.ungradable or LOST)

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from autograder.judge import State, Verdict
 
-from .. import atomic_write as durable
+from .. import atomic_write
 from ..intake.release import Release, graded
 from ..intake.submissions import Submission
 from ..store.journal import Record, is_blank
@@ -100,7 +100,7 @@ def write_ungradable(path: Path, rows: Sequence[Row], lab: str) -> None:
     writer = csv.writer(text)
     writer.writerow(["lab", "student", "file", "reason", "for the instructor"])
     writer.writerows(sorted([*kept, *([_inert(text) for text in line] for line in fresh)]))
-    durable.write(path, text.getvalue().encode())
+    atomic_write.write(path, text.getvalue().encode())
 
 
 def _ungradable(row: Row) -> tuple[str, ...]:

@@ -27,8 +27,8 @@ from typing import Any
 
 from autograder.sandbox import Tier, probe
 
-from ..errors import Mistake
-from ..store import seed as epoch
+from ..errors import UserError
+from ..store import seed_secret
 from ..store.journal import Journal, Record
 from . import devices
 from .devices import RESOURCE
@@ -60,12 +60,12 @@ UNKNOWN = (
 class Place:
     """Where a class is graded, as every machine of the cluster must find it.
 
-    out: the grading folder. epoch: the name of the seed that must lie in it. torch: its version.
-    tier: the sandbox that verdicts speak of.
+    out: the grading folder. seed_name: the name of the seed secret that must lie in it. torch: its
+    version. tier: the sandbox that verdicts speak of.
     """
 
     out: Path
-    epoch: str
+    seed_name: str
     torch: str
     tier: Tier
 
@@ -81,8 +81,8 @@ def graded(jobs: Sequence[Job], place: Place, *, spec: str) -> Iterator[Outcome]
     """Each job with its Record, or with the Fault that remained; in the order in which they are
     done. Every Record is in the journal already.
 
-    spec: tcp://HOST:PORT, ssh:HOST,HOST, slurm:JOBS or local:WORKERS. Raises Mistake where there is
-    no such cluster, where it is lost, and where one of its machines is unfit.
+    spec: tcp://HOST:PORT, ssh:HOST,HOST, slurm:JOBS or local:WORKERS. Raises UserError where there
+    is no such cluster, where it is lost, and where one of its machines is unfit.
     """
     if not jobs:
         return
@@ -111,14 +111,14 @@ def _answered(client: Any, jobs: Sequence[Job], place: Place, spec: str) -> Iter
     for future in as_completed(futures, loop=client.loop):
         outcome = _outcome(future, spec)
         if isinstance(outcome, Unfit):
-            raise Mistake(outcome.reason)
+            raise UserError(outcome.reason)
         yield job_of[future.key], outcome
 
 
 def _resources(client: Any, share: float, spec: str) -> dict[str, float] | None:
     """What Dask counts for each job: its share of a GPU, where the cluster's workers declare any.
 
-    Raises Mistake where none of them has as much: the job would wait forever.
+    Raises UserError where none of them has as much: the job would wait forever.
     """
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     declared = [
@@ -127,7 +127,7 @@ def _resources(client: Any, share: float, spec: str) -> dict[str, float] | None:
     if not share or not declared:
         return None
     if max(declared) < share:
-        raise Mistake(
+        raise UserError(
             f"A question needs {share:g} of a GPU, and no worker of {spec} declares as much. "
             f"Start one with: dask worker --resources {RESOURCE}=1"
         )
@@ -135,7 +135,7 @@ def _resources(client: Any, share: float, spec: str) -> dict[str, float] | None:
 
 
 def _outcome(future: Any, spec: str) -> Record | Fault | Unfit:
-    """What a future holds. Raises Mistake where the scheduler has gone and taken it along."""
+    """What a future holds. Raises UserError where the scheduler has gone and taken it along."""
     from distributed import KilledWorker
 
     error = future.exception() if future.status == "error" else None
@@ -146,7 +146,7 @@ def _outcome(future: Any, spec: str) -> Record | Fault | Unfit:
         return Fault("the workers that had it were lost")
     if error is not None:
         return Fault(f"{type(error).__name__}: {error}")
-    raise Mistake(
+    raise UserError(
         f"The cluster {spec} is lost. What was graded is kept: the same command goes on where it "
         "was."
     )
@@ -161,7 +161,7 @@ def grade_here(job: Job, place: Place) -> Record | Fault | Unfit:
     try:
         gpus = devices.lent() if job.device_share else ()
         ((_, outcome),) = _own_pool(place, gpus).run([job])
-    except Mistake as mistake:
+    except UserError as mistake:
         return Unfit(str(mistake))
     if isinstance(outcome, Record) and (job.first is not None or not outcome.late):
         Journal(place.out / "journal" / job.lab).write(outcome)
@@ -171,7 +171,7 @@ def grade_here(job: Job, place: Place) -> Record | Fault | Unfit:
 def _unfit(place: Place) -> str:
     """Why this machine would not give the verdicts that were asked for; "" if it would."""
     seed = place.out / "seed"
-    if not seed.exists() or epoch.name_of(epoch.secret(place.out)) != place.epoch:
+    if not seed.exists() or seed_secret.name_of(seed_secret.secret(place.out)) != place.seed_name:
         return f"it does not see {place.out}. Put the grading folder on a disk that all share."
     torch = importlib.metadata.version("torch")
     if torch != place.torch:
@@ -216,7 +216,7 @@ def _client(spec: str, place: Place) -> Iterator[Any]:
         import dask
         from distributed import Client
     except ImportError:
-        raise Mistake(
+        raise UserError(
             "A cluster needs Dask: pip install distributed dask-jobqueue asyncssh, on each machine."
         ) from None
     settings = {
@@ -229,7 +229,7 @@ def _client(spec: str, place: Place) -> Iterator[Any]:
             address = _address(spec, place, stack)
             client = stack.enter_context(Client(address, timeout=CONNECT_S, set_as_default=False))
         except OSError as error:
-            raise Mistake(f"No Dask scheduler answers at {spec}: {error}.") from error
+            raise UserError(f"No Dask scheduler answers at {spec}: {error}.") from error
         yield client
 
 
@@ -244,11 +244,11 @@ def _address(spec: str, place: Place, stack: ExitStack) -> Any:
         return stack.enter_context(start(rest, place))
     except (RuntimeError, OSError) as error:
         reason = str(error).removeprefix("Cluster failed to start: ").rstrip(".")
-        raise Mistake(f"The cluster {spec} does not start: {reason}.{ADVICE[kind]}") from error
+        raise UserError(f"The cluster {spec} does not start: {reason}.{ADVICE[kind]}") from error
 
 
 def expect_known(spec: str) -> None:
-    """Raises Mistake where `spec` names no cluster that could be."""
+    """Raises UserError where `spec` names no cluster that could be."""
     kind, _, rest = spec.partition(":")
     is_one = {
         "ssh": any(rest.split(",")),
@@ -256,7 +256,7 @@ def expect_known(spec: str) -> None:
         **dict.fromkeys(RUNNING, rest.startswith("//")),
     }
     if not is_one.get(kind, False):
-        raise Mistake(UNKNOWN.format(spec=spec))
+        raise UserError(UNKNOWN.format(spec=spec))
 
 
 def _locally(rest: str, place: Place) -> Any:
@@ -306,4 +306,4 @@ def _wait_for_a_worker(client: Any, spec: str) -> None:
     try:
         client.wait_for_workers(1, timeout=WAIT_S)
     except TimeoutError:
-        raise Mistake(f"No worker has joined {spec} within {WAIT_S:g} seconds.") from None
+        raise UserError(f"No worker has joined {spec} within {WAIT_S:g} seconds.") from None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ..intake.rebuild import Rebuilt, to_run
 from ..intake.release import Release
 from ..intake.submissions import Submission
-from ..store import seed as epoch
+from ..store import seed_secret
 from ..store.journal import Record
 
 SUBMISSION_S = 180.0
@@ -71,14 +71,14 @@ class Fault:
 def job_for(
     entry: Entry, release: Release, *, key: str, secret: bytes, device_share: float | None = None
 ) -> Job:
-    """The job that grades `entry`, with the seeds of this epoch. device_share: of one GPU, where it
-    is not the lab's own."""
+    """The job that grades `entry`, with the seeds of this secret. device_share: of one GPU, where
+    it is not the lab's own."""
     cells = tuple(to_run(release, entry.rebuilt))
     answers = {cell["id"] for cell in release.answers}
     setup = next((n for n, (name, _) in enumerate(cells) if name in answers), len(cells))
     questions = release.lab.questions
     budgets_s = sum(question.budget_s or 0.0 for question in release.lab)
-    seeds = {name: epoch.seed(secret, release.name, name, entry.sha256) for name in questions}
+    seeds = {name: seed_secret.seed(secret, release.name, name, entry.sha256) for name in questions}
     return Job(
         entry.submission.student,
         release.name,

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection, wait
 
 from autograder.sandbox import sweep
 
-from ..errors import Mistake
+from ..errors import UserError
 from ..store.journal import Record
 from .devices import emptiest
 from .job import Fault, Job
@@ -96,7 +96,7 @@ def graded(
     """Each job with its Record, or with the Fault that remained after three attempts; in the order
     in which they are done. devices: the GPUs that the workers divide among themselves.
 
-    Raises Mistake where the sandbox does not start. Leaves no process behind, whichever way it is
+    Raises UserError where the sandbox does not start. Leaves no process behind, whichever way it is
     left.
     """
     pool = Pool(setting, target, size=min(workers, len(jobs)), devices=devices)
@@ -170,18 +170,18 @@ class Pool:
         """One can be the moment's fault; where none succeeds in between, it is the machine's."""
         self.false_starts += 1
         if self.false_starts >= MAX_ATTEMPTS:
-            raise Mistake(
+            raise UserError(
                 f"The grader does not start here: {answer.reason}. "
                 f"See {self.setting.log} and `autograder doctor`."
             )
         return Fault(answer.reason)
 
     def _without(self, device: str, reason: str) -> None:
-        """A GPU that does not work gets no more work; the others go on. Raises Mistake where none
+        """A GPU that does not work gets no more work; the others go on. Raises UserError where none
         is left: what is graded is in the journal, and the rest has not been tried."""
         left = [name for name in self.devices if name != device]
         if not left:
-            raise Mistake(
+            raise UserError(
                 f"{reason.rstrip('.')}. What is graded is kept: put the GPU right, and the same "
                 "command goes on where it was."
             )

@@ -15,7 +15,7 @@ from typing import Any
 
 from autograder.judge import OUR_FAULT, State, Verdict
 
-from .. import atomic_write as durable
+from .. import atomic_write
 
 LAYOUT = 1
 """Of the files. Raise it when their form changes: old ones are then graded again."""
@@ -86,7 +86,7 @@ def _digest(text: str) -> str:
 
 
 def key_of(*parts: str) -> str:
-    """A hash of the submission's bytes, the lab's version, torch's version, the seed epoch and the
+    """A hash of the submission's bytes, the lab's version, torch's version, the seed secret and the
     sandbox tier: when one of them changes, the old verdict no longer speaks for the submission."""
     return hashlib.sha256(json.dumps([LAYOUT, *parts]).encode()).hexdigest()
 
@@ -104,7 +104,7 @@ class Journal:
         """Keeps `record`; when this returns, no kill and no power cut loses it."""
         text = record.to_json()
         data = f"{_digest(text)}\n{text}\n".encode()
-        durable.write(self._path(record.student, record.key), data, mode=0o600)
+        atomic_write.write(self._path(record.student, record.key), data, mode=0o600)
 
     def read(self, student: str, key: str) -> Record | None:
         """The record of this submission, or None where there is none that can be trusted."""

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from .. import atomic_write as durable
-from ..errors import Mistake
+from .. import atomic_write
+from ..errors import UserError
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class Line:
 
 
 def read(folder: Path, lab: str) -> dict[str, Line]:
-    """The lines by student, in the order of their names. Raises Mistake where there is no roll or
+    """The lines by student, in the order of their names. Raises UserError where there is no roll or
     it is damaged."""
     path = _path(folder, lab)
     if not path.exists():
-        raise Mistake(
+        raise UserError(
             f"{lab} has not been graded in {folder}. First type: "
             f"autograder grade DIR_OR_ZIP --lab {lab} --out {folder}"
         )
@@ -47,16 +47,18 @@ def read(folder: Path, lab: str) -> dict[str, Line]:
         if not all(isinstance(value, str) for line in lines for value in asdict(line).values()):
             raise TypeError("not a text")
     except (OSError, ValueError, TypeError) as error:
-        raise Mistake(
+        raise UserError(
             f"{path} is damaged. Remove it and grade every hand-in again: what is graded stays."
         ) from error
     return {line.student: line for line in sorted(lines, key=lambda line: line.student.casefold())}
 
 
 def labs(folder: Path) -> list[str]:
-    """The labs that have a roll in this grading folder. Raises Mistake where it is none."""
+    """The labs that have a roll in this grading folder. Raises UserError where it is none."""
     if not folder.is_dir():
-        raise Mistake(f"There is no grading folder {folder}. Name the one of your class: --out DIR")
+        raise UserError(
+            f"There is no grading folder {folder}. Name the one of your class: --out DIR"
+        )
     return sorted(path.stem for path in (folder / "roll").glob("*.json"))
 
 
@@ -71,7 +73,7 @@ def update(folder: Path, lab: str, lines: Iterable[Line]) -> None:
         known[line.student] = line
     body = [asdict(known[student]) for student in sorted(known)]
     data = json.dumps(body, ensure_ascii=False, indent=1)
-    durable.write(_path(folder, lab), data.encode(), mode=0o600)
+    atomic_write.write(_path(folder, lab), data.encode(), mode=0o600)
 
 
 def _path(folder: Path, lab: str) -> Path:

@@ -101,7 +101,7 @@ def _started(pid: int) -> int:
     return int(stat.rpartition(")")[2].split()[19])
 
 
-class Cage:
+class Cgroup:
     """One cgroup (in each hierarchy) around one submission."""
 
     def __init__(
@@ -139,7 +139,7 @@ class Cage:
         return "" in held or {"memory", "pids"} <= held
 
     @contextlib.contextmanager
-    def doors(self) -> Iterator[list[int]]:
+    def joined_by(self) -> Iterator[list[int]]:
         """Files, open for writing: a process that writes 0 into each is inside, and its children
         are born there. Raises OSError.
 

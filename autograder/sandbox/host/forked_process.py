@@ -18,7 +18,7 @@ from ..wire.channel import Line
 from .running import Died, Running, TooLate, how_it_ended, wait_for_end
 
 if TYPE_CHECKING:
-    from .zygote_client import Warden
+    from .zygote_client import ZygoteClient
 
 ORDER_S = 10.0  # what the zygote and the kernel may take for anything
 
@@ -32,15 +32,15 @@ class JailedProcess(Running):
 
     def __init__(
         self,
-        warden: Warden,
+        zygote_client: ZygoteClient,
         fork: tuple[int, int],
         line: Line,
-        cage: cgroups.Cage | None,
+        cgroup: cgroups.Cgroup | None,
     ) -> None:
-        super().__init__(line, warden.limits, warden.gpu)
-        self._warden, (self._inner_pid, self._handle) = warden, fork
+        super().__init__(line, zygote_client.limits, zygote_client.gpu)
+        self._zygote, (self._inner_pid, self._handle) = zygote_client, fork
         self.pid = _pid_here(self._handle)
-        self._cage = cage
+        self._cgroup = cgroup
         try:
             self.expect(READY, deadline=time.monotonic() + ORDER_S)
         except (OSError, Died, TooLate) as error:
@@ -53,9 +53,9 @@ class JailedProcess(Running):
         return wait_for_end(self._handle, patience_s=patience_s)
 
     def check_memory(self) -> None:
-        if "limits" in self._warden.without:
+        if "limits" in self._zygote.without:
             return
-        if self._cage is not None and self._cage.holds_memory:
+        if self._cgroup is not None and self._cgroup.holds_memory:
             return  # the kernel does
         used, processes = used_by_tree(self.pid)
         if used > self.limits.memory_bytes:
@@ -73,9 +73,9 @@ class JailedProcess(Running):
         if not wait_for_end(self._handle, patience_s=ORDER_S):
             raise GraderFault("a process of a submission cannot be killed")
         status = self._reaped()
-        starved = self._cage is not None and self._cage.ran_out_of_memory
-        if self._cage:
-            self._cage.remove()
+        starved = self._cgroup is not None and self._cgroup.ran_out_of_memory
+        if self._cgroup:
+            self._cgroup.remove()
         os.close(self._handle)
         if starved and status == -signal.SIGKILL:
             return self._out_of_memory()
@@ -83,7 +83,7 @@ class JailedProcess(Running):
 
     def _reaped(self) -> int | None:
         try:
-            return self._warden.reap(self._inner_pid)
+            return self._zygote.reap(self._inner_pid)
         except WardenLost:
             self.jail_lost = True
             return None

@@ -22,7 +22,7 @@ from .loading import Cell
 from .process import PlainProcess
 from .running import Running
 from .tiers import BUBBLEWRAP, Tier, explained, obstacle
-from .zygote_client import Warden
+from .zygote_client import ZygoteClient
 
 
 class Jail:
@@ -49,15 +49,15 @@ class Jail:
         self.limits = gpu.limits(limits or Limits()) if gpu else limits or Limits()
         self.tier = tier or BUBBLEWRAP
         self.readable = tuple(readable)
-        self._warden: Warden | None = None
+        self._zygote: ZygoteClient | None = None
         self._lock = threading.Lock()
 
     def __enter__(self) -> Jail:
         """Starts the jail. Raises GraderFault, with what to do, where there can be none."""
-        if self.tier.safe and self._warden is None:
+        if self.tier.safe and self._zygote is None:
             if why := obstacle(self.tier):
                 raise GraderFault(why)
-            self._warden = self._new_warden()
+            self._zygote = self._new_warden()
         return self
 
     def __exit__(
@@ -71,14 +71,14 @@ class Jail:
     @property
     def pid(self) -> int | None:
         """Of the jail's outermost process, as this machine counts; None without walls."""
-        return None if self._warden is None else self._warden.pid
+        return None if self._zygote is None else self._zygote.pid
 
     def close(self) -> None:
         """Ends every process in the jail. Can be called twice."""
         with self._lock:
-            if self._warden is not None:
-                self._warden.close()
-                self._warden = None
+            if self._zygote is not None:
+                self._zygote.close()
+                self._zygote = None
 
     def open(
         self,
@@ -102,9 +102,9 @@ class Jail:
             start, cells, limits=limits, where=where, total_s=total_s, gpu=self.gpu
         )
 
-    def _new_warden(self) -> Warden:
+    def _new_warden(self) -> ZygoteClient:
         try:
-            return Warden(
+            return ZygoteClient(
                 self.limits,
                 readable=self.readable,
                 without=self.without,
@@ -118,23 +118,23 @@ class Jail:
         """A fresh process. A zygote that died is replaced, once."""
         if not self.tier.safe:
             return PlainProcess(self.limits, self.gpu)
-        warden = self._warden
-        if warden is None:
+        zygote_client = self._zygote
+        if zygote_client is None:
             raise GraderFault("the jail is closed")
         try:
-            return warden.fork(loopback=loopback)
+            return zygote_client.fork(loopback=loopback)
         except WardenLost:
-            warden = self._replacement_of(warden)
+            zygote_client = self._replacement_of(zygote_client)
         try:
-            return warden.fork(loopback=loopback)
+            return zygote_client.fork(loopback=loopback)
         except WardenLost as error:
             raise GraderFault("the jail died twice in a row") from error
 
-    def _replacement_of(self, lost: Warden) -> Warden:
+    def _replacement_of(self, lost: ZygoteClient) -> ZygoteClient:
         with self._lock:
-            if self._warden is lost:  # no other thread was faster
+            if self._zygote is lost:  # no other thread was faster
                 lost.close()
-                self._warden = self._new_warden()
-            if self._warden is None:
+                self._zygote = self._new_warden()
+            if self._zygote is None:
                 raise GraderFault("the jail is closed")
-            return self._warden
+            return self._zygote

@@ -85,7 +85,7 @@ def _environment(home: str) -> dict[str, str]:
     return {**bubblewrap.ENVIRONMENT, "HOME": home, "TMPDIR": home, "PATH": search}
 
 
-def main(channel: str, output: str, bell: str, limits: str) -> None:
+def main(channel: str, output: str, notify_fd: str, limits: str) -> None:
     """The process itself: limits, then the cells."""
     from ..inside import face
     from ..inside.shell import NotebookShell
@@ -93,7 +93,7 @@ def main(channel: str, output: str, bell: str, limits: str) -> None:
 
     face.install()
     shell = NotebookShell()
-    wire, ringing = settle(int(channel), int(output), int(bell))
+    wire, ringing = settle(int(channel), int(output), int(notify_fd))
     bind_this_process(Limits.from_mapping(json.loads(limits)), own_namespace=False)
     fresh_start()
     wire.sendall(READY)

@@ -116,7 +116,7 @@ class _Exchange:
         self.running, self.left, self.take = running, answers, take
         self.unsent = [memoryview(part) for part in parts]
         self.inbox = Inbox(max_body_bytes=max_body_bytes)
-        self.announced = running.line.bell.is_closed  # more than the bell will ring for
+        self.announced = running.line.notifier.is_closed  # more than the notifier will ring for
         self.unread = False  # more than was read at once
 
     def run(self, deadline: float) -> None:
@@ -150,7 +150,7 @@ class _Exchange:
 
     def _step(self, patience_s: float) -> None:
         poll, channel, line = select.poll(), self.running.channel, self.running.line
-        for descriptor in (line.bell.descriptor, line.output.descriptor):
+        for descriptor in (line.notifier.descriptor, line.output.descriptor):
             if descriptor is not None:
                 poll.register(descriptor, select.POLLIN)
         reading = select.POLLIN if self.announced or self.unread else 0
@@ -160,8 +160,8 @@ class _Exchange:
             if descriptor == line.output.descriptor:
                 line.output.read()
                 continue
-            if descriptor == line.bell.descriptor:
-                self.announced = line.bell.heard()
+            if descriptor == line.notifier.descriptor:
+                self.announced = line.notifier.heard()
             elif events & select.POLLOUT:
                 self._send()
             if events & ~select.POLLOUT:

@@ -26,7 +26,7 @@ MAX_MESSAGE = 65_536
 PROGRAM = "from autograder.sandbox.inside.zygote import main; main(int(sys.argv[1]))"
 
 
-class Warden:
+class ZygoteClient:
     """One running jail. Thread-safe; use `close`."""
 
     def __init__(
@@ -111,21 +111,21 @@ class Warden:
                 raise WardenLost("it takes no orders") from error
 
     def fork(self, *, loopback: bool = False) -> JailedProcess:
-        """A new process for one submission, with every door shut.
+        """A new process for one submission, with every procs_file shut.
 
         loopback: whether this one may talk TCP/IP with itself, whatever the limits of others say.
         Raises WardenLost or GraderFault.
         """
-        cage = self.cage()
+        cgroup = self.cgroup()
         try:
             with Line(keep_bytes=self.limits.output_bytes) as line, contextlib.ExitStack() as stack:
-                doors = stack.enter_context(cage.doors()) if cage else []
-                fork = self._forked(*line.theirs, *doors, loopback=loopback)
+                procs_files = stack.enter_context(cgroup.joined_by()) if cgroup else []
+                fork = self._forked(*line.theirs, *procs_files, loopback=loopback)
         except BaseException:
-            if cage:
-                cage.remove()
+            if cgroup:
+                cgroup.remove()
             raise
-        return JailedProcess(self, fork, line, cage)
+        return JailedProcess(self, fork, line, cgroup)
 
     def _forked(self, *ends: int, loopback: bool) -> tuple[int, int]:
         """(process id in the jail, pidfd) of a new fork that holds `ends`."""
@@ -137,12 +137,12 @@ class Warden:
             raise GraderFault(f"no fork: {message.get('fault')}")
         return message["pid"], handles[0]
 
-    def cage(self) -> cgroups.Cage | None:
+    def cgroup(self) -> cgroups.Cgroup | None:
         """A cgroup for one submission, where this machine lends us any."""
         if not self._hierarchies or "limits" in self.without:
             return None
         limits = self.limits
-        return cgroups.Cage(
+        return cgroups.Cgroup(
             self._hierarchies,
             memory_bytes=limits.memory_bytes,
             processes=limits.processes,

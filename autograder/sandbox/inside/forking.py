@@ -1,4 +1,4 @@
-"""Inside the jail: a fork with namespaces of its own, and every door shut behind it.
+"""Inside the jail: a fork with namespaces of its own, and every procs_file shut behind it.
 
 Standard library only, and torch neither here nor in what is imported here: `trial` builds all of
 this once to see whether a machine can, and should not take seconds for it.
@@ -50,10 +50,11 @@ def _between(writing: int, student: Callable[[], NoReturn], without: frozenset[s
         os._exit(0)
 
 
-def enter(doors: Iterable[int]) -> None:
-    """This process moves into the cgroups whose files these are (see `cgroups.Cage.doors`)."""
-    for door in doors:
-        os.write(door, b"0")  # 0 is whoever writes it
+def enter(procs_files: Iterable[int]) -> None:
+    """This process moves into the cgroups whose files these are (see
+    `cgroups.Cgroup.joined_by`)."""
+    for procs_file in procs_files:
+        os.write(procs_file, b"0")  # 0 is whoever writes it
 
 
 def shut_doors(order: dict[str, Any]) -> None:

@@ -15,30 +15,30 @@ from typing import Any
 
 from autograder.judge import DEVICES, Device, Packed, Raised, Reply, answer, raised_by
 
-from ..wire.channel import KEEP_READING, READ_NOW, SILENT_BYTES, SPENT_BYTES, ring
+from ..wire.channel import KEEP_READING, READ_NOW, SILENT_BYTES, SPENT_BYTES, notify
 from ..wire.frames import Frame, Inbox, TooLong, encode
 from ..wire.messages import raised_reply, reply_frame
 from .shell import NotebookShell
 
-READY = b"R"  # the first byte on every channel: no student's code has run, every door is shut
+READY = b"R"  # the first byte on every channel: no student's code has run, every procs_file is shut
 
 
-def serve(channel: socket.socket, bell: int, shell: NotebookShell) -> None:
+def serve(channel: socket.socket, notify_fd: int, shell: NotebookShell) -> None:
     """Answers requests until the other side closes, and rings when none is left to be answered."""
     os.register_at_fork(after_in_child=channel.close)  # one process answers, not its children
-    os.register_at_fork(after_in_child=lambda: os.closerange(bell, bell + 1))
+    os.register_at_fork(after_in_child=lambda: os.closerange(notify_fd, notify_fd + 1))
     silent_bytes = 0
     while (request := receive(channel)) is not None:
         reply = _answered(request, shell)
         _flush()
         silent_bytes += sum(map(len, reply)) + SPENT_BYTES
         if silent_bytes > SILENT_BYTES:
-            ring(bell, KEEP_READING)
+            notify(notify_fd, KEEP_READING)
             silent_bytes = 0
         for part in reply:
             channel.sendall(part)
         if not _is_readable(channel):
-            ring(bell, READ_NOW)
+            notify(notify_fd, READ_NOW)
             silent_bytes = 0
 
 
@@ -104,13 +104,13 @@ def _flush() -> None:
             stream.flush()
 
 
-def settle(channel: int, output: int, bell: int) -> tuple[socket.socket, int]:
-    """Moves the channel to descriptor 3, the bell to 4 and the output to 1 and 2, and closes every
-    other one; the channel and the bell."""
-    while min(channel, output, bell) <= 4:  # out of the way of what they are to replace
-        channel, output, bell = os.dup(channel), os.dup(output), os.dup(bell)
+def settle(channel: int, output: int, notify_fd: int) -> tuple[socket.socket, int]:
+    """Moves the channel to descriptor 3, the notifier to 4 and the output to 1 and 2, and closes
+    every other one; the channel and the notifier."""
+    while min(channel, output, notify_fd) <= 4:  # out of the way of what they are to replace
+        channel, output, notify_fd = os.dup(channel), os.dup(output), os.dup(notify_fd)
     nothing = os.open(os.devnull, os.O_RDONLY)
-    for source, target in ((nothing, 0), (output, 1), (output, 2), (channel, 3), (bell, 4)):
+    for source, target in ((nothing, 0), (output, 1), (output, 2), (channel, 3), (notify_fd, 4)):
         os.dup2(source, target, inheritable=target < 3)
     os.closerange(5, os.sysconf("SC_OPEN_MAX"))
     # Line by line: what was printed before a crash is seen.

@@ -1,9 +1,9 @@
 """The process inside the jail that has imported everything and computed nothing: its forks run the
 submissions.
 
-It obeys one socket. {"do": "fork"} comes with descriptors (a channel, a pipe for output, a bell,
-and the cgroups to enter) and is answered with a handle (a pidfd) of the fork; {"do": "reap"} is
-answered with how a fork ended.
+It obeys one socket. {"do": "fork"} comes with descriptors (a channel, a pipe for output, one
+that notifies, and the cgroups to enter) and is answered with a handle (a pidfd) of the fork;
+{"do": "reap"} is answered with how a fork ended.
 No bytes of a student ever reach it.
 """
 
@@ -111,16 +111,17 @@ def _ended(pid: int) -> int | None:
 def _become_student(
     order: dict[str, Any], descriptors: list[int], shell: NotebookShell
 ) -> NoReturn:
-    """Shuts every door behind it, then serves. Whatever goes wrong before that ends the process."""
+    """Shuts every door behind it, then serves. Whatever goes wrong before that ends the
+    process."""
     try:
         os.setsid()
         expect_working_fork()
         forking.enter(descriptors[3:])
-        channel, bell = settle(*descriptors[:3])
+        channel, notify_fd = settle(*descriptors[:3])
         forking.shut_doors(order)
         fresh_start()
         channel.sendall(READY)  # every door is shut
-        serve(channel, bell, shell)
+        serve(channel, notify_fd, shell)
     except BaseException:
         traceback.print_exc()  # into the output of this fork
         os._exit(1)

@@ -1,5 +1,5 @@
 """What ties the grader to a student's process: a socket for requests and answers, a pipe for what
-it prints, and a bell.
+it prints, and a pipe that notifies.
 
 Answers are written without a word to the sleeping grader, which is rung for when a row of them is
 whole: on one core each wake-up hands the turn over, and that takes longer than a short function
@@ -17,9 +17,9 @@ from .messages import clean
 
 DRAIN_BYTES = 2**20  # no pipe holds more
 SILENT_BYTES, SPENT_BYTES = 2**16, 2**10
-"""What may lie in the socket without a ring, and what each message takes there besides itself."""
+"""What may lie in the socket without a notify, and what each message takes there besides itself."""
 READ_NOW, KEEP_READING = b".", b"+"
-"""What the bell says: all is written, or more of it comes and nobody will ring again for it."""
+"""What the notifier says: all is written, or more of it comes and nobody will ring again for it."""
 
 
 class Line:
@@ -34,12 +34,12 @@ class Line:
         self.output = Output(reading, keep_bytes=keep_bytes)
         reading, self._their_bell = os.pipe()
         os.set_blocking(self._their_bell, False)  # full of rings is as good as one
-        self.bell = Bell(reading)
+        self.notifier = Notifier(reading)
         self.channel.setblocking(False)
 
     @property
     def theirs(self) -> tuple[int, int, int]:
-        """The channel, the output and the bell, as `serve.settle` takes them."""
+        """The channel, the output and the notify_fd, as `serve.settle` takes them."""
         return self._their_channel.fileno(), self._their_output, self._their_bell
 
     def __enter__(self) -> Self:
@@ -56,10 +56,10 @@ class Line:
         """Closes our ends. Can be called twice."""
         self.channel.close()
         self.output.close()
-        self.bell.close()
+        self.notifier.close()
 
 
-class Bell:
+class Notifier:
     """The pipe that says when to look at the channel."""
 
     def __init__(self, descriptor: int) -> None:
@@ -89,10 +89,10 @@ class Bell:
             self.descriptor = None
 
 
-def ring(bell: int, what: bytes) -> None:
+def notify(notify_fd: int, what: bytes) -> None:
     """From the other end; what does not fit any more need not be said again."""
     with contextlib.suppress(OSError):
-        os.write(bell, what)
+        os.write(notify_fd, what)
 
 
 class Output:

@@ -1,0 +1,85 @@
+"""What the ranks answered, and what each of them says that it did: in order of time, (what, bytes).
+The first is compared with a truth, the second is the word of the student's processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from autograder.judge import NoAnswer, Student, Wrong, describe, expect_close
+
+TraceEvent = tuple[str, int]
+Trace = list[TraceEvent]
+BELOW = ("below the head", 0)
+WAIT = "wait for "
+MISMATCH = (
+    "The ranks met in different collectives. All ranks make the same ones, of the same sizes, "
+    "in the same order."
+)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A known fault of a distributed answer, and what the ranks hold then."""
+
+    name: str
+    sentence: str
+    answers: Callable[..., Sequence[Any]]
+
+
+def asked_of_ranks(student: Student, function: str, per_rank: Sequence[Any], *, hung: str) -> Any:
+    """What the student's function answers for all ranks. hung: the sentence for ranks that wait for
+    one that is done."""
+    try:
+        return student.call(function, per_rank)
+    except NoAnswer as none:
+        told = none.raised.message
+        waits = "not back after" in told and "\ndone: rank" in told
+        why = MISMATCH if "collective mismatch" in told else hung if waits else ""
+        raise NoAnswer(none.raised, why) from None
+
+
+def answers_and_deeds(got: Any, world: int) -> tuple[list[Any], list[Trace]]:
+    """`got`, if it is a pair for each rank: its answer, and what it did."""
+    if not isinstance(got, (list, tuple)) or len(got) != world:
+        raise Wrong(
+            expected=f"an answer and its trace from each of {world} ranks", got=describe(got)
+        )
+    answers, trace = [], []
+    for rank, pair in enumerate(got):
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not _are_deeds(pair[1]):
+            raise Wrong(
+                expected="what on_ranks returns", got=describe(pair), where=f"on rank {rank}"
+            )
+        answers.append(pair[0])
+        trace.append([(str(what), int(nbytes)) for what, nbytes in pair[1]])
+    return answers, trace
+
+
+def _are_deeds(got: Any) -> bool:
+    return isinstance(got, (list, tuple)) and all(
+        isinstance(d, (list, tuple))
+        and len(d) == 2
+        and isinstance(d[0], str)
+        and isinstance(d[1], int)
+        for d in got
+    )
+
+
+def sent(trace: Trace) -> Trace:
+    """The collectives alone, without waits and marks; nobody minds a barrier."""
+    others = (BELOW[0], "barrier")
+    return [d for d in trace if d[0] not in others and not d[0].startswith(WAIT)]
+
+
+def alike(got: Any, want: Tensor, tolerance: float) -> bool:
+    """Whether expect_close would be content."""
+    try:
+        expect_close(got, want, tolerance=tolerance)
+    except Wrong:
+        return False
+    return True

@@ -1,0 +1,106 @@
+"""Lab 02 catches what a right-looking answer does wrong in torch itself, and names the mistake also
+where it raises."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autograder.checks import find
+from autograder.checks.lab02_dispatcher import lab
+from autograder.judge import LocalStudent, State, Verdict, ask
+
+PAGE = Path(__file__).parents[2] / "solutions" / "02_dispatcher" / "02_dispatcher.py"
+SOURCE = PAGE.read_text("utf-8")
+ROUND = "return original.call_boxed(keyset, *args, **kwargs).bfloat16().float()"
+
+
+def solved(name: str, *edits: tuple[str, str], seed: int = 11) -> Verdict:
+    """The verdict on the page's own answer to `name` after each edit (from, to) of its text."""
+    cells = re.findall(rf'id="(?:setup|{name})".*?\n(.*?)(?=\n# %%)', SOURCE, re.DOTALL)
+    assert len(cells) == 2
+    text = "\n".join(cells)
+    for before, after in edits:
+        assert text.count(before) == 1
+        text = text.replace(before, after)
+    page: dict[str, Any] = {}
+    exec(text, page)
+    return ask(find(name, [lab]), LocalStudent({name: page[name]}), seed=seed)
+
+
+def asked(name: str, answer: Callable[..., Any]) -> Verdict:
+    return ask(find(name, [lab]), LocalStudent({name: answer}), seed=11)
+
+
+@pytest.mark.parametrize("name", list(lab.questions))
+def test_the_answer_of_the_page_passes_before_it_is_spoilt(name: str) -> None:
+    assert solved(name).state is State.PASS
+
+
+def test_the_lab_fits_into_two_hours() -> None:
+    stated = [int(m) for m in re.findall(r"^# \*(\d+) minutes", SOURCE, re.MULTILINE)]
+    assert stated[:-1] == [question.minutes for question in lab]
+    assert sum(stated) <= 120
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "misconception"),
+    [
+        ("with_my_addmm", ('my_addmm, "CPU"', 'my_addmm, "AutogradCPU"'), "no_autograd_above"),
+        (
+            "with_my_addmm",
+            (ROUND, "return original.call_boxed(keyset, *(t.bfloat16() for t in args)).float()"),
+            "arguments_rounded",
+        ),
+        ("with_my_addmm", (".bfloat16().float()", ".bfloat16()"), "left_in_bfloat16"),
+        ("run_head", ("return KERNELS", "KERNELS"), "nothing_returned"),
+        (
+            "run_head",
+            ("call(keys, args), *args)", "[call(keys, args)].clear(), *args)"),
+            "below_returns_nothing",
+        ),
+        ("run_head", ("lambda *args, keys=lower", "lambda *_, keys=lower"), "old_arguments"),
+        ("trace_linear", ("str(func)", "func._schema.name"), "schema_names"),
+        ("trace_linear", ("str(func)", "func.__name__"), "without_namespace"),
+    ],
+)
+def test_an_answer_spoilt_by_one_line_is_named(
+    name: str, edit: tuple[str, str], misconception: str
+) -> None:
+    verdict = solved(name, edit)
+    assert (verdict.state, verdict.misconception) == (State.FAIL, misconception)
+
+
+def test_a_view_that_begins_further_on_is_no_new_storage() -> None:
+    begins = ("{t.untyped_storage().data_ptr() for", "{t.data_ptr() for")
+    verdict = solved("carried_bytes", begins, ("0 if storage.", "0 if result."))
+    assert (verdict.state, verdict.misconception) == (State.FAIL, "offsets_charged")
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "said"),
+    [
+        ("with_my_addmm", (ROUND, "return torch.addmm(*args, **kwargs)"), "back to your kernel"),
+        ("with_my_addmm", (", with_keyset=True", ""), "takes the key set first"),
+        ("run_head", ("keys=lower:", "keys=keys:"), "with the `lower` keys"),
+        ("carried_bytes", ("func(*args, **kwargs)", "func(*given[0], **given[1])"), "Metered"),
+        ("carried_bytes", ("return cls(result, before + new)", "return result"), "no `plain`"),
+        ("trace_linear", ("return func(", "func("), "must return"),
+        ("first_key", (" if key in keys), None)", " if key in keys))"), "None, not an error"),
+    ],
+)
+def test_an_answer_that_raises_is_told_what_that_means(
+    name: str, edit: tuple[str, str], said: str
+) -> None:
+    verdict = solved(name, edit)
+    assert verdict.state is State.FAIL
+    assert said in verdict.sentence
+
+
+def test_a_stub_is_not_answered_rather_than_wrong() -> None:
+    def first_key(*_: Any) -> None:
+        raise NotImplementedError("Lab 2.2: first_key, about 3 lines")
+
+    assert "not answered yet" in asked("first_key", first_key).sentence

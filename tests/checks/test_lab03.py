@@ -1,0 +1,136 @@
+"""Lab 03 names a mistake also where two people write it differently: in another order, with other
+rounding, by experiment instead of by thought."""
+
+import ast
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from autograder.checks import find
+from autograder.checks.lab03_autograd import lab
+from autograder.checks.lab03_autograd.torchs_engine import settled, torchs_run
+from autograder.judge import LocalStudent, State, Verdict, ask
+
+PAGE = Path(__file__).parents[2] / "solutions" / "03_autograd" / "03_autograd.py"
+
+
+def asked(name: str, answer: Callable[..., Any], seed: int = 11) -> Verdict:
+    return ask(find(name, [lab]), LocalStudent({name: answer}), seed=seed)
+
+
+def sentence(name: str, known: str) -> str:
+    wrong = {answer.name: answer.sentence for answer in find(name, [lab]).wrong_answers}
+    return wrong[known]
+
+
+def test_the_page_numbers_the_questions_as_the_judge_does() -> None:
+    sections = re.split(r"^# ## ", PAGE.read_text("utf-8"), flags=re.MULTILINE)
+    asked_in = {
+        name: text for text in sections for name in re.findall(r'^check\("(\w+)', text, re.M)
+    }
+    assert list(asked_in) == list(lab.questions)
+    for question in lab:
+        assert asked_in[question.name].startswith(question.title.removeprefix("Lab ") + " ")
+
+
+def test_what_the_page_says_of_its_graph_is_what_torch_does() -> None:
+    (cell,) = re.findall(r'id="the-engine-graph"\n(.*?)\n\n', PAGE.read_text("utf-8"), re.DOTALL)
+    page: dict[str, Any] = {}
+    exec(cell, page)
+    lines = re.findall(r'# run_backward\(graph, ("\w+"), (.*?)\) +-> (.*)', cell)
+    assert len(lines) == 2
+    for root, grad, said in (map(ast.literal_eval, line) for line in lines):
+        order, after = torchs_run(page["graph"], root, grad)
+        assert said == (settled(order, page["graph"]), after)
+
+
+def test_a_walk_in_another_order_is_told_what_it_left_out() -> None:
+    def breadth_first_without_root(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> Any:
+        x = F.embedding(tokens, w) + F.embedding(tokens.roll(1), w)
+        reached = [F.cross_entropy(F.linear(x, w, b), target).grad_fn]
+        for node in reached:
+            after = [n for n, _ in node.next_functions] if node else []
+            reached += [n for n in dict.fromkeys(after) if n is not None and n not in reached]
+        shapes = [getattr(node, "variable", None) for node in reached]
+        return [
+            [node.name(), None if leaf is None else leaf.shape]
+            for node, leaf in list(zip(reached, shapes, strict=True))[1:][::-1]
+            if node is not None
+        ]
+
+    verdict = asked("walk_graph", breadth_first_without_root)
+    assert (verdict.state, verdict.sentence) == (
+        State.FAIL,
+        sentence("walk_graph", "root_left_out"),
+    )
+
+
+def test_a_difference_with_other_rounding_is_told_that_it_is_doubled() -> None:
+    def in_place(z: Tensor, target: Tensor, h: float) -> Tensor:
+        z = z.to(torch.float64)
+        dz = torch.zeros_like(z)
+        for n in range(z.shape[0]):
+            for v in range(z.shape[1]):
+                z[n, v] += h
+                up = F.cross_entropy(z, target)
+                z[n, v] -= 2 * h
+                down = F.cross_entropy(z, target)
+                z[n, v] += h
+                dz[n, v] = (up - down) / h
+        return dz
+
+    verdict = asked("numeric_gradient", in_place)
+    assert verdict.sentence == sentence("numeric_gradient", "not_halved")
+
+
+def test_any_sorted_order_is_told_which_one_is_torchs() -> None:
+    def last_edge_first(nodes: Any, root: str, grad: dict[str, float]) -> Any:
+        finished: dict[str, None] = {}
+
+        def build(name: str) -> None:
+            for child, _ in reversed(nodes[name]["next"]):
+                if child is not None and child not in finished:
+                    build(child)
+            finished[name] = None
+
+        build(root)
+        return list(finished)[::-1], grad
+
+    verdict = asked("run_backward", last_edge_first)
+    assert verdict.sentence == sentence("run_backward", "an_order_of_its_own")
+
+
+def by_experiment(wanted: str, *, twice: bool = False) -> Callable[..., str]:
+    """The answer of somebody who tries it, asking for the gradients of the leaves or the clones."""
+
+    def edit_outcome(op: str, inputs: list[Tensor], edited: Any, way: str) -> str:
+        used = [leaf.clone() for leaf in inputs]
+        out = getattr(torch, op)(*used)
+        target = out if edited == "out" else used[edited]
+        of = [t for t in (inputs if wanted == "leaves" else used) if t.requires_grad]
+        before = torch.autograd.grad(out.sum(), of, retain_graph=not twice)
+        ways = {"itself": target, "view": target[:], "detach": target.detach()}
+        ways.get(way, target.data).add_(1)
+        try:
+            after = torch.autograd.grad(out.sum(), of)
+        except RuntimeError:
+            return "raises"
+        return "harmless" if all(map(torch.equal, before, after)) else "silent"
+
+    return edit_outcome
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_experiment_is_as_good_as_a_thought_and_its_traps_have_names(seed: int) -> None:
+    assert asked("edit_outcome", by_experiment("leaves"), seed).state is State.PASS
+    for experiment, known in [
+        (by_experiment("clones"), "gradient_of_the_edited_tensor"),
+        (by_experiment("leaves", twice=True), "backward_twice"),
+    ]:
+        assert asked("edit_outcome", experiment, seed).sentence == sentence("edit_outcome", known)

@@ -1,0 +1,178 @@
+"""Lab 04's own truths, against torch: a schedule's price, and what a saved tensor costs."""
+
+from __future__ import annotations
+
+import ast
+import random
+import re
+import weakref
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
+
+from autograder.checks.lab04_contracts import lab
+from autograder.checks.lab04_contracts.fused_loss import right_backward
+from autograder.checks.lab04_contracts.schedules import again as flops_again
+from autograder.checks.lab04_contracts.schedules import peak as peak_of
+from autograder.judge import LocalStudent, Verdict, ask
+
+PAGE = Path(__file__).parents[2] / "solutions" / "04_contracts" / "04_contracts.py"
+ROWS = 3
+
+
+class Activations(TorchDispatchMode):
+    """What the layers of a chain write: the bytes alive, their peak, and which layers ran."""
+
+    def __init__(self, widths: list[int]) -> None:
+        super().__init__()
+        self.widths = widths  # all different, so that a shape names its layer
+        self.now = self.peak = 0
+        self.ran: list[int] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func is torch.ops.aten.addmm.default:
+            self.ran.append(self.widths.index(args[1].shape[1]))
+            if result.shape[1] != self.widths[-1]:  # the chain's result is nobody's input
+                self.hold(result)
+        return result
+
+    def hold(self, t: Tensor) -> None:
+        self.now += t.nbytes
+        self.peak = max(self.peak, self.now)
+        weakref.finalize(t.untyped_storage(), self.release, t.nbytes).atexit = False
+
+    def release(self, nbytes: int) -> None:
+        self.now -= nbytes
+
+
+def checkpointed_by_torch(widths: list[int], keep: list[int]) -> tuple[int, list[int], list[int]]:
+    """-> (the peak from the end of the forward on, the layers that ran again, FLOPs of each)."""
+    layers = [torch.nn.Linear(a, b) for a, b in pairwise(widths)]
+
+    def run(x: Tensor, start: int, end: int) -> Tensor:
+        for layer in layers[start:end]:
+            x = layer(x)
+        return x
+
+    def loss(seen: Activations) -> Tensor:
+        leaf = torch.ones(ROWS, widths[0], requires_grad=True)
+        x = leaf * 1
+        seen.hold(x)
+        for start, end in zip(keep, [*keep[1:], len(layers)], strict=True):
+            if end - start == 1:
+                x = run(x, start, end)
+            else:
+                x = checkpoint(run, x, start, end, use_reentrant=False)
+        return x.sum()
+
+    with Activations(widths) as seen:
+        total = loss(seen)
+        seen.peak = seen.now
+        seen.ran.clear()
+        total.backward()
+    return seen.peak, sorted(seen.ran), [2 * ROWS * layer.weight.numel() for layer in layers]
+
+
+def schedules() -> Iterator[tuple[list[int], list[int]]]:
+    drawn = random.Random(4)
+    for _ in range(8):
+        layers = drawn.randint(1, 8)
+        widths = drawn.sample(range(2, 40), layers + 1)
+        yield widths, [0, *(k for k in range(1, layers) if drawn.random() < 0.4)]
+    yield [9, 8, 7, 6, 5, 4], [0]
+    yield [9, 8, 7, 6, 5, 4], [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("widths", "keep"), list(schedules()))
+def test_a_schedule_costs_what_torchs_own_checkpoint_costs(
+    widths: list[int], keep: list[int]
+) -> None:
+    peak, again, flops = checkpointed_by_torch(widths, keep)
+    nbytes = [4 * ROWS * width for width in widths[:-1]]
+    assert peak_of(nbytes, keep) == peak
+    assert flops_again(flops, keep) == sum(flops[i] for i in again)
+
+
+def asked(name: str, **functions: Callable[..., Any]) -> Verdict:
+    question = lab.questions[name]
+    return ask(question, LocalStudent(functions), seed=11)
+
+
+def test_a_saved_slice_counts_with_all_of_its_storage() -> None:
+    def forward(x: Tensor, w: Tensor, b: Tensor, target: Tensor) -> Any:
+        z = F.linear(x, w, b)
+        return F.cross_entropy(z, target), [x, w, b, target, z[:, 0]]
+
+    verdict = asked("head_loss", head_loss_forward=forward)
+    assert verdict.state == "fail"
+    assert verdict.expected.startswith("at most")
+
+
+def test_two_storages_of_one_number_for_each_row_are_allowed_and_three_are_not() -> None:
+    def forward_saving(many: int) -> Callable[..., Any]:
+        def forward(x: Tensor, w: Tensor, b: Tensor, target: Tensor) -> Any:
+            loss = F.cross_entropy(F.linear(x, w, b), target)
+            return loss, [x, w, b, target, *(torch.zeros(len(x)) for _ in range(many))]
+
+        return forward
+
+    two, three = (
+        asked("head_loss", head_loss_forward=forward_saving(n), head_loss_backward=right_backward)
+        for n in (2, 3)
+    )
+    assert (two.state, three.state) == ("pass", "fail")
+
+
+def test_what_a_node_saved_is_witnessed_and_what_the_halves_save_is_computed() -> None:
+    questions = lab.questions
+    witnessed = [name for name, question in questions.items() if question.witnessed]
+    assert witnessed == ["linear_fn"]
+
+
+def test_the_page_numbers_the_questions_as_the_judge_does() -> None:
+    sections = re.split(r"^# ## ", PAGE.read_text("utf-8"), flags=re.MULTILINE)
+    asked_in = {
+        name: text for text in sections for name in re.findall(r'^check\("(\w+)', text, re.M)
+    }
+    assert list(asked_in) == list(lab.questions)
+    for question in lab:
+        assert asked_in[question.name].startswith(question.title.removeprefix("Lab ") + " ")
+
+
+def test_the_lab_takes_no_more_than_two_hours() -> None:
+    minutes = re.findall(r"^# \*(\d+) minutes", PAGE.read_text("utf-8"), re.MULTILINE)
+    assert len(minutes) == len(lab.questions) + 1  # the free text
+    assert sum(map(int, minutes)) <= 120
+
+
+def test_what_the_page_says_of_a_schedule_is_what_the_judge_says() -> None:
+    (given, said) = re.findall(r"`schedule_cost\((.*?)\)` is `(.*?)`", PAGE.read_text("utf-8"))[0]
+    nbytes, flops, keep = ast.literal_eval(f"({given})")
+    assert ast.literal_eval(said) == (peak_of(nbytes, keep), flops_again(flops, keep))
+
+
+def rolled(seed: int, x: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
+    torch.manual_seed(seed)
+    return F.linear(F.dropout(F.gelu(F.linear(x, w1)), 0.1), w2)
+
+
+def test_a_block_that_starts_from_the_seed_is_not_the_block_that_was_asked_for() -> None:
+    @torch.random.fork_rng(devices=[])
+    def forward(x: Tensor, w1: Tensor, w2: Tensor, seed: int) -> Any:
+        y = rolled(seed, x, w1, w2)
+        return y, [x, w1, w2], torch.rand(2)
+
+    verdict = asked("checkpoint_block", checkpoint_forward=forward)
+    assert verdict.state == "fail"
+    assert verdict.sentence.startswith("y is not what `block` gives here")

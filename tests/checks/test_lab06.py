@@ -1,0 +1,405 @@
+# ruff: noqa: E501 - the planted faults are lines of C++
+"""Lab 06's own promises: broken sources are told by name, and a verdict in the jail says what it
+rests on."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from autograder import selftest
+from autograder.checks.lab06_custom_op import bench, lab
+from autograder.checks.lab06_custom_op.repair import KINDS
+from autograder.judge import LocalStudent, State, Verdict, ask
+from autograder.sandbox import Cell, Jail, probe
+from onelayer import cuda_cpu
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "solutions" / "06_custom_op" / "06_custom_op.ipynb"
+
+
+@pytest.fixture(scope="module")
+def solved() -> dict[str, Any]:
+    return selftest.execute(PAGE)
+
+
+@pytest.fixture
+def asked(solved: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Any], Verdict]:
+    """The verdict on the lab's own answers, with this one in the place of one of them."""
+
+    def verdict(name: str, answer: Any) -> Verdict:
+        monkeypatch.setitem(solved, name, answer)
+        return ask(lab.questions[name], LocalStudent(solved), seed=5)
+
+    return verdict
+
+
+def edited(text: str, *edits: tuple[str, str]) -> str:
+    for old, new in edits:
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
+
+
+BIAS_FIRST = ("float sum = b[v * b_v];", "float sum = 0;")
+BROKEN_CPP = {
+    "strides_ignored": [("n * x_n + d * x_d", "n * D + d"), ("v * w_v + d * w_d", "v * D + d")],
+    "stride_of_the_bias_ignored": [("b[v * b_v]", "b[v]")],
+    "weight_transposed": [("v * w_v + d * w_d", "d * V + v")],
+    "bias_forgotten": [BIAS_FIRST],
+    "bias_in_every_term": [BIAS_FIRST, ("w[v * w_v + d * w_d]", "w[v * w_v + d * w_d] + b[v * b_v]")],
+    "added_to_what_was_there": [("y[n * V + v] = sum", "y[n * V + v] += sum")],
+    "last_feature_missing": [("d < D", "d + 1 < D")],
+    "written_by_columns": [("y[n * V + v]", "y[v * N + n]")],
+    "by_a_library": [("extern", "namespace at { inline void linear() {} }\nextern"), ("float sum", "at::linear();\n float sum")],
+}  # fmt: skip
+BROKEN_NAIVE = {
+    "edge_not_masked": [("if (n >= N || v >= V) return;", "")],
+    "empty_grid_launched": [("if (N == 0) return;", "")],
+    "grid_rounded_down": [("(V + 15) / 16, (N", "V / 16, (N")],
+    "written_by_columns": [("y[n * V + v]", "y[v * N + n]")],
+    "nothing_launched": [("y[n * V + v] = sum;", "")],
+    "grid_and_block_swapped": [("<<<grid, block>>>", "<<<block, grid>>>")],
+}
+BROKEN_TILED = {
+    "no_barrier": [("        __syncthreads();  // the tiles are whole\n", "")],
+    "returned_early": [("    float sum = 0;", "    if (n >= N || v >= V) return;\n    float sum = 0;")],
+    "tile_not_masked": [("row < V && d < D ?", "d < D ?")],
+    "edge_left_unwritten": [("xs[i][j] = n < N && d < D ? x[n * x_n + d * x_d] : 0;", "if (n < N && d < D) xs[i][j] = x[n * x_n + d * x_d];")],
+    "never_shared": [("xs[i][k] * ws[j][k];", "(n < N && v < V && first + k < D ? x[n * x_n + (first + k) * x_d] * w[v * w_v + (first + k) * w_d] : 0);")],
+    "last_features_dropped": [("first < D;", "first + TILE <= D;")],
+    "row_v_brought": [("row = blockIdx.x * TILE + i", "row = v")],
+    "tile_of_w_read_across": [("xs[i][k] * ws[j][k]", "xs[i][k] * ws[k][j]")],
+    "tiles_swapped": [("xs[i][k] * ws[j][k]", "xs[j][k] * ws[i][k]")],
+    "first_tile_again": [("d = first + j", "d = j")],
+    "added_to_what_was_there": [("y[n * V + v] = sum", "y[n * V + v] += sum")],
+    "edge_not_stored": [("if (n < N && v < V) y", "if ((blockIdx.y + 1) * TILE <= N && (blockIdx.x + 1) * TILE <= V) y")],
+}  # fmt: skip
+BROKEN = [
+    *(("cpu_head", key, edits) for key, edits in BROKEN_CPP.items()),
+    *(("naive_head", key, edits) for key, edits in BROKEN_NAIVE.items()),
+    *(("tiled_head", key, edits) for key, edits in BROKEN_TILED.items()),
+]
+
+
+@pytest.mark.parametrize(("name", "key", "edits"), BROKEN, ids=lambda part: str(part)[:40])
+def test_a_broken_source_is_told_what_its_misreading_in_python_is_told(
+    solved: dict[str, Any], asked: Any, name: str, key: str, edits: list[tuple[str, str]]
+) -> None:
+    """The known wrong answers compile nothing; here the compiler shows that they are right."""
+    text = edited(solved[name](), *edits)
+    verdict = asked(name, lambda: text)
+    known = next(w for w in lab.questions[name].wrong_answers if w.name == key)
+    assert verdict.state is State.FAIL
+    assert verdict.sentence == known.sentence, str(verdict)
+
+
+def no_checks(text: str) -> str:
+    return re.sub(r"    STD_TORCH_CHECK\((?!false).*?\);\n", "", text, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        (no_checks, "x and w have different numbers of features"),
+        (lambda text: edited(text, ("ScalarType::Double", "ScalarType::Half")), "float64"),
+        (lambda text: edited(text, ("m.def", "if (false) m.def")), "defines no operator"),
+        (lambda text: edited(text, ("Tensor? b=None)", "Tensor b)")), "it was not called"),
+        (lambda text: edited(text, ("Tensor x, Tensor w, Tensor? b", "Tensor(a!) x, Tensor w, Tensor? b")), "writes into none"),
+        (lambda text: None, "as text"),
+        (lambda text: edited(text, (", x.size(1), \" features, w has \", w.size(1)", "")), "says both"),
+    ],
+    ids=["no checks", "no double", "not defined", "b needed", "x written", "None", "says nothing"],
+)  # fmt: skip
+def test_a_broken_operator_is_told_why(
+    solved: dict[str, Any], asked: Any, edit: Callable[[str], str], says: str
+) -> None:
+    text = edit(solved["head_operator"]())
+    verdict = asked("head_operator", lambda: text)
+    assert verdict.state is State.FAIL
+    assert says in verdict.sentence, str(verdict)
+
+
+def declaring(**schemas: str) -> Callable[[Any], None]:
+    right = {
+        "head": "head(Tensor x, Tensor w, Tensor? b=None) -> Tensor",
+        "cap_": "cap_(Tensor(a!) z, float limit=30.0) -> Tensor(a!)",
+        "top": "top(Tensor z, int k=3, *, bool largest=True) -> (Tensor, Tensor)",
+    }
+
+    def declare_head(library: Any) -> None:
+        for schema in (right | schemas).values():
+            library.impl(library.define(schema), lambda *args, **kwargs: args[0], "CPU")
+
+    return declare_head
+
+
+@pytest.mark.parametrize(
+    ("schemas", "key"),
+    [
+        ({"head": "head(Tensor x, Tensor w, Tensor b) -> Tensor"}, "bias_needed"),
+        ({"cap_": "cap_(Tensor z, float limit=30.0) -> Tensor"}, "writing_unsaid"),
+        ({"top": "top(Tensor z, int k=3, bool largest=True) -> (Tensor, Tensor)"},
+         "largest_by_position"),
+        ({"top": "top(Tensor z, *, int k=3, bool largest=True) -> (Tensor, Tensor)"},
+         "k_by_keyword"),
+        ({"head": "head(Tensor x, Tensor w, Tensor? bias=None) -> Tensor"}, "bias_named_otherwise"),
+        ({"cap_": "cap_(Tensor(a!) z, float limit=30.0) -> ()"}, "nothing_returned"),
+    ],
+)  # fmt: skip
+def test_a_schema_that_says_something_else(asked: Any, schemas: dict[str, str], key: str) -> None:
+    verdict = asked("declare_head", declaring(**schemas))
+    assert verdict.misconception == key, str(verdict)
+
+
+def test_a_kernel_that_does_not_do_what_its_schema_says(asked: Any) -> None:
+    verdict = asked("declare_head", declaring())
+    assert verdict.state is State.FAIL
+    assert verdict.misconception == ""
+
+
+@pytest.mark.parametrize("text", ["head(" * 70, "cap_(" + "(" * 300, "x" * 5_000, "\0", 7, None])
+def test_a_hostile_schema_is_a_wrong_answer(text: Any) -> None:
+    declared = dict.fromkeys(("head", "cap_", "top"), (text, ["CPU"]))
+    names = {"declared": lambda *args, **kwargs: declared}
+    verdict = ask(lab.questions["declare_head"], LocalStudent(names), seed=1)
+    assert verdict.state is State.FAIL
+
+
+FAKES = {
+    "row_by_row": lambda x, w, b: x.new_empty(x.shape[0], w.shape[0]),
+    "shape_transposed": lambda x, w, b: x.new_empty(w.shape[0], x.shape[0]),
+    "always_float32": lambda x, w, b: torch.empty(w.shape[0], x.shape[0], device=x.device).T,
+    "always_on_the_cpu": lambda x, w, b: torch.empty(w.shape[0], x.shape[0], dtype=x.dtype).T,
+    "sizes_become_numbers": lambda x, w, b: x.new_empty(int(w.shape[0]), int(x.shape[0])).T,
+    "batch_becomes_a_number": lambda x, w, b: x.new_empty(w.shape[0], int(x.shape[0])).T,
+    "asks_for_a_number": lambda x, w, b: (w @ x.T).T * x[0, 0].item(),
+}
+
+
+def test_a_fake_kernel_that_asks_for_a_bias_is_told_that_there_may_be_none(asked: Any) -> None:
+    verdict = asked("fake_head", lambda x, w, b: x.new_empty(b.shape[0], x.shape[0]).T)
+    assert "b is None where" in verdict.sentence, str(verdict)
+
+
+def test_a_backward_to_which_nothing_was_saved(asked: Any) -> None:
+    def teach_head(op: str) -> None:
+        def backward(ctx: Any, dy: Any) -> Any:
+            x, w = ctx.saved_tensors
+            return answers(x, w, dy, ctx.needs_input_grad)
+
+        torch.library.register_autograd(op, backward)
+
+    assert "setup_context=keep" in asked("teach_head", teach_head).sentence
+
+
+def teaching(
+    backward: Callable[..., Any], *, autocast: torch.dtype | None = torch.bfloat16
+) -> Callable[[str], None]:
+    def teach_head(op: str) -> None:
+        def keep(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_backward(*inputs[:2])
+
+        def answers(ctx: Any, dy: Any) -> Any:
+            return backward(*ctx.saved_tensors, dy, ctx.needs_input_grad)
+
+        torch.library.register_autograd(op, answers, setup_context=keep)
+        if autocast:
+            torch.library.register_autocast(op, "cpu", autocast)
+
+    return teach_head
+
+
+def answers(x: Any, w: Any, dy: Any, needs: Any) -> Any:
+    dx, dw = (
+        f() if n else None for n, f in zip(needs, (lambda: dy @ w, lambda: dy.T @ x), strict=False)
+    )
+    return dx, dw, dy.sum(0) if needs[2] else None
+
+
+TAUGHT = {
+    "autocast_passes_by": teaching(answers, autocast=None),
+    "cast_to_half": teaching(answers, autocast=torch.float16),
+    "everybody_answered": teaching(lambda x, w, dy, needs: (dy @ w, dy.T @ x, dy.sum(0))),
+    "bias_averaged": teaching(lambda x, w, dy, needs: (*answers(x, w, dy, needs)[:2], dy.mean(0))),
+    "no_backward": lambda op: torch.library.register_autocast(op, "cpu", torch.bfloat16),
+}
+
+
+@pytest.mark.parametrize("key", TAUGHT)
+def test_an_operator_that_is_taught_something_else(asked: Any, key: str) -> None:
+    verdict = asked("teach_head", TAUGHT[key])
+    assert verdict.misconception == key, str(verdict)
+
+
+def tempering(
+    kernel: Callable[..., Any], fake: Callable[..., Any] | None, slope: Callable[..., Any] | None
+) -> Callable[[Any], None]:
+    def clean_temper(library: Any) -> None:
+        library.define("temper(Tensor z, float t) -> Tensor")
+        library.impl("temper", kernel, "CPU")
+        op = f"{library.ns}::temper"
+        if fake:
+            torch.library.register_fake(op, fake, lib=library)
+        if slope:
+            keep = lambda ctx, inputs, output: setattr(ctx, "t", inputs[1])  # noqa: E731
+            torch.library.register_autograd(
+                op, lambda ctx, dy: (slope(dy, ctx.t), None), setup_context=keep, lib=library
+            )
+
+    return clean_temper
+
+
+def over(z: Any, t: float) -> Any:
+    return z / t
+
+
+def like(z: Any, t: float) -> Any:
+    return torch.empty_like(z)
+
+
+TEMPERED = {
+    "writes_into_z": tempering(lambda z, t: z.div_(t).clone(), like, over),
+    "returns_z_itself": tempering(lambda z, t: z if t == 1 else z / t, like, over),
+    "fake_in_float32": tempering(over, lambda z, t: torch.empty_like(z, dtype=torch.float32), over),
+    "fake_contiguous": tempering(over, lambda z, t: z.new_empty(z.shape), over),
+    "no_fake": tempering(over, None, over),
+    "no_backward": tempering(over, like, None),
+    "backward_multiplies": tempering(over, like, lambda dy, t: dy * t),
+}
+
+
+@pytest.mark.parametrize("key", TEMPERED)
+def test_an_operator_that_opcheck_would_not_pass(asked: Any, key: str) -> None:
+    if key == "fake_contiguous" and torch.__version__.startswith("2.11."):
+        pytest.skip("opcheck of torch 2.11 does not compare the strides of a fake result")
+    assert asked("clean_temper", TEMPERED[key]).misconception == key
+
+
+@pytest.mark.parametrize("suspect", KINDS)
+def test_a_suspect_looks_right_and_has_the_fault_that_is_asked_for(
+    solved: dict[str, Any], suspect: str
+) -> None:
+    kernels = cuda_cpu.build(solved["SUSPECTS"][suspect])
+    found = []
+    for n, v, d in ((16, 16, 16), (19, 24, 40)):
+        x, w, b, y = torch.randn(n, d), torch.randn(v, d), torch.randn(v), torch.empty(n, v)
+        run = kernels.call("launch", x, w, b, y, n, v, d, d, 1, d, 1, 1)
+        found.append({fault.kind for fault in run.faults})
+    assert found == [set(), {KINDS[suspect]}]
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        [("float acc = 0;", "float acc = 1;")],
+        [("no such line", "x")],
+        [("acc", "sum")],
+        [(f"int {name}", f"int  {name}") for name in ("tx", "v0", "k = 0", "d0", "x_n")],
+    ],
+    ids=["wrong", "not there", "in many places", "too many"],
+)
+def test_a_repair_that_is_none(asked: Any, edits: list[tuple[str, str]]) -> None:
+    verdict = asked("repair", lambda suspect: (KINDS[suspect], edits))
+    assert verdict.state is State.FAIL
+
+
+def test_where_there_is_a_gpu_the_values_are_the_gpu_s(
+    solved: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the CPU sees of it: the same text is built for "cuda", and its y is what counts."""
+    simulated, asked_for = solved["built"], []
+
+    def built(source: str, device: str = "cpu") -> Any:
+        asked_for.append(device)
+        return simulated(source)
+
+    monkeypatch.setitem(solved, "built", built)
+    monkeypatch.setitem(solved, "has_gpu", lambda: True)
+    monkeypatch.setattr(torch.Tensor, "cuda", lambda t: t)
+    full = torch.full
+    monkeypatch.setattr(torch, "full", lambda *args, device=None: full(*args))
+    x, w, b = torch.randn(3, 5), torch.randn(7, 5), torch.randn(7)
+    y = solved["run_cu"]("naive_head", x, w, b)
+    torch.testing.assert_close(y, F.linear(x, w, b))
+    assert asked_for == ["cpu", "cuda"]
+    assert solved["run_cu"]("naive_head", x, w, b, count=True)[2] == "a GPU"
+
+
+def test_python_in_the_place_of_a_source_is_no_answer(asked: Any) -> None:
+    """What a person hands in is text, and text is compiled: there is no place for F.linear."""
+    for answer in (F.linear, lambda: F.linear, lambda: b"int x;", lambda: ""):
+        for name in ("cpu_head", "naive_head"):
+            assert asked(name, answer).state is State.FAIL
+
+
+def test_a_library_may_be_spoken_of_and_not_called(solved: dict[str, Any], asked: Any) -> None:
+    text = solved["cpu_head"]()
+    spoken = "// as at::linear does\n/* <torch/all.h> */" + text
+    assert asked("cpu_head", lambda: spoken).state is State.PASS
+    for called in ("#include <ATen/ATen.h>\n", 'extern "C" void *dlsym(void*, const char*);'):
+        assert asked("cpu_head", lambda called=called: called + text).state is State.FAIL
+
+
+def test_a_source_that_does_not_compile_is_told_its_own_line(
+    solved: dict[str, Any], asked: Any
+) -> None:
+    for name in ("cpu_head", "naive_head", "head_operator"):
+        text = solved[name]().replace("y", "why", 1)
+        verdict = asked(name, lambda text=text: text)
+        assert "does not take it" in verdict.sentence, str(verdict)
+        assert re.search(r":\d+: ", verdict.got), str(verdict)
+        assert "/" not in verdict.got.split(".c")[0]
+
+
+def test_a_machine_without_a_compiler_costs_nobody_a_point(
+    asked: Any, solved: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none() -> str:
+        raise RuntimeError("This needs a C++ compiler, and there is none on the PATH.")
+
+    monkeypatch.setattr(bench, "compiler", none)
+    verdict = asked("naive_head", solved["naive_head"])
+    assert verdict.state is State.UNGRADABLE
+    assert "needs a C++ compiler" in verdict.sentence
+
+
+def test_what_only_the_student_s_process_can_tell_is_marked() -> None:
+    told = {"cpu_head", "head_operator", "naive_head", "tiled_head", "teach_head", "clean_temper"}
+    assert {q.name for q in lab if q.witnessed} == told | {"repair"}
+
+
+def test_the_lab_takes_no_more_than_two_hours() -> None:
+    source = (ROOT / "solutions" / "06_custom_op" / "06_custom_op.py").read_text("utf-8")
+    minutes = [int(found) for found in re.findall(r"^# \*(\d+) minutes", source, re.MULTILINE)]
+    assert len(minutes) == len(lab.questions) + 1  # the free text
+    assert sum(minutes) <= 120
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
+@pytest.mark.skipif(not probe().safe, reason=f"no jail here: {probe().reason}")
+@pytest.mark.timeout(900)
+def test_the_whole_lab_is_graded_in_the_jail_and_a_python_cheat_is_not() -> None:
+    """Cold: nothing is built before, and every build ends with its submission."""
+    cells = [
+        Cell(cell.id, cell.source)
+        for cell in selftest._cells(PAGE)
+        if selftest._is_setup(cell) or selftest._is_answer(cell)
+    ]
+    cheat = Cell("cheat", "def cpu_head(): return lambda x, w, b: F.linear(x, w, b)")
+    budget_s = sum(question.budget_s or 0.0 for question in lab)
+    with Jail() as jail:
+        with jail.open(cells, extra_load_s=budget_s) as student:
+            assert all(cell.error is None for cell in student.cells), student.cells
+            verdicts = [ask(question, student, seed=11) for question in lab]
+            assert [v.state for v in verdicts] == [State.PASS] * len(verdicts), verdicts
+            assert all("simulated" in v.cost for v in verdicts if "CUDA" in v.question)
+        with jail.open([*cells, cheat]) as student:
+            assert ask(lab.questions["cpu_head"], student, seed=11).state is State.FAIL

@@ -1,0 +1,228 @@
+"""Lab 08's own truths against torch, what its page promises, and what a strange listing meets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from autograder.checks.lab08_compile import bytes_moved, lab, read_wrapper, which_calls_compile
+from autograder.checks.lab08_compile.bytes_moved import Rules
+from autograder.checks.lab08_compile.listings import read, run
+from autograder.judge import Draw, LocalStudent, State, Verdict, Wrong, ask
+from onelayer import read_inductor_file
+from onelayer.compiler.listing import graph_of, listing_of
+
+PAGE = Path(__file__).parents[2] / "solutions" / "08_compile" / "08_compile.py"
+SOURCE = PAGE.read_text("utf-8")
+
+
+def page_of(name: str, *edits: tuple[str, str]) -> dict[str, Any]:
+    """The names that the page's own answer to `name` defines, after each edit (from, to)."""
+    head = rf'id="(?:setup|an-opaque-step-code|{name})".*?\n(.*?)(?=\n# %%)'
+    cells = re.findall(head, SOURCE, re.DOTALL)
+    assert len(cells) == 3
+    text = "\n".join(cells)
+    for before, after in edits:
+        assert text.count(before) == 1, before
+        text = text.replace(before, after)
+    page: dict[str, Any] = {}
+    exec(text, page)
+    return page
+
+
+def solved(name: str, *edits: tuple[str, str], seed: int = 11) -> Verdict:
+    return ask(lab.questions[name], LocalStudent(page_of(name, *edits)), seed=seed)
+
+
+def asked(name: str, answer: Callable[..., Any]) -> Verdict:
+    return ask(lab.questions[name], LocalStudent({name: answer}), seed=11)
+
+
+def test_the_page_numbers_the_questions_as_the_judge_does() -> None:
+    sections = re.split(r"^# ## ", SOURCE, flags=re.MULTILINE)
+    asked_in = {
+        name: text for text in sections for name in re.findall(r'^check\("(\w+)', text, re.M)
+    }
+    assert list(asked_in) == list(lab.questions)
+    for question in lab:
+        assert asked_in[question.name].startswith(question.title.removeprefix("Lab ") + " ")
+
+
+def test_the_lab_takes_no_more_than_two_hours() -> None:
+    minutes = re.findall(r"^# \*(\d+) minutes", SOURCE, re.MULTILINE)
+    assert len(minutes) == len(lab.questions) + 1  # the free text
+    assert sum(map(int, minutes)) <= 120
+
+
+def test_what_only_the_student_s_process_could_say_is_witnessed() -> None:
+    witnessed = [name for name, question in lab.questions.items() if question.witnessed]
+    assert witnessed == ["one_graph", "opaque_step"]
+
+
+def test_the_bytes_that_fusion_leaves_are_those_of_torch_s_own_file() -> None:
+    draw = Draw(5)
+    for kind in ("head", "plain"):
+        for before in (0, 1, 2):
+            rows, shapes = bytes_moved._drawn(draw, kind, before, bool(before % 2))
+            assert bytes_moved._measured(rows, shapes) == Rules().predict(rows, shapes)
+
+
+@pytest.mark.parametrize("program", read_wrapper.PROGRAMS)
+def test_running_a_file_and_reading_it_say_the_same(program: str) -> None:
+    text = read_wrapper._file(program, 5, 24)
+    launched, allocated = read_wrapper._read(text)
+    told = read_inductor_file(text)
+    assert [kernel.name for kernel in told.kernels] == launched
+    assert [buffer.nbytes for buffer in told.allocated] == allocated
+
+
+def test_the_guards_of_the_page_are_those_of_dynamo() -> None:
+    draw = Draw(7)
+    for _ in range(3):
+        calls = [which_calls_compile._call(draw, 5) for _ in range(6)]
+        rules = which_calls_compile._Rules()
+        assert rules.predict(calls, 5) == which_calls_compile._torchs(calls, 5)
+
+
+def test_what_the_page_says_of_its_examples_is_what_the_answers_say() -> None:
+    (source,) = re.findall(r'^SOURCE = """(.*?)"""', SOURCE, re.DOTALL | re.MULTILINE)
+    x, w, b = torch.ones(2, 3), torch.ones(4, 3), torch.ones(4)
+    counted = page_of("given_to_backend")["given_to_backend"](source, [[x, w, b], [x, w, b]])
+    assert f"`({counted[0]}, {counted[1]})`" in SOURCE
+    broken = page_of("where_it_breaks")["where_it_breaks"](source, [x, w, b])
+    assert f'`["{broken[0]}"]`' in SOURCE
+    f32 = torch.float32
+    calls = [(n, f32, True) for n in (2, 2, 3, 4, 1)]
+    assert f"`{page_of('which_calls_compile')['which_calls_compile'](calls, 5)}`" in SOURCE
+    rows = [
+        *((name, "input", [], {}) for name in "xb"),
+        ("y", "aten.add.Tensor", ["x", "b"], {}),
+        ("z", "aten.relu.default", ["y"], {}),
+        ("out", "output", ["z"], {}),
+    ]
+    eager, compiled = page_of("bytes_moved")["bytes_moved"](rows, {"x": [2, 3], "b": [3]})
+    assert f"eager {eager} bytes, compiled {compiled}." in SOURCE
+
+
+BY_NEW_SIZES = (
+    "            sizes.add(n)\n            symbol = len(sizes) > 1 and n >= 2\n",
+    "            symbol = bool(sizes) and n not in sizes and n >= 2\n            sizes.add(n)\n",
+)
+
+
+def test_a_frame_that_dynamo_tells_of_knows_its_line_of_the_text() -> None:
+    by_line = ("lines[reason.user_stack[-1].lineno - 1].strip()", "reason.user_stack[-1].line")
+    assert solved("where_it_breaks", by_line).state is State.PASS
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "misconception"),
+    [
+        ("given_to_backend", ('startswith("call_")', 'startswith("")'), "every_node"),
+        ("given_to_backend", ('.startswith("call_")', ' == "call_function"'), "functions_only"),
+        ("which_calls_compile", BY_NEW_SIZES, "symbol_forgotten"),
+        ("which_calls_compile", ("(n > limit) == above", "(n >= limit) == above"),
+         "limit_counts_as_above"),
+        ("bias_into_product", ('{"alpha": alpha}', '{"beta": alpha}'), "alpha_on_the_wrong_side"),
+        ("bias_into_product", ("inserting_before(add)", "inserting_before(product)"),
+         "before_its_arguments"),
+        ("bias_into_product", ("*product.args)", "*product.args[::-1])"), "arguments_swapped"),
+        ("merge_twins", ("seen.clear()", "pass"), "stale_read"),
+        ("merge_twins", ("tuple(node.kwargs.items())", "()"), "keywords_ignored"),
+        ("merge_twins", ("unread and not node.target._schema.is_mutable", "unread"), "as_found"),
+        ("read_wrapper", ("getattr(torch, dtype).itemsize", "4"), "four_bytes_each"),
+        ("bytes_moved", ("{(arg, kernel[name]) for", "{(arg, name) for"), "read_again_and_again"),
+    ],
+)  # fmt: skip
+def test_an_answer_spoilt_by_one_line_is_named(
+    name: str, edit: tuple[str, str], misconception: str
+) -> None:
+    verdict = solved(name, edit)
+    known = {wrong.name: wrong.sentence for wrong in lab.questions[name].wrong_answers}
+    assert (verdict.state, verdict.sentence) == (State.FAIL, known[misconception])
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "said"),
+    [
+        ("given_to_backend", ("        return run\n", ""), "a function back"),
+        ("one_graph", ("top = z.abs().max()  #", "top = z.abs().max().item()  #"), "first break"),
+        ("opaque_step", ("return operator(", "return words_needed("), "cannot trace"),
+        ("opaque_step", ("z.new_empty(z.shape[0],", "z.new_empty(len(xs[0]),"), "fake kernel"),
+        ("bias_into_product", ("            graph.erase_node(add)\n", ""), "nobody reads"),
+        ("bias_into_product", (" or len(product.users) > 1", ""), "somebody else reads"),
+    ],
+)
+def test_an_answer_that_breaks_is_told_what_that_means(
+    name: str, edit: tuple[str, str], said: str
+) -> None:
+    verdict = solved(name, edit)
+    assert verdict.state is State.FAIL
+    assert said in verdict.sentence
+
+
+OUT = ("out", "output", ["x"], {})
+X = ("x", "input", [], {})
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        None,
+        [],
+        [X],
+        [X, OUT, X],
+        [OUT] * 300,
+        [X, ("y", "aten.full.default", [[2**40], 1], {}), OUT],
+        [X, ("y", "prims.iota.default", [10**12], {}), OUT],
+        [X, ("y", "aten.relu.default", [["x"] * 9], {}), OUT],
+        [X, ("y", "aten.relu.default", ["x"], {"out": None}), OUT],
+        [X, ("y", 7, ["x"], {}), OUT],
+        [("x", "input", []), OUT],
+    ],
+)
+def test_a_strange_listing_is_wrong_and_runs_nothing(rows: Any) -> None:
+    with pytest.raises(Wrong):
+        read(rows)
+    verdict = asked("merge_twins", lambda _: rows)
+    assert verdict.state is State.FAIL
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        ("y", "aten.relu.default", ["nobody"], {}),
+        ("y", "aten.relu.default", [3], {}),
+        ("y", "aten.mm.default", ["x"], {}),
+        ("y", "aten.add_.Tensor", [1.5, "x"], {}),
+        ("y", "aten.add.Tensor", ["x", "x"], {"alpha": 2**62}),
+        ("y", "input", [], {}),
+    ],
+)
+def test_a_listing_that_does_not_run_is_wrong_and_no_fault_of_ours(row: Any) -> None:
+    verdict = asked("merge_twins", lambda rows: [*rows[:2], row, ("out", "output", ["y"], {})])
+    assert verdict.state is State.FAIL
+    assert verdict.expected
+
+
+def test_a_listing_is_the_graph_and_the_graph_the_listing() -> None:
+    rows = [
+        X,
+        ("y", "aten.add.Tensor", ["x", 2], {"alpha": 3}),
+        ("z", "aten.mm.default", ["y", "y"], {}),
+        ("output", "output", ["z", "x"], {}),
+    ]
+    assert listing_of(graph_of(rows)) == rows
+    x = torch.eye(3)
+    module = torch.fx.GraphModule(torch.nn.Module(), graph_of(rows))
+    for mine, torchs in zip(run(rows, {"x": x}), module(x), strict=True):
+        assert mine.equal(torchs)
+    with pytest.raises(KeyError):
+        graph_of([("y", "aten.relu.default", ["x"], {})])
+    with pytest.raises(AttributeError):
+        graph_of([X, ("y", "aten.no_such.default", ["x"], {})])

@@ -1,0 +1,294 @@
+"""Lab 11's own truths, against torch; and answers of students with one thing left out, on real
+processes: each must fail, with the sentence that names what is missing."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor
+
+import onelayer
+from autograder import selftest
+from autograder.checks.lab11_distributed import every_word, fsdp_step, lab, sharded_head
+from autograder.checks.lab11_distributed.ddp_step import _drawn as drawn_ranks
+from autograder.checks.lab11_distributed.ddp_step import ddp_step
+from autograder.checks.lab11_distributed.faulty_ddp import HUNG
+from autograder.checks.lab11_distributed.language_net import Params, net_loss, stepped
+from autograder.checks.lab11_distributed.pipeline import all_forward_first, one_f_one_b, run
+from autograder.checks.lab11_distributed.step_bytes import sent_bytes
+from autograder.checks.lab11_distributed.trace_events import MISMATCH
+from autograder.judge import Draw, LocalStudent, State, Verdict, ask
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "solutions" / "11_distributed" / "11_distributed.py"
+
+
+def code(cell: str) -> str:
+    """The source of a cell of the solution."""
+    (found,) = re.findall(rf'^# %% id="{cell}".*?\n(.*?)(?=^# %%)', PAGE.read_text(), re.M | re.S)
+    return str(found)
+
+
+def answered(question: str, *edits: tuple[str, str], patience_s: float = 10.0) -> Verdict:
+    """The verdict on the solution with these edits, of which each has to find its place."""
+    source = code(question)
+    for old, new in edits:
+        assert source.count(old), f"{old!r} is not in {question}"
+        source = source.replace(old, new)
+    setup = code("the-ranks-code").replace("timeout_s=10.0", f"timeout_s={patience_s}")
+    names: dict[str, Any] = {}
+    for name, text in (("setup", code("setup")), ("ranks", setup), (question, source)):
+        exec(compile(text, f"<cell {name}>", "exec"), names)
+    return ask(lab.questions[question], LocalStudent(names), seed=7)
+
+
+def sentence_of(question: str, known: str) -> str:
+    (found,) = [w.sentence for w in lab.questions[question].wrong_answers if w.name == known]
+    return found
+
+
+START = "started.append((members, flat, dist.all_reduce(flat, async_op=True)))"
+IN_ORDER = """        while len(started) < len(buckets) and ready.issuperset(buckets[len(started)]):
+            members = [params[k] for k in buckets[len(started)]]
+"""
+WHEN_FULL = """        for bucket in buckets:
+            members = [params[k] for k in bucket]
+            begun = [p for others, _, _ in started for p in others]
+            if not ready.issuperset(bucket) or any(p is members[0] for p in begun):
+                continue
+"""
+NO_REDUCE = (
+    START,
+    START.replace("dist.all_reduce(flat, async_op=True)", "dist.barrier(async_op=True)"),
+)
+WAITING = """work = dist.all_reduce(flat, async_op=True)
+            work.wait()
+            started.append((members, flat, work))"""
+LEFT_OUT: list[tuple[str, str, list[tuple[str, str]]]] = [
+    ("ddp_step", "own_start", [("        dist.broadcast(p, src=0)\n", "")]),
+    ("ddp_step", "missing_all_reduce", [NO_REDUCE, ("lr / world", "lr")]),
+    ("ddp_step", "missing_all_reduce_divided", [NO_REDUCE]),
+    ("ddp_step", "not_averaged", [("lr / world", "lr")]),
+    ("ddp_step", "nothing_moved", [("p -= lr / world *", "p -= 0 *")]),
+    ("ddp_step", "started_when_full", [(IN_ORDER, WHEN_FULL)]),
+    ("ddp_step", "after_backward", [("            start_full_ones()\n\n", "\n")]),
+    ("ddp_step", "not_waited", [("            work.wait()\n", "")]),
+    (
+        "ddp_step",
+        "waited_in_the_hook",
+        [(START, WAITING)],
+    ),
+    (
+        "every_word",
+        "missing_all_reduce",
+        [("    dist.all_reduce(dw)\n", ""), ("    dist.all_reduce(words)\n", "")],
+    ),
+    ("every_word", "own_count", [("    dist.all_reduce(words)\n", "")]),
+    (
+        "shard_rows",
+        "remainder_dropped",
+        [("-(-len(t) // world)", "len(t) // world"), ("= t\n", "= t[: world * rows]\n")],
+    ),
+    (
+        "fsdp_step",
+        "remainder_dropped",
+        [
+            ("padded = F.pad(dw, (0, 0, 0, world * len(shard) - v))", "rows = v // world"),
+            (
+                "list(padded.chunk(world))",
+                "[F.pad(g, (0, 0, 0, len(shard) - rows)) for g in dw[: rows * world].split(rows)]",
+            ),
+        ],
+    ),
+    (
+        "fsdp_step",
+        "own_gradient_divided",
+        [
+            (
+                "dist.reduce_scatter(mine, list(padded.chunk(world)))",
+                "mine = padded.chunk(world)[dist.get_rank()]",
+            )
+        ],
+    ),
+    (
+        "fsdp_step",
+        "all_reduced",
+        [
+            (
+                "dist.reduce_scatter(mine, list(padded.chunk(world)))",
+                "dist.all_reduce(padded); mine = padded.chunk(world)[dist.get_rank()]",
+            )
+        ],
+    ),
+    (
+        "fsdp_step",
+        "padding_is_a_word",
+        [("    w = torch.cat(shards)[:v]  #", "    w = torch.cat(shards)  #")],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "known", "edits"), LEFT_OUT, ids=lambda v: v if isinstance(v, str) else ""
+)
+def test_what_is_left_out_is_named(question: str, known: str, edits: list[tuple[str, str]]) -> None:
+    verdict = answered(question, *edits)
+    assert verdict.state is State.FAIL
+    assert verdict.sentence == sentence_of(question, known)
+
+
+def test_a_bucket_that_never_starts_ends_after_a_while_and_says_who_waits() -> None:
+    late = ("    ready.update(range(len(params)))", "    pass")
+    verdict = answered("ddp_step", late, patience_s=2.0)
+    assert verdict.state is State.FAIL
+    assert "was not back after 2 s, and waiting" in verdict.got.replace("\n", " ")
+    assert ", in ddp_rank" in verdict.got
+    assert verdict.sentence == HUNG
+
+
+GAVE_NOTHING = "    (dw,) = torch.autograd.grad(loss, w)\n"
+UNEVEN: list[tuple[str, str, str]] = [
+    (
+        "hung",
+        "    if not (target != -100).any():\n        return torch.zeros_like(w)\n",
+        every_word.HUNG,
+    ),
+    (
+        "met",
+        "    if dist.get_rank():\n        dist.all_reduce(torch.ones(1))\n",
+        MISMATCH,
+    ),
+]
+
+
+@pytest.mark.parametrize(("what", "line", "sentence"), UNEVEN)
+def test_ranks_that_do_not_make_the_same_calls_are_told_why(
+    what: str, line: str, sentence: str
+) -> None:
+    verdict = answered("every_word", (GAVE_NOTHING, GAVE_NOTHING + line), patience_s=2.0)
+    assert (verdict.state, verdict.sentence) == (State.FAIL, sentence)
+
+
+def test_a_stage_that_goes_back_too_late_is_known_by_what_it_holds() -> None:
+    assert (
+        answered("stage_order", ("warm = min(p - s - 1, m)", "warm = m")).misconception
+        == "all_forward_first"
+    )
+
+
+def torchs_ddp(ranks: Any) -> list[Params]:
+    """The parameters after a step of DistributedDataParallel, for each rank."""
+
+    class Net(torch.nn.Module):
+        def __init__(self, params: Params) -> None:
+            super().__init__()
+            self.params = torch.nn.ParameterList([p.clone() for p in params])
+
+        def forward(self, *batches: Any) -> Tensor:
+            losses = [net_loss(list(self.params), *batch) for batch in batches]
+            return torch.stack(losses).sum()
+
+    def one_rank() -> Params:
+        params, batches, _, lr = ranks[dist.get_rank()]
+        net = torch.nn.parallel.DistributedDataParallel(Net(params), find_unused_parameters=True)
+        net(*batches).backward()
+        torch.optim.SGD(net.parameters(), lr=lr).step()
+        return [p.detach() for p in net.module.params]
+
+    return list(onelayer.run_ranks(len(ranks), one_rank, show=False))
+
+
+def test_the_truth_of_a_data_parallel_step_is_torchs() -> None:
+    ranks = drawn_ranks(Draw(3), [[1, 0], [0, 0], [1, 1]], [[3, 2], [1], [0]])
+    for mine, theirs in zip(stepped(ranks), torchs_ddp(ranks), strict=True):
+        assert all(torch.allclose(p, q, atol=1e-5) for p, q in zip(mine, theirs, strict=True))
+    assert not any(torch.allclose(a[0][2], b[0][2]) for a, b in pairwise(ranks))
+    assert not torch.allclose(stepped(ranks)[0][2], ranks[0][0][2], atol=1e-2)  # it moved
+
+
+def test_the_truth_of_a_sharded_step_is_that_of_fully_shard_and_so_are_its_collectives() -> None:
+    case = fsdp_step._drawn(Draw(5), 10, 4)
+
+    def one_rank() -> tuple[Tensor, list[tuple[str, int]]]:
+        from torch.distributed.fsdp import fully_shard
+
+        layer = torch.nn.Linear(case.w.shape[1], len(case.w), bias=False)
+        layer.weight = torch.nn.Parameter(case.w.clone())
+        fully_shard(layer, reshard_after_forward=True)  # a root does not, by default
+        rank = dist.get_rank()
+        with onelayer.record_collectives() as log:
+            F.cross_entropy(layer(case.xs[rank]), case.targets[rank]).backward()
+        assert layer.weight.grad is not None
+        shard = layer.weight.grad.to_local()  # type: ignore[attr-defined]
+        return shard, [(call.name, call.bytes) for call in log.collectives]
+
+    names = ("all_gather", "all_gather", "reduce_scatter")
+    answers = onelayer.run_ranks(4, one_rank, show=False)
+    for (rows, calls), mine in zip(answers, sharded_head.right(case), strict=True):
+        assert torch.allclose(rows, mine[: len(rows)], atol=1e-6)
+        assert not mine[len(rows) :].any()
+        assert calls == [(name, case.gathered_bytes) for name in names]
+
+
+@pytest.mark.parametrize("ranks", [7, 64])
+@pytest.mark.parametrize("plan", ["fsdp", "fsdp_kept"])
+def test_the_bill_of_a_sharded_head_is_what_torch_sends(plan: str, ranks: int) -> None:
+    from torch.distributed.fsdp import fully_shard
+
+    with onelayer.fake_group(ranks), onelayer.record_collectives() as log:
+        layer = torch.nn.Linear(64, 600, bias=False)
+        fully_shard(layer, reshard_after_forward=plan == "fsdp")
+        layer(torch.ones(32, 64)).sum().backward()
+    assert log.ring_bytes == pytest.approx(sent_bytes(plan, 600, 64, 32, ranks), abs=16)
+
+
+def test_one_forward_one_backward_is_as_short_as_gpipe_and_holds_less() -> None:
+    for p, m in ((4, 8), (3, 12), (5, 2)):
+        eager, lazy = run([one_f_one_b(s, p, m) for s in range(p)]), run([all_forward_first(m)] * p)
+        assert eager.length == lazy.length == 3 * (m + p - 1)
+        assert eager.idle == pytest.approx((p - 1) / (m + p - 1))
+        assert (max(eager.held), max(lazy.held)) == (min(p, m), m)
+
+
+def test_a_pipeline_that_cannot_go_on_says_where_it_stands() -> None:
+    stuck = run(
+        [[("F", 0), ("B", 0), ("F", 1), ("B", 1)], [("F", 0), ("F", 1), ("B", 0), ("B", 1)]]
+    )
+    assert stuck.stuck == ((0, ("B", 0)), (1, ("F", 1)))
+
+
+def test_what_the_ranks_did_is_witnessed_and_only_they_get_a_network() -> None:
+    ranks = {question.name for question in lab if question.loopback}
+    assert ranks == {"ddp_step", "every_word", "fsdp_step"}
+    assert ranks == {question.name for question in lab if question.witnessed}
+    assert lab.loopback
+    assert ddp_step.budget_s is not None
+
+
+def test_the_page_numbers_the_questions_as_the_judge_does() -> None:
+    sections = re.split(r"^# ## ", PAGE.read_text("utf-8"), flags=re.MULTILINE)
+    for question in lab:
+        (section,) = [s for s in sections if f'check("{question.name}")' in s]
+        assert section.startswith(question.title.removeprefix("Lab ") + " ")
+
+
+def test_the_lab_takes_no_more_than_two_hours() -> None:
+    minutes = re.findall(r"^# \*(\d+) minutes", PAGE.read_text("utf-8"), re.MULTILINE)
+    assert len(minutes) == len(lab.questions) + 1
+    assert sum(map(int, minutes)) <= 120
+
+
+@pytest.mark.parametrize("function", ["bucket_order", "stage_order"])
+def test_what_the_page_says_of_an_example_is_what_the_solution_says(function: str) -> None:
+    (given, said) = re.findall(
+        rf"`{function}\((.*?)\)` is\s+(?:# )?`(.*?)`", PAGE.read_text("utf-8")
+    )[0]
+    names = selftest.execute(ROOT / "solutions" / "11_distributed" / "11_distributed.ipynb")
+    assert eval(f"{function}({given})", names) == eval(said)

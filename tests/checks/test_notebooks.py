@@ -1,0 +1,117 @@
+"""The committed notebooks run: chapters whole, labs untouched, solutions to full marks."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+ROOT = Path(__file__).parents[2]
+CHAPTERS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+LABS = sorted((ROOT / "labs").glob("*/*.ipynb"))
+SOLUTIONS = sorted((ROOT / "solutions").glob("*/*.ipynb"))
+
+
+@pytest.fixture(autouse=True)
+def own_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONELAYER_HOME", str(tmp_path))
+
+
+def executed(path: Path) -> tuple[Any, float]:
+    """The notebook after a run from top to bottom, and the seconds it took. An error fails."""
+    notebook: Any = nbformat.reads(path.read_text("utf-8"), as_version=4)  # type: ignore[no-untyped-call]
+    started = time.monotonic()
+    client = NotebookClient(notebook, timeout=60, kernel_name="python3")
+    client.execute(cwd=str(path.parent))
+    return notebook, time.monotonic() - started
+
+
+def outputs(notebook: Any) -> dict[str, str]:
+    """What each code cell shows as text, by cell id."""
+    shown = {}
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            texts = [o.get("text") or o.get("data", {}).get("text/plain", "") for o in cell.outputs]
+            shown[cell.id] = "\n".join(texts)
+    return shown
+
+
+def checks(notebook: Any) -> dict[str, str]:
+    return {name: text for name, text in outputs(notebook).items() if name.endswith("_check")}
+
+
+def test_there_is_something_to_run() -> None:
+    assert CHAPTERS
+    assert [p.name for p in LABS] == [p.name for p in SOLUTIONS]
+
+
+def impossible(notebook: Any) -> list[str]:
+    """The predictions of a chapter that was run whose answer is none of the choices."""
+    sources = {cell.id: cell.source for cell in notebook.cells if cell.cell_type == "code"}
+    offered, answers = {}, {}
+    for name, text in outputs(notebook).items():
+        key = re.search(r'\b(?:predict|reveal)\(\s*"(\w+)"', sources[name])
+        answer = re.search(r"^It is (.+)\. No guess yet", text, re.MULTILINE)
+        if key and answer:
+            answers[key[1]] = answer[1]
+        elif key:
+            offered[key[1]] = re.findall(r"^  \( \) (.+)$", text, re.MULTILINE)
+    assert answers
+    assert answers.keys() == offered.keys()
+    return [key for key, answer in answers.items() if answer not in (offered[key] or [answer])]
+
+
+def test_an_answer_that_nobody_could_choose_is_found() -> None:
+    def cell(source: str, text: str) -> Any:
+        output = nbformat.v4.new_output("stream", text=text)  # type: ignore[no-untyped-call]
+        return nbformat.v4.new_code_cell(source, outputs=[output])  # type: ignore[no-untyped-call]
+
+    asked = cell('predict("n", choices=[1, 2])', "Your guess:\n  ( ) 1\n  ( ) 2")
+    for answer, found in ((2, []), (3, ["n"])):
+        told = cell(f'reveal("n", {answer})', f"It is {answer}. No guess yet: scroll up and try.")
+        notebook = nbformat.v4.new_notebook(cells=[asked, told])  # type: ignore[no-untyped-call]
+        assert impossible(notebook) == found
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_a_chapter_runs_in_a_minute_without_stderr_and_offered_every_answer(path: Path) -> None:
+    notebook, seconds = executed(path)
+    assert seconds < 60
+    assert impossible(notebook) == []
+    noise = [
+        (cell.id, o.text)
+        for cell in notebook.cells
+        for o in cell.get("outputs", [])
+        if o.get("name") == "stderr"
+    ]
+    assert not noise
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_every_prediction_of_a_chapter_is_revealed(path: Path) -> None:
+    source = path.with_suffix(".py").read_text("utf-8")
+    predicted = set(re.findall(r'predict\(\s*"(\w+)"', source))
+    revealed = set(re.findall(r'reveal\(\s*"(\w+)"', source))
+    assert predicted == revealed
+    assert len(predicted) >= 5
+
+
+@pytest.mark.parametrize("path", LABS, ids=lambda path: path.stem)
+def test_an_untouched_lab_runs_and_scores_nothing(path: Path) -> None:
+    notebook, _ = executed(path)
+    shown = checks(notebook)
+    assert len(shown) >= 6
+    for name, text in shown.items():
+        assert "not answered yet" in text, name
+
+
+@pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: path.stem)
+def test_the_solution_passes_every_check(path: Path) -> None:
+    notebook, _ = executed(path)
+    for name, text in checks(notebook).items():
+        assert re.search(r"\bpass\b", text), f"{name}: {text}"

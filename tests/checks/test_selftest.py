@@ -1,0 +1,100 @@
+"""`autograder selftest`: clean on the course, and red for every fault it promises to find."""
+
+from __future__ import annotations
+
+import copy
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rich.console import Console
+
+from autograder import checks, selftest
+from autograder.judge import Draw, Lab, Student, WrongAnswer, expect_equal
+
+ROOT = Path(__file__).parents[2]
+
+
+def faults(lab: Lab) -> list[str]:
+    return list(selftest.count(lab, ROOT).faults)
+
+
+def run(labs: list[Lab]) -> tuple[int, str]:
+    console = Console(file=io.StringIO(), width=200)
+    number = selftest.run(ROOT, labs, console)
+    return number, console.file.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "solutions").glob("[0-9]*")))
+def test_a_lab_is_clean(name: str) -> None:
+    number, printed = run([lab for lab in checks.labs() if lab.name == name])
+    assert number == 0, printed
+    assert name in printed
+
+
+def test_nothing_to_test_is_a_fault() -> None:
+    number, printed = run([])
+    assert number == 1
+    assert "nothing was tested" in printed
+
+
+@pytest.fixture
+def lab() -> Lab:
+    """Lab 01, to be broken."""
+    return copy.deepcopy(next(lab for lab in checks.labs() if lab.name == "01_strides"))
+
+
+def change(lab: Lab, name: str, **fields: Any) -> None:
+    lab.questions[name] = replace(lab.questions[name], **fields)
+
+
+def test_a_wrong_answer_that_passes_is_found(lab: Lab) -> None:
+    right = WrongAnswer("right", "no", {"contiguous_strides": lambda n: torch.empty(n).stride()})
+    lab.questions["contiguous_strides"].wrong_answers.append(right)
+    assert any("'right' is not rejected" in fault for fault in faults(lab))
+
+
+def test_two_wrong_answers_that_look_alike_are_found(lab: Lab) -> None:
+    known = lab.questions["overlaps"].wrong_answers
+    known.append(replace(known[0], name="twin", sentence="Another sentence."))
+    assert any("'twin' is taken for" in fault for fault in faults(lab))
+
+
+def test_too_few_wrong_answers_are_found(lab: Lab) -> None:
+    del lab.questions["address"].wrong_answers[2:]
+    assert any("2 wrong answer(s)" in fault for fault in faults(lab))
+
+
+def test_a_check_that_rejects_the_solution_is_found(lab: Lab) -> None:
+    def wants_minus_one(student: Student, draw: Draw) -> None:
+        expect_equal(student.call("address", (0,), (1,), (1,), 0), -1)
+
+    change(lab, "address", check=wants_minus_one)
+    assert any("the solution does not pass" in fault for fault in faults(lab))
+
+
+def test_other_points_on_the_page_are_found(lab: Lab) -> None:
+    change(lab, "address", points=99)
+    found = faults(lab)
+    assert any("no check cell worth 99" in fault for fault in found)
+    assert any("the page does not say" in fault for fault in found)
+
+
+def test_a_missing_cost_line_is_found(lab: Lab) -> None:
+    change(lab, "overlaps", cost_of=None)
+    assert any("without a cost line" in fault for fault in faults(lab))
+
+
+def test_an_alternative_to_nothing_is_found(lab: Lab) -> None:
+    del lab.questions["overlaps"]
+    assert any("'overlaps', which is not asked" in fault for fault in faults(lab))
+
+
+def test_too_few_right_answers_are_found(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selftest, "alternatives", lambda path: {})
+    assert any("1 right answer(s)" in fault for fault in faults(lab))

@@ -1,0 +1,408 @@
+"""The bridge to nbgrader, with records made by hand: what it stores, shows and survives."""
+
+from __future__ import annotations
+
+import errno
+import json
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from nbgrader.api import Gradebook
+from sqlalchemy.exc import OperationalError
+
+from autograder.attacks.sample_class import NAME, ROOT, filled
+from autograder.classroom import atomic_write
+from autograder.classroom.errors import UserError
+from autograder.classroom.gradebook import course as nbcourse
+from autograder.classroom.gradebook.course import quiet
+from autograder.classroom.gradebook.gradebook import Graded, record_all
+from autograder.classroom.gradebook.publisher import Publisher
+from autograder.classroom.intake.rebuild import rebuild
+from autograder.classroom.intake.release import releases
+from autograder.classroom.intake.submissions import Submission
+from autograder.classroom.run.job import Entry
+from autograder.classroom.store.journal import CellReport, Journal, Record, key_of
+from autograder.judge import State, Verdict
+
+RELEASE = releases(ROOT)[NAME]
+SCRIPT = "</pre><script>alert(1)</script>"
+
+
+def verdicts(**states):
+    """Everything passed, but for these."""
+    return tuple(
+        Verdict(
+            question.name,
+            state := states.get(question.name, State.PASS),
+            question.points if state is State.PASS else 0.0,
+            question.points,
+            77_777,
+            title=question.title,
+            got=SCRIPT if state is State.FAIL else "",
+        )
+        for question in RELEASE.lab
+    )
+
+
+class Class:
+    """A grading folder and the records that are to be in its gradebook."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def record(self, student, found, text="Because.", submitted=""):
+        data = json.dumps(filled({"why_silent": text})).encode()
+        submission = Submission(student, "somewhere", submitted=submitted)
+        key = key_of(student, text)
+        printed = (CellReport("address", "", SCRIPT), CellReport("overlaps", f"E: {SCRIPT}", ""))
+        record = Record(student, NAME, key, "sha", found, printed)
+        Journal(self.folder / "journal" / NAME).write(record)
+        return Graded(record, Entry(submission, rebuild(data, RELEASE), "sha"))
+
+    def write(self, *graded):
+        with quiet(self.folder / "grade.log") as log:
+            return record_all(self.folder, RELEASE, graded, log)
+
+    def grades(self, student):
+        with Gradebook(f"sqlite:///{self.folder / 'gradebook.db'}") as book:
+            (notebook,) = book.find_submission(NAME, student).notebooks
+            return {
+                grade.name: None if grade.needs_manual_grade else grade.score
+                for grade in notebook.grades
+            }
+
+    def score(self, student):
+        with Gradebook(f"sqlite:///{self.folder / 'gradebook.db'}") as book:
+            return book.find_submission(NAME, student).score
+
+    def page(self, student):
+        return (self.folder / "feedback" / student / NAME / f"{NAME}.html").read_text()
+
+    def autograded(self, student):
+        return self.folder / "autograded" / student / NAME / f"{NAME}.ipynb"
+
+
+@pytest.fixture
+def course(tmp_path):
+    return Class(tmp_path)
+
+
+def test_every_verdict_becomes_a_grade(course):
+    found = verdicts(address=State.FAIL, overlaps=State.UNGRADABLE, gather_flat=State.FLAGGED)
+    assert course.write(course.record("ada", found)) == set()
+    want = {f"{q.name}_check": q.points for q in RELEASE.lab}
+    want |= {"address_check": 0.0, "overlaps_check": None, "gather_flat_check": None}
+    assert course.grades("ada") == {**want, "why_silent": None}
+
+
+def test_partial_credit_is_kept(course):
+    half = tuple(replace(v, points=v.points / 2) for v in verdicts())
+    course.write(course.record("ada", half))
+    assert course.score("ada") == RELEASE.lab.max_points / 2
+
+
+def test_an_untouched_free_text_is_zero_and_needs_nobody(course):
+    course.write(course.record("ada", verdicts(), text="*Your answer here.*"))
+    assert course.grades("ada")["why_silent"] == 0.0
+
+
+def test_nothing_a_student_wrote_becomes_markup(course):
+    found = verdicts(address=State.FAIL)
+    course.write(course.record("ada", found, text=f"{SCRIPT} [x](javascript:alert(1))"))
+    page = course.page("ada")
+    assert "alert(1)" in page
+    assert "<script" not in page
+    assert 'href="javascript' not in page
+    notebook = json.loads(course.autograded("ada").read_text())
+    for cell in notebook["cells"]:
+        for output in cell.get("outputs", ()):
+            assert "<script" not in "".join(output.get("data", {}).get("text/html", ""))
+
+
+def test_a_page_that_shows_every_question_and_no_seed(course):
+    course.write(course.record("ada", verdicts(address=State.FAIL)))
+    page = course.page("ada")
+    assert all(question.name in page for question in RELEASE.lab)
+    assert "77777" not in page
+
+
+def test_a_page_says_what_nbconverts_own_would(course, monkeypatch):
+    """Ours remembers cells and leaves out a pass: the same elements, texts and attributes."""
+    from bs4 import BeautifulSoup
+    from nbconvert.exporters import HTMLExporter
+
+    from autograder.classroom.gradebook import pages
+    from autograder.classroom.gradebook.feedback import FeedbackPage
+
+    def elements(page):
+        body = BeautifulSoup(page, "html.parser").body
+        for tag in body.find_all("script"):
+            tag.decompose()
+        return [(tag.name, tag.attrs, tag.string) for tag in body.find_all(True)]
+
+    course.write(*(course.record(name, verdicts(address=State.FAIL)) for name in ("ada", "bob")))
+    ours = [elements(course.page(name)) for name in ("ada", "bob")]
+    assert len(ours[0]) > 300
+    for name in ("ada", "bob"):
+        (course.folder / "feedback" / name / NAME / f"{NAME}.html").unlink()
+    exporter = type("Theirs", (HTMLExporter,), {"_init_resources": FeedbackPage._init_resources})
+    monkeypatch.setattr(pages, "FeedbackPage", exporter)
+    course.write(*(course.record(name, verdicts(address=State.FAIL)) for name in ("ada", "bob")))
+    assert [elements(course.page(name)) for name in ("ada", "bob")] == ours
+
+
+def nbgraders_own(course, *command):
+    program = str(Path(sys.executable).parent / "nbgrader")
+    subprocess.run([program, *command], cwd=course.folder, check=True, capture_output=True)
+
+
+def test_nbgraders_own_commands_make_the_same_of_it(course):
+    """Formgrader's buttons run these: the grades, the notebook and the page stay as they are."""
+    found = verdicts(address=State.FAIL, overlaps=State.FLAGGED)
+    course.write(course.record("ada", found, submitted="2026-11-20 10:00:00"))
+    grades, page = course.grades("ada"), course.page("ada")
+    notebook = json.loads(course.autograded("ada").read_text())
+    nbgraders_own(course, "autograde", NAME, "--force")
+    nbgraders_own(course, "generate_feedback", NAME, "--force")
+    assert course.grades("ada") == grades
+    assert course.page("ada") == page
+    theirs = json.loads(course.autograded("ada").read_text())
+    for ours, cell in zip(notebook["cells"], theirs["cells"], strict=True):
+        assert "".join(cell["source"]) == ours["source"]
+        assert json.dumps(cell.get("outputs")).count("verdict") == json.dumps(
+            ours.get("outputs")
+        ).count("verdict")
+        assert cell["metadata"]["nbgrader"]["grade_id"] == ours["id"]
+    nbgraders_own(course, "export", "--to", "grades.csv")
+    assert f",{course.score('ada')}," in (course.folder / "grades.csv").read_text()
+
+
+def test_a_comment_of_a_person_is_on_the_page_after_a_new_submission(course):
+    course.write(course.record("ada", verdicts(address=State.FAIL)))
+    with Gradebook(f"sqlite:///{course.folder / 'gradebook.db'}") as book:
+        (notebook,) = book.find_submission(NAME, "ada").notebooks
+        (comment,) = [one for one in notebook.comments if one.name == "why_silent"]
+        comment.manual_comment = "Nearly."
+        book.db.commit()
+    course.write(course.record("ada", verdicts(), text="Better."))
+    assert "Nearly." in course.page("ada")
+
+
+def commits(course, *students):
+    """How often the database waits for the disk when these are written."""
+    from sqlalchemy import event
+    from sqlalchemy.engine import Engine
+
+    seen = []
+
+    def commit(connection):
+        seen.append(connection)
+
+    event.listen(Engine, "commit", commit)
+    try:
+        course.write(*(course.record(student, verdicts()) for student in students))
+    finally:
+        event.remove(Engine, "commit", commit)
+    return len(seen)
+
+
+def test_a_submission_is_one_transaction(course):
+    """nbgrader's own way commits after each of thirty rows."""
+    course.write(course.record("ada", verdicts()))
+    assert commits(course, "b", "c", "d", "e") == commits(course, "f") + 3
+
+
+def test_a_gradebook_that_somebody_else_holds_is_one_line(course, monkeypatch):
+    course.write(course.record("ada", verdicts()))
+    holder = sqlite3.connect(course.folder / "gradebook.db", isolation_level=None)
+    monkeypatch.setattr(nbcourse, "LOCKED_S", 0.2)
+    holder.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(UserError, match=r"is in use: close formgrader.*The verdicts are safe"):
+        course.write(course.record("bob", verdicts()))
+    assert "database is locked" in (course.folder / "grade.log").read_text()
+    holder.execute("COMMIT")
+    holder.close()
+    assert course.write(course.record("bob", verdicts())) == set()
+    assert course.score("bob") == course.score("ada")
+
+
+@pytest.mark.parametrize("step", ["submitted", "autograded", "feedback"])
+def test_a_disk_that_is_full_is_nobodys_refusal(course, monkeypatch, step):
+    """It is raised for the command to say, and the next run makes what is missing."""
+    course.write(course.record("ada", verdicts()))
+    write = atomic_write.write
+
+    def full(path, data, **options):
+        if step in path.parts and "bob" in path.parts:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, data, **options)
+
+    everybody = [course.record(student, verdicts()) for student in ("ada", "bob", "cy")]
+    monkeypatch.setattr(atomic_write, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        course.write(*everybody)
+    monkeypatch.setattr(atomic_write, "write", write)
+    assert course.write(*everybody) == set()
+    assert course.score("ada") == course.score("bob") == course.score("cy")
+    assert all(course.page(one).rstrip().endswith("</html>") for one in ("ada", "bob", "cy"))
+
+
+def test_a_database_on_a_full_disk_is_one_line(course):
+    course.write(course.record("ada", verdicts()))
+    error = OperationalError("INSERT", {}, Exception("database or disk is full"))
+    with (
+        quiet(course.folder / "grade.log") as log,
+        pytest.raises(UserError, match="because the disk is full"),
+        nbcourse.in_one_line(course.folder, log),
+    ):
+        raise error
+
+
+def test_the_same_again_writes_nothing(course):
+    graded = course.record("ada", verdicts())
+    course.write(graded)
+    was = course.autograded("ada").stat().st_mtime_ns
+    course.write(graded)
+    assert course.autograded("ada").stat().st_mtime_ns == was
+
+
+def test_a_new_submission_replaces_and_a_persons_grade_stays(course):
+    course.write(course.record("ada", verdicts(address=State.FAIL)))
+    with Gradebook(f"sqlite:///{course.folder / 'gradebook.db'}") as book:
+        (notebook,) = book.find_submission(NAME, "ada").notebooks
+        (grade,) = [grade for grade in notebook.grades if grade.name == "why_silent"]
+        grade.manual_score = 3.0
+        book.db.commit()
+    course.write(course.record("ada", verdicts(), text="Better."))
+    assert course.score("ada") == RELEASE.lab.max_points + 3
+
+
+def test_an_open_question_that_was_settled_later_is_settled(course):
+    course.write(course.record("ada", verdicts(address=State.UNGRADABLE)))
+    assert course.grades("ada")["address_check"] is None
+    course.write(course.record("ada", verdicts()))
+    assert course.grades("ada")["address_check"] == 2.0
+
+
+def test_a_known_time_is_nbgraders_time(course):
+    course.write(course.record("ada", verdicts(), submitted="2026-11-20 10:00:00"))
+    with Gradebook(f"sqlite:///{course.folder / 'gradebook.db'}") as book:
+        assert str(book.find_submission(NAME, "ada").timestamp) == "2026-11-20 10:00:00"
+
+
+def test_one_that_nbgrader_refuses_stops_nobody(course):
+    """As a record that vanished between the journal and nbgrader would."""
+    graded = [course.record(student, verdicts()) for student in ("ada", "bob", "cy")]
+    for path in (course.folder / "journal" / NAME).glob("bob-*"):
+        path.unlink()
+    assert course.write(*graded) == {"bob"}
+    assert course.score("ada") == course.score("cy") == RELEASE.lab.max_points
+    assert not course.autograded("bob").exists()
+    assert "NotJudged" in (course.folder / "grade.log").read_text()
+
+
+def test_formgraders_button_neither_runs_nor_grades_what_was_not_judged(course):
+    """nbgrader would execute a notebook that somebody put into submitted/ by hand."""
+    course.write(course.record("ada", verdicts()))
+    foreign = course.folder / "submitted" / "eve" / NAME / f"{NAME}.ipynb"
+    foreign.parent.mkdir(parents=True)
+    trace = course.folder / "trace"
+    foreign.write_text(json.dumps(filled({"setup": f"open({str(trace)!r}, 'w')"})))
+    command = [str(Path(sys.executable).parent / "nbgrader"), "autograde", NAME]
+    done = subprocess.run(command, cwd=course.folder, capture_output=True, check=False, timeout=120)
+    assert done.returncode != 0
+    assert not trace.exists()
+    assert not course.autograded("eve").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"SQLite format 3\x00" + b"\xff" * 5_000])
+def test_a_damaged_gradebook_is_one_line_or_made_anew(course, content):
+    (course.folder / "gradebook.db").write_bytes(content)
+    if content:
+        with pytest.raises(UserError, match=r"gradebook.db is damaged"):
+            course.write(course.record("ada", verdicts()))
+    else:  # to SQLite an empty file is an empty database
+        assert course.write(course.record("ada", verdicts())) == set()
+
+
+def test_a_gradebook_that_was_begun_when_the_power_went(course):
+    for name in (".gradebook.begun", ".gradebook.begun-journal"):
+        (course.folder / name).write_bytes(b"half a database")
+    assert course.write(course.record("ada", verdicts())) == set()
+
+
+def test_a_folder_that_nbgrader_would_take_for_a_pattern(tmp_path):
+    folder = tmp_path / "autumn [2026]"
+    folder.mkdir()
+    course = Class(folder)
+    with pytest.raises(UserError, match=r"one of \* \? \["):
+        course.write(course.record("ada", verdicts()))
+
+
+def test_a_lab_that_lost_a_question_since_the_first_grading(course):
+    course.write(course.record("ada", verdicts()))
+    shorter = json.loads(RELEASE.notebook)
+    shorter["cells"] = [c for c in shorter["cells"] if not c["id"].startswith("address")]
+    changed = replace(RELEASE, notebook=json.dumps(shorter).encode())
+    graded = course.record("bob", verdicts())
+    with (
+        quiet(course.folder / "grade.log") as log,
+        pytest.raises(UserError, match="has other cells now"),
+    ):
+        record_all(course.folder, changed, [graded], log)
+
+
+class TestAhead:
+    """What is written while others are still being graded."""
+
+    def test_is_what_would_be_written_at_the_end(self, course):
+        everybody = [course.record(one, verdicts(address=State.FAIL)) for one in ("ada", "bob")]
+        with Publisher(course.folder, RELEASE) as publisher:
+            for one in everybody:
+                publisher.add(one)
+        ahead = {path: path.read_bytes() for path in course.folder.rglob("*.html")}
+        written = {path: path.stat().st_mtime_ns for path in course.folder.glob("*/*/*/*.*")}
+        assert len(ahead) == 2
+        assert course.write(*everybody) == set()
+        assert written == {path: path.stat().st_mtime_ns for path in written}
+        for path in ahead:
+            path.unlink()
+        assert course.write(*everybody) == set()
+        assert ahead == {path: path.read_bytes() for path in ahead}
+        assert course.score("ada") == course.score("bob") == RELEASE.lab.max_points - 2
+
+    def test_a_refused_one_costs_no_neighbour(self, course):
+        bad, good = course.record("a b", verdicts()), course.record("bob", verdicts())
+        (course.folder / "journal" / NAME).joinpath(f"a b-{bad.record.key[:16]}.json").unlink()
+        with Publisher(course.folder, RELEASE) as publisher:
+            publisher.add(bad)
+            publisher.add(good)
+        assert course.page("bob")
+        assert course.write(bad, good) == {"a b"}
+
+    def test_a_gradebook_that_somebody_else_holds_is_left_for_the_end(self, course, monkeypatch):
+        course.write(course.record("ada", verdicts()))
+        holder = sqlite3.connect(course.folder / "gradebook.db", isolation_level=None)
+        monkeypatch.setattr(nbcourse, "LOCKED_S", 0.2)
+        holder.execute("BEGIN EXCLUSIVE")
+        late = course.record("bob", verdicts())
+        with Publisher(course.folder, RELEASE) as publisher:
+            publisher.add(late)
+        holder.execute("COMMIT")
+        holder.close()
+        assert not (course.folder / "feedback" / "bob").exists()
+        assert course.write(late) == set()
+        assert course.page("bob")
+
+    def test_when_grading_stops_it_stops(self, course):
+        publisher = Publisher(course.folder, RELEASE)
+        stopped = KeyboardInterrupt()
+        publisher.__enter__()
+        for name in "abcdefgh":
+            publisher.add(course.record(name, verdicts()))
+        publisher.__exit__(KeyboardInterrupt, stopped, None)
+        assert len(list(course.folder.rglob("*.html"))) < 8

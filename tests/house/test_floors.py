@@ -1,0 +1,69 @@
+"""Who may import whom: the contracts in pyproject.toml hold, and each catches a planted arrow."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).resolve().parents[2]
+ROOMS = [
+    "onelayer",
+    "setup_env",
+    "autograder",
+    *(f"autograder/{room}" for room in ["judge", "authoring", "checks", "sandbox", "classroom"]),
+    *(f"autograder/{room}" for room in ["notebook", "attacks", "cli", "student_cli"]),
+]
+
+
+def lint(house: Path) -> subprocess.CompletedProcess[str]:
+    command = [str(Path(sys.executable).parent / "lint-imports"), "--no-cache"]
+    return subprocess.run(command, cwd=house, capture_output=True, text=True)
+
+
+@pytest.fixture
+def empty_house(tmp_path: Path) -> Path:
+    """Every room of the house with nothing in it, under the contracts of the real one."""
+    for room in ROOMS:
+        (tmp_path / room).mkdir()
+        (tmp_path / room / "__init__.py").touch()
+    shutil.copy(REPO / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def test_the_course_keeps_its_own_contracts() -> None:
+    kept = lint(REPO)
+    assert kept.returncode == 0, kept.stdout
+
+
+def test_an_empty_house_keeps_them(empty_house: Path) -> None:
+    kept = lint(empty_house)
+    assert kept.returncode == 0, kept.stdout + kept.stderr
+    assert "0 broken" in kept.stdout
+
+
+@pytest.mark.parametrize(
+    ("room", "imported"),
+    [
+        ("onelayer", "autograder.judge"),
+        ("autograder/judge", "onelayer"),
+        ("autograder/judge", "autograder.checks"),
+        ("autograder/authoring", "autograder.judge"),
+        ("autograder/sandbox", "autograder.checks"),
+        ("autograder/checks", "autograder.sandbox"),
+        ("autograder/checks", "autograder.notebook"),
+        ("autograder/notebook", "autograder.classroom"),
+        ("autograder/sandbox", "autograder.classroom"),
+        ("autograder/classroom", "autograder.cli"),
+        ("autograder/classroom", "autograder.attacks"),
+        ("autograder/judge", "nbgrader"),
+        ("autograder/notebook", "jupytext"),
+        ("setup_env", "rich"),
+    ],
+)
+def test_an_arrow_that_runs_up_is_caught(empty_house: Path, room: str, imported: str) -> None:
+    (empty_house / room / "planted.py").write_text(f"import {imported}\n")
+    caught = lint(empty_house)
+    assert caught.returncode == 1, caught.stdout + caught.stderr
+    assert "planted" in caught.stdout

@@ -1,0 +1,290 @@
+"""The course in JupyterLab, as a student meets it: to the first solved questions, and the views.
+
+One server for all. What is counted here (clicks, keys) stands in the README.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from autograder.attacks.sample_class import LAB, NAME, QUESTIONS, right_answers, wrong_source
+from onelayer.drawing import sketch
+from tests.notebook.jupyter_lab import ROOT, SCREENSHOTS, Notebook, Server, jupyter_lab
+
+FIRST, SECOND = QUESTIONS[:2]
+HOME, LAB_01 = "notebooks/home.ipynb", f"labs/{NAME}/{NAME}.ipynb"
+THEME = """async (name) => {
+  const theme = `JupyterLab ${name}`;
+  await window.jupyterapp.commands.execute("apputils:change-theme", { theme });
+}"""
+PATIENCE_MS = 120_000  # a machine that does much else
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    place = tmp_path_factory.mktemp("jupyter")
+    for room in ("notebooks", "labs"):
+        shutil.copytree(ROOT / room, place / "course" / room)
+    with jupyter_lab(place / "course", place / "rooms") as started:
+        yield started
+
+
+@pytest.fixture
+def page(browser: Any, server: Server) -> Iterator[Any]:
+    """A page that opened the address which `make lab` prints; whatever it complains of fails."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.set_default_timeout(PATIENCE_MS)
+    trouble: list[str] = []
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    page.on("request", lambda r: None if ours(r.url, server) else trouble.append(r.url))
+    page.goto(server.address())
+    yield page
+    page.close()
+    assert trouble == []
+
+
+def ours(address: str, server: Server) -> bool:
+    return address.startswith((server.url, "data:", "blob:", server.url.replace("http", "ws", 1)))
+
+
+def shoot(page: Any, name: str) -> None:
+    SCREENSHOTS.mkdir(exist_ok=True)
+    page.screenshot(path=SCREENSHOTS / f"{name}.png")
+
+
+def theme(page: Any, name: str) -> None:
+    """Turns JupyterLab "Light" or "Dark"."""
+    page.evaluate(THEME, name)
+    page.wait_for_function(
+        "(light) => document.body.dataset.jpThemeLight === light",
+        arg=str(name == "Light").lower(),
+    )
+
+
+def says(question: str, mistake: str) -> str:
+    known = next(w for w in LAB.questions[question].wrong_answers if w.name == mistake)
+    return known.sentence.replace("*", "").replace("`", "")
+
+
+class Newcomer:
+    """Somebody with a mouse and a keyboard, who counts."""
+
+    def __init__(self, page: Any) -> None:
+        self.page, self.clicks, self.keys = page, 0, 0
+        self.began = time.monotonic()
+
+    def click(self, place: Any) -> None:
+        place.click()
+        self.clicks += 1
+
+    def press(self, keys: str) -> None:
+        self.page.keyboard.press(keys)
+        self.keys += 1
+
+    def run_down_to(self, lab: Notebook, cell: str) -> None:
+        """Shift+Enter, cell by cell, until `cell` is the one that would run next."""
+        while (here := lab.active()) != cell:
+            self.press("Shift+Enter")
+            lab.wait_while_active(here)
+
+    def answer(self, lab: Notebook, question: str, source: str) -> Any:
+        """Types an answer over what stands there, runs it and its check; the verdict's card."""
+        check = f"{question}_check"
+        before = lab.run_count(check)
+        self.click(lab.cell(question).locator(".cm-content"))
+        self.press("ControlOrMeta+a")
+        self.page.keyboard.insert_text(source)
+        self.press("Shift+Enter")
+        lab.wait_while_active(question)
+        self.press("Shift+Enter")
+        lab.wait_for_run(check, before)
+        return lab.cell(check).locator(".ol-card")
+
+
+def test_from_make_lab_to_two_solved_questions_and_validate(page: Any, server: Server) -> None:
+    me = Newcomer(page)
+    Notebook(page, HOME)
+    shoot(page, "home")
+    me.click(page.get_by_role("link", name="lab 01"))
+    lab = Notebook(page, LAB_01)
+    me.run_down_to(lab, FIRST)
+    right = right_answers()
+    wrong = next(w for w in LAB.questions[FIRST].wrong_answers if w.name == "column_major")
+    card = me.answer(lab, FIRST, wrong_source(FIRST, wrong))
+    assert says(FIRST, "column_major") in card.inner_text()
+    assert card.get_attribute("aria-label") == f"{FIRST}: fail, 0 of 2 points"
+    shoot(page, "misconception")
+    clicks, keys = me.clicks, me.keys
+    card = me.answer(lab, FIRST, right[FIRST])
+    assert card.get_attribute("aria-label") == f"{FIRST}: pass, 2 of 2 points"
+    shoot(page, "pass")
+    assert page.get_by_text("official Jupyter news").count() == 0  # it would lie over the page
+    assert in_readme("clicks") == clicks  # whoever is right at once
+    assert in_readme("keys") == keys
+    spent = server.started_s + time.monotonic() - me.began
+    print(f"JupyterLab answers after {server.started_s:.0f} s, solved after {spent:.0f} s")
+    assert spent < 5 * 60
+    card = me.answer(lab, SECOND, right[SECOND])
+    assert "pass" in card.inner_text()
+    validated = validate(page)
+    assert f'check("{FIRST}")' not in validated
+    assert f'check("{SECOND}")' not in validated
+    for question in QUESTIONS[2:]:
+        assert f'check("{question}")' in validated
+    assert "is not answered yet" in validated
+    assert "You did not provide a response." in validated  # the question in one's own words
+
+
+def in_readme(what: str) -> int:
+    """The number of clicks or keys that the README promises."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    found = re.search(rf"<!-- newcomer -->[^<]*?(\d+) {what}[^<]*<!-- end", text, re.DOTALL)
+    assert found, what
+    return int(found[1])
+
+
+def validate(page: Any) -> str:
+    """What nbgrader's Validate says of the notebook in front."""
+    page.get_by_role("button", name="Validate").click()
+    dialog = page.locator(".jp-Dialog")
+    dialog.get_by_text("Validation Results").wait_for()
+    said: str = dialog.inner_text()
+    shoot(page, "validate")
+    dialog.get_by_role("button", name="Ok").click()
+    dialog.wait_for(state="detached")
+    return said
+
+
+def test_the_home_notebook_tells_progress_and_machine_to_everybody(page: Any) -> None:
+    home = Notebook(page, HOME)
+    theme(page, "Light")
+    home.run_all()
+    machine = home.cell("doctor").locator(".ol-card")
+    assert "every point can be earned on this CPU" in machine.inner_text()
+    shoot(page, "home-machine")
+    progress = home.cell("progress").locator(".ol-card")
+    assert re.search(r"Total: \d+ of \d+ points", progress.inner_text())
+    fold = progress.locator("details", has_text="02_dispatcher")
+    assert not fold.locator("table").is_visible()
+    fold.locator("summary").press("Enter")
+    assert fold.locator("table").is_visible()
+    shoot(page, "home-progress")
+    assert axe(page) == []
+    theme(page, "Dark")
+    shoot(page, "home-dark")
+    assert axe(page) == []
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.evaluate("window.jupyterapp.commands.execute('application:toggle-left-area')")
+    progress.scroll_into_view_if_needed()
+    shoot(page, "home-narrow")
+    assert progress.evaluate("card => card.scrollWidth <= card.clientWidth")
+
+
+def axe(page: Any) -> list[Any]:
+    """What axe finds against our cards. JupyterLab's own page is JupyterLab's."""
+    found = Axe().run(page, context=".ol-card").response
+    assert found["passes"]  # it looked at something
+    return [(one["id"], one["nodes"][0]["html"][:200]) for one in found["violations"]]
+
+
+VIEWS = {
+    "strides": ("onelayer.show_strides((3, 4))", "apply x.transpose(0, 1)"),
+    "dispatch": ("onelayer.play_dispatch()", 'autocast("cpu")'),
+    "graph": ("onelayer.show_graph((x @ w).sum(), names={'w': w})", "run the next node"),
+    "checkpoints": ("onelayer.show_checkpoints([(1_000, 3_000)] * 6, every=3)", "keep everything"),
+    "tiles": ("onelayer.show_tiles()", "next step"),
+    "timeline": ("onelayer.show_timeline('ddp')", "GPipe"),
+    "call": ("onelayer.show_call(x, head.weight, head.bias)", "next stop"),
+    "compile": (
+        "onelayer.show_compile("
+        "onelayer.compile_story(capped, x, head.weight, head.bias, backend='aot_eager'))",
+        "next call",
+    ),
+}
+STILL = {
+    "storage": "onelayer.show_storage(small, small.T, names=['x', 'x.T'])",
+    "bars": "onelayer.show_bars({'weight': 153_600, 'bias': 2_400}, unit='bytes')",
+    "dispatch-picture": "onelayer.show_dispatch('aten::addmm', head.bias, x, head.weight.T)",
+}
+WIDGET = ".jp-OutputArea-output > .lm-Widget:not(.jp-RenderedHTMLCommon)"  # no page of ours
+CHANGED = "([view, before]) => document.querySelector(view).innerHTML !== before"
+SETUP = """import torch
+import onelayer
+x, w = torch.randn(3, 64), torch.randn(64, 2, requires_grad=True)
+small, head, views = torch.arange(12.0).reshape(3, 4), onelayer.head(), {}
+
+
+def capped(x, weight, bias):
+    z = torch.nn.functional.linear(x, weight, bias)
+    return z.clamp(-3, 3).sum()
+"""
+
+
+def test_every_view_is_asked() -> None:
+    scripts = {path.stem for path in Path(sketch.__file__).parent.glob("*.js")} - {"played"}
+    assert scripts == set(VIEWS)
+
+
+@pytest.fixture
+def views(page: Any, server: Server) -> Notebook:
+    """A notebook with every view, run in the same JupyterLab, in its own kernel."""
+    cells = [("setup", SETUP)]
+    cells += [(name, f"views[{name!r}] = {made[0]}") for name, made in VIEWS.items()]
+    cells += [("before", "before = {name: dict(view.view) for name, view in views.items()}")]
+    cells += [(f"{name}-still", code) for name, code in STILL.items()]
+    Notebook(page, HOME)
+    theme(page, "Light")
+    made = Notebook.new(page, "views.ipynb", cells)
+    made.run_all()
+    return made
+
+
+def test_every_view_lives_in_jupyterlab_and_in_what_it_exports(
+    views: Notebook, page: Any, server: Server
+) -> None:
+    for name, (_, button) in VIEWS.items():
+        view = views.cell(name).locator(f"{WIDGET} > .ol-{name}")
+        view.wait_for()
+        before = view.inner_html()
+        use(view, name, button)
+        page.wait_for_function(CHANGED, arg=[f".ol-{name}", before])
+        shoot(page, f"view-{name}")
+    theme(page, "Dark")
+    for name in VIEWS:
+        views.cell(name).locator(f".ol-{name}").wait_for()
+        shoot(page, f"view-{name}-dark")
+    exported = Path(server.rooms, "views.html")
+    exported.write_bytes(page.request.get(server.address("nbconvert/html/views.ipynb")).body())
+    answered = "print(*(name for name in views if views[name].view != before[name]))"
+    said = views.ask(answered).split()
+    assert set(said) == set(VIEWS) - {"call"}  # its page remembers where the reader is
+    for name in STILL:
+        picture = views.cell(f"{name}-still").locator(".jp-OutputArea-output").locator("img, svg")
+        picture.filter(visible=True).first.wait_for()  # of its two, the one for this theme
+        shoot(page, f"view-{name}")
+    live_without_a_kernel(page, exported)
+
+
+def use(view: Any, name: str, button: str) -> None:
+    role, key = ("checkbox", "Space") if name == "dispatch" else ("button", "Enter")
+    view.get_by_role(role, name=button, exact=True).first.press(key)
+
+
+def live_without_a_kernel(page: Any, exported: Path) -> None:
+    """Opens what "Save and Export Notebook As HTML" gave, with the network off."""
+    alone = page.context.browser.new_context(offline=True).new_page()
+    alone.goto(exported.as_uri(), wait_until="domcontentloaded")
+    for name, (_, button) in VIEWS.items():
+        view = alone.locator(f".ol-{name}")
+        before = view.inner_html()
+        use(view, name, button)
+        assert view.inner_html() != before, name
+    alone.context.close()

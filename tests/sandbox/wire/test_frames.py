@@ -1,0 +1,262 @@
+"""The wire: every byte that arrives may be a forgery. It is read, or it is Malformed; never a
+crash, never memory for bytes that did not come."""
+
+import contextlib
+import json
+import tracemalloc
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autograder.judge import Malformed, Packed, Raised, Reply, Unsendable, pack, storage_of, unpack
+from autograder.sandbox.wire import frames, messages
+from autograder.sandbox.wire.frames import Frame, Inbox, TooLong, encode
+
+
+def raw(header: object, *blobs: bytes) -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return frames.LENGTH.pack(len(text)) + text + b"".join(blobs)
+
+
+def read(data: bytes, *, step: int = 1 << 20, max_body_bytes: int = 1 << 20) -> Frame | None:
+    """The frame in `data`, delivered `step` bytes at a time; None while it is not whole."""
+    inbox = Inbox(max_body_bytes=max_body_bytes)
+    while data and inbox.frame is None:
+        space = inbox.space()
+        n = min(step, len(space), len(data))
+        space[:n] = data[:n]
+        del space
+        data = data[n:]
+        inbox.took(n)
+    return inbox.frame
+
+
+plain_json = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=20,
+)
+json_with_floats = st.recursive(
+    plain_json | st.floats(), lambda inner: st.lists(inner, max_size=3), max_leaves=5
+)
+
+
+@given(
+    header=st.dictionaries(st.text(max_size=8).filter(lambda k: k != "sizes"), plain_json),
+    blobs=st.lists(st.binary(max_size=50), max_size=5),
+    step=st.integers(1, 40),
+)
+def test_what_is_written_is_read_however_it_is_cut(header, blobs, step):
+    frame = Frame(header, tuple(blobs))
+    assert read(b"".join(encode(frame)), step=step) == frame
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_frame_or_malformed_or_not_yet_whole(data):
+    with contextlib.suppress(Malformed):
+        read(data)
+
+
+@given(header=json_with_floats, tail=st.binary(max_size=40))
+def test_any_json_is_a_frame_or_malformed(header, tail):
+    try:
+        frame = read(raw(header, tail))
+    except Malformed:
+        return
+    assert frame is None or (isinstance(header, dict) and "sizes" in header)
+
+
+@given(
+    data=st.data(),
+    frame=st.sampled_from(
+        [
+            messages.raised_reply(None, nonce="n"),
+            messages.raised_reply(Raised("raised", "E", "m", ((1, "x"),)), nonce="n"),
+            messages.reply_frame(
+                Reply(pack(torch.arange(6.0).view(2, 3).T), {0: b"abcd"}), nonce="n"
+            ),
+        ]
+    ),
+)
+@settings(max_examples=300)
+def test_a_true_answer_with_one_part_replaced_is_read_or_malformed(data, frame):
+    """No exception but Malformed, on the whole way from the bytes to the value."""
+    header = dict(frame.header)
+    if data.draw(st.booleans(), label="replace a field, or flip a byte"):
+        header[data.draw(st.sampled_from(sorted(header)))] = data.draw(plain_json)
+        stream = b"".join(encode(Frame(header, frame.blobs)))
+    else:
+        stream = bytearray(b"".join(encode(frame)))
+        stream[data.draw(st.integers(4, len(stream) - 1))] = data.draw(st.integers(0, 255))
+    for reader in (messages.read_call_reply, messages.read_cell_reply):
+        try:
+            got = read(bytes(stream))
+            if got is not None:
+                reply = reader(got, "n")
+                assert reply is None or isinstance(reply, (Reply, Raised))
+                if isinstance(reply, Reply) and isinstance(reply.value, Packed):
+                    unpack(reply.value.tree, [storage_of(data) for data in reply.value.storages])
+        except Malformed:
+            pass
+
+
+numbers = st.integers(-2, 9) | st.sampled_from([2**31, 2**62, 2**63 - 1, 2**63]) | plain_json
+
+
+@given(
+    number=numbers,
+    dtype=st.sampled_from(["float32", "bool", "complex128", "int64", "float8"]) | plain_json,
+    offset=numbers,
+    size=st.lists(numbers, max_size=3) | plain_json,
+    stride=st.lists(numbers, max_size=3) | plain_json,
+    requires_grad=st.booleans() | plain_json,
+)
+@settings(max_examples=500)
+def test_a_forged_tensor_lies_in_its_storage_or_is_malformed(
+    number, dtype, offset, size, stride, requires_grad
+):
+    tree = {"x": [number, dtype, offset, size, stride, requires_grad]}
+    try:
+        t = unpack(tree, [storage_of(b"x" * 48)], [storage_of(b"y" * 16)])
+    except Malformed:
+        return
+    assert t.numel() * t.element_size() <= 256 * 2**20
+    assert t.untyped_storage().nbytes() in (48, 16)
+    t.detach().clone()  # reads every element
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {"x": [0, "float32", 0, [2**62, 2**62, 0], [1, 1, 1], False]},
+        {"x": [0, "float32", 0, [2**40], [0], False]},
+        [{"x": [0, "bool", 0, [2**27], [0], False]}] * 3,
+        "\ud800",
+        {"d": [["\udfff", 1]]},
+    ],
+    ids=["overflow behind a zero", "4 bytes, 4 TiB", "many times 128 MiB", "surrogate", "key"],
+)
+def test_forgeries_that_would_hurt_later_are_malformed_at_the_door(tree):
+    with pytest.raises(Malformed):
+        unpack(tree, [storage_of(b"x" * 48)])
+
+
+def test_what_would_be_refused_there_is_unsendable_here():
+    for value in (torch.zeros(1).expand(2**40), "\ud800", [torch.zeros(1).expand(2**25)] * 3):
+        with pytest.raises(Unsendable):
+            pack(value)
+
+
+@pytest.mark.parametrize(
+    ("header", "why"),
+    [
+        (b'{"a": 1, "a": 2, "sizes": []}', "a key twice"),
+        (b'{"a": {"b": 1, "b": 2}, "sizes": []}', "a key twice, deeper"),
+        (b'{"a": NaN, "sizes": []}', "NaN"),
+        (b'{"a": -Infinity, "sizes": []}', "infinity"),
+        (b'{"a": 1e999, "sizes": []}', "a float"),
+        (b'{"a": ' + b"9" * 5000 + b', "sizes": []}', "an integer of 5,000 digits"),
+        (b"[" * 100_000, "nested deeper than a parser goes"),
+        (b'{"a": "\xff", "sizes": []}', "no UTF-8"),
+        (b"[]", "no object"),
+        (b"{}", "no sizes"),
+        (b'{"sizes": [-1]}', "a negative size"),
+        (b'{"sizes": [true]}', "a size that is true"),
+        (b'{"sizes": [9223372036854775808]}', "2**63"),
+        (b'{"sizes": [1048576, 1]}', "more together than allowed"),
+        (b'{"sizes": ' + json.dumps([0] * 20_001).encode() + b"}", "too many parts"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_headers_that_are_no_header(header, why):
+    with pytest.raises(Malformed):
+        read(raw(header))
+
+
+@pytest.mark.parametrize("length", [0, 1, frames.MAX_HEADER_BYTES + 1, 2**32 - 1])
+def test_a_header_of_an_impossible_length_is_refused_before_it_comes(length):
+    with pytest.raises(Malformed):
+        read(frames.LENGTH.pack(length))
+
+
+def test_announced_bytes_take_no_memory_until_they_come():
+    tracemalloc.start()
+    try:
+        read(raw({"sizes": [500 * 2**20]}), max_body_bytes=512 * 2**20)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * 2**20
+
+
+def test_what_follows_a_frame_is_left_alone():
+    inbox = Inbox()
+    first = b"".join(encode(Frame({"a": 1}, (b"xyz",))))
+    rest = memoryview(first + b"the next frame")
+    while inbox.frame is None:
+        n = len(inbox.space())
+        inbox.space()[:] = rest[:n]
+        inbox.took(n)
+        rest = rest[n:]
+    assert bytes(rest) == b"the next frame"
+
+
+def test_we_write_nothing_that_we_would_not_read():
+    with pytest.raises(TooLong):
+        encode(Frame({"text": "x" * frames.MAX_HEADER_BYTES}))
+    with pytest.raises(TooLong):
+        encode(Frame({}, (b"",) * (frames.MAX_BLOBS + 1)))
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        encode(Frame({"nan": float("nan")}))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"nonce": "another"},
+        {"extra": 1},
+        {"written": [0, 0]},
+        {"written": [True]},
+        {"written": [0, 1, 2]},
+        {"written": None},
+    ],
+    ids=str,
+)
+def test_an_answer_to_another_question_is_no_answer(change):
+    frame = messages.reply_frame(Reply(Packed(1), {0: b"a"}), nonce="n")
+    assert messages.read_call_reply(frame, "n").written == {0: b"a"}
+    with pytest.raises(Malformed):
+        messages.read_call_reply(Frame({**frame.header, **change}, frame.blobs), "n")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "died"},
+        {"kind": []},
+        {"error": 1},
+        {"message": None},
+        {"lines": [[1, "x"]] * 7},
+        {"lines": [[-1, "x"]]},
+        {"lines": [["1", "x"]]},
+        {"lines": [[1]]},
+        {"verdict": "pass"},
+    ],
+    ids=str,
+)
+def test_an_error_is_checked_field_by_field(change):
+    """`died` and `timeout` are ours to say, not the student's process's."""
+    fields = {"kind": "raised", "error": "E", "message": "m", "lines": [[1, "x"]]}
+    assert messages.read_raised(fields) == Raised("raised", "E", "m", ((1, "x"),))
+    with pytest.raises(Malformed):
+        messages.read_raised({**fields, **change})
+
+
+def test_texts_come_cut_and_cannot_move_a_cursor():
+    fields = {"kind": "raised", "error": "E" * 9999, "message": "\x1b[2J\u202e\ud800a\r\nb\n"}
+    raised = messages.read_raised({**fields, "lines": []})
+    assert len(raised.error) == messages.MAX_NAME
+    assert raised.message == "\ufffd[2J\ufffd\ufffda\nb\n"
+    raised.message.encode()
