@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 
+from autograder.judge import GraderFault
 from autograder.sandbox import Cell, Jail, JailedStudent, Limits, Tier, probe
 from autograder.sandbox.engines.bubblewrap import package_root
 
@@ -121,6 +122,8 @@ class Ground:
         if walls != first:
             return sharing(self.jail(first), walls)
         tier = PLAIN if walls.plain else probe()
+        if not walls.plain and not tier.safe:  # with its wall off, a mount would be this machine's
+            raise GraderFault(f"no attack is tried without a jail around it: {tier.reason}")
         readable = [self.desk.folder, CHECKS] if walls.exposed else []
         jail = Jail(walls.limits, tier, readable, without=walls.without)
         return self._stack.enter_context(jail)

@@ -62,7 +62,7 @@ ENVIRONMENT = {
 
 def package_root() -> Path:
     """The directory that holds the package `autograder`."""
-    return Path(__file__).resolve().parents[2]
+    return Path(__file__).resolve().parents[3]
 
 
 def own_code() -> list[str]:
