@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from onelayer import cuda_cpu as cuda_cpu
     from onelayer import model as model
     from onelayer.autograd.checkpoints import show_checkpoints as show_checkpoints
+    from onelayer.autograd.graph_view import show_graph as show_graph
     from onelayer.autograd.saved_bytes import count_saved as count_saved
-    from onelayer.autograd.view import show_graph as show_graph
-    from onelayer.compiler.inductor_file import read_inductor_file as read_inductor_file
+    from onelayer.compiler.compile_view import show_compile as show_compile
+    from onelayer.compiler.inductor_reader import read_inductor_file as read_inductor_file
     from onelayer.compiler.story import compile_story as compile_story
     from onelayer.compiler.unbuilt import inductor_source as inductor_source
-    from onelayer.compiler.view import show_compile as show_compile
     from onelayer.custom_op.cpp_op import lines_read as lines_read
     from onelayer.custom_op.cpp_op import load_cpp as load_cpp
     from onelayer.custom_op.tiles import show_tiles as show_tiles
     from onelayer.dispatcher.call_view import show_call as show_call
     from onelayer.dispatcher.dispatch import key_set as key_set
-    from onelayer.dispatcher.dispatch import show_dispatch as show_dispatch
-    from onelayer.dispatcher.view import play_dispatch as play_dispatch
+    from onelayer.dispatcher.dispatch_picture import show_dispatch as show_dispatch
+    from onelayer.dispatcher.dispatch_view import play_dispatch as play_dispatch
     from onelayer.distributed.collectives import record_collectives as record_collectives
     from onelayer.distributed.fake_group import fake_group as fake_group
     from onelayer.distributed.ranks import run_ranks as run_ranks
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from onelayer.model.gpt import hidden as hidden
     from onelayer.model.gpt import next_words as next_words
     from onelayer.recordings import show_recording as show_recording
-    from onelayer.strides.storage import show_storage as show_storage
-    from onelayer.strides.view import show_strides as show_strides
+    from onelayer.strides.storage_picture import show_storage as show_storage
+    from onelayer.strides.strides_view import show_strides as show_strides
 
 # Public name -> where it lives. A name is imported when it is first used, so that `import onelayer`
 # costs milliseconds and a process that only needs the model never loads matplotlib.
@@ -60,18 +60,18 @@ _HOMES = {
     "next_words": "onelayer.model.gpt",
     "peak_bytes": "onelayer.memory.peak_bytes",
     "record_collectives": "onelayer.distributed.collectives",
-    "read_inductor_file": "onelayer.compiler.inductor_file",
+    "read_inductor_file": "onelayer.compiler.inductor_reader",
     "run_ranks": "onelayer.distributed.ranks",
     "show_bars": "onelayer.drawing.bars",
     "show_call": "onelayer.dispatcher.call_view",
-    "play_dispatch": "onelayer.dispatcher.view",
+    "play_dispatch": "onelayer.dispatcher.dispatch_view",
     "show_checkpoints": "onelayer.autograd.checkpoints",
-    "show_compile": "onelayer.compiler.view",
-    "show_dispatch": "onelayer.dispatcher.dispatch",
-    "show_graph": "onelayer.autograd.view",
+    "show_compile": "onelayer.compiler.compile_view",
+    "show_dispatch": "onelayer.dispatcher.dispatch_picture",
+    "show_graph": "onelayer.autograd.graph_view",
     "show_recording": "onelayer.recordings",
-    "show_storage": "onelayer.strides.storage",
-    "show_strides": "onelayer.strides.view",
+    "show_storage": "onelayer.strides.storage_picture",
+    "show_strides": "onelayer.strides.strides_view",
     "show_timeline": "onelayer.distributed.timeline",
     "show_tiles": "onelayer.custom_op.tiles",
 }
@@ -84,36 +84,7 @@ _MODULES = {
     "model": "onelayer.model",
 }
 
-__all__ = [
-    "compile_story",
-    "count_bytes",
-    "count_saved",
-    "count_traffic",
-    "fake_group",
-    "head",
-    "hidden",
-    "inductor_source",
-    "key_set",
-    "lines_read",
-    "load_cpp",
-    "next_words",
-    "peak_bytes",
-    "play_dispatch",
-    "read_inductor_file",
-    "record_collectives",
-    "run_ranks",
-    "show_bars",
-    "show_call",
-    "show_checkpoints",
-    "show_compile",
-    "show_dispatch",
-    "show_graph",
-    "show_recording",
-    "show_storage",
-    "show_strides",
-    "show_tiles",
-    "show_timeline",
-]
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> object:

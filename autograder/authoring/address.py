@@ -1,7 +1,5 @@
 """The public address of the course: the one place in the repository where it stands."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Set
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """The cell below each title that brings the course to a machine which does not have it."""
 
-from __future__ import annotations
-
 from autograder.authoring.address import BRANCH, REPOSITORY
 from autograder.authoring.header import Header
 from autograder.authoring.source import Cell

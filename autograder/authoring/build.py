@@ -1,7 +1,5 @@
 """The build: every source read, every notebook made, and only what differs written."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The command `build`, and `build --check` for CI."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The check: whether the committed notebooks are what their sources give. It writes nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

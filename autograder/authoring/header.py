@@ -12,8 +12,6 @@ silence. An author who mistypes a header should hear about it, so whatever is no
 refused.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

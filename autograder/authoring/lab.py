@@ -11,8 +11,6 @@ Questions count from 1 in the order of their solution and free_text cells: "Lab 
 of lab 01.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

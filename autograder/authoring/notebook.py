@@ -4,8 +4,6 @@ Ids come from the source, keys are sorted, there are no outputs, no counts, no v
 dates.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any

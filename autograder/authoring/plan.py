@@ -1,8 +1,6 @@
 """Which notebook is made from which source. One number, four rooms: whoever knows the number knows
 where to look."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What an author is told: one sentence, with the file, the line or the cell."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Notebooks as they lie on disk: what may not be seen in them, whoever wrote them."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Set

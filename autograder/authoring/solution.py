@@ -5,8 +5,6 @@ whole cell that has no region. Each of these has published a solution before, so
 line of its own, exactly spelt; in C++ that stands in a string it begins with C++'s comment mark.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable, Iterator

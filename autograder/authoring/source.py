@@ -5,8 +5,6 @@ Jupytext reports no line numbers, and it splits a cell at anything that looks li
 inside a function. Where the two disagree about how many cells there are, the source is refused.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import re

@@ -7,8 +7,6 @@ and inserts it as it does any stub.
 This module imports nbgrader, which takes a second. Import it where it is used.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from nbgrader.converters import GenerateAssignment

@@ -3,8 +3,6 @@
 The course directory that nbgrader needs lives in a temporary folder, as long as the call.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import tempfile

@@ -3,8 +3,6 @@
 It stands in the text, so that a lab is one click away before any cell has run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 

@@ -46,6 +46,4 @@ def show_checkpoints(
         raise ValueError(f"a checkpoint has at least one layer, got every={every}")
     chain = [{"entry": int(entry), "inside": int(inside)} for entry, inside in layers]
     kept = [i % (every or 1) == 0 for i in range(len(chain))]
-    shown = CheckpointsView({"layers": chain, "kept": kept, "all": every is None, "at": 0})
-    shown.show()
-    return shown
+    return CheckpointsView({"layers": chain, "kept": kept, "all": every is None, "at": 0}).show()

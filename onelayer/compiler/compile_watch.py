@@ -12,7 +12,8 @@ from unittest import mock
 import torch
 
 from onelayer.compiler.fx_record import FxGraph, readable, record_graph
-from onelayer.compiler.inductor_file import InductorFile, read_inductor_file
+from onelayer.compiler.inductor_file import InductorFile
+from onelayer.compiler.inductor_reader import read_inductor_file
 from onelayer.compiler.piece import GraphBreak, Kept, Piece
 
 Backend = Literal["inductor", "aot_eager"]

@@ -2,14 +2,11 @@
 
 Inductor writes one Python file for each graph. It holds the source of its kernels, C++ for a CPU
 and Triton for a GPU, and a function `call` that allocates buffers and calls kernels one by one.
-This reads that file, and nothing else.
+`inductor_reader` reads that file, and nothing else; here is what it finds.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
-
-from onelayer.compiler.fx_record import FxGraph
 
 ITEM_BYTES = {
     "float64": 8,
@@ -113,22 +110,3 @@ class InductorFile:
             told = f"reads {kernel.bytes_read:>12,}  writes {kernel.bytes_written:>12,}"
             lines.append(f"  {told}  {kernel.language:<7} {kernel.name}")
         return "\n".join(lines)
-
-
-def read_inductor_file(
-    source: str, nodes: Mapping[str, tuple[str, ...]] | None = None, graph: FxGraph | None = None
-) -> InductorFile:
-    """The record of a file that Inductor generated, as `run_and_get_code` gives it.
-
-    Bytes are counted for each loop nest: a buffer that it names counts once and whole, and one that
-    it looks up by an index which it read counts an element for each turn of the loops. What a nest
-    has itself written it does not read. A cache between two nests is not known here, so this is
-    what the program asks for, and an upper bound for what memory delivers.
-
-    nodes: kernel name -> the nodes of `graph` that it computes; the graph knows the shape of what a
-    library returns, which the file does not say. Raises ValueError for a text without a function
-    `call`, SyntaxError for what is no Python.
-    """
-    from onelayer.compiler.inductor_reader import Reader
-
-    return Reader(source, dict(nodes or {}), graph).record()

@@ -9,11 +9,28 @@ from onelayer.compiler.generated_kernel import Nest, body_of
 from onelayer.compiler.inductor_file import ITEM_BYTES, Buffer, InductorFile, Kernel, Loop
 
 
-class Reader:
+def read_inductor_file(
+    source: str, nodes: Mapping[str, tuple[str, ...]] | None = None, graph: FxGraph | None = None
+) -> InductorFile:
+    """The record of a file that Inductor generated, as `run_and_get_code` gives it.
+
+    Bytes are counted for each loop nest: a buffer that it names counts once and whole, and one that
+    it looks up by an index which it read counts an element for each turn of the loops. What a nest
+    has itself written it does not read. A cache between two nests is not known here, so this is
+    what the program asks for, and an upper bound for what memory delivers.
+
+    nodes: kernel name -> the nodes of `graph` that it computes; the graph knows the shape of what a
+    library returns, which the file does not say. Raises ValueError for a text without a function
+    `call`, SyntaxError for what is no Python.
+    """
+    return _Reader(source, nodes or {}, graph).record()
+
+
+class _Reader:
     """Walks once through `call` and keeps what each name means."""
 
     def __init__(
-        self, source: str, nodes: dict[str, tuple[str, ...]], graph: FxGraph | None
+        self, source: str, nodes: Mapping[str, tuple[str, ...]], graph: FxGraph | None
     ) -> None:
         tree = ast.parse(source)
         self._source, self._nodes, self._graph = source, nodes, graph

@@ -5,8 +5,6 @@ says it, as in "aten.mm.default". In `args` a string names an earlier row; all e
 itself. Plain data can be read, drawn, compared and sent where a graph cannot.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 Inductor stops when its text is done: a fraction of a second, where g++ takes many.
 """
 
-from __future__ import annotations
-
 import warnings
 from contextlib import ExitStack
 from typing import Any

@@ -4,8 +4,6 @@ In one's own memory a step over the end of x may land in y, and then nobody coul
 stretch of nobody's memory follows each tensor. What the kernel wrote is copied back.
 """
 
-from __future__ import annotations
-
 import ctypes
 from dataclasses import dataclass
 

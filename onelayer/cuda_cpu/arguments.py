@@ -1,7 +1,5 @@
 """What Python passes to a kernel's host function, checked against the function's own parameters."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """From a student's text to a library that can be loaded: rewritten, compiled, linked, kept."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from concurrent.futures import ThreadPoolExecutor

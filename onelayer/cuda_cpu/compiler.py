@@ -1,7 +1,5 @@
 """What a kernel is compiled with: the machine's C++ compiler, our headers and our runtime."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

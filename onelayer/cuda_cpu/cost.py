@@ -1,8 +1,7 @@
 """What a kernel asked of memory, per CUDA thread: the course's cost line."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from typing import Self
 
 NAMES = ("global_loads", "global_stores", "shared_loads", "shared_stores", "atomics")
 
@@ -24,7 +23,7 @@ class Cost:
     atomics: float = 0.0
 
     @classmethod
-    def of(cls, threads: int, counts: list[int]) -> Cost:
+    def of(cls, threads: int, counts: list[int]) -> Self:
         """Return the means of five sums, in the order of `NAMES`."""
         return cls(threads, *(count / max(threads, 1) for count in counts))
 

@@ -1,7 +1,5 @@
 """One declaration of C++, taken apart: the type that its declarators share, and each of them."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

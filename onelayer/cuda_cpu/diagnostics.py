@@ -1,7 +1,5 @@
 """What a compiler said, cut down to what concerns the student's own lines."""
 
-from __future__ import annotations
-
 import re
 
 _GNU = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:(?P<column>\d+):)?\s*(?P<rest>.*)$")

@@ -1,7 +1,5 @@
 """What can stand in the way before a kernel runs."""
 
-from __future__ import annotations
-
 from onelayer.custom_op.cpp_compiler import CompileError as CompileError
 from onelayer.custom_op.cpp_compiler import NoCompiler as NoCompiler
 

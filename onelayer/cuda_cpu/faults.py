@@ -1,7 +1,5 @@
 """What went wrong in a kernel, by name, with the line of the `.cu` file and a sentence about it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 KINDS = (

@@ -1,7 +1,5 @@
 """Kernels that run in this process, on fibers or on threads."""
 
-from __future__ import annotations
-
 import ctypes
 import threading
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """A built `.cu` file: its host functions, called by name with tensors."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 import torch

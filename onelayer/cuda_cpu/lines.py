@@ -1,7 +1,5 @@
 """From a program counter to a line of the student's file, by binutils' addr2line."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """How a text is compiled: what is watched, by whom, and the flags that this takes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The same file through nvcc: compiled for a GPU, whether there is one or not."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from functools import cache

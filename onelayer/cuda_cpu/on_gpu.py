@@ -1,7 +1,5 @@
 """Kernels that nvcc built, on the GPU of this machine."""
 
-from __future__ import annotations
-
 import ctypes
 
 import torch

@@ -1,10 +1,8 @@
 """What one call of a host function did: its result, its launches, and what went wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Self
 
 from .cost import Cost, total
 from .errors import KernelFault
@@ -68,7 +66,7 @@ class Run:
         """Loads and stores per thread, over all launches."""
         return total([launch.cost for launch in self.launches])
 
-    def expect_clean(self) -> Run:
+    def expect_clean(self) -> Self:
         """Return this run. Raises KernelFault with the report where something went wrong."""
         if self.faults:
             raise KernelFault(str(self))

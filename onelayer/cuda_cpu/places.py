@@ -1,7 +1,5 @@
 """The memory of a call, with the names that the student gave to it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

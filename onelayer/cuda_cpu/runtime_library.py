@@ -1,7 +1,5 @@
 """The runtime inside a built library, as Python sees it: its records, and the ends of a call."""
 
-from __future__ import annotations
-
 import ctypes
 from typing import Any
 

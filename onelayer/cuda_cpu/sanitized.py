@@ -1,7 +1,5 @@
 """Kernels under ASan or TSan, each call in a process of its own that has the sanitizer loaded."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

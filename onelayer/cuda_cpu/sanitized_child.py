@@ -4,8 +4,6 @@ It imports nothing but the standard library, and its tensors are plain memory fr
 which the sanitizer puts its red zones.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import sys

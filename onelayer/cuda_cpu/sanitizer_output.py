@@ -1,7 +1,5 @@
 """What ASan and TSan print, made into faults with the student's lines."""
 
-from __future__ import annotations
-
 import re
 
 from onelayer.cuda_cpu.faults import Fault

@@ -1,7 +1,5 @@
 """The runtime's numbers, made into sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 

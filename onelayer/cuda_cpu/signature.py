@@ -1,7 +1,5 @@
 """The host functions that a `.cu` text exports: what `extern "C"` declares, and its parameters."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Nothing moves: every line keeps its number, so that what the compiler says of a line is true.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

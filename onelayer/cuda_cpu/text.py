@@ -1,9 +1,8 @@
 """A `.cu` text with its name."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 
 @dataclass(frozen=True)
@@ -15,7 +14,7 @@ class Text:
     folder: Path | None = None
 
     @classmethod
-    def of(cls, source: str | Path) -> Text:
+    def of(cls, source: str | Path) -> Self:
         """Return a text (a str with a newline) or the contents of a file (a Path, or its name)."""
         if isinstance(source, str) and "\n" in source:
             return cls(source)

@@ -1,7 +1,5 @@
 """C++ text cut into code, comments and literals, so that only code is ever rewritten."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

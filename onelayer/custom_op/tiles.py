@@ -38,6 +38,4 @@ def show_tiles(*, n: int = 7, v: int = 600, d: int = 64, tile: int = 16) -> Tile
     if min(sizes.values()) < 1 or tile > 32:
         raise ValueError(f"sizes are from 1 up, and a tile has up to 32 x 32 threads: {sizes}")
     last = -(-v // tile) - 1
-    shown = TilesView({**sizes, "bx": last, "by": 0, "tx": 0, "ty": 0, "step": 0})
-    shown.show()
-    return shown
+    return TilesView({**sizes, "bx": last, "by": 0, "tx": 0, "ty": 0, "step": 0}).show()

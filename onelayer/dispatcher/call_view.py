@@ -1,6 +1,6 @@
 """`show_call`: the way of one call from Python to the kernel, to walk along.
 
-What each stop says was asked of the installed torch; `call.js` only shows it, so that the same
+What each stop says was asked of the installed torch; `call_view.js` only shows it, so that the same
 view runs in a notebook, where it is an anywidget, and on a page without a kernel.
 """
 
@@ -60,6 +60,4 @@ def show_call(
     shapes = ", ".join(str(tuple(t.shape)) for t in given)
     # Through JSON, so that a tuple here is the list that the page sees.
     view = {"call": f"F.linear of {shapes}", "devices": devices, "modes": list(MODES)}
-    shown = CallView(json.loads(json.dumps(view | {"routes": routes})))
-    shown.show()
-    return shown
+    return CallView(json.loads(json.dumps(view | {"routes": routes}))).show()

@@ -1,15 +1,11 @@
-"""`show_dispatch`: the key set of a call, the operator's table, and the way through it."""
+"""The key set of a call, the operator's table, and the way through it."""
 
 import re
-from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
-
-from onelayer.drawing.display import Shown
 
 # Everything under torch._C that this file reads is private to PyTorch. It is read in this file
 # alone, so that a change there is mended in one place.
@@ -144,63 +140,3 @@ def ends_the_way(key: str) -> bool:
     """Whether a kernel of this key calls nothing below itself: a backend's own, or Python's."""
     above = ("Auto", "ADInplace", "Conj", "Neg", "Zero", "Functionalize", "FuncTorch", "Tracer")
     return not key.startswith((*above, "PythonTLSSnapshot", "Backend"))
-
-
-@dataclass(frozen=True, repr=False)
-class DispatchPicture(Shown):
-    """What `show_dispatch` saw: the keys of one call and what becomes of each."""
-
-    op: str
-    stops: tuple[Stop, ...]
-
-    @property
-    def ran(self) -> tuple[str, ...]:
-        """The keys whose kernels run, in order."""
-        return tuple(stop.entry.key for stop in self.stops if stop.fate == "runs")
-
-    @property
-    def alt(self) -> str:
-        """The picture in words."""
-        stops = " ".join(f"{stop.entry.key}: {stop.words}." for stop in self.stops)
-        return f"The keys of this call of {self.op}, highest priority first. {stops}"
-
-    def __repr__(self) -> str:
-        mark = {"runs": ">", "falls through": "|", "excluded": "x", "not reached": " "}
-        wide = max((len(stop.entry.key) for stop in self.stops), default=0)
-        lines = [f"  {mark[s.fate]} {s.entry.key:{wide}}  {s.words}" for s in self.stops]
-        return "\n".join([f"{self.op}: highest priority first", *lines])
-
-    def _repr_png_(self) -> bytes:
-        return self._images[0]
-
-    def _repr_html_(self) -> str:
-        from onelayer.drawing.sketch import themed_html
-
-        return themed_html(*self._images, alt=self.alt)
-
-    def bundle(self) -> dict[str, Any]:
-        png = b64encode(self._repr_png_()).decode()
-        return {"text/plain": repr(self), "text/html": self._repr_html_(), "image/png": png}
-
-    @cached_property
-    def _images(self) -> tuple[bytes, bytes]:
-        from .picture import draw
-
-        title = f"{self.op}: the keys of this call, highest priority first"
-        return draw(title, self.stops, dark=False), draw(title, self.stops, dark=True)
-
-
-def show_dispatch(op: str, *tensors: torch.Tensor) -> DispatchPicture:
-    """A picture of one call's way through the dispatcher, in the mode of this moment.
-
-        show_dispatch("aten::addmm", bias, x, weight)
-
-    Nothing is called: the key set comes from the tensors and the thread, the kernels from the
-    operator's table. In a notebook the picture appears at once; `ran` lists the keys whose kernels
-    would run.
-
-    Raises RuntimeError for an operator that does not exist.
-    """
-    picture = DispatchPicture(op, path(op, *tensors))
-    picture.show()
-    return picture

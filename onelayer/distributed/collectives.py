@@ -1,7 +1,5 @@
 """Records what a rank computes and sends, from the dispatcher, where `c10d` has its operators."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

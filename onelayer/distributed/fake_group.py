@@ -1,7 +1,5 @@
 """A process group of which this process is the only member that exists."""
 
-from __future__ import annotations
-
 import contextlib
 import tempfile
 from collections.abc import Iterator

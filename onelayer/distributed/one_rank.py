@@ -4,8 +4,6 @@ It lives outside `ranks` because the processes are forked from a server that has
 module and torch, and nothing else of the notebook.
 """
 
-from __future__ import annotations
-
 import contextlib
 import faulthandler
 import os

@@ -1,7 +1,5 @@
 """What one rank computed and sent, as plain data that can travel."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is said of ranks that did not all come back: who failed, who waits where, and for whom."""
 
-from __future__ import annotations
-
 import itertools
 import linecache
 import re

@@ -1,7 +1,5 @@
 """Run a function of a notebook cell on several processes that form one group."""
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os

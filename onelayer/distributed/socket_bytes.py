@@ -1,7 +1,5 @@
 """How many bytes this process has handed to others, as the kernel counts them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

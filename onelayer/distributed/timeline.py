@@ -4,8 +4,6 @@ The model of DDP, FSDP and two pipelines and the drawing are in `timeline.js`, s
 runs in a notebook, where it is an anywidget, and on a page without a kernel.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -67,7 +65,7 @@ def show_timeline(
     if min(min(pair) for pair in layers) < 0 or bucket_cap_mb <= 0:
         raise ValueError("a layer cannot take less than 0 ms or bytes, nor a bucket hold nothing")
     first = 1 if bucket_cap_mb == _DEFAULT_CAP_MIB else bucket_cap_mb
-    shown = TimelineView(
+    return TimelineView(
         {
             "way": way if isinstance(way, str) else "recorded",
             "ranks": ranks,
@@ -82,9 +80,7 @@ def show_timeline(
             "recorded": recorded,
             "at": None,
         }
-    )
-    shown.show()
-    return shown
+    ).show()
 
 
 def recorded_bars(logs: Sequence[RankLog]) -> list[dict[str, Any]]:

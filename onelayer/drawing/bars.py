@@ -1,13 +1,10 @@
 """`show_bars`: a few numbers side by side, as lengths."""
 
-from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
-from .display import Shown
-from .sketch import DARK, LIGHT, Ink, Sketch, text_width, themed_html
+from .sketch import Ink, Sketch, text_width
+from .still import Still
 
 _WIDTH = 18.0  # of the longest bar, in units of a sketch
 _STEP, _HEIGHT, _SIZE = 1.4, 0.9, 8.0
@@ -15,7 +12,7 @@ _FILL, _EDGE = "#54a3c8", "#2e6f8e"
 
 
 @dataclass(frozen=True, repr=False)
-class Bars(Shown):
+class Bars(Still):
     """What `show_bars` shows: named numbers, none negative, and what they count."""
 
     values: tuple[tuple[str, float], ...]
@@ -34,22 +31,12 @@ class Bars(Shown):
         number = f"{value:,}" if isinstance(value, int) else f"{value:,.3g}"
         return f"{number} {self.unit}".strip()
 
-    def bundle(self) -> dict[str, Any]:
-        light, dark = self._images
-        png = b64encode(light).decode()
-        html = themed_html(light, dark, alt=repr(self))
-        return {"text/plain": repr(self), "text/html": html, "image/png": png}
-
     @property
     def _shares(self) -> list[float]:
         longest = max(value for _, value in self.values) or 1
         return [value / longest for _, value in self.values]
 
-    @cached_property
-    def _images(self) -> tuple[bytes, bytes]:
-        return self._drawn(LIGHT), self._drawn(DARK)
-
-    def _drawn(self, ink: Ink) -> bytes:
+    def drawn(self, ink: Ink) -> bytes:
         sketch = Sketch(ink)
         left = 0.4 + max(text_width(name, _SIZE) for name, _ in self.values)
         for row, ((name, value), share) in enumerate(zip(self.values, self._shares, strict=True)):
@@ -72,6 +59,4 @@ def show_bars(values: Mapping[str, float], *, unit: str = "") -> Bars:
     """
     if not values or not all(0 <= value < float("inf") for value in values.values()):
         raise ValueError(f"show_bars draws finite numbers from 0 up, got {dict(values)}")
-    bars = Bars(tuple(values.items()), unit)
-    bars.show()
-    return bars
+    return Bars(tuple(values.items()), unit).show()

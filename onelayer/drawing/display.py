@@ -4,7 +4,7 @@ import ast
 import linecache
 import sys
 from types import FrameType
-from typing import Any
+from typing import Any, Self
 
 
 class Shown:
@@ -21,12 +21,14 @@ class Shown:
         """What to show, by MIME type."""
         raise NotImplementedError
 
-    def show(self) -> None:
+    def show(self) -> Self:
+        """Shows it now, and returns it."""
         if (cell := _current_cell()) is not None:
             from IPython.display import display
 
             display(self.bundle(), raw=True)  # type: ignore[no-untyped-call]
             object.__setattr__(self, "_shown_in", cell)  # a frozen dataclass may be Shown
+        return self
 
     def _ipython_display_(self) -> None:
         if self._shown_in != _current_cell():

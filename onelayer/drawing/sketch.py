@@ -1,9 +1,7 @@
 """Rounded boxes and monospaced text on a transparent ground, for a light page or a dark one."""
 
 import warnings
-from base64 import b64encode
 from dataclasses import dataclass
-from html import escape
 from io import BytesIO
 from typing import Any, Literal
 
@@ -89,48 +87,3 @@ def _png(figure: Any) -> bytes:
         warnings.simplefilter("ignore", UserWarning)  # a name in a script that the font lacks
         figure.savefig(file, format="png", transparent=True)
     return file.getvalue()
-
-
-def themed_html(light: bytes, dark: bytes, *, alt: str) -> str:
-    """Two PNGs of one sketch as HTML; the page's theme decides which is seen."""
-    shown = _img(light, "light", alt)
-    # The inline style holds where a sanitizer drops the rules.
-    hidden = _img(dark, "dark", alt).replace("<img ", '<img style="display:none" ', 1)
-    opened = '<figure class="onelayer-sketch" tabindex="0">'  # a keyboard scrolls what has focus
-    return f"{opened}<style>{_CSS}</style>{shown}{hidden}</figure>"
-
-
-def _img(png: bytes, theme: str, alt: str) -> str:
-    width = int.from_bytes(png[16:20]) // 2  # from the PNG's header
-    data = b64encode(_webp(png)).decode()
-    return (
-        f'<img class="onelayer-{theme}" alt="{escape(alt)}" width="{width}" '
-        f'src="data:image/webp;base64,{data}">'
-    )
-
-
-def _webp(png: bytes) -> bytes:
-    """The same pixels in half the bytes. Every browser since 2020 reads it."""
-    from PIL import Image  # matplotlib has it
-
-    file = BytesIO()
-    Image.open(BytesIO(png)).save(file, format="webp", lossless=True)
-    return file.getvalue()
-
-
-# First what the system prefers, then what JupyterLab, Sphinx, Colab or VS Code say of this page.
-_CSS = """
-.onelayer-sketch { margin: .4em 0; overflow-x: auto }
-.onelayer-sketch img { max-width: none; background: none }
-@media (prefers-color-scheme: dark) {
-.onelayer-sketch .onelayer-light { display: none !important }
-.onelayer-sketch .onelayer-dark { display: inline !important } }
-:is([data-jp-theme-light=false],[data-theme=dark],[theme=dark],.vscode-dark) .onelayer-light
-{ display: none !important }
-:is([data-jp-theme-light=false],[data-theme=dark],[theme=dark],.vscode-dark) .onelayer-dark
-{ display: inline !important }
-:is([data-jp-theme-light=true],[data-theme=light],[theme=light],.vscode-light) .onelayer-light
-{ display: inline !important }
-:is([data-jp-theme-light=true],[data-theme=light],[theme=light],.vscode-light) .onelayer-dark
-{ display: none !important }
-"""

@@ -15,8 +15,6 @@ Every version takes the mean over the tokens whose target is not `IGNORED`, as F
 does, and has one backward. None has a second: that would need the logits again.
 """
 
-from __future__ import annotations
-
 from onelayer.kernels.arguments import IGNORED
 
 __all__ = ["IGNORED"]

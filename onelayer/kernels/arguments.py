@@ -1,7 +1,5 @@
 """What every version of the loss asks of its arguments."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, int64
 

@@ -8,8 +8,6 @@ Liger-Kernel's fused_linear_cross_entropy does it this way round, in chunks of t
 (https://github.com/linkedin/Liger-Kernel, src/liger_kernel/ops/fused_linear_cross_entropy.py).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

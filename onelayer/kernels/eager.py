@@ -1,7 +1,5 @@
 """The loss as everybody writes it, and the truth against which all versions are judged."""
 
-from __future__ import annotations
-
 from torch import Tensor, float64
 from torch.nn import functional as F
 

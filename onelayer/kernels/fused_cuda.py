@@ -1,7 +1,5 @@
 """The fused loss as three kernels in CUDA C++: on a GPU, or simulated and watched on a CPU."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path

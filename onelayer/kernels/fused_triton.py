@@ -1,7 +1,5 @@
 """The fused loss as three Triton kernels: logits live in registers and are computed twice more."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -4,8 +4,6 @@ Triton brings its own assembler: no driver and no CUDA toolkit are needed. TRITO
 be set before this module is imported, where there is no GPU.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ backward_x  the same rows                -> dx (N, D)
 backward_w  words against slices of x    -> dw, db: a part for each slice, added here
 """
 
-from __future__ import annotations
-
 from typing import Any, Protocol
 
 import torch

@@ -1,7 +1,5 @@
 """`@kernel`: Triton's jit where there is a GPU, Triton's interpreter where there is none."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

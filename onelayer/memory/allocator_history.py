@@ -6,11 +6,9 @@ streams are numbered, and each request knows the phase of the program in which i
 (https://docs.pytorch.org/docs/stable/torch_cuda_memory.html)
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, Self
 
 BEFORE = "before"  # the phase of what was held when the recording began
 _MORE, _LESS = {"segment_alloc", "segment_map"}, {"segment_free", "segment_unmap"}
@@ -89,7 +87,7 @@ class AllocatorHistory:
         return self.requests[at], sums[at]
 
     @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> AllocatorHistory:
+    def from_plain(cls, plain: dict[str, Any]) -> Self:
         phases, actions = plain["phases"], plain["actions"]
         requests = (Request(phases[p], actions[a], *rest) for p, a, *rest in plain["requests"])
         sides = [
@@ -130,11 +128,6 @@ class AllocatorHistory:
             numbers = [held[one] for one in asked] + [sum(held.values())]
             lines.append(f"{phase:>{wide}}" + "".join(f"{n / _MIB:>{wide}.2f}" for n in numbers))
         return lines
-
-    def html(self) -> str:
-        from .picture import drawn
-
-        return drawn(self)
 
 
 def read_snapshots(

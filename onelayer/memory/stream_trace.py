@@ -5,13 +5,11 @@ work and with what, which is enough to draw the lanes and to measure how they ov
 (https://docs.pytorch.org/docs/stable/profiler.html)
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, Self
 
 _ON_STREAMS = {"kernel", "gpu_memcpy", "gpu_memset"}
 _LONGEST_NAME = 48
@@ -65,7 +63,7 @@ class StreamTrace:
         return shared
 
     @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> StreamTrace:
+    def from_plain(cls, plain: dict[str, Any]) -> Self:
         names = plain["names"]
         return cls(
             {
@@ -100,11 +98,6 @@ class StreamTrace:
             if (shared := self.overlap_us(lane, other)) > 0:
                 of = shared / self.busy_us(brief)
                 yield f"{shared / 1e3:.2f} ms of {brief}, {of:.0%}, beside {long}"
-
-    def html(self) -> str:
-        from .lanes import drawn
-
-        return drawn(self)
 
 
 def read_trace(events: Iterable[Mapping[str, Any]]) -> StreamTrace:

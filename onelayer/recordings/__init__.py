@@ -12,10 +12,7 @@ provenance. What may not: anything that was not recorded on the device that it n
 own.
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from importlib import import_module
@@ -29,19 +26,24 @@ HERE = Path(__file__).parent
 
 
 class Content(Protocol):
-    """What was recorded. Its str is for the eye and `html` for a page; `plain` goes to JSON."""
+    """What was recorded. Its str is for the eye; `plain` goes to JSON."""
 
     def plain(self) -> dict[str, Any]: ...
 
-    def html(self) -> str: ...
 
-
-# What a recording shows -> the class that reads it, by its `from_plain`. Imported when it is read.
+# What a recording shows -> the class that reads it, by its `from_plain`, and what makes a page of
+# it. Both are imported when they are used: who records needs no picture.
 SHOWS = {
-    "code": "onelayer.recordings.head_code:HeadCode",
-    "times": "onelayer.recordings.head_times:HeadTimes",
-    "memory": "onelayer.memory.allocator_history:AllocatorHistory",
-    "overlap": "onelayer.memory.stream_trace:StreamTrace",
+    "code": ("onelayer.recordings.head_code:HeadCode", "onelayer.recordings.head_code:page_of"),
+    "times": ("onelayer.recordings.head_times:HeadTimes", "onelayer.recordings.head_times:page_of"),
+    "memory": (
+        "onelayer.memory.allocator_history:AllocatorHistory",
+        "onelayer.memory.allocator_picture:page_of",
+    ),
+    "overlap": (
+        "onelayer.memory.stream_trace:StreamTrace",
+        "onelayer.memory.stream_lanes:page_of",
+    ),
 }
 
 
@@ -76,8 +78,8 @@ class Recording(Shown):
     def bundle(self) -> dict[str, Any]:
         bundle = {"text/plain": repr(self)}
         if self.content is not None:
-            said = f"<p>{escape(self.provenance)}</p>"
-            bundle["text/html"] = said + self.content.html()
+            page_of = _found(SHOWS[shows_of(self.content)][1])
+            bundle["text/html"] = f"<p>{escape(self.provenance)}</p>{page_of(self.content)}"
         return bundle
 
 
@@ -102,7 +104,7 @@ def recording_of(name: str, held: dict[str, Any]) -> Recording:
         raise ValueError(f"{name}.json shows {held['shows']!r}; known are {', '.join(SHOWS)}")
     made = Provenance(**{field: str(held[field]) for field in FIELDS})
     try:
-        content = _reader(held["shows"])(held["content"])
+        content = _found(SHOWS[held["shows"]][0]).from_plain(held["content"])
     except (KeyError, TypeError, IndexError, SyntaxError, ValueError) as error:
         raise ValueError(f"{name}.json holds no {held['shows']}: {error!r}") from error
     return Recording(name, made, content)
@@ -110,12 +112,15 @@ def recording_of(name: str, held: dict[str, Any]) -> Recording:
 
 def show_recording(name: str) -> Recording:
     """Shows what a GPU showed, with device, versions and date, or says that nobody recorded it."""
-    recording = read_recording(name)
-    recording.show()
-    return recording
+    return read_recording(name).show()
 
 
-def _reader(shows: str) -> Callable[[dict[str, Any]], Content]:
-    module, _, kind = SHOWS[shows].partition(":")
-    reader: Callable[[dict[str, Any]], Content] = getattr(import_module(module), kind).from_plain
-    return reader
+def shows_of(content: Content) -> str:
+    """What a recording of `content` shows: a key of SHOWS."""
+    kind = f"{type(content).__module__}:{type(content).__name__}"
+    return next(shows for shows, (reader, _) in SHOWS.items() if reader == kind)
+
+
+def _found(address: str) -> Any:
+    module, _, name = address.partition(":")
+    return getattr(import_module(module), name)

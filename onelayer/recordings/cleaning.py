@@ -1,7 +1,5 @@
 """Takes out of a recording what is about the machine and not about torch: paths and names."""
 
-from __future__ import annotations
-
 import contextlib
 import getpass
 import os

@@ -1,17 +1,15 @@
 """What Inductor writes for the head's loss of chapter 08: Triton on a GPU, C++ on a CPU."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from onelayer.compiler.inductor_file import read_inductor_file
+from onelayer.compiler.inductor_reader import read_inductor_file
 from onelayer.compiler.story import CompileStory, compile_story
 from onelayer.model.gpt import head
 
@@ -35,7 +33,7 @@ class HeadCode:
         return "\n".join(f"{side}: {file}" for side, file in read.items())
 
     @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> HeadCode:
+    def from_plain(cls, plain: dict[str, Any]) -> Self:
         return cls(dict(plain))
 
     def plain(self) -> dict[str, Any]:
@@ -45,14 +43,15 @@ class HeadCode:
         sources = [f"# {side}\n{source.strip()}" for side, source in self.files.items()]
         return "\n\n".join([self.summary, *sources])
 
-    def html(self) -> str:
-        """The kernels at once, the files behind a fold each."""
-        folds = [
-            f"<details><summary>{escape(side)}: the whole file</summary>"
-            f"<pre>{escape(source.strip())}</pre></details>"
-            for side, source in self.files.items()
-        ]
-        return f"<pre>{escape(self.summary)}</pre>" + "".join(folds)
+
+def page_of(code: HeadCode) -> str:
+    """The kernels at once, the files behind a fold each."""
+    folds = [
+        f"<details><summary>{escape(side)}: the whole file</summary>"
+        f"<pre>{escape(source.strip())}</pre></details>"
+        for side, source in code.files.items()
+    ]
+    return f"<pre>{escape(code.summary)}</pre>" + "".join(folds)
 
 
 def head_loss(x: Tensor, weight: Tensor, bias: Tensor, target: Tensor) -> Tensor:

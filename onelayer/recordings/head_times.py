@@ -1,11 +1,9 @@
 """What the loss of the head costs in each of its versions, as `bench.head_loss` measures it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import Any, Self
 
 from onelayer.drawing.bars import Bars
 
@@ -35,7 +33,7 @@ class HeadTimes:
             raise ValueError("nothing was measured")
 
     @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> HeadTimes:
+    def from_plain(cls, plain: dict[str, Any]) -> Self:
         rows = tuple(_rows(plain["tokens"]))
         return cls(str(plain["dtype"]), tuple(plain["absent"]), rows)
 
@@ -63,11 +61,12 @@ class HeadTimes:
         left_out = f"; not to be had: {', '.join(self.absent)}" if self.absent else ""
         return "\n".join([*lines, f"{self.dtype}, forward and backward, medians{left_out}"])
 
-    def html(self) -> str:
-        times = Bars(tuple((row.peer, row.ms) for row in self.largest), "ms")
-        peaks = Bars(tuple((row.peer, row.peak_bytes) for row in self.largest), "bytes at the peak")
-        pictures = "".join(str(bars.bundle()["text/html"]) for bars in (times, peaks))
-        return f"<pre>{escape(str(self))}</pre>{pictures}"
+
+def page_of(times: HeadTimes) -> str:
+    """The table, and bars for the largest batch."""
+    took = Bars(tuple((row.peer, row.ms) for row in times.largest), "ms")
+    peaks = Bars(tuple((row.peer, row.peak_bytes) for row in times.largest), "bytes at the peak")
+    return f"<pre>{escape(str(times))}</pre>{took.html()}{peaks.html()}"
 
 
 def _rows(tokens: Mapping[Any, Mapping[str, Any]]) -> Iterator[Measured]:

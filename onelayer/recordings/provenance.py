@@ -1,7 +1,5 @@
 """Where a recording comes from: the device, its driver, the versions, the day, the command."""
 
-from __future__ import annotations
-
 import platform
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Two steps of training the grammar model, as CUDA's caching allocator saw them."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 

@@ -5,8 +5,6 @@ stream of its own, from the same hook from which chapter 11 sends it to another 
 beside what is the same question.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Callable

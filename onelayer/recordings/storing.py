@@ -1,14 +1,12 @@
 """Puts a recording in its place: cleaned, small, readable, whole or not at all."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from onelayer.model import weights
-from onelayer.recordings import HERE, SHOWS, Content, recording_of
+from onelayer.recordings import HERE, Content, recording_of, shows_of
 from onelayer.recordings.cleaning import cleaned
 from onelayer.recordings.provenance import Provenance
 
@@ -24,7 +22,7 @@ def store(name: str, content: Content, made: Provenance, folder: Path = HERE) ->
     """
     if folder.resolve() == HERE.resolve() and made.ran_on != "cuda":
         raise ValueError(f"{name} ran on {made.device}: what is shipped comes from a GPU")
-    held = cleaned({**asdict(made), "shows": _shows(content), "content": content.plain()})
+    held = cleaned({**asdict(made), "shows": shows_of(content), "content": content.plain()})
     text = _written(held)
     if len(text.encode()) > MOST_BYTES:
         raise ValueError(f"{name} takes {len(text.encode()):,} bytes, over {MOST_BYTES:,}")
@@ -32,11 +30,6 @@ def store(name: str, content: Content, made: Provenance, folder: Path = HERE) ->
     file = folder / f"{name}.json"
     weights.replace(file, text.encode())
     return file
-
-
-def _shows(content: Content) -> str:
-    kind = f"{type(content).__module__}:{type(content).__name__}"
-    return {home: shows for shows, home in SHOWS.items()}[kind]
 
 
 def _written(held: dict[str, Any]) -> str:

@@ -1,15 +1,10 @@
-"""`show_storage`: which floats does each tensor own, and which do they share?"""
+"""Which floats does each tensor own, and which do they share? A storage and who looks at it."""
 
-import sys
-from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import torch
-
-from onelayer.drawing.display import Shown, argument_names
 
 from .layout import Layout, grid_text, row_text, runs
 
@@ -62,57 +57,20 @@ class Storage:
             facts.append(f"{layout.numel:,} elements over {layout.distinct:,} cells")
         elif any(layout.readers(cell) > 1 for cell in layout.drawn):
             facts.append("several elements per cell")
-        return [
-            *facts,
-            f"shares storage {self.letter} with {others}" if others else "shares nothing",
-        ]
+        shared = f"shares storage {self.letter} with {others}" if others else "shares nothing"
+        return [*facts, shared]
+
+    def __str__(self) -> str:
+        """The row of the storage, then each tensor's facts and its grid."""
+        digits = len(str(max(self.cells - 1, 0)))
+        lines = [self.title(), row_text(self.drawn, digits)]
+        for layout in self.layouts:
+            lines += [f"{layout.name}: {', '.join(self.facts(layout))}", *grid_text(layout)]
+        return "\n".join(lines)
 
 
-@dataclass(frozen=True, repr=False)
-class StoragePicture(Shown):
-    """What `show_storage` saw. It holds sizes and strides, not the tensors."""
-
-    storages: tuple[Storage, ...]
-
-    @property
-    def alt(self) -> str:
-        """The picture in words."""
-        pairs = [(s, layout) for s in self.storages for layout in s.layouts]
-        tensors = [f"{layout.name}: {', '.join(s.facts(layout))}." for s, layout in pairs]
-        return " ".join([f"{s.title()}." for s in self.storages] + tensors)
-
-    def __repr__(self) -> str:
-        return "\n".join(line for storage in self.storages for line in _lines(storage))
-
-    def _repr_png_(self) -> bytes:
-        return self._images[0]
-
-    def _repr_html_(self) -> str:
-        from onelayer.drawing.sketch import themed_html
-
-        return themed_html(*self._images, alt=self.alt)
-
-    def bundle(self) -> dict[str, Any]:
-        png = b64encode(self._repr_png_()).decode()
-        return {"text/plain": repr(self), "text/html": self._repr_html_(), "image/png": png}
-
-    @cached_property
-    def _images(self) -> tuple[bytes, bytes]:
-        from .storage_picture import draw
-
-        return draw(self.storages, dark=False), draw(self.storages, dark=True)
-
-
-def show_storage(*tensors: torch.Tensor, names: Sequence[str] | None = None) -> StoragePicture:
-    """A picture of the storages behind `tensors`: a row of cells with their addresses, and each
-    tensor as a grid whose entries are addresses into that row.
-
-        show_storage(w, w.T)
-
-    Tensors of any shape, stride, dtype and device; values are never read. Of long sides only the
-    ends are drawn, sizes are the true ones. `names` defaults to what the caller wrote. In a
-    notebook the picture appears at once. The object returned draws itself again where it is
-    displayed, says the same in plain text where it is printed, and has `alt`, the picture in words.
+def storages_of(tensors: Sequence[torch.Tensor], names: Sequence[str]) -> tuple[Storage, ...]:
+    """The storages under `tensors`, in the order of their first tensors.
 
     Raises TypeError for what is not a strided tensor, ValueError without tensors or where names
     and tensors differ in number.
@@ -121,14 +79,12 @@ def show_storage(*tensors: torch.Tensor, names: Sequence[str] | None = None) -> 
         raise ValueError("show_storage needs at least one tensor: show_storage(w, w.T)")
     for tensor in tensors:
         _require_strided(tensor)
-    if names is None:
-        written = argument_names(sys._getframe(1), len(tensors))
-        names = written or [f"tensor {i}" for i in range(len(tensors))]
     if len(names) != len(tensors):
         raise ValueError(f"{len(tensors)} tensors, but {len(names)} names: {list(names)}")
-    picture = StoragePicture(_storages(tensors, names))
-    picture.show()
-    return picture
+    groups: dict[tuple[str, int], list[tuple[torch.Tensor, str]]] = {}
+    for tensor, name in zip(tensors, names, strict=True):
+        groups.setdefault(_identity(tensor), []).append((tensor, _short(name)))
+    return tuple(_storage(i, group) for i, group in enumerate(groups.values()))
 
 
 def _require_strided(tensor: object) -> None:
@@ -136,13 +92,6 @@ def _require_strided(tensor: object) -> None:
         raise TypeError(f"show_storage takes tensors, got {type(tensor).__name__}")
     if tensor.layout != torch.strided:
         raise TypeError(f"a {tensor.layout} tensor has no strides over one storage to show")
-
-
-def _storages(tensors: Sequence[torch.Tensor], names: Sequence[str]) -> tuple[Storage, ...]:
-    groups: dict[tuple[str, int], list[tuple[torch.Tensor, str]]] = {}
-    for tensor, name in zip(tensors, names, strict=True):
-        groups.setdefault(_identity(tensor), []).append((tensor, _short(name)))
-    return tuple(_storage(i, group) for i, group in enumerate(groups.values()))
 
 
 def _storage(place: int, group: list[tuple[torch.Tensor, str]]) -> Storage:
@@ -183,12 +132,3 @@ def _identity(tensor: torch.Tensor) -> tuple[str, int]:
 
 def _short(name: str) -> str:
     return name if len(name) <= _NAME else name[: _NAME - 1] + "…"
-
-
-def _lines(storage: Storage) -> list[str]:
-    """The text twin: the row of the storage, then each tensor's facts and its grid."""
-    digits = len(str(max(storage.cells - 1, 0)))
-    lines = [storage.title(), row_text(storage.drawn, digits)]
-    for layout in storage.layouts:
-        lines += [f"{layout.name}: {', '.join(storage.facts(layout))}", *grid_text(layout)]
-    return lines

@@ -1,13 +1,18 @@
-"""The drawing of `show_storage`: a row of cells per storage, and under it the tensors' grids."""
+"""`show_storage`: a row of cells per storage, and under it the tensors over it, as grids."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from onelayer.drawing.sketch import DARK, LIGHT, Sketch, text_width
+import torch
+
+from onelayer.drawing.display import argument_names
+from onelayer.drawing.sketch import Ink, Sketch, text_width
+from onelayer.drawing.still import Still
 
 from .layout import Layout, Side
-from .storage import Storage
+from .storage import Storage, storages_of
 from .storage_grids import Pen, draw_tensors
 
 _WIDTH = 26.0  # of the whole picture, in cell heights
@@ -22,15 +27,49 @@ _RAMPS = (
 )
 
 
-def draw(storages: Sequence[Storage], *, dark: bool) -> bytes:
-    """The picture as a PNG on a transparent ground, with inks for a light or a dark page."""
-    sketch, y = Sketch(DARK if dark else LIGHT), 0.5
-    for place, storage in enumerate(storages):
-        pen = Pen(sketch, _tints(storage, place), _cell_width(storage))
-        sketch.text(0.2, y, storage.title(), size=8.5, weight="bold")
-        y = _draw_row(pen, storage, y + 0.75)
-        y = draw_tensors(pen, storage, y + 0.3, room=_WIDTH) + 1.0
-    return sketch.png()
+@dataclass(frozen=True, repr=False)
+class StoragePicture(Still):
+    """What `show_storage` saw. It holds sizes and strides, not the tensors."""
+
+    storages: tuple[Storage, ...]
+
+    @property
+    def alt(self) -> str:
+        pairs = [(s, layout) for s in self.storages for layout in s.layouts]
+        tensors = [f"{layout.name}: {', '.join(s.facts(layout))}." for s, layout in pairs]
+        return " ".join([f"{s.title()}." for s in self.storages] + tensors)
+
+    def __repr__(self) -> str:
+        return "\n".join(map(str, self.storages))
+
+    def drawn(self, ink: Ink) -> bytes:
+        sketch, y = Sketch(ink), 0.5
+        for place, storage in enumerate(self.storages):
+            pen = Pen(sketch, _tints(storage, place), _cell_width(storage))
+            sketch.text(0.2, y, storage.title(), size=8.5, weight="bold")
+            y = _draw_row(pen, storage, y + 0.75)
+            y = draw_tensors(pen, storage, y + 0.3, room=_WIDTH) + 1.0
+        return sketch.png()
+
+
+def show_storage(*tensors: torch.Tensor, names: Sequence[str] | None = None) -> StoragePicture:
+    """A picture of the storages behind `tensors`: a row of cells with their addresses, and each
+    tensor as a grid whose entries are addresses into that row.
+
+        show_storage(w, w.T)
+
+    Tensors of any shape, stride, dtype and device; values are never read. Of long sides only the
+    ends are drawn, sizes are the true ones. `names` defaults to what the caller wrote. In a
+    notebook the picture appears at once. The object returned draws itself again where it is
+    displayed, says the same in plain text where it is printed, and has `alt`, the picture in words.
+
+    Raises TypeError for what is not a strided tensor, ValueError without tensors or where names
+    and tensors differ in number.
+    """
+    if names is None:
+        written = argument_names(sys._getframe(1), len(tensors))
+        names = written or [f"tensor {i}" for i in range(len(tensors))]
+    return StoragePicture(storages_of(tensors, names)).show()
 
 
 def _cell_width(storage: Storage) -> float:

@@ -5,8 +5,6 @@ packages that a student's install has. Not there at all: solutions, tests, noteb
 home directories, the environment, the network.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os
@@ -18,6 +16,7 @@ from pathlib import Path
 
 from . import privileges
 from .gpu import Gpu
+from .isolation import JailSpec
 
 SYSTEM = (
     "/usr",
@@ -114,33 +113,26 @@ def visible(readable: Iterable[str | Path] = ()) -> list[str]:
     return kept
 
 
-def command(
-    program: Sequence[str],
-    *,
-    paths: Sequence[str],
-    tmp_bytes: int,
-    descriptors: tuple[int, int],
-    without: frozenset[str] = frozenset(),
-    gpu: Gpu | None = None,
-) -> list[str]:
-    """The command that runs `program` in a jail. descriptors: to read /etc/passwd and group from.
-    without: walls to leave out (see `walls`). gpu: the one that is lent to it.
+def command(spec: JailSpec, *, descriptors: tuple[int, int]) -> list[str]:
+    """The command that runs a program in its jail. descriptors: to read /etc/passwd and group from.
 
     Raises FileNotFoundError where bubblewrap is not installed.
     """
     bwrap = shutil.which("bwrap")
     if bwrap is None:
         raise FileNotFoundError("bubblewrap is not installed")
-    jailed = [bwrap, *_walls(without), *_system(), "--size", str(tmp_bytes), "--tmpfs", "/tmp"]
-    for path in paths:
+    jailed = [bwrap, *_walls(spec.without), *_system()]
+    jailed += ["--size", str(spec.tmp_bytes), "--tmpfs", "/tmp"]
+    for path in spec.paths:
         jailed += ["--ro-bind", path, path]
-    jailed += _lent(gpu) if gpu else []
-    for path in hidden(paths):
+    jailed += _lent(spec.gpu) if spec.gpu else []
+    for path in hidden(spec.paths):
         jailed += ["--tmpfs", path, "--remount-ro", path]
     for descriptor, path in zip(descriptors, ("/etc/passwd", "/etc/group"), strict=True):
         jailed += ["--perms", "0444", "--ro-bind-data", str(descriptor), path]
-    jailed += ["--remount-ro", "/", "--remount-ro", "/dev", "--chdir", "/tmp", "--", *program]
-    return jailed if os.geteuid() else as_nobody(jailed, paths)
+    jailed += ["--remount-ro", "/", "--remount-ro", "/dev", "--chdir", "/tmp", "--", *spec.program]
+    jailed += [] if spec.handed is None else [str(spec.handed)]
+    return jailed if os.geteuid() else as_nobody(jailed, spec.paths)
 
 
 def _walls(without: frozenset[str]) -> list[str]:

@@ -5,8 +5,6 @@ An optional layer: both versions are found by looking, none is assumed. Without 
 and the watch in `memory` remain.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os
@@ -15,6 +13,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from .limits import Limits
 
 PREFIX = "onelayer"
 CONTROLLERS = ("memory", "pids", "cpu")
@@ -104,30 +104,24 @@ def _started(pid: int) -> int:
 class Cgroup:
     """One cgroup (in each hierarchy) around one submission."""
 
-    def __init__(
-        self,
-        hierarchies: Sequence[Hierarchy],
-        *,
-        memory_bytes: int,
-        processes: int,
-        cores: float = 1.0,
-    ):
-        name, quota_us = _fresh_name(), int(cores * PERIOD_US)
+    def __init__(self, hierarchies: Sequence[Hierarchy], limits: Limits) -> None:
+        """Raises OSError where it cannot be made."""
+        name, quota_us = _fresh_name(), int(limits.cores * PERIOD_US)
         self.places = [(h, h.parent / name) for h in hierarchies]
-        limits: dict[tuple[int, str], dict[str, object]] = {
-            (1, "memory"): {"memory.limit_in_bytes": memory_bytes},
-            (1, "pids"): {"pids.max": processes},
+        files: dict[tuple[int, str], dict[str, object]] = {
+            (1, "memory"): {"memory.limit_in_bytes": limits.memory_bytes},
+            (1, "pids"): {"pids.max": limits.processes},
             (1, "cpu"): {"cpu.cfs_period_us": PERIOD_US, "cpu.cfs_quota_us": quota_us},
             (2, ""): {
-                "memory.max": memory_bytes,
+                "memory.max": limits.memory_bytes,
                 "memory.swap.max": 0,
-                "pids.max": processes,
+                "pids.max": limits.processes,
                 "cpu.max": f"{quota_us} {PERIOD_US}",
             },
         }
         try:
             for hierarchy, place in self.places:
-                _make(place, limits[hierarchy.version, hierarchy.controller])
+                _make(place, files[hierarchy.version, hierarchy.controller])
         except OSError:
             self.remove(patience_s=0.0)
             raise
@@ -172,9 +166,9 @@ class Cgroup:
         return True
 
 
-def _make(place: Path, limits: Mapping[str, object]) -> None:
+def _make(place: Path, files: Mapping[str, object]) -> None:
     place.mkdir()
-    for file, value in limits.items():
+    for file, value in files.items():
         try:
             (place / file).write_text(str(value))
         except OSError:

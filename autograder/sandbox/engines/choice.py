@@ -1,18 +1,16 @@
 """What builds a jail around a program: bubblewrap, or a container where that is missing."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from . import bubblewrap, container
-from .gpu import Gpu
+from .isolation import JailSpec
 from .spawn import spawn
 
 CONTAINERS_NEED = ("PATH", "HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
@@ -33,62 +31,26 @@ class Jailed:
         self.tidy()
 
 
-def by_bubblewrap(
-    program: Sequence[str],
-    *,
-    paths: Sequence[str],
-    tmp_bytes: int,
-    log: IO[Any],
-    handed: int | None = None,
-    without: frozenset[str] = frozenset(),
-    gpu: Gpu | None = None,
-) -> Jailed:
-    """Starts `program` in a jail. handed: a descriptor that it inherits; its number is the last
-    argument of the program. Raises OSError."""
-    passwd, group = _readable(bubblewrap.PASSWD), _readable(bubblewrap.GROUP)
-    keep = [] if handed is None else [handed]
+def by_bubblewrap(spec: JailSpec, log: IO[Any]) -> Jailed:
+    """Starts the program in its jail; what that prints goes to `log`. Raises OSError."""
+    files = (_readable(bubblewrap.PASSWD), _readable(bubblewrap.GROUP))
     try:
-        command = bubblewrap.command(
-            [*program, *map(str, keep)],
-            paths=paths,
-            tmp_bytes=tmp_bytes,
-            descriptors=(passwd, group),
-            without=without,
-            gpu=gpu,
-        )
-        pass_fds = [*keep, passwd, group]
-        return Jailed(spawn(command, pass_fds=pass_fds, stderr=log, env={}, cwd="/"), _nothing)
+        command = bubblewrap.command(spec, descriptors=files)
+        keep = [*files] if spec.handed is None else [*files, spec.handed]
+        return Jailed(spawn(command, pass_fds=keep, stderr=log, env={}, cwd="/"), _nothing)
     finally:
-        os.close(passwd)
-        os.close(group)
+        for file in files:
+            os.close(file)
 
 
-def by_container(
-    program: Sequence[str],
-    *,
-    paths: Sequence[str],
-    tmp_bytes: int,
-    log: IO[Any],
-    handed: int | None = None,
-    without: frozenset[str] = frozenset(),
-    gpu: Gpu | None = None,
-) -> Jailed:
+def by_container(spec: JailSpec, log: IO[Any]) -> Jailed:
     """The same in a container of podman's."""
     root = tempfile.TemporaryDirectory(prefix="onelayer-", ignore_cleanup_errors=True)
     container.make_root(Path(root.name))
     name = container.fresh_name()
-    command = container.command(
-        [*program, *([] if handed is None else [str(container.CONTROL)])],
-        paths=paths,
-        tmp_bytes=tmp_bytes,
-        root=Path(root.name),
-        name=name,
-        handed=handed,
-        without=without,
-        gpu=gpu,
-    )
+    command = container.command(spec, root=Path(root.name), name=name)
     env = {name: os.environ[name] for name in CONTAINERS_NEED if name in os.environ}
-    keep = [] if handed is None else [handed]
+    keep = [] if spec.handed is None else [spec.handed]
 
     def tidy() -> None:
         container.remove(name)

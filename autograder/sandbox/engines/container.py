@@ -6,8 +6,6 @@ bound, read-only, as `bubblewrap` binds. The engine's own system call filter and
 off, because they forbid the namespaces of our own; ours stand before any student's code runs.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import os
@@ -22,6 +20,7 @@ from pathlib import Path
 from . import privileges
 from .bubblewrap import ENVIRONMENT, GROUP, MERGED, PASSWD, SYSTEM, hidden
 from .gpu import Gpu
+from .isolation import JailSpec
 
 CONTROL = 3
 """The descriptor under which the program finds what was handed to it: podman passes on those that
@@ -54,20 +53,9 @@ def make_root(folder: Path) -> None:
     (folder / "tmp").chmod(0o1777)  # what is mounted there gets the same
 
 
-def command(
-    program: Sequence[str],
-    *,
-    paths: Sequence[str],
-    tmp_bytes: int,
-    root: Path,
-    name: str,
-    handed: int | None = None,
-    without: frozenset[str] = frozenset(),
-    gpu: Gpu | None = None,
-) -> list[str]:
-    """The command that runs `program` in a container called `name` over the folder `root`. handed:
-    a descriptor that it is to find as CONTROL. without: walls to leave out (see `walls`). gpu: the
-    one that is lent to it.
+def command(spec: JailSpec, *, root: Path, name: str) -> list[str]:
+    """The command that runs a program in a container called `name` over the folder `root`. What is
+    handed to it, it finds as CONTROL.
 
     Raises FileNotFoundError where podman is not installed.
     """
@@ -76,13 +64,16 @@ def command(
         raise FileNotFoundError("podman is not installed")
     words = [podman, *runtime(), "run", "--rm", "--name", name, "--rootfs", "--read-only"]
     words += ["--read-only-tmpfs=false", "--pull=never", "--log-driver=none", "--init=false"]
-    words += [f"--network={'host' if 'network' in without else 'none'}", "--hostname=localhost"]
-    words += [*_rights(), *_environment(), *_mounts(paths, tmp_bytes), "--workdir=/tmp"]
-    words += _lent(gpu) if gpu else []
-    if handed is None:
-        return [*words, str(root), *program]
-    words += ["--preserve-fds=1"]
-    return [sys.executable, "-I", "-S", "-c", _MOVE, str(handed), *words, str(root), *program]
+    words += [
+        f"--network={'host' if 'network' in spec.without else 'none'}",
+        "--hostname=localhost",
+    ]
+    words += [*_rights(), *_environment(), *_mounts(spec.paths, spec.tmp_bytes), "--workdir=/tmp"]
+    words += _lent(spec.gpu) if spec.gpu else []
+    if spec.handed is None:
+        return [*words, str(root), *spec.program]
+    words += ["--preserve-fds=1", str(root), *spec.program, str(CONTROL)]
+    return [sys.executable, "-I", "-S", "-c", _MOVE, str(spec.handed), *words]
 
 
 def _lent(gpu: Gpu) -> Iterator[str]:

@@ -4,8 +4,6 @@ Nothing here asks CUDA: the process that forks submissions must never have done 
 must its own parent. What the driver says is asked of `nvidia-smi` (see `classroom`).
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

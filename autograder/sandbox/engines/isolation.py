@@ -4,9 +4,10 @@ Leaving one out is what `autograder attack` does, to show that an attack works w
 missing. Nothing else may: a jail without a wall says so in every verdict, and grading refuses it.
 """
 
-from __future__ import annotations
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from collections.abc import Iterable
+from .gpu import Gpu
 
 WALLS = {
     "files": "its own /tmp and /dev/shm",
@@ -17,6 +18,22 @@ WALLS = {
     "processes": "no sight of any other process, and no survivor",
     "seccomp": "no system call of the kernel's large surfaces",
 }
+
+
+@dataclass(frozen=True)
+class JailSpec:
+    """A program, and the jail to run it in.
+
+    paths: what it may read. handed: a descriptor that it inherits, whose number is its last
+    argument. without: walls to leave out. gpu: the one that is lent to it.
+    """
+
+    program: Sequence[str]
+    paths: Sequence[str]
+    tmp_bytes: int
+    handed: int | None = None
+    without: frozenset[str] = frozenset()
+    gpu: Gpu | None = None
 
 
 def known(names: Iterable[str]) -> frozenset[str]:

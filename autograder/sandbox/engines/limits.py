@@ -2,12 +2,10 @@
 process to by itself (resource limits, set by the process on itself before any student's code runs).
 """
 
-from __future__ import annotations
-
 import resource
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 OPEN_FILES = 256
 # From this kernel on, RLIMIT_NPROC counts the processes of a user *namespace*. Before, it counts
@@ -41,7 +39,7 @@ class Limits:
     reserved_bytes: int = 0
 
     @classmethod
-    def from_mapping(cls, data: Mapping[str, Any]) -> Limits:
+    def from_mapping(cls, data: Mapping[str, Any]) -> Self:
         """The limits that `asdict` wrote. Raises TypeError for an unknown name."""
         return cls(**data)
 

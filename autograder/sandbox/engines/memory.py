@@ -1,7 +1,5 @@
 """How much memory a process tree uses, for machines that lend us no cgroup."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 

@@ -10,8 +10,6 @@ namespace sees a difference.
 Runs before anything of ours is importable: standard library only, no import from this package.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

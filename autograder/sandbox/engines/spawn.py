@@ -5,8 +5,6 @@ The kernel's "kill me when my parent dies" (bubblewrap's --die-with-parent) mean
 process, which lives as long as the process does, starts them all.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Sequence

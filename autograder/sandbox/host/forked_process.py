@@ -1,90 +1,75 @@
 """The grader's end of one fork in the jail."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
-import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from autograder.judge import GraderFault
 
-from ..engines import cgroups
-from ..engines.memory import used_by_tree
-from ..inside.serve import READY
+from ..engines.cgroups import Cgroup
+from ..engines.gpu import Gpu
+from ..engines.limits import Limits
 from ..wire.channel import Line
-from .running import Died, Running, TooLate, how_it_ended, wait_for_end
-
-if TYPE_CHECKING:
-    from .zygote_client import ZygoteClient
+from .running import Running, how_it_ended, wait_for_end
 
 ORDER_S = 10.0  # what the zygote and the kernel may take for anything
 
 
-class WardenLost(Exception):
+class ZygoteLost(Exception):
     """The zygote does not answer any more: nothing of a student's is to blame."""
 
 
-class JailedProcess(Running):
+class ForkedProcess(Running):
     """A fork of the zygote: process 1 of a namespace whose every process dies with it."""
 
     def __init__(
         self,
-        zygote_client: ZygoteClient,
-        fork: tuple[int, int],
         line: Line,
-        cgroup: cgroups.Cgroup | None,
+        limits: Limits,
+        gpu: Gpu | None,
+        *,
+        handle: int,
+        cgroup: Cgroup | None,
+        counted: bool,
+        reap: Callable[[], int | None],
     ) -> None:
-        super().__init__(line, zygote_client.limits, zygote_client.gpu)
-        self._zygote, (self._inner_pid, self._handle) = zygote_client, fork
-        self.pid = _pid_here(self._handle)
-        self._cgroup = cgroup
-        try:
-            self.expect(READY, deadline=time.monotonic() + ORDER_S)
-        except (OSError, Died, TooLate) as error:
-            self.kill()
-            raise GraderFault(
-                f"a fork is not ready: {error} {self.output.take()[-500:]}"
-            ) from error
+        """handle: a pidfd. counted: whether memory and processes are ours to count, as no wall is
+        missing and no kernel does. reap: asks the zygote how this fork ended; it raises ZygoteLost
+        where nobody answers. Raises GraderFault when the fork does not get ready."""
+        super().__init__(line, limits, gpu)
+        self.pid = _pid_here(handle)
+        self._handle, self._cgroup, self._counted, self._reap = handle, cgroup, counted, reap
+        self.await_ready(ORDER_S)
 
     def wait(self, patience_s: float) -> bool:
         return wait_for_end(self._handle, patience_s=patience_s)
 
     def check_memory(self) -> None:
-        if "limits" in self._zygote.without:
-            return
-        if self._cgroup is not None and self._cgroup.holds_memory:
-            return  # the kernel does
-        used, processes = used_by_tree(self.pid)
-        if used > self.limits.memory_bytes:
-            raise Died(self._out_of_memory())
-        if processes > self.limits.processes:
-            raise Died(f"it started more than {self.limits.processes} processes")
-
-    def _out_of_memory(self) -> str:
-        return f"it needed more than {self.limits.memory_bytes // 2**20:,} MiB of memory"
+        if self._counted:
+            super().check_memory()
 
     def _end(self) -> str:
         was_alive = not self.wait(0)
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._handle, signal.SIGKILL)
-        if not wait_for_end(self._handle, patience_s=ORDER_S):
+        if not self.wait(ORDER_S):
             raise GraderFault("a process of a submission cannot be killed")
         status = self._reaped()
+        # Asked before the cgroup goes: with it goes its count of kills.
         starved = self._cgroup is not None and self._cgroup.ran_out_of_memory
         if self._cgroup:
             self._cgroup.remove()
         os.close(self._handle)
         if starved and status == -signal.SIGKILL:
-            return self._out_of_memory()
+            return self.out_of_memory
         return "it was ended by us" if was_alive else how_it_ended(status)
 
     def _reaped(self) -> int | None:
         try:
-            return self._zygote.reap(self._inner_pid)
-        except WardenLost:
+            return self._reap()
+        except ZygoteLost:
             self.jail_lost = True
             return None
 

@@ -1,22 +1,20 @@
 """The jail: one zygote, and any number of submissions forked from it, one after the other or at the
 same time."""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import TracebackType
+from typing import Self
 
 from autograder.judge import GraderFault
 
 from ..engines.gpu import Gpu
 from ..engines.isolation import known, place_name
 from ..engines.limits import Limits
-from .forked_process import WardenLost
+from .forked_process import ZygoteLost
 from .jailed_student import JailedStudent
 from .loading import Cell
 from .process import PlainProcess
@@ -52,20 +50,15 @@ class Jail:
         self._zygote: ZygoteClient | None = None
         self._lock = threading.Lock()
 
-    def __enter__(self) -> Jail:
+    def __enter__(self) -> Self:
         """Starts the jail. Raises GraderFault, with what to do, where there can be none."""
         if self.tier.safe and self._zygote is None:
             if why := obstacle(self.tier):
                 raise GraderFault(why)
-            self._zygote = self._new_warden()
+            self._zygote = self._new_zygote()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     @property
@@ -102,7 +95,7 @@ class Jail:
             start, cells, limits=limits, where=where, total_s=total_s, gpu=self.gpu
         )
 
-    def _new_warden(self) -> ZygoteClient:
+    def _new_zygote(self) -> ZygoteClient:
         try:
             return ZygoteClient(
                 self.limits,
@@ -118,23 +111,22 @@ class Jail:
         """A fresh process. A zygote that died is replaced, once."""
         if not self.tier.safe:
             return PlainProcess(self.limits, self.gpu)
-        zygote_client = self._zygote
-        if zygote_client is None:
-            raise GraderFault("the jail is closed")
-        try:
-            return zygote_client.fork(loopback=loopback)
-        except WardenLost:
-            zygote_client = self._replacement_of(zygote_client)
-        try:
-            return zygote_client.fork(loopback=loopback)
-        except WardenLost as error:
-            raise GraderFault("the jail died twice in a row") from error
+        lost = None
+        for _ in range(2):
+            zygote = self._zygote_after(lost)
+            try:
+                return zygote.fork(loopback=loopback)
+            except ZygoteLost:
+                lost = zygote
+        raise GraderFault("the jail died twice in a row")
 
-    def _replacement_of(self, lost: ZygoteClient) -> ZygoteClient:
+    def _zygote_after(self, lost: ZygoteClient | None) -> ZygoteClient:
+        """The zygote, a new one if `lost` is still the one that we have: no other thread was
+        faster. Raises GraderFault where the jail is closed."""
         with self._lock:
-            if self._zygote is lost:  # no other thread was faster
+            if lost is not None and self._zygote is lost:
                 lost.close()
-                self._zygote = self._new_warden()
+                self._zygote = self._new_zygote()
             if self._zygote is None:
                 raise GraderFault("the jail is closed")
             return self._zygote

@@ -1,14 +1,12 @@
 """A student's functions, run far away: the handle that a check holds in grading."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
+from typing import Self
 
 from autograder.judge import GraderFault, Packed, Raised, Reply, Student
 from autograder.judge.values import MAX_BYTES
@@ -92,15 +90,10 @@ class JailedStudent(Student):
             other._on, other._cap_bytes = self._on, self._cap_bytes
             yield other
 
-    def __enter__(self) -> JailedStudent:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def close(self) -> None:

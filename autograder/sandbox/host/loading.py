@@ -1,8 +1,6 @@
 """Running a submission's cells in a process, again and again if need be, and remembering which of
 them end a process."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence

@@ -2,8 +2,6 @@
 better. It stops accidents, not attacks: use it for your own code alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -11,26 +9,24 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import asdict
 from pathlib import Path
-
-from autograder.judge import GraderFault
 
 from ..engines import bubblewrap
 from ..engines.gpu import Gpu
 from ..engines.limits import Limits, bind_this_process
-from ..engines.memory import used_by_tree
 from ..engines.spawn import spawn
-from ..inside.serve import READY, serve, settle
-from ..wire.channel import Line
-from .running import Died, Running, TooLate, how_it_ended
+from ..inside.serve import serve, settle
+from ..wire.channel import READY, Line
+from .running import Running, how_it_ended
 
 START_S = 120.0
 
 
 class PlainProcess(Running):
     """One submission in a process of its own, in an empty directory, with an empty environment."""
+
+    own_bytes = 2**30  # torch itself is in there
 
     def __init__(self, limits: Limits, gpu: Gpu | None = None) -> None:
         """Raises GraderFault when it does not start."""
@@ -51,24 +47,12 @@ class PlainProcess(Running):
                 cwd=self._home.name,
             )
         self.pid = self._process.pid
-        try:
-            self.expect(READY, deadline=time.monotonic() + START_S)
-        except (OSError, Died, TooLate) as error:
-            self.kill()
-            text = self.output.take()[-500:]
-            raise GraderFault(f"the process is not ready: {error} {text}") from error
+        self.await_ready(START_S)
 
     def wait(self, patience_s: float) -> bool:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(patience_s)
         return self._process.poll() is not None
-
-    def check_memory(self) -> None:
-        used, processes = used_by_tree(self._process.pid)
-        if used > self.limits.memory_bytes + 2**30:  # torch itself is in there
-            raise Died(f"it needed more than {self.limits.memory_bytes // 2**20:,} MiB of memory")
-        if processes > self.limits.processes:
-            raise Died(f"it started more than {self.limits.processes} processes")
 
     def _end(self) -> str:
         was_alive = not self.wait(0)

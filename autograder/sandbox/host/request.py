@@ -1,7 +1,5 @@
 """One request to a student's process, with every way in which it can fail told apart."""
 
-from __future__ import annotations
-
 import secrets
 import time
 from collections.abc import Callable, Sequence

@@ -4,18 +4,18 @@ and end it.
 Everything that arrives here was written by a stranger. All clocks are ours (CLOCK_MONOTONIC).
 """
 
-from __future__ import annotations
-
 import contextlib
 import select
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
+from autograder.judge import GraderFault
+
 from ..engines.gpu import CONTEXT_BYTES, Gpu
 from ..engines.limits import Limits
-from ..engines.memory import tree
-from ..wire.channel import Line
+from ..engines.memory import tree, used_by_tree
+from ..wire.channel import READY, Line
 from ..wire.frames import Frame, Inbox, encode, joined
 
 TICK_S = 0.1  # between two looks at memory
@@ -53,9 +53,21 @@ class Running(ABC):
     def _end(self) -> str:
         """Kills it with all its children, waits for that, and says how it had ended."""
 
-    @abstractmethod
+    own_bytes = 0
+    """Of memory, what a process of this kind uses before any student's code runs."""
+
     def check_memory(self) -> None:
-        """Raises Died when the tree uses more than its limits, unless the kernel sees to that."""
+        """Raises Died when the tree uses more than its limits."""
+        used, processes = used_by_tree(self.pid)
+        if used > self.limits.memory_bytes + self.own_bytes:
+            raise Died(self.out_of_memory)
+        if processes > self.limits.processes:
+            raise Died(f"it started more than {self.limits.processes} processes")
+
+    @property
+    def out_of_memory(self) -> str:
+        """How a process ends that needs too much."""
+        return f"it needed more than {self.limits.memory_bytes // 2**20:,} MiB of memory"
 
     def check_device(self) -> None:
         """Raises Died when the tree uses more of the GPU than its question may: the limit inside
@@ -94,12 +106,17 @@ class Running(ABC):
         parts = joined([part for request in requests for part in encode(request)])
         _Exchange(self, parts, len(requests), take, max_body_bytes).run(deadline)
 
-    def expect(self, text: bytes, *, deadline: float) -> None:
-        """Waits for exactly these bytes. Raises Died or TooLate."""
-        if not self._incoming.poll(max(0.0, deadline - time.monotonic()) * 1000):
-            raise TooLate("it did not get ready in time")
-        if self.channel.recv(len(text)) != text:
-            raise Died("it ended before it was ready")
+    def await_ready(self, patience_s: float) -> None:
+        """Waits for READY. Raises GraderFault, and ends the process, where it does not come: no
+        student's code has run yet."""
+        how = "it did not get ready in time"
+        with contextlib.suppress(OSError):
+            if self._incoming.poll(patience_s * 1000):
+                if self.channel.recv(len(READY)) == READY:
+                    return
+                how = "it ended before it was ready"
+        self.kill()
+        raise GraderFault(f"a process is not ready: {how} {self.output.take()[-500:]}")
 
 
 class _Exchange:

@@ -1,7 +1,5 @@
 """Which walls this machine can build, found by building them once."""
 
-from __future__ import annotations
-
 import functools
 import platform
 import shutil

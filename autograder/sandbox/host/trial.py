@@ -4,8 +4,6 @@ The grader's side starts this in the same jail as the zygote; it makes one fork 
 as a submission's. A tenth of a second.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -13,34 +11,31 @@ import tempfile
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import IO, Any, NoReturn
 
 from ..engines import bubblewrap
+from ..engines.choice import Jailed
+from ..engines.isolation import JailSpec
 from ..engines.limits import Limits
 from ..inside import forking
-
-if TYPE_CHECKING:
-    from ..engines.choice import Jailed
 
 PATIENCE_S = 60.0
 PROGRAM = "from autograder.sandbox.host.trial import main; main(sys.argv[1])"
 
 
-def failure(limits: Limits, *, start: Callable[..., Jailed], program: str = PROGRAM) -> str:
+def failure(
+    limits: Limits, *, start: Callable[[JailSpec, IO[Any]], Jailed], program: str = PROGRAM
+) -> str:
     """Why the walls do not stand, in the jail's own words; "" where they do.
 
-    start: starts a program in a jail, one of `engines`. program: what is tried there.
+    start: one of `choice.ENGINES`. program: what is tried there.
     """
     paths = bubblewrap.visible()
     order = json.dumps({"limits": asdict(limits), "paths": paths, "without": []})
     with tempfile.TemporaryFile() as log:
         try:
-            jailed = start(
-                bubblewrap.bare_python(program, order),
-                paths=paths,
-                tmp_bytes=limits.tmp_bytes,
-                log=log,
-            )
+            command = bubblewrap.bare_python(program, order)
+            jailed = start(JailSpec(command, paths=paths, tmp_bytes=limits.tmp_bytes), log)
         except OSError as error:
             return f"the jail cannot be started: {error}"
         try:

@@ -1,7 +1,5 @@
 """The grader's side of the zygote: starts the jail, orders forks, notices when it is gone."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket
@@ -9,6 +7,7 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,10 @@ from autograder.judge import GraderFault
 from ..engines import bubblewrap, cgroups
 from ..engines.choice import ENGINES
 from ..engines.gpu import Gpu
+from ..engines.isolation import JailSpec
 from ..engines.limits import Limits
 from ..wire.channel import Line
-from .forked_process import ORDER_S, JailedProcess, WardenLost
+from .forked_process import ORDER_S, ForkedProcess, ZygoteLost
 
 START_S = 120.0  # importing torch from a cold disk
 MAX_MESSAGE = 65_536
@@ -49,24 +49,25 @@ class ZygoteClient:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs:
-                self._jailed = ENGINES[engine](
+                spec = JailSpec(
                     bubblewrap.python(PROGRAM),
                     paths=self._paths,
                     tmp_bytes=limits.tmp_bytes,
-                    log=self._log,
                     handed=theirs.fileno(),
                     without=without,
                     gpu=gpu,
                 )
+                self._jailed = ENGINES[engine](spec, self._log)
         except OSError as error:
-            self._release()
+            self._control.close()
+            self._log.close()
             raise GraderFault(f"the jail cannot be started: {error}") from error
         self._await_ready()
 
     def _await_ready(self) -> None:
         try:
             message, _ = self._hear(START_S)
-        except WardenLost as error:
+        except ZygoteLost as error:
             reason = self.last_words()
             self.close()
             raise GraderFault(f"the jail did not start: {reason or error}") from error
@@ -89,43 +90,51 @@ class ZygoteClient:
         try:
             message, handles, _, _ = socket.recv_fds(self._control, MAX_MESSAGE, 1)
         except OSError as error:
-            raise WardenLost("no answer") from error
+            raise ZygoteLost("no answer") from error
         if not message:
-            raise WardenLost("it ended")
+            raise ZygoteLost("it ended")
         try:
             return json.loads(message), handles
         except ValueError as error:
-            raise WardenLost("it is damaged") from error
+            raise ZygoteLost("it is damaged") from error
 
     def _order(self, order: dict[str, Any], *handles: int) -> tuple[dict[str, Any], list[int]]:
         """Once lost, always lost: a late answer could be taken for that to another order."""
         with self._lock:
             if self._lost:
-                raise WardenLost("it was lost before")
+                raise ZygoteLost("it was lost before")
             try:
                 self._control.settimeout(ORDER_S)
                 socket.send_fds(self._control, [json.dumps(order).encode()], list(handles))
                 return self._hear(ORDER_S)
-            except (OSError, WardenLost) as error:
+            except (OSError, ZygoteLost) as error:
                 self._lost = True
-                raise WardenLost("it takes no orders") from error
+                raise ZygoteLost("it takes no orders") from error
 
-    def fork(self, *, loopback: bool = False) -> JailedProcess:
-        """A new process for one submission, with every procs_file shut.
+    def fork(self, *, loopback: bool = False) -> ForkedProcess:
+        """A new process for one submission, with all its walls.
 
         loopback: whether this one may talk TCP/IP with itself, whatever the limits of others say.
-        Raises WardenLost or GraderFault.
+        Raises ZygoteLost or GraderFault.
         """
         cgroup = self.cgroup()
         try:
             with Line(keep_bytes=self.limits.output_bytes) as line, contextlib.ExitStack() as stack:
                 procs_files = stack.enter_context(cgroup.joined_by()) if cgroup else []
-                fork = self._forked(*line.theirs, *procs_files, loopback=loopback)
+                inner_pid, handle = self._forked(*line.theirs, *procs_files, loopback=loopback)
         except BaseException:
             if cgroup:
                 cgroup.remove()
             raise
-        return JailedProcess(self, fork, line, cgroup)
+        return ForkedProcess(
+            line,
+            self.limits,
+            self.gpu,
+            handle=handle,
+            cgroup=cgroup,
+            counted="limits" not in self.without and not (cgroup and cgroup.holds_memory),
+            reap=partial(self.reap, inner_pid),
+        )
 
     def _forked(self, *ends: int, loopback: bool) -> tuple[int, int]:
         """(process id in the jail, pidfd) of a new fork that holds `ends`."""
@@ -141,16 +150,10 @@ class ZygoteClient:
         """A cgroup for one submission, where this machine lends us any."""
         if not self._hierarchies or "limits" in self.without:
             return None
-        limits = self.limits
-        return cgroups.Cgroup(
-            self._hierarchies,
-            memory_bytes=limits.memory_bytes,
-            processes=limits.processes,
-            cores=limits.cores,
-        )
+        return cgroups.Cgroup(self._hierarchies, self.limits)
 
     def reap(self, pid: int) -> int | None:
-        """How a fork ended; None if nobody knows. Raises WardenLost."""
+        """How a fork ended; None if nobody knows. Raises ZygoteLost."""
         message, _ = self._order({"do": "reap", "pid": pid})
         status: int | None = message.get("status")
         return status
@@ -159,8 +162,4 @@ class ZygoteClient:
         """Ends the jail and everything in it."""
         self._control.close()  # the zygote leaves when it hears nothing more
         self._jailed.end()
-        self._release()
-
-    def _release(self) -> None:
-        self._control.close()
         self._log.close()

@@ -4,8 +4,6 @@ A student may have left `check("name")` in the cell of an answer. The real ones 
 and the questions hold the ways to the right answers: they are not there to be imported.
 """
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType
 

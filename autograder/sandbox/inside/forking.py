@@ -4,8 +4,6 @@ Standard library only, and torch neither here nor in what is imported here: `tri
 this once to see whether a machine can, and should not take seconds for it.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Callable, Iterable

@@ -8,8 +8,6 @@ the submission.
 Source: linux/landlock.h; the numbers are the same on every processor.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import struct

@@ -8,8 +8,6 @@ it writes.
 Source: madvise(2), MADV_COLLAPSE.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Iterator
 from pathlib import Path

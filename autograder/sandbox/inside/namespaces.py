@@ -3,8 +3,6 @@
 Used inside the jail, between the zygote's fork and the first line of a student's code.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import fcntl

@@ -8,8 +8,6 @@ Sources: linux/seccomp.h, linux/bpf_common.h, linux/audit.h; numbers from asm/un
 and asm-generic/unistd.h (aarch64).
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

@@ -3,8 +3,6 @@
 It runs beside the student's code, so it decides nothing and is trusted with nothing.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os
@@ -19,8 +17,6 @@ from ..wire.channel import KEEP_READING, READ_NOW, SILENT_BYTES, SPENT_BYTES, no
 from ..wire.frames import Frame, Inbox, TooLong, encode
 from ..wire.messages import raised_reply, reply_frame
 from .shell import NotebookShell
-
-READY = b"R"  # the first byte on every channel: no student's code has run, every procs_file is shut
 
 
 def serve(channel: socket.socket, notify_fd: int, shell: NotebookShell) -> None:

@@ -4,8 +4,6 @@ Cells mean what they mean in Jupyter (`%timeit`, `!ls`, top-level await, `_`, a 
 is shown), and a traceback names the cell it came from.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import Any

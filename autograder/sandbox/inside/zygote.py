@@ -7,8 +7,6 @@ that notifies, and the cgroups to enter) and is answered with a handle (a pidfd)
 No bytes of a student ever reach it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import importlib
@@ -25,8 +23,9 @@ import numpy
 import torch
 
 from ..engines import gpu
+from ..wire.channel import READY
 from . import face, forking, large_pages
-from .serve import READY, serve, settle
+from .serve import serve, settle
 from .shell import NotebookShell
 
 # So that a cell that imports them costs nothing. torch imports its dynamo at the first use of any
@@ -120,7 +119,7 @@ def _become_student(
         channel, notify_fd = settle(*descriptors[:3])
         forking.shut_doors(order)
         fresh_start()
-        channel.sendall(READY)  # every door is shut
+        channel.sendall(READY)
         serve(channel, notify_fd, shell)
     except BaseException:
         traceback.print_exc()  # into the output of this fork

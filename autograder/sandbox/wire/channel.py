@@ -6,8 +6,6 @@ whole: on one core each wake-up hands the turn over, and that takes longer than 
 does. What was written before a process died or hung is there all the same.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket
@@ -21,6 +19,9 @@ SILENT_BYTES, SPENT_BYTES = 2**16, 2**10
 READ_NOW, KEEP_READING = b".", b"+"
 """What the notifier says: all is written, or more of it comes and nobody will ring again for it."""
 
+READY = b"R"
+"""The first byte on every channel: no student's code has run, and all walls stand."""
+
 
 class Line:
     """Our ends, and theirs. A context manager for the time until a process has those: its end
@@ -32,15 +33,15 @@ class Line:
         self._their_channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * SILENT_BYTES)
         reading, self._their_output = os.pipe()
         self.output = Output(reading, keep_bytes=keep_bytes)
-        reading, self._their_bell = os.pipe()
-        os.set_blocking(self._their_bell, False)  # full of rings is as good as one
+        reading, self._their_notifier = os.pipe()
+        os.set_blocking(self._their_notifier, False)  # full of rings is as good as one
         self.notifier = Notifier(reading)
         self.channel.setblocking(False)
 
     @property
     def theirs(self) -> tuple[int, int, int]:
         """The channel, the output and the notify_fd, as `serve.settle` takes them."""
-        return self._their_channel.fileno(), self._their_output, self._their_bell
+        return self._their_channel.fileno(), self._their_output, self._their_notifier
 
     def __enter__(self) -> Self:
         return self
@@ -48,7 +49,7 @@ class Line:
     def __exit__(self, kind: object, error: BaseException | None, tb: object) -> None:
         self._their_channel.close()
         os.close(self._their_output)
-        os.close(self._their_bell)
+        os.close(self._their_notifier)
         if error is not None:
             self.close()
 
@@ -59,12 +60,22 @@ class Line:
         self.notifier.close()
 
 
-class Notifier:
-    """The pipe that says when to look at the channel."""
+class _Reading:
+    """The end of a pipe that is never waited for; None once it is closed."""
 
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
         self.descriptor: int | None = descriptor
+
+    def close(self) -> None:
+        """Can be called twice."""
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+            self.descriptor = None
+
+
+class Notifier(_Reading):
+    """The pipe that says when to look at the channel."""
 
     @property
     def is_closed(self) -> bool:
@@ -83,11 +94,6 @@ class Notifier:
             self.close()
         return not said.endswith(READ_NOW)
 
-    def close(self) -> None:
-        if self.descriptor is not None:
-            os.close(self.descriptor)
-            self.descriptor = None
-
 
 def notify(notify_fd: int, what: bytes) -> None:
     """From the other end; what does not fit any more need not be said again."""
@@ -95,12 +101,11 @@ def notify(notify_fd: int, what: bytes) -> None:
         os.write(notify_fd, what)
 
 
-class Output:
+class Output(_Reading):
     """The pipe that a student's process prints into: the first bytes are kept, all are read."""
 
     def __init__(self, descriptor: int, *, keep_bytes: int) -> None:
-        os.set_blocking(descriptor, False)
-        self.descriptor: int | None = descriptor
+        super().__init__(descriptor)
         self._room, self._kept, self._cut = keep_bytes, bytearray(), False
 
     def read(self) -> int:
@@ -130,8 +135,3 @@ class Output:
         cut, self._cut = self._cut, False
         self._kept.clear()
         return text + "\n[more was printed than is kept]\n" if cut else text
-
-    def close(self) -> None:
-        if self.descriptor is not None:
-            os.close(self.descriptor)
-            self.descriptor = None

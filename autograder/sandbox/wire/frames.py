@@ -6,13 +6,11 @@ the header announces under "sizes". `Inbox` takes a stranger's bytes and checks 
 at all.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 from autograder.judge import Malformed
 
@@ -86,9 +84,9 @@ class Inbox:
         self._header_bytes = 0
         self._begin(LENGTH.size)
 
-    def for_the_next(self) -> Inbox:
+    def for_the_next(self) -> Self:
         """After a whole frame: an inbox for another, which may have what that one left."""
-        return Inbox(
+        return type(self)(
             max_body_bytes=self.max_body_bytes - sum(self._sizes),
             max_header_bytes=self.max_header_bytes - self._header_bytes,
         )

@@ -5,8 +5,6 @@ Each request carries a fresh nonce that its answer must repeat: an answer writte
 answers nothing.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import onelayer
 from onelayer.autograd.graph import graph_of
-from onelayer.autograd.view import GraphView
+from onelayer.autograd.graph_view import GraphView
 from onelayer.drawing.played import script_of
 from tests.onelayer.drawing.shown import (
     Script,

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 import onelayer
-from onelayer.compiler.view import CompileView, short
+from onelayer.compiler.compile_view import CompileView, short
 from tests.onelayer.drawing.shown import (
     Script,
     expect_html_without_anywidget,

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import onelayer
 from onelayer.dispatcher.dispatch import Entry, dispatch_table, in_order, key_set, path
-from onelayer.dispatcher.view import OPERATORS, START, DispatchView
+from onelayer.dispatcher.dispatch_view import OPERATORS, START, DispatchView
 from onelayer.drawing.played import script_of
 from tests.onelayer.drawing.shown import (
     Script,
@@ -131,7 +131,7 @@ class TestPicture:
 
 @pytest.fixture(scope="module")
 def stops():
-    """`stops` of dispatch.js."""
+    """`stops` of dispatch_view.js."""
     return partial(Script(DispatchView), "stops")
 
 

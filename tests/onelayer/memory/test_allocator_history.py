@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from onelayer.memory.allocator_history import BEFORE, AllocatorHistory, read_snapshots
+from onelayer.memory.allocator_picture import page_of
 from onelayer.model.gpt import GPT
 from onelayer.recordings import step_memory
 from onelayer.recordings.step_memory import record_step_memory
@@ -129,7 +130,7 @@ class TestSnapshot:
         table = str(history).splitlines()
         assert table[0].startswith("7 lines of trace; at the peak, in forward, ")
         assert table[2].split() == ["before", "forward", "backward", "in", "all"]
-        page = history.html()
+        page = page_of(history)
         assert page.count("<img") == 2
         assert "at the peak, in forward" in page
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from onelayer.memory.stream_lanes import page_of
 from onelayer.memory.stream_trace import StreamTrace, Work, read_trace
 
 
@@ -75,7 +76,7 @@ def test_it_travels_as_plain_data(trace: StreamTrace) -> None:
 
 
 def test_the_picture_has_words_for_those_who_see_none(trace: StreamTrace) -> None:
-    page = trace.html()
+    page = page_of(trace)
     assert page.count("<img") == 2
     assert "beside kernels, stream 7" in page
 

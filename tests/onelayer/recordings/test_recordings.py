@@ -22,7 +22,7 @@ from onelayer.memory.stream_trace import StreamTrace, Work
 from onelayer.recordings import storing
 from onelayer.recordings.cleaning import cleaned
 from onelayer.recordings.head_code import HeadCode
-from onelayer.recordings.head_times import HeadTimes
+from onelayer.recordings.head_times import HeadTimes, page_of
 from onelayer.recordings.provenance import FIELDS, Provenance, provenance_here
 from onelayer.recordings.step_overlap import record_step_overlap
 from onelayer.recordings.storing import store
@@ -252,7 +252,7 @@ class TestTimes:
         assert line.split() == ["64", "triton", "2.000", "1.0", "50%"]
         assert "not to be had: liger" in str(times)
         assert {row.peer: row.ms for row in times.largest} == {"eager": 8.0, "triton": 2.0}
-        assert times.html().count("<figure") == 2
+        assert page_of(times).count("<figure") == 2
 
 
 class TestCommand:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -16,6 +17,7 @@ import pytest
 from autograder.judge import GraderFault, NoAnswer
 from autograder.sandbox import Cell, Jail, Limits, Tier, probe
 from autograder.sandbox.engines import bubblewrap, choice, container, privileges
+from autograder.sandbox.engines.isolation import JailSpec
 from autograder.sandbox.host import tiers, trial
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -132,8 +134,9 @@ def nobodys():
 @pytest.mark.skipif(os.geteuid() != 0, reason="this is an unprivileged user already")
 def test_an_unprivileged_user_gets_the_same_walls(nobodys):
     code = (
-        "from autograder.sandbox import engines, limits, trial\n"
-        "print(repr(trial.failure(limits.Limits(), start=engines.by_container)))"
+        "from autograder.sandbox.engines import choice, limits\n"
+        "from autograder.sandbox.host import trial\n"
+        "print(repr(trial.failure(limits.Limits(), start=choice.by_container)))"
     )
     done = nobodys(bubblewrap.bare_python(code))
     assert done.stdout == "''\n", done.stdout + done.stderr
@@ -186,11 +189,13 @@ def test_a_container_that_does_not_come_up_says_why(fake):
 
 def test_only_the_network_can_be_left_out_around_the_zygote(fake, tmp_path):
     fake()
-    given = {"paths": [], "tmp_bytes": 4096, "root": tmp_path, "name": "n"}
-    whole = container.command(["true"], **given)
-    without = container.command(["true"], **given, without=frozenset({"network", "seccomp"}))
+    spec = JailSpec(["true"], paths=[], tmp_bytes=4096)
+    given = {"root": tmp_path, "name": "n"}
+    whole = container.command(spec, **given)
+    fewer = replace(spec, without=frozenset({"network", "seccomp"}))
+    without = container.command(fewer, **given)
     assert set(whole) ^ set(without) == {"--network=none", "--network=host"}
-    handed = container.command(["true"], **given, handed=77)
+    handed = container.command(replace(spec, handed=77), **given)
     assert handed[:2] == [sys.executable, "-I"]
     assert "77" in handed
     assert "--preserve-fds=1" in handed

@@ -292,7 +292,7 @@ def test_version_1_is_found_by_controller(tmp_path):
         (1, "pids", groups / "pids"),
         (1, "cpu", groups / "cpu"),
     ]
-    cgroup = cgroups.Cgroup(found, memory_bytes=1000, processes=5, cores=0.5)
+    cgroup = cgroups.Cgroup(found, Limits(memory_bytes=1000, processes=5, cores=0.5))
     written = {f.name: f.read_text() for _, place in cgroup.places for f in place.iterdir()}
     assert written == {
         "memory.limit_in_bytes": "1000",
@@ -301,14 +301,14 @@ def test_version_1_is_found_by_controller(tmp_path):
         "cpu.cfs_quota_us": "50000",
     }
     assert cgroup.holds_memory
-    assert not cgroups.Cgroup(found[2:], memory_bytes=1, processes=1).holds_memory
+    assert not cgroups.Cgroup(found[2:], Limits(memory_bytes=1, processes=1)).holds_memory
 
 
 def test_version_2_is_found_where_the_controllers_are_handed_down(tmp_path):
     groups, proc = fake_tree(tmp_path, 2)
     (found,) = cgroups.find(groups, proc)
     assert (found.version, found.parent) == (2, groups / "user.slice")
-    cgroup = cgroups.Cgroup((found,), memory_bytes=1000, processes=5)
+    cgroup = cgroups.Cgroup((found,), Limits(memory_bytes=1000, processes=5))
     ((_, place),) = cgroup.places
     (place / "cgroup.procs").touch()  # the kernel's own is there from the start
     with cgroup.joined_by() as (procs_file,):
@@ -331,7 +331,7 @@ def test_no_cgroups_no_layer(tmp_path):
 
 def test_only_the_leftovers_of_dead_runs_are_swept(tmp_path):
     here = cgroups.Hierarchy(2, "", tmp_path)
-    cgroup = cgroups.Cgroup((here,), memory_bytes=1, processes=1)
+    cgroup = cgroups.Cgroup((here,), Limits(memory_bytes=1, processes=1))
     ((_, alive),) = cgroup.places
     recycled = tmp_path / f"{cgroups.PREFIX}-{os.getpid()}-1-0"  # our id, another start
     dead = tmp_path / f"{cgroups.PREFIX}-99999999-5-0"
@@ -436,7 +436,7 @@ def test_the_probe_builds_every_wall_and_imports_no_torch():
     walls = ("namespaces.furnish", "namespaces.give_up_capabilities", "landlock.install")
     for wall in (*walls, "seccomp.install", "namespaces.leave"):
         broken = f"""
-            from autograder.sandbox import forking
+            from autograder.sandbox.inside import forking
             assert "torch" not in sys.modules
             def refuse(*args, **kwargs): raise OSError(1, "{wall} is refused")
             forking.{wall} = refuse

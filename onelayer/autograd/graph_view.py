@@ -1,7 +1,7 @@
 """`show_graph`: the graph behind a tensor, what each node saved, and the order in which they run.
 
-Order, layout and drawing are in `graph.js`, so that the same view runs in a notebook, where it is
-an anywidget, and on a page without a kernel.
+Order, layout and drawing are in `graph_view.js`, so that the same view runs in a
+notebook, where it is an anywidget, and on a page without a kernel.
 """
 
 from collections.abc import Mapping
@@ -61,6 +61,4 @@ def show_graph(
     """
     from .graph import graph_of
 
-    shown = GraphView(graph_of(output, names))
-    shown.show()
-    return shown
+    return GraphView(graph_of(output, names)).show()

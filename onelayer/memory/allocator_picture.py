@@ -1,11 +1,10 @@
 """How the allocator's history is drawn: bytes in use, line by line, in the colour of the phase
 that asked for them."""
 
-from __future__ import annotations
+from dataclasses import dataclass
 
-from html import escape
-
-from onelayer.drawing.sketch import DARK, LIGHT, Ink, Sketch, text_width, themed_html
+from onelayer.drawing.sketch import Ink, Sketch, text_width
+from onelayer.drawing.still import Still
 
 from .allocator_history import AllocatorHistory
 
@@ -13,12 +12,42 @@ _COLUMNS, _WIDTH, _HEIGHT, _SIZE = 96, 24.0, 8.0, 8.0
 _FILLS = ("#9aa5b1", "#54a3c8", "#e0a03c", "#5fb37a", "#b07cc6", "#d1605e")
 
 
-def drawn(history: AllocatorHistory) -> str:
-    """The history as HTML: the picture, and under it the table that says the same in numbers."""
-    columns = _columns(history)
-    light, dark = (_picture(history, columns, ink) for ink in (LIGHT, DARK))
-    picture = themed_html(light, dark, alt="bytes in use over the trace; the table has the numbers")
-    return f"{picture}<pre>{escape(str(history))}</pre>"
+@dataclass(frozen=True, repr=False)
+class AllocatorPicture(Still):
+    """Bytes in use over the trace; its text is the table that says the same in numbers."""
+
+    history: AllocatorHistory
+
+    @property
+    def alt(self) -> str:
+        return "bytes in use over the trace; the table has the numbers"
+
+    def __repr__(self) -> str:
+        return str(self.history)
+
+    def drawn(self, ink: Ink) -> bytes:
+        sketch, columns = Sketch(ink), _columns(self.history)
+        _, most = self.history.peak
+        width = _WIDTH / len(columns)
+        asked = [name for name in columns[0][1] if any(held[name] for _, held in columns)]
+        kinds = list(dict.fromkeys(_kind(name) for name in asked))
+        fills = {kind: _FILLS[n % len(_FILLS)] for n, kind in enumerate(kinds)}
+        for n, (_, held) in enumerate(columns):
+            top = 1.0 + _HEIGHT
+            for name in (name for name in asked if held[name]):
+                height = _HEIGHT * held[name] / most
+                top -= height
+                style = {"facecolor": fills[_kind(name)], "edgecolor": "none"}
+                sketch.box(n * width, top, width=width, height=height, **style)
+        sketch.text(0.0, 0.4, f"{most / 2**20:.1f} MiB at the peak", size=_SIZE, color=ink.soft)
+        _phases(sketch, columns, width, ink)
+        _legend(sketch, fills)
+        return sketch.png()
+
+
+def page_of(history: AllocatorHistory) -> str:
+    """The picture, and under it its text."""
+    return AllocatorPicture(history).with_text()
 
 
 def _columns(history: AllocatorHistory) -> list[tuple[str, dict[str, int]]]:
@@ -31,28 +60,6 @@ def _columns(history: AllocatorHistory) -> list[tuple[str, dict[str, int]]]:
         at = max(lines, key=lambda line: sum(held[line].values()))
         found.append((history.requests[at].phase, held[at]))
     return found
-
-
-def _picture(
-    history: AllocatorHistory, columns: list[tuple[str, dict[str, int]]], ink: Ink
-) -> bytes:
-    sketch = Sketch(ink)
-    _, most = history.peak
-    width = _WIDTH / len(columns)
-    asked = [name for name in columns[0][1] if any(held[name] for _, held in columns)]
-    kinds = list(dict.fromkeys(_kind(name) for name in asked))
-    fills = {kind: _FILLS[n % len(_FILLS)] for n, kind in enumerate(kinds)}
-    for n, (_, held) in enumerate(columns):
-        top = 1.0 + _HEIGHT
-        for name in (name for name in asked if held[name]):
-            height = _HEIGHT * held[name] / most
-            top -= height
-            style = {"facecolor": fills[_kind(name)], "edgecolor": "none"}
-            sketch.box(n * width, top, width=width, height=height, **style)
-    sketch.text(0.0, 0.4, f"{most / 2**20:.1f} MiB at the peak", size=_SIZE, color=ink.soft)
-    _phases(sketch, columns, width, ink)
-    _legend(sketch, fills)
-    return sketch.png()
 
 
 def _phases(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import onelayer
 from onelayer.drawing.played import script_of
-from onelayer.strides.view import StridesView
+from onelayer.strides.strides_view import StridesView
 from tests.onelayer.drawing.shown import (
     Script,
     expect_html_without_anywidget,
@@ -26,7 +26,7 @@ def js():
 
 
 def described(tensor):
-    """A tensor as strides.js writes it."""
+    """A tensor as strides_view.js writes it."""
     return {
         "shape": list(tensor.shape),
         "stride": list(tensor.stride()),

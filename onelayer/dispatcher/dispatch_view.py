@@ -1,7 +1,8 @@
 """`play_dispatch`: change a tensor and a thread, and see the way of a call through a table.
 
-The rules and the drawing are in `dispatch.js`, so that the same view runs in a notebook, where it
-is an anywidget, and on a page without a kernel. The tables come from the torch that is installed.
+The rules and the drawing are in `dispatch_view.js`, so that the same view runs in a notebook,
+where it is an anywidget, and on a page without a kernel. The tables come from the torch that is
+installed.
 """
 
 from typing import Any
@@ -52,9 +53,7 @@ def play_dispatch(op: str = OPERATORS[0]) -> DispatchView:
     ends = [key for key in _KEYS if ends_the_way(key)]
     order = list(in_order(_KEYS))
     view = {"op": op, "tables": tables, "order": order, "ends": ends, "meaning": MEANING, **START}
-    shown = DispatchView(view)
-    shown.show()
-    return shown
+    return DispatchView(view).show()
 
 
 def _rows(op: str) -> dict[str, dict[str, Any]]:

@@ -1,7 +1,7 @@
 """`show_compile`: one function at every station of torch.compile, side by side.
 
-Which entries belong together was read off torch's own notes (`compile_story`); `compile.js` only
-lights them up, so that the same view runs in a notebook and on a page without a kernel.
+Which entries belong together was read off torch's own notes (`compile_story`); `compile_view.js`
+only lights them up, so that the same view runs in a notebook and on a page without a kernel.
 """
 
 from collections.abc import Iterable
@@ -48,9 +48,7 @@ def show_compile(story: "CompileStory", *, piece: int = 0) -> CompileView:
 
     Raises IndexError for a piece that the story does not have.
     """
-    shown = CompileView(_view(story, story.pieces[piece]))
-    shown.show()
-    return shown
+    return CompileView(_view(story, story.pieces[piece])).show()
 
 
 def _view(story: "CompileStory", piece: "Piece") -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """`show_strides`: sizes, strides and an offset to play with, over a row of floats.
 
-All arithmetic and drawing is in `strides.js`, so that the same view runs in a notebook, where it
-is an anywidget, and on a page without a kernel.
+All arithmetic and drawing is in `strides_view.js`, so that the same view runs in a notebook, where
+it is an anywidget, and on a page without a kernel.
 """
 
 import math
@@ -11,7 +11,7 @@ from onelayer.drawing.played import Played
 
 from .layout import Layout, grid_text
 
-_LIMIT = 100_000  # elements, as in strides.js
+_LIMIT = 100_000  # elements, as in strides_view.js
 
 
 class StridesView(Played):
@@ -63,9 +63,7 @@ def show_strides(
         raise ValueError(f"{len(sizes)} sizes {sizes}, but {len(steps)} strides {steps}")
     reach = 1 + sum((n - 1) * s for n, s in zip(sizes, steps, strict=True)) if numel else 0
     view = {"shape": sizes, "stride": steps, "offset": int(offset), "size": int(offset) + reach}
-    shown = StridesView(view)
-    shown.show()
-    return shown
+    return StridesView(view).show()
 
 
 def _row_major(sizes: list[int]) -> list[int]:
