@@ -32,5 +32,5 @@ if importlib.util.find_spec("onelayer") is None:
 
 
 def arrival_cell() -> Cell:
-    header = Header(ID, role=None, points=None, tags=(), about_lines=None, view=VIEW)
+    header = Header(ID, view=VIEW)
     return Cell("code", _TEXT.replace("@SOURCE@", SOURCE), 1, header)

@@ -69,11 +69,11 @@ def make(root: Path) -> Made:
             problems += refused.problems
             continue
         rules = labs.lab_problems if isinstance(unit, Lab) else labs.chapter_problems
-        problems += rules(unit.source, cells[unit.source])
-        problems += _front_problems(unit.source, cells[unit.source])
-        problems += _link_problems(unit.source, cells[unit.source], course.notebooks)
+        problems += rules(cells[unit.source])
+        problems += _front_problems(cells[unit.source][0])
+        problems += _link_problems(cells[unit.source], course.notebooks)
     if problems:
-        raise Refused(problems)
+        raise Refused(*problems)
     return _render_all(course.chapters, course.labs, cells, course.notebooks)
 
 
@@ -101,7 +101,7 @@ def _render_all(
         made[lab.notebook], made[lab.student] = instructor[lab.name], students[lab.name]
         problems += student_problems(lab.student, students[lab.name], hidden[lab.student])
     if problems:
-        raise Refused(problems)
+        raise Refused(*problems)
     return Made({path: render(made[path]) for path in sorted(made)}, hidden)
 
 
@@ -135,23 +135,19 @@ def _with_links(title: str, linked: str) -> str:
     return "\n\n".join(filter(None, (first, links(linked), rest.strip("\n"))))
 
 
-def _front_problems(path: str, cells: Sequence[Cell]) -> Iterable[Problem]:
-    first = cells[0]
+def _front_problems(first: Cell) -> Iterable[Problem]:
     if first.kind != "markdown" or not first.text.startswith("# "):
-        yield Problem(
-            path,
-            "the first cell must be [markdown] and begin with the title, as in # # Strides",
-            first.line - 1,
-            first.id,
+        yield first.problem(
+            "the first cell must be [markdown] and begin with the title, as in # # Strides"
         )
 
 
-def _link_problems(path: str, cells: Sequence[Cell], known: Set[str]) -> Iterable[Problem]:
+def _link_problems(cells: Sequence[Cell], known: Set[str]) -> Iterable[Problem]:
     for cell in cells:
         try:
             fill(cell.text, known)
         except ValueError as error:
-            yield Problem(path, str(error), cell.line - 1, cell.id)
+            yield cell.problem(str(error))
 
 
 def _write(path: Path, content: bytes) -> bool:

@@ -16,7 +16,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -35,24 +35,18 @@ class Header:
     notebook unread."""
 
     id: str
-    role: str | None
-    points: float | None
-    tags: tuple[str, ...]
-    about_lines: int | None
-    view: Mapping[str, Any]
+    role: str | None = None
+    points: float | None = None
+    tags: tuple[str, ...] = ()
+    about_lines: int | None = None
+    view: Mapping[str, Any] = field(default_factory=dict)
 
 
 def complaints(line: str, metadata: Mapping[str, Any]) -> Iterator[str]:
     """Everything wrong with the header `line`, which Jupytext understood as `metadata`."""
-    if (
-        "incorrectly_encoded_metadata" in metadata
-        or "title" in metadata
-        or "cell_depth" in metadata
-    ):
-        yield (
-            f"cannot read the header {line.strip()!r}; "
-            'write # %% id="name" or # %% [markdown] id="name"'
-        )
+    if {"incorrectly_encoded_metadata", "title", "cell_depth"} & set(metadata):
+        instead = 'write # %% id="name" or # %% [markdown] id="name"'
+        yield f"cannot read the header {line.strip()!r}; {instead}"
         return
     for key in sorted(set(metadata) - set(KEYS) - set(_JUPYTEXT_OWN)):
         yield f"unknown key {key!r} in the header; known are {', '.join(KEYS)}"
@@ -88,9 +82,8 @@ def _role_complaints(metadata: Mapping[str, Any]) -> Iterator[str]:
 
 def _size_complaints(metadata: Mapping[str, Any]) -> Iterator[str]:
     about = metadata.get("about_lines")
-    if about is not None and (
-        type(about) is not int or about < 1 or metadata.get("role") != "solution"
-    ):
+    counts = type(about) is int and about >= 1 and metadata.get("role") == "solution"
+    if about is not None and not counts:
         yield f"about_lines={about!r} must be a whole number in the header of a solution cell"
 
 

@@ -52,24 +52,17 @@ def stubs(number: int, cells: Sequence[Cell]) -> dict[str, str]:
     """For each solution cell the stub that replaces its regions, by cell id."""
     questions = [cell for cell in cells if cell.header.role in ("solution", "free_text")]
     return {
-        cell.id: solution.stub(
-            number, question, cell.id, _size(cell), places=_places(cell), cpp=_is_cpp(cell)
-        )
+        cell.id: _stub(number, question, cell)
         for question, cell in enumerate(questions, start=1)
         if cell.header.role == "solution"
     }
 
 
-def _size(cell: Cell) -> int:
-    return cell.header.about_lines or solution.about(solution.regions(cell.text))
-
-
-def _places(cell: Cell) -> int:
-    return len(solution.regions(cell.text))
-
-
-def _is_cpp(cell: Cell) -> bool:
-    return any(region.cpp for region in solution.regions(cell.text))
+def _stub(number: int, question: int, cell: Cell) -> str:
+    found = solution.regions(cell.text)
+    lines = cell.header.about_lines or solution.about(found)
+    cpp = any(region.cpp for region in found)
+    return solution.stub(number, question, cell.id, lines, places=len(found), cpp=cpp)
 
 
 def telling_lines(cells: Sequence[Cell]) -> frozenset[str]:
@@ -92,93 +85,64 @@ def _answer(cell: Cell) -> tuple[solution.Region, ...]:
     return solution.regions(cell.text) or (solution.Region(-1, len(rows), rows),)
 
 
-def chapter_problems(path: str, cells: Sequence[Cell]) -> Iterator[Problem]:
+def chapter_problems(cells: Sequence[Cell]) -> Iterator[Problem]:
     """What a chapter may not contain: anything that is graded."""
     for cell in cells:
         if cell.header.role is not None:
-            yield Problem(
-                path, "roles belong in labs; a chapter has no graded cells", cell.line - 1, cell.id
-            )
-        yield from _region_problems(path, cell, allowed=False)
+            yield cell.problem("roles belong in labs; a chapter has no graded cells")
+        yield from _region_problems(cell, allowed=False)
 
 
-def lab_problems(path: str, cells: Sequence[Cell]) -> Iterator[Problem]:
-    """Regions, kinds and pairs that are wrong in the lab source `path`."""
+def lab_problems(cells: Sequence[Cell]) -> Iterator[Problem]:
+    """Regions, kinds and pairs that are wrong in the source of a lab."""
     for cell in cells:
-        yield from _region_problems(
-            path, cell, allowed=cell.header.role in ("solution", "free_text")
-        )
-        yield from _kind_problems(path, cell)
-    yield from _pair_problems(path, cells)
+        yield from _region_problems(cell, allowed=cell.header.role in ("solution", "free_text"))
+        yield from _kind_problems(cell)
+    yield from _pair_problems(cells)
     if not any(cell.header.role == "check" for cell in cells):
-        yield Problem(path, "the lab asks no question: it has no check cell")
+        yield Problem(cells[0].path, "the lab asks no question: it has no check cell")
 
 
-def _region_problems(path: str, cell: Cell, *, allowed: bool) -> Iterator[Problem]:
-    rows = cell.text.split("\n")
-    for row, line in enumerate(rows):
+def _region_problems(cell: Cell, *, allowed: bool) -> Iterator[Problem]:
+    for row, line in enumerate(cell.text.split("\n")):
         if solution.FOREIGN_REGION.search(line):
-            yield Problem(
-                path, f"{line.strip()!r}: the course's checks are open", cell.line + row, cell.id
-            )
+            yield cell.problem(f"{line.strip()!r}: the course's checks are open", row)
         if not allowed and solution.MARKER.search(line):
-            yield Problem(
-                path, "a solution marker outside a solution cell", cell.line + row, cell.id
-            )
+            yield cell.problem("a solution marker outside a solution cell", row)
     if not allowed:
         return
     try:
         found = solution.regions(cell.text)
     except solution.RegionError as error:
-        yield Problem(path, str(error), cell.line + error.row, cell.id)
+        yield cell.problem(str(error), error.row)
         return
     if not found and cell.header.role == "solution":
-        yield Problem(
-            path,
-            f"no solution region: put the answer between {solution.BEGIN} and {solution.END}",
-            cell.line - 1,
-            cell.id,
-        )
+        between = f"{solution.BEGIN} and {solution.END}"
+        yield cell.problem(f"no solution region: put the answer between {between}")
 
 
-def _kind_problems(path: str, cell: Cell) -> Iterator[Problem]:
+def _kind_problems(cell: Cell) -> Iterator[Problem]:
     role = cell.header.role
     if role in ("solution", "check", "alternative") and cell.kind != "code":
-        yield Problem(
-            path, f'a {role} cell is code; for prose use role="free_text"', cell.line - 1, cell.id
-        )
+        yield cell.problem(f'a {role} cell is code; for prose use role="free_text"')
     if role == "free_text" and cell.kind != "markdown":
-        yield Problem(path, "a free_text cell is [markdown]", cell.line - 1, cell.id)
+        yield cell.problem("a free_text cell is [markdown]")
 
 
-def _pair_problems(path: str, cells: Sequence[Cell]) -> Iterator[Problem]:
+def _pair_problems(cells: Sequence[Cell]) -> Iterator[Problem]:
     checks = {cell.id for cell in cells if cell.header.role == "check"}
     answered: set[str] = set()
+    alone = "no solution cell before it; its id"
     for cell in cells:
+        check = cell.id + CHECK_SUFFIX
         if cell.header.role == "solution":
-            answered.add(cell.id + CHECK_SUFFIX)
-            if cell.id + CHECK_SUFFIX not in checks:
-                yield Problem(
-                    path,
-                    f'no check cell asks for it; add one with id="{cell.id}{CHECK_SUFFIX}"',
-                    cell.line - 1,
-                    cell.id,
-                )
+            answered.add(check)
+            if check not in checks:
+                yield cell.problem(f'no check cell asks for it; add one with id="{check}"')
         if cell.header.role == "alternative" and not _answers_one_of(cell.id, answered):
-            yield Problem(
-                path,
-                "no solution cell before it; its id begins with the answer's id + "
-                f"{ALTERNATIVE_SUFFIX!r}",
-                cell.line - 1,
-                cell.id,
-            )
+            yield cell.problem(f"{alone} begins with the answer's id + {ALTERNATIVE_SUFFIX!r}")
         if cell.header.role == "check" and cell.id not in answered:
-            yield Problem(
-                path,
-                f"no solution cell before it; its id is the answer's id + {CHECK_SUFFIX!r}",
-                cell.line - 1,
-                cell.id,
-            )
+            yield cell.problem(f"{alone} is the answer's id + {CHECK_SUFFIX!r}")
 
 
 def _answers_one_of(alternative: str, answered: set[str]) -> bool:

@@ -1,6 +1,5 @@
 """What an author is told: one sentence, with the file, the line or the cell."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -15,16 +14,13 @@ class Problem:
 
     def __str__(self) -> str:
         where = self.path if self.line is None else f"{self.path}:{self.line}"
-        return (
-            f"{where}: {self.says}"
-            if self.cell is None
-            else f"{where}: cell {self.cell}: {self.says}"
-        )
+        cell = "" if self.cell is None else f" cell {self.cell}:"
+        return f"{where}:{cell} {self.says}"
 
 
 class Refused(Exception):
     """A source cannot become a notebook. `problems` holds everything found, not only the first."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n".join(map(str, self.problems)))
+    def __init__(self, *problems: Problem) -> None:
+        self.problems = problems
+        super().__init__("\n".join(map(str, problems)))

@@ -27,16 +27,21 @@ _ATTACHMENT = re.compile(r"\]\(\s*attachment:|\bsrc=[\"']?attachment:")
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a source. `line` (from 1) is where `text` begins in the file."""
+    """One cell of a source. `line` (from 1) is where `text` begins in the file `path`."""
 
     kind: Literal["code", "markdown"]
     text: str
     line: int
     header: Header
+    path: str = ""
 
     @property
     def id(self) -> str:
         return self.header.id
+
+    def problem(self, says: str, row: int = -1) -> Problem:
+        """What is wrong in line `row` (from 0) of the text, or in the line above it."""
+        return Problem(self.path, says, self.line + row, self.id)
 
 
 def read_source(root: Path, path: str) -> tuple[Cell, ...]:
@@ -63,29 +68,28 @@ def read_source(root: Path, path: str) -> tuple[Cell, ...]:
             ][:1]
         problems += [Problem(path, sentence, line=number, cell=_name(cell)) for sentence in says]
         if not says:
-            found.append(_cell(cell, number, comments))
-    problems += _duplicates(path, found)
+            found.append(_cell(path, cell, number, comments))
+    problems += _duplicates(found)
     if problems:
-        raise Refused(problems)
+        raise Refused(*problems)
     return tuple(found)
 
 
 def _read_text(root: Path, path: str) -> str:
     try:
-        text = (root / path).read_text(
-            encoding="utf-8-sig"
-        )  # any line ending, with or without a byte order mark
+        # Any line ending, with or without a byte order mark.
+        text = (root / path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise Refused([Problem(path, f"cannot be read as UTF-8 text: {error}")]) from error
+        raise Refused(Problem(path, f"cannot be read as UTF-8 text: {error}")) from error
     if not text.strip():
-        raise Refused([Problem(path, "the source is empty")])
+        raise Refused(Problem(path, "the source is empty"))
     odd = [
         Problem(path, f"holds the line break U+{ord(c):04X}, where Jupytext would cut", line=n)
         for n, line in enumerate(text.split("\n"), start=1)
         for c in _ODD_BREAK.findall(line)
     ]
     if odd:
-        raise Refused(odd)
+        raise Refused(*odd)
     return text
 
 
@@ -99,7 +103,7 @@ def _comments(path: str, text: str) -> dict[int, str]:
     except (SyntaxError, ValueError, tokenize.TokenError) as error:
         line = error.lineno if isinstance(error, SyntaxError) else None
         says = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise Refused([Problem(path, f"is not Python: {says}", line=line)]) from error
+        raise Refused(Problem(path, f"is not Python: {says}", line=line)) from error
     own_line = (
         t for t in tokens if t.type == tokenize.COMMENT and not t.line[: t.start[1]].strip()
     )
@@ -112,25 +116,20 @@ def _jupytext_cells(path: str, text: str, header_lines: list[int]) -> list[Any]:
     try:
         notebook = _jupytext(text)
     except nbformat.ValidationError as error:
-        raise Refused([_refused_header(path, text, header_lines, error)]) from error
+        raise Refused(_refused_header(path, text, header_lines, error)) from error
     kept = set(notebook.metadata) - {"jupytext", "kernelspec", "language_info"}
     if kept:
-        raise Refused(
-            [Problem(path, f"the file's head sets {sorted(kept)}, which no notebook would get")]
-        )
+        says = f"the file's head sets {sorted(kept)}, which no notebook would get"
+        raise Refused(Problem(path, says))
     cells: list[Any] = notebook.cells
     if len(cells) == len(header_lines) + 1:
-        raise Refused([Problem(path, "something stands before the first # %% header", line=1)])
+        raise Refused(Problem(path, "something stands before the first # %% header", line=1))
     if len(cells) != len(header_lines):
-        raise Refused(
-            [
-                Problem(
-                    path,
-                    f"Python sees {len(header_lines)} headers and Jupytext {len(cells)} cells; "
-                    "is there a line like # %% inside a fenced block or a string?",
-                )
-            ]
+        says = (
+            f"Python sees {len(header_lines)} headers and Jupytext {len(cells)} cells; "
+            "is there a line like # %% inside a fenced block or a string?"
         )
+        raise Refused(Problem(path, says))
     return cells
 
 
@@ -139,9 +138,8 @@ def _jupytext(text: str) -> Any:
 
     # Its comment_magics would make commands of comments like "# copy x"; `_cell` makes the few
     # that we want.
-    return jupytext.reads(
-        text, {"extension": ".py", "format_name": "percent", "comment_magics": False}
-    )
+    percent = {"extension": ".py", "format_name": "percent", "comment_magics": False}
+    return jupytext.reads(text, percent)
 
 
 def _refused_header(path: str, text: str, header_lines: list[int], error: Any) -> Problem:
@@ -179,7 +177,7 @@ def _name(cell: Any) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _cell(cell: Any, header_line: int, comments: dict[int, str]) -> Cell:
+def _cell(path: str, cell: Any, header_line: int, comments: dict[int, str]) -> Cell:
     body = cell.source
     blank = len(body) - len(body.lstrip("\n"))
     line = header_line + 1 + blank + ("cell_marker" in cell.metadata)
@@ -191,13 +189,11 @@ def _cell(cell: Any, header_line: int, comments: dict[int, str]) -> Cell:
             _MAGIC.sub("", row, count=1) if _MAGIC.match(comments.get(n, "")) else row
             for n, row in rows
         )
-    return Cell(kind=cell.cell_type, text=text, line=line, header=header(cell.metadata))
+    return Cell(cell.cell_type, text, line, header(cell.metadata), path)
 
 
-def _duplicates(path: str, cells: list[Cell]) -> Iterator[Problem]:
+def _duplicates(cells: list[Cell]) -> Iterator[Problem]:
     counts = Counter(cell.id for cell in cells)
     for cell in cells:
         if counts[cell.id] > 1:
-            yield Problem(
-                path, f"{counts[cell.id]} cells have this id", line=cell.line - 1, cell=cell.id
-            )
+            yield cell.problem(f"{counts[cell.id]} cells have this id")

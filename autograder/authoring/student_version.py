@@ -74,9 +74,8 @@ def _generate(course: Path) -> None:
             converter.start()
         except NbGraderException as error:
             says = "; ".join(kept.said) or str(error)
-            raise Refused(
-                [Problem("solutions", f"nbgrader's generate_assignment refused: {says}")]
-            ) from error
+            says = f"nbgrader's generate_assignment refused: {says}"
+            raise Refused(Problem("solutions", says)) from error
 
 
 def _read(course: Path, name: str) -> Notebook:

@@ -7,9 +7,7 @@ from typing import NamedTuple
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
-from onelayer.memory.byte_count import storages
-
-_LINES = 16  # of tensors that a printed count shows
+from onelayer.memory.byte_count import storages, table
 
 
 class SavedTensor(NamedTuple):
@@ -40,11 +38,8 @@ class SavedBytes(saved_tensors_hooks):
     def __repr__(self) -> str:
         if not self.tensors:
             return "0 bytes: no storage was saved for backward"
-        lines = [_line(tensor) for tensor in self.tensors[:_LINES]]
-        if len(self.tensors) > _LINES:
-            rest = sum(tensor.bytes for tensor in self.tensors[_LINES:])
-            lines.append(f"{rest:>14,}  in {len(self.tensors) - _LINES} more")
-        return "\n".join([f"{self.bytes:,} bytes saved for backward", *lines])
+        rows = [(t.bytes, f"{str(t.dtype).removeprefix('torch.')} {t.shape}") for t in self.tensors]
+        return f"{self.bytes:,} bytes saved for backward\n{table(rows)}"
 
     def _pack(self, tensor: torch.Tensor) -> torch.Tensor:
         fresh = [s for s in storages(tensor) if s.nbytes() and s._cdata not in self._alive]
@@ -74,7 +69,3 @@ def count_saved(ignore: Iterable[torch.Tensor] = ()) -> SavedBytes:
     While it counts, backward does not notice that a saved tensor was edited in place.
     """
     return SavedBytes(ignore)
-
-
-def _line(tensor: SavedTensor) -> str:
-    return f"{tensor.bytes:>14,}  {str(tensor.dtype).removeprefix('torch.')} {tensor.shape}"

@@ -18,14 +18,14 @@ from typing import Literal
 from onelayer.cuda_cpu import nvcc
 from onelayer.cuda_cpu.builds import library
 from onelayer.cuda_cpu.cost import Cost
-from onelayer.cuda_cpu.errors import CompileError, KernelFault, NoCompiler
-from onelayer.cuda_cpu.faults import KINDS, Fault
+from onelayer.cuda_cpu.faults import KINDS, Fault, KernelFault
 from onelayer.cuda_cpu.in_process import InProcess
 from onelayer.cuda_cpu.modes import Fibers, Mode, Sanitizer
 from onelayer.cuda_cpu.nvcc import TARGETS
 from onelayer.cuda_cpu.on_gpu import OnGpu
 from onelayer.cuda_cpu.sanitized import Sanitized
 from onelayer.cuda_cpu.text import Text
+from onelayer.custom_op.cpp_compiler import CompileError, NoCompiler
 
 from .kernel_file import Kernels
 from .outcome import Launch, Run

@@ -8,7 +8,7 @@ import torch
 
 from onelayer.cuda_cpu.signature import Parameter, Signature
 
-_POINTEES = {
+POINTEES = {
     "float": (torch.float32,),
     "double": (torch.float64,),
     "int": (torch.int32,),
@@ -74,7 +74,7 @@ def _tensor(where: str, parameter: Parameter, value: object, device: str) -> tor
         return None  # a null pointer
     if not isinstance(value, torch.Tensor):
         raise TypeError(f"{where} is a pointer: pass a tensor, not {type(value).__name__}")
-    wished = _POINTEES.get(parameter.of, (value.dtype,))
+    wished = POINTEES.get(parameter.of, (value.dtype,))
     if value.dtype not in wished:
         raise TypeError(
             f"{where} points to {parameter.of} ({wished[0]}), and the tensor is {value.dtype}"
@@ -84,8 +84,21 @@ def _tensor(where: str, parameter: Parameter, value: object, device: str) -> tor
     return value.detach()
 
 
-def as_ctypes(parameter: Parameter, value: object, address: int | None) -> Any:
-    """Return one argument for the foreign call; `address` where it is a tensor's."""
+def invoke(
+    library: ctypes.CDLL,
+    signature: Signature,
+    values: Sequence[object],
+    addresses: Sequence[int | None],
+) -> int | float | bool | None:
+    """Return what the function returns; `addresses`: of the values that are tensors."""
+    function = library[signature.name]
+    function.restype = _RESULTS.get(signature.result, ctypes.c_int)
+    given = zip(signature.parameters, values, addresses, strict=True)
+    value: int | float | bool | None = function(*(_as_ctypes(p, v, a) for p, v, a in given))
+    return value
+
+
+def _as_ctypes(parameter: Parameter, value: object, address: int | None) -> Any:
     if parameter.kind in ("pointer", "stream"):
         return ctypes.c_void_p(address if address is not None else value)  # type: ignore[arg-type]
     if parameter.kind == "float":
@@ -93,8 +106,3 @@ def as_ctypes(parameter: Parameter, value: object, address: int | None) -> Any:
     if parameter.kind == "double":
         return ctypes.c_double(float(value))  # type: ignore[arg-type]
     return ctypes.c_int64(int(value))  # type: ignore[call-overload]
-
-
-def result_type(signature: Signature) -> Any:
-    """Return what ctypes takes for the type of the result."""
-    return _RESULTS.get(signature.result, ctypes.c_int)

@@ -3,14 +3,10 @@
 import sys
 from pathlib import Path
 
-from onelayer.cuda_cpu.errors import NoCompiler
 from onelayer.custom_op import cpp_compiler
-from onelayer.custom_op.cpp_compiler import identity as version
-from onelayer.custom_op.cpp_compiler import run as run
+from onelayer.custom_op.cpp_compiler import NoCompiler
 
 INCLUDE = Path(__file__).parent / "include"
-
-__all__ = ["INCLUDE", "compiler", "own_files", "run", "version"]
 
 
 def compiler() -> tuple[str, ...]:

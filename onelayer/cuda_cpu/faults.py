@@ -18,6 +18,10 @@ KINDS = (
 )
 
 
+class KernelFault(Exception):
+    """A call ended with faults; str() is the report."""
+
+
 @dataclass(frozen=True)
 class Fault:
     """One fault: `kind` is one of `KINDS`; `line` 0 means that no line is known.

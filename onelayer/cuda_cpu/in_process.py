@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from onelayer.cuda_cpu.arena import Arena, Extent, extent
-from onelayer.cuda_cpu.arguments import as_ctypes, result_type
+from onelayer.cuda_cpu.arguments import invoke
 from onelayer.cuda_cpu.lines import lines_of
 from onelayer.cuda_cpu.modes import Mode
 from onelayer.cuda_cpu.places import Place, argument_places, place_of_region
@@ -46,21 +46,12 @@ class InProcess(Kernels):
             if arena:
                 arena.copy_in()
             addresses = [_address(v, arena) for v in values]
-            value = self._call(signature, values, addresses)
+            value = invoke(self._library, signature, values, addresses)
+            self._runtime.end()
             if arena:
                 arena.copy_out()
             places = argument_places(signature, values, addresses)
             return self._report(value, places)
-
-    def _call(
-        self, signature: Signature, values: Values, addresses: list[int | None]
-    ) -> int | float | bool | None:
-        function = self._library[signature.name]
-        function.restype = result_type(signature)
-        given = zip(signature.parameters, values, addresses, strict=True)
-        value: int | float | bool | None = function(*(as_ctypes(p, v, a) for p, v, a in given))
-        self._runtime.end()
-        return value
 
     def _report(self, value: int | float | bool | None, places: list[Place]) -> Run:
         reports, records = self._runtime.reports(), self._runtime.launches()

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from onelayer.cuda_cpu.compiler import run
+from onelayer.custom_op.cpp_compiler import run
 
 
 def lines_of(library: Path, name: str, counters: Iterable[int]) -> dict[int, int]:

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from onelayer.cuda_cpu.compiler import INCLUDE, version
+from onelayer.cuda_cpu.compiler import INCLUDE
+from onelayer.custom_op.cpp_compiler import identity
 
 Sanitizer = Literal["address", "thread"]
 Fibers = Literal["portable", "threads"]
@@ -55,7 +56,7 @@ class Mode:
 
     def student_flags(self) -> list[str]:
         """Return the flags of the student's own file."""
-        clang = "clang" in version()
+        clang = "clang" in identity()
         flags = [*COMMON, *STUDENT, *(OF_CLANG if clang else OF_GNU), *self.defines()]
         if self.watched:
             return [*flags, *CHECKED, *(CHECKED_BY_CLANG if clang else CHECKED_BY_GNU)]

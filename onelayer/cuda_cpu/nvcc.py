@@ -5,11 +5,10 @@ import shutil
 from functools import cache
 from pathlib import Path
 
-from onelayer.cuda_cpu.compiler import run
 from onelayer.cuda_cpu.diagnostics import students_errors
-from onelayer.cuda_cpu.errors import CompileError, NoCompiler
 from onelayer.cuda_cpu.text import Text
 from onelayer.custom_op.build_cache import cached
+from onelayer.custom_op.cpp_compiler import CompileError, NoCompiler, run
 
 TARGETS = ("sm_75", "sm_80", "sm_90")
 

@@ -5,8 +5,8 @@ import ctypes
 import torch
 
 from onelayer.cuda_cpu import nvcc
-from onelayer.cuda_cpu.arguments import as_ctypes, prepare, result_type
-from onelayer.cuda_cpu.errors import KernelFault
+from onelayer.cuda_cpu.arguments import invoke, prepare
+from onelayer.cuda_cpu.faults import KernelFault
 from onelayer.cuda_cpu.signature import Signature
 from onelayer.cuda_cpu.text import Text
 
@@ -37,13 +37,8 @@ class OnGpu(Kernels):
         return self._begin(signature, prepare(signature, arguments, self.device))
 
     def _begin(self, signature: Signature, values: Values) -> int | float | bool | None:
-        function = self._library[signature.name]
-        function.restype = result_type(signature)
-        given = zip(signature.parameters, values, strict=True)
-        value: int | float | bool | None = function(
-            *(as_ctypes(p, v, _address(v)) for p, v in given)
-        )
-        return value
+        addresses = [v.data_ptr() if isinstance(v, torch.Tensor) else None for v in values]
+        return invoke(self._library, signature, values, addresses)
 
     def _run(self, signature: Signature, values: Values) -> Run:
         torch.cuda.synchronize()  # the tensors are there: the file launches on a stream of its own
@@ -53,7 +48,3 @@ class OnGpu(Kernels):
         except RuntimeError as error:
             raise KernelFault(f"the GPU reports: {str(error).splitlines()[0]}") from error
         return Run(value, where="cuda")
-
-
-def _address(value: object) -> int | None:
-    return value.data_ptr() if isinstance(value, torch.Tensor) else None

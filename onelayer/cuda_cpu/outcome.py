@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
+from onelayer.cuda_cpu.faults import KernelFault
+
 from .cost import Cost, total
-from .errors import KernelFault
 from .faults import Fault
 from .runtime_library import LaunchRecord
 

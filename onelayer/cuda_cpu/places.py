@@ -6,25 +6,14 @@ from dataclasses import dataclass
 import torch
 
 from onelayer.cuda_cpu.arena import extent
+from onelayer.cuda_cpu.arguments import POINTEES
 from onelayer.cuda_cpu.runtime_library import Region
 from onelayer.cuda_cpu.signature import Signature
 from onelayer.cuda_cpu.source import Placed
 
 ARGUMENT, ALLOCATED, DEVICE, CONSTANT, SHARED, DYNAMIC_SHARED, FREED = range(7)
-_SIZES = {
-    "char": 1,
-    "bool": 1,
-    "half": 2,
-    "__half": 2,
-    "__nv_bfloat16": 2,
-    "short": 2,
-    "int": 4,
-    "unsigned": 4,
-    "float": 4,
-    "double": 8,
-    "float2": 8,
-    "float4": 16,
-}
+_SIZES = {name: dtypes[0].itemsize for name, dtypes in POINTEES.items()}
+_SIZES |= {"short": 2, "float2": 8, "float4": 16}  # no dtype of torch's
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,14 @@ from typing import Any
 import torch
 
 from onelayer.cuda_cpu.arena import Arena, extent
-from onelayer.cuda_cpu.compiler import compiler, run
-from onelayer.cuda_cpu.errors import NoCompiler
-from onelayer.cuda_cpu.faults import Fault
+from onelayer.cuda_cpu.compiler import compiler
 from onelayer.cuda_cpu.modes import Mode
 from onelayer.cuda_cpu.runtime_library import LaunchRecord, Report
 from onelayer.cuda_cpu.sanitizer_output import sanitizer_faults
 from onelayer.cuda_cpu.sentences import Context, faults
 from onelayer.cuda_cpu.signature import Signature
 from onelayer.cuda_cpu.text import Text
+from onelayer.custom_op.cpp_compiler import NoCompiler, run
 
 from .kernel_file import Kernels, Values
 from .outcome import Run, launches_of
@@ -55,10 +54,12 @@ class Sanitized(Kernels):
             said = self._child(room)
             value = room / "value.json"
             if not value.exists():
-                return Run(None, self._told(said, []), (), evidence=said)
+                return Run(None, tuple(sanitizer_faults(said, self.text)), (), evidence=said)
             arena.take((room / "memory").read_bytes())
             records = _records(room / "launches", LaunchRecord)
-            told = self._told(said, self._own(room, records))
+            reports = _records(room / "reports", Report)
+            told = faults(reports, Context(self.text.code, [], records))
+            told += tuple(sanitizer_faults(said, self.text))
             return Run(json.loads(value.read_text()), told, launches_of(records), evidence=said)
 
     def _job(self, signature: Signature, values: Values, arena: Arena) -> dict[str, Any]:
@@ -93,13 +94,6 @@ class Sanitized(Kernels):
         if done.returncode not in (0, _FOUND):
             raise RuntimeError(f"the process under the sanitizer failed:\n{done.stderr[-2000:]}")
         return done.stderr
-
-    def _own(self, room: Path, records: list[LaunchRecord]) -> list[Fault]:
-        reports = _records(room / "reports", Report)
-        return list(faults(reports, Context(self.text.code, [], records)))
-
-    def _told(self, said: str, own: list[Fault]) -> tuple[Fault, ...]:
-        return (*own, *sanitizer_faults(said, self.text))
 
 
 def _records(path: Path, kind: Any) -> list[Any]:

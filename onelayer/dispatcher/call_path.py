@@ -11,12 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from .dispatch import path
+
 MODES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "grad": torch.enable_grad,
     "no_grad": torch.no_grad,
     "inference_mode": torch.inference_mode,
 }
-_REGISTERED = re.compile(r"registered at (?P<path>.+):(?P<line>\d+) \[")
 _KERNELS = {
     "cpu": ("aten/src/ATen/native/LinearAlgebra.cpp", "hands the matrices to a BLAS library"),
     "cuda": ("aten/src/ATen/native/cuda/Blas.cpp", "hands them to cuBLAS and does not wait"),
@@ -56,23 +57,8 @@ def keys(op: str, tensors: list[torch.Tensor]) -> list[Key]:
     They are the tensors' own keys, with those that the thread includes, without those that it
     excludes: what the dispatcher computes for each call.
     """
-    found: Any = torch._C._dispatch_tls_local_include_set()
-    for tensor in tensors:
-        found = found | torch._C._dispatch_keys(tensor)
-    found = found - torch._C._dispatch_tls_local_exclude_set()
-    table, ordered = _table(op), []
-    while (key := found.highestPriorityTypeId()) != torch._C.DispatchKey.Undefined:
-        found = found.remove(key)
-        ordered.append(Key(key.name, table.get(key.name, "")))
-    return ordered
-
-
-def _table(op: str) -> dict[str, str]:
-    """Dispatch key -> where the kernel in its entry was registered; without fallthroughs."""
-    lines = torch._C._dispatch_dump_table(op).splitlines()
-    entries = (line.partition(": ")[::2] for line in lines if "fallthrough" not in line)
-    found = ((key, _REGISTERED.search(entry)) for key, entry in entries)
-    return {key: f"{repository_path(m['path'])}:{m['line']}" for key, m in found if m}
+    entries = (stop.entry for stop in path(op, *tensors) if stop.fate != "excluded")
+    return [Key(e.key, "" if e.falls_through else repository_path(e.registered)) for e in entries]
 
 
 def repository_path(path: str) -> str:

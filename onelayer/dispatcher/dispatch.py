@@ -29,12 +29,19 @@ _ENTRY = re.compile(r"^(\w+): (fallthrough )?registered at (\S+) \[(.+)\]$", re.
 
 @dataclass(frozen=True)
 class Entry:
-    """One cell of an operator's table: which kernel a key would run. `kind` is a key of MEANING."""
+    """One cell of an operator's table: which kernel a key would run. `kind` is a key of MEANING;
+    `registered`: the file and line that the kernel was registered from."""
 
     key: str
     kind: str
-    where: str = ""
+    registered: str = ""
     falls_through: bool = False
+
+    @property
+    def where(self) -> str:
+        """The file's name; what a notebook compiles has a number or a bracket for one."""
+        name = re.split(r"[/\\]", self.registered)[-1].partition(":")[0]
+        return "a notebook cell" if re.match(r"<|\d+\.py$", name) else name
 
     @property
     def composite(self) -> bool:
@@ -92,15 +99,7 @@ def dispatch_table(op: str) -> dict[str, Entry]:
     name, _, overload = op.partition(".")
     _C._dispatch_find_schema_or_throw(name, overload)
     found = _ENTRY.findall(_C._dispatch_dump_table(op))
-    return {
-        key: Entry(key, kind, _file(where), bool(through)) for key, through, where, kind in found
-    }
-
-
-def _file(where: str) -> str:
-    """The name of a source file; what a notebook compiles has a number or a bracket for one."""
-    name = re.split(r"[/\\]", where)[-1].partition(":")[0]
-    return "a notebook cell" if re.match(r"<|\d+\.py$", name) else name
+    return {key: Entry(key, kind, where, bool(through)) for key, through, where, kind in found}
 
 
 def path(op: str, *tensors: torch.Tensor) -> tuple[Stop, ...]:

@@ -10,10 +10,9 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import _resolve_process_group as resolve
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from onelayer.distributed.rank_log import Collective, Computed, RankLog, ring_bytes
-from onelayer.memory.byte_count import storages
+from onelayer.memory.byte_count import storages, tensors
 
 from .socket_bytes import written_bytes
 
@@ -78,13 +77,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.works: list[tuple[Any, Collective]] = []
         self.results: dict[int, Collective] = {}
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if any(kind.__name__ in _WRAPPERS for kind in types):
             return NotImplemented  # such a tensor takes itself apart, and its parts come here
         started = _now_ms()
@@ -179,19 +172,15 @@ def _called(name: str, arguments: tuple[Any, ...], started: float) -> Collective
         bytes=nbytes,
         ring_bytes=ring_bytes(known, nbytes, ranks),
         ranks=ranks,
-        device=next((t.device.type for t in _tensors(arguments)), "cpu"),
+        device=next((t.device.type for t in tensors(arguments)), "cpu"),
         thread=threading.current_thread().name,
         started_ms=started,
     )
 
 
-def _tensors(tree: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
-
-
 def _whole_bytes(name: str, arguments: Any, ranks: int) -> int:
     """The bytes of the whole tensor: an argument holds all of it or one rank's part."""
-    sizes = [sum(t.nbytes for t in _tensors(argument)) for argument in arguments]
+    sizes = [sum(t.nbytes for t in tensors(argument)) for argument in arguments]
     if name in ("gather", "scatter"):  # all of it is on one rank only
         return ranks * min((size for size in sizes if size), default=0)
     return max(sizes, default=0)

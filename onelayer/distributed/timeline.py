@@ -111,11 +111,8 @@ def _bars_of(log: RankLog, rank: int) -> list[dict[str, Any]]:
 
 
 def _bar(rank: int, lane: str, kind: str, name: str, times: tuple[float, float]) -> dict[str, Any]:
-    start, end = times
-    return {"rank": rank, "lane": lane, "kind": kind, "name": name, "bytes": 0} | {
-        "start": start,
-        "end": end,
-    }
+    bar = {"rank": rank, "lane": lane, "kind": kind, "name": name, "bytes": 0}
+    return bar | dict(zip(("start", "end"), times, strict=True))
 
 
 def _recorded_text(bars: list[dict[str, Any]]) -> str:

@@ -1,5 +1,6 @@
 """How many bytes a piece of code allocated or copied, seen from the dispatcher."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -7,7 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 _COPIES_IN_PLACE = frozenset({"aten::copy_", "aten::_foreach_copy_"})
-_LINES = 16  # of operators that a printed count shows
+_LINES = 16  # of a printed count
 
 
 class Op(NamedTuple):
@@ -28,13 +29,7 @@ class ByteCount(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def bytes(self) -> int:
         return sum(op.bytes for op in self.ops)
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         # Under inference_mode `linear` or `reshape` arrives whole. Its parts, counted one by one,
         # are what arrives in ordinary mode, so both modes give the same table.
@@ -49,7 +44,7 @@ class ByteCount(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name == "aten::lift_fresh":  # torch.tensor([...]) filled its storage before it came here
             nbytes = _owned_bytes(result)
         elif name in _COPIES_IN_PLACE:
-            nbytes += sum(t.numel() * t.element_size() for t in _tensors(args[0]))
+            nbytes += sum(t.numel() * t.element_size() for t in tensors(args[0]))
         if nbytes:
             self.ops.append(Op(name, nbytes))
         return result
@@ -57,11 +52,7 @@ class ByteCount(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __repr__(self) -> str:
         if not self.ops:
             return "0 bytes: nothing was allocated or copied"
-        lines = [f"{op.bytes:>14,}  {op.name}" for op in self.ops[:_LINES]]
-        if len(self.ops) > _LINES:
-            rest = sum(op.bytes for op in self.ops[_LINES:])
-            lines.append(f"{rest:>14,}  in {len(self.ops) - _LINES} more")
-        return "\n".join([f"{self.bytes:,} bytes allocated or copied", *lines])
+        return f"{self.bytes:,} bytes allocated or copied\n{table([(n, op) for op, n in self.ops])}"
 
 
 def count_bytes() -> ByteCount:
@@ -87,7 +78,16 @@ def count_bytes() -> ByteCount:
     return ByteCount()
 
 
-def _tensors(tree: Any) -> list[torch.Tensor]:
+def table(rows: Sequence[tuple[int, str]]) -> str:
+    """The first rows, bytes and what took them; the others in one."""
+    lines = [f"{n:>14,}  {what}" for n, what in rows[:_LINES]]
+    if more := rows[_LINES:]:
+        lines.append(f"{sum(n for n, _ in more):>14,}  in {len(more)} more")
+    return "\n".join(lines)
+
+
+def tensors(tree: Any) -> list[torch.Tensor]:
+    """Those in a tree of arguments or results."""
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
@@ -99,14 +99,13 @@ def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
         return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
     if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
         return [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
-    return (
-        [tensor] if tensor.layout == torch.strided else []
-    )  # mkldnn's blocks have no storage to ask
+    # mkldnn's blocks have no storage to ask
+    return [tensor] if tensor.layout == torch.strided else []
 
 
 def storages(tree: Any) -> list[torch.UntypedStorage]:
     """The storages under the tensors in a tree of arguments, one for each part of each tensor."""
-    return [part.untyped_storage() for t in _tensors(tree) for part in _parts(t)]
+    return [part.untyped_storage() for t in tensors(tree) for part in _parts(t)]
 
 
 def _storage_bytes(tree: Any) -> dict[int, int]:

@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+
+from .byte_count import storages
 
 
 class PeakBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -16,17 +17,11 @@ class PeakBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.bytes = self.now = 0
         self._alive: set[int] = set()
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        given = {storage._cdata for storage in _storages((args, kwargs))}
+        given = {storage._cdata for storage in storages((args, kwargs))}
         result = func(*args, **kwargs)
-        for storage in _storages(result):
+        for storage in storages(result):
             if storage._cdata not in given | self._alive:
                 self._born(storage)
         return result
@@ -59,8 +54,3 @@ def peak_bytes() -> PeakBytes:
     as it was.
     """
     return PeakBytes()
-
-
-def _storages(tree: Any) -> list[torch.UntypedStorage]:
-    leaves = (leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor))
-    return [t.untyped_storage() for t in leaves if t.layout == torch.strided]

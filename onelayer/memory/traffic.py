@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+
+from .byte_count import tensors
 
 
 class TrafficOp(NamedTuple):
@@ -35,17 +36,15 @@ class Traffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def bytes(self) -> int:
         return self.bytes_read + self.bytes_written
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         with self:  # under inference_mode an operator arrives whole: its parts are what runs
             parts = func.decompose(*args, **kwargs)
         if parts is not NotImplemented:
             return parts
-        given = _tensors((args, kwargs))
+        given = tensors((args, kwargs))
         result = func(*args, **kwargs)
-        made = _tensors(result)
+        made = tensors(result)
         old = {t.untyped_storage()._cdata for t in given}
         new = [t for t in made if t.untyped_storage()._cdata not in old]
         changed = _written(func, args, kwargs)
@@ -100,10 +99,6 @@ def _unread(func: Any, args: tuple[Any, ...], made: list[torch.Tensor]) -> int:
     return max(0, _nbytes([table]) - elements * table.element_size())
 
 
-def _tensors(tree: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
-
-
 def _nbytes(tensors: Iterable[torch.Tensor]) -> int:
     distinct = {(t.untyped_storage()._cdata, t.storage_offset(), t.shape): t for t in tensors}
     return sum(
@@ -117,4 +112,4 @@ def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[t
     pairs = zip(arguments, args, strict=False)
     named = ((a, kwargs[a.name]) for a in arguments if a.name in kwargs)
     marked = [v for a, v in (*pairs, *named) if a.alias_info is not None and a.alias_info.is_write]
-    return _tensors(marked)
+    return tensors(marked)

@@ -10,9 +10,11 @@ import pytest
 REPO = Path(__file__).resolve().parents[2]
 ROOMS = [
     "onelayer",
+    *(f"onelayer/{room}" for room in ["drawing", "memory", "recordings", "strides"]),
     "setup_env",
     "autograder",
     *(f"autograder/{room}" for room in ["judge", "authoring", "checks", "sandbox", "classroom"]),
+    *(f"autograder/sandbox/{room}" for room in ["host", "inside", "engines", "wire"]),
     *(f"autograder/{room}" for room in ["notebook", "attacks", "cli", "student_cli"]),
 ]
 
@@ -60,6 +62,12 @@ def test_an_empty_house_keeps_them(empty_house: Path) -> None:
         ("autograder/judge", "nbgrader"),
         ("autograder/notebook", "jupytext"),
         ("setup_env", "rich"),
+        ("onelayer/drawing", "onelayer.strides"),
+        ("onelayer/strides", "onelayer.memory"),
+        ("onelayer/memory", "onelayer.recordings"),
+        ("autograder/sandbox/wire", "autograder.sandbox.engines"),
+        ("autograder/sandbox/engines", "autograder.sandbox.inside"),
+        ("autograder/sandbox/inside", "autograder.sandbox.host"),
     ],
 )
 def test_an_arrow_that_runs_up_is_caught(empty_house: Path, room: str, imported: str) -> None:
@@ -67,3 +75,12 @@ def test_an_arrow_that_runs_up_is_caught(empty_house: Path, room: str, imported:
     caught = lint(empty_house)
     assert caught.returncode == 1, caught.stdout + caught.stderr
     assert "planted" in caught.stdout
+
+
+@pytest.mark.parametrize("room", ["onelayer/attic", "autograder/sandbox/attic"])
+def test_a_room_on_no_floor_is_caught(empty_house: Path, room: str) -> None:
+    (empty_house / room).mkdir()
+    (empty_house / room / "__init__.py").touch()
+    caught = lint(empty_house)
+    assert caught.returncode == 1
+    assert "attic" in caught.stdout + caught.stderr

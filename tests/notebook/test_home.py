@@ -138,7 +138,9 @@ def test_the_doctor_finds_everything_it_looks_for() -> None:
 
 
 def lost() -> None:
-    raise RuntimeError("weights is missing. Restore it with `git checkout -- onelayer/weights`.")
+    raise RuntimeError(
+        "weights is missing. Restore it with `git checkout -- onelayer/model/weights`."
+    )
 
 
 def test_the_doctor_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,9 @@ process to by itself (resource limits, set by the process on itself before any s
 """
 
 import resource
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+
+from .memory import told_by
 
 OPEN_FILES = 256
 # From this kernel on, RLIMIT_NPROC counts the processes of a user *namespace*. Before, it counts
@@ -38,20 +38,10 @@ class Limits:
     cores: float = 1.0
     reserved_bytes: int = 0
 
-    @classmethod
-    def from_mapping(cls, data: Mapping[str, Any]) -> Self:
-        """The limits that `asdict` wrote. Raises TypeError for an unknown name."""
-        return cls(**data)
-
 
 def private_bytes() -> int:
     """The private writable memory of this process, as RLIMIT_DATA counts it; 0 where unknown."""
-    try:
-        with open("/proc/self/status") as status:
-            kib = [int(line.split()[1]) for line in status if line.startswith("VmData:")]
-    except OSError:
-        return 0
-    return kib[0] * 1024 if kib else 0
+    return told_by("/proc/self/status", "VmData:") or 0
 
 
 def bind_this_process(

@@ -22,15 +22,15 @@ def shared_fairly(pid: int) -> int:
 
     Where the kernel does not tell that, all resident bytes.
     """
-    with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * 1024
-    with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) * 1024
-    return 0
+    resident = ("smaps_rollup", "Pss:"), ("status", "VmRSS:")
+    return next((n for f, key in resident if (n := told_by(f"/proc/{pid}/{f}", key)) is not None), 0)
+
+
+def told_by(file: str, key: str) -> int | None:
+    """The bytes in the line of a /proc file that begins with `key`; None where there is none."""
+    with contextlib.suppress(OSError), open(file) as lines:
+        return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(key)), None)
+    return None
 
 
 def used_by_tree(pid: int) -> tuple[int, int]:

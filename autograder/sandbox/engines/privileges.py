@@ -22,7 +22,7 @@ NEW_MOUNTS = 0x0002_0000  # CLONE_NEWNS
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
 NOBODY = 65534
 
-_libc = ctypes.CDLL(None, use_errno=True)
+LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def checked(result: int, what: str) -> int:
@@ -35,13 +35,13 @@ def checked(result: int, what: str) -> int:
 
 def unshare(flags: int) -> None:
     """Leaves the namespaces named in `flags` (CLONE_NEW*). Raises OSError."""
-    checked(_libc.unshare(ctypes.c_int(flags)), "unshare")
+    checked(LIBC.unshare(ctypes.c_int(flags)), "unshare")
 
 
 def mount(source: str, target: str, *, kind: str = "", flags: int = 0, options: str = "") -> None:
     """mount(2). Raises OSError."""
     texts = (ctypes.c_char_p(t.encode()) for t in (source, target, kind))
-    result = _libc.mount(*texts, ctypes.c_ulong(flags), ctypes.c_char_p(options.encode()))
+    result = LIBC.mount(*texts, ctypes.c_ulong(flags), ctypes.c_char_p(options.encode()))
     checked(result, f"mount {kind or source} on {target}")
 
 

@@ -78,7 +78,7 @@ def main(channel: str, output: str, notify_fd: str, limits: str) -> None:
     face.install()
     shell = NotebookShell()
     wire, ringing = settle(int(channel), int(output), int(notify_fd))
-    bind_this_process(Limits.from_mapping(json.loads(limits)), own_namespace=False)
+    bind_this_process(Limits(**json.loads(limits)), own_namespace=False)
     fresh_start()
     wire.sendall(READY)
     serve(wire, ringing, shell)

@@ -55,11 +55,11 @@ def _verdict(process: subprocess.Popen[bytes], log: Any) -> str:
 
 
 def main(order: str) -> NoReturn:
-    """In the jail: one fork behind all doors. Ends with 0 where they shut."""
+    """In the jail: one fork behind all walls. Ends with 0 where they stand."""
     told = json.loads(order)
     status = 1
     try:
-        pid = forking.fork(lambda: _behind_doors(told), frozenset())
+        pid = forking.fork(lambda: _behind_walls(told), frozenset())
         _, ended = os.waitpid(pid, 0)
         status = os.waitstatus_to_exitcode(ended)
     except OSError as error:
@@ -67,9 +67,9 @@ def main(order: str) -> NoReturn:
     os._exit(0 if status == 0 else 1)
 
 
-def _behind_doors(order: dict[str, Any]) -> NoReturn:
+def _behind_walls(order: dict[str, Any]) -> NoReturn:
     try:
-        forking.shut_doors(order)
+        forking.build_walls(order)
     except BaseException:
         traceback.print_exc()
         os._exit(1)

@@ -1,4 +1,4 @@
-"""Inside the jail: a fork with namespaces of its own, and every procs_file shut behind it.
+"""Inside the jail: a fork with namespaces of its own, walled in before a student's code runs.
 
 Standard library only, and torch neither here nor in what is imported here: `trial` builds all of
 this once to see whether a machine can, and should not take seconds for it.
@@ -55,10 +55,10 @@ def enter(procs_files: Iterable[int]) -> None:
         os.write(procs_file, b"0")  # 0 is whoever writes it
 
 
-def shut_doors(order: dict[str, Any]) -> None:
+def build_walls(order: dict[str, Any]) -> None:
     """Own files, limits, no capabilities, Landlock, seccomp: the order of the grader's side, minus
     the walls that it leaves out. Raises OSError where one of them cannot be built."""
-    limits, without = Limits.from_mapping(order["limits"]), frozenset(order["without"])
+    limits, without = Limits(**order["limits"]), frozenset(order["without"])
     namespaces.furnish(limits, paths=order["paths"], without=without)
     if "limits" not in without:
         bind_this_process(limits, own_namespace=True, kernel=kernel())

@@ -12,7 +12,7 @@ import ctypes
 import os
 import struct
 
-from ..engines.privileges import checked
+from ..engines.privileges import LIBC, checked
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 VERSION_FLAG, PATH_BENEATH = 1, 1
@@ -23,12 +23,10 @@ MAKE = 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 12  # directory, file, socket, 
 ABSTRACT_SOCKETS, SIGNALS = 1 << 0, 1 << 1
 OWN, DEVICES = ("/tmp", "/dev/shm"), ("/dev",)
 
-_libc = ctypes.CDLL(None, use_errno=True)
-
 
 def version() -> int:
     """Which Landlock this kernel has; 0 where it has none, or a container's filter hides it."""
-    return max(0, int(_libc.syscall(CREATE_RULESET, None, 0, VERSION_FLAG)))
+    return max(0, int(LIBC.syscall(CREATE_RULESET, None, 0, VERSION_FLAG)))
 
 
 def rights(version: int) -> int:
@@ -51,7 +49,7 @@ def install() -> None:
             _allow(ruleset, place, rights(found) & ~(MAKE_CHAR | MAKE_BLOCK))
         for place in DEVICES:
             _allow(ruleset, place, rights(found) & (WRITE_FILE | TRUNCATE))
-        checked(_libc.syscall(RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
+        checked(LIBC.syscall(RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
     finally:
         os.close(ruleset)
 
@@ -61,7 +59,7 @@ def _ruleset(version: int) -> int:
     scoped = ABSTRACT_SOCKETS | SIGNALS if version >= 6 else 0
     fields = (rights(version), 0, scoped)[: 1 if version < 4 else 2 if version < 6 else 3]
     attributes = struct.pack(f"={len(fields)}Q", *fields)
-    made = _libc.syscall(CREATE_RULESET, ctypes.c_char_p(attributes), len(attributes), 0)
+    made = LIBC.syscall(CREATE_RULESET, ctypes.c_char_p(attributes), len(attributes), 0)
     return checked(made, "landlock_create_ruleset")
 
 
@@ -69,7 +67,7 @@ def _allow(ruleset: int, place: str, allowed: int) -> None:
     directory = os.open(place, os.O_PATH | os.O_CLOEXEC)
     try:
         rule = struct.pack("=Qi", allowed, directory)
-        added = _libc.syscall(ADD_RULE, ruleset, PATH_BENEATH, ctypes.c_char_p(rule), 0)
+        added = LIBC.syscall(ADD_RULE, ruleset, PATH_BENEATH, ctypes.c_char_p(rule), 0)
         checked(added, f"landlock_add_rule {place}")
     finally:
         os.close(directory)

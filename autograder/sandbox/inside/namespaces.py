@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from ..engines.limits import Limits
 from ..engines.privileges import (
+    LIBC,
     MS_NODEV,
     MS_NOEXEC,
     MS_NOSUID,
@@ -31,7 +32,6 @@ INNER_ID = 1000
 MAX_FILES = 4096
 
 PR_SET_NO_NEW_PRIVS, PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 38, 24, 47, 4
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def leave(without: frozenset[str] = frozenset()) -> None:
@@ -77,7 +77,7 @@ def furnish(
 
 def _own_files(limits: Limits, paths: Sequence[str]) -> None:
     covered = {p: os.open(p, os.O_PATH) for p in paths if p.startswith("/tmp/")}
-    # Two places to fill, one allowance.
+    # Two places to fill, one limit.
     _tmpfs("/tmp", size=limits.tmp_bytes // 2)
     for path, handle in covered.items():
         bind_back(handle, path)
@@ -116,9 +116,9 @@ def _loopback_up() -> None:
 
 def give_up_capabilities() -> None:
     """No capability in any set, and none to be gained by executing a file. Raises OSError."""
-    checked(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+    checked(LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
     for capability in range(64):  # those that this kernel does not know are refused: no harm
-        _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
-    _libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+        LIBC.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+    LIBC.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     header = struct.pack("=Ii", 0x2008_0522, 0)  # _LINUX_CAPABILITY_VERSION_3, this process
-    checked(_libc.capset(ctypes.c_char_p(header), ctypes.c_char_p(bytes(24))), "capset")
+    checked(LIBC.capset(ctypes.c_char_p(header), ctypes.c_char_p(bytes(24))), "capset")

@@ -10,11 +10,12 @@ and asm-generic/unistd.h (aarch64).
 
 import ctypes
 import errno
-import os
 import platform
 import socket
 import struct
 from dataclasses import dataclass
+
+from ..engines.privileges import LIBC, checked
 
 # name: (number on x86-64, number on aarch64); None where the machine has no such call.
 DENIED: dict[str, tuple[int | None, int | None]] = {
@@ -207,7 +208,5 @@ def install(*, internet: bool = False) -> None:
     code = b"".join(struct.pack("=HBBI", *step) for step in steps)
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("@HP", len(steps), ctypes.addressof(buffer))
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(22, 2, ctypes.c_char_p(header), 0, 0):  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), "seccomp")
+    # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+    checked(LIBC.prctl(22, 2, ctypes.c_char_p(header), 0, 0), "seccomp")

@@ -110,14 +110,13 @@ def _ended(pid: int) -> int | None:
 def _become_student(
     order: dict[str, Any], descriptors: list[int], shell: NotebookShell
 ) -> NoReturn:
-    """Shuts every door behind it, then serves. Whatever goes wrong before that ends the
-    process."""
+    """Builds its walls, then serves. Whatever goes wrong before that ends the process."""
     try:
         os.setsid()
         expect_working_fork()
         forking.enter(descriptors[3:])
         channel, notify_fd = settle(*descriptors[:3])
-        forking.shut_doors(order)
+        forking.build_walls(order)
         fresh_start()
         channel.sendall(READY)
         serve(channel, notify_fd, shell)

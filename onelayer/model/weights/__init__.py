@@ -28,8 +28,8 @@ class WeightsError(RuntimeError):
 
     def __init__(self, path: Path, fault: str) -> None:
         super().__init__(
-            f"{path} {fault}. Restore it with `git checkout -- onelayer/weights` at the top of "
-            "your clone, or train it again with `python -m onelayer.model.train`."
+            f"{path} {fault}. Restore it with `git checkout -- onelayer/model/weights` at the top "
+            "of your clone, or train it again with `python -m onelayer.model.train`."
         )
 
 

@@ -123,7 +123,7 @@ class TestPicture:
             assert key in picture.alt
             assert key in repr(picture)
         assert picture._repr_png_().startswith(b"\x89PNG")
-        assert picture._images[0] != picture._images[1]  # light and dark
+        assert picture.images[0] != picture.images[1]  # light and dark
 
     def test_a_call_without_tensors(self):
         assert onelayer.show_dispatch("aten::empty.memory_format").ran == ("BackendSelect",)

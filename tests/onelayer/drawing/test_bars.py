@@ -20,7 +20,7 @@ def test_numbers_are_written_as_they_are() -> None:
 
 
 def test_the_drawing_is_in_proportion() -> None:
-    picture = imread(io.BytesIO(onelayer.show_bars({"a": 40, "b": 10})._images[0]))
+    picture = imread(io.BytesIO(onelayer.show_bars({"a": 40, "b": 10}).images[0]))
     blue = (abs(picture[..., :3] - (0x54 / 255, 0xA3 / 255, 0xC8 / 255)) < 0.02).all(axis=-1)
     lengths = [int(n) for n in blue.sum(axis=1)]
     upper, lower = max(lengths[: len(lengths) // 2]), max(lengths[len(lengths) // 2 :])

@@ -253,7 +253,7 @@ def test_next_words_leaves_the_logits_alone() -> None:
 
 def restores(message: str, path: Path) -> bool:
     """Whether an error names the file and both ways back."""
-    ways = (str(path), "git checkout -- onelayer/weights", "python -m onelayer.model.train")
+    ways = (str(path), "git checkout -- onelayer/model/weights", "python -m onelayer.model.train")
     return all(way in message for way in ways)
 
 

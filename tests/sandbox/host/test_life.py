@@ -174,7 +174,8 @@ def test_without_root_and_without_cgroups_it_holds_as_well():
         import os, sys
         sys.path.append({str(root)!r})
         from autograder.judge import NoAnswer
-        from autograder.sandbox import Cell, Jail, Limits, cgroups
+        from autograder.sandbox import Cell, Jail, Limits
+        from autograder.sandbox.engines import cgroups
         source = '''
         import os, time
         def f(x): return x + 1
