@@ -64,7 +64,8 @@ class Plan:
 def plan(root: Path) -> Plan:
     """What the sources under `root` ask for, in the order of their names."""
     chapters = [f"notebooks/{path.name}" for path in sorted((root / "notebooks").glob("*.py"))]
-    labs = [Lab(folder.name) for folder in _lab_folders(root)]
+    folders = [path.name for path in sorted((root / "solutions").glob("*/"))]
+    labs = [Lab(name) for name in folders if NAME.fullmatch(name)]
     return Plan(
         tuple(Chapter(source) for source in chapters if _is_chapter(Path(source).stem)),
         tuple(lab for lab in labs if (root / lab.source).is_file()),
@@ -98,10 +99,6 @@ def notebooks_on_disk(root: Path) -> list[str]:
     return sorted(
         path.as_posix() for path in found if not any(part.startswith(".") for part in path.parts)
     )
-
-
-def _lab_folders(root: Path) -> list[Path]:
-    return [path for path in sorted((root / "solutions").glob("*/")) if NAME.fullmatch(path.name)]
 
 
 def _is_chapter(stem: str) -> bool:

@@ -6,14 +6,12 @@ notebook, where it is an anywidget, and on a page without a kernel.
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+
+import torch
 
 from onelayer.drawing.played import Played
 
-if TYPE_CHECKING:
-    import torch
-
-    from .graph import Node
+from .graph import Node, graph_of
 
 
 class GraphView(Played):
@@ -21,7 +19,7 @@ class GraphView(Played):
 
     name = "graph"
 
-    def __init__(self, nodes: "tuple[Node, ...]") -> None:
+    def __init__(self, nodes: tuple[Node, ...]) -> None:
         self.nodes = nodes
         super().__init__({"nodes": [asdict(node) for node in nodes], "ran": 0, "picked": 0})
 
@@ -46,9 +44,7 @@ class GraphView(Played):
         return lines
 
 
-def show_graph(
-    output: "torch.Tensor", names: "Mapping[str, torch.Tensor] | None" = None
-) -> GraphView:
+def show_graph(output: torch.Tensor, names: Mapping[str, torch.Tensor] | None = None) -> GraphView:
     """The backward graph of `output`, drawn from its grad_fn down to the leaves.
 
         show_graph(loss, names={"W": head.weight, "x": x})
@@ -59,6 +55,4 @@ def show_graph(
 
     Raises TypeError for what is not a tensor, ValueError without a graph or for over 100 nodes.
     """
-    from .graph import graph_of
-
     return GraphView(graph_of(output, names)).show()

@@ -40,7 +40,3 @@ def instructions(code: CodeType) -> tuple[Instruction, ...]:
         if one.opname not in {"CACHE", "EXTENDED_ARG"}:
             found.append(Instruction(one.offset, one.opname, one.argrepr, line))
     return tuple(found)
-
-
-def frame_of(before: CodeType, after: CodeType) -> Frame:
-    return Frame(before.co_name, instructions(before), instructions(after))

@@ -5,15 +5,14 @@ only lights them up, so that the same view runs in a notebook and on a page with
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from onelayer.drawing.played import Played
 
-if TYPE_CHECKING:
-    from .fx_record import FxGraph
-    from .inductor_file import InductorFile
-    from .piece import Piece
-    from .story import CompileStory
+from .fx_record import FxGraph
+from .inductor_file import InductorFile
+from .piece import Piece
+from .story import CompileStory
 
 
 class CompileView(Played):
@@ -37,7 +36,7 @@ class CompileView(Played):
         return "\n".join(lines)
 
 
-def show_compile(story: "CompileStory", *, piece: int = 0) -> CompileView:
+def show_compile(story: CompileStory, *, piece: int = 0) -> CompileView:
     """A story of `onelayer.compile_story`, from Python line to kernel.
 
         show_compile(onelayer.compile_story(head_loss, x, W, b, target))
@@ -51,13 +50,14 @@ def show_compile(story: "CompileStory", *, piece: int = 0) -> CompileView:
     return CompileView(_view(story, story.pieces[piece])).show()
 
 
-def _view(story: "CompileStory", piece: "Piece") -> dict[str, Any]:
+def _view(story: CompileStory, piece: Piece) -> dict[str, Any]:
     on_line: dict[int | None, list[str]] = {}
     for node in piece.captured.calls:
         on_line.setdefault(node.line, []).append(node.name)
+    before = story.frames[0].before if story.frames else ()
     columns = [
-        _column("Python", _source(story, on_line)),
-        _column("bytecode", _bytecode(story, on_line)),
+        _column("Python", (_entry(t, on_line.get(n, [])) for n, t in story.lines if t.strip())),
+        _column("bytecode", (_entry(str(one), on_line.get(one.line, [])) for one in before)),
         _column("captured", _nodes(piece.captured)),
     ]
     joint = piece.joint or piece.forward
@@ -80,20 +80,7 @@ def _entry(
     return {"text": text, "ops": list(ops), "side": side, "small": small, "full": full or text}
 
 
-def _source(
-    story: "CompileStory", on_line: dict[int | None, list[str]]
-) -> Iterable[dict[str, Any]]:
-    return [_entry(text, on_line.get(number, [])) for number, text in story.lines if text.strip()]
-
-
-def _bytecode(
-    story: "CompileStory", on_line: dict[int | None, list[str]]
-) -> Iterable[dict[str, Any]]:
-    before = story.frames[0].before if story.frames else ()
-    return [_entry(str(one), on_line.get(one.line, [])) for one in before]
-
-
-def _nodes(graph: "FxGraph") -> Iterable[dict[str, Any]]:
+def _nodes(graph: FxGraph) -> Iterable[dict[str, Any]]:
     for node in graph.calls:
         shape = "" if node.shape is None else f"{node.dtype} {list(node.shape)}".replace("'", "")
         text = f"{node.name} = {short(node.target)}"
@@ -106,7 +93,7 @@ def short(target: str) -> str:
     return ".".join(target.split(".")[:2]) if target.startswith("aten.") else target
 
 
-def _kernels(piece: "Piece") -> Iterable[dict[str, Any]]:
+def _kernels(piece: Piece) -> Iterable[dict[str, Any]]:
     for side in ("forward", "backward"):
         file: InductorFile | None = getattr(piece, f"{side}_file")
         graph: FxGraph | None = getattr(piece, f"{side}_lowered")

@@ -109,12 +109,13 @@ def readable(module: torch.fx.GraphModule) -> str:
 def _node(node: torch.fx.Node, function: str, names: frozenset[str] | None) -> FxNode:
     value = node.meta.get("val", node.meta.get("example_value"))
     tensor = value if isinstance(value, torch.Tensor) else None
+    given = tree_leaves((node.args, node.kwargs))
     return FxNode(
         name=node.name,
         op=node.op,
         target=_target(node),
-        inputs=tuple(n.name for n in tree_leaves((node.args, node.kwargs)) if _is_node(n)),
-        shape=None if tensor is None else tuple(_size(s) for s in tensor.shape),
+        inputs=tuple(n.name for n in given if isinstance(n, torch.fx.Node)),
+        shape=None if tensor is None else tuple(map(_size, tensor.shape)),
         dtype="" if tensor is None else str(tensor.dtype).removeprefix("torch."),
         nbytes=0 if tensor is None else _hint(tensor.numel()) * tensor.element_size(),
         view=_is_view(node.target),
@@ -123,10 +124,6 @@ def _node(node: torch.fx.Node, function: str, names: frozenset[str] | None) -> F
         origins=(node.name,) if names is None else _origins(node, names),
         sequence=None if names is None else node.meta.get("seq_nr"),
     )
-
-
-def _is_node(value: Any) -> bool:
-    return isinstance(value, torch.fx.Node)
 
 
 def _target(node: torch.fx.Node) -> str:

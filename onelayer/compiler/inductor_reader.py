@@ -206,12 +206,8 @@ def _definitions(tree: ast.Module) -> Iterator[tuple[str, tuple[str, str]]]:
         function = _dotted(statement.value.func)
         language = {"async_compile.triton": "Triton", "async_compile.cpp_pybinding": "C++"}
         target, text = statement.targets[0], statement.value.args[1:2]
-        if function in language and isinstance(target, ast.Name) and _is_text(text):
+        if function in language and isinstance(target, ast.Name) and text:
             yield target.id, (language[function], ast.literal_eval(text[0]))
-
-
-def _is_text(found: list[ast.expr]) -> bool:
-    return bool(found) and isinstance(found[0], ast.Constant)
 
 
 def _call(tree: ast.Module) -> ast.FunctionDef:

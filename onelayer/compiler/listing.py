@@ -38,10 +38,12 @@ def graph_of(rows: Sequence[Row]) -> fx.Graph:
 
 def listing_of(graph: fx.Graph) -> list[Row]:
     """The rows of an FX graph whose arguments are nodes and plain data."""
-    return [
-        (node.name, _op(node), [_plain(arg) for arg in _arguments(node)], dict(node.kwargs))
-        for node in graph.nodes
-    ]
+    rows = []
+    for node in graph.nodes:
+        op = {"placeholder": "input", "output": "output"}.get(node.op) or str(node.target)
+        given = [arg.name if isinstance(arg, fx.Node) else arg for arg in _arguments(node)]
+        rows.append((node.name, op, given, dict(node.kwargs)))
+    return rows
 
 
 def operator(name: str) -> Any:
@@ -52,10 +54,6 @@ def operator(name: str) -> Any:
     return found
 
 
-def _op(node: fx.Node) -> str:
-    return {"placeholder": "input", "output": "output"}.get(node.op) or str(node.target)
-
-
 def _arguments(node: fx.Node) -> Sequence[Any]:
     if node.op == "placeholder":
         return ()
@@ -63,7 +61,3 @@ def _arguments(node: fx.Node) -> Sequence[Any]:
         results = node.args[0]
         return results if isinstance(results, (tuple, list)) else (results,)
     return node.args
-
-
-def _plain(arg: Any) -> Any:
-    return arg.name if isinstance(arg, fx.Node) else arg

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from onelayer.compiler.bytecode import Frame, frame_of
+from onelayer.compiler.bytecode import Frame, instructions
 from onelayer.compiler.compile_watch import Backend, Watch
 from onelayer.compiler.guards import Guard, guards_of
 from onelayer.compiler.piece import GraphBreak, Piece
@@ -84,7 +84,7 @@ def compile_story(
     return CompileStory(
         function=watch.name,
         lines=_source(watch.read),
-        frames=tuple(frame_of(*pair) for pair in watch.frames),
+        frames=tuple(Frame(b.co_name, instructions(b), instructions(a)) for b, a in watch.frames),
         pieces=tuple(piece.record() for piece in watch.pieces),
         breaks=tuple(piece.broke for piece in watch.pieces if piece.broke is not None),
         guards=guards,

@@ -6,9 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
-from onelayer.cuda_cpu.compiler import compiler, own_files
 from onelayer.cuda_cpu.diagnostics import students_errors
-from onelayer.cuda_cpu.modes import Mode
+from onelayer.cuda_cpu.modes import Mode, compiler
 from onelayer.cuda_cpu.source import rewrite
 from onelayer.cuda_cpu.text import Text
 from onelayer.custom_op.build_cache import cached, digest
@@ -58,7 +57,9 @@ def _build_runtime(mode: Mode, path: Path) -> None:
 @cache
 def _house() -> str:
     """A hash of the compiler and of every file of ours that goes into a build."""
-    return digest([identity(), *(p.read_bytes() for p in own_files())])
+    here = Path(__file__).parent
+    own = sorted(p for room in ("include", "runtime") for p in (here / room).rglob("*.*"))
+    return digest([identity(), *(p.read_bytes() for p in own)])
 
 
 def _included(text: Text) -> list[bytes]:

@@ -17,7 +17,7 @@ def students_errors(output: str, source: str, name: str) -> str:
     lines = source.splitlines() or [""]
     told: dict[int, str] = {}
     led_here: int | None = None
-    for match in filter(None, map(_read, output.splitlines())):
+    for match in filter(None, (_GNU.match(t) or _NVCC.match(t) for t in output.splitlines())):
         at, rest, own = int(match["line"]), match["rest"], match["file"].strip() == name
         if own and re.search(r"required from( here)?$|in .constexpr. expansion", rest.strip()):
             led_here = at
@@ -27,22 +27,15 @@ def students_errors(output: str, source: str, name: str) -> str:
             line = at if own else led_here or len(lines)
             told.setdefault(min(line, len(lines)), _sentence(rest))
             led_here = None
-    shown = [_show(name, line, text, lines) for line, text in list(told.items())[:MOST]]
+    first = list(told.items())[:MOST]
+    shown = [f"{name}:{n}: error: {text}\n    {lines[n - 1].strip()}" for n, text in first]
     if len(told) > MOST:
         shown.append(f"... and {len(told) - MOST} more lines with errors")
     last = next((line for line in reversed(output.splitlines()) if line.strip()), "no word")
     return "\n".join(shown) or f"{name}: the compiler failed, and named no line: {last}"
 
 
-def _read(line: str) -> re.Match[str] | None:
-    return _GNU.match(line) or _NVCC.match(line)
-
-
 def _sentence(rest: str) -> str:
     text = re.sub(r"^(fatal )?error:?\s*", "", rest)
     text = re.sub(r"^static assertion failed:\s*", "", text)
     return _OURS.sub("", text)
-
-
-def _show(name: str, line: int, text: str, lines: list[str]) -> str:
-    return f"{name}:{line}: error: {text}\n    {lines[line - 1].strip()}"

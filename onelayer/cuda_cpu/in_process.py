@@ -58,8 +58,10 @@ class InProcess(Kernels):
         if reports:
             regions = (place_of_region(r, self._placed) for r in self._runtime.regions())
             places += [place for place in regions if place]
-        lines = lines_of(self.path, self.text.name, [c for r in reports for c in r.counters()])
-        found = faults(reports, Context(self.text.code, places, records, lines))
+        lines = lines_of(
+            self.path, self.text.name, [c for r in reports for c in (r.pc, r.other_pc)]
+        )
+        found = faults(reports, Context(self.text, places, records, lines))
         return Run(value, found, launches_of(records))
 
 

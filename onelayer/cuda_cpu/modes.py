@@ -1,11 +1,14 @@
 """How a text is compiled: what is watched, by whom, and the flags that this takes."""
 
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
-from onelayer.cuda_cpu.compiler import INCLUDE
-from onelayer.custom_op.cpp_compiler import identity
+from onelayer.custom_op import cpp_compiler
+from onelayer.custom_op.cpp_compiler import NoCompiler, identity
 
+INCLUDE = Path(__file__).parent / "include"
 Sanitizer = Literal["address", "thread"]
 Fibers = Literal["portable", "threads"]
 
@@ -23,6 +26,16 @@ OF_GNU, OF_CLANG = ("-fno-gnu-unique", "-fstack-clash-protection"), ("-fstack-cl
 # -Og leaves the loads and stores as they were written; clang's own -Og moves them.
 CHECKED_BY_GNU = ("-Og", "--param", "tsan-distinguish-volatile=1")
 CHECKED_BY_CLANG = ("-O0", "-mllvm", "-tsan-distinguish-volatile=1")
+
+
+def compiler() -> tuple[str, ...]:
+    """Return the machine's compiler. Raises NoCompiler where there is none, and on what is not
+    Linux: the runtime reads ELF files."""
+    if sys.platform != "linux":
+        raise NoCompiler(
+            f"CUDA on the CPU needs Linux, and this is {sys.platform}: use Colab or WSL."
+        )
+    return cpp_compiler.compiler()
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,6 @@ class Report(ctypes.Structure):
         ("text", ctypes.c_char * 160),
     ]
 
-    def counters(self) -> tuple[int, int]:
-        """Return the program counters for which a line is wanted; 0 is none."""
-        return self.pc, self.other_pc
-
 
 class LaunchRecord(ctypes.Structure):
     """`LaunchRecord` of runtime/launches.h."""
@@ -68,12 +64,8 @@ class Runtime:
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
-        library.onelayer_argument.argtypes = [
-            ctypes.c_void_p,
-            ctypes.c_size_t,
-            ctypes.c_int,
-            ctypes.c_int,
-        ]
+        sizes = [ctypes.c_size_t, ctypes.c_int, ctypes.c_int]
+        library.onelayer_argument.argtypes = [ctypes.c_void_p, *sizes]
         for name in ("begin", "argument", "end"):
             getattr(library, f"onelayer_{name}").restype = None
         library.onelayer_reports.restype = ctypes.POINTER(Report)

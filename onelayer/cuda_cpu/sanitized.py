@@ -15,8 +15,7 @@ from typing import Any
 import torch
 
 from onelayer.cuda_cpu.arena import Arena, extent
-from onelayer.cuda_cpu.compiler import compiler
-from onelayer.cuda_cpu.modes import Mode
+from onelayer.cuda_cpu.modes import Mode, compiler
 from onelayer.cuda_cpu.runtime_library import LaunchRecord, Report
 from onelayer.cuda_cpu.sanitizer_output import sanitizer_faults
 from onelayer.cuda_cpu.sentences import Context, faults
@@ -58,7 +57,7 @@ class Sanitized(Kernels):
             arena.take((room / "memory").read_bytes())
             records = _records(room / "launches", LaunchRecord)
             reports = _records(room / "reports", Report)
-            told = faults(reports, Context(self.text.code, [], records))
+            told = faults(reports, Context(self.text, [], records))
             told += tuple(sanitizer_faults(said, self.text))
             return Run(json.loads(value.read_text()), told, launches_of(records), evidence=said)
 

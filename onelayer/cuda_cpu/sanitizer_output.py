@@ -32,7 +32,7 @@ def _bounds(match: re.Match[str], text: Text) -> Fault:
     access = _ACCESS.search(match["body"])
     how = f"a {access['access'].lower()} of {access['size']} bytes" if access else "an access"
     sentence = f"AddressSanitizer finds {how} outside: {match['what']}"
-    return Fault("out_of_bounds", line, sentence, kernel, code=_code(text, line))
+    return Fault("out_of_bounds", line, sentence, kernel, code=text.line(line))
 
 
 def _race(match: re.Match[str], text: Text) -> Fault:
@@ -43,7 +43,7 @@ def _race(match: re.Match[str], text: Text) -> Fault:
     before = f", and a {others[0][0]} in line {others[0][1]}" if others else ""
     sentence = f"ThreadSanitizer finds a {access} here{before}, by two threads and without order"
     other = others[0][1] if others else None
-    return Fault("race", line, sentence, kernel, other, code=_code(text, line))
+    return Fault("race", line, sentence, kernel, other, code=text.line(line))
 
 
 def _frame(frames: str, text: Text) -> tuple[int, str]:
@@ -55,8 +55,3 @@ def _frame(frames: str, text: Text) -> tuple[int, str]:
     if match is None:
         return 0, ""
     return int(match["at"]), re.sub(r"^\w+ (?=\w+[<(])|[<(].*", "", match["who"])
-
-
-def _code(text: Text, line: int) -> str:
-    lines = text.code.splitlines()
-    return lines[line - 1].strip() if 0 < line <= len(lines) else ""

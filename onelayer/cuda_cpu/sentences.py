@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from onelayer.cuda_cpu.faults import KINDS, Fault
 from onelayer.cuda_cpu.places import Place, nearest, place_of
 from onelayer.cuda_cpu.runtime_library import LaunchRecord, Report
+from onelayer.cuda_cpu.text import Text
 
 from .outcome import dim
 
@@ -18,7 +19,7 @@ _DID = {READS: "read", WRITES: "wrote", UPDATES: "updated atomically"}
 class Context:
     """What a sentence may need: where memory lay, the launches, the lines of the text."""
 
-    source: str
+    source: Text
     places: list[Place]
     launches: list[LaunchRecord]
     line_of: dict[int, int] = field(default_factory=dict)
@@ -39,7 +40,6 @@ def _fault(r: Report, c: Context) -> Fault:
     kind = KINDS[r.kind]
     line = r.line or c.line_of.get(r.pc, 0)
     other = r.other_line or c.line_of.get(r.other_pc, 0) or None
-    lines = c.source.splitlines()
     launched = 0 <= r.launch < len(c.launches) and kind != "host_access"
     return Fault(
         kind=kind,
@@ -49,7 +49,7 @@ def _fault(r: Report, c: Context) -> Fault:
         other_line=other,
         block=dim(r.block),
         thread=dim(r.thread),
-        code=lines[line - 1].strip() if 0 < line <= len(lines) else "",
+        code=c.source.line(line),
     )
 
 

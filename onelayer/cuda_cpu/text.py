@@ -13,6 +13,11 @@ class Text:
     name: str = "kernels.cu"
     folder: Path | None = None
 
+    def line(self, number: int) -> str:
+        """Return the line of that number, from 1, without its indentation; "" for none."""
+        lines = self.code.splitlines()
+        return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
     @classmethod
     def of(cls, source: str | Path) -> Self:
         """Return a text (a str with a newline) or the contents of a file (a Path, or its name)."""

@@ -134,11 +134,11 @@ def _binding() -> Stop:
 
 
 def _dispatcher(found: list[Key], called: list[str]) -> Stop:
+    inner = " and ".join(op.removeprefix("aten::") for op in called)
     says = (
         "Each operator has a table with an entry per key. The tensors and the mode make a set of "
         "keys, and the highest one with a kernel is called. linear has no kernel per device: its "
-        f"entry is a recipe that calls {' and '.join(_short(op) for op in called)}, and each of "
-        "them comes back to the dispatcher."
+        f"entry is a recipe that calls {inner}, and each of them comes back to the dispatcher."
     )
     file = "aten/src/ATen/core/dispatch/Dispatcher.h"
     seen = ("keys of this call, highest first:", *map(str, found))
@@ -180,7 +180,3 @@ def _back(z: torch.Tensor) -> Stop:
         f"grad_fn {node}",
     )
     return Stop("python", "the result", "torch/csrc/autograd/python_variable.cpp", says, seen)
-
-
-def _short(op: str) -> str:
-    return op.removeprefix("aten::")

@@ -6,12 +6,13 @@ view runs in a notebook, where it is an anywidget, and on a page without a kerne
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from onelayer.drawing.played import Played
 
-if TYPE_CHECKING:
-    import torch
+from .call_path import MODES, path_of_linear
 
 
 class CallView(Played):
@@ -30,9 +31,7 @@ class CallView(Played):
         return "\n".join([self._view["call"], *(f"  {line}" for line in stops)])
 
 
-def show_call(
-    x: "torch.Tensor", weight: "torch.Tensor", bias: "torch.Tensor | None" = None
-) -> CallView:
+def show_call(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> CallView:
     """The way of `F.linear(x, weight, bias)` from Python to the kernel and back, stop by stop.
 
         show_call(h, head.weight, head.bias)
@@ -46,10 +45,6 @@ def show_call(
     """
     if x.dim() != 2:
         raise ValueError(f"show_call follows a matrix x (N, in), got {tuple(x.shape)}")
-    import torch
-
-    from .call_path import MODES, path_of_linear
-
     devices = ["cpu", "meta", *(["cuda"] if torch.cuda.is_available() else [])]
     given = [t for t in (x, weight, bias) if t is not None]
     routes = {}

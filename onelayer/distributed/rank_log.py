@@ -59,7 +59,8 @@ class RankLog:
         return asdict(self)
 
     def __repr__(self) -> str:
-        head = f"rank {self.rank}, {self.backend}: {_counted(len(self.collectives), 'collective')}"
+        many = "" if len(self.collectives) == 1 else "s"
+        head = f"rank {self.rank}, {self.backend}: {len(self.collectives)} collective{many}"
         head += f"; a ring sends {self.ring_bytes:,} bytes"
         if self.sent_bytes is not None:
             head += f", {self.sent_bytes:,} were sent"
@@ -89,7 +90,3 @@ def ring_bytes(name: str, nbytes: int, ranks: int) -> int:
 def _line(call: Collective) -> str:
     took = "" if call.ended_ms is None else f"{call.ended_ms - call.started_ms:9.2f} ms"
     return f"  {call.name:<14} {call.bytes:>11,} bytes  {call.ranks:>3} ranks{took}"
-
-
-def _counted(n: int, what: str) -> str:
-    return f"{n} {what}{'' if n == 1 else 's'}"

@@ -47,11 +47,7 @@ class _ChunkedHeadLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dloss: Tensor) -> tuple[Tensor | None, ...]:
         refuse_second_backward()
-        return (*(_scaled(one, dloss) for one in ctx.saved_tensors), None)
-
-
-def _scaled(gradient: Tensor | None, dloss: Tensor) -> Tensor | None:
-    return None if gradient is None else gradient * dloss
+        return (*(None if one is None else one * dloss for one in ctx.saved_tensors), None)
 
 
 class _Sweep:

@@ -157,8 +157,8 @@ def read_snapshots(
         for phase, entry in lines
     ]
     sides = [
-        tuple(_segment(s, lowest, streams) for s in snapshot["segments"] if _on(s, device))
-        for snapshot in (before, last)
+        tuple(_segment(s, lowest, streams) for s in side if s.get("device", device) == device)
+        for side in (before["segments"], last["segments"])
     ]
     return AllocatorHistory(tuple(requests), *sides)
 
@@ -178,10 +178,6 @@ def _in_phases(
 def _acts(entry: Mapping[str, Any]) -> bool:
     """Whether the allocator did something: a snapshot is noted too, and an attempt in vain."""
     return "snapshot" not in entry["action"] and "addr" in entry
-
-
-def _on(segment: Mapping[str, Any], device: int) -> bool:
-    return bool(segment.get("device", device) == device)
 
 
 def _streams(seen: Sequence[Mapping[str, Any]]) -> list[int]:

@@ -45,7 +45,8 @@ class StoragePicture(Still):
     def drawn(self, ink: Ink) -> bytes:
         sketch, y = Sketch(ink), 0.5
         for place, storage in enumerate(self.storages):
-            pen = Pen(sketch, _tints(storage, place), _cell_width(storage))
+            width = max(1.15, text_width(str(storage.cells), 7.5) + 0.4)  # of the longest address
+            pen = Pen(sketch, _tints(storage, place), width)
             sketch.text(0.2, y, storage.title(), size=8.5, weight="bold")
             y = _draw_row(pen, storage, y + 0.75)
             y = draw_tensors(pen, storage, y + 0.3, room=_WIDTH) + 1.0
@@ -70,10 +71,6 @@ def show_storage(*tensors: torch.Tensor, names: Sequence[str] | None = None) -> 
         written = argument_names(sys._getframe(1), len(tensors))
         names = written or [f"tensor {i}" for i in range(len(tensors))]
     return StoragePicture(storages_of(tensors, names)).show()
-
-
-def _cell_width(storage: Storage) -> float:
-    return max(1.15, text_width(str(storage.cells), 7.5) + 0.4)
 
 
 def _tints(storage: Storage, place: int) -> Mapping[int, str]:

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from . import bubblewrap, container
 from .isolation import JailSpec
@@ -18,10 +18,12 @@ CONTAINERS_NEED = ("PATH", "HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"
 
 @dataclass(frozen=True)
 class Jailed:
-    """A program in a jail. process: the outermost one. tidy: called once it has ended."""
+    """A program in a jail. process: the outermost one. log: what the jail itself prints, and no
+    student does. tidy: called once it has ended."""
 
     process: subprocess.Popen[bytes]
-    tidy: Callable[[], None]
+    log: IO[bytes]
+    tidy: Callable[[], None] = lambda: None
 
     def end(self) -> None:
         """Ends the jail and everything in it."""
@@ -29,21 +31,27 @@ class Jailed:
             self.process.kill()
         self.process.wait()
         self.tidy()
+        self.log.close()
+
+    def last_words(self) -> str:
+        """The end of the log."""
+        self.log.seek(0)
+        return self.log.read()[-500:].decode("utf-8", errors="replace").strip()
 
 
-def by_bubblewrap(spec: JailSpec, log: IO[Any]) -> Jailed:
-    """Starts the program in its jail; what that prints goes to `log`. Raises OSError."""
+def by_bubblewrap(spec: JailSpec) -> Jailed:
+    """Starts the program in its jail. Raises OSError."""
     files = (_readable(bubblewrap.PASSWD), _readable(bubblewrap.GROUP))
     try:
         command = bubblewrap.command(spec, descriptors=files)
         keep = [*files] if spec.handed is None else [*files, spec.handed]
-        return Jailed(spawn(command, pass_fds=keep, stderr=log, env={}, cwd="/"), _nothing)
+        return Jailed(*_started(command, keep, {}))
     finally:
         for file in files:
             os.close(file)
 
 
-def by_container(spec: JailSpec, log: IO[Any]) -> Jailed:
+def by_container(spec: JailSpec) -> Jailed:
     """The same in a container of podman's."""
     root = tempfile.TemporaryDirectory(prefix="onelayer-", ignore_cleanup_errors=True)
     container.make_root(Path(root.name))
@@ -56,11 +64,19 @@ def by_container(spec: JailSpec, log: IO[Any]) -> Jailed:
         container.remove(name)
         root.cleanup()
 
-    return Jailed(spawn(command, pass_fds=keep, stderr=log, env=env, cwd="/"), tidy)
+    return Jailed(*_started(command, keep, env), tidy)
 
 
-def _nothing() -> None:
-    """bubblewrap's jail goes with its process."""
+def _started(
+    command: list[str], keep: list[int], env: dict[str, str]
+) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+    """The jail's outermost process, and the file that it prints into."""
+    log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `Jailed.end`
+    try:
+        return spawn(command, pass_fds=keep, stderr=log, env=env, cwd="/"), log
+    except OSError:
+        log.close()
+        raise
 
 
 def _readable(text: str) -> int:

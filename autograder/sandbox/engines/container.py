@@ -128,13 +128,10 @@ def _mounts(paths: Sequence[str], tmp_bytes: int) -> Iterator[str]:
 def runtime() -> tuple[str, ...]:
     """Which of the runtimes that are here starts a container at all: podman's own choice does not
     on a kernel with both versions of cgroups."""
-    choices: list[tuple[str, ...]] = [()]
-    choices += [(f"--runtime={found}",) for name in ("runc", "crun") if (found := _path(name))]
+    search = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    named = (shutil.which(name, path=search) for name in ("runc", "crun"))
+    choices: list[tuple[str, ...]] = [(), *((f"--runtime={path}",) for path in named if path)]
     return next((choice for choice in choices if _starts(choice)), ())
-
-
-def _path(name: str) -> str | None:
-    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
 
 def _starts(choice: Sequence[str]) -> bool:

@@ -22,8 +22,8 @@ def shared_fairly(pid: int) -> int:
 
     Where the kernel does not tell that, all resident bytes.
     """
-    resident = ("smaps_rollup", "Pss:"), ("status", "VmRSS:")
-    return next((n for f, key in resident if (n := told_by(f"/proc/{pid}/{f}", key)) is not None), 0)
+    shared = told_by(f"/proc/{pid}/smaps_rollup", "Pss:")
+    return shared if shared is not None else told_by(f"/proc/{pid}/status", "VmRSS:") or 0
 
 
 def told_by(file: str, key: str) -> int | None:

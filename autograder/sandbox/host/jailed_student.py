@@ -13,7 +13,6 @@ from autograder.judge.values import MAX_BYTES
 
 from ..engines.gpu import Gpu
 from ..engines.limits import Limits
-from ..wire.frames import Frame
 from ..wire.messages import call_request, read_call_reply
 from .loading import MAX_RESTARTS, Cell, CellResult, Loader
 from .request import Lost, ask_in_a_row
@@ -146,7 +145,8 @@ class JailedStudent(Student):
         self, running: Running, function: str, requests: Sequence[Packed]
     ) -> tuple[list[Reply], Lost | None]:
         running.device_bytes = self._cap_bytes
-        frames = [partial(self._frame, function, request) for request in requests]
+        call = partial(call_request, function, device=self._on, cap_bytes=self._cap_bytes)
+        frames = [partial(call, request) for request in requests]
         argument_bytes = sum(len(data) for request in requests for data in request.storages)
         replies, lost = ask_in_a_row(
             running,
@@ -160,8 +160,3 @@ class JailedStudent(Student):
             self._drop()
             self.suspects_device = True
         return replies, lost
-
-    def _frame(self, function: str, request: Packed, nonce: str) -> Frame:
-        return call_request(
-            function, request, nonce=nonce, device=self._on, cap_bytes=self._cap_bytes
-        )

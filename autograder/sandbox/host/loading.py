@@ -5,13 +5,13 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from autograder.judge import Raised
 
 from ..engines.limits import Limits
-from ..wire.frames import Frame
 from ..wire.messages import cell_request, read_cell_reply
-from .request import Lost, ask_process
+from .request import Lost, ask_in_a_row
 from .running import Running
 
 MAX_RESTARTS = 4
@@ -93,21 +93,13 @@ class Loader:
     def _run(self, running: Running, k: int, patience_s: float) -> None:
         cell = self._cells[k]
         patience_s = min(patience_s, self._until - time.monotonic())
-
-        def request(nonce: str) -> Frame:
-            return cell_request(cell.name, cell.source, nonce=nonce)
-
-        try:
-            error = ask_process(running, request, read_cell_reply, patience_s=patience_s)
-        except Lost as lost:
+        request = partial(cell_request, cell.name, cell.source)
+        errors, lost = ask_in_a_row(running, [request], read_cell_reply, patience_s=patience_s)
+        error = lost.raised if lost else errors[0]
+        self._results.setdefault(k, CellResult(cell.name, error, running.output.take()))
+        if lost:
             self._deadly.add(k)
-            self._record(k, lost.raised, running)
-            raise
-        self._record(k, error, running)
-
-    def _record(self, k: int, error: Raised | None, running: Running) -> None:
-        result = CellResult(self._cells[k].name, error, running.output.take())
-        self._results.setdefault(k, result)
+            raise lost
 
     def _give_up_on_the_rest(self) -> None:
         for k, cell in enumerate(self._cells):

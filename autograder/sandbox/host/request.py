@@ -1,4 +1,4 @@
-"""One request to a student's process, with every way in which it can fail told apart."""
+"""Requests to a student's process, with every way in which they can fail told apart."""
 
 import secrets
 import time
@@ -22,39 +22,22 @@ class Lost(Exception):
         self.raised = raised
 
 
-def ask_process(
-    running: Running,
-    request: Callable[[str], Frame],
-    read: Callable[[Frame, str], T],
-    *,
-    patience_s: float,
-    max_body_bytes: int = 0,
-) -> T:
-    """What `read` makes of the answer to `request`; both are given the nonce.
-
-    Raises Lost when no proper answer came, and then the process is ended; GraderFault when the jail
-    itself is gone.
-    """
-    answers, lost = ask_in_a_row(
-        running, [request], read, patience_s=patience_s, max_body_bytes=max_body_bytes
-    )
-    if lost is not None:
-        raise lost
-    return answers[0]
-
-
 def ask_in_a_row(
     running: Running,
-    requests: Sequence[Callable[[str], Frame]],
+    requests: Sequence[Callable[..., Frame]],
     read: Callable[[Frame, str], T],
     *,
     patience_s: float,
     max_body_bytes: int = 0,
 ) -> tuple[list[T], Lost | None]:
-    """As `ask_process`, for requests that are sent before the first is answered: what came, and why
-    no more. Patience and bytes are for all together. Raises GraderFault."""
+    """What `read` makes of the answers to `requests`, each of which is sent before the first is
+    answered, and why no more came; then the process is ended. Each request and its `read` are given
+    the same nonce. Patience and bytes are for all together.
+
+    Raises GraderFault when the jail itself is gone.
+    """
     nonces = [secrets.token_hex(8) for _ in requests]
-    frames = [request(nonce) for request, nonce in zip(requests, nonces, strict=True)]
+    frames = [request(nonce=nonce) for request, nonce in zip(requests, nonces, strict=True)]
     answers: list[T] = []
 
     def take(frame: Frame) -> None:

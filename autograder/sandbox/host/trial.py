@@ -7,11 +7,10 @@ as a submission's. A tenth of a second.
 import json
 import os
 import subprocess
-import tempfile
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import IO, Any, NoReturn
+from typing import Any, NoReturn
 
 from ..engines import bubblewrap
 from ..engines.choice import Jailed
@@ -23,35 +22,26 @@ PATIENCE_S = 60.0
 PROGRAM = "from autograder.sandbox.host.trial import main; main(sys.argv[1])"
 
 
-def failure(
-    limits: Limits, *, start: Callable[[JailSpec, IO[Any]], Jailed], program: str = PROGRAM
-) -> str:
+def failure(limits: Limits, *, start: Callable[[JailSpec], Jailed], program: str = PROGRAM) -> str:
     """Why the walls do not stand, in the jail's own words; "" where they do.
 
     start: one of `choice.ENGINES`. program: what is tried there.
     """
     paths = bubblewrap.visible()
     order = json.dumps({"limits": asdict(limits), "paths": paths, "without": []})
-    with tempfile.TemporaryFile() as log:
-        try:
-            command = bubblewrap.bare_python(program, order)
-            jailed = start(JailSpec(command, paths=paths, tmp_bytes=limits.tmp_bytes), log)
-        except OSError as error:
-            return f"the jail cannot be started: {error}"
-        try:
-            return _verdict(jailed.process, log)
-        finally:
-            jailed.end()
-
-
-def _verdict(process: subprocess.Popen[bytes], log: Any) -> str:
     try:
-        status = process.wait(PATIENCE_S)
+        command = bubblewrap.bare_python(program, order)
+        jailed = start(JailSpec(command, paths=paths, tmp_bytes=limits.tmp_bytes))
+    except OSError as error:
+        return f"the jail cannot be started: {error}"
+    try:
+        status = jailed.process.wait(PATIENCE_S)
+        said = jailed.last_words() or f"it ended with {status}"
+        return "" if status == 0 else f"the jail did not start: {said}"
     except subprocess.TimeoutExpired:
         return f"the jail did not start within {PATIENCE_S:g} seconds"
-    log.seek(0)
-    said = log.read()[-500:].decode("utf-8", errors="replace").strip()
-    return "" if status == 0 else f"the jail did not start: {said or f'it ended with {status}'}"
+    finally:
+        jailed.end()
 
 
 def main(order: str) -> NoReturn:

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import socket
-import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -45,7 +44,6 @@ class ZygoteClient:
         self._hierarchies = cgroups.find()
         cgroups.sweep(self._hierarchies)
         self._paths = bubblewrap.visible(readable)
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs:
@@ -57,10 +55,9 @@ class ZygoteClient:
                     without=without,
                     gpu=gpu,
                 )
-                self._jailed = ENGINES[engine](spec, self._log)
+                self._jailed = ENGINES[engine](spec)
         except OSError as error:
             self._control.close()
-            self._log.close()
             raise GraderFault(f"the jail cannot be started: {error}") from error
         self._await_ready()
 
@@ -68,17 +65,12 @@ class ZygoteClient:
         try:
             message, _ = self._hear(START_S)
         except ZygoteLost as error:
-            reason = self.last_words()
+            reason = self._jailed.last_words()
             self.close()
             raise GraderFault(f"the jail did not start: {reason or error}") from error
         if message.get("threads") != 1:
             self.close()
             raise GraderFault("the zygote has more than one thread: a fork of it could hang")
-
-    def last_words(self) -> str:
-        """The end of what the jail itself printed; never a student's."""
-        self._log.seek(0)
-        return self._log.read()[-500:].decode("utf-8", errors="replace").strip()
 
     @property
     def pid(self) -> int:
@@ -162,4 +154,3 @@ class ZygoteClient:
         """Ends the jail and everything in it."""
         self._control.close()  # the zygote leaves when it hears nothing more
         self._jailed.end()
-        self._log.close()

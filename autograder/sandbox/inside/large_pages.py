@@ -21,11 +21,8 @@ _libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 def gather() -> int:
     """Moves this process's own memory into large pages where the kernel can; how many bytes."""
-    return sum(length for start, length in list(_filled()) if _collapse(start, length))
-
-
-def _collapse(start: int, length: int) -> bool:
-    return bool(_libc.madvise(start, length, MADV_COLLAPSE) == 0)
+    ranges = list(_filled())  # before any of them is moved
+    return sum(n for start, n in ranges if _libc.madvise(start, n, MADV_COLLAPSE) == 0)
 
 
 def _filled() -> Iterator[tuple[int, int]]:

@@ -72,13 +72,9 @@ def _frame(request: Frame, shell: NotebookShell) -> Frame:
     if header["do"] == "cell":
         raised = shell.run(header["name"], request.blobs[0].decode("utf-8"))
         return raised_reply(raised, nonce=header["nonce"])
-    packed = Packed(header["tree"], request.blobs)
-    reply = _called(shell, header["function"], packed, _device(request), header["cap_bytes"])
+    packed, device = Packed(header["tree"], request.blobs), DEVICES[header.get("device", "cpu")]
+    reply = _called(shell, header["function"], packed, device, header["cap_bytes"])
     return reply_frame(reply, nonce=header["nonce"])
-
-
-def _device(request: Frame) -> Device:
-    return DEVICES[request.header.get("device", "cpu")]
 
 
 def _called(

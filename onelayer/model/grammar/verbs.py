@@ -61,140 +61,121 @@ class Verb:
         }
 
 
-VERBS = (
-    Verb(
-        "speak speaks spoke spoken speaking",
-        "hablar hablado hablando",
-        present="hablo hablas habla hablamos habláis hablan",
-        past="hablé hablaste habló hablamos hablasteis hablaron",
-    ),
-    Verb(
-        "eat eats ate eaten eating",
-        "comer comido comiendo",
-        present="como comes come comemos coméis comen",
-        past="comí comiste comió comimos comisteis comieron",
-    ),
-    Verb(
-        "live lives lived lived living",
-        "vivir vivido viviendo",
-        present="vivo vives vive vivimos vivís viven",
-        past="viví viviste vivió vivimos vivisteis vivieron",
-    ),
-    Verb(
-        "drink drinks drank drunk drinking",
-        "beber bebido bebiendo",
-        present="bebo bebes bebe bebemos bebéis beben",
-        past="bebí bebiste bebió bebimos bebisteis bebieron",
-    ),
-    Verb(
-        "write writes wrote written writing",
-        "escribir escrito escribiendo",
-        present="escribo escribes escribe escribimos escribís escriben",
-        past="escribí escribiste escribió escribimos escribisteis escribieron",
-    ),
-    Verb(
-        "open opens opened opened opening",
-        "abrir abierto abriendo",
-        present="abro abres abre abrimos abrís abren",
-        past="abrí abriste abrió abrimos abristeis abrieron",
-    ),
-    Verb(
-        "go goes went gone going",
-        "ir ido yendo",
-        present="voy vas va vamos vais van",
-        past="fui fuiste fue fuimos fuisteis fueron",
-    ),
-    Verb(
-        "come comes came come coming",
-        "venir venido viniendo",
-        present="vengo vienes viene venimos venís vienen",
-        past="vine viniste vino vinimos vinisteis vinieron",
-        future="vendr",
-    ),
-    Verb(
-        "make makes made made making",
-        "hacer hecho haciendo",
-        present="hago haces hace hacemos hacéis hacen",
-        past="hice hiciste hizo hicimos hicisteis hicieron",
-        future="har",
-    ),
-    Verb(
-        "say says said said saying",
-        "decir dicho diciendo",
-        present="digo dices dice decimos decís dicen",
-        past="dije dijiste dijo dijimos dijisteis dijeron",
-        future="dir",
-    ),
-    Verb(
-        "see sees saw seen seeing",
-        "ver visto viendo",
-        present="veo ves ve vemos veis ven",
-        past="vi viste vio vimos visteis vieron",
-    ),
-    Verb(
-        "give gives gave given giving",
-        "dar dado dando",
-        present="doy das da damos dais dan",
-        past="di diste dio dimos disteis dieron",
-    ),
-    Verb(
-        "bring brings brought brought bringing",
-        "traer traído trayendo",
-        present="traigo traes trae traemos traéis traen",
-        past="traje trajiste trajo trajimos trajisteis trajeron",
-    ),
-    Verb(
-        "run runs ran run running",
-        "correr corrido corriendo",
-        present="corro corres corre corremos corréis corren",
-        past="corrí corriste corrió corrimos corristeis corrieron",
-    ),
-    Verb(
-        "sing sings sang sung singing",
-        "cantar cantado cantando",
-        present="canto cantas canta cantamos cantáis cantan",
-        past="canté cantaste cantó cantamos cantasteis cantaron",
-    ),
-    Verb(
-        "sleep sleeps slept slept sleeping",
-        "dormir dormido durmiendo",
-        present="duermo duermes duerme dormimos dormís duermen",
-        past="dormí dormiste durmió dormimos dormisteis durmieron",
-    ),
-    Verb(
-        "play plays played played playing",
-        "jugar jugado jugando",
-        present="juego juegas juega jugamos jugáis juegan",
-        past="jugué jugaste jugó jugamos jugasteis jugaron",
-    ),
-    Verb(
-        "think thinks thought thought thinking",
-        "pensar pensado pensando",
-        present="pienso piensas piensa pensamos pensáis piensan",
-        past="pensé pensaste pensó pensamos pensasteis pensaron",
-    ),
-    Verb(
-        "begin begins began begun beginning",
-        "empezar empezado empezando",
-        present="empiezo empiezas empieza empezamos empezáis empiezan",
-        past="empecé empezaste empezó empezamos empezasteis empezaron",
-    ),
-    Verb(
-        "buy buys bought bought buying",
-        "comprar comprado comprando",
-        present="compro compras compra compramos compráis compran",
-        past="compré compraste compró compramos comprasteis compraron",
-    ),
-    Verb(
-        "teach teaches taught taught teaching",
-        "enseñar enseñado enseñando",
-        present="enseño enseñas enseña enseñamos enseñáis enseñan",
-        past="enseñé enseñaste enseñó enseñamos enseñasteis enseñaron",
-    ),
-    Verb(
-        "choose chooses chose chosen choosing",
-        "elegir elegido eligiendo",
-        present="elijo eliges elige elegimos elegís eligen",
-        past="elegí elegiste eligió elegimos elegisteis eligieron",
-    ),
-)
+# A verb is a block of its rows: English, Spanish, present, past, and, where it has one, the stem of
+# its future.
+_TABLE = """\
+speak speaks spoke spoken speaking
+hablar hablado hablando
+hablo hablas habla hablamos habláis hablan
+hablé hablaste habló hablamos hablasteis hablaron
+
+eat eats ate eaten eating
+comer comido comiendo
+como comes come comemos coméis comen
+comí comiste comió comimos comisteis comieron
+
+live lives lived lived living
+vivir vivido viviendo
+vivo vives vive vivimos vivís viven
+viví viviste vivió vivimos vivisteis vivieron
+
+drink drinks drank drunk drinking
+beber bebido bebiendo
+bebo bebes bebe bebemos bebéis beben
+bebí bebiste bebió bebimos bebisteis bebieron
+
+write writes wrote written writing
+escribir escrito escribiendo
+escribo escribes escribe escribimos escribís escriben
+escribí escribiste escribió escribimos escribisteis escribieron
+
+open opens opened opened opening
+abrir abierto abriendo
+abro abres abre abrimos abrís abren
+abrí abriste abrió abrimos abristeis abrieron
+
+go goes went gone going
+ir ido yendo
+voy vas va vamos vais van
+fui fuiste fue fuimos fuisteis fueron
+
+come comes came come coming
+venir venido viniendo
+vengo vienes viene venimos venís vienen
+vine viniste vino vinimos vinisteis vinieron
+vendr
+
+make makes made made making
+hacer hecho haciendo
+hago haces hace hacemos hacéis hacen
+hice hiciste hizo hicimos hicisteis hicieron
+har
+
+say says said said saying
+decir dicho diciendo
+digo dices dice decimos decís dicen
+dije dijiste dijo dijimos dijisteis dijeron
+dir
+
+see sees saw seen seeing
+ver visto viendo
+veo ves ve vemos veis ven
+vi viste vio vimos visteis vieron
+
+give gives gave given giving
+dar dado dando
+doy das da damos dais dan
+di diste dio dimos disteis dieron
+
+bring brings brought brought bringing
+traer traído trayendo
+traigo traes trae traemos traéis traen
+traje trajiste trajo trajimos trajisteis trajeron
+
+run runs ran run running
+correr corrido corriendo
+corro corres corre corremos corréis corren
+corrí corriste corrió corrimos corristeis corrieron
+
+sing sings sang sung singing
+cantar cantado cantando
+canto cantas canta cantamos cantáis cantan
+canté cantaste cantó cantamos cantasteis cantaron
+
+sleep sleeps slept slept sleeping
+dormir dormido durmiendo
+duermo duermes duerme dormimos dormís duermen
+dormí dormiste durmió dormimos dormisteis durmieron
+
+play plays played played playing
+jugar jugado jugando
+juego juegas juega jugamos jugáis juegan
+jugué jugaste jugó jugamos jugasteis jugaron
+
+think thinks thought thought thinking
+pensar pensado pensando
+pienso piensas piensa pensamos pensáis piensan
+pensé pensaste pensó pensamos pensasteis pensaron
+
+begin begins began begun beginning
+empezar empezado empezando
+empiezo empiezas empieza empezamos empezáis empiezan
+empecé empezaste empezó empezamos empezasteis empezaron
+
+buy buys bought bought buying
+comprar comprado comprando
+compro compras compra compramos compráis compran
+compré compraste compró compramos comprasteis compraron
+
+teach teaches taught taught teaching
+enseñar enseñado enseñando
+enseño enseñas enseña enseñamos enseñáis enseñan
+enseñé enseñaste enseñó enseñamos enseñasteis enseñaron
+
+choose chooses chose chosen choosing
+elegir elegido eligiendo
+elijo eliges elige elegimos elegís eligen
+elegí elegiste eligió elegimos elegisteis eligieron
+"""
+
+VERBS = tuple(Verb(*block.strip().split("\n")) for block in _TABLE.split("\n\n"))
