@@ -33,7 +33,8 @@ class Question:
     """One question of a lab. `check(student, draw)` returns when all is right, else it raises.
 
     The check's decorator is where points, minutes and difficulty (1 to 5) are said: the lab's page
-    takes them from there. hints: a nudge, the idea, the worked line. may_write: answers may
+    takes them from there. hints: a nudge, the idea, the worked line. function: the one that is
+    called, where it is not named after the question. may_write: answers may
     overwrite their inputs. witnessed: some of the evidence is the word of the student's processes.
     budget_s: seconds for all its calls while grading, where the usual ones are too few: an answer
     that calls a compiler, or starts processes. loopback: whether its answers run on several
@@ -51,6 +52,7 @@ class Question:
     minutes: int
     difficulty: int
     hints: tuple[str, str, str]
+    function: str = ""
     may_write: bool = False
     witnessed: bool = False
     budget_s: float | None = None
@@ -59,6 +61,7 @@ class Question:
     alone: bool = False
     simulated: bool = False
     host: str = ""
+    right: dict[str, Answer] = field(default_factory=dict)
     wrong_answers: list[WrongAnswer] = field(default_factory=list)
     cost_of: Callable[[Student, Draw], str] | None = None
 
@@ -72,26 +75,28 @@ class Question:
         """The first paragraph of the check's docstring: what is asked."""
         return (self.check.__doc__ or "").strip().split("\n\n")[0]
 
+    def otherwise(self, **right: Answer) -> None:
+        """Names what a wrong answer to one of several functions leaves right."""
+        self.right = right
+
     @overload
-    def wrong(
-        self, name: str, sentence: str, /, *, function: str = ""
-    ) -> Callable[[Answer], Answer]: ...
+    def wrong(self, name: str, sentence: str, /) -> Callable[[Answer], Answer]: ...
     @overload
     def wrong(self, name: str, sentence: str, /, **functions: Answer) -> WrongAnswer: ...
 
     def wrong(
-        self, name: str, sentence: str, /, *, function: str = "", **functions: Answer
+        self, name: str, sentence: str, /, **functions: Answer
     ) -> WrongAnswer | Callable[[Answer], Answer]:
-        """Lists a known wrong answer: `functions`, by the names under which they are called; or
-        else the one that this decorates, called `function` where the question asks for several."""
+        """Lists a known wrong answer: `functions`, by the names under which they are called, or
+        else the one function that this decorates."""
 
         def listed(answer: Answer) -> Answer:
-            self.wrong(name, sentence, **{function or self.name: answer})
+            self.wrong(name, sentence, **{self.function or self.name: answer})
             return answer
 
         if not functions:
             return listed
-        known = WrongAnswer(name, sentence, functions)
+        known = WrongAnswer(name, sentence, self.right | functions)
         self.wrong_answers.append(known)
         return known
 

@@ -140,12 +140,11 @@ def _(x: torch.Tensor, steps: list[Step]) -> Carried:
     return value, sum(charges)
 
 
-@carried_bytes.wrong(
+carried_bytes.wrong(
     "nothing_charged",
     "Nothing was charged. A result whose storage is new costs that storage's bytes.",
+    carried_bytes=lambda x, steps: (_apply(x, steps), 0),
 )
-def _(x: torch.Tensor, steps: list[Step]) -> Carried:
-    return _apply(x, steps), 0
 
 
 @carried_bytes.wrong(

@@ -116,21 +116,17 @@ def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
     return calls, results, after.bfloat16().float()
 
 
-@with_my_addmm.wrong(
+with_my_addmm.wrong(
     "every_result_rounded",
     "A result was rounded that no addmm has made: this x takes another kernel. Round inside your "
     "kernel, not around F.linear.",
+    with_my_addmm=lambda xs, w, b: _override(xs, w, b, rounds=lambda n: True),
 )
-def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
-    return _override(xs, w, b, rounds=lambda n: True)
-
-
-@with_my_addmm.wrong(
+with_my_addmm.wrong(
     "nothing_rounded",
     "The results are those of torch's own kernel, though the count is right: yours does not round.",
+    with_my_addmm=lambda xs, w, b: _override(xs, w, b, rounds=lambda n: False),
 )
-def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
-    return _override(xs, w, b, rounds=lambda n: False)
 
 
 @with_my_addmm.wrong(
@@ -191,13 +187,12 @@ def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
     return len(xs), results, after
 
 
-@with_my_addmm.wrong(
+with_my_addmm.wrong(
     "never_counted",
     "The results are right and the count is 0: `calls += 1` is missing from your kernel, or "
     "changes another variable (nonlocal).",
+    with_my_addmm=lambda xs, w, b: (0, *_override(xs, w, b)[1:]),
 )
-def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
-    return 0, *_override(xs, w, b)[1:]
 
 
 @with_my_addmm.cost

@@ -170,12 +170,11 @@ def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
     return [visit for visit in nodes if visit[1] is None]
 
 
-@walk_graph.wrong(
+walk_graph.wrong(
     "root_left_out",
     "The node that made the loss is missing: loss.grad_fn itself is part of the graph.",
+    walk_graph=lambda tokens, w, b, target: _torchs_nodes(_tied_loss(tokens, w, b, target))[1:],
 )
-def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
-    return _torchs_nodes(_tied_loss(tokens, w, b, target))[1:]
 
 
 @walk_graph.wrong(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
-from autograder.judge import Question, Wrong, WrongAnswer, describe
+from autograder.judge import Wrong, describe
 
 
 def tensors(got: Any) -> list[Tensor]:
@@ -37,12 +37,3 @@ def expect_few_bytes(
             where=f"in what was saved: {listed}",
             why=f"{why} (A tensor counts with its whole storage, unless an argument lies there.)",
         )
-
-
-def halves(
-    question: Question, name: str, sentence: str, **functions: Callable[..., Any]
-) -> WrongAnswer:
-    """Lists a wrong answer that consists of two functions."""
-    known = WrongAnswer(name, sentence, functions)
-    question.wrong_answers.append(known)
-    return known

@@ -4,11 +4,10 @@ may consist of."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
-from autograder.judge import GraderFault, NoAnswer, Question, Student, Wrong, WrongAnswer, describe
+from autograder.judge import GraderFault, NoAnswer, Student, Wrong, describe
 from onelayer.custom_op.cpp_compiler import compiler
 
 BUILD_S = 120.0  # a compiler takes two seconds on a quiet machine; grading machines are not
@@ -58,12 +57,3 @@ def expect_own_text(student: Student, name: str) -> None:
     if used := _LIBRARIES.search(_COMMENTS.sub(" ", text)):
         why = "This kernel is to be yours from the first load to the last store: no library in it."
         raise Wrong(expected="C++ that computes by itself", got=f"it uses {used[0]!r}", why=why)
-
-
-def several(
-    question: Question, name: str, sentence: str, **functions: Callable[..., Any]
-) -> WrongAnswer:
-    """Lists a wrong answer to several calls."""
-    known = WrongAnswer(name, sentence, functions)
-    question.wrong_answers.append(known)
-    return known

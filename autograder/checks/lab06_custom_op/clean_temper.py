@@ -52,6 +52,7 @@ _RAISED = {
         "torch.library.register_autograd(op, lambda ctx, dy: (dy / ctx.t, None), "
         "setup_context=keep, lib=library)",
     ),
+    function="tempered",
     witnessed=True,  # what opcheck says is told by the student's process
     budget_s=60.0,
     host="Its operator has a kernel for the CPU alone.",
@@ -189,7 +190,7 @@ _WRONG = {
     ),
 }
 for _key, (_sentence, _bend) in _WRONG.items():
-    clean_temper.wrong(_key, _sentence, function="tempered")(_tempering(_bend))
+    clean_temper.wrong(_key, _sentence, tempered=_tempering(_bend))
 
 
 @clean_temper.cost

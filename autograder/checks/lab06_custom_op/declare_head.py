@@ -46,6 +46,7 @@ _RAISED = {
         "is given by keyword only.",
         'library.define("cap_(Tensor(a!) z, float limit=30.0) -> Tensor(a!)")',
     ),
+    function="declared",
     may_write=True,  # cap_ does
     host="Its operator has a kernel for the CPU alone.",
 )
@@ -211,14 +212,13 @@ _WRONG = {
     ),
 }
 for _name, (_sentence, _bent) in _WRONG.items():
-    declare_head.wrong(_name, _sentence, function="declared")(_saying(**_bent))
+    declare_head.wrong(_name, _sentence, declared=_saying(**_bent))
 
 
 @declare_head.wrong(
     "for_every_backend",
     "The kernels are registered as composite ones. Those stand for all backends, and autograd "
     "looks through them: register for the CPU.",
-    function="declared",
 )
 def _(name: str, op: str = "", *args: Any, **kwargs: Any) -> Any:
     return {o: (text, ["CompositeImplicitAutograd"]) for o, (text, _) in _saying()(name).items()}

@@ -70,6 +70,7 @@ SENTENCES = {
         'STD_TORCH_CHECK(x.size(1) == w.size(1), "x has ", x.size(1), " features, w has ", '
         "w.size(1));",
     ),
+    function="run_operator",
     witnessed=True,
     budget_s=BUILD_S,
     host="Its C++ reads the memory of the CPU.",
@@ -183,7 +184,7 @@ def _blind_to(key: str) -> Callable[..., Answer]:
 
 
 for _key, _sentence in SENTENCES.items():
-    head_operator.wrong(_key, _sentence, function="run_operator")(_blind_to(_key))
+    head_operator.wrong(_key, _sentence, run_operator=_blind_to(_key))
 
 
 def _refusing(doubtful: Callable[[Tensor, Tensor, Maybe], bool]) -> Callable[..., Answer]:
@@ -212,22 +213,19 @@ _TOO_STRICT: dict[str, tuple[str, Callable[[Tensor, Tensor, Maybe], bool]]] = {
     ),
 }
 for _key, (_sentence, _doubtful) in _TOO_STRICT.items():
-    head_operator.wrong(_key, _sentence, function="run_operator")(_refusing(_doubtful))
+    head_operator.wrong(_key, _sentence, run_operator=_refusing(_doubtful))
 
 
-@head_operator.wrong(
+head_operator.wrong(
     "result_always_float",
     "The result of float64 arguments is float32. Allocate from x, so that its dtype follows.",
-    function="run_operator",
+    run_operator=lambda name, x, w, b: (F.linear(x, w, b).float(), ""),
 )
-def _(name: str, x: Tensor, w: Tensor, b: Maybe) -> Answer:
-    return F.linear(x, w, b).float(), ""
 
 
 @head_operator.wrong(
     "refusal_says_nothing",
     "It refuses, and does not say what it was given. Whoever reads the message wants both sizes.",
-    function="run_operator",
 )
 def _(name: str, x: Tensor, w: Tensor, b: Maybe) -> Answer:
     return (None, "head.cpp: wrong sizes") if _misfit(x, w, b) else (F.linear(x, w, b), "")

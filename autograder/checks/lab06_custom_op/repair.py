@@ -41,6 +41,7 @@ _RAISED = {
         "stay, mask their load of x, and mask the store.",
         '"Ada": ("out_of_bounds", [("n > N || v > V", "n >= N || v >= V")])',
     ),
+    function="repaired",
     witnessed=True,
     budget_s=2 * BUILD_S,
     simulated=True,
@@ -125,7 +126,7 @@ _WRONG = {
     ),
 }
 for _key, (_sentence, _answer) in _WRONG.items():
-    repair.wrong(_key, _sentence, function="repaired")(_answer)
+    repair.wrong(_key, _sentence, repaired=_answer)
 
 
 @repair.cost

@@ -48,6 +48,7 @@ _RAISED = {
         "torch.library.",
         'torch.library.register_autocast(op, "cpu", torch.bfloat16)',
     ),
+    function="taught",
     witnessed=True,  # the products in backward are counted by the student's process
     budget_s=60.0,
     host="Its operator has a kernel for the CPU alone.",
@@ -193,14 +194,13 @@ _WRONG: dict[str, tuple[str, Bend]] = {
     ),
 }
 for _key, (_sentence, _bend) in _WRONG.items():
-    teach_head.wrong(_key, _sentence, function="taught")(_bent(_bend))
+    teach_head.wrong(_key, _sentence, taught=_bent(_bend))
 
 
 @teach_head.wrong(
     "no_backward",
     "y has no history. Below autograd nothing is recorded: an operator that registers no backward "
     "ends the graph.",
-    function="taught",
 )
 def _(name: str, x: Tensor, w: Tensor, b: Maybe, dy: Tensor, autocast: bool = False) -> Taught:
     return _torchs(x, w, b, dy, autocast)[0], [None, None, None], 0

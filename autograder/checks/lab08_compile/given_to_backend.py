@@ -116,21 +116,17 @@ def _(source: str, calls: Sequence[Arguments]) -> Counted:
     return _operations(given), len(given.graphs)
 
 
-@given_to_backend.wrong(
+given_to_backend.wrong(
     "never_ran",
     "No run was counted. What the backend returns takes the graph's place: count inside that "
     "function.",
+    given_to_backend=lambda source, calls: (_operations(_given(source, calls)), 0),
 )
-def _(source: str, calls: Sequence[Arguments]) -> Counted:
-    return _operations(_given(source, calls)), 0
-
-
-@given_to_backend.wrong(
+given_to_backend.wrong(
     "calls_of_step",
     "You counted the calls of `step`. A step that breaks runs several graphs in each call.",
+    given_to_backend=lambda source, calls: (_operations(_given(source, calls)), len(calls)),
 )
-def _(source: str, calls: Sequence[Arguments]) -> Counted:
-    return _operations(_given(source, calls)), len(calls)
 
 
 @given_to_backend.wrong(

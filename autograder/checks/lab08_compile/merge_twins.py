@@ -194,11 +194,11 @@ _wrong(
 )
 
 
-@merge_twins.wrong(
-    "untouched", "The graph is as it was: its twins and its unread operators are still there."
+merge_twins.wrong(
+    "untouched",
+    "The graph is as it was: its twins and its unread operators are still there.",
+    merge_twins=lambda rows: rows,
 )
-def _(rows: Rows) -> Rows:
-    return rows
 
 
 @merge_twins.wrong(

@@ -147,60 +147,44 @@ def _bent(xs: list[Tensor], w: Tensor, b: Tensor, limit: float, *, bent: str) ->
     return results, 1
 
 
-@one_graph.wrong("still_breaks", SEVERAL)
-def _(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Answered:
-    return _whole(xs, w, b, limit)[0], 4
-
-
-@one_graph.wrong(
+one_graph.wrong(
+    "still_breaks",
+    SEVERAL,
+    one_graph=lambda xs, w, b, limit: (_whole(xs, w, b, limit)[0], 4),
+)
+one_graph.wrong(
     "not_compiled",
     "The values are right, and no graph was given to the backend: call `compiled`, not `step`.",
+    one_graph=lambda xs, w, b, limit: (_whole(xs, w, b, limit)[0], 0),
 )
-def _(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Answered:
-    return _whole(xs, w, b, limit)[0], 0
-
-
-@one_graph.wrong(
+one_graph.wrong(
     "always_scaled",
     "Quiet logits were blown up to the limit. The factor is limit / top where top is above the "
     "limit, and 1 elsewhere.",
+    one_graph=lambda xs, w, b, limit: _bent(xs, w, b, limit, bent="always"),
 )
-def _(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Answered:
-    return _bent(xs, w, b, limit, bent="always")
-
-
-@one_graph.wrong(
+one_graph.wrong(
     "never_scaled",
     "Nothing was capped. The branch has to become part of the graph: torch.where, or a clamp of "
     "the factor.",
+    one_graph=lambda xs, w, b, limit: _bent(xs, w, b, limit, bent="never"),
 )
-def _(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Answered:
-    return _bent(xs, w, b, limit, bent="never")
-
-
-@one_graph.wrong(
+one_graph.wrong(
     "each_logit_clamped",
     "Each logit was clamped by itself. The step scales all of them by one factor.",
+    one_graph=lambda xs, w, b, limit: _bent(xs, w, b, limit, bent="clamped"),
 )
-def _(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Answered:
-    return _bent(xs, w, b, limit, bent="clamped")
-
-
-@one_graph.wrong(
+one_graph.wrong(
     "mean_over_all_rows",
     "The sum is over the rows that count, and was divided by all rows. Divide by keep.sum().",
+    one_graph=lambda xs, w, b, limit: _bent(xs, w, b, limit, bent="all rows"),
 )
-def _(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Answered:
-    return _bent(xs, w, b, limit, bent="all rows")
-
-
-@one_graph.wrong(
+one_graph.wrong(
     "no_row_counts",
     "Where no row counts this is 0 / 0, nan. The step as found gives zeros there: divide by at "
     "least 1.",
+    one_graph=lambda xs, w, b, limit: _bent(xs, w, b, limit, bent="no row"),
 )
-def _(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Answered:
-    return _bent(xs, w, b, limit, bent="no row")
 
 
 @one_graph.cost

@@ -187,22 +187,18 @@ def _(source: str, args: Arguments, keep: str) -> Saved:
     return _named([n for n in _forward(source, [[*args, keep]]).nodes if n.op != "output"])
 
 
-@what_is_saved.wrong(
+what_is_saved.wrong(
     "one_partitioner",
     "This is what the other partitioner saves. `keep` decides: the one that saves fewest runs "
     "cheap operations again in the backward.",
+    what_is_saved=lambda source, args, keep: _saved(source, args, ALL),
 )
-def _(source: str, args: Arguments, keep: str) -> Saved:
-    return _saved(source, args, ALL)
-
-
-@what_is_saved.wrong(
+what_is_saved.wrong(
     "views_named",
     "A view stands here in place of what made its numbers, or twice. Ask `maker` first, then take "
     "each node once.",
+    what_is_saved=lambda source, args, keep: _named(_returned(source, args, keep)[1:]),
 )
-def _(source: str, args: Arguments, keep: str) -> Saved:
-    return _named(_returned(source, args, keep)[1:])
 
 
 @what_is_saved.wrong(

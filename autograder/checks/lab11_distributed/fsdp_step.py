@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.judge import Draw, Student, Wrong, WrongAnswer, describe, expect_close
+from autograder.judge import Draw, Student, Wrong, describe, expect_close
 
 from . import lab, sharded_head
 from .numbers import as_scalar
@@ -248,37 +248,32 @@ def _backward(
     return fsdp_backward
 
 
-def _wrong(
-    name: str, sentence: str, forward: Forward | None = None, backward: Backward | None = None
-) -> None:
-    functions: dict[str, Callable[..., Any]] = {
-        "fsdp_forward": forward or _forward(),
-        "fsdp_backward": backward or _backward(),
-    }
-    fsdp_step.wrong_answers.append(WrongAnswer(name, sentence, functions))
-
-
+fsdp_step.otherwise(fsdp_forward=_forward(), fsdp_backward=_backward())
 for _fault in FAULTS:
-    _wrong(_fault.name, _fault.sentence, backward=_backward(_fault.answers))
-_wrong("weight_kept", KEPT, _forward(keeping=lambda case, rank: [case.w]))
-_wrong("logits_kept", LOGITS, _forward(keeping=lambda case, rank: [case.xs[rank] @ case.w.T]))
-_wrong(
+    fsdp_step.wrong(_fault.name, _fault.sentence, fsdp_backward=_backward(_fault.answers))
+fsdp_step.wrong("weight_kept", KEPT, fsdp_forward=_forward(keeping=lambda case, rank: [case.w]))
+fsdp_step.wrong(
+    "logits_kept",
+    LOGITS,
+    fsdp_forward=_forward(keeping=lambda case, rank: [case.xs[rank] @ case.w.T]),
+)
+fsdp_step.wrong(
     "padding_is_a_word",
     PADDING,
-    _forward(lambda case: case.losses(weight=torch.cat(case.shards))),
+    fsdp_forward=_forward(lambda case: case.losses(weight=torch.cat(case.shards))),
 )
-_wrong(
+fsdp_step.wrong(
     "all_reduced",
     ALL_REDUCED,
-    backward=_backward(
+    fsdp_backward=_backward(
         trace=lambda case: [("all_gather", case.gathered_bytes), ("all_reduce", case.w.nbytes)]
     ),
 )
-_wrong("nothing_gathered", NOT_GATHERED, _forward(trace=lambda case: []))
-_wrong(
+fsdp_step.wrong("nothing_gathered", NOT_GATHERED, fsdp_forward=_forward(trace=lambda case: []))
+fsdp_step.wrong(
     "whole_gradient",
     WHOLE,
-    backward=_backward(lambda case: [case.averaged().float()] * case.world),
+    fsdp_backward=_backward(lambda case: [case.averaged().float()] * case.world),
 )
 
 
