@@ -52,6 +52,6 @@ def within(place: str, *, why: str | Callable[[], str] = "") -> Iterator[None]:
     try:
         yield
     except Wrong as wrong:
-        where = f"{place} {wrong.where}".strip()
+        where = f"{place} {wrong.where}".rstrip(" ,")
         reason = (why() if callable(why) else why) or wrong.why
         raise Wrong(expected=wrong.expected, got=wrong.got, where=where, why=reason) from None

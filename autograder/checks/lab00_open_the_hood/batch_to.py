@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from autograder.judge import Draw, Student, Wrong, describe, expect_close
+from autograder.judge import Draw, Student, expect_close, expect_tuple
 
 from . import lab
 
@@ -44,9 +44,7 @@ def batch_to(student: Student, draw: Draw) -> None:
 
 
 def _expect_moved(student: Student, x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> None:
-    got = student.call("batch_to", x, y, where)
-    if not isinstance(got, (list, tuple)) or len(got) != 2:
-        raise Wrong(expected="a pair of tensors", got=describe(got))
+    got = expect_tuple(student.call("batch_to", x, y, where), 2, "a pair of tensors")
     for mine, torchs in zip(got, _moved_by_torch(x, y, where), strict=True):
         expect_close(mine, torchs, tolerance=0.0)
 

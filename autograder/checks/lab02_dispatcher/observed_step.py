@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from autograder.judge import Draw, Student, Wrong, expect_close, expect_equal
+from autograder.judge import Draw, Student, expect_close, expect_equal, expect_tuple
 
 from . import lab
 from .keys import Names
@@ -39,11 +39,10 @@ def observed_step(student: Student, draw: Draw) -> None:
     ):
         w, g = draw.tensor(5, 4), draw.tensor(5, 4)
         want = w - lr * g
-        got = student.call("observed_step", w, g, lr)
-        if not isinstance(got, (list, tuple)) or len(got) != 2:
-            raise Wrong(expected="the names and w", got=type(got).__name__)
-        expect_close(got[1], want)
-        expect_equal(got[0], [str(torch.ops.aten.add_.Tensor)])
+        answer = student.call("observed_step", w, g, lr)
+        names, stepped = expect_tuple(answer, 2, "the names and w")
+        expect_close(stepped, want)
+        expect_equal(names, [str(torch.ops.aten.add_.Tensor)])
         expect_close(w, want)
 
 

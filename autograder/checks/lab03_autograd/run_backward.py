@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from autograder.judge import Draw, Student, Wrong, describe, expect_equal
+from autograder.judge import Draw, Student, expect_equal, expect_tuple
 
 from . import lab
 from .faulty_engine import by_number, edges_of, engine
@@ -45,10 +45,9 @@ def run_backward(student: Student, draw: Draw) -> None:
     for nodes, root, grad in graphs:
         got = student.call("run_backward", nodes, root, grad)
         order, after = torchs_run(nodes, root, grad)
-        if not isinstance(got, (list, tuple)) or len(got) != 2:
-            raise Wrong(expected="(order, grad)", got=describe(got))
-        _expect_order(got[0], order, nodes)
-        expect_equal(got[1], after)
+        mine, grad = expect_tuple(got, 2, "(order, grad)")
+        _expect_order(mine, order, nodes)
+        expect_equal(grad, after)
 
 
 # Said by the check itself, of any order: there are more orders than a list of answers can hold.

@@ -8,7 +8,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.judge import Draw, Student, Wrong, describe
+from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
 
 from . import lab
 
@@ -43,8 +43,7 @@ def walk_graph(student: Student, draw: Draw) -> None:
         tokens, target = (draw.integers(n, low=0, high=v - 1) for _ in range(2))
         got = student.call("walk_graph", tokens, w, b, target)
         want = _torchs_nodes(_tied_loss(tokens, w, b, target))
-        if not isinstance(got, (list, tuple)):
-            raise Wrong(expected=f"a list of {len(want)} nodes", got=describe(got))
+        expect_tuple(got, None, f"a list of {len(want)} nodes")
         try:
             _expect_same_nodes(list(map(_as_pair, got)), want)
         except Wrong as wrong:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 import onelayer
-from autograder.judge import Draw, Student, Wrong, expect_close
+from autograder.judge import Draw, Student, expect_close, expect_tensors, within
 
 from . import lab
 from .answers import expect_answers, expect_named, parts
@@ -39,7 +39,7 @@ from .faulty_checkpoint import (
     without_dropout,
     without_dy,
 )
-from .two_halves import expect_few_bytes, new_bytes, tensors
+from .two_halves import expect_few_bytes, new_bytes
 
 
 @lab.question(
@@ -91,19 +91,16 @@ def _ask_checkpoint(student: Student, given: Given, seed: int) -> Saved:
     why = "y is not what `block` gives here. Run it once, with the generator as you found it."
     expect_named("y", y, want, why=why)
     _expect_draws(after, draws, "after forward")
-    saved = tensors(kept)
+    saved = expect_tensors(kept, "a list of tensors to save")
     why = "Too much was saved: beside the inputs a checkpoint keeps one state of the generator."
     expect_few_bytes(saved, given, torch.get_rng_state().nbytes + 64, why)
     return saved
 
 
 def _expect_draws(got: Any, want: Tensor, when: str) -> None:
-    try:
+    why = "The generator is not where a run without a checkpoint leaves it."
+    with within(f"in what the next one draws {when}", why=why):
         expect_close(got, want, tolerance=0.0)
-    except Wrong as wrong:
-        where = f"in what the next one draws {when}"
-        why = "The generator is not where a run without a checkpoint leaves it."
-        raise Wrong(expected=wrong.expected, got=wrong.got, where=where, why=why) from None
 
 
 checkpoint_block.otherwise(checkpoint_forward=checkpointed, checkpoint_backward=recomputed)

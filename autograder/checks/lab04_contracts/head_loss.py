@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import onelayer
-from autograder.judge import Draw, Student
+from autograder.judge import Draw, Student, expect_tensors
 
 from . import lab
 from .answers import LEARNING, Needs, expect_answers, expect_named, parts
@@ -35,7 +35,7 @@ from .fused_loss import (
     torchs_loss_gradients,
     two_batches,
 )
-from .two_halves import expect_few_bytes, new_bytes, tensors
+from .two_halves import expect_few_bytes, new_bytes
 
 
 @lab.question(
@@ -84,7 +84,7 @@ def _ask_loss(student: Student, batch: Batch, scale: float) -> list[Tensor]:
     expect_named(
         "the loss", loss, F.cross_entropy(F.linear(x, w, b), target), tolerance=room(scale)
     )
-    saved = tensors(kept)
+    saved = expect_tensors(kept, "a list of tensors to save")
     why = "Too much was saved: the logits, and all that is as large, can be computed again."
     expect_few_bytes(saved, batch, 8 * len(x), why)
     return saved

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch import Tensor
 
 from autograder.judge import Wrong, describe
-
-
-def tensors(got: Any) -> list[Tensor]:
-    """`got`, if it is a list of tensors."""
-    if not isinstance(got, (list, tuple)) or not all(isinstance(t, Tensor) for t in got):
-        raise Wrong(expected="a list of tensors to save", got=describe(got))
-    return list(got)
 
 
 def new_bytes(saved: Sequence[Tensor], arguments: Sequence[Tensor]) -> int:

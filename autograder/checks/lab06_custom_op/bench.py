@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from autograder.judge import GraderFault, NoAnswer, Student, Wrong, describe
+from autograder.judge import GraderFault, NoAnswer, Student, Wrong, expect_kind
 from onelayer.custom_op.cpp_compiler import compiler
 
 BUILD_S = 120.0  # a compiler takes two seconds on a quiet machine; grading machines are not
@@ -51,9 +51,7 @@ def explained(sentences: Mapping[str, str]) -> Iterator[None]:
 
 def expect_own_text(student: Student, name: str) -> None:
     """The answer `name` must be text that computes by itself: no library does it."""
-    text = student.call(name)
-    if not isinstance(text, str):
-        raise Wrong(expected="C++ as text", got=describe(text))
+    text = expect_kind(student.call(name), str, "C++ as text")
     if used := _LIBRARIES.search(_COMMENTS.sub(" ", text)):
         why = "This kernel is to be yours from the first load to the last store: no library in it."
         raise Wrong(expected="C++ that computes by itself", got=f"it uses {used[0]!r}", why=why)

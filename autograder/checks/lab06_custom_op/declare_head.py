@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.judge import Draw, Student, Wrong, describe, expect_close, same_memory
+from autograder.judge import Draw, Student, Wrong, describe, expect_close, expect_tuple, same_memory
 
 from . import lab
 from .bench import explained
@@ -78,9 +78,12 @@ def _expect_capped(student: Student, z: Tensor, limit: float) -> None:
 def _expect_top(student: Student, z: Tensor) -> None:
     for k, largest in ((3, True), (2, False)):
         values, places = z.topk(k, largest=largest)
-        got = student.call("declared", "declare_head", "top", z, k, largest=largest)
-        if not isinstance(got, (list, tuple)) or len(got) != 2:
-            raise Wrong(expected="two tensors", got=describe(got), where="in what top returned")
+        got = expect_tuple(
+            student.call("declared", "declare_head", "top", z, k, largest=largest),
+            2,
+            "two tensors",
+            where="in what top returned",
+        )
         expect_close(got[0], values)
         expect_close(got[1], places)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from autograder.judge import Draw, Student, Wrong, expect_equal
+from autograder.judge import Draw, Student, expect_equal, expect_tuple, within
 
 from . import lab
 from .bench import explained
@@ -72,13 +72,10 @@ def _real(
 
 
 def _expect_meta(got: Any, want: Meta) -> None:
-    if not isinstance(got, (list, tuple)) or len(got) != len(want):
-        raise Wrong(expected="sizes, strides, dtype, device", got=str(type(got).__name__))
+    expect_tuple(got, len(want), "sizes, strides, dtype, device")
     for name, mine, real in zip(("shape", "strides", "dtype", "device"), got, want, strict=True):
-        try:
+        with within(f"in the {name}"):
             expect_equal(mine, real)
-        except Wrong as wrong:
-            raise Wrong(expected=wrong.expected, got=wrong.got, where=f"in the {name}") from None
 
 
 def _meta(n: int, v: int, d: int, **plan: Any) -> Any:

@@ -10,7 +10,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.judge import LAYOUTS, Draw, Student, Wrong, describe, expect_close
+from autograder.judge import (
+    LAYOUTS,
+    Draw,
+    Student,
+    Wrong,
+    describe,
+    expect_close,
+    expect_kind,
+    expect_tuple,
+)
 
 from . import lab
 from .bench import BUILD_S, explained, needs_compiler
@@ -91,9 +100,8 @@ def head_operator(student: Student, draw: Draw) -> None:
 def _asked(student: Student, x: Tensor, w: Tensor, b: Maybe) -> tuple[object, str]:
     with explained(_RAISED):
         got = student.call("run_operator", "head_operator", x, w, b)
-    if not isinstance(got, (list, tuple)) or len(got) != 2 or not isinstance(got[1], str):
-        raise Wrong(expected="a result and what was said", got=describe(got))
-    return got[0], got[1]
+    y, said = expect_tuple(got, 2, "a result and what was said")
+    return y, expect_kind(said, str, "a result and what was said")
 
 
 def _welcome(draw: Draw) -> Iterator[tuple[Tensor, Tensor, Maybe]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, Wrong, describe, expect_equal
+from autograder.judge import Draw, Student, expect_equal, expect_tuple
 
 from . import lab
 from .programs import Arguments, Given, compiled, operations, remembered
@@ -46,8 +46,7 @@ def given_to_backend(student: Student, draw: Draw) -> None:
         source, calls = _program(draw, breaks)
         with explaining(_RAISED):
             got = student.call("given_to_backend", source, calls)
-        if not isinstance(got, (list, tuple)) or len(got) != 2:
-            raise Wrong(expected="(operations of each graph, runs)", got=describe(got))
+        expect_tuple(got, 2, "(operations of each graph, runs)")
         given = _given(source, calls)
         expect_equal(got, (_operations(given), sum(given.runs)))
 

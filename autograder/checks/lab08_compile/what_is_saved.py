@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, fx
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, Wrong, describe, expect_equal
+from autograder.judge import Draw, Student, describe, expect_equal, expect_tuple
 
 from . import lab
 from .programs import Arguments, load, remembered
@@ -85,8 +85,7 @@ def _program(draw: Draw, ops: Sequence[str]) -> tuple[str, list[Tensor]]:
 
 
 def _expect_saved(got: Any, want: Saved) -> None:
-    if not isinstance(got, (list, tuple)):
-        raise Wrong(expected=f"a list of {len(want)} pairs", got=describe(got))
+    expect_tuple(got, None, f"a list of {len(want)} pairs")
     expect_equal(sorted(map(_as_pair, got), key=str), sorted(want, key=str))
 
 

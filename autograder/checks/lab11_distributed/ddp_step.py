@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from autograder.judge import Draw, Student, Wrong, describe, expect_close
+from autograder.judge import Draw, Student, Wrong, expect_close, expect_tuple, within
 
 from . import lab
 from .faulty_ddp import (
@@ -98,15 +98,11 @@ def _batch(draw: Draw, d: int, v: int, language: int) -> Batch:
 def _expect_params(answers: Sequence[Any], trace: Sequence[Trace], ranks: Ranks) -> None:
     want = stepped(ranks)
     for rank, got in enumerate(answers):
-        if not isinstance(got, (list, tuple)) or len(got) != len(NAMES):
-            raise Wrong(expected="the four parameters", got=describe(got), where=f"on rank {rank}")
+        expect_tuple(got, len(NAMES), "the four parameters", where=f"on rank {rank}")
         for name, mine, true in zip(NAMES, got, want[rank], strict=True):
-            try:
+            place = f"on rank {rank} of {len(ranks)}, in {name}"
+            with within(place, why=lambda: _known(answers, trace, ranks)):
                 expect_close(mine, true, tolerance=TOLERANCE)
-            except Wrong as wrong:
-                where = f"on rank {rank} of {len(ranks)}, in {name} {wrong.where}"
-                why = _known(answers, trace, ranks)
-                raise Wrong(expected=wrong.expected, got=wrong.got, where=where, why=why) from None
 
 
 def _known(answers: Sequence[Any], trace: Sequence[Trace], ranks: Ranks) -> str:

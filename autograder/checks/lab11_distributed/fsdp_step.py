@@ -8,7 +8,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.judge import Draw, Student, Wrong, describe, expect_close
+from autograder.judge import (
+    Draw,
+    Student,
+    Wrong,
+    describe,
+    expect_close,
+    expect_tensors,
+    expect_tuple,
+    within,
+)
 
 from . import lab, sharded_head
 from .numbers import as_scalar
@@ -136,12 +145,9 @@ def _drawn(draw: Draw, v: int, world: int) -> Sharded:
 
 def _saved(got: Any, case: Sharded, rank: int) -> list[Tensor]:
     """What rank `rank` saved, if its loss is right and the list is short."""
-    if not isinstance(got, (list, tuple)) or len(got) != 2:
-        raise Wrong(expected="(the loss, list of tensors)", got=describe(got))
-    loss, kept = got
+    loss, kept = expect_tuple(got, 2, "(the loss, list of tensors)")
     _expect_loss(loss, case, rank)
-    if not isinstance(kept, (list, tuple)) or not all(isinstance(t, Tensor) for t in kept):
-        raise Wrong(expected="a list of tensors to save", got=describe(kept))
+    kept = expect_tensors(kept, "a list of tensors to save")
     given = (case.shards[rank], case.xs[rank], case.targets[rank])
     most = sum(t.nbytes for t in given) + 8 * len(case.xs[rank])
     storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in kept}
@@ -153,28 +159,22 @@ def _saved(got: Any, case: Sharded, rank: int) -> list[Tensor]:
             where=f"in what rank {rank} saved: {'; '.join(describe(t) for t in kept)}",
             why=LOGITS if any(t.shape == logits for t in kept) else KEPT,
         )
-    return list(kept)
+    return kept
 
 
 def _expect_loss(got: Any, case: Sharded, rank: int) -> None:
-    try:
+    padded = case.losses(weight=torch.cat(case.shards))[rank]
+    why = PADDING if len(case.w) % case.world and alike(got, padded, TOLERANCE) else ""
+    with within(f"in the loss of rank {rank}", why=why):
         expect_close(as_scalar(got), case.losses()[rank], tolerance=TOLERANCE)
-    except Wrong as wrong:
-        padded = case.losses(weight=torch.cat(case.shards))[rank]
-        why = PADDING if len(case.w) % case.world and alike(got, padded, TOLERANCE) else ""
-        where = f"in the loss of rank {rank} {wrong.where}".strip()
-        raise Wrong(expected=wrong.expected, got=wrong.got, where=where, why=why) from None
 
 
 def _expect_rows(answers: Sequence[Any], case: Sharded) -> None:
     want = sharded_head.right(case)
     for rank, (got, rows) in enumerate(zip(answers, want, strict=True)):
-        try:
+        place = f"in dw on rank {rank} of {case.world}"
+        with within(place, why=lambda: _known(answers, case)):
             expect_close(got, rows, tolerance=TOLERANCE)
-        except Wrong as wrong:
-            where = f"in dw on rank {rank} of {case.world} {wrong.where}".strip()
-            why = _known(answers, case)
-            raise Wrong(expected=wrong.expected, got=wrong.got, where=where, why=why) from None
 
 
 def _known(answers: Sequence[Any], case: Sharded) -> str:

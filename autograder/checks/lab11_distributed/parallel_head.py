@@ -8,7 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.judge import Draw, Student, Wrong, describe, expect_close
+from autograder.judge import (
+    Draw,
+    Student,
+    Wrong,
+    describe,
+    expect_close,
+    expect_tuple,
+    within,
+)
 
 from . import lab
 
@@ -86,9 +94,8 @@ def _expect_rows(student: Student, given: Given, truth: list[Tensor], world: int
 
 def _pairs(got: Any) -> Pairs:
     """`got`, if it is four pairs of a tensor and what completes it."""
-    if not isinstance(got, (list, tuple)) or len(got) != len(NAMES):
-        raise Wrong(expected="four pairs, for z, dx, dw, db", got=describe(got))
-    for name, pair in zip(NAMES, got, strict=True):
+    pairs = expect_tuple(got, len(NAMES), "four pairs, for z, dx, dw, db")
+    for name, pair in zip(NAMES, pairs, strict=True):
         is_pair = isinstance(pair, (list, tuple)) and len(pair) == 2
         if not is_pair or not isinstance(pair[0], Tensor) or pair[1] not in (KEEP, SUM):
             raise Wrong(
@@ -107,15 +114,9 @@ def _expect(answers: Sequence[Pairs], want: Sequence[Sequence[Tensor]], where: s
                 _expect_alike([a[k][0] for a in answers], name, where)
                 mine = torch.stack([a[k][0] for a in answers]).sum(dim=0)
                 place += ", after the sum"
-            try:
+            why = _misplaced(mine, [of_one[rank] for of_one in want], k)
+            with within(f"in {place}", why=why):
                 expect_close(mine, want[k][rank], tolerance=1e-5)
-            except Wrong as wrong:
-                raise Wrong(
-                    expected=wrong.expected,
-                    got=wrong.got,
-                    where=f"in {place} {wrong.where}",
-                    why=_misplaced(mine, [of_one[rank] for of_one in want], k),
-                ) from None
 
 
 def _misplaced(got: Tensor, want: Sequence[Tensor], k: int) -> str:

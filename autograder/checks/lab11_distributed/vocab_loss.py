@@ -10,7 +10,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.judge import Draw, Student, Wrong, describe, expect_close
+from autograder.judge import (
+    Draw,
+    Student,
+    Wrong,
+    describe,
+    expect_close,
+    expect_kind,
+    expect_tuple,
+    within,
+)
 
 from . import lab
 from .numbers import as_scalar
@@ -81,7 +90,7 @@ def _expect_loss(
     loss, dz = torchs_loss(z, target)
     for part, first, want in zip(parts, firsts, dz.chunk(world, 1), strict=True):
         got = student.call("vocab_loss", part, target, first, top, total)
-        mine, columns = _two(got)
+        mine, columns = expect_tuple(got, 2, "(the loss, dz)", where="from vocab_loss")
         _expect("the loss", as_scalar(mine), loss, tolerance)
         _expect(f"dz from column {first} on", columns, want.contiguous(), tolerance)
 
@@ -101,17 +110,18 @@ def torchs_loss(z: Tensor, target: Tensor) -> Answer:
 
 def _few(got: Any, most: int, function: str) -> Tensor:
     """`got`, if it is a tensor of at most so many numbers."""
-    if not isinstance(got, Tensor):
-        raise Wrong(expected="a tensor", got=describe(got), where=f"from {function}")
-    if got.numel() > most:
+    sent: Tensor = expect_kind(got, Tensor, "a tensor", where=f"from {function}")
+    if sent.is_complex():
+        raise Wrong(expected="real numbers", got=describe(got), where=f"from {function}")
+    if sent.numel() > most:
         raise Wrong(
             expected=f"at most {most} numbers to send",
-            got=f"{got.numel()} numbers, {describe(got)}",
+            got=f"{sent.numel()} numbers, {describe(got)}",
             where=f"from {function}",
             why="This sends as much as the logits themselves, or more than is needed: one number a "
             "row for the maximum, two for the sums.",
         )
-    return got.detach()
+    return sent.detach()
 
 
 def _alike(tensors: list[Tensor], function: str) -> list[Tensor]:
@@ -124,19 +134,9 @@ def _alike(tensors: list[Tensor], function: str) -> list[Tensor]:
     return tensors
 
 
-def _two(got: Any) -> Sequence[Any]:
-    if not isinstance(got, (list, tuple)) or len(got) != 2:
-        raise Wrong(expected="(the loss, dz)", got=describe(got), where="from vocab_loss")
-    return got
-
-
 def _expect(name: str, got: Any, want: Tensor, tolerance: float) -> None:
-    try:
+    with within(f"in {name}", why=_of_infinity(got)):
         expect_close(got, want, tolerance=tolerance)
-    except Wrong as wrong:
-        where = f"in {name} {wrong.where}".strip()
-        why = _of_infinity(got)
-        raise Wrong(expected=wrong.expected, got=wrong.got, where=where, why=why) from None
 
 
 def _of_infinity(got: Any) -> str:
