@@ -212,12 +212,21 @@ def attack_command(names: tuple[str, ...], family: str, result: Path | None) -> 
 
 
 @main.command("selftest")
+@click.argument("lab", default="")
+@click.argument("question", default="")
 @course
-def selftest_command(course: Path) -> None:
-    """Ask every question of its right and its wrong answers."""
-    from autograder import selftest
+def selftest_command(lab: str, question: str, course: Path) -> None:
+    """Ask every question of its right and its wrong answers; of one LAB, as in 01_strides; of one
+    QUESTION of it."""
+    from autograder import checks, selftest
 
-    sys.exit(1 if selftest.run(_folder_of(course)) else 0)
+    try:
+        labs = [checks.lab(lab)] if lab else None
+        if question:
+            checks.find(question, labs)
+    except LookupError as unknown:
+        raise click.ClickException(str(unknown)) from None
+    sys.exit(1 if selftest.run(_folder_of(course), labs, only=question) else 0)
 
 
 def _folder_of(course: Path) -> Path:

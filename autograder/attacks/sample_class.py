@@ -74,12 +74,24 @@ def wrong_source(question: str, known: WrongAnswer) -> str:
     (name, function), *_ = known.functions.items()
     tree = ast.parse(Path(inspect.getfile(function)).read_text())
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    by_line = {_first_line(node): node for node in functions}
     helpers = {node.name: node for node in functions if not node.decorator_list}
-    node = by_line[function.__code__.co_firstlineno]
+    node = _definition(tree, function.__code__.co_firstlineno)
     parts = [_plain(helper) for helper in _needed(node, helpers)]
     node.name = name
     return "\n\n".join([*parts, _plain(node)])
+
+
+def _definition(tree: ast.Module, line: int) -> ast.FunctionDef:
+    """The function that begins in `line` with its first decorator, its name, or `lambda`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and _first_line(node) == line:
+            return node
+        if isinstance(node, ast.Lambda) and node.lineno == line:
+            (made,) = ast.parse("def _(): ...").body
+            assert isinstance(made, ast.FunctionDef)
+            made.args, made.body = node.args, [ast.Return(node.body)]
+            return made
+    raise LookupError(f"no function begins in line {line}")
 
 
 def _first_line(node: ast.FunctionDef) -> int:

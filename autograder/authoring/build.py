@@ -8,6 +8,7 @@ from pathlib import Path
 from autograder.authoring import lab as labs
 from autograder.authoring.address import fill, links
 from autograder.authoring.arrival import arrival_cell
+from autograder.authoring.asked import asked, asked_problems, filled
 from autograder.authoring.notebook import Notebook, code_or_markdown, notebook, render
 from autograder.authoring.plan import Chapter, Lab, misplaced, notebooks_on_disk, plan
 from autograder.authoring.problem import Problem, Refused
@@ -72,6 +73,10 @@ def make(root: Path) -> Made:
         problems += rules(cells[unit.source])
         problems += _front_problems(cells[unit.source][0])
         problems += _link_problems(cells[unit.source], course.notebooks)
+    for lab in course.labs:
+        known = asked(root, lab.name)
+        problems += asked_problems(lab.source, cells.get(lab.source, ()), known)
+        cells[lab.source] = filled(lab.number, cells.get(lab.source, ()), known)
     if problems:
         raise Refused(*problems)
     return _render_all(course.chapters, course.labs, cells, course.notebooks)

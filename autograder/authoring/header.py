@@ -3,9 +3,9 @@
     # %% [markdown] id="contiguous-strides"                  prose
     # %% id="setup" tags=["setup"]                           code
     # %% id="contiguous_strides" role="solution"             the student's answer
-    # %% id="contiguous_strides_check" role="check" points=2
+    # %% id="contiguous_strides_check" role="check"          its check says the points
     # %% id="contiguous_strides_alternative" role="alternative"   another right answer
-    # %% [markdown] id="why_copies" role="free_text" points=3
+    # %% [markdown] id="why_copies" role="free_text" points=3 minutes=5 difficulty=2
 
 Jupytext reads `key=value` pairs, takes what it cannot read for a title, and drops or guesses in
 silence. An author who mistypes a header should hear about it, so whatever is not understood here is
@@ -24,7 +24,8 @@ ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 ROLES = ("solution", "check", "alternative", "free_text")
 VIEW_KEYS = ("jupyter", "mystnb")
-KEYS = ("id", "role", "points", "tags", "about_lines", *VIEW_KEYS)
+COUNTS = ("minutes", "difficulty")
+KEYS = ("id", "role", "points", "tags", "about_lines", *COUNTS, *VIEW_KEYS)
 
 _JUPYTEXT_OWN = ("lines_to_next_cell", "cell_marker")
 
@@ -40,6 +41,8 @@ class Header:
     tags: tuple[str, ...] = ()
     about_lines: int | None = None
     view: Mapping[str, Any] = field(default_factory=dict)
+    minutes: int | None = None
+    difficulty: int | None = None
 
 
 def complaints(line: str, metadata: Mapping[str, Any]) -> Iterator[str]:
@@ -74,8 +77,8 @@ def _role_complaints(metadata: Mapping[str, Any]) -> Iterator[str]:
         yield f"unknown role {role!r}; roles are {', '.join(ROLES)}"
     if "points" in metadata and not _is_positive_number(points):
         yield f"points={points!r} is not a positive number"
-    if role in ("check", "free_text") and "points" not in metadata:
-        yield f"a {role} cell needs points, as in points=2"
+    if role == "free_text" and "points" not in metadata:
+        yield "a free_text cell needs points, as in points=2"
     if role not in ("check", "free_text") and "points" in metadata:
         yield "points belong in the header of a check or free_text cell"
 
@@ -85,6 +88,11 @@ def _size_complaints(metadata: Mapping[str, Any]) -> Iterator[str]:
     counts = type(about) is int and about >= 1 and metadata.get("role") == "solution"
     if about is not None and not counts:
         yield f"about_lines={about!r} must be a whole number in the header of a solution cell"
+    for key in COUNTS:
+        if key in metadata and (
+            type(metadata[key]) is not int or metadata.get("role") != "free_text"
+        ):
+            yield f"{key}={metadata[key]!r} must be a whole number in a free_text cell's header"
 
 
 def _is_positive_number(value: object) -> bool:
@@ -100,4 +108,6 @@ def header(metadata: Mapping[str, Any]) -> Header:
         tags=tuple(metadata.get("tags", ())),
         about_lines=metadata.get("about_lines"),
         view={key: metadata[key] for key in VIEW_KEYS if key in metadata},
+        minutes=metadata.get("minutes"),
+        difficulty=metadata.get("difficulty"),
     )

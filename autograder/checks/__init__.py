@@ -22,19 +22,43 @@ class UnknownQuestion(LookupError):
     """No lab asks a question of this name; the message names those that are spelt nearly so."""
 
 
+class UnknownLab(LookupError):
+    """No lab has this name or number; the message names those that there are."""
+
+
 def labs() -> tuple[Lab, ...]:
     """Every lab of the course, in the order of its number."""
     return tuple(_each())
 
 
+def lab(name: str) -> Lab:
+    """The lab called `name`, as in "01_strides" or "01"; no other lab is imported.
+
+    Raises UnknownLab.
+    """
+    known = _names()
+    for each in known:
+        if name and name in (each, each[:2]):
+            return _imported(each)
+    raise UnknownLab(f"There is no lab {name[:60]!r}. There are {', '.join(known)}.")
+
+
+def _names() -> list[str]:
+    """As their folders are called, in the order of their numbers."""
+    found = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return [name.removeprefix("lab") for name in found if _MODULE.fullmatch(name)]
+
+
 def _each() -> Iterator[Lab]:
     """The labs one by one, so that finding a question imports no lab after its own."""
-    for name in sorted(found.name for found in pkgutil.iter_modules(__path__)):
-        if _MODULE.fullmatch(name):
-            lab = getattr(import_module(f"{__name__}.{name}"), "lab", None)
-            if not isinstance(lab, Lab):
-                raise RuntimeError(f"autograder.checks.{name} has no `lab = Lab(...)`")
-            yield lab
+    return map(_imported, _names())
+
+
+def _imported(name: str) -> Lab:
+    found = getattr(import_module(f"{__name__}.lab{name}"), "lab", None)
+    if not isinstance(found, Lab):
+        raise RuntimeError(f"autograder.checks.lab{name} has no `lab = Lab(...)`")
+    return found
 
 
 def find(name: str, labs: Iterable[Lab] | None = None) -> Question:

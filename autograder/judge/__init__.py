@@ -10,6 +10,7 @@ from .ask import OUR_FAULT, ask, diagnose
 from .compare import Wrong, expect_close, expect_equal, expect_view, same_memory
 from .device import DEVICES, Device
 from .draw import LAYOUTS, Draw
+from .kinds import expect_kind, expect_tensors, expect_tuple, within
 from .question import Lab, Question, WrongAnswer
 from .roofline import floor_s
 from .student import Call, GraderFault, LocalStudent, NoAnswer, Student, WroteInput, describe
@@ -47,7 +48,10 @@ __all__ = [
     "diagnose",
     "expect_close",
     "expect_equal",
+    "expect_kind",
     "expect_no_slower",
+    "expect_tensors",
+    "expect_tuple",
     "expect_view",
     "floor_s",
     "pack",
@@ -55,4 +59,5 @@ __all__ = [
     "same_memory",
     "storage_of",
     "unpack",
+    "within",
 ]

@@ -1,17 +1,16 @@
 """A lab and its questions, as their author writes them.
 
 A question is a trusted function over a student's handle and a source of inputs, together with
-everything known about
-it: the wrong answers that people give, each with the sentence that names the misconception; three
-hints; what an answer costs. The same list diagnoses a student and keeps the check honest
-(`autograder selftest`).
+everything known about it: the wrong answers that people give, each with the sentence that names the
+misconception; three hints; what an answer costs. The same list diagnoses a student and keeps the
+check honest (`autograder selftest`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, overload
 
 from .draw import Draw
 from .student import Student
@@ -33,6 +32,10 @@ class WrongAnswer:
 class Question:
     """One question of a lab. `check(student, draw)` returns when all is right, else it raises.
 
+    The check's decorator is where points, minutes and difficulty (1 to 5) are said: the lab's page
+    takes them from there. hints: a nudge, the idea, the worked line. function: the one that is
+    called, where it is not named after the question. may_write: answers may
+    overwrite their inputs. witnessed: some of the evidence is the word of the student's processes.
     budget_s: seconds for all its calls while grading, where the usual ones are too few: an answer
     that calls a compiler, or starts processes. loopback: whether its answers run on several
     processes that talk TCP/IP among themselves. device_share: of one GPU, where it is graded on
@@ -44,10 +47,12 @@ class Question:
     name: str
     title: str
     check: Check
+    _: KW_ONLY
     points: float
     minutes: int
     difficulty: int
-    hints: tuple[str, ...]
+    hints: tuple[str, str, str]
+    function: str = ""
     may_write: bool = False
     witnessed: bool = False
     budget_s: float | None = None
@@ -56,25 +61,44 @@ class Question:
     alone: bool = False
     simulated: bool = False
     host: str = ""
+    right: dict[str, Answer] = field(default_factory=dict)
     wrong_answers: list[WrongAnswer] = field(default_factory=list)
     cost_of: Callable[[Student, Draw], str] | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.device_share <= 1:
+            share = self.device_share
+            raise ValueError(f"{self.name!r} takes a share of one device, so 0 to 1: {share}")
 
     @property
     def goal(self) -> str:
         """The first paragraph of the check's docstring: what is asked."""
         return (self.check.__doc__ or "").strip().split("\n\n")[0]
 
-    def wrong(self, name: str, sentence: str, *, function: str = "") -> Callable[[Answer], Answer]:
-        """Lists a known wrong answer to this question (to `function`, if the question asks for
-        several).
-        """
+    def otherwise(self, **right: Answer) -> None:
+        """Names what a wrong answer to one of several functions leaves right."""
+        self.right = right
+
+    @overload
+    def wrong(self, name: str, sentence: str, /) -> Callable[[Answer], Answer]: ...
+    @overload
+    def wrong(self, name: str, sentence: str, /, **functions: Answer) -> WrongAnswer: ...
+
+    def wrong(
+        self, name: str, sentence: str, /, **functions: Answer
+    ) -> WrongAnswer | Callable[[Answer], Answer]:
+        """Lists a known wrong answer: `functions`, by the names under which they are called, or
+        else the one function that this decorates."""
 
         def listed(answer: Answer) -> Answer:
-            functions = {function or self.name: answer}
-            self.wrong_answers.append(WrongAnswer(name, sentence, functions))
+            self.wrong(name, sentence, **{self.function or self.name: answer})
             return answer
 
-        return listed
+        if not functions:
+            return listed
+        known = WrongAnswer(name, sentence, self.right | functions)
+        self.wrong_answers.append(known)
+        return known
 
     def cost(self, measure: Callable[[Student, Draw], str]) -> Callable[[Student, Draw], str]:
         """Names what a right answer costs (bytes, FLOPs, launches, copies): one line after
@@ -93,50 +117,18 @@ class Lab:
     title: str
     questions: dict[str, Question] = field(default_factory=dict)
 
-    def question(
-        self,
-        name: str,
-        *,
-        points: float,
-        minutes: int,
-        difficulty: int,
-        hints: tuple[str, str, str],
-        may_write: bool = False,
-        witnessed: bool = False,
-        budget_s: float | None = None,
-        loopback: bool = False,
-        device_share: float = 0.0,
-        alone: bool = False,
-        simulated: bool = False,
-        host: str = "",
-    ) -> Callable[[Check], Question]:
-        """Makes the decorated check a question. hints: a nudge, the idea, the worked line."""
+    def question(self, name: str, **options: Any) -> Callable[[Check], Question]:
+        """Makes the decorated check a question; `options` are the fields of `Question`.
+
+        Raises ValueError for a name that the lab has already.
+        """
         if name in self.questions:
             raise ValueError(f"lab {self.name} asks {name!r} twice")
-        if not 0 <= device_share <= 1:
-            raise ValueError(f"{name!r} takes a share of one device, so 0 to 1: {device_share}")
         title = f"Lab {int(self.name[:2])}.{len(self.questions) + 1}"
 
         def made(check: Check) -> Question:
-            question = Question(
-                name,
-                title,
-                check,
-                points,
-                minutes,
-                difficulty,
-                hints,
-                may_write,
-                witnessed,
-                budget_s,
-                loopback,
-                device_share,
-                alone,
-                simulated,
-                host,
-            )
-            self.questions[name] = question
-            return question
+            self.questions[name] = Question(name, title, check, **options)
+            return self.questions[name]
 
         return made
 

@@ -64,8 +64,7 @@ def how_many_logits(n, v):
 how_many_logits(32, 600), head(torch.zeros(32, 64)).numel()
 
 # %% [markdown] id="parameters"
-# ## 0.1 What the head has learned
-# *3 minutes · difficulty 1 of 5 · 1 point*
+# ## What the head has learned
 #
 # Count the numbers that `nn.Linear(d, v)` learns.
 #
@@ -82,7 +81,7 @@ def head_parameters(d, v):
     ### END SOLUTION
 
 
-# %% id="head_parameters_check" role="check" points=1
+# %% id="head_parameters_check" role="check"
 check("head_parameters")
 
 
@@ -92,8 +91,7 @@ def head_parameters(d, v):
 
 
 # %% [markdown] id="the-next-word"
-# ## 0.2 The next word
-# *8 minutes · difficulty 2 of 5 · 3 points*
+# ## The next word
 #
 # Let the head speak: from the hidden states of a sentence, find the word that it thinks comes next.
 # The check asks you about real sentences and the real head.
@@ -115,7 +113,7 @@ def next_word(h, W, b, words):
     ### END SOLUTION
 
 
-# %% id="next_word_check" role="check" points=3
+# %% id="next_word_check" role="check"
 check("next_word")
 
 
@@ -141,8 +139,7 @@ except NotImplementedError:
     print("answer 0.2 first")
 
 # %% [markdown] id="bytes"
-# ## 0.3 What the head moves
-# *6 minutes · difficulty 1 of 5 · 2 points*
+# ## What the head moves
 #
 # One forward reads the tokens' states, the weight and the bias, and writes the logits. Count the
 # bytes, each tensor once.
@@ -160,7 +157,7 @@ def head_bytes(n, d, v, itemsize):
     ### END SOLUTION
 
 
-# %% id="head_bytes_check" role="check" points=2
+# %% id="head_bytes_check" role="check"
 check("head_bytes")
 
 
@@ -171,8 +168,7 @@ def head_bytes(n, d, v, itemsize):
 
 
 # %% [markdown] id="flops"
-# ## 0.4 What the head computes
-# *5 minutes · difficulty 1 of 5 · 2 points*
+# ## What the head computes
 #
 # Count the floating-point operations of the product as torch's own counter does: a multiplication
 # is one, an addition is one, and the bias goes free.
@@ -188,7 +184,7 @@ def head_flops(n, d, v):
     ### END SOLUTION
 
 
-# %% id="head_flops_check" role="check" points=2
+# %% id="head_flops_check" role="check"
 check("head_flops")
 
 
@@ -202,8 +198,7 @@ def head_flops(n, d, v):
 
 
 # %% [markdown] id="intensity"
-# ## 0.5 Work per byte
-# *5 minutes · difficulty 1 of 5 · 2 points*
+# ## Work per byte
 #
 # A machine that computes 100 operations in the time in which it fetches one byte waits, unless each
 # byte gives it work. Say how much work a byte gives: the head's *arithmetic intensity*.
@@ -221,7 +216,7 @@ def flops_per_byte(n, d, v, itemsize):
     ### END SOLUTION
 
 
-# %% id="flops_per_byte_check" role="check" points=2
+# %% id="flops_per_byte_check" role="check"
 check("flops_per_byte")
 
 
@@ -245,8 +240,7 @@ except NotImplementedError:
     print("answer 0.5 first")
 
 # %% [markdown] id="loss"
-# ## 0.6 How wrong was it?
-# *12 minutes · difficulty 2 of 5 · 4 points*
+# ## How wrong was it?
 #
 # The loss is the surprise at the word that really came: `-log(p)`, where `p` is the row's softmax
 # at that word, averaged over the rows. Write it with `exp`, `log` and sums. Logits can be large and
@@ -268,7 +262,7 @@ def loss_by_hand(logits, targets):
     ### END SOLUTION
 
 
-# %% id="loss_by_hand_check" role="check" points=4
+# %% id="loss_by_hand_check" role="check"
 check("loss_by_hand")
 
 
@@ -279,8 +273,7 @@ def loss_by_hand(logits, targets):
 
 
 # %% [markdown] id="devices"
-# ## 0.7 Who lives where
-# *7 minutes · difficulty 2 of 5 · 2 points*
+# ## Who lives where
 #
 # "If you don't move it, neither will I": PyTorch adds two tensors on one device, and refuses two
 # tensors on two. There is one exception. Say where `a + b` lives, or `None` where it is refused. No
@@ -301,7 +294,7 @@ def device_of_sum(a, b):
     ### END SOLUTION
 
 
-# %% id="device_of_sum_check" role="check" points=2
+# %% id="device_of_sum_check" role="check"
 check("device_of_sum")
 
 
@@ -312,8 +305,7 @@ def device_of_sum(a, b):
 
 
 # %% [markdown] id="detective-case"
-# ## 0.8 Detective case: the batch that stayed at home
-# *8 minutes · difficulty 2 of 5 · 3 points*
+# ## Detective case: the batch that stayed at home
 #
 # A colleague sends two tensors to another dtype; with a device it would be the same line. Nothing
 # is raised, and nothing has moved. Run it, find out why, and write it right. Floats go, integers
@@ -346,7 +338,7 @@ def batch_to(x, y, where):
     ### END SOLUTION
 
 
-# %% id="batch_to_check" role="check" points=3
+# %% id="batch_to_check" role="check"
 check("batch_to")
 
 
@@ -357,14 +349,13 @@ def batch_to(x, y, where):
 
 
 # %% [markdown] id="the-way-down"
-# ## 0.9 In your own words
-# *6 minutes · difficulty 2 of 5 · 4 points, marked by a person*
+# ## In your own words
 #
 # Somebody asks you why the `grad_fn` of `F.linear(h, W, b)` is called `AddmmBackward0`, when nobody
 # wrote `addmm`. In at most six sentences: name the stations between the Python line and the
 # multiplication, in order, and what each of them decides or does.
 
-# %% [markdown] id="the_way_down" role="free_text" points=4
+# %% [markdown] id="the_way_down" role="free_text" points=4 minutes=6 difficulty=2
 # `F.linear` is a built-in: its binding unpacks the Python arguments and calls the C++ operator. The
 # dispatcher looks at the tensors' keys (device, gradients, modes) and finds that `linear` has no
 # kernel per device but a recipe, which calls `t` and `addmm`; each of them goes through the

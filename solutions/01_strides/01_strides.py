@@ -53,8 +53,7 @@ w = head.weight
 transposed(w.shape, w.stride(), 0, 1) == (tuple(w.T.shape), w.T.stride())
 
 # %% [markdown] id="contiguous-strides"
-# ## 1.1 The strides of a fresh tensor
-# *5 minutes · difficulty 1 of 5 · 2 points*
+# ## The strides of a fresh tensor
 #
 # Say which strides torch gives a new tensor.
 #
@@ -74,7 +73,7 @@ def contiguous_strides(size):
     return tuple(stride)
 
 
-# %% id="contiguous_strides_check" role="check" points=2
+# %% id="contiguous_strides_check" role="check"
 check("contiguous_strides")
 
 
@@ -85,8 +84,7 @@ def contiguous_strides(size):
 
 
 # %% [markdown] id="address-of-an-index"
-# ## 1.2 The address of an index
-# *5 minutes · difficulty 1 of 5 · 2 points*
+# ## The address of an index
 #
 # `x[2, -1]` is one float somewhere in the storage. Compute where.
 #
@@ -105,7 +103,7 @@ def address(index, size, stride, offset):
     ### END SOLUTION
 
 
-# %% id="address_check" role="check" points=2
+# %% id="address_check" role="check"
 check("address")
 
 
@@ -116,8 +114,7 @@ def address(index, size, stride, offset):
 
 
 # %% [markdown] id="is-it-contiguous"
-# ## 1.3 Is it contiguous?
-# *10 minutes · difficulty 2 of 5 · 3 points*
+# ## Is it contiguous?
 #
 # Say what `Tensor.is_contiguous()` says. Most of the work is in the sizes 1 and 0.
 #
@@ -139,7 +136,7 @@ def is_contiguous(size, stride):
     ### END SOLUTION
 
 
-# %% id="is_contiguous_check" role="check" points=3
+# %% id="is_contiguous_check" role="check"
 check("is_contiguous")
 
 
@@ -152,8 +149,7 @@ def is_contiguous(size, stride):
 
 
 # %% [markdown] id="the-rule-of-view"
-# ## 1.4 The rule of `view`
-# *20 minutes · difficulty 4 of 5 · 5 points*
+# ## The rule of `view`
 #
 # `view` only writes a new size and stride; when no strides can do it, torch raises and `reshape`
 # copies. Find the strides, or return `None` for "needs a copy". This is the question that the rest
@@ -199,7 +195,7 @@ def view_strides(size, stride, new_size):
     ### END SOLUTION
 
 
-# %% id="view_strides_check" role="check" points=5
+# %% id="view_strides_check" role="check"
 check("view_strides")
 
 
@@ -219,8 +215,7 @@ def view_strides(size, stride, new_size):
 
 
 # %% [markdown] id="sliding-windows"
-# ## 1.5 Sliding windows without a copy
-# *10 minutes · difficulty 2 of 5 · 3 points*
+# ## Sliding windows without a copy
 #
 # Every window of `width` neighbours, one every `step`, as a view: not one byte may be copied.
 #
@@ -238,7 +233,7 @@ def sliding_windows(x, width, step):
     ### END SOLUTION
 
 
-# %% id="sliding_windows_check" role="check" points=3
+# %% id="sliding_windows_check" role="check"
 check("sliding_windows")
 
 
@@ -248,8 +243,7 @@ def sliding_windows(x, width, step):
 
 
 # %% [markdown] id="broadcasting"
-# ## 1.6 Broadcasting is stride 0
-# *8 minutes · difficulty 2 of 5 · 2 points*
+# ## Broadcasting is stride 0
 #
 # `logits + bias` with logits `(32, 600)` reads every bias 32 times and copies it never. Give the
 # strides of `x.expand(to)`, or `None` where the sizes do not fit.
@@ -271,7 +265,7 @@ def broadcast_strides(size, stride, to):
     ### END SOLUTION
 
 
-# %% id="broadcast_strides_check" role="check" points=2
+# %% id="broadcast_strides_check" role="check"
 check("broadcast_strides")
 
 
@@ -287,8 +281,7 @@ def broadcast_strides(size, stride, to):
 
 
 # %% [markdown] id="overlap"
-# ## 1.7 Do two indices share a float?
-# *12 minutes · difficulty 3 of 5 · 3 points*
+# ## Do two indices share a float?
 #
 # Windows and expanded tensors reach one float by several indices. Reading is fine; writing is not.
 # Say whether a geometry overlaps. The sizes are small, so a slow and certain answer is a good
@@ -310,7 +303,7 @@ def overlaps(size, stride):
     ### END SOLUTION
 
 
-# %% id="overlaps_check" role="check" points=3
+# %% id="overlaps_check" role="check"
 check("overlaps")
 
 
@@ -324,8 +317,7 @@ def overlaps(size, stride):
 
 
 # %% [markdown] id="copies-you-do-not-see"
-# ## 1.8 The copies you do not see
-# *12 minutes · difficulty 3 of 5 · 4 points*
+# ## The copies you do not see
 #
 # A forward path is a list of steps, each called on the result of the one before: `("transpose", (1,
 # 2))` means `x.transpose(1, 2)`. Charge each step for the bytes it copied: 0 for a view, the size
@@ -350,7 +342,7 @@ def copied_bytes(x, steps):
     return bill
 
 
-# %% id="copied_bytes_check" role="check" points=4
+# %% id="copied_bytes_check" role="check"
 check("copied_bytes")
 
 
@@ -366,8 +358,7 @@ def copied_bytes(x, steps):
 
 
 # %% [markdown] id="gather-by-addresses"
-# ## 1.9 Gather is address arithmetic
-# *10 minutes · difficulty 3 of 5 · 3 points*
+# ## Gather is address arithmetic
 #
 # A loss needs one logit per row: the right word's. `gather` finds it; so do you, given only the
 # storage as one flat row, the two strides and the offset.
@@ -388,7 +379,7 @@ def gather_flat(flat, stride, offset, index):
     ### END SOLUTION
 
 
-# %% id="gather_flat_check" role="check" points=3
+# %% id="gather_flat_check" role="check"
 check("gather_flat")
 
 
@@ -421,8 +412,7 @@ except NotImplementedError:
     print("answer 1.9 first")
 
 # %% [markdown] id="detective-case"
-# ## 1.10 Detective case: the windows that moved
-# *10 minutes · difficulty 3 of 5 · 3 points*
+# ## Detective case: the windows that moved
 #
 # A colleague takes the mean out of every window. The code raises nothing, and the numbers are
 # wrong. Run it, find out why, and write it right.
@@ -455,7 +445,7 @@ def centre_windows(x, width):
     ### END SOLUTION
 
 
-# %% id="centre_windows_check" role="check" points=3
+# %% id="centre_windows_check" role="check"
 check("centre_windows")
 
 
@@ -466,14 +456,13 @@ def centre_windows(x, width):
 
 
 # %% [markdown] id="why-silent"
-# ## 1.11 In your own words
-# *8 minutes · difficulty 3 of 5 · 5 points, marked by a person*
+# ## In your own words
 #
 # `torch.zeros(1, 3).expand(4, 3).add_(1)` raises. `x.unfold(0, 2, 1).sub_(1)` does not, and is
 # wrong. In at most six sentences: what do the two tensors have in common, why does torch refuse the
 # one and let the other pass, and what would you tell the colleague to look for in a review?
 
-# %% [markdown] id="why_silent" role="free_text" points=5
+# %% [markdown] id="why_silent" role="free_text" points=5 minutes=8 difficulty=3
 # Both are views in which several indices share one address, so an in-place operation reads floats
 # that it has already changed, or writes one float several times. Before an in-place write torch
 # asks whether a tensor overlaps itself, but only with a quick test: a stride of 0 in a dimension

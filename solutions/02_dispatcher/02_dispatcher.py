@@ -54,8 +54,7 @@ carried = [onelayer.key_set(strided), onelayer.key_set(sparse)]
 print(sorted(keys_of_a_call(carried, ["BackendSelect"], ["AutocastCPU"])))
 
 # %% [markdown] id="the-key-set"
-# ## 2.1 The key set of a tensor
-# *8 minutes · difficulty 2 of 5 · 3 points*
+# ## The key set of a tensor
 #
 # Say which keys a tensor carries, the highest priority first. The order of the names that occur is
 # `AutocastCPU`, an autograd key, `ADInplaceOrView`, `Negative`, a backend key.
@@ -88,7 +87,7 @@ def tensor_keys(device, layout, dtype, requires_grad, negative, made_in_inferenc
     ### END SOLUTION
 
 
-# %% id="tensor_keys_check" role="check" points=3
+# %% id="tensor_keys_check" role="check"
 check("tensor_keys")
 
 
@@ -107,8 +106,7 @@ def tensor_keys(device, layout, dtype, requires_grad, negative, made_in_inferenc
 
 
 # %% [markdown] id="who-is-asked-first"
-# ## 2.2 Who is asked first?
-# *8 minutes · difficulty 2 of 5 · 3 points*
+# ## Who is asked first?
 #
 # One call, several tensors. Name the key whose kernel runs first, or `None` where no key is left.
 # The lists come in any order; `priority` alone says who is higher.
@@ -131,7 +129,7 @@ def first_key(priority, carried, included, excluded, fallthrough):
     ### END SOLUTION
 
 
-# %% id="first_key_check" role="check" points=3
+# %% id="first_key_check" role="check"
 check("first_key")
 
 
@@ -143,8 +141,7 @@ def first_key(priority, carried, included, excluded, fallthrough):
 
 
 # %% [markdown] id="fill-the-table"
-# ## 2.3 Fill one cell of the table
-# *12 minutes · difficulty 3 of 5 · 5 points*
+# ## Fill one cell of the table
 #
 # Nobody registers a hundred kernels for an operator. Some registrations are for an *alias*, which
 # stands for many keys, and the dispatcher fills the table from them. Which registration serves a
@@ -183,7 +180,7 @@ def serves(registered, key, fallbacks):
     ### END SOLUTION
 
 
-# %% id="serves_check" role="check" points=5
+# %% id="serves_check" role="check"
 check("serves")
 
 
@@ -205,8 +202,7 @@ def serves(registered, key, fallbacks):
 
 
 # %% [markdown] id="a-small-dispatcher"
-# ## 2.4 A dispatcher of your own
-# *15 minutes · difficulty 4 of 5 · 6 points*
+# ## A dispatcher of your own
 #
 # Now put the three steps together. `run_head` computes the head's logits through your own table. A
 # kernel gets the arguments and `below`, a function: a kernel that calls `below(x, w, b)` has
@@ -273,7 +269,7 @@ def run_head(x, w, b, keys, table, fallbacks):
         return [*log, "missing"], None
 
 
-# %% id="run_head_check" role="check" points=6
+# %% id="run_head_check" role="check"
 check("run_head")
 
 
@@ -338,8 +334,7 @@ except NotImplementedError:
     print("answer 2.4 first")
 
 # %% [markdown] id="trace"
-# ## 2.5 What does `F.linear` dispatch?
-# *10 minutes · difficulty 2 of 5 · 3 points*
+# ## What does `F.linear` dispatch?
 #
 # A `TorchDispatchMode` stands at the key `Python`, below autograd: it sees what autograd's kernels
 # call, in the forward and in the backward. Record `F.linear(x, w, b)` and the backward of its sum:
@@ -377,7 +372,7 @@ def trace_linear(x, w, b):
     return record.names
 
 
-# %% id="trace_linear_check" role="check" points=3
+# %% id="trace_linear_check" role="check"
 check("trace_linear")
 
 
@@ -397,8 +392,7 @@ def trace_linear(x, w, b):
 
 
 # %% [markdown] id="what-decomposes"
-# ## 2.6 What decomposes, and what does not?
-# *6 minutes · difficulty 2 of 5 · 2 points*
+# ## What decomposes, and what does not?
 #
 # Your record never held `aten.linear`, but it did hold `aten.addmm`. Say of any operator whether a
 # mode below autograd sees its parts instead of itself, in ordinary mode with ordinary CPU tensors.
@@ -420,7 +414,7 @@ def decomposes(op):
     ### END SOLUTION
 
 
-# %% id="decomposes_check" role="check" points=2
+# %% id="decomposes_check" role="check"
 check("decomposes")
 
 
@@ -431,8 +425,7 @@ def decomposes(op):
 
 
 # %% [markdown] id="schemas"
-# ## 2.7 Read a schema
-# *8 minutes · difficulty 2 of 5 · 3 points*
+# ## Read a schema
 #
 # `Tensor(a!)` says: belongs to alias set `a`, and is written. A return in the same set may share
 # memory with it. Read from a schema which arguments are written, and which ones a return may share
@@ -459,7 +452,7 @@ def read_schema(schema):
     ### END SOLUTION
 
 
-# %% id="read_schema_check" role="check" points=3
+# %% id="read_schema_check" role="check"
 check("read_schema")
 
 
@@ -480,8 +473,7 @@ def read_schema(schema):
 
 
 # %% [markdown] id="your-own-kernel"
-# ## 2.8 Your kernel in torch's table
-# *14 minutes · difficulty 4 of 5 · 4 points*
+# ## Your kernel in torch's table
 #
 # Replace torch's CPU kernel of `aten::addmm` by yours, for a while: it counts its calls, and rounds
 # the result of the real kernel to bfloat16 and back. Run `F.linear(x, w, b)` for every x, then give
@@ -528,7 +520,7 @@ def with_my_addmm(xs, w, b):
     return calls, results, F.linear(xs[0], w, b)
 
 
-# %% id="with_my_addmm_check" role="check" points=4
+# %% id="with_my_addmm_check" role="check"
 check("with_my_addmm")
 
 
@@ -552,8 +544,7 @@ def with_my_addmm(xs, w, b):
 
 
 # %% [markdown] id="a-tensor-that-counts"
-# ## 2.9 A tensor that carries its bytes
-# *12 minutes · difficulty 3 of 5 · 4 points*
+# ## A tensor that carries its bytes
 #
 # A mode sees the calls of its thread while it is active. A tensor subclass sees the calls that
 # *its* tensors take part in, wherever they go. Let `Metered` carry `bytes`: what was allocated on
@@ -605,7 +596,7 @@ def carried_bytes(x, steps):
     return y.plain, y.bytes
 
 
-# %% id="carried_bytes_check" role="check" points=4
+# %% id="carried_bytes_check" role="check"
 check("carried_bytes")
 
 
@@ -650,8 +641,7 @@ def carried_bytes(x, steps):
 
 
 # %% [markdown] id="detective-case"
-# ## 2.10 Detective case: the observer that changed the training
-# *8 minutes · difficulty 3 of 5 · 3 points*
+# ## Detective case: the observer that changed the training
 #
 # A colleague's tracer "only looks". With it, the head unlearns. Run it and find out why: print what
 # the method gets and what `func` gets. Then write it right.
@@ -705,7 +695,7 @@ def observed_step(w, g, lr):
     return names, w
 
 
-# %% id="observed_step_check" role="check" points=3
+# %% id="observed_step_check" role="check"
 check("observed_step")
 
 
@@ -725,14 +715,13 @@ def observed_step(w, g, lr):
 
 
 # %% [markdown] id="one-call-in-words"
-# ## 2.11 In your own words
-# *8 minutes · difficulty 3 of 5 · 5 points, marked by a person*
+# ## In your own words
 #
 # `F.linear(x, head.weight, head.bias)` runs under `autocast("cpu", torch.bfloat16)`, on the CPU. In
 # at most seven sentences: which keys are in the call's set, which kernels run and in which order,
 # who calls the next one, and why does the backward not pass through a kernel of `aten::linear`?
 
-# %% [markdown] id="one_call_in_words" role="free_text" points=5
+# %% [markdown] id="one_call_in_words" role="free_text" points=5 minutes=8 difficulty=3
 # The tensors carry AutocastCPU, AutogradCPU, ADInplaceOrView and CPU, the thread adds BackendSelect
 # and ADInplaceOrView, and autocast's key is no longer excluded. AutocastCPU is the highest: its
 # kernel casts the arguments to bfloat16, excludes its own key and calls `linear` again. Now

@@ -58,8 +58,7 @@ by_torch = torch.autograd.grad(x * s, (x, s), dy)
 all(mine.allclose(torchs) for mine, torchs in zip(scale_backward(dy, x, s), by_torch, strict=True))
 
 # %% [markdown] id="walk-the-graph"
-# ## 3.1 Walk the real graph
-# *10 minutes · difficulty 2 of 5 · 3 points*
+# ## Walk the real graph
 #
 # List every node behind a loss once, as a pair: `node.name()`, and for an `AccumulateGrad` node the
 # shape of the leaf that it writes to (`node.variable`), else `None`. Any order.
@@ -92,7 +91,7 @@ def walk_graph(tokens, w, b, target):
     ### END SOLUTION
 
 
-# %% id="walk_graph_check" role="check" points=3
+# %% id="walk_graph_check" role="check"
 check("walk_graph")
 
 
@@ -113,8 +112,7 @@ def walk_graph(tokens, w, b, target):
 
 
 # %% [markdown] id="the-linear-layer"
-# ## 3.2 Backward of the linear layer
-# *8 minutes · difficulty 2 of 5 · 4 points*
+# ## Backward of the linear layer
 #
 # Write the backward of `y = x @ w.T + b` by hand: what `AddmmBackward0`, `TBackward0` and the
 # engine's sum over the rows of the bias give together. dy arrives, three gradients leave.
@@ -136,7 +134,7 @@ def linear_backward(dy, x, w):
     ### END SOLUTION
 
 
-# %% id="linear_backward_check" role="check" points=4
+# %% id="linear_backward_check" role="check"
 check("linear_backward")
 
 
@@ -148,8 +146,7 @@ def linear_backward(dy, x, w):
 
 
 # %% [markdown] id="the-loss"
-# ## 3.3 Backward of the loss, fused
-# *12 minutes · difficulty 3 of 5 · 4 points*
+# ## Backward of the loss, fused
 #
 # `F.cross_entropy` is two nodes, log-softmax and negative log-likelihood; together their rules
 # collapse into one short formula. The chapter shows it for rows that all count. A target of -100
@@ -176,7 +173,7 @@ def cross_entropy_backward(z, target, dloss):
     ### END SOLUTION
 
 
-# %% id="cross_entropy_backward_check" role="check" points=4
+# %% id="cross_entropy_backward_check" role="check"
 check("cross_entropy_backward")
 
 
@@ -189,8 +186,7 @@ def cross_entropy_backward(z, target, dloss):
 
 
 # %% [markdown] id="the-embedding"
-# ## 3.4 Backward of an embedding
-# *7 minutes · difficulty 2 of 5 · 3 points*
+# ## Backward of an embedding
 #
 # `F.embedding(tokens, w)` reads a row of the table for each token, and the same word stands in many
 # places. Write the gradient of the table.
@@ -208,7 +204,7 @@ def embedding_backward(dy, tokens, rows):
     ### END SOLUTION
 
 
-# %% id="embedding_backward_check" role="check" points=3
+# %% id="embedding_backward_check" role="check"
 check("embedding_backward")
 
 
@@ -220,8 +216,7 @@ def embedding_backward(dy, tokens, rows):
 
 
 # %% [markdown] id="the-engine"
-# ## 3.5 The engine
-# *22 minutes · difficulty 4 of 5 · 5 points*
+# ## The engine
 #
 # The local rules are written; now run them. A graph here is plain data: each node has a `sequence`
 # (its number in the order of the forward, `None` for a leaf) and its `next` nodes, each with the
@@ -294,7 +289,7 @@ def run_backward(nodes, root, grad):
     return order, grad
 
 
-# %% id="run_backward_check" role="check" points=5
+# %% id="run_backward_check" role="check"
 check("run_backward")
 
 
@@ -319,8 +314,7 @@ def run_backward(nodes, root, grad):
 
 
 # %% [markdown] id="detective-case"
-# ## 3.6 Detective case: the batch in parts
-# *12 minutes · difficulty 3 of 5 · 4 points*
+# ## Detective case: the batch in parts
 #
 # The batch does not fit into memory, so a colleague feeds it in parts and lets the gradients
 # accumulate. No error is raised. But the weights are not those that whole batches give: the code
@@ -371,7 +365,7 @@ def train_in_parts(w, b, batches, lr):
     ### END SOLUTION
 
 
-# %% id="train_in_parts_check" role="check" points=4
+# %% id="train_in_parts_check" role="check"
 check("train_in_parts")
 
 
@@ -387,8 +381,7 @@ def train_in_parts(w, b, batches, lr):
 
 
 # %% [markdown] id="in-place-edits"
-# ## 3.7 Which edits break backward?
-# *15 minutes · difficulty 3 of 5 · 4 points*
+# ## Which edits break backward?
 #
 # Between forward and backward somebody adds 1 in place to an input or to the output: to the tensor
 # `"itself"`, to a `"view"` of it, to its `"detach"`, or to its `"data"`. Say what happens:
@@ -419,7 +412,7 @@ def edit_outcome(op, inputs, edited, way):
     ### END SOLUTION
 
 
-# %% id="edit_outcome_check" role="check" points=4
+# %% id="edit_outcome_check" role="check"
 check("edit_outcome")
 
 
@@ -445,8 +438,7 @@ def edit_outcome(op, inputs, edited, way):
 
 
 # %% [markdown] id="clip-in-hooks"
-# ## 3.8 Clip in hooks
-# *8 minutes · difficulty 2 of 5 · 3 points*
+# ## Clip in hooks
 #
 # Let each gradient be clipped on its way into the leaf: every gradient of every backward is scaled
 # down to a norm (over all its elements) of at most `limit` *before* it is added to `.grad`. Each of
@@ -472,7 +464,7 @@ def clip_in_hooks(w, b, batches, limit):
     return w.grad, b.grad
 
 
-# %% id="clip_in_hooks_check" role="check" points=3
+# %% id="clip_in_hooks_check" role="check"
 check("clip_in_hooks")
 
 
@@ -488,8 +480,7 @@ def clip_in_hooks(w, b, batches, limit):
 
 
 # %% [markdown] id="finite-differences"
-# ## 3.9 Believe nobody: finite differences
-# *8 minutes · difficulty 2 of 5 · 3 points*
+# ## Believe nobody: finite differences
 #
 # A formula for a gradient can be wrong, the loss itself is hard to get wrong. Compute the gradient
 # of the loss, `F.cross_entropy(z, target)`, without any derivative: by central differences, in
@@ -515,7 +506,7 @@ def numeric_gradient(z, target, h):
     return dz
 
 
-# %% id="numeric_gradient_check" role="check" points=3
+# %% id="numeric_gradient_check" role="check"
 check("numeric_gradient")
 
 
@@ -533,8 +524,7 @@ def numeric_gradient(z, target, h):
 
 
 # %% [markdown] id="one-step"
-# ## 3.10 One step that raises the right words
-# *7 minutes · difficulty 2 of 5 · 3 points*
+# ## One step that raises the right words
 #
 # Put your rules together: one step of SGD on the real head, without `backward()`. The loss is
 # `F.cross_entropy(F.linear(x, w, b), target)`; return new tensors. You may call what you wrote in
@@ -555,7 +545,7 @@ def raise_the_words(w, b, x, target, lr):
     ### END SOLUTION
 
 
-# %% id="raise_the_words_check" role="check" points=3
+# %% id="raise_the_words_check" role="check"
 check("raise_the_words")
 
 
@@ -590,8 +580,7 @@ except NotImplementedError:
     print("answer 3.10 first")
 
 # %% [markdown] id="data-is-no-cure"
-# ## 3.11 In your own words
-# *7 minutes · difficulty 3 of 5 · 5 points, marked by a person*
+# ## In your own words
 #
 # A colleague's `h.clamp_(min=0)` after `h = torch.tanh(z)` made backward say that a variable "has
 # been modified by an inplace operation". They wrote `h.data.clamp_(min=0)` instead, and the error
@@ -599,7 +588,7 @@ except NotImplementedError:
 # what happens now, why would the same edit after `h = z + 1` have been harmless, and what should
 # they write?
 
-# %% [markdown] id="data_is_no_cure" role="free_text" points=5
+# %% [markdown] id="data_is_no_cure" role="free_text" points=5 minutes=7 difficulty=3
 # tanh's node saved its result, because its derivative is 1 - h * h, and with it the version that
 # h's counter showed. The in-place clamp raised the counter, so backward found a newer version than
 # the one that was saved, and refused to use changed numbers. `.data` gives a tensor over the same

@@ -67,8 +67,7 @@ s = torch.randn(3, dtype=torch.float64, requires_grad=True)
 torch.autograd.gradcheck(ScaleFn.apply, (x, s))  # your backward against finite differences
 
 # %% [markdown] id="a-linear-function"
-# ## 4.1 A linear Function
-# *15 minutes · difficulty 2 of 5 · 4 points*
+# ## A linear Function
 #
 # Complete `LinearFn`. x, w and b may be frozen, and b may be `None`. Save what torch's own node
 # saves, no more: nothing for a gradient that nobody needs.
@@ -113,7 +112,7 @@ def linear_fn(x, w, b, dy):
     return y, saved, LinearFn.backward(y.grad_fn, dy)  # y.grad_fn is the ctx
 
 
-# %% id="linear_fn_check" role="check" points=4
+# %% id="linear_fn_check" role="check"
 check("linear_fn")
 
 
@@ -149,8 +148,7 @@ def linear_fn(x, w, b, dy):
 
 
 # %% [markdown] id="a-fused-loss"
-# ## 4.2 The head and its loss, with one number per word
-# *20 minutes · difficulty 4 of 5 · 5 points*
+# ## The head and its loss, with one number per word
 #
 # Join the head and `F.cross_entropy` in one Function, as its two halves. Backward needs softmax(z),
 # N times V numbers. Keep one number for each row, its log-sum-exp, and compute the logits again.
@@ -196,7 +194,7 @@ def head_loss_backward(saved, dloss, needs):
     ### END SOLUTION
 
 
-# %% id="head_loss_check" role="check" points=5
+# %% id="head_loss_check" role="check"
 check("head_loss")
 
 
@@ -300,8 +298,7 @@ except NotImplementedError:
     print("answer 4.2 first")
 
 # %% [markdown] id="an-edit-in-place"
-# ## 4.3 Two more clauses: dirty, and not differentiable
-# *12 minutes · difficulty 3 of 5 · 3 points*
+# ## Two more clauses: dirty, and not differentiable
 #
 # `CapFn` cuts logits off at a limit, in place, and reports how much each row lost. Two clauses of
 # the contract are missing: torch must learn that z now has another history (`ctx.mark_dirty`), and
@@ -344,7 +341,7 @@ def cap_in_place(z, limit, dy):
     return h, lost, dz, h.grad_fn.name()
 
 
-# %% id="cap_in_place_check" role="check" points=3
+# %% id="cap_in_place_check" role="check"
 check("cap_in_place")
 
 
@@ -376,8 +373,7 @@ def cap_in_place(z, limit, dy):
 
 
 # %% [markdown] id="backward-of-backward"
-# ## 4.4 The backward of the backward
-# *12 minutes · difficulty 4 of 5 · 4 points*
+# ## The backward of the backward
 #
 # A gradient penalty differentiates a gradient. Then the backward of 4.1 is a forward like any
 # other: it reads dy, x and w, and gives dx, dw and db. Write its backward, with the four steps of
@@ -402,7 +398,7 @@ def linear_double_backward(x, w, dy, gx, gw, gb):
     ### END SOLUTION
 
 
-# %% id="linear_double_backward_check" role="check" points=4
+# %% id="linear_double_backward_check" role="check"
 check("linear_double_backward")
 
 
@@ -416,8 +412,7 @@ def linear_double_backward(x, w, dy, gx, gw, gb):
 
 
 # %% [markdown] id="detective-case"
-# ## 4.5 Detective case: the penalty that pulled the wrong way
-# *12 minutes · difficulty 4 of 5 · 4 points*
+# ## Detective case: the penalty that pulled the wrong way
 #
 # A colleague saves the log-sum-exp, as you did, and adds a penalty on the size of dz to the loss.
 # Loss and gradient are right, `gradcheck` is content, training runs, and the penalty does harm.
@@ -486,7 +481,7 @@ def loss_curvature(z, target, v):
     return loss, dz, torch.autograd.grad(dz, z, v)[0]
 
 
-# %% id="loss_curvature_check" role="check" points=4
+# %% id="loss_curvature_check" role="check"
 check("loss_curvature")
 
 
@@ -516,8 +511,7 @@ def loss_curvature(z, target, v):
 
 
 # %% [markdown] id="a-checkpoint"
-# ## 4.6 A checkpoint by hand
-# *15 minutes · difficulty 4 of 5 · 5 points*
+# ## A checkpoint by hand
 #
 # Keep nothing of a block's inside, and run the block again when backward comes. Its dropout must
 # drop the same numbers again, so keep the state of the random generator: `torch.get_rng_state()`,
@@ -566,7 +560,7 @@ def checkpoint_backward(saved, dy, seed):
     return grads, torch.rand(2)
 
 
-# %% id="checkpoint_block_check" role="check" points=5
+# %% id="checkpoint_block_check" role="check"
 check("checkpoint_block")
 
 
@@ -600,8 +594,7 @@ def checkpoint_backward(saved, dy, seed):
 
 
 # %% [markdown] id="the-price-of-a-schedule"
-# ## 4.7 What a schedule costs
-# *15 minutes · difficulty 3 of 5 · 3 points*
+# ## What a schedule costs
 #
 # L layers in a row; layer i reads activation i, writes activation i + 1, and needs activation i in
 # its backward. A schedule says which activations stay after the forward: `keep`, in rising order,
@@ -639,7 +632,7 @@ def schedule_cost(nbytes, flops, keep):
     ### END SOLUTION
 
 
-# %% id="schedule_cost_check" role="check" points=3
+# %% id="schedule_cost_check" role="check"
 check("schedule_cost")
 
 
@@ -655,8 +648,7 @@ def schedule_cost(nbytes, flops, keep):
 
 
 # %% [markdown] id="the-best-schedule"
-# ## 4.8 The best schedule for a budget
-# *8 minutes · difficulty 3 of 5 · 4 points*
+# ## The best schedule for a budget
 #
 # Given the bytes that you have, keep what makes recomputation cheapest. The peak of 4.7 may reach
 # the budget and not exceed it. Among the schedules that fit, return one with the fewest recomputed
@@ -688,7 +680,7 @@ def best_schedule(nbytes, flops, budget):
     ### END SOLUTION
 
 
-# %% id="best_schedule_check" role="check" points=4
+# %% id="best_schedule_check" role="check"
 check("best_schedule")
 
 
@@ -777,8 +769,7 @@ except NotImplementedError:
     print("answer 4.8 first")
 
 # %% [markdown] id="attributes-are-no-contract"
-# ## 4.9 In your own words
-# *8 minutes · difficulty 3 of 5 · 5 points, marked by a person*
+# ## In your own words
 #
 # A colleague writes `ctx.x = x` in forward instead of `ctx.save_for_backward(x)`: "shorter, and all
 # tests pass". In at most seven sentences: what does torch do for a saved tensor that it cannot do
@@ -786,7 +777,7 @@ except NotImplementedError:
 # backward, why must an output never be an attribute, why is the log-sum-exp of 4.2 good to save and
 # yet a trap under double backward, and which test would have found the fault of 4.5?
 
-# %% [markdown] id="attributes_are_no_contract" role="free_text" points=5
+# %% [markdown] id="attributes_are_no_contract" role="free_text" points=5 minutes=8 difficulty=3
 # A saved tensor is known to the graph: torch notes its version, frees it when backward has run, and
 # passes it through the hooks of saved tensors, so that its bytes can be counted or moved elsewhere.
 # After an edit of x in place, backward with a saved x sees a newer version and refuses; with an

@@ -164,8 +164,7 @@ kernel(*pointers, *map(ctypes.c_int64, [3, 2, *strides(x, s)]))
 print(x.stride(), y)
 
 # %% [markdown] id="a-kernel-in-cpp"
-# ## 6.1 The head in C++
-# *10 minutes · difficulty 2 of 5 · 4 points*
+# ## The head in C++
 #
 # Write the loops: `y[n, v] = b[v] + sum over d of x[n, d] * w[v, d]`. `x_n` is the stride of x in
 # dimension n, in elements: how far it is from `x[n, d]` to `x[n + 1, d]`. x, w and b come with any
@@ -195,7 +194,7 @@ extern "C" void cpu_head(const float* x, const float* w, const float* b, float* 
 """
 
 
-# %% id="cpu_head_check" role="check" points=4
+# %% id="cpu_head_check" role="check"
 check("cpu_head")
 
 
@@ -243,8 +242,7 @@ except NotImplementedError:
     print("answer 6.1 first")
 
 # %% [markdown] id="schemas"
-# ## 6.2 Say what it is: schemas
-# *8 minutes · difficulty 2 of 5 · 3 points*
+# ## Say what it is: schemas
 #
 # The dispatcher knows a function by its schema. Define three operators in the library that you are
 # given, and register for the CPU the kernels that stand below:
@@ -309,7 +307,7 @@ def declare_head(library):
     ### END SOLUTION
 
 
-# %% id="declare_head_check" role="check" points=3
+# %% id="declare_head_check" role="check"
 check("declare_head")
 
 
@@ -329,8 +327,7 @@ def declare_head(library):
 
 
 # %% [markdown] id="an-operator-in-cpp"
-# ## 6.3 The operator, in C++
-# *16 minutes · difficulty 3 of 5 · 5 points*
+# ## The operator, in C++
 #
 # Now the whole operator. What stands around the loops is the same in every kernel of torch:
 # **check the arguments**, **allocate the result**, **pick the kernel of the dtype**. The loops are
@@ -410,7 +407,7 @@ STABLE_TORCH_LIBRARY_IMPL(lab6, CPU, m) { m.impl("head", TORCH_BOX(&head)); }
 """
 
 
-# %% id="head_operator_check" role="check" points=5
+# %% id="head_operator_check" role="check"
 check("head_operator")
 
 
@@ -469,8 +466,7 @@ STABLE_TORCH_LIBRARY_IMPL(another, CPU, library) { library.impl("head", TORCH_BO
 
 
 # %% [markdown] id="a-thread-for-each-element"
-# ## 6.4 A thread for each element
-# *13 minutes · difficulty 3 of 5 · 4 points*
+# ## A thread for each element
 #
 # In CUDA the loops over n and v are gone: a grid of blocks of 16 x 16 threads covers y, and each
 # thread does the four steps for one element. V = 600 is no multiple of 16, and N is anything: the
@@ -510,7 +506,7 @@ extern "C" void launch(const float* x, const float* w, const float* b, float* y,
 """
 
 
-# %% id="naive_head_check" role="check" points=4
+# %% id="naive_head_check" role="check"
 check("naive_head")
 
 
@@ -538,8 +534,7 @@ extern "C" void launch(const float* x, const float* w, const float* b, float* y,
 
 
 # %% [markdown] id="tiles"
-# ## 6.5 Tiles in shared memory
-# *20 minutes · difficulty 5 of 5 · 6 points*
+# ## Tiles in shared memory
 #
 # The naive kernel reads each row of x V times from global memory. Let a block share instead: for 16
 # features at a time its 256 threads load a tile of x and a tile of w into shared memory, **wait**
@@ -588,7 +583,7 @@ extern "C" void launch(const float* x, const float* w, const float* b, float* y,
 """
 
 
-# %% id="tiled_head_check" role="check" points=6
+# %% id="tiled_head_check" role="check"
 check("tiled_head")
 
 
@@ -649,8 +644,7 @@ except cuda_cpu.NoCompiler as missing:
     print(missing)
 
 # %% [markdown] id="what-it-would-return"
-# ## 6.6 What would it return?
-# *7 minutes · difficulty 2 of 5 · 3 points*
+# ## What would it return?
 #
 # The compiler runs your operator without data: it asks a *fake kernel* what would come out. Write
 # it for `head_kernel` of 6.2, whose result lies column by column: shape, strides, dtype and
@@ -701,7 +695,7 @@ def fake_head(x, w, b):
     ### END SOLUTION
 
 
-# %% id="fake_head_check" role="check" points=3
+# %% id="fake_head_check" role="check"
 check("fake_head")
 
 
@@ -712,8 +706,7 @@ def fake_head(x, w, b):
 
 
 # %% [markdown] id="backward-and-autocast"
-# ## 6.7 Its backward, and its autocast
-# *12 minutes · difficulty 3 of 5 · 5 points*
+# ## Its backward, and its autocast
 #
 # Without more words, your operator ends every graph, and autocast passes it by. Register both. `op`
 # is the operator's name, as in `"lab6_7::head"`:
@@ -778,7 +771,7 @@ def teach_head(op):
     ### END SOLUTION
 
 
-# %% id="teach_head_check" role="check" points=5
+# %% id="teach_head_check" role="check"
 check("teach_head")
 
 
@@ -802,8 +795,7 @@ def teach_head(op):
 
 
 # %% [markdown] id="opcheck"
-# ## 6.8 What opcheck finds
-# *10 minutes · difficulty 3 of 5 · 4 points*
+# ## What opcheck finds
 #
 # `temper` divides logits by a temperature. It works, says its author, and
 # [`torch.library.opcheck`](https://docs.pytorch.org/docs/stable/library.html) says otherwise. It
@@ -891,7 +883,7 @@ def clean_temper(library):
     ### END SOLUTION
 
 
-# %% id="clean_temper_check" role="check" points=4
+# %% id="clean_temper_check" role="check"
 check("clean_temper")
 
 
@@ -903,8 +895,7 @@ def clean_temper(library):
 
 
 # %% [markdown] id="detective-case"
-# ## 6.9 Detective case: three kernels that look right
-# *16 minutes · difficulty 4 of 5 · 6 points*
+# ## Detective case: three kernels that look right
 #
 # Three colleagues wrote the head in CUDA, and for each it has given the right logits. Find sizes
 # for which it does not: the bench reports what a thread does wrong, and so do sanitizers
@@ -1026,7 +1017,7 @@ def repair(suspect):
     ### END SOLUTION
 
 
-# %% id="repair_check" role="check" points=6
+# %% id="repair_check" role="check"
 check("repair")
 
 
@@ -1045,8 +1036,7 @@ def repair(suspect):
 
 
 # %% [markdown] id="what-an-operator-owes"
-# ## 6.10 In your own words
-# *8 minutes · difficulty 3 of 5 · 5 points, marked by a person*
+# ## In your own words
 #
 # A colleague calls a CUDA kernel through `ctypes` from an `nn.Module`: "it gives the right logits,
 # why make an operator of it?" In at most seven sentences: what does a schema tell whom, what breaks
@@ -1054,7 +1044,7 @@ def repair(suspect):
 # in backward and under autocast without a registration, why must the tile's threads beyond the edge
 # stay alive, and what can a run on the CPU not tell about the kernel?
 
-# %% [markdown] id="what_an_operator_owes" role="free_text" points=5
+# %% [markdown] id="what_an_operator_owes" role="free_text" points=5 minutes=8 difficulty=3
 # The schema tells the dispatcher, autograd and the compiler what is read, what is written and what
 # may share memory, so that they can reorder, functionalize and save; a function called through
 # ctypes is invisible to all of them. `torch.compile` runs the program without data and asks the

@@ -77,8 +77,7 @@ with torch.no_grad():
     compiled(x, head.weight, head.bias)  # prints nothing more: the graphs are there
 
 # %% [markdown] id="count-what-you-are-given"
-# ## 8.1 Count what you are given
-# *8 minutes · difficulty 2 of 5 · 3 points*
+# ## Count what you are given
 #
 # Two graphs came for the program above: the `if` needs a number, so Python decides, and Dynamo
 # begins anew behind it. Write a backend `counting` that appends to `given` the number of operations
@@ -112,7 +111,7 @@ def given_to_backend(source, calls):
     return given, ran
 
 
-# %% id="given_to_backend_check" role="check" points=3
+# %% id="given_to_backend_check" role="check"
 check("given_to_backend")
 
 
@@ -137,8 +136,7 @@ def given_to_backend(source, calls):
 
 
 # %% [markdown] id="where-does-it-break"
-# ## 8.2 Where does it break?
-# *7 minutes · difficulty 2 of 5 · 3 points*
+# ## Where does it break?
 #
 # Each break costs a graph: nothing is fused across it. List the lines at which Dynamo breaks, in
 # the order in which it comes to them, without their indentation. Beware of lines that only look
@@ -157,7 +155,7 @@ def where_it_breaks(source, args):
     ### END SOLUTION
 
 
-# %% id="where_it_breaks_check" role="check" points=3
+# %% id="where_it_breaks_check" role="check"
 check("where_it_breaks")
 
 
@@ -176,8 +174,7 @@ def where_it_breaks(source, args):
 
 
 # %% [markdown] id="in-one-graph"
-# ## 8.3 In one graph
-# *12 minutes · difficulty 3 of 5 · 4 points*
+# ## In one graph
 #
 # This step caps its logits and averages the rows that count. It breaks three times. Write a `step`
 # of which Dynamo makes one graph: same results, for every x. `fullgraph=True` turns a break into
@@ -222,7 +219,7 @@ def one_graph(xs, w, b, limit):
     return [compiled(x, w, b, limit) for x in xs], len(graphs)
 
 
-# %% id="one_graph_check" role="check" points=4
+# %% id="one_graph_check" role="check"
 check("one_graph")
 
 
@@ -246,8 +243,7 @@ def one_graph(xs, w, b, limit):
 
 
 # %% [markdown] id="which-calls-compile"
-# ## 8.4 Which calls compile?
-# *14 minutes · difficulty 4 of 5 · 4 points*
+# ## Which calls compile?
 #
 # A graph is kept together with what was true of the call that it was made for. The next call runs
 # it if all of that still holds, and compiles otherwise. Here is a step with four things to guard:
@@ -294,7 +290,7 @@ def which_calls_compile(calls, limit):
     return compiles
 
 
-# %% id="which_calls_compile_check" role="check" points=4
+# %% id="which_calls_compile_check" role="check"
 check("which_calls_compile")
 
 
@@ -319,8 +315,7 @@ def which_calls_compile(calls, limit):
 
 
 # %% [markdown] id="a-pass"
-# ## 8.5 A pass of your own
-# *14 minutes · difficulty 4 of 5 · 4 points*
+# ## A pass of your own
 #
 # A product and the addition behind it are one operator: `addmm(t, x, w)` is `t + x @ w`, and with
 # `beta=` and `alpha=` it is `beta * t + alpha * x @ w`. Rewrite every `add` of a product and
@@ -376,7 +371,7 @@ def bias_into_product(rows):
     return listing_of(graph)
 
 
-# %% id="bias_into_product_check" role="check" points=4
+# %% id="bias_into_product_check" role="check"
 check("bias_into_product")
 
 
@@ -399,8 +394,7 @@ def bias_into_product(rows):
 
 
 # %% [markdown] id="detective-case"
-# ## 8.6 Detective case: the pass that loses writes
-# *12 minutes · difficulty 3 of 5 · 4 points*
+# ## Detective case: the pass that loses writes
 #
 # A colleague's pass merges twins (two nodes with the same operator and the same arguments) and
 # sweeps away what nobody reads. On their model the loss stayed the same and the step got faster;
@@ -466,7 +460,7 @@ def merge_twins(rows):
     return listing_of(graph)
 
 
-# %% id="merge_twins_check" role="check" points=4
+# %% id="merge_twins_check" role="check"
 check("merge_twins")
 
 
@@ -496,8 +490,7 @@ def merge_twins(rows):
 
 
 # %% [markdown] id="what-is-saved"
-# ## 8.7 What is kept for the backward
-# *11 minutes · difficulty 3 of 5 · 4 points*
+# ## What is kept for the backward
 #
 # AOTAutograd traces forward and backward into one graph, and a partitioner cuts it in two. What
 # crosses the cut has to be kept in memory until the backward. One partitioner keeps all that the
@@ -546,7 +539,7 @@ def what_is_saved(source, args, keep):
     return saved
 
 
-# %% id="what_is_saved_check" role="check" points=4
+# %% id="what_is_saved_check" role="check"
 check("what_is_saved")
 
 
@@ -585,8 +578,7 @@ def what_is_saved(source, args, keep):
 
 
 # %% [markdown] id="an-opaque-step"
-# ## 8.8 A function that Dynamo may not see
-# *10 minutes · difficulty 3 of 5 · 3 points*
+# ## A function that Dynamo may not see
 #
 # `words_needed` says for each row how many of the likeliest words it takes to reach probability p:
 # a Python loop over numbers, so Dynamo breaks on it. Make it an operator, which Dynamo takes as one
@@ -645,7 +637,7 @@ def opaque_step(xs, w, b, p):
     return [compiled(x) for x in xs], believed
 
 
-# %% id="opaque_step_check" role="check" points=3
+# %% id="opaque_step_check" role="check"
 check("opaque_step")
 
 
@@ -680,8 +672,7 @@ def opaque_step(xs, w, b, p):
 
 
 # %% [markdown] id="read-the-file"
-# ## 8.9 Read what Inductor wrote
-# *14 minutes · difficulty 3 of 5 · 4 points*
+# ## Read what Inductor wrote
 #
 # Inductor writes a Python file: kernels in C++ as strings, and a function `call` that makes the
 # buffers and launches the kernels. Read one: the names of what `call` launches, in order, and the
@@ -718,7 +709,7 @@ def read_wrapper(text):
     ### END SOLUTION
 
 
-# %% id="read_wrapper_check" role="check" points=4
+# %% id="read_wrapper_check" role="check"
 check("read_wrapper")
 
 
@@ -743,8 +734,7 @@ def read_wrapper(text):
 
 
 # %% [markdown] id="bytes-moved"
-# ## 8.10 The bytes, before and after
-# *11 minutes · difficulty 3 of 5 · 4 points*
+# ## The bytes, before and after
 #
 # Predict what fusion buys. Eager: each operator reads its tensors and writes its result. Compiled:
 # the pointwise operators before a product are one kernel, those behind it another. A fused kernel
@@ -786,7 +776,7 @@ def bytes_moved(rows, shapes):
     ### END SOLUTION
 
 
-# %% id="bytes_moved_check" role="check" points=4
+# %% id="bytes_moved_check" role="check"
 check("bytes_moved")
 
 
@@ -816,8 +806,7 @@ def bytes_moved(rows, shapes):
 
 
 # %% [markdown] id="why-every-call"
-# ## 8.11 In your own words
-# *7 minutes · difficulty 3 of 5 · 5 points, marked by a person*
+# ## In your own words
 #
 # A colleague keeps the losses while training. Compiled, the step got slower; the log says that a
 # recompile limit was reached, and from then on it is as slow as eager. How many graphs does each
@@ -844,7 +833,7 @@ print("graphs for each call:", brought)
 # In at most six sentences: what breaks the graph, which guard fails at every call, what Dynamo does
 # at the limit, what a break costs even where nothing recompiles, and what should they write?
 
-# %% [markdown] id="why_every_call" role="free_text" points=5
+# %% [markdown] id="why_every_call" role="free_text" points=5 minutes=7 difficulty=3
 # `loss.item()` asks for a number that is only known when the graph has run, so Dynamo breaks there
 # and Python goes on. `history` is a Python list that is traced along: the code on both sides of the
 # break guards its length, which is another one at every call, so every call compiles. After the

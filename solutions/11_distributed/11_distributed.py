@@ -108,8 +108,7 @@ for rank, (mean, did) in enumerate(on_ranks(mean_rank, [[part] for part in batch
 print("alone: ", batch.mean(dim=0).tolist())
 
 # %% [markdown] id="buckets"
-# ## 11.1 Buckets, from the last parameter to the first
-# *6 minutes · difficulty 2 of 5 · 3 points*
+# ## Buckets, from the last parameter to the first
 #
 # A collective for each gradient would pay its fixed price many times; one for all could start only
 # when backward is over. DDP sends buckets. Gradients come from the last parameter to the first, and
@@ -134,7 +133,7 @@ def bucket_order(nbytes, cap):
     ### END SOLUTION
 
 
-# %% id="bucket_order_check" role="check" points=3
+# %% id="bucket_order_check" role="check"
 check("bucket_order")
 
 
@@ -152,8 +151,7 @@ def bucket_order(nbytes, cap):
 
 
 # %% [markdown] id="a-data-parallel-step"
-# ## 11.2 DDP by hand
-# *25 minutes · difficulty 4 of 5 · 6 points*
+# ## DDP by hand
 #
 # One step of SGD, the same on all ranks, though each rank starts with parameters of its own and
 # sees batches of its own:
@@ -225,7 +223,7 @@ def ddp_step(per_rank):
     return on_ranks(ddp_rank, per_rank)
 
 
-# %% id="ddp_step_check" role="check" points=6
+# %% id="ddp_step_check" role="check"
 check("ddp_step")
 
 
@@ -324,8 +322,7 @@ except NotImplementedError:
     print("answer 11.2 first")
 
 # %% [markdown] id="detective-case"
-# ## 11.3 Detective case: the loss that depends on who reads what
-# *8 minutes · difficulty 3 of 5 · 3 points*
+# ## Detective case: the loss that depends on who reads what
 #
 # Sentences differ in length, so batches are padded, and the padding's target is -100, which
 # `F.cross_entropy` leaves out. A colleague averages gradients as DDP does. One rank or many, the
@@ -372,7 +369,7 @@ def every_word(per_rank):
     return on_ranks(every_word_rank, per_rank)
 
 
-# %% id="every_word_check" role="check" points=3
+# %% id="every_word_check" role="check"
 check("every_word")
 
 
@@ -393,8 +390,7 @@ def every_word(per_rank):
 
 
 # %% [markdown] id="seven-shards"
-# ## 11.4 600 rows on 7 ranks
-# *6 minutes · difficulty 2 of 5 · 3 points*
+# ## 600 rows on 7 ranks
 #
 # 600 rows do not divide by 7, and a collective wants equal parts. `fully_shard` gives each rank
 # R = ceil(V / W) rows, in order; whoever has fewer fills up with zeros: 86 rows each, the last rank
@@ -423,7 +419,7 @@ def unshard(shards, v):
     ### END SOLUTION
 
 
-# %% id="shard_rows_check" role="check" points=3
+# %% id="shard_rows_check" role="check"
 check("shard_rows")
 
 
@@ -446,8 +442,7 @@ def unshard(shards, v):
 
 
 # %% [markdown] id="a-sharded-step"
-# ## 11.5 FSDP by hand
-# *20 minutes · difficulty 4 of 5 · 5 points*
+# ## FSDP by hand
 #
 # Each rank holds a shard of the head's w, R rows as in 11.4, and a batch of its own. For its
 # forward it **gathers** all of w, and afterwards it **lets go**. Your list `saved` is all that
@@ -498,7 +493,7 @@ def fsdp_backward(per_rank):
     return on_ranks(fsdp_backward_rank, per_rank)
 
 
-# %% id="fsdp_step_check" role="check" points=5
+# %% id="fsdp_step_check" role="check"
 check("fsdp_step")
 
 
@@ -572,8 +567,7 @@ except NotImplementedError:
     print("answer 11.4 and 11.5 first")
 
 # %% [markdown] id="the-head-in-parts"
-# ## 11.6 The head in columns and in rows
-# *12 minutes · difficulty 3 of 5 · 4 points*
+# ## The head in columns and in rows
 #
 # Tensor parallelism cuts the layer itself, and all ranks see the same words. Cut w by its rows,
 # which are columns of the logits: each rank holds x and computes some logits. Cut it the other way:
@@ -615,7 +609,7 @@ def row_parallel(x, w, b, dz, rank):
     ### END SOLUTION
 
 
-# %% id="parallel_head_check" role="check" points=4
+# %% id="parallel_head_check" role="check"
 check("parallel_head")
 
 
@@ -637,8 +631,7 @@ def row_parallel(x, w, b, dz, rank):
 
 
 # %% [markdown] id="a-loss-in-parts"
-# ## 11.7 The loss of logits that nobody holds
-# *14 minutes · difficulty 4 of 5 · 5 points*
+# ## The loss of logits that nobody holds
 #
 # After a column-parallel head each rank holds the logits of its own words: z `(N, Vr)`, those from
 # number `first` on. Joining them would send N times V numbers. Three functions send at most three
@@ -684,7 +677,7 @@ def vocab_loss(z, target, first, top, sums):
     ### END SOLUTION
 
 
-# %% id="vocab_loss_check" role="check" points=5
+# %% id="vocab_loss_check" role="check"
 check("vocab_loss")
 
 
@@ -711,8 +704,7 @@ def vocab_loss(z, target, first, top, sums):
 
 
 # %% [markdown] id="a-stage"
-# ## 11.8 One forward, one backward
-# *12 minutes · difficulty 3 of 5 · 4 points*
+# ## One forward, one backward
 #
 # P stages hold a slice of the layers each; M micro-batches pass through them. Stage s can run
 # `("F", m)` when stage s - 1 has, and `("B", m)` when it ran `("F", m)` itself and stage s + 1 has
@@ -746,7 +738,7 @@ def bubble(p, m):
     ### END SOLUTION
 
 
-# %% id="stage_order_check" role="check" points=4
+# %% id="stage_order_check" role="check"
 check("stage_order")
 
 
@@ -770,8 +762,7 @@ def bubble(p, m):
 
 
 # %% [markdown] id="the-bill"
-# ## 11.9 Bytes per rank and step
-# *8 minutes · difficulty 3 of 5 · 4 points*
+# ## Bytes per rank and step
 #
 # Predict what a rank sends in one training step of a head w `(V, D)` without a bias, in float32, on
 # W ranks with N words each. In a ring a rank sends (W - 1) / W of a whole tensor for an all-gather
@@ -802,7 +793,7 @@ def step_bytes(plan, v, d, n, w):
     ### END SOLUTION
 
 
-# %% id="step_bytes_check" role="check" points=4
+# %% id="step_bytes_check" role="check"
 check("step_bytes")
 
 
@@ -845,13 +836,12 @@ except NotImplementedError:
     print("answer 11.9 first")
 
 # %% [markdown] id="in-two-sentences"
-# ## 11.10 In your own words
-# *8 minutes · difficulty 3 of 5 · 4 points, marked by a person*
+# ## In your own words
 #
 # A colleague asks which of the four to use. Say in two sentences each what DDP, FSDP, tensor
 # parallelism and pipeline parallelism cut, what they send and when, and what that costs.
 
-# %% [markdown] id="in_two_sentences" role="free_text" points=4
+# %% [markdown] id="in_two_sentences" role="free_text" points=4 minutes=8 difficulty=3
 # **DDP**: every rank holds all of the model and sees a batch of its own; nothing is cut but the
 # batch. Gradients are averaged by all-reduce, bucket by bucket, while backward still runs, so a
 # rank sends about twice the model's bytes in a step and hides most of it.

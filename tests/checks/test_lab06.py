@@ -389,7 +389,7 @@ def test_the_lab_takes_no_more_than_two_hours() -> None:
 def test_the_whole_lab_is_graded_in_the_jail_and_a_python_cheat_is_not() -> None:
     """Cold: nothing is built before, and every build ends with its submission."""
     cells = [
-        Cell(cell.id, cell.source)
+        Cell(cell["id"], "".join(cell["source"]))
         for cell in selftest._cells(PAGE)
         if selftest._is_setup(cell) or selftest._is_answer(cell)
     ]

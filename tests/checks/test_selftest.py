@@ -76,11 +76,19 @@ def test_a_check_that_rejects_the_solution_is_found(lab: Lab) -> None:
     assert any("the solution does not pass" in fault for fault in faults(lab))
 
 
-def test_other_points_on_the_page_are_found(lab: Lab) -> None:
-    change(lab, "address", points=99)
-    found = faults(lab)
-    assert any("no check cell worth 99" in fault for fault in found)
-    assert any("the page does not say" in fault for fault in found)
+def test_a_question_that_the_page_does_not_ask_is_found(lab: Lab) -> None:
+    lab.questions["addresses"] = replace(lab.questions["address"], name="addresses")
+    assert any("addresses: the page has no check cell" in fault for fault in faults(lab))
+
+
+def test_one_question_is_asked_alone(lab: Lab) -> None:
+    change(lab, "overlaps", cost_of=None)
+    change(lab, "address", cost_of=None)
+    found = selftest.count(lab, ROOT, "overlaps")
+    assert found.questions == 1
+    assert found.wrong == len(lab.questions["overlaps"].wrong_answers)
+    assert found.faults
+    assert all("overlaps" in fault for fault in found.faults)
 
 
 def test_a_missing_cost_line_is_found(lab: Lab) -> None:

@@ -191,8 +191,28 @@ def test_doctor_names_the_tier_and_why(autograder, monkeypatch):
 def test_selftest_fails_when_the_course_does(autograder, monkeypatch, faults, code):
     from autograder import selftest
 
-    monkeypatch.setattr(selftest, "run", lambda root: faults)
+    monkeypatch.setattr(selftest, "run", lambda root, labs, only: faults)
     assert autograder("selftest", "--course", ROOT).exit_code == code
+
+
+def test_selftest_asks_one_question(autograder, monkeypatch):
+    from autograder import selftest
+
+    asked = []
+    monkeypatch.setattr(
+        selftest, "run", lambda root, labs, only: asked.append((labs[0].name, only))
+    )
+    assert autograder("selftest", "01", "address", "--course", ROOT).exit_code == 0
+    assert asked == [("01_strides", "address")]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"), [(["99"], "no lab '99'"), (["01", "adress"], 'Did you mean "address"')]
+)
+def test_selftest_names_what_there_is(autograder, words, says):
+    result = autograder("selftest", *words, "--course", ROOT)
+    assert result.exit_code == 1
+    assert says in result.output
 
 
 def test_build_is_the_authors_command(autograder, monkeypatch):

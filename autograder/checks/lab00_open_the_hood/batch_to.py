@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from autograder.judge import Draw, Student, Wrong, describe, expect_close
+from autograder.judge import Draw, Student, expect_close, expect_tuple
 
 from . import lab
 
@@ -44,9 +44,7 @@ def batch_to(student: Student, draw: Draw) -> None:
 
 
 def _expect_moved(student: Student, x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> None:
-    got = student.call("batch_to", x, y, where)
-    if not isinstance(got, (list, tuple)) or len(got) != 2:
-        raise Wrong(expected="a pair of tensors", got=describe(got))
+    got = expect_tuple(student.call("batch_to", x, y, where), 2, "a pair of tensors")
     for mine, torchs in zip(got, _moved_by_torch(x, y, where), strict=True):
         expect_close(mine, torchs, tolerance=0.0)
 
@@ -75,54 +73,39 @@ def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> Pair:
     return x, y
 
 
-@batch_to.wrong(
+batch_to.wrong(
     "integers_too",
     "Token numbers became floats. An embedding or a loss cannot look up word 17.0: move only what "
     "is_floating_point().",
+    batch_to=lambda x, y, where: (x.to(where), y.to(where)),
 )
-def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> Pair:
-    return x.to(where), y.to(where)
-
-
-@batch_to.wrong(
+batch_to.wrong(
     "mask_too",
     "A mask of True and False became numbers. Move only what is_floating_point().",
+    batch_to=lambda x, y, where: (x.to(where), y if y.dtype == torch.int64 else y.to(where)),
 )
-def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> Pair:
-    return x.to(where), y if y.dtype == torch.int64 else y.to(where)
-
-
-@batch_to.wrong(
+batch_to.wrong(
     "float32_only",
     "A float16 tensor was left behind. float16 and bfloat16 are floats too: ask "
     "t.is_floating_point().",
+    batch_to=lambda x, y, where: (x.to(where) if x.dtype == torch.float32 else x, y),
 )
-def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> Pair:
-    return x.to(where) if x.dtype == torch.float32 else x, y
-
-
-@batch_to.wrong(
+batch_to.wrong(
     "always_float64",
     "The floats came back in float64 although another dtype was wanted: `where` says which.",
+    batch_to=lambda x, y, where: (x.double(), y),
 )
-def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> Pair:
-    return x.double(), y
-
-
-@batch_to.wrong(
+batch_to.wrong(
     "first_only",
     "You took the first tensor for the floats and left the second alone. Ask each of them: "
     "t.is_floating_point().",
+    batch_to=lambda x, y, where: (x.to(where), y),
 )
-def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> Pair:
-    return x.to(where), y
-
-
-@batch_to.wrong(
-    "second_forgotten", "One tensor came back. Both are asked for, the untouched one too: x, y."
+batch_to.wrong(
+    "second_forgotten",
+    "One tensor came back. Both are asked for, the untouched one too: x, y.",
+    batch_to=lambda x, y, where: x.to(where),
 )
-def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> torch.Tensor:
-    return x.to(where)
 
 
 @batch_to.cost

@@ -63,28 +63,21 @@ def _device_of_sum(a: Place, b: Place) -> str | None:
             return None
 
 
-@device_of_sum.wrong(
+device_of_sum.wrong(
     "moves_to_the_gpu",
     "Nothing is moved to the GPU for you: two tensors on two devices are an error.",
+    device_of_sum=lambda a, b: "cuda" if "cuda" in (a[0], b[0]) else "cpu",
 )
-def _(a: Place, b: Place) -> str | None:
-    return "cuda" if "cuda" in (a[0], b[0]) else "cpu"
-
-
-@device_of_sum.wrong(
+device_of_sum.wrong(
     "follows_the_first",
     "Nobody's device wins: two tensors on two devices are an error, whichever comes first.",
+    device_of_sum=lambda a, b: a[0],
 )
-def _(a: Place, b: Place) -> str | None:
-    return a[0]
-
-
-@device_of_sum.wrong(
+device_of_sum.wrong(
     "never_mixes",
     "Nearly. One mixture is allowed: a CPU tensor of shape () counts as a plain number.",
+    device_of_sum=lambda a, b: a[0] if a[0] == b[0] else None,
 )
-def _(a: Place, b: Place) -> str | None:
-    return a[0] if a[0] == b[0] else None
 
 
 @device_of_sum.wrong(

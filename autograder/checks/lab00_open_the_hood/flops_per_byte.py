@@ -47,11 +47,11 @@ def _(n: int, d: int, v: int, itemsize: int) -> float:
     return (n * d + v * d + v + n * v) * itemsize / (2 * n * d * v)
 
 
-@flops_per_byte.wrong(
-    "per_number", "This is FLOPs per number. A number takes `itemsize` bytes, so divide by it too."
+flops_per_byte.wrong(
+    "per_number",
+    "This is FLOPs per number. A number takes `itemsize` bytes, so divide by it too.",
+    flops_per_byte=lambda n, d, v, itemsize: 2 * n * d * v / (n * d + v * d + v + n * v),
 )
-def _(n: int, d: int, v: int, itemsize: int) -> float:
-    return 2 * n * d * v / (n * d + v * d + v + n * v)
 
 
 @flops_per_byte.wrong(
@@ -63,37 +63,28 @@ def _(n: int, d: int, v: int, itemsize: int) -> float:
     return 2 * n * d * v / ((n * d + n * v * d + v + n * v) * itemsize)
 
 
-@flops_per_byte.wrong(
+flops_per_byte.wrong(
     "weight_only",
     "Only the weight's bytes are counted. The tokens and the logits travel too, and with a large "
     "batch they are nearly everything.",
+    flops_per_byte=lambda n, d, v, itemsize: 2 * n * d * v / (v * d * itemsize),
 )
-def _(n: int, d: int, v: int, itemsize: int) -> float:
-    return 2 * n * d * v / (v * d * itemsize)
-
-
-@flops_per_byte.wrong(
+flops_per_byte.wrong(
     "result_not_written",
     "The logits are missing among the bytes. They are written, and with a large batch they are "
     "most of the bill.",
+    flops_per_byte=lambda n, d, v, itemsize: 2 * n * d * v / ((n * d + v * d + v) * itemsize),
 )
-def _(n: int, d: int, v: int, itemsize: int) -> float:
-    return 2 * n * d * v / ((n * d + v * d + v) * itemsize)
-
-
-@flops_per_byte.wrong(
-    "bias_forgotten", "Nearly: v numbers of bias are read too, so a few bytes more."
+flops_per_byte.wrong(
+    "bias_forgotten",
+    "Nearly: v numbers of bias are read too, so a few bytes more.",
+    flops_per_byte=lambda n, d, v, itemsize: 2 * n * d * v / ((n * d + v * d + n * v) * itemsize),
 )
-def _(n: int, d: int, v: int, itemsize: int) -> float:
-    return 2 * n * d * v / ((n * d + v * d + n * v) * itemsize)
-
-
-@flops_per_byte.wrong(
+flops_per_byte.wrong(
     "multiply_add_as_one",
     "This is half of it: a multiplication and its addition are two operations, as in 0.4.",
+    flops_per_byte=lambda n, d, v, itemsize: n * d * v / ((n * d + v * d + v + n * v) * itemsize),
 )
-def _(n: int, d: int, v: int, itemsize: int) -> float:
-    return n * d * v / ((n * d + v * d + v + n * v) * itemsize)
 
 
 @flops_per_byte.wrong("rounded_down", "`//` rounds down to a whole number. Divide with `/`.")

@@ -36,62 +36,48 @@ def head_bytes(student: Student, draw: Draw) -> None:
         expect_equal(got, moved_bytes(*kind))
 
 
-@head_bytes.wrong(
+head_bytes.wrong(
     "result_not_written",
     "The result is missing: n rows of v logits are written to memory, and they are the largest "
     "part as n grows.",
+    head_bytes=lambda n, d, v, itemsize: (n * d + v * d + v) * itemsize,
 )
-def _(n: int, d: int, v: int, itemsize: int) -> int:
-    return (n * d + v * d + v) * itemsize
-
-
-@head_bytes.wrong(
+head_bytes.wrong(
     "weight_for_each_token",
     "The weight is charged once per token. A matrix product needs it once for the whole batch: "
     "that is what batches are for.",
+    head_bytes=lambda n, d, v, itemsize: (n * d + n * v * d + v + n * v) * itemsize,
 )
-def _(n: int, d: int, v: int, itemsize: int) -> int:
-    return (n * d + n * v * d + v + n * v) * itemsize
-
-
-@head_bytes.wrong("bias_forgotten", "The bias is missing: v more numbers are read.")
-def _(n: int, d: int, v: int, itemsize: int) -> int:
-    return (n * d + v * d + n * v) * itemsize
-
-
-@head_bytes.wrong("in_numbers", "These are numbers. Each of them takes `itemsize` bytes.")
-def _(n: int, d: int, v: int, itemsize: int) -> int:
-    return n * d + v * d + v + n * v
-
-
-@head_bytes.wrong(
-    "always_four", "Right for float32. Half precision takes 2 bytes: use `itemsize`, not 4."
+head_bytes.wrong(
+    "bias_forgotten",
+    "The bias is missing: v more numbers are read.",
+    head_bytes=lambda n, d, v, itemsize: (n * d + v * d + n * v) * itemsize,
 )
-def _(n: int, d: int, v: int, itemsize: int) -> int:
-    return (n * d + v * d + v + n * v) * 4
-
-
-@head_bytes.wrong(
+head_bytes.wrong(
+    "in_numbers",
+    "These are numbers. Each of them takes `itemsize` bytes.",
+    head_bytes=lambda n, d, v, itemsize: n * d + v * d + v + n * v,
+)
+head_bytes.wrong(
+    "always_four",
+    "Right for float32. Half precision takes 2 bytes: use `itemsize`, not 4.",
+    head_bytes=lambda n, d, v, itemsize: (n * d + v * d + v + n * v) * 4,
+)
+head_bytes.wrong(
     "layer_only",
     "This is what the layer owns. The tokens that enter and the logits that leave travel too.",
+    head_bytes=lambda n, d, v, itemsize: (v * d + v) * itemsize,
 )
-def _(n: int, d: int, v: int, itemsize: int) -> int:
-    return (v * d + v) * itemsize
-
-
-@head_bytes.wrong(
-    "input_forgotten", "The tokens' own states are missing: n rows of d numbers are read."
+head_bytes.wrong(
+    "input_forgotten",
+    "The tokens' own states are missing: n rows of d numbers are read.",
+    head_bytes=lambda n, d, v, itemsize: (v * d + v + n * v) * itemsize,
 )
-def _(n: int, d: int, v: int, itemsize: int) -> int:
-    return (v * d + v + n * v) * itemsize
-
-
-@head_bytes.wrong(
+head_bytes.wrong(
     "bias_for_each_token",
     "The bias is charged once per token. It is one row of v numbers, used for all of them.",
+    head_bytes=lambda n, d, v, itemsize: (n * d + v * d + n * v + n * v) * itemsize,
 )
-def _(n: int, d: int, v: int, itemsize: int) -> int:
-    return (n * d + v * d + n * v + n * v) * itemsize
 
 
 @head_bytes.cost

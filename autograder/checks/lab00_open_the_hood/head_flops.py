@@ -31,47 +31,35 @@ def head_flops(student: Student, draw: Draw) -> None:
         expect_equal(got, product_flops(*size))
 
 
-@head_flops.wrong(
+head_flops.wrong(
     "multiply_add_as_one",
     "This counts a multiplication and its addition as one. torch counts them as two, and so do "
     "the numbers on a GPU's data sheet.",
+    head_flops=lambda n, d, v: n * d * v,
 )
-def _(n: int, d: int, v: int) -> int:
-    return n * d * v
-
-
-@head_flops.wrong(
+head_flops.wrong(
     "bias_counted",
     "This adds one operation per logit for the bias. It is real work, but torch's count leaves it "
     "out: only the matrix product counts here.",
+    head_flops=lambda n, d, v: 2 * n * d * v + n * v,
 )
-def _(n: int, d: int, v: int) -> int:
-    return 2 * n * d * v + n * v
-
-
-@head_flops.wrong(
+head_flops.wrong(
     "first_addition_not_counted",
     "A sum of d products needs d - 1 additions, true. The custom is to count d: each product is "
     "added to something.",
+    head_flops=lambda n, d, v: n * v * (2 * d - 1),
 )
-def _(n: int, d: int, v: int) -> int:
-    return n * v * (2 * d - 1)
-
-
-@head_flops.wrong(
-    "one_token", "This is the work for one token. Each of the n tokens has its own v logits."
+head_flops.wrong(
+    "one_token",
+    "This is the work for one token. Each of the n tokens has its own v logits.",
+    head_flops=lambda n, d, v: 2 * d * v,
 )
-def _(n: int, d: int, v: int) -> int:
-    return 2 * d * v
-
-
-@head_flops.wrong(
+head_flops.wrong(
     "backward_included",
     "This is forward and backward together. Backward does two more products of the same size; "
     "here only forward is asked.",
+    head_flops=lambda n, d, v: 6 * n * d * v,
 )
-def _(n: int, d: int, v: int) -> int:
-    return 6 * n * d * v
 
 
 @head_flops.cost

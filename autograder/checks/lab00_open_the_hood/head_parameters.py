@@ -30,42 +30,32 @@ def head_parameters(student: Student, draw: Draw) -> None:
         expect_equal(got, sum(p.numel() for p in meta_layer(d, v).parameters()))
 
 
-@head_parameters.wrong(
+head_parameters.wrong(
     "bias_forgotten",
     "This is the weight alone. Each word also has a bias, one number that is added to its logit.",
+    head_parameters=lambda d, v: v * d,
 )
-def _(d: int, v: int) -> int:
-    return v * d
-
-
-@head_parameters.wrong(
+head_parameters.wrong(
     "bias_of_the_input",
     "The bias is added to the result, so it has one number per word, not one per feature.",
+    head_parameters=lambda d, v: v * d + d,
 )
-def _(d: int, v: int) -> int:
-    return v * d + d
-
-
-@head_parameters.wrong(
+head_parameters.wrong(
     "sizes_added",
     "The weight is a table with v rows of d numbers: its sizes multiply.",
+    head_parameters=lambda d, v: v + d,
 )
-def _(d: int, v: int) -> int:
-    return v + d
-
-
-@head_parameters.wrong("in_bytes", "These are bytes. Count numbers: a float32 takes 4 bytes.")
-def _(d: int, v: int) -> int:
-    return 4 * (v * d + v)
-
-
-@head_parameters.wrong(
+head_parameters.wrong(
+    "in_bytes",
+    "These are bytes. Count numbers: a float32 takes 4 bytes.",
+    head_parameters=lambda d, v: 4 * (v * d + v),
+)
+head_parameters.wrong(
     "bias_for_both",
     "A bias for each word is right; the features have none: nn.Linear adds one bias, to its "
     "result.",
+    head_parameters=lambda d, v: v * d + v + d,
 )
-def _(d: int, v: int) -> int:
-    return v * d + v + d
 
 
 @head_parameters.cost

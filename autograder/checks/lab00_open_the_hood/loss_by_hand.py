@@ -66,35 +66,27 @@ def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return -(e[torch.arange(len(targets)), targets] / e.sum(1)).log().mean()
 
 
-@loss_by_hand.wrong(
-    "summed", "The surprises are right and added up. The mean does not grow with the batch."
+loss_by_hand.wrong(
+    "summed",
+    "The surprises are right and added up. The mean does not grow with the batch.",
+    loss_by_hand=lambda logits, targets: _surprises(logits, targets).sum(),
 )
-def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    return _surprises(logits, targets).sum()
-
-
-@loss_by_hand.wrong(
-    "sign", "The sign is turned: a log of a probability is negative, a loss is its negative."
+loss_by_hand.wrong(
+    "sign",
+    "The sign is turned: a log of a probability is negative, a loss is its negative.",
+    loss_by_hand=lambda logits, targets: -_surprises(logits, targets).mean(),
 )
-def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    return -_surprises(logits, targets).mean()
-
-
-@loss_by_hand.wrong(
+loss_by_hand.wrong(
     "log_of_the_mean",
     "This is the surprise at the mean probability. Take each row's log first, then the mean.",
+    loss_by_hand=lambda logits, targets: -_surprises(logits, targets).neg().exp().mean().log(),
 )
-def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    return -_surprises(logits, targets).neg().exp().mean().log()
-
-
-@loss_by_hand.wrong(
+loss_by_hand.wrong(
     "one_minus_p",
     "This is one minus the probability. A loss grows without limit as the probability goes to 0: "
     "take -log(p).",
+    loss_by_hand=lambda logits, targets: (1 - _surprises(logits, targets).neg().exp()).mean(),
 )
-def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    return (1 - _surprises(logits, targets).neg().exp()).mean()
 
 
 @loss_by_hand.wrong("in_bits", "This is in bits. torch uses the natural logarithm.")
@@ -142,36 +134,27 @@ def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return ((logits - m).exp().sum(1).log() - right).mean()
 
 
-@loss_by_hand.wrong(
+loss_by_hand.wrong(
     "probability",
     "This is the mean probability of the right words. The loss is its -log, row by row.",
+    loss_by_hand=lambda logits, targets: _surprises(logits, targets).neg().exp().mean(),
 )
-def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    return _surprises(logits, targets).neg().exp().mean()
-
-
-@loss_by_hand.wrong(
+loss_by_hand.wrong(
     "logit_alone",
     "This is the right word's logit with its sign turned. A logit is a score: only after softmax "
     "over the row is it a probability.",
+    loss_by_hand=lambda logits, targets: -logits[torch.arange(len(targets)), targets].mean(),
 )
-def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    return -logits[torch.arange(len(targets)), targets].mean()
-
-
-@loss_by_hand.wrong(
-    "one_for_each_row", "The surprises are right, one for each row. The loss is their mean."
+loss_by_hand.wrong(
+    "one_for_each_row",
+    "The surprises are right, one for each row. The loss is their mean.",
+    loss_by_hand=lambda logits, targets: _surprises(logits, targets),
 )
-def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    return _surprises(logits, targets)
-
-
-@loss_by_hand.wrong(
+loss_by_hand.wrong(
     "python_float",
     "The value is right. A tensor was asked for: a float has left the graph, and backward with it.",
+    loss_by_hand=lambda logits, targets: float(_surprises(logits, targets).mean()),
 )
-def _(logits: torch.Tensor, targets: torch.Tensor) -> float:
-    return float(_surprises(logits, targets).mean())
 
 
 @loss_by_hand.cost

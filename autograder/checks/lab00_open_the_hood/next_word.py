@@ -54,76 +54,55 @@ def _likeliest(h: torch.Tensor, w: torch.Tensor, b: torch.Tensor, words: list[st
     return words[max(range(len(words)), key=logits.__getitem__)]
 
 
-@next_word.wrong(
+next_word.wrong(
     "first_position",
     "You read the first row of h. That position has seen one word only; the last one has seen all.",
+    next_word=lambda h, W, b, words: words[int((W @ h[0] + b).argmax())],
 )
-def _(h: torch.Tensor, W: torch.Tensor, b: torch.Tensor, words: list[str]) -> str:
-    return words[int((W @ h[0] + b).argmax())]
-
-
-@next_word.wrong(
+next_word.wrong(
     "bias_forgotten",
     "The products are right and the bias is missing. It can turn the decision.",
+    next_word=lambda h, W, b, words: words[int((W @ h[-1]).argmax())],
 )
-def _(h: torch.Tensor, W: torch.Tensor, b: torch.Tensor, words: list[str]) -> str:
-    return words[int((W @ h[-1]).argmax())]
-
-
-@next_word.wrong(
+next_word.wrong(
     "largest_of_all_positions",
     "This is the largest logit of the whole sentence. Each row predicts the word after its own "
     "position: take the last row first.",
+    next_word=lambda h, W, b, words: words[int((h @ W.T + b).argmax()) % len(words)],
 )
-def _(h: torch.Tensor, W: torch.Tensor, b: torch.Tensor, words: list[str]) -> str:
-    return words[int((h @ W.T + b).argmax()) % len(words)]
-
-
-@next_word.wrong(
-    "smallest_logit", "This is the unlikeliest word: the logit wants to be large, not small."
+next_word.wrong(
+    "smallest_logit",
+    "This is the unlikeliest word: the logit wants to be large, not small.",
+    next_word=lambda h, W, b, words: words[int((W @ h[-1] + b).argmin())],
 )
-def _(h: torch.Tensor, W: torch.Tensor, b: torch.Tensor, words: list[str]) -> str:
-    return words[int((W @ h[-1] + b).argmin())]
-
-
-@next_word.wrong("index_returned", "This is the row's number. The word stands in `words[number]`.")
-def _(h: torch.Tensor, W: torch.Tensor, b: torch.Tensor, words: list[str]) -> int:
-    return int((W @ h[-1] + b).argmax())
-
-
-@next_word.wrong(
+next_word.wrong(
+    "index_returned",
+    "This is the row's number. The word stands in `words[number]`.",
+    next_word=lambda h, W, b, words: int((W @ h[-1] + b).argmax()),
+)
+next_word.wrong(
     "index_tensor_returned",
     "This is the row's number, as a tensor. The word stands in `words[number]`.",
+    next_word=lambda h, W, b, words: (W @ h[-1] + b).argmax(),
 )
-def _(h: torch.Tensor, W: torch.Tensor, b: torch.Tensor, words: list[str]) -> torch.Tensor:
-    return (W @ h[-1] + b).argmax()
-
-
-@next_word.wrong(
+next_word.wrong(
     "every_position",
     "This is a word for each position. Only the last one knows the whole sentence: its word is "
     "asked for.",
+    next_word=lambda h, W, b, words: [words[int(k)] for k in (h @ W.T + b).argmax(dim=1)],
 )
-def _(h: torch.Tensor, W: torch.Tensor, b: torch.Tensor, words: list[str]) -> list[str]:
-    return [words[int(k)] for k in (h @ W.T + b).argmax(dim=1)]
-
-
-@next_word.wrong(
+next_word.wrong(
     "mean_of_the_positions",
     "You averaged the positions. Each row predicts the word after its own position: only the last "
     "one stands where the next word goes.",
+    next_word=lambda h, W, b, words: words[int((W @ h.mean(dim=0) + b).argmax())],
 )
-def _(h: torch.Tensor, W: torch.Tensor, b: torch.Tensor, words: list[str]) -> str:
-    return words[int((W @ h.mean(dim=0) + b).argmax())]
-
-
-@next_word.wrong(
+next_word.wrong(
     "weight_not_transposed",
     "The shapes do not fit: W keeps a row for each word, so a product over features needs W.T "
     "behind h, or W in front of one row of h.",
+    next_word=lambda h, W, b, words: words[int((h @ W + b)[-1].argmax())],
 )
-def _(h: torch.Tensor, W: torch.Tensor, b: torch.Tensor, words: list[str]) -> str:
-    return words[int((h @ W + b)[-1].argmax())]
 
 
 @next_word.cost

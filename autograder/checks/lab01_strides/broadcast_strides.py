@@ -72,13 +72,12 @@ def _expand_by_rule(size: Sizes, stride: Sizes, to: Sizes, *, repeated: int | No
     return tuple(out)
 
 
-@broadcast_strides.wrong(
+broadcast_strides.wrong(
     "stride_kept",
     "The repeated dimension kept its stride, so its second step leaves the row. Reading the same "
     "float again is a step of 0.",
+    broadcast_strides=lambda size, stride, to: _expand_by_rule(size, stride, to, repeated=None),
 )
-def _(size: Sizes, stride: Sizes, to: Sizes) -> Sizes | None:
-    return _expand_by_rule(size, stride, to, repeated=None)
 
 
 @broadcast_strides.wrong(

@@ -35,47 +35,35 @@ def contiguous_strides(student: Student, draw: Draw) -> None:
         expect_equal(got, torch.empty(size).stride())
 
 
-@contiguous_strides.wrong(
+contiguous_strides.wrong(
     "column_major",
     "These are the strides of column-major order: torch's *last* dimension is the one that steps "
     "by 1.",
+    contiguous_strides=lambda size: tuple(math.prod(size[:d]) for d in range(len(size))),
 )
-def _(size: Sizes) -> Sizes:
-    return tuple(math.prod(size[:d]) for d in range(len(size)))
-
-
-@contiguous_strides.wrong(
-    "in_bytes", "These are bytes. torch counts strides in elements; numpy counts them in bytes."
+contiguous_strides.wrong(
+    "in_bytes",
+    "These are bytes. torch counts strides in elements; numpy counts them in bytes.",
+    contiguous_strides=lambda size: tuple(4 * s for s in torch.empty(size).stride()),
 )
-def _(size: Sizes) -> Sizes:
-    return tuple(4 * s for s in torch.empty(size).stride())
-
-
-@contiguous_strides.wrong(
+contiguous_strides.wrong(
     "own_size_included",
     "Each stride here also multiplies by its own size. One step along a dimension skips only what "
     "lies to the right of it.",
+    contiguous_strides=lambda size: tuple(math.prod(size[d:]) for d in range(len(size))),
 )
-def _(size: Sizes) -> Sizes:
-    return tuple(math.prod(size[d:]) for d in range(len(size)))
-
-
-@contiguous_strides.wrong(
+contiguous_strides.wrong(
     "zero_poisons",
     "A dimension of size 0 has turned the strides to its left into 0. torch counts a size of 0 as "
     "1 here.",
+    contiguous_strides=lambda size: tuple(math.prod(size[d + 1 :]) for d in range(len(size))),
 )
-def _(size: Sizes) -> Sizes:
-    return tuple(math.prod(size[d + 1 :]) for d in range(len(size)))
-
-
-@contiguous_strides.wrong(
+contiguous_strides.wrong(
     "collected_backwards",
     "The right strides in the wrong order: they were found from right to left and appended. Put "
     "each one in front of those before.",
+    contiguous_strides=lambda size: torch.empty(size).stride()[::-1],
 )
-def _(size: Sizes) -> Sizes:
-    return torch.empty(size).stride()[::-1]
 
 
 @contiguous_strides.wrong(

@@ -52,13 +52,12 @@ def _(flat: torch.Tensor, stride: Sizes, offset: int, index: torch.Tensor) -> to
     return flat[offset + torch.arange(len(index))[:, None] * stride[0] + index]
 
 
-@gather_flat.wrong(
+gather_flat.wrong(
     "rows_forgotten",
     "Every row reads from row 0. The row number has an address of its own: arange(N)[:, None] * "
     "stride[0].",
+    gather_flat=lambda flat, stride, offset, index: flat[offset + index * stride[1]],
 )
-def _(flat: torch.Tensor, stride: Sizes, offset: int, index: torch.Tensor) -> torch.Tensor:
-    return flat[offset + index * stride[1]]
 
 
 @gather_flat.wrong(

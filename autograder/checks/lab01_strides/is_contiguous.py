@@ -50,30 +50,23 @@ def is_contiguous(student: Student, draw: Draw) -> None:
         expect_equal(got, torch.empty_strided(*case).is_contiguous())
 
 
-@is_contiguous.wrong(
+is_contiguous.wrong(
     "size_one_counted",
     "A dimension of size 1 was refused for its stride. Nobody ever steps along it, so its stride "
     "means nothing.",
+    is_contiguous=lambda size, stride: tuple(stride) == torch.empty(size).stride(),
 )
-def _(size: Sizes, stride: Sizes) -> bool:
-    return tuple(stride) == torch.empty(size).stride()
-
-
-@is_contiguous.wrong(
+is_contiguous.wrong(
     "last_stride_only",
     "A last stride of 1 says that rows have no gaps inside. The rows themselves may still be "
     "apart, or all the same.",
+    is_contiguous=lambda size, stride: not stride or stride[-1] == 1,
 )
-def _(size: Sizes, stride: Sizes) -> bool:
-    return not stride or stride[-1] == 1
-
-
-@is_contiguous.wrong(
+is_contiguous.wrong(
     "only_decreasing",
     "Falling strides say that the order is row-major. Contiguous also means without gaps.",
+    is_contiguous=lambda size, stride: list(stride) == sorted(stride, reverse=True),
 )
-def _(size: Sizes, stride: Sizes) -> bool:
-    return list(stride) == sorted(stride, reverse=True)
 
 
 @is_contiguous.wrong(

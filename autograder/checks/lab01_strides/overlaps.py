@@ -53,12 +53,11 @@ def _shares_a_float(size: Sizes, stride: Sizes) -> bool:
     return len(set(seen.flatten().tolist())) < seen.numel()
 
 
-@overlaps.wrong(
+overlaps.wrong(
     "zero_stride_only",
     "A size of 1 is never stepped along: its stride 0 repeats nothing.",
+    overlaps=lambda size, stride: 0 in stride,
 )
-def _(size: Sizes, stride: Sizes) -> bool:
-    return 0 in stride
 
 
 @overlaps.wrong(
@@ -93,22 +92,18 @@ def _(size: Sizes, stride: Sizes) -> bool:
     return any(s == 0 and n > 1 for n, s in zip(size, stride, strict=True)) and 0 not in size
 
 
-@overlaps.wrong(
+overlaps.wrong(
     "equal_strides",
     "Equal strides are one way to meet, and not the only one: 2 steps of 1 are 1 step of 2. "
     "Compare the addresses.",
+    overlaps=lambda size, stride: len(set(stride)) < len(stride),
 )
-def _(size: Sizes, stride: Sizes) -> bool:
-    return len(set(stride)) < len(stride)
-
-
-@overlaps.wrong(
+overlaps.wrong(
     "out_of_order",
     "Out of order is not twice: a transpose is not contiguous, and every float of it has one "
     "index. Compare the addresses.",
+    overlaps=lambda size, stride: not torch.empty_strided(size, stride).is_contiguous(),
 )
-def _(size: Sizes, stride: Sizes) -> bool:
-    return not torch.empty_strided(size, stride).is_contiguous()
 
 
 @overlaps.cost

@@ -81,12 +81,11 @@ def _(x: torch.Tensor, width: int, step: int) -> torch.Tensor:
     return x.as_strided((1 + (len(x) - width) // step, width), (s, s))
 
 
-@sliding_windows.wrong(
+sliding_windows.wrong(
     "made_contiguous_first",
     "The windows are a view, but of a copy of x. The stride of x is no hindrance: multiply by it.",
+    sliding_windows=lambda x, width, step: x.contiguous().unfold(0, width, step),
 )
-def _(x: torch.Tensor, width: int, step: int) -> torch.Tensor:
-    return x.contiguous().unfold(0, width, step)
 
 
 @sliding_windows.cost

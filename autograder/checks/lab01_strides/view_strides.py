@@ -79,14 +79,13 @@ def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
     return tuple(torch.empty(new_size).stride())
 
 
-@view_strides.wrong(
+view_strides.wrong(
     "always_possible",
     "These are the strides of a fresh tensor. The floats lie where the old strides put them; here "
     "no strides reach "
     "them in the new order, so torch would need a copy.",
+    view_strides=lambda size, stride, new_size: tuple(torch.empty(new_size).stride()),
 )
-def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes:
-    return tuple(torch.empty(new_size).stride())
 
 
 @view_strides.wrong(

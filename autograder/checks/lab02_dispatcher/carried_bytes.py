@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import onelayer
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, Wrong, expect_close, expect_equal
+from autograder.judge import Draw, Student, expect_close, expect_equal, expect_tuple
 
 from . import lab
 
@@ -44,10 +44,9 @@ def carried_bytes(student: Student, draw: Draw) -> None:
             value, nbytes = _allocated(x, steps)
             with explaining(_RAISED):
                 got = student.call("carried_bytes", x, steps)
-            if not isinstance(got, (list, tuple)) or len(got) != 2:
-                raise Wrong(expected="a tensor and its bytes", got=type(got).__name__)
-            expect_close(got[0], value)
-            expect_equal(got[1], nbytes)
+            mine, counted = expect_tuple(got, 2, "a tensor and its bytes")
+            expect_close(mine, value)
+            expect_equal(counted, nbytes)
 
 
 _RAISED = {
@@ -140,12 +139,11 @@ def _(x: torch.Tensor, steps: list[Step]) -> Carried:
     return value, sum(charges)
 
 
-@carried_bytes.wrong(
+carried_bytes.wrong(
     "nothing_charged",
     "Nothing was charged. A result whose storage is new costs that storage's bytes.",
+    carried_bytes=lambda x, steps: (_apply(x, steps), 0),
 )
-def _(x: torch.Tensor, steps: list[Step]) -> Carried:
-    return _apply(x, steps), 0
 
 
 @carried_bytes.wrong(

@@ -85,31 +85,24 @@ def _(op: str) -> bool:
     return overload_of(op) in decomposition_table
 
 
-@decomposes.wrong(
+decomposes.wrong(
     "no_formula",
     "`aten::linear` goes in parts, although it has a registration for Autograd: where the "
     "composite serves AutogradCPU, it comes first.",
+    decomposes=lambda op: not _registered(op, "Autograd"),
 )
-def _(op: str) -> bool:
-    return not _registered(op, "Autograd")
-
-
-@decomposes.wrong(
+decomposes.wrong(
     "any_composite",
     "CompositeExplicitAutograd has a formula of its own in autograd, so the operator arrives whole "
     "below it. Only the implicit kind goes in parts.",
+    decomposes=lambda op: _registered(op, IMPLICIT) or _registered(op, EXPLICIT),
 )
-def _(op: str) -> bool:
-    return _registered(op, IMPLICIT) or _registered(op, EXPLICIT)
-
-
-@decomposes.wrong(
+decomposes.wrong(
     "no_cpu_kernel",
     "This operator has no kernel for CPU alone, but one for all backends, and autograd knows it "
     "as a whole.",
+    decomposes=lambda op: not _registered(op, "CPU"),
 )
-def _(op: str) -> bool:
-    return not _registered(op, "CPU")
 
 
 @decomposes.cost

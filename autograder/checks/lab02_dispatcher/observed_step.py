@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from autograder.judge import Draw, Student, Wrong, expect_close, expect_equal
+from autograder.judge import Draw, Student, expect_close, expect_equal, expect_tuple
 
 from . import lab
 from .keys import Names
@@ -39,63 +39,46 @@ def observed_step(student: Student, draw: Draw) -> None:
     ):
         w, g = draw.tensor(5, 4), draw.tensor(5, 4)
         want = w - lr * g
-        got = student.call("observed_step", w, g, lr)
-        if not isinstance(got, (list, tuple)) or len(got) != 2:
-            raise Wrong(expected="the names and w", got=type(got).__name__)
-        expect_close(got[1], want)
-        expect_equal(got[0], [str(torch.ops.aten.add_.Tensor)])
+        answer = student.call("observed_step", w, g, lr)
+        names, stepped = expect_tuple(answer, 2, "the names and w")
+        expect_close(stepped, want)
+        expect_equal(names, [str(torch.ops.aten.add_.Tensor)])
         expect_close(w, want)
 
 
-@observed_step.wrong(
+observed_step.wrong(
     "keywords_dropped",
     "w became w + g: the keyword alpha never reached the operator. `func(*args)` is not the call "
     "that was made.",
+    observed_step=lambda w, g, lr: (["aten.add_.Tensor"], w.add_(g)),
 )
-def _(w: torch.Tensor, g: torch.Tensor, lr: float) -> Stepped:
-    return ["aten.add_.Tensor"], w.add_(g)
-
-
-@observed_step.wrong(
+observed_step.wrong(
     "uphill",
     "The step went uphill: w + lr * g. alpha is -lr already; pass the keywords on as they came.",
+    observed_step=lambda w, g, lr: (["aten.add_.Tensor"], w.add_(g, alpha=lr)),
 )
-def _(w: torch.Tensor, g: torch.Tensor, lr: float) -> Stepped:
-    return ["aten.add_.Tensor"], w.add_(g, alpha=lr)
-
-
-@observed_step.wrong(
+observed_step.wrong(
     "not_moved",
     "w did not move: func got copies, or was never called. Looking means doing the very call that "
     "was made.",
+    observed_step=lambda w, g, lr: (["aten.add_.Tensor"], w),
 )
-def _(w: torch.Tensor, g: torch.Tensor, lr: float) -> Stepped:
-    return ["aten.add_.Tensor"], w
-
-
-@observed_step.wrong(
+observed_step.wrong(
     "run_twice",
     "The step was taken twice: func ran once to be looked at and once for its result. An operator "
     "that writes in place must run once.",
+    observed_step=lambda w, g, lr: (["aten.add_.Tensor"], w.add_(g, alpha=-lr).add_(g, alpha=-lr)),
 )
-def _(w: torch.Tensor, g: torch.Tensor, lr: float) -> Stepped:
-    return ["aten.add_.Tensor"], w.add_(g, alpha=-lr).add_(g, alpha=-lr)
-
-
-@observed_step.wrong(
+observed_step.wrong(
     "on_a_copy",
     "The result is right, but w itself did not move: the step went to a copy.",
+    observed_step=lambda w, g, lr: (["aten.add_.Tensor"], w.clone().add_(g, alpha=-lr)),
 )
-def _(w: torch.Tensor, g: torch.Tensor, lr: float) -> Stepped:
-    return ["aten.add_.Tensor"], w.clone().add_(g, alpha=-lr)
-
-
-@observed_step.wrong(
+observed_step.wrong(
     "seen_nothing",
     "w is right, and nothing was seen: the step ran outside the mode.",
+    observed_step=lambda w, g, lr: ([], w.add_(g, alpha=-lr)),
 )
-def _(w: torch.Tensor, g: torch.Tensor, lr: float) -> Stepped:
-    return [], w.add_(g, alpha=-lr)
 
 
 @observed_step.cost

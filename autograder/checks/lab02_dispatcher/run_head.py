@@ -9,7 +9,7 @@ import torch
 
 import onelayer
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, Wrong, expect_close, expect_equal
+from autograder.judge import Draw, Student, expect_close, expect_equal, expect_tuple
 
 from . import lab
 from .chain import PRIORITY, Ran, Table, chain
@@ -93,12 +93,11 @@ def _drawn_run(draw: Draw) -> tuple[Names, Table, Table]:
 
 
 def _expect_run(got: Any, want: Ran) -> None:
-    if not isinstance(got, (list, tuple)) or len(got) != 2:
-        raise Wrong(expected="a log and the logits", got=str(type(got).__name__))
-    expect_equal(got[0], want[0])
+    log, logits = expect_tuple(got, 2, "a log and the logits")
+    expect_equal(log, want[0])
     if want[1] is None:
-        return expect_equal(got[1], None)
-    return expect_close(got[1], want[1])
+        return expect_equal(logits, None)
+    return expect_close(logits, want[1])
 
 
 @run_head.wrong(
@@ -256,14 +255,11 @@ def _(
     return chain(x, w, b, keys, {**table, **fallbacks}, {})
 
 
-@run_head.wrong(
+run_head.wrong(
     "fallbacks_forgotten",
     "The operator has no kernel for this key, but the key has a fallback for every operator.",
+    run_head=lambda x, w, b, keys, table, fallbacks: chain(x, w, b, keys, table, {}),
 )
-def _(
-    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, keys: Names, table: Table, fallbacks: Table
-) -> Ran:
-    return chain(x, w, b, keys, table, {})
 
 
 @run_head.wrong(

@@ -115,22 +115,18 @@ def _serves(
     return "fallback" if found is None and key in fallbacks else found
 
 
-@serves.wrong(
+serves.wrong(
     "implicit_despite_a_kernel",
     "A kernel of one's own cannot be differentiated through parts that it does not call: with CPU "
     "or an explicit composite registered, CompositeImplicitAutograd does not serve AutogradCPU.",
+    serves=lambda registered, key, fallbacks: _serves(registered, key, fallbacks, blocks=()),
 )
-def _(registered: Names, key: str, fallbacks: Names) -> str | None:
-    return _serves(registered, key, fallbacks, blocks=())
-
-
-@serves.wrong(
+serves.wrong(
     "explicit_does_not_block",
     "CompositeExplicitAutograd is a kernel for CPU as well: like a registration for CPU itself, it "
     "keeps CompositeImplicitAutograd out of AutogradCPU.",
+    serves=lambda registered, key, fallbacks: _serves(registered, key, fallbacks, blocks=("CPU",)),
 )
-def _(registered: Names, key: str, fallbacks: Names) -> str | None:
-    return _serves(registered, key, fallbacks, blocks=("CPU",))
 
 
 @serves.wrong(
@@ -151,13 +147,12 @@ def _(registered: Names, key: str, fallbacks: Names) -> str | None:
     return _serves(registered, key, fallbacks, fallback_first=True)
 
 
-@serves.wrong(
+serves.wrong(
     "alias_before_own",
     "A registration for the key itself comes before any alias: that is how a backend replaces a "
     "composite.",
+    serves=lambda registered, key, fallbacks: _serves(registered, key, fallbacks, own_first=False),
 )
-def _(registered: Names, key: str, fallbacks: Names) -> str | None:
-    return _serves(registered, key, fallbacks, own_first=False)
 
 
 @serves.wrong(
@@ -202,12 +197,11 @@ def _(registered: Names, key: str, fallbacks: Names) -> str | None:
     return _serves(registered, key, fallbacks, other=(IMPLICIT,))
 
 
-@serves.wrong(
+serves.wrong(
     "fallback_forgotten",
     "No registration serves this key, but the key has a fallback, which serves every operator.",
+    serves=lambda registered, key, fallbacks: _serves(registered, key, []),
 )
-def _(registered: Names, key: str, fallbacks: Names) -> str | None:
-    return _serves(registered, key, [])
 
 
 @serves.cost

@@ -65,55 +65,40 @@ def _dispatched(
     return names
 
 
-@trace_linear.wrong(
+trace_linear.wrong(
     "forward_only",
     "The backward is missing. It runs operators of its own, and a mode sees those too, as long as "
     "it is active.",
+    trace_linear=lambda x, w, b: _dispatched(x, w, b, of="forward"),
 )
-def _(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> Names:
-    return _dispatched(x, w, b, of="forward")
-
-
-@trace_linear.wrong(
-    "backward_only", "Only the backward was recorded: the forward ran before the mode was active."
+trace_linear.wrong(
+    "backward_only",
+    "Only the backward was recorded: the forward ran before the mode was active.",
+    trace_linear=lambda x, w, b: _dispatched(x, w, b, of="backward"),
 )
-def _(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> Names:
-    return _dispatched(x, w, b, of="backward")
-
-
-@trace_linear.wrong(
+trace_linear.wrong(
     "without_overloads",
     "The overload is missing: `aten.sum.default` and `aten.sum.dim_IntList` are two operators with "
     "two tables. str(func) names both parts.",
+    trace_linear=lambda x, w, b: [name.rpartition(".")[0] for name in _dispatched(x, w, b)],
 )
-def _(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> Names:
-    return [name.rpartition(".")[0] for name in _dispatched(x, w, b)]
-
-
-@trace_linear.wrong(
+trace_linear.wrong(
     "each_once",
     "Each operator stands here once. Calls were asked for, so an operator that is called twice "
     "stands there twice.",
+    trace_linear=lambda x, w, b: list(dict.fromkeys(_dispatched(x, w, b))),
 )
-def _(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> Names:
-    return list(dict.fromkeys(_dispatched(x, w, b)))
-
-
-@trace_linear.wrong(
+trace_linear.wrong(
     "without_namespace",
     "The namespace is missing: str(func) begins with `aten.`, the library that defines the "
     "operator. func.__name__ leaves it out.",
+    trace_linear=lambda x, w, b: [name.removeprefix("aten.") for name in _dispatched(x, w, b)],
 )
-def _(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> Names:
-    return [name.removeprefix("aten.") for name in _dispatched(x, w, b)]
-
-
-@trace_linear.wrong(
+trace_linear.wrong(
     "never_active",
     "Nothing was recorded. The mode that is entered must be `record`, whose names are returned.",
+    trace_linear=lambda x, w, b: [],
 )
-def _(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> Names:
-    return []
 
 
 @trace_linear.wrong(
@@ -126,13 +111,12 @@ def _(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> Names:
     return names
 
 
-@trace_linear.wrong(
+trace_linear.wrong(
     "schema_names",
     "These are schema names. The names asked for are those of str(func): dots, and the overload at "
     "the end.",
+    trace_linear=lambda x, w, b: ["::".join(name.split(".")[:2]) for name in _dispatched(x, w, b)],
 )
-def _(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> Names:
-    return ["::".join(name.split(".")[:2]) for name in _dispatched(x, w, b)]
 
 
 @trace_linear.cost

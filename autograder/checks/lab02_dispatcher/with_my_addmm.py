@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, Wrong, expect_close, expect_equal
+from autograder.judge import Draw, Student, Wrong, expect_close, expect_equal, expect_tuple, within
 
 from . import lab
 
@@ -86,22 +86,14 @@ def _addmms(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> int:
 
 
 def _expect_override(got: Any, want: Overridden) -> None:
-    if not isinstance(got, (list, tuple)) or len(got) != 3:
-        raise Wrong(expected="calls, results, the result afterwards", got=type(got).__name__)
-    calls, results, after = got
-    if not isinstance(results, (list, tuple)) or len(results) != len(want[1]):
-        got = f"{len(results)} results" if isinstance(results, (list, tuple)) else repr(results)
-        raise Wrong(expected=f"{len(want[1])} results", got=got[:80])
+    calls, results, after = expect_tuple(got, 3, "calls, results, the result afterwards")
+    expect_tuple(results, len(want[1]), f"{len(want[1])} results")
     for place, (result, right) in enumerate(zip(results, want[1], strict=True)):
-        try:
+        with within(f"in the result of xs[{place}]"):
             expect_close(result, right, tolerance=0.0)
-        except Wrong as wrong:
-            where = f"in the result of xs[{place}] {wrong.where}".strip()
-            raise Wrong(expected=wrong.expected, got=wrong.got, where=where) from None
-        if result.requires_grad != right.requires_grad:
-            where = f"in the result of xs[{place}]"
-            expected = f"requires_grad={right.requires_grad}"
-            raise Wrong(expected=expected, got=f"requires_grad={result.requires_grad}", where=where)
+            if result.requires_grad != right.requires_grad:
+                expected = f"requires_grad={right.requires_grad}"
+                raise Wrong(expected=expected, got=f"requires_grad={result.requires_grad}")
     expect_equal(calls, want[0])
     expect_close(after, want[2], tolerance=0.0)
 
@@ -116,21 +108,17 @@ def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
     return calls, results, after.bfloat16().float()
 
 
-@with_my_addmm.wrong(
+with_my_addmm.wrong(
     "every_result_rounded",
     "A result was rounded that no addmm has made: this x takes another kernel. Round inside your "
     "kernel, not around F.linear.",
+    with_my_addmm=lambda xs, w, b: _override(xs, w, b, rounds=lambda n: True),
 )
-def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
-    return _override(xs, w, b, rounds=lambda n: True)
-
-
-@with_my_addmm.wrong(
+with_my_addmm.wrong(
     "nothing_rounded",
     "The results are those of torch's own kernel, though the count is right: yours does not round.",
+    with_my_addmm=lambda xs, w, b: _override(xs, w, b, rounds=lambda n: False),
 )
-def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
-    return _override(xs, w, b, rounds=lambda n: False)
 
 
 @with_my_addmm.wrong(
@@ -191,13 +179,12 @@ def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
     return len(xs), results, after
 
 
-@with_my_addmm.wrong(
+with_my_addmm.wrong(
     "never_counted",
     "The results are right and the count is 0: `calls += 1` is missing from your kernel, or "
     "changes another variable (nonlocal).",
+    with_my_addmm=lambda xs, w, b: (0, *_override(xs, w, b)[1:]),
 )
-def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
-    return 0, *_override(xs, w, b)[1:]
 
 
 @with_my_addmm.cost

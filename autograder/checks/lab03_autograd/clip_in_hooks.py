@@ -63,13 +63,12 @@ def _summed(grads: Sequence[Pair]) -> Pair:
     return torch.stack([w for w, _ in grads]).sum(0), torch.stack([b for _, b in grads]).sum(0)
 
 
-@clip_in_hooks.wrong(
+clip_in_hooks.wrong(
     "hook_returns_nothing",
     "Nothing was clipped. Did the hook return the new gradient, and was it registered with "
     "register_hook? A hook that returns None leaves the gradient as it was.",
+    clip_in_hooks=lambda w, b, batches, limit: _summed(each_gradient(w, b, batches)),
 )
-def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
-    return _summed(each_gradient(w, b, batches))
 
 
 @clip_in_hooks.wrong(

@@ -119,13 +119,12 @@ def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
     return _masked(dz / ((target >= 0).sum() * z.shape[1]), target, dloss)
 
 
-@cross_entropy_backward.wrong(
+cross_entropy_backward.wrong(
     "seed_ignored",
     "dloss was not used. Whoever reads the loss may scale it: each local rule multiplies by the "
     "gradient that arrives.",
+    cross_entropy_backward=lambda z, target, dloss: _torchs_cross_entropy(z, target, 1.0),
 )
-def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
-    return _torchs_cross_entropy(z, target, 1.0)
 
 
 @cross_entropy_backward.wrong(

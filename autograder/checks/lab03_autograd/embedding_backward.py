@@ -77,13 +77,12 @@ def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
     return _torchs_embedding(dy, tokens, rows)[tokens.flatten().bincount().nonzero()[:, 0]]
 
 
-@embedding_backward.wrong(
+embedding_backward.wrong(
     "last_sentence_only",
     "Only the last sentence of the batch has left a gradient. Flatten batch and time, or add up "
     "over the sentences.",
+    embedding_backward=lambda dy, tokens, rows: _torchs_embedding(dy[-1:], tokens[-1:], rows),
 )
-def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
-    return _torchs_embedding(dy[-1:], tokens[-1:], rows)
 
 
 @embedding_backward.wrong(

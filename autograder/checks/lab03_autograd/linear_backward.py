@@ -45,91 +45,63 @@ def _torchs_linear(dy: Tensor, x: Tensor, w: Tensor) -> Triple:
     return torch.autograd.grad(F.linear(*leaves), leaves, dy)  # type: ignore[return-value]
 
 
-@linear_backward.wrong(
+linear_backward.wrong(
     "weight_transposed",
     "This is dW transposed: nn.Linear keeps its weight as (out, in).",
+    linear_backward=lambda dy, x, w: (dy @ w, x.T @ dy, dy.sum(0)),
 )
-def _(dy: Tensor, x: Tensor, w: Tensor) -> Triple:
-    return dy @ w, x.T @ dy, dy.sum(0)
-
-
-@linear_backward.wrong(
+linear_backward.wrong(
     "weight_transposed_in_dx",
     "dx multiplies by w.T. The forward already did: y = x @ w.T + b. Going back the transpose goes "
     "away.",
+    linear_backward=lambda dy, x, w: (dy @ w.T, dy.T @ x, dy.sum(0)),
 )
-def _(dy: Tensor, x: Tensor, w: Tensor) -> Triple:
-    return dy @ w.T, dy.T @ x, dy.sum(0)
-
-
-@linear_backward.wrong(
+linear_backward.wrong(
     "bias_not_summed",
     "db has a row for each token. The one bias was read by all of them, and paths add up: sum over "
     "the rows.",
+    linear_backward=lambda dy, x, w: (dy @ w, dy.T @ x, dy),
 )
-def _(dy: Tensor, x: Tensor, w: Tensor) -> Triple:
-    return dy @ w, dy.T @ x, dy
-
-
-@linear_backward.wrong(
+linear_backward.wrong(
     "bias_averaged",
     "db is a mean here. Paths add up; the mean belongs to the loss, and dy brings it along.",
+    linear_backward=lambda dy, x, w: (dy @ w, dy.T @ x, dy.mean(0)),
 )
-def _(dy: Tensor, x: Tensor, w: Tensor) -> Triple:
-    return dy @ w, dy.T @ x, dy.mean(0)
-
-
-@linear_backward.wrong(
+linear_backward.wrong(
     "bias_over_columns",
     "db is summed over the outputs, so it has an entry for each row. Each output has its own bias, "
     "and all rows read it: sum over the rows.",
+    linear_backward=lambda dy, x, w: (dy @ w, dy.T @ x, dy.sum(1)),
 )
-def _(dy: Tensor, x: Tensor, w: Tensor) -> Triple:
-    return dy @ w, dy.T @ x, dy.sum(1)
-
-
-@linear_backward.wrong(
+linear_backward.wrong(
     "weight_averaged",
     "dw and db are divided by the number of rows. A local rule knows nothing of the loss's mean: "
     "dy brings it along.",
+    linear_backward=lambda dy, x, w: (dy @ w, dy.T @ x / len(x), dy.mean(0)),
 )
-def _(dy: Tensor, x: Tensor, w: Tensor) -> Triple:
-    return dy @ w, dy.T @ x / len(x), dy.mean(0)
-
-
-@linear_backward.wrong(
+linear_backward.wrong(
     "bias_summed_to_a_number",
     "db is one number: everything was summed. Each output has its own bias, so sum over the rows "
     "only.",
+    linear_backward=lambda dy, x, w: (dy @ w, dy.T @ x, dy.sum()),
 )
-def _(dy: Tensor, x: Tensor, w: Tensor) -> Triple:
-    return dy @ w, dy.T @ x, dy.sum()
-
-
-@linear_backward.wrong(
+linear_backward.wrong(
     "bias_kept_its_rows",
     "The values are right. But db has a row dimension left over: a gradient has the shape of its "
     "tensor, and the bias is (V,).",
+    linear_backward=lambda dy, x, w: (dy @ w, dy.T @ x, dy.sum(0, keepdim=True)),
 )
-def _(dy: Tensor, x: Tensor, w: Tensor) -> Triple:
-    return dy @ w, dy.T @ x, dy.sum(0, keepdim=True)
-
-
-@linear_backward.wrong(
+linear_backward.wrong(
     "weight_first",
     "All three may be right, but they come in another order: (dx, dw, db) was asked for.",
+    linear_backward=lambda dy, x, w: (dy.T @ x, dy @ w, dy.sum(0)),
 )
-def _(dy: Tensor, x: Tensor, w: Tensor) -> Triple:
-    return dy.T @ x, dy @ w, dy.sum(0)
-
-
-@linear_backward.wrong(
+linear_backward.wrong(
     "bias_left_out",
     "The gradient of the bias is missing: (dx, dw, db) was asked for. b is not handed in because "
     "its gradient does not depend on it.",
+    linear_backward=lambda dy, x, w: (dy @ w, dy.T @ x),
 )
-def _(dy: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
-    return dy @ w, dy.T @ x
 
 
 @linear_backward.cost

@@ -82,22 +82,18 @@ def _differences(z: Tensor, target: Tensor, up: float, down: float) -> Tensor:
     return out / (up + down)
 
 
-@numeric_gradient.wrong(
+numeric_gradient.wrong(
     "one_sided",
     "This difference goes one way only, so its error shrinks with h. A step up and a step down "
     "cancel the curvature, and the error shrinks with h * h.",
+    numeric_gradient=lambda z, target, h: _differences(z.to(torch.float64), target, h, 0.0),
 )
-def _(z: Tensor, target: Tensor, h: float) -> Tensor:
-    return _differences(z.to(torch.float64), target, h, 0.0)
-
-
-@numeric_gradient.wrong(
+numeric_gradient.wrong(
     "in_float32",
     "The losses were computed in float32: about seven digits, of which the difference loses most. "
     "Convert z to float64 first, not the result.",
+    numeric_gradient=lambda z, target, h: _differences(z, target, h, h).to(torch.float64),
 )
-def _(z: Tensor, target: Tensor, h: float) -> Tensor:
-    return _differences(z, target, h, h).to(torch.float64)
 
 
 @numeric_gradient.wrong(
@@ -117,25 +113,21 @@ def _(z: Tensor, target: Tensor, h: float) -> Tensor:
     return dz
 
 
-@numeric_gradient.wrong(
+numeric_gradient.wrong(
     "not_halved",
     "Twice the gradient: the two points are 2 * h apart.",
+    numeric_gradient=lambda z, target, h: 2 * _differences(z.to(torch.float64), target, h, h),
 )
-def _(z: Tensor, target: Tensor, h: float) -> Tensor:
-    return 2 * _differences(z.to(torch.float64), target, h, h)
-
-
-@numeric_gradient.wrong(
+numeric_gradient.wrong(
     "not_divided",
     "These are differences of losses. A slope is a difference divided by the distance, 2 * h.",
+    numeric_gradient=lambda z, target, h: 2 * h * _differences(z.to(torch.float64), target, h, h),
 )
-def _(z: Tensor, target: Tensor, h: float) -> Tensor:
-    return 2 * h * _differences(z.to(torch.float64), target, h, h)
-
-
-@numeric_gradient.wrong("nothing_moved", NO_DIFFERENCE)
-def _(z: Tensor, target: Tensor, h: float) -> Tensor:
-    return torch.zeros_like(z, dtype=torch.float64)
+numeric_gradient.wrong(
+    "nothing_moved",
+    NO_DIFFERENCE,
+    numeric_gradient=lambda z, target, h: torch.zeros_like(z, dtype=torch.float64),
+)
 
 
 @numeric_gradient.wrong("all_moved_together", NO_DIFFERENCE)
@@ -145,18 +137,17 @@ def _(z: Tensor, target: Tensor, h: float) -> Tensor:
     return slope.expand_as(z).clone()
 
 
-@numeric_gradient.wrong("derivative", STEP_NOT_USED)
-def _(z: Tensor, target: Tensor, h: float) -> Tensor:
-    return _torchs_cross_entropy64(z, target)
-
-
-@numeric_gradient.wrong(
+numeric_gradient.wrong(
+    "derivative",
+    STEP_NOT_USED,
+    numeric_gradient=lambda z, target, h: _torchs_cross_entropy64(z, target),
+)
+numeric_gradient.wrong(
     "rows_not_averaged",
     "This is the gradient of the summed losses. F.cross_entropy takes the mean over the rows, so "
     "each row counts 1 / N.",
+    numeric_gradient=lambda z, target, h: len(z) * _differences(z.to(torch.float64), target, h, h),
 )
-def _(z: Tensor, target: Tensor, h: float) -> Tensor:
-    return len(z) * _differences(z.to(torch.float64), target, h, h)
 
 
 @numeric_gradient.cost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from autograder.judge import Draw, Student, Wrong, describe, expect_equal
+from autograder.judge import Draw, Student, expect_equal, expect_tuple
 
 from . import lab
 from .faulty_engine import by_number, edges_of, engine
@@ -45,10 +45,9 @@ def run_backward(student: Student, draw: Draw) -> None:
     for nodes, root, grad in graphs:
         got = student.call("run_backward", nodes, root, grad)
         order, after = torchs_run(nodes, root, grad)
-        if not isinstance(got, (list, tuple)) or len(got) != 2:
-            raise Wrong(expected="(order, grad)", got=describe(got))
-        _expect_order(got[0], order, nodes)
-        expect_equal(got[1], after)
+        mine, grad = expect_tuple(got, 2, "(order, grad)")
+        _expect_order(mine, order, nodes)
+        expect_equal(grad, after)
 
 
 # Said by the check itself, of any order: there are more orders than a list of answers can hold.
@@ -113,13 +112,12 @@ def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
     return order, after
 
 
-@run_backward.wrong(
+run_backward.wrong(
     "first_come_first_served",
     "The gradients are right, the order is that of a queue. Among the nodes that are ready torch "
     "takes the one with the highest sequence number: the one made last.",
+    run_backward=lambda nodes, root, grad: engine(nodes, root, grad, rank=lambda node: 0.0),
 )
-def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
-    return engine(nodes, root, grad, rank=lambda node: 0.0)
 
 
 @run_backward.wrong(
@@ -134,30 +132,23 @@ def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
     return engine(nodes, root, grad, rank=leaves_last)
 
 
-@run_backward.wrong(
+run_backward.wrong(
     "grad_overwritten",
     "The gradient that a leaf held before was overwritten. AccumulateGrad adds to it; that is why "
     "zero_grad exists.",
+    run_backward=lambda nodes, root, grad: engine(nodes, root, grad, overwrite=True),
 )
-def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
-    return engine(nodes, root, grad, overwrite=True)
-
-
-@run_backward.wrong(
+run_backward.wrong(
     "last_arrival_wins",
     "Of several gradients that arrive at a node only the last one was kept. They add up.",
+    run_backward=lambda nodes, root, grad: engine(nodes, root, grad, last_arrival=True),
 )
-def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
-    return engine(nodes, root, grad, last_arrival=True)
-
-
-@run_backward.wrong(
+run_backward.wrong(
     "unreachable_counted",
     "A node waits for a gradient that never comes: its sender cannot be reached from the root. "
     "Count only edges that start at a node which can.",
+    run_backward=lambda nodes, root, grad: engine(nodes, root, grad, counted="whole"),
 )
-def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
-    return engine(nodes, root, grad, counted="whole")
 
 
 @run_backward.wrong(
@@ -178,13 +169,12 @@ def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
     return list(finished)[::-1], engine(nodes, root, grad)[1]
 
 
-@run_backward.wrong(
+run_backward.wrong(
     "edges_counted_once",
     "A leaf ran too early: a node that reads it twice sends it two gradients. Count each edge, not "
     "each sender.",
+    run_backward=lambda nodes, root, grad: engine(nodes, root, grad, counted="senders"),
 )
-def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
-    return engine(nodes, root, grad, counted="senders")
 
 
 @run_backward.wrong(

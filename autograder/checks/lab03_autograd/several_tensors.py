@@ -7,17 +7,13 @@ from typing import Any
 
 from torch import Tensor
 
-from autograder.judge import Wrong, describe, expect_close
+from autograder.judge import expect_close, expect_tuple, within
 
 
 def expect_each(got: Any, want: Sequence[Tensor], names: str, *, tolerance: float = 1e-5) -> None:
     """Each tensor close to the wanted one; raises Wrong about the first that is not, by name."""
     each = names.split()
-    if not isinstance(got, (list, tuple)) or len(got) != len(want):
-        raise Wrong(expected=f"{len(want)} tensors: {', '.join(each)}", got=describe(got))
+    expect_tuple(got, len(want), f"{len(want)} tensors: {', '.join(each)}")
     for name, mine, torchs in zip(each, got, want, strict=True):
-        try:
+        with within(f"in {name}"):
             expect_close(mine, torchs, tolerance=tolerance)
-        except Wrong as wrong:
-            where = f"in {name} {wrong.where}".strip()
-            raise Wrong(expected=wrong.expected, got=wrong.got, where=where) from None

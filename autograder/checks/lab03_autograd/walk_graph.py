@@ -8,7 +8,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.judge import Draw, Student, Wrong, describe
+from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
 
 from . import lab
 
@@ -43,8 +43,7 @@ def walk_graph(student: Student, draw: Draw) -> None:
         tokens, target = (draw.integers(n, low=0, high=v - 1) for _ in range(2))
         got = student.call("walk_graph", tokens, w, b, target)
         want = _torchs_nodes(_tied_loss(tokens, w, b, target))
-        if not isinstance(got, (list, tuple)):
-            raise Wrong(expected=f"a list of {len(want)} nodes", got=describe(got))
+        expect_tuple(got, None, f"a list of {len(want)} nodes")
         try:
             _expect_same_nodes(list(map(_as_pair, got)), want)
         except Wrong as wrong:
@@ -170,12 +169,11 @@ def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
     return [visit for visit in nodes if visit[1] is None]
 
 
-@walk_graph.wrong(
+walk_graph.wrong(
     "root_left_out",
     "The node that made the loss is missing: loss.grad_fn itself is part of the graph.",
+    walk_graph=lambda tokens, w, b, target: _torchs_nodes(_tied_loss(tokens, w, b, target))[1:],
 )
-def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
-    return _torchs_nodes(_tied_loss(tokens, w, b, target))[1:]
 
 
 @walk_graph.wrong(

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from autograder.judge import Wrong, describe, expect_close
+from autograder.judge import Wrong, describe, expect_close, expect_tuple, within
 
 Needs = tuple[bool, bool, bool]
 Maybe = Tensor | None
@@ -32,9 +32,8 @@ def for_whom(grads: Sequence[Maybe], needs: Needs) -> Answers:
 def expect_answers(got: Any, want: Sequence[Maybe], names: str, *, tolerance: float = 1e-5) -> None:
     """One answer for each input: None where None is wanted, else close; the first wrong by name."""
     each = names.split()
-    if not isinstance(got, (list, tuple)) or len(got) != len(want):
-        why = "One answer for each of them, in this order."
-        raise Wrong(expected=f"{len(want)} answers: {', '.join(each)}", got=describe(got), why=why)
+    why = "One answer for each of them, in this order."
+    expect_tuple(got, len(want), f"{len(want)} answers: {', '.join(each)}", why=why)
     for name, mine, torchs in zip(each, got, want, strict=True):
         if torchs is None and mine is not None:
             why = f"Nobody needs {name}, so the answer is None: a tensor was made for nothing."
@@ -47,16 +46,11 @@ def expect_named(
     name: str, mine: Any, torchs: Tensor, *, tolerance: float = 1e-5, why: str = ""
 ) -> None:
     """`mine` close to `torchs`; raises Wrong with the name, and with `why` if it is not."""
-    try:
+    with within(f"in {name}", why=why):
         expect_close(mine, torchs, tolerance=tolerance)
-    except Wrong as wrong:
-        where = f"in {name} {wrong.where}".strip()
-        raise Wrong(expected=wrong.expected, got=wrong.got, where=where, why=why) from None
 
 
 def parts(got: Any, names: str) -> Sequence[Any]:
     """`got`, if it has as many parts as there are names."""
     each = names.split(", ")
-    if not isinstance(got, (list, tuple)) or len(got) != len(each):
-        raise Wrong(expected=f"({names})", got=describe(got))
-    return got
+    return expect_tuple(got, len(each), f"({names})")

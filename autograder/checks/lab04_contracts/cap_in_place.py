@@ -139,22 +139,18 @@ def _capped_with(answer: Callable[[Tensor], Any], z: Tensor, limit: float, dy: T
     return capped, lost, torch.autograd.grad(h, leaf, dy)[0], NEW
 
 
-@cap_in_place.wrong(
+cap_in_place.wrong(
     "one_answer",
     "backward gave one answer. forward has two inputs, z and limit, so there are two answers: None "
     "for the limit, which is no tensor.",
+    cap_in_place=lambda z, limit, dy: _capped_with(lambda dz: dz, z, limit, dy),
 )
-def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
-    return _capped_with(lambda dz: dz, z, limit, dy)
-
-
-@cap_in_place.wrong(
+cap_in_place.wrong(
     "limit_answered",
     "backward answers the inputs of forward, not its outputs: dz for z, None for the limit, which "
     "is no tensor. What arrives for the report is of no use.",
+    cap_in_place=lambda z, limit, dy: _capped_with(lambda dz: (dz, dz), z, limit, dy),
 )
-def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
-    return _capped_with(lambda dz: (dz, dz), z, limit, dy)
 
 
 @cap_in_place.wrong(

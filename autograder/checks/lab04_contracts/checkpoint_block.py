@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 import onelayer
-from autograder.judge import Draw, Student, Wrong, expect_close
+from autograder.judge import Draw, Student, expect_close, expect_tensors, within
 
 from . import lab
 from .answers import expect_answers, expect_named, parts
 from .dropout_block import (
-    Backward,
-    Forward,
     Given,
     Saved,
     block,
@@ -42,7 +39,7 @@ from .faulty_checkpoint import (
     without_dropout,
     without_dy,
 )
-from .two_halves import expect_few_bytes, halves, new_bytes, tensors
+from .two_halves import expect_few_bytes, new_bytes
 
 
 @lab.question(
@@ -94,123 +91,104 @@ def _ask_checkpoint(student: Student, given: Given, seed: int) -> Saved:
     why = "y is not what `block` gives here. Run it once, with the generator as you found it."
     expect_named("y", y, want, why=why)
     _expect_draws(after, draws, "after forward")
-    saved = tensors(kept)
+    saved = expect_tensors(kept, "a list of tensors to save")
     why = "Too much was saved: beside the inputs a checkpoint keeps one state of the generator."
     expect_few_bytes(saved, given, torch.get_rng_state().nbytes + 64, why)
     return saved
 
 
 def _expect_draws(got: Any, want: Tensor, when: str) -> None:
-    try:
+    why = "The generator is not where a run without a checkpoint leaves it."
+    with within(f"in what the next one draws {when}", why=why):
         expect_close(got, want, tolerance=0.0)
-    except Wrong as wrong:
-        where = f"in what the next one draws {when}"
-        why = "The generator is not where a run without a checkpoint leaves it."
-        raise Wrong(expected=wrong.expected, got=wrong.got, where=where, why=why) from None
 
 
-def _wrong_checkpoint(
-    name: str,
-    sentence: str,
-    forward: Callable[..., Forward] = checkpointed,
-    backward: Callable[..., Backward] = recomputed,
-) -> None:
-    halves(
-        checkpoint_block,
-        name,
-        sentence,
-        checkpoint_forward=forward,
-        checkpoint_backward=backward,
-    )
-
-
-_wrong_checkpoint(
+checkpoint_block.otherwise(checkpoint_forward=checkpointed, checkpoint_backward=recomputed)
+checkpoint_block.wrong(
     "inside_kept",
     "The inside of the block was saved, so nothing was won: a checkpoint keeps the inputs and runs "
     "the block again.",
-    keeping_inside,
+    checkpoint_forward=keeping_inside,
 )
-_wrong_checkpoint(
+checkpoint_block.wrong(
     "mask_kept",
     "The mask was saved: one byte for each hidden number. The state of the generator is smaller, "
     "and does not grow with the batch.",
-    keeping_mask,
+    checkpoint_forward=keeping_mask,
 )
-_wrong_checkpoint(
+checkpoint_block.wrong(
     "state_too_late",
     "The state was read after the block had drawn its mask: the second run draws the numbers that "
     "follow. Read it first.",
-    state_too_late,
+    checkpoint_forward=state_too_late,
 )
-_wrong_checkpoint(
+checkpoint_block.wrong(
     "rewound_after_forward",
     "forward set the generator back to where it began, so the next layer draws the numbers that "
     "this block has used. Read the state in forward; set it in backward.",
-    rewinding,
+    checkpoint_forward=rewinding,
 )
-_wrong_checkpoint(
+checkpoint_block.wrong(
     "another_mask",
     "The second run drew another mask: these are the gradients of a forward that never was. Set "
     "the saved state before you run the block again.",
-    backward=another_mask,
+    checkpoint_backward=another_mask,
 )
-_wrong_checkpoint(
+checkpoint_block.wrong(
     "left_in_the_past",
     "The gradients are right, but backward left the generator in the past: the next dropout draws "
     "old numbers once more. Note the state on entry and set it again.",
-    backward=left_in_the_past,
+    checkpoint_backward=left_in_the_past,
 )
-_wrong_checkpoint(
+checkpoint_block.wrong(
     "without_dropout",
     "The second run had no dropout. It must be the same function as the first, mask and all.",
-    backward=without_dropout,
+    checkpoint_backward=without_dropout,
 )
-_wrong_checkpoint(
+checkpoint_block.wrong(
     "unrecorded",
     "The second run left no graph: inside a Function torch records nothing, so there is nothing to "
     "go back through. `with torch.enable_grad():` around the block switches it on.",
-    backward=unrecorded,
+    checkpoint_backward=unrecorded,
 )
-_wrong_checkpoint(
+checkpoint_block.wrong(
     "no_state",
     "No state was saved, so the second run draws another mask: these are the gradients of a "
     "forward that never was. Save torch.get_rng_state() as it is before the block runs.",
-    stateless,
-    another_mask,
+    checkpoint_forward=stateless,
+    checkpoint_backward=another_mask,
 )
-_wrong_checkpoint(
+checkpoint_block.wrong(
     "seed_saved",
     "The seed was saved in place of the state. Others have drawn since it was set, so it does not "
     "say where the block began: torch.get_rng_state() does.",
-    seed_kept,
-    from_the_seed,
+    checkpoint_forward=seed_kept,
+    checkpoint_backward=from_the_seed,
 )
-
-
-_wrong_checkpoint(
+checkpoint_block.wrong(
     "back_to_then",
     "backward ended by setting the saved state once more: that is the generator before forward. "
     "Whoever draws next wants the one that backward found: note it on entry.",
-    backward=back_to_then,
+    checkpoint_backward=back_to_then,
 )
-_wrong_checkpoint(
+checkpoint_block.wrong(
     "back_to_the_seed",
     "backward set the seed again. But others have drawn since it was set, and a net has no seed "
     "for each layer: note the state on entry, and set that.",
-    backward=back_to_the_seed,
+    checkpoint_backward=back_to_the_seed,
 )
-_wrong_checkpoint(
+checkpoint_block.wrong(
     "dy_ignored",
     "dy was not used: these are the gradients of y.sum(). What arrives at the block goes into the "
     "second run's backward: torch.autograd.grad(y, leaves, dy).",
-    backward=without_dy,
+    checkpoint_backward=without_dy,
 )
-_wrong_checkpoint(
+checkpoint_block.wrong(
     "graph_kept",
     "y was saved with its graph, for backward to go through. That graph holds all of the inside, "
     "and does not reach the second half: tensors do, histories do not. Run the block again.",
-    keeping_the_graph,
-    through_the_graph,
+    checkpoint_forward=keeping_the_graph,
+    checkpoint_backward=through_the_graph,
 )
 
 

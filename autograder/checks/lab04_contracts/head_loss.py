@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import onelayer
-from autograder.judge import Draw, Student
+from autograder.judge import Draw, Student, expect_tensors
 
 from . import lab
 from .answers import LEARNING, Needs, expect_answers, expect_named, parts
@@ -35,7 +35,7 @@ from .fused_loss import (
     torchs_loss_gradients,
     two_batches,
 )
-from .two_halves import expect_few_bytes, halves, new_bytes, tensors
+from .two_halves import expect_few_bytes, new_bytes
 
 
 @lab.question(
@@ -84,38 +84,32 @@ def _ask_loss(student: Student, batch: Batch, scale: float) -> list[Tensor]:
     expect_named(
         "the loss", loss, F.cross_entropy(F.linear(x, w, b), target), tolerance=room(scale)
     )
-    saved = tensors(kept)
+    saved = expect_tensors(kept, "a list of tensors to save")
     why = "Too much was saved: the logits, and all that is as large, can be computed again."
     expect_few_bytes(saved, batch, 8 * len(x), why)
     return saved
 
 
-halves(
-    head_loss,
+head_loss.otherwise(head_loss_forward=right_forward, head_loss_backward=right_backward)
+head_loss.wrong(
     "logits_saved",
     "The logits were saved: N * V numbers, which backward can compute again from x and w. One "
     "number for each row is enough.",
     head_loss_forward=also_saving(lambda z: z),
-    head_loss_backward=right_backward,
 )
-halves(
-    head_loss,
+head_loss.wrong(
     "log_softmax_saved",
     "The log-probabilities were saved, as torch's own node does: N * V numbers. They are z - lse, "
     "and z can be computed again.",
     head_loss_forward=also_saving(lambda z: z.log_softmax(1)),
-    head_loss_backward=right_backward,
 )
-halves(
-    head_loss,
+head_loss.wrong(
     "softmax_saved",
     "The probabilities were saved: as many numbers as the logits. They are exp(z - lse), and z can "
     "be computed again.",
     head_loss_forward=also_saving(lambda z: z.softmax(1)),
-    head_loss_backward=right_backward,
 )
-halves(
-    head_loss,
+head_loss.wrong(
     "gradients_in_forward",
     "The gradients were computed in forward and saved. Some libraries do, and spare themselves the "
     "second computation of the logits; but dw is as large as w, and here the bytes are counted.",
@@ -124,50 +118,40 @@ halves(
         g * dloss if needed else None for g, needed in zip(saved, needs, strict=True)
     ),
 )
-halves(
-    head_loss,
+head_loss.wrong(
     "overflow",
     "exp of a logit over 88 is inf in float32, and so is the loss. torch.logsumexp takes the "
     "row's maximum away first.",
     head_loss_forward=overflowing,
-    head_loss_backward=right_backward,
 )
-halves(
-    head_loss,
+head_loss.wrong(
     "sum_saved",
     "The sum of exponentials was saved, without the logarithm. One logit over 88 makes it inf in "
     "float32; its logarithm, from torch.logsumexp, is as small as a logit.",
     head_loss_forward=saving_sums,
-    head_loss_backward=right_backward,
 )
-halves(
-    head_loss,
+head_loss.wrong(
     "every_target",
     "z[:, target] takes every row's target in every row, N times N logits. Row n wants its own: "
     "z[torch.arange(N), target].",
     head_loss_forward=every_target,
-    head_loss_backward=right_backward,
 )
-halves(
-    head_loss,
+head_loss.wrong(
     "lse_alone",
     "Your list holds the log-sum-exp alone, and it is all that the second half gets. Put x, w, b "
     "and target in it too: they live anyway and count nothing.",
     head_loss_forward=saving_one,
     head_loss_backward=unpacking,
 )
-halves(
-    head_loss,
+head_loss.wrong(
     "lse_across",
     "lse (N,) meets z (N, V), and torch lines up the last dimensions, N with V. Make it a column: "
     "lse[:, None].",
-    head_loss_forward=right_forward,
     head_loss_backward=across,
 )
 
 for _name, _first in (("unrecorded", right_forward), ("unrecorded_and_bare", bare)):
-    halves(
-        head_loss,
+    head_loss.wrong(
         _name,
         "The loss that you differentiate has no graph: inside a Function torch records nothing. "
         "`with torch.enable_grad():` around the second computation switches recording on.",
@@ -181,48 +165,37 @@ def _summed_loss(x: Tensor, w: Tensor, b: Tensor, target: Tensor) -> Loss:
     return loss * len(x), saved
 
 
-halves(
-    head_loss,
+head_loss.wrong(
     "summed",
     "The loss is N times too large: F.cross_entropy takes the mean over the rows.",
     head_loss_forward=_summed_loss,
-    head_loss_backward=right_backward,
 )
-halves(
-    head_loss,
+head_loss.wrong(
     "dloss_ignored",
     "dloss was not used. Whoever reads the loss may scale it: each backward multiplies by the "
     "gradient that arrives.",
-    head_loss_forward=right_forward,
     head_loss_backward=lambda saved, dloss, needs: backward_of(saved, 1 / len(saved[0]), needs),
 )
-halves(
-    head_loss,
+head_loss.wrong(
     "not_averaged",
     "The gradients are N times too large: the loss is a mean, so each row's part is divided by N.",
-    head_loss_forward=right_forward,
     head_loss_backward=backward_of,
 )
-halves(
-    head_loss,
+head_loss.wrong(
     "target_forgotten",
     "The 1 at the target is missing: dz is softmax minus one-hot. This pushes every word down, the "
     "right one too.",
-    head_loss_forward=right_forward,
     head_loss_backward=lambda saved, dloss, needs: backward_of(
         saved, dloss / len(saved[0]), needs, hit=0.0
     ),
 )
-halves(
-    head_loss,
+head_loss.wrong(
     "everybody_gets_one",
     "A gradient was computed that nobody asked for. `needs` says who needs one; the others get "
     "None.",
-    head_loss_forward=right_forward,
     head_loss_backward=lambda saved, dloss, needs: right_backward(saved, dloss, (True,) * 3),
 )
-halves(
-    head_loss,
+head_loss.wrong(
     "kept_on_the_side",
     "Backward used what the last forward left behind, not what was saved. Two forwards may come "
     "before the first backward: all that a call needs travels in its own list.",

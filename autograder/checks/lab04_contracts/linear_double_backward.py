@@ -54,20 +54,16 @@ def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> T
     return torch.zeros_like(dy), torch.zeros_like(x), torch.zeros_like(w)
 
 
-@linear_double_backward.wrong(
+linear_double_backward.wrong(
     "through_dx_alone",
     "d_dy has the path through dx alone. dw and db read dy as well: three paths, and paths add up.",
+    linear_double_backward=lambda x, w, dy, gx, gw, gb: (gx @ w.T, dy @ gw, dy.T @ gx),
 )
-def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
-    return gx @ w.T, dy @ gw, dy.T @ gx
-
-
-@linear_double_backward.wrong(
+linear_double_backward.wrong(
     "bias_path_forgotten",
     "The path through db is missing in d_dy. db = dy.sum(dim=0), so each row of dy gets gb.",
+    linear_double_backward=lambda x, w, dy, gx, gw, gb: (gx @ w.T + x @ gw.T, dy @ gw, dy.T @ gx),
 )
-def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
-    return gx @ w.T + x @ gw.T, dy @ gw, dy.T @ gx
 
 
 @linear_double_backward.wrong(
@@ -96,13 +92,12 @@ def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> T
     return gx @ w.T + x @ gw.T + gb.sum(), dy @ gw, dy.T @ gx
 
 
-@linear_double_backward.wrong(
+linear_double_backward.wrong(
     "dw_forgotten",
     "The path through dw is missing in d_dy. dw = dy.T @ x reads dy too, and gw is what arrives "
     "for it: x @ gw.T has the shape of dy.",
+    linear_double_backward=lambda x, w, dy, gx, gw, gb: (gx @ w.T + gb, dy @ gw, dy.T @ gx),
 )
-def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
-    return gx @ w.T + gb, dy @ gw, dy.T @ gx
 
 
 @linear_double_backward.wrong(

@@ -10,11 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import onelayer
-from autograder.judge import Draw, Student, Wrong, same_memory
+from autograder.judge import Draw, Student, Wrong, expect_tensors, same_memory
 
 from . import lab
 from .answers import LEARNING, Answers, Maybe, expect_answers, expect_named, parts
-from .two_halves import tensors
 
 
 @lab.question(
@@ -48,7 +47,7 @@ def linear_fn(student: Student, draw: Draw) -> None:
         y, saved, answers = parts(student.call("linear_fn", x, w, b, dy), "y, saved, answers")
         expect_named("y", y, F.linear(x, w, b).detach())
         expect_answers(answers, _torchs_linear(x, w, b, dy), "dx dw db")
-        _expect_saved(tensors(saved), x, w, b)
+        _expect_saved(expect_tensors(saved, "a list of tensors to save"), x, w, b)
 
 
 def _torchs_linear(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> Answers:

@@ -130,13 +130,12 @@ def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
     return _own(lambda *saved: once(None, *saved), z, target, v)
 
 
-@loss_curvature.wrong(
+loss_curvature.wrong(
     "no_history",
     "dz has no history: no_grad or detach kept torch from recording this backward. Here it "
     "refuses; a penalty added to the loss would be dropped without a word.",
+    loss_curvature=lambda z, target, v: _own(torch.no_grad()(_right), z, target, v),
 )
-def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
-    return _own(torch.no_grad()(_right), z, target, v)
 
 
 @loss_curvature.wrong("softmax_edited", EDITED)
@@ -152,13 +151,12 @@ def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
     return _own(backward, z, target, v)
 
 
-@loss_curvature.wrong(
+loss_curvature.wrong(
     "one_answer",
     "backward gave one answer. forward has two inputs, z and target, so there are two answers: "
     "None for the target.",
+    loss_curvature=lambda z, target, v: _own(lambda *saved: _right(*saved)[0], z, target, v),
 )
-def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
-    return _own(lambda *saved: _right(*saved)[0], z, target, v)
 
 
 @loss_curvature.wrong(

@@ -48,31 +48,24 @@ def _drawn_schedule(draw: Draw) -> tuple[Ints, Ints, Keep]:
     return nbytes, flops, [0, *(k for k in range(1, layers) if draw.integer(0, 1))]
 
 
-@schedule_cost.wrong(
+schedule_cost.wrong(
     "kept_only",
     "The peak counts what was kept, and forgets what comes back: in backward a whole segment is "
     "held again, on top of the kept ones below it.",
+    schedule_cost=lambda nbytes, flops, keep: (sum(nbytes[k] for k in keep), again(flops, keep)),
 )
-def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
-    return sum(nbytes[k] for k in keep), again(flops, keep)
-
-
-@schedule_cost.wrong(
+schedule_cost.wrong(
     "nothing_freed",
     "The peak adds the largest segment to all that was kept. When backward comes to an early "
     "segment, the activations above it are gone.",
+    schedule_cost=lambda nbytes, flops, keep: (peak_never_freed(nbytes, keep), again(flops, keep)),
 )
-def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
-    return peak_never_freed(nbytes, keep), again(flops, keep)
-
-
-@schedule_cost.wrong(
+schedule_cost.wrong(
     "all_at_once",
     "This peak is every activation at once, as in a run without checkpoints. When a layer's "
     "backward is done its activation goes, before the segment below comes back.",
+    schedule_cost=lambda nbytes, flops, keep: (sum(nbytes), again(flops, keep)),
 )
-def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
-    return sum(nbytes), again(flops, keep)
 
 
 @schedule_cost.wrong(
@@ -154,12 +147,11 @@ def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
     return max(sum(nbytes[k] for k in keep), *inside, 0), again(flops, keep)
 
 
-@schedule_cost.wrong(
+schedule_cost.wrong(
     "flops_first",
     "Both numbers are right, in the other order: (peak bytes, recomputed FLOPs) was asked for.",
+    schedule_cost=lambda nbytes, flops, keep: (again(flops, keep), peak(nbytes, keep)),
 )
-def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
-    return again(flops, keep), peak(nbytes, keep)
 
 
 @schedule_cost.cost

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from torch import Tensor
 
-from autograder.judge import Question, Wrong, WrongAnswer, describe
-
-
-def tensors(got: Any) -> list[Tensor]:
-    """`got`, if it is a list of tensors."""
-    if not isinstance(got, (list, tuple)) or not all(isinstance(t, Tensor) for t in got):
-        raise Wrong(expected="a list of tensors to save", got=describe(got))
-    return list(got)
+from autograder.judge import Wrong, describe
 
 
 def new_bytes(saved: Sequence[Tensor], arguments: Sequence[Tensor]) -> int:
@@ -37,12 +29,3 @@ def expect_few_bytes(
             where=f"in what was saved: {listed}",
             why=f"{why} (A tensor counts with its whole storage, unless an argument lies there.)",
         )
-
-
-def halves(
-    question: Question, name: str, sentence: str, **functions: Callable[..., Any]
-) -> WrongAnswer:
-    """Lists a wrong answer that consists of two functions."""
-    known = WrongAnswer(name, sentence, functions)
-    question.wrong_answers.append(known)
-    return known

@@ -4,11 +4,10 @@ may consist of."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
-from autograder.judge import GraderFault, NoAnswer, Question, Student, Wrong, WrongAnswer, describe
+from autograder.judge import GraderFault, NoAnswer, Student, Wrong, expect_kind
 from onelayer.custom_op.cpp_compiler import compiler
 
 BUILD_S = 120.0  # a compiler takes two seconds on a quiet machine; grading machines are not
@@ -52,18 +51,7 @@ def explained(sentences: Mapping[str, str]) -> Iterator[None]:
 
 def expect_own_text(student: Student, name: str) -> None:
     """The answer `name` must be text that computes by itself: no library does it."""
-    text = student.call(name)
-    if not isinstance(text, str):
-        raise Wrong(expected="C++ as text", got=describe(text))
+    text = expect_kind(student.call(name), str, "C++ as text")
     if used := _LIBRARIES.search(_COMMENTS.sub(" ", text)):
         why = "This kernel is to be yours from the first load to the last store: no library in it."
         raise Wrong(expected="C++ that computes by itself", got=f"it uses {used[0]!r}", why=why)
-
-
-def several(
-    question: Question, name: str, sentence: str, **functions: Callable[..., Any]
-) -> WrongAnswer:
-    """Lists a wrong answer to several calls."""
-    known = WrongAnswer(name, sentence, functions)
-    question.wrong_answers.append(known)
-    return known

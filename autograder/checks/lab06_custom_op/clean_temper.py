@@ -8,7 +8,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.judge import Draw, Student, Wrong, describe, expect_close
+from autograder.judge import (
+    Draw,
+    Student,
+    Wrong,
+    describe,
+    expect_close,
+    expect_kind,
+    expect_tuple,
+    within,
+)
 
 from . import lab
 from .bench import explained
@@ -52,6 +61,7 @@ _RAISED = {
         "torch.library.register_autograd(op, lambda ctx, dy: (dy / ctx.t, None), "
         "setup_context=keep, lib=library)",
     ),
+    function="tempered",
     witnessed=True,  # what opcheck says is told by the student's process
     budget_s=60.0,
     host="Its operator has a kernel for the CPU alone.",
@@ -78,17 +88,12 @@ def clean_temper(student: Student, draw: Draw) -> None:
 
 
 def _expect_clean(got: Any, z: Tensor, t: float, dy: Maybe) -> None:
-    if not isinstance(got, (list, tuple)) or len(got) != 4 or not isinstance(got[3], dict):
-        raise Wrong(expected="(y, z, dz, what opcheck says)", got=describe(got))
-    y, after, dz, said = got
+    y, after, dz, said = expect_tuple(got, 4, "(y, z, dz, what opcheck says)")
+    said = expect_kind(said, dict, "what opcheck says")
     expect_close(y, z / t)
-    try:
+    why = "The operator wrote into z. Whoever passed it in now holds other logits."
+    with within("in z afterwards", why=why):
         expect_close(after, z)
-    except Wrong as wrong:
-        why = "The operator wrote into z. Whoever passed it in now holds other logits."
-        raise Wrong(
-            expected=wrong.expected, got=wrong.got, where="in z afterwards", why=why
-        ) from None
     for test in TESTS:
         if said.get(test) != "SUCCESS":
             about = f"opcheck's {test}, t = {t}, {describe(z)}"
@@ -189,7 +194,7 @@ _WRONG = {
     ),
 }
 for _key, (_sentence, _bend) in _WRONG.items():
-    clean_temper.wrong(_key, _sentence, function="tempered")(_tempering(_bend))
+    clean_temper.wrong(_key, _sentence, tempered=_tempering(_bend))
 
 
 @clean_temper.cost

@@ -10,7 +10,7 @@ from torch import Tensor
 from autograder.judge import Draw, Student, expect_close
 
 from . import lab
-from .bench import BUILD_S, expect_own_text, explained, needs_compiler, several
+from .bench import BUILD_S, expect_own_text, explained, needs_compiler
 from .heads import as_if_contiguous, as_if_transposed, cases, columns_written, head
 
 _RAISED = {
@@ -30,6 +30,7 @@ _RAISED = {
         "sum begins with the bias, and is written once: y is full of NaN, so do not add to it.",
         "sum += x[n * x_n + d * x_d] * w[v * w_v + d * w_d];",
     ),
+    function="run_cpp",
     witnessed=True,  # that the values came out of C++ is told by the student's process
     budget_s=BUILD_S,
     host="Its C++ reads the memory of the CPU.",
@@ -51,79 +52,49 @@ def cpu_head(student: Student, draw: Draw) -> None:
     "strides_ignored",
     "Right where the rows lie one after the other, wrong where they do not: x[n * D + d] assumes a "
     "contiguous tensor. The strides say where an element is.",
-    function="run_cpp",
 )
 def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     return head(as_if_contiguous(x), as_if_contiguous(w), as_if_contiguous(b))
 
 
-@cpu_head.wrong(
+cpu_head.wrong(
     "stride_of_the_bias_ignored",
     "Right, until the bias has a stride: b[v] is the v-th float in memory, and the v-th element "
     "lies at v * b_v.",
-    function="run_cpp",
+    run_cpp=lambda name, x, w, b: head(x, w, as_if_contiguous(b)),
 )
-def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-    return head(x, w, as_if_contiguous(b))
-
-
-@cpu_head.wrong(
+cpu_head.wrong(
     "weight_transposed",
     "w was read as (D, V). nn.Linear keeps its weight as (out, in): a row for each word.",
-    function="run_cpp",
+    run_cpp=lambda name, x, w, b: head(x, as_if_transposed(w), b),
 )
-def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-    return head(x, as_if_transposed(w), b)
-
-
-@cpu_head.wrong(
+cpu_head.wrong(
     "bias_forgotten",
     "The products are right and the bias is missing.",
-    function="run_cpp",
+    run_cpp=lambda name, x, w, b: head(x, w, torch.zeros_like(b)),
 )
-def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-    return head(x, w, torch.zeros_like(b))
-
-
-@cpu_head.wrong(
+cpu_head.wrong(
     "bias_in_every_term",
     "The bias was added D times: it belongs to the sum, not into the loop over d.",
-    function="run_cpp",
+    run_cpp=lambda name, x, w, b: head(x, w, b * w.shape[1]),
 )
-def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-    return head(x, w, b * w.shape[1])
-
-
-@cpu_head.wrong(
+cpu_head.wrong(
     "added_to_what_was_there",
     "All of y is NaN. New memory holds anything: begin each sum in a variable of your own, and "
     "write it once.",
-    function="run_cpp",
+    run_cpp=lambda name, x, w, b: torch.full_like(head(x, w, b), math.nan),
 )
-def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-    return torch.full_like(head(x, w, b), math.nan)
-
-
-@cpu_head.wrong(
+cpu_head.wrong(
     "last_feature_missing",
     "The last feature is missing from every sum: d runs while d < D.",
-    function="run_cpp",
+    run_cpp=lambda name, x, w, b: head(x[:, :-1], w[:, :-1], b),
 )
-def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-    return head(x[:, :-1], w[:, :-1], b)
-
-
-@cpu_head.wrong(
+cpu_head.wrong(
     "written_by_columns",
     "The right numbers stand in the wrong places: y[n, v] is at n * V + v, not at v * N + n.",
-    function="run_cpp",
+    run_cpp=lambda name, x, w, b: columns_written(head(x, w, b)),
 )
-def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-    return columns_written(head(x, w, b))
-
-
-several(
-    cpu_head,
+cpu_head.wrong(
     "by_a_library",
     "This kernel is to be yours from the first load to the last store: no library in it.",
     run_cpp=lambda name, x, w, b: head(x, w, b),

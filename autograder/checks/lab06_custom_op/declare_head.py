@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.judge import Draw, Student, Wrong, describe, expect_close, same_memory
+from autograder.judge import Draw, Student, Wrong, describe, expect_close, expect_tuple, same_memory
 
 from . import lab
 from .bench import explained
@@ -46,6 +46,7 @@ _RAISED = {
         "is given by keyword only.",
         'library.define("cap_(Tensor(a!) z, float limit=30.0) -> Tensor(a!)")',
     ),
+    function="declared",
     may_write=True,  # cap_ does
     host="Its operator has a kernel for the CPU alone.",
 )
@@ -77,9 +78,12 @@ def _expect_capped(student: Student, z: Tensor, limit: float) -> None:
 def _expect_top(student: Student, z: Tensor) -> None:
     for k, largest in ((3, True), (2, False)):
         values, places = z.topk(k, largest=largest)
-        got = student.call("declared", "declare_head", "top", z, k, largest=largest)
-        if not isinstance(got, (list, tuple)) or len(got) != 2:
-            raise Wrong(expected="two tensors", got=describe(got), where="in what top returned")
+        got = expect_tuple(
+            student.call("declared", "declare_head", "top", z, k, largest=largest),
+            2,
+            "two tensors",
+            where="in what top returned",
+        )
         expect_close(got[0], values)
         expect_close(got[1], places)
 
@@ -211,14 +215,13 @@ _WRONG = {
     ),
 }
 for _name, (_sentence, _bent) in _WRONG.items():
-    declare_head.wrong(_name, _sentence, function="declared")(_saying(**_bent))
+    declare_head.wrong(_name, _sentence, declared=_saying(**_bent))
 
 
 @declare_head.wrong(
     "for_every_backend",
     "The kernels are registered as composite ones. Those stand for all backends, and autograd "
     "looks through them: register for the CPU.",
-    function="declared",
 )
 def _(name: str, op: str = "", *args: Any, **kwargs: Any) -> Any:
     return {o: (text, ["CompositeImplicitAutograd"]) for o, (text, _) in _saying()(name).items()}

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from autograder.judge import Draw, Student, Wrong, expect_equal
+from autograder.judge import Draw, Student, expect_equal, expect_tuple, within
 
 from . import lab
 from .bench import explained
@@ -35,6 +35,7 @@ _RAISED = {
         "dtype and device follow, and take the sizes as they are: no int(), no len().",
         "return x.new_empty(w.shape[0], x.shape[0]).T",
     ),
+    function="faked",
     budget_s=60.0,
     host="Its operator has a kernel for the CPU alone.",
 )
@@ -71,13 +72,10 @@ def _real(
 
 
 def _expect_meta(got: Any, want: Meta) -> None:
-    if not isinstance(got, (list, tuple)) or len(got) != len(want):
-        raise Wrong(expected="sizes, strides, dtype, device", got=str(type(got).__name__))
+    expect_tuple(got, len(want), "sizes, strides, dtype, device")
     for name, mine, real in zip(("shape", "strides", "dtype", "device"), got, want, strict=True):
-        try:
+        with within(f"in the {name}"):
             expect_equal(mine, real)
-        except Wrong as wrong:
-            raise Wrong(expected=wrong.expected, got=wrong.got, where=f"in the {name}") from None
 
 
 def _meta(n: int, v: int, d: int, **plan: Any) -> Any:
@@ -90,7 +88,6 @@ def _meta(n: int, v: int, d: int, **plan: Any) -> Any:
     "row_by_row",
     "The strides are those of a contiguous (N, V). The real result is the transpose of a (V, N): "
     "what is compiled from yours reads the wrong elements.",
-    function="faked",
 )
 def _(name: str, n: int, v: int, d: int, **plan: Any) -> Any:
     meta = _meta(n, v, d, **plan)
@@ -100,7 +97,6 @@ def _(name: str, n: int, v: int, d: int, **plan: Any) -> Any:
 @fake_head.wrong(
     "shape_transposed",
     "This is (V, N), as the product lies in memory. The kernel returns its transpose.",
-    function="faked",
 )
 def _(name: str, n: int, v: int, d: int, **plan: Any) -> Any:
     meta = _meta(n, v, d, **plan)
@@ -110,7 +106,6 @@ def _(name: str, n: int, v: int, d: int, **plan: Any) -> Any:
 @fake_head.wrong(
     "always_float32",
     "The real result has the dtype of x. What torch.empty makes is float32 unless it is told.",
-    function="faked",
 )
 def _(name: str, n: int, v: int, d: int, **plan: Any) -> Any:
     meta = _meta(n, v, d, **plan)
@@ -120,7 +115,6 @@ def _(name: str, n: int, v: int, d: int, **plan: Any) -> Any:
 @fake_head.wrong(
     "always_on_the_cpu",
     "x is on a GPU and your result is not. Allocate from x, or pass its device on.",
-    function="faked",
 )
 def _(name: str, n: int, v: int, d: int, **plan: Any) -> Any:
     meta = _meta(n, v, d, **plan)
@@ -131,7 +125,6 @@ def _(name: str, n: int, v: int, d: int, **plan: Any) -> Any:
     "sizes_become_numbers",
     "len() and int() ask a symbol for a number, and the compiler then compiles for this one batch "
     "size. Pass the sizes on as they come: x.shape[0], w.shape[0].",
-    function="faked",
 )
 def _(name: str, n: int, v: int, d: int, **plan: Any) -> Any:
     return [False, False] if plan.get("symbols") else _meta(n, v, d, **plan)
@@ -141,7 +134,6 @@ def _(name: str, n: int, v: int, d: int, **plan: Any) -> Any:
     "batch_becomes_a_number",
     "N became a number on the way, by len() or int(): V is still a symbol. Pass both on as they "
     "come: x.shape[0].",
-    function="faked",
 )
 def _(name: str, n: int, v: int, d: int, **plan: Any) -> Any:
     return [False, True] if plan.get("symbols") else _meta(n, v, d, **plan)
@@ -155,7 +147,6 @@ class DataDependentOutputException(RuntimeError):
     "asks_for_a_number",
     "Your fake kernel asked a tensor for a number. A fake tensor has none: only shape, strides, "
     "dtype and device.",
-    function="faked",
 )
 def _(name: str, n: int, v: int, d: int, **plan: Any) -> Any:
     raise DataDependentOutputException("aten._local_scalar_dense.default")

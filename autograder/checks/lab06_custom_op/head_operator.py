@@ -10,7 +10,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.judge import LAYOUTS, Draw, Student, Wrong, describe, expect_close
+from autograder.judge import (
+    LAYOUTS,
+    Draw,
+    Student,
+    Wrong,
+    describe,
+    expect_close,
+    expect_kind,
+    expect_tuple,
+)
 
 from . import lab
 from .bench import BUILD_S, explained, needs_compiler
@@ -70,6 +79,7 @@ SENTENCES = {
         'STD_TORCH_CHECK(x.size(1) == w.size(1), "x has ", x.size(1), " features, w has ", '
         "w.size(1));",
     ),
+    function="run_operator",
     witnessed=True,
     budget_s=BUILD_S,
     host="Its C++ reads the memory of the CPU.",
@@ -90,9 +100,8 @@ def head_operator(student: Student, draw: Draw) -> None:
 def _asked(student: Student, x: Tensor, w: Tensor, b: Maybe) -> tuple[object, str]:
     with explained(_RAISED):
         got = student.call("run_operator", "head_operator", x, w, b)
-    if not isinstance(got, (list, tuple)) or len(got) != 2 or not isinstance(got[1], str):
-        raise Wrong(expected="a result and what was said", got=describe(got))
-    return got[0], got[1]
+    y, said = expect_tuple(got, 2, "a result and what was said")
+    return y, expect_kind(said, str, "a result and what was said")
 
 
 def _welcome(draw: Draw) -> Iterator[tuple[Tensor, Tensor, Maybe]]:
@@ -183,7 +192,7 @@ def _blind_to(key: str) -> Callable[..., Answer]:
 
 
 for _key, _sentence in SENTENCES.items():
-    head_operator.wrong(_key, _sentence, function="run_operator")(_blind_to(_key))
+    head_operator.wrong(_key, _sentence, run_operator=_blind_to(_key))
 
 
 def _refusing(doubtful: Callable[[Tensor, Tensor, Maybe], bool]) -> Callable[..., Answer]:
@@ -212,22 +221,19 @@ _TOO_STRICT: dict[str, tuple[str, Callable[[Tensor, Tensor, Maybe], bool]]] = {
     ),
 }
 for _key, (_sentence, _doubtful) in _TOO_STRICT.items():
-    head_operator.wrong(_key, _sentence, function="run_operator")(_refusing(_doubtful))
+    head_operator.wrong(_key, _sentence, run_operator=_refusing(_doubtful))
 
 
-@head_operator.wrong(
+head_operator.wrong(
     "result_always_float",
     "The result of float64 arguments is float32. Allocate from x, so that its dtype follows.",
-    function="run_operator",
+    run_operator=lambda name, x, w, b: (F.linear(x, w, b).float(), ""),
 )
-def _(name: str, x: Tensor, w: Tensor, b: Maybe) -> Answer:
-    return F.linear(x, w, b).float(), ""
 
 
 @head_operator.wrong(
     "refusal_says_nothing",
     "It refuses, and does not say what it was given. Whoever reads the message wants both sizes.",
-    function="run_operator",
 )
 def _(name: str, x: Tensor, w: Tensor, b: Maybe) -> Answer:
     return (None, "head.cpp: wrong sizes") if _misfit(x, w, b) else (F.linear(x, w, b), "")

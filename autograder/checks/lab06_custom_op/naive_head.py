@@ -10,7 +10,7 @@ from torch import Tensor
 from autograder.judge import Draw, Student, expect_close
 
 from . import lab
-from .bench import BUILD_S, expect_own_text, explained, needs_compiler, several
+from .bench import BUILD_S, expect_own_text, explained, needs_compiler
 from .faults import IMPOSSIBLE_LAUNCH, OUT_OF_BOUNDS, SENTENCES
 from .heads import (
     as_if_contiguous,
@@ -33,6 +33,7 @@ from .heads import (
         "6.1. For the grid, divide and round up; without a row there is nothing to launch.",
         "dim3 grid((V + 15) / 16, (N + 15) / 16); and in the kernel: if (n >= N || v >= V) return;",
     ),
+    function="run_cu",
     witnessed=True,  # what the simulated GPU saw is told by the student's process
     budget_s=BUILD_S,
     simulated=True,
@@ -60,40 +61,37 @@ def _expect_many_blocks(student: Student, draw: Draw) -> None:
     expect_close(y, head(x, w, b))
 
 
-@naive_head.wrong("edge_not_masked", OUT_OF_BOUNDS, function="run_cu")
+@naive_head.wrong("edge_not_masked", OUT_OF_BOUNDS)
 def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     raise RuntimeError("out_of_bounds: no mask")
 
 
-@naive_head.wrong("empty_grid_launched", IMPOSSIBLE_LAUNCH, function="run_cu")
+@naive_head.wrong("empty_grid_launched", IMPOSSIBLE_LAUNCH)
 def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     if not len(x):
         raise RuntimeError("impossible_launch: a grid of 0 blocks")
     return head(x, w, b)
 
 
-@naive_head.wrong("grid_and_block_swapped", IMPOSSIBLE_LAUNCH, function="run_cu")
+@naive_head.wrong("grid_and_block_swapped", IMPOSSIBLE_LAUNCH)
 def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     if len(x) * len(w) > 1024 * 16 * 16:
         raise RuntimeError("impossible_launch: a block of more than 1024 threads")
     return head(x, w, b)
 
 
-@naive_head.wrong(
+naive_head.wrong(
     "grid_rounded_down",
     "The last words are still NaN: no thread took them. Does the grid round up, (V + 15) / 16, and "
     "does v count with blockIdx.x and threadIdx.x, n with those of y?",
-    function="run_cu",
+    run_cu=lambda name, x, w, b: without_the_rest(head(x, w, b), len(x), len(w) // 16 * 16),
 )
-def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-    return without_the_rest(head(x, w, b), len(x), len(w) // 16 * 16)
 
 
 @naive_head.wrong(
     "grid_rounded_down_both_ways",
     "What no full block covers is still NaN, and with fewer than 16 tokens that is everything: "
     "round up, (N + 15) / 16, and mask the edge.",
-    function="run_cu",
 )
 def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     return without_the_rest(head(x, w, b), len(x) // 16 * 16, len(w) // 16 * 16)
@@ -103,46 +101,32 @@ def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     "strides_ignored",
     "Right where the rows lie one after the other, wrong where they do not: on a GPU, too, the "
     "strides say where an element is.",
-    function="run_cu",
 )
 def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     return head(as_if_contiguous(x), as_if_contiguous(w), as_if_contiguous(b))
 
 
-@naive_head.wrong(
+naive_head.wrong(
     "weight_transposed",
     "w was read as (D, V). Its rows are words: w[v, d] is at v * w_v + d * w_d.",
-    function="run_cu",
+    run_cu=lambda name, x, w, b: head(x, as_if_transposed(w), b),
 )
-def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-    return head(x, as_if_transposed(w), b)
-
-
-@naive_head.wrong(
+naive_head.wrong(
     "written_by_columns",
     "The right numbers stand in the wrong places: y[n, v] is at n * V + v.",
-    function="run_cu",
+    run_cu=lambda name, x, w, b: columns_written(head(x, w, b)),
 )
-def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-    return columns_written(head(x, w, b))
-
-
-@naive_head.wrong("bias_forgotten", "The bias is missing from every logit.", function="run_cu")
-def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-    return head(x, w, torch.zeros_like(b))
-
-
-@naive_head.wrong(
+naive_head.wrong(
+    "bias_forgotten",
+    "The bias is missing from every logit.",
+    run_cu=lambda name, x, w, b: head(x, w, torch.zeros_like(b)),
+)
+naive_head.wrong(
     "nothing_launched",
     "All of y is NaN: no thread has written. Is the kernel launched, and does it write to y?",
-    function="run_cu",
+    run_cu=lambda name, x, w, b: torch.full_like(head(x, w, b), math.nan),
 )
-def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-    return torch.full_like(head(x, w, b), math.nan)
-
-
-several(
-    naive_head,
+naive_head.wrong(
     "by_a_library",
     "This kernel is to be yours from the first load to the last store: no library in it.",
     run_cu=lambda name, x, w, b: head(x, w, b),

@@ -8,7 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.judge import LAYOUTS, Draw, Student, Wrong, describe, expect_close, expect_equal
+from autograder.judge import (
+    LAYOUTS,
+    Draw,
+    Student,
+    expect_close,
+    expect_equal,
+    expect_tuple,
+    within,
+)
 
 from . import lab
 from .bench import BUILD_S, explained, needs_compiler
@@ -41,6 +49,7 @@ _RAISED = {
         "stay, mask their load of x, and mask the store.",
         '"Ada": ("out_of_bounds", [("n > N || v > V", "n >= N || v >= V")])',
     ),
+    function="repaired",
     witnessed=True,
     budget_s=2 * BUILD_S,
     simulated=True,
@@ -62,15 +71,11 @@ def repair(student: Student, draw: Draw) -> None:
 
 
 def _expect_found(got: Any, kind: str, suspect: str, want: Tensor) -> None:
-    if not isinstance(got, (list, tuple)) or len(got) != 2:
-        raise Wrong(expected="the kind of fault, and y", got=describe(got))
-    expect_close(got[1], want)
-    try:
-        expect_equal(got[0], kind)
-    except Wrong as wrong:
-        why = f"The repair works, and the fault has another name. {FAULTS[kind]}"
-        where = f"of {suspect}'s kernel"
-        raise Wrong(expected=wrong.expected, got=wrong.got, where=where, why=why) from None
+    found, y = expect_tuple(got, 2, "the kind of fault, and y")
+    expect_close(y, want)
+    why = f"The repair works, and the fault has another name. {FAULTS[kind]}"
+    with within(f"of {suspect}'s kernel", why=why):
+        expect_equal(found, kind)
 
 
 def _finding(
@@ -125,7 +130,7 @@ _WRONG = {
     ),
 }
 for _key, (_sentence, _answer) in _WRONG.items():
-    repair.wrong(_key, _sentence, function="repaired")(_answer)
+    repair.wrong(_key, _sentence, repaired=_answer)
 
 
 @repair.cost

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.judge import Draw, Student, Wrong, describe, expect_close, expect_equal
+from autograder.judge import Draw, Student, Wrong, expect_close, expect_equal, expect_tuple, within
 
 from . import lab
 from .bench import explained
@@ -48,6 +48,7 @@ _RAISED = {
         "torch.library.",
         'torch.library.register_autocast(op, "cpu", torch.bfloat16)',
     ),
+    function="taught",
     witnessed=True,  # the products in backward are counted by the student's process
     budget_s=60.0,
     host="Its operator has a kernel for the CPU alone.",
@@ -91,25 +92,22 @@ def _torchs(
 
 
 def _expect_taught(got: Any, want: Taught, needs: Needs, autocast: bool) -> None:
-    if not isinstance(got, (list, tuple)) or len(got) != 3 or not isinstance(got[1], list):
-        raise Wrong(expected="(y, gradients, products)", got=describe(got))
+    y, gradients, products = expect_tuple(got, 3, "(y, gradients, products)")
+    expect_tuple(gradients, len(want[1]), "three gradients")
     tolerance = ROUNDED if autocast else 1e-5
-    _expect("y", got[0], want[0], tolerance)
-    for name, mine, torchs in zip(("dx", "dw", "db"), got[1], want[1], strict=False):
+    _expect("y", y, want[0], tolerance)
+    for name, mine, torchs in zip(("dx", "dw", "db"), gradients, want[1], strict=True):
         if torchs is not None:
             _expect(name, mine, torchs, tolerance)
-    if got[2] != want[2] and not autocast:
+    if products != want[2] and not autocast:
         why = "A product was computed that nobody asked for: ctx.needs_input_grad says who learns."
         expected = f"{want[2]} products in the backward"
-        raise Wrong(expected=expected, got=str(got[2]), where=f"where {needs} learn", why=why)
+        raise Wrong(expected=expected, got=str(products), where=f"where {needs} learn", why=why)
 
 
 def _expect(name: str, mine: Any, torchs: Tensor, tolerance: float) -> None:
-    try:
+    with within(f"in {name}"):
         expect_close(mine, torchs, tolerance=tolerance)
-    except Wrong as wrong:
-        where = f"in {name} {wrong.where}".strip()
-        raise Wrong(expected=wrong.expected, got=wrong.got, where=where) from None
 
 
 Bend = Callable[[Taught, Sequence[Any]], Taught]
@@ -193,14 +191,13 @@ _WRONG: dict[str, tuple[str, Bend]] = {
     ),
 }
 for _key, (_sentence, _bend) in _WRONG.items():
-    teach_head.wrong(_key, _sentence, function="taught")(_bent(_bend))
+    teach_head.wrong(_key, _sentence, taught=_bent(_bend))
 
 
 @teach_head.wrong(
     "no_backward",
     "y has no history. Below autograd nothing is recorded: an operator that registers no backward "
     "ends the graph.",
-    function="taught",
 )
 def _(name: str, x: Tensor, w: Tensor, b: Maybe, dy: Tensor, autocast: bool = False) -> Taught:
     return _torchs(x, w, b, dy, autocast)[0], [None, None, None], 0

@@ -38,6 +38,7 @@ _NOT_SHARED = (
         "the store alone.",
         "xs[i][j] = n < N && d < D ? x[n * x_n + d * x_d] : 0;  (and row = blockIdx.x * TILE + i)",
     ),
+    function="run_cu",
     witnessed=True,
     budget_s=BUILD_S,
     simulated=True,
@@ -79,27 +80,27 @@ def _loads_naive(x: Tensor, w: Tensor) -> int:
     return len(x) * len(w) * (2 * x.shape[1] + 1)
 
 
-@tiled_head.wrong("no_barrier", RACE, function="run_cu")
+@tiled_head.wrong("no_barrier", RACE)
 def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
     raise RuntimeError("race: no barrier")
 
 
-@tiled_head.wrong("returned_early", DIVERGENT, function="run_cu")
+@tiled_head.wrong("returned_early", DIVERGENT)
 def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
     raise RuntimeError("divergent_barrier: returned early")
 
 
-@tiled_head.wrong("tile_not_masked", OUT_OF_BOUNDS, function="run_cu")
+@tiled_head.wrong("tile_not_masked", OUT_OF_BOUNDS)
 def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
     raise RuntimeError("out_of_bounds: a tile hangs over the edge")
 
 
-@tiled_head.wrong("edge_left_unwritten", UNWRITTEN, function="run_cu")
+@tiled_head.wrong("edge_left_unwritten", UNWRITTEN)
 def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
     raise RuntimeError("unwritten_shared: no zero at the edge")
 
 
-@tiled_head.wrong("never_shared", _NOT_SHARED, function="run_cu")
+@tiled_head.wrong("never_shared", _NOT_SHARED)
 def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor | Counted:
     if count:
         return [_loads_naive(x, w), len(x) * len(w), "the CPU, simulated"]
@@ -110,27 +111,23 @@ def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor
     "last_features_dropped",
     "The last features are missing: D is no multiple of the tile, and the tile that hangs over its "
     "end counts too, with zeros.",
-    function="run_cu",
 )
 def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
     whole = x.shape[1] // 16 * 16
     return head(x[:, :whole], w[:, :whole], b)
 
 
-@tiled_head.wrong(
+tiled_head.wrong(
     "bias_for_each_tile",
     "The bias was added once for each tile of features: it belongs behind the loop.",
-    function="run_cu",
+    run_cu=lambda name, x, w, b, count=False: head(x, w, b * math.ceil(x.shape[1] / 16)),
 )
-def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
-    return head(x, w, b * math.ceil(x.shape[1] / 16))
 
 
 @tiled_head.wrong(
     "strides_ignored",
     "Right where the rows lie one after the other, wrong where they do not: the loads into the "
     "tiles must use the strides.",
-    function="run_cu",
 )
 def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
     return head(as_if_contiguous(x), as_if_contiguous(w), as_if_contiguous(b))
@@ -171,33 +168,29 @@ _MISPLACED = {
     ),
 }
 for _key, (_sentence, _form) in _MISPLACED.items():
-    tiled_head.wrong(_key, _sentence, function="run_cu")(_multiplied(_form))
+    tiled_head.wrong(_key, _sentence, run_cu=_multiplied(_form))
 
 
 @tiled_head.wrong(
     "first_tile_again",
     "Every turn of the loop brings the first 16 features: `first` says where this turn's begin.",
-    function="run_cu",
 )
 def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
     turns = math.ceil(x.shape[1] / 16)
     return head(turns * x[:, :16], w[:, :16], b)
 
 
-@tiled_head.wrong(
+tiled_head.wrong(
     "added_to_what_was_there",
     "All of y is NaN, as new memory may be: store the sum with `=`, once, if n < N and v < V.",
-    function="run_cu",
+    run_cu=lambda name, x, w, b, count=False: torch.full_like(head(x, w, b), math.nan),
 )
-def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
-    return torch.full_like(head(x, w, b), math.nan)
 
 
 @tiled_head.wrong(
     "edge_not_stored",
     "The logits at the edge are still NaN. A thread stores if its own n < N and v < V, whether its "
     "block is full or not.",
-    function="run_cu",
 )
 def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
     return without_the_rest(head(x, w, b), len(x) // 16 * 16, len(w) // 16 * 16)

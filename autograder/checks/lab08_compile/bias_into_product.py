@@ -156,71 +156,50 @@ def _fused(
     return listing_of(graph)
 
 
-@bias_into_product.wrong(
-    "nothing_fused", "Additions of a product and a tensor are left. Did the pass change the graph?"
+bias_into_product.wrong(
+    "nothing_fused",
+    "Additions of a product and a tensor are left. Did the pass change the graph?",
+    bias_into_product=lambda rows: rows,
 )
-def _(rows: Rows) -> Rows:
-    return rows
-
-
-@bias_into_product.wrong(
+bias_into_product.wrong(
     "before_its_arguments",
     "addmm stands where the product stood, and what is added is computed after that: insert before "
     "the addition.",
+    bias_into_product=lambda rows: _fused(rows, early=True),
 )
-def _(rows: Rows) -> Rows:
-    return _fused(rows, early=True)
-
-
-@bias_into_product.wrong(
+bias_into_product.wrong(
     "product_left",
     "The old product is still in the graph. Nobody reads it, and a graph runs every node that it "
     "has: erase it.",
+    bias_into_product=lambda rows: _fused(rows, erase=False),
 )
-def _(rows: Rows) -> Rows:
-    return _fused(rows, erase=False)
-
-
-@bias_into_product.wrong(
+bias_into_product.wrong(
     "shared_product",
     "A product that somebody else reads was fused as well, so it runs twice: once in addmm, once "
     "for the other reader. Look at product.users.",
+    bias_into_product=lambda rows: _fused(rows, shared=True),
 )
-def _(rows: Rows) -> Rows:
-    return _fused(rows, shared=True)
-
-
-@bias_into_product.wrong(
+bias_into_product.wrong(
     "one_order",
     "`add(b, m)` is left. An addition may have its product in either place.",
+    bias_into_product=lambda rows: _fused(rows, orders=((0, 1),)),
 )
-def _(rows: Rows) -> Rows:
-    return _fused(rows, orders=((0, 1),))
-
-
-@bias_into_product.wrong(
+bias_into_product.wrong(
     "other_order_only",
     "`add(m, b)` is left. An addition may have its product in either place.",
+    bias_into_product=lambda rows: _fused(rows, orders=((1, 0),)),
 )
-def _(rows: Rows) -> Rows:
-    return _fused(rows, orders=((1, 0),))
-
-
-@bias_into_product.wrong(
+bias_into_product.wrong(
     "alpha_lost",
     "The addition had alpha, and it got lost: a node's kwargs are part of what it computes.",
+    bias_into_product=lambda rows: _fused(rows, keep_alpha=False),
 )
-def _(rows: Rows) -> Rows:
-    return _fused(rows, keep_alpha=False)
-
-
-@bias_into_product.wrong(
+bias_into_product.wrong(
     "alpha_on_the_wrong_side",
     "alpha of `add` scales its second argument. Where that is the product, addmm's alpha scales "
     "it; where it is the other tensor, beta does.",
+    bias_into_product=lambda rows: _fused(rows, beta_always=True),
 )
-def _(rows: Rows) -> Rows:
-    return _fused(rows, beta_always=True)
 
 
 @bias_into_product.wrong(

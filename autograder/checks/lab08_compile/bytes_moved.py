@@ -184,69 +184,63 @@ def _kernels(body: Rows) -> dict[str, Any]:
     return kernel
 
 
-def _wrong(name: str, sentence: str, rules: Rules) -> None:
-    @bytes_moved.wrong(name, sentence)
-    def _(rows: Rows, shapes: Shapes) -> Moved:
-        return rules.predict(rows, shapes)
-
-
-_wrong(
+bytes_moved.wrong(
     "reads_only",
     "Only the reads are counted. Each operator writes its result, and the fused kernel what leaves "
     "it.",
-    Rules(writes=False),
+    bytes_moved=Rules(writes=False).predict,
 )
-_wrong(
+bytes_moved.wrong(
     "writes_only",
     "Only the writes are counted. What a kernel works on, it reads first.",
-    Rules(reads=False),
+    bytes_moved=Rules(reads=False).predict,
 )
-_wrong(
+bytes_moved.wrong(
     "unread_compiled",
     "Something that nobody reads was compiled. Inductor sweeps it away; eager mode runs it.",
-    Rules(sweeps=False),
+    bytes_moved=Rules(sweeps=False).predict,
 )
-_wrong(
+bytes_moved.wrong(
     "product_fused",
     "The product's result was kept inside the kernel behind it. On the CPU the product is a call "
     "of a library: it writes its result, and the next kernel reads it.",
-    Rules(epilogue=True),
+    bytes_moved=Rules(epilogue=True).predict,
 )
-_wrong(
+bytes_moved.wrong(
     "one_kernel",
     "All of it was taken for one kernel. The product is a call of a library between two fused "
     "kernels: what it reads and what it writes goes through memory.",
-    Rules(one_kernel=True),
+    bytes_moved=Rules(one_kernel=True).predict,
 )
-_wrong(
+bytes_moved.wrong(
     "crossing_once",
     "What one kernel wrote for the next was counted when it went out, and not when it came in. "
     "Between two kernels a tensor is written and read.",
-    Rules(inputs_only=True),
+    bytes_moved=Rules(inputs_only=True).predict,
 )
-_wrong(
+bytes_moved.wrong(
     "eager_sweeps",
     "Eager mode left something out. It runs each operator when its line comes, and cannot know "
     "that nobody will read the result.",
-    Rules(eager_sweeps=True),
+    bytes_moved=Rules(eager_sweeps=True).predict,
 )
-_wrong(
+bytes_moved.wrong(
     "first_result_only",
     "Two results are returned, and one of them was not written. A result that leaves the graph has "
     "to leave the kernel.",
-    Rules(first_result=True),
+    bytes_moved=Rules(first_result=True).predict,
 )
-_wrong(
+bytes_moved.wrong(
     "read_again_and_again",
     "A tensor was read once for each operator that uses it. A fused kernel holds an element in a "
     "register once it is there.",
-    Rules(once=False),
+    bytes_moved=Rules(once=False).predict,
 )
-_wrong(
+bytes_moved.wrong(
     "broadcast_rows",
     "A bias was counted as if it were as large as what it is added to. It has stride 0 along the "
     "rows: its bytes are those of one row.",
-    Rules(wide=True),
+    bytes_moved=Rules(wide=True).predict,
 )
 
 

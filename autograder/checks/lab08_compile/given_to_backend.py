@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, Wrong, describe, expect_equal
+from autograder.judge import Draw, Student, expect_equal, expect_tuple
 
 from . import lab
 from .programs import Arguments, Given, compiled, operations, remembered
@@ -46,8 +46,7 @@ def given_to_backend(student: Student, draw: Draw) -> None:
         source, calls = _program(draw, breaks)
         with explaining(_RAISED):
             got = student.call("given_to_backend", source, calls)
-        if not isinstance(got, (list, tuple)) or len(got) != 2:
-            raise Wrong(expected="(operations of each graph, runs)", got=describe(got))
+        expect_tuple(got, 2, "(operations of each graph, runs)")
         given = _given(source, calls)
         expect_equal(got, (_operations(given), sum(given.runs)))
 
@@ -116,21 +115,17 @@ def _(source: str, calls: Sequence[Arguments]) -> Counted:
     return _operations(given), len(given.graphs)
 
 
-@given_to_backend.wrong(
+given_to_backend.wrong(
     "never_ran",
     "No run was counted. What the backend returns takes the graph's place: count inside that "
     "function.",
+    given_to_backend=lambda source, calls: (_operations(_given(source, calls)), 0),
 )
-def _(source: str, calls: Sequence[Arguments]) -> Counted:
-    return _operations(_given(source, calls)), 0
-
-
-@given_to_backend.wrong(
+given_to_backend.wrong(
     "calls_of_step",
     "You counted the calls of `step`. A step that breaks runs several graphs in each call.",
+    given_to_backend=lambda source, calls: (_operations(_given(source, calls)), len(calls)),
 )
-def _(source: str, calls: Sequence[Arguments]) -> Counted:
-    return _operations(_given(source, calls)), len(calls)
 
 
 @given_to_backend.wrong(

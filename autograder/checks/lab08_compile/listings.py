@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from autograder.judge import Question, Wrong, describe, expect_close
+from autograder.judge import Question, Wrong, describe, expect_close, expect_tuple, within
 from onelayer.compiler.listing import Row, operator
 
 Rows = list[Row]
@@ -52,9 +52,10 @@ def readers(rows: Sequence[Row], name: str) -> int:
 def read(got: Any) -> Rows:
     """The listing that an answer returned. Raises Wrong for anything else, and for operators that
     none of ours has."""
-    if not isinstance(got, (list, tuple)) or not got or len(got) > ROWS_AT_MOST:
+    each = expect_tuple(got, None, _FORM)
+    if not 0 < len(each) <= ROWS_AT_MOST:
         raise Wrong(expected=_FORM, got=describe(got))
-    rows = [_row(place, row) for place, row in enumerate(got)]
+    rows = [_row(place, row) for place, row in enumerate(each)]
     if [op for _, op, _, _ in rows].count("output") != 1 or rows[-1][1] != "output":
         raise Wrong(expected="one output, in the last row", got=describe(got[-1]))
     return rows
@@ -62,10 +63,8 @@ def read(got: Any) -> Rows:
 
 def _row(place: int, row: Any) -> Row:
     where = f"in row {place}"
-    if not isinstance(row, (list, tuple)) or len(row) != 4:
-        raise Wrong(expected=_FORM, got=describe(row), where=where)
-    name, op, args, kwargs = row
-    if not isinstance(name, str) or not isinstance(op, str) or not isinstance(kwargs, dict):
+    name, op, args, kwargs = expect_tuple(row, 4, _FORM, where=where)
+    if not (isinstance(name, str) and isinstance(op, str) and isinstance(kwargs, dict)):
         raise Wrong(expected=_FORM, got=describe(row), where=where)
     if op not in OPERATORS and op not in ("input", "output"):
         raise Wrong(expected="operators of the listing, or addmm", got=op, where=where)
@@ -121,11 +120,8 @@ def expect_same(got: Rows, rows: Sequence[Row], inputs: Inputs) -> None:
     sides = [(f"result {k}", c, w) for k, (c, w) in enumerate(zip(came, want, strict=True))]
     sides += [(f"input {name} afterwards", theirs[name], mine[name]) for name in mine]
     for name, came_as, wanted in sides:
-        try:
+        with within(f"{name},"):
             expect_close(came_as, wanted, tolerance=1e-4)
-        except Wrong as wrong:
-            where = f"{name}, {wrong.where}".rstrip(", ")
-            raise Wrong(expected=wrong.expected, got=wrong.got, where=where) from None
 
 
 @contextmanager

@@ -150,55 +150,45 @@ def _merged(
     return listing_of(graph)
 
 
-def _wrong(name: str, sentence: str, **bent: Any) -> None:
-    @merge_twins.wrong(name, sentence)
-    def _(rows: Rows) -> Rows:
-        return _merged(rows, **bent)
-
-
-_wrong(
+merge_twins.wrong(
     "as_found",
     "Writes got lost: this is what the code as found leaves. An operator that writes into an "
     "argument does so whether or not somebody reads its result.",
-    keeps_writes=False,
+    merge_twins=lambda rows: _merged(rows, keeps_writes=False),
 )
-_wrong(
+merge_twins.wrong(
     "stale_read",
     "The writes are there, and a read after a write was merged with one from before it: same "
     "operator, same names, other numbers. A write makes what was seen before useless.",
-    forgets="nothing",
+    merge_twins=lambda rows: _merged(rows, forgets="nothing"),
 )
-_wrong(
+merge_twins.wrong(
     "written_through_a_view",
     "A write through a view was overlooked: `t` has another name than `state`, and the same "
     "storage. Forget all that was seen, or follow the views.",
-    forgets="name",
+    merge_twins=lambda rows: _merged(rows, forgets="name"),
 )
-_wrong(
+merge_twins.wrong(
     "nothing_merged",
     "Twins are left. Two nodes with the same operator and arguments, and no write between them, "
     "compute the same.",
-    merges=False,
+    merge_twins=lambda rows: _merged(rows, merges=False),
 )
-_wrong(
+merge_twins.wrong(
     "dead_nodes_left",
     "Operators are left that nobody reads and that write nothing.",
-    sweeps=False,
+    merge_twins=lambda rows: _merged(rows, sweeps=False),
 )
-
-
-_wrong(
+merge_twins.wrong(
     "keywords_ignored",
     "Two additions with different alpha were merged. A node's kwargs are part of what it computes.",
-    with_kwargs=False,
+    merge_twins=lambda rows: _merged(rows, with_kwargs=False),
 )
-
-
-@merge_twins.wrong(
-    "untouched", "The graph is as it was: its twins and its unread operators are still there."
+merge_twins.wrong(
+    "untouched",
+    "The graph is as it was: its twins and its unread operators are still there.",
+    merge_twins=lambda rows: rows,
 )
-def _(rows: Rows) -> Rows:
-    return rows
 
 
 @merge_twins.wrong(

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, Wrong, describe, expect_close
+from autograder.judge import Draw, Student, Wrong, describe, expect_close, expect_tuple, within
 
 from . import lab
 
@@ -64,9 +64,8 @@ SEVERAL = (
 def student_answer(student: Student, xs: list[Tensor], w: Tensor, b: Tensor) -> Any:
     with explaining(_RAISED):
         got = student.call("one_graph", xs, w, b, LIMIT)
-    if not isinstance(got, (list, tuple)) or len(got) != 2 or not isinstance(got[0], (list, tuple)):
-        raise Wrong(expected="(list of (z, mean), graphs)", got=describe(got))
-    return got
+    results, graphs = expect_tuple(got, 2, "(list of (z, mean), graphs)")
+    return expect_tuple(results, None, "a list of (z, mean)"), graphs
 
 
 def _different(draw: Draw, w: Tensor, b: Tensor) -> list[Tensor]:
@@ -118,14 +117,10 @@ def _expect_steps(got: Any, want: list[tuple[Tensor, Tensor]]) -> None:
     if len(results) != len(want):
         raise Wrong(expected=f"{len(want)} results", got=f"{len(results)} results")
     for place, (result, right) in enumerate(zip(results, want, strict=True)):
-        if not isinstance(result, (list, tuple)) or len(result) != 2:
-            raise Wrong(expected="(z, mean)", got=describe(result), where=f"for xs[{place}]")
+        expect_tuple(result, 2, "(z, mean)", where=f"for xs[{place}]")
         for name, a, c in zip(("z", "mean"), result, right, strict=True):
-            try:
+            with within(f"{name} for xs[{place}]"):
                 expect_close(a, c, tolerance=1e-4)
-            except Wrong as wrong:
-                where = f"{name} for xs[{place}] {wrong.where}".strip()
-                raise Wrong(expected=wrong.expected, got=wrong.got, where=where) from None
 
 
 def _bent(xs: list[Tensor], w: Tensor, b: Tensor, limit: float, *, bent: str) -> Answered:
@@ -147,60 +142,44 @@ def _bent(xs: list[Tensor], w: Tensor, b: Tensor, limit: float, *, bent: str) ->
     return results, 1
 
 
-@one_graph.wrong("still_breaks", SEVERAL)
-def _(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Answered:
-    return _whole(xs, w, b, limit)[0], 4
-
-
-@one_graph.wrong(
+one_graph.wrong(
+    "still_breaks",
+    SEVERAL,
+    one_graph=lambda xs, w, b, limit: (_whole(xs, w, b, limit)[0], 4),
+)
+one_graph.wrong(
     "not_compiled",
     "The values are right, and no graph was given to the backend: call `compiled`, not `step`.",
+    one_graph=lambda xs, w, b, limit: (_whole(xs, w, b, limit)[0], 0),
 )
-def _(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Answered:
-    return _whole(xs, w, b, limit)[0], 0
-
-
-@one_graph.wrong(
+one_graph.wrong(
     "always_scaled",
     "Quiet logits were blown up to the limit. The factor is limit / top where top is above the "
     "limit, and 1 elsewhere.",
+    one_graph=lambda xs, w, b, limit: _bent(xs, w, b, limit, bent="always"),
 )
-def _(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Answered:
-    return _bent(xs, w, b, limit, bent="always")
-
-
-@one_graph.wrong(
+one_graph.wrong(
     "never_scaled",
     "Nothing was capped. The branch has to become part of the graph: torch.where, or a clamp of "
     "the factor.",
+    one_graph=lambda xs, w, b, limit: _bent(xs, w, b, limit, bent="never"),
 )
-def _(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Answered:
-    return _bent(xs, w, b, limit, bent="never")
-
-
-@one_graph.wrong(
+one_graph.wrong(
     "each_logit_clamped",
     "Each logit was clamped by itself. The step scales all of them by one factor.",
+    one_graph=lambda xs, w, b, limit: _bent(xs, w, b, limit, bent="clamped"),
 )
-def _(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Answered:
-    return _bent(xs, w, b, limit, bent="clamped")
-
-
-@one_graph.wrong(
+one_graph.wrong(
     "mean_over_all_rows",
     "The sum is over the rows that count, and was divided by all rows. Divide by keep.sum().",
+    one_graph=lambda xs, w, b, limit: _bent(xs, w, b, limit, bent="all rows"),
 )
-def _(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Answered:
-    return _bent(xs, w, b, limit, bent="all rows")
-
-
-@one_graph.wrong(
+one_graph.wrong(
     "no_row_counts",
     "Where no row counts this is 0 / 0, nan. The step as found gives zeros there: divide by at "
     "least 1.",
+    one_graph=lambda xs, w, b, limit: _bent(xs, w, b, limit, bent="no row"),
 )
-def _(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Answered:
-    return _bent(xs, w, b, limit, bent="no row")
 
 
 @one_graph.cost

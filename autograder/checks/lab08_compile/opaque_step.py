@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, Wrong, describe, expect_close, expect_equal
+from autograder.judge import Draw, Student, expect_close, expect_equal, expect_tuple
 
 from . import lab
 
@@ -52,11 +52,8 @@ def opaque_step(student: Student, draw: Draw) -> None:
         xs = [_clear(draw, n, w, b, p) for n in sizes]
         with explaining(_RAISED):
             got = student.call("opaque_step", xs, w, b, p)
-        if not isinstance(got, (list, tuple)) or len(got) != 2:
-            raise Wrong(expected="(results, believed)", got=describe(got))
-        results, believed = got
-        if not isinstance(results, (list, tuple)) or len(results) != len(xs):
-            raise Wrong(expected=f"{len(xs)} results", got=describe(results))
+        results, believed = expect_tuple(got, 2, "(results, believed)")
+        expect_tuple(results, len(xs), f"{len(xs)} results")
         want, graph = _answered(xs, w, b, p)
         for result, right in zip(results, want, strict=True):
             expect_close(result, right)

@@ -143,21 +143,17 @@ def _(text: str) -> Read:
     return kernels, list(named.values())
 
 
-@read_wrapper.wrong(
+read_wrapper.wrong(
     "four_bytes_each",
     "Every element was counted with 4 bytes. An index has 8, a bool has 1: the third argument is "
     "the dtype.",
+    read_wrapper=lambda text: (_read(text)[0], [4 * n for n in _elements(text)]),
 )
-def _(text: str) -> Read:
-    return _read(text)[0], [4 * n for n in _elements(text)]
-
-
-@read_wrapper.wrong(
+read_wrapper.wrong(
     "elements",
     "These are elements. Times the bytes of one: getattr(torch, dtype).itemsize.",
+    read_wrapper=lambda text: (_read(text)[0], _elements(text)),
 )
-def _(text: str) -> Read:
-    return _read(text)[0], _elements(text)
 
 
 def _elements(text: str) -> list[int]:

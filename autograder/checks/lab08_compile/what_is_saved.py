@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, fx
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, Wrong, describe, expect_equal
+from autograder.judge import Draw, Student, describe, expect_equal, expect_tuple
 
 from . import lab
 from .programs import Arguments, load, remembered
@@ -85,8 +85,7 @@ def _program(draw: Draw, ops: Sequence[str]) -> tuple[str, list[Tensor]]:
 
 
 def _expect_saved(got: Any, want: Saved) -> None:
-    if not isinstance(got, (list, tuple)):
-        raise Wrong(expected=f"a list of {len(want)} pairs", got=describe(got))
+    expect_tuple(got, None, f"a list of {len(want)} pairs")
     expect_equal(sorted(map(_as_pair, got), key=str), sorted(want, key=str))
 
 
@@ -187,22 +186,18 @@ def _(source: str, args: Arguments, keep: str) -> Saved:
     return _named([n for n in _forward(source, [[*args, keep]]).nodes if n.op != "output"])
 
 
-@what_is_saved.wrong(
+what_is_saved.wrong(
     "one_partitioner",
     "This is what the other partitioner saves. `keep` decides: the one that saves fewest runs "
     "cheap operations again in the backward.",
+    what_is_saved=lambda source, args, keep: _saved(source, args, ALL),
 )
-def _(source: str, args: Arguments, keep: str) -> Saved:
-    return _saved(source, args, ALL)
-
-
-@what_is_saved.wrong(
+what_is_saved.wrong(
     "views_named",
     "A view stands here in place of what made its numbers, or twice. Ask `maker` first, then take "
     "each node once.",
+    what_is_saved=lambda source, args, keep: _named(_returned(source, args, keep)[1:]),
 )
-def _(source: str, args: Arguments, keep: str) -> Saved:
-    return _named(_returned(source, args, keep)[1:])
 
 
 @what_is_saved.wrong(

@@ -126,13 +126,12 @@ def _(source: str, args: Arguments) -> list[str]:
     return [n for n in _suspects(source) if n in broken or n.startswith("for ")]
 
 
-@where_it_breaks.wrong(
+where_it_breaks.wrong(
     "first_only",
     "Only the first break is here. Behind a break Dynamo begins a new graph, which may break as "
     "well.",
+    where_it_breaks=lambda source, args: _lines(source, [args])[:1],
 )
-def _(source: str, args: Arguments) -> list[str]:
-    return _lines(source, [args])[:1]
 
 
 @where_it_breaks.wrong(
@@ -144,28 +143,21 @@ def _(source: str, args: Arguments) -> list[int]:
     return [lines.index(line) + 1 for line in _lines(source, [args])]
 
 
-@where_it_breaks.wrong(
+where_it_breaks.wrong(
     "sorted",
     "These are the right lines, and not in the order in which Dynamo comes to them.",
+    where_it_breaks=lambda source, args: sorted(_lines(source, [args])),
 )
-def _(source: str, args: Arguments) -> list[str]:
-    return sorted(_lines(source, [args]))
-
-
-@where_it_breaks.wrong(
+where_it_breaks.wrong(
     "indented",
     "The lines are right, with the indentation still in front of them: `.strip()`.",
+    where_it_breaks=lambda source, args: [f"    {line}" for line in _lines(source, [args])],
 )
-def _(source: str, args: Arguments) -> list[str]:
-    return [f"    {line}" for line in _lines(source, [args])]
-
-
-@where_it_breaks.wrong(
+where_it_breaks.wrong(
     "reasons",
     "These are Dynamo's reasons. Each has a `user_stack`, whose last frame is the line.",
+    where_it_breaks=lambda source, args: [reason.reason for reason in _reasons(source, [args])],
 )
-def _(source: str, args: Arguments) -> list[str]:
-    return [reason.reason for reason in _reasons(source, [args])]
 
 
 @where_it_breaks.cost

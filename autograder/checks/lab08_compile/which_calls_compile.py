@@ -133,77 +133,69 @@ class _Rules:
         return same and side and (n >= 2 or self.ones_too)
 
 
-def _wrong(name: str, sentence: str, rules: _Rules) -> None:
-    @which_calls_compile.wrong(name, sentence)
-    def _(calls: list[Seen], limit: int) -> list[bool]:
-        return rules.predict(calls, limit)
-
-
-_wrong(
+which_calls_compile.wrong(
     "every_new_size",
     "Each new N compiles here. From the second size on Dynamo makes N a symbol, and that graph "
     "serves the sizes to come.",
-    _Rules(symbols=False),
+    which_calls_compile=_Rules(symbols=False).predict,
 )
-_wrong(
+which_calls_compile.wrong(
     "dynamic_from_the_start",
     "The first graph is for its own N only. Dynamo makes N a symbol when it sees a second size, "
     "not before.",
-    _Rules(from_the_start=True),
+    which_calls_compile=_Rules(from_the_start=True).predict,
 )
-_wrong(
+which_calls_compile.wrong(
     "one_is_like_the_others",
     "N = 1 went into a graph whose N is a symbol. Sizes 0 and 1 are never symbols: they broadcast "
     "and empty, so each has a graph of its own.",
-    _Rules(ones_too=True),
+    which_calls_compile=_Rules(ones_too=True).predict,
 )
-_wrong(
+which_calls_compile.wrong(
     "branch_leaves_no_guard",
     "`if x.shape[0] > limit` was decided while tracing, so the graph holds one side only, and "
     "guards that N stays on it.",
-    _Rules(sides=False),
+    which_calls_compile=_Rules(sides=False).predict,
 )
-_wrong(
+which_calls_compile.wrong(
     "limit_counts_as_above",
     "N = limit is on the lower side: the step asks whether N is greater than `limit`.",
-    _Rules(limit_above=True),
+    which_calls_compile=_Rules(limit_above=True).predict,
 )
-_wrong(
+which_calls_compile.wrong(
     "symbol_forgotten",
     "Once a second N has come, N is a symbol in every graph that is made, also in one that is made "
     "for an N that was compiled before.",
-    _Rules(symbols_stay=False),
+    which_calls_compile=_Rules(symbols_stay=False).predict,
 )
-_wrong(
+which_calls_compile.wrong(
     "sizes_by_kind",
     "The sizes that were met count for the whole step, and not for each dtype and each `training` "
     "apart: a second N makes a symbol there too.",
-    _Rules(by_kind=True),
+    which_calls_compile=_Rules(by_kind=True).predict,
 )
-_wrong(
+which_calls_compile.wrong(
     "dtype_not_guarded",
     "Another dtype was served by the same graph. The operators in it were chosen for one dtype, "
     "which is guarded.",
-    _Rules(dtypes=False),
+    which_calls_compile=_Rules(dtypes=False).predict,
 )
-_wrong(
+which_calls_compile.wrong(
     "flag_not_guarded",
     "`training` is a Python bool: its branch was taken while tracing, and the graph guards it.",
-    _Rules(flags=False),
+    which_calls_compile=_Rules(flags=False).predict,
 )
-_wrong(
+which_calls_compile.wrong(
     "only_the_latest",
     "An older graph would have fitted. Dynamo keeps all graphs of a function, up to a limit, and "
     "tries their guards one after the other.",
-    _Rules(latest_only=True),
+    which_calls_compile=_Rules(latest_only=True).predict,
 )
-
-
-@which_calls_compile.wrong(
-    "turned_round", "True and False are the wrong way round: True stands for a call that compiles."
+which_calls_compile.wrong(
+    "turned_round",
+    "True and False are the wrong way round: True stands for a call that compiles.",
+    which_calls_compile=lambda calls, limit: [not compiles for compiles in _torchs(calls, limit)],
 )
-def _(calls: list[Seen], limit: int) -> list[bool]:
-    return [not compiles for compiles in _torchs(calls, limit)]
 
 
 @which_calls_compile.cost

@@ -72,13 +72,12 @@ def _filled(order: Sequence[int], nbytes: Sizes, cap: int) -> Buckets:
     return buckets
 
 
-@bucket_order.wrong(
+bucket_order.wrong(
     "first_to_last",
     "The buckets follow the order of the parameters. Backward reaches the last one first: in this "
     "order nothing could be sent before backward is over.",
+    bucket_order=lambda nbytes, cap: _filled(range(len(nbytes)), nbytes, cap),
 )
-def _(nbytes: Sizes, cap: int) -> Buckets:
-    return _filled(range(len(nbytes)), nbytes, cap)
 
 
 @bucket_order.wrong(
@@ -90,13 +89,12 @@ def _(nbytes: Sizes, cap: int) -> Buckets:
     return [bucket[::-1] for bucket in _filled(range(len(nbytes)), nbytes, cap)[::-1]]
 
 
-@bucket_order.wrong(
+bucket_order.wrong(
     "sorted_inside",
     "The order of the buckets is right; within each, the numbers stand in rising order. Write "
     "down the order in which the gradients come.",
+    bucket_order=lambda nbytes, cap: [sorted(bucket) for bucket in torchs_buckets(nbytes, cap)],
 )
-def _(nbytes: Sizes, cap: int) -> Buckets:
-    return [sorted(bucket) for bucket in torchs_buckets(nbytes, cap)]
 
 
 @bucket_order.wrong(
@@ -113,13 +111,12 @@ def _(nbytes: Sizes, cap: int) -> Buckets:
     return buckets
 
 
-@bucket_order.wrong(
+bucket_order.wrong(
     "over_the_cap",
     "A bucket that holds exactly cap bytes stayed open. It is closed as soon as it holds cap or "
     "more.",
+    bucket_order=lambda nbytes, cap: torchs_buckets(nbytes, cap + 1),
 )
-def _(nbytes: Sizes, cap: int) -> Buckets:
-    return torchs_buckets(nbytes, cap + 1)
 
 
 @bucket_order.wrong(
@@ -169,13 +166,12 @@ def _(nbytes: Sizes, cap: int) -> Buckets:
     return [order[:full], *([k] for k in order[full:])]
 
 
-@bucket_order.wrong(
+bucket_order.wrong(
     "one_each",
     "Each gradient got a bucket of its own. A collective costs time however small it is: let a "
     "bucket hold cap bytes.",
+    bucket_order=lambda nbytes, cap: [[k] for k in reversed(range(len(nbytes)))],
 )
-def _(nbytes: Sizes, cap: int) -> Buckets:
-    return [[k] for k in reversed(range(len(nbytes)))]
 
 
 @bucket_order.cost

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from autograder.judge import Draw, Student, Wrong, WrongAnswer, describe, expect_close
+from autograder.judge import Draw, Student, Wrong, expect_close, expect_tuple, within
 
 from . import lab
 from .faulty_ddp import (
@@ -98,15 +98,11 @@ def _batch(draw: Draw, d: int, v: int, language: int) -> Batch:
 def _expect_params(answers: Sequence[Any], trace: Sequence[Trace], ranks: Ranks) -> None:
     want = stepped(ranks)
     for rank, got in enumerate(answers):
-        if not isinstance(got, (list, tuple)) or len(got) != len(NAMES):
-            raise Wrong(expected="the four parameters", got=describe(got), where=f"on rank {rank}")
+        expect_tuple(got, len(NAMES), "the four parameters", where=f"on rank {rank}")
         for name, mine, true in zip(NAMES, got, want[rank], strict=True):
-            try:
+            place = f"on rank {rank} of {len(ranks)}, in {name}"
+            with within(place, why=lambda: _known(answers, trace, ranks)):
                 expect_close(mine, true, tolerance=TOLERANCE)
-            except Wrong as wrong:
-                where = f"on rank {rank} of {len(ranks)}, in {name} {wrong.where}"
-                why = _known(answers, trace, ranks)
-                raise Wrong(expected=wrong.expected, got=wrong.got, where=where, why=why) from None
 
 
 def _known(answers: Sequence[Any], trace: Sequence[Trace], ranks: Ranks) -> str:
@@ -182,19 +178,15 @@ def _listed(numbers: Sequence[int]) -> str:
     return ", ".join(f"{n:,}" for n in numbers) or "no"
 
 
-def _wrong(name: str, sentence: str, answer: Any) -> None:
-    ddp_step.wrong_answers.append(WrongAnswer(name, sentence, {"ddp_step": answer}))
-
-
 for _fault in FAULTS:
-    _wrong(_fault.name, _fault.sentence, told(_fault.answers))
-_wrong("synced_each_time", SYNCED, told(stepped, "synced"))
-_wrong("one_each", ONE_EACH, told(stepped, "each"))
-_wrong("not_waited", NOT_WAITED, told(alone_divided, "unwaited"))
-_wrong("hooks_too_early", EARLY, told(first_batch_alone, "early"))
-_wrong("one_bucket", OTHER_BUCKETS, told(stepped, "one"))
-_wrong("after_backward", TOO_LATE, told(stepped, "late"))
-_wrong("waited_in_the_hook", WAITED, told(stepped, "waited"))
+    ddp_step.wrong(_fault.name, _fault.sentence, ddp_step=told(_fault.answers))
+ddp_step.wrong("synced_each_time", SYNCED, ddp_step=told(stepped, "synced"))
+ddp_step.wrong("one_each", ONE_EACH, ddp_step=told(stepped, "each"))
+ddp_step.wrong("not_waited", NOT_WAITED, ddp_step=told(alone_divided, "unwaited"))
+ddp_step.wrong("hooks_too_early", EARLY, ddp_step=told(first_batch_alone, "early"))
+ddp_step.wrong("one_bucket", OTHER_BUCKETS, ddp_step=told(stepped, "one"))
+ddp_step.wrong("after_backward", TOO_LATE, ddp_step=told(stepped, "late"))
+ddp_step.wrong("waited_in_the_hook", WAITED, ddp_step=told(stepped, "waited"))
 
 
 @ddp_step.cost

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.judge import Draw, Student, Wrong, WrongAnswer, expect_close
+from autograder.judge import Draw, Student, expect_close, within
 
 from . import lab
 from .trace_events import Fault, Trace, alike, answers_and_deeds, asked_of_ranks, sent
@@ -49,15 +49,14 @@ def every_word(student: Student, draw: Draw) -> None:
         ranks = _drawn(draw, counts)
         got = asked_of_ranks(student, "every_word", ranks, hung=HUNG)
         answers, _ = answers_and_deeds(got, len(ranks))
-        want = gradient(ranks)
-        for rank, got in enumerate(answers):
-            try:
-                expect_close(got, want, tolerance=TOLERANCE)
-            except Wrong as wrong:
-                where = f"on rank {rank}, words per rank {counts}, {wrong.where}"
-                raise Wrong(
-                    expected=wrong.expected, got=wrong.got, where=where, why=_known(answers, ranks)
-                ) from None
+        _expect_gradient(answers, ranks, f"words per rank {counts},")
+
+
+def _expect_gradient(answers: Sequence[Any], ranks: Sequence[Given], place: str) -> None:
+    want = gradient(ranks)
+    for rank, got in enumerate(answers):
+        with within(f"on rank {rank}, {place}", why=lambda: _known(answers, ranks)):
+            expect_close(got, want, tolerance=TOLERANCE)
 
 
 def _drawn(draw: Draw, counts: Sequence[int]) -> list[Given]:
@@ -191,15 +190,12 @@ def _same(got: Any, want: Tensor) -> bool:
     return bool(want.isfinite().all()) and alike(got, want, TOLERANCE)
 
 
-def _told(fault: Fault) -> dict[str, Any]:
-    def every_word(per_rank: Sequence[Given]) -> list[tuple[Tensor, Trace]]:
-        return [(dw, []) for dw in fault.answers(per_rank)]
-
-    return {"every_word": every_word}
+def _told(fault: Fault) -> Callable[..., list[tuple[Tensor, Trace]]]:
+    return lambda per_rank: [(dw, []) for dw in fault.answers(per_rank)]
 
 
 for _fault in FAULTS:
-    every_word.wrong_answers.append(WrongAnswer(_fault.name, _fault.sentence, _told(_fault)))
+    every_word.wrong(_fault.name, _fault.sentence, every_word=_told(_fault))
 
 
 @every_word.cost

@@ -8,7 +8,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.judge import Draw, Student, Wrong, WrongAnswer, describe, expect_close
+from autograder.judge import (
+    Draw,
+    Student,
+    Wrong,
+    describe,
+    expect_close,
+    expect_tensors,
+    expect_tuple,
+    within,
+)
 
 from . import lab, sharded_head
 from .numbers import as_scalar
@@ -136,12 +145,9 @@ def _drawn(draw: Draw, v: int, world: int) -> Sharded:
 
 def _saved(got: Any, case: Sharded, rank: int) -> list[Tensor]:
     """What rank `rank` saved, if its loss is right and the list is short."""
-    if not isinstance(got, (list, tuple)) or len(got) != 2:
-        raise Wrong(expected="(the loss, list of tensors)", got=describe(got))
-    loss, kept = got
+    loss, kept = expect_tuple(got, 2, "(the loss, list of tensors)")
     _expect_loss(loss, case, rank)
-    if not isinstance(kept, (list, tuple)) or not all(isinstance(t, Tensor) for t in kept):
-        raise Wrong(expected="a list of tensors to save", got=describe(kept))
+    kept = expect_tensors(kept, "a list of tensors to save")
     given = (case.shards[rank], case.xs[rank], case.targets[rank])
     most = sum(t.nbytes for t in given) + 8 * len(case.xs[rank])
     storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in kept}
@@ -153,28 +159,22 @@ def _saved(got: Any, case: Sharded, rank: int) -> list[Tensor]:
             where=f"in what rank {rank} saved: {'; '.join(describe(t) for t in kept)}",
             why=LOGITS if any(t.shape == logits for t in kept) else KEPT,
         )
-    return list(kept)
+    return kept
 
 
 def _expect_loss(got: Any, case: Sharded, rank: int) -> None:
-    try:
+    padded = case.losses(weight=torch.cat(case.shards))[rank]
+    why = PADDING if len(case.w) % case.world and alike(got, padded, TOLERANCE) else ""
+    with within(f"in the loss of rank {rank}", why=why):
         expect_close(as_scalar(got), case.losses()[rank], tolerance=TOLERANCE)
-    except Wrong as wrong:
-        padded = case.losses(weight=torch.cat(case.shards))[rank]
-        why = PADDING if len(case.w) % case.world and alike(got, padded, TOLERANCE) else ""
-        where = f"in the loss of rank {rank} {wrong.where}".strip()
-        raise Wrong(expected=wrong.expected, got=wrong.got, where=where, why=why) from None
 
 
 def _expect_rows(answers: Sequence[Any], case: Sharded) -> None:
     want = sharded_head.right(case)
     for rank, (got, rows) in enumerate(zip(answers, want, strict=True)):
-        try:
+        place = f"in dw on rank {rank} of {case.world}"
+        with within(place, why=lambda: _known(answers, case)):
             expect_close(got, rows, tolerance=TOLERANCE)
-        except Wrong as wrong:
-            where = f"in dw on rank {rank} of {case.world} {wrong.where}".strip()
-            why = _known(answers, case)
-            raise Wrong(expected=wrong.expected, got=wrong.got, where=where, why=why) from None
 
 
 def _known(answers: Sequence[Any], case: Sharded) -> str:
@@ -248,37 +248,32 @@ def _backward(
     return fsdp_backward
 
 
-def _wrong(
-    name: str, sentence: str, forward: Forward | None = None, backward: Backward | None = None
-) -> None:
-    functions: dict[str, Callable[..., Any]] = {
-        "fsdp_forward": forward or _forward(),
-        "fsdp_backward": backward or _backward(),
-    }
-    fsdp_step.wrong_answers.append(WrongAnswer(name, sentence, functions))
-
-
+fsdp_step.otherwise(fsdp_forward=_forward(), fsdp_backward=_backward())
 for _fault in FAULTS:
-    _wrong(_fault.name, _fault.sentence, backward=_backward(_fault.answers))
-_wrong("weight_kept", KEPT, _forward(keeping=lambda case, rank: [case.w]))
-_wrong("logits_kept", LOGITS, _forward(keeping=lambda case, rank: [case.xs[rank] @ case.w.T]))
-_wrong(
+    fsdp_step.wrong(_fault.name, _fault.sentence, fsdp_backward=_backward(_fault.answers))
+fsdp_step.wrong("weight_kept", KEPT, fsdp_forward=_forward(keeping=lambda case, rank: [case.w]))
+fsdp_step.wrong(
+    "logits_kept",
+    LOGITS,
+    fsdp_forward=_forward(keeping=lambda case, rank: [case.xs[rank] @ case.w.T]),
+)
+fsdp_step.wrong(
     "padding_is_a_word",
     PADDING,
-    _forward(lambda case: case.losses(weight=torch.cat(case.shards))),
+    fsdp_forward=_forward(lambda case: case.losses(weight=torch.cat(case.shards))),
 )
-_wrong(
+fsdp_step.wrong(
     "all_reduced",
     ALL_REDUCED,
-    backward=_backward(
+    fsdp_backward=_backward(
         trace=lambda case: [("all_gather", case.gathered_bytes), ("all_reduce", case.w.nbytes)]
     ),
 )
-_wrong("nothing_gathered", NOT_GATHERED, _forward(trace=lambda case: []))
-_wrong(
+fsdp_step.wrong("nothing_gathered", NOT_GATHERED, fsdp_forward=_forward(trace=lambda case: []))
+fsdp_step.wrong(
     "whole_gradient",
     WHOLE,
-    backward=_backward(lambda case: [case.averaged().float()] * case.world),
+    fsdp_backward=_backward(lambda case: [case.averaged().float()] * case.world),
 )
 
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from autograder.judge import Draw, Student, Wrong, WrongAnswer, describe, expect_close
+from autograder.judge import (
+    Draw,
+    Student,
+    Wrong,
+    describe,
+    expect_close,
+    expect_tuple,
+    within,
+)
 
 from . import lab
 
@@ -86,9 +94,8 @@ def _expect_rows(student: Student, given: Given, truth: list[Tensor], world: int
 
 def _pairs(got: Any) -> Pairs:
     """`got`, if it is four pairs of a tensor and what completes it."""
-    if not isinstance(got, (list, tuple)) or len(got) != len(NAMES):
-        raise Wrong(expected="four pairs, for z, dx, dw, db", got=describe(got))
-    for name, pair in zip(NAMES, got, strict=True):
+    pairs = expect_tuple(got, len(NAMES), "four pairs, for z, dx, dw, db")
+    for name, pair in zip(NAMES, pairs, strict=True):
         is_pair = isinstance(pair, (list, tuple)) and len(pair) == 2
         if not is_pair or not isinstance(pair[0], Tensor) or pair[1] not in (KEEP, SUM):
             raise Wrong(
@@ -107,15 +114,9 @@ def _expect(answers: Sequence[Pairs], want: Sequence[Sequence[Tensor]], where: s
                 _expect_alike([a[k][0] for a in answers], name, where)
                 mine = torch.stack([a[k][0] for a in answers]).sum(dim=0)
                 place += ", after the sum"
-            try:
+            why = _misplaced(mine, [of_one[rank] for of_one in want], k)
+            with within(f"in {place}", why=why):
                 expect_close(mine, want[k][rank], tolerance=1e-5)
-            except Wrong as wrong:
-                raise Wrong(
-                    expected=wrong.expected,
-                    got=wrong.got,
-                    where=f"in {place} {wrong.where}",
-                    why=_misplaced(mine, [of_one[rank] for of_one in want], k),
-                ) from None
 
 
 def _misplaced(got: Tensor, want: Sequence[Tensor], k: int) -> str:
@@ -151,15 +152,7 @@ def right_rows(x: Tensor, w: Tensor, b: Tensor, dz: Tensor, rank: int) -> Pairs:
     return [(z, SUM), (dz @ w, KEEP), (dz.T @ x, KEEP), (dz.sum(0), KEEP)]
 
 
-Columns = Callable[[Tensor, Tensor, Tensor, Tensor], Pairs]
-Rows = Callable[[Tensor, Tensor, Tensor, Tensor, int], Pairs]
-
-
-def _wrong(
-    name: str, sentence: str, columns: Columns = right_columns, rows: Rows = right_rows
-) -> None:
-    functions: dict[str, Callable[..., Any]] = {"column_parallel": columns, "row_parallel": rows}
-    parallel_head.wrong_answers.append(WrongAnswer(name, sentence, functions))
+parallel_head.otherwise(column_parallel=right_columns, row_parallel=right_rows)
 
 
 def _how(pairs: Pairs, **changed: str) -> Pairs:
@@ -172,16 +165,16 @@ def _transposed(pairs: Pairs) -> Pairs:
     return [z, dx, (dw.mT.contiguous(), how), db]
 
 
-_wrong(
+parallel_head.wrong(
     "input_gradient_partial",
     "The all-reduce of dx is missing: by columns each rank knows only what its own words say "
     "about x. The head would learn, and all that lies below it would follow one rank's words.",
-    columns=lambda x, w, b, dz: _how(right_columns(x, w, b, dz), dx=KEEP),
+    column_parallel=lambda x, w, b, dz: _how(right_columns(x, w, b, dz), dx=KEEP),
 )
-_wrong(
+parallel_head.wrong(
     "logits_partial",
     "The all-reduce of z is missing: by rows each rank has added up its own features only.",
-    rows=lambda x, w, b, dz, rank: _how(right_rows(x, w, b, dz, rank), z=KEEP),
+    row_parallel=lambda x, w, b, dz, rank: _how(right_rows(x, w, b, dz, rank), z=KEEP),
 )
 
 
@@ -193,63 +186,63 @@ def _without_bias(x: Tensor, w: Tensor, b: Tensor, dz: Tensor, rank: int) -> Pai
     return [(x @ w.T, SUM), *right_rows(x, w, b, dz, rank)[1:]]
 
 
-_wrong(
+parallel_head.wrong(
     "bias_on_every_rank",
     "By rows every rank added b, and the sum contains it once for each of them. One rank adds it.",
-    rows=_with_bias,
+    row_parallel=_with_bias,
 )
-_wrong("bias_nowhere", "By rows nobody added b.", rows=_without_bias)
-_wrong(
+parallel_head.wrong("bias_nowhere", "By rows nobody added b.", row_parallel=_without_bias)
+parallel_head.wrong(
     "bias_gradient_summed",
     "db by rows came out once for each rank: dz is whole on all of them, so each has all of db "
     "already.",
-    rows=lambda x, w, b, dz, rank: _how(right_rows(x, w, b, dz, rank), db=SUM),
+    row_parallel=lambda x, w, b, dz, rank: _how(right_rows(x, w, b, dz, rank), db=SUM),
 )
-_wrong(
+parallel_head.wrong(
     "bias_gradient_on_one_rank",
     "db by rows is zero on all ranks but one. b is whole on every rank, so each keeps all of db, "
     "or the copies of b part at the first step.",
-    rows=lambda x, w, b, dz, rank: [
+    row_parallel=lambda x, w, b, dz, rank: [
         *right_rows(x, w, b, dz, rank)[:3],
         (dz.sum(0) * (rank == 0), KEEP),
     ],
 )
-_wrong(
+parallel_head.wrong(
     "other_places",
     OTHERS_PLACE.format(place="dx", name="dw"),
-    columns=lambda x, w, b, dz: [right_columns(x, w, b, dz)[k] for k in (0, 2, 3, 1)],
-    rows=lambda x, w, b, dz, rank: [right_rows(x, w, b, dz, rank)[k] for k in (0, 2, 3, 1)],
+    column_parallel=lambda x, w, b, dz: [right_columns(x, w, b, dz)[k] for k in (0, 2, 3, 1)],
+    row_parallel=lambda x, w, b, dz, rank: [right_rows(x, w, b, dz, rank)[k] for k in (0, 2, 3, 1)],
 )
-_wrong(
+parallel_head.wrong(
     "weight_gradient_transposed",
     TRANSPOSED,
-    columns=lambda x, w, b, dz: _transposed(right_columns(x, w, b, dz)),
-    rows=lambda x, w, b, dz, rank: _transposed(right_rows(x, w, b, dz, rank)),
+    column_parallel=lambda x, w, b, dz: _transposed(right_columns(x, w, b, dz)),
+    row_parallel=lambda x, w, b, dz, rank: _transposed(right_rows(x, w, b, dz, rank)),
 )
-_wrong(
+parallel_head.wrong(
     "weight_gradient_summed",
     "dw was added up over ranks, as in DDP. Here all ranks see the same words, and each row of w "
     "lives on one rank: its gradient is whole there.",
-    columns=lambda x, w, b, dz: _how(right_columns(x, w, b, dz), dw=SUM),
+    column_parallel=lambda x, w, b, dz: _how(right_columns(x, w, b, dz), dw=SUM),
 )
-_wrong(
+parallel_head.wrong(
     "input_gradient_of_rows_summed",
     "dx by rows was added up. Each rank's dx belongs to its own features; other ranks hold others.",
-    rows=lambda x, w, b, dz, rank: _how(right_rows(x, w, b, dz, rank), dx=SUM),
+    row_parallel=lambda x, w, b, dz, rank: _how(right_rows(x, w, b, dz, rank), dx=SUM),
 )
-_wrong(
+parallel_head.wrong(
     "everything_summed",
     "Everything is all-reduced. What is whole on a rank stays: adding it up mixes what belongs to "
     "other words, or counts it W times.",
-    columns=lambda x, w, b, dz: [(t, SUM) for t, _ in right_columns(x, w, b, dz)],
-    rows=lambda x, w, b, dz, rank: [(t, SUM) for t, _ in right_rows(x, w, b, dz, rank)],
+    column_parallel=lambda x, w, b, dz: [(t, SUM) for t, _ in right_columns(x, w, b, dz)],
+    row_parallel=lambda x, w, b, dz, rank: [(t, SUM) for t, _ in right_rows(x, w, b, dz, rank)],
 )
-_wrong(
+parallel_head.wrong(
     "the_other_way_around",
     "The two cuts are exchanged: by columns z is whole and dx a part, by rows it is the other way "
     "around.",
-    columns=lambda x, w, b, dz: _how(right_columns(x, w, b, dz), z=SUM, dx=KEEP),
-    rows=lambda x, w, b, dz, rank: _how(right_rows(x, w, b, dz, rank), z=KEEP, dx=SUM),
+    column_parallel=lambda x, w, b, dz: _how(right_columns(x, w, b, dz), z=SUM, dx=KEEP),
+    row_parallel=lambda x, w, b, dz, rank: _how(right_rows(x, w, b, dz, rank), z=KEEP, dx=SUM),
 )
 
 

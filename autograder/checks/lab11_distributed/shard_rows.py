@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from autograder.judge import Draw, Question, Student, Wrong, WrongAnswer, expect_close
+from autograder.judge import Draw, Student, expect_close, within
 
 from . import lab
 
@@ -39,7 +38,8 @@ def shard_rows(student: Student, draw: Draw) -> None:
         want = shards_of(t, world)
         for rank in {0, world // 2, max(0, world - 2), world - 1}:
             got = student.call("shard", t, rank, world)
-            _expect_shard(got, want[rank], rank)
+            with within(f"on rank {rank}"):
+                expect_close(got, want[rank], tolerance=0.0)
         poisoned = _with_noise_in_the_padding(want, len(t))
         expect_close(student.call("unshard", poisoned, len(t)), t, tolerance=0.0)
 
@@ -60,18 +60,6 @@ def _with_noise_in_the_padding(shards: Sequence[Tensor], v: int) -> list[Tensor]
     return noisy
 
 
-def _expect_shard(got: Any, want: Tensor, rank: int) -> None:
-    try:
-        expect_close(got, want, tolerance=0.0)
-    except Wrong as wrong:
-        where = f"on rank {rank} {wrong.where}".strip()
-        raise Wrong(expected=wrong.expected, got=wrong.got, where=where) from None
-
-
-def _cut(shard: Callable[[Tensor, int, int], Tensor]) -> dict[str, Callable[..., Tensor]]:
-    return {"shard": shard, "unshard": joined}
-
-
 def joined(shards: Sequence[Tensor], v: int) -> Tensor:
     """The right way back."""
     return torch.cat(list(shards))[:v]
@@ -82,9 +70,7 @@ def right_shard(t: Tensor, rank: int, world: int) -> Tensor:
     return shards_of(t, world)[rank]
 
 
-def _wrong(name: str, sentence: str, **functions: Callable[..., Tensor]) -> None:
-    question: Question = shard_rows
-    question.wrong_answers.append(WrongAnswer(name, sentence, functions))
+shard_rows.otherwise(shard=right_shard, unshard=joined)
 
 
 def _dropping(t: Tensor, rank: int, world: int) -> Tensor:
@@ -92,11 +78,11 @@ def _dropping(t: Tensor, rank: int, world: int) -> Tensor:
     return t[rank * rows : (rank + 1) * rows]
 
 
-_wrong(
+shard_rows.wrong(
     "remainder_dropped",
     "Rows are missing: V // W rows for each rank leave V % W rows that nobody holds, 5 of 600 on "
     "7 ranks. Those words could never learn. Round up, and pad.",
-    **_cut(_dropping),
+    shard=_dropping,
 )
 
 
@@ -105,11 +91,11 @@ def _unpadded(t: Tensor, rank: int, world: int) -> Tensor:
     return t[rank * rows : (rank + 1) * rows]
 
 
-_wrong(
+shard_rows.wrong(
     "not_padded",
     "The shards have different lengths. A collective moves equal parts: fill up with zeros to R "
     "rows.",
-    **_cut(_unpadded),
+    shard=_unpadded,
 )
 
 
@@ -119,11 +105,11 @@ def _balanced(t: Tensor, rank: int, world: int) -> Tensor:
     return torch.cat([mine, t.new_zeros(rows - len(mine), *t.shape[1:])])
 
 
-_wrong(
+shard_rows.wrong(
     "spread_evenly",
     "The rows were spread evenly, so that several ranks hold padding. fully_shard fills each rank "
     "with R rows until none is left; else the joined tensor has holes.",
-    **_cut(_balanced),
+    shard=_balanced,
 )
 
 
@@ -133,11 +119,11 @@ def _interleaved(t: Tensor, rank: int, world: int) -> Tensor:
     return torch.cat([mine, t.new_zeros(rows - len(mine), *t.shape[1:])])
 
 
-_wrong(
+shard_rows.wrong(
     "dealt_out",
     "The rows were dealt out like cards, every W-th to a rank. Ranks hold neighbouring rows, so "
     "that joining them is a plain concatenation.",
-    **_cut(_interleaved),
+    shard=_interleaved,
 )
 
 
@@ -147,11 +133,11 @@ def _padded_in_front(t: Tensor, rank: int, world: int) -> Tensor:
     return whole[rank * rows : (rank + 1) * rows]
 
 
-_wrong(
+shard_rows.wrong(
     "padded_in_front",
     "The padding stands before the first row. It belongs behind the last one: the whole is the "
     "first V rows of what is joined.",
-    **_cut(_padded_in_front),
+    shard=_padded_in_front,
 )
 
 
@@ -161,15 +147,14 @@ def _one_more(t: Tensor, rank: int, world: int) -> Tensor:
     return whole[rank * rows : (rank + 1) * rows]
 
 
-_wrong(
+shard_rows.wrong(
     "one_row_more",
     "V // W + 1 is one row too many where V divides by W. ceil(V / W) is -(-V // W).",
-    **_cut(_one_more),
+    shard=_one_more,
 )
-_wrong(
+shard_rows.wrong(
     "padding_kept",
     "The padding came back as rows of the tensor. Cut the joined shards off after V rows.",
-    shard=right_shard,
     unshard=lambda shards, v: torch.cat(list(shards)),
 )
 
@@ -179,11 +164,10 @@ def _cut_each(shards: Sequence[Tensor], v: int) -> Tensor:
     return torch.cat([s[:rows] for s in shards])
 
 
-_wrong(
+shard_rows.wrong(
     "cut_from_each",
     "Rows were cut off every shard on the way back. Only the last ranks hold padding: join first, "
     "then cut once.",
-    shard=right_shard,
     unshard=_cut_each,
 )
 
@@ -193,11 +177,10 @@ def _cut_from_the_last(shards: Sequence[Tensor], v: int) -> Tensor:
     return torch.cat([*shards[:-1], shards[-1][: max(0, len(shards[-1]) - padding)]])
 
 
-_wrong(
+shard_rows.wrong(
     "cut_from_the_last",
     "All the padding was cut off the last shard, which may hold less than that: of 8 rows on 7 "
     "ranks, three ranks hold padding alone. Join first, then cut.",
-    shard=right_shard,
     unshard=_cut_from_the_last,
 )
 
@@ -208,11 +191,11 @@ def _chunk_of(t: Tensor, rank: int, world: int) -> Tensor:
     return torch.cat([chunks[rank], t.new_zeros(padding, *t.shape[1:])])
 
 
-_wrong(
+shard_rows.wrong(
     "fewer_chunks_than_ranks",
     "torch.chunk may give fewer chunks than you ask for: 8 rows for 7 ranks are 4 chunks of 2, and "
     "ranks 4 to 6 have none. They hold R rows of zeros.",
-    **_cut(_chunk_of),
+    shard=_chunk_of,
 )
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from autograder.judge import Draw, Student, Wrong, WrongAnswer, describe
+from autograder.judge import Draw, Student, Wrong, describe
 
 from . import lab
 from .numbers import as_number
 from .pipeline import SECONDS, Action, all_forward_first, one_f_one_b, run
 
-Order = Callable[[int, int, int], list[Action]]
 NONE_SUCH = (
     "With fewer micro-batches than stages, the warm-up counts forwards that do not exist: min(P - "
     "s - 1, M)."
@@ -119,45 +118,36 @@ def _right_bubble(p: int, m: int) -> float:
     return (p - 1) / (m + p - 1)
 
 
-def _wrong(
-    name: str,
-    sentence: str,
-    order: Order = one_f_one_b,
-    bubble: Callable[[int, int], float] = _right_bubble,
-) -> None:
-    functions: dict[str, Callable[..., Any]] = {"stage_order": order, "bubble": bubble}
-    stage_order.wrong_answers.append(WrongAnswer(name, sentence, functions))
-
-
-_wrong(
+stage_order.otherwise(stage_order=one_f_one_b, bubble=_right_bubble)
+stage_order.wrong(
     "all_forward_first",
     "This is GPipe: all forwards, then all backwards. It is as short, but each stage holds the "
     "activations of all M micro-batches.",
-    order=lambda s, p, m: all_forward_first(m),
+    stage_order=lambda s, p, m: all_forward_first(m),
 )
-_wrong(
+stage_order.wrong(
     "no_warm_up",
     "No stage warms up: each waits for its backward before it lets the next micro-batch down, and "
     "one stage works at a time.",
-    order=lambda s, p, m: one_f_one_b(p - 1, p, m),
+    stage_order=lambda s, p, m: one_f_one_b(p - 1, p, m),
 )
-_wrong(
+stage_order.wrong(
     "one_too_many",
     "One forward too many before the first backward: stage s warms up with P - s - 1, and the "
     "next forward belongs to the first pair.",
-    order=lambda s, p, m: one_f_one_b(s, p, m, extra=1),
+    stage_order=lambda s, p, m: one_f_one_b(s, p, m, extra=1),
 )
-_wrong(
+stage_order.wrong(
     "one_too_few",
     "One forward too few before the first backward: the stage waits for a backward while it could "
     "go forward.",
-    order=lambda s, p, m: one_f_one_b(s, p, m, extra=-1),
+    stage_order=lambda s, p, m: one_f_one_b(s, p, m, extra=-1),
 )
-_wrong(
+stage_order.wrong(
     "upside_down",
     "The stages are counted from the wrong end: the first stage warms up longest, the last one "
     "not at all.",
-    order=lambda s, p, m: one_f_one_b(p - 1 - s, p, m),
+    stage_order=lambda s, p, m: one_f_one_b(p - 1 - s, p, m),
 )
 
 
@@ -169,36 +159,34 @@ def _more_forwards_than_there_are(s: int, p: int, m: int) -> list[Action]:
     return order + [("B", k) for k in range(max(0, m - warm), m)]
 
 
-_wrong(
+stage_order.wrong(
     "more_forwards_than_there_are",
     NONE_SUCH,
-    order=_more_forwards_than_there_are,
+    stage_order=_more_forwards_than_there_are,
 )
-_wrong(
+stage_order.wrong(
     "counted_from_one",
     FROM_ONE,
-    order=lambda s, p, m: [(kind, k + 1) for kind, k in one_f_one_b(s, p, m)],
+    stage_order=lambda s, p, m: [(kind, k + 1) for kind, k in one_f_one_b(s, p, m)],
 )
-_wrong(
+stage_order.wrong(
     "bubble_of_the_work",
     "This is the idle time as a share of the work. Asked for is its share of the whole run, M + P "
     "- 1 in units of one micro-batch.",
     bubble=lambda p, m: (p - 1) / m,
 )
-_wrong(
+stage_order.wrong(
     "bubble_one_stage_more",
     "The bubble counts P slots. One stage alone has none: the first micro-batch passes P - 1 "
     "others.",
     bubble=lambda p, m: p / (m + p),
 )
-_wrong(
+stage_order.wrong(
     "share_of_work",
     "This is the share in which a stage works. The rest is the bubble.",
     bubble=lambda p, m: m / (m + p - 1),
 )
-
-
-_wrong(
+stage_order.wrong(
     "bubble_in_percent",
     "This is the bubble in percent. A share is between 0 and 1.",
     bubble=lambda p, m: 100 * _right_bubble(p, m),

@@ -81,21 +81,17 @@ def _(plan: str, v: int, d: int, n: int, w: int) -> float:
     return sent_bytes(plan, v, d, n, w) / (2 if plan in ("ddp", "columns") else 1)
 
 
-@step_bytes.wrong(
+step_bytes.wrong(
     "all_of_it",
     "Each collective was counted with the whole tensor. A rank keeps its own part: it sends (W - "
     "1) / W of it, and alone nothing.",
+    step_bytes=lambda plan, v, d, n, w: whole_bytes(plan, v, d, n, w),
 )
-def _(plan: str, v: int, d: int, n: int, w: int) -> float:
-    return whole_bytes(plan, v, d, n, w)
-
-
-@step_bytes.wrong(
+step_bytes.wrong(
     "numbers",
     "These are numbers, not bytes: a float32 takes four of them.",
+    step_bytes=lambda plan, v, d, n, w: sent_bytes(plan, v, d, n, w) / 4,
 )
-def _(plan: str, v: int, d: int, n: int, w: int) -> float:
-    return sent_bytes(plan, v, d, n, w) / 4
 
 
 @step_bytes.wrong(
@@ -173,13 +169,12 @@ def _(plan: str, v: int, d: int, n: int, w: int) -> float:
     return sent_bytes(plan, v, d, n * w if plan == "columns" else n, w)
 
 
-@step_bytes.wrong(
+step_bytes.wrong(
     "every_turn_whole",
     "The whole tensor was counted for each of the W - 1 turns. A turn sends one slice, a W-th of "
     "it.",
+    step_bytes=lambda plan, v, d, n, w: whole_bytes(plan, v, d, n, w) * (w - 1),
 )
-def _(plan: str, v: int, d: int, n: int, w: int) -> float:
-    return whole_bytes(plan, v, d, n, w) * (w - 1)
 
 
 @step_bytes.wrong(

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from autograder.judge import NoAnswer, Student, Wrong, describe, expect_close
+from autograder.judge import NoAnswer, Student, Wrong, describe, expect_close, expect_tuple
 
 TraceEvent = tuple[str, int]
 Trace = list[TraceEvent]
@@ -45,18 +45,15 @@ def asked_of_ranks(student: Student, function: str, per_rank: Sequence[Any], *, 
 
 def answers_and_deeds(got: Any, world: int) -> tuple[list[Any], list[Trace]]:
     """`got`, if it is a pair for each rank: its answer, and what it did."""
-    if not isinstance(got, (list, tuple)) or len(got) != world:
-        raise Wrong(
-            expected=f"an answer and its trace from each of {world} ranks", got=describe(got)
-        )
+    expect_tuple(got, world, f"an answer and its trace from each of {world} ranks")
     answers, trace = [], []
     for rank, pair in enumerate(got):
-        if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not _are_deeds(pair[1]):
-            raise Wrong(
-                expected="what on_ranks returns", got=describe(pair), where=f"on rank {rank}"
-            )
-        answers.append(pair[0])
-        trace.append([(str(what), int(nbytes)) for what, nbytes in pair[1]])
+        form, where = "what on_ranks returns", f"on rank {rank}"
+        answer, did = expect_tuple(pair, 2, form, where=where)
+        if not _are_deeds(did):
+            raise Wrong(expected=form, got=describe(pair), where=where)
+        answers.append(answer)
+        trace.append([(str(what), int(nbytes)) for what, nbytes in did])
     return answers, trace
 
 

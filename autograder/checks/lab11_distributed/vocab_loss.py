@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.judge import Draw, Student, Wrong, WrongAnswer, describe, expect_close
+from autograder.judge import (
+    Draw,
+    Student,
+    Wrong,
+    describe,
+    expect_close,
+    expect_kind,
+    expect_tuple,
+    within,
+)
 
 from . import lab
 from .numbers import as_scalar
@@ -81,7 +90,7 @@ def _expect_loss(
     loss, dz = torchs_loss(z, target)
     for part, first, want in zip(parts, firsts, dz.chunk(world, 1), strict=True):
         got = student.call("vocab_loss", part, target, first, top, total)
-        mine, columns = _two(got)
+        mine, columns = expect_tuple(got, 2, "(the loss, dz)", where="from vocab_loss")
         _expect("the loss", as_scalar(mine), loss, tolerance)
         _expect(f"dz from column {first} on", columns, want.contiguous(), tolerance)
 
@@ -101,17 +110,18 @@ def torchs_loss(z: Tensor, target: Tensor) -> Answer:
 
 def _few(got: Any, most: int, function: str) -> Tensor:
     """`got`, if it is a tensor of at most so many numbers."""
-    if not isinstance(got, Tensor):
-        raise Wrong(expected="a tensor", got=describe(got), where=f"from {function}")
-    if got.numel() > most:
+    sent: Tensor = expect_kind(got, Tensor, "a tensor", where=f"from {function}")
+    if sent.is_complex():
+        raise Wrong(expected="real numbers", got=describe(got), where=f"from {function}")
+    if sent.numel() > most:
         raise Wrong(
             expected=f"at most {most} numbers to send",
-            got=f"{got.numel()} numbers, {describe(got)}",
+            got=f"{sent.numel()} numbers, {describe(got)}",
             where=f"from {function}",
             why="This sends as much as the logits themselves, or more than is needed: one number a "
             "row for the maximum, two for the sums.",
         )
-    return got.detach()
+    return sent.detach()
 
 
 def _alike(tensors: list[Tensor], function: str) -> list[Tensor]:
@@ -124,19 +134,9 @@ def _alike(tensors: list[Tensor], function: str) -> list[Tensor]:
     return tensors
 
 
-def _two(got: Any) -> Sequence[Any]:
-    if not isinstance(got, (list, tuple)) or len(got) != 2:
-        raise Wrong(expected="(the loss, dz)", got=describe(got), where="from vocab_loss")
-    return got
-
-
 def _expect(name: str, got: Any, want: Tensor, tolerance: float) -> None:
-    try:
+    with within(f"in {name}", why=_of_infinity(got)):
         expect_close(got, want, tolerance=tolerance)
-    except Wrong as wrong:
-        where = f"in {name} {wrong.where}".strip()
-        why = _of_infinity(got)
-        raise Wrong(expected=wrong.expected, got=wrong.got, where=where, why=why) from None
 
 
 def _of_infinity(got: Any) -> str:
@@ -173,39 +173,25 @@ def right_loss(z: Tensor, target: Tensor, first: int, top: Tensor, sums: Tensor)
     return (lse - sums[1]).mean(), dz / len(z)
 
 
-def _wrong(
-    name: str,
-    sentence: str,
-    top: Callable[[Tensor], Tensor] = right_top,
-    sums: Callable[[Tensor, Tensor, int, Tensor], Tensor] = right_sums,
-    loss: Callable[[Tensor, Tensor, int, Tensor, Tensor], Answer] = right_loss,
-) -> None:
-    functions: dict[str, Callable[..., Any]] = {
-        "vocab_top": top,
-        "vocab_sums": sums,
-        "vocab_loss": loss,
-    }
-    vocab_loss.wrong_answers.append(WrongAnswer(name, sentence, functions))
-
-
-_wrong(
+vocab_loss.otherwise(vocab_top=right_top, vocab_sums=right_sums, vocab_loss=right_loss)
+vocab_loss.wrong(
     "logits_sent",
     "All logits were sent. Each row needs one number from each rank for the maximum, then two for "
     "the sums.",
-    top=lambda z: z,
+    vocab_top=lambda z: z,
 )
-_wrong("one_top", ONE_TOP, top=lambda z: z.max().expand(len(z)).contiguous())
-_wrong(
+vocab_loss.wrong("one_top", ONE_TOP, vocab_top=lambda z: z.max().expand(len(z)).contiguous())
+vocab_loss.wrong(
     "own_top",
     "Each rank subtracted its own maximum, not the common one: exponentials relative to different "
     "tops do not add up.",
-    sums=lambda z, target, first, top: right_sums(z, target, first, z.amax(dim=1)),
+    vocab_sums=lambda z, target, first, top: right_sums(z, target, first, z.amax(dim=1)),
 )
-_wrong(
+vocab_loss.wrong(
     "no_top",
     NO_TOP,
-    sums=lambda z, target, first, top: right_sums(z, target, first, torch.zeros_like(top)),
-    loss=lambda z, target, first, top, sums: right_loss(
+    vocab_sums=lambda z, target, first, top: right_sums(z, target, first, torch.zeros_like(top)),
+    vocab_loss=lambda z, target, first, top, sums: right_loss(
         z, target, first, torch.zeros_like(top), sums
     ),
 )
@@ -225,11 +211,11 @@ def _hit_not_shifted(z: Tensor, target: Tensor, first: int, top: Tensor, sums: T
     return right_loss(z, target, 0, top, sums)
 
 
-_wrong(
+vocab_loss.wrong(
     "picked_everywhere",
     "Every rank added a logit for every row, also where the target is another rank's word. Who "
     "does not hold the target adds 0.",
-    sums=_picked_everywhere,
+    vocab_sums=_picked_everywhere,
 )
 
 
@@ -252,21 +238,19 @@ NEGATIVE = (
     "A target of a lower rank was picked as well: target - first is negative there, and a negative "
     "index counts from the end. A word is this rank's from first on, not below."
 )
-_wrong("negative_column", NEGATIVE, sums=_from_the_end)
-_wrong("negative_column_clamped", NEGATIVE, sums=_clamped)
-
-
-_wrong(
+vocab_loss.wrong("negative_column", NEGATIVE, vocab_sums=_from_the_end)
+vocab_loss.wrong("negative_column_clamped", NEGATIVE, vocab_sums=_clamped)
+vocab_loss.wrong(
     "first_ignored",
     "The target was used as a column of this rank. It is a number of all V words: column target - "
     "first here, if that is one of the Vr.",
-    sums=_not_shifted,
-    loss=_hit_not_shifted,
+    vocab_sums=_not_shifted,
+    vocab_loss=_hit_not_shifted,
 )
-_wrong(
+vocab_loss.wrong(
     "first_ignored_in_backward",
     "The loss is right; in dz the 1 stands at column target, not at target - first.",
-    loss=_hit_not_shifted,
+    vocab_loss=_hit_not_shifted,
 )
 
 
@@ -302,16 +286,16 @@ def _not_exchanged(z: Tensor, target: Tensor, first: int, top: Tensor, sums: Ten
     return right_loss(z, target, first, top, right_sums(z, target, first, top))
 
 
-_wrong(
+vocab_loss.wrong(
     "own_softmax",
     "dz uses the softmax of this rank's columns alone, which sum to 1 on every rank. Divide by "
     "the sum over all ranks.",
-    loss=_own_softmax,
+    vocab_loss=_own_softmax,
 )
-_wrong(
+vocab_loss.wrong(
     "target_forgotten",
     "The 1 at the target is missing in dz: softmax minus one-hot, on the rank that holds the word.",
-    loss=_target_forgotten,
+    vocab_loss=_target_forgotten,
 )
 
 
@@ -322,22 +306,24 @@ def _all_rows_hit(z: Tensor, target: Tensor, first: int, top: Tensor, sums: Tens
     return loss, dz / len(z)
 
 
-_wrong(
+vocab_loss.wrong(
     "all_rows_hit",
     "The 1 was taken away in every row of a column: dz[:, columns] is all rows. Row n has one "
     "target: dz[rows, columns], with as many rows as columns.",
-    loss=_all_rows_hit,
+    vocab_loss=_all_rows_hit,
 )
-_wrong(
+vocab_loss.wrong(
     "not_averaged",
     "dz is N times too large: the loss is the mean over the rows.",
-    loss=_not_averaged,
+    vocab_loss=_not_averaged,
 )
-_wrong("summed", "The loss is N times too large: it is the mean over the rows.", loss=_summed)
-_wrong(
+vocab_loss.wrong(
+    "summed", "The loss is N times too large: it is the mean over the rows.", vocab_loss=_summed
+)
+vocab_loss.wrong(
     "top_forgotten",
     "The log-sum-exp lacks the maximum that was taken away: lse = top + log(sum).",
-    loss=_top_forgotten,
+    vocab_loss=_top_forgotten,
 )
 
 
@@ -346,17 +332,17 @@ def _shifted_everywhere(z: Tensor, target: Tensor, first: int, top: Tensor) -> T
     return torch.stack([total, picked - top])
 
 
-_wrong(
+vocab_loss.wrong(
     "top_taken_away_everywhere",
     "The top was taken away once for each rank: who does not hold the target adds 0, not 0 - top.",
-    sums=_shifted_everywhere,
-    loss=_top_forgotten,
+    vocab_sums=_shifted_everywhere,
+    vocab_loss=_top_forgotten,
 )
-_wrong(
+vocab_loss.wrong(
     "sums_not_used",
     "The last function computed its own sums and left those of the other ranks alone: the "
     "all-reduce is missing.",
-    loss=_not_exchanged,
+    vocab_loss=_not_exchanged,
 )
 
 
