@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autograder.judge import GraderFault
+from autograder.judge import GraderFault, Text, text
 
 from ..engines import cgroups
 from ..engines.memory import used_by_tree
@@ -61,12 +61,12 @@ class JailedProcess(Running):
         if used > self.limits.memory_bytes:
             raise Died(self._out_of_memory())
         if processes > self.limits.processes:
-            raise Died(f"it started more than {self.limits.processes} processes")
+            raise Died(text("started_processes", processes=self.limits.processes))
 
-    def _out_of_memory(self) -> str:
-        return f"it needed more than {self.limits.memory_bytes // 2**20:,} MiB of memory"
+    def _out_of_memory(self) -> Text:
+        return text("needed_memory", mib=self.limits.memory_bytes // 2**20)
 
-    def _end(self) -> str:
+    def _end(self) -> Text:
         was_alive = not self.wait(0)
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._handle, signal.SIGKILL)
@@ -79,7 +79,7 @@ class JailedProcess(Running):
         os.close(self._handle)
         if starved and status == -signal.SIGKILL:
             return self._out_of_memory()
-        return "it was ended by us" if was_alive else how_it_ended(status)
+        return text("ended_by_us") if was_alive else how_it_ended(status)
 
     def _reaped(self) -> int | None:
         try:

@@ -15,7 +15,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from autograder.judge import GraderFault
+from autograder.judge import GraderFault, Text, text
 
 from ..engines import bubblewrap
 from ..engines.gpu import Gpu
@@ -66,18 +66,18 @@ class PlainProcess(Running):
     def check_memory(self) -> None:
         used, processes = used_by_tree(self._process.pid)
         if used > self.limits.memory_bytes + 2**30:  # torch itself is in there
-            raise Died(f"it needed more than {self.limits.memory_bytes // 2**20:,} MiB of memory")
+            raise Died(text("needed_memory", mib=self.limits.memory_bytes // 2**20))
         if processes > self.limits.processes:
-            raise Died(f"it started more than {self.limits.processes} processes")
+            raise Died(text("started_processes", processes=self.limits.processes))
 
-    def _end(self) -> str:
+    def _end(self) -> Text:
         was_alive = not self.wait(0)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.kill()
         status = self._process.wait()
         self._home.cleanup()
-        return "it was ended by us" if was_alive else how_it_ended(status)
+        return text("ended_by_us") if was_alive else how_it_ended(status)
 
 
 def _environment(home: str) -> dict[str, str]:

@@ -12,6 +12,8 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
+from autograder.judge import Text, text
+
 from ..engines.gpu import CONTEXT_BYTES, Gpu
 from ..engines.limits import Limits
 from ..engines.memory import tree
@@ -24,7 +26,11 @@ MOST_AT_ONCE = 64  # reads, of at most a piece each
 
 
 class Died(Exception):
-    """The process ended, or closed its end, before it answered; the text says how."""
+    """The process ended, or closed its end, before it answered; `how` says how."""
+
+    def __init__(self, how: Text) -> None:
+        super().__init__(how)
+        self.how = how
 
 
 class TooLate(Exception):
@@ -42,7 +48,7 @@ class Running(ABC):
         self.device_bytes = 0  # of the GPU, for the question that is being asked
         self._incoming = select.poll()
         self._incoming.register(self.channel, select.POLLIN)
-        self._ended = ""
+        self._ended: Text | None = None
         self.jail_lost = False  # the jail around it died: nothing of the student's is to blame
 
     @abstractmethod
@@ -50,7 +56,7 @@ class Running(ABC):
         """Whether the process ended by itself within so many seconds."""
 
     @abstractmethod
-    def _end(self) -> str:
+    def _end(self) -> Text:
         """Kills it with all its children, waits for that, and says how it had ended."""
 
     @abstractmethod
@@ -62,11 +68,11 @@ class Running(ABC):
         is the student's own process's to keep, or not."""
         used = self.gpu.used_bytes(tree(self.pid)) if self.gpu else None
         if used is not None and used > self.device_bytes + CONTEXT_BYTES:
-            raise Died(f"it needed more than {self.device_bytes // 2**20:,} MiB of the GPU")
+            raise Died(text("needed_gpu_memory", mib=self.device_bytes // 2**20))
 
-    def kill(self) -> str:
-        """Ends the process and all it started; how it had ended, in words. Can be called twice."""
-        if not self._ended:
+    def kill(self) -> Text:
+        """Ends the process and all it started; how it had ended. Can be called twice."""
+        if self._ended is None:
             self._ended = self._end()
             self.output.drain()
             self.line.close()
@@ -94,12 +100,12 @@ class Running(ABC):
         parts = joined([part for request in requests for part in encode(request)])
         _Exchange(self, parts, len(requests), take, max_body_bytes).run(deadline)
 
-    def expect(self, text: bytes, *, deadline: float) -> None:
+    def expect(self, greeting: bytes, *, deadline: float) -> None:
         """Waits for exactly these bytes. Raises Died or TooLate."""
         if not self._incoming.poll(max(0.0, deadline - time.monotonic()) * 1000):
             raise TooLate("it did not get ready in time")
-        if self.channel.recv(len(text)) != text:
-            raise Died("it ended before it was ready")
+        if self.channel.recv(len(greeting)) != greeting:
+            raise Died(text("ended_early"))
 
 
 class _Exchange:
@@ -175,7 +181,7 @@ class _Exchange:
             except BlockingIOError:
                 return
             except OSError as error:
-                raise Died("it closed its end") from error
+                raise Died(text("closed")) from error
             self.unsent[0] = self.unsent[0][sent:]
             if not self.unsent[0]:
                 del self.unsent[0]
@@ -189,9 +195,9 @@ class _Exchange:
             except BlockingIOError:
                 return False
             except OSError as error:
-                raise Died("it closed its end") from error
+                raise Died(text("closed")) from error
             if n == 0:
-                raise Died("it closed its end")
+                raise Died(text("closed"))
             self.inbox.took(n)
             if self.inbox.frame is not None and self._took(self.inbox.frame):
                 return False
@@ -212,8 +218,10 @@ def wait_for_end(handle: int, *, patience_s: float) -> bool:
     return bool(poll.poll(patience_s * 1000))
 
 
-def how_it_ended(status: int | None) -> str:
-    """An exit status in words; negative for a signal, None where nobody knows."""
+def how_it_ended(status: int | None) -> Text:
+    """What an exit status means; negative for a signal, None where nobody knows."""
     if status is None:
-        return "it ended"
-    return f"it was ended by signal {-status}" if status < 0 else f"it ended with status {status}"
+        return text("ended")
+    if status < 0:
+        return text("ended_by_signal", signal=-status)
+    return text("ended_with_status", status=status)
