@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from autograder import checks
-from autograder.judge import Lab, LocalStudent, Question, State, ask
+from autograder.judge import Cause, Lab, LocalStudent, Question, State, ask
 
 SEEDS = (1, 2, 3)
 MIN_WRONG, MIN_RIGHT = 3, 2
@@ -118,7 +118,7 @@ def _right_faults(question: Question, answers: list[Namespace], seed: int) -> It
 
 def _stub_faults(question: Question, stub: Namespace, seed: int) -> Iterator[str]:
     verdict = ask(question, LocalStudent(stub), seed=seed)
-    if verdict.state is not State.FAIL or "not answered yet" not in verdict.sentence:
+    if verdict.cause is not Cause.BLANK:
         yield f"the untouched stub is not seen as unanswered:\n{verdict}"
 
 

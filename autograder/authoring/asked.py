@@ -46,7 +46,7 @@ def asked(root: Path, lab: str) -> dict[str, Asked]:
             found |= dict(_questions(ast.parse(path.read_bytes())))
         except (SyntaxError, ValueError, KeyError) as error:
             says = f"its points, minutes and difficulty cannot be read: {error}"
-            raise Refused(*[Problem(path.relative_to(root).as_posix(), says)]) from error
+            raise Refused(Problem(path.relative_to(root).as_posix(), says)) from error
     return found
 
 

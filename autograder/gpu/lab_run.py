@@ -122,7 +122,7 @@ def _fault(verdict: Verdict | str, sentence: str) -> str:
     """What is wrong with a verdict; "" if it is as it must be."""
     if isinstance(verdict, str):
         return verdict
-    said = " ".join(filter(None, (f"{verdict.state}:", verdict.got, verdict.sentence)))
+    said = f"{verdict.state}: {verdict.got} {verdict.sentence}".strip()
     said = shorten(said, MAX_TEXT, placeholder=" ...")
     if sentence == RIGHT:
         return "" if verdict.state is State.PASS else said

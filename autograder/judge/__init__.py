@@ -6,7 +6,7 @@ lab.
 """
 
 from .answer import Raised, Reply, answer, raised_by
-from .ask import OUR_FAULT, ask, diagnose
+from .ask import ask, diagnose, unasked
 from .compare import Wrong, expect_close, expect_equal, expect_view, same_memory
 from .device import DEVICES, Device
 from .draw import LAYOUTS, Draw
@@ -16,13 +16,14 @@ from .roofline import floor_s
 from .student import Call, GraderFault, LocalStudent, NoAnswer, Student, WroteInput, describe
 from .timing import TooFast, expect_no_slower
 from .values import Malformed, Packed, Unsendable, pack, storage_of, unpack
-from .verdict import State, Verdict
+from .verdict import Cause, State, Verdict
+from .words import Said, Text, say, text
 
 __all__ = [
     "DEVICES",
     "LAYOUTS",
-    "OUR_FAULT",
     "Call",
+    "Cause",
     "Device",
     "Draw",
     "GraderFault",
@@ -34,8 +35,10 @@ __all__ = [
     "Question",
     "Raised",
     "Reply",
+    "Said",
     "State",
     "Student",
+    "Text",
     "TooFast",
     "Unsendable",
     "Verdict",
@@ -57,7 +60,10 @@ __all__ = [
     "pack",
     "raised_by",
     "same_memory",
+    "say",
     "storage_of",
+    "text",
+    "unasked",
     "unpack",
     "within",
 ]

@@ -12,33 +12,56 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-
 from .device import HOST, Device
 from .values import Packed, Unsendable, pack, storage_bytes, unpack
+from .verdict import Cause
+from .words import Said, Text, text
 
 MAX_LINES = 6
 MAX_MESSAGE = 2_000
+_STUB = re.compile(r"(Lab \d+\.\d+): ")
+"""How the message of a stub begins: with the title of its question."""
 
 
 @dataclass(frozen=True)
 class Raised:
     """The student's function did not return.
 
-    kind: "missing" (no such name), "blank" (the stub's NotImplementedError), "raised", or
-    "unsendable" (it returned something that is no answer); the sandbox adds "died", "timeout" and
-    "device" (the process can use its GPU no more).
-    error: the exception's class name. lines: (line number, source) of the student's own frames,
-    outermost first.
+    kind: why not, in the terms of a verdict. error: the exception's class name. message: its own
+    words. why: what we say, where the reason is not an exception of the student's. lines: (line
+    number, source) of the student's own frames, outermost first. name: the one that a NameError
+    missed.
     """
 
-    kind: str
+    kind: Cause
     error: str
-    message: str
+    message: str = ""
     lines: tuple[tuple[int, str], ...] = ()
+    name: str = ""
+    why: Text | None = None
+
+    @property
+    def stub(self) -> str:
+        """The title of the question whose stub it is, or ""."""
+        found = _STUB.match(self.message) if self.kind == Cause.BLANK else None
+        return found[1] if found else ""
+
+    @property
+    def told(self) -> Said:
+        """The error and its message, for a verdict."""
+        if self.kind == Cause.MISSING and self.why:
+            return self.why
+        message = self.why or self.message
+        return text("error", error=self.error, message=message) if message else self.error
+
+    @property
+    def where(self) -> Said:
+        """The student's own lines, for a verdict."""
+        lines = [text("line", number=number, source=source) for number, source in self.lines]
+        return text("lines", lines=lines) if lines else ""
 
     def __str__(self) -> str:
-        return f"{self.error}: {self.message}" if self.message else self.error
+        return str(self.told)
 
 
 @dataclass(frozen=True)
@@ -57,26 +80,21 @@ def answer(
     """Calls `namespace[function]` with the packed (args, kwargs) over copies of their storages, on
     `device`."""
     if not callable(namespace.get(function)):
-        return Reply(Raised("missing", "NameError", f"there is no function {function!r} yet"))
-    storages = [device.arrive(data) for data in request.storages]
+        return Reply(Raised(Cause.MISSING, "NameError"))
+    storages = list(map(device.arrive, request.storages))
     args, kwargs = unpack(request.tree, storages)
     try:
-        with device.default():
+        with device.running():
             result = namespace[function](*args, **kwargs)
-        device.settle()
         value = pack(result, storages, device.name)
     except KeyboardInterrupt:
         raise
     except Unsendable as error:
-        return Reply(Raised("unsendable", "TypeError", f"it returned {error}"))
+        return Reply(Raised(Cause.UNSENDABLE, "TypeError", why=text("returned", what=error.what)))
     except BaseException as error:
         return Reply(raised_by(error))
-    return Reply(value, _written(storages, request.storages))
-
-
-def _written(after: list[torch.UntypedStorage], before: tuple[bytes, ...]) -> dict[int, bytes]:
-    now = [storage_bytes(storage) for storage in after]
-    return {k: data for k, data in enumerate(now) if data != before[k]}
+    after = enumerate(map(storage_bytes, storages))
+    return Reply(value, {k: data for k, data in after if data != request.storages[k]})
 
 
 def raised_by(error: BaseException) -> Raised:
@@ -85,20 +103,17 @@ def raised_by(error: BaseException) -> Raised:
     frames = [] if _says_where(error) else traceback.extract_tb(error.__traceback__)
     lines = [(f.lineno or 0, f.line or "") for f in frames if _is_students(f.filename)]
     message = _text_of(error)[:MAX_MESSAGE]
-    kind = "blank" if isinstance(error, NotImplementedError) and _is_stubs(message) else "raised"
-    return Raised(kind, type(error).__name__, message, tuple(lines[-MAX_LINES:]))
+    # torch raises the same error, with other words or with none, where a key has no kernel.
+    is_stubs = isinstance(error, NotImplementedError) and _STUB.match(message)
+    missed = error.name if type(error) is NameError else ""
+    kind = Cause.BLANK if is_stubs else Cause.RAISED
+    return Raised(kind, type(error).__name__, message, tuple(lines[-MAX_LINES:]), missed or "")
 
 
 def _says_where(error: BaseException) -> bool:
     """Whether the message holds the lines that matter, as that of ranks which did not come back
     does: who called them is no news."""
     return getattr(type(error), "says_where", False) is True
-
-
-def _is_stubs(message: str) -> bool:
-    """Whether a NotImplementedError with this message comes from a stub. torch raises the same
-    error, with other words, where a key has no kernel."""
-    return not message or re.match(r"Lab \d+\.\d+: ", message) is not None
 
 
 def _text_of(error: BaseException) -> str:

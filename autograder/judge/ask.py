@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
@@ -17,21 +17,8 @@ from .draw import Draw
 from .question import Question, WrongAnswer
 from .student import Call, GraderFault, LocalStudent, NoAnswer, Student, WroteInput
 from .timing import TooFast
-from .verdict import State, Verdict
-
-BLANK = "not answered yet"
-OUR_FAULT = "The grader failed, not you"
-
-
-@dataclass(frozen=True)
-class _Fault:
-    """Why an answer is not right, before it is put into a verdict."""
-
-    expected: str = ""
-    got: str = ""
-    where: str = ""
-    why: str = ""
-    impossible: bool = False
+from .verdict import Cause, State, Verdict
+from .words import Said, text
 
 
 def ask(question: Question, student: Student, *, seed: int, rounds: int = 1) -> Verdict:
@@ -47,111 +34,95 @@ def ask(question: Question, student: Student, *, seed: int, rounds: int = 1) -> 
         on_host=question.simulated or bool(question.host),
         device_share=question.device_share,
     )
+    verdict = replace(
+        unasked(question, seed=seed, tier=student.where),
+        evidence="witnessed" if question.witnessed else "computed",
+        device="cpu" if question.host else student.device,
+    )
+    if question.simulated and not question.host:
+        verdict = replace(verdict, device=_kernels_on(student))
     try:
-        fault = _run(question, student, Draw(seed, rounds=rounds))
-        verdict = _judge(question, student, fault, seed, rounds)
-    except GraderFault as fault_of_ours:
-        verdict = _blank_verdict(question, State.UNGRADABLE, seed)
-        verdict = replace(verdict, sentence=f"{OUR_FAULT}: {fault_of_ours}")
+        found = _found(question, student, Draw(seed, rounds=rounds))
+        if found["cause"] is Cause.PASSED:
+            found |= {"points": question.points, "witnessed": tuple(sorted(student.witnessed))}
+            found["cost"] = _cost(question, student, seed)
+        elif found["cause"].state is State.FAIL:
+            found |= _lesson(question, student, found, seed=seed, rounds=rounds)
+    except GraderFault as fault:
+        found = {"cause": Cause.GRADER_FAULT, "sentence": text("grader_fault", reason=str(fault))}
     except Exception as error:
-        verdict = _blank_verdict(question, State.UNGRADABLE, seed)
-        reason = f"{type(error).__name__}: {error}"
-        sentence = f"The check itself failed ({reason}). This is our fault, not yours."
-        verdict = replace(verdict, sentence=sentence)
+        sentence = text("check_fault", error=type(error).__name__, message=str(error))
+        found = {"cause": Cause.CHECK_FAULT, "sentence": sentence}
     wall_s, cpu_s = time.monotonic() - started, time.process_time() - cpu
-    device = _device(question, student)
-    return replace(verdict, device=device, tier=student.where, wall_s=wall_s, cpu_s=cpu_s)
+    return replace(verdict, **found, wall_s=wall_s, cpu_s=cpu_s)
 
 
-def _device(question: Question, student: Student) -> str:
-    """Where the answer ran: "cpu", "simulated", or a GPU's name."""
-    if question.host:
-        return "cpu"
-    if not question.simulated:
-        return student.device
+def unasked(
+    question: Question, cause: Cause = Cause.PUT_OFF, *, seed: int, tier: str = "", **more: Any
+) -> Verdict:
+    """The verdict on a question to which no call was made, worth nothing."""
+    given = {"title": question.title, "tier": tier, "torch": torch.__version__, **more}
+    return Verdict(question.name, cause, 0.0, question.points, seed, **given)
+
+
+def _kernels_on(student: Student) -> str:
+    """Where an answer for a GPU ran: "simulated", or a GPU's name."""
     if isinstance(student, LocalStudent) and torch.cuda.is_available():
         return torch.cuda.get_device_name()
     return student.kernels_on
 
 
-def _run(question: Question, student: Student, draw: Draw) -> _Fault | None:
+def _found(question: Question, student: Student, draw: Draw) -> dict[str, Any]:
+    """What the check found, as fields of a verdict."""
     try:
         question.check(student, draw)
     except Wrong as wrong:
-        return _Fault(wrong.expected, wrong.got, wrong.where, wrong.why)
+        said = {"expected": wrong.expected, "got": wrong.got, "where": wrong.where}
+        return {"cause": Cause.WRONG, **said, "sentence": wrong.why}
     except TooFast as fast:
-        return _Fault(why=str(fast), impossible=True)
+        asked = _asked(question, student.calls)
+        return {"cause": Cause.TOO_FAST, "asked": asked, "sentence": fast.why}
     except NoAnswer as none:
-        return _fault_of(none.raised, question, none.why)
+        return _no_answer(none, question)
     except WroteInput as wrote:
-        why = "Your function wrote into its input: whoever passed it in now holds other values."
         name = _parameter(question, student.calls[-1].function, wrote.argument)
-        return _Fault(f"{name} as it was", f"{name} overwritten", why=why)
+        said = {"expected": text("as_it_was", name=name), "got": text("overwritten", name=name)}
+        return {"cause": Cause.WROTE_INPUT, **said, "sentence": text("wrote_input")}
     if not student.calls:
         raise RuntimeError("the check asked nothing")
-    return None
+    return {"cause": Cause.PASSED}
 
 
-def _fault_of(raised: Raised, question: Question, why: str) -> _Fault:
-    if raised.kind == "blank":
-        if not raised.message or raised.message.startswith(f"{question.title}: "):
-            return _Fault(why=BLANK)
-        why = "Your answer calls that of another question, which is not answered yet."
-    where = "; ".join(f"line {number}: {source}" for number, source in raised.lines)
-    got = raised.message if raised.kind == "missing" else str(raised)
-    return _Fault("a value", got, where, why)
+def _no_answer(none: NoAnswer, question: Question) -> dict[str, Any]:
+    raised, cause = none.raised, Cause(none.raised.kind)
+    why: Said = none.why
+    if cause is Cause.BLANK:
+        if raised.stub == question.title:
+            return {"cause": cause, "sentence": text("not_answered", title=question.title)}
+        cause, why = Cause.RAISED, text("calls_a_stub")
+    said = {"expected": text("a_value"), "got": raised.told, "where": raised.where}
+    return {"cause": cause, **said, "sentence": why}
 
 
-def _blank_verdict(question: Question, state: State, seed: int) -> Verdict:
-    points = question.points if state is State.PASS else 0.0
-    evidence = "witnessed" if question.witnessed else "computed"
-    return Verdict(
-        question.name,
-        state,
-        points,
-        question.points,
-        seed,
-        title=question.title,
-        torch=torch.__version__,
-        evidence=evidence,
-    )
-
-
-def _judge(
-    question: Question, student: Student, fault: _Fault | None, seed: int, rounds: int
-) -> Verdict:
-    if fault is None:
-        told = "; ".join(sorted(student.witnessed))
-        cost = _cost(question, student, seed)
-        return replace(_blank_verdict(question, State.PASS, seed), cost=cost, witnessed=told)
-    if fault.impossible:
-        flagged = _blank_verdict(question, State.FLAGGED, seed)
-        return replace(flagged, asked=_asked(question, student.calls), sentence=fault.why)
-    verdict = replace(
-        _blank_verdict(question, State.FAIL, seed),
-        asked=_asked(question, student.calls) if fault.why != BLANK else "",
-        expected=fault.expected,
-        got=fault.got,
-        where=fault.where,
-        sentence=_sentence(question, fault),
-        next_step=question.hints[0] if question.hints else "",
-    )
-    known = (
-        None if fault.why == BLANK else diagnose(question, student.calls, seed=seed, rounds=rounds)
-    )
-    if known is None:
-        return verdict
-    return replace(verdict, misconception=known.name, sentence=known.sentence)
+def _lesson(
+    question: Question, student: Student, found: dict[str, Any], *, seed: int, rounds: int
+) -> dict[str, Any]:
+    """What there is to learn from a wrong answer: what was asked, and the misconception by name."""
+    lesson = {"next_step": question.hints[0] if question.hints else ""}
+    if found["cause"] is Cause.BLANK:
+        return lesson
+    lesson["asked"] = _asked(question, student.calls)
+    known = diagnose(question, student.calls, seed=seed, rounds=rounds)
+    return lesson | ({"misconception": known.name, "sentence": known.sentence} if known else {})
 
 
 def _asked(question: Question, calls: list[Call]) -> str:
     """The arguments of the last call, each with the name that the known answers give it."""
     if not calls:
         return ""
-    last = calls[-1]
-    names = _parameters(question, last.function)[: len(last.arguments)]
-    named = zip_longest(names, last.arguments, fillvalue="")
-    return ", ".join(f"{name} {text}".strip() for name, text in named)
+    last, given = calls[-1], calls[-1].arguments
+    named = zip_longest(_parameters(question, last.function)[: len(given)], given, fillvalue="")
+    return ", ".join(f"{name} {described}".strip() for name, described in named)
 
 
 def _parameters(question: Question, function: str) -> list[str]:
@@ -160,15 +131,11 @@ def _parameters(question: Question, function: str) -> list[str]:
     return next((list(inspect.signature(answer).parameters) for answer in known), [])
 
 
-def _parameter(question: Question, function: str, place: int | str) -> str:
+def _parameter(question: Question, function: str, place: int | str) -> Any:
     if isinstance(place, str):
         return place
     names = _parameters(question, function)
-    return names[place] if place < len(names) else f"argument {place + 1}"
-
-
-def _sentence(question: Question, fault: _Fault) -> str:
-    return f"{question.title} is not answered yet." if fault.why == BLANK else fault.why
+    return names[place] if place < len(names) else text("argument", place=place + 1)
 
 
 def _cost(question: Question, student: Student, seed: int) -> str:
@@ -193,9 +160,8 @@ def diagnose(
     for known in question.wrong_answers:
         double = LocalStudent(known.functions)
         double.begin(may_write=question.may_write)
-        if _run(question, double, Draw(seed, rounds=rounds)) and _same_transcript(
-            double.calls, seen
-        ):
+        found = _found(question, double, Draw(seed, rounds=rounds))
+        if found["cause"] is not Cause.PASSED and _same_transcript(double.calls, seen):
             return known
     return None
 
@@ -229,7 +195,7 @@ def _same_but_for_order(a: Any, b: Any) -> bool:
 def _same_outcome(a: Any, b: Any) -> bool:
     if isinstance(a, Raised) or isinstance(b, Raised):
         both = isinstance(a, Raised) and isinstance(b, Raised)
-        return both and (a.error, a.message) == (b.error, b.message)
+        return both and (a.error, a.message, a.why) == (b.error, b.message, b.why)
     if isinstance(a, WroteInput) and isinstance(b, WroteInput):
         return a.argument == b.argument
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):

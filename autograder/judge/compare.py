@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from .student import describe
+from .words import Said, text
 
 MAX_TEXT = 400  # of a text in a verdict: an answer may be as long as it likes
 
@@ -19,13 +20,20 @@ class Wrong(Exception):
     sentence or "".
     """
 
-    def __init__(self, *, expected: str, got: str, where: str = "", why: str = "") -> None:
-        super().__init__(f"expected {expected}, got {got}")
-        self.expected, self.got, self.where = expected[:MAX_TEXT], got[:MAX_TEXT], where[:MAX_TEXT]
+    def __init__(self, *, expected: Said, got: Said, where: Said = "", why: Said = "") -> None:
+        super().__init__(expected, got)
+        self.expected, self.got, self.where = _cut(expected), _cut(got), _cut(where)
         self.why = why
 
+    def __str__(self) -> str:
+        return f"expected {self.expected}, got {self.got}"
 
-def expect_equal(got: Any, want: Any, *, why: str = "") -> None:
+
+def _cut(said: Said) -> Said:
+    return said[:MAX_TEXT] if isinstance(said, str) else said
+
+
+def expect_equal(got: Any, want: Any, *, why: Said = "") -> None:
     """Exactly equal: same kind, same length, same values. A list and a tuple are the same kind of
     answer."""
     if isinstance(want, torch.Tensor):
@@ -44,40 +52,39 @@ def _same(got: Any, want: Any) -> bool:
         alike = isinstance(got, dict) and got.keys() == want.keys()
         return alike and all(_same(got[key], want[key]) for key in want)
     if isinstance(want, torch.Tensor):
-        return _close(got, want)
+        return _equal(got, want)
     return type(got) is type(want) and bool(got == want)
 
 
-def _wrong_kind(got: Any, want: Any) -> str:
+def _wrong_kind(got: Any, want: Any) -> Said:
     """A sentence for an answer that has the right value in the wrong kind, else nothing."""
     if isinstance(want, (bool, int, float)) and isinstance(got, (bool, int, float, torch.Tensor)):
         single = got.numel() == 1 if isinstance(got, torch.Tensor) else True
         if single and got == want:
-            return f"The value is right. A Python {type(want).__name__} was asked for."
+            return text("right_value", kind=type(want).__name__)
     return ""
 
 
-def _close(got: Any, want: torch.Tensor) -> bool:
+def _equal(got: Any, want: torch.Tensor) -> bool:
     try:
-        expect_close(got, want)
+        expect_close(got, want, tolerance=0.0)
     except Wrong:
         return False
     return True
 
 
-def _first_difference(got: Any, want: Any) -> str:
+def _first_difference(got: Any, want: Any) -> Said:
     if not isinstance(want, (list, tuple)) or not isinstance(got, (list, tuple)):
         return ""
     if len(got) != len(want):
-        return f"{len(want)} values were expected, {len(got)} came"
-    return next(
-        (f"at [{k}]" for k, pair in enumerate(zip(got, want, strict=True)) if not _same(*pair)), ""
-    )
+        return text("length", want=len(want), got=len(got))
+    pairs = enumerate(zip(got, want, strict=True))
+    return next((text("at", place=f"[{k}]") for k, pair in pairs if not _same(*pair)), "")
 
 
 def expect_close(got: Any, want: torch.Tensor, *, tolerance: float | None = None) -> None:
     """Same shape, same dtype, and no element further off than `tolerance` times the largest wanted
-    value.
+    value. Integers and truth values are equal or wrong.
 
     The default tolerance is 64 units of the dtype's rounding (`torch.finfo(dtype).eps`): room for
     another order of summation, none for another formula. `want` must be finite; a NaN in `got` is
@@ -90,14 +97,16 @@ def expect_close(got: Any, want: torch.Tensor, *, tolerance: float | None = None
     wide = torch.complex128 if want.is_complex() else torch.float64
     error = (got.detach().to(wide) - want.detach().to(wide)).abs()
     error = torch.where(error.isnan(), math.inf, error)
-    if bool((error <= allowed).all()):
-        return
-    raise _worst(got, want, error, allowed)
+    rounds = want.is_floating_point() or want.is_complex()
+    wrong = error > allowed if rounds else got != want  # float64 holds no integer over 2**53
+    if bool(wrong.any()):
+        raise _worst(got, want, torch.where(wrong, error, -1.0), allowed)
 
 
 def _expect_kind(got: Any, want: torch.Tensor) -> None:
+    """A tensor of the shape and the dtype of `want`."""
     if not isinstance(got, torch.Tensor):
-        raise Wrong(expected=f"a tensor {describe(want)}", got=describe(got))
+        raise Wrong(expected=text("tensor", tensor=describe(want)), got=describe(got))
     if got.shape != want.shape or got.dtype != want.dtype:
         raise Wrong(expected=_kind(want), got=_kind(got))
 
@@ -116,14 +125,19 @@ def _allowed(want: torch.Tensor, tolerance: float | None) -> float:
 
 
 def _worst(got: torch.Tensor, want: torch.Tensor, error: torch.Tensor, allowed: float) -> Wrong:
+    """The element that is furthest off; `error` is below 0 where nothing is wrong."""
     index = [int(i) for i in torch.unravel_index(error.argmax(), error.shape)]
     at = tuple(index)
-    wrong, total = int((error > allowed).sum()), error.numel()
+    facts = {"wrong": int((error >= 0).sum()), "total": error.numel(), "allowed": allowed}
     return Wrong(
-        expected=f"{want[at].item():.6g}",
-        got=f"{got[at].item():.6g}",
-        where=f"at {index}, worst of {wrong:,} wrong of {total:,} (allowed error {allowed:.2g})",
+        expected=_number(want[at].item()),
+        got=_number(got[at].item()),
+        where=text("worst", place=str(index), **facts),
     )
+
+
+def _number(value: complex) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.6g}"
 
 
 def same_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -134,13 +148,10 @@ def same_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
 def expect_view(got: Any, want: torch.Tensor) -> None:
     """The very same view: the storage of `want`, its shape, strides and offset. No byte may have
     been copied."""
-    if not isinstance(got, torch.Tensor):
-        raise Wrong(expected="a tensor", got=describe(got))
-    if got.shape != want.shape or got.dtype != want.dtype:
-        raise Wrong(expected=_kind(want), got=_kind(got))
+    _expect_kind(got, want)
     if want.numel() and not same_memory(got, want):
-        copied = f"a copy of {got.untyped_storage().nbytes():,} bytes"
-        raise Wrong(expected="a view: 0 bytes copied", got=copied)
+        copied = text("copy", nbytes=got.untyped_storage().nbytes())
+        raise Wrong(expected=text("view"), got=copied)
     place, wanted = _place(got), _place(want)
     if want.numel() and place != wanted:
         raise Wrong(expected=wanted, got=place)

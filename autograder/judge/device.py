@@ -8,7 +8,8 @@ the same there.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -28,14 +29,12 @@ class Device:
         """A storage on the device that holds `data`."""
         return storage_of(data)
 
-    def default(self) -> AbstractContextManager[Any]:
+    def running(self) -> AbstractContextManager[Any]:
         """Inside, a tensor that is made without a word about its device is made on this one: an
-        answer that was written on a CPU runs here as it stands."""
+        answer that was written on a CPU runs here as it stands. The end waits until the device has
+        done what it was told, and raises RuntimeError for what it reports only then, such as an
+        illegal address."""
         return nullcontext()
-
-    def settle(self) -> None:
-        """Waits until the device has done what it was told. Raises RuntimeError for what it
-        reports only then, such as an illegal address."""
 
     @property
     def broken(self) -> bool:
@@ -64,10 +63,10 @@ class Cuda(Device):
     def arrive(self, data: bytes) -> torch.UntypedStorage:
         return _flat(data).cuda().untyped_storage()
 
-    def default(self) -> AbstractContextManager[Any]:
-        return torch.device("cuda")
-
-    def settle(self) -> None:
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        with torch.device("cuda"):
+            yield
         torch.cuda.synchronize()
 
     @property
@@ -97,10 +96,10 @@ class Simulated(Device):
     def arrive(self, data: bytes) -> torch.UntypedStorage:
         return _flat(data).clone().untyped_storage()
 
-    def default(self) -> AbstractContextManager[Any]:
-        return torch.device("cpu")
-
-    def settle(self) -> None:
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        with torch.device("cpu"):
+            yield
         if self.fault:
             raise RuntimeError(f"CUDA error: {self.fault}")
 

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -25,20 +25,30 @@ import torch
 
 from .answer import Raised, Reply, answer
 from .values import MAX_BYTES, Malformed, Packed, pack, storage_of, unpack
+from .verdict import Cause
+from .words import text
 
-NOT_WRITTEN = "no argument was written into"
-SHARED = "the answer shares memory with an argument"
+NOT_WRITTEN, SHARED = "not_written", "shared"
+"""What only the student's process could tell: that no argument was written into, and that the
+answer shares memory with an argument."""
 MAX_ROW_BYTES = 2**20
 """Of tensors: a row of calls whose arguments are larger so far is handed over."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call as it went: its arguments in words, and the value or Raised that came back."""
+    """One call as it went: its arguments, and the value, Raised or WroteInput that came back."""
 
     function: str
-    arguments: tuple[str, ...]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
     outcome: Any
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """In words. A tensor is its shape and layout, which no student's code can change."""
+        named = (f"{name}={describe(value)}" for name, value in self.kwargs.items())
+        return (*map(describe, self.args), *named)
 
 
 class NoAnswer(Exception):
@@ -64,6 +74,7 @@ class WroteInput(Exception):
         self.argument = argument
 
 
+@dataclass(eq=False)
 class Student(ABC):
     """One person's functions. Subclasses say where the code runs; `where` names the place in every
     verdict. device: what its answers run on, "cpu" or a GPU's name; kernels_on: what those that are
@@ -77,11 +88,10 @@ class Student(ABC):
     kernels_on = "simulated"
     together = 1
 
-    def __init__(self) -> None:
-        self.calls: list[Call] = []
-        self.may_write = False
-        self.witnessed: set[str] = set()
-        self._kept_bytes = 0
+    calls: list[Call] = field(default_factory=list, init=False)
+    may_write: bool = field(default=False, init=False)
+    witnessed: set[str] = field(default_factory=set, init=False)
+    _kept_bytes: int = field(default=0, init=False)
 
     def begin(
         self,
@@ -118,8 +128,9 @@ class Student(ABC):
         Raises NoAnswer when it did not return, WroteInput when it changed an argument it may not
         change.
         """
-        (reply,) = self._send(function, [pack((args, kwargs))])
-        return self._taken(function, reply, args, kwargs)
+        request = pack((args, kwargs))
+        (reply,) = self._send(function, [request])
+        return self._taken(function, request, reply, args, kwargs)
 
     def each(self, function: str, cases: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
         """What `function` returns for each of these positional arguments, as `call` after `call`
@@ -133,41 +144,50 @@ class Student(ABC):
 
         Raises as `call` does, at the call that it happened in.
         """
-        for row in _rows(cases, 1 if self.may_write else self.together):
-            replies = deque(self._send(function, [request for _, request in row]))
-            for case, _ in row:
-                yield self._taken(function, replies.popleft(), case, {})
+        for requests, row in _rows(cases, 1 if self.may_write else self.together):
+            replies = deque(self._send(function, requests))
+            for request, case in zip(requests, row, strict=True):
+                yield self._taken(function, request, replies.popleft(), case, {})
 
-    def _taken(self, function: str, reply: Reply, args: tuple[Any, ...], kwargs: Any) -> Any:
+    def _taken(
+        self, function: str, request: Packed, reply: Reply, args: tuple[Any, ...], kwargs: Any
+    ) -> Any:
         """Notes one call down, and returns or raises what came of it."""
-        outcome = self._outcome(reply, _storages((args, kwargs)), args, kwargs)
-        arguments = (*map(describe, args), *(f"{k}={describe(v)}" for k, v in kwargs.items()))
-        self.calls.append(Call(function, arguments, outcome))
+        outcome = self._outcome(function, request, reply)
+        if isinstance(outcome, WroteInput):
+            outcome = WroteInput(_first_written(reply.written, request.owned, args, kwargs))
+        self.calls.append(Call(function, args, kwargs, outcome))
         if isinstance(outcome, Raised):
             raise NoAnswer(outcome)
         if isinstance(outcome, WroteInput):
             raise outcome
         return outcome
 
-    def _outcome(
-        self, reply: Reply, owned: list[torch.UntypedStorage], args: Any, kwargs: Any
-    ) -> Any:
-        if isinstance(reply.value, Raised):
-            return reply.value
-        self._kept_bytes += sum(map(len, reply.value.storages))
+    def _outcome(self, function: str, request: Packed, reply: Reply) -> Any:
+        value, owned = reply.value, request.owned
+        if isinstance(value, Raised):
+            missing = value.kind == Cause.MISSING
+            return replace(value, why=text("missing", function=function)) if missing else value
+        self._kept_bytes += sum(map(len, value.storages))
         if self._kept_bytes > MAX_BYTES:  # the record of calls keeps them all
-            return Raised("unsendable", "MemoryError", "the answers of this question are too large")
+            return Raised(Cause.UNSENDABLE, "MemoryError", why=text("answers_too_large"))
         if reply.written and not self.may_write:
-            return WroteInput(_first_written(reply.written, owned, args, kwargs))
+            return WroteInput(0)
         for number, data in reply.written.items():
             if not 0 <= number < len(owned) or len(data) != owned[number].nbytes():
-                return _forged()
+                return _forged("")
             owned[number].copy_(storage_of(data))
-        thawed = _thaw(reply.value, owned)
-        self._remember_what_was_only_told(thawed, owned)
+        try:
+            thawed = unpack(value.tree, list(map(storage_of, value.storages)), owned)
+        except Malformed as error:
+            return _forged(str(error))
+        if owned:
+            self._remember_what_was_only_told(thawed, owned)
         return thawed
 
-    def _remember_what_was_only_told(self, outcome: Any, owned: list[torch.UntypedStorage]) -> None:
+    def _remember_what_was_only_told(
+        self, outcome: Any, owned: Sequence[torch.UntypedStorage]
+    ) -> None:
         """Values we compare ourselves; of memory we know what the student's process says."""
         places = {storage.data_ptr() for storage in owned if storage.nbytes()}
         if places and not self.may_write:
@@ -178,34 +198,21 @@ class Student(ABC):
 
 def _rows(
     cases: Sequence[tuple[Any, ...]], most: int
-) -> Iterator[list[tuple[tuple[Any, ...], Packed]]]:
-    """The cases, each with its packed arguments, in rows that end at `most` or at MAX_ROW_BYTES.
-    None is packed before the row in front of it was taken."""
-    row: list[tuple[tuple[Any, ...], Packed]] = []
-    size = 0
-    for case in cases:
-        row.append((case, pack((case, {}))))
-        size += sum(map(len, row[-1][1].storages))
-        if len(row) == most or size >= MAX_ROW_BYTES:
-            yield row
-            row, size = [], 0
-    if row:
-        yield row
+) -> Iterator[tuple[list[Packed], list[tuple[Any, ...]]]]:
+    """The packed arguments of the cases, and the cases, in rows that end at `most` or at
+    MAX_ROW_BYTES. None is packed before the row in front of it was taken."""
+    requests: list[Packed] = []
+    size = first = 0
+    for k, case in enumerate(cases, start=1):
+        requests.append(pack((case, {})))
+        size += sum(map(len, requests[-1].storages))
+        if len(requests) == most or size >= MAX_ROW_BYTES or k == len(cases):
+            yield requests, list(cases[first:k])
+            requests, size, first = [], 0, k
 
 
-def _thaw(packed: Packed, owned: list[torch.UntypedStorage]) -> Any:
-    try:
-        return unpack(packed.tree, [storage_of(data) for data in packed.storages], owned)
-    except Malformed as error:
-        return _forged(str(error))
-
-
-def _forged(detail: str = "") -> Raised:
-    return Raised(
-        "unsendable",
-        "Malformed",
-        f"the answer is no value that we know how to read {detail}".strip(),
-    )
+def _forged(detail: str) -> Raised:
+    return Raised(Cause.UNSENDABLE, "Malformed", why=text("forged", detail=detail))
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
@@ -218,21 +225,8 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     return []
 
 
-def _storages(value: Any) -> list[torch.UntypedStorage]:
-    """The distinct storages of a value, numbered as `pack` numbers them."""
-    numbered: list[torch.UntypedStorage] = []
-    seen: set[int] = set()
-    for t in _tensors(value):
-        storage = t.untyped_storage()
-        if storage.nbytes() and storage.data_ptr() in seen:
-            continue
-        seen.add(storage.data_ptr())
-        numbered.append(storage)
-    return numbered
-
-
 def _first_written(
-    written: Mapping[int, bytes], owned: list[torch.UntypedStorage], args: Any, kwargs: Any
+    written: Mapping[int, bytes], owned: Sequence[torch.UntypedStorage], args: Any, kwargs: Any
 ) -> int | str:
     """The first argument over a written storage: its place in the call, or its keyword."""
     addresses = {owned[k].data_ptr() for k in written if 0 <= k < len(owned)}
@@ -269,16 +263,14 @@ def _plain(value: Any, room: int) -> str:
     return repr(value[:room] if isinstance(value, str) else value)
 
 
+@dataclass(eq=False)
 class LocalStudent(Student):
     """The functions of a namespace in this very process: a notebook's, a solution's, a known wrong
     answer's.
     """
 
     where = "notebook"
-
-    def __init__(self, namespace: Mapping[str, Any]) -> None:
-        super().__init__()
-        self.namespace = namespace
+    namespace: Mapping[str, Any]
 
     def beside(self, source: str) -> AbstractContextManager[Student]:
         namespace: dict[str, Any] = {}

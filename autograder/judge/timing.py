@@ -15,6 +15,7 @@ from typing import Any
 
 from .compare import Wrong, expect_close
 from .student import Student
+from .words import text
 
 TURNS = 5
 Clock = Callable[[], float]
@@ -22,6 +23,10 @@ Clock = Callable[[], float]
 
 class TooFast(Exception):
     """An answer came sooner than the device can have computed it."""
+
+    def __init__(self, seconds: float, floor_s: float) -> None:
+        self.why = text("too_fast", took_us=seconds * 1e6, floor_us=floor_s * 1e6)
+        super().__init__(self.why)
 
 
 def expect_no_slower(
@@ -50,15 +55,14 @@ def expect_no_slower(
             want, peer_s = _timed(other, name, given, clock)
             expect_close(got, want)
             if seconds < floor_s:
-                raise TooFast(_impossible(seconds, floor_s))
+                raise TooFast(seconds, floor_s)
             if turn:  # the first one warms up
                 own.append(seconds)
                 peers.append(peer_s)
     ratio = median(own) / median(peers)
     if ratio > at_most:
-        why = "The values are right. The time is measured beside ours, in turns, in the same run."
-        expected = f"at most {at_most:g} times the time of {name}"
-        raise Wrong(expected=expected, got=f"{ratio:.2f} times", why=why)
+        expected = text("at_most_times", times=at_most, peer=name)
+        raise Wrong(expected=expected, got=text("times", times=ratio), why=text("too_slow"))
     return ratio
 
 
@@ -68,10 +72,3 @@ def _timed(
     started = clock()
     value = student.call(function, *given)
     return value, clock() - started
-
-
-def _impossible(seconds: float, floor_s: float) -> str:
-    return (
-        f"An answer came after {seconds * 1e6:.3g} microseconds, and the device needs at least "
-        f"{floor_s * 1e6:.3g} to move the bytes. A person looks at this."
-    )

@@ -14,13 +14,14 @@ checks every type, dtype, size and extent before it builds a tensor. No pickle, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
 import torch
 
-TYPES = "None, bool, int, float, str, list, tuple, dict, slice, torch.dtype or torch.Tensor"
+from .words import text
 
 DTYPES: dict[str, torch.dtype] = {
     str(dtype).removeprefix("torch."): dtype
@@ -53,7 +54,12 @@ MAX_ELEMENT_BYTES = MAX_BYTES
 
 
 class Unsendable(TypeError):
-    """A value of a kind that does not cross (a generator, a sparse tensor, an own class)."""
+    """A value of a kind that does not cross (a generator, a sparse tensor, an own class); `what`
+    says which."""
+
+    def __init__(self, key: str, **facts: Any) -> None:
+        self.what = text(f"unsendable.{key}", **facts)
+        super().__init__(self.what)
 
 
 class Malformed(ValueError):
@@ -67,11 +73,13 @@ class Packed:
     tree: JSON-able. Tensors in it name a storage by number: 0, 1, ... are `storages`; -1, -2, ...
     are the storages that both sides know already (the arguments of the call that this value
     answers).
-    storages: the bytes of each storage.
+    storages: the bytes of each storage. owned: those storages, where they were packed; they do not
+    travel.
     """
 
     tree: Any
     storages: tuple[bytes, ...] = ()
+    owned: tuple[torch.UntypedStorage, ...] = field(default=(), compare=False, repr=False)
 
 
 def storage_bytes(storage: torch.UntypedStorage) -> bytes:
@@ -95,58 +103,54 @@ def pack(value: Any, known: Sequence[torch.UntypedStorage] = (), device: str = "
 
     Raises Unsendable for a kind that does not cross or a size over the limits.
     """
-    packer = _Packer(known, device)
+    numbers: dict[int, int] = {}
+    for k, storage in enumerate(known):
+        if storage.nbytes():  # an empty one has no address: nothing can share it
+            numbers[storage.data_ptr()] = -1 - k
+    packer = _Packer(("cpu", device), numbers)
     tree = packer.node(value, 0)
-    return Packed(tree, tuple(packer.storages))
+    return Packed(tree, tuple(packer.storages), tuple(packer.owned))
 
 
+@dataclass
 class _Packer:
-    def __init__(self, known: Sequence[torch.UntypedStorage], device: str) -> None:
-        self.devices = ("cpu", device)
-        # An empty storage has no address: nothing can share it.
-        self.numbers = {s.data_ptr(): -1 - k for k, s in enumerate(known) if s.nbytes()}
-        self.kept_alive: list[torch.UntypedStorage] = list(known)
-        self.storages: list[bytes] = []
-        self.total_bytes = 0
-        self.element_bytes = 0
-        self.nodes = 0
+    """numbers: of the storages so far, by their addresses. owned: kept alive, so that no address is
+    used again meanwhile."""
+
+    devices: tuple[str, ...]
+    numbers: dict[int, int]
+    storages: list[bytes] = field(default_factory=list)
+    owned: list[torch.UntypedStorage] = field(default_factory=list)
+    total_bytes: int = 0
+    element_bytes: int = 0
+    nodes: int = 0
 
     def node(self, value: Any, depth: int) -> Any:
         self.nodes += 1
         if depth > MAX_DEPTH or self.nodes > MAX_NODES:
-            raise Unsendable("this value is nested too deep or has too many parts")
+            raise Unsendable("nested")
         if isinstance(value, torch.Tensor):
             return {"x": self.tensor(value)}
-        if value is None or isinstance(value, bool):
-            return value
-        return self.scalar_or_container(value, depth)
-
-    def scalar_or_container(self, value: Any, depth: int) -> Any:
-        if isinstance(value, (int, str)):
-            return _checked_scalar(value)
-        if isinstance(value, float):
-            return {"f": float(value).hex()}
-        if isinstance(value, torch.dtype):
-            return {"dtype": _dtype_name(value)}
         if isinstance(value, list):
-            return [self.node(v, depth + 1) for v in value]
+            return self.parts(value, depth)
         if isinstance(value, tuple):
-            return {"t": [self.node(v, depth + 1) for v in value]}
+            return {"t": self.parts(value, depth)}
         if isinstance(value, dict):
-            pairs = value.items()
-            return {"d": [[self.node(k, depth + 1), self.node(v, depth + 1)] for k, v in pairs]}
+            return {"d": list(map(self.parts, value.items(), repeat(depth)))}
         if isinstance(value, slice):
-            parts = (value.start, value.stop, value.step)
-            return {"slice": [self.node(v, depth + 1) for v in parts]}
+            return {"slice": self.parts((value.start, value.stop, value.step), depth)}
         if type(value).__module__ == "numpy" and hasattr(value, "item"):
             return self.node(value.tolist(), depth + 1)
-        raise Unsendable(f"a {type(value).__name__}; an answer is made of {TYPES}")
+        return _leaf(value)
+
+    def parts(self, values: Iterable[Any], depth: int) -> list[Any]:
+        return list(map(self.node, values, repeat(depth + 1)))
 
     def tensor(self, t: torch.Tensor) -> list[Any]:
         _refuse_exotic(t, self.devices)
         self.element_bytes += t.numel() * t.element_size()
         if self.element_bytes > MAX_ELEMENT_BYTES:
-            raise Unsendable(f"more than {MAX_ELEMENT_BYTES // 2**20} MiB of elements")
+            raise Unsendable("elements", mib=MAX_ELEMENT_BYTES // 2**20)
         requires_grad, plain = t.requires_grad, t.detach().resolve_conj().resolve_neg()
         number = self.storage(plain.untyped_storage())
         place = [plain.storage_offset(), list(plain.shape), list(plain.stride())]
@@ -158,25 +162,33 @@ class _Packer:
             return self.numbers[address]
         self.total_bytes += storage.nbytes()
         if self.total_bytes > MAX_BYTES:
-            raise Unsendable(f"more than {MAX_BYTES // 2**20} MiB of tensors")
+            raise Unsendable("tensors", mib=MAX_BYTES // 2**20)
         number = len(self.storages)
         self.storages.append(storage_bytes(storage))
+        self.owned.append(storage)
         if storage.nbytes():
             self.numbers[address] = number
-            self.kept_alive.append(storage)  # so that its address is not reused meanwhile
         return number
 
 
-def _checked_scalar(value: int | str) -> int | str:
-    if isinstance(value, str):
-        if len(value) > MAX_TEXT:
-            raise Unsendable(f"a string of {len(value):,} characters")
-        if _has_lone_surrogate(value):
-            raise Unsendable("a string that is not Unicode text (it has lone surrogates)")
-        return str(value)
-    if abs(value) > MAX_INT:
-        raise Unsendable("an integer that does not fit into 64 bits")
-    return int(value)
+def _leaf(value: Any) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        if abs(value) > MAX_INT:
+            raise Unsendable("integer")
+        return int(value)
+    if isinstance(value, float):
+        return {"f": float(value).hex()}
+    if isinstance(value, torch.dtype):
+        return {"dtype": _dtype_name(value)}
+    if not isinstance(value, str):
+        raise Unsendable("kind", kind=type(value).__name__)
+    if len(value) > MAX_TEXT:
+        raise Unsendable("long", characters=len(value))
+    if _has_lone_surrogate(value):
+        raise Unsendable("surrogates")
+    return str(value)
 
 
 def _has_lone_surrogate(text: str) -> bool:
@@ -190,17 +202,15 @@ def _has_lone_surrogate(text: str) -> bool:
 
 def _dtype_name(dtype: torch.dtype) -> str:
     if dtype not in _NAMES:
-        raise Unsendable(f"a tensor of {dtype}")
+        raise Unsendable("dtype", dtype=str(dtype))
     return _NAMES[dtype]
 
 
 def _refuse_exotic(t: torch.Tensor, devices: Sequence[str]) -> None:
     if type(t) not in (torch.Tensor, torch.nn.Parameter):
-        raise Unsendable(f"a {type(t).__name__}, a subclass of torch.Tensor")
+        raise Unsendable("subclass", kind=type(t).__name__)
     if t.layout is not torch.strided or t.device.type not in devices or t.is_quantized:
-        raise Unsendable(
-            f"a tensor of layout {t.layout} on {t.device}, not a strided one on the CPU"
-        )
+        raise Unsendable("layout", layout=str(t.layout), device=str(t.device))
 
 
 def unpack(
@@ -215,12 +225,12 @@ def unpack(
     return _Unpacker(storages, known).node(tree, 0)
 
 
+@dataclass
 class _Unpacker:
-    def __init__(
-        self, storages: Sequence[torch.UntypedStorage], known: Sequence[torch.UntypedStorage]
-    ) -> None:
-        self.storages, self.known, self.nodes = storages, known, 0
-        self.element_bytes = 0
+    storages: Sequence[torch.UntypedStorage]
+    known: Sequence[torch.UntypedStorage]
+    nodes: int = 0
+    element_bytes: int = 0
 
     def node(self, tree: Any, depth: int) -> Any:
         self.nodes += 1
@@ -228,8 +238,10 @@ class _Unpacker:
             raise Malformed("nested too deep or too many parts")
         if tree is None or isinstance(tree, bool):
             return tree
-        if isinstance(tree, (int, str)):
-            return _scalar(tree)
+        if isinstance(tree, int) and abs(tree) <= MAX_INT:
+            return tree
+        if isinstance(tree, str):
+            return _text(tree)
         if isinstance(tree, list):
             return self.children(tree, depth)
         if isinstance(tree, dict) and len(tree) == 1:
@@ -241,7 +253,7 @@ class _Unpacker:
     def children(self, trees: Any, depth: int) -> list[Any]:
         if not isinstance(trees, list):
             raise Malformed("a list was expected")
-        return [self.node(tree, depth + 1) for tree in trees]
+        return list(map(self.node, trees, repeat(depth + 1)))
 
     def slice(self, body: Any, depth: int) -> slice:
         parts = self.children(body, depth)
@@ -250,15 +262,17 @@ class _Unpacker:
         return slice(*parts)
 
     def mapping(self, body: Any, depth: int) -> dict[Any, Any]:
-        pairs = [self.children(pair, depth) for pair in _as_list(body)]
-        if any(
-            len(pair) != 2 or not isinstance(pair[0], (str, int, bool, tuple)) for pair in pairs
-        ):
-            raise Malformed("a mapping with an impossible key")
-        try:
-            return dict(pairs)
-        except TypeError as error:
-            raise Malformed("a mapping with an impossible key") from error
+        if not isinstance(body, list):
+            raise Malformed("a list was expected")
+        found: dict[Any, Any] = {}
+        for pair in map(self.children, body, repeat(depth)):
+            try:
+                key, found[key] = pair  # first the key, then what stands under it
+            except (TypeError, ValueError) as error:
+                raise Malformed("a mapping with an impossible key") from error
+            if not isinstance(key, (str, int, bool, tuple)):
+                raise Malformed("a mapping with an impossible key")
+        return found
 
     def tensor(self, body: Any) -> torch.Tensor:
         if not isinstance(body, list) or len(body) != 6:
@@ -298,13 +312,11 @@ _RULES: dict[str, Callable[[_Unpacker, Any, int], Any]] = {
 }
 
 
-def _scalar(value: int | str) -> int | str:
-    if isinstance(value, str) and len(value) > MAX_TEXT:
+def _text(value: str) -> str:
+    if len(value) > MAX_TEXT:
         raise Malformed("a string over the limit")
-    if isinstance(value, str) and _has_lone_surrogate(value):
+    if _has_lone_surrogate(value):
         raise Malformed("a string that is not Unicode text")
-    if isinstance(value, int) and abs(value) > MAX_INT:
-        raise Malformed("an integer over 64 bits")
     return value
 
 

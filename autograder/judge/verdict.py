@@ -9,6 +9,9 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any
 
+from . import earlier
+from .words import Said, from_json, say
+
 
 class State(StrEnum):
     """pass; fail; ungradable (a fault of ours or of the machine: goes to a person, costs the
@@ -22,34 +25,76 @@ class State(StrEnum):
     FLAGGED = "flagged"
 
 
+class Cause(StrEnum):
+    """Why a verdict is as it is; whoever decides anything asks for this, never for a sentence."""
+
+    PASSED = "passed"
+    BLANK = "blank"  # the stub, as it was given out
+    MISSING = "missing"  # there is no function of that name
+    RAISED = "raised"
+    WRONG = "wrong"
+    WROTE_INPUT = "wrote_input"
+    REPLACED = "replaced"  # a function of Python's own
+    UNSENDABLE = "unsendable"  # it returned what is no answer
+    TIMED_OUT = "timeout"
+    DIED = "died"
+    DEVICE = "device"  # the process can use its GPU no more
+    TOO_FAST = "too_fast"
+    PUT_OFF = "put_off"  # until it can be asked alone
+    GRADER_FAULT = "grader_fault"  # of its machine: it may not happen again
+    CHECK_FAULT = "check_fault"  # of the check itself: it will
+
+    @property
+    def state(self) -> State:
+        return _STATES.get(self, State.FAIL)
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether there was an answer to judge. Nobody has failed who has not answered yet."""
+        return self not in (Cause.BLANK, Cause.MISSING)
+
+
+_STATES = {
+    Cause.PASSED: State.PASS,
+    Cause.TOO_FAST: State.FLAGGED,
+    Cause.PUT_OFF: State.UNGRADABLE,
+    Cause.GRADER_FAULT: State.UNGRADABLE,
+    Cause.CHECK_FAULT: State.UNGRADABLE,
+}
+NOT_YET = "not yet"
+_MARKS = {cause: str(cause.state) if cause.is_answer else NOT_YET for cause in Cause}
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """One question, judged. Texts are plain; times in seconds; memory in bytes.
+    """One question, judged. Times in seconds; memory in bytes. What it says is data until it is
+    shown: see `words`.
 
     evidence: "computed" (judged from values on our side) or "witnessed" (the student's process told
-    us how). witnessed: what else a pass rests on that only the student's process could tell; a
-    process that lies about it gains no value by that.
+    us how). witnessed: keys of what else a pass rests on that only the student's process could
+    tell; a process that lies about it gains no value by that. remarks: what grading adds.
     """
 
     question: str
-    state: State
+    cause: Cause
     points: float
     max_points: float
     seed: int
     title: str = ""
     asked: str = ""
-    expected: str = ""
-    got: str = ""
-    where: str = ""
+    expected: Said = ""
+    got: Said = ""
+    where: Said = ""
     misconception: str = ""
-    sentence: str = ""
-    next_step: str = ""
+    sentence: Said = ""
+    next_step: Said = ""
     cost: str = ""
     device: str = "cpu"
     torch: str = ""
     tier: str = ""
     evidence: str = "computed"
-    witnessed: str = ""
+    witnessed: tuple[str, ...] = ()
+    remarks: tuple[Said, ...] = ()
     wall_s: float = 0.0
     cpu_s: float = 0.0
     peak_bytes: int = 0
@@ -59,58 +104,62 @@ class Verdict:
 
     @classmethod
     def from_mapping(cls, data: Mapping[str, Any]) -> Verdict:
-        """The verdict that `to_json` wrote. Raises KeyError, TypeError or ValueError for anything
-        else."""
-        known = {f.name for f in fields(cls)}
-        if unknown := set(data) - known:
+        """The verdict that `to_json` wrote, now or before there were causes. Raises KeyError,
+        TypeError or ValueError for anything else."""
+        data = data if "cause" in data else earlier.with_a_cause(data)
+        if unknown := set(data) - {f.name for f in fields(cls)}:
             raise KeyError(f"no field of a verdict: {sorted(unknown)}")
-        return cls(**{**data, "state": State(data["state"])})
+        told = {name: from_json(value) for name, value in data.items()}
+        several = {name: tuple(told.get(name, ())) for name in ("witnessed", "remarks")}
+        return cls(**{**told, **several, "cause": Cause(data["cause"])})
+
+    @property
+    def state(self) -> State:
+        return self.cause.state
+
+    @property
+    def is_answered(self) -> bool:
+        return self.cause.is_answer
+
+    @property
+    def mark(self) -> str:
+        """What a person sees at once, as a key: the state, or "not yet"."""
+        return _MARKS[self.cause]
 
     @property
     def place(self) -> str:
         """Where the verdict was earned, in the words of its first line."""
-        device = "a simulated GPU" if self.device == "simulated" else self.device
-        return f"on {device}, torch {self.torch.partition('+')[0]}, seed {self.seed}"
-
-    @property
-    def blank(self) -> bool:
-        """Whether there was no answer to judge: every judged answer has something that came."""
-        return self.state is State.FAIL and not (self.asked or self.expected or self.got)
-
-    @property
-    def word(self) -> str:
-        """The state as a person reads it: nobody has failed who has not answered yet."""
-        return "not yet" if self.blank else str(self.state)
+        device = say("simulated_gpu") if self.device == "simulated" else self.device
+        return say("place", device=device, torch=self.torch.partition("+")[0], seed=self.seed)
 
     @property
     def score(self) -> str:
-        unit = "point" if self.max_points == 1 else "points"
-        return f"{self.points:g} of {self.max_points:g} {unit}"
+        return say("score", points=self.points, n=self.max_points)
+
+    @property
+    def explanation(self) -> str:
+        return " ".join(map(str, filter(None, (self.sentence, *self.remarks))))
 
     def __str__(self) -> str:
-        return "\n".join([*self._head(), *self._body()])
-
-    def _head(self) -> list[str]:
-        left = f"{one_line(self.question)}   {self.word}   {self.score}"
+        left = f"{one_line(self.question)}   {say(f'mark.{self.mark}')}   {self.score}"
         gap = WIDTH - len(left) - len(self.place)
         if gap >= 3:
-            return [left + " " * gap + self.place]
-        return [*_wrapped(left, "", "  "), *_wrapped(self.place, "  ", "  ")]
+            lines = [left + " " * gap + self.place]
+        else:
+            lines = [*_wrapped(left, "", "  "), *_wrapped(self.place, "  ", "  ")]
+        if self.cause is not Cause.PASSED:
+            lines += self._reasons()
+            lines += _wrapped(self.explanation, "  ", "  ")
+            lines += self._next() if self.next_step else []
+        return "\n".join(lines + _row("cost", self.cost))
 
-    def _body(self) -> list[str]:
-        lines = [*_row("asked", self.asked), *self._difference(), *_row("where", self.where)]
-        lines += _wrapped(self.sentence, "  ", "  ")
-        lines += self._next() if self.next_step else []
-        return lines + _row("cost", self.cost)
-
-    def _difference(self) -> list[str]:
+    def _reasons(self) -> list[str]:
         """Expected and got on one line where they fit, so that the eye need not travel."""
         expected, got = _row("expected", self.expected), _row("got", self.got)
         if len(expected) == len(got) == 1:
-            both = f"{expected[0]}        got  {got[0][INDENT:]}"
-            if len(both) <= WIDTH:
-                return [both]
-        return expected + got
+            both = f"{expected[0]}        {say('row.got')}  {got[0][INDENT:]}"
+            expected, got = ([both], []) if len(both) <= WIDTH else (expected, got)
+        return [*_row("asked", self.asked), *expected, *got, *_row("where", self.where)]
 
     def _next(self) -> list[str]:
         lines, call = _row("next", self.next_step), f'hint("{one_line(self.question)}")'
@@ -127,11 +176,13 @@ MAX_ROWS = 8
 def one_line(text: str) -> str:
     """`text` without line breaks and control characters: a student's text may not draw a line of
     its own, nor move a terminal's cursor."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split(" "))
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
-def _row(name: str, text: str) -> list[str]:
-    return _wrapped(text, f"  {name:<9} ", " " * INDENT)
+def _row(name: str, said: Said) -> list[str]:
+    return _wrapped(str(said), f"  {say(f'row.{name}'):<9} ", " " * INDENT) if said else []
 
 
 def _wrapped(text: str, first: str, rest: str) -> list[str]:

@@ -1,4 +1,5 @@
-"""The pieces of HTML that every card is made of. Whatever comes in is text and leaves escaped.
+"""What the face gives back, a card: HTML for a notebook, text for a terminal, both saying the same.
+Whatever comes in is text and leaves escaped.
 
 Text takes the colour of its surroundings, borders are half-transparent grey, and a state's word
 sits in a pill with both its colours: so a card is readable in light and dark, in JupyterLab, VS
@@ -8,13 +9,17 @@ Code and Colab, without asking which one it is in. Nothing is loaded from anywhe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from html import escape
+
+from autograder.judge import Said, say
+from autograder.judge.verdict import NOT_YET, one_line
 
 TONES = {
     "pass": ("#17694a", "#2f9e75"),
     "fail": ("#8f4310", "#d98a3d"),
-    "not yet": ("#4c5668", "#8b95a7"),
+    NOT_YET: ("#4c5668", "#8b95a7"),
     "right": ("#17694a", "#2f9e75"),
     "surprise": ("#2f5d8a", "#6f9bc8"),
     "ungradable": ("#5a41a5", "#9480d6"),
@@ -68,10 +73,10 @@ STYLE = f"""<style>
 </style>"""
 
 
-def card(body: str, *, label: str, word: str = "", role: str = "status") -> str:
-    """A card around `body` (HTML). `word` is the state that gives it its edge; `label` is what a
+def card(body: str, *, label: str, mark: str = "", role: str = "status") -> str:
+    """A card around `body` (HTML). `mark` is the state that gives it its edge; `label` is what a
     screen reader announces."""
-    pill, edge = TONES.get(word, ("#4c5668", "rgba(128,128,128,.6)"))
+    pill, edge = TONES.get(mark, ("#4c5668", "rgba(128,128,128,.6)"))
     tone = f"--ol-pill:{pill};--ol-edge:{edge}"
     opening = f'<div class="ol-card" role="{role}" aria-label="{escape(label)}" style="{tone}">'
     html = f"{STYLE}{opening}{body}</div>"
@@ -89,18 +94,18 @@ def prose(text: str) -> str:
     )
 
 
-def pill(word: str) -> str:
-    return f'<span class="ol-pill">{escape(word)}</span>'
+def pill(mark: str) -> str:
+    return f'<span class="ol-pill">{escape(say(f"mark.{mark}"))}</span>'
 
 
-def rows(pairs: Iterable[tuple[str, str]]) -> str:
+def rows(pairs: Iterable[tuple[str, Said]]) -> str:
     """Names and values, one under the other. A pair without a value is left out."""
-    found = [
-        f'<dt>{escape(name)}</dt><dd class="ol-value">{escape(value)}</dd>'
-        for name, value in pairs
-        if value
-    ]
-    return f"<dl>{''.join(found)}</dl>" if found else ""
+    found = ""
+    for name, value in pairs:
+        if value:
+            name, text = escape(say(f"row.{name}")), escape(str(value))
+            found += f'<dt>{name}</dt><dd class="ol-value">{text}</dd>'
+    return f"<dl>{found}</dl>" if found else ""
 
 
 def quiet(text: str) -> str:
@@ -113,7 +118,52 @@ def fold(summary: str, body: str, *, is_open: bool = False) -> str:
     return f"<details{' open' * is_open}><summary>{prose(summary)}</summary>{body}</details>"
 
 
-def toned(word: str) -> str:
-    """A state's word as a pill of its own colour, for a line of a table."""
-    background = TONES.get(word, TONES["not yet"])[0]
-    return f'<span class="ol-pill" style="--ol-pill:{background}">{escape(word)}</span>'
+def toned(mark: str) -> str:
+    """A mark as a pill of its own colour, for a line of a table."""
+    background = TONES.get(mark, TONES[NOT_YET])[0]
+    return pill(mark).replace(" class", f' style="--ol-pill:{background}" class', 1)
+
+
+@dataclass(frozen=True, repr=False)
+class Shown:
+    """`text` and `html` say the same thing."""
+
+    text: str
+    html: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+
+def sentence(text: str) -> Shown:
+    """One sentence and nothing else."""
+    text = one_line(text)
+    return Shown(text, card(f"<p>{prose(text)}</p>", label=say("label.note")))
+
+
+def calmly(work: Callable[[], Shown], call: str) -> Shown:
+    """What `work` shows, or one sentence that says why it cannot: never a traceback of ours.
+
+    `call` is the call as the student wrote it.
+    """
+    try:
+        return work()
+    except KeyboardInterrupt:
+        return sentence(say("stopped", call=call))
+    except BaseException as error:
+        reason = f"{type(error).__name__}: {told(error)}".removesuffix(": ")
+        return sentence(say("failed", call=call, reason=reason))
+
+
+def told(error: BaseException) -> str:
+    """The first line of an error's message; some errors cannot even say what they are."""
+    try:
+        return (str(error).strip().splitlines() or [""])[0][:400]
+    except Exception:
+        return ""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import builtins
+import io
+import os
 import secrets
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -15,17 +19,29 @@ from typing import Any
 import torch._dynamo  # noqa: F401
 
 from autograder.checks import UnknownQuestion, find
-from autograder.judge import Lab, Question, Raised, State, Verdict, ask
+from autograder.judge import (
+    Cause,
+    Lab,
+    LocalStudent,
+    Packed,
+    Question,
+    Reply,
+    Verdict,
+    answer,
+    ask,
+    say,
+    text,
+)
+from autograder.judge.verdict import one_line
 
-from . import card, kernel
-from .guarded import NotebookStudent
-from .printed import Printed
-from .progress_record import STATES, Asked, Progress
-from .progress_store import progress_store
-from .scored import nbgrader_runs, scored
-from .shown import Shown, calmly, sentence
+from .card import Shown, calmly, card, fold, pill, prose, quiet, rows, sentence
+from .progress_store import MARKS, Asked, Progress, progress_store
+from .scored import scored
 
 SEEDS = 1_000_000
+KEPT = 2_000
+"""Characters of what a function prints. A check calls it many times, and the last call is the one
+that went wrong: so the end of them is shown, behind a fold."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,10 +56,10 @@ def check(name: Any = "", *, seed: int | None = None) -> Shown:
 
     A verdict names its seed: `check("name", seed=8841)` asks with the same inputs again.
     """
-    name = question_name(name)
-    names = kernel.students_names(sys._getframe(1))
-    shown = calmly(lambda: checked(name, names, seed=seed), f'check("{name}")')
-    if nbgrader_runs() and isinstance(shown, Checked):
+    name = name if type(name) is str else question_name(name)
+    names = sys._getframe(1).f_globals
+    shown = calmly(partial(checked, name, names, seed=seed), f'check("{name}")')
+    if os.environ.get("NBGRADER_EXECUTION") and isinstance(shown, Checked):
         return scored(shown, shown.verdict)
     return shown
 
@@ -66,91 +82,121 @@ def checked(
     except UnknownQuestion as unknown:
         return sentence(str(unknown))
     student, printed = NotebookStudent(names), Printed()
-    fresh = secrets.randbelow(SEEDS) if seed is None else seed
     with redirect_stdout(printed):
-        verdict = ask(question, student, seed=fresh)
-    verdict = _plainly(verdict, question, student)
-    note = _store(verdict) if student.calls and not _outcome(student, "missing") else ""
-    return _shown(verdict, question, printed.text, note)
+        verdict = ask(question, student, seed=secrets.randbelow(SEEDS) if seed is None else seed)
+    if student.replaced or not verdict.is_answered:
+        verdict = _plainly(verdict, question, student)
+    return _shown(verdict, printed.text, _store(verdict))
+
+
+@dataclass(eq=False)
+class NotebookStudent(LocalStudent):
+    """The student's functions in a notebook, with Python's own functions put back after each call:
+    one that replaces `len` would take the kernel with it. `replaced` names them."""
+
+    replaced: list[str] = field(default_factory=list, init=False)
+
+    def _send(self, function: str, requests: Sequence[Packed]) -> list[Reply]:
+        asked = self.namespace.get(function)
+        names, replaced = vars(builtins), self.replaced
+        before = dict(names)
+
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return asked(*args, **kwargs)  # type: ignore[misc]
+            finally:  # nothing but methods here: any built-in may be the one that was replaced
+                for name in before:
+                    if names.get(name) is not before[name]:
+                        replaced.append(name)
+                names.update(before)
+
+        namespace = {function: guarded} if callable(asked) else {}
+        return list(map(partial(answer, namespace, function), requests))
+
+
+class Printed(io.TextIOBase):
+    """A stand-in for stdout that remembers its last KEPT characters and counts the rest."""
+
+    tail = ""
+    length = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self.length += len(text)
+        self.tail = (self.tail + text[-KEPT:])[-KEPT:]
+        return len(text)
+
+    def close(self) -> None:
+        """A student's function may close stdout; the next call prints all the same."""
+
+    @property
+    def text(self) -> str:
+        if not self.tail.strip():
+            return ""
+        left_out = self.length - len(self.tail)
+        head = f"{say('left_out', characters=left_out)}\n" if left_out else ""
+        return head + "\n".join(map(one_line, self.tail.splitlines()))
 
 
 def _plainly(verdict: Verdict, question: Question, student: NotebookStudent) -> Verdict:
     """The verdict in the words that help a student who has no answer yet, or broke Python."""
     if student.replaced:
-        why = f"Your function replaced Python's own `{student.replaced[0]}`; it was put back."
-        return replace(verdict, state=State.FAIL, points=0.0, sentence=why, cost="")
-    if missing := _outcome(student, "missing"):
-        why = f"{missing.message[0].upper()}{missing.message[1:]}. {RUN}"
-        return _without_answer(verdict, why, "")
-    if verdict.blank and _outcome(student, "blank"):
-        effort = f"About {question.minutes} minutes, difficulty {question.difficulty} of 5."
-        return _without_answer(verdict, f"{verdict.sentence} {effort}", FILL)
-    return verdict
-
-
-RUN = "Run the cell that defines it, then this one again."
-FILL = "Fill in the cell above and run both. A nudge, if you want one:"
-
-
-def _without_answer(verdict: Verdict, why: str, next_step: str) -> Verdict:
-    nothing: dict[str, Any] = {"asked": "", "expected": "", "got": "", "where": "", "cost": ""}
-    return replace(verdict, **nothing, state=State.FAIL, sentence=why, next_step=next_step)
-
-
-def _outcome(student: NotebookStudent, kind: str) -> Raised | None:
-    """What the last call raised, if it is of this kind."""
-    last = student.calls[-1].outcome if student.calls else None
-    return last if isinstance(last, Raised) and last.kind == kind else None
+        why = text("replaced", name=student.replaced[0])
+        return replace(verdict, cause=Cause.REPLACED, points=0.0, sentence=why, cost="")
+    if verdict.cause is Cause.MISSING:
+        verdict = replace(verdict, asked="", expected="", got="", where="", next_step="")
+        return replace(verdict, sentence=text("run_it", function=question.name))
+    effort = text("effort", minutes=question.minutes, difficulty=question.difficulty)
+    return replace(verdict, remarks=(effort,), next_step=text("fill_in"))
 
 
 def _store(verdict: Verdict) -> str:
-    """Remembers the last verdict. Returns the store's note."""
-    if verdict.word not in STATES:
-        return ""  # a fault of ours leaves what was known
+    """Remembers the last verdict; returns the store's note. A fault of ours leaves what was known,
+    and so does a cell that has not run."""
+    if verdict.mark not in MARKS or verdict.cause is Cause.MISSING:
+        return ""
 
     def edit(progress: Progress) -> Progress:
         before = progress.asked(verdict.question)
-        checks = before.checks + (not verdict.blank)
-        asked = Asked(verdict.word, verdict.points, checks, before.hints)
+        checks = before.checks + (verdict.cause is not Cause.BLANK)
+        asked = Asked(verdict.mark, verdict.points, checks, before.hints)
         return progress.with_question(verdict.question, asked)
 
     return progress_store().change(edit).note
 
 
-def _shown(verdict: Verdict, question: Question, printed: str, note: str) -> Checked:
-    text = str(verdict)
+def _shown(verdict: Verdict, printed: str, note: str) -> Checked:
+    text, head = str(verdict), say("printed")
     if printed:
-        text += "\n  Your function printed:\n" + "".join(
-            f"    {line}\n" for line in printed.splitlines()
-        ).rstrip("\n")
+        lines = "\n".join(f"    {line}" for line in printed.splitlines())
+        text += f"\n  {head}:\n{lines}"
     text += f"\n  {note}" if note else ""
-    label = f"{verdict.question}: {verdict.word}, {verdict.score}"
-    body = _html(verdict, question, printed) + card.quiet(note)
-    return Checked(text, card.card(body, label=label, word=verdict.word), verdict)
+    label = f"{verdict.question}: {say(f'mark.{verdict.mark}')}, {verdict.score}"
+    body = _html(verdict) + (fold(head, f"<pre>{escape(printed)}</pre>") if printed else "")
+    body += quiet(note) if note else ""
+    return Checked(text, card(body, label=label, mark=verdict.mark), verdict)
 
 
-def _html(verdict: Verdict, question: Question, printed: str) -> str:
+def _html(verdict: Verdict) -> str:
     head = (
-        f'<div class="ol-head">{card.pill(verdict.word)}'
+        f'<div class="ol-head">{pill(verdict.mark)}'
         f'<code class="ol-name">{escape(verdict.question)}</code>'
         f'<span>{verdict.score}</span><span class="ol-quiet ol-far">{escape(verdict.place)}'
         "</span></div>"
     )
-    difference = [
-        ("asked", verdict.asked),
-        ("expected", verdict.expected),
-        ("got", verdict.got),
-        ("where", verdict.where),
-    ]
-    said = f'<p class="ol-say">{card.prose(verdict.sentence)}</p>' if verdict.sentence else ""
-    body = card.rows(difference) + said + _next(verdict) + card.rows([("cost", verdict.cost)])
-    if printed:
-        body += card.fold("Your function printed", f"<pre>{escape(printed)}</pre>")
-    return head + body
+    if verdict.cause is Cause.PASSED:
+        return head + rows([("cost", verdict.cost)])
+    difference = {name: getattr(verdict, name) for name in ("asked", "expected", "got", "where")}
+    why = verdict.explanation
+    said = f'<p class="ol-say">{prose(why)}</p>' if why else ""
+    return head + rows(difference.items()) + said + _next(verdict)
 
 
 def _next(verdict: Verdict) -> str:
     if not verdict.next_step:
         return ""
     call = f'<code>hint("{escape(verdict.question)}")</code>'
-    return f"<dl><dt>next</dt><dd>{card.prose(verdict.next_step)} &ensp;{call}</dd></dl>"
+    step = prose(str(verdict.next_step))
+    return f"<dl><dt>{say('row.next')}</dt><dd>{step} &ensp;{call}</dd></dl>"

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
 
-from . import card
-from .shown import Shown, calmly, told
+from .card import Shown, calmly, card, prose, told
 
 PYTHONS = ((3, 11), (3, 13))
 TORCHES = ((2, 11), (2, 15))
@@ -143,9 +142,9 @@ def _shown(findings: tuple[Finding, ...]) -> Shown:
     ]
     body = "".join(
         f'<tr><th scope="row">{escape(f.what)}</th><td>{escape(f.word)}</td>'
-        f"<td>{escape(f.found)}{'. ' * bool(f.to_do)}{card.prose(f.to_do)}</td></tr>"
+        f"<td>{escape(f.found)}{'. ' * bool(f.to_do)}{prose(f.to_do)}</td></tr>"
         for f in findings
     )
     table = f"<table><caption>{escape(summary)}</caption><tbody>{body}</tbody></table>"
-    html = card.card(f'<div class="ol-scroll">{table}</div>', label="this machine", role="group")
+    html = card(f'<div class="ol-scroll">{table}</div>', label="this machine", role="group")
     return Shown("\n".join([summary, *lines]), html)

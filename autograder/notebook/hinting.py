@@ -9,15 +9,13 @@ from html import escape
 from typing import Any
 
 from autograder.checks import UnknownQuestion, find
-from autograder.judge import Lab, Question
+from autograder.judge import Lab, Question, say
 
-from . import card
+from .card import Shown, calmly, card, fold, prose, quiet, sentence
 from .checking import question_name
-from .progress_record import MAX_HINTS, Progress
-from .progress_store import progress_store
-from .shown import Shown, calmly, sentence
+from .progress_store import MAX_HINTS, Progress, progress_store
 
-KINDS = ("a nudge", "the idea", "the worked line")
+KINDS = ("nudge", "idea", "worked_line")
 
 
 def hint(name: Any = "") -> Shown:
@@ -47,22 +45,22 @@ def _shown(question: Question, used: int, note: str) -> Shown:
     hints = [inspect.cleandoc(text) for text in question.hints[:used]]
     title = f"{question.title} {question.name}"
     rest = _rest(question, used)
-    lines = [f"{title}   hint {used} of {len(question.hints)}"]
+    lines = [f"{title}   {say('hint_of', used=used, hints=len(question.hints))}"]
     folds = ""
     for number, (kind, text) in enumerate(zip(KINDS, hints, strict=False), start=1):
-        summary = f"Hint {number}, {kind}"
+        summary = say("hint_number", number=number, kind=say(f"hint.{kind}"))
         lines += [f"  {summary}", *(f"    {line}" for line in text.splitlines())]
-        shown = f"<pre>{escape(text)}</pre>" if kind == KINDS[-1] else f"<p>{card.prose(text)}</p>"
-        folds += card.fold(summary, shown, is_open=number == used)
+        shown = f"<pre>{escape(text)}</pre>" if kind == KINDS[-1] else f"<p>{prose(text)}</p>"
+        folds += fold(summary, shown, is_open=number == used)
     head = f'<div class="ol-head"><code class="ol-name">{escape(question.name)}</code>'
     head += f'<span class="ol-quiet">{escape(question.title)}</span></div>'
     text = "\n".join([*lines, f"  {rest}", *([f"  {note}"] if note else [])])
-    body = head + folds + card.quiet(rest) + card.quiet(note)
-    return Shown(text, card.card(body, label=f"hints to {question.name}", role="group"))
+    body = head + folds + quiet(rest) + quiet(note)
+    return Shown(text, card(body, label=say("label.hints", question=question.name), role="group"))
 
 
 def _rest(question: Question, used: int) -> str:
     left = len(question.hints) - used
     if left <= 0:
-        return "That was the last one. Hints cost no points."
-    return f'`hint("{question.name}")` again shows {KINDS[used]}. Hints cost no points.'
+        return say("last_hint")
+    return say("next_hint", question=question.name, kind=say(f"hint.{KINDS[used]}"))

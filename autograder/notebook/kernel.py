@@ -1,12 +1,10 @@
-"""Where the face is running: whose names it may look up, whether a kernel listens, which unit."""
+"""Where the face is running: whether a kernel listens, and which unit's notebook it is."""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
-from collections.abc import Mapping
-from types import FrameType
 from typing import Any
 
 _UNIT = re.compile(r"(\d\d_[A-Za-z0-9_]+)\.ipynb$")
@@ -16,12 +14,6 @@ def shell() -> Any:
     """IPython's shell, or None. IPython is not imported for the question: who runs in it has it."""
     ipython = sys.modules.get("IPython")
     return ipython.get_ipython() if ipython is not None else None
-
-
-def students_names(caller: FrameType) -> Mapping[str, Any]:
-    """The names that a student has defined: the notebook's, or the caller's own outside of one."""
-    running = shell()
-    return caller.f_globals if running is None else running.user_ns
 
 
 def listens() -> bool:

@@ -9,28 +9,32 @@ from dataclasses import dataclass
 from html import escape
 
 from autograder.checks import labs as all_labs
-from autograder.judge import Lab
+from autograder.judge import Lab, say
+from autograder.judge.verdict import NOT_YET
 
-from . import card, kernel
-from .progress_record import Prediction, Progress
-from .progress_store import progress_store
-from .shown import Shown, calmly
+from . import kernel
+from .card import Shown, calmly, card, fold, quiet, toned
+from .progress_store import MAX_HINTS, Prediction, Progress, progress_store
 
 HEADS = ("question", "state", "points", "hints")
+"""Of the columns, as keys."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a lab's table, in words."""
+    """One line of a lab's table, in words but for the state. earned: points. is_begun: whether it
+    was answered, or a hint was taken."""
 
     question: str
     state: str
     points: str
     hints: str
+    earned: float
+    is_begun: bool
 
     @property
     def cells(self) -> tuple[str, ...]:
-        return (self.question, self.state, self.points, self.hints)
+        return (self.question, say(f"mark.{self.state}"), self.points, self.hints)
 
 
 def progress() -> Shown:
@@ -52,17 +56,19 @@ def overview(labs: Iterable[Lab] | None = None) -> Shown:
     ]
     body = "".join(_html(*table, remark) for table, remark in zip(tables, remarks, strict=True))
     text += [total, *([kept.note] if kept.note else [])]
-    body += f"<p><strong>{escape(total)}</strong></p>{card.quiet(kept.note)}"
-    return Shown("\n".join(text), card.card(body, label="your progress", role="group"))
+    body += f"<p><strong>{escape(total)}</strong></p>{quiet(kept.note)}"
+    return Shown("\n".join(text), card(body, label=say("label.progress"), role="group"))
 
 
 def _rows(lab: Lab, progress: Progress) -> list[Row]:
     rows = []
     for question in lab:
         asked = progress.asked(question.name)
-        points = f"{min(asked.points, question.points):g} of {question.points:g}"
-        state = "not yet" if question.name not in progress.questions else asked.state
-        rows.append(Row(question.name, state, points, f"{asked.hints} of 3"))
+        earned = min(asked.points, question.points)
+        points = say("of", part=earned, whole=question.points)
+        hints = say("of", part=asked.hints, whole=MAX_HINTS)
+        is_begun = asked.state != NOT_YET or asked.hints > 0
+        rows.append(Row(question.name, asked.state, points, hints, earned, is_begun))
     return rows
 
 
@@ -74,30 +80,32 @@ def points(labs: Iterable[Lab], progress: Progress) -> float:
 def _total(labs: Sequence[Lab], progress: Progress) -> str:
     most = sum(lab.max_points for lab in labs)
     guesses = _in_words(list(progress.predictions.values()))
-    return f"Total: {points(labs, progress):g} of {most:g} points; {guesses}."
+    return say("total", points=points(labs, progress), most=most, predictions=guesses)
 
 
 def _guesses(progress: Progress, unit: str) -> str:
     found = [p for p in progress.predictions.values() if p.unit == unit]
-    return f"Here: {_in_words(found)}." if found else ""
+    return say("here", predictions=_in_words(found)) if found else ""
 
 
 def _in_words(predictions: Sequence[Prediction]) -> str:
     made, right = len(predictions), sum(p.right is True for p in predictions)
-    return f"{made} prediction{'s' * (made != 1)} made, {right} right"
+    return say("predictions", n=made, right=right)
 
 
 def _is_near(lab: Lab, rows: list[Row]) -> bool:
     """Whether a reader wants its questions now: this notebook is its own, or it is begun."""
-    begun = any(row.state != "not yet" or not row.hints.startswith("0") for row in rows)
-    return begun or kernel.unit() == lab.name
+    return any(row.is_begun for row in rows) or kernel.unit() == lab.name
 
 
 def _text(lab: Lab, rows: list[Row], remark: str) -> list[str]:
-    title = f"Lab {lab.name}   {lab.title}"
+    title = say("lab", name=lab.name, title=lab.title)
     if not _is_near(lab, rows):
-        return [f"{title}   0 of {lab.max_points:g} points", *([f"  {remark}"] if remark else [])]
-    table = [HEADS, *(row.cells for row in rows)]
+        return [
+            f"{title}   {say('score', points=0, n=lab.max_points)}",
+            *([f"  {remark}"] if remark else []),
+        ]
+    table = [tuple(say(f"head.{name}") for name in HEADS), *(row.cells for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = [
         "  " + "   ".join(cell.ljust(w) for cell, w in zip(cells, widths, strict=True)).rstrip()
@@ -108,19 +116,21 @@ def _text(lab: Lab, rows: list[Row], remark: str) -> list[str]:
 
 def _html(lab: Lab, rows: list[Row], remark: str) -> str:
     """A lab's table, behind a fold that is open where somebody works."""
-    head = "".join(f'<th scope="col"{_aligned(k)}>{name}</th>' for k, name in enumerate(HEADS))
+    head = "".join(
+        f'<th scope="col"{_aligned(k)}>{say(f"head.{name}")}</th>' for k, name in enumerate(HEADS)
+    )
     body = "".join(f"<tr>{_cells(row)}</tr>" for row in rows)
     label = escape(f"{lab.name}: {lab.title}")
     table = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     scrolled = f'<div class="ol-scroll"><table aria-label="{label}">{table}</div>'
-    earned = sum(float(row.points.split()[0]) for row in rows)
-    line = f"{lab.name}: {lab.title}, {earned:g} of {lab.max_points:g} points"
-    return card.fold(line, scrolled + card.quiet(remark), is_open=_is_near(lab, rows))
+    score = say("score", points=sum(row.earned for row in rows), n=lab.max_points)
+    line = f"{lab.name}: {lab.title}, {score}"
+    return fold(line, scrolled + quiet(remark), is_open=_is_near(lab, rows))
 
 
 def _cells(row: Row) -> str:
     name, *others = row.cells
-    state = f"<td>{card.toned(row.state)}</td>"
+    state = f"<td>{toned(row.state)}</td>"
     numbers = "".join(f'<td class="ol-number">{escape(cell)}</td>' for cell in others[1:])
     return f'<th scope="row"><code>{escape(name)}</code></th>{state}{numbers}'
 

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
-from . import card, kernel
+from autograder.judge import say
+
+from . import kernel
+from .card import Shown, calmly, card, pill, prose, quiet, sentence
 from .guess import Plain, is_right, plain, typed, written
 from .guess_widget import make_widget
-from .progress_record import Prediction, Progress
-from .progress_store import Kept, progress_store
-from .shown import Shown, calmly, sentence
+from .progress_store import Kept, Prediction, Progress, progress_store
 
 _NO_GUESS: Any = object()
 
@@ -53,7 +54,7 @@ def _predict(key: str, choices: list[Any], guess: Any) -> Shown:
     said = plain(guess) if offered or not isinstance(guess, str) else typed(guess)
     if offered and not any(is_right(said, choice) for choice in offered):
         listed = ", ".join(map(written, offered))
-        return sentence(f"{written(said)} is none of the choices: {listed}.")
+        return sentence(say("no_choice", guess=written(said), choices=listed))
     return _prompt(key, offered, store(key, said))
 
 
@@ -75,28 +76,27 @@ def said_in_words(prediction: Prediction | None) -> str:
         return ""
     first, last = written(prediction.first), written(prediction.last)
     if first == last:
-        return f"You said {first}."
-    return f"You said {first} first, then {last}. The first guess counts."
+        return say("said", guess=first)
+    return say("said_first", first=first, last=last)
 
 
 def _prompt(key: str, offered: list[Plain], kept: Kept) -> Prompt:
     said = said_in_words(kept.progress.predictions.get(key))
     labels = [written(choice) for choice in offered]
     how = _how(key, offered)
-    lines = ["Your guess, before you run the next cell:", *(f"  ( ) {label}" for label in labels)]
+    asked = say("guess")
+    lines = [asked, *(f"  ( ) {label}" for label in labels)]
     items = "".join(f"<li>{escape(label)}</li>" for label in labels)
-    body = "<p>Your guess, before you run the next cell:</p>" + (
-        items and f'<ul class="ol-choices">{items}</ul>'
-    )
-    body += f"<p>{escape(said)}</p>" if said else card.quiet(how)
+    body = f"<p>{escape(asked)}</p>" + (items and f'<ul class="ol-choices">{items}</ul>')
+    body += f"<p>{escape(said)}</p>" if said else quiet(how)
     text = "\n".join([*lines, f"  {said or how}", *([f"  {kept.note}"] if kept.note else [])])
-    html = card.card(body + card.quiet(kept.note), label="your guess", role="group")
+    html = card(body + quiet(kept.note), label=say("label.guess"), role="group")
     return Prompt(text, html, _widget(key, offered, labels, said))
 
 
 def _how(key: str, offered: list[Plain]) -> str:
     options = ", choices=[...]" if offered else ""
-    return f'To keep it, run `predict("{key}"{options}, guess=...)` with your guess.'
+    return say("keep_guess", call=f'predict("{key}"{options}, guess=...)')
 
 
 def _widget(key: str, offered: list[Plain], labels: list[str], said: str) -> Any:
@@ -136,17 +136,17 @@ def _reveal(key: str, actual: Plain, within: float) -> Shown:
 
 def _unguessed(actual: str) -> Shown:
     """The answer alone. The site finds it by its class, and puts beside it what its reader said."""
-    text = f"It is {actual}. No guess yet: scroll up and try."
-    told = f'<p><span class="ol-answer">{card.prose(text)}</span></p>'
-    return Shown(text, card.card(told, label="note"))
+    text = say("no_guess", actual=actual)
+    told = f'<p><span class="ol-answer">{prose(text)}</span></p>'
+    return Shown(text, card(told, label=say("label.note")))
 
 
 def _comparison(prediction: Prediction, actual: Plain, right: bool, note: str) -> Shown:
     first, result = written(prediction.first), written(actual)
-    told = f"You said {first}{', and' if right else ';'} it is {result}."
+    mark = "right" if right else "surprise"
+    told = say(f"guessed.{mark}", guess=first, actual=result)
     if prediction.last != prediction.first:
-        told += f" Later you said {written(prediction.last)}; the first guess counts."
-    word = "right" if right else "surprise"
-    head = f'<div class="ol-head">{card.pill(word)}<span>{escape(told)}</span></div>'
-    html = card.card(head + card.quiet(note), label="your guess and the result", word=word)
-    return Shown(f"{word}   {told}" + (f"\n  {note}" if note else ""), html)
+        told += " " + say("guessed_later", guess=written(prediction.last))
+    head = f'<div class="ol-head">{pill(mark)}<span>{escape(told)}</span></div>'
+    html = card(head + quiet(note), label=say("label.guessed"), mark=mark)
+    return Shown(f"{say(f'mark.{mark}')}   {told}" + (f"\n  {note}" if note else ""), html)

@@ -1,4 +1,9 @@
-"""Where progress is kept: one small file, written whole or not at all.
+"""What is remembered of a student's work, and where: one small file, written whole or not at all.
+
+{"schema": 1,
+ "questions": {"contiguous_strides": {"state": "pass", "points": 2, "checks": 3, "hints": 1}},
+ "predictions": {"bytes_copied_by_T": {"first": 153600, "last": 0, "unit": "01_strides",
+                                       "right": false}}}
 
 Two notebooks may write at once (a lock), the machine may die in the middle (a temporary file, then
 `os.replace`), the file may have become anything (it is set aside and named), the disk may refuse
@@ -7,21 +12,125 @@ Two notebooks may write at once (a lock), the machine may die in the middle (a t
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import stat
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache, reduce
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
 
-from .progress_record import Broken, Newer, Progress, from_json
+from autograder.judge import Text, say, text
+from autograder.judge.verdict import NOT_YET
+
+from .guess import Plain, is_plain
 
 NAME = "progress.json"
+SCHEMA = 1
+MARKS = (NOT_YET, "fail", "pass")
+MAX_HINTS = 3
+MAX_COUNT = 10**9
 MAX_BYTES = 4 * 2**20
 WAIT_S = 2.0
+
+
+class Broken(ValueError):
+    """The file is no record of ours; `why` says why."""
+
+    def __init__(self, key: str, **facts: Any) -> None:
+        self.why = text(f"broken.{key}", **facts)
+        super().__init__(self.why)
+
+
+class Newer(ValueError):
+    """The text was written by a later version, whose meaning we cannot know."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question: state and points of its last check, the number of checks, the hints used."""
+
+    state: str = NOT_YET
+    points: float = 0.0
+    checks: int = 0
+    hints: int = 0
+
+    def __post_init__(self) -> None:
+        earned = type(self.points) in (int, float) and 0 <= self.points < math.inf
+        if self.state not in MARKS or not earned:
+            raise Broken("points")
+        for number, most in ((self.checks, MAX_COUNT), (self.hints, MAX_HINTS)):
+            if type(number) is not int or not 0 <= number <= most:
+                raise Broken("count")
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One guess: the first one counts; the last one is what the reader says now. `right` is None
+    until the answer was revealed."""
+
+    first: Plain
+    last: Plain
+    unit: str = ""
+    right: bool | None = None
+
+    def __post_init__(self) -> None:
+        if not (is_plain(self.first) and is_plain(self.last) and type(self.unit) is str):
+            raise Broken("prediction")
+        if not (self.right is None or type(self.right) is bool):
+            raise Broken("right")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Everything that is remembered, by the name of the question and the key of the prediction."""
+
+    questions: Mapping[str, Asked] = field(default_factory=dict)
+    predictions: Mapping[str, Prediction] = field(default_factory=dict)
+
+    def asked(self, name: str) -> Asked:
+        return self.questions.get(name, Asked())
+
+    def with_question(self, name: str, asked: Asked) -> Progress:
+        return replace(self, questions={**self.questions, name: asked})
+
+    def with_prediction(self, key: str, prediction: Prediction) -> Progress:
+        return replace(self, predictions={**self.predictions, key: prediction})
+
+    def to_json(self) -> str:
+        return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1) + "\n"
+
+
+def from_json(record: str) -> Progress:
+    """The Progress that `to_json` wrote. Raises Broken, or Newer for a schema after ours."""
+    try:
+        data = json.loads(record)
+    except (ValueError, RecursionError) as error:
+        raise Broken("json") from error
+    if not isinstance(data, dict) or type(data.get("schema")) is not int or data["schema"] < 1:
+        raise Broken("schema")
+    if data["schema"] > SCHEMA:
+        raise Newer(text("newer"))
+    questions = _entries(data, "questions", Asked)
+    return Progress(questions, _entries(data, "predictions", Prediction))
+
+
+def _entries(data: Mapping[str, Any], part: str, kind: type) -> dict[str, Any]:
+    entries, found = data.get(part), {}
+    if not isinstance(entries, dict):
+        raise Broken("no_part", part=part)
+    try:
+        for name, entry in entries.items():
+            found[name] = kind(**entry)
+    except TypeError as error:
+        raise Broken("fields", part=part) from error
+    return found
+
 
 Edit = Callable[[Progress], Progress]
 
@@ -37,11 +146,11 @@ class Kept:
 def progress_store() -> ProgressStore:
     """The store of this user: in ~/.onelayer, or where ONELAYER_HOME says."""
     home = os.environ.get("ONELAYER_HOME")
-    return shelf_in(Path(home) if home else Path(os.path.expanduser("~")) / ".onelayer")
+    return _store_in(Path(home) if home else Path(os.path.expanduser("~")) / ".onelayer")
 
 
 @cache
-def shelf_in(folder: Path) -> ProgressStore:
+def _store_in(folder: Path) -> ProgressStore:
     """One store per folder, since it remembers what could not be written."""
     return ProgressStore(folder)
 
@@ -56,42 +165,37 @@ class ProgressStore:
     def read(self) -> Kept:
         """What is remembered, without changing anything but a broken file's name."""
         try:
-            return self._kept(_load(self.path), self._unwritten_note())
+            unwritten = say("unwritten", path=self.path) if self._unwritten else ""
+            return Kept(self._edited(_load(self.path)), unwritten)
         except Broken:
-            return self._update()
+            return self.change()
         except (OSError, Newer) as error:
-            return self._kept(Progress(), _not_stored(self.path, error))
+            return Kept(self._edited(Progress()), _not_stored(self.path, error))
 
-    def change(self, edit: Edit) -> Kept:
-        """Applies `edit` to what is remembered. What cannot be written now is written with the next
-        change."""
-        self._unwritten.append(edit)
-        return self._update()
-
-    def _update(self) -> Kept:
+    def change(self, *edits: Edit) -> Kept:
+        """Applies `edits` to what is remembered. What cannot be written now is written with the
+        next change."""
+        self._unwritten += edits
+        note = ""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(self.path.with_suffix(".lock"), timeout=WAIT_S):
-                stored, note = self._load_or_set_aside()
-                kept = self._kept(stored, note)
-                _write(self.path, kept.progress.to_json())
+                try:
+                    stored = _load(self.path)
+                except Broken as broken:
+                    stored, note = Progress(), _set_aside(self.path, broken.why)
+                progress = self._edited(stored)
+                _write(self.path, progress.to_json())
         except (OSError, NotImplementedError, Newer) as error:
-            return self._kept(_load_or_empty(self.path), _not_stored(self.path, error))
+            progress = self._edited(_load_or_empty(self.path))
+            return Kept(progress, _not_stored(self.path, error))
         self._unwritten.clear()
-        return kept
+        return Kept(progress, note)
 
-    def _kept(self, stored: Progress, note: str) -> Kept:
-        return Kept(reduce(lambda now, edit: edit(now), self._unwritten, stored), note)
-
-    def _unwritten_note(self) -> str:
-        return f"The last changes are not in {self.path} yet." if self._unwritten else ""
-
-    def _load_or_set_aside(self) -> tuple[Progress, str]:
-        try:
-            return _load(self.path), ""
-        except Broken as error:
-            aside = _set_aside(self.path)
-            return Progress(), f"{self.path} could not be read ({error}); it is now {aside.name}."
+    def _edited(self, progress: Progress) -> Progress:
+        for edit in self._unwritten:
+            progress = edit(progress)
+        return progress
 
 
 def _load(path: Path) -> Progress:
@@ -101,13 +205,13 @@ def _load(path: Path) -> Progress:
     except FileNotFoundError:
         return Progress()
     if not stat.S_ISREG(found.st_mode):
-        raise Broken("it is no file")
+        raise Broken("no_file")
     if found.st_size > MAX_BYTES:
-        raise Broken("it is far too large")
+        raise Broken("large")
     try:
         return from_json(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
-        raise Broken("it is no text") from error
+        raise Broken("no_text") from error
 
 
 def _load_or_empty(path: Path) -> Progress:
@@ -117,11 +221,11 @@ def _load_or_empty(path: Path) -> Progress:
         return Progress()
 
 
-def _set_aside(path: Path) -> Path:
+def _set_aside(path: Path, why: Text) -> str:
     names = (path.with_name(f"{path.name}.broken-{n}") for n in count(1))
     aside = next(name for name in names if not os.path.lexists(name))
     path.rename(aside)
-    return aside
+    return say("set_aside", path=path, why=why, aside=aside.name)
 
 
 def _write(path: Path, text: str) -> None:
@@ -136,4 +240,4 @@ def _write(path: Path, text: str) -> None:
 
 def _not_stored(path: Path, error: Exception) -> str:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return f"Progress is not stored in {path} ({reason}); this kernel remembers it until it ends."
+    return say("not_stored", path=path, reason=reason)

@@ -6,11 +6,9 @@ marks to it: it would call a lab of wrong answers a success.
 
 from __future__ import annotations
 
-import os
-
 from autograder.judge import State, Verdict
 
-from .shown import Shown
+from .card import Shown
 
 
 class NotPassed(Exception):
@@ -19,11 +17,6 @@ class NotPassed(Exception):
     def _render_traceback_(self) -> list[str]:
         """What IPython shows instead of a traceback of ours, and Validate under "The error was"."""
         return [str(self)]
-
-
-def nbgrader_runs() -> bool:
-    """Whether nbgrader started this kernel, to validate or to grade."""
-    return bool(os.environ.get("NBGRADER_EXECUTION"))
 
 
 def scored(shown: Shown, verdict: Verdict) -> Shown:

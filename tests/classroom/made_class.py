@@ -20,12 +20,16 @@ from autograder.classroom.run.job import Entry
 from autograder.classroom.store import roster
 from autograder.classroom.store.journal import Journal, Record, key_of
 from autograder.classroom.store.roster import Line
-from autograder.judge import State, Verdict
+from autograder.judge import Cause, State, Verdict
 
 RELEASE = releases(ROOT)[NAME]
 LAB = RELEASE.lab
 FREE_TEXT = "why_silent"
 SCRIPT = "</pre></td><script>document.title='owned'</script><img src=x onerror=alert(1)>"
+
+
+CAUSES = {State.FLAGGED: Cause.TOO_FAST, State.UNGRADABLE: Cause.GRADER_FAULT}
+CAUSES |= {State.PASS: Cause.PASSED, State.FAIL: Cause.WRONG}
 
 
 def verdict(question: str, state: State = State.PASS, **more: object) -> Verdict:
@@ -34,9 +38,8 @@ def verdict(question: str, state: State = State.PASS, **more: object) -> Verdict
     points = asked.points if state is State.PASS else 0.0
     where = {"torch": "2.13.0+cpu", "tier": "bubblewrap", "title": asked.title}
     costs = {"wall_s": 0.01, "peak_bytes": 40_000}
-    made = Verdict(question, state, points, asked.points, 77_777, **where, **costs)
-    if more.pop("blank", False):
-        more["sentence"] = f"{asked.title} is not answered yet."
+    cause = Cause.BLANK if more.pop("blank", False) else CAUSES[state]
+    made = Verdict(question, cause, points, asked.points, 77_777, **where, **costs)
     return replace(made, **more)
 
 

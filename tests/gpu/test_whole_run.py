@@ -19,7 +19,7 @@ from autograder.gpu import gpu_command, place, provenance, results_page, whole_r
 from autograder.gpu.answers import known_answers
 from autograder.gpu.lab_run import outcome
 from autograder.gpu.place import Place
-from autograder.judge import State, Verdict
+from autograder.judge import Cause, Verdict
 from autograder.sandbox import BUBBLEWRAP, Gpu, Jail
 
 MIB = 2**20
@@ -55,9 +55,9 @@ def test_make_gpu_says_in_one_line_what_is_missing(monkeypatch, tmp_path, lent, 
     assert not list(tmp_path.iterdir())
 
 
-def verdict(question, state, misconception="", sentence="", device="NVIDIA H200"):
+def verdict(question, cause, misconception="", sentence="", device="NVIDIA H200"):
     return Verdict(
-        question, state, 0.0, 1.0, 1, misconception=misconception, sentence=sentence, device=device
+        question, cause, 0.0, 1.0, 1, misconception=misconception, sentence=sentence, device=device
     )
 
 
@@ -68,9 +68,9 @@ class OneKnown:
 
 def test_verdicts_are_held_against_what_must_be_and_doubts_against_the_cpu():
     known = [OneKnown("solution"), OneKnown("wrong a x", "Not x."), OneKnown("wrong a y", "Not y.")]
-    right = {("solution", "a"): verdict("a", State.PASS)}
-    right["wrong a x", "a"] = verdict("a", State.FAIL, "x", "Not x.")
-    right["wrong a y", "a"] = verdict("a", State.FAIL, "y", "Not y.")
+    right = {("solution", "a"): verdict("a", Cause.PASSED)}
+    right["wrong a x", "a"] = verdict("a", Cause.WRONG, "x", "Not x.")
+    right["wrong a y", "a"] = verdict("a", Cause.WRONG, "y", "Not y.")
     again = []
 
     def ask_cpu(doubted):
@@ -81,12 +81,12 @@ def test_verdicts_are_held_against_what_must_be_and_doubts_against_the_cpu():
     assert (told.right, told.wrong, told.faults, told.differs, again) == (1, 2, [], [], [])
     assert told.devices == {"NVIDIA H200": 3}
     found = dict(right)
-    found["solution", "a"] = verdict("a", State.FAIL, sentence="Off.")
-    found["wrong a x", "a"] = verdict("a", State.PASS)
+    found["solution", "a"] = verdict("a", Cause.WRONG, sentence="Off.")
+    found["wrong a x", "a"] = verdict("a", Cause.PASSED)
     told = outcome(known, found, ask_cpu)
     assert told.faults == ["a, solution: fail: Off.", "a, wrong a x: not rejected (pass:)"]
     assert (told.differs, again) == (["a"], [["solution", "wrong a x"]])
-    found["wrong a y", "a"] = verdict("a", State.FAIL, "x", "Not x.")
+    found["wrong a y", "a"] = verdict("a", Cause.WRONG, "x", "Not x.")
     told = outcome(known, found, lambda doubted: found)  # the CPU says the same
     assert told.faults[2] == "a, wrong a y: rejected with another sentence (fail: Not x.)"
     assert told.differs == []

@@ -17,13 +17,13 @@ import torch
 
 import autograder
 import autograder.checks
-from autograder.judge import Draw, Lab, State, Student, Verdict, expect_close
-from autograder.notebook import card, guess_widget, kernel, predicting
+from autograder.judge import Cause, Draw, Lab, State, Student, Verdict, expect_close
+from autograder.notebook import guess_widget, kernel, predicting
+from autograder.notebook.card import Shown, prose
 from autograder.notebook.checking import Checked, checked
 from autograder.notebook.hinting import hinted
 from autograder.notebook.progress_store import progress_store
 from autograder.notebook.scored import NotPassed, scored
-from autograder.notebook.shown import Shown
 
 NUDGE = "dW[o, i] = sum over n of dy[n, o] * x[n, i]: which index comes first?"
 LAB = Lab("03_autograd", "Autograd")
@@ -357,7 +357,7 @@ def test_a_replaced_allclose_wins_nothing(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_every_text_of_a_verdict_is_wrapped() -> None:
     long = "a word and another, " * 40
-    verdict = Verdict("q" * 90, State.FAIL, 0, 1, 1, "", long, long, long, long, "", long, long)
+    verdict = Verdict("q" * 90, Cause.WRONG, 0, 1, 1, "", long, long, long, long, "", long, long)
     text = str(verdict)
     assert max(map(len, text.splitlines())) <= 100
     assert "0 of 1 point\n" in text
@@ -479,9 +479,9 @@ def test_without_anywidget_there_is_a_list(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_prose_shows_code_and_stress_and_leaves_a_product_alone() -> None:
-    assert card.prose("the *last* of `a * b`") == "the <em>last</em> of <code>a * b</code>"
+    assert prose("the *last* of `a * b`") == "the <em>last</em> of <code>a * b</code>"
     for text in ("2 * n * k", "`x*y*z`", "f(*args) and g(*args)", "**kwargs**", "n*m*k"):
-        assert "<em>" not in card.prose(text), text
+        assert "<em>" not in prose(text), text
 
 
 @pytest.mark.parametrize("why", ["validate", "autograde"])
@@ -507,7 +507,7 @@ def test_where_nbgrader_runs_the_notebook_a_verdict_is_what_nbgrader_reads(
 
 def test_what_is_our_fault_is_no_failure_to_nbgrader(monkeypatch: pytest.MonkeyPatch) -> None:
     verdict = checked_function(right).verdict
-    ours = dataclasses.replace(verdict, state=State.UNGRADABLE, points=0.0)
+    ours = dataclasses.replace(verdict, cause=Cause.CHECK_FAULT, points=0.0)
     shown = Shown("it was us", "<p>it was us</p>")
     assert scored(shown, ours) is shown
 

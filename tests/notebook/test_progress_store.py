@@ -19,8 +19,14 @@ from autograder.judge import Lab
 from autograder.notebook import overview as overview_module
 from autograder.notebook import progress_store as store_module
 from autograder.notebook.overview import overview
-from autograder.notebook.progress_record import Asked, Prediction, Progress, from_json
-from autograder.notebook.progress_store import ProgressStore, progress_store
+from autograder.notebook.progress_store import (
+    Asked,
+    Prediction,
+    Progress,
+    ProgressStore,
+    from_json,
+    progress_store,
+)
 
 FULL = Progress(
     {"strides": Asked("pass", 2.5, 3, 1), "gather": Asked("fail", 0, 1, 3)},

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from autograder.judge import Packed, Raised, Reply
+from autograder.judge import Cause, Packed, Raised, Reply
 from autograder.sandbox import Cell, Jail, JailedStudent
 from autograder.sandbox.wire.frames import LENGTH, encode
 from autograder.sandbox.wire.messages import call_request
@@ -56,7 +56,7 @@ class Credulous(JailedStudent):
             return [Reply(self._believed(channel))]
         except (OSError, EOFError, ValueError, TooMuch) as error:
             self._drop()
-            return [Reply(Raised("died", type(error).__name__, str(error)))]
+            return [Reply(Raised(Cause.DIED, type(error).__name__, str(error)))]
         finally:
             self.seen.waited_s = max(self.seen.waited_s, time.monotonic() - started)
 
@@ -65,7 +65,7 @@ class Credulous(JailedStudent):
         header = json.loads(self._exactly(channel, length))
         blobs = [self._exactly(channel, size) for size in header["sizes"]]
         if header.get("raised"):
-            return Raised("raised", header["raised"]["error"], header["raised"]["message"])
+            return Raised(Cause.RAISED, header["raised"]["error"], header["raised"]["message"])
         if "pickle" in header:
             pickle.loads(blobs[0])
         tree = header["tree"]

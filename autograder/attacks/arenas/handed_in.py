@@ -69,7 +69,7 @@ def _graded(handed: Submission, ground: Ground) -> tuple[str, str, list[Taken]]:
         return "ungradable", handed.ungradable, []
     with ground.open([source for _, source in to_run(RELEASE, rebuilt)]) as student:
         verdict = ask(double, student, seed=ground.seed())
-    return str(verdict.state), verdict.sentence, [_taken(handed, rebuilt, verdict.points)]
+    return str(verdict.state), str(verdict.sentence), [_taken(handed, rebuilt, verdict.points)]
 
 
 def _taken(handed: Submission, rebuilt: Rebuilt, points: float) -> Taken:

@@ -157,5 +157,5 @@ def _stops_at(rows: Rows, inputs: Inputs) -> str:
     try:
         run(rows, {name: t.clone() for name, t in inputs.items()})
     except Wrong as wrong:
-        return wrong.got
+        return str(wrong.got)
     return ""

@@ -140,7 +140,7 @@ def _gpu(case: _Case) -> Gpu | None:
 def _ask(case: _Case, name: str, student: JailedStudent) -> Verdict:
     question = case.release.lab.questions[name]
     verdict = ask(question, student, seed=case.job.seeds[name], rounds=ROUNDS)
-    return explained(verdict, case.job, student.cells)
+    return explained(verdict, case.job, student)
 
 
 def _is_same(one: Verdict, other: Verdict) -> bool:

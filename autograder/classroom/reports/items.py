@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from autograder.judge import Lab, Question, State, Verdict
 
-from ..store.journal import Record, is_blank
+from ..store.journal import Record
 
 FEW = 3
 """Fewer complete records than this and no correlation is shown."""
@@ -74,8 +74,8 @@ def _verdicts(question: Question, records: Iterable[Record]) -> list[Verdict]:
 
 
 def _item(question: Question, verdicts: Sequence[Verdict], correlation: float | None) -> Item:
-    states = Counter("blank" if is_blank(v) else v.state.value for v in verdicts)
-    answered = [v for v in verdicts if not is_blank(v)]
+    states = Counter(v.state.value if v.is_answered else "blank" for v in verdicts)
+    answered = [v for v in verdicts if v.is_answered]
     return Item(
         question,
         passed=states[State.PASS],
@@ -130,7 +130,7 @@ def misconceptions(records: Iterable[Record]) -> list[Misconception]:
                 students.setdefault(key, []).append(record.student)
                 first.setdefault(key, verdict)
     found = [
-        Misconception(key[0], v.title, key[1], v.sentence, tuple(students[key]))
+        Misconception(key[0], v.title, key[1], str(v.sentence), tuple(students[key]))
         for key, v in first.items()
     ]
     return sorted(found, key=lambda one: (-len(one.students), one.question, one.name))

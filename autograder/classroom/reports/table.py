@@ -16,7 +16,7 @@ from autograder.judge import State, Verdict
 from .. import atomic_write
 from ..intake.release import Release, graded
 from ..intake.submissions import Submission
-from ..store.journal import Record, is_blank
+from ..store.journal import Record
 
 MARKS = {
     "pass": ("●", "green"),
@@ -66,7 +66,7 @@ def _cells(release: Release, row: Row) -> tuple[Text, ...]:
 
 def mark_name(verdict: Verdict) -> str:
     """The key of MARKS for a verdict: its state, and whether the stub was touched at all."""
-    return "blank" if is_blank(verdict) else verdict.state.value
+    return verdict.state.value if verdict.is_answered else "blank"
 
 
 def _mark(verdict: Verdict) -> tuple[str, str]:

@@ -7,33 +7,32 @@ the first time then.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from autograder.judge import GraderFault, Lab, Question, Raised, State, Verdict, ask
+from autograder.judge import (
+    Cause,
+    GraderFault,
+    Lab,
+    Question,
+    Raised,
+    Said,
+    State,
+    Verdict,
+    ask,
+    text,
+    unasked,
+)
 from autograder.sandbox import Cell, CellResult, Jail, JailedStudent
 
-from ..store.journal import CellReport, Record, is_blank
+from ..store.journal import CellReport, Record
 from .health import expect_healthy, expect_returned
 from .job import Job
 from .peak_memory import Peak
 
 ROUNDS = 3
 MAX_SHOWN = 4_000
-ASKED_TWICE = (
-    "It ran out of time beside other submissions, so it was asked a second time, alone on the "
-    "machine; this is that answer."
-)
-NOT_AGAIN = (
-    "It ran out of time beside other submissions. It was to be asked a second time, alone on the "
-    "machine, but the questions before it used up the time for that."
-)
-NOT_YET = "It times something, so it is asked when nothing else runs on the machine."
-
-_NO_SUCH_NAME = re.compile(r"NameError: name '(\w+)' is not defined")
-_NO_SUCH_FUNCTION = "there is no function"
 
 
 def grade(job: Job, lab: Lab, jail: Jail) -> Record:
@@ -80,9 +79,13 @@ def _verdicts(
         if before is not None and job.first and question.name not in job.first.late:
             yield before, False
         elif question.alone and job.first is None:
-            yield _not_yet(question, student, job), True
+            yield _unasked(question, student, job, Cause.PUT_OFF, text("put_off")), True
         elif time.monotonic() >= until:
-            yield _out_of_time(question, student, job, before), True
+            if before is None:
+                why = text("used_up", seconds=job.total_s)
+                yield _unasked(question, student, job, Cause.TIMED_OUT, why), True
+            else:
+                yield _remarked(before, text("not_asked_again")), True
         else:
             verdict = _asked(question, student, job)
             again = _once_more(verdict, None if question.alone else before)
@@ -105,7 +108,7 @@ def _our_own_cells_ran(results: Sequence[CellResult]) -> None:
 def _asked(question: Question, student: JailedStudent, job: Job) -> Verdict:
     peak = Peak(student)
     verdict = ask(question, student, seed=job.seeds[question.name], rounds=ROUNDS)
-    return explained(replace(verdict, peak_bytes=peak.grown()), job, student.cells)
+    return explained(replace(verdict, peak_bytes=peak.grown()), job, student)
 
 
 def _timed_out(verdict: Verdict, student: JailedStudent) -> bool:
@@ -113,78 +116,48 @@ def _timed_out(verdict: Verdict, student: JailedStudent) -> bool:
     if verdict.state is not State.FAIL:
         return False
     raised = [call.outcome for call in student.calls if isinstance(call.outcome, Raised)]
-    if raised and (raised[-1].kind == "missing" or raised[-1].error == "NameError"):
+    if raised and (raised[-1].kind is Cause.MISSING or raised[-1].error == "NameError"):
         raised += [cell.error for cell in student.cells if cell.error]  # one may have been too late
-    return any(one.kind == "timeout" for one in raised)
+    return any(one.kind is Cause.TIMED_OUT for one in raised)
 
 
 def _once_more(verdict: Verdict, before: Verdict | None) -> Verdict:
     """A question that was asked twice says so."""
     if before is None:
         return verdict
-    sentence = " ".join(filter(None, (verdict.sentence, ASKED_TWICE)))
     wall_s, cpu_s = verdict.wall_s + before.wall_s, verdict.cpu_s + before.cpu_s
-    return replace(verdict, sentence=sentence, wall_s=wall_s, cpu_s=cpu_s)
+    return replace(_remarked(verdict, text("asked_twice")), wall_s=wall_s, cpu_s=cpu_s)
 
 
-def _not_yet(question: Question, student: JailedStudent, job: Job) -> Verdict:
-    """The place of a question that is asked when nothing else runs."""
-    return Verdict(
-        question.name,
-        State.UNGRADABLE,
-        0.0,
-        question.points,
-        job.seeds[question.name],
-        title=question.title,
-        sentence=NOT_YET,
-        tier=student.where,
-    )
-
-
-def _out_of_time(
-    question: Question, student: JailedStudent, job: Job, before: Verdict | None
+def _unasked(
+    question: Question, student: JailedStudent, job: Job, cause: Cause, why: Said
 ) -> Verdict:
-    """No call is made for a question whose turn came too late."""
-    if before is not None:
-        return replace(before, sentence=" ".join(filter(None, (before.sentence, NOT_AGAIN))))
-    sentence = f"The questions before this one had used up the notebook's {job.total_s:g} seconds."
+    """No call is made for a question that waits, or whose turn came too late."""
     seed = job.seeds[question.name]
-    return Verdict(
-        question.name,
-        State.FAIL,
-        0.0,
-        question.points,
-        seed,
-        title=question.title,
-        sentence=sentence,
-        tier=student.where,
-    )
+    return unasked(question, cause, seed=seed, tier=student.where, sentence=why)
 
 
-def explained(verdict: Verdict, job: Job, cells: Sequence[CellResult]) -> Verdict:
+def _remarked(verdict: Verdict, remark: Said) -> Verdict:
+    return replace(verdict, remarks=(*verdict.remarks, remark))
+
+
+def explained(verdict: Verdict, job: Job, student: JailedStudent) -> Verdict:
     """`verdict` with what grading knows and the judge cannot: a cell that stopped, and names that
     stand in cells which are not run."""
     if verdict.state is not State.FAIL or verdict.misconception:
         return verdict
+    raised = student.calls[-1].outcome if student.calls else None
+    cells = student.cells
     stopped = next((c.error for c in cells if c.name == verdict.question and c.error), None)
-    if stopped is not None and verdict.got.startswith(_NO_SUCH_FUNCTION):
-        verdict = replace(verdict, got=str(stopped)[:MAX_SHOWN], where=_lines(stopped.lines))
-        verdict = replace(verdict, sentence="The cell stopped before its function was made.")
-    missing = _NO_SUCH_NAME.search(verdict.got)
-    if missing and missing[1] in job.left_out:
-        sentence = (
-            f"`{missing[1]}` stands in a cell that is not graded: "
-            "put it into the cell of the answer that uses it."
-        )
-        return replace(verdict, sentence=sentence)
-    if is_blank(verdict) and verdict.question in job.left_out:
-        sentence = "Another cell of the notebook answers it, but only its own cell is graded."
-        return replace(verdict, sentence=f"{verdict.sentence} {sentence}")
+    if verdict.cause is Cause.MISSING and stopped is not None:
+        raised = stopped
+        verdict = replace(verdict, cause=stopped.kind, got=stopped.told, where=stopped.where)
+        verdict = replace(verdict, sentence=text("cell_stopped"))
+    if isinstance(raised, Raised) and raised.name in job.left_out:
+        return replace(verdict, sentence=text("name_left_out", name=raised.name))
+    if verdict.cause is Cause.BLANK and verdict.question in job.left_out:
+        return _remarked(verdict, text("answered_elsewhere"))
     return verdict
-
-
-def _lines(lines: Sequence[tuple[int, str]]) -> str:
-    return "; ".join(f"line {number}: {source}" for number, source in lines)
 
 
 def _reported(result: CellResult) -> CellReport:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autograder.judge import OUR_FAULT, State, Verdict
+from autograder.judge import Cause, State, Verdict
 
 from .. import atomic_write
 
@@ -55,15 +55,12 @@ class Record:
     @property
     def was_put_off(self) -> bool:
         """Whether a question has not been asked yet, because it wants the machine for itself."""
-        return any(v.question in self.late and v.state is State.UNGRADABLE for v in self.verdicts)
+        return any(v.cause is Cause.PUT_OFF for v in self.verdicts)
 
     @property
     def is_worth_another_try(self) -> bool:
         """Whether a machine failed, which may not happen again. A check that raises will."""
-        return any(
-            verdict.state is State.UNGRADABLE and verdict.sentence.startswith(OUR_FAULT)
-            for verdict in self.verdicts
-        )
+        return any(verdict.cause is Cause.GRADER_FAULT for verdict in self.verdicts)
 
     @property
     def points(self) -> float:
@@ -131,9 +128,3 @@ def _record(data: bytes) -> Record:
     verdicts = tuple(Verdict.from_mapping(verdict) for verdict in body["verdicts"])
     cells = tuple(CellReport(**cell) for cell in body["cells"])
     return Record(**{**body, "verdicts": verdicts, "cells": cells})
-
-
-def is_blank(verdict: Verdict) -> bool:
-    """Whether the judge found the untouched stub."""
-    unanswered = f"{verdict.title} is not answered yet."
-    return verdict.state is State.FAIL and verdict.sentence.startswith(unanswered)

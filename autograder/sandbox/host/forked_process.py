@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from autograder.judge import GraderFault
+from autograder.judge import GraderFault, Text, text
 
 from ..engines.cgroups import Cgroup
 from ..engines.gpu import Gpu
@@ -50,7 +50,7 @@ class ForkedProcess(Running):
         if self._counted:
             super().check_memory()
 
-    def _end(self) -> str:
+    def _end(self) -> Text:
         was_alive = not self.wait(0)
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._handle, signal.SIGKILL)
@@ -64,7 +64,7 @@ class ForkedProcess(Running):
         os.close(self._handle)
         if starved and status == -signal.SIGKILL:
             return self.out_of_memory
-        return "it was ended by us" if was_alive else how_it_ended(status)
+        return text("ended_by_us") if was_alive else how_it_ended(status)
 
     def _reaped(self) -> int | None:
         try:

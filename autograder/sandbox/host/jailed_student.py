@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Self
 
-from autograder.judge import GraderFault, Packed, Raised, Reply, Student
+from autograder.judge import Cause, GraderFault, Packed, Raised, Reply, Student, Text, text
 from autograder.judge.values import MAX_BYTES
 
 from ..engines.gpu import Gpu
@@ -106,8 +106,8 @@ class JailedStudent(Student):
             self._running = None
 
     def _send(self, function: str, requests: Sequence[Packed]) -> list[Reply]:
-        if message := self._used_up():
-            return [Reply(Raised("timeout", "TimeoutError", message))]
+        if why := self._used_up():
+            return [Reply(Raised(Cause.TIMED_OUT, "TimeoutError", why=why))]
         running = self._fresh_or_running()  # running the cells again is charged to no question
         started = time.monotonic()
         replies, lost = self._ask(running, function, requests)
@@ -117,17 +117,17 @@ class JailedStudent(Student):
         self._running = None
         self.suspects_device = self.gpu is not None
         raised = lost.raised
-        if raised.kind == "timeout" and self._until <= time.monotonic():
-            raised = replace(raised, message=self._used_up())
+        if raised.kind is Cause.TIMED_OUT and self._until <= time.monotonic():
+            raised = replace(raised, why=self._used_up())
         return [*replies, Reply(raised)]
 
-    def _used_up(self) -> str:
-        """Which budget is spent; "" while there is time left."""
+    def _used_up(self) -> Text | None:
+        """Which budget is spent; None while there is time left."""
         if self._until <= time.monotonic():
-            return f"the notebook's {self._total_s:g} s are used up"
+            return text("notebooks_time", seconds=self._total_s)
         if self._left_s <= 0 or self._restarts > MAX_RESTARTS:
-            return f"this question's {self._wall_s:g} s are used up"
-        return ""
+            return text("questions_time", seconds=self._wall_s)
+        return None
 
     def _fresh_or_running(self) -> Running:
         if self._closed:
@@ -156,7 +156,7 @@ class JailedStudent(Student):
             max_body_bytes=MAX_BYTES + argument_bytes,
         )
         running.output.take()
-        if any(isinstance(r.value, Raised) and r.value.kind == "device" for r in replies):
+        if any(isinstance(r.value, Raised) and r.value.kind is Cause.DEVICE for r in replies):
             self._drop()
             self.suspects_device = True
         return replies, lost

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from autograder.judge import Raised
+from autograder.judge import Cause, Raised, text
 
 from ..engines.limits import Limits
 from ..wire.messages import cell_request, read_cell_reply
@@ -15,7 +15,6 @@ from .request import Lost, ask_in_a_row
 from .running import Running
 
 MAX_RESTARTS = 4
-NOT_RUN = "not run: too many of the cells before it ended the process or never ended"
 
 
 @dataclass(frozen=True)
@@ -105,4 +104,5 @@ class Loader:
         for k, cell in enumerate(self._cells):
             if k not in self._results:
                 self._deadly.add(k)
-                self._results[k] = CellResult(cell.name, Raised("timeout", "NotRun", NOT_RUN), "")
+                not_run = Raised(Cause.TIMED_OUT, "NotRun", why=text("cell_not_run"))
+                self._results[k] = CellResult(cell.name, not_run, "")

@@ -12,6 +12,8 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
+from autograder.judge import Text, text
+
 from ..engines import bubblewrap
 from ..engines.gpu import Gpu
 from ..engines.limits import Limits, bind_this_process
@@ -54,14 +56,14 @@ class PlainProcess(Running):
             self._process.wait(patience_s)
         return self._process.poll() is not None
 
-    def _end(self) -> str:
+    def _end(self) -> Text:
         was_alive = not self.wait(0)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.kill()
         status = self._process.wait()
         self._home.cleanup()
-        return "it was ended by us" if was_alive else how_it_ended(status)
+        return text("ended_by_us") if was_alive else how_it_ended(status)
 
 
 def _environment(home: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from autograder.judge import GraderFault, Malformed, Raised
+from autograder.judge import Cause, GraderFault, Malformed, Raised, Text, text
 
 from ..wire.frames import Frame
 from .running import Died, Running, TooLate
@@ -47,20 +47,20 @@ def ask_in_a_row(
         deadline = time.monotonic() + patience_s
         running.exchange(frames, take, deadline=deadline, max_body_bytes=max_body_bytes)
     except Died as died:
-        return answers, _lost(running, _died(running, str(died)))
+        return answers, _lost(running, _died(running, died.how))
     except TooLate:
-        message = f"no answer within {patience_s:.3g} s"
-        return answers, _lost(running, Raised("timeout", "TimeoutError", message))
+        why = text("no_answer_in_time", seconds=patience_s)
+        return answers, _lost(running, Raised(Cause.TIMED_OUT, "TimeoutError", why=why))
     except Malformed as forged:
-        message = f"what came back is no answer: {forged}"
-        return answers, _lost(running, Raised("unsendable", "Malformed", message))
+        why = text("no_answer", detail=str(forged))
+        return answers, _lost(running, Raised(Cause.UNSENDABLE, "Malformed", why=why))
     return answers, None
 
 
-def _died(running: Running, how: str) -> Raised:
+def _died(running: Running, how: Text) -> Raised:
     if running.wait(LAST_BREATH_S):
         how = running.kill()
-    return Raised("died", "ProcessEnded", how)
+    return Raised(Cause.DIED, "ProcessEnded", why=how)
 
 
 def _lost(running: Running, raised: Raised) -> Lost:

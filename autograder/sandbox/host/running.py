@@ -10,7 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from autograder.judge import GraderFault
+from autograder.judge import GraderFault, Text, text
 
 from ..engines.gpu import CONTEXT_BYTES, Gpu
 from ..engines.limits import Limits
@@ -24,7 +24,11 @@ MOST_AT_ONCE = 64  # reads, of at most a piece each
 
 
 class Died(Exception):
-    """The process ended, or closed its end, before it answered; the text says how."""
+    """The process ended, or closed its end, before it answered; `how` says how."""
+
+    def __init__(self, how: Text) -> None:
+        super().__init__(how)
+        self.how = how
 
 
 class TooLate(Exception):
@@ -42,7 +46,7 @@ class Running(ABC):
         self.device_bytes = 0  # of the GPU, for the question that is being asked
         self._incoming = select.poll()
         self._incoming.register(self.channel, select.POLLIN)
-        self._ended = ""
+        self._ended: Text | None = None
         self.jail_lost = False  # the jail around it died: nothing of the student's is to blame
 
     @abstractmethod
@@ -50,7 +54,7 @@ class Running(ABC):
         """Whether the process ended by itself within so many seconds."""
 
     @abstractmethod
-    def _end(self) -> str:
+    def _end(self) -> Text:
         """Kills it with all its children, waits for that, and says how it had ended."""
 
     own_bytes = 0
@@ -62,23 +66,23 @@ class Running(ABC):
         if used > self.limits.memory_bytes + self.own_bytes:
             raise Died(self.out_of_memory)
         if processes > self.limits.processes:
-            raise Died(f"it started more than {self.limits.processes} processes")
+            raise Died(text("started_processes", processes=self.limits.processes))
 
     @property
-    def out_of_memory(self) -> str:
+    def out_of_memory(self) -> Text:
         """How a process ends that needs too much."""
-        return f"it needed more than {self.limits.memory_bytes // 2**20:,} MiB of memory"
+        return text("needed_memory", mib=self.limits.memory_bytes // 2**20)
 
     def check_device(self) -> None:
         """Raises Died when the tree uses more of the GPU than its question may: the limit inside
         is the student's own process's to keep, or not."""
         used = self.gpu.used_bytes(tree(self.pid)) if self.gpu else None
         if used is not None and used > self.device_bytes + CONTEXT_BYTES:
-            raise Died(f"it needed more than {self.device_bytes // 2**20:,} MiB of the GPU")
+            raise Died(text("needed_gpu_memory", mib=self.device_bytes // 2**20))
 
-    def kill(self) -> str:
-        """Ends the process and all it started; how it had ended, in words. Can be called twice."""
-        if not self._ended:
+    def kill(self) -> Text:
+        """Ends the process and all it started; how it had ended. Can be called twice."""
+        if self._ended is None:
             self._ended = self._end()
             self.output.drain()
             self.line.close()
@@ -192,7 +196,7 @@ class _Exchange:
             except BlockingIOError:
                 return
             except OSError as error:
-                raise Died("it closed its end") from error
+                raise Died(text("closed")) from error
             self.unsent[0] = self.unsent[0][sent:]
             if not self.unsent[0]:
                 del self.unsent[0]
@@ -206,9 +210,9 @@ class _Exchange:
             except BlockingIOError:
                 return False
             except OSError as error:
-                raise Died("it closed its end") from error
+                raise Died(text("closed")) from error
             if n == 0:
-                raise Died("it closed its end")
+                raise Died(text("closed"))
             self.inbox.took(n)
             if self.inbox.frame is not None and self._took(self.inbox.frame):
                 return False
@@ -229,8 +233,10 @@ def wait_for_end(handle: int, *, patience_s: float) -> bool:
     return bool(poll.poll(patience_s * 1000))
 
 
-def how_it_ended(status: int | None) -> str:
-    """An exit status in words; negative for a signal, None where nobody knows."""
+def how_it_ended(status: int | None) -> Text:
+    """What an exit status means; negative for a signal, None where nobody knows."""
     if status is None:
-        return "it ended"
-    return f"it was ended by signal {-status}" if status < 0 else f"it ended with status {status}"
+        return text("ended")
+    if status < 0:
+        return text("ended_by_signal", signal=-status)
+    return text("ended_with_status", status=status)

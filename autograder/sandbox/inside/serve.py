@@ -11,7 +11,7 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from autograder.judge import DEVICES, Device, Packed, Raised, Reply, answer, raised_by
+from autograder.judge import DEVICES, Cause, Device, Packed, Raised, Reply, answer, raised_by, text
 
 from ..wire.channel import KEEP_READING, READ_NOW, SILENT_BYTES, SPENT_BYTES, notify
 from ..wire.frames import Frame, Inbox, TooLong, encode
@@ -63,7 +63,8 @@ def _answered(request: Frame, shell: NotebookShell) -> list[bytes]:
     try:
         return encode(_frame(request, shell))
     except TooLong as error:
-        raised = Raised("unsendable", "TypeError", f"it returned too much: {error}")
+        what = text("unsendable.frame", reason=str(error))
+        raised = Raised(Cause.UNSENDABLE, "TypeError", why=text("returned", what=what))
         return encode(raised_reply(raised, nonce=nonce))
 
 
@@ -86,7 +87,7 @@ def _called(
     except BaseException as error:  # KeyboardInterrupt and SystemExit are answers here too
         reply = Reply(raised_by(error))
     if isinstance(reply.value, Raised) and device.broken:
-        return Reply(replace(reply.value, kind="device"))  # and this process is of no more use
+        return Reply(replace(reply.value, kind=Cause.DEVICE))  # and this process is of no more use
     return reply
 
 

@@ -9,13 +9,17 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from autograder.judge import Malformed, Packed, Raised, Reply
+from autograder.judge import Cause, Malformed, Packed, Raised, Reply, Text
 from autograder.judge.answer import MAX_LINES, MAX_MESSAGE
+from autograder.judge.words import from_json
 
 from .frames import Frame
 
 MAX_NAME = 200
-KINDS = frozenset({"missing", "blank", "raised", "unsendable", "device"})
+ERROR_FIELDS = {"kind", "error", "message", "lines", "name", "why"}
+KINDS = (Cause.MISSING, Cause.BLANK, Cause.RAISED, Cause.UNSENDABLE, Cause.DEVICE)
+"""What a student's process may say; how it ended is ours to find out."""
+WHY = frozenset({"returned"})
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u2028-\u202e\u2066-\u2069]")
 
 
@@ -46,6 +50,8 @@ def _raised_fields(raised: Raised) -> dict[str, Any]:
         "error": raised.error[:MAX_NAME],
         "message": raised.message[:MAX_MESSAGE],
         "lines": lines,
+        "name": raised.name[:MAX_NAME],
+        "why": raised.why,
     }
 
 
@@ -94,16 +100,43 @@ def _expect_keys(frame: Frame, nonce: str, *names: str) -> None:
 
 def read_raised(fields: Any) -> Raised:
     """The Raised in a header, its texts cut and cleaned. Raises Malformed."""
-    if not isinstance(fields, dict) or set(fields) != {"kind", "error", "message", "lines"}:
+    if not isinstance(fields, dict) or set(fields) != ERROR_FIELDS:
         raise Malformed("an error with other fields than ours")
     if not isinstance(fields["kind"], str) or fields["kind"] not in KINDS:
         raise Malformed("an error of an unknown kind")
     return Raised(
-        fields["kind"],
+        Cause(fields["kind"]),
         _text(fields, "error", MAX_NAME),
         _text(fields, "message", MAX_MESSAGE),
         tuple(_line(pair) for pair in _some(fields["lines"])),
+        _text(fields, "name", MAX_NAME),
+        None if fields["why"] is None else _why(fields["why"]),
     )
+
+
+def _why(value: Any) -> Text:
+    """A sentence of ours by its key, its facts cut and cleaned. Raises Malformed for one that
+    cannot be said."""
+    try:
+        why = from_json(_cleaned(value, depth=4))
+        str(why)
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise Malformed("a sentence that is none of ours") from error
+    if not isinstance(why, Text) or why.key not in WHY:
+        raise Malformed("a sentence that is none of ours")
+    return why
+
+
+def _cleaned(value: Any, *, depth: int) -> Any:
+    if isinstance(value, str):
+        return clean(value[:MAX_NAME])
+    if type(value) is int and abs(value) < 2**63:
+        return value
+    if depth and isinstance(value, list) and len(value) <= MAX_LINES:
+        return [_cleaned(part, depth=depth - 1) for part in value]
+    if depth and isinstance(value, dict) and len(value) <= MAX_LINES:
+        return {str(key): _cleaned(part, depth=depth - 1) for key, part in value.items()}
+    raise Malformed("a fact that is no plain data")
 
 
 def _text(fields: Mapping[str, Any], name: str, most: int) -> str:

@@ -21,7 +21,7 @@ from autograder.classroom import atomic_write
 from autograder.classroom.commands import explain as appeal
 from autograder.classroom.store import roster
 from autograder.classroom.store.roster import Line
-from autograder.judge import State
+from autograder.judge import Cause, State
 from autograder.sandbox import Tier, probe
 from tests.classroom.made_class import FREE_TEXT, LAB, SCRIPT, grading_folder, record, verdict
 
@@ -301,7 +301,7 @@ class TestExplain:
         journal.write(replace(was, verdicts=tuple(verdicts)))
 
     def test_another_verdict_is_told_with_both_cards_and_ends_with_1(self, autograder, appealed):
-        self.rewrite(appealed, "ada", state=State.FAIL, points=0.0, got="three")
+        self.rewrite(appealed, "ada", cause=Cause.WRONG, points=0.0, got="three")
         result = autograder("explain", "ada", NAME, FIRST)
         assert result.exit_code == 1
         assert "Another verdict than recorded (fail, 0 of 2 points)" in result.output

@@ -27,6 +27,7 @@ from autograder.classroom.intake.submissions import Submission
 from autograder.classroom.run.job import Entry
 from autograder.classroom.store.journal import CellReport, Journal, Record, key_of
 from autograder.judge import State, Verdict
+from tests.classroom.made_class import CAUSES
 
 RELEASE = releases(ROOT)[NAME]
 SCRIPT = "</pre><script>alert(1)</script>"
@@ -37,7 +38,7 @@ def verdicts(**states):
     return tuple(
         Verdict(
             question.name,
-            state := states.get(question.name, State.PASS),
+            CAUSES[state := states.get(question.name, State.PASS)],
             question.points if state is State.PASS else 0.0,
             question.points,
             77_777,

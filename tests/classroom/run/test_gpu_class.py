@@ -19,7 +19,7 @@ from autograder.classroom.run.health import DeviceLost
 from autograder.classroom.run.job import Job
 from autograder.classroom.run.worker import NoDevice, Ready, Setting, die_with_parent
 from autograder.classroom.store.journal import Record
-from autograder.judge import Lab, State, Verdict, expect_close
+from autograder.judge import Cause, Lab, State, Verdict, expect_close
 from autograder.sandbox import BUBBLEWRAP, DEFAULT_SHARE
 from autograder.sandbox.engines import gpu
 from tests.sandbox.simulated_gpu import CELL, HINTS, MIB, SIMULATED
@@ -93,7 +93,7 @@ def serve_until_bob(connection, setting):
         if given.student == "bob" and setting.device == "0":
             connection.send(NoDevice("GPU 0 does not work after the submission of bob: gone"))
             return
-        verdict = Verdict("double", State.PASS, 1.0, 1.0, 7, device=setting.device)
+        verdict = Verdict("double", Cause.PASSED, 1.0, 1.0, 7, device=setting.device)
         record = Record(given.student, given.lab, given.key, given.sha256, (verdict,))
         connection.send(record)
 

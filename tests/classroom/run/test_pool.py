@@ -14,7 +14,7 @@ from autograder.classroom.run import pool
 from autograder.classroom.run.job import SUBMISSION_S, Fault, Job
 from autograder.classroom.run.worker import NoJail, Ready, Setting, die_with_parent
 from autograder.classroom.store.journal import Record
-from autograder.judge import OUR_FAULT, State, Verdict
+from autograder.judge import Cause, Verdict
 from autograder.sandbox import BUBBLEWRAP
 from autograder.sandbox.engines import cgroups
 
@@ -23,9 +23,8 @@ def job(name):
     return Job(name, "01_strides", "key", "sha", (), 0, {}, frozenset())
 
 
-def record(given, state=State.PASS):
-    sentence = f"{OUR_FAULT}: the jail died" if state is State.UNGRADABLE else ""
-    verdict = Verdict("address", state, 1.0, 1.0, 7, sentence=sentence)
+def record(given, cause=Cause.PASSED):
+    verdict = Verdict("address", cause, 1.0, 1.0, 7)
     return Record(given.student, given.lab, given.key, given.sha256, (verdict,))
 
 
@@ -45,7 +44,7 @@ def timed_record(given, trace):
     note(trace, f"{given.student} end")
     if given.first:
         return record(given)
-    (verdict,) = record(given, State.UNGRADABLE).verdicts
+    (verdict,) = record(given, Cause.GRADER_FAULT).verdicts
     put_off = replace(verdict, sentence="It times something.")
     return replace(record(given), verdicts=(put_off,), late=("address",))
 
@@ -79,12 +78,12 @@ def serve_by_name(connection, setting):
             connection.send(late_record(given, setting.log.parent / "trace"))
             continue
         if given.student.startswith("check"):
-            (verdict,) = record(given, State.UNGRADABLE).verdicts
+            (verdict,) = record(given, Cause.GRADER_FAULT).verdicts
             ours = replace(verdict, sentence="The check itself failed (ValueError: no).")
             connection.send(replace(record(given), verdicts=(ours,)))
             continue
         is_open = given.student.startswith("open") and attempts <= int(given.student[-1])
-        connection.send(record(given, State.UNGRADABLE if is_open else State.PASS))
+        connection.send(record(given, Cause.GRADER_FAULT if is_open else Cause.PASSED))
 
 
 def serve_without_jail(connection, setting):
@@ -175,7 +174,7 @@ def test_what_times_something_is_asked_when_nobody_else_is(tmp_path, workers):
     names = ["times-1", "times-2", "fine-1", "times-3", "fine-2"]
     found = outcomes(names, tmp_path, workers=workers)
     assert {name: outcome.verdicts[0].state for name, outcome in found.items()} == dict.fromkeys(
-        names, State.PASS
+        names, Cause.PASSED
     )
     lines = (tmp_path / "trace").read_text().splitlines()
     assert len(lines) == 12

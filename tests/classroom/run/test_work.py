@@ -13,7 +13,17 @@ import pytest
 
 from autograder.classroom.run import work
 from autograder.classroom.run.job import AGAIN_S, SUBMISSION_S, Job
-from autograder.judge import GraderFault, Lab, LocalStudent, Raised, Reply, State, expect_equal
+from autograder.judge import (
+    Cause,
+    GraderFault,
+    Lab,
+    LocalStudent,
+    Raised,
+    Reply,
+    State,
+    expect_equal,
+    text,
+)
 from autograder.sandbox import CellResult
 
 lab = Lab("07_doubling", "Doubling")
@@ -44,9 +54,9 @@ class OpenStudent(LocalStudent):
             exec(compile(cell.source, f"<cell {cell.name}>", "exec"), self.namespace)
         except Exception as error:
             lines = ((1, cell.source.split("\n")[0]),)
-            return CellResult(
-                cell.name, Raised("raised", type(error).__name__, str(error), lines), ""
-            )
+            raised = Raised("raised", type(error).__name__, str(error), lines)
+            missed = getattr(error, "name", "") or ""
+            return CellResult(cell.name, replace(raised, kind=Cause.RAISED, name=missed), "")
         return CellResult(cell.name, None, "hello\n" * 10_000)
 
 
@@ -70,6 +80,7 @@ def graded(left_out=(), **sources):
     return {verdict.question: verdict for verdict in record.verdicts}
 
 
+STUB = 'raise NotImplementedError("Lab 7.1: twice, about 1 line")'
 GOOD = {"twice": "def twice(n): return 2 * n", "double": "def double(n): return n + n"}
 
 
@@ -94,32 +105,33 @@ def test_only_a_lab_whose_ranks_talk_gets_a_network(talking):
 def test_a_helper_in_a_cell_that_is_not_graded_is_named():
     found = graded({"helper"}, **GOOD | {"twice": "def twice(n): return helper(n)"})
     assert found["twice"].state is State.FAIL
-    assert "`helper` stands in a cell that is not graded" in found["twice"].sentence
+    assert found["twice"].sentence == text("name_left_out", name="helper")
     assert found["double"].state is State.PASS
 
 
 def test_a_name_that_stands_nowhere_is_an_ordinary_error():
     found = graded({"other"}, **GOOD | {"twice": "def twice(n): return helper(n)"})
-    assert "not graded" not in found["twice"].sentence
-    assert "NameError" in found["twice"].got
+    assert (found["twice"].cause, found["twice"].sentence) == (Cause.RAISED, "")
+    assert found["twice"].got.facts["error"] == "NameError"
 
 
 def test_a_cell_that_stopped_says_why_instead_of_missing_its_function():
     found = graded(**GOOD | {"twice": "1 / 0\ndef twice(n): return 2 * n"})
-    assert "ZeroDivisionError" in found["twice"].got
-    assert "line 1: 1 / 0" in found["twice"].where
-    assert found["twice"].sentence == "The cell stopped before its function was made."
+    assert found["twice"].cause is Cause.RAISED
+    assert found["twice"].got.facts["error"] == "ZeroDivisionError"
+    assert found["twice"].where.facts["lines"] == [text("line", number=1, source="1 / 0")]
+    assert found["twice"].sentence == text("cell_stopped")
 
 
 def test_a_cell_that_stopped_for_want_of_a_left_out_import():
     found = graded({"np"}, **GOOD | {"twice": "np.zeros(3)\ndef twice(n): return 2 * n"})
-    assert "`np` stands in a cell that is not graded" in found["twice"].sentence
+    assert found["twice"].sentence == text("name_left_out", name="np")
 
 
 def test_an_answer_in_another_cell_is_pointed_at():
-    found = graded({"twice"}, **GOOD | {"twice": "def twice(n): raise NotImplementedError"})
-    assert "only its own cell is graded" in found["twice"].sentence
-    assert work.is_blank(found["twice"])
+    found = graded({"twice"}, **GOOD | {"twice": f"def twice(n): {STUB}"})
+    assert found["twice"].cause is Cause.BLANK
+    assert found["twice"].remarks == (text("answered_elsewhere"),)
 
 
 def test_our_own_cell_failing_is_our_fault():
@@ -131,8 +143,7 @@ def test_our_own_cell_failing_is_our_fault():
 
 def test_who_used_up_the_time_is_not_asked_further():
     record = work.grade(replace(job(**GOOD), extra_s=-1 - SUBMISSION_S), lab, OpenJail())
-    assert {v.state for v in record.verdicts} == {State.FAIL}
-    assert all("seconds" in v.sentence and v.points == 0 for v in record.verdicts)
+    assert {(v.cause, v.mark, v.points) for v in record.verdicts} == {(Cause.TIMED_OUT, "fail", 0)}
     assert record.late == ("twice", "double")
 
 
@@ -143,7 +154,7 @@ class BusyStudent(OpenStudent):
 
     def _send(self, function, requests):
         if function in self.starved:
-            return [Reply(Raised("timeout", "TimeoutError", "no answer within 10 s"))]
+            return [Reply(Raised(Cause.TIMED_OUT, "TimeoutError"))]
         return super()._send(function, requests)
 
 
@@ -168,22 +179,21 @@ class TestAskedTwice:
         first = self.first()
         again = work.grade(job(**GOOD).again(first), lab, OpenJail())
         assert [v.state for v in again.verdicts] == [State.PASS, State.PASS]
-        assert "a second time, alone" in again.verdicts[0].sentence
+        assert again.verdicts[0].remarks == (text("asked_twice"),)
         assert again.verdicts[1] == first.verdicts[1]
         assert again.late == ()
         assert again.wall_s > first.wall_s
 
     def test_it_fails_when_it_is_endless_in_itself(self):
         again = work.grade(job(**GOOD).again(self.first()), lab, BusyJail())
-        assert again.verdicts[0].state is State.FAIL
-        assert "TimeoutError" in again.verdicts[0].got
-        assert "a second time, alone" in again.verdicts[0].sentence
+        assert again.verdicts[0].cause is Cause.TIMED_OUT
+        assert again.verdicts[0].remarks == (text("asked_twice"),)
 
     def test_it_keeps_its_verdict_when_there_is_no_time_to_ask_again(self):
         first = self.first()
         again = work.grade(replace(job(**GOOD), extra_s=-1 - AGAIN_S).again(first), lab, OpenJail())
         assert again.verdicts[0].got == first.verdicts[0].got
-        assert "used up the time for that" in again.verdicts[0].sentence
+        assert again.verdicts[0].remarks == (text("not_asked_again"),)
 
     def test_asking_again_has_a_limit_of_its_own(self):
         longer = replace(job(**GOOD), extra_s=45.0)  # a question with a budget

@@ -16,12 +16,12 @@ from autograder.classroom import atomic_write
 from autograder.classroom.errors import UserError
 from autograder.classroom.store import seed_secret
 from autograder.classroom.store.journal import CellReport, Journal, Record, key_of
-from autograder.judge import State, Verdict
+from autograder.judge import Cause, Verdict
 
 KEY = key_of("bytes", "lab", "2.13.0", "epoch", "bubblewrap")
 VERDICTS = (
-    Verdict("address", State.PASS, 2.0, 2.0, 7, title="Lab 1.2", cost="a string\nof two lines"),
-    Verdict("overlaps", State.FAIL, 0.0, 3.0, 8, got="é \x1b[31m \u2028 <b>", misconception="x"),
+    Verdict("address", Cause.PASSED, 2.0, 2.0, 7, title="Lab 1.2", cost="a string\nof two lines"),
+    Verdict("overlaps", Cause.WRONG, 0.0, 3.0, 8, got="é \x1b[31m \u2028 <b>", misconception="x"),
 )
 RECORD = Record("ada", "01_strides", KEY, "00ff", VERDICTS, (CellReport("setup", "", "hi"),), 1.5)
 
@@ -113,7 +113,7 @@ def test_a_record_of_an_older_form_is_graded_again(journal):
 
 def test_a_record_with_an_open_question_is_not_final():
     assert RECORD.is_final
-    open_question = replace(VERDICTS[0], state=State.UNGRADABLE)
+    open_question = replace(VERDICTS[0], cause=Cause.CHECK_FAULT)
     assert not replace(RECORD, verdicts=(open_question,)).is_final
 
 
