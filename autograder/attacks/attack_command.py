@@ -11,9 +11,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from autograder.sandbox import probe
 
+from .attack_table import as_data, faults, summary, table
 from .collected import Named, chosen
 from .ground import Ground
-from .table import as_data, faults, summary, table
 from .trying import Judged, Tried, judge_honest, try_attack
 
 

@@ -2,7 +2,7 @@
 
 from autograder.authoring.address import BRANCH, REPOSITORY
 from autograder.authoring.header import Header
-from autograder.authoring.source import Cell
+from autograder.authoring.percent_source import Cell
 
 ID = "bring-the-course"
 VIEW = {"jupyter": {"source_hidden": True}}

@@ -10,10 +10,10 @@ from autograder.authoring.address import fill, links
 from autograder.authoring.arrival import arrival_cell
 from autograder.authoring.asked import asked, asked_problems, filled
 from autograder.authoring.notebook import Notebook, code_or_markdown, notebook, render
+from autograder.authoring.percent_source import Cell, read_source
 from autograder.authoring.plan import Chapter, Lab, misplaced, notebooks_on_disk, plan
 from autograder.authoring.problem import Problem, Refused
 from autograder.authoring.published import generated_from, student_problems
-from autograder.authoring.source import Cell, read_source
 from autograder.authoring.units import TOKEN, table
 
 from .student_version import student_versions

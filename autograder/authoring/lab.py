@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from autograder.authoring import solution
+from autograder.authoring.percent_source import Cell
 from autograder.authoring.problem import Problem
-from autograder.authoring.source import Cell
 
 CHECK_SUFFIX = "_check"
 ALTERNATIVE_SUFFIX = "_alternative"

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from autograder.authoring.source import Cell
+from autograder.authoring.percent_source import Cell
 
 Notebook = dict[str, Any]
 

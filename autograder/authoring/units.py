@@ -6,8 +6,8 @@ It stands in the text, so that a lab is one click away before any cell has run.
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
+from autograder.authoring.percent_source import Cell
 from autograder.authoring.plan import NAME, Chapter, Lab
-from autograder.authoring.source import Cell
 
 TOKEN = "{{units}}"
 HEAD = "| unit | about | read | solve |\n|:--|:--|:--|:--|"

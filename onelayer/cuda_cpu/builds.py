@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
+from onelayer.cuda_cpu.cuda_source import rewrite
 from onelayer.cuda_cpu.diagnostics import students_errors
 from onelayer.cuda_cpu.modes import Mode, compiler
-from onelayer.cuda_cpu.source import rewrite
 from onelayer.cuda_cpu.text import Text
 from onelayer.custom_op.build_cache import cached, digest
 from onelayer.custom_op.cpp_compiler import CompileError, identity, run

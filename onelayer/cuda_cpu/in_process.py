@@ -8,14 +8,14 @@ from pathlib import Path
 import torch
 
 from onelayer.cuda_cpu.arena import Arena, Extent, extent
-from onelayer.cuda_cpu.arguments import invoke
+from onelayer.cuda_cpu.call_arguments import invoke
+from onelayer.cuda_cpu.cuda_source import rewrite
 from onelayer.cuda_cpu.lines import lines_of
 from onelayer.cuda_cpu.modes import Mode
 from onelayer.cuda_cpu.places import Place, argument_places, place_of_region
 from onelayer.cuda_cpu.runtime_library import Runtime
 from onelayer.cuda_cpu.sentences import Context, faults
 from onelayer.cuda_cpu.signature import Signature
-from onelayer.cuda_cpu.source import rewrite
 from onelayer.cuda_cpu.text import Text
 
 from .kernel_file import Kernels, Values

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 
 import torch
 
-from .arguments import prepare
+from .call_arguments import prepare
 from .outcome import Run
 from .signature import Signature, signatures
 from .text import Text

@@ -5,7 +5,7 @@ import ctypes
 import torch
 
 from onelayer.cuda_cpu import nvcc
-from onelayer.cuda_cpu.arguments import invoke, prepare
+from onelayer.cuda_cpu.call_arguments import invoke, prepare
 from onelayer.cuda_cpu.faults import KernelFault
 from onelayer.cuda_cpu.signature import Signature
 from onelayer.cuda_cpu.text import Text

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import torch
 
 from onelayer.cuda_cpu.arena import extent
-from onelayer.cuda_cpu.arguments import POINTEES
+from onelayer.cuda_cpu.call_arguments import POINTEES
+from onelayer.cuda_cpu.cuda_source import Placed
 from onelayer.cuda_cpu.runtime_library import Region
 from onelayer.cuda_cpu.signature import Signature
-from onelayer.cuda_cpu.source import Placed
 
 ARGUMENT, ALLOCATED, DEVICE, CONSTANT, SHARED, DYNAMIC_SHARED, FREED = range(7)
 _SIZES = {name: dtypes[0].itemsize for name, dtypes in POINTEES.items()}

@@ -15,6 +15,6 @@ Every version takes the mean over the tokens whose target is not `IGNORED`, as F
 does, and has one backward. None has a second: that would need the logits again.
 """
 
-from onelayer.kernels.arguments import IGNORED
+from onelayer.kernels.head_arguments import IGNORED
 
 __all__ = ["IGNORED"]

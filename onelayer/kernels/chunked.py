@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from onelayer.kernels.arguments import IGNORED, check_arguments, refuse_second_backward
+from onelayer.kernels.head_arguments import IGNORED, check_arguments, refuse_second_backward
 
 CPU_ROWS = 256
 """A chunk's rows: 256 x 600 float32 are 600 KiB, which a core's second cache holds."""

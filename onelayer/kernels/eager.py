@@ -3,7 +3,7 @@
 from torch import Tensor, float64
 from torch.nn import functional as F
 
-from onelayer.kernels.arguments import IGNORED
+from onelayer.kernels.head_arguments import IGNORED
 
 
 def eager_head_loss(x: Tensor, w: Tensor, b: Tensor, t: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 from onelayer import cuda_cpu
 from onelayer.cuda_cpu.on_gpu import OnGpu
 from onelayer.cuda_cpu.text import Text
-from onelayer.kernels.arguments import check_arguments
+from onelayer.kernels.head_arguments import check_arguments
 from onelayer.kernels.recomputed import Given, recomputed_head_loss
 
 SOURCE = Path(__file__).with_name("head_loss.cu")

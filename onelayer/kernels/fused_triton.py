@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from onelayer.kernels import triton_kernels
-from onelayer.kernels.arguments import IGNORED, check_arguments
+from onelayer.kernels.head_arguments import IGNORED, check_arguments
 from onelayer.kernels.recomputed import ROWS, WORDS, Given, blocks, recomputed_head_loss
 from onelayer.kernels.triton_jit import interpreted
 

@@ -12,7 +12,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from onelayer.kernels import triton_kernels
-from onelayer.kernels.arguments import IGNORED
+from onelayer.kernels.head_arguments import IGNORED
 from onelayer.kernels.recomputed import ROWS, WORDS
 
 WARP = 32

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from onelayer.kernels.arguments import IGNORED, refuse_second_backward
+from onelayer.kernels.head_arguments import IGNORED, refuse_second_backward
 
 ROWS, WORDS = 64, 64
 """The tile: 64 tokens by 64 words of logits, 16 KiB of float32 in registers."""

@@ -19,9 +19,9 @@ from click.testing import CliRunner
 
 import onelayer
 from autograder import student_cli
+from autograder.authoring.percent_source import Cell, Header
 from autograder.authoring.plan import Chapter, plan
 from autograder.authoring.plan import Lab as AuthoredLab
-from autograder.authoring.source import Cell, Header
 from autograder.authoring.units import table
 from autograder.checks import UnknownQuestion, find, labs
 from autograder.judge import Lab

@@ -1,6 +1,6 @@
 """Registers a handler that swallows every exception, through IPython's own `set_custom_exc`."""
 
-from autograder.attacks.arenas.kernel import InKernel, kernel_obstacle
+from autograder.attacks.arenas.jupyter_kernel import InKernel, kernel_obstacle
 from autograder.attacks.attack import Attack
 from autograder.attacks.questions import TWICE_CELL, twice
 

@@ -1,6 +1,6 @@
 """Replaces the kernel's own `do_execute`: from then on every cell is answered with "ok"."""
 
-from autograder.attacks.arenas.kernel import InKernel, kernel_obstacle
+from autograder.attacks.arenas.jupyter_kernel import InKernel, kernel_obstacle
 from autograder.attacks.attack import Attack
 from autograder.attacks.questions import TWICE_CELL, twice
 

@@ -3,7 +3,7 @@
 nbgrader takes the first number that a check cell shows for the points it earned.
 """
 
-from autograder.attacks.arenas.kernel import InKernel, kernel_obstacle
+from autograder.attacks.arenas.jupyter_kernel import InKernel, kernel_obstacle
 from autograder.attacks.attack import Attack
 from autograder.attacks.questions import TWICE_PARTIAL, twice
 

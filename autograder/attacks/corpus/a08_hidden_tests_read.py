@@ -1,6 +1,6 @@
 """Reads the hidden test's source in a hook that IPython calls before each cell, and answers so."""
 
-from autograder.attacks.arenas.kernel import InKernel, kernel_obstacle
+from autograder.attacks.arenas.jupyter_kernel import InKernel, kernel_obstacle
 from autograder.attacks.attack import Attack
 from autograder.attacks.questions import TWICE_CELL, twice
 

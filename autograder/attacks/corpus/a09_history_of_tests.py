@@ -1,6 +1,6 @@
 """Looks up the text of the running test cell in IPython's history while the test calls it."""
 
-from autograder.attacks.arenas.kernel import InKernel, kernel_obstacle
+from autograder.attacks.arenas.jupyter_kernel import InKernel, kernel_obstacle
 from autograder.attacks.attack import Attack
 from autograder.attacks.questions import TWICE_CELL, twice
 

@@ -1,6 +1,6 @@
 """Registers a formatter that shows every float as full points, whatever its value is."""
 
-from autograder.attacks.arenas.kernel import InKernel, kernel_obstacle
+from autograder.attacks.arenas.jupyter_kernel import InKernel, kernel_obstacle
 from autograder.attacks.attack import Attack
 from autograder.attacks.questions import TWICE_PARTIAL, twice
 

@@ -1,6 +1,6 @@
 """Shows more points than the cell is worth: nbgrader ends with an error, and so does the run."""
 
-from autograder.attacks.arenas.kernel import InKernel, kernel_obstacle
+from autograder.attacks.arenas.jupyter_kernel import InKernel, kernel_obstacle
 from autograder.attacks.attack import Attack
 from autograder.attacks.questions import TWICE_PARTIAL, twice
 

@@ -1,6 +1,6 @@
 """Keeps the kernel from showing any result: a check cell without output is worth full points."""
 
-from autograder.attacks.arenas.kernel import InKernel, kernel_obstacle
+from autograder.attacks.arenas.jupyter_kernel import InKernel, kernel_obstacle
 from autograder.attacks.attack import Attack
 from autograder.attacks.questions import TWICE_PARTIAL, twice
 

@@ -1,6 +1,6 @@
 """Reads address 0 when it is called: the process dies, the run is void, and nothing was wrong."""
 
-from autograder.attacks.arenas.kernel import InKernel, kernel_obstacle
+from autograder.attacks.arenas.jupyter_kernel import InKernel, kernel_obstacle
 from autograder.attacks.attack import Attack
 from autograder.attacks.questions import TWICE_CELL, twice
 

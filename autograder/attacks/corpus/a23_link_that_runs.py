@@ -1,6 +1,6 @@
 """Writes a link that runs a script when followed, and an image that runs one when it fails."""
 
-from autograder.attacks.arenas.page import Page, page_obstacle
+from autograder.attacks.arenas.shown_page import Page, page_obstacle
 from autograder.attacks.attack import Attack
 
 attack = Attack(

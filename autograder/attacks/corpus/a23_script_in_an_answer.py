@@ -1,6 +1,6 @@
 """Writes a script into a free answer, for the browser of whoever grades it."""
 
-from autograder.attacks.arenas.page import Page, page_obstacle
+from autograder.attacks.arenas.shown_page import Page, page_obstacle
 from autograder.attacks.attack import Attack
 
 attack = Attack(

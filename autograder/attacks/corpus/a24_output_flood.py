@@ -1,6 +1,6 @@
 """Prints thirty megabytes, for a grader that keeps all that is printed."""
 
-from autograder.attacks.arenas.printed import Printed
+from autograder.attacks.arenas.kept_output import Printed
 from autograder.attacks.attack import Attack
 
 attack = Attack(

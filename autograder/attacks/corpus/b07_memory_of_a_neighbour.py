@@ -1,7 +1,7 @@
 """Reads the memory of another submission that runs at the same time, with `process_vm_readv`."""
 
 from autograder.attacks.arenas.baits import a_neighbours_memory
-from autograder.attacks.arenas.kernels import yama_obstacle
+from autograder.attacks.arenas.kernel_needs import yama_obstacle
 from autograder.attacks.arenas.reach import Reach
 from autograder.attacks.attack import Attack
 from autograder.attacks.ground import Walls

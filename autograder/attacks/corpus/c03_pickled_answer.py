@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from autograder.attacks.arenas.believed_wire import OnTheWire
 from autograder.attacks.arenas.credulous import Seen
-from autograder.attacks.arenas.wire import OnTheWire
 from autograder.attacks.attack import Attack
 
 

@@ -5,8 +5,8 @@ Every comparison with it is false, also the one that finds an error too large.
 
 from pathlib import Path
 
+from autograder.attacks.arenas.believed_wire import OnTheWire
 from autograder.attacks.arenas.credulous import Seen
-from autograder.attacks.arenas.wire import OnTheWire
 from autograder.attacks.attack import Attack
 
 

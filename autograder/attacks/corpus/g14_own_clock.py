@@ -1,6 +1,6 @@
 """Enters a namespace in which the clocks show another time."""
 
-from autograder.attacks.arenas.kernels import time_obstacle
+from autograder.attacks.arenas.kernel_needs import time_obstacle
 from autograder.attacks.arenas.reach import Reach
 from autograder.attacks.attack import Attack
 from autograder.attacks.ground import missing

@@ -1,6 +1,6 @@
 """Takes back what makes it the first to go when memory ends: the grader would go instead."""
 
-from autograder.attacks.arenas.kernels import landlock_obstacle
+from autograder.attacks.arenas.kernel_needs import landlock_obstacle
 from autograder.attacks.arenas.reach import Reach
 from autograder.attacks.attack import Attack
 from autograder.attacks.ground import missing

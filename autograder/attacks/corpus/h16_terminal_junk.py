@@ -1,6 +1,6 @@
 """Prints what moves a terminal's cursor and turns text around, so that a report reads otherwise."""
 
-from autograder.attacks.arenas.printed import Printed
+from autograder.attacks.arenas.kept_output import Printed
 from autograder.attacks.attack import Attack
 
 attack = Attack(

@@ -1,7 +1,7 @@
 """Kills another submission, where the wall between processes has a hole: Landlock holds alone."""
 
 from autograder.attacks.arenas.baits import a_neighbour
-from autograder.attacks.arenas.kernels import landlock_scope_obstacle
+from autograder.attacks.arenas.kernel_needs import landlock_scope_obstacle
 from autograder.attacks.arenas.reach import Reach
 from autograder.attacks.attack import Attack
 from autograder.attacks.ground import missing

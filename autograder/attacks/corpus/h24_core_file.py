@@ -1,6 +1,6 @@
 """Raises its limit for core files, to write its memory wherever the machine's pattern says."""
 
-from autograder.attacks.arenas.kernels import core_obstacle
+from autograder.attacks.arenas.kernel_needs import core_obstacle
 from autograder.attacks.arenas.reach import Reach
 from autograder.attacks.attack import Attack
 from autograder.attacks.ground import missing

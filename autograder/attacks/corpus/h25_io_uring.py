@@ -2,7 +2,7 @@
 
 import ctypes
 
-from autograder.attacks.arenas.kernels import call_obstacle
+from autograder.attacks.arenas.kernel_needs import call_obstacle
 from autograder.attacks.arenas.reach import Reach
 from autograder.attacks.attack import Attack
 from autograder.attacks.ground import missing

@@ -1,6 +1,6 @@
 """Sets up the kernel's old asynchronous input and output, which no lab needs."""
 
-from autograder.attacks.arenas.kernels import aio_obstacle
+from autograder.attacks.arenas.kernel_needs import aio_obstacle
 from autograder.attacks.arenas.reach import Reach
 from autograder.attacks.attack import Attack
 from autograder.attacks.ground import missing

@@ -1,6 +1,6 @@
 """Opens a descriptor that holds the kernel up wherever a page is missing."""
 
-from autograder.attacks.arenas.kernels import call_obstacle
+from autograder.attacks.arenas.kernel_needs import call_obstacle
 from autograder.attacks.arenas.reach import Reach
 from autograder.attacks.attack import Attack
 from autograder.attacks.ground import missing

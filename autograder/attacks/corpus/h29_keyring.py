@@ -1,6 +1,6 @@
 """Lays a key into a keyring of the kernel, where it outlives its process."""
 
-from autograder.attacks.arenas.kernels import keys_obstacle
+from autograder.attacks.arenas.kernel_needs import keys_obstacle
 from autograder.attacks.arenas.reach import Reach
 from autograder.attacks.attack import Attack
 from autograder.attacks.ground import missing

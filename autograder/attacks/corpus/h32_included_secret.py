@@ -1,7 +1,7 @@
 """Has the compiler include a file of the grader, and reads it out of what was compiled."""
 
 from autograder.attacks.arenas.baits import solutions
-from autograder.attacks.arenas.kernels import compiler_obstacle
+from autograder.attacks.arenas.kernel_needs import compiler_obstacle
 from autograder.attacks.arenas.reach import Reach
 from autograder.attacks.attack import Attack
 from autograder.attacks.ground import Walls

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from onelayer.cuda_cpu.cuda_source import rewrite
 from onelayer.cuda_cpu.declarations import declarators
 from onelayer.cuda_cpu.signature import signatures
-from onelayer.cuda_cpu.source import rewrite
 from onelayer.cuda_cpu.tokens import pieces, without_comments
 
 UNTOUCHED = [
