@@ -5,12 +5,12 @@ submission), its limits, the wire, and `JailedStudent`, the handle that a check 
 labs, checks, verdicts, notebooks, grades. Everything that comes out of a jail is a claim, and is
 read as one.
 
-    inside the jail:        zygote, trial, forking, namespaces, landlock, seccomp, face, shell,
-                            serve
-    on the grader's side:   jail, zygote_client, jailed, engines, bubblewrap, container, privileges,
-                            cgroups, memory, running, asking, loading, student, tiers, process,
-                            spawn
-    both:                   wire, messages, limits, walls, gpu
+    host       the grader's side: starts jails, speaks to them, survives whatever they do
+    inside     beside the student's code: the zygote, its forks, their walls from within
+    engines    what a jail is built of, and which of it this machine has
+    wire       frames and messages, as both sides know them
+
+host knows the other three, inside knows engines and wire, and no arrow runs back.
 
 Not promised: that the kernel itself has no hole, or, where a GPU is lent, its driver, which every
 submission talks to then; that such a submission uses the GPU that it was named and no other; or,

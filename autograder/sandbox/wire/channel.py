@@ -1,7 +1,7 @@
 """What ties the grader to a student's process: a socket for requests and answers, a pipe for what
 it prints, and a pipe that notifies.
 
-Answers are written without a word to the sleeping grader, which is rung for when a row of them is
+Answers are written without a word to the sleeping grader, which is notified when a row of them is
 whole: on one core each wake-up hands the turn over, and that takes longer than a short function
 does. What was written before a process died or hung is there all the same.
 """
