@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from autograder.authoring.percent_source import Cell
 from autograder.authoring.problem import Problem, Refused
-from autograder.authoring.source import Cell
 
 _NUMBERED = re.compile(r"## \d+\.\d+ ")
 CHECK_SUFFIX = "_check"

@@ -15,6 +15,7 @@ ROOMS = [
     "autograder",
     *(f"autograder/{room}" for room in ["judge", "authoring", "checks", "sandbox", "classroom"]),
     *(f"autograder/sandbox/{room}" for room in ["host", "inside", "engines", "wire"]),
+    *(f"autograder/classroom/{room}" for room in ["gradebook", "intake", "run", "store"]),
     *(f"autograder/{room}" for room in ["notebook", "attacks", "cli", "student_cli"]),
 ]
 
@@ -68,6 +69,8 @@ def test_an_empty_house_keeps_them(empty_house: Path) -> None:
         ("autograder/sandbox/wire", "autograder.sandbox.engines"),
         ("autograder/sandbox/engines", "autograder.sandbox.inside"),
         ("autograder/sandbox/inside", "autograder.sandbox.host"),
+        ("autograder/classroom/run", "autograder.classroom.gradebook"),
+        ("autograder/classroom/store", "autograder.classroom.intake"),
     ],
 )
 def test_an_arrow_that_runs_up_is_caught(empty_house: Path, room: str, imported: str) -> None:
