@@ -7,24 +7,20 @@ from urllib.parse import quote
 REPOSITORY = "https://github.com/one-layer-deep/one-layer-deep"
 BRANCH = "main"
 
+_OWNER_AND_NAME = REPOSITORY.removeprefix("https://github.com/")
+
 TOKEN = re.compile(r"\{\{(\w+)(?::([^{}\s]*))?\}\}")
 """`{{repository}}`, `{{colab:notebooks/home.ipynb}}` or `{{binder:...}}`, in prose and in code."""
 
 
-def _owner_and_name() -> str:
-    return REPOSITORY.removeprefix("https://github.com/")
-
-
 def colab(path: str) -> str:
     """The Colab link of the notebook at `path`, counted from the repository's root."""
-    return (
-        f"https://colab.research.google.com/github/{_owner_and_name()}/blob/{BRANCH}/{quote(path)}"
-    )
+    return f"https://colab.research.google.com/github/{_OWNER_AND_NAME}/blob/{BRANCH}/{quote(path)}"
 
 
 def binder(path: str) -> str:
     """The Binder link that opens the notebook at `path` in JupyterLab."""
-    return f"https://mybinder.org/v2/gh/{_owner_and_name()}/{BRANCH}?urlpath=lab/tree/{quote(path)}"
+    return f"https://mybinder.org/v2/gh/{_OWNER_AND_NAME}/{BRANCH}?urlpath=lab/tree/{quote(path)}"
 
 
 def links(path: str) -> str:

@@ -87,11 +87,8 @@ def _other_leaks(root: Path, made: Made) -> Iterator[Problem]:
     for student, hidden in made.telling_lines.items():
         for file in sorted((root / student).parent.rglob("*")):
             path = file.relative_to(root)
-            if (
-                not file.is_file()
-                or file.suffix == ".ipynb"
-                or any(part.startswith(".") for part in path.parts)
-            ):
+            unseen = any(part.startswith(".") for part in path.parts)
+            if unseen or not file.is_file() or file.suffix == ".ipynb":
                 continue
             for says in leaks(file.read_text(encoding="utf-8", errors="replace"), hidden):
                 yield Problem(path.as_posix(), says)

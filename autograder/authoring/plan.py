@@ -86,10 +86,8 @@ def misplaced(root: Path) -> Iterator[Problem]:
             yield Problem(Lab(folder.name).source, "the lab's source is missing")
     made = plan(root)
     if not made.chapters and not made.labs:
-        yield Problem(
-            ".",
-            "found nothing to build: no notebooks/NN_topic.py, no solutions/NN_topic/",
-        )
+        says = "found nothing to build: no notebooks/NN_topic.py, no solutions/NN_topic/"
+        yield Problem(".", says)
 
 
 def notebooks_on_disk(root: Path) -> list[str]:

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
-from autograder.authoring import lab, solution
+from autograder.authoring import lab, notebook, solution
 from autograder.authoring.header import ID
-from autograder.authoring.notebook import OURS, Notebook, text_of
+from autograder.authoring.notebook import Notebook, text_of
 from autograder.authoring.problem import Problem
 
 
@@ -17,27 +17,25 @@ def parse(content: bytes) -> Notebook | None:
         made = json.loads(content)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(made, dict) or not isinstance(made.get("cells"), list):
-        return None
-    return made if all(_is_cell(cell) for cell in made["cells"]) else None
+    match made:
+        case {"cells": [*cells]} if all(map(_is_cell, cells)):
+            return dict(made)
+    return None
 
 
 def _is_cell(cell: object) -> bool:
-    return (
-        isinstance(cell, dict)
-        and isinstance(cell.get("metadata"), dict)
-        and isinstance(cell.get("source"), str | list)
-        and all(isinstance(line, str) for line in cell["source"])
-    )
+    match cell:
+        case {"metadata": dict(), "source": str() | list() as source}:
+            return all(isinstance(line, str) for line in source)
+    return False
 
 
 def generated_from(content: bytes) -> str | None:
     """The source that a generated notebook names; None for anybody else's notebook."""
-    made = parse(content) or {}
-    metadata = made.get("metadata")
-    ours = metadata.get(OURS) if isinstance(metadata, dict) else None
-    source = ours.get("source") if isinstance(ours, dict) else None
-    return source if isinstance(source, str) else None
+    match parse(content):
+        case {"metadata": {notebook.OURS: {"source": str(source)}}}:
+            return source
+    return None
 
 
 def notebook_problems(path: str, made: Notebook) -> Iterator[Problem]:

@@ -127,12 +127,8 @@ def _node(node: torch.fx.Node, function: str, names: frozenset[str] | None) -> F
 
 
 def _target(node: torch.fx.Node) -> str:
-    target = node.target
-    if isinstance(target, str):
-        return target
-    if isinstance(target, torch._ops.OpOverload):
-        return str(target)
-    return str(getattr(target, "__name__", target))
+    named = isinstance(node.target, str | torch._ops.OpOverload)
+    return str(node.target if named else getattr(node.target, "__name__", node.target))
 
 
 def _size(size: Any) -> int | str:

@@ -62,7 +62,7 @@ class _Reader:
             if not (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)):
                 continue
             name, value = node.targets[0].id, node.value
-            if isinstance(value, ast.Call) and _dotted(value.func) == "rand_strided":
+            if isinstance(value, ast.Call) and ast.unparse(value.func) == "rand_strided":
                 shape, stride = self._sizes(value.args[0]), self._sizes(value.args[1])
                 self._examples[name] = Buffer(name, shape, stride, _dtype(value), name)
             elif isinstance(value, ast.Constant) and type(value.value) is int:
@@ -94,7 +94,7 @@ class _Reader:
 
     def _made(self, name: str, call: ast.Call) -> None:
         """`name` is what `call` returns: a new buffer, a view, or a library's result."""
-        function = _dotted(call.func)
+        function = ast.unparse(call.func)
         if function.startswith("empty_strided"):
             shape, stride = self._sizes(call.args[0]), self._sizes(call.args[1])
             buffer = Buffer(name, shape, stride, _dtype(call), name)
@@ -121,7 +121,7 @@ class _Reader:
             return 0
 
     def _call(self, call: ast.Call, result: str | None) -> None:
-        function = _dotted(call.func)
+        function = ast.unparse(call.func)
         name = function.removesuffix(".run")
         if name in self._defined:
             self._generated(name, call)
@@ -129,7 +129,7 @@ class _Reader:
             self._library(function, call, result)
 
     def _buffer(self, value: ast.expr) -> Buffer | None:
-        if isinstance(value, ast.Call) and _dotted(value.func) == "reinterpret_tensor":
+        if isinstance(value, ast.Call) and ast.unparse(value.func) == "reinterpret_tensor":
             return self._view(value)
         return self._buffers.get(value.id) if isinstance(value, ast.Name) else None
 
@@ -203,7 +203,7 @@ def _definitions(tree: ast.Module) -> Iterator[tuple[str, tuple[str, str]]]:
     for statement in tree.body:
         if not (isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)):
             continue
-        function = _dotted(statement.value.func)
+        function = ast.unparse(statement.value.func)
         language = {"async_compile.triton": "Triton", "async_compile.cpp_pybinding": "C++"}
         target, text = statement.targets[0], statement.value.args[1:2]
         if function in language and isinstance(target, ast.Name) and text:
@@ -227,13 +227,9 @@ def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
             yield statement
 
 
-def _dotted(function: ast.expr) -> str:
-    return ast.unparse(function)
-
-
 def _root(value: ast.expr) -> str:
     """The name of the buffer that an expression is, or is a view of; "" for anything else."""
-    if isinstance(value, ast.Call) and _dotted(value.func) == "reinterpret_tensor":
+    if isinstance(value, ast.Call) and ast.unparse(value.func) == "reinterpret_tensor":
         return _root(value.args[0])
     return value.id if isinstance(value, ast.Name) else ""
 
@@ -241,6 +237,6 @@ def _root(value: ast.expr) -> str:
 def _dtype(call: ast.Call) -> str:
     """The dtype among the arguments of a call that makes a tensor."""
     arguments = [*call.args, *(k.value for k in call.keywords if k.arg == "dtype")]
-    names = [_dotted(argument) for argument in arguments]
+    names = [ast.unparse(argument) for argument in arguments]
     found = [n.removeprefix("torch.") for n in names if n.startswith("torch.")]
     return next((name for name in found if name in ITEM_BYTES), "float32")

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from onelayer.cuda_cpu.sanitized_child import TYPES
 from onelayer.cuda_cpu.signature import Parameter, Signature
 
 POINTEES = {
@@ -30,13 +31,6 @@ POINTEES = {
     "int8_t": (torch.int8,),
     "unsigned char": (torch.uint8,),
     "uint8_t": (torch.uint8,),
-}
-_RESULTS: dict[str, Any] = {
-    "void": None,
-    "integer": ctypes.c_int,
-    "float": ctypes.c_float,
-    "double": ctypes.c_double,
-    "bool": ctypes.c_bool,
 }
 
 
@@ -92,7 +86,7 @@ def invoke(
 ) -> int | float | bool | None:
     """Return what the function returns; `addresses`: of the values that are tensors."""
     function = library[signature.name]
-    function.restype = _RESULTS.get(signature.result, ctypes.c_int)
+    function.restype = TYPES.get(signature.result, ctypes.c_int)
     given = zip(signature.parameters, values, addresses, strict=True)
     value: int | float | bool | None = function(*(_as_ctypes(p, v, a) for p, v, a in given))
     return value

@@ -78,8 +78,8 @@ def run_ranks(
             late = [rank for rank in ranks if rank.answer is None]
             _ask_where(late, task)
         printed = [task.printed(rank.number).read_text(errors="replace") for rank in ranks]
-        if show:
-            _show(printed)
+        for number, text in enumerate(printed if show else []):
+            print("".join(f"[rank {number}] {line}\n" for line in text.splitlines()), end="")
         if all(isinstance(rank.answer, bytes) for rank in ranks):
             return Results([cloudpickle.loads(rank.answer) for rank in ranks], printed)
         raise RanksFailed(_report(ranks, task))
@@ -191,12 +191,6 @@ def _ask_where(late: list[_Rank], task: Task) -> None:
         if all(task.stack(rank.number).stat().st_size for rank in late if rank.process.is_alive()):
             return
         time.sleep(0.01)  # a signal handler tells nobody when it is done
-
-
-def _show(printed: list[str]) -> None:
-    for number, text in enumerate(printed):
-        for line in text.splitlines():
-            print(f"[rank {number}] {line}")
 
 
 def _report(ranks: list[_Rank], task: Task) -> str:

@@ -38,6 +38,7 @@ TEACHERS = ("solutions", "tests", ".git")
 PASSWD = "user:x:1000:1000::/tmp:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n"
 GROUP = "user:x:1000:\nnogroup:x:65534:\n"
 ENVIRONMENT = {
+    "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
     "HOME": "/tmp",
     "USER": "user",
     "LANG": "C.UTF-8",
@@ -136,10 +137,9 @@ def command(spec: JailSpec, *, descriptors: tuple[int, int]) -> list[str]:
 
 
 def _walls(without: frozenset[str]) -> list[str]:
-    search = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
     words = ["--unshare-all", "--die-with-parent", "--new-session", "--as-pid-1"]
     words += ["--share-net"] if "network" in without else []
-    words += ["--hostname", "localhost", "--clearenv", "--setenv", "PATH", search]
+    words += ["--hostname", "localhost", "--clearenv"]
     for name, value in ENVIRONMENT.items():
         words += ["--setenv", name, value]
     return [*words, "--proc", "/proc", "--dev", "/dev"]

@@ -68,7 +68,8 @@ def command(spec: JailSpec, *, root: Path, name: str) -> list[str]:
         f"--network={'host' if 'network' in spec.without else 'none'}",
         "--hostname=localhost",
     ]
-    words += [*_rights(), *_environment(), *_mounts(spec.paths, spec.tmp_bytes), "--workdir=/tmp"]
+    words += [*_rights(), *_mounts(spec.paths, spec.tmp_bytes), "--workdir=/tmp"]
+    words += [f"--env={name}={value}" for name, value in ENVIRONMENT.items()]
     words += _lent(spec.gpu) if spec.gpu else []
     if spec.handed is None:
         return [*words, str(root), *spec.program]
@@ -104,12 +105,6 @@ def _user() -> Iterator[str]:
         yield from ("--user=0:0", "--cap-add=SETFCAP")
     else:
         yield f"--user={privileges.NOBODY}:{privileges.NOBODY}"
-
-
-def _environment() -> Iterator[str]:
-    search = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
-    for name, value in {**ENVIRONMENT, "PATH": search}.items():
-        yield f"--env={name}={value}"
 
 
 def _mounts(paths: Sequence[str], tmp_bytes: int) -> Iterator[str]:

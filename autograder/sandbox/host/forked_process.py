@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from ..engines.cgroups import Cgroup
 from ..engines.gpu import Gpu
 from ..engines.limits import Limits
 from ..wire.channel import Line
-from .running import Running, how_it_ended, wait_for_end
+from .running import Running, how_it_ended
 
 ORDER_S = 10.0  # what the zygote and the kernel may take for anything
 
@@ -44,7 +45,9 @@ class ForkedProcess(Running):
         self.await_ready(ORDER_S)
 
     def wait(self, patience_s: float) -> bool:
-        return wait_for_end(self._handle, patience_s=patience_s)
+        poll = select.poll()
+        poll.register(self._handle, select.POLLIN)
+        return bool(poll.poll(patience_s * 1000))
 
     def check_memory(self) -> None:
         if self._counted:

@@ -7,10 +7,8 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from dataclasses import asdict
-from pathlib import Path
 
 from autograder.judge import Text, text
 
@@ -40,12 +38,13 @@ class PlainProcess(Running):
             *line.theirs,
             json.dumps(asdict(limits)),
         )
+        at_home = {"HOME": self._home.name, "TMPDIR": self._home.name}
         with line:
             self._process = spawn(
                 program,
                 pass_fds=line.theirs,
                 stderr=line.theirs[1],
-                env=_environment(self._home.name) | (gpu.environment() if gpu else {}),
+                env=bubblewrap.ENVIRONMENT | at_home | (gpu.environment() if gpu else {}),
                 cwd=self._home.name,
             )
         self.pid = self._process.pid
@@ -64,11 +63,6 @@ class PlainProcess(Running):
         status = self._process.wait()
         self._home.cleanup()
         return text("ended_by_us") if was_alive else how_it_ended(status)
-
-
-def _environment(home: str) -> dict[str, str]:
-    search = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
-    return {**bubblewrap.ENVIRONMENT, "HOME": home, "TMPDIR": home, "PATH": search}
 
 
 def main(channel: str, output: str, notify_fd: str, limits: str) -> None:

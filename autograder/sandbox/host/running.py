@@ -226,13 +226,6 @@ class _Exchange:
         return not self.left
 
 
-def wait_for_end(handle: int, *, patience_s: float) -> bool:
-    """Whether the process behind a pidfd ended within `patience_s`."""
-    poll = select.poll()
-    poll.register(handle, select.POLLIN)
-    return bool(poll.poll(patience_s * 1000))
-
-
 def how_it_ended(status: int | None) -> Text:
     """What an exit status means; negative for a signal, None where nobody knows."""
     if status is None:

@@ -40,19 +40,15 @@ def call_request(
 
 def raised_reply(raised: Raised | None, *, nonce: str) -> Frame:
     """A cell ran (None), or something was raised."""
-    return Frame({"nonce": nonce, "raised": None if raised is None else _raised_fields(raised)})
-
-
-def _raised_fields(raised: Raised) -> dict[str, Any]:
-    lines = [[number, line[:MAX_NAME]] for number, line in raised.lines]
-    return {
+    fields = raised and {
         "kind": raised.kind,
         "error": raised.error[:MAX_NAME],
         "message": raised.message[:MAX_MESSAGE],
-        "lines": lines,
+        "lines": [[number, line[:MAX_NAME]] for number, line in raised.lines],
         "name": raised.name[:MAX_NAME],
         "why": raised.why,
     }
+    return Frame({"nonce": nonce, "raised": fields})
 
 
 def reply_frame(reply: Reply, *, nonce: str) -> Frame:
