@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from onelayer import cuda_cpu
-from onelayer.cuda_cpu import builds, compiler, nvcc
+from onelayer.cuda_cpu import builds, modes, nvcc
 from onelayer.cuda_cpu.modes import Mode
 from onelayer.cuda_cpu.text import Text
 from onelayer.custom_op import build_cache, cpp_compiler
@@ -84,13 +84,13 @@ def test_without_a_compiler_one_sentence_says_what_to_install(
     monkeypatch.delenv("CXX", raising=False)
     cpp_compiler.compiler.cache_clear()
     with pytest.raises(cuda_cpu.NoCompiler, match=r"needs a C\+\+ compiler: install g\+\+"):
-        compiler.compiler()
+        modes.compiler()
 
 
 def test_elsewhere_than_on_linux_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler.sys, "platform", "darwin")
+    monkeypatch.setattr(modes.sys, "platform", "darwin")
     with pytest.raises(cuda_cpu.NoCompiler, match="needs Linux, and this is darwin"):
-        compiler.compiler()
+        modes.compiler()
 
 
 # ---- the cache ----------------------------------------------------------------------------------
