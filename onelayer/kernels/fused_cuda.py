@@ -32,8 +32,7 @@ def cuda_head_loss(x: Tensor, w: Tensor, b: Tensor, t: Tensor) -> Tensor:
     check_arguments(x, w, b, t)
     _check_taken(x, w)
     given = (x, w, b.contiguous(), t.contiguous())
-    launch = _simulated if x.device.type == "cpu" else _on_gpu
-    return recomputed_head_loss(Kernels(launch), given)
+    return recomputed_head_loss(Kernels(_launch_on(x.device)), given)
 
 
 def _check_taken(x: Tensor, w: Tensor) -> None:
@@ -74,6 +73,10 @@ def _shape(given: Given) -> tuple[int, ...]:
     """N, D, V and the strides of x and w, as the end of each host function's parameters."""
     x, w, _, _ = given
     return (*x.shape, len(w), *x.stride(), *w.stride())
+
+
+def _launch_on(device: torch.device) -> Launch:
+    return _simulated if device.type == "cpu" else _on_gpu
 
 
 def _simulated(function: str, *arguments: Tensor | int) -> None:
