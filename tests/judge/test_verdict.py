@@ -33,7 +33,9 @@ def test_an_answer_without_a_value_is_an_answer(cause: Cause) -> None:
 
 
 def test_a_verdict_is_stored_and_read_back_whole() -> None:
-    said = text("error", error="E", message=text("lines", lines=[text("line", number=1, source="")]))
+    said = text(
+        "error", error="E", message=text("lines", lines=[text("line", number=1, source="")])
+    )
     verdict = Verdict("q", Cause.RAISED, 0.0, 1.0, 7, got=said, where=text("at", place="[1]"))
     verdict = Verdict(**{**vars(verdict), "remarks": (text("asked_twice"), "own words")})
     assert Verdict.from_mapping(json.loads(verdict.to_json())) == verdict
@@ -75,7 +77,10 @@ OLD = [
         },
         Cause.RAISED,
     ),
-    ({"state": "fail", "got": "there is no function 'f' yet", "expected": "a value"}, Cause.MISSING),
+    (
+        {"state": "fail", "got": "there is no function 'f' yet", "expected": "a value"},
+        Cause.MISSING,
+    ),
     ({"state": "fail", "got": "TimeoutError: no answer within 4 s"}, Cause.TIMED_OUT),
     ({"state": "fail", "got": "ProcessEnded: it ended"}, Cause.DIED),
     ({"state": "fail", "got": "TypeError: it returned a set; an answer"}, Cause.UNSENDABLE),
@@ -90,7 +95,9 @@ OLD = [
 
 
 @pytest.mark.parametrize(("fields", "cause"), OLD, ids=lambda one: str(one)[:40])
-def test_a_verdict_of_before_there_were_causes_is_read(fields: dict[str, str], cause: Cause) -> None:
+def test_a_verdict_of_before_there_were_causes_is_read(
+    fields: dict[str, str], cause: Cause
+) -> None:
     """As `to_json` wrote them until then, so that an old grading folder opens."""
     old = {"question": "q", "points": 0.0, "max_points": 1.0, "seed": 1, "title": "Lab 1.1"}
     found = Verdict.from_mapping({**old, "witnessed": NOT_WRITTEN, **fields})
