@@ -490,8 +490,8 @@ def test_without_anywidget_there_is_a_list(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_prose_shows_code_and_stress_and_leaves_a_product_alone() -> None:
     assert prose("the *last* of `a * b`") == "the <em>last</em> of <code>a * b</code>"
-    for text in ("2 * n * k", "`x*y*z`", "f(*args) and g(*args)", "**kwargs**", "n*m*k"):
-        assert "<em>" not in prose(text), text
+    for product in ("2 * n * k", "`x*y*z`", "f(*args) and g(*args)", "**kwargs**", "n*m*k"):
+        assert "<em>" not in prose(product), product
 
 
 @pytest.mark.parametrize("why", ["validate", "autograde"])
