@@ -89,7 +89,7 @@ def checked(
     return _shown(verdict, printed.text, _store(verdict))
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class NotebookStudent(LocalStudent):
     """The student's functions in a notebook, with Python's own functions put back after each call:
     one that replaces `len` would take the kernel with it. `replaced` names them."""
