@@ -11,9 +11,10 @@ import difflib
 import pkgutil
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from importlib import import_module
 
-from autograder.judge import Lab, Question
+from autograder.judge import Lab, Question, say
 
 _MODULE = re.compile(r"lab\d\d_\w+")
 
@@ -43,10 +44,11 @@ def lab(name: str) -> Lab:
     raise UnknownLab(f"There is no lab {name[:60]!r}. There are {', '.join(known)}.")
 
 
-def _names() -> list[str]:
+@cache
+def _names() -> tuple[str, ...]:
     """As their folders are called, in the order of their numbers."""
     found = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    return [name.removeprefix("lab") for name in found if _MODULE.fullmatch(name)]
+    return tuple(name.removeprefix("lab") for name in found if _MODULE.fullmatch(name))
 
 
 def _each() -> Iterator[Lab]:
@@ -72,6 +74,6 @@ def find(name: str, labs: Iterable[Lab] | None = None) -> Question:
             return lab.questions[name]
         known += lab.questions
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    names = " or ".join(f'"{near_name}"' for near_name in near)
-    advice = f"Did you mean {names}?" if near else f"There are {len(known)} questions."
-    raise UnknownQuestion(f'There is no question "{name[:60]}". {advice}')
+    names = say("or").join(f'"{near_name}"' for near_name in near)
+    advice = say("did_you_mean", names=names) if near else say("questions", n=len(known))
+    raise UnknownQuestion(say("no_question", name=name[:60], advice=advice))

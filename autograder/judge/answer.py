@@ -93,8 +93,11 @@ def answer(
         return Reply(Raised(Cause.UNSENDABLE, "TypeError", why=text("returned", what=error.what)))
     except BaseException as error:
         return Reply(raised_by(error))
-    after = enumerate(map(storage_bytes, storages))
-    return Reply(value, {k: data for k, data in after if data != request.storages[k]})
+    written: dict[int, bytes] = {}
+    for k, before in enumerate(request.storages):
+        if (after := storage_bytes(storages[k])) != before:
+            written[k] = after
+    return Reply(value, written)
 
 
 def raised_by(error: BaseException) -> Raised:

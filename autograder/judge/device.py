@@ -8,7 +8,7 @@ the same there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -29,12 +29,11 @@ class Device:
         """A storage on the device that holds `data`."""
         return storage_of(data)
 
-    def running(self) -> AbstractContextManager[Any]:
-        """Inside, a tensor that is made without a word about its device is made on this one: an
-        answer that was written on a CPU runs here as it stands. The end waits until the device has
-        done what it was told, and raises RuntimeError for what it reports only then, such as an
-        illegal address."""
-        return nullcontext()
+    running: Callable[[], AbstractContextManager[Any]] = nullcontext
+    """Inside, a tensor that is made without a word about its device is made on this one: an answer
+    that was written on a CPU runs here as it stands. The end waits until the device has done what
+    it was told, and raises RuntimeError for what it reports only then, such as an illegal address.
+    """
 
     @property
     def broken(self) -> bool:

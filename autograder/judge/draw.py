@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import repeat
 from typing import TypeVar
 
 import torch
@@ -48,7 +50,7 @@ class Draw:
     def shape(self, dims: int | None = None, *, low: int = 1, high: int = 6) -> tuple[int, ...]:
         """A shape of `dims` dimensions (1 to 4 if not given), each size between low and high."""
         dims = self.integer(1, 4) if dims is None else dims
-        return tuple(self.integer(low, high) for _ in range(dims))
+        return tuple(map(self.integer, repeat(low, dims), repeat(high, dims)))
 
     def layout(self) -> str:
         return self.choice(LAYOUTS)
@@ -71,7 +73,7 @@ class Draw:
         storage's start. expanded: the first dimension longer than 1 has stride 0.
         """
         lay_out = _LAYOUT_MAKERS[layout]
-        return lay_out(lambda size: self._values(size, dtype), shape).requires_grad_(requires_grad)
+        return lay_out(partial(self._values, dtype=dtype), shape).requires_grad_(requires_grad)
 
     def integers(self, *shape: int, low: int, high: int) -> torch.Tensor:
         """An int64 tensor of this shape, low <= element <= high."""

@@ -74,7 +74,7 @@ class WroteInput(Exception):
         self.argument = argument
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Student(ABC):
     """One person's functions. Subclasses say where the code runs; `where` names the place in every
     verdict. device: what its answers run on, "cpu" or a GPU's name; kernels_on: what those that are
@@ -263,7 +263,7 @@ def _plain(value: Any, room: int) -> str:
     return repr(value[:room] if isinstance(value, str) else value)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class LocalStudent(Student):
     """The functions of a namespace in this very process: a notebook's, a solution's, a known wrong
     answer's.

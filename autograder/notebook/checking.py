@@ -32,7 +32,7 @@ from autograder.judge import (
     say,
     text,
 )
-from autograder.judge.verdict import one_line
+from autograder.judge.verdict import NOT_YET, one_line
 
 from .card import Shown, calmly, card, fold, pill, prose, quiet, rows, sentence
 from .progress_store import MARKS, Asked, Progress, progress_store
@@ -84,12 +84,12 @@ def checked(
     student, printed = NotebookStudent(names), Printed()
     with redirect_stdout(printed):
         verdict = ask(question, student, seed=secrets.randbelow(SEEDS) if seed is None else seed)
-    if student.replaced or not verdict.is_answered:
+    if student.replaced or verdict.mark == NOT_YET:
         verdict = _plainly(verdict, question, student)
     return _shown(verdict, printed.text, _store(verdict))
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class NotebookStudent(LocalStudent):
     """The student's functions in a notebook, with Python's own functions put back after each call:
     one that replaces `len` would take the kernel with it. `replaced` names them."""

@@ -124,7 +124,7 @@ def test_a_broken_operator_is_told_why(
     text = edit(solved["head_operator"]())
     verdict = asked("head_operator", lambda: text)
     assert verdict.state is State.FAIL
-    assert says in verdict.sentence, str(verdict)
+    assert says in str(verdict.sentence), str(verdict)
 
 
 def declaring(**schemas: str) -> Callable[[Any], None]:
@@ -186,7 +186,7 @@ FAKES = {
 
 def test_a_fake_kernel_that_asks_for_a_bias_is_told_that_there_may_be_none(asked: Any) -> None:
     verdict = asked("fake_head", lambda x, w, b: x.new_empty(b.shape[0], x.shape[0]).T)
-    assert "b is None where" in verdict.sentence, str(verdict)
+    assert "b is None where" in str(verdict.sentence), str(verdict)
 
 
 def test_a_backward_to_which_nothing_was_saved(asked: Any) -> None:
@@ -354,9 +354,9 @@ def test_a_source_that_does_not_compile_is_told_its_own_line(
     for name in ("cpu_head", "naive_head", "head_operator"):
         text = solved[name]().replace("y", "why", 1)
         verdict = asked(name, lambda text=text: text)
-        assert "does not take it" in verdict.sentence, str(verdict)
+        assert "does not take it" in str(verdict.sentence), str(verdict)
         assert re.search(r":\d+: ", verdict.got), str(verdict)
-        assert "/" not in verdict.got.split(".c")[0]
+        assert "/" not in str(verdict.got).split(".c")[0]
 
 
 def test_a_machine_without_a_compiler_costs_nobody_a_point(
@@ -368,7 +368,7 @@ def test_a_machine_without_a_compiler_costs_nobody_a_point(
     monkeypatch.setattr(bench, "compiler", none)
     verdict = asked("naive_head", solved["naive_head"])
     assert verdict.state is State.UNGRADABLE
-    assert "needs a C++ compiler" in verdict.sentence
+    assert "needs a C++ compiler" in str(verdict.sentence)
 
 
 def test_what_only_the_student_s_process_can_tell_is_marked() -> None:

@@ -148,8 +148,8 @@ def test_a_bucket_that_never_starts_ends_after_a_while_and_says_who_waits() -> N
     late = ("    ready.update(range(len(params)))", "    pass")
     verdict = answered("ddp_step", late, patience_s=2.0)
     assert verdict.state is State.FAIL
-    assert "was not back after 2 s, and waiting" in verdict.got.replace("\n", " ")
-    assert ", in ddp_rank" in verdict.got
+    assert "was not back after 2 s, and waiting" in str(verdict.got).replace("\n", " ")
+    assert ", in ddp_rank" in str(verdict.got)
     assert verdict.sentence == HUNG
 
 

@@ -17,7 +17,7 @@ import torch
 
 import autograder
 import autograder.checks
-from autograder.judge import Cause, Draw, Lab, State, Student, Verdict, expect_close
+from autograder.judge import Cause, Draw, Lab, State, Student, Verdict, expect_close, text
 from autograder.notebook import guess_widget, kernel, predicting
 from autograder.notebook.card import Shown, prose
 from autograder.notebook.checking import Checked, checked
@@ -341,8 +341,18 @@ def test_a_replaced_builtin_is_put_back_and_wins_nothing(name: str) -> None:
     finally:
         setattr(builtins, name, original)
     assert put_back
-    assert shown.verdict.state is State.FAIL
-    assert f"replaced Python's own `{name}`" in shown.text
+    assert (shown.verdict.cause, shown.verdict.mark) == (Cause.REPLACED, "fail")
+    assert shown.verdict.sentence == text("replaced", name=name)
+    assert (stored().state, stored().checks, stored().points) == ("fail", 1, 0.0)
+
+
+def test_a_kernel_that_is_missing_without_a_word_is_an_answer_and_is_counted() -> None:
+    def silent(x: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
+        raise NotImplementedError
+
+    shown = checked_function(silent)
+    assert (shown.verdict.cause, shown.verdict.mark) == (Cause.RAISED, "fail")
+    assert (stored().state, stored().checks) == ("fail", 1)
 
 
 def test_a_replaced_allclose_wins_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -480,8 +490,8 @@ def test_without_anywidget_there_is_a_list(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_prose_shows_code_and_stress_and_leaves_a_product_alone() -> None:
     assert prose("the *last* of `a * b`") == "the <em>last</em> of <code>a * b</code>"
-    for text in ("2 * n * k", "`x*y*z`", "f(*args) and g(*args)", "**kwargs**", "n*m*k"):
-        assert "<em>" not in prose(text), text
+    for product in ("2 * n * k", "`x*y*z`", "f(*args) and g(*args)", "**kwargs**", "n*m*k"):
+        assert "<em>" not in prose(product), product
 
 
 @pytest.mark.parametrize("why", ["validate", "autograde"])

@@ -258,3 +258,15 @@ def test_a_question_that_times_something_waits_for_a_quiet_machine(monkeypatch):
     assert [v.state for v in second.verdicts] == [State.PASS, State.PASS]
     assert (second.late, second.was_put_off) == ((), False)
     assert "second time" not in second.verdicts[1].sentence
+
+
+def test_grading_asks_more_than_a_notebook_does():
+    rounds, asking = [], Lab(lab.name, lab.title)
+
+    @asking.question("twice", points=2, minutes=1, difficulty=1, hints=("a", "b", "c"))
+    def check(student, draw):
+        rounds.append(len(draw.cases(1)))
+        expect_equal(student.call("twice", 1), 2)
+
+    work.grade(job(**GOOD), asking, OpenJail())
+    assert rounds == [3]

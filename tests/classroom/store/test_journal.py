@@ -76,7 +76,7 @@ def test_a_truncated_record_is_put_aside(journal, kept):
     "change",
     [
         lambda data: data.replace(b'"points": 0.0', b'"points": 3.0'),
-        lambda data: data.replace(b"fail", b"pass"),
+        lambda data: data.replace(b"wrong", b"passed"),
         lambda data: b"\xff" + data,
         lambda data: b"",
         lambda data: os.urandom(500),

@@ -10,7 +10,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autograder.judge import Malformed, Packed, Raised, Reply, Unsendable, pack, storage_of, unpack
+from autograder.judge import (
+    Cause,
+    Malformed,
+    Packed,
+    Raised,
+    Reply,
+    Unsendable,
+    pack,
+    storage_of,
+    text,
+    unpack,
+)
 from autograder.sandbox.wire import frames, messages
 from autograder.sandbox.wire.frames import Frame, Inbox, TooLong, encode
 
@@ -243,20 +254,37 @@ def test_an_answer_to_another_question_is_no_answer(change):
         {"lines": [["1", "x"]]},
         {"lines": [[1]]},
         {"verdict": "pass"},
+        {"name": 3},
+        {"why": "a sentence of its own"},
+        {"why": ["not_answered", {"title": "Lab 1.1"}]},
+        {"why": ["returned", {}]},
+        {"why": ["returned", {"what": 1.5}]},
+        {"why": ["returned", {"what": ["unsendable.long", {"characters": "x"}]}]},
+        {"why": ["no such key", {}]},
+        {"why": ["returned", {"what": [[[[[["deep"]]]]]]}]},
     ],
     ids=str,
 )
 def test_an_error_is_checked_field_by_field(change):
     """`died` and `timeout` are ours to say, not the student's process's."""
     fields = {"kind": "raised", "error": "E", "message": "m", "lines": [[1, "x"]]}
-    assert messages.read_raised(fields) == Raised("raised", "E", "m", ((1, "x"),))
+    fields |= {"name": "n", "why": None}
+    assert messages.read_raised(fields) == Raised("raised", "E", "m", ((1, "x"),), "n")
     with pytest.raises(Malformed):
         messages.read_raised({**fields, **change})
 
 
+def test_a_sentence_of_ours_crosses_as_its_key_and_its_facts():
+    why = text("returned", what=text("unsendable.kind", kind="set"))
+    raised = Raised(Cause.UNSENDABLE, "TypeError", why=why)
+    frame = messages.raised_reply(raised, nonce="n")
+    crossed = Frame(json.loads(json.dumps(frame.header)), frame.blobs)
+    assert messages.read_cell_reply(crossed, "n") == raised
+
+
 def test_texts_come_cut_and_cannot_move_a_cursor():
     fields = {"kind": "raised", "error": "E" * 9999, "message": "\x1b[2J\u202e\ud800a\r\nb\n"}
-    raised = messages.read_raised({**fields, "lines": []})
+    raised = messages.read_raised({**fields, "lines": [], "name": "", "why": None})
     assert len(raised.error) == messages.MAX_NAME
     assert raised.message == "\ufffd[2J\ufffd\ufffda\nb\n"
     raised.message.encode()

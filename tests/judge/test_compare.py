@@ -1,0 +1,136 @@
+"""The comparisons that every verdict rests on: what they accept, and what they say otherwise."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from autograder.judge import Wrong, expect_close, expect_equal, expect_view, text
+
+BIG = 2**53
+
+
+def refused(got: Any, want: Any, **options: Any) -> Wrong:
+    with pytest.raises(Wrong) as caught:
+        (expect_close if isinstance(want, torch.Tensor) else expect_equal)(got, want, **options)
+    return caught.value
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64, torch.complex64])
+def test_the_tolerance_is_64_roundings_of_the_largest_value(dtype: torch.dtype) -> None:
+    want = torch.tensor([1.0, -4.0], dtype=dtype)
+    eps = 4.0 * torch.finfo(dtype).eps
+    near, far = want.clone(), want.clone()
+    near[1] -= 60 * eps
+    far[1] -= 68 * eps
+    expect_close(near, want)
+    assert refused(far, want).where.facts["wrong"] == 1
+    far[0] += 4000 * eps
+    assert refused(far, want).where.facts["place"] == "[0]"
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 64])
+def test_a_nan_is_wrong_wherever_it_stands(n: int) -> None:
+    want = torch.arange(n, dtype=torch.float32)
+    expect_close(want.clone(), want)
+    for place in range(n):
+        got = want.clone()
+        got[place] = math.nan
+        assert refused(got, want).where.facts["place"] == f"[{place}]"
+
+
+@pytest.mark.parametrize("off", [1, -1])
+def test_integers_are_compared_as_integers(off: int) -> None:
+    want = torch.tensor([3, BIG], dtype=torch.int64)
+    wrong = refused(want + torch.tensor([0, off]), want)
+    assert (wrong.expected, wrong.got) == (str(BIG), str(BIG + off))
+    assert wrong.where.facts["place"] == "[1]"
+    expect_equal(want.clone(), want)
+    with pytest.raises(Wrong):
+        expect_equal([want + torch.tensor([0, off])], [want])
+    with pytest.raises(Wrong):
+        expect_equal(BIG + off, BIG)
+
+
+def test_the_worst_of_several_wrong_integers_is_shown() -> None:
+    wrong = refused(torch.tensor([1, 9, 3]), torch.tensor([1, 2, 4]))
+    assert (wrong.expected, wrong.got, wrong.where.facts["wrong"]) == ("2", "9", 2)
+
+
+@pytest.mark.parametrize("wrap", [lambda t: [t], lambda t: (t, 1), lambda t: {"a": [t]}])
+def test_tensors_in_an_answer_are_compared_exactly(wrap: Any) -> None:
+    want = torch.tensor([1.0, 2.0])
+    expect_equal(wrap(want.clone()), wrap(want))
+    nearly = want * (1 + 8 * torch.finfo(torch.float32).eps)
+    expect_close(nearly, want)  # near enough for expect_close, not equal
+    with pytest.raises(Wrong):
+        expect_equal(wrap(nearly), wrap(want))
+
+
+@pytest.mark.parametrize(
+    ("got", "want"),
+    [
+        (1.0, 1),
+        (True, 1),
+        (1, True),
+        (torch.tensor(1), 1),
+        ([1], 1),
+        ([1, 2], (1, 2, 3)),
+        ({"a": 1}, {"b": 1}),
+        ({"a": 1}, [1]),
+        ("1", 1),
+        (None, 0),
+    ],
+)
+def test_another_kind_is_not_equal(got: Any, want: Any) -> None:
+    with pytest.raises(Wrong):
+        expect_equal(got, want)
+
+
+def test_a_right_value_of_another_kind_is_told_so() -> None:
+    assert refused(1.0, 1).why == text("right_value", kind="int")
+    assert refused(2, 1).why == ""
+    assert refused(torch.tensor(4), 4).why == text("right_value", kind="int")
+
+
+def test_a_list_is_as_good_as_a_tuple_and_its_first_difference_is_named() -> None:
+    expect_equal([1, (2, [3])], (1, [2, (3,)]))
+    assert refused([1, 5, 6], [1, 2, 3]).where == text("at", place="[1]")
+    assert refused([1], [1, 2]).where == text("length", want=2, got=1)
+
+
+@pytest.mark.parametrize(
+    "got",
+    [torch.zeros(2, 3), torch.zeros(3, 2).double(), torch.zeros(0), 0.0, [[0.0]], None],
+    ids=str,
+)
+def test_another_shape_or_dtype_or_no_tensor_is_wrong(got: Any) -> None:
+    refused(got, torch.zeros(3, 2))
+    with pytest.raises(Wrong):
+        expect_view(got, torch.zeros(3, 2))
+
+
+def test_a_truth_that_is_not_finite_is_the_checks_fault() -> None:
+    for bad in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="check is at fault"):
+            expect_close(torch.zeros(1), torch.tensor([bad]))
+
+
+def test_a_view_is_the_same_storage_strides_and_offset() -> None:
+    x = torch.arange(12.0).view(3, 4)
+    expect_view(x.T, x.T)
+    expect_view(x[:1], x[:1].as_strided((1, 4), (99, 1)))  # nobody steps along a size of 1
+    for other in (x.T.clone(), x.T.contiguous(), x.view(4, 3)):
+        with pytest.raises(Wrong):
+            expect_view(other, x.T)
+    with pytest.raises(Wrong) as moved:
+        expect_view(x[1:], x[:2])
+    assert "offset 4" in str(moved.value.got)
+
+
+def test_what_is_said_is_bounded() -> None:
+    wrong = Wrong(expected="e" * 9_999, got="g" * 9_999, where="w" * 9_999)
+    assert max(map(len, (wrong.expected, wrong.got, wrong.where))) <= 400
