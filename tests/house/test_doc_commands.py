@@ -239,8 +239,11 @@ def test_the_test_that_the_table_names_is_there(by: str) -> None:
 
 def _imported(source: str) -> Iterator[str]:
     """The sources of the tests' own modules that a test imports."""
-    for name in re.findall(r"^from tests\.([\w.]+) import", source, flags=re.MULTILINE):
-        yield (REPO / "tests" / f"{name.replace('.', '/')}.py").read_text("utf-8")
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests."):
+            path = REPO / (node.module or "").replace(".", "/")
+            files = [path / alias.name for alias in node.names] if path.is_dir() else [path]
+            yield from (file.with_suffix(".py").read_text("utf-8") for file in files)
 
 
 def _all_by(by: str) -> list[RunBy]:
