@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs 
 PROGRAM = """
 import mmap, os
 from pathlib import Path
-from autograder.sandbox import large_pages
+from autograder.sandbox.inside import large_pages
 
 BYTES, PAGE = 32 * 2**20, 4096
 
