@@ -21,6 +21,8 @@ from autograder.authoring.plan import plan
 from book import map_of_units, pages
 from book.pages import ROOT, Audience
 
+pytestmark = pytest.mark.browser
+
 pytestmark = pytest.mark.timeout(1_500)  # whoever comes first builds the site
 
 PLAN = plan(ROOT)

@@ -19,6 +19,8 @@ from autograder.attacks.sample_class import LAB, NAME, QUESTIONS, right_answers,
 from onelayer.drawing import sketch
 from tests.notebook.jupyter_lab import ROOT, SCREENSHOTS, Notebook, Server, jupyter_lab
 
+pytestmark = pytest.mark.kernel
+
 FIRST, SECOND = QUESTIONS[:2]
 HOME, LAB_01 = "notebooks/home.ipynb", f"labs/{NAME}/{NAME}.ipynb"
 THEME = """async (name) => {
@@ -131,7 +133,6 @@ def test_from_make_lab_to_two_solved_questions_and_validate(page: Any, server: S
     assert in_readme("keys") == keys
     spent = server.started_s + time.monotonic() - me.began
     print(f"JupyterLab answers after {server.started_s:.0f} s, solved after {spent:.0f} s")
-    assert spent < 5 * 60
     card = me.answer(lab, SECOND, right[SECOND])
     assert "pass" in card.inner_text()
     validated = validate(page)
