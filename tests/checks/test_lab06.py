@@ -20,6 +20,8 @@ from autograder.judge import LocalStudent, State, Verdict, ask
 from autograder.sandbox import Cell, Jail
 from onelayer import cuda_cpu
 
+pytestmark = pytest.mark.compiler
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "solutions" / "06_custom_op" / "06_custom_op.ipynb"
 

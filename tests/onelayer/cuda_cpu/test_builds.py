@@ -16,6 +16,8 @@ from onelayer.cuda_cpu.modes import Mode
 from onelayer.cuda_cpu.text import Text
 from onelayer.custom_op import build_cache, cpp_compiler
 
+pytestmark = pytest.mark.compiler
+
 CORPUS = Path(__file__).parent / "corpus"
 COUNTER = """
 __device__ int calls = 0;

@@ -16,6 +16,8 @@ from onelayer.custom_op import build_cache, cpp_compiler, cpp_op
 from onelayer.custom_op.build_cache import cached
 from onelayer.custom_op.cpp_compiler import CompileError, own_lines
 
+pytestmark = pytest.mark.compiler
+
 SCALE = """\
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
