@@ -21,14 +21,14 @@ from autograder.classroom.store import seed_secret
 from autograder.classroom.store.journal import Journal
 from tests.classroom.run import loopback_sshd, one_node_slurm
 
-pytestmark = [pytest.mark.jail, pytest.mark.whole_class]
-
 ROOT = Path(__file__).resolve().parents[3]
 HAND_INS = ("ada-all-right", "ben-half", "lea-exits")
 EXPECTED = {"ada-all-right": 30.0, "lea-exits": 28.0}
 
 # distributed leaves sockets to the garbage collector, and pytest hears it
 pytestmark = [
+    pytest.mark.jail,
+    pytest.mark.whole_class,
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
