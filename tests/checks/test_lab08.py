@@ -64,6 +64,7 @@ def test_what_only_the_student_s_process_could_say_is_witnessed() -> None:
     assert witnessed == ["one_graph", "opaque_step"]
 
 
+@pytest.mark.compiler
 def test_the_bytes_that_fusion_leaves_are_those_of_torch_s_own_file() -> None:
     draw = Draw(5)
     for kind in ("head", "plain"):
@@ -72,6 +73,7 @@ def test_the_bytes_that_fusion_leaves_are_those_of_torch_s_own_file() -> None:
             assert bytes_moved._measured(rows, shapes) == Rules().predict(rows, shapes)
 
 
+@pytest.mark.compiler
 @pytest.mark.parametrize("program", read_wrapper.PROGRAMS)
 def test_running_a_file_and_reading_it_say_the_same(program: str) -> None:
     text = read_wrapper._file(program, 5, 24)
@@ -120,6 +122,7 @@ def test_a_frame_that_dynamo_tells_of_knows_its_line_of_the_text() -> None:
     assert solved("where_it_breaks", by_line).state is State.PASS
 
 
+@pytest.mark.compiler
 @pytest.mark.parametrize(
     ("name", "edit", "misconception"),
     [
