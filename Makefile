@@ -2,7 +2,7 @@
 # Nothing needs to be installed before: what a target needs, it sets up first, once.
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test check build grade selftest attack matrix bench bench-loss bench-gpu gpu record wheelhouse book clean env-lab env-dev
+.PHONY: help lab test quick check build grade selftest attack matrix bench bench-loss bench-gpu gpu record wheelhouse book clean env-lab env-dev
 
 VENV ?= .venv
 BIN = $(VENV)/bin
@@ -35,6 +35,9 @@ lab: env-lab ## set up what a student needs and open the course in JupyterLab
 
 test: env-dev check ## set up everything, then run every check and every test
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+quick: check ## every check, and each test that needs no jail, browser, compiler or class (three minutes)
+	$(BIN)/python -m pytest --quick -n 2 --dist loadfile
 
 check: env-dev ## lint, format, types, import rules, and whether generated files are up to date
 	$(BIN)/ruff check .

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+from tests import needs
+
+pytest_plugins = ["tests.quick"]
+
 # An empty profile that asks nobody for anything; no sandbox, because CI runs as root.
 FLAGS = [
     "--headless",
@@ -23,17 +24,24 @@ FLAGS = [
 ]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        needs.mark_by_fixtures(item)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    needs.ask_for(item)
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A real Chromium. Without one these tests are skipped, except in CI, where they fail."""
-    program = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if program is None:
-        missing = "no chromium on this machine: apt-get install chromium"
-        pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
+    """A real Chromium."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
+        browser = playwright.chromium.launch(
+            executable_path=needs.program_of_the_browser(), args=FLAGS
+        )
         yield browser
         browser.close()
 

@@ -18,7 +18,6 @@ from autograder.attacks.trying import HONEST, Tried, try_attack
 from autograder.sandbox import BUBBLEWRAP, Tier
 
 CORPUS = corpus()
-needs_jail = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +26,7 @@ def ground():
         yield ground
 
 
-@needs_jail
+@pytest.mark.jail
 @pytest.mark.parametrize("named", CORPUS, ids=[named.name for named in CORPUS])
 def test_an_attack_fails_its_twin_passes_and_without_the_defence_it_works(named, ground):
     tried = try_attack(named, ground)
@@ -36,7 +35,7 @@ def test_an_attack_fails_its_twin_passes_and_without_the_defence_it_works(named,
     assert tried.faults == ()
 
 
-@needs_jail
+@pytest.mark.jail
 @pytest.mark.parametrize("program", HONEST, ids=[program.name for program in HONEST])
 def test_an_honest_program_passes(program, ground):
     outcome = program.asked(ground)
@@ -202,7 +201,7 @@ def test_an_attack_that_was_not_run_has_no_faults_and_no_outcome():
     assert tried.defended is None
 
 
-@needs_jail
+@pytest.mark.jail
 def test_jails_with_holes_share_the_zygote_of_the_one_without(ground):
     whole, hole = ground.jail(), ground.jail(missing("seccomp"))
     assert whole.pid == hole.pid

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,14 +13,15 @@ from urllib.parse import unquote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from autograder.authoring.address import BRANCH, REPOSITORY
 from autograder.authoring.plan import plan
 from book import map_of_units, pages
 from book.pages import ROOT, Audience
 
-pytestmark = pytest.mark.timeout(1_500)  # whoever comes first builds the site
+# Whoever comes first builds the site.
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(1_500)]
 
 PLAN = plan(ROOT)
 CHAPTERS = [
@@ -32,8 +32,6 @@ FRONT = [Path("index.html"), Path("units.html"), Path("teach.html")]
 FRONT += [Path("docs/first-class.html"), Path("docs/wire.html")]  # for all that teach.html lists
 ALL = [*FRONT, *CHAPTERS, *LABS]
 LIMIT_BYTES = 3_000_000
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
-FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
 
 
 @pytest.fixture(scope="module")
@@ -45,16 +43,6 @@ def site() -> Path:
     assert done.returncode == 0, done.stderr[-4000:]
     assert "WARNING" not in done.stderr, done.stderr[-4000:]
     return ROOT / "build" / "book" / "html"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    assert chromium, "no Chromium here: .ci/run installs it"
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield opened
-        opened.close()
 
 
 class Visit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from importlib import import_module
 from pathlib import Path
@@ -36,3 +37,30 @@ def test_a_change_of_any_file_of_a_question_is_a_change_of_the_release(name: str
     beside = set(package.parent.glob("*.py")) if name in PACKAGES else {package}
     assert len(beside) > len(LABS[name].questions) or name not in PACKAGES
     assert beside <= deciding
+
+
+def sections(name: str) -> list[str]:
+    """The text of a lab as students get it, from each heading to the next."""
+    path = Path(__file__).parents[2] / "labs" / name / f"{name}.ipynb"
+    cells = json.loads(path.read_text("utf-8"))["cells"]
+    return re.split(r"^## ", "\n".join("".join(cell["source"]) for cell in cells), flags=re.M)[1:]
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_a_lab_takes_no_more_than_two_hours(name: str) -> None:
+    minutes = re.findall(r"^\*(\d+) minutes", "\n".join(sections(name)), re.MULTILINE)
+    assert len(minutes) == len(LABS[name].questions) + 1  # the free text
+    assert sum(map(int, minutes)) <= 120
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_the_page_numbers_the_questions_as_the_judge_does(name: str) -> None:
+    asked_in = {
+        question: text
+        for text in sections(name)
+        for question in re.findall(r'^check\("(\w+)', text, re.MULTILINE)
+    }
+    assert list(asked_in) == list(LABS[name].questions)
+    for question in LABS[name]:
+        number = question.title.removeprefix("Lab ")
+        assert asked_in[question.name].startswith(number + " "), question.title

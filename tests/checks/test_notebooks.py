@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +21,12 @@ def own_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONELAYER_HOME", str(tmp_path))
 
 
-def executed(path: Path) -> tuple[Any, float]:
-    """The notebook after a run from top to bottom, and the seconds it took. An error fails."""
+def executed(path: Path) -> Any:
+    """The notebook after a run from top to bottom. An error fails."""
     notebook: Any = nbformat.reads(path.read_text("utf-8"), as_version=4)  # type: ignore[no-untyped-call]
-    started = time.monotonic()
-    client = NotebookClient(notebook, timeout=60, kernel_name="python3")
+    client = NotebookClient(notebook, timeout=300, kernel_name="python3")
     client.execute(cwd=str(path.parent))
-    return notebook, time.monotonic() - started
+    return notebook
 
 
 def outputs(notebook: Any) -> dict[str, str]:
@@ -78,10 +76,10 @@ def test_an_answer_that_nobody_could_choose_is_found() -> None:
         assert impossible(notebook) == found
 
 
+@pytest.mark.kernel
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
-def test_a_chapter_runs_in_a_minute_without_stderr_and_offered_every_answer(path: Path) -> None:
-    notebook, seconds = executed(path)
-    assert seconds < 60
+def test_a_chapter_runs_without_stderr_and_offered_every_answer(path: Path) -> None:
+    notebook = executed(path)
     assert impossible(notebook) == []
     noise = [
         (cell.id, o.text)
@@ -92,6 +90,7 @@ def test_a_chapter_runs_in_a_minute_without_stderr_and_offered_every_answer(path
     assert not noise
 
 
+@pytest.mark.kernel
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 def test_every_prediction_of_a_chapter_is_revealed(path: Path) -> None:
     source = path.with_suffix(".py").read_text("utf-8")
@@ -101,17 +100,19 @@ def test_every_prediction_of_a_chapter_is_revealed(path: Path) -> None:
     assert len(predicted) >= 5
 
 
+@pytest.mark.kernel
 @pytest.mark.parametrize("path", LABS, ids=lambda path: path.stem)
 def test_an_untouched_lab_runs_and_scores_nothing(path: Path) -> None:
-    notebook, _ = executed(path)
+    notebook = executed(path)
     shown = checks(notebook)
     assert len(shown) >= 6
     for name, text in shown.items():
         assert "not answered yet" in text, name
 
 
+@pytest.mark.kernel
 @pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: path.stem)
 def test_the_solution_passes_every_check(path: Path) -> None:
-    notebook, _ = executed(path)
+    notebook = executed(path)
     for name, text in checks(notebook).items():
         assert re.search(r"\bpass\b", text), f"{name}: {text}"

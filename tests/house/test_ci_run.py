@@ -13,6 +13,8 @@ WANTED = [
     "g++",
     "python3",
     "bwrap",
+    "podman",
+    "runc",
     "dot",
     "munged",
     "slurmctld",

@@ -21,7 +21,6 @@ from click import Group
 from autograder import cli, student_cli
 from autograder.attacks.sample_class import NAME, filled, released, right_answers
 from autograder.authoring.address import REPOSITORY
-from autograder.sandbox import probe
 from tests.house import doc_commands
 from tests.house.doc_commands import REPO, Block, blocks, commands, faults, inline, pages
 from tests.house.test_house import EXTRAS, files_of_the_course, outside_make, targets
@@ -239,8 +238,11 @@ def test_the_test_that_the_table_names_is_there(by: str) -> None:
 
 def _imported(source: str) -> Iterator[str]:
     """The sources of the tests' own modules that a test imports."""
-    for name in re.findall(r"^from tests\.([\w.]+) import", source, flags=re.MULTILINE):
-        yield (REPO / "tests" / f"{name.replace('.', '/')}.py").read_text("utf-8")
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests."):
+            path = REPO / (node.module or "").replace(".", "/")
+            files = [path / alias.name for alias in node.names] if path.is_dir() else [path]
+            yield from (file.with_suffix(".py").read_text("utf-8") for file in files)
 
 
 def _all_by(by: str) -> list[RunBy]:
@@ -346,8 +348,6 @@ def typed(page: str) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def hour(home: Path) -> str:
     """What the shell said while somebody typed the pages of the session from top to bottom."""
-    if not probe().safe:
-        pytest.skip(f"no jail here: {probe().reason}")
     (first, *others) = SESSION
     script = ["set -eu", *typed(first), *(f"cp -r grading {home}/kept" for _ in others[:1])]
     script += [line for page in others for line in typed(page)]
@@ -364,6 +364,8 @@ def hour(home: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.jail
+@pytest.mark.whole_class
 def test_the_table_on_the_page_is_what_came(hour: str) -> None:
     (shown,) = [b.text for b in blocks(REPO / SESSION[0]) if b.language == "text"]
     rows = [line for line in shown.splitlines() if line.startswith(("│", "┃", "0"))]
@@ -371,10 +373,14 @@ def test_the_table_on_the_page_is_what_came(hour: str) -> None:
     assert [row for row in rows if row not in hour] == []
 
 
+@pytest.mark.jail
+@pytest.mark.whole_class
 def test_an_appeal_comes_out_the_same(hour: str) -> None:
     assert "The same verdict as recorded." in hour
 
 
+@pytest.mark.jail
+@pytest.mark.whole_class
 def test_grades_and_pages_go_back_to_whom_canvas_knows(hour: str, home: Path) -> None:
     place = home / "kept" / "reports" / NAME
     with open(place / "canvas.csv", encoding="utf-8") as file:
@@ -388,6 +394,8 @@ def test_grades_and_pages_go_back_to_whom_canvas_knows(hour: str, home: Path) ->
     assert scores == {ADA: 35.0, BEN: 5.0}
 
 
+@pytest.mark.jail
+@pytest.mark.whole_class
 def test_everything_lies_where_the_pages_say_and_is_closed(hour: str, home: Path) -> None:
     text = (REPO / "docs" / "privacy.md").read_text("utf-8")
     rows = re.findall(r"^\| (`.*?) \|.*\| (.*?) \|$", text, flags=re.MULTILINE)
@@ -406,6 +414,8 @@ def every_file(path: Path) -> list[Path]:
     return [path] if path.is_file() else [f for f in path.rglob("*") if f.is_file()]
 
 
+@pytest.mark.jail
+@pytest.mark.whole_class
 def test_who_was_removed_is_in_no_table_any_more(hour: str, home: Path) -> None:
     from nbgrader.api import Gradebook
 

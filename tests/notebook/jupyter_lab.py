@@ -46,12 +46,11 @@ START_S = 180
 
 @dataclass(frozen=True)
 class Server:
-    """A running JupyterLab: its address, its token, and how many seconds it took to answer."""
+    """A running JupyterLab: its address and its token."""
 
     url: str
     token: str
     rooms: Path
-    started_s: float
 
     def address(self, path: str = "") -> str:
         """The link that JupyterLab prints, or that of another page of the server."""
@@ -63,7 +62,6 @@ def jupyter_lab(
     folder: Path, rooms: Path, command: Sequence[str] = COURSE, **variables: str
 ) -> Iterator[Server]:
     """A JupyterLab started in `folder`, whose settings, progress and logs stay in `rooms`."""
-    began = time.monotonic()
     rooms.mkdir(parents=True)
     environment = os.environ | {name: str(rooms / name.lower()) for name in ROOMS}
     environment |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"} | variables
@@ -78,7 +76,7 @@ def jupyter_lab(
         )
         try:
             made = _answering(process, rooms)
-            yield Server(made["url"], made["token"], rooms, time.monotonic() - began)
+            yield Server(made["url"], made["token"], rooms)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGTERM)  # its own session: it and its kernels

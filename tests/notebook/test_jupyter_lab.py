@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 import shutil
-import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from axe_playwright_python.sync_playwright import Axe
 from autograder.attacks.sample_class import LAB, NAME, QUESTIONS, right_answers, wrong_source
 from onelayer.drawing import sketch
 from tests.notebook.jupyter_lab import ROOT, SCREENSHOTS, Notebook, Server, jupyter_lab
+
+pytestmark = pytest.mark.kernel
 
 FIRST, SECOND = QUESTIONS[:2]
 HOME, LAB_01 = "notebooks/home.ipynb", f"labs/{NAME}/{NAME}.ipynb"
@@ -37,8 +40,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield started
 
 
-@pytest.fixture
-def page(browser: Any, server: Server) -> Iterator[Any]:
+@contextmanager
+def opened(browser: Any, server: Server) -> Iterator[Any]:
     """A page that opened the address which `make lab` prints; whatever it complains of fails."""
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.set_default_timeout(PATIENCE_MS)
@@ -49,6 +52,12 @@ def page(browser: Any, server: Server) -> Iterator[Any]:
     yield page
     page.close()
     assert trouble == []
+
+
+@pytest.fixture
+def page(browser: Any, server: Server) -> Iterator[Any]:
+    with opened(browser, server) as page:
+        yield page
 
 
 def ours(address: str, server: Server) -> bool:
@@ -79,7 +88,6 @@ class Newcomer:
 
     def __init__(self, page: Any) -> None:
         self.page, self.clicks, self.keys = page, 0, 0
-        self.began = time.monotonic()
 
     def click(self, place: Any) -> None:
         place.click()
@@ -109,38 +117,79 @@ class Newcomer:
         return lab.cell(check).locator(".ol-card")
 
 
-def test_from_make_lab_to_two_solved_questions_and_validate(page: Any, server: Server) -> None:
-    me = Newcomer(page)
+@dataclass(frozen=True)
+class Card:
+    """What a check showed."""
+
+    label: str | None
+    text: str
+
+    @classmethod
+    def of(cls, shown: Any) -> Card:
+        return cls(shown.get_attribute("aria-label"), shown.inner_text())
+
+
+@dataclass(frozen=True)
+class Walk:
+    """From the page that `make lab` opens to nbgrader's Validate. clicks, keys: until the first
+    answer, which is wrong; news: how often Jupyter's own lay over the page."""
+
+    wrong: Card
+    clicks: int
+    keys: int
+    right: Card
+    news: int
+    second: Card
+    validated: str
+
+
+@pytest.fixture(scope="module")
+def walk(browser: Any, server: Server) -> Walk:
+    with opened(browser, server) as page:
+        return walked(page, Newcomer(page))
+
+
+def walked(page: Any, me: Newcomer) -> Walk:
     Notebook(page, HOME)
     shoot(page, "home")
     me.click(page.get_by_role("link", name="lab 01"))
     lab = Notebook(page, LAB_01)
     me.run_down_to(lab, FIRST)
-    right = right_answers()
-    wrong = next(w for w in LAB.questions[FIRST].wrong_answers if w.name == "column_major")
-    card = me.answer(lab, FIRST, wrong_source(FIRST, wrong))
-    assert says(FIRST, "column_major") in card.inner_text()
-    assert card.get_attribute("aria-label") == f"{FIRST}: fail, 0 of 2 points"
+    answers = right_answers()
+    mistake = next(w for w in LAB.questions[FIRST].wrong_answers if w.name == "column_major")
+    wrong = Card.of(me.answer(lab, FIRST, wrong_source(FIRST, mistake)))
     shoot(page, "misconception")
     clicks, keys = me.clicks, me.keys
-    card = me.answer(lab, FIRST, right[FIRST])
-    assert card.get_attribute("aria-label") == f"{FIRST}: pass, 2 of 2 points"
+    right = Card.of(me.answer(lab, FIRST, answers[FIRST]))
     shoot(page, "pass")
-    assert page.get_by_text("official Jupyter news").count() == 0  # it would lie over the page
-    assert in_readme("clicks") == clicks  # whoever is right at once
-    assert in_readme("keys") == keys
-    spent = server.started_s + time.monotonic() - me.began
-    print(f"JupyterLab answers after {server.started_s:.0f} s, solved after {spent:.0f} s")
-    assert spent < 5 * 60
-    card = me.answer(lab, SECOND, right[SECOND])
-    assert "pass" in card.inner_text()
-    validated = validate(page)
-    assert f'check("{FIRST}")' not in validated
-    assert f'check("{SECOND}")' not in validated
-    for question in QUESTIONS[2:]:
-        assert f'check("{question}")' in validated
-    assert "is not answered yet" in validated
-    assert "You did not provide a response." in validated  # the question in one's own words
+    news = page.get_by_text("official Jupyter news").count()
+    second = Card.of(me.answer(lab, SECOND, answers[SECOND]))
+    return Walk(wrong, clicks, keys, right, news, second, validate(page))
+
+
+def test_a_wrong_answer_is_told_its_misconception(walk: Walk) -> None:
+    assert says(FIRST, "column_major") in walk.wrong.text
+    assert walk.wrong.label == f"{FIRST}: fail, 0 of 2 points"
+
+
+def test_right_answers_pass(walk: Walk) -> None:
+    assert walk.right.label == f"{FIRST}: pass, 2 of 2 points"
+    assert "pass" in walk.second.text
+
+
+def test_the_readme_counts_the_clicks_and_keys_of_whoever_is_right_at_once(walk: Walk) -> None:
+    assert (walk.clicks, walk.keys) == (in_readme("clicks"), in_readme("keys"))
+
+
+def test_no_news_of_jupyters_lies_over_the_page(walk: Walk) -> None:
+    assert walk.news == 0
+
+
+def test_validate_names_what_is_not_answered_and_nothing_else(walk: Walk) -> None:
+    named = [question for question in QUESTIONS if f'check("{question}")' in walk.validated]
+    assert tuple(named) == QUESTIONS[2:]
+    assert "is not answered yet" in walk.validated
+    assert "You did not provide a response." in walk.validated  # the question in one's own words
 
 
 def in_readme(what: str) -> int:

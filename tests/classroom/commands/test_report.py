@@ -22,7 +22,7 @@ from autograder.classroom.commands import explain as appeal
 from autograder.classroom.store import roster
 from autograder.classroom.store.roster import Line
 from autograder.judge import Cause, State
-from autograder.sandbox import Tier, probe
+from autograder.sandbox import Tier
 from tests.classroom.made_class import FREE_TEXT, LAB, SCRIPT, grading_folder, record, verdict
 
 FIRST, SECOND, *_ = LAB.questions
@@ -236,6 +236,7 @@ class TestOneLineFor:
         line = told(autograder("explain", "ada", NAME, FIRST))
         assert "is not the notebook that was graded" in line
 
+    @pytest.mark.jail
     def test_a_machine_without_walls(self, autograder, appealed, monkeypatch):
         monkeypatch.setattr(appeal, "probe", lambda: Tier("process", "There is no bwrap.", False))
         assert "--i-trust-students" in told(autograder("explain", "ada", NAME, FIRST))
@@ -244,8 +245,6 @@ class TestOneLineFor:
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory):
     """A class that was really judged: kept bytes, seeds, records."""
-    if not probe().safe:
-        pytest.skip(f"no jail here: {probe().reason}")
     place = tmp_path_factory.mktemp("judged")
     for student, pupil in (("ada", "ada-all-right"), ("gus", "gus-wrong-1")):
         (place / "in" / student).mkdir(parents=True)
@@ -276,6 +275,7 @@ def appealed(judged, tmp_path):
     return Path(shutil.copytree(judged, tmp_path / "grading"))
 
 
+@pytest.mark.jail
 class TestExplain:
     @pytest.mark.parametrize("student", ["ada", "gus"])
     def test_a_verdict_comes_out_again(self, autograder, appealed, student):

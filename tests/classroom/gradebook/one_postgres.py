@@ -22,6 +22,10 @@ def programs() -> Path | None:
     return (max(found) if found else Path(on_path)).parent if found or on_path else None
 
 
+def is_here() -> bool:
+    return programs() is not None
+
+
 @contextmanager
 def postgres() -> Iterator[str]:
     """The address of an empty database, as SQLAlchemy reads it."""

@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 
 from autograder.attacks.sample_class import LAB, NAME, filled, right_answers, wrong_source
-from autograder.sandbox import probe
 from tests.notebook.jupyter_lab import PLAIN, ROOT, SCREENSHOTS, Server, jupyter_lab
 
 FREE_TEXT = "why_silent"
 WRONG = "address"
 TEXT = "Both share floats. <script>document.title = 'owned'</script><img src=x onerror=alert(1)>"
 PATIENCE_MS = 120_000
-pytestmark = pytest.mark.skipif(not probe().safe, reason=f"no jail here: {probe().reason}")
+pytestmark = [pytest.mark.jail, pytest.mark.whole_class]
 
 
 def hand_in(folder: Path, **different: str) -> None:

@@ -25,8 +25,6 @@ HAND_INS = {"ada-all-right": 30.0, "cleo-nothing": 0.0}
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    if one_postgres.programs() is None:
-        pytest.skip(one_postgres.ABSENT)
     with one_postgres.postgres() as url:
         yield url
 
@@ -48,6 +46,9 @@ def exported(folder: Path) -> dict[str, float]:
         return {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}
 
 
+@pytest.mark.postgres
+@pytest.mark.whole_class
+@pytest.mark.jail
 def test_the_grades_are_on_the_server_and_nbgrader_finds_them(tmp_path: Path, server: str) -> None:
     given = order(tmp_path, server)
     console = Console(file=open(os.devnull, "w"))  # noqa: SIM115

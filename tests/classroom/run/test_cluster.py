@@ -27,6 +27,8 @@ EXPECTED = {"ada-all-right": 30.0, "lea-exits": 28.0}
 
 # distributed leaves sockets to the garbage collector, and pytest hears it
 pytestmark = [
+    pytest.mark.jail,
+    pytest.mark.whole_class,
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
@@ -170,7 +172,7 @@ def test_kill_9_of_a_worker_costs_nobody_a_verdict(order):
     assert set(points(made)) == set(HAND_INS)
 
 
-@pytest.mark.skipif(not one_node_slurm.is_here(), reason=one_node_slurm.ABSENT)
+@pytest.mark.slurm
 def test_a_real_slurm_grades_the_class(order, monkeypatch):
     with one_node_slurm.slurm() as conf:
         monkeypatch.setenv("SLURM_CONF", str(conf))
@@ -180,7 +182,7 @@ def test_a_real_slurm_grades_the_class(order, monkeypatch):
     assert {name: points(made)[name] for name in EXPECTED} == EXPECTED
 
 
-@pytest.mark.skipif(not loopback_sshd.is_here(), reason=loopback_sshd.ABSENT)
+@pytest.mark.sshd
 def test_a_machine_over_a_real_ssh_grades_the_class(order, monkeypatch):
     with loopback_sshd.sshd(pythonpath=ROOT) as home:
         monkeypatch.setenv("HOME", str(home))
@@ -189,7 +191,7 @@ def test_a_machine_over_a_real_ssh_grades_the_class(order, monkeypatch):
     assert {path.name for path in order.out.glob("grade-*.log")}
 
 
-@pytest.mark.skipif(not loopback_sshd.is_here(), reason=loopback_sshd.ABSENT)
+@pytest.mark.sshd
 def test_a_machine_that_does_not_let_us_in_is_one_sentence(order, monkeypatch):
     with loopback_sshd.sshd(pythonpath=ROOT, key="stranger") as home:
         monkeypatch.setenv("HOME", str(home))

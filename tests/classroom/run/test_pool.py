@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from dataclasses import replace
 
 import pytest
@@ -17,6 +16,8 @@ from autograder.classroom.store.journal import Record
 from autograder.judge import Cause, Verdict
 from autograder.sandbox import BUBBLEWRAP
 from autograder.sandbox.engines import cgroups
+
+pytestmark = pytest.mark.whole_class
 
 
 def job(name):
@@ -255,7 +256,5 @@ def test_leaving_early_ends_the_workers(tmp_path):
     alive = [p for p in psutil.Process().children() if p.status() != psutil.STATUS_ZOMBIE]
     mine = [p for p in alive if "spawn_main" in " ".join(p.cmdline())]
     assert mine
-    started = time.monotonic()
     found.close()
     assert not any(process.is_running() for process in mine)
-    assert time.monotonic() - started < pool.STOP_S

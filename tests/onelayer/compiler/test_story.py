@@ -18,6 +18,8 @@ from onelayer.recordings.head_code import TOKENS, HeadCode, code_of, head_loss
 from onelayer.recordings.provenance import provenance_here
 from onelayer.recordings.storing import store
 
+pytestmark = pytest.mark.compiler
+
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:

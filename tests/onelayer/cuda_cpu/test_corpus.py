@@ -14,6 +14,8 @@ from torch import Tensor
 
 from onelayer import cuda_cpu
 
+pytestmark = pytest.mark.compiler
+
 CORPUS = Path(__file__).parent / "corpus"
 FILES = sorted(CORPUS.glob("*.cu"))
 

@@ -11,6 +11,8 @@ import torch
 
 from onelayer import cuda_cpu
 
+pytestmark = pytest.mark.compiler
+
 PLANTED = Path(__file__).parent / "planted" / "faults.cu"
 N = 40
 INVALID_CONFIGURATION, LAUNCH_FAILURE = 9, 719

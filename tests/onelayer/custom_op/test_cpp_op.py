@@ -11,10 +11,12 @@ import torch
 
 import onelayer
 from autograder.judge import Lab, State, ask, expect_close, expect_equal
-from autograder.sandbox import Cell, Jail, probe
+from autograder.sandbox import Cell, Jail
 from onelayer.custom_op import build_cache, cpp_compiler, cpp_op
 from onelayer.custom_op.build_cache import cached
 from onelayer.custom_op.cpp_compiler import CompileError, own_lines
+
+pytestmark = pytest.mark.compiler
 
 SCALE = """\
 #include <torch/csrc/stable/library.h>
@@ -296,8 +298,8 @@ def scaled(student, draw):
     expect_equal("op.cpp:1: " in student.call("wrong", x), True)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
-@pytest.mark.skipif(not probe().safe, reason=f"no jail here: {probe().reason}")
+@pytest.mark.jail
+@pytest.mark.compiler
 def test_it_builds_in_the_jail():
     with Jail() as jail, jail.open([Cell("a", IN_JAIL)]) as student:
         verdict = ask(lab.questions["scaled"], student, seed=7)

@@ -24,11 +24,12 @@ from onelayer.kernels.triton_jit import interpreted
 
 HeadLoss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
-FUSED = [chunked_head_loss, triton_head_loss, cuda_head_loss]
+IN_CUDA = pytest.param(cuda_head_loss, marks=pytest.mark.compiler, id="cuda_head_loss")
+FUSED = [chunked_head_loss, triton_head_loss, IN_CUDA]
 # What the interpreter of Triton 3.6, which comes with torch 2.11, does inside itself.
 pytestmark = pytest.mark.filterwarnings("ignore:Conversion of an array:DeprecationWarning")
 every_version = pytest.mark.parametrize("fused", FUSED)
-in_kernels = pytest.mark.parametrize("fused", [triton_head_loss, cuda_head_loss])
+in_kernels = pytest.mark.parametrize("fused", [triton_head_loss, IN_CUDA])
 
 
 @pytest.fixture(autouse=True)
@@ -232,6 +233,7 @@ def test_the_triton_version_says_what_it_cannot_take() -> None:
             triton_head_loss(*given)
 
 
+@pytest.mark.compiler
 def test_a_target_outside_the_vocabulary_does_not_pass_for_a_loss() -> None:
     x, w, b, t = inputs(4)
     t[1] = 600

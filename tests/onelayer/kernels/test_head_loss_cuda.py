@@ -18,6 +18,8 @@ from onelayer.kernels import fused_cuda
 from onelayer.kernels.fused_cuda import SOURCE, cuda_head_loss
 from tests.onelayer.kernels.test_head_loss import assert_as_good_as_eager, inputs, with_gradients
 
+pytestmark = pytest.mark.compiler
+
 SIZES = [(1, 1), (5, 130), (130, 65)]  # (d, v): a tile and a stage more or less
 NO_DEVICE = (35, 100)  # CUDA's codes: a driver that is too old, or none; no device
 

@@ -16,15 +16,12 @@ import pytest
 
 from autograder.judge import GraderFault, NoAnswer
 from autograder.sandbox import Cell, Jail, Limits, Tier, probe
-from autograder.sandbox.engines import bubblewrap, choice, container, privileges
+from autograder.sandbox.engines import bubblewrap, container, privileges
 from autograder.sandbox.engines.isolation import JailSpec
-from autograder.sandbox.host import tiers, trial
+from autograder.sandbox.host import tiers
 
 ROOT = Path(__file__).resolve().parents[3]
 TIER = tiers.container("bubblewrap is not installed")
-MISSING = "podman is not installed" if shutil.which("podman") is None else ""
-FAILURE = MISSING or trial.failure(Limits(), start=choice.by_container)
-needs_podman = pytest.mark.skipif(bool(FAILURE), reason=f"no container here: {FAILURE}")
 
 LOOKS = """
 import os, socket
@@ -53,7 +50,7 @@ def told(student, function, *args):
         return none.raised.error
 
 
-@needs_podman
+@pytest.mark.container
 class TestInside:
     def test_it_computes_and_says_where(self, student):
         assert told(student, "twice", 21) == 42
@@ -89,7 +86,7 @@ def containers():
     return {name for name in names.split() if name.startswith(f"onelayer-{os.getpid()}-")}
 
 
-@needs_podman
+@pytest.mark.container
 def test_it_ends_with_everything_in_it():
     before = containers()
     with Jail(Limits(), TIER) as jail, jail.open([Cell("a", "")]) as opened:
@@ -99,7 +96,7 @@ def test_it_ends_with_everything_in_it():
     assert containers() == before
 
 
-@needs_podman
+@pytest.mark.container
 def test_kill_9_of_the_grader_leaves_no_container():
     code = (
         "import os, signal; from autograder.sandbox import Jail, Limits\n"
@@ -131,7 +128,7 @@ def nobodys():
     shutil.rmtree(home)
 
 
-@needs_podman
+@pytest.mark.container
 @pytest.mark.skipif(os.geteuid() != 0, reason="this is an unprivileged user already")
 def test_an_unprivileged_user_gets_the_same_walls(nobodys):
     code = (
@@ -202,7 +199,7 @@ def test_only_the_network_can_be_left_out_around_the_zygote(fake, tmp_path):
     assert "--preserve-fds=1" in handed
 
 
-@needs_podman
+@pytest.mark.container
 def test_a_class_is_graded_in_a_container_where_bubblewrap_is_missing(tmp_path):
     """Planted: a PATH on which there is everything but bubblewrap."""
     from autograder.attacks.sample_class import PUPILS

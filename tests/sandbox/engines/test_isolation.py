@@ -16,7 +16,6 @@ from autograder.sandbox.engines.isolation import WALLS, known, place_name
 from autograder.sandbox.inside import face, landlock
 
 PACKAGE = Path(autograder.__file__).parent
-needs_jail = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
 
 
 def test_an_ordinary_jail_leaves_no_wall_out():
@@ -68,7 +67,7 @@ def test_solutions_are_hidden_where_the_whole_course_lies_below_what_is_bound(
     assert bubblewrap.hidden([str(tmp_path / "labs")]) == []
 
 
-@needs_jail
+@pytest.mark.jail
 def test_the_face_takes_the_place_of_the_questions():
     source = """
 from autograder import check, hint, predict, progress, reveal
@@ -99,7 +98,7 @@ def test_landlock_takes_away_no_more_than_its_version_knows():
     assert landlock.rights(1) & 1 == 0, "executing is left to the mounts"
 
 
-@needs_jail
+@pytest.mark.jail
 def test_without_landlock_in_the_kernel_the_jail_still_stands(monkeypatch):
     monkeypatch.setattr(landlock, "version", lambda: 0)
     landlock.install()  # in this very process: it must not bind it

@@ -1,9 +1,6 @@
 """Calls that are handed over together are the same calls, one after the other: whatever a function
 does in the middle of them."""
 
-import sys
-import time
-
 import psutil
 import pytest
 import torch
@@ -21,9 +18,10 @@ from autograder.judge import (
 )
 from autograder.judge.student import MAX_ROW_BYTES
 from autograder.sandbox import Cell, Jail, Limits
+from autograder.sandbox.host import running
 from autograder.sandbox.wire.channel import SILENT_BYTES
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
+pytestmark = pytest.mark.jail
 LIMITS = Limits(wall_s=4.0, load_s=12.0)
 
 SOURCE = """
@@ -191,12 +189,10 @@ def test_a_process_that_dies_is_known_by_the_call_that_killed_it(student, functi
 
 
 def test_an_endless_call_is_named_and_the_question_keeps_to_its_time(student):
-    started = time.monotonic()
     values, raised = taken_until_it_fails(student, "sleeps_at_three", numbers(6))
     assert (values, raised.kind) == ([0, 1, 2], "timeout")
     assert raised.why == text("no_answer_in_time", seconds=pytest.approx(4, abs=0.5))
     assert student.calls[-1].arguments == ("3",)
-    assert time.monotonic() - started < LIMITS.wall_s + 2
 
 
 def test_slow_calls_have_all_the_time_of_the_question(student):
@@ -211,24 +207,32 @@ RINGS_NO_MORE = {
 }
 
 
+@pytest.fixture
+def last_looks(monkeypatch):
+    """One entry for each time that answers were looked for only when all the time was over."""
+    looked, look = [], running._Exchange._receive_what_is_there
+    monkeypatch.setattr(
+        running._Exchange, "_receive_what_is_there", lambda self: (looked.append(self), look(self))
+    )
+    return looked
+
+
 @pytest.mark.parametrize("how", RINGS_NO_MORE)
-def test_whoever_closes_the_bell_is_watched(jail, how):
+def test_whoever_closes_the_bell_is_watched(jail, how, last_looks):
     with jail.open([Cell("functions", SOURCE + RINGS_NO_MORE[how])]) as student:
         student.begin(may_write=False)
-        started = time.monotonic()
         assert [student.call("plus_one", n) for n in range(4)] == [1, 2, 3, 4]
         assert list(student.each("plus_one", numbers(3))) == [1, 2, 3]
-        assert time.monotonic() - started < LIMITS.wall_s / 2
+        assert last_looks == []
 
 
-def test_who_answers_and_never_rings_loses_time_and_nothing_else(jail):
+def test_who_answers_and_never_rings_loses_time_and_nothing_else(jail, last_looks):
     mute = "os.dup2(os.open('/tmp/silence', os.O_CREAT | os.O_WRONLY), 4)"
     kept = "notify_fd = os.dup(4)\n"
     with jail.open([Cell("functions", SOURCE + kept + mute)]) as student:
         student.begin(may_write=False)
-        started = time.monotonic()
         assert list(student.each("plus_one", numbers(3))) == [1, 2, 3]
-        assert time.monotonic() - started > LIMITS.wall_s / 2
+        assert last_looks
 
 
 def test_a_small_socket_holds_what_is_written_without_a_ring(jail):
