@@ -39,12 +39,6 @@ def test_the_answer_of_the_page_passes_before_it_is_spoilt(name: str) -> None:
     assert solved(name).state is State.PASS
 
 
-def test_the_lab_fits_into_two_hours() -> None:
-    stated = [int(m) for m in re.findall(r"^# \*(\d+) minutes", SOURCE, re.MULTILINE)]
-    assert stated[:-1] == [question.minutes for question in lab]
-    assert sum(stated) <= 120
-
-
 @pytest.mark.parametrize(
     ("name", "edit", "misconception"),
     [

@@ -376,13 +376,6 @@ def test_what_only_the_student_s_process_can_tell_is_marked() -> None:
     assert {q.name for q in lab if q.witnessed} == told | {"repair"}
 
 
-def test_the_lab_takes_no_more_than_two_hours() -> None:
-    source = (ROOT / "solutions" / "06_custom_op" / "06_custom_op.py").read_text("utf-8")
-    minutes = [int(found) for found in re.findall(r"^# \*(\d+) minutes", source, re.MULTILINE)]
-    assert len(minutes) == len(lab.questions) + 1  # the free text
-    assert sum(minutes) <= 120
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
 @pytest.mark.skipif(not probe().safe, reason=f"no jail here: {probe().reason}")
 @pytest.mark.timeout(900)
