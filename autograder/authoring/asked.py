@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from autograder.authoring.lab import CHECK_SUFFIX
 from autograder.authoring.percent_source import Cell
 from autograder.authoring.problem import Problem, Refused
 
 _NUMBERED = re.compile(r"## \d+\.\d+ ")
-CHECK_SUFFIX = "_check"
 
 
 @dataclass(frozen=True)
@@ -61,21 +61,17 @@ def _questions(tree: ast.Module) -> Iterator[tuple[str, Asked]]:
                 yield ast.literal_eval(call.args[0]), Asked(*numbers)
 
 
-def asked_problems(
-    path: str, cells: Sequence[Cell], known: Mapping[str, Asked]
-) -> Iterator[Problem]:
+def asked_problems(cells: Sequence[Cell], known: Mapping[str, Asked]) -> Iterator[Problem]:
     """Numbers that the source says although they are known, or that nobody says."""
     for cell in cells:
-        line, points = cell.line - 1, cell.header.points
-        if cell.header.role == "check":
-            name = cell.id.removesuffix(CHECK_SUFFIX)
-            if name in known and points is not None:
-                yield Problem(path, "points= is said by the check already", line, cell.id)
-            if name not in known and points is None:
-                says = f"a check cell needs points, and no check asks {name!r}"
-                yield Problem(path, f"{says}; or write points=2", line, cell.id)
+        name, said = cell.id.removesuffix(CHECK_SUFFIX), cell.header.points is not None
+        if cell.header.role == "check" and said and name in known:
+            yield cell.problem("points= is said by the check already")
+        if cell.header.role == "check" and not said and name not in known:
+            says = f"a check cell needs points, and no check asks {name!r}"
+            yield cell.problem(f"{says}; or write points=2")
         if _is_heading(cell) and known and _NUMBERED.match(cell.text):
-            yield Problem(path, "questions are counted: leave the number away", line, cell.id)
+            yield cell.problem("questions are counted: leave the number away")
 
 
 def filled(number: int, cells: Sequence[Cell], known: Mapping[str, Asked]) -> tuple[Cell, ...]:

@@ -75,7 +75,7 @@ def make(root: Path) -> Made:
         problems += _link_problems(cells[unit.source], course.notebooks)
     for lab in course.labs:
         known = asked(root, lab.name)
-        problems += asked_problems(lab.source, cells.get(lab.source, ()), known)
+        problems += asked_problems(cells.get(lab.source, ()), known)
         cells[lab.source] = filled(lab.number, cells.get(lab.source, ()), known)
     if problems:
         raise Refused(*problems)

@@ -1,4 +1,4 @@
-"""Question 4.8: the best checkpoint schedule for a byte budget."""
+"""The best checkpoint schedule for a byte budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Question 4.3: an edit in place that is declared, and an output without a gradient."""
+"""An edit in place that is declared, and an output without a gradient."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Question 4.6: a checkpoint by hand, dropout and all."""
+"""A checkpoint by hand, dropout and all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Question 4.2: the head and its loss, with one number saved for each word."""
+"""The head and its loss, with one number saved for each word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Question 4.4: the backward of linear's backward."""
+"""The backward of linear's backward."""
 
 from __future__ import annotations
 

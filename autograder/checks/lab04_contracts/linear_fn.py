@@ -1,4 +1,4 @@
-"""Question 4.1: a Function that saves no more than torch's own node."""
+"""A Function that saves no more than torch's own node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Question 4.5: the detective case of a second derivative that is wrong in silence."""
+"""The detective case of a second derivative that is wrong in silence."""
 
 from __future__ import annotations
 

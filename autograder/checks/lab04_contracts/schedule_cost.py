@@ -1,4 +1,4 @@
-"""Question 4.7: what a checkpoint schedule costs."""
+"""What a checkpoint schedule costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Question 6.8: an operator that opcheck finds no fault with."""
+"""An operator that opcheck finds no fault with."""
 
 from __future__ import annotations
 

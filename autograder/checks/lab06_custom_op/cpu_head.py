@@ -1,4 +1,4 @@
-"""Question 6.1: the head as a C++ kernel, for any strides."""
+"""The head as a C++ kernel, for any strides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Question 6.2: three schemas, and kernels behind them."""
+"""Three schemas, and kernels behind them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Question 6.6: what an operator would return."""
+"""What an operator would return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Question 6.3: the operator around the loops: checks, allocation, dtypes, registration."""
+"""The operator around the loops: checks, allocation, dtypes, registration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Question 6.4: the head in CUDA, a thread for each logit."""
+"""The head in CUDA, a thread for each logit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Question 6.9, the detective case: three kernels that look right."""
+"""The detective case: three kernels that look right."""
 
 from __future__ import annotations
 

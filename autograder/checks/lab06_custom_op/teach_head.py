@@ -1,4 +1,4 @@
-"""Question 6.7: the backward of an operator, and what autocast does to it."""
+"""The backward of an operator, and what autocast does to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Question 6.5: the head in CUDA with tiles in shared memory."""
+"""The head in CUDA with tiles in shared memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Question 11.1: the buckets of DDP."""
+"""The buckets of DDP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Question 11.2: one step of DDP by hand, on real processes."""
+"""One step of DDP by hand, on real processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Question 11.3, the detective case: the mean of all words is no mean of the ranks' means."""
+"""The detective case: the mean of all words is no mean of the ranks' means."""
 
 from __future__ import annotations
 

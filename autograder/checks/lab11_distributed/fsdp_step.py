@@ -1,4 +1,4 @@
-"""Question 11.5: forward and backward of a head whose weight lies in shards."""
+"""Forward and backward of a head whose weight lies in shards."""
 
 from __future__ import annotations
 

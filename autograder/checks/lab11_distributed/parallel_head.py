@@ -1,4 +1,4 @@
-"""Question 11.6: the head, cut by its columns or by its rows."""
+"""The head, cut by its columns or by its rows."""
 
 from __future__ import annotations
 
@@ -124,11 +124,13 @@ def _misplaced(got: Tensor, want: Sequence[Tensor], k: int) -> str:
     for name, other in zip(NAMES, want, strict=True):
         if name != NAMES[k] and _is(got, other):
             return OTHERS_PLACE.format(place=NAMES[k], name=name)
-    return TRANSPOSED if NAMES[k] == "dw" and _is(got.mT, want[k]) else ""
+    turned = NAMES[k] == "dw" and got.dim() == 2 and _is(got.mT, want[k])
+    return TRANSPOSED if turned else ""
 
 
 def _is(got: Tensor, want: Tensor) -> bool:
-    return got.shape == want.shape and torch.allclose(got, want, rtol=1e-4, atol=1e-4)
+    alike = (got.shape, got.dtype) == (want.shape, want.dtype)
+    return alike and torch.allclose(got, want, rtol=1e-4, atol=1e-4)
 
 
 def _expect_alike(tensors: Sequence[Tensor], name: str, where: str) -> None:

@@ -1,4 +1,4 @@
-"""Question 11.4: rows that do not divide by the number of ranks."""
+"""Rows that do not divide by the number of ranks."""
 
 from __future__ import annotations
 

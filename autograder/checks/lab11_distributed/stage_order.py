@@ -1,4 +1,4 @@
-"""Question 11.8: the order of one stage of a pipeline, and how long the stages are idle."""
+"""The order of one stage of a pipeline, and how long the stages are idle."""
 
 from __future__ import annotations
 

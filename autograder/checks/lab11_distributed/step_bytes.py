@@ -1,4 +1,4 @@
-"""Question 11.9: what a rank sends in a step."""
+"""What a rank sends in a step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Question 11.7: cross-entropy of logits that are spread over ranks."""
+"""Cross-entropy of logits that are spread over ranks."""
 
 from __future__ import annotations
 

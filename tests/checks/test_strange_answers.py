@@ -1,0 +1,63 @@
+"""An answer may be anything: a check calls it wrong, and does not fail itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import torch
+
+from autograder import checks
+from autograder.judge import Draw, LocalStudent, NoAnswer, Question, TooFast, Wrong, WroteInput
+
+STRANGE = {
+    "None": None,
+    "a text": "text",
+    "nan": math.nan,
+    "lists in a list": [[], []],
+    "a pair of nothing": (None, None),
+    "a dict": {"a": 1},
+    "complex numbers": torch.ones(2, dtype=torch.complex64),
+    "a complex matrix": torch.ones(2, 3, dtype=torch.complex64),
+    "no numbers": torch.empty(0),
+    "small integers": torch.ones(2, dtype=torch.uint8),
+}
+QUESTIONS = {question.name: question for lab in checks.labs() for question in lab}
+
+
+def strangely(answer: Callable[..., Any], place: int | None, strange: Any) -> Callable[..., Any]:
+    """`answer`, with something strange in place of what it returns, or of one part of it."""
+
+    def given(*arguments: Any, **keywords: Any) -> Any:
+        got = answer(*arguments, **keywords)
+        if place is None or not isinstance(got, (list, tuple)):
+            return strange
+        return [*got[:place], strange, *got[place + 1 :]]
+
+    return given
+
+
+def checked(question: Question, functions: dict[str, Callable[..., Any]]) -> None:
+    """Runs the check alone; what it says of an answer is no fault of its own."""
+    student = LocalStudent(functions)
+    student.begin(may_write=question.may_write)
+    with suppress(Wrong, NoAnswer, WroteInput, TooFast):
+        question.check(student, Draw(1))
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_strange_answer_is_no_fault_of_the_check(name: str) -> None:
+    question, failed = QUESTIONS[name], []
+    known = question.wrong_answers[-1]  # it goes furthest, as a rule
+    for function, answer in known.functions.items():
+        for place in (None, 0, 1):
+            for kind, strange in STRANGE.items():
+                bent = {**known.functions, function: strangely(answer, place, strange)}
+                try:
+                    checked(question, bent)
+                except Exception as error:
+                    failed.append(f"{function}, part {place}, {kind}: {error!r}")
+    assert not failed, "\n".join(failed)
