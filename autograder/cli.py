@@ -153,10 +153,10 @@ def explain_command(
     from rich.console import Console
 
     with _one_line():
-        from autograder.classroom.commands.explain import Appeal, explain
+        from autograder.classroom.commands.explain import Asked, explain
 
-        appeal = Appeal(folder, _folder_of(course), student, lab, question, trusting)
-        sys.exit(0 if explain(appeal, Console()) else 1)
+        asked = Asked(folder, _folder_of(course), student, lab, question, trusting)
+        sys.exit(0 if explain(asked, Console()) else 1)
 
 
 @contextmanager

@@ -1,10 +1,10 @@
 """The build: every source read, every notebook made, and only what differs written."""
 
-import os
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from autograder import atomic_write
 from autograder.authoring import lab as labs
 from autograder.authoring.address import fill, links
 from autograder.authoring.arrival import arrival_cell
@@ -160,13 +160,7 @@ def _write(path: Path, content: bytes) -> bool:
     file or the new one."""
     if path.is_file() and path.read_bytes() == content:
         return False
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        partial.write_bytes(content)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    atomic_write.write(path, content, waits=False)
     return True
 
 

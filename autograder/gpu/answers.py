@@ -12,7 +12,8 @@ import autograder.checks
 from autograder.classroom.intake.rebuild import rebuild
 from autograder.classroom.intake.release import Release
 from autograder.classroom.intake.submissions import Submission
-from autograder.classroom.run.job import Entry, Job, job_for
+from autograder.classroom.intake.taking import Entry
+from autograder.classroom.run.job import Job, job_for
 from autograder.judge import Question, WrongAnswer
 
 SEED = 1
@@ -75,7 +76,7 @@ def _wrong(release: Release, question: Question, wrong: WrongAnswer) -> Known:
     cells = ((question.name, _IMPORT.format(f"lab{release.name}", question.name, wrong.name)),)
     extra_s = question.budget_s or 0.0
     job = Job(name, release.name, "", "", cells, 0, _seeds(release), frozenset(), extra_s)
-    return Known(name, replace(job, only=question.name), wrong.sentence)
+    return Known(name, replace(job, only=(question.name,)), wrong.sentence)
 
 
 def _seeds(release: Release) -> dict[str, int]:

@@ -42,7 +42,7 @@ def asked(pool: Pool, known: Sequence[Known], used_bytes: Callable[[], int | Non
 def _found(pool: Pool, known: Sequence[Known]) -> Iterator[tuple[tuple[str, str], Verdict | str]]:
     for job, outcome in pool.run([one.job for one in known]):
         if isinstance(outcome, Fault):
-            yield (job.student, job.only), f"the grader failed: {outcome.reason}"
+            yield (job.student, "".join(job.only)), f"the grader failed: {outcome.reason}"
         if isinstance(outcome, Record):
             for verdict in outcome.verdicts:
                 yield (job.student, verdict.question), verdict

@@ -5,9 +5,9 @@
  "predictions": {"bytes_copied_by_T": {"first": 153600, "last": 0, "unit": "01_strides",
                                        "right": false}}}
 
-Two notebooks may write at once (a lock), the machine may die in the middle (a temporary file, then
-`os.replace`), the file may have become anything (it is set aside and named), the disk may refuse
-(the kernel remembers until it ends). None of it stops a student; each is one sentence.
+Two notebooks may write at once (a lock), the machine may die in the middle (`atomic_write`), the
+file may have become anything (it is set aside and named), the disk may refuse (the kernel remembers
+until it ends). None of it stops a student; each is one sentence.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any
 
 from filelock import FileLock
 
+from autograder import atomic_write
 from autograder.judge import Text, say, text
 from autograder.judge.verdict import NOT_YET
 
@@ -185,7 +186,7 @@ class ProgressStore:
                 except Broken as broken:
                     stored, note = Progress(), _set_aside(self.path, broken.why)
                 progress = self._edited(stored)
-                _write(self.path, progress.to_json())
+                atomic_write.write(self.path, progress.to_json().encode())
         except (OSError, NotImplementedError, Newer) as error:
             progress = self._edited(_load_or_empty(self.path))
             return Kept(progress, _not_stored(self.path, error))
@@ -226,16 +227,6 @@ def _set_aside(path: Path, why: Text) -> str:
     aside = next(name for name in names if not os.path.lexists(name))
     path.rename(aside)
     return say("set_aside", path=path, why=why, aside=aside.name)
-
-
-def _write(path: Path, text: str) -> None:
-    """Writes beside the file, then replaces it: a reader sees the old file or the new one."""
-    beside = path.with_suffix(".tmp")  # one name, since whoever writes holds the lock
-    with beside.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
 
 
 def _not_stored(path: Path, error: Exception) -> str:

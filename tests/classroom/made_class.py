@@ -11,12 +11,12 @@ from pathlib import Path
 from autograder.attacks.sample_class import NAME, ROOT, filled
 from autograder.classroom.gradebook import late_policy
 from autograder.classroom.gradebook.course import quiet
-from autograder.classroom.gradebook.gradebook import Graded, record_all
+from autograder.classroom.gradebook.publish import Graded, publish
 from autograder.classroom.intake.rebuild import rebuild
 from autograder.classroom.intake.release import CHECK_SUFFIX, releases
 from autograder.classroom.intake.submissions import Submission
+from autograder.classroom.intake.taking import Entry
 from autograder.classroom.reports.results import Grade, Mark, Result
-from autograder.classroom.run.job import Entry
 from autograder.classroom.store import roster
 from autograder.classroom.store.journal import Journal, Record, key_of
 from autograder.classroom.store.roster import Line
@@ -122,7 +122,7 @@ def grading_folder(
         graded.append(Graded(one, Entry(handed_in, rebuilt, one.sha256)))
         lines.append(Line(one.student, origin(one.student), key=one.key, sha256=one.sha256))
     with quiet(folder / log) as logger:
-        assert record_all(folder, RELEASE, graded, logger, policy=policy) == set()
+        assert publish(folder, RELEASE, graded, logger, policy=policy).refused == set()
     roster.update(folder, NAME, lines)
     return folder
 

@@ -13,10 +13,9 @@ import pytest
 from click.testing import CliRunner
 from filelock import FileLock
 
-from autograder import cli
+from autograder import atomic_write, cli
 from autograder.attacks.sample_class import NAME, PUPILS, ROOT
-from autograder.classroom import atomic_write
-from autograder.classroom.commands import grading_run as grading
+from autograder.classroom.run import grading
 from autograder.sandbox import Tier
 
 

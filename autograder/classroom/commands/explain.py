@@ -1,5 +1,5 @@
 """`autograder explain`: one verdict asked again, from the bytes, the seed and the question that it
-came from.
+came from, the same way as a class is graded.
 
 What is recorded is not changed. The seed stays on the instructor's side: students never see this.
 """
@@ -14,27 +14,27 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from autograder.judge import GraderFault, State, Verdict, ask
-from autograder.sandbox import Cell, Gpu, Jail, JailedStudent, Tier, probe
+from autograder.judge import GraderFault, State, Verdict
+from autograder.sandbox import Gpu, Jail, Tier
 
 from ..errors import UserError, the_one
 from ..intake.rebuild import Ungradable, rebuild
 from ..intake.release import Release, releases
 from ..intake.submissions import Submission
-from ..run import devices
-from ..run.job import Entry, Job, job_for
-from ..run.work import ROUNDS, explained
+from ..intake.taking import Entry
+from ..run import devices, work
+from ..run.grading import safe_tier
+from ..run.job import Job, job_for
 from ..run.worker import lent_gpu
 from ..store import roster
 from ..store.journal import Journal, Record
-from .grading_run import NOT_SAFE
 
 AGAIN = "Grade the class again: only what is lost runs."
 
 
 @dataclass(frozen=True)
-class Appeal:
-    """Which verdict is asked for, and where it lies."""
+class Asked:
+    """Which verdict is to be explained, and where it lies."""
 
     folder: Path
     course: Path
@@ -55,45 +55,43 @@ class _Case:
     job: Job
 
 
-def explain(appeal: Appeal, console: Console) -> bool:
+def explain(asked: Asked, console: Console) -> bool:
     """Shows the card and whether the verdict is the recorded one; True where it is.
 
     Raises UserError for what the instructor can put right.
     """
-    case = _case(appeal)
-    tier = probe()
-    if not tier.safe and not appeal.trusting:
-        raise UserError(NOT_SAFE.format(reason=tier.reason.rstrip(".") + "."))
+    case, tier = _case(asked), safe_tier(asked.trusting)
     try:
-        again = _asked_again(case, tier, alone=True)
+        again = _asked_again(case, tier, (case.verdict.question,))
         same = _is_same(again, case.verdict)
-        in_turn = again if same else _asked_again(case, tier, alone=False)
+        in_turn = again if same else _asked_again(case, tier, _up_to(case))
     except GraderFault as fault:
         raise UserError(f"The grader failed, not the student: {fault}. Try again.") from fault
-    for line in _told(case, again, in_turn, tier):
+    for line in _card(case, again, in_turn, tier):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     return _is_same(in_turn, case.verdict)
 
 
-def _case(appeal: Appeal) -> _Case:
-    known = releases(appeal.course)
-    release = known[the_one(appeal.lab, list(known), "lab")]
-    roster.labs(appeal.folder)
-    lines = roster.read(appeal.folder, release.name)
-    line = lines[the_one(appeal.student, list(lines), "student", f" on the roll of {release.name}")]
+def _case(asked: Asked) -> _Case:
+    known = releases(asked.course)
+    release = known[the_one(asked.lab, list(known), "lab")]
+    roster.labs(asked.folder)
+    lines = roster.read(asked.folder, release.name)
+    student = the_one(asked.student, list(lines), "student", f" on the roster of {release.name}")
+    line = lines[student]
     if not line.key:
         reason = line.ungradable or "nothing was handed in."
         raise UserError(f"{line.student} has no verdict, so there is none to replay: {reason}")
-    record = Journal(appeal.folder / "journal" / release.name).read(line.student, line.key)
+    record = Journal(asked.folder / "journal" / release.name).read(line.student, line.key)
     if record is None:
         raise UserError(f"The record of {line.student} is missing or damaged. {AGAIN}")
     verdicts = {verdict.question: verdict for verdict in record.verdicts}
-    verdict = verdicts[the_one(appeal.question, list(verdicts), "question")]
+    verdict = verdicts[the_one(asked.question, list(verdicts), "question")]
     if verdict.question not in release.lab.questions:
         raise UserError(
             f"{release.name} no longer asks {verdict.question!r}: use the course as it was."
         )
-    return _Case(line, record, verdict, release, _job(appeal.folder, line, record, release))
+    return _Case(line, record, verdict, release, _job(asked.folder, line, record, release))
 
 
 def _job(folder: Path, line: roster.Line, record: Record, release: Release) -> Job:
@@ -111,36 +109,25 @@ def _job(folder: Path, line: roster.Line, record: Record, release: Release) -> J
         raise UserError(f"The lab's notebook has changed since the grading: {reason}") from reason
     entry = Entry(Submission(line.student, line.origin), rebuilt, record.sha256)
     job = job_for(entry, release, key=record.key, secret=b"")
-    return replace(job, seeds={v.question: v.seed for v in record.verdicts})
+    return replace(job, seeds={v.question: v.seed for v in record.verdicts}, quiet=True)
 
 
-def _asked_again(case: _Case, tier: Tier, *, alone: bool) -> Verdict:
-    """The verdict as it is now: of this question alone, or after those that came before it."""
+def _up_to(case: _Case) -> tuple[str, ...]:
+    """The question, after those that came before it."""
     names = [verdict.question for verdict in case.record.verdicts]
-    before = [] if alone else names[: names.index(case.verdict.question)]
-    cells = [Cell(name, source) for name, source in case.job.cells]
-    limits = {"total_s": case.job.total_s, "extra_load_s": case.job.extra_s}
-    loopback = case.release.lab.loopback
-    with (
-        Jail(tier=tier, gpu=_gpu(case)) as jail,
-        jail.open(cells, **limits, loopback=loopback) as student,
-    ):
-        for name in before:
-            if name in case.release.lab.questions:
-                _ask(case, name, student)
-        return _ask(case, case.verdict.question, student)
+    return tuple(names[: names.index(case.verdict.question) + 1])
+
+
+def _asked_again(case: _Case, tier: Tier, names: tuple[str, ...]) -> Verdict:
+    """The verdict as it is now, of the last of `names`."""
+    with Jail(tier=tier, gpu=_gpu(case)) as jail:
+        return work.grade(replace(case.job, only=names), case.release.lab, jail).verdicts[-1]
 
 
 def _gpu(case: _Case) -> Gpu | None:
     """One of this machine's, where the verdict was earned on one."""
     lent = devices.lent() if case.verdict.device not in ("cpu", "simulated") else ()
     return lent_gpu(lent[0], alone=True) if lent else None
-
-
-def _ask(case: _Case, name: str, student: JailedStudent) -> Verdict:
-    question = case.release.lab.questions[name]
-    verdict = ask(question, student, seed=case.job.seeds[name], rounds=ROUNDS)
-    return explained(verdict, case.job, student)
 
 
 def _is_same(one: Verdict, other: Verdict) -> bool:
@@ -151,7 +138,7 @@ def _is_same(one: Verdict, other: Verdict) -> bool:
     )
 
 
-def _told(case: _Case, again: Verdict, in_turn: Verdict, tier: Tier) -> Iterator[str]:
+def _card(case: _Case, again: Verdict, in_turn: Verdict, tier: Tier) -> Iterator[str]:
     recorded, line = case.verdict, case.line
     yield f"{line.student}, {case.release.name}, {recorded.question}"
     yield f"  notebook  {line.origin}, sha256 {case.record.sha256[:16]}…"

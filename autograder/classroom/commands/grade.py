@@ -32,11 +32,12 @@ def grade(order: Order, console: Console) -> None:
             bar = progress.add_task("grading", total=len(jobs), visible=bool(jobs))
 
             def done(student: str) -> None:
-                progress.update(bar, advance=1, description=student)
+                if student:
+                    progress.update(bar, advance=1, description=student)
+                else:
+                    progress.update(bar, description="gradebook and feedback", visible=True)
 
             made.grade(jobs, done=done)
-        with console.status("nbgrader writes the gradebook and the feedback"):
-            made.publish()
     _show(made, console)
 
 
@@ -87,5 +88,16 @@ def _show(made: GradingRun, console: Console) -> None:
         say.append("            and then  nbgrader generate_feedback --force " + made.release.name)
     say.append(f"report      autograder report {made.release.name} --out {out}")
     say.append(f"export      cd {out} && nbgrader export")
+    say.append(_costs(made))
     for line in say:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _costs(made: GradingRun) -> str:
+    """What judging took and, apart from it, what publishing did, most of it meanwhile."""
+    judged = sum(row.is_new for row in made.rows.values())
+    new, cpu_s = made.published.written, made.published.cpu_s
+    return (
+        f"time        {judged} judged in {made.grading_s:.1f} s; {new} new in the gradebook, with "
+        f"their pages: {cpu_s:.1f} s of one processor"
+    )

@@ -12,7 +12,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from rich.console import Console
 
-from .. import atomic_write
+from autograder import atomic_write
+
 from ..errors import UserError, the_one
 from ..gradebook.course import in_one_line, quiet
 from ..gradebook.lateness import charge_again

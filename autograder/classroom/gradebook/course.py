@@ -8,18 +8,18 @@ from __future__ import annotations
 import glob
 import json
 import logging
-import os
 import shutil
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from .. import atomic_write
+from autograder import atomic_write
+
 from ..errors import UserError
 from ..intake.release import Release
-from . import late_policy
 
 LOCKED_S = 30.0
 """How long to wait for somebody else's transaction."""
@@ -58,9 +58,11 @@ if os.path.exists(elsewhere):
 c.Autograde.autograde_preprocessors = [
     "autograder.classroom.gradebook.recorded.RecordedVerdicts",
     "nbgrader.preprocessors.LimitOutput",
-    "autograder.classroom.gradebook.recorded.SaveRecorded",
+    "nbgrader.preprocessors.SaveAutoGrades",
+    "autograder.classroom.gradebook.recorded.OpenQuestions",
     "nbgrader.preprocessors.AssignLatePenalties",
 ]
+c.RecordedVerdicts.folder = c.CourseDirectory.root
 c.GenerateFeedback.exporter_class = "autograder.classroom.gradebook.feedback.FeedbackPage"
 c.GenerateFeedback.preprocessors = [
     "nbgrader.preprocessors.AssignLatePenalties",  # a person may have marked since
@@ -111,7 +113,7 @@ def prepare(folder: Path, release: Release) -> None:
     folder's path is a pattern.
     """
     expect_no_pattern(folder)
-    atomic_write.write(folder / "nbgrader_config.py", CONFIG.encode())
+    configure(folder)
     for step, content in (
         ("source", release.instructor or release.notebook),
         ("release", release.notebook),
@@ -119,6 +121,12 @@ def prepare(folder: Path, release: Release) -> None:
         atomic_write.write(folder / step / release.name / f"{release.name}.ipynb", content)
     _make_database(folder)
     _save_cells(folder, release)
+
+
+def configure(folder: Path) -> None:
+    """Writes nbgrader's configuration, as it is today: a folder of an earlier version of this
+    program names steps by which they are not called any more."""
+    atomic_write.write(folder / "nbgrader_config.py", CONFIG.encode())
 
 
 def database(folder: Path) -> str:
@@ -184,7 +192,7 @@ def in_one_line(folder: Path, log: logging.Logger) -> Iterator[None]:
         yield
     except SQLAlchemyError as error:
         log.error("the gradebook: %s", error)
-        reason = next((told for said, told in TROUBLE.items() if said in str(error)), DAMAGED)
+        reason = next((text for name, text in TROUBLE.items() if name in str(error)), DAMAGED)
         raise UserError(
             f"nbgrader's gradebook {_name(folder)} {reason}. "
             "The verdicts are safe: the same command goes on."
@@ -200,32 +208,36 @@ def _make_database(folder: Path) -> None:
     """A gradebook that is whole or absent: nbgrader would not finish one that was begun. (A server
     does so by itself.)"""
     path = folder / "gradebook.db"
-    _find_alembic_here()
-    if has_gradebook(folder):
-        return
-    from nbgrader.api import Gradebook
+    if _elsewhere(folder):
+        _make_tables(database(folder))
+    elif not path.exists():
+        for left_behind in folder.glob(".gradebook.begun*"):  # SQLite's journal too
+            left_behind.unlink()
+        begun = folder / ".gradebook.begun"
+        _make_tables(f"sqlite:///{begun.resolve()}")
+        atomic_write.write(path, begun.read_bytes())
+        begun.unlink()
+    elif not path.stat().st_size:  # to SQLite an empty file is an empty database
+        _make_tables(database(folder))
 
-    for left_behind in folder.glob(".gradebook.begun*"):  # SQLite's journal too
-        left_behind.unlink()
-    begun = folder / ".gradebook.begun"
-    Gradebook(f"sqlite:///{begun.resolve()}").close()
-    os.replace(begun, path)
 
-
-def _find_alembic_here() -> None:
-    """A new gradebook notes the newest revision of nbgrader's tables. nbgrader starts the command
-    `alembic` to learn it, which takes seconds and must be on the PATH; alembic itself knows."""
-    import nbgrader.api
-    from alembic.config import Config
+def _make_tables(url: str) -> None:
+    """nbgrader's own tables, where there are none. They bear the newest revision, noted down by
+    Alembic itself; where it is missing nbgrader starts a command to learn it, which takes seconds
+    and must be on the PATH."""
+    import sqlalchemy
+    from alembic.runtime.migration import MigrationContext
     from alembic.script import ScriptDirectory
+    from nbgrader.api import Gradebook
     from nbgrader.dbutil import ALEMBIC_DIR
 
-    def newest() -> str:
-        config = Config()
-        config.set_main_option("script_location", ALEMBIC_DIR)
-        return ScriptDirectory.from_config(config).get_current_head() or ""
-
-    nbgrader.api.get_alembic_version = newest
+    engine = sqlalchemy.create_engine(url)
+    with engine.begin() as connection:
+        if not sqlalchemy.inspect(connection).get_table_names():
+            context = MigrationContext.configure(connection)
+            context.stamp(ScriptDirectory(ALEMBIC_DIR), "head")
+    engine.dispose()
+    Gradebook(url).close()
 
 
 def _save_cells(folder: Path, release: Release) -> None:
@@ -249,38 +261,26 @@ def _save_cells(folder: Path, release: Release) -> None:
         ) from error
 
 
-def hand_in(folder: Path, student: str, notebook: dict[str, Any], *, submitted: str) -> None:
+def hand_in(
+    folder: Path, student: str, notebook: dict[str, Any], *, submitted: datetime | None
+) -> None:
     """Puts a rebuilt notebook where nbgrader collects them, and clears what it made of an earlier
     one."""
     lab = notebook["metadata"]["onelayer"]["lab"]
     for step in ("autograded", "feedback"):
         shutil.rmtree(folder / step / student / lab, ignore_errors=True)
-    place = folder / "submitted" / student / lab
     data = json.dumps(notebook, ensure_ascii=False)
-    atomic_write.write(place / f"{lab}.ipynb", data.encode(), waits=False)
+    path = folder / "submitted" / student / lab / f"{lab}.ipynb"
+    atomic_write.write(path, data.encode(), waits=False)
     stamp(folder, student, lab, submitted)
 
 
-def stamp(folder: Path, student: str, lab: str, submitted: str) -> None:
+def stamp(folder: Path, student: str, lab: str, submitted: datetime | None) -> None:
     """Writes down when a notebook was handed in where nbgrader looks for it; nothing where that is
     not known, so that no earlier hand-in's time stays."""
     path = folder / "submitted" / student / lab / "timestamp.txt"
-    time = late_policy.moment(submitted)
-    text = f"{time:%Y-%m-%d %H:%M:%S} UTC\n" if time else ""
+    text = f"{submitted:%Y-%m-%d %H:%M:%S} UTC\n" if submitted else ""
     if not text:
         path.unlink(missing_ok=True)
     elif not path.exists() or path.read_text(encoding="utf-8") != text:
         atomic_write.write(path, text.encode(), waits=False)
-
-
-def converter(name: str, folder: Path, lab: str, log: logging.Logger) -> Any:
-    """nbgrader's converter of this name over the course in `folder`, as its own command would make
-    it."""
-    from nbgrader import converters
-    from nbgrader.coursedir import CourseDirectory
-    from traitlets.config.loader import PyFileConfigLoader
-
-    root = str(folder.resolve())
-    config = PyFileConfigLoader("nbgrader_config.py", path=root).load_config()
-    course = CourseDirectory(root=root, assignment_id=lab, log=log)
-    return getattr(converters, name)(coursedir=course, config=config, log=log)

@@ -39,6 +39,6 @@ class ExportWithPenalties(CsvExportPlugin):  # type: ignore[misc]
     def export(self, gradebook: Any) -> None:
         policy = LatePenalty(parent=self).policy
         for assignment in gradebook.assignments:
-            charge(assignment, policy)
+            charge(assignment.submissions, policy)
         gradebook.db.commit()
         super().export(gradebook)

@@ -1,77 +1,56 @@
-"""The gradebook and the feedback, written while others are still being graded.
+"""Publishing while others are still being graded: the same `publish`, in a thread of its own.
 
-`gradebook.record_all` writes whatever is missing once the class is done, and says what went wrong.
-This goes ahead of it with the same steps, in a thread of its own: nbgrader is imported, and the
-pages are made, while the grader would only wait for its workers. There is still one writer at a
-time, and nothing depends on how far this one comes.
+nbgrader is imported, and pages are made, while the grader would only wait for its workers. There is
+one writer at a time, and no verdict waits for it.
 """
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import queue
-import threading
-import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
 
-from ..errors import UserError
 from ..intake.release import Release
-from . import gradebook
-from .course import database, in_one_line, prepare
-from .gradebook import Graded
+from . import late_policy
+from .course import quiet
+from .publish import Graded, Published, publish
 
 
 class Publisher:
-    """A context manager: at its end all that was `add`ed has been tried, unless an exception goes
-    through it."""
+    """A context manager: at its end all that was `add`ed is published, and `published` says how it
+    went; where an exception goes through it, the rest is left for the next run."""
 
-    def __init__(self, folder: Path, release: Release) -> None:
-        self._folder, self._release = folder, release
-        self._queue: queue.SimpleQueue[Graded | None] = queue.SimpleQueue()
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
+    def __init__(self, folder: Path, release: Release, policy: late_policy.Policy | None) -> None:
+        self._folder, self._release, self._policy = folder, release, policy
+        self._waiting: queue.SimpleQueue[Graded | None] = queue.SimpleQueue()
+        self._is_stopped = False
+        self._beside = ThreadPoolExecutor(1, "publisher")
+        self.published = Published()
 
     def add(self, one: Graded) -> None:
-        self._queue.put(one)
+        self._waiting.put(one)
 
     def __enter__(self) -> Publisher:
-        self._thread.start()
+        self._done = self._beside.submit(self._run)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
-        if error is not None:
-            self._stopped.set()
-        self._queue.put(None)
-        self._thread.join()
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        """Raises what stopped it: UserError, OSError."""
+        self._is_stopped = error is not None
+        self._waiting.put(None)
+        self._beside.shutdown()
+        if error is None:
+            self.published = self._done.result()
 
-    def _run(self) -> None:
-        """Whatever goes wrong ends it: `record_all` meets the same, and tells the instructor."""
-        silent = logging.Logger("autograder.publisher", logging.CRITICAL + 1)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # nbgrader's own deprecations
-            with contextlib.suppress(UserError, OSError), in_one_line(self._folder, silent):
-                self._write(silent)
+    def _run(self) -> Published:
+        if (first := self._waiting.get()) is None:
+            return Published()
+        with quiet(self._folder / "grade.log") as log:
+            every = self._each(first)
+            return publish(self._folder, self._release, every, log, policy=self._policy)
 
-    def _write(self, log: logging.Logger) -> None:
-        from .pages import Pages  # takes seconds, in which nothing is graded yet
-        from .rows import opened
-
-        if (one := self._next()) is None:
-            return
-        prepare(self._folder, self._release)
-        pages = Pages(self._folder, self._release.name, log)
-        with opened(database(self._folder)) as book:
-            while one is not None:
-                gradebook.publish(self._folder, self._release, one, book, pages)
-                one = self._next()
-
-    def _next(self) -> Graded | None:
-        one = self._queue.get()
-        return None if self._stopped.is_set() else one
+    def _each(self, one: Graded | None) -> Iterator[Graded]:
+        while one is not None and not self._is_stopped:
+            yield one
+            one = self._waiting.get()

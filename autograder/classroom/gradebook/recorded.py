@@ -16,18 +16,21 @@ from pathlib import Path
 from typing import Any
 
 from nbformat.notebooknode import from_dict
-from nbgrader.preprocessors import NbGraderPreprocessor, SaveAutoGrades
+from nbgrader.api import Gradebook
+from nbgrader.preprocessors import NbGraderPreprocessor
+from traitlets import Unicode
 
 from autograder.judge import State, Verdict
 
 from ..intake.release import CHECK_SUFFIX
 from ..store.journal import CellReport, Journal, Record
 
-RECORD, GRADED, OURS = "record", "graded", "onelayer"
+RECORD, GRADED, OPEN, OURS = "record", "graded", "onelayer_open", "onelayer"
 MAX_LINES = 40
 
 _COLOURS = {State.PASS: "#1a7f37", State.FAIL: "#b42318"}
 _FOR_A_PERSON = "#8a6d00"
+_OPEN = (State.UNGRADABLE, State.FLAGGED)
 
 
 class NotJudged(Exception):
@@ -37,8 +40,17 @@ class NotJudged(Exception):
 class RecordedVerdicts(NbGraderPreprocessor):  # type: ignore[misc]
     """Puts each verdict under its check cell, as text and as the number that nbgrader reads."""
 
+    folder = Unicode(".", help="the grading folder").tag(config=True)
+
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        show_verdicts(nb, _record(nb, resources))
+        names = resources["nbgrader"]
+        journal = Journal(Path(self.folder) / "journal" / names["assignment"])
+        key = nb.metadata.get(OURS, {}).get(RECORD, "")
+        record = journal.read(names["student"], key) if key else None
+        if record is None:
+            raise NotJudged(f"{names['student']}: grade this folder with `autograder grade`")
+        show_verdicts(nb, record)
+        resources[OPEN] = [v.question + CHECK_SUFFIX for v in record.verdicts if v.state in _OPEN]
         return nb, resources
 
 
@@ -57,55 +69,18 @@ def show_verdicts(nb: Any, record: Record) -> None:
     nb.metadata[OURS][GRADED] = record.digest
 
 
-class SaveRecorded(SaveAutoGrades):  # type: ignore[misc]
-    """nbgrader's own saving of grades, except that a question which a person must look at stays
-    open instead of counting as zero."""
+class OpenQuestions(NbGraderPreprocessor):  # type: ignore[misc]
+    """Leaves a question open that a person must look at: nbgrader has counted it as zero."""
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        self._leave_open(_record(nb, resources))
-        saved: tuple[Any, Any] = super().preprocess(nb, resources)
-        return saved
-
-    def save(self, nb: Any, record: Record, gradebook: Any) -> None:
-        """The same into the rows of one submission, without looking each of them up."""
-        self._leave_open(record)
-        self.gradebook = gradebook
-        self.notebook_id = self.assignment_id = record.lab
-        self.student_id = record.student
-        for number, cell in enumerate(nb.cells):
-            self.preprocess_cell(cell, {}, number)
-
-    def _leave_open(self, record: Record) -> None:
-        self.open_cells = {
-            verdict.question + CHECK_SUFFIX
-            for verdict in record.verdicts
-            if verdict.state in (State.UNGRADABLE, State.FLAGGED)
-        }
-
-    def _add_score(self, cell: Any, resources: Any) -> None:
-        super()._add_score(cell, resources)
-        name = cell.metadata["nbgrader"]["grade_id"]
-        if name not in self.open_cells:
-            return
-        grade = self.gradebook.find_grade(
-            name, self.notebook_id, self.assignment_id, self.student_id
-        )
-        grade.auto_score, grade.needs_manual_grade = None, True
-        self.gradebook.db.commit()
-
-
-def _record(nb: Any, resources: Any) -> Record:
-    """The record that this notebook names. nbgrader runs its steps in the grading folder."""
-    key, names = nb.metadata.get(OURS, {}).get(RECORD, ""), resources["nbgrader"]
-    return judged(Path(), names["assignment"], names["student"], key)
-
-
-def judged(folder: Path, lab: str, student: str, key: str) -> Record:
-    """What the journal of this grading folder says. Raises NotJudged."""
-    record = Journal(folder / "journal" / lab).read(student, key) if key else None
-    if record is None:
-        raise NotJudged(f"{student}: grade this folder with `autograder grade`")
-    return record
+        names = resources["nbgrader"]
+        with Gradebook(names["db_url"]) as gradebook:
+            for cell in resources[OPEN]:
+                of = names["notebook"], names["assignment"], names["student"]
+                grade = gradebook.find_grade(cell, *of)
+                grade.auto_score, grade.needs_manual_grade = None, True
+            gradebook.db.commit()
+        return nb, resources
 
 
 def _outputs(verdict: Verdict, points: float) -> Iterator[Any]:

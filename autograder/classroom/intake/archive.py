@@ -13,7 +13,6 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..errors import UserError
 from .files import (
@@ -27,9 +26,7 @@ from .files import (
     refusing,
     spoiling,
 )
-
-if TYPE_CHECKING:
-    from .quota import Quota
+from .quota import Quota
 
 MAX_RATIO = 500
 """Text that is one character over and over deflates by a thousand; a notebook by ten."""

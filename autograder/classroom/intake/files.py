@@ -12,12 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..errors import UserError
-
-if TYPE_CHECKING:
-    from .quota import Quota
+from .quota import Quota
 
 MAX_NOTEBOOK_BYTES = 10 * 2**20
 MAX_DEPTH = 8

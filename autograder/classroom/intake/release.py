@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import autograder.checks
-import autograder.judge
 from autograder.judge import Lab
 
 from ..errors import UserError
+from .deciding import deciding_files
 
 CHECK_SUFFIX = "_check"
 SETUP = "setup"
@@ -50,10 +50,10 @@ class Release:
 
     @cached_property
     def version(self) -> str:
-        """A hash of everything that decides a verdict and is not the submission: the notebook, the
-        lab's questions, the judge."""
+        """A hash of everything that decides a verdict and is not the submission: the notebook, and
+        the text of the judge, of the lab's questions and of all that they import of ours."""
         digest = hashlib.sha256(self.notebook)
-        for path in sorted(_deciding_files(self.name)):
+        for path in deciding_files(self.name):
             digest.update(hashlib.sha256(path.read_bytes()).digest())
         return digest.hexdigest()
 
@@ -66,16 +66,6 @@ def graded(cell: NotebookCell) -> Mapping[str, Any]:
 
 def is_setup(cell: NotebookCell) -> bool:
     return cell["cell_type"] == "code" and SETUP in cell["metadata"].get("tags", ())
-
-
-def _deciding_files(lab: str) -> Iterator[Path]:
-    """The judge's files and the lab's, which is a package with a file for each question."""
-    for folder, pattern in (
-        (autograder.judge.__path__[0], "*.py"),
-        (autograder.checks.__path__[0], f"lab{lab}.py"),
-        (autograder.checks.__path__[0], f"lab{lab}/*.py"),
-    ):
-        yield from Path(folder).glob(pattern)
 
 
 def course_folder(start: Path) -> Path:

@@ -15,7 +15,7 @@ from pathlib import Path
 from ..errors import UserError
 from .archive import in_archive
 from .files import Found, Unreadable, in_folder
-from .owners import Claim, claims, student_ids
+from .owners import Claim, claims, student_ids, whose
 from .quota import Quota
 
 NO_NOTEBOOK = "There is no notebook among the files you handed in."
@@ -54,7 +54,7 @@ def files_in(source: Path) -> list[Found]:
         mode = source.stat().st_mode
     except OSError as error:
         raise UserError(f"There is no folder or zip archive {source}.") from error
-    quota = Quota(source)
+    quota = Quota(source, whose)
     if stat.S_ISDIR(mode):
         return list(in_folder(source, quota))
     if source.suffix == ".ipynb":
@@ -130,8 +130,8 @@ def _submission(student: str, claimed: Sequence[Claim], lab: str, read: _Reading
 
 def _several(claims: Sequence[Claim]) -> str:
     names = sorted(_origin(claim)[:80] for claim in claims)
-    told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    return f"There are several notebooks ({told}). Hand in one."
+    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return f"There are several notebooks ({shown}). Hand in one."
 
 
 def _may_be_a_notebook(claim: Claim) -> bool:

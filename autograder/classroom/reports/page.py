@@ -26,6 +26,7 @@ from ..store.journal import Record
 from . import charts
 from .items import items, misconceptions
 from .results import Result
+from .spreadsheet import plain
 from .table import LEGEND, MARKS, mark_name
 
 MOST_NAMES, MOST_ROWS = 40, 12
@@ -65,7 +66,7 @@ def _values(report: Report) -> dict[str, Any]:
         "ungradable": [one for one in people if one.reason],
         "waiting": [one for one in people if one.grade and one.grade.open_cells],
         "late": [one for one in people if one.grade and one.grade.late_s > 0],
-        "middle": _plain(median(points)) if points else NOTHING,
+        "middle": plain(median(points)) if points else NOTHING,
         "items": numbers,
         "complete": sum(_is_complete(record) for record in records),
         "misconceptions": misconceptions(records),
@@ -127,7 +128,7 @@ def _environment() -> Environment:
         finalize=lambda value: one_line(value) if type(value) is str else value,
     )
     made.filters |= {
-        "plain": _plain,
+        "plain": plain,
         "percent": lambda share: NOTHING if share is None else f"{share:.0%}",
         "correlation": lambda value: (
             NOTHING if value is None else f"{value:.2f}".replace("-", "\u2212")
@@ -138,10 +139,6 @@ def _environment() -> Environment:
         "remarks": _remarks,
     }
     return made
-
-
-def _plain(number: float) -> str:
-    return f"{round(number, 2):g}"
 
 
 def _marks(record: Record | None) -> str:

@@ -9,10 +9,12 @@ Moodle under "Upload multiple feedback files in a zip"
 
 from __future__ import annotations
 
-import os
+import io
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from autograder import atomic_write
 
 from ..intake.owners import beside_hand_in
 from .results import Result
@@ -28,14 +30,13 @@ def give_back(
 
     Left out is whose grade is not settled, unless `provisional`, and who has no page.
     """
-    partial = target.with_name(f".{target.name}.tmp")
-    opened = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(opened, "w+b") as file, zipfile.ZipFile(file, "w") as archive:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
         for name, page in _pages(folder, lab, graded, provisional):
             entry = zipfile.ZipInfo(name, ALWAYS)
             entry.external_attr = 0o600 << 16
             archive.writestr(entry, page.read_bytes(), zipfile.ZIP_DEFLATED)
-    os.replace(partial, target)
+    atomic_write.write(target, made.getvalue(), mode=0o600)
 
 
 def _pages(

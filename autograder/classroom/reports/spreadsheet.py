@@ -29,4 +29,10 @@ def written(rows: Iterable[Sequence[str | float | None]]) -> bytes:
 def _cell(value: str | float | None) -> str:
     if value is None:
         return ""
-    return inert(one_line(value)) if isinstance(value, str) else f"{round(value, 2):g}"
+    return inert(one_line(value)) if isinstance(value, str) else plain(value)
+
+
+def plain(number: float) -> str:
+    """`number` as a person writes it: two decimals at most, and no power of ten."""
+    text = f"{number:.2f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text

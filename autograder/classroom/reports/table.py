@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +10,13 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
+from autograder import atomic_write
 from autograder.judge import State, Verdict
 
-from .. import atomic_write
 from ..intake.release import Release, graded
 from ..intake.submissions import Submission
 from ..store.journal import Record
+from .spreadsheet import written
 
 MARKS = {
     "pass": ("●", "green"),
@@ -96,21 +96,13 @@ def write_ungradable(path: Path, rows: Sequence[Row], lab: str) -> None:
     """Everyone without a grade, for a mail merge; kept for all labs, this lab's lines are new."""
     kept = [line for line in _read(path) if line[:1] != [lab]]
     fresh = [[lab, *_ungradable(row)] for row in rows if row.record is None]
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(["lab", "student", "file", "reason", "for the instructor"])
-    writer.writerows(sorted([*kept, *([_inert(text) for text in line] for line in fresh)]))
-    atomic_write.write(path, text.getvalue().encode())
+    header = ["lab", "student", "file", "reason", "for the instructor"]
+    atomic_write.write(path, written([header, *sorted([*kept, *fresh])]))
 
 
 def _ungradable(row: Row) -> tuple[str, ...]:
     note = "; ".join(filter(None, (row.submission.note, row.note)))
     return row.submission.student, row.submission.origin, row.ungradable, note
-
-
-def _inert(text: str) -> str:
-    """`text` as no spreadsheet takes it for a formula."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t")) else text
 
 
 def _read(path: Path) -> list[list[str]]:

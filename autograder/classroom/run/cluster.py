@@ -57,7 +57,7 @@ UNKNOWN = (
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Where a class is graded, as every machine of the cluster must find it.
 
     out: the grading folder. seed_name: the name of the seed secret that must lie in it. torch: its
@@ -77,7 +77,7 @@ class Unfit:
     reason: str
 
 
-def graded(jobs: Sequence[Job], place: Place, *, spec: str) -> Iterator[Outcome]:
+def graded(jobs: Sequence[Job], location: Location, *, spec: str) -> Iterator[Outcome]:
     """Each job with its Record, or with the Fault that remained; in the order in which they are
     done. Every Record is in the journal already.
 
@@ -86,27 +86,27 @@ def graded(jobs: Sequence[Job], place: Place, *, spec: str) -> Iterator[Outcome]
     """
     if not jobs:
         return
-    with _client(spec, place) as client:
+    with _client(spec, location) as client:
         _wait_for_a_worker(client, spec)
-        yield from _outcomes(client, jobs, place, spec)
+        yield from _outcomes(client, jobs, location, spec)
 
 
-def _outcomes(client: Any, jobs: Sequence[Job], place: Place, spec: str) -> Iterator[Outcome]:
+def _outcomes(client: Any, jobs: Sequence[Job], location: Location, spec: str) -> Iterator[Outcome]:
     late: list[Job] = []
-    for job, outcome in _answered(client, jobs, place, spec):
+    for job, outcome in _answered(client, jobs, location, spec):
         if isinstance(outcome, Record) and outcome.late:
             late.append(job.again(outcome))
         else:
             yield job, outcome
     for job in late:  # once more, and now nothing else runs
-        yield from _answered(client, [job], place, spec)
+        yield from _answered(client, [job], location, spec)
 
 
-def _answered(client: Any, jobs: Sequence[Job], place: Place, spec: str) -> Iterator[Outcome]:
+def _answered(client: Any, jobs: Sequence[Job], location: Location, spec: str) -> Iterator[Outcome]:
     from distributed import as_completed
 
     needs = _resources(client, jobs[0].device_share, spec)
-    futures = client.map(grade_here, jobs, [place] * len(jobs), pure=False, resources=needs)
+    futures = client.map(grade_here, jobs, [location] * len(jobs), pure=False, resources=needs)
     job_of = dict(zip((future.key for future in futures), jobs, strict=True))
     for future in as_completed(futures, loop=client.loop):
         outcome = _outcome(future, spec)
@@ -152,52 +152,53 @@ def _outcome(future: Any, spec: str) -> Record | Fault | Unfit:
     )
 
 
-def grade_here(job: Job, place: Place) -> Record | Fault | Unfit:
+def grade_here(job: Job, location: Location) -> Record | Fault | Unfit:
     """On a worker: grades `job` in a process of its own and journals what came out, unless some of
     it is to be asked again."""
-    reason = _unfit(place)
+    reason = _unfit(location)
     if reason:
         return Unfit(f"{socket.gethostname()} cannot grade this class: {reason}")
     try:
         gpus = devices.lent() if job.device_share else ()
-        ((_, outcome),) = _own_pool(place, gpus).run([job])
+        ((_, outcome),) = _own_pool(location, gpus).run([job])
     except UserError as mistake:
         return Unfit(str(mistake))
     if isinstance(outcome, Record) and (job.first is not None or not outcome.late):
-        Journal(place.out / "journal" / job.lab).write(outcome)
+        Journal(location.out / "journal" / job.lab).write(outcome)
     return outcome
 
 
-def _unfit(place: Place) -> str:
+def _unfit(location: Location) -> str:
     """Why this machine would not give the verdicts that were asked for; "" if it would."""
-    seed = place.out / "seed"
-    if not seed.exists() or seed_secret.name_of(seed_secret.secret(place.out)) != place.seed_name:
-        return f"it does not see {place.out}. Put the grading folder on a disk that all share."
+    out = location.out
+    seen = seed_secret.name_of(seed_secret.secret(out)) if (out / "seed").exists() else ""
+    if seen != location.seed_name:
+        return f"it does not see {location.out}. Put the grading folder on a disk that all share."
     torch = importlib.metadata.version("torch")
-    if torch != place.torch:
-        return f"it has torch {torch}, and the class is graded with {place.torch}."
+    if torch != location.torch:
+        return f"it has torch {torch}, and the class is graded with {location.torch}."
     if multiprocessing.current_process().daemon:
         return f"its Dask worker may start no process. Set {NO_DAEMON} for it, or --no-nanny."
     tier = probe()
-    if tier.name != place.tier.name:
-        return f"its sandbox is {tier.name!r}, not {place.tier.name!r}. {tier.reason}"
+    if tier.name != location.tier.name:
+        return f"its sandbox is {tier.name!r}, not {location.tier.name!r}. {tier.reason}"
     return ""
 
 
 _own = threading.local()
 
 
-def _own_pool(place: Place, gpus: tuple[str, ...]) -> Pool:
+def _own_pool(location: Location, gpus: tuple[str, ...]) -> Pool:
     """This thread's one grading process, kept from job to job: a jail takes seconds to start."""
-    if getattr(_own, "place", None) != (place, gpus):
+    if getattr(_own, "location", None) != (location, gpus):
         if hasattr(_own, "end"):  # of the class before this one
             atexit.unregister(_own.end)
             _own.end()
         scratch = Path(tempfile.mkdtemp(prefix="autograder-"))
-        log = place.out / f"grade-{socket.gethostname()}.log"
-        setting = Setting(place.tier, log, scratch, os.getpid())
+        log = location.out / f"grade-{socket.gethostname()}.log"
+        setting = Setting(location.tier, log, scratch, os.getpid())
         _own.pool = Pool(setting, serve, size=1, devices=gpus)
-        _own.place = (place, gpus)
+        _own.location = (location, gpus)
         _own.end = partial(_put_away, _own.pool, scratch)
         atexit.register(_own.end)
     pool: Pool = _own.pool
@@ -210,7 +211,7 @@ def _put_away(pool: Pool, scratch: Path) -> None:
 
 
 @contextmanager
-def _client(spec: str, place: Place) -> Iterator[Any]:
+def _client(spec: str, location: Location) -> Iterator[Any]:
     """A client of the cluster that `spec` names; one that we started ends with us."""
     try:
         import dask
@@ -226,14 +227,14 @@ def _client(spec: str, place: Place) -> Iterator[Any]:
     logging.getLogger("distributed").setLevel(logging.ERROR)  # its warnings tear a progress bar
     with dask.config.set(settings), ExitStack() as stack:
         try:
-            address = _address(spec, place, stack)
+            address = _address(spec, location, stack)
             client = stack.enter_context(Client(address, timeout=CONNECT_S, set_as_default=False))
         except OSError as error:
             raise UserError(f"No Dask scheduler answers at {spec}: {error}.") from error
         yield client
 
 
-def _address(spec: str, place: Place, stack: ExitStack) -> Any:
+def _address(spec: str, location: Location, stack: ExitStack) -> Any:
     """What a Client connects to: the address itself, or a cluster that we start."""
     expect_known(spec)
     kind, _, rest = spec.partition(":")
@@ -241,7 +242,7 @@ def _address(spec: str, place: Place, stack: ExitStack) -> Any:
         return spec
     start = {"ssh": _over_ssh, "slurm": _on_slurm, "local": _locally}[kind]
     try:
-        return stack.enter_context(start(rest, place))
+        return stack.enter_context(start(rest, location))
     except (RuntimeError, OSError) as error:
         reason = str(error).removeprefix("Cluster failed to start: ").rstrip(".")
         raise UserError(f"The cluster {spec} does not start: {reason}.{ADVICE[kind]}") from error
@@ -259,7 +260,7 @@ def expect_known(spec: str) -> None:
         raise UserError(UNKNOWN.format(spec=spec))
 
 
-def _locally(rest: str, place: Place) -> Any:
+def _locally(rest: str, location: Location) -> Any:
     from distributed import LocalCluster
 
     return LocalCluster(
@@ -267,7 +268,7 @@ def _locally(rest: str, place: Place) -> Any:
     )
 
 
-def _over_ssh(rest: str, place: Place) -> Any:
+def _over_ssh(rest: str, location: Location) -> Any:
     """The first host also runs the scheduler."""
     from distributed import SSHCluster
 
@@ -275,7 +276,7 @@ def _over_ssh(rest: str, place: Place) -> Any:
     return SSHCluster([hosts[0], *hosts], worker_options={"nthreads": 1})
 
 
-def _on_slurm(rest: str, place: Place) -> Any:
+def _on_slurm(rest: str, location: Location) -> Any:
     """Partition, account and memory are those of dask-jobqueue's own settings, jobqueue.yaml."""
     import dask
     from dask_jobqueue import SLURMCluster
@@ -284,7 +285,7 @@ def _on_slurm(rest: str, place: Place) -> Any:
     cluster = SLURMCluster(
         **_slurm_defaults(),
         job_script_prologue=[*prologue, f"export {NO_DAEMON}"],
-        log_directory=str(place.out / "slurm"),
+        log_directory=str(location.out / "slurm"),
     )
     cluster.scale(jobs=int(rest))
     return cluster

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..intake.rebuild import Rebuilt, to_run
+from ..intake.rebuild import to_run
 from ..intake.release import Release
-from ..intake.submissions import Submission
+from ..intake.taking import Entry
 from ..store import seed_secret
 from ..store.journal import Record
 
@@ -19,15 +19,6 @@ AGAIN_S = 60.0
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A submission that can be graded: its answers, and the hash of the bytes they came from."""
-
-    submission: Submission
-    rebuilt: Rebuilt
-    sha256: str
-
-
-@dataclass(frozen=True)
 class Job:
     """Everything that a worker needs. It crosses to another process, so it is plain data.
 
@@ -35,7 +26,8 @@ class Job:
     ours. seeds: one per question. left_out: names that only cells outside the answers define.
     extra_s: what its questions' own budgets add to the usual limits. device_share: of one GPU.
     first: what was found when it was asked beside others; only the questions that it names as late
-    are then asked, once more. only: the one question to be asked, "" for all of the lab.
+    are then asked, once more. only: the questions to be asked, none of them for all of the lab.
+    quiet: nothing else runs on the machine, so that questions which time something are asked too.
     """
 
     student: str
@@ -49,7 +41,8 @@ class Job:
     extra_s: float = 0.0
     device_share: float = 0.0
     first: Record | None = None
-    only: str = ""
+    only: tuple[str, ...] = ()
+    quiet: bool = False
 
     @property
     def total_s(self) -> float:

@@ -73,12 +73,12 @@ def _verdicts(
     """Each question's verdict, and whether more time could have changed it."""
     known = {verdict.question: verdict for verdict in job.first.verdicts} if job.first else {}
     for question in lab:
-        if job.only not in ("", question.name):
+        if job.only and question.name not in job.only:
             continue
         before = known.get(question.name)
         if before is not None and job.first and question.name not in job.first.late:
             yield before, False
-        elif question.alone and job.first is None:
+        elif question.alone and job.first is None and not job.quiet:
             yield _unasked(question, student, job, Cause.PUT_OFF, text("put_off")), True
         elif time.monotonic() >= until:
             if before is None:

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from autograder import atomic_write
 from autograder.judge import Cause, State, Verdict
-
-from .. import atomic_write
 
 LAYOUT = 1
 """Of the files. Raise it when their form changes: old ones are then graded again."""

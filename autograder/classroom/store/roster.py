@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from .. import atomic_write
+from autograder import atomic_write
+
 from ..errors import UserError
 
 

@@ -11,7 +11,8 @@ import hmac
 import os
 from pathlib import Path
 
-from .. import atomic_write
+from autograder import atomic_write
+
 from ..errors import UserError
 
 SECRET_BYTES = 32

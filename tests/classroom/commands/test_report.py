@@ -15,9 +15,8 @@ import pytest
 from click.testing import CliRunner
 from filelock import FileLock
 
-from autograder import cli
+from autograder import atomic_write, cli
 from autograder.attacks.sample_class import NAME, PUPILS, ROOT
-from autograder.classroom import atomic_write
 from autograder.classroom.commands import explain as appeal
 from autograder.classroom.store import roster
 from autograder.classroom.store.roster import Line

@@ -5,9 +5,11 @@ import time
 
 import pytest
 
+from autograder import atomic_write
 from autograder.attacks.sample_class import ROOT
-from autograder.classroom import atomic_write
-from autograder.classroom.commands.grading_run import KEEPERS, GradingRun, Order
+from autograder.classroom.commands.grading_run import GradingRun, Order
+from autograder.classroom.intake import taking
+from autograder.classroom.intake.taking import KEEPERS
 from bench.hand_ins import write_class
 
 N = 5 * KEEPERS
@@ -16,7 +18,7 @@ N = 5 * KEEPERS
 def test_a_slow_disk_does_not_fill_the_memory(tmp_path, monkeypatch):
     write_class(tmp_path / "in", N)
     lock, open_now, most = threading.Lock(), 0, 0
-    write, take_in = atomic_write.write, GradingRun._take_in
+    write, sort = atomic_write.write, taking._sort
 
     def slow(path, *args, **options):
         nonlocal open_now
@@ -26,15 +28,15 @@ def test_a_slow_disk_does_not_fill_the_memory(tmp_path, monkeypatch):
             with lock:
                 open_now -= 1
 
-    def counted(self, submission):
+    def counted(*given):
         nonlocal open_now, most
         with lock:
             open_now += 1
             most = max(most, open_now)
-        return take_in(self, submission)
+        return sort(*given)
 
     monkeypatch.setattr(atomic_write, "write", slow)
-    monkeypatch.setattr(GradingRun, "_take_in", counted)
+    monkeypatch.setattr(taking, "_sort", counted)
     GradingRun(Order(tmp_path / "in", tmp_path / "out", ROOT))
     assert len(list((tmp_path / "out" / "received").iterdir())) == N
     assert KEEPERS < most <= 2 * KEEPERS + 2 < N

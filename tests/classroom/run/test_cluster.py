@@ -19,6 +19,7 @@ from autograder.classroom.errors import UserError
 from autograder.classroom.run import cluster
 from autograder.classroom.store import seed_secret
 from autograder.classroom.store.journal import Journal
+from autograder.sandbox import probe
 from tests.classroom.run import loopback_sshd, one_node_slurm
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -54,10 +55,10 @@ def grade(order: Order) -> GradingRun:
     return made
 
 
-def place(order: Order) -> cluster.Place:
+def location(order: Order) -> cluster.Location:
     made = GradingRun(order)
-    name = seed_secret.name_of(made.secret)
-    return cluster.Place(order.out, name, cluster.importlib.metadata.version("torch"), made.tier)
+    name = seed_secret.name_of(made.grading.secret)
+    return cluster.Location(order.out, name, cluster.importlib.metadata.version("torch"), probe())
 
 
 def test_two_dask_workers_give_the_verdicts_of_the_local_pool(order):
@@ -73,7 +74,7 @@ def test_two_dask_workers_give_the_verdicts_of_the_local_pool(order):
 def test_a_cluster_that_is_none_is_one_sentence(order, spec):
     made = GradingRun(order)
     with pytest.raises(UserError, match="There is no cluster"):
-        list(cluster.graded(made.look_up(), place(order), spec=spec))
+        list(cluster.graded(made.look_up(), location(order), spec=spec))
 
 
 def test_a_scheduler_that_does_not_answer_is_one_sentence(order, monkeypatch):
@@ -89,7 +90,7 @@ def test_a_cluster_without_workers_is_one_sentence(order, monkeypatch):
 
 
 def test_a_machine_that_would_judge_otherwise_is_named(order):
-    made, here = GradingRun(order), place(order)
+    made, here = GradingRun(order), location(order)
     (job, *_) = made.look_up()
     for unfit, why in [
         (replace(here, out=order.out / "elsewhere"), "does not see"),
@@ -105,13 +106,13 @@ def test_a_machine_that_would_judge_otherwise_is_named(order):
 
 def test_a_worker_puts_the_jail_of_the_class_before_away(order, tmp_path):
     (job, *_) = GradingRun(order).look_up()
-    here = place(order)
+    here = location(order)
     cluster.grade_here(job, here)
     (first,) = cluster._own.pool.workers
-    cluster.grade_here(job, place(order))
+    cluster.grade_here(job, location(order))
     assert first.process.is_alive()  # the same class
     other = replace(order, out=tmp_path / "other")
-    cluster.grade_here(next(iter(GradingRun(other).look_up())), place(other))
+    cluster.grade_here(next(iter(GradingRun(other).look_up())), location(other))
     with pytest.raises(OSError, match="closed"):
         first.connection.poll()
     cluster._own.end()

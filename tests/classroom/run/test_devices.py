@@ -10,10 +10,9 @@ import pytest
 from distributed import Client, LocalCluster
 
 from autograder.attacks.sample_class import ROOT, write
-from autograder.classroom.commands import grading_run as grading
 from autograder.classroom.commands.grading_run import GradingRun, Order
 from autograder.classroom.errors import UserError
-from autograder.classroom.run import cluster, devices, pool
+from autograder.classroom.run import cluster, devices, grading, pool
 from autograder.classroom.run.job import Job
 from autograder.judge import Lab
 from autograder.sandbox import BUBBLEWRAP
@@ -81,10 +80,10 @@ def test_a_class_has_as_many_workers_as_its_devices_hold(
 
     write(tmp_path / "in")
     made = GradingRun(Order(tmp_path / "in", tmp_path / "out", ROOT, workers=8))
-    jobs = [replace(job, device_share=share) for job in made._look_up(BUBBLEWRAP)]
+    monkeypatch.setattr(grading, "probe", lambda: BUBBLEWRAP)
+    jobs = [replace(job, device_share=share) for job in made.look_up()]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     monkeypatch.setattr(pool, "graded", graded)
-    monkeypatch.setattr(grading, "probe", lambda: BUBBLEWRAP)
     made.grade(jobs, done=lambda student: None)
     assert seen == {"workers": workers, "devices": given}
 

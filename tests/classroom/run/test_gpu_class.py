@@ -11,10 +11,9 @@ from types import SimpleNamespace
 import pytest
 
 from autograder.attacks.sample_class import ROOT, write
-from autograder.classroom.commands import grading_run as grading
 from autograder.classroom.commands.grading_run import GradingRun, Order
 from autograder.classroom.errors import UserError
-from autograder.classroom.run import health, nvidia_smi, pool, work
+from autograder.classroom.run import grading, health, nvidia_smi, pool, work
 from autograder.classroom.run.health import DeviceLost
 from autograder.classroom.run.job import Job
 from autograder.classroom.run.worker import NoDevice, Ready, Setting, die_with_parent
@@ -81,7 +80,7 @@ def test_nothing_is_recorded_of_a_submission_whose_device_was_lost(gpu_jail, mon
 
 
 def test_one_question_can_be_asked_alone(gpu_jail):
-    record = work.grade(job("ada", only="double"), two_questions(), gpu_jail)
+    record = work.grade(job("ada", only=("double",)), two_questions(), gpu_jail)
     assert [verdict.question for verdict in record.verdicts] == ["double"]
 
 
@@ -157,7 +156,7 @@ def test_a_class_is_graded_on_cuda_only_where_there_is_a_gpu(tmp_path, monkeypat
     keys = {}
     for device, share in (("", 0.0), ("cpu", 0.0), ("cuda", DEFAULT_SHARE)):
         made = GradingRun(Order(tmp_path / "in", tmp_path / "out", ROOT, device=device))
-        jobs = made._look_up(BUBBLEWRAP)
+        jobs = made.look_up()
         assert {job.device_share for job in jobs} == {share}
         keys[device] = {job.key for job in jobs}
     assert keys[""] == keys["cpu"]

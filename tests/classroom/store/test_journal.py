@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.classroom import atomic_write
+from autograder import atomic_write
 from autograder.classroom.errors import UserError
 from autograder.classroom.store import seed_secret
 from autograder.classroom.store.journal import CellReport, Journal, Record, key_of
@@ -124,12 +124,12 @@ def test_the_digest_tells_two_findings_apart():
 KILLED_WHILE_WRITING = """
 import os, signal, sys
 from pathlib import Path
-from autograder.classroom import durable
+from autograder import atomic_write
 real = os.{call}
 def kill(*a, **k):
     os.kill(os.getpid(), signal.SIGKILL)
 os.{call} = kill
-durable.write(Path(sys.argv[1]), b"new" * 100_000)
+atomic_write.write(Path(sys.argv[1]), b"new" * 100_000)
 """
 
 

@@ -1,4 +1,5 @@
-"""Files that are there whole or not at all, whenever the power goes."""
+"""Files that are there whole or not at all, whenever the power goes. It imports nothing of ours, so
+every room may use it."""
 
 from __future__ import annotations
 

@@ -1,0 +1,112 @@
+"""Which of our files decide a lab's verdicts: what its checks really import, and the judge.
+
+A package's `__init__` that hands on names from elsewhere counts for those names alone: whoever says
+`onelayer.key_set` depends on the file that defines it, not on every picture. Data beside the code
+(a header, trained weights) is not looked at.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import autograder
+import onelayer
+
+ROOTS = {package.__name__: Path(package.__path__[0]) for package in (autograder, onelayer)}
+JUDGE, CHECKS = "autograder.judge", "autograder.checks"
+
+
+def deciding_files(lab: str) -> list[Path]:
+    """The Python files on which a verdict of `lab` depends, sorted."""
+    waiting = [*_package(JUDGE), *_package(f"{CHECKS}.lab{lab}")]
+    found: set[str] = set()
+    while waiting:
+        module = waiting.pop()
+        if module not in found:
+            found.add(module)
+            waiting += _imported(module)
+    return sorted(path for module in found if (path := _file(module)))
+
+
+def _package(name: str) -> list[str]:
+    """The module of this name, and those beside it where it is a package."""
+    file = _file(name)
+    beside = file.parent.glob("*.py") if file and file.name == "__init__.py" else ()
+    return [name, *(f"{name}.{path.stem}" for path in beside if path.stem != "__init__")]
+
+
+def _file(module: str) -> Path | None:
+    """Where a module of ours lies; None for anybody else's, and for what is no module."""
+    top, *deeper = module.split(".")
+    if top not in ROOTS:
+        return None
+    path = ROOTS[top].joinpath(*deeper)
+    files = (path.with_suffix(".py"), path / "__init__.py")
+    return next((file for file in files if file.is_file()), None)
+
+
+def _imported(module: str) -> Iterator[str]:
+    """The modules of ours that `module` imports, anywhere in its text but for types alone."""
+    tree = _tree(module)
+    types_only = {id(node) for block in _type_checking(tree) for node in ast.walk(block)}
+    packages: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if id(node) in types_only:
+            continue
+        if isinstance(node, ast.ImportFrom):
+            base = _base(module, node)
+            for alias in node.names:
+                yield from _home(base, alias.name)
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                packages[alias.asname or alias.name.partition(".")[0]] = alias.name
+                yield from (alias.name,) if not _is_package(alias.name) else ()
+    for node in ast.walk(tree):  # `import onelayer`, then `onelayer.key_set`
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            package = packages.get(node.value.id, "")
+            yield from _home(package, node.attr) if _is_package(package) else ()
+
+
+def _home(base: str, name: str) -> Iterator[str]:
+    """The module that `from base import name` is about."""
+    if _file(f"{base}.{name}"):
+        yield f"{base}.{name}"
+        return
+    if _is_package(base):
+        for node in ast.walk(_tree(base)):
+            if isinstance(node, ast.ImportFrom):
+                for alias in node.names:
+                    if (alias.asname or alias.name) == name:
+                        yield from _home(_base(base, node), alias.name)
+                        return
+    if _file(base):
+        yield base
+
+
+def _is_package(module: str) -> bool:
+    file = _file(module)
+    return file is not None and file.name == "__init__.py"
+
+
+def _base(module: str, node: ast.ImportFrom) -> str:
+    """The absolute name of what a `from ... import` names."""
+    if not node.level:
+        return node.module or ""
+    parts = module.split(".")
+    above = parts[: len(parts) - node.level + _is_package(module)]
+    return ".".join([*above, *filter(None, [node.module])])
+
+
+def _type_checking(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            yield from node.body
+
+
+@cache
+def _tree(module: str) -> ast.Module:
+    file = _file(module)
+    return ast.parse(file.read_bytes()) if file else ast.Module([], [])

@@ -1,0 +1,108 @@
+"""The first step: a folder or an archive of hand-ins becomes entries, and sentences for the rest.
+
+Every file that a verdict will come from is kept as it was, under the hash of its bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import BoundedSemaphore
+
+from autograder import atomic_write
+
+from ..errors import UserError, the_one
+from .rebuild import Rebuilt, Ungradable, rebuild
+from .release import Release
+from .submissions import Submission, files_in, labs_named, submissions
+
+KEEPERS = 8  # at a time: a disk that must not forget is slow to one and quick to many
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A submission that can be graded: its answers, and the hash of the bytes they came from."""
+
+    submission: Submission
+    rebuilt: Rebuilt
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A submission that cannot be graded; `reason` for its student, `note` for the instructor."""
+
+    submission: Submission
+    reason: str
+    note: str = ""
+
+
+@dataclass
+class Taken:
+    """What was handed in for one lab, by student."""
+
+    release: Release
+    entries: dict[str, Entry] = field(default_factory=dict)
+    refusals: list[Refusal] = field(default_factory=list)
+
+
+def take_in(source: Path, known: Mapping[str, Release], lab: str, kept: Path) -> Taken:
+    """All hand-ins in `source` for `lab` (""; where the hand-in tells), their bytes in the folder
+    `kept`. Raises UserError for what the instructor can put right."""
+    files = files_in(source)
+    if not any(file.path[-1].endswith(".ipynb") for file in files) and not lab:
+        raise UserError(f"There is no notebook in {source}. Name the folder of hand-ins.")
+    name = _the_lab(lab, list(known), labs_named(files, list(known)))
+    taken = Taken(known[name])
+    handed_in = submissions(files, name, list(known))
+    _keep_all((one for one in handed_in if _sort(one, taken)), kept)
+    if not taken.entries and not taken.refusals:
+        raise UserError(f"There is no notebook of {name} in {source}.")
+    return taken
+
+
+def _the_lab(asked: str, known: Sequence[str], named: Sequence[str]) -> str:
+    if asked:
+        return the_one(asked, known, "lab")
+    every = ", ".join(known) or "none"
+    for candidates in (known, named):
+        if len(candidates) == 1:
+            return candidates[0]
+    raise UserError(f"Say which lab to grade with --lab. The course has: {every}.")
+
+
+def _sort(submission: Submission, taken: Taken) -> bool:
+    """Whether there are bytes to be kept."""
+    without_data = replace(submission, data=b"")
+    if submission.ungradable:
+        taken.refusals.append(Refusal(without_data, submission.ungradable))
+        return False
+    try:
+        rebuilt = rebuild(submission.data, taken.release)
+    except Ungradable as reason:
+        taken.refusals.append(Refusal(without_data, str(reason), reason.note))
+    else:
+        taken.entries[submission.student] = Entry(without_data, rebuilt, submission.sha256)
+    return True
+
+
+def _keep_all(taken: Iterator[Submission], folder: Path) -> None:
+    """Keeps the bytes of each on the disk, which may be slower than we read: whoever waits for it
+    waits with few of them in memory."""
+    room = BoundedSemaphore(2 * KEEPERS)
+    kept = []
+    with ThreadPoolExecutor(KEEPERS) as keepers:
+        for submission in taken:
+            room.acquire()
+            kept.append(keepers.submit(_keep, submission, folder))
+            kept[-1].add_done_callback(lambda _: room.release())
+    for one in kept:
+        one.result()
+
+
+def _keep(submission: Submission, folder: Path) -> None:
+    path = folder / f"{submission.sha256}.ipynb"
+    if not path.exists():
+        atomic_write.write(path, submission.data, mode=0o600)
