@@ -12,7 +12,7 @@ class UserError(Exception):
     """The command cannot go on, and its message says what is missing and what to do about it."""
 
 
-def the_one(asked: str, known: Sequence[str], kind: str, where: str = "") -> str:
+def the_one(asked: str, known: Sequence[str], kind: str, location: str = "") -> str:
     """The name among `known` that is meant by `asked`: itself, or the only one that differs in
     capitals. Raises UserError with the names that come close."""
     alike = [name for name in known if name.casefold() == asked.casefold()]
@@ -27,4 +27,4 @@ def the_one(asked: str, known: Sequence[str], kind: str, where: str = "") -> str
         advice = f"There is: {', '.join(known[:MOST_NAMES])}{more}."
     else:
         advice = "There is none at all."
-    raise UserError(f"There is no {kind} {asked!r}{where}. {advice}")
+    raise UserError(f"There is no {kind} {asked!r}{location}. {advice}")

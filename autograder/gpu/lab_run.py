@@ -94,23 +94,23 @@ def outcome(
 ) -> Outcome:
     """The verdicts of the GPU, against what must be. ask_cpu: asks answers once more, on the CPU;
     it is given those that the GPU judged otherwise."""
-    told, sentence_of = Outcome(), {one.name: one.sentence for one in known}
+    made, sentence_of = Outcome(), {one.name: one.sentence for one in known}
     faults = _faults(gpu, sentence_of)
     for (answer, question), verdict in gpu.items():
         if (answer, question) in faults:
             text = faults[answer, question]
-            told.faults.append(f"{question or 'every question'}, {answer}: {text}")
+            made.faults.append(f"{question or 'every question'}, {answer}: {text}")
         elif sentence_of[answer] == RIGHT:
-            told.right += 1
+            made.right += 1
         else:
-            told.wrong += 1
+            made.wrong += 1
         if isinstance(verdict, Verdict):
-            told.devices[verdict.device] = told.devices.get(verdict.device, 0) + 1
+            made.devices[verdict.device] = made.devices.get(verdict.device, 0) + 1
     doubted = {answer for answer, _ in faults}
     cpu = ask_cpu([one for one in known if one.name in doubted]) if doubted else {}
     same = _faults(cpu, sentence_of)
-    told.differs = sorted({q for answer, q in faults if (answer, q) not in same})
-    return told
+    made.differs = sorted({q for answer, q in faults if (answer, q) not in same})
+    return made
 
 
 def _faults(found: Found, sentence_of: Mapping[str, str]) -> dict[tuple[str, str], str]:
@@ -122,10 +122,10 @@ def _fault(verdict: Verdict | str, sentence: str) -> str:
     """What is wrong with a verdict; "" if it is as it must be."""
     if isinstance(verdict, str):
         return verdict
-    said = f"{verdict.state}: {verdict.got} {verdict.sentence}".strip()
-    said = shorten(said, MAX_TEXT, placeholder=" ...")
+    text = f"{verdict.state}: {verdict.got} {verdict.sentence}".strip()
+    text = shorten(text, MAX_TEXT, placeholder=" ...")
     if sentence == RIGHT:
-        return "" if verdict.state is State.PASS else said
+        return "" if verdict.state is State.PASS else text
     if verdict.state is not State.FAIL:
-        return f"not rejected ({said})"
-    return "" if verdict.sentence == sentence else f"rejected with another sentence ({said})"
+        return f"not rejected ({text})"
+    return "" if verdict.sentence == sentence else f"rejected with another sentence ({text})"

@@ -23,12 +23,12 @@ def write(results: Results, folder: Path) -> list[Path]:
 
 
 def page(results: Results) -> Iterator[str]:
-    where, sandbox = results["machine"], results["sandbox"]
-    yield f"# {where['device']}, torch {where['torch']}"
+    machine, sandbox = results["machine"], results["sandbox"]
+    yield f"# {machine['device']}, torch {machine['torch']}"
     yield ""
-    yield f"Found by `{where['command']}` on {where['date']}, commit {where['commit']}: driver"
-    yield f"{where['driver'] or 'unknown'}, CUDA {where['cuda'] or 'none'}, Triton"
-    yield f"{where['triton'] or 'none'}, Python {where['python']}, {where['system']}."
+    yield f"Found by `{machine['command']}` on {machine['date']}, commit {machine['commit']}:"
+    yield f"driver {machine['driver'] or 'unknown'}, CUDA {machine['cuda'] or 'none'}, Triton"
+    yield f"{machine['triton'] or 'none'}, Python {machine['python']}, {machine['system']}."
     yield ""
     yield f"Sandbox: `{sandbox['name']}`, in which a kernel was launched first."
     yield from (f"Not used: {reason}." for reason in sandbox["refused"])
@@ -55,10 +55,10 @@ def _labs(labs: dict[str, Any]) -> Iterator[str]:
 
 
 def _kernels(kernels: dict[str, Any]) -> Iterator[str]:
-    yield "| kernels by | said | seconds |"
+    yield "| kernels by | result | seconds |"
     yield "|---|---|---|"
     for name, tried in kernels.items():
-        yield f"| {name} | {tried['said']} | {tried['seconds']} |"
+        yield f"| {name} | {tried['text']} | {tried['seconds']} |"
 
 
 def _differing(results: Results) -> list[str]:

@@ -26,14 +26,14 @@ TRIALS = {
 
 @dataclass(frozen=True)
 class Tried:
-    """said: "pass", what is not here, or what went wrong. seconds: with starting and compiling."""
+    """text: "pass", what is not here, or what went wrong. seconds: with starting and compiling."""
 
-    said: str
+    text: str
     seconds: float
 
     @property
     def failed(self) -> bool:
-        return self.said != "pass" and not self.said.startswith(kernel_origins.MISSING)
+        return self.text != "pass" and not self.text.startswith(kernel_origins.MISSING)
 
 
 def tried(jail: Jail) -> Iterator[tuple[str, Tried]]:
@@ -41,11 +41,11 @@ def tried(jail: Jail) -> Iterator[tuple[str, Tried]]:
     cell = Cell("kernels", Path(kernel_origins.__file__).read_text("utf-8"))
     for name, function in TRIALS.items():
         started = time.monotonic()
-        said = _said(jail, cell, function)
-        yield name, Tried(said, round(time.monotonic() - started, 1))
+        text = _tried(jail, cell, function)
+        yield name, Tried(text, round(time.monotonic() - started, 1))
 
 
-def _said(jail: Jail, cell: Cell, function: str) -> str:
+def _tried(jail: Jail, cell: Cell, function: str) -> str:
     try:
         with jail.open([cell], loopback=True) as student:
             student.begin(may_write=False, budget_s=BUDGET_S)

@@ -69,7 +69,7 @@ class Run:
             return
         with Jail(tier=self.place.tier, gpu=self.gpu) as jail:
             for name, one in tried(jail):
-                self.say(f"kernels by {name}: {one.said}")
+                self.say(f"kernels by {name}: {one.text}")
                 yield name, asdict(one) | {"failed": one.failed}
 
     def _labs(self, chosen: Iterable[Release]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -81,9 +81,10 @@ class Run:
             for release in chosen:
                 known = list(known_answers(release))
                 gpu = asked(there, known, self._used_bytes)
-                told = outcome(known, gpu.found, partial(_asked_again, here))
-                self.say(f"{release.name}: {told.right} right, {told.wrong} wrong, as they must be")
-                yield release.name, _lab(release, gpu) | asdict(told)
+                judged = outcome(known, gpu.found, partial(_asked_again, here))
+                right = f"{judged.right} right, {judged.wrong} wrong"
+                self.say(f"{release.name}: {right}, as they must be")
+                yield release.name, _lab(release, gpu) | asdict(judged)
 
     def _pool(self, folder: Path, *, on_gpu: bool) -> Pool:
         """Workers as a class has them; what they see besides is the checks, for wrong answers."""
@@ -112,7 +113,7 @@ def _lab(release: Release, gpu: Asked) -> dict[str, Any]:
 def _faults(kernels: dict[str, Any], labs: dict[str, Any]) -> Iterator[str]:
     for name, one in kernels.items():
         if one["failed"]:
-            yield f"kernels by {name}: {one['said']}"
+            yield f"kernels by {name}: {one['text']}"
     for name, lab in labs.items():
         yield from (f"{name}, {fault}" for fault in lab["faults"])
     if not labs:

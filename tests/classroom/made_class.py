@@ -1,4 +1,4 @@
-"""A graded class made by hand: records, grades and a roll, without running anybody's code."""
+"""A graded class made by hand: records, grades and a roster, without running anybody's code."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def grading_folder(
     submitted: Mapping[str, str] | None = None,
     log: str = "grade.log",
 ) -> Path:
-    """A grading folder as `autograder grade` leaves it: journal, nbgrader's gradebook, roll."""
+    """A grading folder as `autograder grade` leaves it: journal, nbgrader's gradebook, roster."""
     folder.mkdir(parents=True, exist_ok=True)
     times = submitted or {}
     rebuilt = rebuild(json.dumps(filled({FREE_TEXT: "Because."})).encode(), RELEASE)

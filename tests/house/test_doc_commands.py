@@ -108,7 +108,7 @@ TABLE: dict[str, RunBy | Answers | Played] = {
         'autograder("report")',
     ),
     "autograder explain ada 01_strides address": RunBy(
-        "classroom/commands/test_report.py::test_a_verdict_comes_out_again", "appealed"
+        "classroom/commands/test_report.py::test_a_verdict_comes_out_again", "explained"
     ),
     "autograder attack": RunBy(
         "attacks/test_attacks.py::test_all_that_holds_ends_with_0", '["attack"'

@@ -17,6 +17,10 @@ ROOMS = [
     *(f"autograder/sandbox/{room}" for room in ["host", "inside", "engines", "wire"]),
     *(f"autograder/classroom/{room}" for room in ["gradebook", "intake", "run", "store"]),
     *(f"autograder/{room}" for room in ["notebook", "attacks", "cli", "student_cli"]),
+    "autograder/atomic_write",
+    *(f"autograder/classroom/{room}" for room in ["commands", "reports", "gradebook", "run"]),
+    *(f"autograder/classroom/{room}" for room in ["intake", "store", "errors"]),
+    *(f"autograder/classroom/intake/{room}" for room in ["owners", "files", "quota"]),
 ]
 
 
@@ -69,8 +73,13 @@ def test_an_empty_house_keeps_them(empty_house: Path) -> None:
         ("autograder/sandbox/wire", "autograder.sandbox.engines"),
         ("autograder/sandbox/engines", "autograder.sandbox.inside"),
         ("autograder/sandbox/inside", "autograder.sandbox.host"),
+        ("autograder/atomic_write", "autograder.judge"),
+        ("autograder/classroom/reports", "autograder.classroom.commands"),
         ("autograder/classroom/run", "autograder.classroom.gradebook"),
         ("autograder/classroom/store", "autograder.classroom.intake"),
+        ("autograder/classroom/intake", "autograder.classroom.run"),
+        ("autograder/classroom/intake/quota", "autograder.classroom.intake.owners"),
+        ("autograder/classroom/errors", "autograder.classroom.store"),
     ],
 )
 def test_an_arrow_that_runs_up_is_caught(empty_house: Path, room: str, imported: str) -> None:

@@ -79,31 +79,31 @@ def _report_one(wanted: Wanted, release: Release, console: Console) -> None:
         with in_one_line(wanted.folder, log):
             policy = charge_again(wanted.folder, release.name)
         people = results(wanted.folder, release, log)
-    place = wanted.folder / "reports" / release.name
-    _write(place, Report(release, wanted.folder, people, policy, datetime.now(UTC)), wanted)
-    for line in _say(place, people, wanted):
+    folder = wanted.folder / "reports" / release.name
+    _write(folder, Report(release, wanted.folder, people, policy, datetime.now(UTC)), wanted)
+    for line in _say(folder, people, wanted):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _write(place: Path, report: Report, wanted: Wanted) -> None:
+def _write(folder: Path, report: Report, wanted: Wanted) -> None:
     title = wanted.title or report.release.name
-    atomic_write.write(place / "index.html", page(report).encode("utf-8", "replace"), mode=0o600)
+    atomic_write.write(folder / "index.html", page(report).encode("utf-8", "replace"), mode=0o600)
     graded, only = report.people, wanted.provisional
-    atomic_write.write(place / "canvas.csv", canvas(title, graded, provisional=only), mode=0o600)
-    atomic_write.write(place / "moodle.csv", moodle(graded, provisional=only), mode=0o600)
+    atomic_write.write(folder / "canvas.csv", canvas(title, graded, provisional=only), mode=0o600)
+    atomic_write.write(folder / "moodle.csv", moodle(graded, provisional=only), mode=0o600)
     lab = report.release.name
-    give_back(place / "feedback.zip", wanted.folder, lab, graded, provisional=only)
-    shutil.rmtree(place / "gradescope", ignore_errors=True)
+    give_back(folder / "feedback.zip", wanted.folder, lab, graded, provisional=only)
+    shutil.rmtree(folder / "gradescope", ignore_errors=True)
     for one in graded:
-        target = place / "gradescope" / one.student
+        target = folder / "gradescope" / one.student
         target.mkdir(parents=True)
         (target / "results.json").write_bytes(gradescope(one))
 
 
-def _say(place: Path, people: list[Result], wanted: Wanted) -> Iterator[str]:
-    yield f"page        {place}/index.html"
-    yield f"platforms   {place}/canvas.csv, moodle.csv, gradescope/STUDENT/results.json"
-    yield f"return      {place}/feedback.zip, for Canvas and Moodle"
+def _say(folder: Path, people: list[Result], wanted: Wanted) -> Iterator[str]:
+    yield f"page        {folder}/index.html"
+    yield f"platforms   {folder}/canvas.csv, moodle.csv, gradescope/STUDENT/results.json"
+    yield f"return      {folder}/feedback.zip, for Canvas and Moodle"
     left_blank = sum(one.counted(wanted.provisional) is None for one in people)
     if left_blank:
         advice = "" if wanted.provisional else "; --provisional writes what stands so far"

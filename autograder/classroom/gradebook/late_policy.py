@@ -144,9 +144,9 @@ def _due(path: Path, declared: Any, labs: Collection[str]) -> dict[str, datetime
     return dict(declared)
 
 
-def _expect_lab(where: str, lab: str, labs: Collection[str]) -> None:
+def _expect_lab(source: str, lab: str, labs: Collection[str]) -> None:
     if labs and lab not in labs:
-        raise UserError(f"{where}: there is no lab {lab!r}. The course has: {', '.join(labs)}.")
+        raise UserError(f"{source}: there is no lab {lab!r}. The course has: {', '.join(labs)}.")
 
 
 def _times(path: Path, name: Any, labs: Collection[str]) -> dict[tuple[str, str], datetime]:
@@ -154,30 +154,31 @@ def _times(path: Path, name: Any, labs: Collection[str]) -> dict[tuple[str, str]
         raise UserError(f"{path}: times must be the name of a CSV file, in quotes.")
     if not name:
         return {}
-    place = path.parent / name
+    source = path.parent / name
     try:
-        text = place.read_text(encoding="utf-8-sig")
+        text = source.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot read the times in {place}: {error}.") from error
+        raise UserError(f"{path}: cannot read the times in {source}: {error}.") from error
     reader = csv.DictReader(io.StringIO(text, newline=""))
     if missing := [column for column in COLUMNS if column not in (reader.fieldnames or ())]:
         raise UserError(
-            f"{place}: the first line must name {', '.join(COLUMNS)}; {missing[0]} is not there."
+            f"{source}: the first line must name {', '.join(COLUMNS)}; {missing[0]} is not there."
         )
     try:
-        return dict(_time(place, reader.line_num, row, labs) for row in reader)
+        return dict(_time(source, reader.line_num, row, labs) for row in reader)
     except csv.Error as error:
-        raise UserError(f"{place}, line {reader.line_num}: {error}.") from error
+        raise UserError(f"{source}, line {reader.line_num}: {error}.") from error
 
 
 def _time(
-    place: Path, line: int, row: Mapping[str, str | None], labs: Collection[str]
+    source: Path, line: int, row: Mapping[str, str | None], labs: Collection[str]
 ) -> tuple[tuple[str, str], datetime]:
     student, lab, text = ((row[column] or "").strip() for column in COLUMNS)
-    _expect_lab(f"{place}, line {line}", lab, labs)
+    _expect_lab(f"{source}, line {line}", lab, labs)
     time = moment(text) if _ZONE.search(text) else None
     if time is None:
         raise UserError(
-            f"{place}, line {line}: {text!r} needs a date, a time and a zone, as in {EXAMPLE_TIME}."
+            f"{source}, line {line}: {text!r} needs a date, a time and a zone, "
+            f"as in {EXAMPLE_TIME}."
         )
     return (lab, student), time

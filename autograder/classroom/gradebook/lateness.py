@@ -29,11 +29,11 @@ def put_in_force(
     else:
         atomic_write.write(path, late_policy.written(policy).encode())
     assignment = gradebook.find_assignment(lab)
-    told = policy or late_policy.Policy()
-    if due := told.due.get(lab):
+    declared = policy or late_policy.Policy()
+    if due := declared.due.get(lab):
         assignment.duedate = _naive(due)
     for submission in assignment.submissions:
-        if time := told.submitted.get((lab, submission.student_id)):
+        if time := declared.submitted.get((lab, submission.student_id)):
             submission.timestamp = _naive(time)
             stamp(folder, submission.student_id, lab, time)
     gradebook.db.commit()

@@ -12,10 +12,13 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import autograder
+import autograder.checks
 import onelayer
 
-ROOTS = {package.__name__: Path(package.__path__[0]) for package in (autograder, onelayer)}
+ROOTS = {
+    "autograder": Path(autograder.checks.__path__[0]).parent,
+    "onelayer": Path(onelayer.__path__[0]),
+}
 JUDGE, CHECKS = "autograder.judge", "autograder.checks"
 
 
@@ -62,7 +65,8 @@ def _imported(module: str) -> Iterator[str]:
                 yield from _home(base, alias.name)
         elif isinstance(node, ast.Import):
             for alias in node.names:
-                packages[alias.asname or alias.name.partition(".")[0]] = alias.name
+                top = alias.name.partition(".")[0]
+                packages[alias.asname or top] = alias.name if alias.asname else top
                 yield from (alias.name,) if not _is_package(alias.name) else ()
     for node in ast.walk(tree):  # `import onelayer`, then `onelayer.key_set`
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):

@@ -1,6 +1,6 @@
 """What an instructor takes away from a graded lab: a page, two CSV files, a JSON file per student.
 
-    results     the roll, the journal and the gradebook read together
+    results     the roster, the journal and the gradebook read together
     items       what the questions tell: pass rates, discrimination, misconceptions, time, memory
     charts      the plots, as SVG that stands in the page
     page        the HTML page, self-contained

@@ -83,7 +83,7 @@ def scores(points: Sequence[float], max_points: float) -> str:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12))
         axes.grid(axis="y")
         axes.tick_params(axis="y", colors=SOFT)
-        return _svg(figure, "scores", _told_scores(points, max_points))
+        return _svg(figure, "scores", _scores_in_words(points, max_points))
 
 
 def _edges(max_points: float) -> list[float]:
@@ -93,7 +93,7 @@ def _edges(max_points: float) -> list[float]:
     return [width * (i - 0.5) for i in range(count + 1)]
 
 
-def _told_scores(points: Sequence[float], max_points: float) -> str:
+def _scores_in_words(points: Sequence[float], max_points: float) -> str:
     if not points:
         return "Histogram of the points: nobody has been graded yet."
     low, high, middle = min(points), max(points), statistics.median(points)
@@ -110,7 +110,7 @@ def questions(items: Sequence[Item]) -> str:
         left, right = figure.subplots(1, 2, sharey=True, width_ratios=(2.4, 1))
         _outcomes(left, items)
         _discriminations(right, items)
-        return _svg(figure, "questions", _told_questions(items))
+        return _svg(figure, "questions", _questions_in_words(items))
 
 
 def _outcomes(axes: Axes, items: Sequence[Item]) -> None:
@@ -148,14 +148,14 @@ def _discriminations(axes: Axes, items: Sequence[Item]) -> None:
     axes.spines["left"].set_visible(False)
 
 
-def _told_questions(items: Sequence[Item]) -> str:
-    told = "; ".join(
+def _questions_in_words(items: Sequence[Item]) -> str:
+    text = "; ".join(
         f"{i.question.name}: {i.passed} passed, {i.wrong} wrong, {i.blank} not answered, "
         f"{i.open} for a person, discrimination "
         + ("cannot be said" if i.discrimination is None else f"{i.discrimination:.2f}")
         for i in items
     )
-    return f"Bars of the outcomes per question. {told}."
+    return f"Bars of the outcomes per question. {text}."
 
 
 def costs(items: Sequence[Item]) -> str:
@@ -168,7 +168,7 @@ def costs(items: Sequence[Item]) -> str:
         names = [item.question.name for item in items]
         left.set_yticks(range(len(items)), names, family="monospace", fontsize=9)
         left.invert_yaxis()
-        return _svg(figure, "costs", _told_costs(items))
+        return _svg(figure, "costs", _costs_in_words(items))
 
 
 def _spreads(
@@ -211,15 +211,15 @@ def in_bytes(value: float) -> str:
     return f"{value:.3g} GB"
 
 
-def _told_costs(items: Sequence[Item]) -> str:
-    told = "; ".join(
+def _costs_in_words(items: Sequence[Item]) -> str:
+    text = "; ".join(
         f"{i.question.name}: median "
         + (seconds(i.wall_s.median) if i.wall_s else "not measured")
         + ", "
         + (in_bytes(i.peak_bytes.median) if i.peak_bytes else "memory not measured")
         for i in items
     )
-    return f"Time and memory per question. {told}."
+    return f"Time and memory per question. {text}."
 
 
 def _figure(height: float) -> tuple[Figure, Axes]:
@@ -235,12 +235,12 @@ _SIZE = re.compile(r'(<svg [^>]*?) width="[^"]*"', re.S)
 _HEIGHT = re.compile(r'(<svg [^>]*?) height="[^"]*"', re.S)
 
 
-def _svg(figure: Figure, name: str, told: str) -> str:
-    """`figure` as an element of the page: named, told in words, in the page's colours."""
+def _svg(figure: Figure, name: str, words: str) -> str:
+    """`figure` as an element of the page: named, text in words, in the page's colours."""
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     text = _ID.sub(rf"\1{name}-", _ELSEWHERE.sub("", out.getvalue())).strip()
     text = _HEIGHT.sub(r"\1", _SIZE.sub(r"\1", text, count=1), count=1)
     for colour, variable in VARIABLES.items():
         text = text.replace(colour, f"var(--{variable})")
-    return text.replace("<svg ", f'<svg role="img" aria-label="{escape(told, quote=True)}" ', 1)
+    return text.replace("<svg ", f'<svg role="img" aria-label="{escape(words, quote=True)}" ', 1)

@@ -28,13 +28,13 @@ def gradescope(result: Result) -> bytes:
         body |= {
             "score": round(result.grade.points, 2),
             "execution_time": round(result.record.wall_s, 2),
-            "output": "\n".join(_said(result)),
+            "output": "\n".join(_summary(result)),
             "tests": [*_checked(result), *_marked(result)],
         }
     return json.dumps(body, ensure_ascii=False, indent=1).encode("utf-8", "replace")
 
 
-def _said(result: Result) -> Iterator[str]:
+def _summary(result: Result) -> Iterator[str]:
     assert result.grade is not None
     if result.grade.penalty:
         yield f"Handed in late: {result.grade.penalty:g} points less."

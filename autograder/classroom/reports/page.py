@@ -81,7 +81,7 @@ def _values(report: Report) -> dict[str, Any]:
         "most_names": MOST_NAMES,
         "most_rows": MOST_ROWS,
         "legend": LEGEND,
-        "policy": _told(report.policy),
+        "policy": _cost_of_lateness(report.policy),
         "judged_on": _judged_on(records),
         "folder": report.folder,
         "now": f"{report.now:%Y-%m-%d %H:%M} UTC",
@@ -105,7 +105,7 @@ def _by_hand(report: Report) -> Any:
             yield name, graded(cell)["points"], whose
 
 
-def _told(policy: late_policy.Policy | None) -> str:
+def _cost_of_lateness(policy: late_policy.Policy | None) -> str:
     if policy is None:
         return f"Lateness costs nothing: the course's folder has no {late_policy.NAME}."
     return f"Lateness costs {policy}."
@@ -114,8 +114,8 @@ def _told(policy: late_policy.Policy | None) -> str:
 def _judged_on(records: Sequence[Record]) -> str:
     """Where the verdicts come from; several answers where the class was graded on several."""
     found = {(v.torch, v.device, v.tier) for record in records for v in record.verdicts if v.torch}
-    told = [f"torch {torch} on {device}, in {tier}" for torch, device, tier in sorted(found)]
-    return f"Judged by {'; '.join(told)}." if told else ""
+    text = [f"torch {torch} on {device}, in {tier}" for torch, device, tier in sorted(found)]
+    return f"Judged by {'; '.join(text)}." if text else ""
 
 
 def _environment() -> Environment:
@@ -147,14 +147,14 @@ def _marks(record: Record | None) -> str:
 
 def _remarks(one: Result) -> str:
     """What the instructor should know of a student, in a few words."""
-    told = []
+    text = []
     if one.reason:
-        told.append("newest hand-in ungradable" if one.record else "ungradable")
+        text.append("newest hand-in ungradable" if one.record else "ungradable")
     if one.grade and one.grade.late_s:
-        told.append(f"{_duration(one.grade.late_s)} late")
+        text.append(f"{_duration(one.grade.late_s)} late")
     if one.grade and one.grade.open_cells:
-        told.append("waits for a person")
-    return "; ".join([*told, *filter(None, [one.line.note])])
+        text.append("waits for a person")
+    return "; ".join([*text, *filter(None, [one.line.note])])
 
 
 def _duration(late_s: float) -> str:

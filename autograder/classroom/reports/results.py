@@ -81,7 +81,7 @@ class Result:
 
 
 def results(folder: Path, release: Release, log: logging.Logger) -> list[Result]:
-    """Everybody on the roll, by name. Raises UserError where the lab was never graded here."""
+    """Everybody on the roster, by name. Raises UserError where the lab was never graded here."""
     lines = roster.read(folder, release.name)
     journal = Journal(folder / "journal" / release.name)
     with in_one_line(folder, log):

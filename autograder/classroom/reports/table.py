@@ -57,8 +57,8 @@ def table(release: Release, rows: Iterable[Row]) -> Table:
 def _cells(release: Release, row: Row) -> tuple[Text, ...]:
     student = Text(row.submission.student)
     if row.record is None:
-        told = "; ".join(filter(None, (row.ungradable, row.submission.note, row.note)))
-        return student, Text("-"), Text(""), Text(f"ungradable: {told}", style="yellow")
+        text = "; ".join(filter(None, (row.ungradable, row.submission.note, row.note)))
+        return student, Text("-"), Text(""), Text(f"ungradable: {text}", style="yellow")
     points = Text(f"{row.record.points:g}")
     marks = Text.assemble(*(_mark(verdict) for verdict in row.record.verdicts))
     return student, points, marks, Text("; ".join(_remarks(row, row.record)))

@@ -33,14 +33,14 @@ class DeviceLost(GraderFault):
 
 def expect_healthy(jail: Jail, after: str) -> None:
     """Raises DeviceLost, with what happened before (`after`) and what the GPU says."""
-    said = ""
+    text = ""
     for _ in range(TRIES):
-        said = _asked(jail)
-        if not said:
+        text = _asked(jail)
+        if not text:
             return
     gpu = jail.gpu
     named = f"{gpu.title} (GPU {gpu.name})" if gpu else "the GPU"
-    raise DeviceLost(f"{named} does not work {after}: {said}")
+    raise DeviceLost(f"{named} does not work {after}: {text}")
 
 
 def expect_returned(jail: Jail) -> None:

@@ -49,8 +49,8 @@ def facts(name: str, ask: Ask | None = None) -> Facts | None:
 def used_bytes(name: str, ask: Ask | None = None) -> int | None:
     """Of the whole GPU, by whomever."""
     rows = (ask or query)(f"--id={name}", "--query-gpu=index,memory.used")
-    told = [row[1] for row in rows if len(row) == 2 and row[1].isdigit()]
-    return int(told[0]) * MIB if told else None
+    used = [row[1] for row in rows if len(row) == 2 and row[1].isdigit()]
+    return int(used[0]) * MIB if used else None
 
 
 class Watch:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import importlib
 import os
 import signal
 import sys
@@ -77,10 +76,10 @@ def serve(connection: Connection, setting: Setting) -> None:
     os.environ["TMPDIR"] = str(setting.scratch)  # torch makes a cache folder there and leaves it
     torch.set_num_threads(1)
     with contextlib.ExitStack() as stack:
-        # Else the first question that opens a dispatch mode would wait for it. The jail starts at
-        # the same time.
+        # It imports Dynamo: the first question that opens a dispatch mode would wait for that. The
+        # jail starts at the same time.
         beside = stack.enter_context(ThreadPoolExecutor(1))
-        dynamo = beside.submit(importlib.import_module, "torch._dynamo")
+        dynamo = beside.submit(torch.compiler.reset)
         try:
             jail = stack.enter_context(_jail(setting))
             dynamo.result()

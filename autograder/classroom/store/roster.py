@@ -1,7 +1,7 @@
-"""The roll of a lab: who handed in what, and which record of the journal speaks for them.
+"""The roster of a lab: who handed in what, and which record of the journal speaks for them.
 
-`autograder grade` writes it; reports and appeals read it. It is one file per lab, so that several
-runs into one grading folder (the class, then the late ones) add up.
+`autograder grade` writes it; reports and explanations read it. It is one file per lab, so that
+several runs into one grading folder (the class, then the late ones) add up.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Line:
 
 
 def read(folder: Path, lab: str) -> dict[str, Line]:
-    """The lines by student, in the order of their names. Raises UserError where there is no roll or
-    it is damaged."""
+    """The lines by student, in the order of their names. Raises UserError where there is no
+    roster or it is damaged."""
     path = _path(folder, lab)
     if not path.exists():
         raise UserError(
@@ -55,7 +55,7 @@ def read(folder: Path, lab: str) -> dict[str, Line]:
 
 
 def labs(folder: Path) -> list[str]:
-    """The labs that have a roll in this grading folder. Raises UserError where it is none."""
+    """The labs that have a roster in this grading folder. Raises UserError where it is none."""
     if not folder.is_dir():
         raise UserError(
             f"There is no grading folder {folder}. Name the one of your class: --out DIR"
@@ -64,8 +64,8 @@ def labs(folder: Path) -> list[str]:
 
 
 def update(folder: Path, lab: str, lines: Iterable[Line]) -> None:
-    """Adds `lines` to the roll. A hand-in that cannot be graded leaves the record of an earlier one
-    in force."""
+    """Adds `lines` to the roster. A hand-in that cannot be graded leaves the record of an earlier
+    one in force."""
     known = read(folder, lab) if _path(folder, lab).exists() else {}
     for line in lines:
         old = known.get(line.student)
@@ -78,4 +78,5 @@ def update(folder: Path, lab: str, lines: Iterable[Line]) -> None:
 
 
 def _path(folder: Path, lab: str) -> Path:
+    """The folder is called `roll`, as it always was: old grading folders stay readable."""
     return folder / "roll" / f"{lab}.json"

@@ -17,7 +17,7 @@ from filelock import FileLock
 
 from autograder import atomic_write, cli
 from autograder.attacks.sample_class import NAME, PUPILS, ROOT
-from autograder.classroom.commands import explain as appeal
+from autograder.classroom.run import grading as grading_step
 from autograder.classroom.store import roster
 from autograder.classroom.store.roster import Line
 from autograder.judge import Cause, State
@@ -210,7 +210,7 @@ class TestOneLineFor:
 
     def test_a_student_who_is_not_on_the_roll(self, autograder, grading):
         line = told(autograder("explain", "Bobby", NAME, FIRST))
-        assert f"There is no student 'Bobby' on the roll of {NAME}. Did you mean bob?" in line
+        assert f"There is no student 'Bobby' on the roster of {NAME}. Did you mean bob?" in line
 
     def test_a_question_that_the_lab_does_not_ask(self, autograder, grading):
         assert "There is no question 'adres'" in told(autograder("explain", "ada", NAME, "adres"))
@@ -236,8 +236,10 @@ class TestOneLineFor:
         assert "is not the notebook that was graded" in line
 
     @pytest.mark.jail
-    def test_a_machine_without_walls(self, autograder, appealed, monkeypatch):
-        monkeypatch.setattr(appeal, "probe", lambda: Tier("process", "There is no bwrap.", False))
+    def test_a_machine_without_walls(self, autograder, explained, monkeypatch):
+        monkeypatch.setattr(
+            grading_step, "probe", lambda: Tier("process", "There is no bwrap.", False)
+        )
         assert "--i-trust-students" in told(autograder("explain", "ada", NAME, FIRST))
 
 
@@ -270,19 +272,19 @@ def _write_counting(folder):
 
 
 @pytest.fixture
-def appealed(judged, tmp_path):
+def explained(judged, tmp_path):
     return Path(shutil.copytree(judged, tmp_path / "grading"))
 
 
 @pytest.mark.jail
 class TestExplain:
     @pytest.mark.parametrize("student", ["ada", "gus"])
-    def test_a_verdict_comes_out_again(self, autograder, appealed, student):
+    def test_a_verdict_comes_out_again(self, autograder, explained, student):
         result = autograder("explain", student, NAME, FIRST)
         assert result.exit_code == 0, result.output
         assert "The same verdict as recorded." in result.output
         assert "Not everything is as it was" not in result.output
-        seed = self.recorded(appealed, student, FIRST)["seed"]
+        seed = self.recorded(explained, student, FIRST)["seed"]
         assert str(seed) in result.output
 
     def recorded(self, folder, student, question):
@@ -299,38 +301,38 @@ class TestExplain:
         verdicts = [replace(v, **changes) if v.question == FIRST else v for v in was.verdicts]
         journal.write(replace(was, verdicts=tuple(verdicts)))
 
-    def test_another_verdict_is_told_with_both_cards_and_ends_with_1(self, autograder, appealed):
-        self.rewrite(appealed, "ada", cause=Cause.WRONG, points=0.0, got="three")
+    def test_another_verdict_is_told_with_both_cards_and_ends_with_1(self, autograder, explained):
+        self.rewrite(explained, "ada", cause=Cause.WRONG, points=0.0, got="three")
         result = autograder("explain", "ada", NAME, FIRST)
         assert result.exit_code == 1
         assert "Another verdict than recorded (fail, 0 of 2 points)" in result.output
         assert "The verdict on record:" in result.output
         assert "three" in result.output
 
-    def test_other_versions_are_named_in_one_sentence(self, autograder, appealed):
-        self.rewrite(appealed, "ada", torch="2.11.0", tier="container")
-        line = replace(roster.read(appealed, NAME)["ada"], version="older")
-        roster.update(appealed, NAME, [line])
+    def test_other_versions_are_named_in_one_sentence(self, autograder, explained):
+        self.rewrite(explained, "ada", torch="2.11.0", tier="container")
+        line = replace(roster.read(explained, NAME)["ada"], version="older")
+        roster.update(explained, NAME, [line])
         output = autograder("explain", "ada", NAME, FIRST).output
         (told,) = [line for line in output.splitlines() if line.startswith("Not everything")]
         assert "torch was 2.11.0 and is 2." in told
         assert "have changed since" in told
         assert "it ran in container and now in bubblewrap" in told
 
-    def test_an_answer_that_needs_the_questions_before_it(self, autograder, appealed):
+    def test_an_answer_that_needs_the_questions_before_it(self, autograder, explained):
         result = autograder("explain", "cunning", NAME, SECOND)
         assert result.exit_code == 0, result.output
         assert "only after the questions before it: asked alone it is fail" in result.output
 
-    def test_nothing_of_the_record_is_changed(self, autograder, appealed):
+    def test_nothing_of_the_record_is_changed(self, autograder, explained):
         def all_bytes():
-            return {p: p.read_bytes() for p in sorted(appealed.rglob("*")) if p.is_file()}
+            return {p: p.read_bytes() for p in sorted(explained.rglob("*")) if p.is_file()}
 
         was = all_bytes()
         assert autograder("explain", "gus", NAME, FIRST).exit_code == 0
         assert all_bytes() == was
 
-    def test_names_may_be_typed_in_small_letters(self, autograder, appealed):
+    def test_names_may_be_typed_in_small_letters(self, autograder, explained):
         assert autograder("explain", "ADA", NAME.upper(), FIRST).exit_code == 0
 
     def test_memory_and_time_were_measured(self, judged):

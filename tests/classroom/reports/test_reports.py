@@ -19,7 +19,7 @@ import pytest
 from autograder.attacks.sample_class import NAME
 from autograder.classroom.gradebook import late_policy
 from autograder.classroom.intake.owners import canvas_user, moodle_participant
-from autograder.classroom.intake.submissions import files_in, submissions
+from autograder.classroom.intake.submissions import Submission, files_in, submissions
 from autograder.classroom.reports import charts
 from autograder.classroom.reports.canvas import canvas
 from autograder.classroom.reports.gradescope import gradescope
@@ -28,6 +28,7 @@ from autograder.classroom.reports.moodle import moodle
 from autograder.classroom.reports.page import Report, page
 from autograder.classroom.reports.returned import give_back
 from autograder.classroom.reports.spreadsheet import inert, written
+from autograder.classroom.reports.table import Row, write_ungradable
 from autograder.classroom.store.roster import Line
 from autograder.judge import State
 from tests.classroom.made_class import (
@@ -254,6 +255,32 @@ def test_no_cell_is_a_formula(start):
     [[cell, after]] = csv.reader(io.StringIO(written([[start, "x"]]).decode()))
     assert cell.startswith("'")
     assert after == "x"
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (1234567.0, "1234567"),
+        (1234567.891, "1234567.89"),
+        (100.0, "100"),
+        (0.1 + 0.2, "0.3"),
+        (2, "2"),
+        (0.0, "0"),
+        (-0.001, "0"),
+        (-2.5, "-2.5"),
+    ],
+)
+def test_a_number_is_written_as_a_person_writes_it(number, text):
+    assert written([[number]]) == f"{text}\n".encode()
+
+
+@pytest.mark.parametrize("start", [" =1+1", "|calc", "\u00a0=1", "=1+1", "-1"])
+def test_the_list_of_the_ungradable_has_no_formula_either(tmp_path, start):
+    path = tmp_path / "ungradable.csv"
+    for lab in (NAME, "02_other", NAME):  # a line that was kept is not guarded twice
+        write_ungradable(path, [Row(Submission(start, start), ungradable="No.")], lab)
+    lines = list(csv.reader(io.StringIO(path.read_text())))
+    assert [line[1:3] for line in lines[1:]] == [[f"'{start}"] * 2] * 2
 
 
 @pytest.mark.parametrize("plain", ["ada", "3", "a=b", "", "'x"])

@@ -18,7 +18,7 @@ from autograder.classroom.store import seed_secret
 from autograder.classroom.store.journal import CellReport, Journal, Record, key_of
 from autograder.judge import Cause, Verdict
 
-KEY = key_of("bytes", "lab", "2.13.0", "epoch", "bubblewrap")
+KEY = key_of("bytes", "lab", "2.13.0", "seed", "bubblewrap")
 VERDICTS = (
     Verdict("address", Cause.PASSED, 2.0, 2.0, 7, title="Lab 1.2", cost="a string\nof two lines"),
     Verdict("overlaps", Cause.WRONG, 0.0, 3.0, 8, got="é \x1b[31m \u2028 <b>", misconception="x"),
@@ -52,7 +52,7 @@ def test_writing_again_replaces(journal):
 
 @pytest.mark.parametrize("part", range(5))
 def test_everything_that_decides_a_verdict_is_in_the_key(part):
-    parts = ["bytes", "lab", "2.13.0", "epoch", "bubblewrap"]
+    parts = ["bytes", "lab", "2.13.0", "seed", "bubblewrap"]
     parts[part] += "!"
     assert key_of(*parts) != KEY
 

@@ -1,4 +1,4 @@
-"""The roll: what several runs into one grading folder leave behind."""
+"""The roster: what several runs into one grading folder leave behind."""
 
 from __future__ import annotations
 
