@@ -193,6 +193,25 @@ def after_a_kill(folder: Path, n: int) -> Measured:
     }
 
 
+def publishing(folder: Path, n: int) -> Measured:
+    """What the gradebook and the pages cost by themselves: the records of a graded class, published
+    again into an empty gradebook. Start-up is left out by difference (2 and `n` submissions)."""
+    found = []
+    for k in (2, n):
+        place = Path(tempfile.mkdtemp(dir=folder))
+        _graded(place, k)
+        for name in ("gradebook.db", "submitted", "autograded", "feedback"):
+            path = place / "out" / name
+            path.unlink() if path.is_file() else shutil.rmtree(path)
+        found.append(run(autograde(place / "in", place / "out"), cwd=place))
+    few, many = found
+    each = {
+        clock: (getattr(many, clock) - getattr(few, clock)) / (n - 2)
+        for clock in ("wall_s", "cpu_s")
+    }
+    return {"submissions": n, "load": os.getloadavg()[0], **each}
+
+
 def two_workers_against_one(folder: Path, n: int) -> Measured:
     one, two = (graded(folder, n, "--cluster", f"local:{w}").wall_s for w in (1, 2))
     return {"submissions": n, "ratio": one / two, "load": os.getloadavg()[0]}
@@ -212,6 +231,7 @@ def machine() -> Measured:
 PARTS: dict[str, Callable[[Path, list[int]], Any]] = {
     "against_nbgrader": lambda folder, sizes: against_nbgrader(folder, sizes[0]),
     "two_dask_workers": lambda folder, sizes: two_workers_against_one(folder, sizes[0]),
+    "publishing": lambda folder, sizes: publishing(folder, sizes[0]),
     "after_a_kill": lambda folder, sizes: after_a_kill(folder, sizes[0]),
     "growth": growth,
 }
@@ -237,6 +257,11 @@ def rows(found: Measured) -> Iterator[tuple[str, str]]:
             f"after kill -9 with {kill['kept']} of {kill['submissions']} done",
             f"{kill['lost']} lost, {kill['graded_twice']} twice, "
             f"{kill['ratio_to_a_whole_run']:.2f} of a whole run",
+        )
+    if published := found.get("publishing"):
+        yield (
+            "gradebook and page by themselves, each submission more",
+            f"{published['cpu_s']:.3f} s of processor time, {published['wall_s']:.3f} s",
         )
     if dask := found.get("two_dask_workers"):
         yield "two Dask workers against one, start included", f"{dask['ratio']:.2f} x"

@@ -1,7 +1,5 @@
 """What the person at the keyboard can put right: one line, and no traceback."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Sequence
 

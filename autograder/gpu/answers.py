@@ -1,8 +1,6 @@
 """The answers that the course knows, as submissions: its solutions, the other right answers, and
 every known wrong one."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterator

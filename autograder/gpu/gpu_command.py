@@ -1,7 +1,5 @@
 """`make gpu`: what a person types, and the one line where it cannot be done."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -4,8 +4,6 @@ The text of this file is a cell that runs in the jail, so it imports nothing of 
 Each function computes on the GPU and returns by how much it is wrong, or what is not here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any

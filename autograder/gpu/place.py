@@ -1,7 +1,5 @@
 """Which sandbox of this machine has a GPU in it: found by launching a kernel there."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What the results were found with: versions, the driver, the commit, the date."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import platform
 import re

@@ -1,7 +1,5 @@
 """The results as they are kept: one JSON object, and the same as a short page."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The kernels of `kernel_origins`, each in its own process in the jail, judged from outside."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass

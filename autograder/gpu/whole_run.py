@@ -1,8 +1,6 @@
 """The whole run: a kernel in the jail, kernels of every origin, then lab by lab every known answer
 on the GPU; and on the CPU, which `make selftest` has asked them all, those with another verdict."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 import time

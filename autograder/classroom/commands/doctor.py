@@ -1,7 +1,5 @@
 """`autograder doctor`: what this machine can do, and what to do where it cannot."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import platform
 import shutil

@@ -4,8 +4,6 @@ came from, the same way as a class is graded.
 What is recorded is not changed. The seed stays on the instructor's side: students never see this.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

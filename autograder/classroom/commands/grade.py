@@ -1,7 +1,5 @@
 """`autograder grade`: the class, a progress bar, the table, and where everything lies."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The whole way of a class, in three steps: intake, grading, publishing."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections.abc import Callable, Sequence

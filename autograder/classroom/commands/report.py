@@ -1,7 +1,5 @@
 """`autograder report`: the page, the files for the learning platforms, and where they lie."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 This module imports nbgrader, which takes seconds. Import it where it is used.
 """
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any

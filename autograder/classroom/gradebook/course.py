@@ -3,8 +3,6 @@
 nbgrader takes seconds to import, so it is imported where it is used.
 """
 
-from __future__ import annotations
-
 import glob
 import json
 import logging

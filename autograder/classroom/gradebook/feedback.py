@@ -4,8 +4,6 @@ nothing.
 This module imports nbconvert. Import it where it is used.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

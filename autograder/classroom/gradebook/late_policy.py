@@ -12,8 +12,6 @@ Times come from the instructor's side only: from the names that nbgrader's excha
 the file `times`. A submission whose time nobody knows is not late.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

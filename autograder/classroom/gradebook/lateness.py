@@ -5,8 +5,6 @@ nbgrader makes a penalty from the score at the time of autograding. Free text is
 penalties are made anew before each export and each page of feedback.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

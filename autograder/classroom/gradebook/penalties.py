@@ -4,8 +4,6 @@ nbgrader finds these classes through `nbgrader_config.py` in the grading folder.
 nbgrader, which takes seconds. Import it where it is used.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 from typing import Any

@@ -7,8 +7,6 @@ and formgrader's button do the same as `autograder grade`: neither ever executes
 This module imports nbgrader, which takes seconds. Import it where it is used.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from html import escape

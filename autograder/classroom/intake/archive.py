@@ -4,8 +4,6 @@ A name in an archive is text that a stranger chose: it decides whose notebook it
 else. No path is built from it.
 """
 
-from __future__ import annotations
-
 import lzma
 import stat
 import zipfile

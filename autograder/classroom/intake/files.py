@@ -4,8 +4,6 @@ Nothing is followed and nothing is run. A file is opened, measured and read only
 and whatever keeps it from being read is a sentence, not a crash.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Callable, Iterator

@@ -9,8 +9,6 @@
 Folder and file names are made by the instructor's side: by hand or by the learning platform.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import unicodedata

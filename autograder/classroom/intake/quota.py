@@ -4,8 +4,6 @@ Counted before anything is read, folders and hidden files too. Who owns a file i
 it is asked, of the path alone.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path

@@ -8,8 +8,6 @@ stays ambiguous is not guessed: it is said to the student, and to the instructor
 The notebook is a stranger's: no Python of it is parsed here, its sources are text.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set

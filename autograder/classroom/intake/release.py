@@ -1,7 +1,5 @@
 """The lab as it was given out: the notebook that every submission is rebuilt from."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping

@@ -4,8 +4,6 @@ Nothing here raises for what a student did. What cannot be graded becomes a subm
 why, once for the student and once for the instructor.
 """
 
-from __future__ import annotations
-
 import hashlib
 import stat
 from collections.abc import Iterable, Iterator, Sequence

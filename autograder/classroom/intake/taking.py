@@ -3,8 +3,6 @@
 Every file that a verdict will come from is kept as it was, under the hash of its bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace

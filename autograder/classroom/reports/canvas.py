@@ -6,8 +6,6 @@ and Section in this order, then "Points Possible" under the assignment. An empty
 student who has no grade as they are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from ..intake.owners import canvas_user

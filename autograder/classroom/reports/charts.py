@@ -5,8 +5,6 @@ grey. matplotlib writes fixed colours; each of ours stands for a variable of the
 which has a light and a dark value for it.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import statistics

@@ -4,8 +4,6 @@ The form: https://gradescope-autograders.readthedocs.io/en/latest/specs/ ("Outpu
 see it when the instructor publishes the grades. No seed is in it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

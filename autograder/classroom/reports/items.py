@@ -1,7 +1,5 @@
 """What the questions of a lab tell about the class, and the class about the questions."""
 
-from __future__ import annotations
-
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -7,8 +7,6 @@ from Moodle's assignment there is no such number: import the file under Grades, 
 Username.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ..intake.owners import moodle_participant

@@ -4,8 +4,6 @@ It opens from a disk without a network, runs no script and forbids any (Content-
 Every value is escaped by the template engine; only our own plots and style are let through.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """One lab of a class, read back: who handed in, what the checks found, what the gradebook says."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field

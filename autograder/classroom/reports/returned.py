@@ -7,8 +7,6 @@ Moodle under "Upload multiple feedback files in a zip"
 (`mod/assign/feedback/file/importziplib.php` in moodle/moodle).
 """
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """CSV whose cells a spreadsheet shows and never computes."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """What the instructor reads at the end: a line per student, and who needs a look."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ reaches a Dask scheduler can run code on its workers: keep it inside a network t
 give it TLS (https://distributed.dask.org/en/stable/tls.html). The jail has no network to reach it.
 """
 
-from __future__ import annotations
-
 import atexit
 import importlib.metadata
 import logging

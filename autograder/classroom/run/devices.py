@@ -5,8 +5,6 @@ class are of one lab, so nothing is scheduled: so many workers are started that 
 them, and each keeps the device it was given. Where there is no GPU, nothing of this applies.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,8 +1,6 @@
 """The second step: entries become records, and each record is in the journal before anybody hears
 of it."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import shutil

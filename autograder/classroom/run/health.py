@@ -1,8 +1,6 @@
 """Whether a GPU still works, found by using it: a small kernel and an allocation in a fresh process
 of the same jail, the same way as a submission's."""
 
-from __future__ import annotations
-
 import time
 
 import torch

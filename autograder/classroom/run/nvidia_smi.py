@@ -1,8 +1,6 @@
 """What NVIDIA's driver says of its GPUs, asked by its own command: no context is made, and a
 process that asked can still be forked."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import time

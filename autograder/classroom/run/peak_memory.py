@@ -4,8 +4,6 @@ Linux keeps a process's high-water mark and lets its owner set it back. The stud
 asked.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """The workers, seen from the one process that writes: who has which submission, since when, and
 what to do when one of them does not come back."""
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os

@@ -5,8 +5,6 @@ once more, alone on the machine, before that verdict stands. One that times some
 the first time then.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

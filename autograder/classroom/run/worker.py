@@ -1,7 +1,5 @@
 """A worker process: owns one jail, grades one submission after another, dies with its parent."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -4,8 +4,6 @@ A second run finds its work done; a run that was killed finds what it had finish
 or absent, and one that was damaged since is put aside and graded again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -4,8 +4,6 @@
 several runs into one grading folder (the class, then the late ones) add up.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace

@@ -4,8 +4,6 @@ Every submission is asked the same questions with inputs of its own, and nobody 
 secret is made once, never leaves the grader's side, and only its hash is written down elsewhere.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import os
