@@ -15,6 +15,7 @@ from filelock import FileLock
 
 from autograder import atomic_write, cli
 from autograder.attacks.sample_class import NAME, PUPILS, ROOT
+from autograder.classroom.intake import taking
 from autograder.classroom.run import grading
 from autograder.sandbox import Tier
 
@@ -165,7 +166,7 @@ def test_ctrl_c_is_answered_with_how_to_go_on(autograder, hand_in, monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(grading, "files_in", interrupted)
+    monkeypatch.setattr(taking, "files_in", interrupted)
     result = autograder("grade", hand_in)
     assert result.exit_code == 130
     assert "goes on where it was" in result.output

@@ -90,13 +90,13 @@ def graded(jobs: Sequence[Job], location: Location, *, spec: str) -> Iterator[Ou
 
 
 def _outcomes(client: Any, jobs: Sequence[Job], location: Location, spec: str) -> Iterator[Outcome]:
-    late: list[Job] = []
+    again: list[Job] = []
     for job, outcome in _answered(client, jobs, location, spec):
-        if isinstance(outcome, Record) and outcome.late:
-            late.append(job.again(outcome))
+        if isinstance(outcome, Record) and outcome.timed_out:
+            again.append(job.again(outcome))
         else:
             yield job, outcome
-    for job in late:  # once more, and now nothing else runs
+    for job in again:  # once more, and now nothing else runs
         yield from _answered(client, [job], location, spec)
 
 
@@ -161,7 +161,7 @@ def grade_here(job: Job, location: Location) -> Record | Fault | Unfit:
         ((_, outcome),) = _own_pool(location, gpus).run([job])
     except UserError as mistake:
         return Unfit(str(mistake))
-    if isinstance(outcome, Record) and (job.first is not None or not outcome.late):
+    if isinstance(outcome, Record) and (job.first is not None or not outcome.timed_out):
         Journal(location.out / "journal" / job.lab).write(outcome)
     return outcome
 

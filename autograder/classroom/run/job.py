@@ -25,8 +25,8 @@ class Job:
     cells: name and source, in order. setup: how many of them come before the first answer and are
     ours. seeds: one per question. left_out: names that only cells outside the answers define.
     extra_s: what its questions' own budgets add to the usual limits. device_share: of one GPU.
-    first: what was found when it was asked beside others; only the questions that it names as late
-    are then asked, once more. only: the questions to be asked, none of them for all of the lab.
+    first: what was found when it was asked beside others; only the questions that it names as timed
+    out are then asked, once more. only: the questions to be asked, none of them for all of the lab.
     quiet: nothing else runs on the machine, so that questions which time something are asked too.
     """
 
@@ -50,7 +50,7 @@ class Job:
         return self.extra_s + (AGAIN_S if self.first else SUBMISSION_S)
 
     def again(self, first: Record) -> Job:
-        """The job that asks once more what was late."""
+        """The job that asks once more what timed out."""
         return replace(self, first=first)
 
 

@@ -118,14 +118,14 @@ class Pool:
         self.setting, self.target, self.size, self.devices = setting, target, size, devices
         self.workers: list[_Worker] = []
         self.waiting: deque[tuple[Job, int]] = deque()
-        self.late: deque[Job] = deque()  # to be asked once more when nothing else runs
+        self.again: deque[Job] = deque()  # to be asked once more when nothing else runs
         self.false_starts = 0
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
         self.waiting.extend((job, 1) for job in jobs)
-        while self.waiting or self.late or self._busy():
-            if self.late and not self.waiting and not self._busy():
-                self.waiting.append((self.late.popleft(), 1))
+        while self.waiting or self.again or self._busy():
+            if self.again and not self.waiting and not self._busy():
+                self.waiting.append((self.again.popleft(), 1))
             self._hand_out()
             for worker, answer in self._answers():
                 if isinstance(answer, Ready):
@@ -155,9 +155,9 @@ class Pool:
         if attempt < MAX_ATTEMPTS and not _is_done(answer):
             self.waiting.append((job, attempt + 1))
         elif isinstance(answer, Record) and (
-            answer.was_put_off or (answer.late and worker.has_company)
+            answer.was_put_off or (answer.timed_out and worker.has_company)
         ):
-            self.late.append(job.again(answer))
+            self.again.append(job.again(answer))
         else:
             yield job, answer
 

@@ -34,8 +34,8 @@ MAX_SHOWN = 4_000
 
 
 def grade(job: Job, lab: Lab, jail: Jail) -> Record:
-    """Every question of `lab` (of a job with a first finding: every late one), asked of the
-    submission in a jail of its own.
+    """Every question of `lab` (of a job with a first finding: every one that timed out), asked
+    of the submission in a jail of its own.
 
     Raises GraderFault where the grader or its machine failed, DeviceLost where a GPU did.
     """
@@ -49,8 +49,8 @@ def grade(job: Job, lab: Lab, jail: Jail) -> Record:
         _our_own_cells_ran(student.cells[: job.setup])
         expect_healthy_after_a_loss(jail, student, job)  # in a cell, before any question
         found = []
-        for verdict, is_late in _verdicts(job, lab, student, until=started + job.total_s):
-            found.append((verdict, is_late))
+        for verdict, timed_out in _verdicts(job, lab, student, until=started + job.total_s):
+            found.append((verdict, timed_out))
             expect_healthy_after_a_loss(jail, student, job)
         reports = tuple(_reported(result) for result in student.cells)
     return Record(
@@ -61,7 +61,7 @@ def grade(job: Job, lab: Lab, jail: Jail) -> Record:
         tuple(verdict for verdict, _ in found),
         reports,
         wall_s=time.monotonic() - started + (job.first.wall_s if job.first else 0.0),
-        late=tuple(verdict.question for verdict, is_late in found if is_late),
+        timed_out=tuple(verdict.question for verdict, timed_out in found if timed_out),
     )
 
 
@@ -74,7 +74,7 @@ def _verdicts(
         if job.only and question.name not in job.only:
             continue
         before = known.get(question.name)
-        if before is not None and job.first and question.name not in job.first.late:
+        if before is not None and job.first and question.name not in job.first.timed_out:
             yield before, False
         elif question.alone and job.first is None and not job.quiet:
             yield _unasked(question, student, job, Cause.PUT_OFF, text("put_off")), True

@@ -31,7 +31,7 @@ class CellReport:
 class Record:
     """A graded submission. key: see `key_of`. sha256: of the notebook that was graded.
 
-    late: questions whose time ran out, or that wait for a quiet machine; never in the journal,
+    timed_out: questions whose time ran out, or that wait for a quiet machine; never in the journal,
     because they are asked first.
     """
 
@@ -42,7 +42,7 @@ class Record:
     verdicts: tuple[Verdict, ...]
     cells: tuple[CellReport, ...] = ()
     wall_s: float = 0.0
-    late: tuple[str, ...] = ()
+    timed_out: tuple[str, ...] = ()
 
     @property
     def is_final(self) -> bool:
@@ -69,7 +69,7 @@ class Record:
         return _digest(self.to_json())
 
     def to_json(self) -> str:
-        body = {k: value for k, value in vars(self).items() if k != "late"}
+        body = {k: value for k, value in vars(self).items() if k != "timed_out"}
         for name in ("verdicts", "cells"):  # flat, all of them: `asdict` would copy each string
             body[name] = list(map(vars, body[name]))
         return json.dumps(body, ensure_ascii=False, sort_keys=True)

@@ -36,7 +36,7 @@ def late_record(given, trace):
     while turn == "first" and given.student != "late-alone" and trace.read_text().count("\n") < 2:
         os.sched_yield()
     note(trace, f"{given.student} {turn} end")
-    return replace(record(given), late=() if given.first else ("address",))
+    return replace(record(given), timed_out=() if given.first else ("address",))
 
 
 def timed_record(given, trace):
@@ -47,7 +47,7 @@ def timed_record(given, trace):
         return record(given)
     (verdict,) = record(given, Cause.GRADER_FAULT).verdicts
     put_off = replace(verdict, sentence="It times something.")
-    return replace(record(given), verdicts=(put_off,), late=("address",))
+    return replace(record(given), verdicts=(put_off,), timed_out=("address",))
 
 
 def note(trace, line):
@@ -156,7 +156,7 @@ def test_what_timed_out_beside_others_is_asked_again_when_nobody_else_is(tmp_pat
     names = ["late-1", "late-2", "late-3", "fine-1", "fine-2"]
     found = outcomes(names, tmp_path)
     assert set(found) == set(names)
-    assert all(outcome.late == () for outcome in found.values())
+    assert all(outcome.timed_out == () for outcome in found.values())
     lines = (tmp_path / "trace").read_text().splitlines()
     for name in ("late-1", "late-2", "late-3"):
         begin = lines.index(f"{name} again begin")

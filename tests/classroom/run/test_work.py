@@ -144,7 +144,7 @@ def test_our_own_cell_failing_is_our_fault():
 def test_who_used_up_the_time_is_not_asked_further():
     record = work.grade(replace(job(**GOOD), extra_s=-1 - SUBMISSION_S), lab, OpenJail())
     assert {(v.cause, v.mark, v.points) for v in record.verdicts} == {(Cause.TIMED_OUT, "fail", 0)}
-    assert record.late == ("twice", "double")
+    assert record.timed_out == ("twice", "double")
 
 
 class BusyStudent(OpenStudent):
@@ -172,7 +172,7 @@ class TestAskedTwice:
     def first(self):
         record = work.grade(job(**GOOD), lab, BusyJail())
         assert [v.state for v in record.verdicts] == [State.FAIL, State.PASS]
-        assert record.late == ("twice",)
+        assert record.timed_out == ("twice",)
         return record
 
     def test_it_passes_when_its_time_was_a_neighbours_fault(self):
@@ -181,7 +181,7 @@ class TestAskedTwice:
         assert [v.state for v in again.verdicts] == [State.PASS, State.PASS]
         assert again.verdicts[0].remarks == (text("asked_twice"),)
         assert again.verdicts[1] == first.verdicts[1]
-        assert again.late == ()
+        assert again.timed_out == ()
         assert again.wall_s > first.wall_s
 
     def test_it_fails_when_it_is_endless_in_itself(self):
@@ -201,10 +201,11 @@ class TestAskedTwice:
 
     def test_an_ordinary_mistake_is_asked_once(self):
         assert (
-            work.grade(job(**GOOD | {"twice": "def twice(n): 1 / 0"}), lab, OpenJail()).late == ()
+            work.grade(job(**GOOD | {"twice": "def twice(n): 1 / 0"}), lab, OpenJail()).timed_out
+            == ()
         )
         claims_it = "def twice(n): raise TimeoutError('no answer within 10 s')"
-        assert work.grade(job(**GOOD | {"twice": claims_it}), lab, OpenJail()).late == ()
+        assert work.grade(job(**GOOD | {"twice": claims_it}), lab, OpenJail()).timed_out == ()
 
 
 def test_long_output_is_cut():
@@ -251,12 +252,12 @@ def test_a_question_that_times_something_waits_for_a_quiet_machine(monkeypatch):
     first = work.grade(asked, lab, OpenJail())
     twice, double = first.verdicts
     assert (twice.state, double.state) == (State.PASS, State.UNGRADABLE)
-    assert first.late == ("double",)
+    assert first.timed_out == ("double",)
     assert first.was_put_off
     assert not first.is_final
     second = work.grade(asked.again(first), lab, OpenJail())
     assert [v.state for v in second.verdicts] == [State.PASS, State.PASS]
-    assert (second.late, second.was_put_off) == ((), False)
+    assert (second.timed_out, second.was_put_off) == ((), False)
     assert "second time" not in second.verdicts[1].sentence
 
 
