@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.jail, pytest.mark.whole_class, pytest.mark.timeout(LIM
 
 ON_A_FULL_DISK = """
 import errno, os, sys
-from autograder.classroom import atomic_write
+from autograder import atomic_write
 from autograder.cli import main
 write, room = atomic_write.write, [1]
 def until_full(path, data, **options):

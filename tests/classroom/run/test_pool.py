@@ -99,7 +99,7 @@ def serve_in_a_cage(connection, setting):
     """Holds a cgroup, as a worker with an open jail does, and never answers."""
     connection.send(Ready())
     connection.recv()
-    cgroups.Cage(cgroups.find(), memory_bytes=2**30, processes=8)
+    cgroups.Cgroup(cgroups.find(), memory_bytes=2**30, processes=8)
     (setting.log.parent / "pid").write_text(str(os.getpid()))
     while True:
         signal.pause()
