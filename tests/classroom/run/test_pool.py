@@ -13,8 +13,8 @@ from autograder.classroom.run import pool
 from autograder.classroom.run.job import SUBMISSION_S, Fault, Job
 from autograder.classroom.run.worker import NoJail, Ready, Setting, die_with_parent
 from autograder.classroom.store.journal import Record
-from autograder.judge import Cause, Verdict
-from autograder.sandbox import BUBBLEWRAP
+from autograder.judge import Cause, State, Verdict
+from autograder.sandbox import BUBBLEWRAP, Limits
 from autograder.sandbox.engines import cgroups
 
 pytestmark = pytest.mark.whole_class
@@ -45,7 +45,7 @@ def timed_record(given, trace):
     note(trace, f"{given.student} end")
     if given.first:
         return record(given)
-    (verdict,) = record(given, Cause.GRADER_FAULT).verdicts
+    (verdict,) = record(given, Cause.PUT_OFF).verdicts
     put_off = replace(verdict, sentence="It times something.")
     return replace(record(given), verdicts=(put_off,), timed_out=("address",))
 
@@ -79,7 +79,7 @@ def serve_by_name(connection, setting):
             connection.send(late_record(given, setting.log.parent / "trace"))
             continue
         if given.student.startswith("check"):
-            (verdict,) = record(given, Cause.GRADER_FAULT).verdicts
+            (verdict,) = record(given, Cause.CHECK_FAULT).verdicts
             ours = replace(verdict, sentence="The check itself failed (ValueError: no).")
             connection.send(replace(record(given), verdicts=(ours,)))
             continue
@@ -99,7 +99,7 @@ def serve_in_a_cage(connection, setting):
     """Holds a cgroup, as a worker with an open jail does, and never answers."""
     connection.send(Ready())
     connection.recv()
-    cgroups.Cgroup(cgroups.find(), memory_bytes=2**30, processes=8)
+    cgroups.Cgroup(cgroups.find(), Limits(memory_bytes=2**30))
     (setting.log.parent / "pid").write_text(str(os.getpid()))
     while True:
         signal.pause()
@@ -175,7 +175,7 @@ def test_what_times_something_is_asked_when_nobody_else_is(tmp_path, workers):
     names = ["times-1", "times-2", "fine-1", "times-3", "fine-2"]
     found = outcomes(names, tmp_path, workers=workers)
     assert {name: outcome.verdicts[0].state for name, outcome in found.items()} == dict.fromkeys(
-        names, Cause.PASSED
+        names, State.PASS
     )
     lines = (tmp_path / "trace").read_text().splitlines()
     assert len(lines) == 12
