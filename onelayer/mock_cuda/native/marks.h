@@ -1,0 +1,9 @@
+// Which memory of the devices holds numbers that nothing computed, and who should have.
+#pragma once
+#include "ranges.h"
+
+namespace mock {
+
+inline Ranges<std::string> marks;  // address -> the kernel that was launched and not computed
+
+}  // namespace mock
