@@ -1,0 +1,67 @@
+"""The process in which `on_mock_gpu` runs a function: `python -m onelayer.mock_cuda.child FOLDER`.
+
+In the folder lie the pickled function and its arguments; into it go the pickled outcome and what
+the instruments saw.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import torch
+from torch.utils._pytree import tree_map
+
+from onelayer.mock_cuda.instruments import watched
+from onelayer.mock_cuda.run import Failed, Uncomputed, Wanted
+
+
+def main(folder: Path) -> None:
+    _end_with_the_notebook()
+    wanted: Wanted = cloudpickle.loads((folder / "wanted").read_bytes())
+    (folder / "outcome").write_bytes(cloudpickle.dumps(_outcome(wanted, folder)))
+
+
+def _outcome(wanted: Wanted, folder: Path) -> Any:
+    try:
+        with watched(folder, values=wanted.values, trace=wanted.trace):
+            function, args = cloudpickle.loads(wanted.payload)
+            return tree_map(_to_host if wanted.values else _described, function(*args))
+    except BaseException as error:  # also SystemExit: the notebook asked for an answer
+        return Failed(type(error).__name__, str(error), _lines(error))
+
+
+def _lines(error: BaseException) -> str:
+    """The traceback from the function on: the lines before it are ours."""
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    return "".join(traceback.format_list(frames))
+
+
+def _to_host(value: Any) -> Any:
+    return value.cpu() if isinstance(value, torch.Tensor) and value.is_cuda else value
+
+
+def _described(value: Any) -> Any:
+    if isinstance(value, torch.Tensor) and value.is_cuda:
+        return Uncomputed(tuple(value.shape), str(value.dtype), str(value.device))
+    return value
+
+
+def _end_with_the_notebook() -> None:
+    """Its end closes this process's standard input."""
+
+    def watch() -> None:
+        sys.stdin.buffer.read()
+        import os
+
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
