@@ -1,4 +1,4 @@
-"""The command `onelayer`, for students: `lab`, `doctor`, `progress`."""
+"""The command `onelayer`, for students: `lab`, `doctor`, `progress`, `mock-gpu`."""
 
 from __future__ import annotations
 
@@ -84,3 +84,46 @@ def _table(findings: tuple[Finding, ...]) -> Table:
 def progress() -> None:
     """Show what you have answered so far."""
     click.echo(str(show_progress()))
+
+
+@main.command("mock-gpu", context_settings={"ignore_unknown_options": True})
+@click.option("--memory", help="Of each device, as in 24GiB. Default: the device's own.")
+@click.option("--device", default="H100", show_default=True, help="T4, L4, A100, H100 or H200.")
+@click.option("--devices", default=1, show_default=True, help="How many.")
+@click.option("--values", is_flag=True, help="Compute what torch's CPU kernels can: slow.")
+@click.option("--out", default="mock-gpu", show_default=True, help="Where the files go.")
+@click.argument("script", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def mock_gpu(
+    memory: str | None,
+    device: str,
+    devices: int,
+    values: bool,
+    out: str,
+    script: Path,
+    arguments: tuple[str, ...],
+) -> None:
+    """Run a torch SCRIPT on a mocked CUDA device, and say whether it fits and where it waits.
+
+    The script's own code and the CUDA build of torch run unchanged; nothing is computed on the
+    device. Its options come after its name.
+    """
+    from onelayer.mock_cuda.builds import NoMock
+    from onelayer.mock_cuda.devices import device_model
+    from onelayer.mock_cuda.script import run_script
+
+    try:
+        run = run_script(
+            script,
+            arguments,
+            model=device_model(device, memory),
+            devices=devices,
+            values=values,
+            out=Path(out),
+        )
+    except (NoMock, ValueError) as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(run.page)
+    for file in run.files:
+        click.echo(f"written   {file}")
+    sys.exit(run.exit_code)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from onelayer.memory.byte_count import count_bytes as count_bytes
     from onelayer.memory.peak_bytes import peak_bytes as peak_bytes
     from onelayer.memory.traffic import count_traffic as count_traffic
+    from onelayer.mock_cuda.run import on_mock_gpu as on_mock_gpu
     from onelayer.model import grammar as grammar
     from onelayer.model.gpt import head as head
     from onelayer.model.gpt import hidden as hidden
@@ -58,6 +59,7 @@ _HOMES = {
     "lines_read": "onelayer.custom_op.cpp_op",
     "load_cpp": "onelayer.custom_op.cpp_op",
     "next_words": "onelayer.model.gpt",
+    "on_mock_gpu": "onelayer.mock_cuda.run",
     "peak_bytes": "onelayer.memory.peak_bytes",
     "record_collectives": "onelayer.distributed.collectives",
     "read_inductor_file": "onelayer.compiler.inductor_reader",

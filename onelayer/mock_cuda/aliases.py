@@ -73,7 +73,8 @@ def computed(t: Tensor) -> None:
 
 
 def missing(t: Tensor) -> str | None:
-    """The kernel that should have written one of these numbers, or None where all are there."""
+    """The kernel that should have written one of these numbers, "" where nobody should have, or
+    None where all are there."""
     if not t.is_cuda:
         return None
     kernel: bytes | None = library().onelayer_mock_missing(*_span(t))
@@ -89,5 +90,11 @@ def last_kernel() -> str:
 
 def require(t: Tensor) -> None:
     """Raises NeverComputed unless all numbers of the tensor are there."""
-    if kernel := missing(t):
-        raise NeverComputed(f"this number was never computed: {kernel} was launched on a mocked device")
+    kernel = missing(t)
+    if kernel is not None:
+        raise NeverComputed(f"this number was never computed: {why(kernel)}")
+
+
+def why(kernel: str) -> str:
+    """What is said of a number that `kernel`, as `missing` names it, should have written."""
+    return f"{kernel} was launched on a mocked device" if kernel else "nothing wrote this memory"

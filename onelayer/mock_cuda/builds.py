@@ -11,7 +11,7 @@ import sysconfig
 from functools import cache
 from pathlib import Path
 
-from onelayer import build_cache, cpp_compiler
+from onelayer.custom_op import build_cache, cpp_compiler
 from onelayer.mock_cuda.stubs import assembly, unmocked_names
 
 NATIVE = Path(__file__).parent / "native"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -21,7 +22,10 @@ KINDS = {
     "n": "collective",
     "x": "not mocked",
 }
+TO_HOST = "copy to the host"
+"""What such a copy is called in the place of a kernel."""
 Dim = tuple[int, int, int]
+_OURS = str(Path(__file__).with_name("recording.py"))
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ class Call:
 def read_calls(folder: Path) -> list[Call]:
     """The calls of every process that wrote into the folder, in the order in which they began."""
     found = [(file, list(_lines(file))) for file in sorted(folder.glob("calls-*.tsv"))]
-    starts = [int(f[9]) for _, lines in found for f in lines if f[0] == "C"]
+    starts = [int(f[10]) for _, lines in found for f in lines if f[0] == "C"]
     first = min(starts, default=0)
     calls = [call for file, lines in found for call in _calls(file, lines, first)]
     return sorted(calls, key=lambda call: call.start_us)
@@ -96,27 +100,31 @@ def _lines(file: Path) -> Iterator[list[str]]:
 def _calls(file: Path, lines: Iterable[list[str]], first: int) -> Iterator[Call]:
     names: dict[str, str] = {}
     stacks: dict[str, tuple[Line, ...]] = {}
+    waiting: tuple[Line, ...] = ()  # the lines that stand in backward()
     process = int(file.stem.partition("-")[2])
     for fields in lines:
         if fields[0] == "N":
             names[fields[1]] = fields[2]
         elif fields[0] == "S":
             stacks[fields[1]] = tuple(_stack(fields[2]))
-        else:
-            yield _call(fields, names, stacks, first, process)
+        elif fields[0] == "H":
+            waiting = stacks[fields[1]]
+        elif not any(line.file == _OURS for line in stacks.get(fields[-1], ())):
+            yield _call(fields, names, (stacks.get(fields[-1], ()), waiting), first, process)
 
 
 def _call(
     fields: list[str],
     names: dict[str, str],
-    stacks: dict[str, tuple[Line, ...]],
+    found: tuple[tuple[Line, ...], tuple[Line, ...]],
     first: int,
     process: int,
 ) -> Call:
-    _, kind, api, kernel, device, stream, grid, block, shared, nbytes, *times, stack = fields
+    _, kind, api, kernel, device, stream, grid, block, shared, nbytes, *times, _ = fields
     start, end, begin, finish = map(int, times)
-    lines = stacks.get(stack, ())
-
+    own, waiting = found
+    line = causing(own) or causing(waiting)
+    lines = own if line in own else waiting
     def since(at: int) -> float:
         return (at - first) / 1e3
 
@@ -134,7 +142,7 @@ def _call(
         since(end),
         since(begin) if begin else None,
         since(finish) if begin else None,
-        causing(lines),
+        line,
         lines,
         process,
     )
@@ -152,10 +160,8 @@ def _stack(text: str) -> Iterator[Line]:
 
 
 def causing(lines: Iterable[Line]) -> Line | None:
-    """The innermost line that a person wrote, or the innermost of all."""
-    lines = list(lines)
-    theirs = (line for line in lines if not _is_machinery(line.file))
-    return next(theirs, lines[0] if lines else None)
+    """The innermost line that is neither torch's, nor the standard library's, nor ours."""
+    return next((line for line in lines if not _is_machinery(line.file)), None)
 
 
 @cache
@@ -191,8 +197,12 @@ def _demangle() -> Callable[..., int]:
     return found
 
 
+_WHICH = re.compile(r"(\w*(?:Functor|_kernel_cuda|_kernel_impl|Ops?)\w*)")
+
+
 def short_kernel(name: str) -> str:
-    """A kernel's name without its namespace, template arguments and parameters."""
+    """A kernel's name without namespaces and parameters; of its template arguments the one that
+    says what it does."""
     plain, depth = [], 0
     for c in name.removeprefix("void ").replace("(anonymous namespace)::", ""):
         if c == "(" and depth == 0:
@@ -200,4 +210,6 @@ def short_kernel(name: str) -> str:
         depth += (c == "<") - (c == ">")
         if depth == 0 and c != ">":
             plain.append(c)
-    return "".join(plain).split("::")[-1] or name
+    short = "".join(plain).split("::")[-1] or name
+    which = _WHICH.search(name.partition("<")[2]) if "kernel" in short else None
+    return f"{which[1]} ({short})" if which else short

@@ -6,6 +6,7 @@ the instruments saw.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import traceback
@@ -13,24 +14,26 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
-import torch
+from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from onelayer.mock_cuda.instruments import watched
+from onelayer.mock_cuda.aliases import on_cpu, require
+from onelayer.mock_cuda.instruments import finish
 from onelayer.mock_cuda.run import Failed, Uncomputed, Wanted
 
 
 def main(folder: Path) -> None:
     _end_with_the_notebook()
     wanted: Wanted = cloudpickle.loads((folder / "wanted").read_bytes())
-    (folder / "outcome").write_bytes(cloudpickle.dumps(_outcome(wanted, folder)))
+    (folder / "outcome").write_bytes(cloudpickle.dumps(_outcome(wanted)))
 
 
-def _outcome(wanted: Wanted, folder: Path) -> Any:
+def _outcome(wanted: Wanted) -> Any:
     try:
-        with watched(folder, values=wanted.values, trace=wanted.trace):
-            function, args = cloudpickle.loads(wanted.payload)
-            return tree_map(_to_host if wanted.values else _described, function(*args))
+        function, args = cloudpickle.loads(wanted.payload)
+        result = function(*args)
+        finish()
+        return tree_map(_to_host if wanted.values else _described, result)
     except BaseException as error:  # also SystemExit: the notebook asked for an answer
         return Failed(type(error).__name__, str(error), _lines(error))
 
@@ -42,11 +45,14 @@ def _lines(error: BaseException) -> str:
 
 
 def _to_host(value: Any) -> Any:
-    return value.cpu() if isinstance(value, torch.Tensor) and value.is_cuda else value
+    if not (isinstance(value, Tensor) and value.is_cuda):
+        return value
+    require(value)
+    return on_cpu(value.detach()).clone()
 
 
 def _described(value: Any) -> Any:
-    if isinstance(value, torch.Tensor) and value.is_cuda:
+    if isinstance(value, Tensor) and value.is_cuda:
         return Uncomputed(tuple(value.shape), str(value.dtype), str(value.device))
     return value
 
@@ -55,9 +61,8 @@ def _end_with_the_notebook() -> None:
     """Its end closes this process's standard input."""
 
     def watch() -> None:
-        sys.stdin.buffer.read()
-        import os
-
+        while os.read(0, 1):
+            pass
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

@@ -1,49 +1,66 @@
-"""What is switched on around a program that runs on the mocked device: torch's own memory history,
-torch's own profiler, and what the mocked device cannot run switched off.
-
-Everything here happens in the process of that program.
-"""
+"""What is switched on in every process on a mocked device, once its torch is loaded."""
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import json
-import pickle
-from collections.abc import Callable, Iterator
+import atexit
+import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.autograd import graph
-from torch.profiler import ProfilerActivity, profile
 
-from onelayer.mock_cuda.values import computing
+from onelayer.mock_cuda.aliases import library
+from onelayer.mock_cuda.environment import MAIN, MOCKED, OUT_OF_MEMORY, TRACE, VALUES
+from onelayer.mock_cuda.printing import print_honestly
+from onelayer.mock_cuda.recording import Recording
+from onelayer.mock_cuda.values import Computing
 
-MOST_ENTRIES = 200_000  # of the allocator's history
 
-
-@contextlib.contextmanager
-def watched(folder: Path, *, values: bool, trace: bool) -> Iterator[None]:
-    """Runs what is inside on the mocked device and leaves in `folder`: trace.json, memory.pickle
-    and memory.json, also where it raises."""
+def prepare() -> None:
+    """Prepares this process's torch, and records from here on; `finish` or its end ends that."""
+    values = os.environ[VALUES] == "1"
     _without_cudnn()
-    _noting_who_waits_for_backward()
-    torch.cuda.memory._record_memory_history(max_entries=MOST_ENTRIES, stacks="python")
-    profiler = _Profiler(folder / "trace.json") if trace else None
-    try:
-        with computing() if values else contextlib.nullcontext():
-            yield
-    finally:
-        if profiler is not None:
-            profiler.stop()
-        _write_memory(folder)
-        mock().onelayer_mock_flush()
+    _note_who_waits_for_backward()
+    print_honestly(values=values)
+    if values:
+        Computing().__enter__()  # type: ignore[no-untyped-call]  # to the process's end
+    global _recording
+    if os.environ.setdefault(MAIN, str(os.getpid())) == str(os.getpid()):
+        suffix, trace = "", os.environ[TRACE] == "1"
+    else:
+        suffix, trace = f"-{os.getpid()}", False
+    _recording = Recording(Path(os.environ[MOCKED]), suffix, trace=trace)
+    atexit.register(finish)
+    _note_out_of_memory()
 
 
-def mock() -> ctypes.CDLL:
-    """The mocked library, which this process loaded before anything else."""
-    return ctypes.CDLL(None)
+_recording: Recording | None = None
+
+
+def finish() -> None:
+    """Writes what was seen of this process; a second time it does nothing."""
+    global _recording
+    recording, _recording = _recording, None
+    if recording is not None:
+        recording.stop()
+        library().onelayer_mock_flush()
+
+
+def _note_out_of_memory() -> None:
+    """An OutOfMemoryError that ends the program leaves its words: how often they were caught and
+    retried, the allocator counts."""
+    shown = sys.excepthook
+
+    def noted(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        if isinstance(error, torch.OutOfMemoryError):
+            file = Path(os.environ[MOCKED]) / OUT_OF_MEMORY
+            file.write_text(str(error).partition(" See documentation")[0])
+        shown(kind, error, trace)
+
+    sys.excepthook = noted
 
 
 def _without_cudnn() -> None:
@@ -52,64 +69,14 @@ def _without_cudnn() -> None:
     torch.backends.cuda.enable_cudnn_sdp(False)
 
 
-def _noting_who_waits_for_backward() -> None:
+def _note_who_waits_for_backward() -> None:
     """A thread of the autograd engine runs no Python: its kernels are told with the line that
     waits for it, which is the one that called backward."""
     run: Callable[..., Any] = graph._engine_run_backward
 
     def noted(*args: Any, **kwargs: Any) -> Any:
-        mock().onelayer_mock_here()
+        library().onelayer_mock_here()
         return run(*args, **kwargs)
 
     graph._engine_run_backward = noted
     torch.autograd._engine_run_backward = noted
-
-
-class _Profiler:
-    """torch.profiler around the whole program. Where the program uses a profiler of its own, this
-    one ends there: torch has room for one."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._theirs = profile.start
-        activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
-        self._profile: Any = profile(activities=activities, acc_events=True)
-        self._profile.start()
-        mine = self
-
-        def start(theirs: Any) -> None:
-            mine.stop()
-            mine._theirs(theirs)
-
-        profile.start = start  # type: ignore[method-assign]
-
-    def stop(self) -> None:
-        """Writes the trace; a second time it does nothing."""
-        running, self._profile = self._profile, None
-        if running is None:
-            return
-        profile.start = self._theirs  # type: ignore[method-assign]
-        running.stop()
-        running.export_chrome_trace(str(self._file))
-        _name_as_mocked(self._file)
-
-
-def _name_as_mocked(file: Path) -> None:
-    """The word goes into the trace itself: whoever opens it anywhere reads it."""
-    trace = json.loads(file.read_text())
-    trace["onelayer"] = "mocked device: real launches of torch, modelled times"
-    for event in trace["traceEvents"]:
-        if event.get("ph") == "M" and event.get("name") == "process_labels":
-            label = event["args"].get("labels", "")
-            event["args"]["labels"] = label.replace("GPU", "mocked GPU")
-    file.write_text(json.dumps(trace))
-
-
-def _write_memory(folder: Path) -> None:
-    """The allocator's snapshot, as torch's memory viewer reads it, and its peaks."""
-    if not torch.cuda.is_initialized():
-        return
-    snapshot = torch.cuda.memory._snapshot()
-    (folder / "memory.pickle").write_bytes(pickle.dumps(snapshot))
-    stats = {n: torch.cuda.memory_stats(n) for n in range(torch.cuda.device_count())}
-    (folder / "memory.json").write_text(json.dumps(stats))

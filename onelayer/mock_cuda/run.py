@@ -25,7 +25,6 @@ class Wanted:
 
     payload: bytes
     values: bool
-    trace: bool
 
 
 @dataclass(frozen=True)
@@ -149,10 +148,12 @@ def on_mock_gpu(
     is not in the table.
     """
     model = device_model(device, memory)
-    wanted = Wanted(cloudpickle.dumps((function, args)), values, trace)
+    wanted = Wanted(cloudpickle.dumps((function, args)), values)
     with tempfile.TemporaryDirectory(prefix="mock-") as name:
         folder = Path(name)
-        environment = mocked_environment(model, devices=devices, values=values, folder=folder)
+        environment = mocked_environment(
+            model, devices=devices, values=values, trace=trace, folder=folder
+        )
         printed, ended = _run(wanted, environment, folder, timeout_s)
         outcome = _outcome(folder, ended)
         run = _seen(folder, model, devices, outcome, printed)
@@ -169,11 +170,13 @@ def _run(
 ) -> tuple[str, str]:
     """What the process printed, and how it ended."""
     (folder / "wanted").write_bytes(cloudpickle.dumps(wanted))
-    environment["PYTHONPATH"] = ":".join(filter(None, sys.path))
     command = [sys.executable, "-m", "onelayer.mock_cuda.child", str(folder)]
-    with (folder / "printed").open("wb") as out, subprocess.Popen(
-        command, env=environment, stdin=subprocess.PIPE, stdout=out, stderr=out
-    ) as process:
+    with (
+        (folder / "printed").open("wb") as out,
+        subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=out, stderr=out
+        ) as process,
+    ):
         try:
             process.wait(timeout_s)
             ended = f"exit code {process.returncode}"

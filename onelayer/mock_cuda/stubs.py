@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from onelayer.cpp_compiler import run
+from onelayer.custom_op.cpp_compiler import run
 
 LIBRARIES = (
     "libcudart.so.*",

@@ -6,9 +6,7 @@ The numbers are the CPU's. A GPU adds in another order, and draws other random n
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -33,14 +31,9 @@ COUNTS_FIRST = {
 _OUT_OF_RANGE = ("out of range", "out of bounds", "is out of")
 
 
-@contextlib.contextmanager
-def computing() -> Iterator[None]:
+class Computing(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While it lasts, operators on the mocked device have values."""
-    with _Computes():
-        yield
 
-
-class _Computes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self,
         func: Any,
@@ -86,8 +79,9 @@ def _computed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: 
     if torch.cuda.is_current_stream_capturing():
         return result  # nothing runs during a capture, here as there
     outs = _tensors(result)
-    if kernel := next(filter(None, map(missing, _read(func, args, kwargs))), None):
-        return _mark_all(outs, kernel, result)
+    unknown = [k for k in map(missing, _read(func, args, kwargs)) if k is not None]
+    if unknown:
+        return _mark_all(outs, unknown[0], result)
     try:
         with _disable_current_modes():
             mine = func(*tree_map(on_cpu, args), **tree_map(on_cpu, kwargs))

@@ -41,8 +41,9 @@ static void read_nothing(void* to, size_t bytes) {
 }
 
 static cudaError_t never_computed(const std::string& kernel) {
-    return fail(cudaErrorNotSupported, "this number was never computed: " + kernel +
-                                           " was launched on a mocked device, and nothing computed it");
+    std::string why = kernel + " was launched on a mocked device, and nothing computed it";
+    if (kernel == UNWRITTEN) why = "nothing wrote this memory";
+    return fail(cudaErrorNotSupported, "this number was never computed: " + why);
 }
 
 // Moves the bytes, and what is known of them.
@@ -61,9 +62,16 @@ static cudaError_t move(void* to, const void* from, size_t bytes, cudaMemcpyKind
     return cudaSuccess;
 }
 
+static const char* name_of(cudaMemcpyKind kind) {
+    if (kind == cudaMemcpyHostToDevice) return "copy to the device";
+    if (kind == cudaMemcpyDeviceToHost) return "copy to the host";
+    return kind == cudaMemcpyDeviceToDevice ? "copy on devices" : "copy on the host";
+}
+
 static Work copy_work(size_t bytes, cudaMemcpyKind kind, bool pinned) {
     Work work;
     work.told.call.kind = 'c', work.told.call.bytes = bytes, work.told.call.api = "";
+    work.told.call.kernel = name_of(kind);
     work.told.copy_kind = kind, work.told.pinned = pinned;
     work.duration = copy_time(kind, bytes, pinned);
     work.engine = engine_of(kind), work.fills = true;

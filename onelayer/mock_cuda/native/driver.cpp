@@ -71,6 +71,9 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice, unsigned* flags, int* active) {
     return *flags = 0, *active = 1, CUDA_SUCCESS;
 }
 
+// What NVIDIA's own libraries tell each other behind the API; they do without.
+CUresult cuGetExportTable(const void**, const CUuuid*) { return CUDA_ERROR_NOT_FOUND; }
+
 CUresult cuGetErrorString(CUresult code, const char** text) {
     return *text = cudaGetErrorString(cudaError_t(code)), CUDA_SUCCESS;
 }

@@ -2,6 +2,7 @@
 //
 //   N  id  name                      a kernel's mangled name, or an API's, at its first use
 //   S  id  file \t function \t line | ...   a stack of Python, innermost first, at its first use
+//   H  stack                         who waits for the calls that come without a line of a person
 //   C  kind api kernel device stream grid block shared bytes start end begin finish stack
 //
 // start and end are the host's, begin and finish the device's (0 where it has no part), all in ns.
@@ -34,9 +35,7 @@ class Log {
   public:
     void write(const Call& call);
     void flush();
-    void note_line() { stack_id(); }
-    // The stack that calls of a thread without Python are told with: that of who waits for them.
-    int stand_in = 0;
+    void note_line() { buffer += "H\t" + std::to_string(stack_id()) + "\n"; }
 
   private:
     static constexpr int DEPTH = 48;
@@ -95,15 +94,15 @@ inline int Log::define_stack(const onelayer_place* places, int n) {
 inline int Log::stack_id() {
     onelayer_place places[DEPTH];
     int n = onelayer_python_lines(places, DEPTH);
-    if (!n) return stand_in;  // a thread of the autograd engine
+    if (!n) return -1;  // a thread of the autograd engine
     uint64_t hash = 1469598103934665603u;
     for (int i = 0; i < n; i++)
         hash = (hash ^ uint64_t(places[i].code) ^ (uint64_t(places[i].line) << 48)) * 1099511628211u;
     auto found = stacks.find(hash);
-    if (found != stacks.end()) return stand_in = found->second;
+    if (found != stacks.end()) return found->second;
     int id = define_stack(places, n);
     stacks[hash] = id;
-    return stand_in = id;
+    return id;
 }
 
 inline void Log::write(const Call& c) {

@@ -36,7 +36,7 @@ static cudaError_t allocate(Api& api, void** p, size_t bytes) {
     char* at = map_pages(bytes);
     if (!at) return give_back(current_device, whole_pages(bytes)), fail(cudaErrorMemoryAllocation);
     device_memory.put(at, bytes, current_device);
-    marks.put(at, bytes, "nothing: this memory was never written");
+    marks.put(at, bytes, UNWRITTEN);
     return *p = at, cudaSuccess;
 }
 

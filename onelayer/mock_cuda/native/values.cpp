@@ -34,7 +34,7 @@ void onelayer_mock_assert() {
     devices[current_device].sticky = cudaErrorAssert;
 }
 
-// Calls of threads without Python are, from here on, told with this line.
+// Calls that no person's line led to are, from here on, told with this line.
 void onelayer_mock_here() {
     Guard guard(lock);
     call_log.note_line();

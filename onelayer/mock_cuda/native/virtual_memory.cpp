@@ -52,7 +52,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
 CUresult cuMemMap(CUdeviceptr p, size_t bytes, size_t, CUmemGenericAllocationHandle handle, unsigned long long) {
     Guard guard(lock);
     device_memory.put(address(p), bytes, physical(handle)->device);
-    return marks.put(address(p), bytes, "nothing: this memory was never written"), CUDA_SUCCESS;
+    return marks.put(address(p), bytes, UNWRITTEN), CUDA_SUCCESS;
 }
 
 CUresult cuMemUnmap(CUdeviceptr p, size_t bytes) {

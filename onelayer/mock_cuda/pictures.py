@@ -1,0 +1,53 @@
+"""The pictures of a run on the mocked device. Each says that it is mocked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from onelayer.drawing.display import Shown
+from onelayer.memory.allocator_history import AllocatorHistory, read_snapshots
+from onelayer.memory.stream_trace import StreamTrace, read_trace
+from onelayer.mock_cuda.launches import launch_table
+from onelayer.mock_cuda.run import MockRun
+
+
+@dataclass(frozen=True, repr=False)
+class Picture(Shown):
+    """What a run shows: a line about the device, the text, and a drawing where there is one."""
+
+    about: str
+    text: str
+    drawing: str = ""
+
+    def __repr__(self) -> str:
+        return f"{self.about}\n{self.text}"
+
+    def bundle(self) -> dict[str, Any]:
+        body = self.drawing or f"<pre>{escape(self.text)}</pre>"
+        return {"text/plain": repr(self), "text/html": f"<p>{escape(self.about)}</p>{body}"}
+
+
+def timeline(run: MockRun) -> Picture:
+    """Host and streams of torch.profiler's trace, side by side."""
+    trace: StreamTrace = read_trace(run.trace.get("traceEvents", ()))
+    return _shown(run, "times are modelled", str(trace), trace.html())
+
+
+def memory(run: MockRun) -> Picture:
+    """Bytes in use over the requests to the allocator, on the first device."""
+    nothing = {"segments": [], "device_traces": [[]]}
+    history: AllocatorHistory = read_snapshots(nothing, [("the run", run.memory)])
+    return _shown(run, "the allocator is torch's own", str(history), history.html())
+
+
+def launches(run: MockRun) -> Picture:
+    """The kernels as a table."""
+    return _shown(run, "launches are torch's own, times are modelled", launch_table(run.calls))
+
+
+def _shown(run: MockRun, words: str, text: str, drawing: str = "") -> Picture:
+    picture = Picture(f"Mocked {run.device.name}: {words}.", text, drawing)
+    picture.show()
+    return picture

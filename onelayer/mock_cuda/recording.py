@@ -1,0 +1,76 @@
+"""torch's own profiler and torch's own memory history around a whole program on the mocked device.
+
+Calls of CUDA that come from this file are ours, and are left out of what is told (`calls.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+MOST_ENTRIES = 200_000  # of the allocator's history
+
+
+class Recording:
+    """From its making to `stop`. Where the program uses a profiler of its own, the trace ends
+    there: torch has room for one."""
+
+    def __init__(self, folder: Path, suffix: str, *, trace: bool) -> None:
+        """`suffix` goes into the names of the files: "" for the first process."""
+        self._folder, self._suffix = folder, suffix
+        self._profile: Any = None
+        torch.cuda.memory._record_memory_history(max_entries=MOST_ENTRIES, stacks="python")
+        if trace:
+            self._start_profiler()
+
+    def stop(self) -> None:
+        """Leaves memory.pickle, memory.json and trace.json in the folder."""
+        self._stop_profiler()
+        if torch.cuda.is_initialized():
+            _write_memory(self._folder, self._suffix)
+
+    def _start_profiler(self) -> None:
+        activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
+        self._profile = profile(activities=activities, acc_events=True)
+        self._profile.start()
+        self._theirs = profile.start
+
+        def start(theirs: Any) -> None:
+            self._stop_profiler()
+            theirs.start()
+
+        profile.start = start  # type: ignore[method-assign]
+
+    def _stop_profiler(self) -> None:
+        running, self._profile = self._profile, None
+        if running is None:
+            return
+        profile.start = self._theirs  # type: ignore[method-assign]
+        running.stop()
+        file = self._folder / f"trace{self._suffix}.json"
+        running.export_chrome_trace(str(file))
+        _name_as_mocked(file)
+
+
+def _name_as_mocked(file: Path) -> None:
+    """The word goes into the trace itself: whoever opens it anywhere reads it."""
+    trace = json.loads(file.read_text())
+    trace["onelayer"] = "mocked device: real launches of torch, modelled times"
+    for event in trace["traceEvents"]:
+        if event.get("ph") == "M" and event.get("name") == "process_labels":
+            label = event["args"].get("labels", "")
+            event["args"]["labels"] = label.replace("GPU", "mocked GPU")
+    file.write_text(json.dumps(trace))
+
+
+def _write_memory(folder: Path, suffix: str) -> None:
+    """The allocator's snapshot, as torch's memory viewer reads it, and its counters by device."""
+    snapshot = torch.cuda.memory._snapshot()
+    (folder / f"memory{suffix}.pickle").write_bytes(pickle.dumps(snapshot))
+    stats = {n: torch.cuda.memory_stats(n) for n in range(torch.cuda.device_count())}
+    (folder / f"memory{suffix}.json").write_text(json.dumps(stats))
