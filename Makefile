@@ -2,7 +2,7 @@
 # Nothing needs to be installed before: what a target needs, it sets up first, once.
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test quick check build grade selftest attack matrix bench bench-loss bench-gpu gpu record wheelhouse book clean env-lab env-dev
+.PHONY: help lab test quick check build grade selftest attack mock matrix bench bench-loss bench-gpu gpu record wheelhouse book clean env-lab env-dev
 
 VENV ?= .venv
 BIN = $(VENV)/bin
@@ -73,6 +73,9 @@ record: ## record on a GPU what chapters show where there is none (NAME=... for 
 
 gpu: ## grade every known answer of every lab on this machine's GPU (GPU_PYTHON=...)
 	@"$(GPU_PYTHON)" -m autograder.gpu
+
+mock: ## run the tests of the mocked CUDA device on a CUDA build of torch (5 GB once)
+	@"$(PYTHON)" -m bench.mock
 
 matrix: ## run the course on the oldest, pinned and newest torch (ROW=2.11: on one of them)
 	@"$(PYTHON)" -m bench.matrix $(ROW)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.profiler import ProfilerActivity, profile
+from torch.autograd.profiler import profile  # what torch.profiler wraps, without its imports
 
 MOST_ENTRIES = 200_000  # of the allocator's history
 
@@ -35,23 +35,22 @@ class Recording:
             _write_memory(self._folder, self._suffix)
 
     def _start_profiler(self) -> None:
-        activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
-        self._profile = profile(activities=activities, acc_events=True)
-        self._profile.start()
-        self._theirs = profile.start
+        self._profile = profile(use_device="cuda", acc_events=True)
+        self._theirs = profile._prepare_trace
+        self._profile.__enter__()
 
-        def start(theirs: Any) -> None:
+        def prepare(theirs: Any) -> None:
             self._stop_profiler()
-            theirs.start()
+            theirs._prepare_trace()
 
-        profile.start = start  # type: ignore[method-assign]
+        profile._prepare_trace = prepare  # type: ignore[method-assign]
 
     def _stop_profiler(self) -> None:
         running, self._profile = self._profile, None
         if running is None:
             return
-        profile.start = self._theirs  # type: ignore[method-assign]
-        running.stop()
+        profile._prepare_trace = self._theirs  # type: ignore[method-assign]
+        running.__exit__(None, None, None)
         file = self._folder / f"trace{self._suffix}.json"
         running.export_chrome_trace(str(file))
         _name_as_mocked(file)

@@ -71,7 +71,7 @@ def test_where_nothing_is_missing_it_types_the_test_command_and_installs_nothing
     machine: Machine,
 ) -> None:
     assert machine.run().returncode == 0
-    assert machine.made() == ["test"]
+    assert machine.made() == ["test", "mock"]
     assert machine.calls("apt-get") == []
 
 
@@ -83,7 +83,7 @@ def test_what_is_missing_is_installed_in_one_go(machine: Machine) -> None:
     assert update.startswith("update")
     assert install.endswith("bubblewrap graphviz")
     assert {"install", "-y"} <= set(install.split())
-    assert machine.made() == ["test"]
+    assert machine.made() == ["test", "mock"]
 
 
 def test_a_debian_python_without_venv_gets_it(machine: Machine) -> None:

@@ -1,0 +1,36 @@
+"""What the tests of the mocked device share: it, or one clear sentence why it cannot be here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from onelayer.mock_cuda.builds import NoMock, library
+from onelayer.mock_cuda.run import MockRun, on_mock_gpu
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "mocked" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.mock)
+
+
+@pytest.fixture(scope="session")
+def mocked() -> Callable[..., MockRun]:
+    """`on_mock_gpu`, which runs a program with the same options once. Skips where there can be no
+    mocked device, except where ONELAYER_MOCK_REQUIRED says that there must be one."""
+    try:
+        library()
+    except NoMock as why:
+        pytest.fail(str(why)) if os.environ.get("ONELAYER_MOCK_REQUIRED") else pytest.skip(str(why))
+    known: dict[Any, MockRun] = {}
+
+    def run(program: Callable[..., Any], *args: Any, **options: Any) -> MockRun:
+        key = (program, args, tuple(sorted(options.items())))
+        if key not in known:
+            known[key] = on_mock_gpu(program, *args, show=False, **options)
+        return known[key]
+
+    return run

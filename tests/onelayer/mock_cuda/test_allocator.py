@@ -1,0 +1,42 @@
+"""torch's caching allocator on the mocked device: its own rules, its own words."""
+
+from tests.onelayer.mock_cuda import programs
+from tests.onelayer.mock_cuda.programs import MIB
+
+
+def test_sizes_of_segments_are_those_of_torch(mocked):
+    """Rounding to 512 bytes, segments of 2 MiB for small requests, of 20 MiB up to 10 MiB, and of
+    whole 2 MiB above: c10/cuda/CUDACachingAllocator.cpp."""
+    facts = mocked(programs.allocator_rules, memory="1 GiB").result
+    assert facts["small"] == (2 * MIB, 4096)
+    assert facts["middle"] == (20 * MIB, 2 * MIB)
+    assert facts["large"] == (34 * MIB, 33 * MIB)
+    assert facts["kept"] == (34 * MIB, 0)
+    assert facts["emptied"] == 0
+    assert facts["free"] == facts["total"] == 1024 * MIB
+
+
+def test_the_snapshot_holds_what_is_on_the_device(mocked):
+    run = mocked(programs.three_steps)
+    segments = run.memory["segments"]
+    reserved = sum(segment["total_size"] for segment in segments)
+    mallocs = sum(call.bytes for call in run.calls if call.api == "cudaMalloc")
+    assert reserved == mallocs == run.stats[0]["reserved_bytes.all.current"]
+    for segment in segments:
+        assert sum(block["size"] for block in segment["blocks"]) == segment["total_size"]
+
+
+def test_out_of_memory_in_torchs_words_and_life_after_it(mocked):
+    facts = mocked(programs.out_of_memory_and_on, memory="1 GiB").result
+    assert facts["said"].startswith("CUDA out of memory. Tried to allocate 2.00 GiB.")
+    assert "has a total capacity of 1024.00 MiB" in facts["said"]
+    assert facts["then"] == 900 * MIB
+    assert facts["ooms"] == 1
+
+
+def test_other_backends_of_the_allocator(mocked, monkeypatch):
+    for conf in ("expandable_segments:True", "backend:cudaMallocAsync"):
+        monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", conf)
+        run = mocked(programs.out_of_memory_and_on, memory="1 GiB", trace=conf[0] == "e")
+        assert run.result["then"] == 900 * MIB
+        assert "out of memory" in run.result["said"]
