@@ -7,6 +7,7 @@ Exit code: pytest's, or 1 where there is no environment. Runs on a bare Python.
 """
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,11 +20,8 @@ TESTS = "tests/onelayer/mock_cuda"
 def constraints() -> str:
     """constraints.txt with a torch that is the CUDA build: `===` takes no build for the CPU that
     lies at hand, because its version has another name."""
-    lines = (ROOT / "constraints.txt").read_text().splitlines()
-    changed = [
-        line.replace("torch==", "torch===") if line.startswith("torch==") else line for line in lines
-    ]
-    return "\n".join(changed) + "\n"
+    text = (ROOT / "constraints.txt").read_text()
+    return re.sub("^torch==", "torch===", text, flags=re.MULTILINE)
 
 
 def main(arguments: list[str]) -> int:

@@ -52,7 +52,7 @@ def _alias(t: Tensor) -> Tensor:
     return alias.conj() if t.is_conj() else alias
 
 
-def _span(t: Tensor) -> tuple[int, int]:
+def place(t: Tensor) -> tuple[int, int]:
     """Where the tensor's elements lie: the address of the first, and the bytes to past the last."""
     if t.numel() == 0:
         return t.data_ptr(), 0
@@ -63,13 +63,18 @@ def _span(t: Tensor) -> tuple[int, int]:
 def mark(t: Tensor, kernel: str) -> None:
     """Says that `kernel` should have written these numbers, and nobody did."""
     if t.is_cuda:
-        library().onelayer_mock_mark(*_span(t), kernel.encode())
+        library().onelayer_mock_mark(*place(t), kernel.encode())
 
 
 def computed(t: Tensor) -> None:
     """Says that these numbers are there."""
     if t.is_cuda:
-        library().onelayer_mock_computed(*_span(t))
+        say_computed(*place(t))
+
+
+def say_computed(address: int, nbytes: int) -> None:
+    """Says that the numbers in this stretch of the device are there."""
+    library().onelayer_mock_computed(address, nbytes)
 
 
 def missing(t: Tensor) -> str | None:
@@ -77,7 +82,7 @@ def missing(t: Tensor) -> str | None:
     None where all are there."""
     if not t.is_cuda:
         return None
-    kernel: bytes | None = library().onelayer_mock_missing(*_span(t))
+    kernel: bytes | None = library().onelayer_mock_missing(*place(t))
     return None if kernel is None else kernel.decode()
 
 

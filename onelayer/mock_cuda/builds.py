@@ -92,7 +92,7 @@ def _parts(packages: Path) -> list[str | bytes]:
 
 
 def _build(packages: Path, out: Path) -> None:
-    """Writes the library `out`: our sources in one unit, the reader of Python's lines, the stubs."""
+    """Writes the library: our sources in one unit, the reader of Python's lines, the stubs."""
     headers = _headers(packages)[0]
     includes = [f"-I{NATIVE}", f"-I{NATIVE / 'stand_in'}", f"-I{headers}"]
     stubs = out.with_suffix(".s")

@@ -125,6 +125,7 @@ def _call(
     own, waiting = found
     line = causing(own) or causing(waiting)
     lines = own if line in own else waiting
+
     def since(at: int) -> float:
         return (at - first) / 1e3
 
@@ -166,7 +167,7 @@ def causing(lines: Iterable[Line]) -> Line | None:
 
 @cache
 def _is_machinery(file: str) -> bool:
-    return file.startswith(("<frozen", "<string>")) or file.startswith(_machinery())
+    return file.startswith(("<frozen", "<string>", *_machinery()))
 
 
 @cache
@@ -175,7 +176,7 @@ def _machinery() -> tuple[str, ...]:
     specs = [find_spec(name) for name in ("torch", "triton", "cloudpickle")]
     installed = [str(Path(spec.origin).parent) for spec in specs if spec and spec.origin]
     standard = sysconfig.get_paths()["stdlib"]
-    own = [name for name in ("json", "multiprocessing", "threading.py", "contextlib.py", "runpy.py")]
+    own = ("json", "multiprocessing", "threading.py", "contextlib.py", "runpy.py")
     return (*installed, *(f"{standard}/{name}" for name in own), str(Path(__file__).parent))
 
 

@@ -89,7 +89,7 @@ _A100 = DeviceModel(
     major=8,
     minor=0,
     sms=108,
-    memory_bytes=int(79.15 * GIB),
+    memory_bytes=int(79.14 * GIB),
     hbm_bytes_s=2039e9,
     pcie_bytes_s=32e9,
     peer_bytes_s=300e9,
@@ -102,7 +102,7 @@ _A100 = DeviceModel(
     shared_optin=163 << 10,
     threads_per_sm=2048,
     clock_khz=1_410_000,
-    source="NVIDIA A100 data sheet (SXM, 80 GB); memory: nvidia-smi in modal-labs/modal-client#2797",
+    source="NVIDIA A100 data sheet (SXM, 80 GB); total capacity: lianqi1008/Control-GIC#6",
 )
 _H100 = replace(
     _A100,
@@ -126,9 +126,9 @@ _H100 = replace(
 _H200 = replace(
     _H100,
     name="NVIDIA H200",
-    memory_bytes=int(139.8 * GIB),
+    memory_bytes=141 * 10**9,
     hbm_bytes_s=4.8e12,
-    source="NVIDIA H200 data sheet (SXM, 141 GB)",
+    source="NVIDIA H200 data sheet (SXM); memory: its 141 GB, for want of a message of torch",
 )
 DEVICES = {"T4": _T4, "L4": _L4, "A100": _A100, "H100": _H100, "H200": _H200}
 

@@ -16,6 +16,7 @@ from onelayer.mock_cuda.aliases import library
 from onelayer.mock_cuda.environment import MAIN, MOCKED, OUT_OF_MEMORY, TRACE, VALUES
 from onelayer.mock_cuda.printing import print_honestly
 from onelayer.mock_cuda.recording import Recording
+from onelayer.mock_cuda.replays import compute_replays
 from onelayer.mock_cuda.values import Computing
 
 
@@ -26,6 +27,7 @@ def prepare() -> None:
     _note_who_waits_for_backward()
     print_honestly(values=values)
     if values:
+        compute_replays()
         Computing().__enter__()  # type: ignore[no-untyped-call]  # to the process's end
     global _recording
     if os.environ.setdefault(MAIN, str(os.getpid())) == str(os.getpid()):

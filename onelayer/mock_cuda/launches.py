@@ -70,7 +70,9 @@ def _name(call: Call) -> str:
 def launch_table(calls: Iterable[Call], *, most: int = 20) -> str:
     """The kernels as a table, with what their times are worth."""
     groups = by_kernel(calls)
-    head = f"{'kernel':<{LONGEST_NAME}} {'times':>6} {'grid':>14} {'block':>12} {'us, modelled':>13}"
+    head = (
+        f"{'kernel':<{LONGEST_NAME}} {'times':>6} {'grid':>14} {'block':>12} {'us, modelled':>13}"
+    )
     rows = [_row(group) for group in groups[:most]]
     more = [f"and {len(groups) - most} other kernels"] if len(groups) > most else []
     return "\n".join([head, *rows, *more])

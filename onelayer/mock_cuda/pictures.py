@@ -37,7 +37,7 @@ def timeline(run: MockRun) -> Picture:
 
 def memory(run: MockRun) -> Picture:
     """Bytes in use over the requests to the allocator, on the first device."""
-    nothing = {"segments": [], "device_traces": [[]]}
+    nothing: dict[str, Any] = {"segments": [], "device_traces": [[]]}
     history: AllocatorHistory = read_snapshots(nothing, [("the run", run.memory)])
     return _shown(run, "the allocator is torch's own", str(history), history.html())
 

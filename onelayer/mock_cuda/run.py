@@ -195,9 +195,7 @@ def _outcome(folder: Path, ended: str) -> Any:
         return Failed("ProcessEnded", f"{ended}; the last it wrote was:\n" + "\n".join(last), "")
 
 
-def _seen(
-    folder: Path, model: DeviceModel, devices: int, outcome: Any, printed: str
-) -> MockRun:
+def _seen(folder: Path, model: DeviceModel, devices: int, outcome: Any, printed: str) -> MockRun:
     """What lies in the folder after a run, or after as much of it as there was."""
     stats = _json(folder / "memory.json")
     snapshot = folder / "memory.pickle"

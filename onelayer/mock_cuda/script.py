@@ -17,7 +17,6 @@ from onelayer.mock_cuda.environment import OUT_OF_MEMORY, mocked_environment
 from onelayer.mock_cuda.summary import Seen, summary
 
 
-
 @dataclass(frozen=True)
 class ScriptRun:
     """A script that was run: its exit code, the page about it, and the files for Perfetto

@@ -29,7 +29,9 @@ class Seen:
 
 def summary(seen: Seen) -> str:
     """The page."""
-    return "\n".join([*_head(seen), *_memory(seen), *_work(seen.calls), *_host(seen.calls, values=seen.values)])
+    return "\n".join(
+        [*_head(seen), *_memory(seen), *_work(seen.calls), *_host(seen.calls, values=seen.values)]
+    )
 
 
 def _head(seen: Seen) -> Iterator[str]:
@@ -53,7 +55,7 @@ def peak_words(counters: dict[str, int]) -> str:
     allocated = counters["allocated_bytes.all.peak"]
     reserved = counters["reserved_bytes.all.peak"]
     lost = 1 - allocated / reserved
-    words = f"peak {_size(allocated)} allocated, {_size(reserved)} reserved, {lost:.0%} of it unused"
+    words = f"peak {_size(allocated)} allocated, {_size(reserved)} reserved, {lost:.0%} unused"
     return f"{words}; {counters.get('num_alloc_retries', 0)} retries after a full device"
 
 

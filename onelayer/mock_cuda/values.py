@@ -6,7 +6,9 @@ The numbers are the CPU's. A GPU adds in another order, and draws other random n
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -14,20 +16,21 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
-from onelayer.mock_cuda import aliases
-from onelayer.mock_cuda.aliases import computed, library, mark, missing, on_cpu, require
+from onelayer.mock_cuda import replays
+from onelayer.mock_cuda.aliases import (
+    computed,
+    last_kernel,
+    library,
+    mark,
+    missing,
+    on_cpu,
+    require,
+)
+from onelayer.mock_cuda.counts import COUNTS_FIRST, count_first, without_masks
 
 aten = torch.ops.aten
 NOTHING_TO_COMPUTE = ("empty", "detach", "alias", "set_", "record_stream", "resize_", "_resize_")
-COUNTS_FIRST = {
-    aten.nonzero.default,
-    aten.masked_select.default,
-    aten._unique2.default,
-    aten.unique_consecutive.default,
-    aten.bincount.default,
-    aten.repeat_interleave.Tensor,
-}
-"""Their size is a number of the device: it is computed before memory for the result is asked for."""
+READS_A_NUMBER = {aten._local_scalar_dense.default, aten.equal.default, aten.is_nonzero.default}
 _OUT_OF_RANGE = ("out of range", "out of bounds", "is out of")
 
 
@@ -43,14 +46,22 @@ class Computing(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         kwargs = kwargs or {}
         tensors = _tensors((args, kwargs))
+        on_device = any(t.is_cuda for t in tensors)
         if _is_free(func):
             return func(*args, **kwargs)
-        if func in COUNTS_FIRST and any(t.is_cuda for t in tensors):
-            return _count_first(func, args, kwargs)
-        args = _without_masks(func, args)
-        _read_on_host(func, args, tensors)
-        result = func(*args, **kwargs)
-        if not any(t.is_cuda for t in [*tensors, *_tensors(result)]):
+        capturing = _capturing()
+        if on_device and not capturing:
+            if func in COUNTS_FIRST:
+                return count_first(func, args, kwargs)
+            args = without_masks(func, args)
+            _read_on_host(func, args, kwargs)
+        with _trusted():
+            result = func(*args, **kwargs)
+        outs = _tensors(result)
+        if not on_device and not any(t.is_cuda for t in outs):
+            return result
+        if capturing:  # nothing runs during a capture, here as there
+            replays.note(func, args, kwargs, outs)
             return result
         return _computed(func, args, kwargs, result)
 
@@ -65,19 +76,32 @@ def _is_free(func: Any) -> bool:
     return func.is_view or name.startswith(NOTHING_TO_COMPUTE)
 
 
-def _read_on_host(func: Any, args: tuple[Any, ...], tensors: list[Tensor]) -> None:
+def _capturing() -> bool:
+    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+
+
+@contextlib.contextmanager
+def _trusted() -> Iterator[None]:
+    """What an operator reads of the device inside is its own affair: its result is computed."""
+    library().onelayer_mock_trust(1)
+    try:
+        yield
+    finally:
+        library().onelayer_mock_trust(0)
+
+
+def _read_on_host(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raises NeverComputed where the operator brings a number to the host that is not there."""
-    if func in (aten._local_scalar_dense.default, aten.equal.default, aten.is_nonzero.default):
-        for t in tensors:
+    to_host = func is aten.copy_.default and not args[0].is_cuda
+    if func is aten._to_copy.default and args[0].is_cuda:
+        to_host = torch.device(kwargs.get("device") or "cuda").type == "cpu"
+    if to_host or func in READS_A_NUMBER:
+        for t in _tensors((args, kwargs)):
             require(t)
-    if func is aten.copy_.default and not args[0].is_cuda:
-        require(args[1])
 
 
 def _computed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
     """The result of a launch, with its numbers put in place, or marked as not there."""
-    if torch.cuda.is_current_stream_capturing():
-        return result  # nothing runs during a capture, here as there
     outs = _tensors(result)
     unknown = [k for k in map(missing, _read(func, args, kwargs)) if k is not None]
     if unknown:
@@ -85,20 +109,19 @@ def _computed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: 
     try:
         with _disable_current_modes():
             mine = func(*tree_map(on_cpu, args), **tree_map(on_cpu, kwargs))
-            _put(outs, _tensors(mine))
+            put(outs, _tensors(mine))
     except (NotImplementedError, RuntimeError, IndexError, ValueError) as error:
         if _is_assert(error):
             return _assert(result)
-        return _mark_all(outs, aliases.last_kernel(), result)
+        return _mark_all(outs, last_kernel(), result)
     return result if outs else mine
 
 
 def _read(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
     """The tensors that the operator reads: not those that it only writes."""
-    named = zip(func._schema.arguments, args, strict=False)
-    given = [(a, value) for a, value in named] + [
-        (a, kwargs[a.name]) for a in func._schema.arguments if a.name in kwargs
-    ]
+    arguments = func._schema.arguments
+    given = list(zip(arguments, args, strict=False))
+    given += [(a, kwargs[a.name]) for a in arguments if a.name in kwargs]
     only_written = func._schema.name in ("aten::copy_", "aten::fill_", "aten::zero_")
     return [
         t
@@ -108,8 +131,8 @@ def _read(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tens
     ]
 
 
-def _put(outs: list[Tensor], mine: list[Tensor]) -> None:
-    """Writes the CPU's results over the bytes of the device's, where they are not the same bytes."""
+def put(outs: list[Tensor], mine: list[Tensor]) -> None:
+    """Writes the CPU's results over the device's bytes, where they are not the same bytes."""
     for out, value in zip(outs, mine, strict=True):
         place = on_cpu(out)
         if place.data_ptr() != value.data_ptr():
@@ -133,33 +156,3 @@ def _assert(result: Any) -> Any:
     if os.environ.get("CUDA_LAUNCH_BLOCKING") == "1":
         torch.cuda.synchronize()  # the launch itself then says so
     return result
-
-
-def _count_first(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The CPU's result brought to the device: its size is known only when it is computed."""
-    device = next(t.device for t in _tensors((args, kwargs)) if t.is_cuda)
-    for t in _tensors((args, kwargs)):
-        require(t)
-    with _disable_current_modes():
-        mine = func(*tree_map(on_cpu, args), **tree_map(on_cpu, kwargs))
-    torch.cuda.current_stream().synchronize()
-
-    def brought(value: Any) -> Any:
-        return value.to(device) if isinstance(value, Tensor) else value
-
-    return tree_map(brought, mine)
-
-
-def _without_masks(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments of an indexing operator with its masks as positions, as the operator itself
-    would make them, from numbers that are there."""
-    if func not in (aten.index.Tensor, aten.index_put_.default, aten.index_put.default):
-        return args
-    indices: list[Tensor | None] = []
-    for index in args[1]:
-        is_mask = index is not None and index.dtype in (torch.bool, torch.uint8)
-        if is_mask and index.is_cuda:
-            indices += _count_first(aten.nonzero.default, (index,), {}).unbind(1)
-        else:
-            indices.append(index)
-    return (args[0], indices, *args[2:])

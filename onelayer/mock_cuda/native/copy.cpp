@@ -46,6 +46,9 @@ static cudaError_t never_computed(const std::string& kernel) {
     return fail(cudaErrorNotSupported, "this number was never computed: " + why);
 }
 
+// Set while an operator runs whose numbers Python computes: what it reads meanwhile is not kept.
+static thread_local bool trusted = false;
+
 // Moves the bytes, and what is known of them.
 static cudaError_t move(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
     bool out = kind == cudaMemcpyDeviceToHost;
@@ -54,10 +57,10 @@ static cudaError_t move(void* to, const void* from, size_t bytes, cudaMemcpyKind
         return cudaSuccess;
     }
     auto* mark = kind == cudaMemcpyHostToDevice ? nullptr : marks.touching(from, bytes);
-    if (mark && out) return never_computed(mark->value);
+    if (mark && out && !trusted) return never_computed(mark->value);
     std::string kernel = mark ? mark->value : "";
     if (!out) marks.cut(to, bytes);
-    if (mark) return marks.put(to, bytes, kernel), cudaSuccess;
+    if (mark && !out) return marks.put(to, bytes, kernel), cudaSuccess;
     memmove(to, from, bytes);
     return cudaSuccess;
 }
@@ -157,6 +160,8 @@ cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t s) {
     RUNTIME('m', cudaMemsetAsync, v3020);
     return fill(api, to, value, bytes, s);
 }
+
+void onelayer_mock_trust(int on) { trusted = on; }
 
 // Constants of a kernel live in its binary, which nobody runs here.
 cudaError_t cudaMemcpyToSymbol(const void*, const void*, size_t, size_t, cudaMemcpyKind) { return cudaSuccess; }

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from onelayer.mock_cuda.builds import NoMock, library
 from onelayer.mock_cuda.run import MockRun, on_mock_gpu
 

@@ -1,8 +1,8 @@
-"""What a person does to break it: indices out of range, forks, threads, kills, unknown functions."""
+"""What a person does to break it: indices out of range, forks, threads, kills."""
 
 import pytest
-from onelayer.mock_cuda.run import MockFailed
 
+from onelayer.mock_cuda.run import MockFailed
 from tests.onelayer.mock_cuda import programs
 
 ASSERT = "device-side assert triggered"

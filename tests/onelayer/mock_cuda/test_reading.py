@@ -1,13 +1,17 @@
 """What is read and written around the mocked device, which needs no CUDA build."""
 
 import pytest
+
 from onelayer.mock_cuda.builds import NoMock, library, nvidia_packages
 from onelayer.mock_cuda.calls import causing, demangled, read_calls, short_kernel
 from onelayer.mock_cuda.devices import DEVICES, device_model, parse_bytes
 from onelayer.mock_cuda.stubs import assembly
 from onelayer.mock_cuda.summary import Seen, summary
 
-NEG = "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEESt5arrayIPcLm1EEEEviT0_T1_"
+NEG = (
+    "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEE"
+    "St5arrayIPcLm1EEEEviT0_T1_"
+)
 LOG = f"""N\t0\tcudaLaunchKernel
 N\t1\t{NEG}
 N\t2\tcudaStreamSynchronize
@@ -51,7 +55,7 @@ def test_the_summary_tells_waits_by_their_line(calls):
     assert "mocked NVIDIA L4" in page
     assert "1 x train.py:7" in page
     assert "fits in 1.00 GiB" in page
-    assert "50% of it unused" in page
+    assert "50% unused" in page
 
 
 def test_the_summary_says_what_does_not_fit_in_torchs_words(calls):

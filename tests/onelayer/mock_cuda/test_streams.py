@@ -39,7 +39,10 @@ def test_a_captured_graph_is_replayed_with_its_library_calls(mocked):
 
 
 def test_a_wait_inside_a_capture_is_refused_in_cudas_words(mocked):
-    assert "operation not permitted when stream is capturing" in mocked(programs.captured).result["said"]
+    assert (
+        "operation not permitted when stream is capturing"
+        in mocked(programs.captured).result["said"]
+    )
 
 
 @pytest.mark.parametrize("values", [True])

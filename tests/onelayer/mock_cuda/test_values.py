@@ -3,8 +3,8 @@
 import math
 
 import pytest
-from onelayer.mock_cuda.run import MockFailed, Uncomputed
 
+from onelayer.mock_cuda.run import MockFailed, Uncomputed
 from tests.onelayer.mock_cuda import programs
 
 
@@ -56,6 +56,10 @@ def test_sizes_that_are_numbers_of_the_device(mocked):
         "put": [3.0, 0.0, 2.0, 0.0],
         "unique": [1, 2],
     }
+
+
+def test_a_graph_computes_at_its_replay(mocked):
+    assert mocked(programs.replayed_with_values, values=True).result == [6.0, 30.0]
 
 
 def test_a_convolution_without_cudnn(mocked):
