@@ -94,7 +94,8 @@ def _parts(packages: Path) -> list[str | bytes]:
 def _build(packages: Path, out: Path) -> None:
     """Writes the library: our sources in one unit, the reader of Python's lines, the stubs."""
     headers = _headers(packages)[0]
-    includes = [f"-I{NATIVE}", f"-I{NATIVE / 'stand_in'}", f"-I{headers}"]
+    nccl = packages / "nccl" / "include"
+    includes = [f"-I{place}" for place in (NATIVE, NATIVE / "stand_in", headers, nccl)]
     stubs = out.with_suffix(".s")
     stubs.write_text(assembly(unmocked_names(packages, headers / "cuda.h")))
     lines = out.with_suffix(".o")

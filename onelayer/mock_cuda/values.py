@@ -71,9 +71,11 @@ def _tensors(tree: Any) -> list[Tensor]:
 
 
 def _is_free(func: Any) -> bool:
-    """Whether the operator makes no number: a view, or memory that nobody has written."""
-    name = func._schema.name.partition("::")[2]
-    return func.is_view or name.startswith(NOTHING_TO_COMPUTE)
+    """Whether there is nothing to compute: for a view, for memory that nobody has written, for a
+    collective, whose numbers the mocked NCCL sees to."""
+    space, _, name = func._schema.name.partition("::")
+    collective = space in ("c10d", "_c10d_functional")
+    return func.is_view or collective or name.startswith(NOTHING_TO_COMPUTE)
 
 
 def _capturing() -> bool:

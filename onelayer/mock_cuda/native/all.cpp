@@ -13,5 +13,6 @@
 #include "cublaslt.cpp"
 #include "cupti.cpp"
 #include "driver.cpp"
+#include "nccl.cpp"
 #include "values.cpp"
 #include "unmocked.cpp"

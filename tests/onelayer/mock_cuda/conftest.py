@@ -10,12 +10,42 @@ import pytest
 
 from onelayer.mock_cuda.builds import NoMock, library
 from onelayer.mock_cuda.run import MockRun, on_mock_gpu
+from tests.onelayer.mock_cuda import programs
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "mocked" in getattr(item, "fixturenames", ()):
+        if {"mocked", "facts"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.mock)
+
+
+WITHOUT_NUMBERS = (
+    "allocator_rules",
+    "out_of_memory_and_on",
+    "own_profiler",
+    "forked",
+    "not_mocked",
+)
+WITH_NUMBERS = (
+    "three_steps",
+    "never_computed=item",
+    "never_computed=copy",
+    "never_computed=derived",
+    "never_computed=print",
+    "sizes_from_numbers",
+    "replayed_with_values",
+    "convolution",
+    "two_devices",
+    "out_of_range",  # the last: a device that met an assert stays as it is
+)
+
+
+@pytest.fixture(scope="session")
+def facts(mocked: Callable[..., MockRun]) -> dict[str, Any]:
+    """What the programs found out that need no process of their own, by their name."""
+    without = mocked(programs.in_turn, *WITHOUT_NUMBERS, memory="1 GiB")
+    numbers = mocked(programs.in_turn, *WITH_NUMBERS, values=True, devices=2)
+    return {**without.result, **numbers.result, "printed": without.printed}
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,19 @@ from torch.nn import functional as F
 MIB = 2**20
 
 
+def in_turn(*programs: str) -> dict[str, Any]:
+    """The facts of several programs, each a name and perhaps its argument after "=", that run in
+    one process: loading torch takes longer than most of them. One that raises gives its error."""
+    facts: dict[str, Any] = {}
+    for program in programs:
+        name, _, argument = program.partition("=")
+        try:
+            facts[program] = globals()[name](*([argument] if argument else []))
+        except RuntimeError as error:
+            facts[program] = f"{type(error).__name__}: {error}"
+    return facts
+
+
 def three_steps() -> dict[str, Any]:
     """Three AdamW steps of the head, on the device and on the CPU."""
     torch.manual_seed(0)
@@ -193,11 +206,12 @@ def replayed_with_values() -> list[float]:
 
 def two_devices() -> dict[str, Any]:
     """A tensor that travels between two devices, each of which keeps its own accounts."""
+    before = [torch.cuda.memory_allocated(n) for n in range(2)]
     x = torch.arange(1000.0, device="cuda:0")
     y = x.to("cuda:1")
     return {
         "count": torch.cuda.device_count(),
-        "allocated": [torch.cuda.memory_allocated(n) for n in range(2)],
+        "allocated": [torch.cuda.memory_allocated(n) - before[n] for n in range(2)],
         "same": torch.equal(y.cpu(), torch.arange(1000.0)),
         "peer": torch.cuda.can_device_access_peer(0, 1),
     }

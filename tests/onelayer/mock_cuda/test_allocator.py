@@ -4,16 +4,16 @@ from tests.onelayer.mock_cuda import programs
 from tests.onelayer.mock_cuda.programs import MIB
 
 
-def test_sizes_of_segments_are_those_of_torch(mocked):
+def test_sizes_of_segments_are_those_of_torch(facts):
     """Rounding to 512 bytes, segments of 2 MiB for small requests, of 20 MiB up to 10 MiB, and of
     whole 2 MiB above: c10/cuda/CUDACachingAllocator.cpp."""
-    facts = mocked(programs.allocator_rules, memory="1 GiB").result
-    assert facts["small"] == (2 * MIB, 4096)
-    assert facts["middle"] == (20 * MIB, 2 * MIB)
-    assert facts["large"] == (32 * MIB, 32 * MIB)
-    assert facts["kept"] == (32 * MIB, 0)
-    assert facts["emptied"] == 0
-    assert facts["free"] == facts["total"] == 1024 * MIB
+    found = facts["allocator_rules"]
+    assert found["small"] == (2 * MIB, 4096)
+    assert found["middle"] == (20 * MIB, 2 * MIB)
+    assert found["large"] == (32 * MIB, 32 * MIB)
+    assert found["kept"] == (32 * MIB, 0)
+    assert found["emptied"] == 0
+    assert found["free"] == found["total"] == 1024 * MIB
 
 
 def test_the_snapshot_holds_what_is_on_the_device(mocked):
@@ -26,12 +26,12 @@ def test_the_snapshot_holds_what_is_on_the_device(mocked):
         assert sum(block["size"] for block in segment["blocks"]) == segment["total_size"]
 
 
-def test_out_of_memory_in_torchs_words_and_life_after_it(mocked):
-    facts = mocked(programs.out_of_memory_and_on, memory="1 GiB").result
-    assert facts["said"].startswith("CUDA out of memory. Tried to allocate 2.00 GiB.")
-    assert "has a total capacity of 1024.00 MiB" in facts["said"]
-    assert facts["then"] == 900 * MIB
-    assert facts["ooms"] == 1
+def test_out_of_memory_in_torchs_words_and_life_after_it(facts):
+    found = facts["out_of_memory_and_on"]
+    assert found["said"].startswith("CUDA out of memory. Tried to allocate 2.00 GiB.")
+    assert "has a total capacity of 1024.00 MiB" in found["said"]
+    assert found["then"] == 900 * MIB
+    assert found["ooms"] == 1
 
 
 def test_other_backends_of_the_allocator(mocked, monkeypatch):

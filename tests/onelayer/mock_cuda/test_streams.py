@@ -1,7 +1,5 @@
 """Streams, events, copies and graphs on the modelled clock: order and overlap, never speed."""
 
-import pytest
-
 from tests.onelayer.mock_cuda import programs
 
 
@@ -43,9 +41,3 @@ def test_a_wait_inside_a_capture_is_refused_in_cudas_words(mocked):
         "operation not permitted when stream is capturing"
         in mocked(programs.captured).result["said"]
     )
-
-
-@pytest.mark.parametrize("values", [True])
-def test_two_devices_keep_their_own_accounts(mocked, values):
-    facts = mocked(programs.two_devices, devices=2, values=values).result
-    assert facts == {"count": 2, "allocated": [4096, 4096], "same": True, "peer": True}

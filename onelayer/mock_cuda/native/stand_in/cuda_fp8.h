@@ -1,0 +1,2 @@
+// NCCL's header includes this one and uses nothing of it.
+#pragma once

@@ -1,0 +1,35 @@
+"""NCCL over shared memory: torch's own process group, two ranks on two devices."""
+
+import pytest
+
+from tests.onelayer.mock_cuda import ranks
+
+
+@pytest.fixture(scope="module")
+def run(mocked):
+    return mocked(ranks.two_ranks, values=True, devices=2, trace=False)
+
+
+@pytest.mark.parametrize(
+    "name", ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "recv"]
+)
+def test_a_collective_brings_the_right_numbers(run, name):
+    expected = {
+        "all_reduce": [[1.0, 3.0, 5.0], [1.0, 3.0, 5.0]],
+        "all_gather": [[0.0, 0.0, 1.0, 1.0]] * 2,
+        "reduce_scatter": [[0.0, 2.0], [4.0, 6.0]],
+        "broadcast": [[6.0], [6.0]],
+        "recv": [None, [12.0]],
+    }
+    assert [rank[name] for rank in run.result] == expected[name]
+
+
+def test_ddp_averages_the_gradients(run):
+    assert [rank["gradient"] for rank in run.result] == [[3.0] * 4] * 2
+
+
+def test_collectives_run_on_a_stream_of_their_own(run):
+    reduces = [call for call in run.calls if "AllReduce" in call.kernel]
+    computing = {(call.process, call.stream) for call in run.kernels}
+    assert reduces
+    assert not {(call.process, call.stream) for call in reduces} & computing
