@@ -81,4 +81,4 @@ def _note_who_waits_for_backward() -> None:
         return run(*args, **kwargs)
 
     graph._engine_run_backward = noted
-    torch.autograd._engine_run_backward = noted
+    torch.autograd._engine_run_backward = noted  # type: ignore[attr-defined]

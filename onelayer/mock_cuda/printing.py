@@ -12,11 +12,11 @@ from onelayer.mock_cuda.aliases import missing, on_cpu, why
 
 def print_honestly(*, values: bool) -> None:
     """From here on, in this process, the repr of a tensor of the device is as described."""
-    theirs = Tensor.__repr__
+    theirs: Any = Tensor.__repr__
 
     def said(self: Tensor, *, tensor_contents: Any = None) -> str:
         if not self.is_cuda:
-            return theirs(self, tensor_contents=tensor_contents)
+            return str(theirs(self, tensor_contents=tensor_contents))
         if not values:
             return _without_numbers(self, "never computed")
         if (kernel := missing(self)) is not None:

@@ -34,7 +34,7 @@ def note(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outs: list[Te
 
 def compute_replays() -> None:
     """From here on, in this process, a graph's replay computes what was captured."""
-    graph = torch.cuda.CUDAGraph
+    graph: Any = torch.cuda.CUDAGraph
     begin, end, replay = graph.capture_begin, graph.capture_end, graph.replay
 
     def begun(self: Any, *args: Any, **kwargs: Any) -> None:

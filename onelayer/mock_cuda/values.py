@@ -79,7 +79,8 @@ def _is_free(func: Any) -> bool:
 
 
 def _capturing() -> bool:
-    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+    begun: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return begun and torch.cuda.is_current_stream_capturing()
 
 
 @contextlib.contextmanager
