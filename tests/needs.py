@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-BY_FIXTURE = {"browser": "browser", "gpu_jail": "jail"}
+BY_FIXTURE = {"browser": "browser", "gpu_jail": "jail", "mocked": "mock"}
 """The mark that a test has because of a fixture that it uses."""
 
 

@@ -40,7 +40,7 @@ def library() -> Path:
     built = build_cache.cached(_parts(packages), ".so", lambda out: _build(packages, out))
     folder = built.with_suffix(".mock")
     folder.mkdir(exist_ok=True)
-    for name in (NAME, "libcuda.so"):
+    for name in (NAME, "libcuda.so", "libnvidia-ml.so.1"):
         link = folder / name
         if not link.exists():
             link.unlink(missing_ok=True)
@@ -95,14 +95,17 @@ def _build(packages: Path, out: Path) -> None:
     """Writes the library: our sources in one unit, the reader of Python's lines, the stubs."""
     headers = _headers(packages)[0]
     nccl = packages / "nccl" / "include"
-    includes = [f"-I{place}" for place in (NATIVE, NATIVE / "stand_in", headers, nccl)]
+    places = (NATIVE, NATIVE / "stand_in", headers, nccl, out.parent)
+    includes = [f"-I{place}" for place in places]
     stubs = out.with_suffix(".s")
     stubs.write_text(assembly(unmocked_names(packages, headers / "cuda.h")))
     lines = out.with_suffix(".o")
     _compile("-x", "c", "-O1", "-fPIC", *_python(), "-c", NATIVE / "python_line.c", "-o", lines)
-    layouts = [*_record_layouts((headers / "cupti_activity.h").read_text()), *_sonames(packages)]
+    (out.parent / "callback_names.h").write_text(_callback_names(headers))
+    layouts = _record_layouts((headers / "cupti_activity.h").read_text())
     parts = [NATIVE / "all.cpp", lines, stubs]
-    _compile(*FLAGS, *includes, *layouts, "-shared", f"-Wl,-soname,{NAME}", *parts, "-o", out)
+    defines = [*layouts, _table_of_errors(packages)]
+    _compile(*FLAGS, *includes, *defines, "-shared", f"-Wl,-soname,{NAME}", *parts, "-o", out)
 
 
 def _python() -> list[str]:
@@ -122,12 +125,21 @@ def _record_layouts(header: str) -> list[str]:
     return defines
 
 
-def _sonames(packages: Path) -> list[str]:
-    """What the libraries are called whose tables of names and texts are asked for."""
-    found = {}
-    for word in ("cudart", "cupti"):
-        found[word] = next(packages.glob(f"*/lib/lib{word}.so.*")).name
-    return [f'-DONELAYER_{word.upper()}="{name}"' for word, name in found.items()]
+def _table_of_errors(packages: Path) -> str:
+    """What the library is called whose names and texts of errors are asked for."""
+    return f'-DONELAYER_CUDART="{next(packages.glob("*/lib/libcudart.so.*")).name}"'
+
+
+def _callback_names(headers: Path) -> str:
+    """C++ that gives the name of each function of the runtime and the driver by CUPTI's number."""
+    return "\n".join(_names(headers / f"cupti_{api}_cbid.h", api) for api in ("runtime", "driver"))
+
+
+def _names(header: Path, api: str) -> str:
+    numbered = re.findall(r"TRACE_CBID_(\w+?)(?:_v\d+)?\s*=\s*(\d+)\s*,", header.read_text())
+    cases = [f'        case {number}: return "{name}";' for name, number in numbered]
+    head = f"static const char* {api}_name(uint32_t cbid) {{\n    switch (cbid) {{"
+    return "\n".join([head, *cases, "        default: return nullptr;\n    }\n}"])
 
 
 def _compile(*words: str | Path) -> None:

@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from onelayer.drawing.display import Shown
+from onelayer.memory import allocator_picture, stream_lanes
 from onelayer.memory.allocator_history import AllocatorHistory, read_snapshots
 from onelayer.memory.stream_trace import StreamTrace, read_trace
 from onelayer.mock_cuda.launches import launch_table
@@ -32,14 +33,16 @@ class Picture(Shown):
 def timeline(run: MockRun) -> Picture:
     """Host and streams of torch.profiler's trace, side by side."""
     trace: StreamTrace = read_trace(run.trace.get("traceEvents", ()))
-    return _shown(run, "times are modelled", str(trace), trace.html())
+    return _shown(run, "times are modelled", str(trace), stream_lanes.page_of(trace))
 
 
 def memory(run: MockRun) -> Picture:
     """Bytes in use over the requests to the allocator, on the first device."""
     nothing: dict[str, Any] = {"segments": [], "device_traces": [[]]}
     history: AllocatorHistory = read_snapshots(nothing, [("the run", run.memory)])
-    return _shown(run, "the allocator is torch's own", str(history), history.html())
+    return _shown(
+        run, "the allocator is torch's own", str(history), allocator_picture.page_of(history)
+    )
 
 
 def launches(run: MockRun) -> Picture:

@@ -30,7 +30,6 @@ PREFIX = re.compile(
 TRUE_WITHOUT_A_GPU = {
     "cudaGetErrorString",
     "cudaGetErrorName",
-    "cuptiGetCallbackName",
     "cudnnGetVersion",
     "cudnnGetCudartVersion",
     "cudnnGetErrorString",

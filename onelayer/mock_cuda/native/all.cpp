@@ -14,5 +14,6 @@
 #include "cupti.cpp"
 #include "driver.cpp"
 #include "nccl.cpp"
+#include "nvml.cpp"
 #include "values.cpp"
 #include "unmocked.cpp"

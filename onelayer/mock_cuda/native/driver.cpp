@@ -71,6 +71,12 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice, unsigned* flags, int* active) {
     return *flags = 0, *active = 1, CUDA_SUCCESS;
 }
 
+// The mocked driver keeps no log of its own to call back about.
+CUresult cuLogsRegisterCallback(CUlogsCallback, void*, CUlogsCallbackHandle* handle) {
+    return *handle = nullptr, CUDA_SUCCESS;
+}
+CUresult cuLogsUnregisterCallback(CUlogsCallbackHandle) { return CUDA_SUCCESS; }
+
 // What NVIDIA's own libraries tell each other behind the API; they do without.
 CUresult cuGetExportTable(const void**, const CUuuid*) { return CUDA_ERROR_NOT_FOUND; }
 

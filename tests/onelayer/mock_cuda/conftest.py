@@ -12,13 +12,6 @@ from onelayer.mock_cuda.builds import NoMock, library
 from onelayer.mock_cuda.run import MockRun, on_mock_gpu
 from tests.onelayer.mock_cuda import programs
 
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if {"mocked", "facts"} & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.mock)
-
-
 WITHOUT_NUMBERS = (
     "allocator_rules",
     "out_of_memory_and_on",

@@ -28,10 +28,11 @@ def test_ddp_averages_the_gradients(run):
     assert [rank["gradient"] for rank in run.result] == [[3.0] * 4] * 2
 
 
-def test_collectives_run_on_a_stream_of_their_own(run):
+def test_ddps_collectives_run_on_a_stream_of_their_own(run):
+    """torch puts a collective that its caller waits for on the current stream, DDP's on another."""
     reduces = [call for call in run.calls if "AllReduce" in call.kernel]
     products = [call for call in run.kernels if "cublas" in call.kernel]
     computing = {(call.process, call.stream) for call in products}
     assert computing
-    assert reduces
-    assert not {(call.process, call.stream) for call in reduces} & computing
+    beside = {(call.process, call.stream) for call in reduces} - computing
+    assert len({process for process, _ in beside}) == 2
