@@ -14,9 +14,9 @@ from torch.autograd import graph
 
 from onelayer.mock_cuda.aliases import library
 from onelayer.mock_cuda.environment import MAIN, MOCKED, OUT_OF_MEMORY, TRACE, VALUES
+from onelayer.mock_cuda.graph import compute_replays
 from onelayer.mock_cuda.printing import print_honestly
 from onelayer.mock_cuda.recording import Recording
-from onelayer.mock_cuda.replays import compute_replays
 from onelayer.mock_cuda.values import Computing
 
 

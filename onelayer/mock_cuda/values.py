@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
-from onelayer.mock_cuda import replays
+from onelayer.mock_cuda import graph
 from onelayer.mock_cuda.aliases import (
     computed,
     last_kernel,
@@ -26,7 +26,7 @@ from onelayer.mock_cuda.aliases import (
     on_cpu,
     require,
 )
-from onelayer.mock_cuda.counts import COUNTS_FIRST, count_first, without_masks
+from onelayer.mock_cuda.count import COUNTS_FIRST, count_first, without_masks
 
 aten = torch.ops.aten
 NOTHING_TO_COMPUTE = ("empty", "detach", "alias", "set_", "record_stream", "resize_", "_resize_")
@@ -61,7 +61,7 @@ class Computing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not on_device and not any(t.is_cuda for t in outs):
             return result
         if capturing:  # nothing runs during a capture, here as there
-            replays.note(func, args, kwargs, outs)
+            graph.note(func, args, kwargs, outs)
             return result
         return _computed(func, args, kwargs, result)
 
