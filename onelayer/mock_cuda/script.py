@@ -47,15 +47,9 @@ def run_script(
             model, devices=devices, values=values, trace=True, folder=folder
         )
         command = [sys.executable, str(script), *arguments]
-        environment["PYTHONPATH"] = _without_our_folder(environment["PYTHONPATH"])
         code = subprocess.call(command, env=environment)
         page = summary(_seen(folder, model, code, values))
         return ScriptRun(code, page, tuple(_kept(folder, out)))
-
-
-def _without_our_folder(path: str) -> str:
-    """The search path without the folder that stands first in ours: the script has its own."""
-    return ":".join(part for part in path.split(":") if part != str(Path.cwd()))
 
 
 def _seen(folder: Path, model: DeviceModel, code: int, values: bool) -> Seen:

@@ -4,31 +4,47 @@ as soon as it is imported, also in a rank that a script starts by itself."""
 import importlib.util
 import os
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 
-class _AfterTorch:
-    """Finds torch as it would be found without, and prepares it once it is loaded."""
+def _torch(_: ModuleType) -> None:
+    from onelayer.mock_cuda.instruments import prepare
+
+    prepare()
+
+
+def _triton(module: ModuleType) -> None:
+    from onelayer.mock_cuda.kernels import mark_what_triton_launches
+
+    mark_what_triton_launches(module)
+
+
+class _After:
+    """Finds modules as they would be found without it, and does something once they are loaded."""
+
+    wanted: dict[str, Callable[[ModuleType], None]]
+
+    def __init__(self) -> None:
+        launcher = "torch._inductor.runtime.triton_heuristics"
+        self.wanted = {"torch": _torch, "triton.runtime.jit": _triton, launcher: _triton}
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != "torch":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        after = self.wanted.pop(name, None)
+        spec = importlib.util.find_spec(name) if after else None
         if spec is None or spec.loader is None:
             return spec
         load = spec.loader.exec_module
 
-        def load_and_prepare(module: ModuleType) -> None:
+        def load_and_do(module: ModuleType) -> None:
             load(module)
-            from onelayer.mock_cuda.instruments import prepare
+            assert after is not None
+            after(module)
 
-            prepare()
-
-        spec.loader.exec_module = load_and_prepare  # type: ignore[method-assign]
+        spec.loader.exec_module = load_and_do  # type: ignore[method-assign]
         return spec
 
 
 if "ONELAYER_MOCK_FOLDER" in os.environ:
-    sys.meta_path.insert(0, _AfterTorch())
+    sys.meta_path.insert(0, _After())

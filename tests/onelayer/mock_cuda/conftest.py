@@ -28,6 +28,7 @@ WITH_NUMBERS = (
     "sizes_from_numbers",
     "replayed_with_values",
     "convolution",
+    "triton_kernel",
     "two_devices",
     "out_of_range",  # the last: a device that met an assert stays as it is
 )

@@ -168,6 +168,21 @@ def never_computed(kind: str) -> Any:
     return out.cpu() if kind == "copy" else out[0, 0, 0, 0].item()
 
 
+def triton_kernel() -> float:
+    """Reads what a kernel of Triton was to double."""
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def double(x, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(x + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)
+
+    x = torch.ones(1000, device="cuda")
+    double[(4,)](x, 1000, BLOCK=256)
+    return x.sum().item()
+
+
 def captured() -> dict[str, Any]:
     """A graph of a layer, replayed twice; and a wait inside a capture, which CUDA forbids."""
     layer, x = nn.Linear(64, 600).cuda(), torch.randn(32, 64, device="cuda")

@@ -35,6 +35,12 @@ def test_a_number_that_nothing_computed_is_refused_with_its_kernels_name(facts, 
     assert "fmha" in said
 
 
+def test_what_a_kernel_of_triton_was_to_write_is_not_there(facts):
+    said = facts["triton_kernel"]
+    assert said.startswith("NeverComputed")
+    assert "double was launched" in said
+
+
 def test_printing_says_that_it_was_never_computed(facts):
     assert "never computed: fmha" in facts["never_computed=print"]
 
