@@ -167,7 +167,7 @@ def causing(lines: Iterable[Line]) -> Line | None:
 
 @cache
 def _is_machinery(file: str) -> bool:
-    return file.startswith(("<frozen", "<string>", *_machinery()))
+    return file.startswith(("<frozen", "<string>", "<shim>", *_machinery()))
 
 
 @cache
