@@ -14,26 +14,21 @@ that process unchanged, so what runs only in a jail is not asked here.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
-import signal
 import sys
-import time
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 from autograder.mutants import Mutant, mutants
 from bench import mutation_page
+from bench.mutation_tests import is_noticed, reach
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPLAINED = ROOT / "bench" / "equivalent_mutants.toml"
-SLOWER = 10  # times what its tests take unchanged: a mutant that loops for ever is noticed
-NEVER_IMPORTED, PASSED = 97, 0
 PRELOADED = ("torch", "pytest", "hypothesis", "numpy", "rich.console", "nbformat", "click.testing")
 
 # Room -> its modules, and the tests that speak of all of them beside those of a module's own name.
@@ -95,22 +90,16 @@ def tests_of(module: Path, room: str) -> list[str]:
 
 
 def ask(module: Path, tests: Sequence[str], workers: int) -> Asked:
-    """Asks the tests about every mutant of `module`. Raises RuntimeError where they fail unchanged
-    or never import it: then nothing would be known."""
+    """Shows every mutant of `module` to the tests that reach it."""
     name = module.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
-    source = module.read_text("utf-8")
-    made = list(mutants(source))
+    made = list(mutants(module.read_text("utf-8")))
     if not made:
         return Asked(name, 0, ())
-    began = time.monotonic()
-    code = noticed(name, source, tests, patience_s=600)
-    patience_s = SLOWER * (time.monotonic() - began) + 5
-    if code != PASSED:
-        why = "never import it" if code == NEVER_IMPORTED else f"fail unchanged (exit code {code})"
-        raise RuntimeError(f"the tests of {name} {why}: {' '.join(tests)}")
+    reached = reach(name, module, tests)
 
     def survives(mutant: Mutant) -> bool:
-        return noticed(name, mutant.source, tests, patience_s=patience_s) == PASSED
+        own = [one for one in reached if not mutant.function or mutant.function in one.functions]
+        return not own or not is_noticed(name, mutant.source, own)
 
     with ThreadPoolExecutor(workers) as pool:
         left = tuple(m for m, alive in zip(made, pool.map(survives, made), strict=True) if alive)
@@ -119,72 +108,6 @@ def ask(module: Path, tests: Sequence[str], workers: int) -> Asked:
     for mutant in unexplained_of(result):
         print(f"  line {mutant.line}  {mutant.name}", flush=True)
     return result
-
-
-def noticed(name: str, source: str, tests: Sequence[str], *, patience_s: float) -> int:
-    """What pytest ends with where module `name` is `source`: 0 where no test noticed. A process of
-    its own, which is ended after `patience_s` (that is noticed, too)."""
-    child = os.fork()
-    if child == 0:
-        _run_tests(name, source, tests)
-    with _deadline(child, patience_s):
-        _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status)
-
-
-def _run_tests(name: str, source: str, tests: Sequence[str]) -> None:
-    code = 1
-    try:
-        os.setsid()
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for descriptor in range(3):
-            os.dup2(nothing, descriptor)
-        asked_for = _stand_in(name, source)
-        import pytest
-
-        quiet = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"]
-        quiet += [
-            "-W",
-            "ignore::pytest.PytestAssertRewriteWarning",
-        ]  # it was loaded before the fork
-        code = int(pytest.main([*quiet, *tests]))
-        code = code if code or asked_for else NEVER_IMPORTED
-    finally:
-        os._exit(code)
-
-
-def _stand_in(name: str, source: str) -> list[str]:
-    """From now on an import of `name` compiles `source`; the list tells whether one did."""
-    asked_for: list[str] = []
-    compiled = SourceFileLoader.get_code
-
-    def get_code(self: SourceFileLoader, fullname: str) -> object:
-        if fullname != name:
-            return compiled(self, fullname)
-        asked_for.append(fullname)
-        return compile(source, self.path, "exec", dont_inherit=True)
-
-    SourceFileLoader.get_code = get_code  # type: ignore[method-assign, assignment]
-    for loaded in [key for key in sys.modules if key.split(".")[0] in {"autograder", "onelayer"}]:
-        del sys.modules[loaded]
-    return asked_for
-
-
-@contextlib.contextmanager
-def _deadline(child: int, seconds: float) -> Iterator[None]:
-    """Ends the session of `child` where it is not done in time."""
-    from threading import Timer
-
-    def end() -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child, signal.SIGKILL)
-
-    timer = Timer(seconds, end)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def explained() -> dict[str, Counter[str]]:

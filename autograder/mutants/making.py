@@ -37,7 +37,7 @@ def mutants(source: str) -> Iterator[Mutant]:
             text = ast.unparse(ast.fix_missing_locations(_replaced(tree, path, changed)))
             if text not in seen:
                 seen.add(text)
-                yield Mutant(text, getattr(node, "lineno", 0), function, what)
+                yield Mutant(text, _line(node), function, what)
 
 
 Path = tuple[tuple[str, int | None], ...]
@@ -63,6 +63,10 @@ def _places(tree: ast.Module) -> list[tuple[Path, str]]:
 
     walk(tree, (), "")
     return found
+
+
+def _line(node: ast.AST) -> int:
+    return next((n.lineno for n in ast.walk(node) if hasattr(n, "lineno")), 0)
 
 
 def _is_silent(node: ast.AST) -> bool:
