@@ -89,7 +89,7 @@ def _unary(node: ast.UnaryOp) -> Iterator[Change]:
 
 def _constant(node: ast.Constant) -> Iterator[Change]:
     if isinstance(node.value, bool):
-        yield f"{node.value} for {not node.value}", ast.Constant(not node.value)
+        yield f"{node.value} is {not node.value}", ast.Constant(not node.value)
     elif isinstance(node.value, int):
         yield f"{node.value} one more", ast.Constant(node.value + 1)
     elif isinstance(node.value, float):
