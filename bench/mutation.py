@@ -1,0 +1,145 @@
+"""Does a test notice? Every module of a room is changed in one place at a time, and its tests run.
+
+    python -m bench.mutation [ROOM] [--module PART] [--workers N]
+
+A mutant that all tests of its module pass has survived: either a test is missing, or the change
+changes nothing, and `bench/equivalent_mutants.toml` says why. docs/mutation.md keeps the score of
+each room with its date. Exit code: 0 where nothing unexplained survives, 1 else.
+
+A mutant costs a fork: torch and pytest are imported once, none of our modules is, and the child
+compiles the changed text where the import asks for the module. Tests that start another process see
+that process unchanged, so what runs only in a jail is not asked here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.mutants import Mutant, mutants
+from bench import mutation_page
+from bench.mutation_tests import is_noticed, reach
+
+ROOT = Path(__file__).resolve().parent.parent
+EXPLAINED = ROOT / "bench" / "equivalent_mutants.toml"
+PRELOADED = ("torch", "pytest", "hypothesis", "numpy", "rich.console", "nbformat", "click.testing")
+
+# Room -> its modules, and the tests that speak of all of them beside those of a module's own name.
+ROOMS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "judge": ("autograder/judge", ("tests/judge",)),
+    "wire": ("autograder/sandbox/wire", ("tests/sandbox/wire",)),
+    "intake": ("autograder/classroom/intake", ("tests/classroom/intake",)),
+    "store": ("autograder/classroom/store", ("tests/classroom/store",)),
+    "reports": ("autograder/classroom/reports", ("tests/classroom/reports",)),
+    "late": (
+        "autograder/classroom/gradebook/late_policy.py",
+        ("tests/classroom/gradebook/test_late_policy.py",),
+    ),
+}
+SLOW = ("test_in_browser.py",)  # they ask a whole browser, and speak of how a page looks
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A module, how many of its mutants were asked, and those that nobody noticed."""
+
+    module: str
+    mutants: int
+    survivors: tuple[Mutant, ...]
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="bench.mutation", description="Mutate a room.")
+    parser.add_argument("rooms", nargs="*", choices=[*ROOMS, []], help="all of them by default")
+    parser.add_argument("--module", default="", help="only modules whose path holds this")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    options = parser.parse_args(arguments)
+    for name in PRELOADED:
+        __import__(name)
+    unexplained = 0
+    for room in options.rooms or ROOMS:
+        asked = [ask(path, tests_of(path, room), options.workers)
+                 for path in modules(room) if options.module in str(path)]  # fmt: skip
+        unexplained += sum(len(left) for left in map(unexplained_of, asked))
+        if not options.module:
+            mutation_page.write(ROOT / "docs" / "mutation.md", room, scored(asked))
+    return 1 if unexplained else 0
+
+
+def modules(room: str) -> list[Path]:
+    place = ROOT / ROOMS[room][0]
+    return [place] if place.is_file() else sorted(place.glob("*.py"))
+
+
+def tests_of(module: Path, room: str) -> list[str]:
+    """The test files of a module: that of its own name first, because it notices soonest."""
+    found: list[Path] = []
+    for place in ROOMS[room][1]:
+        path = ROOT / place
+        found += [path] if path.is_file() else sorted(path.rglob("test_*.py"))
+    own = f"test_{module.stem}.py"
+    quick = [path for path in found if path.name not in SLOW]
+    return [str(path) for path in sorted(quick, key=lambda path: path.name != own)]
+
+
+def ask(module: Path, tests: Sequence[str], workers: int) -> Asked:
+    """Shows every mutant of `module` to the tests that reach it."""
+    name = module.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+    made = list(mutants(module.read_text("utf-8")))
+    if not made:
+        return Asked(name, 0, ())
+    reached = reach(name, module, tests)
+
+    def survives(mutant: Mutant) -> bool:
+        own = [one for one in reached if not mutant.function or mutant.function in one.functions]
+        return not own or not is_noticed(name, mutant.source, own)
+
+    with ThreadPoolExecutor(workers) as pool:
+        left = tuple(m for m, alive in zip(made, pool.map(survives, made), strict=True) if alive)
+    result = Asked(name, len(made), left)
+    print(f"{name}: {len(made) - len(left)} of {len(made)} noticed", flush=True)
+    for mutant in unexplained_of(result):
+        print(f"  line {mutant.line}  {mutant.name}", flush=True)
+    return result
+
+
+def explained() -> dict[str, Counter[str]]:
+    """By module: the survivors that change nothing anybody could notice, each with a reason."""
+    read = tomllib.loads(EXPLAINED.read_text("utf-8")) if EXPLAINED.exists() else {}
+    return {
+        module: Counter({line["mutant"]: line.get("times", 1) for line in lines if line["because"]})
+        for module, lines in read.items()
+    }
+
+
+def unexplained_of(asked: Asked) -> list[Mutant]:
+    """The survivors that no line explains."""
+    left, found = explained().get(asked.module, Counter()), []
+    for mutant in asked.survivors:
+        if left[mutant.name] > 0:
+            left[mutant.name] -= 1
+        else:
+            found.append(mutant)
+    return found
+
+
+def scored(asked: Iterable[Asked]) -> list[tuple[str, int, int, int]]:
+    """module, mutants, noticed, explained: a row of the page for each module that has any."""
+    rows = []
+    for one in asked:
+        open_ = len(unexplained_of(one))
+        if one.mutants:
+            noticed_ = one.mutants - len(one.survivors)
+            rows.append((one.module, one.mutants, noticed_, len(one.survivors) - open_))
+    return rows
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,100 @@
+"""`python -m bench.mutation`: a mutant that a test notices, one that none does, and tests that
+would let everything pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autograder.mutants import mutants
+from bench import mutation, mutation_page
+from bench.mutation_tests import is_noticed, reach
+
+MODULE = """
+def larger(a: int, b: int) -> int:
+    return a if a > b else b
+
+
+def unasked(a: int) -> int:
+    return a + 1
+"""
+TEST = """
+from planted_room import larger
+
+
+def test_larger():
+    assert larger(1, 2) == 2 and larger(2, 1) == 2
+"""
+
+
+@pytest.fixture
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[str]]:
+    """A module, and its test, in a folder of their own."""
+    module, test = tmp_path / "planted_room.py", tmp_path / "test_planted_room.py"
+    module.write_text(MODULE)
+    test.write_text(TEST)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return module, [str(test)]
+
+
+def test_what_a_test_reaches_is_known(room: tuple[Path, list[str]]) -> None:
+    (found,) = reach("planted_room", *room)
+    assert found.functions == {"larger"}
+    assert found.test.endswith("test_planted_room.py::test_larger")
+
+
+def test_a_mutant_is_noticed_and_what_no_test_reaches_survives(
+    room: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mutation, "ROOT", room[0].parent)
+    asked = mutation.ask(room[0], room[1], workers=1)
+    left = {mutant.name for mutant in asked.survivors}
+    assert asked.mutants == len(list(mutants(MODULE)))
+    assert any(name.startswith("unasked: ") for name in left)
+    # Where both are equal, either is the larger: nobody can notice this one.
+    assert {name for name in left if name.startswith("larger")} == {"larger: a > b compares by GtE"}
+
+
+def test_a_mutant_that_never_ends_is_noticed(room: tuple[Path, list[str]]) -> None:
+    found = reach("planted_room", *room)
+    assert is_noticed("planted_room", MODULE.replace("return a if", "return 0 if"), found)
+    assert not is_noticed("planted_room", MODULE, found)
+
+
+@pytest.mark.parametrize(
+    ("test", "says"),
+    [
+        ("def test_nothing(): pass\n", "reaches it"),
+        ("def test_red(): assert False\n", "fail unchanged"),
+    ],
+)
+def test_tests_that_would_tell_nothing_are_refused(
+    room: tuple[Path, list[str]], test: str, says: str
+) -> None:
+    Path(room[1][0]).write_text(test)
+    with pytest.raises(RuntimeError, match=says):
+        reach("planted_room", *room)
+
+
+def test_a_survivor_with_a_reason_is_explained_as_often_as_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, *_ = mutants("x = 1\n")
+    monkeypatch.setattr(mutation, "EXPLAINED", tmp_path / "explained.toml")
+    line = f"[[room]]\nmutant = {one.name!r}\nbecause = 'why'\n"
+    mutation.EXPLAINED.write_text(line)
+    assert mutation.unexplained_of(mutation.Asked("room", 2, (one,))) == []
+    assert mutation.unexplained_of(mutation.Asked("room", 2, (one, one))) == [one]
+    assert mutation.unexplained_of(mutation.Asked("other", 2, (one,))) == [one]
+
+
+def test_the_page_keeps_the_rooms_that_were_asked_before(tmp_path: Path) -> None:
+    page = tmp_path / "mutation.md"
+    mutation_page.write(page, "a", [("a.x", 10, 7, 2)])
+    mutation_page.write(page, "b", [("b.y", 5, 5, 0)])
+    text = page.read_text()
+    assert "| a.x | 10 | 7 | 2 | 1 |" in text
+    assert "| **all** | 5 | 5 | 0 | 0 |" in text
