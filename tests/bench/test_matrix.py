@@ -29,6 +29,7 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         '[tool.pytest.ini_options]\nfilterwarnings = ["error"]\n'
     )
     monkeypatch.setattr(matrix, "ROOT", tmp_path)
+    monkeypatch.setattr(matrix, "COURSE", "tests/matrix_course")
     monkeypatch.setattr(matrix, "environment", lambda row: Path(sys.executable))
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # they are not needed, and slow
     monkeypatch.setattr(matrix, "files", lambda: sorted((tmp_path / "tests").glob("*.py")))
@@ -49,7 +50,7 @@ def test_what_passes_is_shown_by_unit_and_by_file_and_the_exit_code_is_0(planted
     assert matrix.main(["2.13"]) == 0
     text = shown(planted)
     assert "| it: 01_strides | passed, 0.0 s |" in text
-    assert "| `tests/onelayer/memory/test_byte_count.py` | 2 passed, 0.0 s |" in text
+    assert "| `tests/test_bytes.py` | 2 passed, 0.0 s |" in text
     assert "Nothing failed and nothing was skipped." in text
 
 
@@ -60,7 +61,7 @@ def test_what_fails_is_shown_by_name_in_its_own_row_and_the_exit_code_is_1(plant
     assert matrix.main(["2.15"]) == 1
     text = shown(planted)
     assert "| it: 01_strides | passed, 0.0 s | **failed**, 0.0 s |" in text
-    assert "- torch 2.15, **failed**: matrix_course: it (01_strides): `AssertionError" in text
+    assert "- torch 2.15, **failed**: tests/matrix_course: it (01_strides): `AssertionError" in text
     assert "torch 2.11, **failed**" not in text
     plant(planted, "matrix_course", GOOD)
     assert matrix.main(["2.15"]) == 0
@@ -87,7 +88,7 @@ def test_every_other_way_to_fail_is_a_failure_too(planted: Path) -> None:
     assert matrix.main(["2.13"]) == 1
     told = [line for line in shown(planted).splitlines() if line.startswith("- ")]
     for name, (_, said) in OTHER_WAYS.items():
-        (line,) = [line for line in told if f"**failed**: {name}:" in line]
+        (line,) = [line for line in told if f"**failed**: tests/{name}:" in line]
         assert said in line
     assert len(told) == len(OTHER_WAYS)
 
@@ -95,7 +96,7 @@ def test_every_other_way_to_fail_is_a_failure_too(planted: Path) -> None:
 def test_what_is_skipped_is_named_and_nothing_but_skipped_is_no_pass(planted: Path) -> None:
     plant(planted, "test_x", "import pytest\n\ndef test_x(): pytest.skip('no jail | here')\n")
     assert matrix.main(["2.13"]) == 1
-    assert "- torch 2.13, **skipped**: test_x: x: `no jail \\| here`" in shown(planted)
+    assert "- torch 2.13, **skipped**: tests/test_x: x: `no jail \\| here`" in shown(planted)
 
 
 def test_nothing_to_run_is_a_failure(planted: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autograder import checks
-from autograder.classroom.intake.release import _deciding_files
+from autograder.classroom.intake.deciding import deciding_files
 
 LABS = {lab.name: lab for lab in checks.labs()}
 PACKAGES = [
@@ -32,7 +32,7 @@ def test_each_question_has_a_file_of_its_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", LABS)
 def test_a_change_of_any_file_of_a_question_is_a_change_of_the_release(name: str) -> None:
-    deciding = {path.resolve() for path in _deciding_files(name)}
+    deciding = {path.resolve() for path in deciding_files(name)}
     package = Path(inspect.getfile(import_module(f"autograder.checks.lab{name}"))).resolve()
     beside = set(package.parent.glob("*.py")) if name in PACKAGES else {package}
     assert len(beside) > len(LABS[name].questions) or name not in PACKAGES

@@ -33,7 +33,7 @@ def lint(house: Path) -> subprocess.CompletedProcess[str]:
 def empty_house(tmp_path: Path) -> Path:
     """Every room of the house with nothing in it, under the contracts of the real one."""
     for room in ROOMS:
-        (tmp_path / room).mkdir()
+        (tmp_path / room).mkdir(parents=True, exist_ok=True)
         (tmp_path / room / "__init__.py").touch()
     shutil.copy(REPO / "pyproject.toml", tmp_path)
     return tmp_path

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
+import onelayer
 from autograder.attacks.sample_class import LAB, NAME, QUESTIONS, right_answers, wrong_source
-from onelayer.drawing import sketch
 from tests.notebook.jupyter_lab import ROOT, SCREENSHOTS, Notebook, Server, jupyter_lab
 
 pytestmark = pytest.mark.kernel
@@ -278,8 +278,8 @@ def capped(x, weight, bias):
 
 
 def test_every_view_is_asked() -> None:
-    scripts = {path.stem for path in Path(sketch.__file__).parent.glob("*.js")} - {"played"}
-    assert scripts == set(VIEWS)
+    scripts = {path.stem for path in Path(onelayer.__file__).parent.glob("*/*.js")} - {"played"}
+    assert {name.removesuffix("_view") for name in scripts} == set(VIEWS)
 
 
 @pytest.fixture

@@ -109,6 +109,6 @@ def test_the_script_refuses_a_python_without_torch(gathered: Path, tmp_path: Pat
 
 def test_what_is_built_is_a_copy_without_leftovers(tmp_path: Path) -> None:
     wheelhouse.copy_source(tmp_path)
-    assert (tmp_path / "onelayer" / "weights" / "grammar_gpt.safetensors").is_file()
-    assert (tmp_path / "autograder" / "classroom" / "worker.py").is_file()
+    assert (tmp_path / "onelayer" / "model" / "weights" / "grammar_gpt.safetensors").is_file()
+    assert (tmp_path / "autograder" / "classroom" / "run" / "worker.py").is_file()
     assert not list(tmp_path.rglob("__pycache__"))

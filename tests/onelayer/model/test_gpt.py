@@ -321,7 +321,7 @@ def test_somebody_elses_tensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("fault", ["missing", "damaged"])
 def test_a_student_sees_one_clear_error(tmp_path: Path, fault: str) -> None:
     shutil.copytree(Path(onelayer.__file__).parent, tmp_path / "onelayer")
-    path = tmp_path / "onelayer" / "weights" / "grammar_gpt.safetensors"
+    path = tmp_path / "onelayer" / "model" / "weights" / "grammar_gpt.safetensors"
     if fault == "missing":
         path.unlink()
     else:
@@ -366,7 +366,7 @@ def test_a_kill_before_the_last_step_leaves_the_old_weights_whole(copy: Path) ->
     before = copy.read_bytes()
     program = f"""
 import os, signal, torch
-from onelayer import weights
+from onelayer.model import weights
 from pathlib import Path
 os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
 weights.save({{"a": torch.zeros(3)}}, Path({str(copy)!r}))
@@ -382,7 +382,7 @@ def test_a_reader_beside_two_writers_always_finds_whole_weights(tmp_path: Path) 
     weights.save({"a": torch.zeros(50_000)}, path)
     program = f"""
 import torch
-from onelayer import weights
+from onelayer.model import weights
 from pathlib import Path
 for i in range(200):
     weights.save({{"a": torch.full((50_000,), float(i))}}, Path({str(path)!r}))
@@ -502,7 +502,7 @@ class Record(TorchDispatchMode):
 with Record():
     import onelayer
     assert "onelayer.model" not in sys.modules
-    import onelayer.model, onelayer.grammar, onelayer.model.weights
+    import onelayer.model, onelayer.model.grammar, onelayer.model.weights
 assert not ops, ops
 child = os.fork()
 if child == 0:

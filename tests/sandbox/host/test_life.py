@@ -193,7 +193,7 @@ def test_without_root_and_without_cgroups_it_holds_as_well():
             try:
                 student.call("hoard")
             except NoAnswer as none:
-                print(none.raised.kind, none.raised.message)
+                print(none.raised.kind, none.raised.why)
             print(student.call("f", 2))
         """
     )
