@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -10,8 +11,8 @@ from onelayer.drawing.display import Shown
 from onelayer.memory import allocator_picture, stream_lanes
 from onelayer.memory.allocator_history import AllocatorHistory, read_snapshots
 from onelayer.memory.stream_trace import StreamTrace, read_trace
+from onelayer.mock_cuda.calls import Call
 from onelayer.mock_cuda.launches import launch_table
-from onelayer.mock_cuda.run import MockRun
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,27 +31,27 @@ class Picture(Shown):
         return {"text/plain": repr(self), "text/html": f"<p>{escape(self.about)}</p>{body}"}
 
 
-def timeline(run: MockRun) -> Picture:
+def timeline(device: str, events: Sequence[Any]) -> Picture:
     """Host and streams of torch.profiler's trace, side by side."""
-    trace: StreamTrace = read_trace(run.trace.get("traceEvents", ()))
-    return _shown(run, "times are modelled", str(trace), stream_lanes.page_of(trace))
+    trace: StreamTrace = read_trace(events)
+    return _shown(device, "times are modelled", str(trace), stream_lanes.page_of(trace))
 
 
-def memory(run: MockRun) -> Picture:
+def memory(device: str, snapshot: dict[str, Any]) -> Picture:
     """Bytes in use over the requests to the allocator, on the first device."""
     nothing: dict[str, Any] = {"segments": [], "device_traces": [[]]}
-    history: AllocatorHistory = read_snapshots(nothing, [("the run", run.memory)])
+    history: AllocatorHistory = read_snapshots(nothing, [("the run", snapshot)])
     return _shown(
-        run, "the allocator is torch's own", str(history), allocator_picture.page_of(history)
+        device, "the allocator is torch's own", str(history), allocator_picture.page_of(history)
     )
 
 
-def launches(run: MockRun) -> Picture:
+def launches(device: str, calls: Sequence[Call]) -> Picture:
     """The kernels as a table."""
-    return _shown(run, "launches are torch's own, times are modelled", launch_table(run.calls))
+    return _shown(device, "launches are torch's own, times are modelled", launch_table(calls))
 
 
-def _shown(run: MockRun, words: str, text: str, drawing: str = "") -> Picture:
-    picture = Picture(f"Mocked {run.device.name}: {words}.", text, drawing)
+def _shown(device: str, words: str, text: str, drawing: str = "") -> Picture:
+    picture = Picture(f"Mocked {device}: {words}.", text, drawing)
     picture.show()
     return picture

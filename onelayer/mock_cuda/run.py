@@ -88,19 +88,19 @@ class MockRun:
         """What ran beside what: the lanes of torch.profiler's trace, on modelled time."""
         from onelayer.mock_cuda.pictures import timeline
 
-        return timeline(self)
+        return timeline(self.device.name, self.trace.get("traceEvents", ()))
 
     def show_memory(self) -> Any:
         """The bytes that tensors held, request by request, from torch's own history."""
         from onelayer.mock_cuda.pictures import memory
 
-        return memory(self)
+        return memory(self.device.name, self.memory)
 
     def show_launches(self) -> Any:
         """A row for each kernel: how often, from which line, how large, how long by the model."""
         from onelayer.mock_cuda.pictures import launches
 
-        return launches(self)
+        return launches(self.device.name, self.calls)
 
 
 class MockFailed(RuntimeError):

@@ -131,7 +131,7 @@ def a_neighbour(ground: Ground, walls: Walls) -> Iterator[Bait]:
 def _pid_in_the_jail(student: JailedStudent) -> int:
     """The process id by which the other submissions may know this one: the zygote's, or without
     walls the machine's."""
-    pid = getattr(student._running, "_inner_pid", student.pid)
+    pid = getattr(student._running, "inner_pid", student.pid)
     return int(pid or 0)
 
 

@@ -31,16 +31,18 @@ class ForkedProcess(Running):
         limits: Limits,
         gpu: Gpu | None,
         *,
+        inner_pid: int,
         handle: int,
         cgroup: Cgroup | None,
         counted: bool,
-        reap: Callable[[], int | None],
+        reap: Callable[[int], int | None],
     ) -> None:
-        """handle: a pidfd. counted: whether memory and processes are ours to count, as no wall is
-        missing and no kernel does. reap: asks the zygote how this fork ended; it raises ZygoteLost
-        where nobody answers. Raises GraderFault when the fork does not get ready."""
+        """inner_pid: as the jail counts. handle: a pidfd. counted: whether memory and processes are
+        ours to count, as no wall is missing and no kernel does. reap: asks the zygote how this fork
+        ended; it raises ZygoteLost where nobody answers. Raises GraderFault when the fork does not
+        get ready."""
         super().__init__(line, limits, gpu)
-        self.pid = _pid_here(handle)
+        self.pid, self.inner_pid = _pid_here(handle), inner_pid
         self._handle, self._cgroup, self._counted, self._reap = handle, cgroup, counted, reap
         self.await_ready(ORDER_S)
 
@@ -71,7 +73,7 @@ class ForkedProcess(Running):
 
     def _reaped(self) -> int | None:
         try:
-            return self._reap()
+            return self._reap(self.inner_pid)
         except ZygoteLost:
             self.jail_lost = True
             return None

@@ -6,7 +6,6 @@ import socket
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -122,10 +121,11 @@ class ZygoteClient:
             line,
             self.limits,
             self.gpu,
+            inner_pid=inner_pid,
             handle=handle,
             cgroup=cgroup,
             counted="limits" not in self.without and not (cgroup and cgroup.holds_memory),
-            reap=partial(self.reap, inner_pid),
+            reap=self.reap,
         )
 
     def _forked(self, *ends: int, loopback: bool) -> tuple[int, int]:
