@@ -8,8 +8,8 @@ def test_a_synchronisation_really_waits_and_events_measure_the_model(mocked):
     assert facts["still at work"]
     assert facts["side waits"]
     assert facts["done"]
-    least_ms = 20 * 2 * (256 << 20) / 3.35e12 * 1e3  # read and written at the H100's bandwidth
-    assert least_ms <= facts["elapsed_ms"] < 1.2 * least_ms
+    # Read and written at the H100's bandwidth. A host that was held up adds gaps, and never less.
+    assert facts["elapsed_ms"] >= 400 * 2 * (256 << 20) / 3.35e12 * 1e3
 
 
 def test_a_stream_that_waits_for_an_event_begins_after_it(mocked):
