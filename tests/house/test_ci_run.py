@@ -89,7 +89,7 @@ def test_what_is_missing_is_installed_in_one_go(machine: Machine) -> None:
 def test_a_debian_python_without_venv_gets_it(machine: Machine) -> None:
     machine.put("python3", exits=1)
     machine.run()
-    assert machine.calls("apt-get")[1].endswith("python3 python3-venv")
+    assert machine.calls("apt-get")[1].endswith("python3 python3-venv python3-dev")
 
 
 @pytest.mark.parametrize("other_than", ["debian", "root"])
