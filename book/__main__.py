@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from autograder.authoring.plan import plan
-from book import map_of_units, pages
+from book import living, map_of_units, pages
 from book.lighten import lighten
 from book.pages import ROOT, Audience
 
@@ -44,6 +44,7 @@ def main(audience: str, out: Path) -> None:
     if code:
         raise click.ClickException("The site was not built: Sphinx says above what is wrong.")
     lighten(site)
+    living.write(site)
     click.echo(f"The site is in {site}. Open {site / 'index.html'}")
 
 

@@ -28,10 +28,15 @@ suppress_warnings = ["mystnb.unknown_mime_type"]
 
 myst_enable_extensions = ["colon_fence", "attrs_inline"]
 myst_heading_anchors = 3
+myst_html_meta = {
+    "description": "PyTorch from the inside: one real layer, nn.Linear(64, 600), followed from a "
+    "stride to a sharded GPU job, in notebooks with labs that check your work."
+}
 
 html_theme = "sphinx_book_theme"
 html_title = "One Layer Deep"
 html_static_path = ["static"]
+html_favicon = "static/layer_icon.svg"
 html_css_files = ["book.css"]
 html_js_files = ["book.js"]
 html_copy_source = True
@@ -71,5 +76,14 @@ def lead_to_the_source(
         context["theme_use_edit_page_button"] = here
 
 
+def bring_the_model(app: Any, name: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    """The first page has the grammar model in it; the others need not carry it."""
+    if name == "index":
+        app.add_css_file("living.css")
+        for script in ("living_weights.js", "living_model.js", "living.js"):
+            app.add_js_file(script, defer="defer")
+
+
 def setup(app: Any) -> None:
     app.connect("html-page-context", lead_to_the_source, priority=400)
+    app.connect("html-page-context", bring_the_model)

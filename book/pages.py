@@ -43,8 +43,9 @@ def stage(plan: Plan, audience: Audience, folder: Path) -> None:
         wanted[lab.student] = _text(lab_page(lab, audience))
     for path in sorted((ROOT / "book").glob("*.md")):
         wanted[path.name] = path.read_text("utf-8")
-    for path in sorted((ROOT / "book" / "static").glob("*.svg")):  # a page has it in it
-        wanted[f"static/{path.name}"] = path.read_text("utf-8")
+    for kind in ("*.svg", "*.html"):  # what a page has in it
+        for path in sorted((ROOT / "book" / "static").glob(kind)):
+            wanted[f"static/{path.name}"] = path.read_text("utf-8")
     for path in sorted((ROOT / "docs").glob("*.md")):
         name = f"docs/{path.name}"
         wanted[name] = _outward(path.read_text("utf-8"), name)

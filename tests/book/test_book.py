@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import subprocess
@@ -12,9 +13,11 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
+import torch
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
+import onelayer
 from autograder.authoring.address import BRANCH, REPOSITORY
 from autograder.authoring.plan import plan
 from book import map_of_units, pages
@@ -153,6 +156,54 @@ def test_the_front_page_has_the_layer_the_units_and_three_doors(site: Path, page
     assert page.locator("article h2").count() == len(CHAPTERS)
     page.get_by_role("link", name="Read the chapter").first.click()
     assert page.url.endswith(CHAPTERS[0].as_posix())
+
+
+def test_the_model_in_the_first_page_gives_torchs_scores(site: Path, page: Page) -> None:
+    visit = Visit(page, site, Path("index.html"))
+    box = page.get_by_label("The sentence so far")
+    for sentence in ("<en> she has eaten <es> ella", "<es> ellas están durmiendo <en> they are"):
+        box.fill(sentence)
+        got = torch.tensor(page.evaluate("livingScores()"))
+        want = onelayer.head()(onelayer.hidden(sentence))[-1].detach()
+        torch.testing.assert_close(got, want, rtol=0, atol=1e-4)
+        best = onelayer.next_words(want, 1)[0][0]
+        assert page.locator(".living-top button").first.inner_text().startswith(best)
+    assert not visit.said
+
+
+def test_a_word_is_followed_down_and_a_strange_one_named(site: Path, page: Page) -> None:
+    Visit(page, site, Path("index.html"))
+    page.get_by_role("button", name="<es> yo canto <en>").click()
+    second = page.locator(".living-top button").nth(1)
+    word = second.locator("span").first.inner_text()
+    second.click()
+    assert f"The score of {word}:" in page.locator('[data-floor="kernel"]').inner_text()
+    page.locator(".living-ranks input").fill("7")
+    rows = page.locator('[data-floor="ranks"] td:nth-child(2)').all_inner_texts()
+    assert [int(row) for row in rows] == [86] * 6 + [84]
+    page.get_by_label("The sentence so far").fill("<en> she <script>")
+    assert '"<script>" is not one of the 600 words' in page.locator(".living-said").inner_text()
+
+
+def test_every_floor_is_a_door(site: Path) -> None:
+    html = (site / "index.html").read_text("utf-8")
+    doors = re.findall(r'<li data-floor="\w+"><h3><a href="([^"]+)"', html)
+    assert len(doors) == 7
+    assert all((site / door).is_file() for door in doors)
+
+
+def test_the_first_page_is_sent_in_under_a_million_bytes(site: Path, page: Page) -> None:
+    """As a server sends it: packed, which fonts and pictures are already."""
+    sent: list[int] = []
+
+    def asked(request: Any) -> None:
+        name = unquote(request.url.removeprefix("file://").partition("?")[0].split("#")[0])
+        sent.append(len(gzip.compress(Path(name).read_bytes(), 6)))
+
+    page.on("request", asked)
+    page.goto((site / "index.html").as_uri(), wait_until="load")
+    page.get_by_text("Next: ha").wait_for()
+    assert 600_000 < sum(sent) < 1_000_000  # the weights are among it
 
 
 def test_a_view_answers_without_a_kernel(site: Path, page: Page) -> None:

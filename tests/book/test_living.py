@@ -1,0 +1,76 @@
+"""The model in the first page gives the words of torch's."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from py_mini_racer import MiniRacer
+
+import onelayer
+from book import living
+from book.pages import ROOT
+from onelayer.model.grammar import TOKENS
+
+SENTENCES = [
+    "<en>",
+    "<en> she has eaten <es> ella",
+    "<es> nosotros hablamos <en>",
+    "<en> we will speak <es> nosotros hablaremos <end>",
+    " ".join(["<end>"] * 16),  # the longest that the model reads
+]
+
+
+@pytest.fixture(scope="module")
+def page_model() -> MiniRacer:
+    racer = MiniRacer()
+    racer.eval((ROOT / "book" / "static" / "living_model.js").read_text("utf-8"))
+    racer.eval(f"const model = LivingModel.load({json.dumps(living.script_data())})")
+    return racer
+
+
+def scores(racer: MiniRacer, text: str) -> torch.Tensor:
+    tokens = json.dumps([TOKENS.index(word) for word in text.split()])
+    rows = json.loads(
+        str(racer.eval(f"JSON.stringify(model.hidden({tokens}).map((x) => [...model.scores(x)]))"))
+    )
+    return torch.tensor(rows)
+
+
+@pytest.mark.parametrize("text", SENTENCES)
+def test_every_score_is_torchs(page_model: MiniRacer, text: str) -> None:
+    want = onelayer.head()(onelayer.hidden(text)).detach()
+    torch.testing.assert_close(scores(page_model, text), want, rtol=0, atol=1e-4)
+
+
+@given(
+    st.lists(
+        st.floats(-1e30, 1e30, width=32).filter(lambda x: x == 0 or abs(x) > 1e-30), min_size=1
+    )
+)
+def test_no_weight_moves_by_more_than_half_a_step(values: list[float]) -> None:
+    tensor = torch.tensor(values)
+    packed = living.packed(tensor)
+    racer = MiniRacer()
+    script = (ROOT / "book" / "static" / "living_model.js").read_text("utf-8")
+    inside = re.sub(r"return \{ load,", "return { unpack, load,", script)
+    racer.eval(inside)
+    got = json.loads(
+        str(racer.eval(f"JSON.stringify([...LivingModel.unpack({json.dumps(packed)})])"))
+    )
+    worst = (torch.tensor(got).double() - tensor.double()).abs().max().item()
+    assert worst <= 0.5 * packed["scale"] * (1 + 1e-6)
+
+
+def test_the_script_holds_words_and_weights(tmp_path: Path) -> None:
+    (tmp_path / "_static").mkdir()
+    living.write(tmp_path)
+    text = (tmp_path / "_static" / living.NAME).read_text("utf-8")
+    data = json.loads(text.removeprefix("window.LIVING = ").rstrip(";\n"))
+    assert data["words"] == list(TOKENS)
+    assert sum(len(t["data"]) for t in data["tensors"].values()) < 750_000
