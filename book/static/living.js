@@ -26,7 +26,7 @@ document.addEventListener("DOMContentLoaded", () => {
   function floor(name, sentence, picture) {
     const place = find(`[data-floor="${name}"]`);
     place.querySelector("p").innerHTML = sentence;
-    place.querySelector("div").innerHTML = picture;
+    place.querySelector("div:last-child").innerHTML = picture;
   }
 
   const drawn = (width, height, inner, label) =>

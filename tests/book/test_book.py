@@ -187,7 +187,7 @@ def test_a_word_is_followed_down_and_a_strange_one_named(site: Path, page: Page)
 
 def test_every_floor_is_a_door(site: Path) -> None:
     html = (site / "index.html").read_text("utf-8")
-    doors = re.findall(r'<li data-floor="\w+"><h3><a href="([^"]+)"', html)
+    doors = re.findall(r'<li data-floor="\w+"><div class="living-floor"><a href="([^"]+)"', html)
     assert len(doors) == 7
     assert all((site / door).is_file() for door in doors)
 
@@ -245,6 +245,21 @@ def test_a_solution_is_behind_a_fold(site: Path, page: Page) -> None:
     fold.locator("summary").click()
     assert code.is_visible()
     assert page.locator(".cell_output", has_text="pass").count() > 3
+
+
+def test_the_readme_shows_the_units_as_they_are() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert map_of_units.in_readme(text, PLAN) == text, "python -m book.map_of_units"
+    assert all(unit.title.partition(": ")[2] in text for unit in map_of_units.units(PLAN))
+
+
+def test_after_a_chapter_comes_its_lab(site: Path) -> None:
+    for unit in map_of_units.units(PLAN):
+        if unit.lab is None:
+            continue
+        html = (site / Path(unit.chapter).with_suffix(".html")).read_text("utf-8")
+        (following,) = re.findall(r'<a class="right-next"\s+href="([^"]+)"', html)
+        assert following == "../" + Path(unit.lab).with_suffix(".html").as_posix()
 
 
 def test_a_class_gets_no_solution(tmp_path: Path) -> None:

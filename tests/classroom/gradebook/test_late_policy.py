@@ -54,9 +54,10 @@ def test_the_file_of_the_docstring_is_read(read, tmp_path):
     assert policy.submitted == {(NAME, "ada"): datetime(2026, 11, 20, 10, tzinfo=UTC)}
 
 
-def test_the_file_in_the_readme_is_read(read, tmp_path):
+def test_the_file_of_the_first_class_is_read(read, tmp_path):
     (tmp_path / "submitted.csv").write_text("student,lab,submitted\n")
-    blocks = re.findall(r"```toml\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    page = (ROOT / "docs" / "first-class.md").read_text()
+    blocks = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
     (example,) = [block for block in blocks if "per_day_percent" in block]
     assert read(example).due == {NAME: DUE}
 
