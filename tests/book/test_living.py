@@ -59,7 +59,7 @@ def test_no_weight_moves_by_more_than_half_a_step(values: list[float]) -> None:
     got = json.loads(
         str(racer.eval(f"JSON.stringify([...LivingModel.unpack({json.dumps(packed)})])"))
     )
-    worst = (torch.tensor(got).double() - tensor.double()).abs().max().item()
+    worst = (torch.tensor(got, dtype=torch.float64) - tensor.double()).abs().max().item()
     assert worst <= 0.5 * packed["scale"] * (1 + 1e-6)
 
 
