@@ -16,6 +16,7 @@ from typing import TypeVar
 import torch
 
 T = TypeVar("T")
+LAYOUTS = ("contiguous", "transposed", "strided", "offset", "expanded")
 
 
 class Draw:
@@ -49,11 +50,12 @@ class Draw:
 
     def shape(self, dims: int | None = None, *, low: int = 1, high: int = 6) -> tuple[int, ...]:
         """A shape of `dims` dimensions (1 to 4 if not given), each size between low and high."""
-        dims = self.integer(1, 4) if dims is None else dims
-        return tuple(map(self.integer, repeat(low, dims), repeat(high, dims)))
+        integer = self._random.randint
+        dims = integer(1, 4) if dims is None else dims
+        return tuple(map(integer, repeat(low, dims), repeat(high, dims)))
 
     def layout(self) -> str:
-        return self.choice(LAYOUTS)
+        return self._random.choice(LAYOUTS)
 
     def layouts(self) -> tuple[str, ...]:
         """Every memory layout in a fresh order."""
@@ -72,8 +74,10 @@ class Draw:
         strided: every second element of a wider storage. offset: contiguous, but not from the
         storage's start. expanded: the first dimension longer than 1 has stride 0.
         """
-        lay_out = _LAYOUT_MAKERS[layout]
-        return lay_out(partial(self._values, dtype=dtype), shape).requires_grad_(requires_grad)
+        if layout not in LAYOUTS:
+            raise ValueError(f"no layout {layout!r}: {', '.join(LAYOUTS)}")
+        values = partial(self._values, dtype=dtype)
+        return _laid_out(values, shape, layout).requires_grad_(requires_grad)
 
     def integers(self, *shape: int, low: int, high: int) -> torch.Tensor:
         """An int64 tensor of this shape, low <= element <= high."""
@@ -88,36 +92,18 @@ class Draw:
 Values = Callable[[Sequence[int]], torch.Tensor]
 
 
-def _contiguous(values: Values, shape: Sequence[int]) -> torch.Tensor:
-    return values(shape)
-
-
-def _transposed(values: Values, shape: Sequence[int]) -> torch.Tensor:
-    return values(shape[::-1]).permute(*reversed(range(len(shape))))
-
-
-def _strided(values: Values, shape: Sequence[int]) -> torch.Tensor:
-    if not shape:
-        return _offset(values, shape)
-    return values((*shape[:-1], 2 * shape[-1]))[..., ::2]
-
-
-def _offset(values: Values, shape: Sequence[int]) -> torch.Tensor:
-    return values((math.prod(shape) + 3,))[3:].view(*shape)
-
-
-def _expanded(values: Values, shape: Sequence[int]) -> torch.Tensor:
-    repeated = next((d for d, n in enumerate(shape) if n > 1), None)
-    if repeated is None:
+def _laid_out(values: Values, shape: Sequence[int], layout: str) -> torch.Tensor:
+    """`values`, laid out as `Draw.tensor` says."""
+    if layout == "contiguous":
         return values(shape)
-    return values([1 if d == repeated else n for d, n in enumerate(shape)]).expand(*shape)
-
-
-_LAYOUT_MAKERS: dict[str, Callable[[Values, Sequence[int]], torch.Tensor]] = {
-    "contiguous": _contiguous,
-    "transposed": _transposed,
-    "strided": _strided,
-    "offset": _offset,
-    "expanded": _expanded,
-}
-LAYOUTS = tuple(_LAYOUT_MAKERS)
+    if layout == "transposed":
+        return values(shape[::-1]).permute(*reversed(range(len(shape))))
+    if layout == "strided" and shape:
+        return values((*shape[:-1], 2 * shape[-1]))[..., ::2]
+    if layout == "expanded":
+        larger = [d for d, n in enumerate(shape) if n > 1]
+        if not larger:
+            return values(shape)
+        repeated = larger[0]
+        return values((*shape[:repeated], 1, *shape[repeated + 1 :])).expand(*shape)
+    return values((math.prod(shape) + 3,))[3:].view(*shape)

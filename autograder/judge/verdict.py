@@ -12,6 +12,8 @@ from typing import Any
 from . import earlier
 from .words import Said, from_json, say
 
+NOT_YET = "not yet"
+
 
 class State(StrEnum):
     """pass; fail; ungradable (a fault of ours or of the machine: goes to a person, costs the
@@ -26,11 +28,26 @@ class State(StrEnum):
 
 
 class Cause(StrEnum):
-    """Why a verdict is as it is; whoever decides anything asks for this, never for a sentence."""
+    """Why a verdict is as it is; whoever decides anything asks for this, never for a sentence.
 
-    PASSED = "passed"
-    BLANK = "blank"  # the stub, as it was given out
-    MISSING = "missing"  # there is no function of that name
+    state: of a verdict with this cause. mark: what a person sees at once, as a key: the state, or
+    "not yet". is_answer: whether there was an answer to judge; nobody has failed who has not
+    answered yet.
+    """
+
+    state: State
+    mark: str
+    is_answer: bool
+
+    def __new__(cls, name: str, state: State = State.FAIL, mark: str = "") -> Cause:
+        cause = str.__new__(cls, name)
+        cause._value_ = name
+        cause.state, cause.mark, cause.is_answer = state, mark or str(state), not mark
+        return cause
+
+    PASSED = "passed", State.PASS
+    BLANK = "blank", State.FAIL, NOT_YET  # the stub, as it was given out
+    MISSING = "missing", State.FAIL, NOT_YET  # there is no function of that name
     RAISED = "raised"
     WRONG = "wrong"
     WROTE_INPUT = "wrote_input"
@@ -39,30 +56,10 @@ class Cause(StrEnum):
     TIMED_OUT = "timeout"
     DIED = "died"
     DEVICE = "device"  # the process can use its GPU no more
-    TOO_FAST = "too_fast"
-    PUT_OFF = "put_off"  # until it can be asked alone
-    GRADER_FAULT = "grader_fault"  # of its machine: it may not happen again
-    CHECK_FAULT = "check_fault"  # of the check itself: it will
-
-    @property
-    def state(self) -> State:
-        return _STATES.get(self, State.FAIL)
-
-    @property
-    def is_answer(self) -> bool:
-        """Whether there was an answer to judge. Nobody has failed who has not answered yet."""
-        return self not in (Cause.BLANK, Cause.MISSING)
-
-
-_STATES = {
-    Cause.PASSED: State.PASS,
-    Cause.TOO_FAST: State.FLAGGED,
-    Cause.PUT_OFF: State.UNGRADABLE,
-    Cause.GRADER_FAULT: State.UNGRADABLE,
-    Cause.CHECK_FAULT: State.UNGRADABLE,
-}
-NOT_YET = "not yet"
-_MARKS = {cause: str(cause.state) if cause.is_answer else NOT_YET for cause in Cause}
+    TOO_FAST = "too_fast", State.FLAGGED
+    PUT_OFF = "put_off", State.UNGRADABLE  # until it can be asked alone
+    GRADER_FAULT = "grader_fault", State.UNGRADABLE  # of its machine: it may not happen again
+    CHECK_FAULT = "check_fault", State.UNGRADABLE  # of the check itself: it will
 
 
 @dataclass(frozen=True)
@@ -123,8 +120,7 @@ class Verdict:
 
     @property
     def mark(self) -> str:
-        """What a person sees at once, as a key: the state, or "not yet"."""
-        return _MARKS[self.cause]
+        return self.cause.mark
 
     @property
     def place(self) -> str:
