@@ -12,6 +12,9 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import filterfalse
+from operator import itemgetter
 from pathlib import Path
 
 from .limits import Limits
@@ -54,6 +57,12 @@ def find(root: Path = Path("/sys/fs/cgroup"), proc: Path = Path("/proc")) -> tup
     return ()
 
 
+def hold_memory(hierarchies: Sequence[Hierarchy]) -> bool:
+    """Whether the kernel counts memory and processes there, so that nobody else need."""
+    held = {hierarchy.controller for hierarchy in hierarchies}
+    return "" in held or {"memory", "pids"} <= held
+
+
 def _own_groups(proc: Path) -> dict[str, str]:
     """The cgroup of this process by controller; "" is version 2."""
     groups: dict[str, str] = {}
@@ -87,8 +96,12 @@ def _can_make(parent: Path) -> bool:
 
 
 def _fresh_name() -> str:
-    pid = os.getpid()
-    return f"{PREFIX}-{pid}-{_started(pid)}-{next(_counter)}"
+    return f"{_process_name(os.getpid())}-{next(_counter)}"
+
+
+@cache
+def _process_name(pid: int) -> str:
+    return f"{PREFIX}-{pid}-{_started(pid)}"
 
 
 def _started(pid: int) -> int:
@@ -126,12 +139,6 @@ class Cgroup:
             self.remove(patience_s=0.0)
             raise
 
-    @property
-    def holds_memory(self) -> bool:
-        """Whether the kernel counts memory and processes here, so that nobody else need."""
-        held = {h.controller for h, _ in self.places}
-        return "" in held or {"memory", "pids"} <= held
-
     @contextlib.contextmanager
     def joined_by(self) -> Iterator[list[int]]:
         """Files, open for writing: a process that writes 0 into each is inside, and its children
@@ -151,15 +158,21 @@ class Cgroup:
     @property
     def ran_out_of_memory(self) -> bool:
         """Whether the kernel killed something in here for want of memory."""
-        return any(_oom_kills(place) for _, place in self.places)
+        for _, place in self.places:
+            for name in ("memory.events", "memory.oom_control"):
+                with contextlib.suppress(OSError):
+                    if re.search(r"^oom_kill [1-9]", (place / name).read_text(), re.MULTILINE):
+                        return True
+        return False
 
     def remove(self, *, patience_s: float = 2.0) -> bool:
         """Kills what is left (version 2), and removes the directories. False if one resists."""
         deadline = time.monotonic() + patience_s
-        for _, place in self.places:
+        left = list(map(itemgetter(1), self.places))
+        for place in left:
             if (place / "cgroup.kill").exists():
                 (place / "cgroup.kill").write_text("1")
-        while not all(_removed(place) for _, place in self.places):
+        while left := list(filterfalse(_removed, left)):
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.005)  # the last process is on its way out
@@ -174,14 +187,6 @@ def _make(place: Path, files: Mapping[str, object]) -> None:
         except OSError:
             if file not in OPTIONAL:
                 raise
-
-
-def _oom_kills(place: Path) -> int:
-    for name in ("memory.events", "memory.oom_control"):
-        with contextlib.suppress(OSError):
-            rows = dict(line.split() for line in (place / name).read_text().splitlines())
-            return int(rows.get("oom_kill", 0))
-    return 0
 
 
 def _removed(place: Path) -> bool:
@@ -203,7 +208,7 @@ def sweep(hierarchies: Sequence[Hierarchy] | None = None, *, patience_s: float =
     deadline = time.monotonic() + patience_s
     stale = _stale(find() if hierarchies is None else hierarchies)
     before = len(stale)
-    while (stale := [d for d in stale if not _removed(d)]) and time.monotonic() < deadline:
+    while (stale := list(filterfalse(_removed, stale))) and time.monotonic() < deadline:
         time.sleep(0.005)
     return before - len(stale)
 

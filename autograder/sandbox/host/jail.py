@@ -14,13 +14,12 @@ from autograder.judge import GraderFault
 from ..engines.gpu import Gpu
 from ..engines.isolation import known, place_name
 from ..engines.limits import Limits
-from .forked_process import ZygoteLost
 from .jailed_student import JailedStudent
 from .loading import Cell
 from .process import PlainProcess
 from .running import Running
 from .tiers import BUBBLEWRAP, Tier, explained, obstacle
-from .zygote_client import ZygoteClient
+from .zygote_client import ZygoteClient, ZygoteLost
 
 
 class Jail:
@@ -46,6 +45,7 @@ class Jail:
         self.without, self.gpu = known(without), gpu
         self.limits = gpu.limits(limits or Limits()) if gpu else limits or Limits()
         self.tier = tier or BUBBLEWRAP
+        self.where = place_name(self.tier.name, self.without)
         self.readable = tuple(readable)
         self._zygote: ZygoteClient | None = None
         self._lock = threading.Lock()
@@ -89,10 +89,9 @@ class Jail:
         What the cells do wrong is recorded in `.cells`. Raises GraderFault for what is our fault.
         """
         limits = replace(self.limits, load_s=self.limits.load_s + extra_load_s)
-        where = place_name(self.tier.name, self.without)
         start = partial(self._start, loopback=loopback)
         return JailedStudent(
-            start, cells, limits=limits, where=where, total_s=total_s, gpu=self.gpu
+            start, cells, limits=limits, where=self.where, total_s=total_s, gpu=self.gpu
         )
 
     def _new_zygote(self) -> ZygoteClient:

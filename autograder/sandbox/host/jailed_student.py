@@ -5,8 +5,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Self
 
 from autograder.judge import Cause, GraderFault, Packed, Raised, Reply, Student, Text, text
 from autograder.judge.values import MAX_BYTES
@@ -19,7 +17,7 @@ from .request import Lost, ask_in_a_row
 from .running import Running
 
 
-class JailedStudent(Student):
+class JailedStudent(Student, contextlib.AbstractContextManager["JailedStudent"]):
     """One submission. Its process can die or hang at any call: that costs this question, and the
     next call meets a fresh process in which the cells have run again.
 
@@ -53,11 +51,8 @@ class JailedStudent(Student):
         self._loader = Loader(cells, limits)
         self._running: Running | None = self._loader.load(start, until=self._until)
         self.suspects_device = gpu is not None and self._loader.lost_a_process
-
-    @property
-    def cells(self) -> tuple[CellResult, ...]:
+        self.cells: tuple[CellResult, ...] = tuple(self._loader.results.values())
         """What became of each cell when it first ran."""
-        return self._loader.results
 
     @property
     def pid(self) -> int | None:
@@ -88,9 +83,6 @@ class JailedStudent(Student):
             other.begin(may_write=False, budget_s=self._wall_s)
             other._on, other._cap_bytes = self._on, self._cap_bytes
             yield other
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
@@ -145,18 +137,18 @@ class JailedStudent(Student):
         self, running: Running, function: str, requests: Sequence[Packed]
     ) -> tuple[list[Reply], Lost | None]:
         running.device_bytes = self._cap_bytes
-        call = partial(call_request, function, device=self._on, cap_bytes=self._cap_bytes)
-        frames = [partial(call, request) for request in requests]
-        argument_bytes = sum(len(data) for request in requests for data in request.storages)
+        frames, most_bytes = [], MAX_BYTES
+        for request in requests:
+            frame = call_request(function, request, device=self._on, cap_bytes=self._cap_bytes)
+            frames.append(frame)
+            most_bytes += sum(map(len, request.storages))
+        patience_s = min(self._left_s, self._until - time.monotonic())
         replies, lost = ask_in_a_row(
-            running,
-            frames,
-            read_call_reply,
-            patience_s=min(self._left_s, self._until - time.monotonic()),
-            max_body_bytes=MAX_BYTES + argument_bytes,
+            running, frames, read_call_reply, patience_s=patience_s, max_body_bytes=most_bytes
         )
         running.output.take()
-        if any(isinstance(r.value, Raised) and r.value.kind is Cause.DEVICE for r in replies):
-            self._drop()
-            self.suspects_device = True
+        for reply in replies:
+            if isinstance(reply.value, Raised) and reply.value.kind is Cause.DEVICE:
+                self._drop()
+                self.suspects_device = True
         return replies, lost

@@ -5,7 +5,6 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from autograder.judge import Cause, Raised, text
 
@@ -39,13 +38,9 @@ class Loader:
 
     def __init__(self, cells: Sequence[Cell], limits: Limits) -> None:
         self._cells, self._limits = tuple(cells), limits
-        self._results: dict[int, CellResult] = {}
+        self.results: dict[int, CellResult] = {}  # by place, and in order
         self._deadly: set[int] = set()
         self._left_s, self._until = 0.0, math.inf
-
-    @property
-    def results(self) -> tuple[CellResult, ...]:
-        return tuple(self._results[k] for k in range(len(self._cells)))
 
     @property
     def lost_a_process(self) -> bool:
@@ -80,7 +75,7 @@ class Loader:
         for k in range(len(self._cells)):
             if k in self._deadly:
                 continue
-            if k in self._results:
+            if k in self.results:
                 self._run(running, k, known_until - time.monotonic())
             else:
                 started = time.monotonic()
@@ -92,17 +87,17 @@ class Loader:
     def _run(self, running: Running, k: int, patience_s: float) -> None:
         cell = self._cells[k]
         patience_s = min(patience_s, self._until - time.monotonic())
-        request = partial(cell_request, cell.name, cell.source)
+        request = cell_request(cell.name, cell.source)
         errors, lost = ask_in_a_row(running, [request], read_cell_reply, patience_s=patience_s)
         error = lost.raised if lost else errors[0]
-        self._results.setdefault(k, CellResult(cell.name, error, running.output.take()))
+        self.results.setdefault(k, CellResult(cell.name, error, running.output.take()))
         if lost:
             self._deadly.add(k)
             raise lost
 
     def _give_up_on_the_rest(self) -> None:
         for k, cell in enumerate(self._cells):
-            if k not in self._results:
+            if k not in self.results:
                 self._deadly.add(k)
                 not_run = Raised(Cause.TIMED_OUT, "NotRun", why=text("cell_not_run"))
-                self._results[k] = CellResult(cell.name, not_run, "")
+                self.results[k] = CellResult(cell.name, not_run, "")

@@ -1,6 +1,5 @@
 """Requests to a student's process, with every way in which they can fail told apart."""
 
-import secrets
 import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -24,28 +23,26 @@ class Lost(Exception):
 
 def ask_in_a_row(
     running: Running,
-    requests: Sequence[Callable[..., Frame]],
+    requests: Sequence[Frame],
     read: Callable[[Frame, str], T],
     *,
     patience_s: float,
     max_body_bytes: int = 0,
 ) -> tuple[list[T], Lost | None]:
     """What `read` makes of the answers to `requests`, each of which is sent before the first is
-    answered, and why no more came; then the process is ended. Each request and its `read` are given
-    the same nonce. Patience and bytes are for all together.
+    answered, and why no more came; then the process is ended. `read` is given the nonce of its
+    request. Patience and bytes are for all together.
 
     Raises GraderFault when the jail itself is gone.
     """
-    nonces = [secrets.token_hex(8) for _ in requests]
-    frames = [request(nonce=nonce) for request, nonce in zip(requests, nonces, strict=True)]
     answers: list[T] = []
 
     def take(frame: Frame) -> None:
-        answers.append(read(frame, nonces[len(answers)]))
+        answers.append(read(frame, requests[len(answers)].header["nonce"]))
 
     try:
         deadline = time.monotonic() + patience_s
-        running.exchange(frames, take, deadline=deadline, max_body_bytes=max_body_bytes)
+        running.exchange(requests, take, deadline=deadline, max_body_bytes=max_body_bytes)
     except Died as died:
         return answers, _lost(running, _died(running, died.how))
     except TooLate:

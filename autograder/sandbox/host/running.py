@@ -9,6 +9,7 @@ import select
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 from autograder.judge import GraderFault, Text, text
 
@@ -107,7 +108,7 @@ class Running(ABC):
         Raises Died, TooLate, Malformed, or what `take` raises; then the answers that were there
         have been taken.
         """
-        parts = joined([part for request in requests for part in encode(request)])
+        parts = joined([*chain.from_iterable(map(encode, requests))])
         _Exchange(self, parts, len(requests), take, max_body_bytes).run(deadline)
 
     def await_ready(self, patience_s: float) -> None:
@@ -137,12 +138,16 @@ class _Exchange:
         self.running, self.left, self.take = running, answers, take
         self.unsent = [memoryview(part) for part in parts]
         self.inbox = Inbox(max_body_bytes=max_body_bytes)
-        self.announced = running.line.notifier.is_closed  # more than the notifier will ring for
+        # More than the notifier will ring for, as where nobody can any more.
+        self.announced = running.line.notifier.descriptor is None
         self.unread = False  # more than was read at once
+        self.next_look = time.monotonic() + TICK_S
 
     def run(self, deadline: float) -> None:
         try:
-            self._run(deadline)
+            self._send()  # most frames fit into the socket: no need to ask whether it is ready
+            while self.left:
+                self._step(deadline)
         except (Died, TooLate):
             self._receive_what_is_there()
             if self.left:
@@ -156,20 +161,15 @@ class _Exchange:
             while self.left and self._receive() and time.monotonic() < until:
                 pass
 
-    def _run(self, deadline: float) -> None:
-        next_look = time.monotonic() + TICK_S
-        self._send()  # most frames fit into the socket: no need to ask whether it is ready
-        while self.left:
-            now = time.monotonic()
-            if now >= deadline:
-                raise TooLate
-            if now >= next_look:
-                self.running.check_memory()
-                self.running.check_device()
-                next_look = time.monotonic() + TICK_S
-            self._step(min(deadline, next_look) - now)
-
-    def _step(self, patience_s: float) -> None:
+    def _step(self, deadline: float) -> None:
+        now = time.monotonic()
+        if now >= deadline:
+            raise TooLate
+        if now >= self.next_look:
+            self.running.check_memory()
+            self.running.check_device()
+            self.next_look = time.monotonic() + TICK_S
+        patience_s = min(deadline, self.next_look) - now
         poll, channel, line = select.poll(), self.running.channel, self.running.line
         for descriptor in (line.notifier.descriptor, line.output.descriptor):
             if descriptor is not None:
@@ -214,16 +214,13 @@ class _Exchange:
             if n == 0:
                 raise Died(text("closed"))
             self.inbox.took(n)
-            if self.inbox.frame is not None and self._took(self.inbox.frame):
+            if self.inbox.frame is not None:
+                self.take(self.inbox.frame)
+                self.left -= 1
+                self.inbox = self.inbox.for_the_next()
+            if not self.left:
                 return False
         return True
-
-    def _took(self, answer: Frame) -> bool:
-        """Whether this answer was the last one."""
-        self.take(answer)
-        self.left -= 1
-        self.inbox = self.inbox.for_the_next()
-        return not self.left
 
 
 def how_it_ended(status: int | None) -> Text:

@@ -1,7 +1,13 @@
-"""The grader's side of the zygote: starts the jail, orders forks, notices when it is gone."""
+"""The grader's side of the zygote and of its forks: starts the jail, orders forks, ends them,
+notices when it is gone."""
+
+from __future__ import annotations
 
 import contextlib
 import json
+import os
+import select
+import signal
 import socket
 import threading
 from collections.abc import Sequence
@@ -9,7 +15,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from autograder.judge import GraderFault
+from autograder.judge import GraderFault, Text, text
 
 from ..engines import bubblewrap, cgroups
 from ..engines.choice import ENGINES
@@ -17,11 +23,16 @@ from ..engines.gpu import Gpu
 from ..engines.isolation import JailSpec
 from ..engines.limits import Limits
 from ..wire.channel import Line
-from .forked_process import ORDER_S, ForkedProcess, ZygoteLost
+from .running import Running, how_it_ended
 
 START_S = 120.0  # importing torch from a cold disk
+ORDER_S = 10.0  # what the zygote and the kernel may take for anything
 MAX_MESSAGE = 65_536
 PROGRAM = "from autograder.sandbox.inside.zygote import main; main(int(sys.argv[1]))"
+
+
+class ZygoteLost(Exception):
+    """The zygote does not answer any more: nothing of a student's is to blame."""
 
 
 class ZygoteClient:
@@ -42,6 +53,8 @@ class ZygoteClient:
         self._lock, self._lost = threading.Lock(), False
         self._hierarchies = cgroups.find()
         cgroups.sweep(self._hierarchies)
+        self._lends_cgroups = bool(self._hierarchies) and "limits" not in without
+        self._counts = "limits" not in without and not cgroups.hold_memory(self._hierarchies)
         self._paths = bubblewrap.visible(readable)
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
@@ -108,11 +121,16 @@ class ZygoteClient:
         loopback: whether this one may talk TCP/IP with itself, whatever the limits of others say.
         Raises ZygoteLost or GraderFault.
         """
-        cgroup = self.cgroup()
+        limits = replace(self.limits, loopback=loopback or self.limits.loopback)
+        order = {"do": "fork", "limits": asdict(limits), "paths": self._paths}
+        order["without"] = sorted(self.without)
+        cgroup = cgroups.Cgroup(self._hierarchies, self.limits) if self._lends_cgroups else None
         try:
             with Line(keep_bytes=self.limits.output_bytes) as line, contextlib.ExitStack() as stack:
                 procs_files = stack.enter_context(cgroup.joined_by()) if cgroup else []
-                inner_pid, handle = self._forked(*line.theirs, *procs_files, loopback=loopback)
+                message, handles = self._order(order, *line.theirs, *procs_files)
+                if not handles:
+                    raise GraderFault(f"no fork: {message.get('fault')}")
         except BaseException:
             if cgroup:
                 cgroup.remove()
@@ -121,28 +139,12 @@ class ZygoteClient:
             line,
             self.limits,
             self.gpu,
-            inner_pid=inner_pid,
-            handle=handle,
+            inner_pid=message["pid"],
+            handle=handles[0],
             cgroup=cgroup,
-            counted="limits" not in self.without and not (cgroup and cgroup.holds_memory),
-            reap=self.reap,
+            counted=self._counts,
+            zygote=self,
         )
-
-    def _forked(self, *ends: int, loopback: bool) -> tuple[int, int]:
-        """(process id in the jail, pidfd) of a new fork that holds `ends`."""
-        limits = replace(self.limits, loopback=loopback or self.limits.loopback)
-        order = {"do": "fork", "limits": asdict(limits), "paths": self._paths}
-        order["without"] = sorted(self.without)
-        message, handles = self._order(order, *ends)
-        if not handles:
-            raise GraderFault(f"no fork: {message.get('fault')}")
-        return message["pid"], handles[0]
-
-    def cgroup(self) -> cgroups.Cgroup | None:
-        """A cgroup for one submission, where this machine lends us any."""
-        if not self._hierarchies or "limits" in self.without:
-            return None
-        return cgroups.Cgroup(self._hierarchies, self.limits)
 
     def reap(self, pid: int) -> int | None:
         """How a fork ended; None if nobody knows. Raises ZygoteLost."""
@@ -154,3 +156,63 @@ class ZygoteClient:
         """Ends the jail and everything in it."""
         self._control.close()  # the zygote leaves when it hears nothing more
         self._jailed.end()
+
+
+class ForkedProcess(Running):
+    """A fork of the zygote: process 1 of a namespace whose every process dies with it."""
+
+    def __init__(
+        self,
+        line: Line,
+        limits: Limits,
+        gpu: Gpu | None,
+        *,
+        inner_pid: int,
+        handle: int,
+        cgroup: cgroups.Cgroup | None,
+        counted: bool,
+        zygote: ZygoteClient,
+    ) -> None:
+        """inner_pid: as the jail counts. handle: a pidfd. counted: whether memory and processes are
+        ours to count, as no wall is missing and no kernel does. zygote: knows how this fork ended.
+        Raises GraderFault when the fork does not get ready."""
+        super().__init__(line, limits, gpu)
+        self.pid, self.inner_pid = _pid_here(handle), inner_pid
+        self._handle, self._cgroup, self._counted, self._zygote = handle, cgroup, counted, zygote
+        self.await_ready(ORDER_S)
+
+    def wait(self, patience_s: float) -> bool:
+        poll = select.poll()
+        poll.register(self._handle, select.POLLIN)
+        return bool(poll.poll(patience_s * 1000))
+
+    def check_memory(self) -> None:
+        if self._counted:
+            super().check_memory()
+
+    def _end(self) -> Text:
+        was_alive = not self.wait(0)
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+        if not self.wait(ORDER_S):
+            raise GraderFault("a process of a submission cannot be killed")
+        try:
+            status = self._zygote.reap(self.inner_pid)
+        except ZygoteLost:
+            status, self.jail_lost = None, True
+        # Asked before the cgroup goes: with it goes its count of kills.
+        starved = self._cgroup is not None and self._cgroup.ran_out_of_memory
+        if self._cgroup:
+            self._cgroup.remove()
+        os.close(self._handle)
+        if starved and status == -signal.SIGKILL:
+            return self.out_of_memory
+        return text("ended_by_us") if was_alive else how_it_ended(status)
+
+
+def _pid_here(handle: int) -> int:
+    """The process id behind a pidfd, as this machine counts."""
+    for line in Path(f"/proc/self/fdinfo/{handle}").read_text().splitlines():
+        if line.startswith("Pid:"):
+            return int(line.split()[1])
+    return -1

@@ -9,7 +9,6 @@ does. What was written before a process died or hung is there all the same.
 import contextlib
 import os
 import socket
-from typing import Self
 
 from .messages import clean
 
@@ -23,7 +22,7 @@ READY = b"R"
 """The first byte on every channel: no student's code has run, and all walls stand."""
 
 
-class Line:
+class Line(contextlib.AbstractContextManager["Line"]):
     """Our ends, and theirs. A context manager for the time until a process has those: its end
     closes them here, and an exception closes ours too."""
 
@@ -37,14 +36,8 @@ class Line:
         os.set_blocking(self._their_notifier, False)  # full of rings is as good as one
         self.notifier = Notifier(reading)
         self.channel.setblocking(False)
-
-    @property
-    def theirs(self) -> tuple[int, int, int]:
+        self.theirs = self._their_channel.fileno(), self._their_output, self._their_notifier
         """The channel, the output and the notify_fd, as `serve.settle` takes them."""
-        return self._their_channel.fileno(), self._their_output, self._their_notifier
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: object, error: BaseException | None, tb: object) -> None:
         self._their_channel.close()
@@ -76,11 +69,6 @@ class _Reading:
 
 class Notifier(_Reading):
     """The pipe that says when to look at the channel."""
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether nobody can ring any more."""
-        return self.descriptor is None
 
     def heard(self) -> bool:
         """Takes what it says; whether the channel is to be watched until it rings again, which is

@@ -8,7 +8,7 @@ at all.
 
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Self
 
@@ -37,7 +37,7 @@ class TooLong(ValueError):
 
 def encode(frame: Frame) -> list[bytes]:
     """The frame as buffers to be written one after the other. Raises TooLong over the limits."""
-    sizes = [len(blob) for blob in frame.blobs]
+    sizes = list(map(len, frame.blobs))
     if len(sizes) > MAX_BLOBS or sum(sizes) > MAX_BODY_BYTES:
         raise TooLong(f"{sum(sizes):,} bytes in {len(sizes):,} parts")
     text = _ENCODER.encode({**frame.header, "sizes": sizes})
@@ -78,17 +78,14 @@ class Inbox:
     ) -> None:
         self.max_body_bytes, self.max_header_bytes = max_body_bytes, max_header_bytes
         self.frame: Frame | None = None
-        self._header: dict[str, Any] | None = None
-        self._sizes: list[int] = []
-        self._blobs: list[bytes] = []
-        self._header_bytes = 0
-        self._begin(LENGTH.size)
+        self._reading = _one_frame(max_body_bytes, max_header_bytes)
+        self._pieces, self._missing = list[bytes](), next(self._reading)
+        self._buffer, self._filled = bytearray(self._missing), 0
 
     def for_the_next(self) -> Self:
         """After a whole frame: an inbox for another, which may have what that one left."""
         return type(self)(
-            max_body_bytes=self.max_body_bytes - sum(self._sizes),
-            max_header_bytes=self.max_header_bytes - self._header_bytes,
+            max_body_bytes=self.max_body_bytes, max_header_bytes=self.max_header_bytes
         )
 
     def space(self) -> memoryview:
@@ -99,52 +96,38 @@ class Inbox:
         """`n` bytes of `space()` were filled."""
         self._filled += n
         while self.frame is None and self._filled == len(self._buffer):
-            self._parts.append(bytes(self._buffer))
+            self._pieces.append(bytes(self._buffer))
             self._missing -= len(self._buffer)
-            if self._missing:
-                self._next_piece()
-            else:
-                self._part_complete(b"".join(self._parts))
-
-    def _begin(self, size: int) -> None:
-        self._parts: list[bytes] = []
-        self._missing = size
-        self._next_piece()
-
-    def _next_piece(self) -> None:
-        self._buffer, self._filled = bytearray(min(self._missing, PIECE_BYTES)), 0
-
-    def _part_complete(self, part: bytes) -> None:
-        if not self._header_bytes:
-            self._header_bytes = _checked_length(part, self.max_header_bytes)
-            self._begin(self._header_bytes)
-            return
-        if self._header is None:
-            self._header = parse_header(part)
-            self._sizes = _checked_sizes(self._header.pop("sizes", None), self.max_body_bytes)
-        else:
-            self._blobs.append(part)
-        if len(self._blobs) == len(self._sizes):
-            self.frame = Frame(self._header, tuple(self._blobs))
-        else:
-            self._begin(self._sizes[len(self._blobs)])
+            if not self._missing:
+                part, self._pieces = b"".join(self._pieces), []
+                try:
+                    self._missing = self._reading.send(part)
+                except StopIteration as whole:
+                    self.frame, self.max_body_bytes, self.max_header_bytes = whole.value
+            self._buffer, self._filled = bytearray(min(self._missing, PIECE_BYTES)), 0
 
 
-def _checked_length(piece: bytes, most: int) -> int:
-    (length,) = LENGTH.unpack(piece)
+def _one_frame(
+    max_body_bytes: int, max_header_bytes: int
+) -> Generator[int, bytes, tuple[Frame, int, int]]:
+    """Asks for one part after the other by its size; the frame, and what it left of both limits."""
+    (length,) = LENGTH.unpack((yield LENGTH.size))
     if not 2 <= length <= MAX_HEADER_BYTES:
         raise Malformed(f"a header of {length:,} bytes")
-    if length > most:
+    if length > max_header_bytes:
         raise Malformed("the answers of one question are too long together")
-    return int(length)
-
-
-def _checked_sizes(sizes: Any, most: int) -> list[int]:
+    header = parse_header((yield length))
+    sizes = header.pop("sizes", None)
     if not isinstance(sizes, list) or len(sizes) > MAX_BLOBS:
         raise Malformed("the sizes of the parts are missing or too many")
-    if any(type(n) is not int or not 0 <= n <= most for n in sizes) or sum(sizes) > most:
+    only_numbers = set(map(type, sizes)) <= {int}
+    if not only_numbers or min(sizes, default=0) < 0 or sum(sizes) > max_body_bytes:
         raise Malformed("the parts are larger than allowed")
-    return sizes
+    blobs = []
+    for size in sizes:
+        blobs.append((yield size))
+    left = max_body_bytes - sum(sizes), max_header_bytes - length
+    return Frame(header, tuple(blobs)), *left
 
 
 def parse_header(data: bytes) -> dict[str, Any]:

@@ -6,6 +6,7 @@ answers nothing.
 """
 
 import re
+import secrets
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,18 +24,19 @@ WHY = frozenset({"returned"})
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u2028-\u202e\u2066-\u2069]")
 
 
-def cell_request(name: str, source: str, *, nonce: str) -> Frame:
+def cell_request(name: str, source: str) -> Frame:
     """Runs one cell. The source travels as bytes: it may be longer than a header."""
-    header = {"nonce": nonce, "do": "cell", "name": name}
+    header = {"nonce": secrets.token_hex(8), "do": "cell", "name": name}
     return Frame(header, (source.encode("utf-8", errors="replace"),))
 
 
 def call_request(
-    function: str, request: Packed, *, nonce: str, device: str = "cpu", cap_bytes: int = 0
+    function: str, request: Packed, *, nonce: str = "", device: str = "cpu", cap_bytes: int = 0
 ) -> Frame:
     """Calls one function with a packed (args, kwargs), its tensors on `device`, of whose memory it
-    may allocate `cap_bytes`."""
-    header = {"nonce": nonce, "do": "call", "function": function, "tree": request.tree}
+    may allocate `cap_bytes`. nonce: a fresh one where none is given."""
+    header = {"nonce": nonce or secrets.token_hex(8), "do": "call", "function": function}
+    header["tree"] = request.tree
     return Frame(header | {"device": device, "cap_bytes": cap_bytes}, request.storages)
 
 
@@ -78,7 +80,7 @@ def read_call_reply(frame: Frame, nonce: str) -> Reply:
         return Reply(raised)
     _expect_keys(frame, nonce, "tree", "written")
     written = frame.header["written"]
-    if not isinstance(written, list) or any(type(k) is not int for k in written):
+    if not isinstance(written, list) or set(map(type, written)) - {int}:
         raise Malformed("arguments are named by numbers")
     own = len(frame.blobs) - len(written)
     if own < 0 or len(set(written)) != len(written):

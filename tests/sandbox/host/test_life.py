@@ -301,8 +301,8 @@ def test_version_1_is_found_by_controller(tmp_path):
         "cpu.cfs_period_us": "100000",
         "cpu.cfs_quota_us": "50000",
     }
-    assert cgroup.holds_memory
-    assert not cgroups.Cgroup(found[2:], Limits(memory_bytes=1, processes=1)).holds_memory
+    assert cgroups.hold_memory(found)
+    assert not cgroups.hold_memory(found[2:])
 
 
 def test_version_2_is_found_where_the_controllers_are_handed_down(tmp_path):
