@@ -20,7 +20,7 @@ ROOMS = [
     "autograder/atomic_write",
     *(f"autograder/classroom/{room}" for room in ["commands", "reports", "gradebook", "run"]),
     *(f"autograder/classroom/{room}" for room in ["intake", "store", "errors"]),
-    *(f"autograder/classroom/intake/{room}" for room in ["owners", "files", "quota"]),
+    *(f"autograder/classroom/intake/{room}" for room in ["owners", "files"]),
 ]
 
 
@@ -78,7 +78,7 @@ def test_an_empty_house_keeps_them(empty_house: Path) -> None:
         ("autograder/classroom/run", "autograder.classroom.gradebook"),
         ("autograder/classroom/store", "autograder.classroom.intake"),
         ("autograder/classroom/intake", "autograder.classroom.run"),
-        ("autograder/classroom/intake/quota", "autograder.classroom.intake.owners"),
+        ("autograder/classroom/intake/files", "autograder.classroom.intake.owners"),
         ("autograder/classroom/errors", "autograder.classroom.store"),
     ],
 )

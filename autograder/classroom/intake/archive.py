@@ -9,7 +9,8 @@ import stat
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from ..errors import UserError
@@ -18,13 +19,13 @@ from .files import (
     MAX_NOTEBOOK_BYTES,
     TOO_LARGE,
     Found,
+    Quota,
     Unreadable,
     at_most,
     is_hidden,
     refusing,
     spoiling,
 )
-from .quota import Quota
 
 MAX_RATIO = 500
 """Text that is one character over and over deflates by a thousand; a notebook by ten."""
@@ -64,7 +65,7 @@ def in_archive(path: Path, quota: Quota) -> Iterator[Found]:
         if any(is_hidden(part) for part in parts if part != ".."):
             continue
         reason = _unsafe(info, parts, names)
-        read = refusing(reason) if reason else _reader(path, info)
+        read = refusing(reason) if reason else partial(_read, path, info)
         yield Found(shown, read, is_file=_is_file(info))
 
 
@@ -112,10 +113,6 @@ def _wanders(name: str, parts: tuple[str, ...]) -> bool:
         or any(len(part) > MAX_NAME for part in parts)
         or name[1:2] == ":"
     )
-
-
-def _reader(path: Path, info: zipfile.ZipInfo) -> Callable[[], bytes]:
-    return lambda: _read(path, info)
 
 
 def _read(path: Path, info: zipfile.ZipInfo) -> bytes:

@@ -1,21 +1,28 @@
 """Files of a hand-in, found in a folder without believing anything they say.
 
 Nothing is followed and nothing is run. A file is opened, measured and read only when it is needed,
-and whatever keeps it from being read is a sentence, not a crash.
+and whatever keeps it from being read is a sentence, not a crash. What is too many for one owner is
+counted before anything is read, folders and hidden files too, so that nobody uses up what the class
+may; who owns a file is not ours to know: it is asked, of the path alone.
 """
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 
 from ..errors import UserError
-from .quota import Quota
 
 MAX_NOTEBOOK_BYTES = 10 * 2**20
 MAX_DEPTH = 8
+MAX_FILES = 200_000
+"""Of a class: more is a wrong folder."""
+MAX_FILES_EACH = 2_000
 
 TOO_LARGE = (
     f"The notebook is larger than {MAX_NOTEBOOK_BYTES // 2**20} MB. Clear its outputs, save it "
@@ -39,6 +46,47 @@ class Found:
     read: Callable[[], bytes]
     is_file: bool = True
     spoils: str = ""
+
+
+class Quota:
+    """The files of one hand-in folder or archive, counted by owner."""
+
+    def __init__(self, source: Path, whose: Callable[[tuple[str, ...]], str]) -> None:
+        """whose: the owner of a path."""
+        self.source, self._whose = source, whose
+        self._of: Counter[str] = Counter()
+        self._all = 0
+        self._refused: set[str] = set()
+
+    def room(self, folder: tuple[str, ...]) -> int:
+        """How many names of `folder` are worth reading: one more than is allowed."""
+        one, other = self._whose((*folder, "a")), self._whose((*folder, "b"))
+        return 1 + (MAX_FILES_EACH if one == other else MAX_FILES)
+
+    def take(self, path: tuple[str, ...]) -> bool:
+        """Counts a file; False where it is one too many for its owner. What is too many for an
+        owner does not count for the class. Raises UserError where the class has too many."""
+        owner = self._whose(path)
+        if self._of[owner] >= MAX_FILES_EACH:
+            return False
+        self._of[owner] += 1
+        self._all += 1
+        if self._all > MAX_FILES:
+            raise UserError(
+                f"{self.source} holds more than {MAX_FILES:,} files: is it the right one?"
+            )
+        return True
+
+    def refusal(self, path: tuple[str, ...]) -> str:
+        """Why nothing of the owner of `path` is graded; said once, "" afterwards."""
+        owner = self._whose(path)
+        if owner in self._refused:
+            return ""
+        self._refused.add(owner)
+        return (
+            f"There are more than {MAX_FILES_EACH:,} files in what you handed in. "
+            "Hand in the notebook alone."
+        )
 
 
 def in_folder(root: Path, quota: Quota) -> Iterator[Found]:
@@ -78,34 +126,30 @@ def _below(root: Path, path: tuple[str, ...], quota: Quota) -> Iterator[Found]:
         yield Found(path, refusing("This folder cannot be read."), is_file=False)
         return
     try:
-        entries = [(name, _status(folder, name)) for name in _names(folder, quota.room(path))]
+        with os.scandir(folder) as found:  # however many there are, no more is read than is taken
+            entries = sorted(islice(found, quota.room(path)), key=attrgetter("name"))
+        modes = [_mode(entry) for entry in entries]
     finally:
         os.close(folder)
-    for name, status in entries:
-        here = (*path, name)
+    for entry, mode in zip(entries, modes, strict=True):
+        name, here = entry.name, (*path, entry.name)
         if not quota.take(here):
             if sentence := quota.refusal(here):
                 yield spoiling(here, sentence)
             continue
-        if is_hidden(name) or status is None:
+        if is_hidden(name) or not mode:
             continue
-        if not stat.S_ISDIR(status.st_mode):
-            yield Found(here, _reader(root, here), is_file=stat.S_ISREG(status.st_mode))
+        if not stat.S_ISDIR(mode):
+            yield Found(here, partial(_read, root, here), is_file=stat.S_ISREG(mode))
         elif len(here) < MAX_DEPTH:
             yield from _below(root, here, quota)
 
 
-def _names(folder: int, most: int) -> list[str]:
-    """At most so many names, however many there are."""
-    with os.scandir(folder) as entries:
-        return sorted(entry.name for entry in islice(entries, most))
-
-
-def _status(folder: int, name: str) -> os.stat_result | None:
+def _mode(entry: os.DirEntry[str]) -> int:
     try:
-        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+        return entry.stat(follow_symlinks=False).st_mode
     except OSError:  # it has gone since the listing
-        return None
+        return 0
 
 
 def _open_beneath(root: Path, path: tuple[str, ...], flags: int) -> int:
@@ -119,10 +163,6 @@ def _open_beneath(root: Path, path: tuple[str, ...], flags: int) -> int:
         finally:
             os.close(above)
     return at
-
-
-def _reader(root: Path, path: tuple[str, ...]) -> Callable[[], bytes]:
-    return lambda: _read(root, path)
 
 
 def _read(root: Path, path: tuple[str, ...]) -> bytes:

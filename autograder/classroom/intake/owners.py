@@ -59,8 +59,8 @@ def claims(files: Sequence[Found], lab: str) -> list[Claim]:
     labs. A notebook that lies there named as no platform names it is whose name it bears.
     """
     depth = _wrapping([file.path for file in files if file.path[-1].endswith(".ipynb")], lab)
-    found = (_claim(file, file.path[depth:], lab) for file in files if len(file.path) > depth)
-    return [claim for claim in found if claim is not None]
+    deeper = [file for file in files if len(file.path) > depth]
+    return [claim for file in deeper if (claim := _claim(file, file.path[depth:], lab))]
 
 
 def whose(path: tuple[str, ...]) -> str:
@@ -81,11 +81,12 @@ def _wrapping(paths: Sequence[tuple[str, ...]], lab: str) -> int:
     it may be one student's.
     """
     depth = 0
-    while paths and all(len(p) > depth + 1 and p[depth] == paths[0][depth] for p in paths):
-        outer = paths[0][depth]
+    for outer, *others in zip(*[path[:-1] for path in paths], strict=False):
+        if {outer, *others} != {outer}:
+            break
         if outer.casefold() not in WRAPPERS:
             _expect_one_student(outer, [path[depth + 1 :] for path in paths], lab)
-            return depth
+            break
         depth += 1
     return depth
 
@@ -117,7 +118,8 @@ def _claim(file: Found, path: tuple[str, ...], lab: str) -> Claim | None:
 
 
 def _named(owner: str, file: Found, name: str) -> Claim:
-    stem = _stem(name)
+    """Without what Colab, Jupyter or a browser added to the name."""
+    stem = _ADDED.sub("", _ADDED.sub("", name))
     return Claim(owner, file, stem, is_copy=stem != name)
 
 
@@ -130,11 +132,6 @@ def _by_its_name(file: Found, name: str) -> Claim:
         owner = canvas["student"] + canvas["user"]
         return replace(_named(owner, file, canvas["name"]), newer=again, note=note)
     return Claim(name, file, name)
-
-
-def _stem(name: str) -> str:
-    """A notebook's name without what Colab, Jupyter or a browser added to it."""
-    return _ADDED.sub("", _ADDED.sub("", name))
 
 
 def _seconds(time: str) -> float:
@@ -155,7 +152,7 @@ def student_ids(owners: Sequence[str]) -> dict[str, str]:
     marks = {owner: 0 if name else 1 for owner, name in plain.items()}
     while True:
         ids = {owner: _marked(name, owner, MARKS[marks[owner]]) for owner, name in plain.items()}
-        taken = Counter(name.casefold() for name in ids.values())
+        taken = Counter(map(str.casefold, ids.values()))
         clashing = [owner for owner, name in ids.items() if taken[name.casefold()] > 1]
         if not clashing:
             return ids

@@ -10,6 +10,7 @@ The notebook is a stranger's: no Python of it is parsed here, its sources are te
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from html import escape
 from itertools import takewhile
 from typing import Any
 
-from .release import Release, graded, is_setup
+from .release import DEFINED, Release
 
 MAX_SOURCE = 50_000
 """Characters in one answer. The longest honest one has a few thousand."""
@@ -32,7 +33,6 @@ UNMERGED = (
     "once, and hand it in again."
 )
 
-_DEFINED = re.compile(r"^(?:(?:async +)?def|class) +(\w+)", re.MULTILINE)
 _MARK = re.compile(r"NotImplementedError\(\"([^\"]+)\"")
 _CONFLICT = re.compile(r"^(?:<{7}|>{7})(?: |$)", re.MULTILINE)
 _BOUND = re.compile(r"^(?:(?:async +)?def|class) +(\w+)|^(\w+) *(?::[^=\n]+)?=(?!=)", re.MULTILINE)
@@ -60,9 +60,10 @@ class Rebuilt:
 
 @dataclass(frozen=True)
 class _Cell:
-    """A cell of the submission, reduced to what may be looked at. place: from 1."""
+    """A cell of the submission, reduced to what may be looked at. id: "" where it has none. place:
+    from 1."""
 
-    ids: frozenset[str]
+    id: str
     source: str
     place: int
     is_code: bool
@@ -72,12 +73,14 @@ def rebuild(data: bytes, release: Release) -> Rebuilt:
     """The student's answers out of their notebook's bytes. Raises Ungradable."""
     cells = list(_cells(_parsed(data)))
     answers: dict[str, str] = {}
+    lost = 0
     used: list[_Cell] = []
     notes: list[str] = []
-    by_id = {asked["id"]: _by_id(asked, cells) for asked in release.answers}
+    by_id: dict[str, list[_Cell]] = defaultdict(list)
+    for cell in cells:
+        by_id[cell.id].append(cell)
     _expect_no_exchange(release, by_id)
-    for asked in release.answers:
-        name = asked["id"]
+    for name, asked in release.answers.items():
         found = by_id[name] or _by_content(asked, cells, release)
         used += found
         source = _the_one(asked, found)
@@ -85,12 +88,13 @@ def rebuild(data: bytes, release: Release) -> Rebuilt:
             notes.append(f"cell {name} is missing")
         else:
             answers[name] = source
+            lost += not by_id[name]
     if not answers:
         raise Ungradable(
             f"None of the answers of {release.name} is in the notebook. Is it another lab's?",
             "no cell has an id, a function or a mark of this lab",
         )
-    if lost := sum(not by_id[name] for name in answers):
+    if lost:
         notes.append(f"{lost} answers had lost their ids and were found by what they define")
     return Rebuilt(answers, tuple(notes), _left_out(cells, used, release))
 
@@ -123,9 +127,9 @@ def _cells(raw: Iterable[Any]) -> Iterator[_Cell]:
         # nbgrader's id wins: splitting a cell keeps it and changes the cell's own. Colab moves the
         # cell's own into its metadata.
         name = grade_id or cell.get("id") or metadata.get("id")
-        ids = frozenset({name} if isinstance(name, str) else ())
         is_code = cell.get("cell_type") == "code"
-        yield _Cell(ids, _text(cell.get("source")), place, is_code)
+        source = _text(cell.get("source"))
+        yield _Cell(name if isinstance(name, str) else "", source, place, is_code)
 
 
 def _text(source: Any) -> str:
@@ -135,18 +139,14 @@ def _text(source: Any) -> str:
     return text.replace("\r\n", "\n").encode("utf-8", "replace").decode()
 
 
-def _by_id(asked: dict[str, Any], cells: Sequence[_Cell]) -> list[_Cell]:
-    return [cell for cell in cells if asked["id"] in cell.ids]
-
-
 def _by_content(asked: dict[str, Any], cells: Sequence[_Cell], release: Release) -> list[_Cell]:
     """Cells without a known id that define the question's function, else those that bear its mark;
     for free text, the cell after the question."""
     known = {cell["id"] for cell in release.cells}
-    strangers = [cell for cell in cells if not cell.ids & known]
+    strangers = [cell for cell in cells if cell.id not in known]
     if asked["cell_type"] == "code":
-        function, marks = _function(asked), _MARK.findall(asked["source"])
-        defining = [cell for cell in strangers if function in _DEFINED.findall(cell.source)]
+        function, marks = release.functions.get(asked["id"]), _MARK.findall(asked["source"])
+        defining = [cell for cell in strangers if function in DEFINED.findall(cell.source)]
         return defining or [c for c in strangers if any(mark in c.source for mark in marks)]
     return list(_texts_after_question(asked, cells, release, known))
 
@@ -165,7 +165,7 @@ def _texts_after_question(
         written = list(
             takewhile(
                 lambda cell: (
-                    not (cell.is_code or cell.ids & known or cell.source.strip() in released)
+                    not (cell.is_code or cell.id in known or cell.source.strip() in released)
                 ),
                 cells[number + 1 :],
             )
@@ -174,32 +174,17 @@ def _texts_after_question(
             yield replace(written[0], source="\n\n".join(cell.source for cell in written))
 
 
-def _function(asked: dict[str, Any]) -> str:
-    """The name that an answer must define; "" where its stub defines none."""
-    defined = _DEFINED.findall(asked["source"])
-    return asked["id"] if asked["id"] in defined else next(iter(defined), "")
-
-
 def _expect_no_exchange(release: Release, by_id: Mapping[str, Sequence[_Cell]]) -> None:
     """Raises Ungradable where a cell defines another question's function instead of its own, and
     that other one's cell does not: a merge has mixed up ids, and no one knows which to believe."""
-    functions = {a["id"]: f for a in release.answers if (f := _function(a))}
-    defined = {
-        name: {f for cell in by_id[name] for f in _DEFINED.findall(cell.source)}
-        for name in functions
-    }
-    foreign = {
-        name: sorted(
-            other
-            for other, function in functions.items()
-            if functions[name] not in defined[name]
-            and function in defined[name]
-            and function not in defined[other]
-        )
-        for name in functions
-        if by_id[name]
-    }
-    mixed = [(name, others[0]) for name, others in foreign.items() if others and by_id[others[0]]]
+    functions, mixed = release.functions, []
+    defined = {name: _defined(by_id[name]) for name in functions}
+    for name, function in functions.items():
+        if by_id[name] and function not in defined[name]:
+            for other in sorted(functions):
+                if functions[other] in defined[name] - defined[other]:
+                    mixed += [(name, other)] if by_id[other] else []
+                    break
     if mixed:
         name, other = mixed[0]
         raise Ungradable(
@@ -210,6 +195,13 @@ def _expect_no_exchange(release: Release, by_id: Mapping[str, Sequence[_Cell]]) 
         )
 
 
+def _defined(cells: Iterable[_Cell]) -> set[str]:
+    defined: set[str] = set()
+    for cell in cells:
+        defined.update(DEFINED.findall(cell.source))
+    return defined
+
+
 def _places(cells: Iterable[_Cell]) -> str:
     return "cell " + ", ".join(str(cell.place) for cell in cells)
 
@@ -217,7 +209,9 @@ def _places(cells: Iterable[_Cell]) -> str:
 def _the_one(asked: dict[str, Any], found: Sequence[_Cell]) -> str | None:
     """The source of an answer; None where there is none. Untouched copies of the stub do not
     count against a filled one."""
-    sources = {_without_trailing_blanks(cell.source): cell.source for cell in found}
+    sources = {}
+    for cell in found:
+        sources[_without_trailing_blanks(cell.source)] = cell.source
     if len(sources) > 1:
         sources.pop(_without_trailing_blanks(asked["source"]), None)
     if len(sources) > 1:
@@ -236,33 +230,31 @@ def _the_one(asked: dict[str, Any], found: Sequence[_Cell]) -> str | None:
 
 def _without_trailing_blanks(source: str) -> str:
     """What tools change when they save, they change here."""
-    return "\n".join(line.rstrip() for line in source.strip().split("\n"))
+    return "\n".join(map(str.rstrip, source.strip().split("\n")))
 
 
 def _left_out(cells: Sequence[_Cell], used: Sequence[_Cell], release: Release) -> frozenset[str]:
     """Names that cells of the student's notebook define which are not run while grading."""
-    kept = [cell["source"] for cell in release.cells if is_setup(cell)]
-    gone = [cell.source for cell in cells if cell not in used]
-    return _names(gone) - _names(kept)
+    gone, kept = set[str](), set[str]()
+    for cell in cells:
+        gone |= set() if cell in used else _names(cell.source)
+    for ours in release.setup:
+        kept |= _names(ours["source"])
+    return frozenset(gone - kept)
 
 
-def _names(sources: Iterable[str]) -> frozenset[str]:
-    names: set[str] = set()
-    for source in sources:
-        names.update(a or b for a, b in _BOUND.findall(source[:MAX_SOURCE]))
-        for imported in _IMPORTED.findall(source[:MAX_SOURCE]):
-            parts = (part.split(" as ")[-1].strip() for part in imported.split(","))
-            names.update(part.split(".")[0] for part in parts)
-    return frozenset(names)
+def _names(source: str) -> set[str]:
+    names: set[str] = set().union(*_BOUND.findall(source[:MAX_SOURCE]))
+    for imported in _IMPORTED.findall(source[:MAX_SOURCE]):
+        for part in imported.split(","):
+            names.add(part.split(" as ")[-1].strip().split(".")[0])
+    return names - {""}
 
 
 def to_run(release: Release, rebuilt: Rebuilt) -> Iterator[tuple[str, str]]:
     """Name and source of every cell that the jail replays: set-up and answers, in order."""
-    for cell in release.cells:
-        if is_setup(cell):
-            yield cell["id"], cell["source"]
-        elif graded(cell).get("solution") and cell["cell_type"] == "code":
-            yield cell["id"], rebuilt.answers.get(cell["id"], cell["source"])
+    for cell in release.replayed:
+        yield cell["id"], rebuilt.answers.get(cell["id"], cell["source"])
 
 
 def notebook(release: Release, rebuilt: Rebuilt) -> dict[str, Any]:
@@ -271,9 +263,7 @@ def notebook(release: Release, rebuilt: Rebuilt) -> dict[str, Any]:
     made["cells"] = deepcopy(release.cells)
     for cell in made["cells"]:
         answer = rebuilt.answers.get(cell["id"])
-        if not graded(cell).get("solution") or answer is None:
-            continue
-        if answer.strip() != cell["source"].strip():
+        if answer is not None and answer.strip() != cell["source"].strip():
             cell["source"] = answer if cell["cell_type"] == "code" else as_plain_text(answer)
     return made
 

@@ -2,9 +2,11 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +18,16 @@ from .deciding import deciding_files
 
 CHECK_SUFFIX = "_check"
 SETUP = "setup"
+DEFINED = re.compile(r"^(?:(?:async +)?def|class) +(\w+)", re.MULTILINE)
+"""The functions and classes of a cell."""
 
 NotebookCell = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Release:
-    """A lab's questions and its student notebook, as bytes.
+    """A lab's questions and its student notebook, as bytes. What follows from these is found out
+    once for a class.
 
     instructor: the version with solutions, where the course's folder has it.
     """
@@ -31,7 +36,7 @@ class Release:
     notebook: bytes
     instructor: bytes | None = None
 
-    @property
+    @cached_property
     def name(self) -> str:
         return self.lab.name
 
@@ -41,10 +46,48 @@ class Release:
         cells: list[dict[str, Any]] = json.loads(self.notebook)["cells"]
         return [cell | {"source": "".join(cell["source"])} for cell in cells]
 
-    @property
-    def answers(self) -> Iterator[dict[str, Any]]:
-        """The cells that are the student's: code, and free text."""
-        return (cell for cell in self.cells if graded(cell).get("solution"))
+    @cached_property
+    def answers(self) -> dict[str, dict[str, Any]]:
+        """The cells that are the student's, by id: code, and free text."""
+        return {cell["id"]: cell for cell in self.cells if graded(cell).get("solution")}
+
+    @cached_property
+    def functions(self) -> dict[str, str]:
+        """What each answer must define; one whose stub defines nothing is left out."""
+        stubs = {name: DEFINED.findall(cell["source"]) for name, cell in self.answers.items()}
+        return {name: name if name in stub else stub[0] for name, stub in stubs.items() if stub}
+
+    @cached_property
+    def setup(self) -> list[dict[str, Any]]:
+        """The cells of ours that the jail runs."""
+        return [cell for cell in self.cells if _is_setup(cell)]
+
+    @cached_property
+    def replayed(self) -> list[dict[str, Any]]:
+        """The cells that the jail runs: set-up and answers in code, in order."""
+        code = [cell for cell in self.cells if cell["cell_type"] == "code"]
+        return [cell for cell in code if cell in self.setup or cell["id"] in self.answers]
+
+    @cached_property
+    def before_answers(self) -> int:
+        """How many of `replayed` come before the first answer and are ours."""
+        ours = takewhile(lambda cell: cell["id"] not in self.answers, self.replayed)
+        return len(list(ours))
+
+    @cached_property
+    def budgets_s(self) -> float:
+        """What its questions' own budgets add to the usual limits."""
+        return sum(question.budget_s or 0.0 for question in self.lab)
+
+    @cached_property
+    def loopback(self) -> bool:
+        """Whether a submission's processes need a network among themselves."""
+        return self.lab.loopback
+
+    @cached_property
+    def device_share(self) -> float:
+        """Of one GPU, for all its questions one after the other."""
+        return self.lab.device_share
 
     @cached_property
     def version(self) -> str:
@@ -62,7 +105,7 @@ def graded(cell: NotebookCell) -> Mapping[str, Any]:
     return found
 
 
-def is_setup(cell: NotebookCell) -> bool:
+def _is_setup(cell: NotebookCell) -> bool:
     return cell["cell_type"] == "code" and SETUP in cell["metadata"].get("tags", ())
 
 

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from ..errors import UserError
 from .archive import in_archive
-from .files import Found, Unreadable, in_folder
+from .files import Found, Quota, Unreadable, in_folder
 from .owners import Claim, claims, student_ids, whose
-from .quota import Quota
 
 NO_NOTEBOOK = "There is no notebook among the files you handed in."
 ZIPPED = "You handed in an archive. Hand in the notebook in it, the file that ends in .ipynb."
@@ -30,20 +29,17 @@ IN_PARTS = "grade the class in two folders"
 class Submission:
     """One student's notebook for one lab.
 
-    origin: where it lay, for the instructor. data: its bytes; empty where it is ungradable.
-    ungradable: the sentence for the student; empty where all is well.
+    origin: where it lay, for the instructor. data: its bytes, and their sha256; empty where it is
+    ungradable. ungradable: the sentence for the student; empty where all is well.
     """
 
     student: str
     origin: str
     data: bytes = b""
+    sha256: str = ""
     submitted: str = ""
     note: str = ""
     ungradable: str = ""
-
-    @property
-    def sha256(self) -> str:
-        return hashlib.sha256(self.data).hexdigest()
 
 
 def files_in(source: Path) -> list[Found]:
@@ -62,8 +58,8 @@ def files_in(source: Path) -> list[Found]:
 
 def labs_named(files: Iterable[Found], known: Sequence[str]) -> list[str]:
     """Those of the `known` labs whose name occurs in a path of the hand-in."""
-    paths = ["/".join(file.path) for file in files]
-    return [lab for lab in known if any(lab in path for path in paths)]
+    paths = "\n".join(["/".join(file.path) for file in files])
+    return [lab for lab in known if lab in paths]
 
 
 def submissions(files: Sequence[Found], lab: str, known: Sequence[str]) -> Iterator[Submission]:
@@ -72,24 +68,23 @@ def submissions(files: Sequence[Found], lab: str, known: Sequence[str]) -> Itera
     known: all labs of the course, so that another lab's notebook is not taken for this one's.
     """
     by_owner: dict[str, list[Claim]] = {}
-    for claim in claims(files, lab):
-        by_owner.setdefault(claim.owner, []).append(claim)
-    ids = student_ids(list(by_owner))
     others = [name for name in known if name != lab]
-    left_bytes = MAX_TOTAL_BYTES
-    for owner in sorted(by_owner, key=lambda owner: ids[owner].casefold()):
-        claimed = [claim for claim in by_owner[owner] if not _is_of(claim, others)]
-        if claimed:
-            reading = _Reading(left_bytes)
-            yield _submission(ids[owner], claimed, lab, reading)
-            left_bytes = reading.left_bytes
+    for claim in claims(files, lab):
+        claimed = by_owner.setdefault(claim.owner, [])
+        if not _is_of(claim, others):
+            claimed.append(claim)
+    ids, reading = student_ids(list(by_owner)), _Reading()
+    owners = {student.casefold(): owner for owner, student in ids.items()}
+    for name in sorted(owners):
+        if claimed := by_owner[owners[name]]:
+            yield _submission(ids[owners[name]], claimed, lab, reading)
 
 
 class _Reading:
-    """Reads the files of one owner, one in memory at a time."""
+    """Reads files, of which so many are left to be read."""
 
-    def __init__(self, left_bytes: int) -> None:
-        self.left_bytes = left_bytes
+    def __init__(self) -> None:
+        self.left_bytes = MAX_TOTAL_BYTES
 
     def __call__(self, claim: Claim) -> bytes:
         """Raises Unreadable."""
@@ -107,9 +102,12 @@ def _is_of(claim: Claim, labs: Iterable[str]) -> bool:
 
 def _submission(student: str, claimed: Sequence[Claim], lab: str, read: _Reading) -> Submission:
     claim, *others = _candidates(claimed, lab) or claimed[:1]
+    if others:
+        claim, *others = _without_copies([claim, *others])
     made = Submission(student, _origin(claim), submitted=claim.submitted, note=claim.note)
-    if spoilt := next((one.file.spoils for one in claimed if one.file.spoils), ""):
-        return replace(made, ungradable=spoilt)
+    for one in claimed:
+        if one.file.spoils:
+            return replace(made, ungradable=one.file.spoils)
     if not _may_be_a_notebook(claim):
         archived = any(one.file.path[-1].lower().endswith(ARCHIVES) for one in claimed)
         return replace(made, ungradable=ZIPPED if archived else NO_NOTEBOOK)
@@ -123,7 +121,7 @@ def _submission(student: str, claimed: Sequence[Claim], lab: str, read: _Reading
         return replace(made, ungradable=str(reason), note=note)
     if different:
         return replace(made, ungradable=_several([claim, *different]))
-    return replace(made, data=data)
+    return replace(made, data=data, sha256=hashlib.sha256(data).hexdigest())
 
 
 def _several(claims: Sequence[Claim]) -> str:
@@ -138,19 +136,13 @@ def _may_be_a_notebook(claim: Claim) -> bool:
 
 
 def _candidates(claimed: Sequence[Claim], lab: str) -> list[Claim]:
-    """The notebooks that may be this lab's: the best named ones, of those the newest, and of those
-    the ones that are no copies by name."""
-    notebooks = [claim for claim in claimed if _may_be_a_notebook(claim)]
-    for fits in (
-        [claim for claim in notebooks if claim.stem == lab],
-        [claim for claim in notebooks if lab in claim.stem],
-        notebooks,
-    ):
-        if fits:
-            newest = max(claim.newer for claim in fits)
-            fits = [claim for claim in fits if claim.newer == newest]
-            return _without_copies(fits)
-    return []
+    """The notebooks that may be this lab's: the best named ones, and of those the newest."""
+    fits: dict[tuple[bool, bool, float], list[Claim]] = {}
+    for claim in claimed:
+        if _may_be_a_notebook(claim):
+            fit = claim.stem == lab, lab in claim.stem, claim.newer
+            fits.setdefault(fit, []).append(claim)
+    return fits[max(fits)] if fits else []
 
 
 def _without_copies(fits: list[Claim]) -> list[Claim]:
@@ -167,4 +159,6 @@ def _without_copies(fits: list[Claim]) -> list[Claim]:
 def _origin(claim: Claim) -> str:
     """Where the file lay, printable whatever its name is made of."""
     path = "/".join(claim.file.path)
+    if path.isprintable():
+        return path
     return "".join(c if c.isprintable() else "?" for c in path)

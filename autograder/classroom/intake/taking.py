@@ -3,7 +3,7 @@
 Every file that a verdict will come from is kept as it was, under the hash of its bytes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -54,8 +54,7 @@ def take_in(source: Path, known: Mapping[str, Release], lab: str, kept: Path) ->
         raise UserError(f"There is no notebook in {source}. Name the folder of hand-ins.")
     name = _the_lab(lab, list(known), labs_named(files, list(known)))
     taken = Taken(known[name])
-    handed_in = submissions(files, name, list(known))
-    _keep_all((one for one in handed_in if _sort(one, taken)), kept)
+    _take_all(submissions(files, name, list(known)), taken, kept)
     if not taken.entries and not taken.refusals:
         raise UserError(f"There is no notebook of {name} in {source}.")
     return taken
@@ -86,21 +85,24 @@ def _sort(submission: Submission, taken: Taken) -> bool:
     return True
 
 
-def _keep_all(taken: Iterator[Submission], folder: Path) -> None:
+def _take_all(handed_in: Iterable[Submission], taken: Taken, folder: Path) -> None:
     """Keeps the bytes of each on the disk, which may be slower than we read: whoever waits for it
     waits with few of them in memory."""
     room = BoundedSemaphore(2 * KEEPERS)
     kept = []
     with ThreadPoolExecutor(KEEPERS) as keepers:
-        for submission in taken:
-            room.acquire()
-            kept.append(keepers.submit(_keep, submission, folder))
-            kept[-1].add_done_callback(lambda _: room.release())
+        for submission in handed_in:
+            if _sort(submission, taken):
+                room.acquire()
+                kept.append(keepers.submit(_keep, submission, folder, room))
     for one in kept:
         one.result()
 
 
-def _keep(submission: Submission, folder: Path) -> None:
-    path = folder / f"{submission.sha256}.ipynb"
-    if not path.exists():
-        atomic_write.write(path, submission.data, mode=0o600)
+def _keep(submission: Submission, folder: Path, room: BoundedSemaphore) -> None:
+    try:
+        path = folder / f"{submission.sha256}.ipynb"
+        if not path.exists():
+            atomic_write.write(path, submission.data, mode=0o600)
+    finally:
+        room.release()

@@ -24,8 +24,8 @@ from ..store.journal import Record
 from . import charts
 from .items import items, misconceptions
 from .results import Result
+from .rows import LEGEND, MARKS
 from .spreadsheet import plain
-from .table import LEGEND, MARKS, mark_name
 
 MOST_NAMES, MOST_ROWS = 40, 12
 """Names in one cell of a table, and rows of a table before the page folds them away."""
@@ -96,7 +96,7 @@ def _queue(people: Sequence[Result], state: State) -> list[tuple[str, Verdict]]:
 
 def _by_hand(report: Report) -> Any:
     """Each cell that a person marks, its points, and whose is open."""
-    for cell in report.release.answers:
+    for cell in report.release.answers.values():
         if graded(cell).get("grade"):
             name = cell["id"]
             whose = [p.student for p in report.people if p.grade and name in p.grade.open_cells]
@@ -140,7 +140,7 @@ def _environment() -> Environment:
 
 
 def _marks(record: Record | None) -> str:
-    return "".join(MARKS[mark_name(v)][0] for v in record.verdicts) if record else ""
+    return "".join(MARKS[v.mark][0] for v in record.verdicts) if record else ""
 
 
 def _remarks(one: Result) -> str:

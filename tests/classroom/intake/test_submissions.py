@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from autograder.classroom.errors import UserError
-from autograder.classroom.intake import files as found
+from autograder.classroom.intake import files as in_files
 from autograder.classroom.intake import owners as layout
-from autograder.classroom.intake import quota
 from autograder.classroom.intake import submissions as intake
 from autograder.classroom.intake.owners import student_ids
 from autograder.classroom.intake.submissions import files_in, labs_named, submissions
@@ -231,8 +230,8 @@ class TestOneOwner:
     @pytest.mark.parametrize("pack", [in_folder, in_zip])
     @pytest.mark.parametrize("name", ["eve/{}.txt", "eve/{}/x.txt", "eve/d/d/{}", "eve/.{}"])
     def test_with_too_many_files(self, tmp_path, monkeypatch, pack, name):
-        monkeypatch.setattr(quota, "MAX_FILES_EACH", 20)
-        monkeypatch.setattr(quota, "MAX_FILES", 60)
+        monkeypatch.setattr(in_files, "MAX_FILES_EACH", 20)
+        monkeypatch.setattr(in_files, "MAX_FILES", 60)
         hostile = {name.format(n): b"" for n in range(200)}
         class_ = {f"{who}/01_strides.ipynb": who.encode() for who in ("ada", "eve", "zoe")}
         found = (
@@ -243,12 +242,12 @@ class TestOneOwner:
         assert "more than 20 files" in found["eve"].ungradable
         assert found["eve"].data == b""
         assert (found["ada"].data, found["zoe"].data) == (b"ada", b"zoe")
-        monkeypatch.setattr(quota, "MAX_FILES_EACH", 1_000)  # without it the class pays
+        monkeypatch.setattr(in_files, "MAX_FILES_EACH", 1_000)  # without it the class pays
         with pytest.raises(UserError, match="is it the right one"):
             taken(tmp_path / "h" if pack is in_folder else tmp_path / "hand_in.zip")
 
     def test_with_too_many_files_in_a_wrapping_folder_or_from_canvas(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(quota, "MAX_FILES_EACH", 20)
+        monkeypatch.setattr(in_files, "MAX_FILES_EACH", 20)
         hostile = {f"submissions/eve_1_{n}_01_strides-{n}.ipynb": b"" for n in range(30)}
         source = in_zip(tmp_path, hostile | {"submissions/ada_2_9_01_strides.ipynb": b"ada"})
         found = taken(source)
@@ -326,7 +325,7 @@ class TestHostileFolder:
         assert "no notebook" in self.reason(tmp_path, lambda p: in_folder(p, {"x.txt": b""}))
 
     def test_ten_megabytes_are_enough(self, tmp_path):
-        large = b" " * (found.MAX_NOTEBOOK_BYTES + 1)
+        large = b" " * (in_files.MAX_NOTEBOOK_BYTES + 1)
         assert "larger than 10 MB" in self.reason(tmp_path, lambda path: path.write_bytes(large))
 
     def test_a_sparse_terabyte_costs_nothing(self, tmp_path):
@@ -359,7 +358,7 @@ class TestHostileFolder:
         deep = "/".join(["d"] * 60)
         source = in_folder(tmp_path, {f"eve/{deep}/01_strides.ipynb": b"", "ada/a.ipynb": b""})
         assert "eve" not in taken(source)
-        monkeypatch.setattr(quota, "MAX_FILES", 3)
+        monkeypatch.setattr(in_files, "MAX_FILES", 3)
         in_folder(tmp_path, {f"ada/{n}.txt": b"" for n in range(4)})
         with pytest.raises(UserError, match="is it the right one"):
             files_in(source)
@@ -406,7 +405,7 @@ class TestHostileArchive:
         assert "link" in self.reason(tmp_path, data=b"/etc/passwd", external_attr=mode)
 
     def test_a_bomb(self, tmp_path):
-        bomb = b" " * (found.MAX_NOTEBOOK_BYTES)
+        bomb = b" " * (in_files.MAX_NOTEBOOK_BYTES)
         assert "hundreds of times" in self.reason(tmp_path, data=bomb)
 
     def test_a_large_member(self, tmp_path):
