@@ -13,6 +13,9 @@ from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config.loader import PyFileConfigLoader
 
+from ..store.journal import Record
+from .recorded import RECORD
+
 
 class Converters:
     """As nbgrader's commands make them, from the configuration in the folder. Each is made once:
@@ -32,10 +35,11 @@ class Converters:
             for step in converter.preprocessors:
                 converter.exporter.register_preprocessor(step)
 
-    def autograde(self, student: str) -> None:
-        """The verdicts of the journal into the gradebook and into autograded/. Raises whatever
-        stopped it."""
-        self._convert(self._autograde, student)
+    def autograde(self, record: Record) -> None:
+        """The verdicts of a record of the journal into the gradebook and into autograded/. Raises
+        whatever stopped it."""
+        self._autograde.record = record
+        self._convert(self._autograde, record.student)
 
     def feedback(self, student: str) -> None:
         """The page, with the grades and comments of now. Raises whatever stopped it."""
@@ -71,7 +75,12 @@ class _Telling(BaseConverter):  # type: ignore[misc]
 
 
 class _Autograde(_Telling, Autograde):  # type: ignore[misc]
-    pass
+    """nbgrader's own command reads the record from the journal; here it is at hand."""
+
+    record: Record
+
+    def init_single_notebook_resources(self, path: str) -> Any:
+        return super().init_single_notebook_resources(path) | {RECORD: self.record}
 
 
 class _GenerateFeedback(_Telling, GenerateFeedback):  # type: ignore[misc]

@@ -4,15 +4,12 @@ nbgrader takes seconds to import, so it is imported where it is used.
 """
 
 import glob
-import json
 import logging
-import shutil
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from autograder import atomic_write
 
@@ -257,20 +254,6 @@ def _save_cells(folder: Path, release: Release) -> None:
             f"{release.name} has other cells now than when {folder} was graded first. "
             "Grade into a new folder: --out"
         ) from error
-
-
-def hand_in(
-    folder: Path, student: str, notebook: dict[str, Any], *, submitted: datetime | None
-) -> None:
-    """Puts a rebuilt notebook where nbgrader collects them, and clears what it made of an earlier
-    one."""
-    lab = notebook["metadata"]["onelayer"]["lab"]
-    for step in ("autograded", "feedback"):
-        shutil.rmtree(folder / step / student / lab, ignore_errors=True)
-    data = json.dumps(notebook, ensure_ascii=False)
-    path = folder / "submitted" / student / lab / f"{lab}.ipynb"
-    atomic_write.write(path, data.encode(), waits=False)
-    stamp(folder, student, lab, submitted)
 
 
 def stamp(folder: Path, student: str, lab: str, submitted: datetime | None) -> None:

@@ -6,25 +6,36 @@ is executed, and what a verdict is comes from the journal alone.
 
 Everything can be done again: what is whole stays, what a kill cut off is made anew, and grades that
 a person gave are never touched.
+
+It is done while others are still being graded, in a thread of its own: nbgrader is imported, and
+pages are made, while the grader would only wait for its workers. There is one writer at a time, and
+no verdict waits for it.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import queue
+import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from autograder import atomic_write
 
 from ..intake.rebuild import notebook
 from ..intake.release import Release
 from ..intake.taking import Entry
-from ..store.journal import Record
+from ..store.journal import Record, digest
 from . import late_policy
-from .course import database, hand_in, in_one_line, prepare
+from .course import database, in_one_line, prepare, quiet, stamp
 from .lateness import put_in_force, tell_time
 
 if TYPE_CHECKING:
@@ -88,13 +99,15 @@ def _publishing(
     prepare(folder, release)
     with Gradebook(database(folder)) as gradebook:
         changed = put_in_force(folder, gradebook, release.name, policy)
+        known = {one.student_id for one in gradebook.find_assignment(release.name).submissions}
         converters = Converters(folder, release.name, log)
-        yield _Publishing(folder, release, policy, log, gradebook, converters, changed)
+        yield _Publishing(folder, release, policy, log, gradebook, converters, changed, known)
 
 
 @dataclass
 class _Publishing:
-    """A lab's gradebook, open. changed: whose penalty is another one now, and whose page is not."""
+    """A lab's gradebook, open. changed: whose penalty is another one now, and whose page is not.
+    known: who was in it when it was opened."""
 
     folder: Path
     release: Release
@@ -103,6 +116,7 @@ class _Publishing:
     gradebook: Any
     converters: Converters
     changed: set[str]
+    known: set[str]
 
     @contextmanager
     def not_refused(self, student: str, refused: set[str]) -> Iterator[None]:
@@ -121,38 +135,51 @@ class _Publishing:
 
     def publish(self, one: Graded) -> bool:
         """Whether the grades of `one` were not there yet."""
-        lab, student = self.release.name, one.record.student
-        submitted = late_policy.moment(one.entry.submission.submitted)
-        if self.policy:
-            submitted = self.policy.submitted.get((lab, student), submitted)
-        is_new = not self._is_recorded(one)
+        student, submitted = one.record.student, self._submitted(one)
+        is_new = student not in self.known or not self._is_recorded(one.record)
         if is_new:
-            hand_in(self.folder, student, self._notebook(one), submitted=submitted)
-            self.converters.autograde(student)
-        if tell_time(self.folder, self.gradebook, lab, student, self.policy, submitted):
+            self._hand_in(one, submitted)
+            self.converters.autograde(one.record)
+        if student in self.known and self._tell_time(student, submitted):
             self.changed.add(student)
         if is_new or student in self.changed or not self._has_page(student):
             self.converters.feedback(student)
             self.changed.discard(student)
         return is_new
 
-    def _notebook(self, one: Graded) -> dict[str, Any]:
-        made = notebook(self.release, one.entry.rebuilt)
-        made["metadata"][OURS] = {"lab": self.release.name, "record": one.record.key}
-        return made
+    def _submitted(self, one: Graded) -> datetime | None:
+        text = one.entry.submission.submitted
+        submitted = late_policy.moment(text) if text else None
+        named = (self.release.name, one.record.student)
+        return self.policy.submitted.get(named, submitted) if self.policy else submitted
 
-    def _is_recorded(self, one: Graded) -> bool:
+    def _tell_time(self, student: str, submitted: datetime | None) -> bool:
+        lab = self.release.name
+        return tell_time(self.folder, self.gradebook, lab, student, self.policy, submitted)
+
+    def _hand_in(self, one: Graded, submitted: datetime | None) -> None:
+        """Puts the rebuilt notebook where nbgrader collects them, and clears what it made of an
+        earlier one."""
+        lab, student = self.release.name, one.record.student
+        for step in ("autograded", "feedback"):
+            shutil.rmtree(self.folder / step / student / lab, ignore_errors=True)
+        made = notebook(self.release, one.entry.rebuilt)
+        made["metadata"][OURS] = {"lab": lab, "record": one.record.key}
+        data = json.dumps(made, ensure_ascii=False).encode()
+        path = self._path("submitted", student, "ipynb")
+        atomic_write.write(path, data, waits=False)
+        if submitted or (path.parent / "timestamp.txt").exists():
+            stamp(self.folder, student, lab, submitted)
+
+    def _is_recorded(self, record: Record) -> bool:
         """Whether the grades of exactly this record are in the gradebook: the notebook beside it
         says so, and is written after them."""
-        from nbgrader.api import MissingEntry
-
-        lab, student = self.release.name, one.record.student
-        if _metadata(self._path("autograded", student, "ipynb")).get("graded") != one.record.digest:
-            return False
+        path = self._path("autograded", record.student, "ipynb")
         try:
-            return bool(self.gradebook.find_submission(lab, student))
-        except MissingEntry:
+            ours: Mapping[str, Any] = json.loads(path.read_bytes())["metadata"][OURS]
+        except (OSError, ValueError, KeyError):
             return False
+        return ours.get("graded") == digest(record.to_json())
 
     def _has_page(self, student: str) -> bool:
         """A whole one: a kill may have cut it off."""
@@ -164,9 +191,34 @@ class _Publishing:
         return self.folder / step / student / lab / f"{lab}.{kind}"
 
 
-def _metadata(path: Path) -> Mapping[str, Any]:
-    try:
-        found: Mapping[str, Any] = json.loads(path.read_bytes())["metadata"][OURS]
-    except (OSError, ValueError, KeyError):
-        return {}
-    return found
+class Publisher:
+    """A context manager: at its end all that was `add`ed is published, and `published` says how it
+    went; where an exception goes through it, the rest is left for the next run."""
+
+    def __init__(self, folder: Path, release: Release, policy: late_policy.Policy | None) -> None:
+        self._folder, self._release, self._policy = folder, release, policy
+        self._waiting: queue.SimpleQueue[Graded | None] = queue.SimpleQueue()
+        self.add = self._waiting.put
+        self._beside = ThreadPoolExecutor(1, "publisher")
+        self.published = Published()
+
+    def __enter__(self) -> Publisher:
+        self._done = self._beside.submit(self._run)
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        """Raises what stopped it: UserError, OSError."""
+        with suppress(queue.Empty):
+            while error is not None:
+                self._waiting.get_nowait()
+        self._waiting.put(None)
+        self._beside.shutdown()
+        if error is None:
+            self.published = self._done.result()
+
+    def _run(self) -> Published:
+        if (first := self._waiting.get()) is None:
+            return Published()
+        with quiet(self._folder / "grade.log") as log:
+            every = chain([first], iter(self._waiting.get, None))
+            return publish(self._folder, self._release, every, log, policy=self._policy)

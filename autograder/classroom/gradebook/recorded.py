@@ -8,7 +8,6 @@ This module imports nbgrader, which takes seconds. Import it where it is used.
 """
 
 import math
-from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from traitlets import Unicode
 from autograder.judge import State, Verdict
 
 from ..intake.release import CHECK_SUFFIX
-from ..store.journal import CellReport, Journal, Record
+from ..store.journal import CellReport, Journal, Record, digest
 
 RECORD, GRADED, OPEN, OURS = "record", "graded", "onelayer_open", "onelayer"
 MAX_LINES = 40
@@ -41,36 +40,39 @@ class RecordedVerdicts(NbGraderPreprocessor):  # type: ignore[misc]
     folder = Unicode(".", help="the grading folder").tag(config=True)
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        names = resources["nbgrader"]
-        journal = Journal(Path(self.folder) / "journal" / names["assignment"])
-        key = nb.metadata.get(OURS, {}).get(RECORD, "")
-        record = journal.read(names["student"], key) if key else None
-        if record is None:
-            raise NotJudged(f"{names['student']}: grade this folder with `autograder grade`")
-        show_verdicts(nb, record)
-        resources[OPEN] = [v.question + CHECK_SUFFIX for v in record.verdicts if v.state in _OPEN]
+        record = resources.get(RECORD) or self._read(nb, **resources["nbgrader"])
+        cells = {}
+        for cell in nb.cells:
+            if cell.cell_type == "code":
+                cells[cell.metadata.get("nbgrader", {}).get("grade_id", "")] = cell
+        for report in record.cells:
+            if report.name in cells:
+                cells[report.name].outputs = _printed(report)
+        resources[OPEN] = []
+        for verdict in record.verdicts:
+            if cell := cells.get(verdict.question + CHECK_SUFFIX):
+                cell.outputs = _judged(verdict, cell.metadata.nbgrader.points)
+            if verdict.state in _OPEN:
+                resources[OPEN].append(verdict.question + CHECK_SUFFIX)
+        nb.metadata[OURS][GRADED] = digest(record.to_json())
         return nb, resources
 
-
-def show_verdicts(nb: Any, record: Record) -> None:
-    """Puts each verdict of `record` under its check cell, and what a cell printed under that."""
-    verdicts = {verdict.question + CHECK_SUFFIX: verdict for verdict in record.verdicts}
-    reports = {report.name: report for report in record.cells}
-    for cell in nb.cells:
-        if cell.cell_type != "code":
-            continue
-        name = cell.metadata.get("nbgrader", {}).get("grade_id", "")
-        if name in verdicts:
-            cell.outputs = list(_outputs(verdicts[name], cell.metadata.nbgrader.points))
-        elif name in reports:
-            cell.outputs = list(_printed(reports[name]))
-    nb.metadata[OURS][GRADED] = record.digest
+    def _read(self, nb: Any, student: str, assignment: str, **_: Any) -> Record:
+        """From the journal, as nbgrader's own commands need it."""
+        journal = Journal(Path(self.folder) / "journal" / assignment)
+        key = nb.metadata.get(OURS, {}).get(RECORD, "")
+        record = journal.read(student, key) if key else None
+        if record is None:
+            raise NotJudged(f"{student}: grade this folder with `autograder grade`")
+        return record
 
 
 class OpenQuestions(NbGraderPreprocessor):  # type: ignore[misc]
     """Leaves a question open that a person must look at: nbgrader has counted it as zero."""
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
+        if not resources[OPEN]:
+            return nb, resources
         names = resources["nbgrader"]
         with Gradebook(names["db_url"]) as gradebook:
             for cell in resources[OPEN]:
@@ -81,21 +83,24 @@ class OpenQuestions(NbGraderPreprocessor):  # type: ignore[misc]
         return nb, resources
 
 
-def _outputs(verdict: Verdict, points: float) -> Iterator[Any]:
+def _judged(verdict: Verdict, points: float) -> Any:
+    """A verdict, and its share of the cell's `points`, as outputs of a cell. Made by hand:
+    `new_output` validates each against the whole schema, which for a class takes longer than all
+    else."""
     text = shown(verdict)
-    yield _output("display_data", {"text/plain": text, "text/html": _page(verdict, text)})
-    yield _output("execute_result", {"text/plain": str(score(verdict, points))})
-
-
-def _output(kind: str, data: dict[str, str]) -> Any:
-    """An output of the notebook format. Made by hand: `new_output` validates each against the whole
-    schema, which for a class takes longer than all else."""
-    counted = {"execution_count": None} if kind == "execute_result" else {}
-    return _node({"output_type": kind, "metadata": {}, "data": data, **counted})
-
-
-def _node(fields: dict[str, Any]) -> Any:
-    return from_dict(fields)  # type: ignore[no-untyped-call]
+    page = {"text/plain": text, "text/html": _page(verdict, text)}
+    number = {"text/plain": str(score(verdict, points))}
+    return from_dict(  # type: ignore[no-untyped-call]
+        [
+            {"output_type": "display_data", "metadata": {}, "data": page},
+            {
+                "output_type": "execute_result",
+                "metadata": {},
+                "data": number,
+                "execution_count": None,
+            },
+        ]
+    )
 
 
 def score(verdict: Verdict, points: float) -> float:
@@ -118,9 +123,9 @@ def _page(verdict: Verdict, text: str) -> str:
     return f'<pre style="{style}"><b>{escape(head)}</b>\n{escape(rest)}</pre>'
 
 
-def _printed(report: CellReport) -> Iterator[Any]:
+def _printed(report: CellReport) -> Any:
     """What a student's cell printed and raised, as plain text: nbconvert escapes streams."""
     lines = [*report.output.splitlines()[:MAX_LINES], *report.error.splitlines()[:MAX_LINES]]
-    if lines:
-        text = "\n".join(lines) + "\n"
-        yield _node({"output_type": "stream", "name": "stdout", "text": text})
+    text = "\n".join(lines) + "\n"
+    stream = {"output_type": "stream", "name": "stdout", "text": text}
+    return from_dict([stream] if lines else [])  # type: ignore[no-untyped-call]

@@ -50,32 +50,24 @@ class Record:
         return all(verdict.state is not State.UNGRADABLE for verdict in self.verdicts)
 
     @property
-    def was_put_off(self) -> bool:
-        """Whether a question has not been asked yet, because it wants the machine for itself."""
-        return any(v.cause is Cause.PUT_OFF for v in self.verdicts)
-
-    @property
-    def is_worth_another_try(self) -> bool:
-        """Whether a machine failed, which may not happen again. A check that raises will."""
-        return any(verdict.cause is Cause.GRADER_FAULT for verdict in self.verdicts)
+    def causes(self) -> set[Cause]:
+        return {verdict.cause for verdict in self.verdicts}
 
     @property
     def points(self) -> float:
         return sum(verdict.points for verdict in self.verdicts)
 
-    @property
-    def digest(self) -> str:
-        """A hash of what was found, so that a gradebook can tell whether it holds this record."""
-        return _digest(self.to_json())
-
     def to_json(self) -> str:
-        body = {k: value for k, value in vars(self).items() if k != "timed_out"}
+        body = vars(self) | {}
+        del body["timed_out"]
         for name in ("verdicts", "cells"):  # flat, all of them: `asdict` would copy each string
             body[name] = list(map(vars, body[name]))
         return json.dumps(body, ensure_ascii=False, sort_keys=True)
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
+    """A hash of a record's JSON: of what was found, so that a gradebook can tell whether it holds
+    this record."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -97,7 +89,7 @@ class Journal:
     def write(self, record: Record) -> None:
         """Keeps `record`; when this returns, no kill and no power cut loses it."""
         text = record.to_json()
-        data = f"{_digest(text)}\n{text}\n".encode()
+        data = f"{digest(text)}\n{text}\n".encode()
         atomic_write.write(self._path(record.student, record.key), data, mode=0o600)
 
     def read(self, student: str, key: str) -> Record | None:
@@ -118,8 +110,8 @@ class Journal:
 
 
 def _record(data: bytes) -> Record:
-    digest, _, text = data.decode().partition("\n")
-    if _digest(text.removesuffix("\n")) != digest:
+    was, _, text = data.decode().partition("\n")
+    if digest(text.removesuffix("\n")) != was:
         raise ValueError("the record was changed or cut off")
     body: Mapping[str, Any] = json.loads(text)
     verdicts = tuple(Verdict.from_mapping(verdict) for verdict in body["verdicts"])

@@ -20,14 +20,13 @@ from autograder.attacks.sample_class import NAME, ROOT, filled
 from autograder.classroom.errors import UserError
 from autograder.classroom.gradebook import course as nbcourse
 from autograder.classroom.gradebook.course import quiet
-from autograder.classroom.gradebook.publish import Graded, publish
-from autograder.classroom.gradebook.publisher import Publisher
+from autograder.classroom.gradebook.publish import Graded, Publisher, publish
 from autograder.classroom.intake.rebuild import rebuild
 from autograder.classroom.intake.release import releases
 from autograder.classroom.intake.submissions import Submission
 from autograder.classroom.intake.taking import Entry
 from autograder.classroom.store.journal import CellReport, Journal, Record, key_of
-from autograder.judge import State, Verdict
+from autograder.judge import Cause, State, Verdict, text
 from tests.classroom.made_class import CAUSES
 
 RELEASE = releases(ROOT)[NAME]
@@ -56,10 +55,10 @@ class Class:
     def __init__(self, folder):
         self.folder = folder
 
-    def record(self, student, found, text="Because.", submitted=""):
-        data = json.dumps(filled({"why_silent": text})).encode()
+    def record(self, student, found, answer="Because.", submitted=""):
+        data = json.dumps(filled({"why_silent": answer})).encode()
         submission = Submission(student, "somewhere", submitted=submitted)
-        key = key_of(student, text)
+        key = key_of(student, answer)
         printed = (CellReport("address", "", SCRIPT), CellReport("overlaps", f"E: {SCRIPT}", ""))
         record = Record(student, NAME, key, "sha", found, printed)
         Journal(self.folder / "journal" / NAME).write(record)
@@ -108,13 +107,13 @@ def test_partial_credit_is_kept(course):
 
 
 def test_an_untouched_free_text_is_zero_and_needs_nobody(course):
-    course.write(course.record("ada", verdicts(), text="*Your answer here.*"))
+    course.write(course.record("ada", verdicts(), answer="*Your answer here.*"))
     assert course.grades("ada")["why_silent"] == 0.0
 
 
 def test_nothing_a_student_wrote_becomes_markup(course):
     found = verdicts(address=State.FAIL)
-    course.write(course.record("ada", found, text=f"{SCRIPT} [x](javascript:alert(1))"))
+    course.write(course.record("ada", found, answer=f"{SCRIPT} [x](javascript:alert(1))"))
     page = course.page("ada")
     assert "alert(1)" in page
     assert "<script" not in page
@@ -159,7 +158,7 @@ def test_a_comment_of_a_person_is_on_the_page_after_a_new_submission(course):
         (comment,) = [one for one in notebook.comments if one.name == "why_silent"]
         comment.manual_comment = "Nearly."
         book.db.commit()
-    course.write(course.record("ada", verdicts(), text="Better."))
+    course.write(course.record("ada", verdicts(), answer="Better."))
     assert "Nearly." in course.page("ada")
 
 
@@ -232,7 +231,7 @@ def test_a_new_submission_replaces_and_a_persons_grade_stays(course):
         (grade,) = [grade for grade in notebook.grades if grade.name == "why_silent"]
         grade.manual_score = 3.0
         book.db.commit()
-    course.write(course.record("ada", verdicts(), text="Better."))
+    course.write(course.record("ada", verdicts(), answer="Better."))
     assert course.score("ada") == RELEASE.lab.max_points + 3
 
 
@@ -250,14 +249,14 @@ def test_a_known_time_is_nbgraders_time(course):
 
 
 def test_one_that_nbgrader_refuses_stops_nobody(course):
-    """As a record that vanished between the journal and nbgrader would."""
-    graded = [course.record(student, verdicts()) for student in ("ada", "bob", "cy")]
-    for path in (course.folder / "journal" / NAME).glob("bob-*"):
-        path.unlink()
+    """As one would whose verdict cannot be said."""
+    unsaid = (replace(verdicts()[0], cause=Cause.WRONG, sentence=text("of no catalogue")),)
+    found = {"ada": verdicts(), "bob": unsaid, "cy": verdicts()}
+    graded = [course.record(student, of) for student, of in found.items()]
     assert course.write(*graded) == {"bob"}
     assert course.score("ada") == course.score("cy") == RELEASE.lab.max_points
     assert not course.autograded("bob").exists()
-    assert "NotJudged" in (course.folder / "grade.log").read_text()
+    assert "of no catalogue" in (course.folder / "grade.log").read_text()
 
 
 def test_formgraders_button_neither_runs_nor_grades_what_was_not_judged(course):
@@ -331,8 +330,8 @@ class TestAhead:
         assert course.score("ada") == course.score("bob") == RELEASE.lab.max_points - 2
 
     def test_a_refused_one_costs_no_neighbour(self, course):
-        bad, good = course.record("a b", verdicts()), course.record("bob", verdicts())
-        (course.folder / "journal" / NAME).joinpath(f"a b-{bad.record.key[:16]}.json").unlink()
+        unsaid = (replace(verdicts()[0], cause=Cause.WRONG, sentence=text("of no catalogue")),)
+        bad, good = course.record("a b", unsaid), course.record("bob", verdicts())
         with Publisher(course.folder, RELEASE, None) as publisher:
             publisher.add(bad)
             publisher.add(good)
