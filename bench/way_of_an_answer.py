@@ -159,12 +159,14 @@ def count_into_file() -> None:
     with path.with_suffix(".counts").open("r+b") as file:
         counts = memoryview(mmap.mmap(file.fileno(), 4 * MOST)).cast("I")
     known: dict[CodeType, int] = {}
+    one_at_a_time = threading.Lock()  # two threads could give two functions one number
 
     def count(code: CodeType) -> None:
-        if code not in known:
-            known[code] = len(known)
-            names.write(f"{name_of(code)}\n")
-        counts[known[code]] += 1
+        with one_at_a_time:
+            if code not in known:
+                known[code] = len(known)
+                names.write(f"{name_of(code)}\n")
+            counts[known[code]] += 1
 
     watch(count)
     ask_one_question()

@@ -11,7 +11,8 @@ from autograder.classroom.intake.rebuild import rebuild
 from autograder.classroom.intake.release import Release
 from autograder.classroom.intake.submissions import Submission
 from autograder.classroom.intake.taking import Entry
-from autograder.classroom.run.job import Job, job_for
+from autograder.classroom.run.grading import job_for
+from autograder.classroom.run.job import Job
 from autograder.judge import Question, WrongAnswer
 
 SEED = 1

@@ -21,8 +21,8 @@ from ..intake.release import Release, releases
 from ..intake.submissions import Submission
 from ..intake.taking import Entry
 from ..run import devices, work
-from ..run.grading import safe_tier
-from ..run.job import Job, job_for
+from ..run.grading import job_for, safe_tier
+from ..run.job import Job
 from ..run.worker import lent_gpu
 from ..store import roster
 from ..store.journal import Journal, Record

@@ -1,16 +1,21 @@
 """`autograder grade`: the class, a progress bar, the table, and where everything lies."""
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
 from filelock import FileLock, Timeout
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from autograder.judge import State
 
 from ..errors import UserError
-from ..reports.table import by_hand, table
+from ..intake.release import Release, graded
+from ..reports.rows import LEGEND, MARKS, Row
 from .grading_run import GradingRun, Order, open_folder
 
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
@@ -77,7 +82,7 @@ def _progress(console: Console) -> Progress:
 def _show(made: GradingRun, console: Console) -> None:
     console.print(table(made.release, made.in_order))
     out = made.order.out
-    ungradable = sum(row.record is None for row in made.rows.values())
+    ungradable = len([row for row in made.rows.values() if row.record is None])
     say = [f"feedback    {out}/feedback/STUDENT/{made.release.name}/{made.release.name}.html"]
     if ungradable:
         say.append(f"ungradable  {ungradable}, with reasons in {out}/ungradable.csv")
@@ -91,9 +96,49 @@ def _show(made: GradingRun, console: Console) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
+def table(release: Release, rows: Iterable[Row]) -> Table:
+    """Student, points, a mark per question, what happened."""
+    made = Table(title=f"{release.name}, {release.lab.title}", caption=LEGEND, title_justify="left")
+    made.add_column("student", overflow="fold")
+    made.add_column(f"points of {release.lab.max_points:g}", justify="right")
+    made.add_column("questions")
+    made.add_column("state", overflow="fold")
+    for row in rows:
+        made.add_row(*_cells(row))
+    return made
+
+
+def _cells(row: Row) -> tuple[Text, ...]:
+    student, notes = Text(row.submission.student), (row.submission.note, row.note)
+    if row.record is None:
+        text = "; ".join(filter(None, (row.ungradable, *notes)))
+        return student, Text("-"), Text(""), Text(f"ungradable: {text}", style="yellow")
+    marks, known, failed = Text(), list[str](), list[str]()
+    for verdict in row.record.verdicts:
+        marks.append(*MARKS[verdict.mark])
+        known += [verdict.misconception] if verdict.misconception else []
+        failed += [verdict.question] if verdict.state is State.UNGRADABLE else []
+    remarks = [
+        "graded" if row.is_new else "graded before",
+        "misconceptions: " + ", ".join(known) if known else "",
+        "the grader failed at " + ", ".join(failed) if failed else "",
+    ]
+    points = Text(f"{row.record.points:g}")
+    return student, points, marks, Text("; ".join(filter(None, (*remarks, *notes))))
+
+
+def by_hand(release: Release) -> list[str]:
+    """The questions that a person marks: their points come in formgrader."""
+    return [
+        f"{cell['id']} ({graded(cell)['points']:g} points)"
+        for cell in release.answers.values()
+        if graded(cell).get("grade")
+    ]
+
+
 def _costs(made: GradingRun) -> str:
     """What judging took and, apart from it, what publishing did, most of it meanwhile."""
-    judged = sum(row.is_new for row in made.rows.values())
+    judged = len([row for row in made.rows.values() if row.is_new])
     new, cpu_s = made.published.written, made.published.cpu_s
     return (
         f"time        {judged} judged in {made.grading_s:.1f} s; {new} new in the gradebook, with "

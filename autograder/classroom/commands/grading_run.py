@@ -9,11 +9,10 @@ from pathlib import Path
 from ..errors import UserError
 from ..gradebook import late_policy
 from ..gradebook.course import expect_no_pattern, keep_gradebook_at
-from ..gradebook.publish import Graded, Published
-from ..gradebook.publisher import Publisher
+from ..gradebook.publish import Graded, Published, Publisher
 from ..intake.release import releases
 from ..intake.taking import take_in
-from ..reports.table import Row, write_ungradable
+from ..reports.rows import Row, write_ungradable
 from ..run import cluster
 from ..run.grading import Grading, Means
 from ..run.job import Fault, Job

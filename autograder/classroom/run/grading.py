@@ -5,19 +5,20 @@ import importlib.metadata
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from autograder.sandbox import DEFAULT_SHARE, Tier, probe
 
 from ..errors import UserError
+from ..intake.rebuild import to_run
 from ..intake.release import Release
 from ..intake.taking import Entry
 from ..store import seed_secret
 from ..store.journal import Journal, Record, key_of
 from . import cluster, devices, pool
-from .job import Job, job_for
+from .job import SUBMISSION_S, Job
 from .worker import Setting
 
 NOT_SAFE = (
@@ -61,27 +62,23 @@ class Grading:
         """What the journal holds of `entries` already, and the jobs that are left."""
         found, jobs = [], []
         for student, entry in entries.items():
-            key = self._key(entry)
+            key = key_of(entry.sha256, *self._circumstances)
             record = self.journal.read(student, key)
             if record is not None and record.is_final:
                 found.append(record)
             else:
-                share, secret = self._device_share, self.secret
-                job = job_for(entry, self.release, key=key, secret=secret, device_share=share)
-                jobs.append(job)
+                job = job_for(entry, self.release, key=key, secret=self.secret)
+                jobs.append(replace(job, device_share=self._device_share))
         if jobs:
             safe_tier(self.means.trusting)
         return found, jobs
 
-    def _key(self, entry: Entry) -> str:
-        device = ["cuda"] if self._on_gpu else []
-        return key_of(entry.sha256, *self._circumstances, *device)
-
     @cached_property
     def _circumstances(self) -> tuple[str, ...]:
-        return self.release.version, TORCH, seed_secret.name_of(self.secret), probe().name
+        device = ["cuda"] if self._on_gpu else []
+        return self.release.version, TORCH, seed_secret.name_of(self.secret), probe().name, *device
 
-    @property
+    @cached_property
     def _device_share(self) -> float:
         """Of one GPU, for each submission; 0 where everything stays on the CPU."""
         if self.means.device == "cpu":
@@ -121,3 +118,22 @@ class Grading:
         tier = safe_tier(self.means.trusting)
         location = cluster.Location(self.out, seed_secret.name_of(self.secret), TORCH, tier)
         return cluster.graded(jobs, location, spec=self.means.cluster)
+
+
+def job_for(entry: Entry, release: Release, *, key: str, secret: bytes) -> Job:
+    """The job that grades `entry`, with the seeds of this secret."""
+    names, extra_s = release.lab.questions, release.budgets_s
+    return Job(
+        entry.submission.student,
+        release.name,
+        key,
+        entry.sha256,
+        tuple(to_run(release, entry.rebuilt)),
+        release.before_answers,
+        {name: seed_secret.seed(secret, release.name, name, entry.sha256) for name in names},
+        entry.rebuilt.left_out,
+        extra_s,
+        SUBMISSION_S + extra_s,
+        release.loopback,
+        release.device_share,
+    )

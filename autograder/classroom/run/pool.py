@@ -8,8 +8,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from multiprocessing.connection import Connection, wait
 
+from autograder.judge import Cause
 from autograder.sandbox import sweep
 
 from ..errors import UserError
@@ -40,12 +42,14 @@ class _Worker:
     device: str = ""
     job: Job | None = None
     attempt: int = 0
+    patience_s: float = 0.0
     deadline: float = 0.0
     is_ready: bool = False
     has_company: bool = False
 
     def give(self, job: Job, attempt: int) -> None:
         self.job, self.attempt, self.has_company = job, attempt, False
+        self.patience_s = job.total_s + SLACK_S
         self.deadline = time.monotonic() + (self.patience_s if self.is_ready else START_S)
         with contextlib.suppress(OSError):  # it is gone; waiting for its answer will say so
             self.connection.send(job)
@@ -53,12 +57,6 @@ class _Worker:
     def begin(self) -> None:
         """Its jail is up: from now on the time is its submission's."""
         self.is_ready, self.deadline = True, time.monotonic() + self.patience_s
-
-    @property
-    def patience_s(self) -> float:
-        """How long its job may take."""
-        assert self.job is not None
-        return self.job.total_s + SLACK_S
 
     def answer(self) -> Answer:
         """What came back; for a worker that is gone, how it went."""
@@ -122,7 +120,7 @@ class Pool:
         self.false_starts = 0
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
-        self.waiting.extend((job, 1) for job in jobs)
+        self.waiting.extend(zip(jobs, repeat(1), strict=False))
         while self.waiting or self.again or self._busy():
             if self.again and not self.waiting and not self._busy():
                 self.waiting.append((self.again.popleft(), 1))
@@ -152,10 +150,11 @@ class Pool:
             return
         if isinstance(answer, NoJail):
             answer = self._false_start(answer)
-        if attempt < MAX_ATTEMPTS and not _is_done(answer):
+        causes = answer.causes if isinstance(answer, Record) else {Cause.GRADER_FAULT}
+        if attempt < MAX_ATTEMPTS and Cause.GRADER_FAULT in causes:  # it may not happen again
             self.waiting.append((job, attempt + 1))
         elif isinstance(answer, Record) and (
-            answer.was_put_off or (answer.timed_out and worker.has_company)
+            Cause.PUT_OFF in causes or (answer.timed_out and worker.has_company)
         ):
             self.again.append(job.again(answer))
         else:
@@ -236,10 +235,6 @@ def _hanging(worker: _Worker) -> Fault | NoJail:
     if worker.is_ready:
         return Fault(f"no answer within {worker.patience_s:g} seconds")
     return NoJail(f"not ready within {START_S:g} seconds")
-
-
-def _is_done(answer: Record | Fault) -> bool:
-    return isinstance(answer, Record) and not answer.is_worth_another_try
 
 
 def processors() -> int:

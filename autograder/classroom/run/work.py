@@ -5,9 +5,13 @@ once more, alone on the machine, before that verdict stands. One that times some
 the first time then.
 """
 
+import contextlib
+import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import starmap
+from pathlib import Path
 
 from autograder.judge import (
     Cause,
@@ -27,10 +31,11 @@ from autograder.sandbox import Cell, CellResult, Jail, JailedStudent
 from ..store.journal import CellReport, Record
 from .health import expect_healthy, expect_returned
 from .job import Job
-from .peak_memory import Peak
 
 ROUNDS = 3
 MAX_SHOWN = 4_000
+PAGE_BYTES = 4096
+RESET = "5"  # proc(5), clear_refs: the high-water mark becomes what is resident now
 
 
 def grade(job: Job, lab: Lab, jail: Jail) -> Record:
@@ -41,27 +46,30 @@ def grade(job: Job, lab: Lab, jail: Jail) -> Record:
     """
     if jail.without:
         raise GraderFault(f"a jail without {', '.join(sorted(jail.without))} is not for grading")
-    expect_returned(jail)
+    if jail.gpu:
+        expect_returned(jail)
     started = time.monotonic()
-    cells = [Cell(name, source) for name, source in job.cells]
+    verdicts, late = [], []
     limits = {"total_s": job.total_s, "extra_load_s": job.extra_s}
-    with jail.open(cells, **limits, loopback=lab.loopback) as student:
-        _our_own_cells_ran(student.cells[: job.setup])
+    with jail.open([*starmap(Cell, job.cells)], **limits, loopback=job.loopback) as student:
+        for result in student.cells[: job.setup]:
+            if result.error is not None:
+                raise GraderFault(f"the lab's own cell {result.name!r} failed: {result.error}")
         expect_healthy_after_a_loss(jail, student, job)  # in a cell, before any question
-        found = []
         for verdict, timed_out in _verdicts(job, lab, student, until=started + job.total_s):
-            found.append((verdict, timed_out))
+            verdicts.append(verdict)
+            late += [verdict.question] if timed_out else []
             expect_healthy_after_a_loss(jail, student, job)
-        reports = tuple(_reported(result) for result in student.cells)
+        reports = tuple(map(_reported, student.cells))
     return Record(
         job.student,
         lab.name,
         job.key,
         job.sha256,
-        tuple(verdict for verdict, _ in found),
+        tuple(verdicts),
         reports,
         wall_s=time.monotonic() - started + (job.first.wall_s if job.first else 0.0),
-        timed_out=tuple(verdict.question for verdict, timed_out in found if timed_out),
+        timed_out=tuple(late),
     )
 
 
@@ -70,7 +78,7 @@ def _verdicts(
 ) -> Iterator[tuple[Verdict, bool]]:
     """Each question's verdict, and whether more time could have changed it."""
     known = {verdict.question: verdict for verdict in job.first.verdicts} if job.first else {}
-    for question in lab:
+    for question in lab.questions.values():
         if job.only and question.name not in job.only:
             continue
         before = known.get(question.name)
@@ -85,9 +93,13 @@ def _verdicts(
             else:
                 yield _remarked(before, text("not_asked_again")), True
         else:
-            verdict = _asked(question, student, job)
-            again = _once_more(verdict, None if question.alone else before)
-            yield again, _timed_out(verdict, student)
+            verdict, timed_out = _asked(question, student, job), False
+            if verdict.state is State.FAIL:
+                verdict = explained(verdict, job, student)
+                timed_out = _timed_out(student)
+            if before is not None and not question.alone:
+                verdict = _once_more(verdict, before)
+            yield verdict, timed_out
 
 
 def expect_healthy_after_a_loss(jail: Jail, student: JailedStudent, job: Job) -> None:
@@ -97,32 +109,42 @@ def expect_healthy_after_a_loss(jail: Jail, student: JailedStudent, job: Job) ->
         expect_healthy(jail, f"after the submission of {job.student}")
 
 
-def _our_own_cells_ran(results: Sequence[CellResult]) -> None:
-    for result in results:
-        if result.error is not None:
-            raise GraderFault(f"the lab's own cell {result.name!r} failed: {result.error}")
-
-
 def _asked(question: Question, student: JailedStudent, job: Job) -> Verdict:
-    peak = Peak(student)
+    """The verdict, with the memory that the question took: by how much the process that answered
+    grew at most, a page at least; 0 where it cannot be known, as it was lost or this system does
+    not tell. Linux keeps a process's high-water mark and lets its owner set it back: the student's
+    code is not asked."""
+    pid, before = student.pid, resident_bytes(student.pid, "VmRSS")
+    try:
+        Path(f"/proc/{pid}/clear_refs").write_text(RESET, encoding="ascii")
+    except OSError:
+        before = 0
     verdict = ask(question, student, seed=job.seeds[question.name], rounds=ROUNDS)
-    return explained(replace(verdict, peak_bytes=peak.grown()), job, student)
+    if not before or student.pid != pid:
+        return verdict
+    return replace(verdict, peak_bytes=max(PAGE_BYTES, resident_bytes(pid, "VmHWM") - before))
 
 
-def _timed_out(verdict: Verdict, student: JailedStudent) -> bool:
-    """Whether more time could have changed the verdict: a call or a cell was not waited for."""
-    if verdict.state is not State.FAIL:
-        return False
+def resident_bytes(pid: int | None, kind: str) -> int:
+    """Of process `pid`, "VmRSS" now or at most ("VmHWM") since its mark was set back; 0 where
+    nobody tells."""
+    with contextlib.suppress(OSError):
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+        if found := re.search(rf"^{kind}:\s+(\d+) kB$", status, re.MULTILINE):
+            return int(found[1]) * 1024
+    return 0
+
+
+def _timed_out(student: JailedStudent) -> bool:
+    """Whether more time could have changed a wrong answer: a call or a cell was not waited for."""
     raised = [call.outcome for call in student.calls if isinstance(call.outcome, Raised)]
     if raised and (raised[-1].kind is Cause.MISSING or raised[-1].error == "NameError"):
         raised += [cell.error for cell in student.cells if cell.error]  # one may have been too late
     return any(one.kind is Cause.TIMED_OUT for one in raised)
 
 
-def _once_more(verdict: Verdict, before: Verdict | None) -> Verdict:
+def _once_more(verdict: Verdict, before: Verdict) -> Verdict:
     """A question that was asked twice says so."""
-    if before is None:
-        return verdict
     wall_s, cpu_s = verdict.wall_s + before.wall_s, verdict.cpu_s + before.cpu_s
     return replace(_remarked(verdict, text("asked_twice")), wall_s=wall_s, cpu_s=cpu_s)
 

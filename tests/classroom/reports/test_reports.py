@@ -27,8 +27,8 @@ from autograder.classroom.reports.items import discrimination, items, misconcept
 from autograder.classroom.reports.moodle import moodle
 from autograder.classroom.reports.page import Report, page
 from autograder.classroom.reports.returned import give_back
+from autograder.classroom.reports.rows import Row, write_ungradable
 from autograder.classroom.reports.spreadsheet import inert, written
-from autograder.classroom.reports.table import Row, write_ungradable
 from autograder.classroom.store.roster import Line
 from autograder.judge import State
 from tests.classroom.made_class import (
