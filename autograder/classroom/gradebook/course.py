@@ -50,6 +50,12 @@ if os.path.exists(elsewhere):
     with open(elsewhere) as file:
         c.CourseDirectory.db_url = file.read().strip()
     c.CourseDirectory.course_id = "default_course"
+c.Autograde.sanitize_preprocessors = [  # nbgrader's, but for CheckCellMetadata: cells are our own
+    "nbgrader.preprocessors.ClearOutput",
+    "nbgrader.preprocessors.DeduplicateIds",
+    "nbgrader.preprocessors.OverwriteKernelspec",
+    "nbgrader.preprocessors.OverwriteCells",
+]
 c.Autograde.autograde_preprocessors = [
     "autograder.classroom.gradebook.recorded.RecordedVerdicts",
     "nbgrader.preprocessors.LimitOutput",
