@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,6 +15,22 @@ course = click.option(
     type=click.Path(path_type=Path),
     default=Path(),
     help="The course's folder, with labs/ in it. Default: this one.",
+)
+trusting = click.option(
+    "--i-trust-students", "trusting", is_flag=True, help="Run their code even without a sandbox."
+)
+workers = click.option(
+    "--workers", type=click.IntRange(min=1), help="Submissions at a time. Default: one per core."
+)
+cluster = click.option(
+    "--cluster",
+    default="",
+    help="More machines: tcp://HOST:PORT of a Dask scheduler, ssh:HOST,HOST, slurm:JOBS.",
+)
+device = click.option(
+    "--device",
+    type=click.Choice(["cpu", "cuda"]),
+    help="Where answers compute. Default: the CPU, and a GPU for questions that ask for one.",
 )
 
 
@@ -34,43 +51,27 @@ def main() -> None:
 )
 @course
 @click.option(
-    "--workers", type=click.IntRange(min=1), help="Submissions at a time. Default: one per core."
-)
-@click.option(
-    "--cluster",
-    default="",
-    help="More machines: tcp://HOST:PORT of a Dask scheduler, ssh:HOST,HOST, slurm:JOBS.",
-)
-@click.option(
     "--gradebook",
     default="",
     envvar="AUTOGRADER_GRADEBOOK",
     show_envvar=True,
     help="A database, as in postgresql+psycopg://USER@HOST/NAME. Default: a file in --out.",
 )
-@click.option(
-    "--device",
-    type=click.Choice(["cpu", "cuda"]),
-    help="Where answers compute. Default: the CPU, and a GPU for questions that ask for one.",
-)
-@click.option(
-    "--i-trust-students", "trusting", is_flag=True, help="Run their code even without a sandbox."
-)
+@workers
+@cluster
+@device
+@trusting
 def grade_command(
-    hand_in: Path,
-    lab: str,
-    out: Path,
-    course: Path,
-    workers: int | None,
-    cluster: str,
-    gradebook: str,
-    device: str | None,
-    trusting: bool,
+    hand_in: Path, lab: str, out: Path, course: Path, gradebook: str, **means: Any
 ) -> None:
     """Grade submitted notebooks: a folder per student, or what Canvas, Moodle or nbgrader give.
 
     Can be stopped and started again: what is graded stays graded.
     """
+    _grade(hand_in, out, course, lab, gradebook=gradebook, **means)
+
+
+def _grade(source: Path | None, out: Path, course: Path, lab: str, **options: Any) -> None:
     from rich.console import Console
 
     from autograder.classroom.errors import UserError
@@ -79,18 +80,8 @@ def grade_command(
         from autograder.classroom.commands.grade import grade
         from autograder.classroom.commands.grading_run import Order
 
-        order = Order(
-            hand_in,
-            out,
-            _folder_of(course),
-            lab,
-            workers or 0,
-            trusting,
-            cluster,
-            gradebook,
-            device or "",
-        )
-        grade(order, Console())
+        given = {name: value for name, value in options.items() if value}
+        grade(Order(source, out, _folder_of(course), lab, **given), Console())
     except UserError as mistake:
         raise click.ClickException(str(mistake)) from None
     except KeyboardInterrupt:
@@ -106,6 +97,23 @@ grading_folder = click.option(
     show_default=True,
     help="The grading folder, as `autograder grade` made it.",
 )
+
+
+@main.command("regrade")
+@click.argument("lab")
+@grading_folder
+@course
+@workers
+@cluster
+@device
+@trusting
+def regrade_command(lab: str, folder: Path, course: Path, **means: Any) -> None:
+    """Grade again what was handed in before, from the notebooks that were kept.
+
+    What the journal knows is published alone. What it does not know any more, because a question
+    was put right, is judged anew.
+    """
+    _grade(None, folder, course, lab, **means)
 
 
 @main.command("report")
@@ -140,9 +148,7 @@ def report_command(lab: str, folder: Path, course: Path, title: str, provisional
 @click.argument("question")
 @grading_folder
 @course
-@click.option(
-    "--i-trust-students", "trusting", is_flag=True, help="Run their code even without a sandbox."
-)
+@trusting
 def explain_command(
     student: str, lab: str, question: str, folder: Path, course: Path, trusting: bool
 ) -> None:

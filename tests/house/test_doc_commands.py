@@ -107,6 +107,10 @@ TABLE: dict[str, RunBy | Answers | Played] = {
         "classroom/commands/test_report.py::test_everything_lies_where_it_says",
         'autograder("report")',
     ),
+    "autograder regrade 01_strides": RunBy(
+        "classroom/commands/test_report.py::test_what_the_journal_knows_is_published_alone",
+        'autograder("regrade", NAME',
+    ),
     "autograder explain ada 01_strides address": RunBy(
         "classroom/commands/test_report.py::test_a_verdict_comes_out_again", "explained"
     ),

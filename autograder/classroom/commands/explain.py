@@ -4,7 +4,6 @@ came from, the same way as a class is graded.
 What is recorded is not changed. The seed stays on the instructor's side: students never see this.
 """
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,18 +15,16 @@ from autograder.judge import GraderFault, State, Verdict
 from autograder.sandbox import Gpu, Jail, Tier
 
 from ..errors import UserError, the_one
-from ..intake.rebuild import Ungradable, rebuild
+from ..intake.rebuild import Ungradable
 from ..intake.release import Release, releases
 from ..intake.submissions import Submission
-from ..intake.taking import Entry
+from ..intake.taking import AGAIN, take_again
 from ..run import devices, work
 from ..run.grading import job_for, safe_tier
 from ..run.job import Job
 from ..run.worker import lent_gpu
 from ..store import roster
 from ..store.journal import Journal, Record
-
-AGAIN = "Grade the class again: only what is lost runs."
 
 
 @dataclass(frozen=True)
@@ -94,18 +91,11 @@ def _case(asked: Asked) -> _Case:
 
 def _job(folder: Path, line: roster.Line, record: Record, release: Release) -> Job:
     """What was run then, from the bytes that were kept."""
-    path = folder / "received" / f"{record.sha256}.ipynb"
+    submission = Submission(line.student, line.origin, sha256=record.sha256)
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"The notebook {path} cannot be read: {error.strerror}. {AGAIN}") from error
-    if hashlib.sha256(data).hexdigest() != record.sha256:
-        raise UserError(f"{path} is not the notebook that was graded: its hash differs. {AGAIN}")
-    try:
-        rebuilt = rebuild(data, release)
+        entry = take_again(submission, release, folder / "received")
     except Ungradable as reason:
         raise UserError(f"The lab's notebook has changed since the grading: {reason}") from reason
-    entry = Entry(Submission(line.student, line.origin), rebuilt, record.sha256)
     job = job_for(entry, release, key=record.key, secret=b"")
     return replace(job, seeds={v.question: v.seed for v in record.verdicts}, quiet=True)
 

@@ -16,6 +16,7 @@ from autograder.judge import State
 from ..errors import UserError
 from ..intake.release import Release, graded
 from ..reports.rows import LEGEND, MARKS, Row
+from ..store import roster
 from .grading_run import GradingRun, Order, open_folder
 
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
@@ -24,7 +25,10 @@ DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 def grade(order: Order, console: Console) -> None:
     """Grades a class and shows what came out. Raises UserError for what the instructor can put
     right."""
-    order = replace(order, out=order.out.absolute(), source=order.source.absolute())
+    source = order.source and order.source.absolute()
+    order = replace(order, out=order.out.absolute(), source=source)
+    if source is None:
+        roster.labs(order.out)
     with _our_own(order):
         made = GradingRun(order)
         jobs = made.look_up()

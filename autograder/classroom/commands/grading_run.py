@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..errors import UserError
+from ..errors import UserError, the_one
 from ..gradebook import late_policy
 from ..gradebook.course import expect_no_pattern, keep_gradebook_at
 from ..gradebook.publish import Graded, Published, Publisher
-from ..intake.release import releases
-from ..intake.taking import take_in
+from ..intake.rebuild import Ungradable
+from ..intake.release import Release, releases
+from ..intake.submissions import Submission
+from ..intake.taking import Refusal, Taken, take_again, take_in
 from ..reports.rows import Row, write_ungradable
 from ..run import cluster
 from ..run.grading import Grading, Means
@@ -26,10 +28,11 @@ NBGRADER_FAILED = "graded, but nbgrader refused the notebook: see grade.log"
 
 @dataclass(frozen=True)
 class Order:
-    """What the instructor asked for. out: the grading folder. lab: "" where the hand-in tells.
+    """What the instructor asked for. source: what was handed in; None for what was handed in
+    before, from the bytes that were kept. out: the grading folder. lab: "" where the hand-in tells.
     gradebook: the address of a database, "" for a file in `out`. The rest: see `Means`."""
 
-    source: Path
+    source: Path | None
     out: Path
     course: Path
     lab: str = ""
@@ -52,7 +55,11 @@ class GradingRun:
         known = releases(order.course)
         self.late = late_policy.read(order.course / late_policy.NAME, labs=list(known))
         keep_gradebook_at(order.out, order.gradebook)
-        taken = take_in(order.source, known, order.lab, order.out / "received")
+        received = order.out / "received"
+        if order.source is None:
+            taken = _taken_again(order, known[the_one(order.lab, list(known), "lab")], received)
+        else:
+            taken = take_in(order.source, known, order.lab, received)
         self.release, self.entries = taken.release, taken.entries
         for one in taken.refusals:
             self.rows[one.submission.student] = Row(
@@ -122,12 +129,31 @@ class GradingRun:
         return [self.rows[student] for student in sorted(self.rows, key=str.casefold)]
 
 
-def open_folder(out: Path, source: Path) -> None:
+def _taken_again(order: Order, release: Release, received: Path) -> Taken:
+    """Everybody on the roster. Whose newest hand-in could not be graded keeps the reason."""
+    taken = Taken(release)
+    for student, line in roster.read(order.out, release.name).items():
+        origin, time = line.origin, line.submitted
+        submission = Submission(student, origin, submitted=time, sha256=line.sha256, note=line.note)
+        try:
+            if line.ungradable:
+                raise Ungradable(line.ungradable)
+            entry = take_again(submission, release, received)
+        except Ungradable as reason:
+            taken.refusals.append(Refusal(submission, str(reason), reason.note))
+            continue
+        for said in (NBGRADER_FAILED, "; ".join(entry.rebuilt.notes)):  # and will be said again
+            submission = replace(submission, note=submission.note.removesuffix(said).rstrip("; "))
+        taken.entries[student] = replace(entry, submission=submission)
+    return taken
+
+
+def open_folder(out: Path, source: Path | None) -> None:
     """Makes the grading folder usable: there, ours, and without half-written files of a killed run.
 
     Call it with the folder's lock held. Raises UserError.
     """
-    if source.resolve().is_relative_to(out.resolve()):
+    if source and source.resolve().is_relative_to(out.resolve()):
         raise UserError(f"{source} lies inside the grading folder {out}. Grade into another: --out")
     expect_no_pattern(out)
     shutil.rmtree(out / ".scratch", ignore_errors=True)

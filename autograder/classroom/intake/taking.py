@@ -3,6 +3,7 @@
 Every file that a verdict will come from is kept as it was, under the hash of its bytes.
 """
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from .rebuild import Rebuilt, Ungradable, rebuild
 from .release import Release
 from .submissions import Submission, files_in, labs_named, submissions
 
+AGAIN = "Grade the class again: only what is lost runs."
 KEEPERS = 8  # at a time: a disk that must not forget is slow to one and quick to many
 
 
@@ -83,6 +85,20 @@ def _sort(submission: Submission, taken: Taken) -> bool:
     else:
         taken.entries[submission.student] = Entry(without_data, rebuilt, submission.sha256)
     return True
+
+
+def take_again(submission: Submission, release: Release, kept: Path) -> Entry:
+    """The entry of a submission that was taken in before: `sha256` says which of the bytes in the
+    folder `kept` are its own. Raises UserError where they are not there any more, and Ungradable
+    where the lab has changed so much since."""
+    path = kept / f"{submission.sha256}.ipynb"
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"The notebook {path} cannot be read: {error.strerror}. {AGAIN}") from error
+    if hashlib.sha256(data).hexdigest() != submission.sha256:
+        raise UserError(f"{path} is not the notebook that was graded: its hash differs. {AGAIN}")
+    return Entry(submission, rebuild(data, release), submission.sha256)
 
 
 def _take_all(handed_in: Iterable[Submission], taken: Taken, folder: Path) -> None:

@@ -1,4 +1,5 @@
-"""`autograder report` and `autograder explain`, as an instructor types them."""
+"""`autograder report`, `explain` and `regrade`, the readers of the journal, as an instructor types
+them."""
 
 from __future__ import annotations
 
@@ -339,3 +340,45 @@ class TestExplain:
         verdict = self.recorded(judged, "ada", FIRST)
         assert verdict["wall_s"] > 0
         assert 4096 <= verdict["peak_bytes"] < 2**30
+
+
+@pytest.mark.jail
+class TestRegrade:
+    """The journal and the bytes that were kept are enough; the hand-ins may be gone."""
+
+    def test_what_the_journal_knows_is_published_alone(self, autograder, explained, monkeypatch):
+        monkeypatch.setattr(grading_step.pool, "graded", None)
+        roster.update(explained, NAME, [Line("dee", f"dee/{NAME}.ipynb", ungradable="Nothing.")])
+        shutil.rmtree(explained / "feedback")
+        (explained / "gradebook.db").unlink()
+        was = self.state(explained)
+        result = autograder("regrade", NAME, "--course", ROOT)
+        assert result.exit_code == 0, result.output
+        assert "3 already graded, 0 to grade" in result.output
+        assert self.state(explained) == was
+        pages = explained.glob("feedback/*/*/*.html")
+        assert {page.parts[-3] for page in pages} == {"ada", "cunning", "gus"}
+        assert "Nothing." in (explained / "ungradable.csv").read_text()
+
+    def test_what_it_does_not_know_is_judged_anew(self, autograder, explained):
+        (lost,) = (explained / "journal" / NAME).glob("gus-*.json")
+        was = json.loads(lost.read_text().split("\n")[1])["verdicts"]
+        lost.unlink()
+        result = autograder("regrade", NAME, "--course", ROOT)
+        assert result.exit_code == 0, result.output
+        assert "2 already graded, 1 to grade" in result.output
+        again = json.loads(lost.read_text().split("\n")[1])["verdicts"]
+        known = ("question", "cause", "points", "seed", "misconception")
+        assert [[v[k] for k in known] for v in again] == [[v[k] for k in known] for v in was]
+
+    def state(self, folder):
+        """All that a second run may not change."""
+        journal = {path: path.read_bytes() for path in (folder / "journal").rglob("*.json")}
+        return journal, roster.read(folder, NAME)
+
+    def test_bytes_that_were_not_kept(self, autograder, grading):
+        assert "cannot be read" in told(autograder("regrade", NAME, "--course", ROOT))
+
+    def test_a_lab_that_was_never_graded_leaves_nothing_behind(self, autograder, tmp_path):
+        assert "no grading folder" in told(autograder("regrade", NAME, "--course", ROOT))
+        assert list(tmp_path.iterdir()) == []
