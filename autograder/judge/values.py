@@ -16,7 +16,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import repeat
+from types import GeneratorType
 from typing import Any
 
 import torch
@@ -139,6 +141,8 @@ class _Packer:
             return {"d": list(map(self.parts, value.items(), repeat(depth)))}
         if isinstance(value, slice):
             return {"slice": self.parts((value.start, value.stop, value.step), depth)}
+        if isinstance(value, (range, GeneratorType, map, zip, filter)):
+            return self.parts(value, depth)
         if type(value).__module__ == "numpy" and hasattr(value, "item"):
             return self.node(value.tolist(), depth + 1)
         return _leaf(value)
@@ -178,7 +182,7 @@ def _leaf(value: Any) -> Any:
         if abs(value) > MAX_INT:
             raise Unsendable("integer")
         return int(value)
-    if isinstance(value, float):
+    if isinstance(value, (float, Fraction)):
         return {"f": float(value).hex()}
     if isinstance(value, torch.dtype):
         return {"dtype": _dtype_name(value)}
