@@ -6,6 +6,7 @@ import gc
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -34,6 +35,16 @@ def test_a_view_of_an_argument_comes_back_as_a_view_of_the_checks_own() -> None:
     got = student(windows=lambda t: t.unfold(0, 2, 1)).call("windows", x)
     assert same_memory(got, x)
     assert got.stride() == (1, 1)
+
+
+def test_what_numpy_made_of_an_argument_is_memory_of_the_argument() -> None:
+    x = torch.arange(40.0)[3:]
+    windows = np.lib.stride_tricks.sliding_window_view
+    s = student(windows=lambda t: torch.from_numpy(windows(t.numpy(), 4, writeable=True)[::2]))
+    got = s.call("windows", x)
+    assert same_memory(got, x)
+    assert got.equal(x.unfold(0, 4, 2))
+    assert got.storage_offset() == 3
 
 
 def test_aliases_among_the_arguments_stay_aliases() -> None:
