@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ ENDLESS = "def address(*arguments):\n    while True:\n        pass"
 
 @pytest.fixture
 def lab() -> Lab:
-    return checks.lab("01_strides")
+    return copy.deepcopy(checks.lab("01_strides"))  # to be broken
 
 
 def outcome(lab: Lab, name: str) -> answer_mutants.Outcome:
@@ -44,9 +45,10 @@ def test_a_case_too_few_is_found(lab: Lab) -> None:
 
 def test_a_lottery_and_a_fault_of_ours_are_found(lab: Lab) -> None:
     def by_chance(student: Student, draw: Draw) -> None:
-        got = student.call("address", (1, 0), (4, 5), (5, 1), draw.seed % 2)
+        row = -(draw.seed % 2)  # the last one, with some seeds
+        got = student.call("address", (row, 1), (4, 5), (5, 1), 0)
         assert type(got) is int
-        expect_equal(got, 5 + draw.seed % 2)
+        expect_equal(got, 1 if row == 0 else 16)
 
     lab.questions["address"] = replace(lab.questions["address"], check=by_chance)
     found = outcome(lab, "address")

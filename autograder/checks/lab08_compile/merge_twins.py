@@ -207,7 +207,7 @@ def _written(graph: fx.Graph, *, through_views: bool) -> set[Any]:
     for node in reversed(graph.nodes):
         if node.op != "call_function":
             continue
-        schema = node.target._schema  # type: ignore[union-attr]
+        schema = node.target._schema
         is_view = schema.returns[0].alias_info is not None
         if schema.is_mutable or (through_views and is_view and node in written):
             written.add(node.args[0])
