@@ -220,11 +220,12 @@ def attack_command(names: tuple[str, ...], family: str, result: Path | None) -> 
 @main.command("selftest")
 @click.argument("lab", default="")
 @click.argument("question", default="")
+@click.option("--mutants", is_flag=True, help="Ask the solutions with one thing changed instead.")
 @course
-def selftest_command(lab: str, question: str, course: Path) -> None:
+def selftest_command(lab: str, question: str, mutants: bool, course: Path) -> None:
     """Ask every question of its right and its wrong answers; of one LAB, as in 01_strides; of one
     QUESTION of it."""
-    from autograder import checks, selftest
+    from autograder import answer_mutants, checks, selftest
 
     try:
         labs = [checks.lab(lab)] if lab else None
@@ -232,7 +233,13 @@ def selftest_command(lab: str, question: str, course: Path) -> None:
             checks.find(question, labs)
     except LookupError as unknown:
         raise click.ClickException(str(unknown)) from None
-    sys.exit(1 if selftest.run(_folder_of(course), labs, only=question) else 0)
+    folder = _folder_of(course)
+    if mutants:
+        each = checks.labs() if labs is None else labs
+        faults = sum(answer_mutants.run(folder, one, only=question) for one in each)
+    else:
+        faults = selftest.run(folder, labs, only=question)
+    sys.exit(1 if faults else 0)
 
 
 def _folder_of(course: Path) -> Path:

@@ -140,6 +140,19 @@ def execute(notebook: Path) -> Namespace:
     return _run(c for c in _cells(notebook) if _is_setup(c) or _is_answer(c))
 
 
+def setup_namespace(notebook: Path) -> Namespace:
+    """The names that a lab notebook defines before its answers."""
+    return _run(cell for cell in _cells(notebook) if _is_setup(cell))
+
+
+def answer_source(notebook: Path, question: str) -> str:
+    """The text of the cell that answers `question`. Raises KeyError without one."""
+    for cell in _cells(notebook):
+        if _is_answer(cell) and cell["id"] == question:
+            return "".join(cell["source"])
+    raise KeyError(question)
+
+
 def alternatives(notebook: Path) -> dict[str, list[Namespace]]:
     """Other right answers by question: the cells of the solution with role="alternative"."""
     cells = _cells(notebook)

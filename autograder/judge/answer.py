@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from .device import HOST, Device
 from .values import Packed, Unsendable, pack, storage_bytes, unpack
 from .verdict import Cause
@@ -66,8 +68,9 @@ class Raised:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back from one call: a packed value or a Raised, and the new bytes of each argument
-    written into.
+    """What came back from one call: a packed value or a Raised, and the new bytes of each storage
+    written into, by its number. An argument of which something else changed (a tensor's shape, what
+    a list holds) is there by its place in the call, -1 - place, without bytes.
     """
 
     value: Packed | Raised
@@ -83,6 +86,8 @@ def answer(
         return Reply(Raised(Cause.MISSING, "NameError"))
     storages = list(map(device.arrive, request.storages))
     args, kwargs = unpack(request.tree, storages)
+    given = [*args, *kwargs.values()]
+    forms = list(map(_form, given))
     try:
         with device.running():
             result = namespace[function](*args, **kwargs)
@@ -93,11 +98,31 @@ def answer(
         return Reply(Raised(Cause.UNSENDABLE, "TypeError", why=text("returned", what=error.what)))
     except BaseException as error:
         return Reply(raised_by(error))
-    written: dict[int, bytes] = {}
+    written = {-1 - k: b"" for k, value in enumerate(given) if _changed(value, forms[k])}
     for k, before in enumerate(request.storages):
         if (after := storage_bytes(storages[k])) != before:
             written[k] = after
     return Reply(value, written)
+
+
+def _form(value: Any) -> Any:
+    """All of an argument that a function could change and that is no element of a tensor; two forms
+    are equal if nothing was."""
+    if isinstance(value, torch.Tensor):
+        place = value.untyped_storage().data_ptr(), value.storage_offset()
+        return "tensor", value.dtype, *place, tuple(value.shape), value.stride()
+    if isinstance(value, dict):
+        return "dict", [(key, _form(part)) for key, part in value.items()]
+    if isinstance(value, (list, tuple)):
+        return type(value), list(map(_form, value))
+    return type(value), repr(value)
+
+
+def _changed(value: Any, form: Any) -> bool:
+    try:
+        return bool(_form(value) != form)
+    except Exception:  # what the student put there may do anything when it is asked
+        return True
 
 
 def raised_by(error: BaseException) -> Raised:

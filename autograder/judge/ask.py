@@ -100,7 +100,8 @@ def _no_answer(none: NoAnswer, question: Question) -> dict[str, Any]:
         if raised.stub == question.title:
             return {"cause": cause, "sentence": text("not_answered", title=question.title)}
         cause, why = Cause.RAISED, text("calls_a_stub")
-    said = {"expected": text("a_value"), "got": raised.told, "where": raised.where}
+    wanted = text("no_error") if cause is Cause.RAISED else text("a_value")
+    said = {"expected": wanted, "got": raised.told, "where": raised.where}
     return {"cause": cause, **said, "sentence": why}
 
 
@@ -112,8 +113,11 @@ def _lesson(
     if found["cause"] is Cause.BLANK:
         return lesson
     lesson["asked"] = _asked(question, student.calls)
-    known = diagnose(question, student.calls, seed=seed, rounds=rounds)
-    return lesson | ({"misconception": known.name, "sentence": known.sentence} if known else {})
+    known = diagnose(question, student, seed=seed, rounds=rounds)
+    if known:
+        return lesson | {"misconception": known.name, "sentence": known.sentence}
+    nothing = found["cause"] is Cause.WRONG and student.calls and student.calls[-1].outcome is None
+    return lesson | ({"sentence": text("no_return")} if nothing and not found["sentence"] else {})
 
 
 def _asked(question: Question, calls: list[Call]) -> str:
@@ -148,22 +152,63 @@ def _cost(question: Question, student: Student, seed: int) -> str:
 
 
 def diagnose(
-    question: Question, calls: list[Call], *, seed: int, rounds: int = 1
+    question: Question, student: Student, *, seed: int, rounds: int = 1
 ) -> WrongAnswer | None:
-    """The known wrong answer that behaves exactly as these calls did, up to and including the call
-    that failed.
+    """The known wrong answer that behaves exactly as the student's, up to and including the call
+    that failed, and beyond.
 
-    Each known wrong answer is asked the same question with the same seed; the one whose transcript
-    is the same, call by call, is the student's misconception.
+    Each known wrong answer is asked the same question with the same seed. The one whose transcript
+    is the same, call by call, is the student's misconception; if both also answer alike what the
+    check asks of those that come further, because one call often cannot tell two mistakes apart.
     """
-    seen = list(calls)
+    seen, longest = list(student.calls), list(student.calls)
+    same: list[WrongAnswer] = []
     for known in question.wrong_answers:
         double = LocalStudent(known.functions)
         double.begin(may_write=question.may_write)
         found = _found(question, double, Draw(seed, rounds=rounds))
         if found["cause"] is not Cause.PASSED and _same_transcript(double.calls, seen):
-            return known
+            same.append(known)
+        longest = max(longest, double.calls, key=len)
+    if same and _agree_beyond(question, student, same[0], longest[len(seen) :]):
+        return same[0]
     return None
+
+
+MAX_BEYOND = 24
+"""Calls that a wrong answer is asked once more than the check asks it, at most."""
+BEYOND_S = 2.0
+"""And seconds, after which it is believed."""
+
+
+def _agree_beyond(
+    question: Question, student: Student, known: WrongAnswer, calls: list[Call]
+) -> bool:
+    """Whether the student's answer and `known` do the same with the arguments of these `calls`.
+
+    Not asked where an answer is dear, where it writes into its arguments, and where a call takes
+    what an earlier one gave.
+    """
+    several = len({call.function for call in calls}) > 1 or len(known.functions) > 1
+    if several or question.may_write or question.budget_s or question.alone:
+        return True
+    double = LocalStudent(known.functions)
+    until = time.monotonic() + BEYOND_S
+    for call in calls[:MAX_BEYOND]:
+        if time.monotonic() > until:
+            break
+        if not _same_outcome(_again(student, call), _again(double, call)):
+            return False
+    return True
+
+
+def _again(student: Student, call: Call) -> Any:
+    try:
+        return student.call(call.function, *call.args, **call.kwargs)
+    except NoAnswer as none:
+        return none.raised
+    except WroteInput as wrote:
+        return wrote
 
 
 def _same_transcript(a: list[Call], b: list[Call]) -> bool:

@@ -40,8 +40,18 @@ def expect_equal(got: Any, want: Any, *, why: Said = "") -> None:
         return expect_close(got, want, tolerance=0.0)
     if not _same(got, want):
         where, why = _first_difference(got, want), why or _wrong_kind(got, want)
-        raise Wrong(expected=describe(want), got=describe(got), where=where, why=why)
+        expected, came = _from_there(want, got), _from_there(got, want)
+        raise Wrong(expected=expected, got=came, where=where, why=why)
     return None
+
+
+def _from_there(mine: Any, other: Any) -> Said:
+    """`mine` in words: all of it, or where that is too long, from the first difference on."""
+    whole = describe(mine)
+    place = _first_place(mine, other)
+    if not place or not whole.endswith("..."):
+        return whole
+    return text("from_place", place=place, rest=describe(mine[place:]))
 
 
 def _same(got: Any, want: Any) -> bool:
@@ -78,8 +88,16 @@ def _first_difference(got: Any, want: Any) -> Said:
         return ""
     if len(got) != len(want):
         return text("length", want=len(want), got=len(got))
-    pairs = enumerate(zip(got, want, strict=True))
-    return next((text("at", place=f"[{k}]") for k, pair in pairs if not _same(*pair)), "")
+    place = _first_place(got, want)
+    return "" if place is None else text("at", place=f"[{place}]")
+
+
+def _first_place(a: Any, b: Any) -> int | None:
+    """The first place at which two lists differ; None where neither is longer, or one is none."""
+    if not isinstance(a, (list, tuple)) or not isinstance(b, (list, tuple)):
+        return None
+    pairs = enumerate(zip(a, b, strict=False))
+    return next((k for k, pair in pairs if not _same(*pair)), None)
 
 
 def expect_close(got: Any, want: torch.Tensor, *, tolerance: float | None = None) -> None:
@@ -128,11 +146,13 @@ def _worst(got: torch.Tensor, want: torch.Tensor, error: torch.Tensor, allowed: 
     """The element that is furthest off; `error` is below 0 where nothing is wrong."""
     index = [int(i) for i in torch.unravel_index(error.argmax(), error.shape)]
     at = tuple(index)
-    facts = {"wrong": int((error >= 0).sum()), "total": error.numel(), "allowed": allowed}
+    counts = {"wrong": int((error >= 0).sum()), "total": error.numel()}
+    facts = {"place": str(index), "allowed": allowed, **counts}
+    alone = error.numel() == 1  # "worst of 1" says nothing
     return Wrong(
         expected=_number(want[at].item()),
         got=_number(got[at].item()),
-        where=text("worst", place=str(index), **facts),
+        where=text("allowed", **facts) if alone else text("worst", **facts),
     )
 
 

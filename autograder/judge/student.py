@@ -66,8 +66,8 @@ class GraderFault(Exception):
 
 
 class WroteInput(Exception):
-    """The function wrote into an argument that it may only read; `.argument` is its place in the
-    call (from 0), or its keyword."""
+    """The function changed an argument that it may only read: its numbers, its shape, what a list
+    holds. `.argument` is its place in the call (from 0), or its keyword."""
 
     def __init__(self, argument: int | str) -> None:
         super().__init__(f"argument {argument}")
@@ -174,6 +174,8 @@ class Student(ABC):
         if reply.written and not self.may_write:
             return WroteInput(0)
         for number, data in reply.written.items():
+            if number < 0 and not data:
+                continue
             if not 0 <= number < len(owned) or len(data) != owned[number].nbytes():
                 return _forged("")
             owned[number].copy_(storage_of(data))
@@ -228,10 +230,12 @@ def _tensors(value: Any) -> list[torch.Tensor]:
 def _first_written(
     written: Mapping[int, bytes], owned: Sequence[torch.UntypedStorage], args: Any, kwargs: Any
 ) -> int | str:
-    """The first argument over a written storage: its place in the call, or its keyword."""
+    """The first argument that was changed, or lies over a written storage: its place in the call,
+    or its keyword."""
     addresses = {owned[k].data_ptr() for k in written if 0 <= k < len(owned)}
-    for name, value in [*enumerate(args), *kwargs.items()]:
-        if any(t.untyped_storage().data_ptr() in addresses for t in _tensors(value)):
+    for place, (name, value) in enumerate([*enumerate(args), *kwargs.items()]):
+        lie_at = {t.untyped_storage().data_ptr() for t in _tensors(value)}
+        if -1 - place in written or lie_at & addresses:
             return name  # type: ignore[no-any-return]
     return 0
 
@@ -245,6 +249,8 @@ def describe(value: Any, room: int = 160) -> str:
 
 
 def _tensor_in_words(t: torch.Tensor) -> str:
+    if not t.dim():
+        return f"a {str(t.dtype).removeprefix('torch.')} tensor without dimensions"
     dtype = "" if t.dtype is torch.float32 else f" {str(t.dtype).removeprefix('torch.')}"
     layout = "" if t.is_contiguous() else f" strides {tuple(t.stride())}"
     offset = f" offset {t.storage_offset()}" if t.storage_offset() else ""

@@ -16,7 +16,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import repeat
+from types import GeneratorType
 from typing import Any
 
 import torch
@@ -107,18 +109,21 @@ def pack(value: Any, known: Sequence[torch.UntypedStorage] = (), device: str = "
     for k, storage in enumerate(known):
         if storage.nbytes():  # an empty one has no address: nothing can share it
             numbers[storage.data_ptr()] = -1 - k
-    packer = _Packer(("cpu", device), numbers)
+    shared = [(storage, numbers.get(storage.data_ptr(), 0)) for storage in known]
+    packer = _Packer(("cpu", device), numbers, [one for one in shared if one[1]])
     tree = packer.node(value, 0)
     return Packed(tree, tuple(packer.storages), tuple(packer.owned))
 
 
 @dataclass
 class _Packer:
-    """numbers: of the storages so far, by their addresses. owned: kept alive, so that no address is
+    """numbers: of the storages so far, by their addresses. known: those of them that do not travel,
+    with their numbers. owned: kept alive, so that no address is
     used again meanwhile."""
 
     devices: tuple[str, ...]
     numbers: dict[int, int]
+    known: list[tuple[torch.UntypedStorage, int]]
     storages: list[bytes] = field(default_factory=list)
     owned: list[torch.UntypedStorage] = field(default_factory=list)
     total_bytes: int = 0
@@ -139,6 +144,8 @@ class _Packer:
             return {"d": list(map(self.parts, value.items(), repeat(depth)))}
         if isinstance(value, slice):
             return {"slice": self.parts((value.start, value.stop, value.step), depth)}
+        if isinstance(value, (range, GeneratorType, map, zip, filter)):
+            return self.parts(value, depth)
         if type(value).__module__ == "numpy" and hasattr(value, "item"):
             return self.node(value.tolist(), depth + 1)
         return _leaf(value)
@@ -152,14 +159,21 @@ class _Packer:
         if self.element_bytes > MAX_ELEMENT_BYTES:
             raise Unsendable("elements", mib=MAX_ELEMENT_BYTES // 2**20)
         requires_grad, plain = t.requires_grad, t.detach().resolve_conj().resolve_neg()
-        number = self.storage(plain.untyped_storage())
-        place = [plain.storage_offset(), list(plain.shape), list(plain.stride())]
+        number, before = self.storage(plain.untyped_storage())
+        offset = plain.storage_offset() + before // plain.element_size()
+        place = [offset, list(plain.shape), list(plain.stride())]
         return [number, _dtype_name(plain.dtype), *place, requires_grad]
 
-    def storage(self, storage: torch.UntypedStorage) -> int:
+    def storage(self, storage: torch.UntypedStorage) -> tuple[int, int]:
+        """The number of a storage, and how many bytes into it this one begins: what numpy made of
+        an argument is memory of that argument, under another address."""
         address = storage.data_ptr()
         if storage.nbytes() and address in self.numbers:
-            return self.numbers[address]
+            return self.numbers[address], 0
+        for known, number in self.known:
+            before = address - known.data_ptr()
+            if before > 0 and before + storage.nbytes() <= known.nbytes():
+                return number, before
         self.total_bytes += storage.nbytes()
         if self.total_bytes > MAX_BYTES:
             raise Unsendable("tensors", mib=MAX_BYTES // 2**20)
@@ -168,7 +182,7 @@ class _Packer:
         self.owned.append(storage)
         if storage.nbytes():
             self.numbers[address] = number
-        return number
+        return number, 0
 
 
 def _leaf(value: Any) -> Any:
@@ -178,7 +192,7 @@ def _leaf(value: Any) -> Any:
         if abs(value) > MAX_INT:
             raise Unsendable("integer")
         return int(value)
-    if isinstance(value, float):
+    if isinstance(value, (float, Fraction)):
         return {"f": float(value).hex()}
     if isinstance(value, torch.dtype):
         return {"dtype": _dtype_name(value)}

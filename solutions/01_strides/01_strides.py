@@ -246,7 +246,8 @@ def sliding_windows(x, width, step):
 # ## Broadcasting is stride 0
 #
 # `logits + bias` with logits `(32, 600)` reads every bias 32 times and copies it never. Give the
-# strides of `x.expand(to)`, or `None` where the sizes do not fit.
+# strides of `x.expand(to)`, or `None` where the sizes do not fit. Nobody steps along a dimension of
+# size 1: any number will do there.
 #
 # `broadcast_strides((600,), (1,), (32, 600))` is `(0, 1)`. Stuck? `hint("broadcast_strides")`
 

@@ -73,7 +73,7 @@ print(sorted(keys_of_a_call(carried, ["BackendSelect"], ["AutocastCPU"])))
 
 
 # %% id="tensor_keys" role="solution"
-def tensor_keys(device, layout, dtype, requires_grad, negative, made_in_inference):
+def tensor_keys(device, layout, dtype, shape, requires_grad, negative, made_in_inference):
     """device "cpu" or "meta", layout "strided", "sparse_coo" or "sparse_csr" -> list of keys."""
     backend = {"cpu": "CPU", "meta": "Meta"}[device]
     prefix = {"strided": "", "sparse_coo": "Sparse", "sparse_csr": "SparseCsr"}[layout]
@@ -83,7 +83,7 @@ def tensor_keys(device, layout, dtype, requires_grad, negative, made_in_inferenc
         keys += [f"Autograd{backend}", "ADInplaceOrView"]
     if negative:
         keys.append("Negative")
-    return [*keys, prefix + backend]  # dtype and requires_grad choose no key
+    return [*keys, prefix + backend]  # dtype, shape, requires_grad: none
     ### END SOLUTION
 
 
@@ -92,7 +92,7 @@ check("tensor_keys")
 
 
 # %% id="tensor_keys_alternative" role="alternative"
-def tensor_keys(device, layout, dtype, requires_grad, negative, made_in_inference):
+def tensor_keys(device, layout, dtype, shape, requires_grad, negative, made_in_inference):
     backend = device.upper() if device == "cpu" else device.capitalize()
     sparse = "".join(part.capitalize() for part in layout.removesuffix("_coo").split("_"))
     present = {

@@ -111,6 +111,16 @@ def run_file(source, x, w, b, count=False):
     return on_gpu(source, x, w, b) if has_gpu() else y
 
 
+def written_by_neighbours(name, x, w, b):
+    """The places of y, in memory, that the first 16 threads of the first block write: the same
+    kernels, which every other thread leaves at once."""
+    others = "threadIdx.x > 15 || threadIdx.y || threadIdx.z || blockIdx.x || blockIdx.y"
+    source = re.sub(r"(__global__[^;{]*\{)", rf"\1 if ({others}) return;", source_of(name))
+    y = torch.full((len(x), len(w)), float("nan"))
+    built(source).call("launch", x, w, b, y, *launch_sizes(x, w, b))
+    return (~y.flatten().isnan()).nonzero().flatten().tolist()
+
+
 def on_gpu(source, *tensors):
     x, w, b = (t.cuda() for t in tensors)
     y = torch.full((len(x), len(w)), float("nan"), device="cuda")
@@ -266,7 +276,7 @@ except NotImplementedError:
 def head_kernel(x, w, b=None):
     """x (N, D), w (V, D), b (V,) or None -> (N, V), column by column in memory: strides (1, N)."""
     y = w @ x.T  # (V, N)
-    return (y if b is None else y + b[:, None]).T
+    return (y if b is None else y + b.unsqueeze(1)).T
 
 
 def cap_kernel(z, limit=30.0):
@@ -471,7 +481,8 @@ STABLE_TORCH_LIBRARY_IMPL(another, CPU, library) { library.impl("head", TORCH_BO
 # In CUDA the loops over n and v are gone: a grid of blocks of 16 x 16 threads covers y, and each
 # thread does the four steps for one element. V = 600 is no multiple of 16, and N is anything: the
 # threads that hang over the edge must touch nothing. Neighbours in x are neighbours in v, because
-# neighbours in y's memory then write together.
+# neighbours in y's memory then write together: the check looks what neighbouring threads write, and
+# how many loads there are.
 #
 # The host function says how many blocks there are. A grid without a block is an error on a GPU, so
 # N = 0 must launch nothing. Stuck? `hint("naive_head")`
@@ -659,7 +670,7 @@ except cuda_cpu.NoCompiler as missing:
 def new_operator():
     """(name, library) of a new operator whose kernel on the CPU is `head_kernel`."""
     library = new_library()
-    op = library.define("head(Tensor x, Tensor w, Tensor? b) -> Tensor")
+    op = library.define("head(Tensor x, Tensor w, Tensor? b=None) -> Tensor")  # as in 6.2 and 6.3
     library.impl(op, head_kernel, "CPU")
     return f"{library.ns}::head", library
 
@@ -688,7 +699,7 @@ def faked(name, n, v, d, *, dtype=torch.float32, device="cpu", bias=True, symbol
 
 
 # %% id="fake_head" role="solution"
-def fake_head(x, w, b):
+def fake_head(x, w, b=None):
     """x (N, D), w (V, D), b (V,) or None, all fake -> y (N, V), fake."""
     ### BEGIN SOLUTION
     return x.new_empty(w.shape[0], x.shape[0]).T
@@ -700,7 +711,7 @@ check("fake_head")
 
 
 # %% id="fake_head_alternative" role="alternative"
-def fake_head(x, w, b):
+def fake_head(x, w, b=None):
     (n, _), (v, _) = x.shape, w.shape
     return torch.empty_strided((n, v), (1, n), dtype=x.dtype, device=x.device)
 
@@ -713,7 +724,8 @@ def fake_head(x, w, b):
 #
 # - `torch.library.register_autograd(op, backward, setup_context=keep)`. `keep(ctx, inputs, output)`
 #   is called after the kernel; save what backward reads. `backward(ctx, dy)` answers for x, w and
-#   b: what `ctx.needs_input_grad` asks for, else `None`. b may be `None` itself.
+#   b: what `ctx.needs_input_grad` asks for, else `None`. b may be `None` itself: the dispatcher
+#   does not pass on what equals its default, and `needs_input_grad` then has two entries.
 # - `torch.library.register_autocast(op, device, dtype)` casts what comes in: on the `"cpu"`, to
 #   bfloat16.
 #
@@ -761,10 +773,10 @@ def teach_head(op):
 
     def backward(ctx, dy):
         x, w = ctx.saved_tensors
-        x_needed, w_needed, b_needed = ctx.needs_input_grad
+        x_needed, w_needed, *b_needed = ctx.needs_input_grad  # [] where b was left out
         dx = dy @ w if x_needed else None
         dw = dy.T @ x if w_needed else None
-        return dx, dw, dy.sum(dim=0) if b_needed else None
+        return dx, dw, dy.sum(dim=0) if any(b_needed) else None
 
     torch.library.register_autograd(op, backward, setup_context=keep)
     torch.library.register_autocast(op, "cpu", torch.bfloat16)
@@ -788,7 +800,8 @@ def teach_head(op):
             lambda: torch.einsum("nv,nd->vd", dy, x),
             lambda: dy.sum(0),
         )
-        return tuple(f() if n else None for f, n in zip(answers, ctx.needs_input_grad, strict=True))
+        needed = (*ctx.needs_input_grad, False)  # without a bias there are two
+        return tuple(f() if n else None for f, n in zip(answers, needed, strict=False))
 
     torch.library.register_autocast(op, "cpu", torch.bfloat16)
     torch.library.register_autograd(op, gradients, setup_context=setup)
@@ -902,8 +915,9 @@ def clean_temper(library):
 # (`cuda_cpu.build(text, sanitize="thread")`).
 #
 # Then say for each suspect the kind of its fault, one of `out_of_bounds`, `unwritten_shared`,
-# `race`, `divergent_barrier`, `impossible_launch`, and repair it with at most four edits: text as
-# it stands there, in one place, and what to put instead. Stuck? `hint("repair")`
+# `race`, `divergent_barrier`, `impossible_launch`, and repair it with at most four edits: text of
+# one line as it stands there, in one place, and what to put instead, at most 100 characters. Stuck?
+# `hint("repair")`
 
 # %% id="suspects" tags=["setup"]
 HOST = """
@@ -974,6 +988,8 @@ def repaired(name, suspect, x, w, b):
     if len(edits) > 4:
         raise ValueError(f"{len(edits)} edits: this is another kernel")
     for line, instead in edits:
+        if "\n" in line.strip() or len(instead) > 100:
+            raise ValueError(f"{instead[:40]!r}...: this edit is more than a line")
         if text.count(line) != 1 or len(line.strip()) < 5:
             raise ValueError(f"{suspect} has not one place that says {line!r}")
         text = text.replace(line, instead)

@@ -320,7 +320,8 @@ def which_calls_compile(calls, limit):
 # A product and the addition behind it are one operator: `addmm(t, x, w)` is `t + x @ w`, and with
 # `beta=` and `alpha=` it is `beta * t + alpha * x @ w`. Rewrite every `add` of a product and
 # another tensor, in either order, where nobody else reads the product (`len(product.users)`). `add`
-# has an `alpha` of its own, which scales its *second* argument. Arguments may also be numbers.
+# has an `alpha` of its own, which scales its *second* argument. Arguments may also be numbers. No
+# operator of these graphs writes into an argument, so a product may run later than it did.
 #
 # Your [tools](https://docs.pytorch.org/docs/stable/fx.html#graph-manipulation):
 # `graph.inserting_before(node)` says where, `graph.call_function(target, args, kwargs)` makes,
@@ -361,6 +362,8 @@ def bias_into_product(rows):
             nodes = isinstance(product, fx.Node) and isinstance(other, fx.Node)
             if not nodes or product.target is not MM or len(product.users) > 1:
                 continue
+            if other is product:  # add(m, m): its addmm would read m
+                continue
             with graph.inserting_before(add):
                 fused = graph.call_function(ADDMM, (other, *product.args), scales)
             add.replace_all_uses_with(fused)
@@ -399,7 +402,8 @@ def bias_into_product(rows):
 # A colleague's pass merges twins (two nodes with the same operator and the same arguments) and
 # sweeps away what nobody reads. On their model the loss stayed the same and the step got faster;
 # on yours, a running mean no longer runs. Find out why, and write it right: what can be merged or
-# swept away still has to go.
+# swept away still has to go. A graph may write into any of its tensors, early or late and through a
+# view (`t`), and it may draw random numbers (`rand_like`).
 
 
 # %% id="detective-case-code" tags=["worked-example"]
@@ -440,11 +444,19 @@ def merge_twins(rows):
     """rows (a listing) -> rows after the pass."""
     graph, seen = graph_of(rows), {}
     ### BEGIN SOLUTION
-    for node in list(graph.nodes):
-        if node.op != "call_function":
-            continue
-        if node.target._schema.is_mutable:
+    operators = [node for node in graph.nodes if node.op == "call_function"]
+    writes = {node for node in operators if node.target._schema.is_mutable}
+    random = torch.Tag.nondeterministic_seeded  # such a draw writes into the generator
+    acts = writes | {node for node in operators if random in node.target.tags}
+    written = set()  # into whose memory a later node writes, perhaps through a view
+    for node in reversed(operators):
+        is_view = node.target._schema.returns[0].alias_info is not None
+        if node in writes or (is_view and node in written):
+            written.add(node.args[0])
+    for node in operators:
+        if node in writes:
             seen.clear()  # whatever was read before may read otherwise now, through any view
+        if node in acts or node in written:
             continue
         key = (node.target, node.args, tuple(node.kwargs.items()))
         if key in seen:
@@ -454,7 +466,7 @@ def merge_twins(rows):
             seen[key] = node
     for node in reversed(list(graph.nodes)):
         unread = node.op == "call_function" and not node.users
-        if unread and not node.target._schema.is_mutable:
+        if unread and node not in acts:
             graph.erase_node(node)
     ### END SOLUTION
     return listing_of(graph)
@@ -467,13 +479,18 @@ check("merge_twins")
 # %% id="merge_twins_alternative" role="alternative"
 def merge_twins(rows):
     """On the listing: a key carries the number of writes that came before it."""
-    same, seen, kept, writes = {}, {}, [], 0
+    same, seen, kept, writes, written = {}, {}, [], 0, set()
+    for name, op, args, _ in reversed(rows):
+        if op.split(".")[1:] and (
+            op.split(".")[1].endswith("_") or (name in written and ".t." in op)
+        ):
+            written.add(args[0])
     for name, op, args, kwargs in rows:
         args = [same.get(arg, arg) if isinstance(arg, str) else arg for arg in args]
         in_place = op.split(".")[1].endswith("_") if "." in op else False
         key = (writes, op, str(args), str(kwargs))
         writes += in_place
-        if op in ("input", "output") or in_place:
+        if op in ("input", "output") or in_place or "rand" in op or name in written:
             kept.append((name, op, args, kwargs))
         elif key in seen:
             same[name] = seen[key]
@@ -483,7 +500,7 @@ def merge_twins(rows):
     live, needed = [], set()
     for name, op, args, kwargs in reversed(kept):
         in_place = "." in op and op.split(".")[1].endswith("_")
-        if name in needed or in_place or op in ("input", "output"):
+        if name in needed or in_place or "rand" in op or op in ("input", "output"):
             needed.update(arg for arg in args if isinstance(arg, str))
             live.append((name, op, args, kwargs))
     return live[::-1]

@@ -154,7 +154,7 @@ def bucket_order(nbytes, cap):
 # ## DDP by hand
 #
 # One step of SGD, the same on all ranks, though each rank starts with parameters of its own and
-# sees batches of its own:
+# sees batches of its own. The parameters come as plain tensors, and all of them learn:
 #
 # 1. **All start as rank 0 does.**
 # 2. Gradients of all `batches` add up. Only the last backward sends, as under

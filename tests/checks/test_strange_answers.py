@@ -5,13 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from autograder import checks
-from autograder.judge import Draw, LocalStudent, NoAnswer, Question, TooFast, Wrong, WroteInput
+from autograder import checks, selftest
+from autograder.judge import (
+    Draw,
+    LocalStudent,
+    NoAnswer,
+    Question,
+    State,
+    TooFast,
+    Wrong,
+    WroteInput,
+    ask,
+)
 
 STRANGE = {
     "None": None,
@@ -61,3 +72,21 @@ def test_a_strange_answer_is_no_fault_of_the_check(name: str) -> None:
                 except Exception as error:
                     failed.append(f"{function}, part {place}, {kind}: {error!r}")
     assert not failed, "\n".join(failed)
+
+
+SOLUTIONS = Path(__file__).parents[2] / "solutions"
+
+
+@pytest.mark.parametrize("name", ["device_of_sum", "tensor_keys", "decomposes", "stage_order"])
+def test_a_published_table_of_answers_does_not_pass(name: str) -> None:
+    """All that ten runs asked, looked up: the eleventh asks something else."""
+    question = QUESTIONS[name]
+    lab = next(lab.name for lab in checks.labs() if name in lab.questions)
+    right = LocalStudent(selftest.execute(SOLUTIONS / lab / f"{lab}.ipynb"))
+    table: dict[str, Any] = {}
+    for seed in range(10):
+        assert ask(question, right, seed=seed).state is State.PASS
+        table |= {f"{call.function}{call.args}": call.outcome for call in right.calls}
+    functions = {f: (lambda *a, f=f: table[f"{f}{a}"]) for f in {c.function for c in right.calls}}
+    for seed in range(10, 14):
+        assert ask(question, LocalStudent(functions), seed=seed).state is State.FAIL

@@ -126,6 +126,30 @@ def test_a_number_is_recognised_however_it_was_rounded(answer: Any, name: str) -
     assert ask(tenth, LocalStudent({"tenth": answer}), seed=1).misconception == name
 
 
+def test_a_name_needs_more_than_one_call_to_agree_on() -> None:
+    """The first case cannot tell two mistakes apart, and those that come further do."""
+    lab = Lab("07_test", "A lab for tests")
+
+    @lab.question("area", points=1, minutes=1, difficulty=1, hints=HINTS)
+    def area(student: Student, draw: Draw) -> None:
+        """n, m -> n * m."""
+        for n, m in ((2, 2), (2, 3), (3, 5)):
+            expect_equal(student.call("area", n, m), n * m)
+
+    area.wrong("perimeter", "This is the way around.")(lambda n, m: 2 * (n + m) - (n == m) * n)
+    area.wrong("added", "They were added.")(lambda n, m: n * m + (n != m))
+    assert ask(area, LocalStudent({"area": lambda n, m: n + m + n}), seed=1).misconception == ""
+    around = LocalStudent({"area": lambda n, m: n + m + n + m - (n if n == m else 0)})
+    assert ask(area, around, seed=1).misconception == "perimeter"
+
+
+@pytest.mark.parametrize("kind", ["none", "raised"])
+def test_what_is_no_value_at_all_is_told_so(kind: str) -> None:
+    verdict = judged(lambda x: x / "two" if kind == "raised" else None)
+    assert verdict.expected == (text("no_error") if kind == "raised" else verdict.expected)
+    assert verdict.sentence == (text("no_return") if kind == "none" else "")
+
+
 def halves_question() -> Question:
     lab = Lab("07_test", "A lab for tests")
 

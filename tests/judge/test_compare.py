@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from autograder.judge import Wrong, expect_close, expect_equal, expect_view, text
+from autograder.judge import Wrong, describe, expect_close, expect_equal, expect_view, text
 
 BIG = 2**53
 
@@ -111,6 +111,24 @@ def test_another_shape_or_dtype_or_no_tensor_is_wrong(got: Any) -> None:
     refused(got, torch.zeros(3, 2))
     with pytest.raises(Wrong):
         expect_view(got, torch.zeros(3, 2))
+
+
+def test_a_number_without_neighbours_is_told_without_a_place() -> None:
+    for shape in ((), (1, 1)):
+        where = refused(torch.zeros(shape), torch.ones(shape)).where
+        assert "[" not in str(where)
+        assert "worst" not in str(where)
+    assert refused(torch.zeros(()), torch.ones(3)).got == "() float32"
+    assert describe(torch.zeros(())) == "a float32 tensor without dimensions"
+
+
+def test_a_long_list_is_shown_from_its_first_difference_on() -> None:
+    want = list(range(400))
+    wrong = refused([*want[:300], -7, *want[301:]], want)
+    assert str(wrong.got).startswith("[-7, 301, ")
+    assert str(wrong.expected).startswith("[300, 301, ")
+    assert str(wrong.got).endswith("from [300] on")
+    assert len(str(refused(want[:-1], want).got)) <= 200  # a difference of lengths alone
 
 
 def test_a_truth_that_is_not_finite_is_the_checks_fault() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -35,6 +37,16 @@ def test_a_view_of_an_argument_comes_back_as_a_view_of_the_checks_own() -> None:
     assert got.stride() == (1, 1)
 
 
+def test_what_numpy_made_of_an_argument_is_memory_of_the_argument() -> None:
+    x = torch.arange(40.0)[3:]
+    windows = np.lib.stride_tricks.sliding_window_view
+    s = student(windows=lambda t: torch.from_numpy(windows(t.numpy(), 4, writeable=True)[::2]))
+    got = s.call("windows", x)
+    assert same_memory(got, x)
+    assert got.equal(x.unfold(0, 4, 2))
+    assert got.storage_offset() == 3
+
+
 def test_aliases_among_the_arguments_stay_aliases() -> None:
     x = torch.zeros(3, 4)
     share = student(
@@ -52,6 +64,55 @@ def test_writing_into_an_argument_is_refused_and_leaves_ours_alone() -> None:
     assert y.tolist() == [0, 0, 0]
     with pytest.raises(WroteInput, match="argument y"):
         s.call("write", x=x, y=y)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x, parts, names: parts.append(x),
+        lambda x, parts, names: parts.clear(),
+        lambda x, parts, names: parts[0].t_(),
+        lambda x, parts, names: names.update(more=1),
+        lambda x, parts, names: names.pop("a"),
+        lambda x, parts, names: x.unsqueeze_(0),
+        lambda x, parts, names: setattr(x, "data", x.data.clone()),
+    ],
+)
+def test_no_list_no_dict_and_no_shape_of_an_argument_may_change(change: Any) -> None:
+    x, parts, names = torch.zeros(3), [torch.zeros(2, 3)], {"a": [1]}
+    s = student(change=change)
+    with pytest.raises(WroteInput):
+        s.call("change", x, parts, names)
+    with pytest.raises(WroteInput):
+        s.call("change", x=x, parts=parts, names=names)
+    assert (x.shape, parts[0].shape, names) == ((3,), (2, 3), {"a": [1]})
+    s.begin(may_write=True)
+    s.call("change", x, parts, names)
+
+
+def test_which_list_was_changed_is_told() -> None:
+    s = student(change=lambda a, b: [b.append(1), a.requires_grad_()][0])
+    with pytest.raises(WroteInput, match="argument 1"):
+        s.call("change", torch.zeros(3), [])
+    with pytest.raises(WroteInput, match="argument b"):
+        s.call("change", torch.zeros(3), b=[])
+
+
+def test_what_an_argument_holds_that_cannot_be_compared_has_changed() -> None:
+    class Odd:
+        def __repr__(self) -> str:
+            raise RuntimeError("no words")
+
+    with pytest.raises(WroteInput):
+        student(change=lambda parts: parts.append(Odd())).call("change", [1])
+    with pytest.raises(WroteInput):
+        student(change=lambda parts: parts.append(parts)).call("change", [1])
+
+
+def test_a_fraction_is_a_number_and_a_generator_a_list() -> None:
+    assert student(half=lambda: Fraction(1, 2)).call("half") == 0.5
+    assert student(three=lambda: (n for n in range(3))).call("three") == [0, 1, 2]
+    assert student(three=lambda: range(3)).call("three") == [0, 1, 2]
 
 
 def test_writing_is_as_if_local_where_the_question_allows_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from typing import Any
@@ -81,7 +82,9 @@ class Subclass(torch.Tensor):
     "value",
     [
         object(),
-        (n for n in range(3)),
+        iter([]),
+        itertools.count(),
+        (n for n in itertools.count()),
         {1, 2},
         2**64,
         "x" * 100_001,

@@ -30,27 +30,38 @@ def device_of_sum(student: Student, draw: Draw) -> None:
 
     a, b: (device, shape), with device "cpu" or "cuda" -> "cpu", "cuda" or None.
     """
-    pairs = [*_PAIRS, *((_place(draw), _place(draw)) for _ in draw.cases(8))]
+    n = draw.integer(2, 999)
+    pairs = [*_awkward(n), *(_pair(draw) for _ in draw.cases(12))]
     for pair, got in zip(pairs, student.each("device_of_sum", pairs), strict=True):
         expect_equal(got, _device_of_sum(*pair))
 
 
-_PAIRS: tuple[tuple[Place, Place], ...] = (
-    (("cpu", (3,)), ("cpu", (3,))),
-    (("cuda", (3,)), ("cuda", (3,))),
-    (("cpu", (3,)), ("cuda", (3,))),
-    (("cuda", (3,)), ("cpu", (3,))),
-    (("cuda", (3,)), ("cpu", ())),
-    (("cpu", ()), ("cuda", (3,))),
-    (("cpu", (3,)), ("cuda", ())),
-    (("cpu", (1,)), ("cuda", (3,))),
-    (("cpu", ()), ("cuda", ())),
-    (("cpu", ()), ("cpu", (3,))),
-)
+def _awkward(n: int) -> list[tuple[Place, Place]]:
+    return [
+        (("cpu", (n,)), ("cpu", (n,))),
+        (("cuda", (n,)), ("cuda", (n,))),
+        (("cpu", (n,)), ("cuda", (n,))),
+        (("cuda", (n,)), ("cpu", (n,))),
+        (("cuda", (n,)), ("cpu", ())),
+        (("cpu", ()), ("cuda", (n,))),
+        (("cpu", (n,)), ("cuda", ())),
+        (("cuda", ()), ("cpu", (n,))),
+        (("cpu", (1,)), ("cuda", (n,))),
+        (("cuda", (n,)), ("cpu", (1, 1))),
+        (("cpu", (0,)), ("cuda", (1,))),
+        (("cpu", ()), ("cuda", ())),
+        (("cuda", ()), ("cpu", ())),
+        (("cpu", ()), ("cpu", (n,))),
+        (("cuda", ()), ("cuda", (n,))),
+    ]
 
 
-def _place(draw: Draw) -> Place:
-    return draw.choice(("cpu", "cuda")), draw.choice(((), (1,), (3,), (2, 3), (1, 3)))
+def _pair(draw: Draw) -> tuple[Place, Place]:
+    """Two places whose shapes fit together: too many for a list of the answers."""
+    shape = draw.shape(draw.integer(1, 3), low=1, high=999)
+    other = draw.choice(((), (1,), shape, shape[1:], (1, *shape[1:])))
+    a, b = draw.shuffled([shape, other])
+    return (draw.choice(("cpu", "cuda")), a), (draw.choice(("cpu", "cuda")), b)
 
 
 def _device_of_sum(a: Place, b: Place) -> str | None:

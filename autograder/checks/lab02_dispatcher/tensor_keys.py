@@ -15,7 +15,7 @@ from autograder.judge import Draw, Student, expect_equal
 from . import lab
 from .keys import C, Names
 
-Kind = tuple[str, str, torch.dtype, bool, bool, bool]
+Kind = tuple[str, str, torch.dtype, tuple[int, ...], bool, bool, bool]
 
 
 @lab.question(
@@ -24,10 +24,10 @@ Kind = tuple[str, str, torch.dtype, bool, bool, bool]
     minutes=8,
     difficulty=2,
     hints=(
-        "Ask of each of the six arguments: does the dispatcher need it to find a kernel? Two of "
-        "them it leaves to the kernels.",
+        "Ask of each of the seven arguments: does the dispatcher need it to find a kernel? Three "
+        "of them it leaves to the kernels.",
         "Start with the backend key, `prefix + backend`, and put the others before it, each under "
-        "its condition. Neither dtype nor requires_grad chooses a key.",
+        "its condition. Neither dtype nor shape nor requires_grad chooses one.",
         'keys = autocast (cpu only) + [f"Autograd{backend}", "ADInplaceOrView"] (unless made in '
         "inference mode) + Negative (if lazy) + [prefix + backend]",
     ),
@@ -35,17 +35,22 @@ Kind = tuple[str, str, torch.dtype, bool, bool, bool]
 def tensor_keys(student: Student, draw: Draw) -> None:
     """The dispatch keys that a tensor carries, the highest priority first.
 
-    device, layout, dtype, requires_grad, negative, made_in_inference -> list of names.
+    device, layout, dtype, shape, requires_grad, negative, made_in_inference -> list of names.
     """
+    n = draw.integer(1, 97)
     always: list[Kind] = [
-        ("cpu", "strided", torch.float32, True, False, False),
-        ("cpu", "strided", torch.float32, False, False, False),
-        ("cpu", "strided", torch.float32, False, False, True),
-        ("cpu", "sparse_coo", torch.float32, False, False, False),
-        ("meta", "strided", torch.float32, False, False, False),
-        ("cpu", "strided", torch.int64, False, False, False),
-        ("cpu", "strided", torch.float64, False, True, False),
-        ("meta", "sparse_csr", torch.float32, False, False, True),
+        ("cpu", "strided", torch.float32, (2, n), True, False, False),
+        ("cpu", "strided", torch.float32, (2, n), False, False, False),
+        ("cpu", "strided", torch.float32, (2, n), False, False, True),
+        ("cpu", "sparse_coo", torch.float32, (2, n), False, False, False),
+        ("meta", "strided", torch.float32, (2, n), False, False, False),
+        ("cpu", "strided", torch.int64, (2, n), False, False, False),
+        ("cpu", "strided", torch.float64, (2, n), False, True, False),
+        ("meta", "sparse_csr", torch.float32, (2, n), False, False, True),
+        ("meta", "sparse_csr", torch.float32, (n, 3), False, False, False),
+        ("cpu", "sparse_coo", torch.int64, (n, 0), False, False, True),
+        ("cpu", "strided", torch.float32, (), False, True, True),
+        ("meta", "strided", torch.bfloat16, (n,), True, True, False),
     ]
     kinds = always + [_kind(draw) for _ in draw.cases(6)]
     for kind, got in zip(kinds, student.each("tensor_keys", kinds), strict=True):
@@ -58,24 +63,31 @@ def _kind(draw: Draw) -> Kind:
     needs, negative = draw.integer(0, 1) == 1, draw.integer(0, 1) == 1
     floating = dtype.is_floating_point
     lazy = negative and layout == "strided" and floating
-    return device, layout, dtype, needs and floating, lazy, draw.integer(0, 1) == 1
+    shape = draw.shape(draw.integer(1, 3), high=97)
+    return device, layout, dtype, shape, needs and floating, lazy, draw.integer(0, 1) == 1
 
 
 def _tensor(
-    device: str, layout: str, dtype: torch.dtype, needs: bool, negative: bool, made: bool
+    device: str,
+    layout: str,
+    dtype: torch.dtype,
+    shape: tuple[int, ...],
+    needs: bool,
+    negative: bool,
+    made: bool,
 ) -> torch.Tensor:
     """A tensor of this kind. Sparse ones are empty: nothing is stored, the keys are the same."""
     options: Any = {"dtype": dtype, "device": device, "layout": getattr(torch, layout)}
     with warnings.catch_warnings(), torch.inference_mode() if made else nullcontext():
         warnings.simplefilter("ignore")  # sparse CSR calls itself beta, once per process
-        t = torch.empty(2, 3, **options)
+        t = torch.empty(shape, **options)
         t = torch._neg_view(t) if negative else t
     return t if made else t.requires_grad_(needs)
 
 
 def _tensor_keys(kind: Kind, *, backend: str = "", autograd: bool = True) -> Names:
     """The true rule; `backend` and `autograd` bend it."""
-    device, layout, _, _, negative, made = kind
+    device, layout, _, _, _, negative, made = kind
     where = {"cpu": "CPU", "meta": "Meta"}[device]
     prefix = {"strided": "", "sparse_coo": "Sparse", "sparse_csr": "SparseCsr"}[layout]
     keys = ["AutocastCPU"] if device == "cpu" else []
@@ -94,11 +106,12 @@ def _(
     device: str,
     layout: str,
     dtype: torch.dtype,
+    shape: tuple[int, ...],
     requires_grad: bool,
     negative: bool,
     made_in_inference: bool,
 ) -> Names:
-    kind = (device, layout, dtype, requires_grad, negative, made_in_inference)
+    kind = (device, layout, dtype, shape, requires_grad, negative, made_in_inference)
     return _tensor_keys(kind, autograd=requires_grad)
 
 
@@ -117,7 +130,7 @@ def _(*kind: Any) -> Names:
     "bookkeeping: it carries neither autograd's key nor ADInplaceOrView.",
 )
 def _(*kind: Any) -> Names:
-    return _tensor_keys((*kind[:5], False))
+    return _tensor_keys((*kind[:6], False))
 
 
 @tensor_keys.wrong(
@@ -196,8 +209,8 @@ tensor_keys.wrong(
 )(
     _bent(
         lambda kind: (
-            _without(_tensor_keys((*kind[:5], False)), "Autograd")
-            if kind[5]
+            _without(_tensor_keys((*kind[:6], False)), "Autograd")
+            if kind[6]
             else _tensor_keys(kind)
         )
     )
@@ -210,7 +223,7 @@ tensor_keys.wrong(
     _bent(
         lambda kind: (
             [*_without(_tensor_keys(kind), "Negative"), "Negative"]
-            if kind[4]
+            if kind[5]
             else _tensor_keys(kind)
         )
     )
@@ -224,6 +237,6 @@ def _(*kind: Any) -> Names:
 
 @tensor_keys.cost
 def _(student: Student, draw: Draw) -> str:
-    keys = student.call("tensor_keys", "cpu", "strided", torch.float32, True, False, False)
+    keys = student.call("tensor_keys", "cpu", "strided", torch.float32, (1,), True, False, False)
     raw = int(C._dispatch_keys(torch.ones(1)).raw_repr())
     return f"{len(keys)} keys in one 64-bit integer of the tensor ({raw:#x}); no float was read"

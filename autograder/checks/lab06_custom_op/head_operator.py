@@ -57,11 +57,11 @@ SENTENCES = {
     "not exist.",
     "w_of_three_dimensions": "w has three dimensions and was not refused: the loops know of two.",
     "bias_of_two_dimensions": "b has two dimensions and was not refused.",
-    "weight_of_another_dtype": "x is float32 and w float64. The loops read the bytes of one as the "
+    "weight_of_another_dtype": "x is float64 and w float32. The loops read the bytes of one as the "
     "other: numbers came out, and none of them means anything.",
     "bias_of_another_dtype": "b has another dtype than w: its bytes were read as something else.",
-    "half_has_no_kernel": "float16 has no kernel here, and was not refused: whatever the loops "
-    "read, it is no float32.",
+    "complex_has_no_kernel": "complex128 has no kernel here, and was not refused: whatever the "
+    "loops read, it is no float64.",
     "ints_have_no_kernel": "int64 has no kernel here, and was not refused.",
 }
 
@@ -121,8 +121,9 @@ def _welcome(draw: Draw) -> Iterator[tuple[Tensor, Tensor, Maybe]]:
 
 
 def _unwelcome(draw: Draw) -> Iterator[Refused]:
-    """Nothing here makes an operator without checks read beyond memory: x and w are parts of larger
-    ones."""
+    """Nothing here makes an operator without checks read or write beyond memory, whichever of its
+    kernels it takes: x, w and b are parts of larger ones, and no element of x, from which y is
+    allocated, is smaller than one of a kernel that its dtype or that of w could lead to."""
     n, v, d = draw.integer(2, 6), draw.integer(10, 19), draw.integer(20, 29)
     more = draw.integer(1, 9)
     x, w, b = _roomy(draw, n, d), _roomy(draw, v, d), _roomy(draw, v)
@@ -132,9 +133,9 @@ def _unwelcome(draw: Draw) -> Iterator[Refused]:
     yield Refused(x[0], w, b, (), "x_of_one_dimension")
     yield Refused(x, w[:, None, :].expand(v, d, d), b, (), "w_of_three_dimensions")
     yield Refused(x, w, b[None, :].expand(v, v), (), "bias_of_two_dimensions")
-    yield Refused(x, _roomy(draw, v, d).double(), b, (), "weight_of_another_dtype")
-    yield Refused(x, w, b.double(), (), "bias_of_another_dtype")
-    yield Refused(x.half(), w.half(), b.half(), (), "half_has_no_kernel")
+    yield Refused(x.double(), w, b.double(), (), "weight_of_another_dtype")
+    yield Refused(x.double(), w.double(), b, (), "bias_of_another_dtype")
+    yield Refused(*(t.to(torch.complex128) for t in (x, w, b)), (), "complex_has_no_kernel")
     yield Refused(x.long(), w.long(), None, (), "ints_have_no_kernel")
 
 
@@ -158,9 +159,14 @@ def _expect_refused(got: tuple[object, str], bad: Refused) -> None:
     if y is not None:
         why = SENTENCES[bad.key]
         raise Wrong(expected=f"a refusal of {sizes}", got=describe(y), why=why)
-    if missing := [n for n in bad.numbers if str(n) not in re.findall(r"\d+", said)]:
+    numbers = re.findall(r"\d+", _PLACE.sub(" ", said))
+    if missing := [n for n in bad.numbers if str(n) not in numbers]:
         why = f"A refusal that helps says both sizes; {missing[0]} is not in yours."
         raise Wrong(expected=" and ".join(map(str, bad.numbers)), got=said, why=why)
+
+
+_PLACE = re.compile(r"\S*\.(?:cpp|cc|h)\b\W*(?:line )?\d*")
+"""Where torch says that a refusal happened; its line number is no size."""
 
 
 def _misfit(x: Tensor, w: Tensor, b: Maybe) -> str:
@@ -173,7 +179,7 @@ def _misfit(x: Tensor, w: Tensor, b: Maybe) -> str:
         "bias_size_unchecked": b is not None and len(b) != len(w),
         "weight_of_another_dtype": x.dtype != w.dtype,
         "bias_of_another_dtype": b is not None and b.dtype != w.dtype,
-        "half_has_no_kernel": x.dtype is torch.float16,
+        "complex_has_no_kernel": x.dtype is torch.complex128,
         "ints_have_no_kernel": x.dtype is torch.int64,
     }
     return next((key for key, bad in found.items() if bad), "")

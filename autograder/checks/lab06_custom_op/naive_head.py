@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from autograder.judge import Draw, Student, expect_close
+from autograder.judge import Draw, Student, Wrong, describe, expect_close, expect_tuple
 
 from . import lab
 from .bench import BUILD_S, expect_own_text, explained, needs_compiler
@@ -49,6 +49,8 @@ def naive_head(student: Student, draw: Draw) -> None:
             y = student.call("run_cu", "naive_head", x, w, b)
         expect_close(y, head(x, w, b))
     _expect_many_blocks(student, draw)
+    _expect_few_loads(student, draw)
+    _expect_together(student, draw)
     expect_own_text(student, "naive_head")
 
 
@@ -59,6 +61,67 @@ def _expect_many_blocks(student: Student, draw: Draw) -> None:
     with explained(SENTENCES):
         y = student.call("run_cu", "naive_head", x, w, b)
     expect_close(y, head(x, w, b))
+
+
+TOUCHED = (
+    "The logits are right, and more is loaded than they need: 2 D elements and a bias for each. "
+    "Does a thread beyond the edge load, too, or does every turn of the loop read y or b again?"
+)
+SCATTERED = (
+    "Neighbouring threads write far from each other. Neighbours in x have the same threadIdx.y: "
+    "their v is to differ, because y[n, v] and y[n, v + 1] lie side by side."
+)
+
+
+def _expect_few_loads(student: Student, draw: Draw) -> None:
+    """Threads beyond the edge touch nothing, others what they need."""
+    n, v, d = draw.integer(17, 23), draw.integer(33, 40), draw.integer(5, 9)
+    x, w, b = draw.tensor(n, d), draw.tensor(v, d), draw.tensor(v)
+    with explained(SENTENCES):
+        counted = student.call("run_cu", "naive_head", x, w, b, True)
+    loads, stores, _ = expect_tuple(counted, 3, "loads, stores and where")
+    for what, got, most in (("loads", loads, n * v * (2 * d + 1)), ("stores", stores, n * v)):
+        if not isinstance(got, int) or got > most:
+            raise Wrong(expected=f"at most {most:,} {what}", got=describe(got), why=TOUCHED)
+
+
+def _expect_together(student: Student, draw: Draw) -> None:
+    n, v = draw.integer(33, 40), draw.integer(41, 60)
+    x, w, b = draw.tensor(n, 3), draw.tensor(v, 3), draw.tensor(v)
+    with explained(SENTENCES):
+        got = student.call("written_by_neighbours", "naive_head", x, w, b)
+    places = expect_tuple(got, None, "places in y")
+    if not all(type(place) is int for place in places):
+        raise Wrong(expected="places in y", got=describe(got))
+    runs = sum(place - 1 not in set(places) for place in places)
+    if runs > max(1, len(places) // 8):
+        said = f"{len(places)} in {runs} places"
+        raise Wrong(expected="16 logits side by side", got=said, why=SCATTERED)
+
+
+naive_head.otherwise(
+    run_cu=lambda name, x, w, b, count=False: (
+        [x.shape[0] * len(w) * (2 * x.shape[1] + 1), len(x) * len(w), "the CPU, simulated"]
+        if count
+        else head(x, w, b)
+    ),
+    written_by_neighbours=lambda name, x, w, b: list(range(16)),
+    naive_head=lambda: "__global__ void naive_head() {}",
+)
+naive_head.wrong(
+    "loads_at_the_edge",
+    TOUCHED,
+    run_cu=lambda name, x, w, b, count=False: (
+        [2 * len(x) * len(w) * (2 * x.shape[1] + 1), len(x) * len(w), "the CPU, simulated"]
+        if count
+        else head(x, w, b)
+    ),
+)
+naive_head.wrong(
+    "scattered",
+    SCATTERED,
+    written_by_neighbours=lambda name, x, w, b: [k * len(w) for k in range(16)],
+)
 
 
 @naive_head.wrong("edge_not_masked", OUT_OF_BOUNDS)

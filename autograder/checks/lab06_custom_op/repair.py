@@ -30,7 +30,7 @@ _STILL = {kind: f"With your edits a fault is left. {means}" for kind, means in F
 _RAISED = {
     **_STILL,
     "ValueError": "An edit is a line as it stands in the suspect, once, and what to put there: at "
-    "most four of them.",
+    "most four of them, each of at most 100 characters.",
     "KeyError": 'There are three suspects: "Ada", "Bo" and "Cy".',
     "CompileError": "With your edits it does not compile any more.",
 }

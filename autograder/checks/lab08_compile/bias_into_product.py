@@ -20,8 +20,8 @@ _RAISED = {
     "AttributeError": "An argument of a node is another node or plain data: `add(m, 1.5)` has a "
     "number where you asked for `.target` or `.users`.",
     "RuntimeError": "torch.fx erases a node only when nobody reads it any more. A product that "
-    "somebody else reads stays, and its addition with it; of the others erase the addition first, "
-    "then the product.",
+    "somebody else reads stays, and its addition with it; so does add(m, m), whose addmm would "
+    "read the product that it replaces. Of the others erase the addition first, then the product.",
 }
 
 
@@ -53,6 +53,8 @@ def bias_into_product(student: Student, draw: Draw) -> None:
         ("scaled", "plain"),
         ("scaled swapped", "returned"),
         ("late", "plain"),
+        ("doubled", "plain"),
+        ("two products", "doubled scaled"),
         *([draw.choice(list(_SECTIONS)) for _ in range(3)] for _ in draw.cases(1)),
     ]
     for sections in cases:
@@ -94,6 +96,13 @@ _SECTIONS: dict[str, Callable[[str, str, str, float, int], Rows]] = {
         (f"t{k}", "aten.tanh.default", [b], {}),
         _add(k, f"m{k}", f"t{k}"),
     ],
+    "doubled": lambda h, w, b, a, k: [*_mm(h, w, k), _add(k, f"m{k}", f"m{k}")],
+    "doubled scaled": lambda h, w, b, a, k: [*_mm(h, w, k), _add(k, f"m{k}", f"m{k}", alpha=a)],
+    "two products": lambda h, w, b, a, k: [
+        *_mm(h, w, k),
+        (f"o{k}", MM, ["x", w], {}),
+        _add(k, f"m{k}", f"o{k}", alpha=a),
+    ],
 }
 
 
@@ -125,6 +134,7 @@ def _fused(
     *,
     orders: Sequence[tuple[int, int]] = ((0, 1), (1, 0)),
     shared: bool = False,
+    doubled: bool = False,
     keep_alpha: bool = True,
     beta_always: bool = False,
     erase: bool = True,
@@ -141,7 +151,9 @@ def _fused(
             product, t = node.args[at], node.args[other]
             if not isinstance(product, fx.Node) or product.target is not mm:
                 continue
-            if not isinstance(t, fx.Node) or (len(product.users) > 1 and not shared):
+            if not isinstance(t, fx.Node) or (t is product and not doubled):
+                continue
+            if len(product.users) > 1 and not shared:
                 continue
             scale = "beta" if at == 0 or beta_always else "alpha"
             alpha = node.kwargs.get("alpha", 1)
@@ -178,6 +190,11 @@ bias_into_product.wrong(
     "A product that somebody else reads was fused as well, so it runs twice: once in addmm, once "
     "for the other reader. Look at product.users.",
     bias_into_product=lambda rows: _fused(rows, shared=True),
+)
+bias_into_product.wrong(
+    "added_to_itself",
+    "add(m, m) has no other tensor: addmm would have to read the product m that it computes.",
+    bias_into_product=lambda rows: _fused(rows, doubled=True),
 )
 bias_into_product.wrong(
     "one_order",

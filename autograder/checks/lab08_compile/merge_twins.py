@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import fx
 
 from autograder.checks.explaining import explaining
@@ -29,18 +30,20 @@ _RAISED = {
     hints=(
         "Run the pass on the graph of the page and look at what is gone. Which operators do "
         "something even if nobody reads their result?",
-        "`node.target._schema.is_mutable` says that an operator writes into an argument. Such a "
-        "node must be neither merged nor swept away; and what was read before a write is no twin "
-        "of what is read after it.",
-        "if node.target._schema.is_mutable: seen.clear(); continue",
+        "`node.target._schema.is_mutable` says that an operator writes into an argument, and "
+        "`torch.Tag.nondeterministic_seeded in node.target.tags` that it draws random numbers. "
+        "Such a node is neither merged nor swept away; what was read before a write is no twin of "
+        "what is read after it; and a twin that is written later needs memory of its own.",
+        "for node in reversed(graph.nodes), if it writes, or is itself in `written` and a view "
+        "(`node.target._schema.returns[0].alias_info`): written.add(node.args[0])",
     ),
 )
 def merge_twins(student: Student, draw: Draw) -> None:
     """Detective case: the pass as found merges equal nodes and sweeps away what nobody reads, and
     loses writes. Make it right.
 
-    rows -> rows after the pass: same results and same inputs afterwards, no twins with no write
-    between them, nothing that is neither read nor writes.
+    rows -> rows after the pass: same results and same inputs afterwards; no twins with no write
+    between them or into them later; nothing unread that neither writes nor draws.
     """
     cases: list[Sequence[str]] = [
         ("twins", "dead", "alphas"),
@@ -48,6 +51,11 @@ def merge_twins(student: Student, draw: Draw) -> None:
         ("write twice", "twins"),
         ("write between", "twins"),
         ("write through a view", "dead"),
+        ("twin written", "twins"),
+        ("twin written through a view", "dead"),
+        ("drawn twice", "twins"),
+        ("drawn unread", "dead"),
+        ("twin views", "alphas"),
         *([draw.choice(list(_PARTS)) for _ in range(4)] for _ in draw.cases(2)),
     ]
     for parts in cases:
@@ -105,6 +113,38 @@ _PARTS: dict[str, Callable[[str, int, float], Rows]] = {
 }
 
 
+_PARTS |= {
+    "twin written": lambda h, k, a: [
+        (f"p{k}", "aten.tanh.default", [h], {}),
+        (f"q{k}", "aten.tanh.default", [h], {}),
+        (f"w{k}", "aten.add_.Tensor", [f"q{k}", a], {}),
+        (f"h{k}", "aten.sub.Tensor", [f"w{k}", f"p{k}"], {}),
+    ],
+    "twin written through a view": lambda h, k, a: [
+        (f"p{k}", "aten.neg.default", [h], {}),
+        (f"q{k}", "aten.neg.default", [h], {}),
+        (f"t{k}", "aten.t.default", [f"p{k}"], {}),
+        (f"w{k}", "aten.mul_.Tensor", [f"t{k}", a], {}),
+        (f"h{k}", "aten.sub.Tensor", [f"q{k}", f"p{k}"], {}),
+    ],
+    "drawn twice": lambda h, k, a: [
+        (f"p{k}", "aten.rand_like.default", [h], {}),
+        (f"q{k}", "aten.rand_like.default", [h], {}),
+        (f"h{k}", "aten.sub.Tensor", [f"p{k}", f"q{k}"], {}),
+    ],
+    "drawn unread": lambda h, k, a: [
+        (f"p{k}", "aten.rand_like.default", [h], {}),
+        (f"q{k}", "aten.rand_like.default", [h], {}),
+        (f"h{k}", "aten.add.Tensor", [h, f"q{k}"], {}),
+    ],
+    "twin views": lambda h, k, a: [
+        (f"p{k}", "aten.t.default", [h], {}),
+        (f"q{k}", "aten.t.default", [h], {}),
+        (f"h{k}", "aten.add.Tensor", [f"p{k}", f"q{k}"], {}),
+    ],
+}
+
+
 def _drawn(draw: Draw, parts: Sequence[str]) -> tuple[Rows, Inputs]:
     n = draw.integer(2, 4)
     inputs = {"x": draw.tensor(n, n), "state": draw.tensor(n, n)}
@@ -124,11 +164,15 @@ def _merged(
     merges: bool = True,
     forgets: str = "all",
     with_kwargs: bool = True,
+    keeps_draws: bool = True,
+    later: str = "views",
 ) -> Rows:
     """The pass, and the ways in which people get it wrong. forgets: what a write makes it forget;
-    "all", "name" (only what read the written tensor by its name) or "nothing"."""
+    "all", "name" (only what read the written tensor by its name) or "nothing". later: which writes
+    into a twin it minds; "views" (any), "name" (by its name) or "none"."""
     graph = graph_of(rows)
     seen: dict[Any, fx.Node] = {}
+    written = _written(graph, through_views=later == "views") if later != "none" else set()
     for node in list(graph.nodes):
         if node.op != "call_function":
             continue
@@ -137,6 +181,8 @@ def _merged(
             seen.clear()
         if writes and forgets == "name":
             seen = {key: twin for key, twin in seen.items() if node.args[0] not in key[1]}
+        if node in written or (keeps_draws and _draws(node)):
+            continue
         key = (node.target, node.args, tuple(node.kwargs.items()) if with_kwargs else ())
         if merges and key in seen and not writes:
             node.replace_all_uses_with(seen[key])
@@ -145,9 +191,27 @@ def _merged(
             seen[key] = node
     for node in reversed(list(graph.nodes) if sweeps else []):
         unread = node.op == "call_function" and not node.users
-        if unread and not (keeps_writes and node.target._schema.is_mutable):
+        acts = (keeps_writes and node.target._schema.is_mutable) if unread else False
+        if unread and not acts and not (keeps_draws and _draws(node)):
             graph.erase_node(node)
     return listing_of(graph)
+
+
+def _draws(node: fx.Node) -> bool:
+    return torch.Tag.nondeterministic_seeded in node.target.tags  # type: ignore[union-attr]
+
+
+def _written(graph: fx.Graph, *, through_views: bool) -> set[Any]:
+    """The nodes into whose memory a later one writes."""
+    written: set[Any] = set()
+    for node in reversed(graph.nodes):
+        if node.op != "call_function":
+            continue
+        schema = node.target._schema
+        is_view = schema.returns[0].alias_info is not None
+        if schema.is_mutable or (through_views and is_view and node in written):
+            written.add(node.args[0])
+    return written
 
 
 merge_twins.wrong(
@@ -167,6 +231,24 @@ merge_twins.wrong(
     "A write through a view was overlooked: `t` has another name than `state`, and the same "
     "storage. Forget all that was seen, or follow the views.",
     merge_twins=lambda rows: _merged(rows, forgets="name"),
+)
+merge_twins.wrong(
+    "written_twin_merged",
+    "Two twins were merged, and one of them is written into later: the other was to keep its "
+    "numbers. Such a twin needs memory of its own.",
+    merge_twins=lambda rows: _merged(rows, later="none"),
+)
+merge_twins.wrong(
+    "twin_written_through_a_view",
+    "Two twins were merged, and one of them is written into later through a view: a write into "
+    "`t(p)` is a write into p.",
+    merge_twins=lambda rows: _merged(rows, later="name"),
+)
+merge_twins.wrong(
+    "draws_merged",
+    "A draw of random numbers was merged with another, or swept away. Each draw gives other "
+    "numbers, and moves the generator on for those after it, read or not.",
+    merge_twins=lambda rows: _merged(rows, keeps_draws=False),
 )
 merge_twins.wrong(
     "nothing_merged",

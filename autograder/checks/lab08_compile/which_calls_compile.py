@@ -56,6 +56,12 @@ def which_calls_compile(student: Student, draw: Draw) -> None:
         [(small[0], f32, t) for t in (True, False, True)]
         + [(small[0], f64, True), (small[1], f64, False), (limit, f64, False)]
         + [(small[1], f32, False), (limit, f32, False)],
+        [(n, f32, True) for n in (1, small[0], small[1], 0, 1, big[0], big[1])],
+        [(n, f32, True) for n in (0, 1, 0, small[0], limit, limit + 1)],
+        [(n, f32, True) for n in (3, 2, 4)],  # 2 can be a symbol, and a graph with one serves 2
+        [(n, f32, True) for n in (3, 4, 2)],
+        [(n, f32, True) for n in (big[0], limit, small[0])],
+        [(small[k], dtype, True) for k, dtype in ((0, f32), (1, f64), (0, f32), (2, f32))],
         *([_call(draw, limit) for _ in range(6)] for _ in draw.cases(1)),
     ]
     for calls in cases:
@@ -102,6 +108,8 @@ class _Rules:
     symbols_stay: bool = True
     by_kind: bool = False  # what N was is remembered for each dtype and flag apart
     limit_above: bool = False
+    small_count: bool = True  # 0 and 1 count as sizes that were met
+    small_alike: bool = False  # 0 and 1 have one graph
 
     def predict(self, calls: Sequence[Seen], limit: int) -> list[bool]:
         graphs: list[_Graph] = []
@@ -112,7 +120,11 @@ class _Rules:
             fits = any(self.fits(graph, n, dtype, training, limit) for graph in found)
             compiles.append(not fits)
             if not fits:
-                sizes = {m for m, *kind in met if not self.by_kind or kind == [dtype, training]}
+                least = 0 if self.small_count else 2
+                same_kind = [(m, kind) for m, *kind in met if m >= least]
+                sizes = {
+                    m for m, kind in same_kind if not self.by_kind or kind == [dtype, training]
+                }
                 met.append((n, dtype, training))
                 varies = bool(sizes - {n}) and (self.symbols_stay or n not in sizes)
                 symbol = self.symbols and (varies or self.from_the_start)
@@ -128,6 +140,8 @@ class _Rules:
             graph.training == training or not self.flags
         )
         if graph.size is not None:
+            if self.small_alike and max(n, graph.size) < 2:
+                return same
             return same and n == graph.size
         side = self.above(n, limit) == graph.above or not self.sides
         return same and side and (n >= 2 or self.ones_too)
@@ -167,6 +181,17 @@ which_calls_compile.wrong(
     "Once a second N has come, N is a symbol in every graph that is made, also in one that is made "
     "for an N that was compiled before.",
     which_calls_compile=_Rules(symbols_stay=False).predict,
+)
+which_calls_compile.wrong(
+    "small_sizes_not_counted",
+    "A step that was compiled for N = 0 or 1 has met that size: the next other N is a second one, "
+    "and becomes a symbol.",
+    which_calls_compile=_Rules(small_count=False).predict,
+)
+which_calls_compile.wrong(
+    "nought_and_one_share",
+    "N = 0 and N = 1 have a graph each: neither is a symbol, so each is guarded as a number.",
+    which_calls_compile=_Rules(small_alike=True).predict,
 )
 which_calls_compile.wrong(
     "sizes_by_kind",

@@ -61,7 +61,9 @@ def ddp_step(student: Student, draw: Draw) -> None:
     """
     in_order = [[3, 2], [1], [0]]
     cases = [
-        _drawn(draw, [[1, 0], [0, 1]], in_order),
+        _drawn(
+            draw, [[1, 0, 0], [0, 1, 1]], in_order
+        ),  # as many ranks as batches tell nothing apart
         _drawn(draw, [[1, 0], [0, 0], [1, 1]], [[3], [2, 0], [1]]),
     ]
     for _ in draw.cases(1):
@@ -78,7 +80,7 @@ def ddp_step(student: Student, draw: Draw) -> None:
 
 def _drawn(draw: Draw, languages: list[list[int]], buckets: list[list[int]]) -> list[Rank]:
     """languages[r]: of the batches of rank r."""
-    d, v, lr = draw.integer(3, 5), draw.integer(6, 11), draw.choice((0.25, 0.5))
+    d, v, lr = draw.integer(6, 8), draw.integer(9, 13), draw.choice((0.25, 0.5))
     return [
         (
             [draw.tensor(d, d), draw.tensor(d, d), draw.tensor(v, d), draw.tensor(v)],
