@@ -50,8 +50,9 @@ def main() -> None:
 )
 @click.option(
     "--device",
-    type=click.Choice(["cpu", "cuda"]),
-    help="Where answers compute. Default: the CPU, and a GPU for questions that ask for one.",
+    type=click.Choice(["cpu", "cuda", "mocked"]),
+    help="Where answers compute. Default: the CPU, and a GPU for questions that ask for one. "
+    "mocked: a GPU that is none, to try all but the GPU.",
 )
 @click.option(
     "--i-trust-students", "trusting", is_flag=True, help="Run their code even without a sandbox."

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from autograder.sandbox import DEFAULT_SHARE, Tier, probe
+from autograder.sandbox import DEFAULT_SHARE, MOCKED, Tier, mocked_gpu, probe
+from onelayer.mock_cuda.builds import NoMock
 
 from ..errors import UserError
 from ..intake.release import Release
@@ -31,8 +32,8 @@ TORCH = importlib.metadata.version("torch")
 @dataclass(frozen=True)
 class Means:
     """What is graded with. trusting: also without a sandbox. cluster: "" for this machine, else as
-    `cluster.graded` reads it. device: "cpu", "cuda", or "" for a GPU where a question of the lab
-    asks for one and it is there. workers: 0 for one per core."""
+    `cluster.graded` reads it. device: "cpu", "cuda", "mocked", or "" for a GPU where a question of
+    the lab asks for one and it is there. workers: 0 for one per core."""
 
     workers: int = 0
     trusting: bool = False
@@ -74,7 +75,7 @@ class Grading:
         return found, jobs
 
     def _key(self, entry: Entry) -> str:
-        device = ["cuda"] if self._on_gpu else []
+        device = [self.means.device] if self._on_gpu else []
         return key_of(entry.sha256, *self._circumstances, *device)
 
     @cached_property
@@ -90,7 +91,7 @@ class Grading:
 
     @property
     def _on_gpu(self) -> bool:
-        return self.means.device == "cuda"
+        return self.means.device in ("cuda", MOCKED)
 
     def run(self, jobs: Sequence[Job]) -> Iterator[pool.Outcome]:
         """Each job with its Record, which is in the journal then, or with the Fault that
@@ -102,7 +103,7 @@ class Grading:
     def _here(self, jobs: Sequence[Job]) -> Iterator[pool.Outcome]:
         tier, scratch = safe_tier(self.means.trusting), self.out / ".scratch"
         workers = self.means.workers or pool.processors()
-        gpus = devices.lent() if jobs[0].device_share else ()
+        gpus = self._gpus() if jobs[0].device_share else ()
         if self._on_gpu and not gpus:
             raise UserError(NO_GPU)
         if gpus:
@@ -116,6 +117,15 @@ class Grading:
                 yield job, outcome
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+
+    def _gpus(self) -> tuple[str, ...]:
+        if self.means.device != MOCKED:
+            return devices.lent()
+        try:
+            mocked_gpu()  # built once, before the workers come
+        except NoMock as why:
+            raise UserError(str(why)) from None
+        return (MOCKED,)
 
     def _on_cluster(self, jobs: Sequence[Job]) -> Iterator[pool.Outcome]:
         tier = safe_tier(self.means.trusting)
