@@ -1,5 +1,5 @@
-"""A mocked GPU, as a jail is lent it: torch's CUDA build over a mocked driver, whose numbers the CPU
-computes. It tries all that a real one needs, and its verdicts carry the word.
+"""A mocked GPU, as a jail is lent it: torch's CUDA build over a mocked driver, and the CPU computes
+the numbers. It tries all that a real one needs, and its verdicts carry the word.
 
 Each process has a device of its own: nothing is shared, and nobody outside sees what it uses.
 """
