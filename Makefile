@@ -2,7 +2,7 @@
 # Nothing needs to be installed before: what a target needs, it sets up first, once.
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test quick check build grade selftest attack mock matrix bench bench-loss bench-gpu gpu record wheelhouse book clean env-lab env-dev
+.PHONY: help lab test quick check build grade selftest attack mock matrix bench bench-loss bench-gpu gpu record record-mocked wheelhouse book clean env-lab env-dev
 
 VENV ?= .venv
 BIN = $(VENV)/bin
@@ -70,6 +70,9 @@ bench-gpu: ## the same on a GPU, with the Python and the torch that are there (G
 
 record: ## record on a GPU what chapters show where there is none (NAME=... for one of them)
 	@"$(GPU_PYTHON)" -m bench.record $(NAME)
+
+record-mocked: ## the same on a mocked device, what is true there (the Python of .venv-mock)
+	@.venv-mock/bin/python -m bench.record --device mocked $(NAME)
 
 gpu: ## grade every known answer of every lab on this machine's GPU (GPU_PYTHON=...)
 	@"$(GPU_PYTHON)" -m autograder.gpu

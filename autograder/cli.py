@@ -29,8 +29,9 @@ cluster = click.option(
 )
 device = click.option(
     "--device",
-    type=click.Choice(["cpu", "cuda"]),
-    help="Where answers compute. Default: the CPU, and a GPU for questions that ask for one.",
+    type=click.Choice(["cpu", "cuda", "mocked"]),
+    help="Where answers compute. Default: the CPU, and a GPU for questions that ask for one. "
+    "mocked: a GPU that is none, to try all but the GPU.",
 )
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv-mock"
-TESTS = "tests/onelayer/mock_cuda"
+TESTS = ("tests/onelayer/mock_cuda", "tests/gpu/test_mocked_gpu.py")
 
 
 def constraints() -> str:
@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
     command = [sys.executable, "-m", "setup_env", "dev", "--venv", str(VENV)]
     if code := subprocess.call([*command, "--constraints", str(versions)], cwd=ROOT):
         return code
-    python = [str(VENV / "bin" / "python"), "-m", "pytest", TESTS, *arguments]
+    python = [str(VENV / "bin" / "python"), "-m", "pytest", *TESTS, *arguments]
     return subprocess.call(python, cwd=ROOT, env=os.environ | {"ONELAYER_MOCK_REQUIRED": "1"})
 
 

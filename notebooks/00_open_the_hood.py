@@ -195,15 +195,6 @@ print(f"eager takes {speedup:.1f} times as long as lean: these are the numbers t
 # often they are allocated, written and read again, and from where. Units 05, 07 and 09 measure each
 # of these. To do it yourself, you need to know what runs.
 
-# %% [markdown] id="on-a-gpu"
-# ## The two numbers on a GPU
-# There the lean way becomes one kernel, and you write it in unit 07. Here belongs a recording of
-# its time and its memory, and of its rivals': the first line says on which GPU and when it was
-# made, or that nobody has made it yet.
-
-# %% id="on-a-gpu-run"
-onelayer.show_recording("head_loss_times")
-
 # %% [markdown] id="no-source"
 # ## Open the hood
 # Python can show the source of a function. Ask it for `F.linear`. What comes?

@@ -11,7 +11,7 @@ from autograder.classroom.commands.doctor import doctor
 from autograder.classroom.errors import UserError
 from autograder.classroom.intake.release import course_folder
 from autograder.classroom.run import devices, nvidia_smi
-from autograder.sandbox import SIMULATED
+from autograder.sandbox import MOCKED, SIMULATED
 
 from . import results_page
 from .place import NoLaunch
@@ -23,15 +23,16 @@ RESULTS = Path("docs/gpu")
 @click.command()
 @click.option("--out", type=click.Path(path_type=Path), default=RESULTS, show_default=True)
 @click.option("--lab", "labs", multiple=True, help="Only this lab, as in 01_strides.")
-@click.option("--simulated", is_flag=True, help="Let the CPU play the GPU, to try this command.")
-def main(out: Path, labs: tuple[str, ...], simulated: bool) -> None:
+@click.option("--simulated", "played", flag_value=SIMULATED, help="Let the CPU play the GPU.")
+@click.option("--mocked", "played", flag_value=MOCKED, help="torch's CUDA build, a mocked driver.")
+def main(out: Path, labs: tuple[str, ...], played: str) -> None:
     """Grade every answer that the course knows on this machine's GPU, and write a page about it."""
     console = Console()
-    if why := "" if simulated else missing():
+    if why := "" if played else missing():
         sys.exit(f"make gpu needs an NVIDIA GPU: {why}")
     doctor(console)
     try:
-        made = Run(course_folder(Path()), SIMULATED if simulated else devices.lent()[0], console)
+        made = Run(course_folder(Path()), played or devices.lent()[0], console)
         results = made.results(labs)
     except (NoLaunch, UserError) as reason:
         sys.exit(f"Cannot go on: {reason}")

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from autograder.classroom.run import nvidia_smi
-from autograder.sandbox import SIMULATED, Gpu
+from autograder.sandbox import CUDA, Gpu
 
 
 def described(gpu: Gpu, course: Path) -> dict[str, Any]:
-    facts = None if gpu.kind == SIMULATED else nvidia_smi.facts(gpu.name)
+    facts = nvidia_smi.facts(gpu.name) if gpu.kind == CUDA else None
     return {
         "device": gpu.title,
         "memory_bytes": gpu.memory_bytes,

@@ -17,7 +17,7 @@ from autograder.classroom.intake.release import Release, releases
 from autograder.classroom.run import nvidia_smi
 from autograder.classroom.run.pool import Pool, processors
 from autograder.classroom.run.worker import Setting, lent_gpu, serve
-from autograder.sandbox import SIMULATED, Jail
+from autograder.sandbox import CUDA, Jail
 
 from . import provenance, results_page
 from .answers import BESIDE_THE_CHECK, CHECKS, Known, known_answers
@@ -63,7 +63,7 @@ class Run:
         }
 
     def _kernels(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        if self.device == SIMULATED:
+        if self.gpu.kind != CUDA:  # nobody would compute them
             return
         with Jail(tier=self.place.tier, gpu=self.gpu) as jail:
             for name, one in tried(jail):
@@ -92,7 +92,7 @@ class Run:
         return Pool(setting, serve, size=min(processors(), WORKERS), devices=devices)
 
     def _used_bytes(self) -> int | None:
-        return None if self.device == SIMULATED else nvidia_smi.used_bytes(self.device)
+        return nvidia_smi.used_bytes(self.device) if self.gpu.kind == CUDA else None
 
 
 def _asked_again(pool: Pool, known: Sequence[Known]) -> Found:

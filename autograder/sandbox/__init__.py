@@ -19,8 +19,9 @@ time is up.
 """
 
 from .engines.cgroups import sweep
-from .engines.gpu import CONTEXT_BYTES, DEFAULT_SHARE, SIMULATED, Gpu
+from .engines.gpu import CONTEXT_BYTES, CUDA, DEFAULT_SHARE, SIMULATED, Gpu
 from .engines.limits import Limits
+from .engines.mocked_gpu import MOCKED, mocked_gpu
 from .host.jail import Jail
 from .host.jailed_student import JailedStudent
 from .host.loading import Cell, CellResult
@@ -29,7 +30,9 @@ from .host.tiers import BUBBLEWRAP, Tier, probe
 __all__ = [
     "BUBBLEWRAP",
     "CONTEXT_BYTES",
+    "CUDA",
     "DEFAULT_SHARE",
+    "MOCKED",
     "SIMULATED",
     "Cell",
     "CellResult",
@@ -38,6 +41,7 @@ __all__ = [
     "JailedStudent",
     "Limits",
     "Tier",
+    "mocked_gpu",
     "probe",
     "sweep",
 ]

@@ -140,7 +140,7 @@ def read_snapshots(
     """
     _, last = phases[-1]
     segments = [*before["segments"], *last["segments"]]
-    lines = [(phase, entry) for phase, entry in _in_phases(phases, device) if _acts(entry)]
+    lines = [(phase, entry) for phase, entry in _in_phases(before, phases, device) if _acts(entry)]
     trace = [entry for _, entry in lines]
     lowest = min((one.get("address", one.get("addr")) for one in [*segments, *trace]), default=0)
     start = trace[0].get("time_us", 0) if trace else 0
@@ -164,9 +164,10 @@ def read_snapshots(
 
 
 def _in_phases(
-    phases: Sequence[tuple[str, Mapping[str, Any]]], device: int
+    before: Mapping[str, Any], phases: Sequence[tuple[str, Mapping[str, Any]]], device: int
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    seen = 0
+    """Each phase's own lines. `before` has some where somebody else keeps a trace already."""
+    seen = len(before["device_traces"][device])
     for phase, snapshot in phases:
         trace = snapshot["device_traces"][device]
         if len(trace) < seen:

@@ -14,9 +14,11 @@ _FILLS = ("#9aa5b1", "#54a3c8", "#e0a03c", "#5fb37a", "#b07cc6", "#d1605e")
 
 @dataclass(frozen=True, repr=False)
 class AllocatorPicture(Still):
-    """Bytes in use over the trace; its text is the table that says the same in numbers."""
+    """Bytes in use over the trace; its text is the table that says the same in numbers. device:
+    what it stands in the picture for, such as "mocked NVIDIA L4"."""
 
     history: AllocatorHistory
+    device: str = ""
 
     @property
     def alt(self) -> str:
@@ -40,14 +42,15 @@ class AllocatorPicture(Still):
                 style = {"facecolor": fills[_kind(name)], "edgecolor": "none"}
                 sketch.box(n * width, top, width=width, height=height, **style)
         sketch.text(0.0, 0.4, f"{most / 2**20:.1f} MiB at the peak", size=_SIZE, color=ink.soft)
+        sketch.text(_WIDTH, 0.4, self.device, size=_SIZE, anchor="right", color=ink.soft)
         _phases(sketch, columns, width, ink)
         _legend(sketch, fills)
         return sketch.png()
 
 
-def page_of(history: AllocatorHistory) -> str:
-    """The picture, and under it its text."""
-    return AllocatorPicture(history).with_text()
+def page_of(history: AllocatorHistory, device: str = "") -> str:
+    """The picture, which says of which device it is, and under it its text."""
+    return AllocatorPicture(history, device).with_text()
 
 
 def _columns(history: AllocatorHistory) -> list[tuple[str, dict[str, int]]]:

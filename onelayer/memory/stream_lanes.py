@@ -14,9 +14,11 @@ _FINEST = 240  # bars closer than this part of the whole are drawn as one
 
 @dataclass(frozen=True, repr=False)
 class StreamLanes(Still):
-    """The lanes of a trace; its text says what they add up to."""
+    """The lanes of a trace; its text says what they add up to. device: what stands in the picture
+    for what ran it, such as "mocked NVIDIA L4"."""
 
     trace: StreamTrace
+    device: str = ""
 
     @property
     def alt(self) -> str:
@@ -39,12 +41,13 @@ class StreamLanes(Still):
         below = 0.2 + len(trace.lanes) * _STEP + 0.2
         words = f"{trace.span_us / 1e3:.2f} ms"
         sketch.text(left + 0.4 + _WIDTH, below, words, size=_SIZE, anchor="right", color=ink.soft)
+        sketch.text(left + 0.4, below, self.device, size=_SIZE, color=ink.soft)
         return sketch.png()
 
 
-def page_of(trace: StreamTrace) -> str:
-    """The picture, and under it its text."""
-    return StreamLanes(trace).with_text()
+def page_of(trace: StreamTrace, device: str = "") -> str:
+    """The picture, which says of which device it is, and under it its text."""
+    return StreamLanes(trace, device).with_text()
 
 
 def _fill(lane: str) -> str:

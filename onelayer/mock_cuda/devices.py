@@ -1,7 +1,9 @@
 """The devices that can be mocked: what each says of itself, and the peaks that its times follow.
 
-Rates are those of NVIDIA's data sheets, dense (half of what a sheet gives "with sparsity"), one
-direction of a link. Memory is what torch calls the total capacity on such a device, which is less
+Rates are those of NVIDIA's data sheets, checked against the pages that stand beside them: dense
+(half of what a sheet gives "with sparsity"), one direction of a link. Limits of a multiprocessor
+are those of its compute capability, in CUDA's programming guide
+(https://docs.nvidia.com/cuda/cuda-c-programming-guide/#features-and-technical-specifications). Memory is what torch calls the total capacity on such a device, which is less
 than the sheet's GB: from the messages of real programs that ran out of it.
 """
 
@@ -62,7 +64,8 @@ _T4 = DeviceModel(
     shared_optin=64 << 10,
     threads_per_sm=1024,
     clock_khz=1_590_000,
-    source="NVIDIA T4 data sheet; total capacity: torch's message in Zheng-Chong/CatVTON#133",
+    source="https://sysrqmts.com/en/gpus/nvidia/tesla/t4 (data sheet); total capacity: "
+    "https://github.com/Zheng-Chong/CatVTON/issues/133",
 )
 _L4 = DeviceModel(
     name="NVIDIA L4",
@@ -82,7 +85,9 @@ _L4 = DeviceModel(
     shared_optin=99 << 10,
     threads_per_sm=1536,
     clock_khz=2_040_000,
-    source="NVIDIA L4 data sheet; memory: nvidia-smi in modal-labs/modal-client#2797",
+    source="https://fpsbench.com/compare/gpu/nvidia-l4-vs-nvidia-tesla-m40 (clock, bandwidth, fp32, "
+    "caches) and https://grokipedia.com/page/NVIDIA_L4_vs_L40S (half precision, with sparsity); "
+    "memory: https://github.com/modal-labs/modal-client/issues/2797",
 )
 _A100 = DeviceModel(
     name="NVIDIA A100-SXM4-80GB",
@@ -102,7 +107,8 @@ _A100 = DeviceModel(
     shared_optin=163 << 10,
     threads_per_sm=2048,
     clock_khz=1_410_000,
-    source="NVIDIA A100 data sheet (SXM, 80 GB); total capacity: lianqi1008/Control-GIC#6",
+    source="https://glennklockwood.com/garden/processors/A100, which quotes the data sheet; total "
+    "capacity: https://github.com/lianqi1008/Control-GIC/issues/6",
 )
 _H100 = replace(
     _A100,
@@ -121,14 +127,16 @@ _H100 = replace(
     shared_per_sm=228 << 10,
     shared_optin=227 << 10,
     clock_khz=1_980_000,
-    source="NVIDIA H100 data sheet (SXM); memory: bytes reported in modal-labs/modal-client#2797",
+    source="https://glennklockwood.com/garden/processors/h100 (SXM5); memory: bytes reported in "
+    "https://github.com/modal-labs/modal-client/issues/2797",
 )
 _H200 = replace(
     _H100,
     name="NVIDIA H200",
-    memory_bytes=141 * 10**9,
+    memory_bytes=int(139.80 * GIB),
     hbm_bytes_s=4.8e12,
-    source="NVIDIA H200 data sheet (SXM); memory: its 141 GB, for want of a message of torch",
+    source="https://github.com/allenai/open-instruct/pull/1441 (4.8 TB/s, and the H100's peaks); "
+    "total capacity: 139.80 GiB in torch's messages of several programs on it",
 )
 DEVICES = {"T4": _T4, "L4": _L4, "A100": _A100, "H100": _H100, "H200": _H200}
 

@@ -26,21 +26,30 @@ def mocked_environment(
     model: DeviceModel, *, devices: int, values: bool, trace: bool, folder: Path
 ) -> dict[str, str]:
     """The variables of now and those of the mocked device. Raises NoMock where there is none."""
-    mock = library()
-    mine = {
-        "LD_PRELOAD": _joined(str(mock), os.environ.get("LD_PRELOAD", ""), between=" "),
-        "LD_LIBRARY_PATH": _joined(str(mock.parent), os.environ.get("LD_LIBRARY_PATH", "")),
-        "PYTHONPATH": _joined(str(STARTUP), *sys.path),
-        "TRITON_LIBCUDA_PATH": str(mock.parent),
+    loaded = loading(library(), model, devices=devices, values=values)
+    loaded["LD_PRELOAD"] += _also(" ", os.environ.get("LD_PRELOAD", ""))
+    loaded["LD_LIBRARY_PATH"] += _also(":", os.environ.get("LD_LIBRARY_PATH", ""))
+    watched = {
+        "PYTHONPATH": ":".join([str(STARTUP), *filter(None, sys.path)]),
         "KINETO_LOG_LEVEL": os.environ.get("KINETO_LOG_LEVEL", "99"),  # it greets on stderr
-        "ONELAYER_MOCK_DEVICE": model.setting(),
-        "ONELAYER_MOCK_DEVICES": str(devices),
-        VALUES: str(int(values)),
         TRACE: str(int(trace)),
         MOCKED: str(folder),
     }
-    return os.environ | mine
+    return os.environ | loaded | watched
 
 
-def _joined(*parts: str, between: str = ":") -> str:
-    return between.join(filter(None, parts))
+def loading(mock: Path, model: DeviceModel, *, devices: int, values: bool) -> dict[str, str]:
+    """What a process needs to find the mocked device. Nothing is recorded of it, and its torch is
+    not prepared: that is `instruments.prepare_torch`."""
+    return {
+        "LD_PRELOAD": str(mock),
+        "LD_LIBRARY_PATH": str(mock.parent),
+        "TRITON_LIBCUDA_PATH": str(mock.parent),
+        "ONELAYER_MOCK_DEVICE": model.setting(),
+        "ONELAYER_MOCK_DEVICES": str(devices),
+        VALUES: str(int(values)),
+    }
+
+
+def _also(between: str, more: str) -> str:
+    return between + more if more else ""

@@ -22,13 +22,8 @@ from onelayer.mock_cuda.values import Computing
 
 def prepare() -> None:
     """Prepares this process's torch, and records from here on; `finish` or its end ends that."""
-    values = os.environ[VALUES] == "1"
-    _without_cudnn()
+    prepare_torch()
     _note_who_waits_for_backward()
-    print_honestly(values=values)
-    if values:
-        compute_replays()
-        Computing().__enter__()  # type: ignore[no-untyped-call]  # to the process's end
     global _recording
     if os.environ.setdefault(MAIN, str(os.getpid())) == str(os.getpid()):
         suffix, trace = "", os.environ[TRACE] == "1"
@@ -37,6 +32,17 @@ def prepare() -> None:
     _recording = Recording(Path(os.environ[MOCKED]), suffix, trace=trace)
     atexit.register(finish)
     _note_out_of_memory()
+
+
+def prepare_torch() -> None:
+    """Prepares this process's torch to its end: without cuDNN, honest in what it prints, and with
+    numbers where they are asked for. It asks nothing of the device."""
+    values = os.environ[VALUES] == "1"
+    _without_cudnn()
+    print_honestly(values=values)
+    if values:
+        compute_replays()
+        Computing().__enter__()  # type: ignore[no-untyped-call]
 
 
 _recording: Recording | None = None

@@ -34,16 +34,17 @@ class Picture(Shown):
 def timeline(device: str, events: Sequence[Any]) -> Picture:
     """Host and streams of torch.profiler's trace, side by side."""
     trace: StreamTrace = read_trace(events)
-    return _shown(device, "times are modelled", str(trace), stream_lanes.page_of(trace))
+    return _shown(
+        device, "times are modelled", str(trace), stream_lanes.page_of(trace, f"mocked {device}")
+    )
 
 
 def memory(device: str, snapshot: dict[str, Any]) -> Picture:
     """Bytes in use over the requests to the allocator, on the first device."""
     nothing: dict[str, Any] = {"segments": [], "device_traces": [[]]}
     history: AllocatorHistory = read_snapshots(nothing, [("the run", snapshot)])
-    return _shown(
-        device, "the allocator is torch's own", str(history), allocator_picture.page_of(history)
-    )
+    drawing = allocator_picture.page_of(history, f"mocked {device}")
+    return _shown(device, "the allocator is torch's own", str(history), drawing)
 
 
 def launches(device: str, calls: Sequence[Call]) -> Picture:

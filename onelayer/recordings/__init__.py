@@ -1,4 +1,5 @@
-"""Recordings: what a machine with a GPU showed, for readers who have none.
+"""Recordings: what a GPU showed, or a mocked device where it shows the truth, for readers who have
+neither.
 
 What lives here: the reader, a recorder for each, and recordings as `NAME.json`, each with its
 provenance. What may not: anything that was not recorded on the device that it names.
@@ -8,8 +9,8 @@ provenance. What may not: anything that was not recorded on the device that it n
     step_memory      what the caching allocator did in two steps of training
     step_overlap     a profiler's trace: what runs beside what
 
-`make record` makes them (`bench/record.py`): no chapter does, and no test but in a folder of its
-own.
+`make record` makes them on a GPU, `make record-mocked` on a mocked device (`bench/record.py`): no
+chapter does, and no test but in a folder of its own.
 """
 
 import json
@@ -65,8 +66,7 @@ class Recording(Shown):
         """One line: where, with what, when and how, or that there is nothing."""
         if self.made is None:
             return (
-                f"{self.name}: not recorded yet. `make record` on a machine with a CUDA GPU "
-                "records it, and until somebody has there is nothing to show."
+                f"{self.name}: no recording. `make record` makes it on a machine with a CUDA GPU."
             )
         return f"{self.name}: {self.made}"
 
@@ -79,7 +79,8 @@ class Recording(Shown):
         bundle = {"text/plain": repr(self)}
         if self.content is not None:
             page_of = _found(SHOWS[shows_of(self.content)][1])
-            bundle["text/html"] = f"<p>{escape(self.provenance)}</p>{page_of(self.content)}"
+            page = page_of(self.content, self.made.device if self.made else "")
+            bundle["text/html"] = f"<p>{escape(self.provenance)}</p>{page}"
         return bundle
 
 
@@ -111,7 +112,8 @@ def recording_of(name: str, held: dict[str, Any]) -> Recording:
 
 
 def show_recording(name: str) -> Recording:
-    """Shows what a GPU showed, with device, versions and date, or says that nobody recorded it."""
+    """Shows what a GPU or a mocked one showed, with device, versions and date, or says that there
+    is no recording."""
     return read_recording(name).show()
 
 

@@ -44,10 +44,11 @@ class HeadCode:
         return "\n\n".join([self.summary, *sources])
 
 
-def page_of(code: HeadCode) -> str:
-    """The kernels at once, the files behind a fold each."""
+def page_of(code: HeadCode, device: str = "") -> str:
+    """The kernels at once, the files behind a fold each, which says for which device."""
+    written = f", written for {escape(device)}" if device else ""
     folds = [
-        f"<details><summary>{escape(side)}: the whole file</summary>"
+        f"<details><summary>{escape(side)}: the whole file{written}</summary>"
         f"<pre>{escape(source.strip())}</pre></details>"
         for side, source in code.files.items()
     ]

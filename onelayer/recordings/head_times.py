@@ -62,10 +62,12 @@ class HeadTimes:
         return "\n".join([*lines, f"{self.dtype}, forward and backward, medians{left_out}"])
 
 
-def page_of(times: HeadTimes) -> str:
-    """The table, and bars for the largest batch."""
-    took = Bars(tuple((row.peer, row.ms) for row in times.largest), "ms")
-    peaks = Bars(tuple((row.peer, row.peak_bytes) for row in times.largest), "bytes at the peak")
+def page_of(times: HeadTimes, device: str = "") -> str:
+    """The table, and bars for the largest batch, each of which says on which device."""
+    on = f" on {device}" if device else ""
+    took = Bars(tuple((row.peer, row.ms) for row in times.largest), f"ms{on}")
+    at_peak = tuple((row.peer, row.peak_bytes) for row in times.largest)
+    peaks = Bars(at_peak, f"bytes at the peak{on}")
     return f"<pre>{escape(str(times))}</pre>{took.html()}{peaks.html()}"
 
 

@@ -16,8 +16,9 @@ _KERNEL_SAYS = Path("/proc/driver/nvidia/version")
 
 @dataclass(frozen=True)
 class Provenance:
-    """device: its name; ran_on: "cuda", or "cpu" for a trial; driver: of the GPU, "none" for a CPU;
-    torch and triton: versions; date: ISO, UTC; made_by: the command."""
+    """device: its name; ran_on: "cuda", "mocked" for torch's CUDA build over a mocked driver, or
+    "cpu" for a trial; driver: of the GPU, else "none"; torch and triton: versions; date: ISO, UTC;
+    made_by: the command."""
 
     device: str
     ran_on: str
@@ -28,26 +29,36 @@ class Provenance:
     made_by: str
 
     def __str__(self) -> str:
-        where = self.device if self.ran_on == "cuda" else f"{self.device}, which is no GPU"
+        where = self.device + _NO_GPU.get(self.ran_on, "")
         with_what = f"driver {self.driver}, torch {self.torch}, triton {self.triton}"
         return f"recorded on {where}, {with_what}, {self.date}, by `{self.made_by}`"
 
 
+_NO_GPU = {
+    "cpu": ", which is no GPU",
+    "mocked": ", which is no GPU: launches and memory are torch's own, times are a model",
+}
 FIELDS = tuple(field.name for field in fields(Provenance))
 
 
 def provenance_here(device: str, made_by: str) -> Provenance:
-    """Of what `made_by` records on this machine's `device`, "cuda" or "cpu", today."""
-    on_gpu = device == "cuda"
+    """Of what `made_by` records on this machine's `device`, "cuda", "mocked" or "cpu", today."""
     return Provenance(
-        device=torch.cuda.get_device_name() if on_gpu else f"CPU {platform.machine()}",
+        device=_NAMES[device](),
         ran_on=device,
-        driver=_driver() if on_gpu else "none",
+        driver=_driver() if device == "cuda" else "none",
         torch=torch.__version__,
         triton=version("triton") if find_spec("triton") else "none",
         date=datetime.now(UTC).date().isoformat(),
         made_by=made_by,
     )
+
+
+_NAMES = {
+    "cuda": lambda: torch.cuda.get_device_name(),
+    "mocked": lambda: f"mocked {torch.cuda.get_device_name()}",
+    "cpu": lambda: f"CPU {platform.machine()}",
+}
 
 
 def _driver() -> str:

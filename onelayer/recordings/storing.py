@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from onelayer.model import weights
-from onelayer.recordings import HERE, Content, recording_of, shows_of
+from onelayer.recordings import HERE, Content, read_recording, recording_of, shows_of
 from onelayer.recordings.cleaning import cleaned
 from onelayer.recordings.provenance import Provenance
 
@@ -17,11 +17,14 @@ def store(name: str, content: Content, made: Provenance, folder: Path = HERE) ->
     """Writes `content` as `NAME.json` in `folder`, with its provenance, and returns the file.
 
     Raises ValueError, and leaves what was there before, for a recording that is too large, that
-    cannot be read back once it is cleaned, or that is to lie among the shipped ones without having
-    run on a GPU.
+    cannot be read back once it is cleaned, that a CPU made and that is to lie among the shipped
+    ones, or that a mocked device made where a GPU's lies.
     """
-    if folder.resolve() == HERE.resolve() and made.ran_on != "cuda":
+    if folder.resolve() == HERE.resolve() and made.ran_on == "cpu":
         raise ValueError(f"{name} ran on {made.device}: what is shipped comes from a GPU")
+    before = read_recording(name, folder=folder).made
+    if before and (before.ran_on, made.ran_on) == ("cuda", "mocked"):
+        raise ValueError(f"{name} was recorded on {before.device}, and a GPU's stays")
     held = cleaned({**asdict(made), "shows": shows_of(content), "content": content.plain()})
     text = _written(held)
     if len(text.encode()) > MOST_BYTES:

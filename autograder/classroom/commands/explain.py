@@ -12,7 +12,7 @@ import torch
 from rich.console import Console
 
 from autograder.judge import GraderFault, State, Verdict
-from autograder.sandbox import Gpu, Jail, Tier
+from autograder.sandbox import MOCKED, SIMULATED, Gpu, Jail, Tier
 
 from ..errors import UserError, the_one
 from ..intake.rebuild import Ungradable
@@ -114,7 +114,10 @@ def _asked_again(case: _Case, tier: Tier, names: tuple[str, ...]) -> Verdict:
 
 def _gpu(case: _Case) -> Gpu | None:
     """One of this machine's, where the verdict was earned on one."""
-    lent = devices.lent() if case.verdict.device not in ("cpu", "simulated") else ()
+    device = case.verdict.device
+    if device.startswith(MOCKED):
+        return lent_gpu(MOCKED, alone=True)
+    lent = devices.lent() if device not in ("cpu", SIMULATED) else ()
     return lent_gpu(lent[0], alone=True) if lent else None
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from autograder.sandbox import DEFAULT_SHARE, Tier, probe
+from autograder.sandbox import DEFAULT_SHARE, MOCKED, Tier, mocked_gpu, probe
+from onelayer.mock_cuda.builds import NoMock
 
 from ..errors import UserError
 from ..intake.rebuild import to_run
@@ -32,8 +33,8 @@ TORCH = importlib.metadata.version("torch")
 @dataclass(frozen=True)
 class Means:
     """What is graded with. trusting: also without a sandbox. cluster: "" for this machine, else as
-    `cluster.graded` reads it. device: "cpu", "cuda", or "" for a GPU where a question of the lab
-    asks for one and it is there. workers: 0 for one per core."""
+    `cluster.graded` reads it. device: "cpu", "cuda", "mocked", or "" for a GPU where a question of
+    the lab asks for one and it is there. workers: 0 for one per core."""
 
     workers: int = 0
     trusting: bool = False
@@ -75,7 +76,7 @@ class Grading:
 
     @cached_property
     def _circumstances(self) -> tuple[str, ...]:
-        device = ["cuda"] if self._on_gpu else []
+        device = [self.means.device] if self._on_gpu else []
         return self.release.version, TORCH, seed_secret.name_of(self.secret), probe().name, *device
 
     @cached_property
@@ -87,7 +88,7 @@ class Grading:
 
     @property
     def _on_gpu(self) -> bool:
-        return self.means.device == "cuda"
+        return self.means.device in ("cuda", MOCKED)
 
     def run(self, jobs: Sequence[Job]) -> Iterator[pool.Outcome]:
         """Each job with its Record, which is in the journal then, or with the Fault that
@@ -99,7 +100,7 @@ class Grading:
     def _here(self, jobs: Sequence[Job]) -> Iterator[pool.Outcome]:
         tier, scratch = safe_tier(self.means.trusting), self.out / ".scratch"
         workers = self.means.workers or pool.processors()
-        gpus = devices.lent() if jobs[0].device_share else ()
+        gpus = self._gpus() if jobs[0].device_share else ()
         if self._on_gpu and not gpus:
             raise UserError(NO_GPU)
         if gpus:
@@ -113,6 +114,15 @@ class Grading:
                 yield job, outcome
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+
+    def _gpus(self) -> tuple[str, ...]:
+        if self.means.device != MOCKED:
+            return devices.lent()
+        try:
+            mocked_gpu()  # built once, before the workers come
+        except NoMock as why:
+            raise UserError(str(why)) from None
+        return (MOCKED,)
 
     def _on_cluster(self, jobs: Sequence[Job]) -> Iterator[pool.Outcome]:
         tier = safe_tier(self.means.trusting)

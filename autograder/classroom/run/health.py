@@ -66,7 +66,7 @@ def _asked(jail: Jail) -> str:
         return _in_words(none.raised)
     except (GraderFault, Malformed) as fault:
         return str(fault)
-    wanted = [WANTED, "cuda" if jail.gpu and jail.gpu.kind == "cuda" else "cpu"]
+    wanted = [WANTED, "cuda" if jail.gpu and jail.gpu.device == "cuda" else "cpu"]
     return "" if got == wanted else f"it answers {got}, not {wanted}"
 
 

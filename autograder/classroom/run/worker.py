@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 import autograder.checks
-from autograder.sandbox import SIMULATED, Gpu, Jail, Tier
+from autograder.sandbox import MOCKED, SIMULATED, Gpu, Jail, Tier, mocked_gpu
 
 from . import nvidia_smi, work
 from .devices import VISIBLE
@@ -110,6 +110,8 @@ def lent_gpu(device: str, *, alone: bool) -> Gpu:
     """The GPU of that name, watched. alone: whether nobody else uses it. Raises DeviceLost."""
     if device == SIMULATED:
         return Gpu(device, "simulated", SIMULATED_BYTES, kind=SIMULATED)
+    if device == MOCKED:
+        return mocked_gpu()
     facts = nvidia_smi.facts(device)
     if facts is None:
         raise DeviceLost(f"nvidia-smi does not know GPU {device}")

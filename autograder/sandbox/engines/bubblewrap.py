@@ -133,7 +133,8 @@ def command(spec: JailSpec, *, descriptors: tuple[int, int]) -> list[str]:
         jailed += ["--perms", "0444", "--ro-bind-data", str(descriptor), path]
     jailed += ["--remount-ro", "/", "--remount-ro", "/dev", "--chdir", "/tmp", "--", *spec.program]
     jailed += [] if spec.handed is None else [str(spec.handed)]
-    return jailed if os.geteuid() else as_nobody(jailed, spec.paths)
+    lent = spec.gpu.folders() if spec.gpu else []
+    return jailed if os.geteuid() else as_nobody(jailed, [*spec.paths, *lent])
 
 
 def _walls(without: frozenset[str]) -> list[str]:

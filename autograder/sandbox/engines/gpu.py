@@ -35,8 +35,8 @@ def untold(pids: Sequence[int]) -> int | None:
 @dataclass(frozen=True)
 class Gpu:
     """One GPU. name: as CUDA_VISIBLE_DEVICES has it. title: as verdicts call it. memory_bytes: all
-    of it. kind: "cuda", or "simulated" where the CPU plays it. used_bytes: what the processes with
-    these ids use of it, asked from outside; None where nobody knows.
+    of it. kind: "cuda", "simulated" where the CPU plays it, or "mocked". used_bytes: what the
+    processes with these ids use of it, asked from outside; None where nobody knows.
     """
 
     name: str
@@ -44,6 +44,11 @@ class Gpu:
     memory_bytes: int
     kind: str = CUDA
     used_bytes: Callable[[Sequence[int]], int | None] = untold
+
+    @property
+    def device(self) -> str:
+        """As a call names it: a key of `judge.DEVICES`."""
+        return self.kind
 
     def cap_bytes(self, share: float) -> int:
         """What a question may allocate that declares `share` of a device; 0: it declares none."""

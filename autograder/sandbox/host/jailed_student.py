@@ -68,7 +68,7 @@ class JailedStudent(Student, contextlib.AbstractContextManager["JailedStudent"])
         device_share: float = 0.0,
     ) -> None:
         super().begin(may_write=may_write)
-        self._on = "cpu" if on_host or self.gpu is None else self.gpu.kind
+        self._on = "cpu" if on_host or self.gpu is None else self.gpu.device
         self._cap_bytes = self.gpu.cap_bytes(device_share) if self.gpu else 0
         self._wall_s = self._limits.wall_s if budget_s is None else budget_s
         self._left_s = self._wall_s + (self.gpu.start_s if self.gpu else 0.0)

@@ -133,5 +133,7 @@ def fresh_start() -> None:
     numpy.random.seed()
     torch.set_num_threads(1)  # a pool of threads does not survive a fork
     torch.seed()
+    if "ONELAYER_MOCK_DEVICE" in os.environ:
+        importlib.import_module("onelayer.mock_cuda.instruments").prepare_torch()
     if "" not in sys.path:
         sys.path.insert(0, "")  # as in a notebook: modules written by %%writefile are found

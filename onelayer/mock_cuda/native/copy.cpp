@@ -33,11 +33,25 @@ static bool asked_by_torch() {
     return false;
 }
 
+struct Arrival {
+    void* to;
+    size_t bytes;
+    int value;
+};
+static std::vector<Arrival> arrivals;
+
 // Where no number is on the device, a float reads as NaN and an integer of several as -1. One lone
-// integer is 0: a size that a program reads must not be absurd.
+// integer is 0: a size that a program reads must not be absurd. It is written when somebody waits:
+// to write it at once would hold up a host that a copy engine leaves alone.
 static void read_nothing(void* to, size_t bytes) {
     bool lone_integer = bytes == 8 || bytes == 1;
-    memset(to, lone_integer || asked_by_torch() ? 0 : 0xFF, bytes);
+    arrivals.push_back({to, bytes, lone_integer || asked_by_torch() ? 0 : 0xFF});
+}
+
+void deliver() {
+    Guard guard(lock);
+    for (Arrival& a : arrivals) memset(a.to, a.value, a.bytes);
+    arrivals.clear();
 }
 
 static cudaError_t never_computed(const std::string& kernel) {
@@ -91,19 +105,20 @@ static cudaError_t copy(Api& api, void* to, const void* from, size_t bytes, cuda
     if (cudaError_t code = ready()) return code;
     api.call.bytes = bytes;
     Ns done = 0;
+    bool waits;
     {
         Guard guard(lock);
         Stream* s = find_stream(handle);
         if (!s) return fail(cudaErrorInvalidResourceHandle);
         cudaMemcpyKind kind = kind_of(to, from, said);
         bool pinned = is_pinned(kind == cudaMemcpyHostToDevice ? from : to);
-        bool waits = synchronous || host_waits(bytes, kind, pinned);
+        waits = synchronous || host_waits(bytes, kind, pinned);
         if (waits && breaks_capture(*s)) return fail(cudaErrorStreamCaptureUnsupported);
         if (cudaError_t code = s->capture ? cudaSuccess : move(to, from, bytes, kind)) return code;
         api.submit(*s, copy_work(bytes, kind, pinned), model().launch_ns);
         if (waits) done = s->free_at;
     }
-    wait_until(done);
+    if (waits) wait_for_device(done);
     return sticky_error();
 }
 

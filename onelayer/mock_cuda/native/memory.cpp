@@ -91,7 +91,7 @@ cudaError_t cudaFree(void* p) {
         Guard guard(lock);
         idle = device_idle_at(current_device);
     }
-    wait_until(idle);
+    wait_for_device(idle);
     return release(api, p);
 }
 
@@ -122,6 +122,7 @@ cudaError_t cudaMallocHost(void** p, size_t bytes) { return cudaHostAlloc(p, byt
 
 cudaError_t cudaFreeHost(void* p) {
     RUNTIME('a', cudaFreeHost, v3020);
+    deliver();
     Guard guard(lock);
     auto* range = pinned_memory.find(p);
     if (!range) return fail(cudaErrorInvalidValue);
@@ -136,6 +137,7 @@ cudaError_t cudaHostRegister(void* p, size_t bytes, unsigned) {
 }
 
 cudaError_t cudaHostUnregister(void* p) {
+    deliver();
     Guard guard(lock);
     if (!is_pinned(p)) return fail(cudaErrorHostMemoryNotRegistered);
     return pinned_memory.drop(p), cudaSuccess;

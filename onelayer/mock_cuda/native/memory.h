@@ -26,6 +26,13 @@ inline int device_of(const void* p) {
 
 inline bool is_pinned(const void* p) { return pinned_memory.find(p) != nullptr; }
 
+void deliver();  // writes what copies brought to the host since somebody last waited
+
+inline void wait_for_device(Ns when) {
+    deliver();
+    wait_until(when);
+}
+
 cudaError_t ready();
 char* map_pages(size_t bytes);
 void unmap_pages(const void* at, size_t bytes);

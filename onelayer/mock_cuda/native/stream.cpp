@@ -50,6 +50,11 @@ static cudaError_t moment_of(cudaStream_t stream, Ns* at) {
     return unsupported(*s);
 }
 
+static cudaError_t reached(Ns at) {
+    if (at > now()) return fail(cudaErrorNotReady);
+    return deliver(), cudaSuccess;
+}
+
 static cudaError_t elapsed(float* ms, const Event& from, const Event& to) {
     if (!from.recorded || !to.recorded || !from.timing || !to.timing) return fail(cudaErrorInvalidResourceHandle);
     if (std::max(from.at, to.at) > now()) return fail(cudaErrorNotReady);
@@ -86,14 +91,14 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     RUNTIME('s', cudaStreamSynchronize, v3020);
     Ns at = 0;
     if (cudaError_t code = moment_of(stream, &at)) return code;
-    wait_until(at);
+    wait_for_device(at);
     return sticky_error();
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
     Ns at = 0;
     if (cudaError_t code = moment_of(stream, &at)) return code;
-    return at > now() ? fail(cudaErrorNotReady) : cudaSuccess;
+    return reached(at);
 }
 
 cudaError_t cudaDeviceSynchronize() {
@@ -105,7 +110,7 @@ cudaError_t cudaDeviceSynchronize() {
         if (any_capture(current_device)) return fail(cudaErrorStreamCaptureUnsupported);
         at = device_idle_at(current_device);
     }
-    wait_until(at);
+    wait_for_device(at);
     return sticky_error();
 }
 
@@ -131,14 +136,14 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
 cudaError_t cudaEventQuery(cudaEvent_t event) {
     if (cudaError_t code = ready()) return code;
     if (of(event).capture) return fail(cudaErrorCapturedEvent);
-    return of(event).at > now() ? fail(cudaErrorNotReady) : cudaSuccess;
+    return reached(of(event).at);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     RUNTIME('s', cudaEventSynchronize, v3020);
     if (cudaError_t code = ready()) return code;
     if (of(event).capture) return fail(cudaErrorCapturedEvent);
-    wait_until(of(event).at);
+    wait_for_device(of(event).at);
     return sticky_error();
 }
 

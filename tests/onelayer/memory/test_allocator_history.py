@@ -134,6 +134,11 @@ class TestSnapshot:
         assert page.count("<img") == 2
         assert "at the peak, in forward" in page
 
+    def test_what_was_traced_before_the_first_phase_belongs_to_none(self) -> None:
+        seen = read_snapshots(snapshot(4, [HELD]), [("backward", snapshot(len(TRACE), LAST))])
+        assert seen.phases == ("backward",)
+        assert len(seen.requests) == 4
+
     def test_lines_that_were_lost_are_noticed(self) -> None:
         phases = [("forward", snapshot(6, LAST)), ("backward", snapshot(4, LAST))]
         with pytest.raises(ValueError, match="shorter after backward"):
