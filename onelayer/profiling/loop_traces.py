@@ -23,6 +23,8 @@ from onelayer.recordings.provenance import Provenance, mocked_provenance, proven
 from onelayer.recordings.storing import store
 
 FOLDER = HERE / "mocked"
+DEVICE = "T4"
+"""The device that is mocked: slow enough that it, and not this host, is the limit of a loop."""
 STEPS = {"steps_each_parameter": 1}
 """So many steps are traced, where it is not two: some have thousands of events."""
 _NUMBERS = ("correlation", "External id", "Python id")
@@ -112,7 +114,7 @@ def loop_trace(name: str) -> LoopTrace:
     if torch.cuda.is_available():
         return LoopTrace(name, _traced("cuda", name), provenance_here("cuda", "this cell"))
     try:
-        return LoopTrace(name, _mocked()[name], mocked_provenance("H100", "this cell"))
+        return LoopTrace(name, _mocked()[name], mocked_provenance(f"Tesla {DEVICE}", "this cell"))
     except NoMock:
         found = read_recording(f"loop_{name}", folder=FOLDER)
     if not isinstance(found.content, LoopTraces) or found.made is None:
@@ -139,7 +141,7 @@ def _from_zero(events: list[Event]) -> list[Event]:
 @cache
 def _mocked() -> dict[str, LoopTraces]:
     """All of them, from one process on the mocked device. Raises NoMock."""
-    run = on_mock_gpu(_every_loop, trace=False, show=False)
+    run = on_mock_gpu(_every_loop, device=DEVICE, memory=None, trace=False, show=False)
     found: dict[str, LoopTraces] = run.result
     return found
 
@@ -154,7 +156,7 @@ def record_loops(made_by: str) -> list[str]:
     Raises NoMock where there can be no mocked device.
     """
     FOLDER.mkdir(exist_ok=True)
-    made = mocked_provenance("H100", made_by)
+    made = mocked_provenance(f"Tesla {DEVICE}", made_by)
     told = []
     for name, traces in _mocked().items():
         file = store(f"loop_{name}", traces, made, FOLDER)

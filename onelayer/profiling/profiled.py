@@ -1,4 +1,4 @@
-"""`profiled`: the events of some steps, from torch.profiler, without those of torch's own Python."""
+"""`profiled`: the events of some steps, as torch.profiler has them, without torch's own Python."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def profiled(
     ) as seen:
         for number in range(warm_up, warm_up + 1 + steps):
             step(number)
-            if device == "cuda" and number == warm_up + steps:
-                torch.cuda.synchronize()  # so that the last step's kernels are in the trace
+            if device == "cuda" and number == warm_up:
+                torch.cuda.synchronize()  # or the trace begins with work that nobody in it launched
             seen.step()
     return exported(seen)
 

@@ -20,8 +20,9 @@ from onelayer.model.grammar import encode, split
 
 Step = Callable[[int], Tensor]
 SENTENCES = 64
-TIMES = {"cpu": 1, "cuda": 64}
-"""How often the sentences come in a batch: a GPU is idle with so few rows, whatever the loop."""
+MANY = 256
+"""How often the sentences come in a batch where a GPU is to have work: so few rows leave it idle,
+whatever the loop."""
 
 
 @cache
@@ -36,7 +37,8 @@ def _sentences() -> tuple[Tensor, Tensor]:
 def _batch(device: str) -> tuple[Tensor, Tensor]:
     """A batch in the host's memory, as large as `device` wants it: (N, D), (N,)."""
     x, target = _sentences()
-    return x.repeat(TIMES[device], 1), target.repeat(TIMES[device])
+    times = MANY if device == "cuda" else 1
+    return x.repeat(times, 1), target.repeat(times)
 
 
 def _sgd(model: nn.Module) -> torch.optim.Optimizer:
@@ -106,7 +108,7 @@ def steps_each_parameter(device: str, *, repaired: bool) -> Step:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=repaired)
     for p in model.parameters():
         p.grad = torch.full_like(p, 1e-3)
-    x, target = (t.to(device) for t in _batch(device))
+    x, target = (t.to(device) for t in _sentences())
 
     def step(number: int) -> Tensor:
         with record_function("forward"):

@@ -100,13 +100,15 @@ check("busy_us")
 # %% id="busy_us_alternative" role="alternative"
 def busy_us(events):
     """With a count of what is at work, which changes at each beginning and each end."""
+    from itertools import pairwise
+
     changes = []
     for e in events:
         if e["ph"] == "X" and e["cat"] in ("kernel", "gpu_memcpy", "gpu_memset"):
             changes += [(e["ts"], 1), (e["ts"] + e["dur"], -1)]
     changes.sort()
     busy = running = 0
-    for (at, change), (after, _) in zip(changes, changes[1:], strict=False):
+    for (at, change), (after, _) in pairwise(changes):
         running += change
         busy += (after - at) * (running > 0)
     return busy, changes[-1][0] - changes[0][0] - busy

@@ -127,4 +127,5 @@ def _(events: list[Event]) -> Pair:
 def _(student: Student, draw: Draw) -> str:
     events, work = _drawn(draw)
     busy, idle = student.call("busy_us", events)
-    return f"{len(events)} events, {len(work)} of them work of the device: idle {idle / (busy + idle):.0%}"
+    share = idle / (busy + idle)
+    return f"{len(events)} events, {len(work)} of them work of the device: idle {share:.0%}"

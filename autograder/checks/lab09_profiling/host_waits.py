@@ -197,7 +197,8 @@ _wrong(
 )
 _wrong(
     "whole_operators",
-    "This is the time of `aten::item`. The wait inside it is a call of CUDA's runtime, and shorter.",
+    "This is the time of `aten::item`. The wait inside it is a call of CUDA's runtime, which is "
+    "shorter.",
     waits=lambda e: e["name"] == "aten::item",
 )
 host_waits.wrong(
@@ -223,4 +224,4 @@ def _(student: Student, draw: Draw) -> str:
     rows = student.call("host_waits", events)
     name, times, took = rows[0]
     share = took / sum(us for _, us in waits)
-    return f"{len(waits)} waits in {len(rows)} functions; {share:.0%} of the time in {name}, {times} calls"
+    return f"{len(waits)} waits in {len(rows)} functions: {share:.0%} in {name}, {times} calls"

@@ -36,7 +36,7 @@ _RAISED = {
 def late_rank(student: Student, draw: Draw) -> None:
     """The rank for which the others wait longest in all, and how long each rank waits.
 
-    traces (of each rank its events; each rank has a clock of its own) -> (rank, [us for each rank]).
+    traces (of each rank its events, on a clock of its own) -> (rank, [us for each rank]).
     """
     for ranks in (3, 2, 4, *(draw.integer(2, 4) for _ in draw.cases(1))):
         traces, want = _drawn(draw, ranks)
@@ -143,8 +143,8 @@ def _read(
 
 late_rank.wrong(
     "longest_collective",
-    "This is the rank whose collectives last longest. It came early and waits: the late one has the "
-    "shortest.",
+    "This is the rank whose collectives last longest. It came early and waits: the late one has "
+    "the shortest.",
     late_rank=lambda traces: (
         max(range(len(traces)), key=lambda r: sum(e["dur"] for e in _spans(traces[r]))),
         _read(traces)[1],

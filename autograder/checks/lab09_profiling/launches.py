@@ -17,8 +17,8 @@ Regions = dict[str, tuple[int, int, float]]
 NAMES = ("forward", "backward", "clip", "optimizer", "ema", "loss", "augment", "metrics")
 _FORM = "{region: (launches, kernels, us of the device)}"
 _RAISED = {
-    "KeyError": "Arrows (`ph` is `s` or `f`) have no `dur` and no `args`. A wait has a `correlation` "
-    "with which no kernel came.",
+    "KeyError": "Arrows (`ph` is `s` or `f`) have no `dur` and no `args`. A wait has a "
+    "`correlation` with which no kernel came.",
 }
 
 

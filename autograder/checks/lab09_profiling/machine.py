@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 LATENCY_US = 4.0
+GAP_US = 0.2
+"""Between two things that the host does one after the other: a trace rounds to a nanosecond, and no
+two of them may touch."""
 STEP = "ProfilerStep#"
 PAGEABLE_IN = "HtoD (Pageable -> Device)"
 TORCHS = ("torch/", "nn.Module: ", "<built-in ")
@@ -143,6 +146,7 @@ class Machine:
         if span.cat == "user_annotation" and frame.device:
             self._annotate_device(span.name, frame.device)
         self._thread = thread
+        self.now += GAP_US
 
     def _annotate_device(self, name: str, work: Sequence[tuple[float, float]]) -> None:
         """The lane of the device has each annotation too, from its first work to its last."""

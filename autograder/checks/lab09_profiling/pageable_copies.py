@@ -30,8 +30,8 @@ Copies = tuple[int, int, float]
     hints=(
         "How does a trace name a copy from pageable memory to the device? Which other kinds are in "
         "it?",
-        "The copy on the stream says what and how many bytes. The call of `cudaMemcpyAsync` with the "
-        "same `correlation` says how long the host stood in it.",
+        "The copy on the stream says what and how many bytes. The call of `cudaMemcpyAsync` with "
+        "the same `correlation` says how long the host stood in it.",
         "blocked = sum(calls[c['args']['correlation']]['dur'] for c in copies)",
     ),
 )
@@ -132,8 +132,8 @@ _wrong(
 )
 _wrong(
     "the_devices_time",
-    "This is how long the copies took on their stream. The host stands in `cudaMemcpyAsync` longer: "
-    "it also waits for what is queued before.",
+    "This is how long the copies took on their stream. The host stands in `cudaMemcpyAsync` "
+    "longer: it also waits for what is queued before.",
     on_device=True,
 )
 _wrong(

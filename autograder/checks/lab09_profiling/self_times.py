@@ -50,7 +50,7 @@ def self_times(student: Student, draw: Draw) -> None:
 
 
 def _drawn(draw: Draw) -> tuple[list[Event], Times]:
-    """Operators three deep, and a thread that loads data while the main one waits in an operator."""
+    """Operators three deep, and a thread that loads data while the main one waits."""
     steps: list[Sequence[Any]] = []
     for _ in range(STEPS):
         copy = Copy("HtoD (Pageable -> Device)", 4096 * draw.integer(30, 60), us(draw, 30, 50), 3.0)
@@ -147,8 +147,8 @@ _wrong(
 )
 _wrong(
     "calls_taken_off",
-    "Calls of CUDA's runtime are taken off as well. Asked for is what an operator takes without the "
-    "operators that it calls.",
+    "Calls of CUDA's runtime are taken off as well. Asked for is what an operator takes without "
+    "the operators that it calls.",
     calls=True,
 )
 

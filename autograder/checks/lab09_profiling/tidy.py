@@ -51,8 +51,8 @@ LOST = (
         "Which rows read nothing but `fixed` inputs, or rows that do so themselves? And what comes "
         "of bfloat16 -> float32 -> bfloat16?",
         "Walk over the rows once and keep, for each conversion to float32, what it came from: a "
-        "conversion back is that. Then drop what nobody reads, and move rows that depend on `fixed` "
-        "alone into `once`; its output names what the step reads of it.",
+        "conversion back is that. Then drop what nobody reads, and move rows that depend on "
+        "`fixed` alone into `once`; its output names what the step reads of it.",
         "if dtypes[came_from.get(source, source)] == dtypes[name]: same[name] = ...",
     ),
 )
@@ -340,4 +340,5 @@ def _(student: Student, draw: Draw) -> str:
     rows, dtypes, _ = _drawn(draw, list(_PARTS))
     once, every = student.call("tidy", rows, dtypes, FIXED)
     was, now = len(_operators(rows)), len(_operators(every))
-    return f"{was} operators in each step before, {now} now, {len(_operators(once))} more before the loop"
+    ahead = len(_operators(once))
+    return f"{was} operators in each step before, {now} now, {ahead} once before the loop"

@@ -149,8 +149,8 @@ _wrong(
 )
 _wrong(
     "work_alone",
-    "This is the sum of what the device does. It has nothing to do while the host prepares the next "
-    "launch, with or without waits.",
+    "This is the sum of what the device does. It has nothing to do while the host prepares the "
+    "next launch, with or without waits.",
     lambda events: sum(
         e["dur"] for e in events if e["ph"] == "X" and e["cat"] in ("kernel", "gpu_memcpy")
     ),
