@@ -9,6 +9,7 @@
 # %% id="instruments"
 import inspect
 import json
+import os
 import tempfile
 import time
 from collections import Counter, defaultdict
@@ -25,6 +26,7 @@ from onelayer.profiling.loop_traces import loop_trace
 from onelayer.profiling.profiled import profiled
 from onelayer.profiling.waiting_rank import traces_of_two_ranks
 
+os.environ["KINETO_LOG_LEVEL"] = "99"  # the profiler's own log stays off this page
 torch.set_num_threads(1)  # times compare better, and one thread is one lane
 
 # %% [markdown] id="the-loop"
@@ -437,9 +439,8 @@ for rank, events in enumerate(uneven):
     spans = [e["dur"] for e in events if e["name"] == "gloo:all_reduce"]
     compute = sum(e["dur"] for e in events if e["name"] in ("forward", "backward"))
     lasted.append(sum(spans))
-    print(
-        f"rank {rank}: forward and backward {compute / 1e3:6.1f} ms, all-reduce {sum(spans) / 1e3:6.1f} ms"
-    )
+    print(f"rank {rank}: forward and backward {compute / 1e3:6.1f} ms", end=", ")
+    print(f"all-reduce {sum(spans) / 1e3:6.1f} ms")
 more, less = "rank 1, which has more to do", "rank 0, which has less to do"
 reveal("longer_all_reduce", more if lasted[1] > lasted[0] else less)
 
@@ -523,9 +524,8 @@ for e in again:
         spent["step" if "#" in e["name"] else e["name"]] += e["dur"] / 4
 share = spent["optimizer"] / spent["step"]
 print({name: f"{us:,.0f} us" for name, us in spent.items() if "Optimizer" not in name})
-print(
-    f"optimizer {share:.0%}: twice as fast {1 / (1 - share / 2):.2f}, for free {1 / (1 - share):.2f}"
-)
+twice, free = 1 / (1 - share / 2), 1 / (1 - share)
+print(f"optimizer {share:.0%} of a step: twice as fast {twice:.2f}, for free {free:.2f} times")
 
 # %% [markdown] id="amdahl-ask"
 # That is a promise for one lane. In loop 1 the host waited, and the device worked meanwhile. If all

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile, schedule
 
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's own log is for nobody here
 Event = dict[str, Any]
 # How a trace calls a call into Python: the file below a folder of sys.path, the line of the `def`,
 # the function. torch's own, the standard library's and C's are thousands in a step.

@@ -117,8 +117,7 @@ def _kind(event: Event) -> str:
 
 def _text(side: Mapping[str, Any]) -> str:
     counts = side["counts"]
-    told = [
-        f"{n} {kind}s" for kind in ("call", "wait", "kernel", "copy") if (n := counts.get(kind))
-    ]
-    words = ", ".join(told).replace("copys", "copies")
+    many = {"call": "calls", "wait": "waits", "kernel": "kernels", "copy": "copies"}
+    found = [(counts[kind], kind) for kind in many if counts.get(kind)]
+    words = ", ".join(f"{n:,} {kind if n == 1 else many[kind]}" for n, kind in found)
     return f"{side['label']}: {side['span'] / 1e3:.2f} ms; {words or 'on the host alone'}"
