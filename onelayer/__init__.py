@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from onelayer.model.gpt import head as head
     from onelayer.model.gpt import hidden as hidden
     from onelayer.model.gpt import next_words as next_words
+    from onelayer.profiling.traces_view import show_traces as show_traces
     from onelayer.recordings import show_recording as show_recording
     from onelayer.strides.storage_picture import show_storage as show_storage
     from onelayer.strides.strides_view import show_strides as show_strides
@@ -76,6 +77,7 @@ _HOMES = {
     "show_strides": "onelayer.strides.strides_view",
     "show_timeline": "onelayer.distributed.timeline",
     "show_tiles": "onelayer.custom_op.tiles",
+    "show_traces": "onelayer.profiling.traces_view",
 }
 
 _keep_quiet()

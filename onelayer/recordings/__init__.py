@@ -35,6 +35,10 @@ class Content(Protocol):
 # What a recording shows -> the class that reads it, by its `from_plain`, and what makes a page of
 # it. Both are imported when they are used: who records needs no picture.
 SHOWS = {
+    "loop": (
+        "onelayer.profiling.loop_traces:LoopTraces",
+        "onelayer.profiling.loop_traces:page_of",
+    ),
     "code": ("onelayer.recordings.head_code:HeadCode", "onelayer.recordings.head_code:page_of"),
     "times": ("onelayer.recordings.head_times:HeadTimes", "onelayer.recordings.head_times:page_of"),
     "memory": (

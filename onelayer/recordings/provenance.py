@@ -3,7 +3,7 @@
 import platform
 import re
 import subprocess
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -59,6 +59,11 @@ _NAMES = {
     "mocked": lambda: f"mocked {torch.cuda.get_device_name()}",
     "cpu": lambda: f"CPU {platform.machine()}",
 }
+
+
+def mocked_provenance(device: str, made_by: str) -> Provenance:
+    """Of what `made_by` sees of the mocked device of that name here, today."""
+    return replace(provenance_here("cpu", made_by), device=f"mocked {device}", ran_on="mocked")
 
 
 def _driver() -> str:

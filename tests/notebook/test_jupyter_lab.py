@@ -251,6 +251,7 @@ VIEWS = {
     "checkpoints": ("onelayer.show_checkpoints([(1_000, 3_000)] * 6, every=3)", "keep everything"),
     "tiles": ("onelayer.show_tiles()", "next step"),
     "timeline": ("onelayer.show_timeline('ddp')", "GPipe"),
+    "traces": ("onelayer.show_traces({'slow': trace, 'repaired': trace})", "zoom in"),
     "call": ("onelayer.show_call(x, head.weight, head.bias)", "next stop"),
     "compile": (
         "onelayer.show_compile("
@@ -268,6 +269,8 @@ CHANGED = "([view, before]) => document.querySelector(view).innerHTML !== before
 SETUP = """import torch
 import onelayer
 x, w = torch.randn(3, 64), torch.randn(64, 2, requires_grad=True)
+from onelayer.profiling.profiled import profiled
+trace = profiled(lambda number: torch.relu(x), steps=1)
 small, head, views = torch.arange(12.0).reshape(3, 4), onelayer.head(), {}
 
 

@@ -1,0 +1,227 @@
+"""Where the host waits for the device, by the Python function that asked for it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from autograder.checks.explaining import explaining
+from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
+
+from . import lab
+from .draw_step import (
+    HELPERS,
+    STEPS,
+    backward,
+    function,
+    module,
+    operators,
+    read_number,
+    region,
+    traced,
+    us,
+)
+from .machine import LOADER, STEP, TORCHS, Event, Span
+from .times import expect_us
+
+Waits = list[tuple[str, int, float]]
+_FORM = "a list of (function, times, us), the longest first"
+_RAISED = {
+    "KeyError": "Not every event has a `dur`: the ends of arrows (`ph` is `s` or `f`) have none.",
+    "StopIteration": "Some waits are in no function of the program: the profiler's own at the end.",
+    "ValueError": "Some waits are in no function of the program: the profiler's own at the end.",
+}
+
+
+@lab.question(
+    "host_waits",
+    points=4,
+    minutes=20,
+    difficulty=3,
+    hints=(
+        "How are the calls of CUDA's runtime named that wait, and on which thread do they stand?",
+        "For each `cuda_runtime` event whose name ends in `Synchronize`, collect the "
+        "`python_function` events on its thread that are around it. torch's own are not yours. The "
+        "innermost is the one that began last.",
+        "inside = [f for f in functions if f['tid'] == w['tid'] and f['ts'] <= w['ts'] and "
+        "w['ts'] + w['dur'] <= f['ts'] + f['dur']]",
+    ),
+)
+def host_waits(student: Student, draw: Draw) -> None:
+    """In which functions of the program the host waits for the device in its steps, how often, and
+    how long.
+
+    events -> a list of (function as the trace names it, times, us), the longest first.
+    """
+    for _ in draw.cases(2):
+        events, waits = _drawn(draw)
+        with explaining(_RAISED):
+            got = student.call("host_waits", events)
+        _expect(got, _summed(waits))
+
+
+def _summed(waits: Sequence[tuple[str, float]]) -> Waits:
+    spent: dict[str, list[float]] = defaultdict(list)
+    for name, took in waits:
+        spent[name].append(took)
+    rows = [(name, len(took), sum(took)) for name, took in spent.items()]
+    return sorted(rows, key=lambda row: -row[2])
+
+
+def _expect(got: Any, want: Waits) -> None:
+    rows = expect_tuple(got, None, _FORM)
+    named = [expect_tuple(row, 3, _FORM, where=f"[{k}]") for k, row in enumerate(rows)]
+    if [row[0] for row in named] != [row[0] for row in want]:
+        names = [row[0] for row in named]
+        raise Wrong(expected=describe([row[0] for row in want]), got=describe(names))
+    for row, (name, times, took) in zip(named, want, strict=True):
+        if type(row[1]) is not int or row[1] != times:
+            raise Wrong(expected=f"{times} waits", got=describe(row[1]), where=f"in {name}")
+        expect_us(row[2], took, f"in {name}")
+
+
+def _drawn(draw: Draw) -> tuple[list[Event], list[tuple[str, float]]]:
+    """One function waits while much is queued, another twice while little is, a third through
+    torch's own function; a thread that loads data runs a function around each wait."""
+    long, short, through = draw.shuffled(HELPERS)[:3]
+    names = {name: draw.integer(5, 400) for name in (long, short, through)}
+    files = {name: draw.choice(("train.py", "metrics.py", "losses.py")) for name in names}
+    own = {name: f"{files[name]}({line})" for name, line in names.items()}
+    torchs = f"torch/nn/utils/clip_grad.py({draw.integer(20, 90)})"
+    steps = [_step(draw, own, (long, short, through), torchs, step) for step in range(STEPS)]
+    events, machine = traced(draw, steps)
+    events = [*_loaders(draw, events), *events]
+    return events, machine.seen.waits
+
+
+def _step(
+    draw: Draw, own: dict[str, str], names: tuple[str, str, str], torchs: str, step: int
+) -> list[Any]:
+    long, short, through = names
+
+    def called(name: str, inside: Sequence[Any]) -> Span:
+        return function(draw, name, inside, file=own[name])
+
+    forward = [module(draw, operators(draw, 3, (4, 9))), called(short, [read_number(draw)])]
+    if step == 0:
+        forward.append(called(short, [read_number(draw)]))
+    back = backward(draw, operators(draw, 4, (150, 260)))
+    clip = function(draw, "clip_grad_norm_", [read_number(draw)], file=torchs)
+    return [
+        region(draw, "forward", forward),
+        region(draw, "backward", [back, called(long, [module(draw, [read_number(draw)])])]),
+        region(draw, "optimizer", [*operators(draw, 2, (30, 60)), called(through, [clip])]),
+    ]
+
+
+def _loaders(draw: Draw, events: Sequence[Event]) -> list[Event]:
+    """Around each wait, what another thread was in."""
+    name = f"data.py({draw.integer(5, 90)}): next_batch"
+    found = []
+    for e in events:
+        if e["ph"] == "X" and e["name"] == "cudaStreamSynchronize":
+            begin, end = e["ts"] - us(draw, 0.1, 0.9), e["ts"] + e["dur"] + us(draw, 0.1, 0.9)
+            times = {"ts": round(begin, 3), "dur": round(end - begin, 3)}
+            place = {"pid": e["pid"], "tid": e["pid"] + LOADER, "cat": "python_function"}
+            found.append({"ph": "X", **place, "name": name, **times, "args": {"Python id": 0}})
+    return found
+
+
+def _read(
+    events: Sequence[Event],
+    *,
+    waits: Callable[[Event], bool] = lambda e: (
+        e["cat"] == "cuda_runtime" and e["name"].endswith("Synchronize")
+    ),
+    threads: bool = True,
+    torchs: bool = False,
+    innermost: bool = True,
+    in_steps: bool = True,
+) -> list[tuple[str, float]]:
+    """(function, us) of each wait, read from the trace, and the ways to get it wrong."""
+    whole = [e for e in events if e["ph"] == "X"]
+    calls = [e for e in whole if e["cat"] == "python_function"]
+    if not torchs:
+        calls = [e for e in calls if not e["name"].startswith(TORCHS)]
+    if in_steps:
+        steps = [e for e in whole if e["name"].startswith(STEP)]
+        whole = [e for e in whole if any(_holds(step, e) for step in steps)]
+    found = []
+    for wait in filter(waits, whole):
+        around = [e for e in calls if _holds(e, wait) and (e["tid"] == wait["tid"] or not threads)]
+        around.sort(key=lambda e: e["ts"])
+        name = around[-1 if innermost else 0]["name"] if around else "the profiler"
+        found.append((name, wait["dur"]))
+    return found
+
+
+def _holds(outer: Event, inner: Event) -> bool:
+    begin, end = outer["ts"], outer["ts"] + outer["dur"]
+    return bool(begin <= inner["ts"] and inner["ts"] + inner["dur"] <= end + 0.002)
+
+
+def _wrong(name: str, sentence: str, **how: Any) -> None:
+    host_waits.wrong(name, sentence, host_waits=lambda events: _summed(_read(events, **how)))
+
+
+_wrong(
+    "torchs_functions",
+    "A function of torch is named, or a module's call. Asked for is the innermost function of the "
+    "program: names that begin with `torch/`, `nn.Module: ` or `<built-in ` are not its own.",
+    torchs=True,
+)
+_wrong(
+    "outermost",
+    "All waits are given to the outermost function. It says that the loop waits, not where: take "
+    "the innermost, which began last.",
+    innermost=False,
+)
+_wrong(
+    "any_thread",
+    "A function of another thread is named. It ran at the same time, and called nothing here: the "
+    "wait and its function have the same `tid`.",
+    threads=False,
+)
+_wrong(
+    "the_profilers_own",
+    "A wait outside of all steps is counted. When it stops, the profiler waits for the device, and "
+    "that is not the program's.",
+    in_steps=False,
+)
+_wrong(
+    "every_call",
+    "Every call of CUDA's runtime is counted. A launch and an asynchronous copy come back at once; "
+    "those that wait are named `...Synchronize`.",
+    waits=lambda e: e["cat"] == "cuda_runtime",
+)
+_wrong(
+    "whole_operators",
+    "This is the time of `aten::item`. The wait inside it is a call of CUDA's runtime, which is "
+    "shorter.",
+    waits=lambda e: e["name"] == "aten::item",
+)
+host_waits.wrong(
+    "by_times",
+    "Sorted by how often. The longest total comes first: a wait that is rare may be the dear one.",
+    host_waits=lambda events: sorted(_summed(_read(events)), key=lambda row: (-row[1], -row[2])),
+)
+host_waits.wrong(
+    "shortest_first",
+    "The rows are right, the shortest first. The longest was asked for first.",
+    host_waits=lambda events: _summed(_read(events))[::-1],
+)
+host_waits.wrong(
+    "one_for_each_wait",
+    "There is a row for each wait. Add up those of one function.",
+    host_waits=lambda events: [(name, 1, took) for name, took in _read(events)],
+)
+
+
+@host_waits.cost
+def _(student: Student, draw: Draw) -> str:
+    events, waits = _drawn(draw)
+    rows = student.call("host_waits", events)
+    name, times, took = rows[0]
+    share = took / sum(us for _, us in waits)
+    return f"{len(waits)} waits in {len(rows)} functions: {share:.0%} in {name}, {times} calls"

@@ -1,0 +1,197 @@
+"""Which rank the others wait for, read from how long their collectives last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autograder.checks.explaining import explaining
+from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
+
+from . import lab
+from .draw_step import us
+from .machine import Event
+from .times import as_number, expect_us
+
+NAME = "gloo:all_reduce"
+Late = tuple[int, list[float]]
+_FORM = "(rank, [us that each rank waited])"
+_RAISED = {
+    "KeyError": "Not every event has a `cat` or a `dur`. The collectives are `user_annotation`s.",
+}
+
+
+@lab.question(
+    "late_rank",
+    points=4,
+    minutes=15,
+    difficulty=3,
+    hints=(
+        "A collective ends on all ranks together. What is different on the rank that came last?",
+        "Its collective is the shortest. Pair the k-th of each rank, in the order of time; what "
+        "lasts longer than the shortest of the pair is waiting, for the rank of the shortest.",
+        "wait = dur - min(durs); for_rank[durs.index(min(durs))] += sum of the waits",
+    ),
+)
+def late_rank(student: Student, draw: Draw) -> None:
+    """The rank for which the others wait longest in all, and how long each rank waits.
+
+    traces (of each rank its events, on a clock of its own) -> (rank, [us for each rank]).
+    """
+    for ranks in (3, 2, 4, *(draw.integer(2, 4) for _ in draw.cases(1))):
+        traces, want = _drawn(draw, ranks)
+        with explaining(_RAISED):
+            got = student.call("late_rank", traces)
+        rank, waited = expect_tuple(got, 2, _FORM)
+        if type(as_number(rank)) is not int or as_number(rank) != want[0]:
+            raise Wrong(expected=f"rank {want[0]}", got=describe(rank), where="the rank")
+        each = expect_tuple(waited, ranks, f"{ranks} times in us", where="the waits")
+        for k, (came, wanted) in enumerate(zip(each, want[1], strict=True)):
+            expect_us(came, wanted, f"the wait of rank {k}")
+
+
+@dataclass
+class _Rank:
+    """A rank as it goes: what it wrote down, and its time since the job began."""
+
+    pid: int
+    clock_us: float
+    events: list[Event]
+    now: float = 0.0
+    step_began: float = 0.0
+
+    def wrote(self, thread: int, cat: str, name: str, begin: float) -> None:
+        times = {"ts": round(self.clock_us + begin, 3), "dur": round(self.now - begin, 3)}
+        place = {"ph": "X", "cat": cat, "name": name, "pid": self.pid, "tid": self.pid + thread}
+        args = {"External id": len(self.events) + 1, "Input type": ["float"]}
+        self.events.append({**place, **times, "args": args})
+
+
+def _drawn(draw: Draw, ranks: int) -> tuple[list[list[Event]], Late]:
+    """Steps of data-parallel training. One rank is a little late in most of them, another much in
+    one."""
+    often, much = draw.shuffled(range(ranks))[:2]
+    each = [_begun(draw) for _ in range(ranks)]
+    waited, kept = [0.0] * ranks, [0.0] * ranks
+    steps = 4
+    dear = draw.integer(1, steps - 1)
+    for step in range(steps):
+        late = (much, us(draw, 4000, 6000)) if step == dear else (often, us(draw, 300, 700))
+        _compute(draw, each, step, late)
+        for _ in range(2):
+            _reduce(draw, each, waited, kept)
+        for rank in each:
+            rank.wrote(0, "user_annotation", f"ProfilerStep#{step + 3}", rank.step_began)
+    traces = [draw.shuffled(rank.events) for rank in each]
+    return traces, (kept.index(max(kept)), waited)
+
+
+def _begun(draw: Draw) -> _Rank:
+    return _Rank(draw.integer(2000, 60000), draw.integer(10**9, 4 * 10**9) * 1.0, [])
+
+
+def _compute(draw: Draw, each: Sequence[_Rank], step: int, late: tuple[int, float]) -> None:
+    """Forward and backward of every rank, up to its gradients. On the late one something takes
+    longer."""
+    where = draw.choice(("data", "forward", "backward"))
+    for number, rank in enumerate(each):
+        rank.step_began = rank.now
+        for name, usual in (("data", 150.0), ("forward", 700.0), ("backward", 1400.0)):
+            begin = rank.now
+            rank.now += usual + us(draw, 0, 40)
+            if number == late[0] and name == where:
+                rank.now += late[1]
+            rank.wrote(0, "user_annotation", name, begin)
+
+
+def _reduce(draw: Draw, each: Sequence[_Rank], waited: list[float], kept: list[float]) -> None:
+    """A collective: it ends on all ranks when the last one has come, and the bytes have moved."""
+    arrived = []
+    for rank in each:
+        begin = rank.now
+        rank.now += us(draw, 15, 40)
+        rank.wrote(0, "cpu_op", "c10d::allreduce_", begin)
+        rank.now += us(draw, 5, 15)
+        arrived.append(rank.now)
+    last = arrived.index(max(arrived))
+    end, worker = arrived[last] + us(draw, 180, 320), draw.integer(3, 5)
+    for number, (rank, begin) in enumerate(zip(each, arrived, strict=True)):
+        rank.now = end
+        rank.wrote(worker, "user_annotation", NAME, begin)
+        waited[number] += arrived[last] - begin
+        kept[last] += arrived[last] - begin
+
+
+def _spans(events: Sequence[Event], *, in_order: bool = True) -> list[Event]:
+    found = [e for e in events if e["name"] == NAME]
+    return sorted(found, key=lambda e: e["ts"]) if in_order else found
+
+
+def _read(
+    traces: Sequence[Sequence[Event]], *, in_order: bool = True, by_times: bool = False
+) -> Late:
+    """Read from the traces, and the ways to get it wrong."""
+    waited, kept = [0.0] * len(traces), [0.0] * len(traces)
+    for together in zip(*(_spans(events, in_order=in_order) for events in traces), strict=True):
+        durs = [e["dur"] for e in together]
+        shortest = durs.index(min(durs))
+        for rank, dur in enumerate(durs):
+            waited[rank] += dur - durs[shortest]
+            kept[shortest] += 1 if by_times else dur - durs[shortest]
+    return kept.index(max(kept)), waited
+
+
+late_rank.wrong(
+    "longest_collective",
+    "This is the rank whose collectives last longest. It came early and waits: the late one has "
+    "the shortest.",
+    late_rank=lambda traces: (
+        max(range(len(traces)), key=lambda r: sum(e["dur"] for e in _spans(traces[r]))),
+        _read(traces)[1],
+    ),
+)
+late_rank.wrong(
+    "most_often",
+    "This rank is last most often, and by little. The others wait longer for another one: add up "
+    "the time.",
+    late_rank=lambda traces: (_read(traces, by_times=True)[0], _read(traces)[1]),
+)
+late_rank.wrong(
+    "whole_collectives",
+    "This is how long the collectives take on each rank. Part of it is the exchange itself, which "
+    "the late rank has too.",
+    late_rank=lambda traces: (
+        _read(traces)[0],
+        [sum(e["dur"] for e in _spans(events)) for events in traces],
+    ),
+)
+late_rank.wrong(
+    "not_in_order",
+    "Collectives were paired by their place in the list. Worker threads write them down out of "
+    "order: sort by `ts` on each rank.",
+    late_rank=lambda traces: _read(traces, in_order=False),
+)
+
+
+@late_rank.wrong(
+    "one_clock",
+    "Beginnings of several ranks were compared. Each trace has a clock of its own; what lasts can "
+    "be compared, moments cannot.",
+)
+def _(traces: Sequence[Sequence[Event]]) -> Late:
+    first = [[e["ts"] for e in _spans(events)] for events in traces]
+    waited = [0.0] * len(traces)
+    kept = [0.0] * len(traces)
+    for together in zip(*first, strict=True):
+        last = together.index(max(together))
+        for rank, begin in enumerate(together):
+            waited[rank] += together[last] - begin
+            kept[last] += together[last] - begin
+    return kept.index(max(kept)), waited
+
+
+@late_rank.cost
+def _(student: Student, draw: Draw) -> str:
+    traces, _ = _drawn(draw, 4)
+    rank, waited = student.call("late_rank", traces)
+    return f"rank {rank} costs the other three {sum(waited) - waited[rank]:,.0f} us in four steps"

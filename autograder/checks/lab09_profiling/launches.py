@@ -1,0 +1,198 @@
+"""How many launches each part of a step takes, and what they give the device to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from autograder.checks.explaining import explaining
+from autograder.judge import Draw, Student, Wrong, describe, expect_kind, expect_tuple
+
+from . import lab
+from .draw_step import backward, operator, operators, region, traced, us
+from .machine import STEP, Copy, Event, Launch, Span
+from .times import expect_us
+
+Regions = dict[str, tuple[int, int, float]]
+NAMES = ("forward", "backward", "clip", "optimizer", "ema", "loss", "augment", "metrics")
+_FORM = "{region: (launches, kernels, us of the device)}"
+_RAISED = {
+    "KeyError": "Arrows (`ph` is `s` or `f`) have no `dur` and no `args`. A wait has a "
+    "`correlation` with which no kernel came.",
+}
+
+
+@lab.question(
+    "launches",
+    points=4,
+    minutes=20,
+    difficulty=4,
+    hints=(
+        "Where does the host stand when it launches, and where when the kernel runs?",
+        "The region of a launch is the annotation around its call, at that time. Annotations stand "
+        "on the main thread, launches of a backward on another: compare times, not threads. A call "
+        "can bring many kernels, all with its `correlation`.",
+        "around = [r for r in regions if r['ts'] <= call['ts'] < r['ts'] + r['dur']]",
+    ),
+)
+def launches(student: Student, draw: Draw) -> None:
+    """For each region of the steps that launches kernels: how many launches, how many kernels they
+    bring, and how long those take on the device. A region is an outermost `user_annotation` inside
+    a `ProfilerStep#`.
+
+    events -> {region: (launches, kernels, us)}, summed over all steps.
+    """
+    for _ in draw.cases(2):
+        events, want = _drawn(draw)
+        with explaining(_RAISED):
+            got = student.call("launches", events)
+        _expect(got, want)
+
+
+def _expect(got: Any, want: Regions) -> None:
+    regions = expect_kind(got, dict, _FORM)
+    if sorted(map(str, regions)) != sorted(want):
+        raise Wrong(expected=describe(sorted(want)), got=describe(sorted(map(str, regions))))
+    for name, (calls, kernels, took) in want.items():
+        row = expect_tuple(regions[name], 3, _FORM, where=f"in {name}")
+        for what, came, wanted in zip(("launches", "kernels"), row, (calls, kernels), strict=False):
+            if type(came) is not int or came != wanted:
+                raise Wrong(expected=f"{wanted} {what}", got=describe(came), where=f"in {name}")
+        expect_us(row[2], took, f"the device's time, in {name}")
+
+
+def _drawn(draw: Draw) -> tuple[list[Event], Regions]:
+    """One region has many small kernels, one is a graph, one has another annotation in it, one runs
+    on autograd's thread, one only copies."""
+    small, graph, nested, plain = draw.shuffled([n for n in NAMES if n != "backward"])[:4]
+    many, in_graph = draw.integer(13, 18), draw.integer(6, 11)
+    steps = []
+    for _ in range(2):
+        inner = Span(
+            "user_annotation",
+            f"Optimizer.step#{draw.choice(('AdamW', 'SGD'))}.step",
+            us(draw, 3, 6),
+            operators(draw, 3, (20, 40)),
+        )
+        parts = [
+            region(draw, plain, [*operators(draw, 3, (30, 60)), operator(draw, (120, 200))]),
+            region(draw, "backward", [backward(draw, operators(draw, 4, (30, 60)))]),
+            region(draw, small, operators(draw, many, (1, 3))),
+            region(draw, graph, [_graph(draw, in_graph)]),
+            region(draw, nested, [operator(draw, (9, 20)), inner]),
+        ]
+        steps.append([_data(draw), *_shuffled_but_backward(draw, parts)])
+    events, machine = traced(draw, steps)
+    truth = {k: (int(c), int(n), took) for k, (c, n, took) in machine.seen.regions.items()}
+    return events, truth
+
+
+def _shuffled_but_backward(draw: Draw, parts: list[Span]) -> list[Span]:
+    """A step whose longest work comes before its shortest launches: the device is behind."""
+    plain, back, *others = parts
+    return [plain, back, *draw.shuffled(others)]
+
+
+def _data(draw: Draw) -> Span:
+    copy = Copy("HtoD (Pinned -> Device)", 4096 * draw.integer(9, 30), us(draw, 6, 20), 2.5)
+    return region(draw, "data", [Span("cpu_op", "aten::copy_", us(draw, 3, 6), [copy])])
+
+
+def _graph(draw: Draw, many: int) -> Launch:
+    names = ("ampere_sgemm_64x64_nn", "void at::native::vectorized_elementwise_kernel<4, Add>")
+    kernels = [(draw.choice(names), us(draw, 2, 9)) for _ in range(many)]
+    return Launch("cudaGraphLaunch", us(draw, 9, 14), kernels)
+
+
+def _read(
+    events: Sequence[Event],
+    *,
+    launch: Callable[[Event, Sequence[Event]], bool] = lambda call, work: bool(work),
+    by_kernel: bool = False,
+    innermost: bool = False,
+    threads: bool = False,
+    one_for_each_kernel: bool = False,
+    cats: Sequence[str] = ("kernel",),
+) -> Regions:
+    """Read from the trace, and the ways to get it wrong."""
+    whole = [e for e in events if e["ph"] == "X"]
+    notes = [e for e in whole if e["cat"] == "user_annotation" and STEP not in e["name"]]
+    notes.sort(key=lambda e: (e["ts"], -e["dur"]))
+    work: dict[int, list[Event]] = {}
+    for e in whole:
+        if e["cat"] in cats:
+            work.setdefault(e["args"]["correlation"], []).append(e)
+    found: dict[str, list[float]] = {}
+    for call in (e for e in whole if e["cat"] == "cuda_runtime"):
+        given = work.get(call["args"]["correlation"], [])
+        when = given[0]["ts"] if by_kernel and given else call["ts"]
+        around = [
+            e
+            for e in notes
+            if e["ts"] <= when < e["ts"] + e["dur"] and (e["tid"] == call["tid"] or not threads)
+        ]
+        if not launch(call, given) or not around:
+            continue
+        row = found.setdefault(around[-1 if innermost else 0]["name"], [0, 0, 0.0])
+        row[0] += len(given) if one_for_each_kernel else 1
+        row[1] += len(given)
+        row[2] += sum(e["dur"] for e in given)
+    return {name: (int(c), int(n), took) for name, (c, n, took) in found.items()}
+
+
+def _wrong(name: str, sentence: str, **how: Any) -> None:
+    launches.wrong(name, sentence, launches=lambda events: _read(events, **how))
+
+
+_wrong(
+    "a_launch_for_each_kernel",
+    "Kernels were counted as launches. `cudaGraphLaunch` is one call of the host, and brings all "
+    "kernels of its graph.",
+    one_for_each_kernel=True,
+)
+_wrong(
+    "where_the_kernel_runs",
+    "A kernel was given to the region in which the host was when the kernel ran. By then the host "
+    "is further on: ask where it was when it launched.",
+    by_kernel=True,
+)
+_wrong(
+    "innermost",
+    "An inner annotation has launches of its own here, as torch's for `Optimizer.step`. Asked for "
+    "is the outermost one inside the step.",
+    innermost=True,
+)
+_wrong(
+    "one_thread",
+    "The launches of `backward` are missing. They stand on autograd's thread, and its annotation "
+    "on the main one: compare their times alone.",
+    threads=True,
+)
+_wrong(
+    "copies_too",
+    "A copy was counted as a launch, or its time as a kernel's. Asked for are kernels.",
+    cats=("kernel", "gpu_memcpy"),
+)
+
+
+@launches.wrong("of_one_step", "These are the numbers of one step. Asked for is the sum of all.")
+def _(events: Sequence[Event]) -> Regions:
+    found = _read(events)
+    return {name: (c // 2, n // 2, took / 2) for name, (c, n, took) in found.items()}
+
+
+@launches.wrong(
+    "graphs_left_out",
+    "A region is missing, or has too few: `cudaGraphLaunch` launches as well. Go by what came of a "
+    "call, not by its name.",
+)
+def _(events: Sequence[Event]) -> Regions:
+    return _read(events, launch=lambda call, work: call["name"] == "cudaLaunchKernel")
+
+
+@launches.cost
+def _(student: Student, draw: Draw) -> str:
+    events, _ = _drawn(draw)
+    found = student.call("launches", events)
+    name, (calls, _, took) = min(found.items(), key=lambda item: item[1][2] / item[1][0])
+    return f"{name}: {calls} launches for {took:.0f} us of the device, {took / calls:.1f} us each"

@@ -1,0 +1,169 @@
+"""What comes from pageable memory, and what that costs the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from autograder.checks.explaining import explaining
+from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
+
+from . import lab
+from .draw_step import STEPS, backward, function, operators, region, traced, us
+from .machine import PAGEABLE_IN, Copy, Event, Span
+from .times import expect_us
+
+KIND = f"Memcpy {PAGEABLE_IN}"
+_FORM = "(copies, bytes, us)"
+_RAISED = {
+    "KeyError": "Only some events have `args`, and only copies have `bytes` in them. Ask for the "
+    "category first.",
+}
+Copies = tuple[int, int, float]
+
+
+@lab.question(
+    "pageable_copies",
+    points=3,
+    minutes=15,
+    difficulty=3,
+    hints=(
+        "How does a trace name a copy from pageable memory to the device? Which other kinds are in "
+        "it?",
+        "The copy on the stream says what and how many bytes. The call of `cudaMemcpyAsync` with "
+        "the same `correlation` says how long the host stood in it.",
+        "blocked = sum(calls[c['args']['correlation']]['dur'] for c in copies)",
+    ),
+)
+def pageable_copies(student: Student, draw: Draw) -> None:
+    """How many copies come to the device from pageable memory, how many bytes, and how long the
+    host stands in the calls that ask for them.
+
+    events -> (copies, bytes, us).
+    """
+    for _ in draw.cases(3):
+        events, want = _drawn(draw)
+        with explaining(_RAISED):
+            got = expect_tuple(student.call("pageable_copies", events), 3, _FORM)
+        for name, came, wanted in zip(("copies", "bytes"), got, want, strict=False):
+            if type(came) is not int or came != wanted:
+                raise Wrong(expected=f"{wanted:,} {name}", got=describe(came), where=name)
+        expect_us(got[2], want[2], "the time of the host")
+
+
+def _drawn(draw: Draw) -> tuple[list[Event], Copies]:
+    """Batches from pageable memory, beside copies of every other kind."""
+    steps, pageable = [], []
+    for _ in range(STEPS):
+        pageable += [draw.integer(20, 90) * 4096 + 64 * draw.integer(0, 60) for _ in range(2)]
+        steps.append(_step(draw, pageable[-2:]))
+    small = 8 * draw.integer(20, 600)
+    steps[-1] = [*steps[-1], region(draw, "lr", [_moved(draw, PAGEABLE_IN, small)])]
+    events, machine = traced(draw, steps)
+    return events, (len(pageable) + 1, sum(pageable) + small, machine.seen.blocked_us)
+
+
+def _step(draw: Draw, nbytes: Sequence[int]) -> list[Any]:
+    large = draw.integer(20, 90) * 4096
+    out = "DtoH (Device -> Pageable)"
+    kinds = [("HtoD (Pinned -> Device)", large), (out, large - 64), ("DtoD", large // 2)]
+    others = [_moved(draw, kind, n + 64 * draw.integer(1, 40)) for kind, n in kinds]
+    batch = [_moved(draw, PAGEABLE_IN, n) for n in nbytes]
+    forward = operators(draw, 3, (20, 60))
+    return [
+        region(draw, draw.choice(("data", "fetch")), [function(draw, "to_device", batch)]),
+        region(draw, "forward", [*forward, *others]),
+        region(draw, "backward", [backward(draw, operators(draw, 3, (20, 60)))]),
+    ]
+
+
+def _moved(draw: Draw, kind: str, nbytes: int) -> Span:
+    """A copy as torch asks for it. From pageable memory the host stands in the call until the
+    device has its bytes, but for few of them."""
+    waits = "Pageable" in kind and nbytes > 2**16
+    rate = us(draw, 20, 26) if "Pinned" in kind else us(draw, 9, 13)  # kB in a us
+    copy = Copy(kind, nbytes, nbytes / 1e3 / rate + 1.2, us(draw, 2, 5), waits)
+    return Span("cpu_op", "aten::to", us(draw, 4, 8), [_copy_of(draw, copy)])
+
+
+def _copy_of(draw: Draw, copy: Copy) -> Span:
+    inner = Span("cpu_op", "aten::copy_", us(draw, 2, 5), [copy])
+    return Span("cpu_op", "aten::_to_copy", us(draw, 2, 5), [inner])
+
+
+def _read(
+    events: Sequence[Event],
+    *,
+    which: Callable[[str], bool] = lambda name: name == KIND,
+    on_device: bool = False,
+    by_place: bool = False,
+) -> Copies:
+    """Read from the trace, and the ways to get it wrong."""
+    whole = [e for e in events if e["ph"] == "X"]
+    calls = [e for e in whole if e["name"] == "cudaMemcpyAsync"]
+    copies = [e for e in whole if e["cat"] == "gpu_memcpy" and which(e["name"])]
+    stood = {e["args"]["correlation"]: e["dur"] for e in calls}
+    took = [stood[e["args"]["correlation"]] for e in copies]
+    if on_device:
+        took = [e["dur"] for e in copies]
+    if by_place:
+        took = [e["dur"] for e in calls[: len(copies)]]
+    return len(copies), sum(e["args"]["bytes"] for e in copies), sum(took)
+
+
+def _wrong(name: str, sentence: str, **how: Any) -> None:
+    pageable_copies.wrong(name, sentence, pageable_copies=lambda events: _read(events, **how))
+
+
+_wrong(
+    "pinned_too",
+    "Copies from pinned memory are among them. The host does not wait for those.",
+    which=lambda name: "HtoD" in name,
+)
+_wrong(
+    "both_ways",
+    "Copies to the host are among them. `DtoH` goes the other way.",
+    which=lambda name: "Pageable" in name,
+)
+_wrong(
+    "every_copy",
+    "Every copy is counted. The name of each says from where it comes and where it goes.",
+    which=lambda name: True,
+)
+_wrong(
+    "the_devices_time",
+    "This is how long the copies took on their stream. The host stands in `cudaMemcpyAsync` "
+    "longer: it also waits for what is queued before.",
+    on_device=True,
+)
+_wrong(
+    "by_place",
+    "Calls and copies were matched by their place in the list. `correlation` says which belong "
+    "together.",
+    by_place=True,
+)
+
+
+@pageable_copies.wrong("time_of_every_copy", "The time is that of all copies, not only of these.")
+def _(events: Sequence[Event]) -> Copies:
+    count, nbytes, _ = _read(events)
+    return count, nbytes, _read(events, which=lambda name: True)[2]
+
+
+@pageable_copies.wrong(
+    "largest_each",
+    "These are the bytes of one copy. Asked for is their sum.",
+)
+def _(events: Sequence[Event]) -> Copies:
+    count, _, took = _read(events)
+    found = [e["args"]["bytes"] for e in events if e.get("name") == KIND]
+    return count, max(found), took
+
+
+@pageable_copies.cost
+def _(student: Student, draw: Draw) -> str:
+    events, _ = _drawn(draw)
+    copies, nbytes, stood = student.call("pageable_copies", events)
+    return (
+        f"{copies} copies, {nbytes:,} bytes, {stood:,.0f} us of the host: pinned, it would be free"
+    )

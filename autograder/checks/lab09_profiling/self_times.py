@@ -1,0 +1,161 @@
+"""Detective case: a table of operators whose times add up to more than there was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from autograder.checks.explaining import explaining
+from autograder.judge import Draw, Student, Wrong, describe, expect_kind
+
+from . import lab
+from .draw_step import STEPS, backward, function, operators, read_number, region, traced, us
+from .machine import LOADER, Copy, Event, Span
+from .times import expect_us
+
+Times = dict[str, float]
+_FORM = "{operator: us}"
+_RAISED = {
+    "KeyError": "Not every event has a `dur`: the ends of arrows (`ph` is `s` or `f`) have none.",
+}
+
+
+@lab.question(
+    "self_times",
+    points=4,
+    minutes=15,
+    difficulty=3,
+    hints=(
+        "Take one `aten::to` out of the trace: which operators lie inside it, and inside those?",
+        "An operator's own time is its duration less that of its children: the operators that are "
+        "directly inside it, on its thread. Grandchildren are in the children's time already.",
+        "parent = the innermost operator around this one with the same tid; own[parent] -= dur",
+    ),
+)
+def self_times(student: Student, draw: Draw) -> None:
+    """Detective case: for each operator the time of its own on the host, summed over its calls,
+    without the operators that it calls. The function as found takes some of them off twice, and
+    some that it did not call.
+
+    events -> {name of a cpu_op: us}.
+    """
+    for _ in draw.cases(2):
+        events, want = _drawn(draw)
+        with explaining(_RAISED):
+            got = expect_kind(student.call("self_times", events), dict, _FORM)
+        if sorted(map(str, got)) != sorted(want):
+            raise Wrong(expected=describe(sorted(want)), got=describe(sorted(map(str, got))))
+        for name, took in want.items():
+            expect_us(got[name], took, f"the own time of {name}")
+
+
+def _drawn(draw: Draw) -> tuple[list[Event], Times]:
+    """Operators three deep, and a thread that loads data while the main one waits."""
+    steps: list[Sequence[Any]] = []
+    for _ in range(STEPS):
+        copy = Copy("HtoD (Pageable -> Device)", 4096 * draw.integer(30, 60), us(draw, 30, 50), 3.0)
+        inner = Span("cpu_op", "aten::copy_", us(draw, 5, 9), [copy])
+        middle = Span("cpu_op", "aten::_to_copy", us(draw, 5, 9), [inner])
+        fetch = Span("cpu_op", "aten::to", us(draw, 5, 9), [middle])
+        forward = [*operators(draw, 4, (20, 60)), *operators(draw, 1, (300, 500))]
+        log = function(draw, "log_loss", [read_number(draw)])
+        back = backward(draw, operators(draw, 3, (20, 60)))
+        parts = [region(draw, "data", [fetch]), region(draw, "forward", [*forward, log])]
+        steps.append([*parts, region(draw, "backward", [back])])
+    events, machine = traced(draw, steps)
+    loaded, times = _loaded(draw, events)
+    own = {name: machine.seen.self_us.get(name, 0.0) + times.get(name, 0.0) for name in
+           {*machine.seen.self_us, *times}}  # fmt: skip
+    return [*events, *loaded], own
+
+
+def _loaded(draw: Draw, events: Sequence[Event]) -> tuple[list[Event], Times]:
+    """What a loader's thread runs while the main thread stands in `aten::item`."""
+    found, own = [], {"aten::stack": 0.0, "aten::cat": 0.0}
+    for e in events:
+        if e["ph"] == "X" and e["name"] == "cudaStreamSynchronize":
+            whole = min(e["dur"] - 6, us(draw, 40, 90))
+            part = whole - us(draw, 8, 15)
+            at = e["ts"] + 2
+            for name, begin, took in (("aten::stack", at, whole), ("aten::cat", at + 3, part)):
+                place = {"ph": "X", "cat": "cpu_op", "pid": e["pid"], "tid": e["pid"] + LOADER}
+                times = {"ts": round(begin, 3), "dur": round(took, 3), "args": {"External id": 0}}
+                found.append({**place, "name": name, **times})
+            own["aten::stack"] += whole - part
+            own["aten::cat"] += part
+    return found, own
+
+
+def _read(
+    events: Sequence[Event],
+    *,
+    grandchildren: bool = False,
+    threads: bool = True,
+    children: bool = True,
+    calls: bool = False,
+) -> Times:
+    """Read from the trace, and the ways to get it wrong."""
+    whole = [e for e in events if e["ph"] == "X"]
+    operators = sorted(
+        (e for e in whole if e["cat"] == "cpu_op"), key=lambda e: (e["ts"], -e["dur"])
+    )
+    inner = [*operators, *(e for e in whole if calls and e["cat"] == "cuda_runtime")]
+    own: Times = {}
+    for e in operators:
+        own[e["name"]] = own.get(e["name"], 0.0) + e["dur"]
+    for e in inner if children else ():
+        around = [o for o in operators if _holds(o, e) and (o["tid"] == e["tid"] or not threads)]
+        for outer in around if grandchildren else around[-1:]:
+            own[outer["name"]] -= e["dur"]
+    return own
+
+
+def _holds(outer: Event, inner: Event) -> bool:
+    begin, end = outer["ts"], outer["ts"] + outer["dur"]
+    inside = begin <= inner["ts"] and inner["ts"] + inner["dur"] <= end + 0.002
+    return outer is not inner and inside
+
+
+def _wrong(name: str, sentence: str, **how: Any) -> None:
+    self_times.wrong(name, sentence, self_times=lambda events: _read(events, **how))
+
+
+_wrong(
+    "as_found",
+    "This is the function as found: grandchildren are taken off too, though the children's time "
+    "holds them, and so are operators of other threads.",
+    grandchildren=True,
+    threads=False,
+)
+_wrong(
+    "grandchildren_too",
+    "Grandchildren are taken off. They are in the time of the children already, so they are taken "
+    "off twice.",
+    grandchildren=True,
+)
+_wrong(
+    "any_thread",
+    "Operators of another thread are taken off. They ran at the same time, and nobody here called "
+    "them: compare the `tid`.",
+    threads=False,
+)
+_wrong(
+    "whole_times",
+    "These are whole durations. `aten::linear` holds `aten::addmm`: added up, the table has some "
+    "time twice.",
+    children=False,
+)
+_wrong(
+    "calls_taken_off",
+    "Calls of CUDA's runtime are taken off as well. Asked for is what an operator takes without "
+    "the operators that it calls.",
+    calls=True,
+)
+
+
+@self_times.cost
+def _(student: Student, draw: Draw) -> str:
+    events, _ = _drawn(draw)
+    own = student.call("self_times", events)
+    name = max(own, key=own.get)
+    return f"{len(own)} operators, {sum(own.values()):,.0f} us of their own; most in {name}"

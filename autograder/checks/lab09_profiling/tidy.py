@@ -1,0 +1,344 @@
+"""The repair of a step as data: what it makes anew in each step, and converts there and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.checks.explaining import explaining
+from autograder.judge import Draw, Student, Wrong, describe, expect_close, expect_tuple, within
+from onelayer.compiler.listing import Row, operator
+
+from . import lab
+
+Rows = list[Row]
+Pair = tuple[Rows, Rows]
+CONVERT = "aten._to_copy.default"
+OPERATORS = (
+    CONVERT,
+    "aten.mm.default",
+    "aten.add.Tensor",
+    "aten.mul.Tensor",
+    "aten.relu.default",
+    "aten.neg.default",
+    "aten.exp.default",
+)
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+FIXED = ["w", "b", "counts"]
+_FORM = "(once, every): two lists of rows (name, op, args, kwargs)"
+_RAISED = {"KeyError": "A row reads the names of earlier rows; some arguments are numbers."}
+NOT_HOISTED = "A row of the step reads only what is the same in each step. It belongs into `once`."
+TRIP = (
+    "A value goes from bfloat16 to float32 and back, which gives the same value: read the first "
+    "one instead."
+)
+DEAD = "A row of the step is read by nobody any more."
+LOST = (
+    "From float32 to bfloat16 and back loses digits, so these two conversions are no detour: what "
+    "comes out is another value."
+)
+
+
+@lab.question(
+    "tidy",
+    points=5,
+    minutes=25,
+    difficulty=4,
+    hints=(
+        "Which rows read nothing but `fixed` inputs, or rows that do so themselves? And what comes "
+        "of bfloat16 -> float32 -> bfloat16?",
+        "Walk over the rows once and keep, for each conversion to float32, what it came from: a "
+        "conversion back is that. Then drop what nobody reads, and move rows that depend on "
+        "`fixed` alone into `once`; its output names what the step reads of it.",
+        "if dtypes[came_from.get(source, source)] == dtypes[name]: same[name] = ...",
+    ),
+)
+def tidy(student: Student, draw: Draw) -> None:
+    """A step's listing in two: what can be computed once before the loop, and what each step has to
+    compute, without conversions that lead back to the same value. Same results, bit for bit.
+
+    rows, dtypes (name of each row -> "float32" or "bfloat16"), fixed (names of inputs that are the
+    same in each step) -> (once, every). The inputs of `every` are inputs of the step, or names in
+    the output of `once`.
+    """
+    cases: list[Sequence[str]] = [
+        ("constant", "there and back"),
+        ("back and there", "constant"),
+        ("read between", "converted constant"),
+        *([draw.choice(list(_PARTS)) for _ in range(4)] for _ in draw.cases(2)),
+    ]
+    for parts in cases:
+        rows, dtypes, left = _drawn(draw, parts)
+        with explaining(_RAISED):
+            got = student.call("tidy", rows, dtypes, FIXED)
+        once, every = (_listing(part) for part in expect_tuple(got, 2, _FORM))
+        _expect_same(draw, rows, once, every)
+        if (many := len(_operators(every))) > left:
+            raise Wrong(
+                expected=f"{left} operators in each step",
+                got=f"{many} operators",
+                why=_why(every, dtypes),
+            )
+
+
+# Each part reads the step's h, a (n, n) in bfloat16, leaves the next under h{k}, and says how many
+# operators of it a step needs.
+_PARTS: dict[str, int] = {
+    "constant": 1,
+    "converted constant": 1,
+    "there and back": 1,
+    "back and there": 5,
+    "read between": 4,
+    "to itself": 1,
+}
+
+
+def _part(part: str, h: str, k: int, a: float) -> Rows:
+    if part == "constant":  # three rows of the fixed inputs, and one that reads them
+        return [
+            (f"c{k}", "aten.mul.Tensor", ["w", a], {}),
+            (f"d{k}", "aten.neg.default", [f"c{k}"], {}),
+            (f"e{k}", "aten.exp.default", [f"d{k}"], {}),
+            (f"h{k}", "aten.add.Tensor", [h, f"e{k}"], {}),
+        ]
+    if part == "converted constant":
+        return [
+            (f"c{k}", "aten.add.Tensor", ["counts", a], {}),
+            _to(f"d{k}", f"c{k}", "bfloat16"),
+            (f"h{k}", "aten.mul.Tensor", [h, f"d{k}"], {}),
+        ]
+    if part == "there and back":
+        return [
+            _to(f"p{k}", h, "float32"),
+            _to(f"q{k}", f"p{k}", "bfloat16"),
+            (f"h{k}", "aten.relu.default", [f"q{k}"], {}),
+        ]
+    if part == "to itself":
+        return [_to(f"p{k}", h, "bfloat16"), (f"h{k}", "aten.neg.default", [f"p{k}"], {})]
+    if part == "read between":  # the value in float32 is read as well
+        return [
+            _to(f"p{k}", h, "float32"),
+            _to(f"q{k}", f"p{k}", "bfloat16"),
+            (f"r{k}", "aten.mm.default", [f"q{k}", "w"], {}),
+            (f"s{k}", "aten.add.Tensor", [f"p{k}", f"r{k}"], {}),
+            _to(f"h{k}", f"s{k}", "bfloat16"),
+        ]
+    return [  # float32 to bfloat16 and back: digits are lost
+        (f"p{k}", "aten.add.Tensor", [h, "counts"], {}),
+        _to(f"q{k}", f"p{k}", "bfloat16"),
+        _to(f"r{k}", f"q{k}", "float32"),
+        (f"s{k}", "aten.mul.Tensor", [f"r{k}", "counts"], {}),
+        _to(f"h{k}", f"s{k}", "bfloat16"),
+    ]
+
+
+def _to(name: str, source: str, dtype: str) -> Row:
+    return name, CONVERT, [source], {"dtype": dtype}
+
+
+def _drawn(draw: Draw, parts: Sequence[str]) -> tuple[Rows, dict[str, str], int]:
+    """A listing of these parts, the dtype of each row, and how many operators a step needs."""
+    rows: Rows = [(name, "input", [], {}) for name in ("x", *FIXED)]
+    h = "x"
+    for k, part in enumerate(parts):
+        rows += _part(part, h, k, draw.choice((0.5, 1.5, 2.5)))
+        h = f"h{k}"
+    rows.append(("out", "output", [h], {}))
+    made = _made(rows, _inputs(draw))
+    dtypes = {name: str(t.dtype).removeprefix("torch.") for name, t in made.items()}
+    return rows, dtypes, sum(_PARTS[part] for part in parts)
+
+
+def _inputs(draw: Draw, fixed: dict[str, Tensor] | None = None) -> dict[str, Tensor]:
+    """Fresh inputs of a step; those that are `fixed` stay."""
+    n = 5
+    fresh = {name: draw.tensor(n, n) / 4 for name in ("x", *FIXED)}
+    fresh = {name: t if name == "counts" else t.bfloat16() for name, t in fresh.items()}
+    return fresh | (fixed or {})
+
+
+def _listing(got: Any) -> Rows:
+    """A listing that came back. Raises Wrong for anything else, and for other operators."""
+    each = expect_tuple(got, None, _FORM)
+    rows = [_row(k, row) for k, row in enumerate(each[:200])]
+    if not rows or rows[-1][1] != "output" or [op for _, op, *_ in rows].count("output") != 1:
+        raise Wrong(expected="one output, in the last row of each list", got=describe(got))
+    return rows
+
+
+def _row(place: int, row: Any) -> Row:
+    where = f"in row {place}"
+    name, op, args, kwargs = expect_tuple(row, 4, _FORM, where=where)
+    plain = isinstance(name, str) and isinstance(kwargs, dict) and isinstance(args, (list, tuple))
+    if not plain or not all(isinstance(a, (str, int, float)) for a in args):
+        raise Wrong(expected=_FORM, got=describe(row), where=where)
+    if op not in (*OPERATORS, "input", "output"):
+        raise Wrong(expected="operators of the listing", got=describe(op), where=where)
+    if kwargs and not (op == CONVERT and kwargs in ({"dtype": name} for name in DTYPES)):
+        raise Wrong(expected="a dtype, and nothing else", got=describe(kwargs), where=where)
+    return name, op, list(args), dict(kwargs)
+
+
+def _operators(rows: Rows) -> list[str]:
+    return [op for _, op, _, _ in rows if op not in ("input", "output")]
+
+
+def _made(rows: Rows, inputs: dict[str, Tensor], place: str = "the step") -> dict[str, Tensor]:
+    """What each row makes, with torch's own operators. Raises Wrong where one cannot run."""
+    made: dict[str, Tensor] = {}
+    for name, op, args, kwargs in rows:
+        if op == "input":
+            if name not in inputs:
+                told = f"inputs among {', '.join(inputs)}"
+                raise Wrong(expected=told, got=f"an input {name}", where=f"in {place}")
+            made[name] = inputs[name]
+            continue
+        for arg in args:
+            if isinstance(arg, str) and arg not in made:
+                told = f"{arg!r}, which no row before has"
+                raise Wrong(expected="names of earlier rows", got=told, where=f"in {place}, {name}")
+        if op != "output":
+            made[name] = _called(op, [made.get(a, a) if isinstance(a, str) else a for a in args],
+                                 kwargs, f"in {place}, {name}")  # fmt: skip
+    return made
+
+
+def _called(op: str, given: list[Any], kwargs: dict[str, str], where: str) -> Tensor:
+    named = {"dtype": DTYPES[kwargs["dtype"]]} if kwargs else {}
+    try:
+        result: Tensor = operator(op)(*given, **named)
+    except Exception as error:  # a stranger's arguments
+        line = str(error).partition("\n")[0]
+        raise Wrong(expected="a listing that runs", got=line, where=where) from None
+    return result
+
+
+def _results(rows: Rows, inputs: dict[str, Tensor], place: str) -> list[Tensor]:
+    made = _made(rows, inputs, place)
+    names = rows[-1][2]
+    if not all(isinstance(name, str) for name in names):
+        raise Wrong(expected="names", got=describe(names), where=f"the output of {place}")
+    return [made[name] for name in names]
+
+
+def _expect_same(draw: Draw, rows: Rows, once: Rows, every: Rows) -> None:
+    """`once` on the fixed inputs, then `every` on several batches: the results of the listing."""
+    inputs = _inputs(draw)
+    fixed = {name: inputs[name] for name in FIXED}
+    ahead = dict(zip(once[-1][2], _results(once, fixed, "`once`"), strict=True))
+    for batch in range(2):
+        fresh = _inputs(draw, fixed)
+        (want,) = _results(rows, fresh, "the step")
+        came = _results(every, fresh | ahead, "`every`")
+        if len(came) != 1:
+            raise Wrong(expected="one result", got=f"{len(came)} results")
+        with within(f"batch {batch},", why=LOST if came[0].dtype == want.dtype else ""):
+            expect_close(came[0], want, tolerance=0.0)
+
+
+def _why(every: Rows, dtypes: dict[str, str]) -> str:
+    read = {arg for _, _, args, _ in every for arg in args if isinstance(arg, str)}
+    if any(name not in read for name, op, _, _ in every if op not in ("input", "output")):
+        return DEAD
+    fixed = {name for name, op, _, _ in every if op == "input" and name != "x"}
+    for _, op, args, _ in every:
+        names = [arg for arg in args if isinstance(arg, str)]
+        if op not in ("input", "output") and all(name in fixed for name in names):
+            return NOT_HOISTED
+    return TRIP
+
+
+def _tidied(
+    rows: Rows,
+    dtypes: dict[str, str],
+    fixed: Sequence[str],
+    *,
+    hoists: bool = True,
+    trips: str = "exact",
+    sweeps: bool = True,
+    through: bool = True,
+) -> Pair:
+    """The repair, and the ways to get it wrong. trips: which are taken out; "exact", "all",
+    "none". through: a constant may depend on another one."""
+    came_from: dict[str, str] = {}
+    same: dict[str, str] = {}
+    kept: Rows = []
+    for name, op, args, kwargs in rows:
+        args = [same.get(a, a) if isinstance(a, str) else a for a in args]
+        if op == CONVERT and trips != "none":
+            before = came_from.get(args[0], args[0])
+            if dtypes[before] == dtypes[name]:
+                same[name] = before
+                continue
+            if dtypes[name] == "float32" or trips == "all":
+                came_from[name] = args[0]
+        kept.append((name, op, args, kwargs))
+    return _split(_swept(kept) if sweeps else kept, fixed if hoists else (), through)
+
+
+def _swept(rows: Rows) -> Rows:
+    read: set[str] = set()
+    left = []
+    for row in reversed(rows):
+        if row[1] in ("input", "output") or row[0] in read:
+            left.append(row)
+            read |= {a for a in row[2] if isinstance(a, str)}
+    return left[::-1]
+
+
+def _split(rows: Rows, fixed: Sequence[str], through: bool) -> Pair:
+    constant = set(fixed)
+    once = [row for row in rows if row[1] == "input" and row[0] in fixed]
+    every = [row for row in rows if row[1] == "input"]
+    for row in rows:
+        name, op, args, _ = row
+        if op == "input":
+            continue
+        if op != "output" and all(a in constant for a in args if isinstance(a, str)):
+            once.append(row)
+            constant |= {name} if through else set()
+            every.append((name, "input", [], {}))
+        else:
+            every.append(row)
+    made = [name for name, op, _, _ in once if op != "input"]
+    return [*once, ("ahead", "output", made, {})], every
+
+
+def _wrong(name: str, sentence: str, **how: Any) -> None:
+    tidy.wrong(name, sentence, tidy=lambda rows, dtypes, fixed: _tidied(rows, dtypes, fixed, **how))
+
+
+_wrong("nothing_hoisted", NOT_HOISTED, hoists=False)
+_wrong(
+    "first_row_only",
+    "Only rows that read the fixed inputs themselves are moved. A row that reads such a row is the "
+    "same in each step as well.",
+    through=False,
+)
+_wrong("trips_left", TRIP, trips="none")
+_wrong("every_trip", LOST, trips="all")
+_wrong(
+    "dead_conversions",
+    "The way back is gone, and the way there is left: nobody reads it any more.",
+    sweeps=False,
+)
+
+
+@tidy.wrong(
+    "once_alone",
+    "All of the step is in `once`. What reads the batch has to be computed for each batch.",
+)
+def _(rows: Rows, dtypes: dict[str, str], fixed: Sequence[str]) -> Pair:
+    return list(rows), [rows[0], ("out", "output", ["x"], {})]
+
+
+@tidy.cost
+def _(student: Student, draw: Draw) -> str:
+    rows, dtypes, _ = _drawn(draw, list(_PARTS))
+    once, every = student.call("tidy", rows, dtypes, FIXED)
+    was, now = len(_operators(rows)), len(_operators(every))
+    ahead = len(_operators(once))
+    return f"{was} operators in each step before, {now} now, {ahead} once before the loop"

@@ -1,0 +1,254 @@
+"""Lab 09's own truths: its drawn traces have the form of torch's, and what the machine knows to be
+true is what a slow reading of the trace finds; the solution reads torch's own traces as well."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autograder.checks.lab09_profiling import lab
+from autograder.checks.lab09_profiling.machine import (
+    ENGINE,
+    LATENCY_US,
+    Copy,
+    Launch,
+    Machine,
+    Span,
+    Wait,
+)
+from autograder.judge import Draw, LocalStudent, State, ask, pack
+from onelayer.profiling.loop_traces import FOLDER, LoopTraces
+from onelayer.profiling.profiled import profiled
+from onelayer.profiling.slow_loops import LOOPS
+from onelayer.profiling.waiting_rank import traces_of_two_ranks
+from onelayer.recordings import read_recording
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "solutions" / "09_profiling" / "09_profiling.py"
+TRACED = ("busy_us", "host_waits", "pageable_copies", "launches", "self_times")
+
+
+def drawn(question: str, seed: int) -> list[dict[str, Any]]:
+    """The events of a drawn trace of this question."""
+    module = import_module(f"autograder.checks.lab09_profiling.{question}")
+    events: list[dict[str, Any]] = module._drawn(Draw(seed))[0]
+    return events
+
+
+def answers() -> dict[str, Any]:
+    """The functions of the solution."""
+    names: dict[str, Any] = {"defaultdict": defaultdict}
+    for cell in re.findall(
+        r'^# %% id="\w+" role="solution"\n(.*?)(?=^# %%)', PAGE.read_text("utf-8"), re.M | re.S
+    ):
+        exec(cell, names)
+    return names
+
+
+def recorded(name: str) -> LoopTraces:
+    found = read_recording(f"loop_{name}", folder=FOLDER).content
+    assert isinstance(found, LoopTraces)
+    return found
+
+
+def torchs_form(events: Sequence[dict[str, Any]]) -> None:
+    """Asserts that every field of a drawn event is one of torch's, of the same type, where torch's
+    events of this kind are among `events`."""
+    theirs: dict[Any, dict[str, type]] = defaultdict(dict)
+    for e in events:
+        theirs[e["ph"], e["cat"]] |= _fields(e)
+    kinds = set()
+    for question in TRACED:
+        for e in drawn(question, 3):
+            if (kind := (e["ph"], e["cat"])) in theirs:
+                assert _fields(e).items() <= theirs[kind].items(), e
+                kinds.add(e["cat"])
+    assert {"kernel", "cuda_runtime", "ac2g", "cpu_op", "user_annotation"} <= kinds
+
+
+class TestForm:
+    def test_no_field_is_made_up(self) -> None:
+        events = [e for name in LOOPS for e in recorded(name).before]
+        torchs_form([*events, *profiled(LOOPS["reads_the_loss"]("cpu", repaired=False), steps=1)])
+
+    def test_every_kind_of_event_is_one_of_torchs(self) -> None:
+        theirs = {(e["ph"], e["cat"]) for name in LOOPS for e in recorded(name).before}
+        ours = {(e["ph"], e["cat"]) for question in TRACED for e in drawn(question, 4)}
+        assert ours <= theirs
+
+    def test_a_field_that_is_made_up_is_found(self) -> None:
+        events = [e for name in LOOPS for e in recorded(name).before]
+        bent = [{**e, "dur": str(e["dur"])} if e["cat"] == "kernel" else e for e in events]
+        with pytest.raises(AssertionError):
+            torchs_form(bent)
+
+    def test_names_of_copies_and_waits_are_torchs(self) -> None:
+        theirs = {e["name"] for name in LOOPS for e in recorded(name).before}
+        theirs |= {e["name"] for name in LOOPS for e in recorded(name).after}
+        ours = {e["name"] for question in TRACED for e in drawn(question, 5)}
+        copies = {"Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Pinned -> Device)"}
+        others = {"cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaMemcpyAsync"}
+        assert copies | others | {"aten::item", "cudaLaunchKernel"} <= theirs & ours
+
+    def test_a_collective_has_the_form_of_gloos(self) -> None:
+        module = import_module("autograder.checks.lab09_profiling.late_rank")
+        (ours, *_), _ = module._drawn(Draw(1), 3)
+        theirs = traces_of_two_ranks("cpu", repaired=False)[0]
+        by_name = {e["name"]: _fields(e) for e in theirs}
+        checked = [e for e in ours if e["name"] in ("gloo:all_reduce", "c10d::allreduce_")]
+        assert len(checked) == 16
+        for e in checked:
+            assert _fields(e).items() <= by_name[e["name"]].items()
+        assert {e["cat"] for e in theirs if e["name"] == "gloo:all_reduce"} == {"user_annotation"}
+
+    @pytest.mark.parametrize("question", TRACED)
+    def test_a_trace_fits_into_a_call(self, question: str) -> None:
+        for seed in range(4):
+            pack(((drawn(question, seed),), {}))
+
+
+def _fields(event: dict[str, Any]) -> dict[str, type]:
+    """Its fields with their types; a number's may be float or int."""
+    plain = {k: v for k, v in event.items() if k != "args"}
+    plain |= {f"args.{k}": v for k, v in event.get("args", {}).items()}
+    kinds = {k: float if isinstance(v, int) else type(v) for k, v in plain.items()}
+    return {k: kind for k, kind in kinds.items() if k != "tid"}
+
+
+class TestMachine:
+    """What a device may do, in a trace of each question."""
+
+    @pytest.mark.parametrize("question", TRACED)
+    def test_work_begins_after_its_launch_and_one_by_one(self, question: str) -> None:
+        for seed in range(3):
+            whole = [e for e in drawn(question, seed) if e["ph"] == "X"]
+            calls = {e["args"]["correlation"]: e for e in whole if e["cat"] == "cuda_runtime"}
+            streams: dict[int, list[Any]] = defaultdict(list)
+            for e in whole:
+                if e["cat"] in ("kernel", "gpu_memcpy"):
+                    call = calls[e["args"]["correlation"]]
+                    assert e["ts"] >= call["ts"] + LATENCY_US - 0.01
+                    streams[e["tid"]].append((e["ts"], e["ts"] + e["dur"]))
+            for spans in streams.values():
+                spans.sort()
+                assert all(b[0] >= a[1] - 0.01 for a, b in pairwise(spans))
+
+    def test_a_wait_lasts_until_the_stream_is_done(self) -> None:
+        machine = Machine(start_us=1000.0, pid=1)
+        machine.run([Launch("cudaLaunchKernel", 3.0, [("k", 50.0)]), Wait("cudaX", 0.5)])
+        assert machine.seen.work == [(1004.0, 1054.0)]
+        assert machine.now == 1054.0
+
+    def test_without_waits_the_host_goes_on_and_the_work_stays(self) -> None:
+        program = [Launch("cudaLaunchKernel", 3.0, [("k", 50.0)]), Wait("cudaX", 0.5)] * 2
+        slow, free = (Machine(start_us=0.0, pid=1, waiting=w) for w in (True, False))
+        slow.run(program)
+        free.run(program)
+        assert free.now == 6.0
+        assert free.seen.end_us == 104.0 < slow.seen.end_us == 108.0
+
+    def test_a_pageable_copy_keeps_the_host(self) -> None:
+        for waits, now in ((True, 4 + 20 + 1.5), (False, 2.0)):
+            machine = Machine(start_us=0.0, pid=1)
+            machine.run([Copy("HtoD (Pageable -> Device)", 4096, 20.0, 2.0, waits)])
+            assert machine.now == machine.seen.blocked_us == now
+
+    def test_own_time_is_without_the_operators_inside_and_knows_threads(self) -> None:
+        leaf = Span("cpu_op", "leaf", 2.0)
+        other = Span("cpu_op", "other", 4.0, thread=ENGINE)
+        machine = Machine(start_us=0.0, pid=1)
+        machine.run([Span("cpu_op", "outer", 6.0, [leaf, other])])
+        own = machine.seen.self_us
+        assert own["leaf"] == pytest.approx(2.0)
+        assert own["other"] == pytest.approx(4.0)
+        assert own["outer"] == pytest.approx(6.0 + 4.0 + 0.4)  # the other thread is no child
+
+
+@pytest.fixture(scope="module")
+def solved() -> dict[str, Any]:
+    return answers()
+
+
+class TestTorchsOwnTraces:
+    """The solution, which passes on drawn traces, on traces that torch's profiler wrote."""
+
+    def test_the_function_that_reads_the_loss_is_named(self, solved: dict[str, Any]) -> None:
+        traces = recorded("reads_the_loss")
+        ((name, times, took),) = solved["host_waits"](traces.before)
+        assert re.fullmatch(r"onelayer/profiling/slow_loops\.py\(\d+\): remember", name)
+        assert times == 2
+        assert took > 100
+        assert solved["host_waits"](traces.after) == []
+
+    def test_pageable_bytes_are_those_of_the_batches(self, solved: dict[str, Any]) -> None:
+        traces = recorded("copies_each_batch")
+        copies, nbytes, _ = solved["pageable_copies"](traces.before)
+        assert copies == 4
+        rows = nbytes // (2 * (64 * 4 + 8))  # x in float32 and target in int64, two steps
+        assert nbytes == 2 * rows * (64 * 4 + 8)
+        assert solved["pageable_copies"](traces.after)[:2] == (0, 0)
+
+    def test_the_optimizer_launches_most(self, solved: dict[str, Any]) -> None:
+        traces = recorded("steps_each_parameter")
+        before, after = (solved["launches"](side) for side in (traces.before, traces.after))
+        assert max(before, key=lambda name: before[name][0]) == "optimizer"
+        assert before["optimizer"][0] > 10 * after["optimizer"][0]
+        assert before["backward"][:2] == after["backward"][:2]
+
+    def test_busy_and_idle_add_up_to_the_span(self, solved: dict[str, Any]) -> None:
+        for name in LOOPS:
+            events = recorded(name).before
+            work = [e for e in events if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
+            busy, idle = solved["busy_us"](events)
+            span = max(e["ts"] + e["dur"] for e in work) - min(e["ts"] for e in work)
+            assert busy + idle == pytest.approx(span)
+            assert 0 < busy <= sum(e["dur"] for e in work) + 0.01
+
+    def test_a_trace_played_again_without_its_waits_is_no_longer(
+        self, solved: dict[str, Any]
+    ) -> None:
+        traces = recorded("reads_the_loss")
+        begin = min(e["ts"] for e in traces.before if e["name"].startswith("ProfilerStep#"))
+        work = [e for e in traces.before if e.get("cat") in ("kernel", "gpu_memcpy")]
+        was = max(e["ts"] + e["dur"] for e in work) - begin
+        assert sum(e["dur"] for e in work) < solved["time_without_waits"](traces.before, 4.0) < was
+
+    def test_own_times_are_above_zero_where_the_ones_as_found_are_not(
+        self, solved: dict[str, Any]
+    ) -> None:
+        events = recorded("converts_and_recomputes").before
+        source = PAGE.read_text("utf-8")
+        found = r"^(def self_times_as_found.*?return dict\(own\)\n)"
+        (cell,) = re.findall(found, source, re.M | re.S)
+        exec(cell, solved)
+        assert min(solved["self_times"](events).values()) > -0.01
+        assert min(solved["self_times_as_found"](events).values()) < -1
+
+    def test_the_late_rank_of_two_real_ones_is_found(self, solved: dict[str, Any]) -> None:
+        rank, (early, late) = solved["late_rank"](traces_of_two_ranks("cpu", repaired=False))
+        assert rank == 1
+        assert early > late
+
+
+@pytest.mark.parametrize("question", lab.questions)
+def test_no_wrong_answer_is_lucky(question: str) -> None:
+    """Each known wrong answer fails whatever is drawn, and is known by its own sentence."""
+    asked = lab.questions[question]
+    for seed in range(100, 104):
+        for known in asked.wrong_answers:
+            verdict = ask(asked, LocalStudent(known.functions), seed=seed)
+            assert verdict.state is State.FAIL, (known.name, seed)
+            assert verdict.sentence == known.sentence, (known.name, seed)
+
+
+def test_what_is_asked_differs_from_seed_to_seed() -> None:
+    for question in TRACED:
+        seen = {str(sorted(e["name"] for e in drawn(question, seed))) for seed in range(5)}
+        assert len(seen) == 5
