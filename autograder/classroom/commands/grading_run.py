@@ -54,6 +54,7 @@ class GradingRun:
         keep_gradebook_at(order.out, order.gradebook)
         taken = take_in(order.source, known, order.lab, order.out / "received")
         self.release, self.entries = taken.release, taken.entries
+        self.ignored = taken.ignored
         for one in taken.refusals:
             self.rows[one.submission.student] = Row(
                 one.submission, ungradable=one.reason, note=one.note
