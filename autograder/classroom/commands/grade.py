@@ -1,7 +1,7 @@
 """`autograder grade`: the class, a progress bar, the table, and where everything lies."""
 
 import errno
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -90,6 +90,8 @@ def _show(made: GradingRun, console: Console) -> None:
     say = [f"feedback    {out}/feedback/STUDENT/{made.release.name}/{made.release.name}.html"]
     if ungradable:
         say.append(f"ungradable  {ungradable}, with reasons in {out}/ungradable.csv")
+    for rule, files in made.ignored.items():
+        say.append(f"ignored     {len(files)} {rule}: {_some(files)}")
     if asked := by_hand(made.release):
         say.append(f"by hand     {', '.join(asked)}: cd {out} && jupyter lab, then formgrader")
         say.append("            and then  nbgrader generate_feedback --force " + made.release.name)
@@ -98,6 +100,10 @@ def _show(made: GradingRun, console: Console) -> None:
     say.append(_costs(made))
     for line in say:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _some(files: Sequence[str]) -> str:
+    return ", ".join(sorted(files)[:3]) + (", …" if len(files) > 3 else "")
 
 
 def table(release: Release, rows: Iterable[Row]) -> Table:

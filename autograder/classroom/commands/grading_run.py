@@ -61,6 +61,7 @@ class GradingRun:
         else:
             taken = take_in(order.source, known, order.lab, received)
         self.release, self.entries = taken.release, taken.entries
+        self.ignored = taken.ignored
         for one in taken.refusals:
             self.rows[one.submission.student] = Row(
                 one.submission, ungradable=one.reason, note=one.note

@@ -20,7 +20,7 @@ from ..reports.canvas import canvas
 from ..reports.gradescope import gradescope
 from ..reports.moodle import moodle
 from ..reports.page import Report, page
-from ..reports.results import Result, results
+from ..reports.results import Result, expect_one_each, results
 from ..reports.returned import give_back
 from ..store import roster
 from .grade import DISK
@@ -77,6 +77,7 @@ def _report_one(wanted: Wanted, release: Release, console: Console) -> None:
         with in_one_line(wanted.folder, log):
             policy = charge_again(wanted.folder, release.name)
         people = results(wanted.folder, release, log)
+    expect_one_each(people)
     folder = wanted.folder / "reports" / release.name
     _write(folder, Report(release, wanted.folder, people, policy, datetime.now(UTC)), wanted)
     for line in _say(folder, people, wanted):
@@ -92,7 +93,7 @@ def _write(folder: Path, report: Report, wanted: Wanted) -> None:
     lab = report.release.name
     give_back(folder / "feedback.zip", wanted.folder, lab, graded, provisional=only)
     shutil.rmtree(folder / "gradescope", ignore_errors=True)
-    for one in graded:
+    for one in (one for one in graded if one.counted(only) is not None):  # as in the CSV files
         target = folder / "gradescope" / one.student
         target.mkdir(parents=True)
         (target / "results.json").write_bytes(gradescope(one))

@@ -22,6 +22,7 @@ from .files import (
     Quota,
     Unreadable,
     at_most,
+    empty,
     is_hidden,
     refusing,
     spoiling,
@@ -50,9 +51,10 @@ def in_archive(path: Path, quota: Quota) -> Iterator[Found]:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            infos = [info for info in archive.infolist() if not info.is_dir()]
+            listed = archive.infolist()
     except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
         raise UserError(f"Cannot read {path} as a zip archive: {error}.") from error
+    infos = [info for info in listed if not info.is_dir()] + _empty_folders(listed)
     names = Counter(info.filename.casefold() for info in infos)
     top = _folder_zipped(path, infos)
     for info in infos:
@@ -64,9 +66,23 @@ def in_archive(path: Path, quota: Quota) -> Iterator[Found]:
             continue
         if any(is_hidden(part) for part in parts if part != ".."):
             continue
+        if info.is_dir():
+            yield empty(shown)
+            continue
         reason = _unsafe(info, parts, names)
         read = refusing(reason) if reason else partial(_read, path, info)
         yield Found(shown, read, is_file=_is_file(info))
+
+
+def _empty_folders(infos: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
+    """The folders that the archive names and holds nothing in but what tools leave behind."""
+    filled = set[str]()
+    for info in infos:
+        names = info.filename.rstrip("/").split("/")
+        if not any(map(is_hidden, names)):
+            above = range(1, min(len(names), MAX_DEPTH))
+            filled.update("/".join(names[:depth]) for depth in above)
+    return [info for info in infos if info.is_dir() and info.filename.rstrip("/") not in filled]
 
 
 def _folder_zipped(path: Path, infos: Sequence[zipfile.ZipInfo]) -> int:

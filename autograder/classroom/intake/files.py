@@ -28,6 +28,11 @@ TOO_LARGE = (
     f"The notebook is larger than {MAX_NOTEBOOK_BYTES // 2**20} MB. Clear its outputs, save it "
     "and hand it in again."
 )
+EMPTY = "The folder that was handed in is empty."
+LINKED = (
+    "The notebook has a second name elsewhere on the disk (a hard link), so it may be somebody "
+    "else's. Hand in a copy."
+)
 
 
 class Unreadable(Exception):
@@ -39,12 +44,14 @@ class Found:
     """One file: its path inside the hand-in, and how to read it.
 
     read: the bytes, or Unreadable. is_file: False for a link, a device and whatever else is no
-    ordinary file. spoils: why nothing of its owner's can be graded; empty almost always.
+    ordinary file. is_empty_folder: it stands for a folder without a file. spoils: why nothing of
+    its owner's can be graded; empty almost always.
     """
 
     path: tuple[str, ...]
     read: Callable[[], bytes]
     is_file: bool = True
+    is_empty_folder: bool = False
     spoils: str = ""
 
 
@@ -103,6 +110,11 @@ def spoiling(path: tuple[str, ...], sentence: str) -> Found:
     return Found(path, refusing(sentence), is_file=False, spoils=sentence)
 
 
+def empty(path: tuple[str, ...]) -> Found:
+    """A folder in which there is nothing to hand in."""
+    return Found(path, refusing(EMPTY), is_file=False, is_empty_folder=True)
+
+
 def is_hidden(name: str) -> bool:
     """What tools leave behind: `.ipynb_checkpoints`, `.DS_Store`, `__MACOSX`."""
     return name.startswith(".") or name == "__MACOSX"
@@ -131,7 +143,10 @@ def _below(root: Path, path: tuple[str, ...], quota: Quota) -> Iterator[Found]:
         modes = [_mode(entry) for entry in entries]
     finally:
         os.close(folder)
-    for entry, mode in zip(entries, modes, strict=True):
+    listed = list(zip(entries, modes, strict=True))
+    if path and not any(mode and not is_hidden(entry.name) for entry, mode in listed):
+        yield empty(path)
+    for entry, mode in listed:
         name, here = entry.name, (*path, entry.name)
         if not quota.take(here):
             if sentence := quota.refusal(here):
@@ -176,6 +191,8 @@ def _read(root: Path, path: tuple[str, ...]) -> bytes:
         status = os.fstat(opened.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise Unreadable("The notebook is not an ordinary file. Hand in the file itself.")
+        if status.st_nlink > 1:
+            raise Unreadable(LINKED)
         return at_most(opened.read, MAX_NOTEBOOK_BYTES)
 
 

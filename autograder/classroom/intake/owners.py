@@ -5,8 +5,13 @@
     ada+01_strides+2026-11-20 10:00:00 UTC+x7f/01_strides.ipynb     nbgrader, inbound
     adalovelace_LATE_12345_67890_01_strides-1.ipynb                 Canvas
     Ada Lovelace_12345_assignsubmission_file_/01_strides.ipynb      Moodle
+    Lab 1_ada_attempt_2026-11-20-10-00-00_01_strides.ipynb          Blackboard
+    assignment_1_export/submission_23/01_strides.ipynb              Gradescope, with its metadata
+    lab-1-submissions/lab-1-ada/labs/01_strides/01_strides.ipynb    GitHub Classroom
 
-Folder and file names are made by the instructor's side: by hand or by the learning platform.
+Folder and file names are made by the instructor's side: by hand or by the learning platform. Of a
+flat file only what stands before the platform's first mark is; the rest is what the student called
+it, and may look like another platform's.
 """
 
 import hashlib
@@ -14,17 +19,23 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+import yaml
+
 from ..errors import UserError
-from .files import Found
+from .files import Found, Unreadable
 
 _INBOUND = re.compile(
     r"(?P<student>[^+]+)\+(?P<lab>[^+]+)\+"
     r"(?P<time>\d{4}-\d\d-\d\d \d\d[:_-]\d\d[:_-]\d\d)[^+]*(\+.*)?"
 )
-_MOODLE = re.compile(r"(?P<student>.+_\d+)_assignsubmission(_(file|onlinetext))?(_(?P<name>.*))?")
+_MOODLE = re.compile(r"(?P<student>.+?_\d+)_assignsubmission(_(file|onlinetext))?(_(?P<name>.*))?")
+_BLACKBOARD = re.compile(
+    r"(?P<student>.+?)_attempt_(?P<time>\d{4}(-\d\d){5})(_(?P<name>.*)|\.txt)?"
+)
 _CANVAS = re.compile(
     r"(?P<student>[^_]+)(?P<late>_LATE)?(?P<user>_\d+)_\d+_(?P<name>.+?)(-(?P<again>\d+))?", re.I
 )
@@ -32,6 +43,11 @@ _ADDED = re.compile(r"^Copy of |( \(\d+\)|-Copy\d+)$")
 MAX_ID = 48
 MARKS = (0, 6, 12, 24)
 """Lengths of a mark, the next where one does not do."""
+ATTEMPT = "_attempt"
+"""What the name of a Blackboard owner ends in, which begins with the assignment's."""
+CLONES = "-submissions"
+METADATA = "submission_metadata.yml"
+"""What Gradescope lays beside the folders of its export: who handed each of them in."""
 WRAPPERS = {"submitted", "inbound", "submissions"}
 """Outer folders that the instructor's side makes and that name nobody. A folder of any other name
 may be a student's own, and what lies in it is theirs to name: it could name a neighbour."""
@@ -41,7 +57,8 @@ may be a student's own, and what lies in it is theirs to name: it could name a n
 class Claim:
     """A file that is one student's. stem: its name as the student knew it. newer: of two versions
     the larger is the later one. submitted: a time, where the layout tells one. is_copy: whether
-    Colab, Jupyter or a browser added to the name."""
+    Colab, Jupyter or a browser added to the name. of_another_lab: whether it lies where the
+    instructor's side keeps another lab's."""
 
     owner: str
     file: Found
@@ -50,28 +67,76 @@ class Claim:
     submitted: str = ""
     note: str = ""
     is_copy: bool = False
+    of_another_lab: bool = False
 
 
-def claims(files: Sequence[Found], lab: str) -> list[Claim]:
-    """Each file with its owner, as the layout says.
+def claims(files: Sequence[Found], lab: str) -> tuple[list[Claim], list[Found]]:
+    """Each file with its owner, as the layout says, and the files that are nobody's: those that lie
+    beside the students' folders and are named as no platform names a hand-in.
 
-    Left out: what lies beside the students' folders, and what nbgrader's exchange holds for other
-    labs. A notebook that lies there named as no platform names it is whose name it bears.
+    A notebook that lies there is whose name it bears.
     """
-    depth = _wrapping([file.path for file in files if file.path[-1].endswith(".ipynb")], lab)
-    deeper = [file for file in files if len(file.path) > depth]
-    return [claim for file in deeper if (claim := _claim(file, file.path[depth:], lab))]
+    depth = _wrapping([file.path for file in files], lab)
+    people, prefix = _submitters(files, depth), _classroom_prefix(files, depth)
+    found, nobodys = list[Claim](), list[Found]()
+    for file in files:
+        path = file.path[depth:]
+        claim = _claim(file, path, lab) if path else None
+        if claim is None:
+            nobodys.append(file)
+        elif len(path) > 1 or not file.is_file:
+            owner = people.get(claim.owner, claim.owner).removeprefix(prefix) or claim.owner
+            found.append(replace(claim, owner=owner))
+        else:
+            found.append(claim)
+    return found, nobodys
+
+
+def _submitters(files: Sequence[Found], depth: int) -> dict[str, str]:
+    """Who handed in each folder of Gradescope's export: the e-mail, else the number, else the name
+    of its first submitter. {} where there is no metadata, or none that can be read."""
+    for file in files:
+        if file.path[depth:] == (METADATA,):
+            with suppress(Unreadable, yaml.YAMLError, AttributeError, UnicodeDecodeError):
+                entries = yaml.safe_load(file.read().decode()).items()
+                return {str(name): who for name, entry in entries if (who := _first_of(entry))}
+    return {}
+
+
+def _first_of(entry: object) -> str:
+    submitters = entry.get(":submitters") if isinstance(entry, dict) else None
+    if not isinstance(submitters, list) or not submitters or not isinstance(submitters[0], dict):
+        return ""
+    told = (submitters[0].get(f":{key}") for key in ("email", "sid", "name"))
+    return next((str(text) for text in told if text), "")
+
+
+def _classroom_prefix(files: Sequence[Found], depth: int) -> str:
+    """GitHub Classroom's tool clones `lab-1-ada` and its neighbours into `lab-1-submissions`."""
+    outer = {file.path[depth - 1] for file in files if depth and len(file.path) > depth}
+    (name,) = outer if len(outer) == 1 else ("",)
+    return f"{name.removesuffix(CLONES)}-" if name.endswith(CLONES) else ""
 
 
 def whose(path: tuple[str, ...]) -> str:
     """The owner of a path as far as the path alone tells: whose quota it counts against."""
     while len(path) > 1 and path[0].casefold() in WRAPPERS:
         path = path[1:]
-    name = path[0].removesuffix(".ipynb")
-    if known := _INBOUND.fullmatch(name) or _MOODLE.fullmatch(name):
-        return known["student"]
-    canvas = _CANVAS.fullmatch(name) if len(path) == 1 else None
-    return canvas["student"] + canvas["user"] if canvas else name
+    if len(path) == 1:
+        return _flat(path[0])[0]
+    known = _INBOUND.fullmatch(path[0]) or _MOODLE.fullmatch(path[0])
+    return known["student"] if known else path[0]
+
+
+def _flat(name: str) -> tuple[str, re.Match[str] | None]:
+    """The owner of a file that lies in no folder, and the pattern that it fits. Of two marks the
+    first is the platform's: Canvas's comes before all that a student can name, and so on."""
+    name = name.removesuffix(".ipynb")
+    for pattern in (_CANVAS, _BLACKBOARD, _MOODLE, _INBOUND):
+        if known := pattern.fullmatch(name):
+            mark = known["user"] if pattern is _CANVAS else ""
+            return known["student"] + (ATTEMPT if pattern is _BLACKBOARD else mark), known
+    return name, None
 
 
 def _wrapping(paths: Sequence[tuple[str, ...]], lab: str) -> int:
@@ -81,14 +146,24 @@ def _wrapping(paths: Sequence[tuple[str, ...]], lab: str) -> int:
     it may be one student's.
     """
     depth = 0
-    for outer, *others in zip(*[path[:-1] for path in paths], strict=False):
+    notebooks = [path for path in paths if path[-1].endswith(".ipynb")]
+    for outer, *others in zip(*[path[:-1] for path in notebooks], strict=False):
         if {outer, *others} != {outer}:
             break
-        if outer.casefold() not in WRAPPERS:
-            _expect_one_student(outer, [path[depth + 1 :] for path in paths], lab)
+        inside = [path[depth + 1 :] for path in paths if path[depth : depth + 1] == (outer,)]
+        if outer.casefold() not in WRAPPERS and not _is_the_class(outer, inside):
+            _expect_one_student(outer, [path[depth + 1 :] for path in notebooks], lab)
             break
         depth += 1
     return depth
+
+
+def _is_the_class(outer: str, inside: Sequence[tuple[str, ...]]) -> bool:
+    """Whether Gradescope or GitHub Classroom made this folder, around those of the students."""
+    if (METADATA,) in inside:
+        return bool(re.fullmatch(r"assignment_\d+_export", outer))
+    begins = f"{outer.removesuffix(CLONES)}-"
+    return outer.endswith(CLONES) and all(path[0].startswith(begins) for path in inside if path)
 
 
 def _expect_one_student(outer: str, inside: Sequence[tuple[str, ...]], lab: str) -> None:
@@ -103,18 +178,20 @@ def _expect_one_student(outer: str, inside: Sequence[tuple[str, ...]], lab: str)
 
 def _claim(file: Found, path: tuple[str, ...], lab: str) -> Claim | None:
     first, last = path[0], path[-1].removesuffix(".ipynb")
-    if inbound := _INBOUND.fullmatch(first.removesuffix(".ipynb")):
-        if inbound["lab"] != lab:
-            return None
-        time = re.sub(r"(?<= \d\d)[_-](\d\d)[_-]", r":\1:", inbound["time"])  # a zip's, on Windows
-        made = _named(inbound["student"], file, last if len(path) > 1 else lab)
-        return replace(made, newer=_seconds(time), submitted=time)
-    if len(path) > 1:
-        moodle = _MOODLE.fullmatch(first)
-        return _named(moodle["student"] if moodle else first, file, last)
-    if first.endswith(".ipynb"):
-        return _by_its_name(file, last)
-    return None if file.is_file else replace(_by_its_name(file, first), is_copy=False)
+    if len(path) == 1:
+        return _by_its_name(file, first, lab)
+    if inbound := _INBOUND.fullmatch(first):
+        return _exchanged(inbound, file, last, lab)
+    moodle = _MOODLE.fullmatch(first)
+    return _named(moodle["student"] if moodle else first, file, last)
+
+
+def _exchanged(inbound: re.Match[str], file: Found, name: str, lab: str) -> Claim:
+    """As nbgrader's exchange names it."""
+    time = re.sub(r"(?<= \d\d)[_-](\d\d)[_-]", r":\1:", inbound["time"])  # a zip's, on Windows
+    made = _named(inbound["student"], file, name)
+    other = inbound["lab"] != lab
+    return replace(made, newer=_seconds(time), submitted=time, of_another_lab=other)
 
 
 def _named(owner: str, file: Found, name: str) -> Claim:
@@ -123,15 +200,26 @@ def _named(owner: str, file: Found, name: str) -> Claim:
     return Claim(owner, file, stem, is_copy=stem != name)
 
 
-def _by_its_name(file: Found, name: str) -> Claim:
-    if moodle := _MOODLE.fullmatch(name):
-        return _named(moodle["student"], file, moodle["name"] or "")
-    if canvas := _CANVAS.fullmatch(name):
-        note = "late, says Canvas" if canvas["late"] else ""
-        again = float(canvas["again"] or 0)
-        owner = canvas["student"] + canvas["user"]
-        return replace(_named(owner, file, canvas["name"]), newer=again, note=note)
-    return Claim(name, file, name)
+def _by_its_name(file: Found, name: str, lab: str) -> Claim | None:
+    """The claim of a file that lies in no folder; None for one that no platform named so and that
+    is no notebook."""
+    owner, known = _flat(name)
+    if known is None:
+        if file.is_file and not name.endswith(".ipynb"):
+            return None
+        plain = _named(owner, file, owner)
+        # Two files called as the lab is may be two people's.
+        return plain if plain.stem == lab else replace(plain, owner=plain.stem)
+    if known.re is _INBOUND:
+        return _exchanged(known, file, lab, lab)
+    made = _named(owner, file, known["name"] or "")
+    if known.re is _CANVAS:
+        note = "late, says Canvas" if known["late"] else ""
+        return replace(made, newer=float(known["again"] or 0), note=note)
+    if known.re is _BLACKBOARD:
+        day, clock = known["time"][:10], known["time"][11:].replace("-", ":")
+        return replace(made, newer=_seconds(f"{day} {clock}"))
+    return made
 
 
 def _seconds(time: str) -> float:
@@ -162,6 +250,10 @@ def student_ids(owners: Sequence[str]) -> dict[str, str]:
 
 
 def _plain(owner: str) -> str:
+    """What is said of an owner at first sight. Blackboard puts the assignment before the user, who
+    would be cut off."""
+    if owner.endswith(ATTEMPT):
+        owner = owner.removesuffix(ATTEMPT).rpartition("_")[2]
     text = unicodedata.normalize("NFKC", owner.encode("utf-8", "replace").decode())
     return re.sub(r"[^\w.@-]+", "_", text).strip("._-@")[:MAX_ID]
 
@@ -173,17 +265,25 @@ def _marked(name: str, owner: str, length: int) -> str:
 
 def canvas_user(origin: str) -> tuple[str, str]:
     """The name and Canvas's number of the user whose file lay at `origin`; empty for others."""
-    first, *deeper = _from_the_owner(origin)
-    found = None if deeper else _CANVAS.fullmatch(first.removesuffix(".ipynb"))
+    found = _of_platform(origin, _CANVAS)
     return (found["student"], found["user"].lstrip("_")) if found else ("", "")
 
 
 def moodle_participant(origin: str) -> tuple[str, str]:
     """The name and the number of Moodle's participant whose file lay at `origin`; empty for
     others."""
-    found = _MOODLE.fullmatch(_from_the_owner(origin)[0].removesuffix(".ipynb"))
+    found = _of_platform(origin, _MOODLE)
     name, _, number = found["student"].rpartition("_") if found else ("", "", "")
     return name, number
+
+
+def _of_platform(origin: str, pattern: re.Pattern[str]) -> re.Match[str] | None:
+    """What the platform of `pattern` wrote into the path, where that platform named it."""
+    first, *deeper = _from_the_owner(origin)
+    if deeper:
+        return pattern.fullmatch(first) if pattern is _MOODLE else None
+    known = _flat(first)[1]
+    return known if known and known.re is pattern else None
 
 
 def beside_hand_in(origin: str, page: str) -> str:

@@ -22,6 +22,9 @@ MAX_CANDIDATES = 4
 """Notebooks of one owner that are read to see whether they are the same."""
 MAX_TOTAL_BYTES = 4 * 2**30
 TOO_MUCH = "It was not read: all hand-ins together are larger than may be read at once."
+OTHER_LAB = "You handed in the notebook of {}. Hand in {}.ipynb."
+BESIDE = "beside the students' hand-ins"
+ELSEWHERE = "kept for another lab"
 IN_PARTS = "grade the class in two folders"
 
 
@@ -68,16 +71,27 @@ def submissions(files: Sequence[Found], lab: str, known: Sequence[str]) -> Itera
     known: all labs of the course, so that another lab's notebook is not taken for this one's.
     """
     by_owner: dict[str, list[Claim]] = {}
-    others = [name for name in known if name != lab]
-    for claim in claims(files, lab):
-        claimed = by_owner.setdefault(claim.owner, [])
-        if not _is_of(claim, others):
-            claimed.append(claim)
+    for claim in claims(files, lab)[0]:
+        if not _is_kept_for_another(claim, lab, known):
+            by_owner.setdefault(claim.owner, []).append(claim)
     ids, reading = student_ids(list(by_owner)), _Reading()
     owners = {student.casefold(): owner for owner, student in ids.items()}
     for name in sorted(owners):
-        if claimed := by_owner[owners[name]]:
-            yield _submission(ids[owners[name]], claimed, lab, reading)
+        yield _submission(ids[owners[name]], by_owner[owners[name]], (lab, known), reading)
+
+
+def ignored(files: Sequence[Found], lab: str, known: Sequence[str]) -> dict[str, list[str]]:
+    """The files that no submission comes from, by the rule that says so."""
+    found, nobodys = claims(files, lab)
+    others = [claim.file for claim in found if _is_kept_for_another(claim, lab, known)]
+    rules = {BESIDE: nobodys, ELSEWHERE: others}
+    return {rule: list(map(_shown, files)) for rule, files in rules.items() if files}
+
+
+def _is_kept_for_another(claim: Claim, lab: str, known: Sequence[str]) -> bool:
+    """Whether the file lies where a class keeps another lab: that is no mistake of the student."""
+    others = set(known) - {lab}
+    return claim.of_another_lab or bool(others & set(claim.file.path[:-1]) - {claim.owner})
 
 
 class _Reading:
@@ -95,19 +109,22 @@ class _Reading:
         return data
 
 
-def _is_of(claim: Claim, labs: Iterable[str]) -> bool:
-    """Whether the file's name, or the folder it lies in, is that of one of these labs."""
-    return any(lab in claim.stem or lab in claim.file.path[:-1] for lab in labs)
-
-
-def _submission(student: str, claimed: Sequence[Claim], lab: str, read: _Reading) -> Submission:
-    claim, *others = _candidates(claimed, lab) or claimed[:1]
+def _submission(
+    student: str, claimed: Sequence[Claim], labs: tuple[str, Sequence[str]], read: _Reading
+) -> Submission:
+    lab, known = labs
+    claimed = [one for one in claimed if not one.file.is_empty_folder] or claimed
+    strays = {one.file: name for one in claimed if (name := _other_lab(one, lab, known))}
+    ours = [one for one in claimed if one.file not in strays]
+    claim, *others = _candidates(ours, lab) or ours[:1] or claimed[:1]
     if others:
         claim, *others = _without_copies([claim, *others])
-    made = Submission(student, _origin(claim), submitted=claim.submitted, note=claim.note)
+    made = Submission(student, _shown(claim.file), submitted=claim.submitted, note=claim.note)
     for one in claimed:
         if one.file.spoils:
             return replace(made, ungradable=one.file.spoils)
+    if claim.file in strays:
+        return replace(made, ungradable=OTHER_LAB.format(strays[claim.file], lab))
     if not _may_be_a_notebook(claim):
         archived = any(one.file.path[-1].lower().endswith(ARCHIVES) for one in claimed)
         return replace(made, ungradable=ZIPPED if archived else NO_NOTEBOOK)
@@ -121,11 +138,25 @@ def _submission(student: str, claimed: Sequence[Claim], lab: str, read: _Reading
         return replace(made, ungradable=str(reason), note=note)
     if different:
         return replace(made, ungradable=_several([claim, *different]))
-    return replace(made, data=data, sha256=hashlib.sha256(data).hexdigest())
+    beside = [one for one in claimed if one not in (claim, *others) and _may_be_a_notebook(one)]
+    note = "; ".join(filter(None, (made.note, _unread(beside))))
+    return replace(made, note=note, data=data, sha256=hashlib.sha256(data).hexdigest())
+
+
+def _other_lab(claim: Claim, lab: str, known: Sequence[str]) -> str:
+    """Which lab's notebook a file is by its name, where it is another's; "" for all others."""
+    return next((name for name in known if name != lab and name in claim.stem), "")
+
+
+def _unread(beside: Sequence[Claim]) -> str:
+    """Which notebooks of the student did not count."""
+    names = sorted(_shown(one.file)[:80] for one in beside)
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{names[0]}{more} lay beside it and was not read" if names else ""
 
 
 def _several(claims: Sequence[Claim]) -> str:
-    names = sorted(_origin(claim)[:80] for claim in claims)
+    names = sorted(_shown(claim.file)[:80] for claim in claims)
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return f"There are several notebooks ({shown}). Hand in one."
 
@@ -137,28 +168,22 @@ def _may_be_a_notebook(claim: Claim) -> bool:
 
 def _candidates(claimed: Sequence[Claim], lab: str) -> list[Claim]:
     """The notebooks that may be this lab's: the best named ones, and of those the newest."""
-    fits: dict[tuple[bool, bool, float], list[Claim]] = {}
+    fits: dict[tuple[bool, bool, bool, float], list[Claim]] = {}
+    given_out = ("labs", lab, f"{lab}.ipynb")  # where it lies in a copy of the whole course
     for claim in claimed:
         if _may_be_a_notebook(claim):
-            fit = claim.stem == lab, lab in claim.stem, claim.newer
+            path = claim.file.path
+            fit = path[-3:] == given_out, claim.stem == lab, lab in claim.stem, claim.newer
             fits.setdefault(fit, []).append(claim)
     return fits[max(fits)] if fits else []
 
 
 def _without_copies(fits: list[Claim]) -> list[Claim]:
-    """Those whose name is as it was given out, where there are any; a note names the others."""
-    exact = [claim for claim in fits if not claim.is_copy]
-    if not exact or len(exact) == len(fits):
-        return fits
-    copy = next(claim for claim in fits if claim.is_copy)
-    beside = f"{_origin(copy)[:80]} lay beside it and was not read"
-    note = "; ".join(filter(None, (exact[0].note, beside)))
-    return [replace(claim, note=note) for claim in exact]
+    """Those whose name is as it was given out, where there are any."""
+    return [claim for claim in fits if not claim.is_copy] or fits
 
 
-def _origin(claim: Claim) -> str:
+def _shown(file: Found) -> str:
     """Where the file lay, printable whatever its name is made of."""
-    path = "/".join(claim.file.path)
-    if path.isprintable():
-        return path
-    return "".join(c if c.isprintable() else "?" for c in path)
+    path = "/".join(file.path)
+    return path if path.isprintable() else "".join(c if c.isprintable() else "?" for c in path)

@@ -15,7 +15,7 @@ from autograder import atomic_write
 from ..errors import UserError, the_one
 from .rebuild import Rebuilt, Ungradable, rebuild
 from .release import Release
-from .submissions import Submission, files_in, labs_named, submissions
+from .submissions import Submission, files_in, ignored, labs_named, submissions
 
 AGAIN = "Grade the class again: only what is lost runs."
 KEEPERS = 8  # at a time: a disk that must not forget is slow to one and quick to many
@@ -41,11 +41,12 @@ class Refusal:
 
 @dataclass
 class Taken:
-    """What was handed in for one lab, by student."""
+    """What was handed in for one lab, by student. ignored: files of nobody, by the rule."""
 
     release: Release
     entries: dict[str, Entry] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
+    ignored: dict[str, list[str]] = field(default_factory=dict)
 
 
 def take_in(source: Path, known: Mapping[str, Release], lab: str, kept: Path) -> Taken:
@@ -55,7 +56,7 @@ def take_in(source: Path, known: Mapping[str, Release], lab: str, kept: Path) ->
     if not any(file.path[-1].endswith(".ipynb") for file in files) and not lab:
         raise UserError(f"There is no notebook in {source}. Name the folder of hand-ins.")
     name = _the_lab(lab, list(known), labs_named(files, list(known)))
-    taken = Taken(known[name])
+    taken = Taken(known[name], ignored=ignored(files, name, list(known)))
     _take_all(submissions(files, name, list(known)), taken, kept)
     if not taken.entries and not taken.refusals:
         raise UserError(f"There is no notebook of {name} in {source}.")

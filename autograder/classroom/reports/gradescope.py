@@ -18,17 +18,17 @@ FOR_A_PERSON = "A person will look at this question."
 
 
 def gradescope(result: Result) -> bytes:
-    """The file, for a student whose hand-in was graded or could not be."""
-    body: dict[str, Any] = {"visibility": "after_published", "stdout_visibility": "hidden"}
-    if result.record is None or result.grade is None:
-        body |= {"score": 0.0, "output": f"{result.reason} A person will look at it.", "tests": []}
-    else:
-        body |= {
-            "score": round(result.grade.points, 2),
-            "execution_time": round(result.record.wall_s, 2),
-            "output": "\n".join(_summary(result)),
-            "tests": [*_checked(result), *_marked(result)],
-        }
+    """The file, for a student whose hand-in has a grade."""
+    assert result.record is not None
+    assert result.grade is not None
+    body: dict[str, Any] = {
+        "visibility": "after_published",
+        "stdout_visibility": "hidden",
+        "score": round(result.grade.points, 2),
+        "execution_time": round(result.record.wall_s, 2),
+        "output": "\n".join(_summary(result)),
+        "tests": [*_checked(result), *_marked(result)],
+    }
     return json.dumps(body, ensure_ascii=False, indent=1).encode("utf-8", "replace")
 
 

@@ -8,7 +8,9 @@ from typing import Any
 
 from autograder.judge import State, Verdict
 
+from ..errors import UserError
 from ..gradebook.course import database, has_gradebook, in_one_line
+from ..intake.owners import canvas_user, moodle_participant
 from ..intake.release import Release
 from ..store import roster
 from ..store.journal import Journal, Record
@@ -85,6 +87,22 @@ def results(folder: Path, release: Release, log: logging.Logger) -> list[Result]
     with in_one_line(folder, log):
         grades = _grades(folder, release.name)
     return [_result(line, journal, grades.get(line.student)) for line in lines.values()]
+
+
+def expect_one_each(people: Sequence[Result]) -> None:
+    """Raises UserError where a platform would take two students for one: a grade would land at the
+    wrong person."""
+    for platform, known in (("Canvas", canvas_user), ("Moodle", moodle_participant)):
+        first: dict[str, str] = {}
+        for one in people:
+            number = known(one.line.origin)[1]
+            other = first.setdefault(number, one.line.origin) if number else ""
+            if other and other != one.line.origin:
+                raise UserError(
+                    f"Two hand-ins bear {platform}'s number {number}: {other!r} and "
+                    f"{one.line.origin!r}. Take out the one that is not its owner's, and grade "
+                    "into a new folder."
+                )
 
 
 def _result(line: roster.Line, journal: Journal, grade: Grade | None) -> Result:

@@ -8,13 +8,15 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from autograder.classroom.errors import UserError
 from autograder.classroom.intake import files as in_files
 from autograder.classroom.intake import owners as layout
 from autograder.classroom.intake import submissions as intake
 from autograder.classroom.intake.owners import student_ids
-from autograder.classroom.intake.submissions import files_in, labs_named, submissions
+from autograder.classroom.intake.submissions import files_in, ignored, labs_named, submissions
 
 LAB = "01_strides"
 KNOWN = [LAB, "02_autograd"]
@@ -143,6 +145,204 @@ def test_the_newest_of_several_hand_ins_counts(tmp_path):
 def test_a_late_hand_in_is_noted(tmp_path):
     source = in_zip(tmp_path, {"ada_LATE_1_10_01_strides.ipynb": b""})
     assert "late" in taken(source)["ada_1"].note
+
+
+def test_a_student_cannot_hand_in_as_somebody_else(tmp_path):
+    """Moodle puts its own name in front of the name that the student chose."""
+    forged = "Eve E_777_assignsubmission_file_Somebody Else_333_assignsubmission_file_"
+    source = in_zip(
+        tmp_path,
+        {
+            f"{forged}01_strides.ipynb": b"eve",
+            "Somebody Else_333_assignsubmission_file_01_strides.ipynb": b"else",
+            "eve_778_1_Somebody Else_333_assignsubmission_file_01_strides.ipynb": b"eve at Canvas",
+            "eve_779_1_ada+01_strides+2026-11-20 10-00-00.ipynb": b"eve again",
+        },
+    )
+    found = {name: one.data for name, one in taken(source).items()}
+    assert found == {
+        "Eve_E_777": b"eve",
+        "Somebody_Else_333": b"else",
+        "eve_778": b"eve at Canvas",
+        "eve_779": b"eve again",
+    }
+
+
+@pytest.mark.parametrize("pack", [in_folder, in_zip])
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        ("ada_1", "ada_1_10_{}"),
+        ("Ada_L_1", "Ada L_1_assignsubmission_file_{}"),
+        ("ada", "Lab 1_ada_attempt_2026-11-20-10-00-00_{}"),
+        ("ada", "ada/{}"),
+        ("ada", "ada/deeper/{}"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [
+        ("report.pdf", "no notebook"),
+        ("answer.py", "no notebook"),
+        ("01_strides.zip", "Hand in the notebook in it"),
+        ("02_autograd.ipynb", "notebook of 02_autograd"),
+    ],
+)
+def test_nobody_disappears(tmp_path, owner, name, file, says, pack):
+    zoe = {"zoe_9_9_01_strides.ipynb" if "/" not in name else "zoe/01_strides.ipynb": b"zoe"}
+    found = taken(pack(tmp_path, {name.format(file): b"{}"} | zoe))
+    assert says in found[owner].ungradable
+    assert len(found) == 2
+
+
+def test_an_empty_folder_is_somebodys(tmp_path):
+    class_ = in_folder(tmp_path / "class", {"ada/01_strides.ipynb": b"ada"})
+    (class_ / "bob" / "deep").mkdir(parents=True)
+    in_folder(class_, {"cy/.DS_Store": b"", "dan/.DS_Store": b"", "dan/01_strides.ipynb": b"dan"})
+    (class_ / "ada" / "data").mkdir()
+    with zipfile.ZipFile(tmp_path / "made.zip", "w") as archive:
+        for path in sorted(class_.rglob("*")):
+            archive.write(path, path.relative_to(class_))
+    for source in (class_, tmp_path / "made.zip"):
+        found = taken(source)
+        assert set(found) == {"ada", "bob", "cy", "dan"}
+        assert "empty" in found["bob"].ungradable
+        assert "empty" in found["cy"].ungradable
+        assert (found["ada"].data, found["dan"].data) == (b"ada", b"dan")
+
+
+def test_a_hard_link_to_a_neighbours_file_is_not_read(tmp_path):
+    in_folder(tmp_path, {"eve/x.txt": b""})
+    mine = in_folder(tmp_path / "home", {"01_strides.ipynb": b"a neighbour's"})
+    os.link(mine / "01_strides.ipynb", tmp_path / "eve" / "01_strides.ipynb")
+    in_folder(tmp_path / "eve", {})
+    source = tmp_path / "class"
+    source.mkdir()
+    (tmp_path / "eve").rename(source / "eve")
+    assert "hard link" in taken(source)["eve"].ungradable
+    assert taken(source)["eve"].data == b""
+
+
+ONE_PERSON = {
+    "Blackboard, two attempts": (
+        {
+            "Lab 1_ada_attempt_2026-11-20-10-00-00_01_strides.ipynb": b"old",
+            "Lab 1_ada_attempt_2026-11-21-10-00-00_01_strides.ipynb": b"new",
+            "Lab 1_ada_attempt_2026-11-21-10-00-00.txt": b"a comment",
+            "Lab 1_bob_attempt_2026-11-20-10-00-00_01_strides.ipynb": b"bob",
+        },
+        {"ada": b"new", "bob": b"bob"},
+    ),
+    "Blackboard, a long title": (
+        {
+            f"{'The first lab of this course ' * 3}_{who}_attempt_2026-11-20-10-00-00_x.ipynb": b"x"
+            for who in ("ada", "bob")
+        },
+        {"ada": b"x", "bob": b"x"},
+    ),
+    "Drive, flat": (
+        {"ada.ipynb": b"mine", "Copy of ada.ipynb": b"a copy", "bob (1).ipynb": b"bob"},
+        {"ada": b"mine", "bob": b"bob"},
+    ),
+    "Gradescope": (
+        {
+            "assignment_7_export/submission_metadata.yml": (
+                b"submission_1:\n  :submitters:\n  - :name: Ada L\n    :sid: '12'\n"
+                b"    :email: ada@example.org\n"
+                b"submission_2:\n  :submitters:\n  - :name: Bob B\n    :sid: '13'\n"
+            ),
+            "assignment_7_export/submission_1/01_strides.ipynb": b"ada",
+            "assignment_7_export/submission_2/01_strides.ipynb": b"bob",
+            "assignment_7_export/submission_3/01_strides.ipynb": b"nobody knows",
+        },
+        {"ada@example.org": b"ada", "13": b"bob", "submission_3": b"nobody knows"},
+    ),
+    "GitHub Classroom": (
+        {
+            "lab-1-submissions/lab-1-ada/01_strides.ipynb": b"ada",
+            "lab-1-submissions/lab-1-bob-b/01_strides.ipynb": b"bob",
+        },
+        {"ada": b"ada", "bob-b": b"bob"},
+    ),
+    "a fork of the whole course": (
+        {
+            "ada/labs/01_strides/01_strides.ipynb": b"ada",
+            "ada/solutions/01_strides/01_strides.ipynb": b"ours",
+            "ada/notebooks/01_strides.ipynb": b"to read",
+            "bob/01_strides.ipynb": b"bob",
+        },
+        {"ada": b"ada", "bob": b"bob"},
+    ),
+}
+
+
+@pytest.mark.parametrize("pack", [in_folder, in_zip])
+@pytest.mark.parametrize("case", ONE_PERSON)
+def test_one_person_stays_one(tmp_path, case, pack):
+    files, owners = ONE_PERSON[case]
+    found = taken(pack(tmp_path, files))
+    assert {name: one.data for name, one in found.items()} == owners
+    assert not any(one.ungradable for one in found.values())
+
+
+def test_the_same_name_is_not_the_same_person(tmp_path):
+    files = {"01_strides.ipynb": b"one's", "Copy of 01_strides.ipynb": b"another's"}
+    found = taken(in_folder(tmp_path, files | {"ada.ipynb": b"ada"}))
+    assert sorted(one.data for one in found.values()) == [b"ada", b"another's", b"one's"]
+
+
+@pytest.mark.parametrize(
+    "metadata", [b"", b"[", b"- 1", b"submission_1: 3", b"submission_1: {:submitters: []}", b"\xff"]
+)
+def test_metadata_that_says_nothing_leaves_the_folders_names(tmp_path, metadata):
+    files = {"submission_1/01_strides.ipynb": b"ada", "submission_metadata.yml": metadata}
+    assert set(taken(in_folder(tmp_path, files))) == {"submission_1"}
+
+
+def test_what_counted_is_said(tmp_path):
+    files = {"ada/01_strides.ipynb": b"this", "ada/draft.ipynb": b"that", "bob/x.ipynb": b"only"}
+    found = taken(in_folder(tmp_path, files))
+    assert found["ada"].note == "ada/draft.ipynb lay beside it and was not read"
+    assert found["bob"].note == ""
+
+
+NAMES = st.sampled_from(
+    [
+        "01_strides.ipynb", "Copy of 01_strides.ipynb", "02_autograd.ipynb", "notes.pdf", "x.zip",
+        "ada_1_10_01_strides.ipynb", "ada_1_11_01_strides-1.ipynb", "bob_LATE_2_12_notes.pdf",
+        "Ada L_1_assignsubmission_file_01_strides.ipynb", "Eve_3_assignsubmission_file_x.py",
+        "Lab_ada_attempt_2026-11-20-10-00-00_01_strides.ipynb", "grades.csv", ".DS_Store",
+        "ada+01_strides+2026-11-20 10:00:00 UTC.ipynb", "ada+02_autograd+2026-11-20 10:00:00.ipynb",
+    ]
+)  # fmt: skip
+FOLDERS = st.sampled_from(["", "ada", "bob/01_strides", "bob/02_autograd", "submitted/cy"])
+
+
+@given(st.sets(st.tuples(FOLDERS, NAMES), min_size=1, max_size=12))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_every_file_ends_in_one_row(tmp_path_factory, files):
+    """Each is a student's (graded, refused or left for a better one) or is ignored by a rule that
+    the summary counts."""
+    root = tmp_path_factory.mktemp("class")
+    in_folder(root, {f"{folder}/{name}".lstrip("/"): name.encode() for folder, name in files})
+    found = files_in(root)
+    try:
+        rows = list(submissions(found, LAB, KNOWN))
+    except UserError:
+        return  # nothing is graded, and one sentence says why
+    passed_over = [path for paths in ignored(found, LAB, KNOWN).values() for path in paths]
+    owners = {claim.owner for claim in layout.claims(found, LAB)[0]}
+    claimed = [claim.file for claim in layout.claims(found, LAB)[0]]
+    assert len(claimed) + len(ignored(found, LAB, KNOWN).get(intake.BESIDE, ())) == len(found)
+    assert len(set(passed_over)) == len(passed_over)
+    assert len(rows) <= len(owners)
+    assert all(one.ungradable or one.data for one in rows)
+    kept_apart = {
+        claim.owner
+        for claim in layout.claims(found, LAB)[0]
+        if not intake._is_kept_for_another(claim, LAB, KNOWN)
+    }
+    assert len(rows) == len(kept_apart)
 
 
 def test_another_labs_notebook_is_nobodys_hand_in(tmp_path):

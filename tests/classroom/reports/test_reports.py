@@ -17,6 +17,7 @@ import jsonschema
 import pytest
 
 from autograder.attacks.sample_class import NAME
+from autograder.classroom.errors import UserError
 from autograder.classroom.gradebook import late_policy
 from autograder.classroom.intake.owners import canvas_user, moodle_participant
 from autograder.classroom.intake.submissions import Submission, files_in, submissions
@@ -26,6 +27,7 @@ from autograder.classroom.reports.gradescope import gradescope
 from autograder.classroom.reports.items import discrimination, items, misconceptions, spread
 from autograder.classroom.reports.moodle import moodle
 from autograder.classroom.reports.page import Report, page
+from autograder.classroom.reports.results import Result, expect_one_each
 from autograder.classroom.reports.returned import give_back
 from autograder.classroom.reports.rows import Row, write_ungradable
 from autograder.classroom.reports.spreadsheet import inert, written
@@ -396,6 +398,41 @@ def test_a_platforms_number_comes_from_its_own_file_names_only(
     assert moodle_participant(one.origin) == from_moodle
 
 
+class TestOnePersonsNumber:
+    """A platform gives each number to one person: a second hand-in with it is a forgery."""
+
+    def people(self, *origins: str) -> list[Result]:
+        return [
+            Result(replace(result(f"s{n}").line, origin=origin)) for n, origin in enumerate(origins)
+        ]
+
+    @pytest.mark.parametrize(
+        ("honest", "forged"),
+        [
+            (
+                "Somebody Else_333_assignsubmission_file_01_strides.ipynb",
+                "Some Body_333_assignsubmission_file_01_strides.ipynb",
+            ),
+            ("ada_12345_1_01_strides.ipynb", "eve_12345_2_01_strides.ipynb"),
+        ],
+    )
+    def test_a_second_one_stops_the_export(self, honest, forged):
+        with pytest.raises(UserError) as stopped:
+            expect_one_each(self.people(honest, "zoe_9_9_01_strides.ipynb", forged))
+        assert honest in str(stopped.value)
+        assert forged in str(stopped.value)
+
+    def test_others_pass(self):
+        expect_one_each(
+            self.people(
+                "ada_12345_1_01_strides.ipynb",
+                "bob_12346_1_01_strides.ipynb",
+                "ada/01_strides.ipynb",
+                "bob/01_strides.ipynb",
+            )
+        )
+
+
 GRADESCOPE = {
     "type": "object",
     "additionalProperties": False,
@@ -436,9 +473,8 @@ class TestGradescope:
         [
             result("ada"),
             marked(result("ada"), 4.0),
-            ungradable("bob", f"No notebook. {SCRIPT}"),
             replace(result("ada"), reason="It was cut off."),
-            *class_of(3),
+            *(one for one in class_of(3) if one.grade),
         ],
     )
     def test_it_is_what_gradescope_takes(self, one):
