@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from onelayer.model.gpt import hidden as hidden
     from onelayer.model.gpt import next_words as next_words
     from onelayer.recordings import show_recording as show_recording
+    from onelayer.recordings.mocked import mocked as mocked
     from onelayer.strides.storage_picture import show_storage as show_storage
     from onelayer.strides.strides_view import show_strides as show_strides
 
@@ -58,6 +59,7 @@ _HOMES = {
     "key_set": "onelayer.dispatcher.dispatch",
     "lines_read": "onelayer.custom_op.cpp_op",
     "load_cpp": "onelayer.custom_op.cpp_op",
+    "mocked": "onelayer.recordings.mocked",
     "next_words": "onelayer.model.gpt",
     "on_mock_gpu": "onelayer.mock_cuda.run",
     "peak_bytes": "onelayer.memory.peak_bytes",

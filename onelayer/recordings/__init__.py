@@ -9,7 +9,7 @@ provenance. What may not: anything that was not recorded on the device that it n
     step_overlap     a profiler's trace: what runs beside what
 
 `make record` makes them (`bench/record.py`): no chapter does, and no test but in a folder of its
-own.
+own. In `mocked/` lie what chapters' cells saw on the mocked device, which is no GPU: `mocked.py`.
 """
 
 import json
@@ -44,6 +44,7 @@ SHOWS = {
         "onelayer.memory.stream_trace:StreamTrace",
         "onelayer.memory.stream_lanes:page_of",
     ),
+    "mocked": ("onelayer.recordings.mocked:MockedRun", "onelayer.recordings.mocked:page_of"),
 }
 
 

@@ -3,7 +3,7 @@
 import platform
 import re
 import subprocess
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -16,8 +16,8 @@ _KERNEL_SAYS = Path("/proc/driver/nvidia/version")
 
 @dataclass(frozen=True)
 class Provenance:
-    """device: its name; ran_on: "cuda", or "cpu" for a trial; driver: of the GPU, "none" for a CPU;
-    torch and triton: versions; date: ISO, UTC; made_by: the command."""
+    """device: its name; ran_on: "cuda", "mocked" for a mocked device, or "cpu" for a trial; driver:
+    of the GPU, else "none"; torch and triton: versions; date: ISO, UTC; made_by: the command."""
 
     device: str
     ran_on: str
@@ -28,6 +28,11 @@ class Provenance:
     made_by: str
 
     def __str__(self) -> str:
+        if self.ran_on == "mocked":
+            return (
+                f"mocked {self.device}, modelled time, torch {self.torch}, {self.date}, "
+                f"by `{self.made_by}`"
+            )
         where = self.device if self.ran_on == "cuda" else f"{self.device}, which is no GPU"
         with_what = f"driver {self.driver}, torch {self.torch}, triton {self.triton}"
         return f"recorded on {where}, {with_what}, {self.date}, by `{self.made_by}`"
@@ -48,6 +53,11 @@ def provenance_here(device: str, made_by: str) -> Provenance:
         date=datetime.now(UTC).date().isoformat(),
         made_by=made_by,
     )
+
+
+def mocked_provenance(device: str, made_by: str) -> Provenance:
+    """Of what `made_by` sees of the mocked device of that name here, today."""
+    return replace(provenance_here("cpu", made_by), device=device, ran_on="mocked")
 
 
 def _driver() -> str:
