@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from onelayer.drawing.bars import show_bars as show_bars
     from onelayer.memory.byte_count import count_bytes as count_bytes
     from onelayer.memory.peak_bytes import peak_bytes as peak_bytes
+    from onelayer.memory.regimes import show_regimes as show_regimes
+    from onelayer.memory.segments_view import show_segments as show_segments
     from onelayer.memory.traffic import count_traffic as count_traffic
     from onelayer.mock_cuda.run import on_mock_gpu as on_mock_gpu
     from onelayer.model import grammar as grammar
@@ -74,6 +76,8 @@ _HOMES = {
     "show_dispatch": "onelayer.dispatcher.dispatch_picture",
     "show_graph": "onelayer.autograd.graph_view",
     "show_recording": "onelayer.recordings",
+    "show_regimes": "onelayer.memory.regimes",
+    "show_segments": "onelayer.memory.segments_view",
     "show_storage": "onelayer.strides.storage_picture",
     "show_strides": "onelayer.strides.strides_view",
     "show_timeline": "onelayer.distributed.timeline",
