@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from onelayer.drawing.bars import show_bars as show_bars
     from onelayer.memory.byte_count import count_bytes as count_bytes
     from onelayer.memory.peak_bytes import peak_bytes as peak_bytes
+    from onelayer.memory.regimes import show_regimes as show_regimes
+    from onelayer.memory.segments_view import show_segments as show_segments
     from onelayer.memory.traffic import count_traffic as count_traffic
     from onelayer.mock_cuda.run import on_mock_gpu as on_mock_gpu
     from onelayer.model import grammar as grammar
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from onelayer.model.gpt import next_words as next_words
     from onelayer.profiling.traces_view import show_traces as show_traces
     from onelayer.recordings import show_recording as show_recording
+    from onelayer.recordings.mocked import mocked as mocked
     from onelayer.strides.storage_picture import show_storage as show_storage
     from onelayer.strides.strides_view import show_strides as show_strides
 
@@ -59,6 +62,7 @@ _HOMES = {
     "key_set": "onelayer.dispatcher.dispatch",
     "lines_read": "onelayer.custom_op.cpp_op",
     "load_cpp": "onelayer.custom_op.cpp_op",
+    "mocked": "onelayer.recordings.mocked",
     "next_words": "onelayer.model.gpt",
     "on_mock_gpu": "onelayer.mock_cuda.run",
     "peak_bytes": "onelayer.memory.peak_bytes",
@@ -73,6 +77,8 @@ _HOMES = {
     "show_dispatch": "onelayer.dispatcher.dispatch_picture",
     "show_graph": "onelayer.autograd.graph_view",
     "show_recording": "onelayer.recordings",
+    "show_regimes": "onelayer.memory.regimes",
+    "show_segments": "onelayer.memory.segments_view",
     "show_storage": "onelayer.strides.storage_picture",
     "show_strides": "onelayer.strides.strides_view",
     "show_timeline": "onelayer.distributed.timeline",

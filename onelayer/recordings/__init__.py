@@ -11,6 +11,7 @@ provenance. What may not: anything that was not recorded on the device that it n
 
 `make record` makes them on a GPU, `make record-mocked` on a mocked device (`bench/record.py`): no
 chapter does, and no test but in a folder of its own.
+In `mocked/` lies what chapters' cells saw on the mocked device: `mocked.py`.
 """
 
 import json
@@ -49,6 +50,7 @@ SHOWS = {
         "onelayer.memory.stream_trace:StreamTrace",
         "onelayer.memory.stream_lanes:page_of",
     ),
+    "mocked": ("onelayer.recordings.mocked:MockedRun", "onelayer.recordings.mocked:page_of"),
 }
 
 

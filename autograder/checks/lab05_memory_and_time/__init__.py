@@ -1,0 +1,19 @@
+"""Lab 05, memory and time: one file per question, named after it; the others hold truths that
+several questions share.
+
+No question needs a GPU. What the allocator does is asked of `onelayer.memory.allocator_model`, of
+which a test shows that it is torch's own allocator block for block; what a step holds is measured
+of torch itself.
+"""
+
+from autograder.judge import Lab
+
+lab = Lab("05_memory_and_time", "Memory and time")
+
+from . import block_bytes
+from . import replay
+from . import how_served
+from . import step_bytes
+from . import queue_times
+from . import overlap_plan
+from . import honest_timing

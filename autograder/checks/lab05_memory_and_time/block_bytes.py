@@ -1,0 +1,137 @@
+"""What the allocator makes of the bytes of one request."""
+
+from __future__ import annotations
+
+from autograder.judge import Draw, Student, expect_equal
+from onelayer.memory.allocator_model import MIB, pool_of, rounded, segment_bytes
+
+from . import lab
+from .requests import drawn_bytes
+
+Sizes = tuple[int, str, int]
+
+
+@lab.question(
+    "block_bytes",
+    points=2,
+    minutes=8,
+    difficulty=1,
+    hints=(
+        "Three questions, one after the other, and the last two look at the rounded bytes.",
+        "Round up to a multiple of 512. Up to 1 MiB is small. A small block gets a segment of "
+        "2 MiB, one below 10 MiB gets 20 MiB, and a larger one the next multiple of 2 MiB.",
+        'pool = "small" if block <= 2**20 else "large"',
+    ),
+)
+def block_bytes(student: Student, draw: Draw) -> None:
+    """What the allocator makes of one request, when nothing is cached.
+
+    nbytes (int, at least 1) -> (bytes of the block, "small" or "large", bytes of the segment that
+    is asked of cudaMalloc).
+    """
+    borders = [1, 512, 513, MIB - 512, MIB, MIB + 1, 3 * MIB, 10 * MIB, 10 * MIB - 512]
+    borders += [10 * MIB - 100, 10 * MIB + 1, 12 * MIB, 24 * MIB + 513]
+    cases = [(nbytes,) for nbytes in borders + [drawn_bytes(draw) for _ in draw.cases(8)]]
+    for (nbytes,), got in zip(cases, student.each("block_bytes", cases), strict=True):
+        expect_equal(got, _sizes(rounded(nbytes)))
+
+
+def _sizes(block: int) -> Sizes:
+    """What a right answer says of a request that was rounded to `block`."""
+    return block, pool_of(block), segment_bytes(block)
+
+
+def _up(n: int, step: int) -> int:
+    return -(-n // step) * step
+
+
+block_bytes.wrong(
+    "not_rounded",
+    "The block has the bytes that were asked for. Every block is a multiple of 512 bytes, so that "
+    "blocks begin at aligned addresses.",
+    block_bytes=lambda nbytes: (nbytes, *_sizes(rounded(nbytes))[1:]),
+)
+block_bytes.wrong(
+    "next_power_of_two",
+    "The block was rounded to a power of two. The allocator does that only when "
+    "`roundup_power2_divisions` is set; by default it rounds to 512 bytes.",
+    block_bytes=lambda nbytes: _sizes(max(512, 1 << (nbytes - 1).bit_length())),
+)
+block_bytes.wrong(
+    "one_more_512",
+    "A request that is a multiple of 512 already was rounded further. It stays as it is.",
+    block_bytes=lambda nbytes: _sizes(nbytes // 512 * 512 + 512),
+)
+block_bytes.wrong(
+    "mib_is_large",
+    "A block of 1 MiB exactly still belongs to the small pool.",
+    block_bytes=lambda nbytes: (
+        rounded(nbytes),
+        "small" if nbytes < MIB else "large",
+        2 * MIB if nbytes < MIB else segment_bytes(max(rounded(nbytes), MIB + 512)),
+    ),
+)
+block_bytes.wrong(
+    "segment_of_the_request",
+    "The segment was chosen by the bytes that were asked for. The allocator rounds first: 10 MiB "
+    "less 100 bytes is a block of 10 MiB, and such a block gets a segment of its own.",
+    block_bytes=lambda nbytes: (
+        rounded(nbytes),
+        pool_of(nbytes),
+        segment_bytes(nbytes) if nbytes > MIB else 2 * MIB,
+    ),
+)
+block_bytes.wrong(
+    "ten_is_shared",
+    "A block of 10 MiB exactly gets a segment of its own; the segments of 20 MiB are for blocks "
+    "below that.",
+    block_bytes=lambda nbytes: (
+        *_sizes(rounded(nbytes))[:2],
+        20 * MIB if rounded(nbytes) == 10 * MIB else segment_bytes(rounded(nbytes)),
+    ),
+)
+block_bytes.wrong(
+    "segment_as_large_as_the_block",
+    "The segment is as large as the block. Then the next small request would need a cudaMalloc of "
+    "its own, which is what the allocator is there to avoid.",
+    block_bytes=lambda nbytes: (*_sizes(rounded(nbytes))[:2], rounded(nbytes)),
+)
+block_bytes.wrong(
+    "no_twenty",
+    "Blocks between 1 and 10 MiB share segments of 20 MiB. Whole multiples of 2 MiB are for blocks "
+    "of 10 MiB and more.",
+    block_bytes=lambda nbytes: (*_sizes(rounded(nbytes))[:2], _up(rounded(nbytes), 2 * MIB)),
+)
+block_bytes.wrong(
+    "own_segment_not_rounded",
+    "A block of 10 MiB or more gets a segment of its own, and cudaMalloc is asked for the next "
+    "multiple of 2 MiB, not for the block's bytes.",
+    block_bytes=lambda nbytes: (
+        *_sizes(rounded(nbytes))[:2],
+        rounded(nbytes) if rounded(nbytes) > 10 * MIB else segment_bytes(rounded(nbytes)),
+    ),
+)
+block_bytes.wrong(
+    "megabytes",
+    "These limits are 1,000,000 and its multiples. The allocator counts in MiB, which is 2**20 "
+    "bytes.",
+    block_bytes=lambda nbytes: (
+        rounded(nbytes),
+        "small" if rounded(nbytes) <= 10**6 else "large",
+        2 * 10**6
+        if rounded(nbytes) <= 10**6
+        else 20 * 10**6
+        if rounded(nbytes) < 10**7
+        else _up(rounded(nbytes), 2 * 10**6),
+    ),
+)
+
+
+@block_bytes.cost
+def _(student: Student, draw: Draw) -> str:
+    bias, logits = 600 * 4, 4096 * 600 * 4
+    one, many = (student.call("block_bytes", n) for n in (bias, logits))
+    return (
+        f"the head's bias, {bias:,} bytes: a block of {one[0]:,} in a segment of {one[2]:,}; "
+        f"logits of 4,096 tokens, {logits:,} bytes: a segment of {many[2]:,}"
+    )

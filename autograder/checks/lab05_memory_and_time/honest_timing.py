@@ -1,0 +1,194 @@
+"""A benchmark that lies, repaired."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+from autograder.judge import Draw, Student, Wrong, describe, expect_kind, expect_tuple
+from onelayer.memory.timed_kernel import TimedKernel
+
+from . import lab
+
+Step = tuple[str, ...]
+Answer = tuple[list[Step], list[tuple[str, str]]]
+VERBS = {"run": 1, "flush": 1, "sync": 1, "clock": 2, "record": 2}
+MOST_SLOW = 10
+ALLOWED = 0.02
+
+
+@lab.question(
+    "honest_timing",
+    points=4,
+    minutes=15,
+    difficulty=3,
+    hints=(
+        "Which of its five lines lie? Ask of each interval what lies between its two ends.",
+        "Ten runs before the first reading. Then for each repeat: flush, record, run, record. One "
+        "sync before anybody reads an event. The flush keeps the device busy while the host "
+        "launches the rest, so no launch lies between the two events.",
+        'steps += [("flush",), ("record", f"a{k}"), ("run",), ("record", f"b{k}")]',
+    ),
+)
+def honest_timing(student: Student, draw: Draw) -> None:
+    """A plan that times a kernel whose data do not lie in the cache.
+
+    repeats (at least 1) -> (steps, intervals): steps as `TimedKernel.play` takes them, intervals a
+    list of `repeats` pairs of names, the two ends of each. The first 10 runs, at the most, are
+    slow. The median of the intervals has to be the kernel's cold time, within 2 %.
+    """
+    for repeats in (1, 5, 2 * draw.integer(2, 9) + 1):
+        for kernel in _drawn_kernels(draw):
+            answer = student.call("honest_timing", repeats)
+            steps, intervals = _checked(answer, repeats)
+            _expect_cold(_measured(kernel, steps, intervals), kernel, steps)
+
+
+def _drawn_kernels(draw: Draw) -> list[TimedKernel]:
+    """A brief one that a launch takes longer than, and a long one."""
+    brief, long = draw.integer(2, 4), draw.integer(200, 900)
+    return [
+        TimedKernel(cold_us=us * 2.0, hot_us=float(us), slow=slow, flush_us=draw.integer(60, 90))
+        for us, slow in ((brief, draw.integer(1, 3)), (long, MOST_SLOW))
+    ]
+
+
+def _checked(got: Any, repeats: int) -> Answer:
+    steps, intervals = expect_tuple(got, 2, "(steps, intervals)")
+    known = [_step(step) for step in expect_tuple(steps, None, "a list of steps")]
+    pairs = expect_tuple(intervals, repeats, f"{repeats} intervals, pairs of names")
+    named = {step[1] for step in known if len(step) == 2}
+    for pair in pairs:
+        for name in expect_tuple(pair, 2, "a pair of names"):
+            if not isinstance(name, str) or name not in named:
+                raise Wrong(expected="the name of a clock or record step", got=describe(name))
+    return known, [(start, end) for start, end in pairs]
+
+
+def _step(got: Any) -> Step:
+    step = expect_tuple(got, None, f"a step: one of {', '.join(VERBS)}")
+    texts = [expect_kind(word, str, "texts") for word in step]
+    if not texts or VERBS.get(texts[0]) != len(texts):
+        raise Wrong(expected=f"a step: one of {', '.join(VERBS)}", got=describe(got))
+    return tuple(texts)
+
+
+def _measured(kernel: TimedKernel, steps: list[Step], intervals: list[tuple[str, str]]) -> float:
+    kernel.play(steps)
+    try:
+        return median(kernel.elapsed_us(start, end) for start, end in intervals)
+    except KeyError as error:
+        why = "Both ends of an interval are readings of one kind: two clocks, or two events."
+        raise Wrong(expected="two of one kind", got=str(error), why=why) from None
+    except RuntimeError as error:
+        raise Wrong(expected="a sync before the end", got=str(error)) from None
+
+
+def _expect_cold(got_us: float, kernel: TimedKernel, steps: list[Step]) -> None:
+    if abs(got_us - kernel.cold_us) > ALLOWED * kernel.cold_us:
+        told = f"a kernel of {kernel.cold_us:g} us cold and {kernel.hot_us:g} us hot"
+        raise Wrong(
+            expected=f"{kernel.cold_us:g} us",
+            got=f"{got_us:g} us",
+            where=f"{told}, launched in {kernel.launch_us:g} us",
+        )
+
+
+def _plan(
+    repeats: int,
+    once: Callable[[int], list[Step]],
+    *,
+    warm: int = MOST_SLOW,
+    end: tuple[Step, ...] = (("sync",),),
+) -> Answer:
+    steps: list[Step] = [("run",)] * warm
+    steps += [("sync",)] if warm else []
+    for k in range(repeats):
+        steps += once(k)
+    return [*steps, *end], [(f"a{k}", f"b{k}") for k in range(repeats)]
+
+
+def _events(k: int) -> list[Step]:
+    return [("flush",), ("record", f"a{k}"), ("run",), ("record", f"b{k}")]
+
+
+honest_timing.wrong(
+    "as_found",
+    "This is the benchmark as it was found: it reads the host's clock after a launch, and a launch "
+    "returns before its kernel has begun.",
+    honest_timing=lambda repeats: _plan(
+        repeats, lambda k: [("clock", f"a{k}"), ("run",), ("clock", f"b{k}")], warm=0
+    ),
+)
+honest_timing.wrong(
+    "no_sync",
+    "The clock is read when the launch returns, and the kernel has not even begun: this is the "
+    "time of a launch.",
+    honest_timing=lambda repeats: _plan(
+        repeats, lambda k: [("flush",), ("clock", f"a{k}"), ("run",), ("clock", f"b{k}")]
+    ),
+)
+honest_timing.wrong(
+    "no_warm_up",
+    "The first runs are slow: they load code, choose kernels and allocate. Run ten times before "
+    "the first interval.",
+    honest_timing=lambda repeats: _plan(repeats, _events, warm=0),
+)
+honest_timing.wrong(
+    "one_warm_up",
+    "One run before is not enough here: up to ten are slow.",
+    honest_timing=lambda repeats: _plan(repeats, _events, warm=1),
+)
+honest_timing.wrong(
+    "hot_cache",
+    "The run before left the data in the cache, so this is the hot time. In training other kernels "
+    "have been there since: flush before each run.",
+    honest_timing=lambda repeats: _plan(
+        repeats, lambda k: [("record", f"a{k}"), ("run",), ("record", f"b{k}")]
+    ),
+)
+honest_timing.wrong(
+    "flush_inside",
+    "The flush lies between the two events, so its time is counted too.",
+    honest_timing=lambda repeats: _plan(
+        repeats, lambda k: [("record", f"a{k}"), ("flush",), ("run",), ("record", f"b{k}")]
+    ),
+)
+honest_timing.wrong(
+    "host_clock_with_sync",
+    "With a sync on both sides the host's clock also counts the launch. For a kernel of a few "
+    "microseconds that is most of it. Events are read on the device.",
+    honest_timing=lambda repeats: _plan(
+        repeats,
+        lambda k: [("flush",), ("sync",), ("clock", f"a{k}"), ("run",), ("sync",), ("clock", f"b{k}")],
+    ),
+)
+honest_timing.wrong(
+    "sync_after_flush",
+    "After that sync the queue is empty: the first event is over at once, and then the device "
+    "waits for the launch. Leave the device busy with the flush.",
+    honest_timing=lambda repeats: _plan(
+        repeats,
+        lambda k: [("flush",), ("sync",), ("record", f"a{k}"), ("run",), ("record", f"b{k}")],
+    ),
+)
+honest_timing.wrong(
+    "read_too_early",
+    "The events are read before the host has waited for them: one sync at the end is missing.",
+    honest_timing=lambda repeats: _plan(repeats, _events, end=()),
+)
+honest_timing.wrong(
+    "flush_once",
+    "Only the first run found an empty cache. Flush before each of them.",
+    honest_timing=lambda repeats: _plan(repeats, lambda k: _events(k)[1 if k else 0 :]),
+)
+
+
+@honest_timing.cost
+def _(student: Student, draw: Draw) -> str:
+    steps, intervals = student.call("honest_timing", 9)
+    kernel = TimedKernel(cold_us=6.0, hot_us=3.0)
+    found = _measured(kernel, _checked((steps, intervals), 9)[0], intervals)
+    host = kernel.device.now_us
+    return f"a modelled kernel of 6 us: {found:g} us measured, {host:g} us of the host for it"

@@ -1,0 +1,206 @@
+"""How the allocator serves one more request."""
+
+from __future__ import annotations
+
+from autograder.judge import Draw, Student, expect_equal
+from onelayer.memory.allocator_model import (
+    MIB,
+    Allocator,
+    OutOfMemory,
+    pool_of,
+    rounded,
+    segment_bytes,
+)
+
+from . import lab
+from .requests import Plain, Requests, drawn_bytes, drawn_requests
+
+WAYS = ("cached", "new segment", "after release", "out of memory")
+Case = tuple[Plain, int, int]
+# Free bytes enough for the request, and no block of them large enough.
+SPLINTERS: Requests = [
+    *(("alloc", f"a{n}", (5 + n % 3) * MIB, 0) for n in range(12)),
+    *(("free", f"a{n}") for n in range(1, 12, 2)),
+]
+WHOLE: Requests = [
+    ("alloc", "a", 24 * MIB, 0),
+    ("alloc", "b", 3 * MIB, 0),
+    ("alloc", "c", 300_000, 0),
+    ("free", "a"),
+]
+
+
+@lab.question(
+    "how_served",
+    points=3,
+    minutes=12,
+    difficulty=3,
+    hints=(
+        "There are four outcomes, and the allocator tries them in this order.",
+        "A free block that is large enough, in the right pool? Else: does the segment fit into "
+        "what the device has left? Else: does it fit once every segment that is one free block "
+        "has gone back?",
+        "whole = sum(b[0][0] for _, _, b in segments if len(b) == 1 and b[0][1] is None)",
+    ),
+)
+def how_served(student: Student, draw: Draw) -> None:
+    """How one more request on stream 0 is served: "cached", "new segment", "after release" or
+    "out of memory".
+
+    segments: as `replay` returns them, all of stream 0; left: bytes that the device has left for
+    cudaMalloc; nbytes: of the request -> one of the four words.
+    """
+    kept = drawn_requests(draw, 30)
+    cases: list[Case] = [
+        _case(SPLINTERS, 12 * MIB, 12 * MIB),  # exactly what is left; enough is free, in splinters
+        _case(WHOLE, 0, 24 * MIB),
+        _case(SPLINTERS, 13 * MIB, 12 * MIB + 5),  # a segment of 14 MiB
+        _case(WHOLE, 30 * MIB, 400_000),
+        _case(WHOLE[:2] + [("free", "b")], 0, 900_000),  # only the large pool has free bytes
+        _case(WHOLE[1:2] + WHOLE[:1] + [("free", "a")], 6 * MIB, 30 * MIB),  # 24 + 6
+        _case(WHOLE, 0, 25 * MIB + 5),
+        _case(WHOLE, 0, 17 * MIB + 10),
+        _case(WHOLE[:-1] + [("free", "c")], 0, MIB + 1),
+        _case(SPLINTERS, 2 * MIB, 6 * MIB + 5),
+    ]
+    for _ in draw.cases(6):
+        left = draw.choice([0, draw.integer(1, 40) * MIB])
+        cases.append(_case(kept, left, drawn_bytes(draw)))
+    for case, got in zip(cases, student.each("how_served", cases), strict=True):
+        expect_equal(got, _truth(*case))
+
+
+def _case(requests: Requests, left: int, nbytes: int) -> Case:
+    segments = [segment.plain() for segment in Allocator().run(requests).segments]
+    return segments, left, nbytes
+
+
+def _truth(segments: Plain, left: int, nbytes: int, kind: type[Allocator] = Allocator) -> str:
+    """Asked of the allocator itself, brought into that state."""
+    allocator = kind()
+    for stream, pool, blocks in segments:
+        allocator.adopt(stream, pool, blocks)
+    allocator.capacity = allocator.reserved + left
+    try:
+        return allocator.alloc("one more", nbytes)
+    except OutOfMemory:
+        return "out of memory"
+
+
+def _free(segments: Plain) -> int:
+    return sum(size for *_, blocks in segments for size, name in blocks if name is None)
+
+
+def _grown(left: int, nbytes: int, released: int) -> str:
+    wanted = segment_bytes(rounded(nbytes))
+    if wanted <= left:
+        return "new segment"
+    return "after release" if wanted <= left + released else "out of memory"
+
+
+def _fits(segments: Plain, nbytes: int, *, any_pool: bool = False) -> bool:
+    return any(
+        name is None and size >= rounded(nbytes)
+        for _, pool, blocks in segments
+        if any_pool or pool == pool_of(rounded(nbytes))
+        for size, name in blocks
+    )
+
+
+def _whole(segments: Plain) -> int:
+    return sum(b[0][0] for *_, b in segments if len(b) == 1 and b[0][1] is None)
+
+
+@how_served.wrong(
+    "sum_of_free_bytes",
+    "The free bytes were added up. A tensor needs one free block that is large enough: the rest is "
+    "fragmentation.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    if _free(segments) >= rounded(nbytes):
+        return "cached"
+    return _grown(left, nbytes, _whole(segments))
+
+
+@how_served.wrong(
+    "never_released",
+    "When cudaMalloc fails the allocator gives every whole free segment back and asks once more. "
+    "Only then is it out of memory.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    truth = _truth(segments, left, nbytes)
+    return "out of memory" if truth == "after release" else truth
+
+
+@how_served.wrong(
+    "all_free_released",
+    "All free bytes were given back. cudaFree takes whole segments: one tensor in a segment keeps "
+    "all of it.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    if _fits(segments, nbytes):
+        return "cached"
+    return _grown(left, nbytes, _free(segments))
+
+
+@how_served.wrong(
+    "any_pool",
+    "The free block lies in the other pool. Small and large requests share nothing.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    if _fits(segments, nbytes, any_pool=True):
+        return "cached"
+    return _grown(left, nbytes, _whole(segments))
+
+
+@how_served.wrong(
+    "block_not_segment",
+    "cudaMalloc is asked for a segment, not for a block: 2 MiB, 20 MiB, or the next multiple of "
+    "2 MiB has to fit.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    if _fits(segments, nbytes):
+        return "cached"
+    if rounded(nbytes) <= left:
+        return "new segment"
+    released = left + _whole(segments)
+    return "after release" if rounded(nbytes) <= released else "out of memory"
+
+
+@how_served.wrong(
+    "segments_before_blocks",
+    "A cached block is taken even where the device has room for a new segment: no call of CUDA is "
+    "cheaper than none.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    if segment_bytes(rounded(nbytes)) <= left:
+        return "new segment"
+    return _truth(segments, left, nbytes)
+
+
+@how_served.wrong(
+    "must_be_more",
+    "A segment that needs exactly what is left fits.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    return _truth(segments, left - 1, nbytes) if left else _truth(segments, left, nbytes)
+
+
+@how_served.wrong(
+    "release_alone",
+    "After the release both count: what the device had left, and what came back.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    if _fits(segments, nbytes):
+        return "cached"
+    wanted = segment_bytes(rounded(nbytes))
+    if wanted <= left:
+        return "new segment"
+    return "after release" if wanted <= _whole(segments) else "out of memory"
+
+
+@how_served.cost
+def _(student: Student, draw: Draw) -> str:
+    segments, *_ = _case(SPLINTERS, 0, 1)
+    told = student.call("how_served", segments, 2 * MIB, 12 * MIB)
+    return f"{_free(segments):,} bytes are free, 12 MiB are asked for: {told}"

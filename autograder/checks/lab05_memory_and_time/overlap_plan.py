@@ -1,0 +1,221 @@
+"""Copies and kernels on streams: no race, and the shortest time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
+from onelayer.memory.stream_model import StreamModel
+
+from . import lab
+
+Batches = Sequence[Sequence[int]]  # (us in, us of the kernel, us out)
+Plan = list[tuple[Any, ...]]
+ENGINES = ("in", "kernel", "out")
+STEPS = 'a list of (kind, batch, stream), ("record", event, stream) and ("wait", event, stream)'
+
+
+@lab.question(
+    "overlap_plan",
+    points=4,
+    minutes=20,
+    difficulty=4,
+    hints=(
+        "How many streams does a pipeline of three kinds of work need? And who has to wait for "
+        "whom, of those that are on different streams?",
+        "A stream for each kind. Kernel i waits for copy in i, copy out i for kernel i. And copy "
+        "in i + 2 overwrites the buffer that kernel i reads: it waits for kernel i, no later one.",
+        '("wait", f"kernel{i - 2}", 0), ("in", i, 0), ("record", f"in{i}", 0), ("wait", f"in{i}", 1)',
+    ),
+)
+def overlap_plan(student: Student, draw: Draw) -> None:
+    """A plan of streams and events for batches that are copied in, computed and copied out.
+
+    batches: list of (us of the copy in, us of the kernel, us of the copy out). Each kind of work
+    has an engine of its own. Batches lie in two buffers in turn: the copy in of batch i + 2 may
+    begin when the kernel of batch i is over -> a list of steps in the order in which the host gives
+    them: ("in" | "kernel" | "out", batch, stream), ("record", event, stream), ("wait", event,
+    stream). No race, and the shortest time that there is.
+    """
+    fixed: list[Batches] = [
+        [(31, 47, 13)],
+        [(10, 40, 23), (12, 35, 17), (11, 50, 29), (13, 44, 19)],  # the kernels decide
+        [(60, 21, 9), (53, 17, 11), (57, 19, 8), (49, 23, 10)],  # the copies in decide
+        [(20, 90, 7), (25, 11, 80), (30, 85, 6), (71, 14, 33), (15, 66, 41)],
+    ]
+    for batches in fixed + [_drawn_batches(draw) for _ in draw.cases(3)]:
+        plan = student.call("overlap_plan", batches)
+        model = _played(_checked(plan, batches), batches)
+        _expect_no_race(model, batches)
+        _expect_shortest(model, batches)
+
+
+def _drawn_batches(draw: Draw) -> Batches:
+    sizes = draw.shuffled(range(5, 95))
+    return [tuple(sizes[3 * n : 3 * n + 3]) for n in range(draw.integer(3, 8))]
+
+
+def _checked(got: Any, batches: Batches) -> Plan:
+    """`got`, if it is a plan in which every piece of work stands once."""
+    plan = [expect_tuple(step, 3, STEPS) for step in expect_tuple(got, None, STEPS)]
+    work = [(kind, batch) for kind, batch, _ in plan if kind in ENGINES]
+    wanted = {(kind, batch) for batch in range(len(batches)) for kind in ENGINES}
+    if len(work) != len(wanted) or set(map(_hashable, work)) != wanted:
+        raise Wrong(expected='"in", "kernel" and "out" of each batch once', got=describe(work))
+    recorded = set()
+    for kind, event, stream in plan:
+        if type(stream) is not int or kind not in (*ENGINES, "record", "wait"):
+            raise Wrong(expected=STEPS, got=describe((kind, event, stream)))
+        if kind == "record":
+            recorded.add(str(event))
+        elif kind == "wait" and str(event) not in recorded:
+            why = "An event that is not recorded yet holds nobody: torch's wait returns at once."
+            raise Wrong(expected="a record before its wait", got=describe(event), why=why)
+    return [(kind, batch, stream) for kind, batch, stream in plan]
+
+
+def _hashable(pair: tuple[Any, Any]) -> tuple[Any, Any]:
+    kind, batch = pair
+    return kind, batch if type(batch) is int else repr(batch)
+
+
+def _played(plan: Plan, batches: Batches) -> StreamModel:
+    model = StreamModel()
+    for kind, what, stream in plan:
+        if kind in ENGINES:
+            us = batches[what][ENGINES.index(kind)]
+            model.launch(f"{kind}{what}", us, stream, engine=kind)
+        else:
+            model.run([(kind, str(what), stream)])
+    return model
+
+
+def _needs(batches: Batches) -> list[tuple[str, str]]:
+    """(earlier, later), for all work that has to wait for other work."""
+    found = []
+    for i in range(len(batches)):
+        found += [(f"in{i}", f"kernel{i}"), (f"kernel{i}", f"out{i}")]
+        found += [(f"kernel{i - 2}", f"in{i}")] if i >= 2 else []
+    return found
+
+
+def _expect_no_race(model: StreamModel, batches: Batches) -> None:
+    """Nothing may lean on durations: an order holds only by a stream or an event."""
+    past = {piece.name: piece.after for piece in model.pieces}
+    for earlier, later in _needs(batches):
+        if earlier not in past[later]:
+            raise Wrong(
+                expected=f"{later} after {earlier}",
+                got="no stream and no event that says so",
+                why=f"A race: nothing makes {later} wait for {earlier}. That it comes later by the "
+                "clock today is luck.",
+            )
+
+
+def _expect_shortest(model: StreamModel, batches: Batches) -> None:
+    best = _shortest_us(batches)
+    if model.done_us > best:
+        raise Wrong(
+            expected=f"{best} us",
+            got=f"{model.done_us:.0f} us",
+            why="The order is safe, and some work waits for what it does not need.",
+        )
+
+
+def _shortest_us(batches: Batches) -> int:
+    """Each engine takes the batches in order: the longest chain of what has to wait."""
+    done: dict[str, int] = {}
+    for i, batch in enumerate(batches):
+        for k, kind in enumerate(ENGINES):
+            before = [f"{kind}{i - 1}", *(e for e, later in _needs(batches) if later == f"{kind}{i}")]
+            done[f"{kind}{i}"] = max((done.get(name, 0) for name in before), default=0) + batch[k]
+    return max(done.values())
+
+
+def _plan(
+    batches: Batches,
+    *,
+    buffers: int = 2,
+    streams: tuple[int, int, int] = (0, 1, 2),
+    events: bool = True,
+    early: bool = False,
+) -> Plan:
+    """buffers: copies in wait for the kernel so many batches before; early: each event is recorded
+    before its work."""
+    plan: Plan = []
+    for i in range(len(batches)):
+        waits = [[f"kernel{i - buffers}"] if buffers and i >= buffers else [], [f"in{i}"]]
+        for kind, stream, needed in zip(ENGINES, streams, [*waits, [f"kernel{i}"]], strict=True):
+            plan += [("wait", event, stream) for event in needed if events]
+            work, record = (kind, i, stream), ("record", f"{kind}{i}", stream)
+            plan += [record, work] if early else [work, record]
+    return plan
+
+
+overlap_plan.wrong(
+    "one_stream",
+    "One stream does one thing after the other: safe, and nothing overlaps.",
+    overlap_plan=lambda batches: _plan(batches, streams=(0, 0, 0), events=False),
+)
+overlap_plan.wrong(
+    "no_events",
+    "Three streams and no event: nothing makes a kernel wait for its data.",
+    overlap_plan=lambda batches: _plan(batches, events=False),
+)
+overlap_plan.wrong(
+    "buffer_overwritten",
+    "The copy in of batch i + 2 overwrites the buffer that kernel i may still be reading: it has "
+    "to wait for that kernel.",
+    overlap_plan=lambda batches: _plan(batches, buffers=0),
+)
+overlap_plan.wrong(
+    "one_buffer",
+    "The copy in waits for the kernel of the batch before. There are two buffers, so it may run "
+    "beside that kernel: wait for the one before it.",
+    overlap_plan=lambda batches: _plan(batches, buffers=1),
+)
+overlap_plan.wrong(
+    "event_too_early",
+    "The event was recorded before the work that it stands for. An event is over when all that its "
+    "stream was given *before it* is over.",
+    overlap_plan=lambda batches: _plan(batches, early=True),
+)
+overlap_plan.wrong(
+    "copies_share_a_stream",
+    "Both directions share a stream, so the next copy in waits behind a copy out that waits for "
+    "its kernel. Each direction has an engine of its own: give it a stream too.",
+    overlap_plan=lambda batches: _plan(batches, streams=(0, 1, 0)),
+)
+overlap_plan.wrong(
+    "kernel_with_copy_in",
+    "Copy in and kernel share a stream, so the next batch is not copied while this one is "
+    "computed.",
+    overlap_plan=lambda batches: _plan(batches, streams=(0, 0, 1)),
+)
+
+
+@overlap_plan.wrong(
+    "stream_per_batch",
+    "A stream for each batch keeps the order inside a batch. Nothing says that batch i + 2 waits "
+    "for the buffer of batch i.",
+)
+def _(batches: Batches) -> Plan:
+    return [(kind, i, i) for i in range(len(batches)) for kind in ENGINES]
+
+
+@overlap_plan.wrong(
+    "two_streams",
+    "A stream for each buffer is safe: it keeps the whole batch in order. But the copy in of batch "
+    "i + 2 then waits for the copy out of batch i as well, not only for its kernel.",
+)
+def _(batches: Batches) -> Plan:
+    return [(kind, i, i % 2) for i in range(len(batches)) for kind in ENGINES]
+
+
+@overlap_plan.cost
+def _(student: Student, draw: Draw) -> str:
+    batches = [(40, 60, 20)] * 8
+    best = _played(student.call("overlap_plan", batches), batches).done_us
+    alone = sum(map(sum, batches))
+    return f"8 batches: {best:.0f} us on your streams, {alone} us on one"

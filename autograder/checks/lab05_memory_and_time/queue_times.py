@@ -1,0 +1,145 @@
+"""What the host and the device do while the host runs ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from autograder.judge import Draw, Student, expect_equal
+from onelayer.memory.stream_model import StreamModel
+
+from . import lab
+
+Steps = Sequence[Sequence[Any]]
+Times = tuple[int, int, int]
+
+
+@lab.question(
+    "queue_times",
+    points=3,
+    minutes=10,
+    difficulty=2,
+    hints=(
+        "Two clocks: one of the host, one that says when the device is done with all it was given.",
+        "A launch costs the host its few microseconds. Its kernel begins when the device is free "
+        "and not before the launch is over. Only a sync sets the host's clock to the device's.",
+        "begin = max(host, device); idle += begin - device; device = begin + us",
+    ),
+)
+def queue_times(student: Student, draw: Draw) -> None:
+    """When the host is done, when the device is done, and how long the device had nothing to do.
+
+    steps: list of ("host", us), ("launch", us of the kernel) or ("sync",); launch_us: what each
+    launch costs the host. Everything is on one stream -> (host us, device us, idle us of the
+    device between its first kernel's begin and its last kernel's end).
+    """
+    fixed: list[tuple[Steps, int]] = [
+        ([("launch", 40), ("launch", 90)], 5),
+        ([("launch", 3), ("launch", 2), ("launch", 70)], 6),
+        ([("launch", 50), ("sync",), ("launch", 20), ("host", 60), ("launch", 30), ("sync",)], 4),
+        ([("host", 25), ("launch", 11), ("host", 7), ("sync",), ("host", 3)], 5),
+    ]
+    cases = fixed + [_drawn_steps(draw) for _ in draw.cases(6)]
+    for case, got in zip(cases, student.each("queue_times", cases), strict=True):
+        expect_equal(got, _times(*case))
+
+
+def _drawn_steps(draw: Draw) -> tuple[Steps, int]:
+    kinds = [draw.choice(["launch", "launch", "launch", "host", "sync"]) for _ in range(14)]
+    steps = [("launch", draw.integer(20, 60)), *map(lambda kind: _step(draw, kind), kinds)]
+    return steps, draw.integer(3, 9)
+
+
+def _step(draw: Draw, kind: str) -> tuple[Any, ...]:
+    high = {"launch": 50, "host": 80}.get(kind, 0)
+    return (kind, draw.integer(1, high)) if high else (kind,)
+
+
+def _played(steps: Steps, launch_us: float) -> StreamModel:
+    model = StreamModel(launch_us=launch_us)
+    for n, (verb, *us) in enumerate(steps):
+        model.run([("launch", str(n), *us) if verb == "launch" else (verb, *us)])
+    return model
+
+
+def _times(steps: Steps, launch_us: int) -> Times:
+    model = _played(steps, launch_us)
+    worked = sum(piece.finish_us - piece.begin_us for piece in model.pieces)
+    idle = model.done_us - model.pieces[0].begin_us - worked
+    return int(model.now_us), int(model.done_us), int(idle)
+
+
+def _synced(steps: Steps) -> Steps:
+    """As with CUDA_LAUNCH_BLOCKING=1: the host waits for every kernel."""
+    every = [[step, ("sync",)] if step[0] == "launch" else [step] for step in steps]
+    return [step for pair in every for step in pair]
+
+
+queue_times.wrong(
+    "host_waits_for_every_kernel",
+    "The host waited for each kernel. A launch returns as soon as the kernel is in the queue; only "
+    "a sync waits.",
+    queue_times=lambda steps, launch_us: _times(_synced(steps), launch_us),
+)
+queue_times.wrong(
+    "sync_is_free",
+    "A sync was skipped. There the host stands still until the device is done with all that it was "
+    "given.",
+    queue_times=lambda steps, launch_us: _times([s for s in steps if s[0] != "sync"], launch_us),
+)
+queue_times.wrong(
+    "launch_is_free",
+    "Each launch costs the host `launch_us`. Where kernels are shorter than that, the device waits "
+    "for the host.",
+    queue_times=lambda steps, launch_us: _times(steps, 0),
+)
+queue_times.wrong(
+    "host_work_is_not_seen",
+    "What the host does of its own takes time as well: meanwhile it launches nothing.",
+    queue_times=lambda steps, launch_us: _times([s for s in steps if s[0] != "host"], launch_us),
+)
+
+
+@queue_times.wrong(
+    "idle_from_zero",
+    "The wait before the first kernel was counted as idle. Count from the beginning of the first "
+    "kernel.",
+)
+def _(steps: Steps, launch_us: int) -> Times:
+    host, device, idle = _times(steps, launch_us)
+    return host, device, idle + int(_played(steps, launch_us).pieces[0].begin_us)
+
+
+@queue_times.wrong(
+    "idle_never",
+    "The device is idle whenever its queue is empty: the host was waiting, or busy with something "
+    "of its own.",
+)
+def _(steps: Steps, launch_us: int) -> Times:
+    host, device, _ = _times(steps, launch_us)
+    return host, device, 0
+
+
+@queue_times.wrong(
+    "host_waits_at_the_end",
+    "Nobody waits at the end unless there is a sync: the host may be done long before the device.",
+)
+def _(steps: Steps, launch_us: int) -> Times:
+    host, device, idle = _times(steps, launch_us)
+    return max(host, device), device, idle
+
+
+@queue_times.wrong(
+    "device_first",
+    "The host's time comes first, then the device's.",
+)
+def _(steps: Steps, launch_us: int) -> Times:
+    host, device, idle = _times(steps, launch_us)
+    return device, host, idle
+
+
+@queue_times.cost
+def _(student: Student, draw: Draw) -> str:
+    kernels = [("launch", 2)] * 20
+    host, device, idle = student.call("queue_times", kernels, 5)
+    return f"20 kernels of 2 us, launched every 5 us: done after {device} us, idle for {idle} us"

@@ -1,0 +1,70 @@
+"""A kernel to time, on a modelled device: slow at first, faster when its data lie in the cache.
+
+It is a model, and every number in it is made up. What it has of a real device: a launch returns at
+once, the first runs are slow, a cache that was not flushed makes the next run fast, and an event
+can be read when it is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from onelayer.memory.stream_model import StreamModel
+
+
+@dataclass
+class TimedKernel:
+    """cold_us, hot_us: of a run whose data lie in memory, in the cache. slow: so many first runs
+    take ten times as long. launch_us: what a launch costs the host."""
+
+    cold_us: float
+    hot_us: float
+    slow: int = 3
+    launch_us: float = 5.0
+    flush_us: float = 60.0
+    device: StreamModel = field(init=False)
+    clocks: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.device = StreamModel(launch_us=self.launch_us)
+        self._runs, self._cached = 0, False
+
+    def play(self, steps: Iterable[tuple[Any, ...]]) -> TimedKernel:
+        """Carries out ("run",), ("flush",), ("sync",), ("clock", name), which reads the host's
+        clock, and ("record", name), which puts an event into the stream."""
+        for verb, *name in steps:
+            getattr(self, verb)(*name)
+        return self
+
+    def run(self) -> None:
+        """The kernel that is to be timed."""
+        us = self.hot_us if self._cached else self.cold_us
+        self.device.launch(f"run{self._runs}", us * (10 if self._runs < self.slow else 1))
+        self._runs, self._cached = self._runs + 1, True
+
+    def flush(self) -> None:
+        """A kernel that writes over the whole cache."""
+        self.device.launch("flush", self.flush_us)
+        self._cached = False
+
+    def sync(self) -> None:
+        self.device.sync()
+
+    def clock(self, name: str) -> None:
+        """`time.perf_counter`."""
+        self.clocks[name] = self.device.now_us
+
+    def record(self, name: str) -> None:
+        """`torch.cuda.Event.record`."""
+        self.device.record(name)
+
+    def elapsed_us(self, start: str, end: str) -> float:
+        """Between two readings of the clock, or two events. Raises RuntimeError for an event that
+        is not over, and KeyError for a name that nobody gave."""
+        if start in self.clocks:
+            return self.clocks[end] - self.clocks[start]
+        if max(self.device.events[start], self.device.events[end]) > self.device.now_us:
+            raise RuntimeError(f"the event {end!r} is not over: the host has not waited for it")
+        return self.device.events[end] - self.device.events[start]
