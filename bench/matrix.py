@@ -95,9 +95,10 @@ def environment(row: Row) -> Path:
 
 
 def files() -> list[Path]:
-    """What is run in every row: the course, and each file of tests that imports onelayer."""
+    """What is run in every row: the course, and each file of tests that imports onelayer, or what
+    the tests of one of its rooms share."""
     tests = sorted((ROOT / "tests").rglob("test_*.py"))
-    ours = re.compile(r"^(from|import) onelayer\b", re.MULTILINE)
+    ours = re.compile(r"^(from|import) (tests\.)?onelayer\b", re.MULTILINE)
     course = [ROOT / f"{COURSE}.py", ROOT / "tests" / "checks" / "test_notebooks.py"]
     return [*course, *(path for path in tests if ours.search(path.read_text()))]
 

@@ -2,9 +2,10 @@
 
 Rates are those of NVIDIA's data sheets, checked against the pages that stand beside them: dense
 (half of what a sheet gives "with sparsity"), one direction of a link. Limits of a multiprocessor
-are those of its compute capability, in CUDA's programming guide
-(https://docs.nvidia.com/cuda/cuda-c-programming-guide/#features-and-technical-specifications). Memory is what torch calls the total capacity on such a device, which is less
-than the sheet's GB: from the messages of real programs that ran out of it.
+are those of its compute capability
+(https://docs.nvidia.com/cuda/cuda-c-programming-guide/#features-and-technical-specifications).
+Memory is what torch calls the total capacity on such a device, which is less than the sheet's GB:
+from the messages of real programs that ran out of it.
 """
 
 from __future__ import annotations
@@ -85,9 +86,10 @@ _L4 = DeviceModel(
     shared_optin=99 << 10,
     threads_per_sm=1536,
     clock_khz=2_040_000,
-    source="https://fpsbench.com/compare/gpu/nvidia-l4-vs-nvidia-tesla-m40 (clock, bandwidth, fp32, "
-    "caches) and https://grokipedia.com/page/NVIDIA_L4_vs_L40S (half precision, with sparsity); "
-    "memory: https://github.com/modal-labs/modal-client/issues/2797",
+    source="https://fpsbench.com/compare/gpu/nvidia-l4-vs-nvidia-tesla-m40 (clock, bandwidth, "
+    "fp32, cache), https://store.sourcecode.com/en-us/bg-bucket-compare/125/9820 (TF32, with "
+    "sparsity; half precision is twice that); memory: "
+    "https://github.com/modal-labs/modal-client/issues/2797",
 )
 _A100 = DeviceModel(
     name="NVIDIA A100-SXM4-80GB",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch.autograd import graph
 
 from onelayer.mock_cuda.aliases import library
@@ -43,6 +44,8 @@ def prepare_torch() -> None:
     if values:
         compute_replays()
         Computing().__enter__()  # type: ignore[no-untyped-call]
+    elif dist.is_available():
+        _let_ranks_compare()
 
 
 _recording: Recording | None = None
@@ -75,6 +78,25 @@ def _without_cudnn() -> None:
     """Convolutions and attention go to torch's own kernels: cuDNN's cannot be seen from outside."""
     torch.backends.cudnn.enabled = False
     torch.backends.cuda.enable_cudnn_sdp(False)
+
+
+def _let_ranks_compare() -> None:
+    """DDP asks the other ranks how many parameters they have, and how it sorted them into buckets.
+    These numbers come from hosts and go back to hosts by way of the device: they are carried."""
+    module: Any = dist
+    module._verify_params_across_processes = _carried(module._verify_params_across_processes)
+    module.Reducer._rebuild_buckets = _carried(module.Reducer._rebuild_buckets)
+
+
+def _carried(asked: Callable[..., Any]) -> Callable[..., Any]:
+    def carried(*args: Any) -> Any:
+        library().onelayer_mock_carry(1)
+        try:
+            return asked(*args)
+        finally:
+            library().onelayer_mock_carry(0)
+
+    return carried
 
 
 def _note_who_waits_for_backward() -> None:

@@ -97,6 +97,10 @@ TABLE: dict[str, RunBy | Answers | Played] = {
     "sh wheelhouse-3.12/install.sh ~/onelayer python3.12": RunBy(
         "setup_env/test_wheelhouse.py::test_the_script_refuses_another_python", '"install.sh"'
     ),
+    "onelayer mock-gpu --device L4 --memory 24GiB train.py": RunBy(
+        "onelayer/mock_cuda/test_script.py::test_a_script_that_fits_is_told_with_its_waits_and_copies",
+        "run_script(",
+    ),
     "autograder doctor": RunBy(
         "house/test_cli.py::test_doctor_names_the_tier_and_why", 'autograder("doctor")'
     ),

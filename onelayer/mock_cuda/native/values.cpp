@@ -25,6 +25,9 @@ const char* onelayer_mock_missing(const void* at, size_t bytes) {
     return mark ? mark->value.c_str() : nullptr;
 }
 
+// What this thread copies and sends is carried, also without values: the host laid it down itself.
+void onelayer_mock_carry(int on) { carrying = on; }
+
 // The name of the kernel that was launched last, by any thread.
 const char* onelayer_mock_last_kernel() { return last_kernel; }
 

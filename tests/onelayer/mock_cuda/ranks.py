@@ -13,6 +13,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+HALVES = [1.0, -0.1, 3e-6, 1e-8, 30_000.0, 0.0]  # also what is subnormal, and what overflows
+
 
 def two_ranks() -> list[dict[str, Any]]:
     """What each rank found out."""
@@ -49,6 +51,8 @@ def _facts(rank: int, folder: Path) -> dict[str, Any]:
 def _collectives(rank: int) -> dict[str, Any]:
     x = torch.arange(3.0, device="cuda") + rank
     dist.all_reduce(x)
+    halves = (torch.tensor(HALVES, device="cuda") * (rank + 1)).half()
+    dist.all_reduce(halves)
     parts = [torch.empty(2, device="cuda") for _ in range(2)]
     dist.all_gather(parts, torch.full((2,), float(rank), device="cuda"))
     y = torch.empty(2, device="cuda")
@@ -57,6 +61,7 @@ def _collectives(rank: int) -> dict[str, Any]:
     dist.broadcast(b, 1)
     facts = {
         "all_reduce": x.tolist(),
+        "all_reduce of halves": halves.tolist(),
         "all_gather": torch.cat(parts).tolist(),
         "reduce_scatter": y.tolist(),
         "broadcast": b.tolist(),

@@ -1,6 +1,7 @@
 """NCCL over shared memory: torch's own process group, two ranks on two devices."""
 
 import pytest
+import torch
 
 from tests.onelayer.mock_cuda import ranks
 
@@ -22,6 +23,12 @@ def test_a_collective_brings_the_right_numbers(run, name):
         "recv": [None, [12.0]],
     }
     assert [rank[name] for rank in run.result] == expected[name]
+
+
+def test_halves_are_added_as_halves(run):
+    one = torch.tensor(ranks.HALVES)
+    expected = (one.half() + (2 * one).half()).tolist()
+    assert [rank["all_reduce of halves"] for rank in run.result] == [expected, expected]
 
 
 def test_ddp_averages_the_gradients(run):

@@ -55,3 +55,42 @@ def test_a_script_that_does_not_fit_is_told_in_torchs_words(script):
     run = script(200_000)
     assert run.exit_code == 1
     assert "does not fit: CUDA out of memory. Tried to allocate" in run.page
+
+
+RANKS = """
+import sys
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+
+def work(rank, store):
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl", init_method=store, rank=rank, world_size=2)
+    whole = DistributedDataParallel(nn.Linear(64, 600).cuda(), device_ids=[rank])
+    sharded = fully_shard(nn.Linear(64, 600).cuda())
+    for model in (whole, sharded):
+        optimizer = torch.optim.AdamW(model.parameters())
+        for _ in range(3):  # after the first step DDP sorts its buckets anew
+            model(torch.randn(32, 64, device="cuda")).square().mean().backward()
+            optimizer.step()
+    torch.cuda.synchronize()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    mp.spawn(work, args=(sys.argv[1],), nprocs=2)
+"""
+
+
+def test_a_script_of_two_ranks_trains_whole_and_sharded(mocked, tmp_path):
+    """DDP compares its ranks by numbers that the host lays down: these travel without values."""
+    file, store = tmp_path / "ranks.py", (tmp_path / "store").as_uri()
+    file.write_text(RANKS)
+    run = run_script(file, [store], model=device_model("L4"), devices=2, out=tmp_path / "out")
+    assert run.exit_code == 0
+    assert run.page.count("peak ") == 2
+    assert {f.name for f in run.files} >= {"memory.pickle", "trace.json"}
