@@ -1,4 +1,4 @@
-"""mocked: a recording is shown of the very text that was run, says that it is mocked, or nothing."""
+"""mocked: a recording is shown of the very text that was run, and says that it is mocked."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def test_what_was_recorded_is_shown_and_says_where_it_comes_from(folder: Path) -> None:
     run = mocked("05_small", small)
     assert run.result == [1, 2]
-    assert "mocked NVIDIA H100" in run.provenance and "a test" in run.provenance
+    assert "mocked NVIDIA H100" in run.provenance
+    assert "a test" in run.provenance
     assert run.bundle()["text/plain"] == run.provenance
     with pytest.raises(ValueError, match="no history"):
         _ = run.history
@@ -78,7 +79,8 @@ def test_without_the_wish_nothing_is_written(folder: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_shipped_is_whole_and_says_that_it_is_mocked(name: str) -> None:
     recording = read_recording(name, folder=FOLDER)
-    assert isinstance(recording.content, MockedRun) and recording.made is not None
+    assert isinstance(recording.content, MockedRun)
+    assert recording.made is not None
     assert recording.made.ran_on == "mocked"
     assert "mocked" in recording.provenance
     assert recording.content.plain() == MockedRun.from_plain(recording.content.plain()).plain()
@@ -101,6 +103,7 @@ def test_every_recording_is_of_a_function_that_a_chapter_has() -> None:
         texts, source = set(functions(chapter).values()), chapter.read_text("utf-8")
         for name in asked:
             run = read_recording(name, folder=FOLDER).content
-            assert isinstance(run, MockedRun) and run.source in texts, name
+            assert isinstance(run, MockedRun)
+            assert run.source in texts, name
         named = set(re.findall(r'"(\d\d_[a-z_0-9]+)"', source))
         assert asked <= named, asked - named
