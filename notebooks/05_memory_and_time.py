@@ -8,10 +8,10 @@
 
 # %% [markdown] id="what-is-real-here"
 # ## What is real on this page
-# Where torch is a CUDA build, cells with `onelayer.mocked` run torch's own code over a *mocked* CUDA
-# runtime: allocator, launches and streams are torch's, times follow a model. Elsewhere they show a
-# recording of exactly that function, with its date. Nothing here is the speed of a GPU. Times of
-# the CPU are measured on your machine.
+# Where torch is a CUDA build, cells with `onelayer.mocked` run torch's own code over a *mocked*
+# CUDA runtime: allocator, launches and streams are torch's, times follow a model. Elsewhere they
+# show a recording of exactly that function, with its date. Nothing here is the speed of a GPU.
+# Times of the CPU are measured on your machine.
 
 # %% id="instruments"
 import ctypes
@@ -81,9 +81,9 @@ for row in seen:
     print("".join(f"{n:>13,}" for n in row)[1:])
 
 # %% [markdown] id="three-sizes-why"
-# A block is a multiple of 512 bytes. Blocks up to 1 MiB live in segments of 2 MiB, the *small pool*.
-# Larger ones live in the *large pool*: below 10 MiB in segments of 20 MiB, from there on in a
-# segment of their own, a multiple of 2 MiB. (The last block is its whole segment: less than 1 MiB
+# A block is a multiple of 512 bytes. Blocks up to 1 MiB live in segments of 2 MiB, the *small
+# pool*. Larger ones live in the *large pool*: below 10 MiB in segments of 20 MiB, from there on in
+# a segment of their own, a multiple of 2 MiB. (The last block is its whole segment: less than 1 MiB
 # would be left over, and the large pool does not split that off.) The constants stand in
 # [`AllocatorConfig.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/AllocatorConfig.h).
 
@@ -128,16 +128,17 @@ for name, run in {"with the cache": cached, "without it": plain}.items():
 reveal("mallocs_of_100_tensors", calls_of(cached, "cudaMalloc", "cudaFree")["cudaMalloc"])
 
 # %% [markdown] id="why-a-cache-why"
-# One: a segment of 20 MiB holds the new tensor and the one that it replaces, and the two take turns.
-# Without the cache each tensor costs a `cudaMalloc` and a `cudaFree`, and
-# [`cudaFree`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html) may wait for
-# the device. So freeing a tensor gives nothing back: the allocator keeps the block for the next one.
+# One: a segment of 20 MiB holds the new tensor and the one that it replaces, and the two take
+# turns. Without the cache each tensor costs a `cudaMalloc` and a `cudaFree`, and
+# [`cudaFree`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html) may wait
+# for the device. So freeing a tensor gives nothing back: the allocator keeps the block for the next
+# one.
 
 # %% [markdown] id="split-and-join"
 # ## Split, best fit, join
-# Step through what happens to a few tensors. Watch three things: the tensor takes the beginning of a
-# free block and leaves the rest; a request takes the *smallest* free block that is large enough; two
-# free blocks side by side become one.
+# Step through what happens to a few tensors. Watch three things: the tensor takes the beginning of
+# a free block and leaves the rest; a request takes the *smallest* free block that is large enough;
+# two free blocks side by side become one.
 
 
 # %% id="split-and-join-run"
@@ -159,10 +160,10 @@ onelayer.show_segments(onelayer.mocked("05_some_tensors", some_tensors).history,
 
 # %% [markdown] id="a-model"
 # ## The same rules in eighty lines
-# These rules fit into
-# [a small model](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/cuda/CUDACachingAllocator.cpp).
-# Lab 05 asks you for your own. A test of this course plays drawn sequences of requests to torch's
-# real allocator, on the mocked device, and compares block for block.
+# These rules fit into [a small
+# model](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/cuda/CUDACachingAllocator.cpp). Lab 05
+# asks you for your own. A test of this course plays drawn sequences of requests to torch's real
+# allocator, on the mocked device, and compares block for block.
 
 # %% id="a-model-run"
 story = [("alloc", name, mib * MIB, 0) for name, mib in (("a", 3), ("b", 5), ("c", 4), ("d", 6))]
@@ -174,12 +175,12 @@ print([(block.bytes / MIB, block.name) for block in model.segments[0].blocks])
 
 # %% [markdown] id="streams-have-their-own"
 # ## A block belongs to a stream
-# `del x` frees a block while the device may still be reading it. On one stream that is safe: whoever
-# gets the block next writes *behind* that read in the same queue. So the allocator gives a block
-# back only to the stream that it came from.
+# `del x` frees a block while the device may still be reading it. On one stream that is safe:
+# whoever gets the block next writes *behind* that read in the same queue. So the allocator gives a
+# block back only to the stream that it came from.
 #
-# Below, a second stream reads `x` for a long time, the host deletes `x` and asks for a tensor of the
-# same size. Does it get the same memory?
+# Below, a second stream reads `x` for a long time, the host deletes `x` and asks for a tensor of
+# the same size. Does it get the same memory?
 
 # %% id="streams-have-their-own-guess"
 predict("memory_of_x_while_it_is_read", choices=["given away", "kept back"])
@@ -250,13 +251,15 @@ onelayer.show_segments(torn.history)
 
 # %% id="fragmentation-reveal"
 times = reserved / most
-reveal("reserved_over_allocated", "1.0x" if times < 1.1 else "1.2x" if times < 1.6 else "2x or more")
+reveal(
+    "reserved_over_allocated", "1.0x" if times < 1.1 else "1.2x" if times < 1.6 else "2x or more"
+)
 
 # %% [markdown] id="fragmentation-why"
-# Step through the end of it: no free stretch fits the next length, so torch asks CUDA for another
-# segment, and a segment with one small result in it cannot go back. That is *fragmentation*, and
-# where `nvidia-smi` and your sum part. It takes steps to build up, which is why the error comes at
-# step 300. Is "other lengths" the cause? Take it away, in two ways.
+# Go to the places where the light curve rises: bytes are free, but no free block holds the next
+# tensor, so torch asks CUDA for another segment. That is *fragmentation*, and where `nvidia-smi`
+# and your sum part. It is not there in the first step; it builds up with every length that is new.
+# Is "other lengths" the cause? Take it away, in two ways.
 
 
 # %% id="fragmentation-cause-run"
@@ -298,8 +301,8 @@ for name, (most, reserved) in cures.items():
 
 # %% [markdown] id="fragmentation-cause-why"
 # With one length almost nothing is lost, although each step is larger. *Expandable segments* map
-# more pages behind a segment in place of opening another one
-# ([notes on memory](https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-alloc-conf)):
+# more pages behind a segment in place of opening another one ([notes on
+# memory](https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-alloc-conf)):
 # they lose less, and not nothing, because small results still lie in between.
 
 # %% [markdown] id="out-of-memory"
@@ -371,8 +374,8 @@ print(f"{before:,} bytes, then {peak:,}; without cuBLAS's workspace {after:,} (y
 
 # %% [markdown] id="a-step"
 # ## What a training step holds
-# The head alone, 4,096 tokens, AdamW. One tensor of logits has 9.4 MiB, all parameters together 0.15
-# MiB. How high is the peak of a step, in tensors of logits?
+# The head alone, 4,096 tokens, AdamW. One tensor of logits has 9.4 MiB, all parameters together
+# 0.15 MiB. How high is the peak of a step, in tensors of logits?
 
 # %% id="a-step-guess"
 predict("logits_at_the_peak", choices=[1, 2, 3, 4])
@@ -471,8 +474,9 @@ reveal("lowers_the_peak_most", min(peaks, key=peaks.get))
 # Gradients of a head are small, so `zero_grad` matters little *here*; in a model with more
 # parameters than activations it is the other way round. A checkpoint around the whole loss brings
 # everything back at once, when backward begins: the same peak. A loss in pieces never holds more
-# than a piece of the logits. The [fused losses](https://docs.pytorch.org/docs/stable/generated/torch.nn.LinearCrossEntropyLoss.html)
-# of chapters 04 and 07 do the same inside one operator.
+# than a piece of the logits. The [fused
+# losses](https://docs.pytorch.org/docs/stable/generated/torch.nn.LinearCrossEntropyLoss.html) of
+# chapters 04 and 07 do the same inside one operator.
 
 # %% [markdown] id="a-launch"
 # ## A launch returns at once
@@ -598,8 +602,8 @@ for name, function in {"05_read_every_step": read_every_step, "05_read_once": re
 
 # %% [markdown] id="a-sync-in-the-loop-why"
 # Twenty waits against one. What each wait costs depends on how far ahead the host is, and that is a
-# rule of arithmetic, so a model can show it: the host needs 3 us for a launch, a kernel takes 6, and
-# between two steps the host has 100 us of its own to do.
+# rule of arithmetic, so a model can show it: the host needs 3 us for a launch, a kernel takes 6,
+# and between two steps the host has 100 us of its own to do.
 
 # %% id="a-sync-in-the-loop-model"
 from onelayer.memory.stream_model import StreamModel
@@ -682,7 +686,7 @@ print(f"10 % below {ordered[5]:,.0f}, 10 % above {ordered[49]:,.0f}, longest {or
 # ## Three regimes
 # How long does the head take for N tokens? Three floors: what a call costs at all, the bytes over
 # the bandwidth, the FLOPs over the peak. The largest one decides. Where does the line of *this* CPU
-# bend, and where would a GPU's?
+# bend, and where would a GPU's? (Measured up to 100,000: a million rows of logits take 2.4 GB.)
 
 # %% id="regimes-measure"
 measured = []
@@ -732,8 +736,8 @@ reveal("regime_of_a_million", decides["float32"])
 # %% [markdown] id="regimes-why"
 # Flat first: a call costs what it costs, and a batch of 1 takes as long as one of 64. Then it rises
 # with N. In float32 the H100's arithmetic is the limit. In tf32 its tensor cores do seven times as
-# much, and then the same head at the same N is limited by bandwidth: writing the logits is the cost.
-# In the flat part fewer launches help, in the steep one fewer bytes *or* cheaper arithmetic,
+# much, and then the same head at the same N is limited by bandwidth: writing the logits is the
+# cost. In the flat part fewer launches help, in the steep one fewer bytes *or* cheaper arithmetic,
 # depending on which floor you stand.
 
 # %% [markdown] id="cpu-heap"
@@ -777,13 +781,15 @@ before = {"a fresh result": faults_and_ms(fresh), "the same buffer": faults_and_
 for name, (faults, ms) in before.items():
     print(f"{name:16} {faults:6,} page faults, {ms:6.1f} ms")
 count = before["a fresh result"][0]
-reveal("faults_of_one_call", "almost none" if count < 10 else "about 100" if count < 1000 else "about 10,000")
+word = "almost none" if count < 10 else "about 100" if count < 1000 else "about 10,000"
+reveal("faults_of_one_call", word)
 
 # %% [markdown] id="cpu-heap-why"
 # The same arithmetic, in the same operator. Are the faults the cause of the difference, or is it
 # something else about a fresh result? Take them away, and leave the result fresh:
-# [`mallopt`](https://man7.org/linux/man-pages/man3/mallopt.3.html) tells glibc to serve large blocks
-# from its heap and to keep what is freed. After some calls the heap has been touched everywhere.
+# [`mallopt`](https://man7.org/linux/man-pages/man3/mallopt.3.html) tells glibc to serve large
+# blocks from its heap and to keep what is freed. After some calls the heap has been touched
+# everywhere.
 
 # %% id="cpu-heap-cause"
 if platform.libc_ver()[0] == "glibc":

@@ -4,7 +4,8 @@
 //
 // A view is { before, steps, at }. before: the segments at the start, { address, bytes, stream,
 // tensors }, tensors as [address, bytes]. steps: [kind, address, bytes, stream, phase], kind "grow"
-// (cudaMalloc), "shrink" (cudaFree), "alloc" or "free". at: how many steps have been played.
+// (cudaMalloc), "shrink" (cudaFree), "map" or "unmap" (pages of a segment that can grow), "alloc" or
+// "free". at: how many steps have been played.
 
 /** The segments after `at` steps, by address; each with its tensors by address. */
 export function segmentsAt({ before, steps }, at) {
@@ -13,7 +14,15 @@ export function segmentsAt({ before, steps }, at) {
   for (const [kind, address, bytes, stream] of steps.slice(0, at)) {
     if (kind === "grow") held.push({ address, bytes, stream, tensors: [] });
     else if (kind === "shrink") held.splice(held.findIndex((s) => s.address === address), 1);
-    else if (kind === "alloc") home(address)?.tensors.push([address, bytes]);
+    else if (kind === "map") {
+      const below = held.find((s) => s.address + s.bytes === address && s.grows);
+      if (below) below.bytes += bytes;
+      else held.push({ address, bytes, stream, tensors: [], grows: true });
+    } else if (kind === "unmap") {
+      const whole = home(address);
+      whole.bytes = address - whole.address;
+      if (!whole.bytes) held.splice(held.indexOf(whole), 1);
+    } else if (kind === "alloc") home(address)?.tensors.push([address, bytes]);
     else {
       const tensors = home(address)?.tensors ?? [];
       tensors.splice(tensors.findIndex(([a]) => a === address), 1);
@@ -41,12 +50,13 @@ export function overTime({ before, steps }) {
   let { used, reserved } = sums(before);
   return [[used, reserved], ...steps.map(([kind, , bytes]) => {
     used += kind === "alloc" ? bytes : kind === "free" ? -bytes : 0;
-    reserved += kind === "grow" ? bytes : kind === "shrink" ? -bytes : 0;
+    reserved += kind === "grow" || kind === "map" ? bytes : kind === "shrink" || kind === "unmap" ? -bytes : 0;
     return [used, reserved];
   })];
 }
 
 const WORDS = { grow: "cudaMalloc gives a segment of", shrink: "cudaFree takes back a segment of",
+  map: "a segment grows by", unmap: "a segment gives back",
   alloc: "a tensor asks for", free: "a tensor gives back" };
 
 /** What a step did, in words. */

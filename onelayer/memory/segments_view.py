@@ -17,6 +17,8 @@ _WORDS = {
     "free_completed": "free",
     "segment_alloc": "grow",
     "segment_free": "shrink",
+    "segment_map": "map",
+    "segment_unmap": "unmap",
 }
 
 
@@ -28,7 +30,7 @@ class SegmentsView(Played):
     def __repr__(self) -> str:
         held, steps = self.view["before"], self.view["steps"]
         kinds = [kind for kind, *_ in steps]
-        segments = len(held) + kinds.count("grow")
+        segments = len(held) + kinds.count("grow") + kinds.count("map")
         tensors, frees = kinds.count("alloc"), kinds.count("shrink")
         return f"{segments} segments, of which {frees} go back, and {tensors} tensors, step by step"
 
@@ -80,7 +82,7 @@ def _fullest(before: Iterable[dict[str, object]], steps: Iterable[list[object]])
     reserved = most = sum(int(str(segment["bytes"])) for segment in before)
     fullest = 0
     for number, (kind, _, nbytes, *_) in enumerate(steps, start=1):
-        reserved += int(str(nbytes)) * ((kind == "grow") - (kind == "shrink"))
+        reserved += int(str(nbytes)) * ((kind in ("grow", "map")) - (kind in ("shrink", "unmap")))
         if reserved > most:
             most, fullest = reserved, number
     return fullest

@@ -22,9 +22,9 @@ from onelayer.memory.timed_kernel import TimedKernel
 # ## Worked example: reading a list of segments
 #
 # Questions 5.1 to 5.3 describe what the allocator holds as plain data. A *segment* is what one
-# `cudaMalloc` returned: `(stream, pool, blocks)`. A block is `(bytes, name)`, where the name is that
-# of the tensor in it, or `None` in a free one. Read such a list in three steps: **take the blocks
-# that could serve**, **compare with the request**, **say what is left**.
+# `cudaMalloc` returned: `(stream, pool, blocks)`. A block is `(bytes, name)`, where the name is
+# that of the tensor in it, or `None` in a free one. Read such a list in three steps: **take the
+# blocks that could serve**, **compare with the request**, **say what is left**.
 
 # %% id="worked-example-code" tags=["worked-example"]
 segments = [
@@ -43,7 +43,9 @@ def largest_free(segments, pool):
 
 reserved = sum(size for *_, blocks in segments for size, _ in blocks)
 used = sum(size for *_, blocks in segments for size, name in blocks if name is not None)
-print(f"{used:,} bytes in use, {reserved:,} reserved; largest free:", largest_free(segments, "large"))
+print(
+    f"{used:,} bytes in use, {reserved:,} reserved; largest free:", largest_free(segments, "large")
+)
 
 # %% [markdown] id="bytes-of-a-request"
 # ## What a request becomes
@@ -57,7 +59,7 @@ print(f"{used:,} bytes in use, {reserved:,} reserved; largest free:", largest_fr
 
 # %% id="block_bytes" role="solution"
 def block_bytes(nbytes):
-    """nbytes (int, at least 1) -> (bytes of the block, "small" or "large", bytes of the segment)."""
+    """nbytes (int, at least 1) -> (bytes of block, "small" or "large", bytes of segment)."""
     ### BEGIN SOLUTION
     block = -(-nbytes // 512) * 512
     if block <= 2**20:
@@ -282,11 +284,11 @@ def how_served(segments, left, nbytes):
 # not the batch, and before any rounding. There are more rows than words: then the peak lies where
 # the backward begins.
 #
-# `step_bytes([7, 11], 40)` is `(1056, 2816, 6336, 1408)`. Stuck? `hint("step_bytes")`
+# `bytes_held([7, 11], 40)` is `(1056, 2816, 6336, 1408)`. Stuck? `hint("bytes_held")`
 
 
-# %% id="step_bytes" role="solution"
-def step_bytes(widths, n):
+# %% id="bytes_held" role="solution"
+def bytes_held(widths, n):
     """widths: of the layers, from the input to V; n rows
     -> bytes (before the step, after the forward, at the peak, after the backward).
     """
@@ -299,13 +301,13 @@ def step_bytes(widths, n):
     ### END SOLUTION
 
 
-# %% id="step_bytes_check" role="check"
-check("step_bytes")
+# %% id="bytes_held_check" role="check"
+check("bytes_held")
 
 
-# %% id="step_bytes_alternative" role="alternative"
-def step_bytes(widths, n):
-    """Measured on a step of the same shapes: on the meta device a tensor has a shape and no bytes."""
+# %% id="bytes_held_alternative" role="alternative"
+def bytes_held(widths, n):
+    """Of tensors of the same shapes, on the meta device, where they have no bytes."""
     import torch
 
     with torch.device("meta"):
@@ -468,10 +470,10 @@ def honest_timing(repeats):
 #
 # A training job dies at step 300: "Tried to allocate 1.50 GiB. GPU has a total capacity of 23.49
 # GiB, of which 1.02 GiB is free. 14.10 GiB is allocated by PyTorch, and 7.90 GiB is reserved by
-# PyTorch but unallocated." The batches are sentences, padded to the longest one of each batch. Write
-# a report in at most eight sentences: what happened, how the numbers show it, why at step 300 and
-# not at step 1, why `empty_cache()` after each step is a bad cure, and which two changes you would
-# try, and how you would see in a picture of the segments that they helped.
+# PyTorch but unallocated." The batches are sentences, padded to the longest one of each batch.
+# Write a report in at most eight sentences: what happened, how the numbers show it, why at step 300
+# and not at step 1, why `empty_cache()` after each step is a bad cure, and which two changes you
+# would try, and how you would see in a picture of the segments that they helped.
 
 # %% [markdown] id="an_incident" role="free_text" points=5 minutes=10 difficulty=3
 # The allocator was asked for 1.5 GiB in one piece and found no free block of that size, although

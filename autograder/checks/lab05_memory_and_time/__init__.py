@@ -13,7 +13,7 @@ lab = Lab("05_memory_and_time", "Memory and time")
 from . import block_bytes
 from . import replay
 from . import how_served
-from . import step_bytes
+from . import bytes_held
 from . import queue_times
 from . import overlap_plan
 from . import honest_timing

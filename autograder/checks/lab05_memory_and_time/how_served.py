@@ -56,11 +56,11 @@ def how_served(student: Student, draw: Draw) -> None:
         _case(WHOLE, 0, 24 * MIB),
         _case(SPLINTERS, 13 * MIB, 12 * MIB + 5),  # a segment of 14 MiB
         _case(WHOLE, 30 * MIB, 400_000),
-        _case(WHOLE[:2] + [("free", "b")], 0, 900_000),  # only the large pool has free bytes
+        _case([*WHOLE[:2], ("free", "b")], 0, 900_000),  # only the large pool has free bytes
         _case(WHOLE[1:2] + WHOLE[:1] + [("free", "a")], 6 * MIB, 30 * MIB),  # 24 + 6
         _case(WHOLE, 0, 25 * MIB + 5),
         _case(WHOLE, 0, 17 * MIB + 10),
-        _case(WHOLE[:-1] + [("free", "c")], 0, MIB + 1),
+        _case([*WHOLE[:-1], ("free", "c")], 0, MIB + 1),
         _case(SPLINTERS, 2 * MIB, 6 * MIB + 5),
     ]
     for _ in draw.cases(6):

@@ -26,7 +26,7 @@ STEPS = 'a list of (kind, batch, stream), ("record", event, stream) and ("wait",
         "whom, of those that are on different streams?",
         "A stream for each kind. Kernel i waits for copy in i, copy out i for kernel i. And copy "
         "in i + 2 overwrites the buffer that kernel i reads: it waits for kernel i, no later one.",
-        '("wait", f"kernel{i - 2}", 0), ("in", i, 0), ("record", f"in{i}", 0), ("wait", f"in{i}", 1)',
+        'plan += [("in", i, 0), ("record", f"in{i}", 0), ("wait", f"in{i}", 1), ("kernel", i, 1)]',
     ),
 )
 def overlap_plan(student: Student, draw: Draw) -> None:
@@ -128,7 +128,10 @@ def _shortest_us(batches: Batches) -> int:
     done: dict[str, int] = {}
     for i, batch in enumerate(batches):
         for k, kind in enumerate(ENGINES):
-            before = [f"{kind}{i - 1}", *(e for e, later in _needs(batches) if later == f"{kind}{i}")]
+            before = [
+                f"{kind}{i - 1}",
+                *(e for e, later in _needs(batches) if later == f"{kind}{i}"),
+            ]
             done[f"{kind}{i}"] = max((done.get(name, 0) for name in before), default=0) + batch[k]
     return max(done.values())
 

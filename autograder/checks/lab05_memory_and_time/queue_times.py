@@ -46,7 +46,7 @@ def queue_times(student: Student, draw: Draw) -> None:
 
 def _drawn_steps(draw: Draw) -> tuple[Steps, int]:
     kinds = [draw.choice(["launch", "launch", "launch", "host", "sync"]) for _ in range(14)]
-    steps = [("launch", draw.integer(20, 60)), *map(lambda kind: _step(draw, kind), kinds)]
+    steps = [("launch", draw.integer(20, 60)), *(_step(draw, kind) for kind in kinds)]
     return steps, draw.integer(3, 9)
 
 
@@ -141,5 +141,5 @@ def _(steps: Steps, launch_us: int) -> Times:
 @queue_times.cost
 def _(student: Student, draw: Draw) -> str:
     kernels = [("launch", 2)] * 20
-    host, device, idle = student.call("queue_times", kernels, 5)
+    _, device, idle = student.call("queue_times", kernels, 5)
     return f"20 kernels of 2 us, launched every 5 us: done after {device} us, idle for {idle} us"

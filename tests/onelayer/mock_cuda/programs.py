@@ -310,3 +310,47 @@ def sizes_from_numbers() -> dict[str, Any]:
         "put": y.tolist(),
         "unique": torch.tensor([2, 1, 2], device="cuda").unique().tolist(),
     }
+
+
+def replayed(sequences: tuple[tuple[tuple[Any, ...], ...], ...]) -> list[Any]:
+    """What torch's allocator holds after each sequence of requests: of each segment, in the order
+    of cudaMalloc, its stream, its pool and its blocks (bytes, bytes asked for, whether in use)."""
+    torch.cuda.init()
+    streams = [torch.cuda.default_stream(), torch.cuda.Stream(), torch.cuda.Stream()]
+    found = []
+    for requests in sequences:
+        torch.cuda.empty_cache()
+        torch.cuda.memory._record_memory_history(enabled=None)
+        torch.cuda.memory._record_memory_history(enabled="all", context=None, clear_history=True)
+        held = _carried_out(requests, streams)
+        found.append(_segments(torch.cuda.memory._snapshot(), streams))
+        held.clear()
+    return found
+
+
+def _carried_out(
+    requests: tuple[tuple[Any, ...], ...], streams: list[Any]
+) -> dict[str, torch.Tensor]:
+    held = {}
+    for verb, *arguments in requests:
+        if verb == "alloc":
+            name, nbytes, stream = arguments
+            with torch.cuda.stream(streams[stream]):
+                held[name] = torch.empty(nbytes, dtype=torch.uint8, device="cuda")
+        elif verb == "free":
+            del held[arguments[0]]
+        else:
+            torch.cuda.empty_cache()
+    return held
+
+
+def _segments(snapshot: dict[str, Any], streams: list[Any]) -> list[Any]:
+    trace = [line for line in snapshot["device_traces"][0] if line["action"] == "segment_alloc"]
+    born = {line["addr"]: n for n, line in enumerate(trace)}  # the last one at an address
+    number = {stream.cuda_stream: n for n, stream in enumerate(streams)}
+    told = []
+    for segment in sorted(snapshot["segments"], key=lambda s: born[s["address"]]):
+        used = [(b, b["state"] != "inactive") for b in segment["blocks"]]
+        blocks = [(b["size"], b["requested_size"] if busy else 0, busy) for b, busy in used]
+        told.append((number[segment["stream"]], segment["segment_type"], blocks))
+    return told

@@ -1,5 +1,9 @@
 """torch's caching allocator on the mocked device: its own rules, its own words."""
 
+import random
+
+from onelayer.memory.allocator_model import Allocator
+from tests.onelayer.memory.drawn_requests import drawn_requests
 from tests.onelayer.mock_cuda import programs
 from tests.onelayer.mock_cuda.programs import MIB
 
@@ -40,3 +44,31 @@ def test_other_backends_of_the_allocator(mocked, monkeypatch):
         run = mocked(programs.out_of_memory_and_on, memory="1 GiB", trace=conf[0] == "e")
         assert run.result["then"] == 900 * MIB
         assert "out of memory" in run.result["said"]
+
+
+def test_the_model_of_unit_05_is_torchs_allocator_block_for_block(mocked):
+    """Drawn sequences of requests, with cached blocks, streams and empty_cache."""
+    seed = random.randrange(2**32)
+    rng = random.Random(seed)
+    sequences = tuple(tuple(drawn_requests(rng)) for _ in range(400))
+    torchs = mocked(programs.replayed, sequences, memory=None, trace=False).result
+    for number, (requests, theirs) in enumerate(zip(sequences, torchs, strict=True)):
+        ours = [
+            (s.stream, s.pool, [(b.bytes, b.asked, b.name is not None) for b in s.blocks])
+            for s in Allocator().run(requests).segments
+        ]
+        assert ours == theirs, f"sequence {number} of seed {seed}: {requests}"
+    assert sum(map(len, torchs)) > 1000
+
+
+def test_a_planted_fault_in_the_model_is_found(mocked):
+    """The comparison sees an allocator that splits a large block at 1 MiB exactly."""
+
+    class Faulty(Allocator):
+        def splits(self, left, pool):
+            return left >= (512 if pool == "small" else 2**20)
+
+    requests = (("alloc", "a", 15 * MIB, 0),)
+    ((theirs,),) = mocked(programs.replayed, (requests,), memory=None, trace=False).result
+    (ours,) = Faulty().run(requests).segments
+    assert [block.bytes for block in ours.blocks] != [size for size, *_ in theirs[2]]

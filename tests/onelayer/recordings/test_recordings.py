@@ -25,6 +25,7 @@ from onelayer.recordings import storing
 from onelayer.recordings.cleaning import cleaned
 from onelayer.recordings.head_code import HeadCode
 from onelayer.recordings.head_times import HeadTimes, page_of
+from onelayer.recordings.mocked import CudaCall, MockedRun
 from onelayer.recordings.provenance import FIELDS, Provenance, provenance_here
 from onelayer.recordings.step_overlap import record_step_overlap
 from onelayer.recordings.storing import store
@@ -76,12 +77,19 @@ CONTENTS = {
         }
     ),
 }
+CONTENTS["mocked"] = MockedRun(
+    device="a device",
+    source="def cell():\n    return 1",
+    result=[1, {"two": 2.5}],
+    calls=(CudaCall("cudaMalloc", "", "x = 1", 0, 512, 0.0, 1.5, None, None),),
+    history=CONTENTS["memory"],
+)
 every_kind = pytest.mark.parametrize("shows", sorted(recordings.SHOWS))
 
 
 def test_there_is_a_sample_of_each_kind() -> None:
     assert set(CONTENTS) == set(recordings.SHOWS)
-    assert len(record.RECORDERS) == len(recordings.SHOWS)
+    assert len(record.RECORDERS) == len(recordings.SHOWS) - 1  # "mocked" is no GPU's
 
 
 class TestReading:

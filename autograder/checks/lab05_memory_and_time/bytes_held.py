@@ -16,7 +16,7 @@ FLOAT = 4
 
 
 @lab.question(
-    "step_bytes",
+    "bytes_held",
     points=4,
     minutes=15,
     difficulty=3,
@@ -29,7 +29,7 @@ FLOAT = 4
         "peak = forward + 2 * 4 * n * V",
     ),
 )
-def step_bytes(student: Student, draw: Draw) -> None:
+def bytes_held(student: Student, draw: Draw) -> None:
     """The bytes that the second step of AdamW holds, at four moments.
 
     widths: of the layers, from the input's to V; n: rows of the batch -> (before the step, after
@@ -40,7 +40,7 @@ def step_bytes(student: Student, draw: Draw) -> None:
         inner = [draw.integer(3, 20) for _ in range(draw.integer(1, 3))]
         cases.append(([draw.integer(3, 20), *inner, draw.integer(30, 50)], draw.integer(60, 120)))
     for widths, n in cases:
-        got = expect_tuple(student.call("step_bytes", widths, n), 4, "four numbers of bytes")
+        got = expect_tuple(student.call("bytes_held", widths, n), 4, "four numbers of bytes")
         for mine, want, moment in zip(got, held_in_second_step(widths, n), MOMENTS, strict=True):
             with within(moment):
                 expect_equal(mine, want)
@@ -71,64 +71,65 @@ def _parts(widths: Sequence[int], n: int) -> _Parts:
     return _Parts(FLOAT * parameters, FLOAT * n * sum(widths[1:-1]), FLOAT * n * widths[-1])
 
 
-step_bytes.wrong(
+bytes_held.wrong(
     "no_adam",
     "AdamW's state is missing: two numbers for each parameter, from the end of the first step on.",
-    step_bytes=lambda widths, n: _parts(widths, n).moments(states=0),
+    bytes_held=lambda widths, n: _parts(widths, n).moments(states=0),
 )
-step_bytes.wrong(
+bytes_held.wrong(
     "one_state",
     "AdamW keeps two numbers for each parameter, the mean of its gradients and the mean of their "
     "squares.",
-    step_bytes=lambda widths, n: _parts(widths, n).moments(states=1),
+    bytes_held=lambda widths, n: _parts(widths, n).moments(states=1),
 )
-step_bytes.wrong(
+bytes_held.wrong(
     "gradients_stay",
     "The gradients of the step before were counted. `zero_grad(set_to_none=True)`, the default, "
     "frees them.",
-    step_bytes=lambda widths, n: _parts(widths, n).moments(old=1),
+    bytes_held=lambda widths, n: _parts(widths, n).moments(old=1),
 )
-step_bytes.wrong(
+bytes_held.wrong(
     "both_sides_of_relu",
     "What enters a ReLU was counted too. ReLU's backward reads its result only, and the next layer "
     "saves that same tensor: one tensor for each hidden layer.",
-    step_bytes=lambda widths, n: _parts(widths, n).moments(hidden=2),
+    bytes_held=lambda widths, n: _parts(widths, n).moments(hidden=2),
 )
-step_bytes.wrong(
+bytes_held.wrong(
     "no_activations",
     "The forward leaves something: each Linear saves its input for the gradient of its weight.",
-    step_bytes=lambda widths, n: _parts(widths, n).moments(hidden=0, forward=0, peak=3),
+    bytes_held=lambda widths, n: _parts(widths, n).moments(hidden=0, forward=0, peak=3),
 )
-step_bytes.wrong(
+bytes_held.wrong(
     "logits_stay",
     "The logits were counted beside the log-probabilities. No backward reads the logits, so they "
     "are gone when the forward is over.",
-    step_bytes=lambda widths, n: _parts(widths, n).moments(forward=2, peak=1),
+    bytes_held=lambda widths, n: _parts(widths, n).moments(forward=2, peak=1),
 )
-step_bytes.wrong(
+bytes_held.wrong(
     "peak_after_forward",
     "The peak comes later: the backward begins with two more tensors of (n, V), the gradient of "
     "the log-probabilities and that of the logits, while the log-probabilities are still needed.",
-    step_bytes=lambda widths, n: _parts(widths, n).moments(peak=0),
+    bytes_held=lambda widths, n: _parts(widths, n).moments(peak=0),
 )
-step_bytes.wrong(
+bytes_held.wrong(
     "one_more_at_the_peak",
     "Two tensors of (n, V) come on top when backward begins, not one: the gradient of the "
     "log-probabilities is read while that of the logits is written.",
-    step_bytes=lambda widths, n: _parts(widths, n).moments(peak=1),
+    bytes_held=lambda widths, n: _parts(widths, n).moments(peak=1),
 )
 
 
-@step_bytes.wrong("no_biases", "The biases are parameters too.")
+@bytes_held.wrong("no_biases", "The biases are parameters too.")
 def _(widths: Sequence[int], n: int) -> Moments:
     parts = _parts(widths, n)
     without = FLOAT * sum(a * b for a, b in pairwise(widths))
     return _Parts(without, parts.hidden, parts.logits).moments()
 
 
-@step_bytes.wrong(
-    "the_batch_too", "The batch x was there before the step and is not counted: count what the "
-    "model, the optimizer and the step make."
+@bytes_held.wrong(
+    "the_batch_too",
+    "The batch x was there before the step and is not counted: count what the "
+    "model, the optimizer and the step make.",
 )
 def _(widths: Sequence[int], n: int) -> Moments:
     parts = _parts(widths, n)
@@ -136,10 +137,10 @@ def _(widths: Sequence[int], n: int) -> Moments:
     return _Parts(parts.parameters, parts.hidden + more, parts.logits).moments()
 
 
-@step_bytes.cost
+@bytes_held.cost
 def _(student: Student, draw: Draw) -> str:
     n = 4096
-    before, forward, peak, _ = student.call("step_bytes", [64, 600], n)
+    before, forward, peak, _ = student.call("bytes_held", [64, 600], n)
     return (
         f"the head with {n:,} tokens: {before:,} bytes from step to step, {forward:,} after the "
         f"forward, {peak:,} at the peak"
