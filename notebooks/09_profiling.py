@@ -241,8 +241,8 @@ for e in same:
 
 # %% [markdown] id="the-device-why"
 # Both have the same `correlation`, and an arrow (`ac2g`, *async CPU to GPU*) leads from the one to
-# the other. The profiler joins them by this number
-# ([`output_json.cpp`](https://github.com/pytorch/kineto/blob/main/libkineto/src/output_json.cpp)).
+# the other. The call comes back at once, and the kernel begins later: the host and the device run
+# [asynchronously](https://docs.pytorch.org/docs/stable/notes/cuda.html).
 
 # %% [markdown] id="two-threads"
 # ## Who launches?
@@ -351,7 +351,7 @@ reveal(
 
 # %% [markdown] id="loop-2-why"
 # The call comes back as soon as the copy is queued
-# ([CUDA's rules](https://docs.nvidia.com/cuda/cuda-runtime-api/api-sync-behavior.html)). The cause
+# ([pinned memory](https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html)). The cause
 # is the memory and not `non_blocking` alone: from pageable memory the flag changes nothing for the
 # large copies. The mocked device follows the same rules; how fast a link is, it cannot say.
 
@@ -579,14 +579,16 @@ reveal("saved_without_waits", "all of the waiting" if left > work else "less tha
 #   [`profiler_kineto.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/profiler_kineto.cpp)
 # - calls into Python:
 #   [`profiler_python.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/profiler_python.cpp)
-# - where `item()` copies and waits:
-#   [`CUDAScalar.cu`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/cuda/CUDAScalar.cu),
-#   and copies: [`Copy.cu`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/cuda/Copy.cu)
-# - lists of tensors in one kernel:
-#   [`MultiTensorApply.cuh`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/cuda/MultiTensorApply.cuh)
-# - a trace in a browser: [Perfetto](https://ui.perfetto.dev); which parts of a step to look at
-#   first:
+# - what runs asynchronously, and what makes the host wait:
+#   [CUDA semantics](https://docs.pytorch.org/docs/stable/notes/cuda.html)
+# - lists of tensors in one call:
+#   [`_foreach_utils.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/utils/_foreach_utils.py)
+# - gloo's all-reduce:
+#   [`ProcessGroupGloo.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/distributed/c10d/ProcessGroupGloo.cpp)
+# - which parts of a step to look at first:
 #   [the profiler's recipe](https://docs.pytorch.org/tutorials/recipes/recipes/profiler_recipe.html)
+#
+# `seen.export_chrome_trace` also writes what Perfetto (ui.perfetto.dev) opens in a browser.
 #
 # Between torch 2.11 and 2.15 the events keep their names and fields. Torch 2.11 warns that events
 # of another cycle are lost unless `acc_events` is set, which is why it is set here.
