@@ -396,8 +396,8 @@ reveal("launches_of_the_optimizer", min((28, 60, 250, 1000), key=lambda n: abs(n
 # The launches went, and most of the host's time went with them: it was the calls that took it.
 # `foreach` hands a list of tensors to one kernel
 # ([`adam.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/optim/adam.py) has both ways,
-# `_single_tensor_adam` and `_multi_tensor_adam`). Two other ways to the same end are `torch.compile`
-# and CUDA graphs.
+# `_single_tensor_adam` and `_multi_tensor_adam`). Two other ways to the same end are
+# `torch.compile` and CUDA graphs.
 
 # %% id="loop-3-view"
 onelayer.show_traces({"before": each.before, "after": each.after})
