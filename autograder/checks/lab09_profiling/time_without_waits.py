@@ -102,7 +102,7 @@ def _replayed(
             start = max(start, free.get(stream, 0.0))
         free[stream] = max(start + given["dur"], free.get(stream, 0.0))
     first = begin if step else min(e["ts"] for e in work.values())
-    return max(free.values()) - first
+    return float(max(free.values()) - first)
 
 
 def _wrong(name: str, sentence: str, answer: Callable[[Sequence[Event]], float]) -> None:
@@ -116,7 +116,8 @@ def _as_it_was(events: Sequence[Event]) -> float:
 
 
 def _waits(events: Sequence[Event]) -> float:
-    return sum(e["dur"] for e in events if e["ph"] == "X" and e["name"].endswith("Synchronize"))
+    waits = (e for e in events if e["ph"] == "X" and e["name"].endswith("Synchronize"))
+    return float(sum(e["dur"] for e in waits))
 
 
 _wrong(
