@@ -241,8 +241,8 @@ for e in same:
 
 # %% [markdown] id="the-device-why"
 # Both have the same `correlation`, and an arrow (`ac2g`, *async CPU to GPU*) leads from the one to
-# the other. The profiler joins them by this number
-# ([`output_json.cpp`](https://github.com/pytorch/kineto/blob/main/libkineto/src/output_json.cpp)).
+# the other. The call comes back at once, and the kernel begins later: the host and the device run
+# [asynchronously](https://docs.pytorch.org/docs/stable/notes/cuda.html).
 
 # %% [markdown] id="two-threads"
 # ## Who launches?
@@ -306,8 +306,8 @@ onelayer.show_traces({"before": reads.before, "after": reads.after})
 
 # %% [markdown] id="side-by-side-why"
 # `item()` needs the number, so the host waits until all that was launched before is done, and only
-# then goes on to launch. Meanwhile nothing is queued, and the device runs empty. The repaired loop
-# adds the loss up on the device, and the host runs ahead.
+# then goes on to launch. Until the next launch nothing is queued, and the device runs empty. The
+# repaired loop adds the loss up on the device, and the host runs ahead.
 
 # %% [markdown] id="same-loss"
 # ## And the same loss?
@@ -350,10 +350,11 @@ reveal(
 )
 
 # %% [markdown] id="loop-2-why"
-# The call comes back as soon as the copy is queued
-# ([CUDA's rules](https://docs.nvidia.com/cuda/cuda-runtime-api/api-sync-behavior.html)). The cause
-# is the memory and not `non_blocking` alone: from pageable memory the flag changes nothing for the
-# large copies. The mocked device follows the same rules; how fast a link is, it cannot say.
+# The call comes back as soon as the copy is queued. Both parts of the repair are needed: from
+# pageable memory `non_blocking` has nothing to hand to the device, and from pinned memory a
+# blocking copy still waits. All four are measured in
+# [torch's tutorial](https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html). The
+# mocked device keeps CUDA's rules; how fast a link is, it cannot say.
 
 # %% id="loop-2-view"
 onelayer.show_traces({"before": copies.before, "after": copies.after})
@@ -392,11 +393,11 @@ calls, _ = launched_in(each.before, "optimizer")
 reveal("launches_of_the_optimizer", min((28, 60, 250, 1000), key=lambda n: abs(n - calls)))
 
 # %% [markdown] id="loop-3-why"
-# Each launch costs the host some us, whatever it launches
+# The launches went, and most of the host's time went with them: it was the calls that took it.
+# `foreach` hands a list of tensors to one kernel
 # ([`adam.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/optim/adam.py) has both ways,
-# `_single_tensor_adam` and `_multi_tensor_adam`). `foreach` hands a list of tensors to one kernel:
-# the device does the same work, the host calls less often. With few large kernels instead the same
-# change would bring nothing.
+# `_single_tensor_adam` and `_multi_tensor_adam`). Two other ways to the same end are
+# `torch.compile` and CUDA graphs.
 
 # %% id="loop-3-view"
 onelayer.show_traces({"before": each.before, "after": each.after})
@@ -473,12 +474,12 @@ def best_s(act, rounds=30):
 
 
 one, small, big = torch.ones(1, 1), torch.ones(32 * 2**10), torch.ones(16 * 2**20)
-a, out = torch.randn(768, 768), torch.empty(768, 768)
+a, out = torch.randn(256, 256), torch.empty(256, 256)
 with torch.no_grad():
     call_s = best_s(lambda: F.linear(one, one, one[0]), 2000)  # the same call, with nothing to do
 cache_s = 2 * small.nbytes / best_s(small.neg_, 200)  # bytes per second, from the cache
 memory_s = 2 * big.nbytes / best_s(big.neg_, 5)
-flops_s = 2 * 768**3 / best_s(lambda: torch.mm(a, a, out=out))
+flops_s = 2 * 256**3 / best_s(lambda: torch.mm(a, a, out=out), 500)
 print(f"a call {call_s * 1e6:.1f} us, {flops_s / 1e9:.0f} GFLOP/s")
 print(f"{memory_s / 1e9:.1f} GB/s from memory, {cache_s / 1e9:.1f} GB/s from the cache")
 
@@ -579,14 +580,16 @@ reveal("saved_without_waits", "all of the waiting" if left > work else "less tha
 #   [`profiler_kineto.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/profiler_kineto.cpp)
 # - calls into Python:
 #   [`profiler_python.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/profiler_python.cpp)
-# - where `item()` copies and waits:
-#   [`CUDAScalar.cu`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/cuda/CUDAScalar.cu),
-#   and copies: [`Copy.cu`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/cuda/Copy.cu)
-# - lists of tensors in one kernel:
-#   [`MultiTensorApply.cuh`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/cuda/MultiTensorApply.cuh)
-# - a trace in a browser: [Perfetto](https://ui.perfetto.dev); which parts of a step to look at
-#   first:
+# - what runs asynchronously, and what makes the host wait:
+#   [CUDA semantics](https://docs.pytorch.org/docs/stable/notes/cuda.html)
+# - lists of tensors in one call:
+#   [`_foreach_utils.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/utils/_foreach_utils.py)
+# - gloo's all-reduce:
+#   [`ProcessGroupGloo.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/distributed/c10d/ProcessGroupGloo.cpp)
+# - which parts of a step to look at first:
 #   [the profiler's recipe](https://docs.pytorch.org/tutorials/recipes/recipes/profiler_recipe.html)
+#
+# `seen.export_chrome_trace` also writes what Perfetto (ui.perfetto.dev) opens in a browser.
 #
 # Between torch 2.11 and 2.15 the events keep their names and fields. Torch 2.11 warns that events
 # of another cycle are lost unless `acc_events` is set, which is why it is set here.

@@ -44,8 +44,9 @@ class LoopTraces:
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Self:
-        sides = ([_event(row, plain["forms"]) for row in plain[side]] for side in _SIDES)
-        return cls(*sides)
+        forms: list[Event] = plain["forms"]
+        before, after = ([_event(row, forms) for row in plain[side]] for side in _SIDES)
+        return cls(before, after)
 
     def _sides(self) -> list[tuple[str, list[Event]]]:
         return list(zip(_SIDES, (self.before, self.after), strict=True))
@@ -57,9 +58,9 @@ class LoopTraces:
 _SIDES = ("before", "after")
 
 
-def page_of(traces: LoopTraces) -> str:
-    """A sentence: `show_traces` draws them."""
-    return f"<p>{escape(str(traces))}</p>"
+def page_of(traces: LoopTraces, device: str = "") -> str:
+    """A sentence with the device's name: `show_traces` draws them."""
+    return f"<p>{escape(f'{device}: {traces}' if device else str(traces))}</p>"
 
 
 def _row(event: Event, forms: dict[str, int]) -> list[Any]:

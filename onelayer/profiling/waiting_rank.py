@@ -39,7 +39,7 @@ def rank_step(device: str, rows: Sequence[int]) -> Step:
                 dist.all_reduce(p.grad)
         with record_function("optimizer"), torch.no_grad():
             for p in model.parameters():
-                p -= 0.1 * p.grad  # type: ignore[operator]
+                p.add_(p.grad, alpha=-0.1)  # type: ignore[arg-type]
                 p.grad = None
         return loss.detach()
 

@@ -616,7 +616,7 @@ onelayer.show_traces({"before": case.before, "after": case.after})
 # bandwidth or by compute, and how do you know; what would you try next, and what could that bring
 # at most? Say also what these two traces cannot tell.
 
-# %% [markdown] id="the_unknown_trace" role="free_text" points=5 minutes=12 difficulty=4
+# %% [markdown] id="the_unknown_trace" role="free_text" points=5 minutes=10 difficulty=4
 # Before, each step begins with a list of 600 numbers that becomes a tensor: a copy from pageable
 # memory and a `cudaStreamSynchronize` behind it, so the host waits for the device at the start of
 # every step and the device is idle while the host prepares the next launches. Then the logits go

@@ -23,7 +23,7 @@ _RAISED = {
 @lab.question(
     "busy_us",
     points=2,
-    minutes=10,
+    minutes=8,
     difficulty=2,
     hints=(
         "Which categories are work of the device? Look at one event of each `cat`.",

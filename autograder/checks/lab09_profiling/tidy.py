@@ -45,7 +45,7 @@ LOST = (
 @lab.question(
     "tidy",
     points=5,
-    minutes=25,
+    minutes=20,
     difficulty=4,
     hints=(
         "Which rows read nothing but `fixed` inputs, or rows that do so themselves? And what comes "
@@ -266,15 +266,16 @@ def _tidied(
     came_from: dict[str, str] = {}
     same: dict[str, str] = {}
     kept: Rows = []
-    for name, op, args, kwargs in rows:
-        args = [same.get(a, a) if isinstance(a, str) else a for a in args]
+    for name, op, given, kwargs in rows:
+        args = [same.get(a, a) if isinstance(a, str) else a for a in given]
         if op == CONVERT and trips != "none":
-            before = came_from.get(args[0], args[0])
+            source = str(args[0])
+            before = came_from.get(source, source)
             if dtypes[before] == dtypes[name]:
                 same[name] = before
                 continue
             if dtypes[name] == "float32" or trips == "all":
-                came_from[name] = args[0]
+                came_from[name] = source
         kept.append((name, op, args, kwargs))
     return _split(_swept(kept) if sweeps else kept, fixed if hoists else (), through)
 

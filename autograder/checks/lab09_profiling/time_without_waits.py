@@ -22,7 +22,7 @@ _RAISED = {
 @lab.question(
     "time_without_waits",
     points=5,
-    minutes=25,
+    minutes=20,
     difficulty=5,
     hints=(
         "Without its waits the host is at each launch earlier. By how much, for one launch?",
@@ -102,7 +102,7 @@ def _replayed(
             start = max(start, free.get(stream, 0.0))
         free[stream] = max(start + given["dur"], free.get(stream, 0.0))
     first = begin if step else min(e["ts"] for e in work.values())
-    return max(free.values()) - first
+    return float(max(free.values()) - first)
 
 
 def _wrong(name: str, sentence: str, answer: Callable[[Sequence[Event]], float]) -> None:
@@ -116,7 +116,8 @@ def _as_it_was(events: Sequence[Event]) -> float:
 
 
 def _waits(events: Sequence[Event]) -> float:
-    return sum(e["dur"] for e in events if e["ph"] == "X" and e["name"].endswith("Synchronize"))
+    waits = (e for e in events if e["ph"] == "X" and e["name"].endswith("Synchronize"))
+    return float(sum(e["dur"] for e in waits))
 
 
 _wrong(

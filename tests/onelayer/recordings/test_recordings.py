@@ -21,6 +21,7 @@ from bench import head_loss, loss_devices, record
 from onelayer import recordings
 from onelayer.memory.allocator_history import AllocatorHistory, Request
 from onelayer.memory.stream_trace import StreamTrace, Work
+from onelayer.profiling.loop_traces import LoopTraces
 from onelayer.recordings import storing
 from onelayer.recordings.cleaning import cleaned
 from onelayer.recordings.head_code import HeadCode
@@ -45,6 +46,10 @@ CODE = (REPO / "tests" / "onelayer" / "compiler" / "inductor_triton.txt").read_t
     "utf-8"
 )  # nothing that a GPU wrote
 CONTENTS = {
+    "loop": LoopTraces(
+        [{"ph": "X", "cat": "kernel", "name": "k", "ts": 1.5, "dur": 2.0, "args": {"stream": 7}}],
+        [],
+    ),
     "code": HeadCode({"forward": CODE}),
     "times": HeadTimes.from_plain(
         {
