@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from onelayer.distributed.timeline import show_timeline as show_timeline
     from onelayer.drawing.bars import show_bars as show_bars
     from onelayer.memory.byte_count import count_bytes as count_bytes
+    from onelayer.memory.page_faults import count_page_faults as count_page_faults
     from onelayer.memory.peak_bytes import peak_bytes as peak_bytes
     from onelayer.memory.traffic import count_traffic as count_traffic
     from onelayer.mock_cuda.run import on_mock_gpu as on_mock_gpu
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "compile_story": "onelayer.compiler.story",
     "count_bytes": "onelayer.memory.byte_count",
+    "count_page_faults": "onelayer.memory.page_faults",
     "count_saved": "onelayer.autograd.saved_bytes",
     "fake_group": "onelayer.distributed.fake_group",
     "count_traffic": "onelayer.memory.traffic",
