@@ -64,7 +64,9 @@ def in_turn(prepare):
                 step(loss_of)
                 ms = (time.perf_counter() - began) * 1e3
             seen[name].append((ms, faults.count))
-    return {name: [sorted(one)[7] for one in zip(*both)] for name, both in seen.items()}
+    return {
+        name: [sorted(one)[7] for one in zip(*both, strict=True)] for name, both in seen.items()
+    }
 
 
 as_found = in_turn(lambda: None)

@@ -2,32 +2,26 @@
 
 import ctypes
 import resource
-from types import TracebackType
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # mallopt's names for its settings
 _MOST = 32 * 2**20  # bytes: glibc takes no larger threshold, and gives larger blocks back at once
 
 
+@dataclass
 class PageFaults:
-    """The running count of `count_page_faults`: `count` is final when the block ends."""
+    """What `count_page_faults` counts: `count` is there when the block has ended."""
 
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __enter__(self) -> "PageFaults":
-        self.count = -_so_far()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, raised: BaseException | None, at: TracebackType | None
-    ) -> None:
-        self.count += _so_far()
+    count: int = 0
 
     def __repr__(self) -> str:
         return f"{self.count:,} page faults"
 
 
-def count_page_faults() -> PageFaults:
+@contextmanager
+def count_page_faults() -> Iterator[PageFaults]:
     """A context manager that counts this process's page faults, those of all its threads.
 
         with count_page_faults() as faults:
@@ -38,7 +32,11 @@ def count_page_faults() -> PageFaults:
     fault: Linux finds a free page, fills it with zeros and maps it. Faults that wait for a disk do
     not count.
     """
-    return PageFaults()
+    faults, before = PageFaults(), _so_far()
+    try:
+        yield faults
+    finally:
+        faults.count = _so_far() - before
 
 
 def give_back_freed_memory() -> bool:
