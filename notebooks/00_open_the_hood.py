@@ -253,10 +253,11 @@ except TypeError as error:
 reveal("source_of_linear", outcome)
 
 # %% [markdown] id="no-source-why"
-# `F.linear` is no Python: it is a *binding*, a C++ function that unpacks Python objects,
-# [written by a script](https://github.com/pytorch/pytorch/blob/v2.13.0/tools/autograd/gen_python_functions.py)
-# when torch is built. Behind it lies a runtime of
-# [four rooms](https://github.com/pytorch/pytorch/blob/v2.13.0/CONTRIBUTING.md#codebase-structure):
+# `F.linear` is no Python: it is a *binding*, a C++ function that unpacks Python objects, [written
+# by a
+# script](https://github.com/pytorch/pytorch/blob/v2.13.0/tools/autograd/gen_python_functions.py)
+# when torch is built. Behind it lies a runtime of [four
+# rooms](https://github.com/pytorch/pytorch/blob/v2.13.0/CONTRIBUTING.md#codebase-structure):
 # `torch` is the Python you import; `torch/csrc` C++ around the operators, with autograd and the
 # bindings; `aten` the operators and their kernels; `c10` the core that all share.
 
@@ -284,10 +285,10 @@ onelayer.show_bars({name: size / 1e6 for name, size in sizes.items()}, unit="MB"
 reveal("largest_room", max(sizes, key=sizes.get))
 
 # %% [markdown] id="rooms-why"
-# `libtorch_cpu` holds `aten`: the operators and their CPU kernels, many of them
-# [compiled several times](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/cpu/README.md)
-# for different processors. `libc10` is the small core. A CUDA build has `libtorch_cuda` beside
-# them. The variant that runs on your processor:
+# `libtorch_cpu` holds `aten`: the operators and their CPU kernels, many of them [compiled several
+# times](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/cpu/README.md) for
+# different processors. `libc10` is the small core. A CUDA build has `libtorch_cuda` beside them.
+# The variant that runs on your processor:
 
 # %% id="rooms-kernels"
 print(torch.backends.cpu.get_cpu_capability(), "| a CUDA build:", torch.version.cuda is not None)

@@ -246,8 +246,8 @@ reveal("versions_after_five_sizes", len(received))
 # %% [markdown] id="sizes-why"
 # The first size is taken for a constant. When a second one comes, Dynamo stops believing in it and
 # compiles once more with a symbol: *dynamic shapes*. 4 rows then pass. 1 does not: a size of 1 may
-# broadcast, so a symbol stands for 2 or more, whether or not this function broadcasts
-# ([dynamic shapes](https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_dynamic_shapes.html)).
+# broadcast, so a symbol stands for 2 or more, whether or not this function broadcasts ([dynamic
+# shapes](https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_dynamic_shapes.html)).
 
 # %% id="sizes-symbol"
 for version in received:
@@ -306,8 +306,8 @@ for number, part in enumerate(broken.pieces):
 reveal("graphs_around_an_if", len(broken.pieces))
 
 # %% [markdown] id="break-why"
-# A
-# [graph break](https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/compile/programming_model.graph_breaks_index.html):
+# A [graph
+# break](https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/compile/programming_model.graph_breaks_index.html):
 # Dynamo closes the graph before the `if`, lets Python take the branch, and begins a new graph
 # behind it, in a function of its own. It made one for the branch that was taken; the other gets its
 # own when a call takes it. A `print` between two lines breaks the graph the same way. No later

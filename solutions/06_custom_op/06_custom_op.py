@@ -261,8 +261,8 @@ except NotImplementedError:
 # %% id="kernels" tags=["setup"]
 
 
-@torch.no_grad()  # as in C++, neither autograd nor autocast sees what a kernel does inside
-@torch.autocast("cpu", enabled=False)
+@torch.no_grad()  # as where a kernel writes through pointers: neither autograd nor autocast sees
+@torch.autocast("cpu", enabled=False)  # what it does inside
 def head_kernel(x, w, b=None):
     """x (N, D), w (V, D), b (V,) or None -> (N, V), column by column in memory: strides (1, N)."""
     y = w @ x.T  # (V, N)
@@ -708,8 +708,9 @@ def fake_head(x, w, b):
 # %% [markdown] id="backward-and-autocast"
 # ## Its backward, and its autocast
 #
-# Without more words, your operator ends every graph, and autocast passes it by. Register both. `op`
-# is the operator's name, as in `"lab6_7::head"`:
+# `head_kernel` shows autograd and autocast nothing of what it does inside, like a kernel that
+# writes through pointers. So no gradient passes your operator, and autocast passes it by. Register
+# both. `op` is the operator's name, as in `"lab6_7::head"`:
 #
 # - `torch.library.register_autograd(op, backward, setup_context=keep)`. `keep(ctx, inputs, output)`
 #   is called after the kernel; save what backward reads. `backward(ctx, dy)` answers for x, w and
@@ -840,8 +841,8 @@ def tempered(name, z, t, dy=None):
         tests = torch.library.opcheck(op, (z, t), raise_exception=False)
         z = z.detach().clone().requires_grad_(dy is not None)
         y = op(z, t)
-        # Without a backward torch records what a Python kernel calls inside, and opcheck of torch
-        # 2.15 is content with that. A kernel in C++ has nothing to record.
+        # Without a backward torch records the operators that a kernel calls inside, and opcheck of
+        # torch 2.15 is content with that. A kernel that writes through pointers calls none.
         has = torch._C._dispatch_has_kernel_for_dispatch_key
         keys = ("Autograd", "AutogradCPU", "CompositeImplicitAutograd")
         if dy is not None and not any(has(f"{library.ns}::temper", key) for key in keys):
