@@ -331,9 +331,9 @@ casts = seen.names.count("_to_copy")
 reveal("casts_before_a_linear", f"{casts} cast" + "s" * (casts > 1))
 
 # %% [markdown] id="autocast-why"
-# Three: `x`, `W` and `bias`. The kernel casts, excludes its own key and calls `linear` again. In
-# the same autocast region the casts of `W` and `bias` are kept for the next call, because these are
-# leaves that require a gradient; that of `x` is not
+# It makes three casts, of `x`, `W` and `bias`. The kernel casts, excludes its own key and calls
+# `linear` again. In the same autocast region the casts of `W` and `bias` are kept for the next
+# call, because these are leaves that require a gradient; that of `x` is not
 # ([`autocast_mode.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.cpp)).
 
 # %% id="autocast-twice"

@@ -140,8 +140,8 @@ same = all(on_ranks(3, halves))
 reveal("gather_after_reduce_scatter", "all_reduce's row" if same else "neither")
 
 # %% [markdown] id="two-halves-why"
-# The all-reduce. It is no detail: DDP makes both halves at once. FSDP makes them at two different
-# times, and steps on its slice in between.
+# The all-reduce. The two halves matter later in this chapter: DDP makes both at once; FSDP makes
+# them at two different times, and steps on its slice in between.
 
 # %% [markdown] id="ring"
 # ## What does an all-reduce send?
@@ -809,9 +809,10 @@ print(log)
 reveal("numbers_per_row_for_the_loss", sum(call.bytes for call in log.collectives) // 4 // len(x))
 
 # %% [markdown] id="vocabulary-why"
-# Three: the maximum, the sum of the exponentials, and the logit of the right word, which one rank
-# has and the others count as zero. The gradient of the logits, softmax minus one at the right word,
-# then needs no message at all. With so few numbers, most of what was sent are gloo's headers.
+# It reduces three numbers per row: the maximum, the sum of the exponentials, and the logit of the
+# right word, which one rank has and the others count as zero. The gradient of the logits, softmax
+# minus one at the right word, then needs no message at all. With so few numbers, most of what was
+# sent are gloo's headers.
 
 # %% [markdown] id="pipeline"
 # ## Cut between the layers
@@ -851,11 +852,13 @@ _, first_stage = pipes[0]["GPipe"]
 
 # %% id="pipeline-reveal"
 print(first_stage)
-reveal("bytes_from_the_first_stage", first_stage.ring_bytes)
+sends = [call.bytes for call in first_stage.collectives if call.name == "send"]
+reveal("bytes_from_the_first_stage", sum(sends))
 
 # %% [markdown] id="pipeline-why"
-# Only the activations, 16 rows of 256 bytes, and as much comes back as their gradient. No weight
-# and no weight's gradient ever moves. The price is time: a stage cannot begin before the one
+# Only the activations, 16 rows of 256 bytes, and as much comes back as their gradient. These are
+# messages from one rank to one other, `send` and `recv`: no collective, and no ring. No weight and
+# no weight's gradient ever moves. The price is time: a stage cannot begin before the one
 # before it has.
 
 # %% [markdown] id="bubble"
