@@ -343,7 +343,9 @@ print(len(whole.pieces), "graph,", len(whole.breaks), "breaks")
 # ## Station 3: forward and backward in one graph
 # Next comes AOTAutograd. It runs the captured graph through autograd *and* the dispatcher, with
 # fake tensors again, and records every operator that arrives below autograd, of forward and
-# backward. Three calls go in. How many operators come out?
+# backward. Three calls go in. The table of eager's traffic above ended with the number of eager's
+# operators, forward and backward; here the large ones among them are taken apart as well. How many
+# come out?
 
 # %% id="joint-guess"
 predict("operators_in_the_joint_graph", choices=["3", "4 to 12", "13 to 30", "more than 30"])
@@ -384,9 +386,10 @@ for call in piece.captured.calls:
 # %% [markdown] id="kept"
 # ## Station 4: what survives the forward
 # Backward needs some of what the forward computed. Eager decides node by node: each keeps what its
-# own formula asks for. AOTAutograd's *partitioner* cuts the joint graph into a forward and a
-# backward, and sees both at once. Arguments live on anyway and do not count. What share of eager's
-# bytes does it keep?
+# own formula asks for: the clamp keeps its input, the loss the logarithms of its probabilities, and
+# each is a table as large as the logits. AOTAutograd's *partitioner* cuts the joint graph into a
+# forward and a backward, and sees both at once: it may keep one table and compute the other from it
+# again. Arguments live on anyway and do not count. What share of eager's bytes does it keep?
 
 # %% id="kept-guess"
 predict("share_that_is_kept", choices=["all of it", "about a half", "about a third", "nothing"])
@@ -420,7 +423,8 @@ print("computed a second time:", *(node.target.split(".")[1] for node in repeate
 # ## Station 5: what Inductor wrote
 # Inductor turns both graphs into loops, joins loops that fit together, and writes a file for each
 # graph. A *kernel* is what the file calls to compute something: a generated function or a
-# library's. How many kernels will forward and backward call, together, for all those operators?
+# library's. The matrix products, one in each graph, stay with a library; of the rest, what walks
+# along the same rows can be joined. How many kernels will forward and backward call, together?
 
 # %% id="generated-guess"
 predict("kernels_in_both_files", choices=["1", "2 to 9", "10 to 30", "more than 30"])

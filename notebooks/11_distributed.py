@@ -356,7 +356,8 @@ onelayer.show_recording("step_overlap")
 # ## Few large messages
 # Every message has a fixed cost. So DDP's reducer, the C++ behind its hooks, copies gradients into
 # *buckets*, and sends a bucket when its last gradient is there. Six layers of 257 KiB: a bucket is
-# full at half a MiB. How many buckets does the **first** step send?
+# full at half a MiB. What goes into which bucket depends on the order in which gradients come, and
+# before the **first** backward DDP has not seen it. How many buckets does the first step send?
 
 # %% id="buckets-guess"
 predict("buckets_of_the_first_step", choices=[1, 3, 6, 12])

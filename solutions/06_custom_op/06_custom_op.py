@@ -5,10 +5,11 @@
 # checks, as two CUDA kernels, and with all that torch wants to know about it: what it returns
 # (fake), its backward, its autocast.
 #
-# Work from top to bottom, in about two hours. You need a C++ compiler and no GPU: the `.cu` files
-# run on your CPU, and the same files go through nvcc. Answers in C++ are text that a function
-# returns. Keep helper functions inside the cell of the question that uses them: only those cells
-# are graded. Sizes: N tokens, D features, V words; `x (N, D)`, `w (V, D)`, `b (V,)`, `y (N, V)`.
+# Work from top to bottom, in about two hours, after [chapter
+# 06](../../notebooks/06_custom_op.ipynb). You need a C++ compiler and no GPU: the `.cu` files run
+# on your CPU, and the same files go through nvcc. Answers in C++ are text that a function returns.
+# Keep helper functions inside the cell of the question that uses them: only those cells are graded.
+# Sizes: N tokens, D features, V words; `x (N, D)`, `w (V, D)`, `b (V,)`, `y (N, V)`.
 
 # %% id="setup" tags=["setup"]
 import ctypes
@@ -469,9 +470,15 @@ STABLE_TORCH_LIBRARY_IMPL(another, CPU, library) { library.impl("head", TORCH_BO
 # ## A thread for each element
 #
 # In CUDA the loops over n and v are gone: a grid of blocks of 16 x 16 threads covers y, and each
-# thread does the four steps for one element. V = 600 is no multiple of 16, and N is anything: the
-# threads that hang over the edge must touch nothing. Neighbours in x are neighbours in v, because
-# neighbours in y's memory then write together.
+# thread does the four steps for one element. A function marked `__global__` is what each thread
+# runs. `threadIdx.x` and `.y` say which thread of its block it is, `blockIdx` which block,
+# `blockDim` how large a block is; so `blockIdx.x * blockDim.x + threadIdx.x` counts on across
+# blocks. The host starts it by `kernel<<<grid, block>>>(arguments)`: so many blocks, so many
+# threads in each.
+#
+# V = 600 is no multiple of 16, and N is anything: the threads that hang over the edge must touch
+# nothing. Neighbours in x are neighbours in v, because neighbours in y's memory then write
+# together.
 #
 # The host function says how many blocks there are. A grid without a block is an error on a GPU, so
 # N = 0 must launch nothing. Stuck? `hint("naive_head")`
