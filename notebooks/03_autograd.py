@@ -343,10 +343,8 @@ reveal("grad_after_two_backwards", round(norms[1] / norms[0], 3))
 # along the sum of all gradients so far: a momentum that never fades. On the simplest of losses, `w
 # * w / 2`, it looks faster at first, and then it never settles:
 
+
 # %% id="accumulate-forgotten"
-import matplotlib.pyplot as plt
-
-
 def descended(emptied, steps=80):
     """The values of w on its way down w * w / 2."""
     w = torch.tensor(1.0, requires_grad=True)
@@ -360,12 +358,9 @@ def descended(emptied, steps=80):
     return path
 
 
-figure, axes = plt.subplots(figsize=(6, 2.4))
-for name, emptied in {"zero_grad() in each step": True, "forgotten": False}.items():
-    axes.plot(descended(emptied), label=name)
-axes.set(xlabel="step", ylabel="w")
-axes.legend(loc="upper right")
-plt.show()
+ways = {"zero_grad() in each step": True, "forgotten": False}
+paths = {name: descended(emptied) for name, emptied in ways.items()}
+onelayer.show_curves(paths, step="step", unit="w")
 
 # %% [markdown] id="micro-batches"
 # ## The same, on purpose

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from onelayer.distributed.ranks import run_ranks as run_ranks
     from onelayer.distributed.timeline import show_timeline as show_timeline
     from onelayer.drawing.bars import show_bars as show_bars
+    from onelayer.drawing.curves import show_curves as show_curves
     from onelayer.memory.byte_count import count_bytes as count_bytes
     from onelayer.memory.page_faults import count_page_faults as count_page_faults
     from onelayer.memory.peak_bytes import peak_bytes as peak_bytes
@@ -68,6 +69,7 @@ _HOMES = {
     "run_ranks": "onelayer.distributed.ranks",
     "show_bars": "onelayer.drawing.bars",
     "show_call": "onelayer.dispatcher.call_view",
+    "show_curves": "onelayer.drawing.curves",
     "play_dispatch": "onelayer.dispatcher.dispatch_view",
     "show_checkpoints": "onelayer.autograd.checkpoints",
     "show_compile": "onelayer.compiler.compile_view",
