@@ -3,7 +3,8 @@
 #
 # You write `F.linear(h, W, b)` and logits come back. Which code ran? The weights are small, so
 # where does the memory of a training step go? And how does autograd know what you called? On this
-# page you walk the whole way down once. The next twelve units stop at each station.
+# page you walk the whole way down once. The next twelve units, a chapter and a lab each, stop at
+# one station each.
 
 # %% id="instruments"
 import torch
@@ -192,8 +193,35 @@ print(f"eager takes {speedup:.1f} times as long as lean: these are the numbers t
 
 # %% [markdown] id="time-why"
 # Both multiply the same matrices. Where they differ is what happens to the logits in between: how
-# often they are allocated, written and read again, and from where. Units 05, 07 and 09 measure each
-# of these. To do it yourself, you need to know what runs.
+# often they are allocated, written and read again, and from where. The first of these can be taken
+# away here. A new table of logits has no memory yet: Linux adds it page by page, when each is
+# touched for the first time, a *page fault*. So we fill a new table, and then one that was filled
+# before.
+
+# %% id="time-pages"
+filled = torch.empty(N, 600).fill_(1)
+with onelayer.count_page_faults() as faults:
+    torch.empty(N, 600).fill_(1)
+lines = {"a new table": "torch.empty(N, 600).fill_(1)", "the same again": "filled.fill_(1)"}
+given = {"torch": torch, "N": N, "filled": filled}
+ms = {name: Timer(line, globals=given).timeit(10).mean * 1e3 for name, line in lines.items()}
+fault_ms = (ms["a new table"] - ms["the same again"]) / max(faults.count, 1)
+onelayer.show_bars(ms, unit="ms")
+
+# %% [markdown] id="time-pages-share"
+# The difference is the price of the faults. How many does each way have, and how much of its time
+# above is that, at this price?
+
+# %% id="time-pages-count"
+for name, way in {"eager": eager, "lean": lean}.items():
+    with onelayer.count_page_faults() as faults:
+        way(x, W, b, y)
+    mean_ms = runs[name].mean * 1e3
+    print(f"{name:5} {faults.count:>7,} faults, {faults.count * fault_ms:.0f} of {mean_ms:.0f} ms")
+
+# %% [markdown] id="time-rest"
+# So on a CPU a good part of the time can be new memory. Chapter 08 takes the faults away from a
+# whole training step, and looks what is left. To go further, you need to know what runs.
 
 # %% [markdown] id="no-source"
 # ## Open the hood
@@ -216,12 +244,13 @@ except TypeError as error:
 reveal("source_of_linear", outcome)
 
 # %% [markdown] id="no-source-why"
-# `F.linear` is no Python: it is a *binding*, a C++ function that unpacks Python objects,
-# [written by a script](https://github.com/pytorch/pytorch/blob/v2.13.0/tools/autograd/gen_python_functions.py)
-# when torch is built. Behind it lies a runtime of
-# [four rooms](https://github.com/pytorch/pytorch/blob/v2.13.0/CONTRIBUTING.md#codebase-structure):
-# `torch` is the Python you import; `torch/csrc` the C++ behind it, with autograd; `aten` the
-# operators and their kernels; `c10` the core that all share.
+# `F.linear` is no Python: it is a *binding*, a C++ function that unpacks Python objects, [written
+# by a
+# script](https://github.com/pytorch/pytorch/blob/v2.13.0/tools/autograd/gen_python_functions.py)
+# when torch is built. Behind it lies a runtime of [four
+# rooms](https://github.com/pytorch/pytorch/blob/v2.13.0/CONTRIBUTING.md#codebase-structure):
+# `torch` is the Python you import; `torch/csrc` C++ around the operators, with autograd and the
+# bindings; `aten` the operators and their kernels; `c10` the core that all share.
 
 # %% [markdown] id="rooms"
 # ## Which room is the largest?
@@ -247,18 +276,65 @@ onelayer.show_bars({name: size / 1e6 for name, size in sizes.items()}, unit="MB"
 reveal("largest_room", max(sizes, key=sizes.get))
 
 # %% [markdown] id="rooms-why"
-# `libtorch_cpu` holds `aten`: the operators and their CPU kernels, many of them
-# [compiled several times](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/cpu/README.md)
-# for different processors. `libtorch_python` has the bindings of `torch/csrc`, `libc10` the small
-# core. A CUDA build has `libtorch_cuda` beside them. The variant that runs on your processor:
+# `libtorch_cpu` holds `aten`: the operators and their CPU kernels, many of them [compiled several
+# times](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/cpu/README.md) for
+# different processors. `libc10` is the small core. A CUDA build has `libtorch_cuda` beside them.
+# The variant that runs on your processor:
 
 # %% id="rooms-kernels"
 print(torch.backends.cpu.get_cpu_capability(), "| a CUDA build:", torch.version.cuda is not None)
 
+# %% [markdown] id="symbols"
+# ## Folders are not libraries
+# `torch/csrc` went into two of the three. Where is autograd's *engine*, the loop behind
+# `backward()`?
+
+# %% id="symbols-guess"
+predict("library_of_the_engine", choices=["libtorch_python", "libtorch_cpu", "libc10"])
+
+# %% id="symbols-tool"
+import ctypes
+
+
+class Found(ctypes.Structure):  # what dladdr tells of an address: the first field is the file
+    _fields_ = [("file", ctypes.c_char_p), *((name, ctypes.c_void_p) for name in "abc")]
+
+
+def library_of(symbol):
+    """The loaded library that defines a C++ name, given as compilers write it."""
+    address, found = getattr(ctypes.CDLL(torch._C.__file__), symbol), Found()
+    ctypes.CDLL(None).dladdr(ctypes.cast(address, ctypes.c_void_p), ctypes.byref(found))
+    return Path(found.file.decode()).name.split(".")[0]
+
+
+# %% [markdown] id="symbols-ask"
+# `library_of` asks the system's loader, as the command `nm` would. Compilers write a name with the
+# lengths of its parts: `5torch8autograd6Engine` is `torch::autograd::Engine`.
+
+# %% id="symbols-run"
+PARTS = {
+    "bindings of tensors": "_Z16THPVariable_WrapRKN2at10TensorBaseE",
+    "autograd's engine": "_ZTVN5torch8autograd6EngineE",
+    "AccumulateGrad": "_ZTVN5torch8autograd14AccumulateGradE",
+    "graphs of the JIT": "_ZN5torch3jit5Graph4copyEv",
+    "the reducer of DDP": "_ZN4c10d7Reducer13autograd_hookEm",
+    "the tensor itself": "_ZTVN3c1010TensorImplE",
+}
+where = {part: library_of(symbol) for part, symbol in PARTS.items()}
+for part, library in where.items():
+    print(f"{part:20} {library}")
+reveal("library_of_the_engine", where["autograd's engine"])
+
+# %% [markdown] id="symbols-why"
+# `libtorch_python` holds what speaks to Python. The engine, the JIT and the reducer are C++ that
+# needs no Python, and a program in C++ alone
+# [trains with them](https://docs.pytorch.org/cppdocs/frontend.html).
+
 # %% [markdown] id="grad-fn"
 # ## What did autograd see?
-# `W` requires a gradient, so somebody on the way wrote down what to do in backward. What is on the
-# note?
+# `W` requires a gradient, so somebody on the way wrote down what to do in backward: the result's
+# `grad_fn`, an object with a name. Three operators come into question: `linear`, which you called;
+# `mm`, a matrix product; `addmm`, a product plus a bias. Whose name does it bear?
 
 # %% id="grad-fn-guess"
 predict(
@@ -272,7 +348,7 @@ node = type(logits.grad_fn).__name__
 reveal("grad_fn_of_linear", node)
 
 # %% [markdown] id="grad-fn-why"
-# You called `linear`, and autograd noted `addmm`: bias plus matrix product. So the name changed on
+# You called `linear`, and autograd wrote `addmm`: bias plus matrix product. So the name changed on
 # the way down, *before* autograd wrote. Below, walk the same call stop by stop. Every line in the
 # grey box comes from the torch that runs this page.
 
@@ -287,9 +363,15 @@ onelayer.show_call(h, W, b)
 # %% [markdown] id="the-path-why"
 # A [*dispatcher*](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/core/dispatch/Dispatcher.h)
 # stands in the middle. It looks at the tensors and at the thread: where they live, which modes are
-# on. For `linear` it holds [a recipe](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/Linear.cpp),
-# here `t` and `addmm`; for `addmm` it calls autograd, then the device's kernel. One name, many
-# implementations: unit 02.
+# on; and it calls one function. For `linear` that is [a
+# recipe](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/Linear.cpp), which
+# calls `t` and `addmm`. For `addmm` it is autograd's function, and no other: that one calls the
+# dispatcher again, without autograd's key, and only then the device's kernel is called. Chapter 02
+# is about this.
+
+# %% id="the-path-calls"
+path = onelayer.show_dispatch("aten::addmm", b, h, W.T)
+print("each called by the one before it:", *path.ran, sep="  ")
 
 # %% [markdown] id="devices"
 # ## Who moves it?
@@ -312,13 +394,33 @@ except RuntimeError as error:
 reveal("two_devices", moved)
 
 # %% [markdown] id="devices-why"
-# If you don't move it, neither will PyTorch. One thing may join others elsewhere: in pointwise
-# operations, a CPU tensor
-# [without dimensions](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/TensorIterator.cpp).
-# And `.to` moves nothing either: if the device differs, it returns a new tensor.
+# If you don't move it, neither will PyTorch. A few places take a CPU tensor beside others: a number
+# without dimensions [in a pointwise
+# operation](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/TensorIterator.cpp),
+# [indices](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/TensorAdvancedIndexingUtils.h),
+# and what is copied into place, by `copy_` or an assignment.
+
+# %% id="devices-mixed"
+there = torch.zeros(4, 3, device=elsewhere)
+mixed = {
+    "there + a number without dimensions": lambda: there + torch.tensor(2.0),
+    "there + one number in a row": lambda: there + torch.ones(1),
+    "there[indices]": lambda: there[torch.tensor([0, 2])],
+    "there.copy_(rows)": lambda: there.copy_(torch.ones(4, 3)),
+    "there[0] = row": lambda: there.__setitem__(0, torch.ones(3)),
+}
+for line, call in mixed.items():
+    try:
+        call()
+        print(f"{line:36} works")
+    except RuntimeError:
+        print(f"{line:36} an error")
+
+# %% [markdown] id="devices-to-why"
+# `.to` moves nothing either: if the device differs, it returns a new tensor, and `here` stays.
 
 # %% id="devices-to"
-here = torch.zeros(2, 3)
+here = torch.arange(6.0).view(2, 3)
 onelayer.show_storage(here, here.to(elsewhere), names=["here", "here.to(...)"])
 
 # %% [markdown] id="modules"
@@ -353,7 +455,7 @@ doctor()
 # %% [markdown] id="what-you-can-now-say"
 # ## What you can now say
 # - `F.linear` is a binding; behind it a dispatcher picks, by the tensors and the thread's modes,
-#   who runs: here first autograd, then a kernel.
+#   one function to call: here autograd's, which asks the dispatcher again and so reaches a kernel.
 # - `linear` is a recipe. Autograd and the kernel see `addmm`, and that is why `grad_fn` says so.
 # - The memory of a loss is tables of logits, not weights. Whoever holds fewer of them needs a
 #   fraction of it, for the same loss and the same gradients.
@@ -386,6 +488,6 @@ doctor()
 #   [`Tensor.to`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html), [devices and
 #   their queues](https://docs.pytorch.org/docs/stable/notes/cuda.html)
 #
-# In torch 2.11, 2.13 and 2.15 the note of a 2-D `F.linear` with bias says `AddmmBackward0`; sizes
-# of files and numbers of lines differ. From 2.13 on there is a ready-made lean loss,
+# In torch 2.11, 2.13 and 2.15 the `grad_fn` of a 2-D `F.linear` with bias is `AddmmBackward0`;
+# sizes of files and numbers of lines differ. From 2.13 on there is a ready-made lean loss,
 # `F.linear_cross_entropy`: unit 12 races against it.

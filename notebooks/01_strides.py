@@ -19,7 +19,8 @@ W = head.weight.detach()  # (600, 64)
 # ## A tensor is a note about someone else's floats
 # The floats live in a *storage*: one row of bytes with no shape. A tensor is a small note beside
 # it: where to start (offset), how long each dimension is (size), and how far one step goes (stride,
-# counted in elements, not bytes).
+# counted in elements, not bytes). In the picture a cell holds its value; the small number is its
+# *address*, the place in the storage.
 
 # %% id="a-tensor-is-a-note-run"
 storage = W.untyped_storage()
@@ -139,10 +140,10 @@ reveal("which_half_is_copied", paid[0] if len(paid) == 1 else "both")
 
 # %% [markdown] id="contiguous-why"
 # Both have the strides of `W`. The first 300 rows lie together; between the halves of two rows lies
-# the other half. In small, with the addresses:
+# the other half. A small example:
 
 # %% id="contiguous-picture"
-x = torch.zeros(4, 4)
+x = torch.arange(16.0).view(4, 4)
 onelayer.show_storage(x[:2], x[:, :2])
 
 # %% [markdown] id="contiguous-one"
@@ -181,11 +182,12 @@ for name, t in {
     print(f"{name:20} {t.stride()}")
 
 # %% [markdown] id="clone-keeps-the-layout-seen"
-# Both copies of a small transpose hold the same values. One has them in the order of its columns:
+# Both copies of a small transpose hold the same values, and a copied element keeps its colour. The
+# first copy has them in the order of its columns, the second in the order of its rows:
 
 # %% id="clone-keeps-the-layout-picture"
 x = torch.arange(6.0).view(2, 3)
-onelayer.show_storage(x.T.clone(), x.T.contiguous())
+onelayer.show_storage(x, x.T.clone(), x.T.contiguous())
 
 # %% [markdown] id="view-or-copy"
 # ## `view` or `reshape`?
@@ -210,7 +212,8 @@ reveal("flatten_a_transpose", outcome)
 
 # %% [markdown] id="view-or-copy-why"
 # `view` refuses and `reshape` pays: no single stride walks down a transpose row by row, so there is
-# no note to write. Follow the addresses of `x.T`, row by row, and look for the equal step:
+# no note to write. Follow the small addresses of `x.T`, row by row, and look for the equal step.
+# Then look at those of its copy:
 
 # %% id="view-or-copy-picture"
 onelayer.show_storage(x, x.T, x.T.reshape(-1))
@@ -338,9 +341,9 @@ reveal("cost_of_a_diagonal", "nothing: a view" if moved.bytes == 0 else "a copy 
 
 # %% [markdown] id="einsum-why"
 # A letter twice in one input adds its two strides: 5 is one step down and one step right. When a
-# letter that two inputs share is summed, `einsum` permutes strides until a
-# [batched matrix product](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/Linear.cpp)
-# fits, and reshapes: it copies where no view will do. Attention's scores are such a place:
+# letter that two inputs share is summed, `einsum` permutes strides until a [batched matrix
+# product](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/Linear.cpp) fits,
+# and reshapes: it copies where no view will do. Attention's scores are such a place:
 
 # %% id="einsum-attention"
 q = torch.randn(2, 10, 4, 16)  # (batch, tokens, heads, features)
@@ -377,7 +380,7 @@ reveal(
 # ([indexing](https://docs.pytorch.org/docs/stable/tensor_view.html)).
 
 # %% id="indexing-picture"
-x = torch.zeros(4, 3)
+x = torch.arange(12.0).view(4, 3)
 onelayer.show_storage(x, x[0:3:2], x[rows])
 
 # %% [markdown] id="two-lists"
@@ -549,8 +552,9 @@ reveal("who_copies_inside_addmm", payers[0] if len(payers) == 1 else "both" if p
 # The library wants one stride of each matrix to be 1; a transpose is then only a flag. Anything
 # else is cloned inside `addmm` (`addmm_impl_cpu_` in
 # [`LinearAlgebra.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/LinearAlgebra.cpp)).
-# `count_bytes` is a [mode](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/utils/_python_dispatch.py)
-# that stands in front of the kernel and is off while it runs, so it does not see that clone. The
+# `count_bytes` is a
+# [mode](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/utils/_python_dispatch.py) that
+# stands in front of the kernel and is off while it runs, so it does not see that clone. The
 # profiler does. Two instruments, two depths.
 
 # %% [markdown] id="what-layout-costs"
@@ -581,9 +585,38 @@ named = [(1.15, "the same"), (2, "up to 2 times"), (float("inf"), "over 2 times"
 reveal("time_of_the_other_order", next(name for most, name in named if ratio < most))
 
 # %% [markdown] id="what-layout-costs-why"
-# A processor fetches its memory in lines of many bytes. Along a row, all floats of a line are used
-# at once; down a column, one of them, and the next float lies in another line. Any order of the two
-# loops suits `a` or `b.T`, and none suits both.
+# Any order of the two loops suits `a` or `b.T`, and none suits both: one of them is walked with a
+# step of a whole row. Why does that take time? Take causes away, one at a time. *Every second
+# float* keeps the order, but no step is 1 any more. *Padded rows* keep the other order, and the
+# step is 16 floats longer. Nanoseconds for each element:
+
+
+# %% id="what-layout-costs-causes"
+def ns_each(a, b):
+    """Nanoseconds for each element of a + b into memory that is there: the best of ten."""
+    given = {"torch": torch, "a": a, "b": b, "out": torch.empty(a.shape)}
+    timer = Timer("torch.add(a, b, out=out)", globals=given)
+    runs = max(1, 200_000 // a.numel())
+    return min(timer.timeit(runs).mean * 1e9 / a.numel() for _ in range(10))
+
+
+for n in (96, 1000, 1024):
+    ways = {
+        "same order": torch.randn(n, n),
+        "every second float": torch.randn(n, 2 * n)[:, ::2],
+        "other order": torch.randn(n, n).T,
+        "other order, padded rows": torch.randn(n, n + 16)[:, :n].T,
+    }
+    each = {name: ns_each(torch.randn(n, n), t) for name, t in ways.items()}
+    print(f"{n} x {n}:", ", ".join(f"{name} {ns:.2f}" for name, ns in each.items()))
+
+# %% [markdown] id="what-layout-costs-named"
+# There is more than one cause. With steps of 1 the kernel adds [several floats with one
+# instruction](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/cpu/Loops.h).
+# Every second float is enough to lose that, and at 96 x 96, where all lies in a near cache, nothing
+# else is lost. At 1,024 the step is a power of two: the floats of a column fall into a few *sets*
+# of the cache and drive each other out, until the padding parts them. What is left at 1,000 fits a
+# third one: memory comes in *lines* of many bytes, and down a column each line serves one float.
 
 # %% [markdown] id="what-you-can-now-say"
 # ## What you can now say
@@ -610,7 +643,8 @@ reveal("time_of_the_other_order", next(name for most, name in named if ratio < m
 # - memory formats:
 #   [`MemoryFormat.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/MemoryFormat.h),
 #   [the tutorial](https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html);
-#   overlap: [`MemoryOverlap.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/MemoryOverlap.cpp)
+#   overlap:
+#   [`MemoryOverlap.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/MemoryOverlap.cpp)
 # - who folds, who copies:
 #   [`Linear.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/Linear.cpp),
 #   [`LinearAlgebra.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/LinearAlgebra.cpp)

@@ -21,19 +21,27 @@ x = onelayer.hidden("<en> she has eaten <es> ella")  # (6, 64): what enters the 
 # Every tensor carries a set of *dispatch keys*
 # ([one 64-bit integer](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/DispatchKeySet.h)):
 # who may want to take part when an operator gets this tensor. `x` is an ordinary float tensor on
-# the CPU. How many keys does it carry?
+# the CPU, it requires no gradient, and autocast is off. Whom does its set name?
 
 # %% id="keys-guess"
-predict("keys_of_an_ordinary_tensor", choices=[1, 2, 4, 8])
+everybody = "the CPU, autograd and autocast"
+predict(
+    "keys_of_an_ordinary_tensor",
+    choices=["the CPU alone", "the CPU and autograd", everybody],
+)
 
 # %% id="keys-run"
-print(onelayer.key_set(x), "highest priority first")
-reveal("keys_of_an_ordinary_tensor", len(onelayer.key_set(x)))
+keys = onelayer.key_set(x)
+print(keys, "highest priority first")
+named = {"AutogradCPU": "the CPU and autograd", "AutocastCPU": everybody}
+told = [said for key, said in named.items() if key in keys]
+reveal("keys_of_an_ordinary_tensor", told[-1] if told else "the CPU alone")
 
 # %% [markdown] id="keys-why"
-# One names the backend, where the floats are. The others are layers above it: autocast may cast
-# first, autograd may record, `ADInplaceOrView` keeps views and version counters in order. `key_set`
-# reads `torch._C._dispatch_keys`, a private name: good for looking, not for your library.
+# The set says who *may* take part; whether they do is decided at the call. One key names the
+# backend, where the floats are. The others are layers above it: autocast may cast first, autograd
+# may record, `ADInplaceOrView` keeps views and version counters in order. `key_set` reads
+# `torch._C._dispatch_keys`, a private name: good for looking, not for your library.
 
 # %% [markdown] id="requires-grad"
 # ## `W` against `x`
@@ -331,9 +339,9 @@ casts = seen.names.count("_to_copy")
 reveal("casts_before_a_linear", f"{casts} cast" + "s" * (casts > 1))
 
 # %% [markdown] id="autocast-why"
-# Three: `x`, `W` and `bias`. The kernel casts, excludes its own key and calls `linear` again. In
-# the same autocast region the casts of `W` and `bias` are kept for the next call, because these are
-# leaves that require a gradient; that of `x` is not
+# It makes three casts, of `x`, `W` and `bias`. The kernel casts, excludes its own key and calls
+# `linear` again. In the same autocast region the casts of `W` and `bias` are kept for the next
+# call, because these are leaves that require a gradient; that of `x` is not
 # ([`autocast_mode.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.cpp)).
 
 # %% id="autocast-twice"

@@ -256,7 +256,8 @@ print("sum of each row:", [round(n, 6) for n in by_torch.sum(1).abs().tolist()])
 # %% [markdown] id="order"
 # ## Who runs first?
 # Backward goes against the forward, but a graph has branches. Here `exp` was computed before `sin`,
-# and both wait for the same product. Which of the two runs first?
+# and both wait for the same product. Each node got a number when it was made, and by these numbers
+# the engine chooses among the nodes that are ready. Which of the two runs first?
 
 # %% id="order-guess"
 predict("first_of_two_branches", choices=["ExpBackward0", "SinBackward0", "either, at random"])
@@ -277,8 +278,8 @@ print(*ran, sep=" -> ")
 reveal("first_of_two_branches", ran[1])
 
 # %% [markdown] id="order-why"
-# Each node gets a sequence number when it is made. Of the nodes ready on a device, the engine takes
-# the highest number: the youngest. `AccumulateGrad` ran once, with the sum: a node is ready only
+# The number is called the sequence number. Of the nodes ready on a device, the engine takes the
+# highest: the youngest. `AccumulateGrad` ran once, with the sum: a node is ready only
 # when *all* its gradients have arrived
 # ([`engine.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/engine.h)).
 
@@ -342,17 +343,24 @@ reveal("grad_after_two_backwards", round(norms[1] / norms[0], 3))
 # along the sum of all gradients so far: a momentum that never fades. On the simplest of losses, `w
 # * w / 2`, it looks faster at first, and then it never settles:
 
+
 # %% id="accumulate-forgotten"
-for emptied in (True, False):
+def descended(emptied, steps=80):
+    """The values of w on its way down w * w / 2."""
     w = torch.tensor(1.0, requires_grad=True)
-    optimizer, path = torch.optim.SGD([w], lr=0.1), []
-    for _ in range(40):
+    optimizer, path = torch.optim.SGD([w], lr=0.1), [1.0]
+    for _ in range(steps):
         if emptied:
             optimizer.zero_grad()
         (w * w / 2).backward()
         optimizer.step()
-        path.append(f"{w.item():5.2f}")
-    print("zero_grad" if emptied else "forgotten", *path[::4])
+        path.append(w.item())
+    return path
+
+
+ways = {"zero_grad() in each step": True, "forgotten": False}
+paths = {name: descended(emptied) for name, emptied in ways.items()}
+onelayer.show_curves(paths, step="step", unit="w")
 
 # %% [markdown] id="micro-batches"
 # ## The same, on purpose

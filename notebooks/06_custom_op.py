@@ -336,8 +336,81 @@ reveal("gradient_without_a_formula", outcome)
 # The dispatcher visits the `Autograd` column before `CPU` and finds nothing of ours there. A
 # [fallback of
 # torch](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/autograd_not_implemented_fallback.cpp)
-# puts a node into the graph that only complains. No gradient passes it: the training loop goes on,
-# and neither this layer nor any before it learns.
+# stands in. It calls our kernel. Where the result then has no history, it gives it a node that
+# warns and passes no gradient: the training loop goes on, and neither this layer nor any before it
+# learns.
+
+# %% [markdown] id="recorded-inside"
+# ## Why had it no history?
+# Autograd records operators, and our kernel called none that computes: it wrote through pointers.
+# Take that away. Here are two kernels that return a copy of `x`, registered alike and both without
+# a gradient. One writes through pointers; the other calls an operator of torch, `clone`. What does
+# the second one's `backward()` give?
+
+# %% id="recorded-inside-guess"
+predict(
+    "gradient_through_called_operators",
+    choices=["the right gradient, and a warning", "None, and a warning", "an error"],
+)
+
+# %% id="recorded-inside-build"
+COPIES = (
+    HEADERS
+    + """
+Tensor by_pointers(const Tensor& x) {
+  Tensor z = torch::stable::new_empty(x, {x.size(0)});
+  for (int64_t i = 0; i < x.size(0); ++i)
+    z.mutable_data_ptr<float>()[i] = x.const_data_ptr<float>()[i];
+  return z;
+}
+Tensor by_operators(const Tensor& x) { return torch::stable::clone(x); }
+STABLE_TORCH_LIBRARY(copies, m) {
+  m.def("by_pointers(Tensor x) -> Tensor");
+  m.def("by_operators(Tensor x) -> Tensor");
+}
+STABLE_TORCH_LIBRARY_IMPL(copies, CPU, m) {
+  m.impl("by_pointers", TORCH_BOX(&by_pointers));
+  m.impl("by_operators", TORCH_BOX(&by_operators));
+}
+"""
+)
+copies = onelayer.load_cpp(COPIES, name="copies.cpp")
+
+# %% id="recorded-inside-run"
+grads, warned = {}, {}
+for kernel in ("by_pointers", "by_operators"):
+    learning = torch.ones(3, requires_grad=True)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        z = getattr(copies, kernel)(learning)
+        z.sum().backward()
+    grads[kernel], warned[kernel] = learning.grad, bool(said)
+    print(f"{kernel:13} node {z.grad_fn.name():15} gradient {learning.grad}, warned {bool(said)}")
+
+# %% id="recorded-inside-reveal"
+right = grads["by_operators"] is not None and (grads["by_operators"] == 1).all()
+gave = "the right gradient" if right else "None"
+reveal("gradient_through_called_operators", gave + ", and a warning" * warned["by_operators"])
+
+# %% [markdown] id="recorded-inside-why"
+# The fallback leaves autograd on while it calls the kernel. So operators that the kernel calls are
+# recorded, each with its own formula, in C++ as in Python; what goes through pointers is recorded
+# by nobody. Autocast is the same: it casts for the operators inside. torch warns in both cases,
+# because it may [end this one
+# day](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/autograd_not_implemented_fallback.cpp).
+# `custom_op` is stricter: without a formula its backward raises.
+
+# %% id="recorded-inside-python"
+python = torch.library.Library("chapter06_python", "FRAGMENT")
+python.define("linear(Tensor x, Tensor w, Tensor b) -> Tensor")
+python.impl("linear", lambda x, w, b: F.linear(x, w, b), "CPU")
+print("in Python:", torch.ops.chapter06_python.linear(x, W, b).grad_fn.name())
+with torch.autocast("cpu", torch.bfloat16):
+    print("under autocast:", torch.ops.chapter06_python.linear(x, W, b).dtype)
+try:
+    by_pointers(x, W, b).sum().backward()
+except RuntimeError as error:
+    print("custom_op:", error)
 
 # %% [markdown] id="autograd"
 # ## Register the formula
@@ -380,9 +453,10 @@ with torch.autocast("cpu", torch.bfloat16):
 reveal("dtype_under_autocast", str(ours))
 
 # %% [markdown] id="autocast-why"
-# Autocast is a column as well, and for a name that it does not know it lets the call through. With
-# mixed inputs, our check raises: say the layer before made bfloat16 of `x`, and `W` is still
-# float32. One line says what this operator wants on this device, whatever dtype the region names:
+# Autocast is a column as well, and for a name that it does not know it lets the call through; our
+# loop then meets the tensors as they are. With mixed inputs, our check raises: say the layer before
+# made bfloat16 of `x`, and `W` is still float32. One line says what this operator wants on this
+# device, whatever dtype the region names:
 
 # %% id="autocast-register"
 with torch.autocast("cpu", torch.bfloat16):
@@ -495,11 +569,12 @@ for inputs in (learning, [turned, W.detach(), b.detach()]):
     print(torch.library.opcheck(ops.linear.default, tuple(inputs)))
 
 # %% [markdown] id="thread"
-# ## On a GPU nobody loops over outputs
-# One thread makes one element of `z`. All threads run the same function, the one marked
-# `__global__`; they come in *blocks*, and `blockIdx` and `threadIdx` tell a thread which element is
-# its own. `launch` runs on the CPU, the *host*. Between `<<<` and `>>>` it says how many blocks
-# there are, the *grid*, and how many threads are in each.
+# ## A thread for each output
+# The simplest kernel for a GPU has no loop over outputs: one thread makes one element of `z`. All
+# threads run the same function, the one marked `__global__`; they come in *blocks*, and `blockIdx`
+# and `threadIdx` tell a thread which element is its own. `launch` runs on the CPU, the *host*.
+# Between `<<<` and `>>>` it says how many blocks there are, the *grid*, and how many threads are in
+# each.
 
 # %% id="thread-run"
 NAIVE = """
@@ -581,6 +656,33 @@ GUARD = "  if (n >= N || v >= V) return;\n"
 assert GUARD in NAIVE
 for fault in run_cuda(NAIVE.replace(GUARD, ""), x)[1].faults[:1]:
     print(fault)
+
+# %% [markdown] id="grid-stride"
+# ## Fewer threads than outputs
+# One thread for each output is a choice. Here four blocks of 128 threads make all 4,200 elements:
+# each thread goes on by the number of all threads, a [grid-stride
+# loop](https://developer.nvidia.com/blog/cuda-pro-tip-write-flexible-kernels-grid-stride-loops/).
+# Fast kernels also give a thread a small tile of outputs, which it keeps in its registers.
+
+# %% id="grid-stride-run"
+STRIDED = """
+__global__ void strided(const float* x, const float* w, const float* b, float* z,
+                        int N, int V, int D) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < N * V; i += gridDim.x * blockDim.x) {
+    float sum = b[i % V];
+    for (int d = 0; d < D; ++d) sum += x[i / V * D + d] * w[i % V * D + d];
+    z[i] = sum;
+  }
+}
+extern "C" void launch(const float* x, const float* w, const float* b, float* z,
+                       int N, int V, int D) {
+  strided<<<4, 128>>>(x, w, b, z, N, V, D);
+}
+"""
+z, run = run_cuda(STRIDED, x)
+(launch,) = run.launches
+right = torch.allclose(z, head(x), atol=1e-4)
+print("right:", right, "| threads", launch.threads, "| outputs", f"{z.numel():,}")
 
 # %% [markdown] id="tiles"
 # ## Everybody loads the same
@@ -725,11 +827,7 @@ if torch.cuda.is_available():
 # ## Why did it build so fast?
 # A compiler reads every header, and what those include, before it comes to your lines. Our operator
 # is a page of code and includes four headers of the stable ABI. How many lines are read in all,
-# without comments?
-
-# %% id="headers-guess"
-SIZES = {"about 2,000": 2_000, "about 12,000": 12_000, "about 60,000": 60_000}
-predict("lines_read_for_one_operator", choices=list(SIZES))
+# without comments, and how many would be with other headers?
 
 # %% id="headers-run"
 ways = {
@@ -739,10 +837,6 @@ ways = {
 }
 lines = {way: onelayer.lines_read(headers) for way, headers in ways.items()}
 onelayer.show_bars(lines, unit="lines")
-
-# %% id="headers-reveal"
-read = lines["stable ABI"]
-reveal("lines_read_for_one_operator", min(SIZES, key=lambda size: abs(SIZES[size] - read)))
 
 # %% [markdown] id="headers-why"
 # Most of them come from the C++ standard library. And lines are not all of it: in the table below

@@ -44,8 +44,8 @@ print("compiled", result.item())
 # %% [markdown] id="faster"
 # ## Is it faster?
 # That call compiled the forward; the first round below compiles the backward. Both functions in
-# turn, the median of fifteen rounds. It is a time on your machine as it is just now, and the only
-# one on this page.
+# turn, the median of fifteen rounds. It is a time on your machine as it is just now: run the cell
+# again, or in a new kernel, and the two may stand otherwise.
 
 
 # %% id="faster-run"
@@ -53,18 +53,31 @@ def step(loss_of):
     return [g.sum().item() for g in torch.autograd.grad(loss_of(x, W, b, target), (W, b))]
 
 
-times = {"eager": [], "compiled": []}
-for _ in range(15):
-    for name, loss_of in {"eager": head_loss, "compiled": compiled}.items():
-        began = time.perf_counter()
-        step(loss_of)
-        times[name].append((time.perf_counter() - began) * 1e3)
-onelayer.show_bars({name: sorted(ms)[7] for name, ms in times.items()}, unit="ms")
+def in_turn(prepare):
+    """Median ms and median page faults of a step, eager and compiled; prepare() before each."""
+    seen = {"eager": [], "compiled": []}
+    for _ in range(15):
+        for name, loss_of in {"eager": head_loss, "compiled": compiled}.items():
+            prepare()
+            with onelayer.count_page_faults() as faults:
+                began = time.perf_counter()
+                step(loss_of)
+                ms = (time.perf_counter() - began) * 1e3
+            seen[name].append((ms, faults.count))
+    return {
+        name: [sorted(one)[7] for one in zip(*both, strict=True)] for name, both in seen.items()
+    }
+
+
+as_found = in_turn(lambda: None)
+onelayer.show_bars({name: ms for name, (ms, _) in as_found.items()}, unit="ms")
 
 # %% [markdown] id="less-of-what"
 # ## Less of what?
-# A program is faster because it does less of something. Commit to a guess; the answer takes the
-# whole chapter.
+# Both give the same numbers. What does the compiled function do less of? This chapter counts three
+# things at the stations on the way, and answers near its end. Less of something is not yet the
+# reason why a program is faster: for that you will take a cause away, and look whether the
+# difference goes with it.
 
 # %% id="less-of-what-guess"
 predict("compiled_does_less", choices=["matrix products", "bytes moved", "exponentials"])
@@ -233,8 +246,8 @@ reveal("versions_after_five_sizes", len(received))
 # %% [markdown] id="sizes-why"
 # The first size is taken for a constant. When a second one comes, Dynamo stops believing in it and
 # compiles once more with a symbol: *dynamic shapes*. 4 rows then pass. 1 does not: a size of 1 may
-# broadcast, so a symbol stands for 2 or more, whether or not this function broadcasts
-# ([dynamic shapes](https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_dynamic_shapes.html)).
+# broadcast, so a symbol stands for 2 or more, whether or not this function broadcasts ([dynamic
+# shapes](https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_dynamic_shapes.html)).
 
 # %% id="sizes-symbol"
 for version in received:
@@ -293,8 +306,8 @@ for number, part in enumerate(broken.pieces):
 reveal("graphs_around_an_if", len(broken.pieces))
 
 # %% [markdown] id="break-why"
-# A
-# [graph break](https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/compile/programming_model.graph_breaks_index.html):
+# A [graph
+# break](https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/compile/programming_model.graph_breaks_index.html):
 # Dynamo closes the graph before the `if`, lets Python take the branch, and begins a new graph
 # behind it, in a function of its own. It made one for the branch that was taken; the other gets its
 # own when a call takes it. A `print` between two lines breaks the graph the same way. No later
@@ -330,7 +343,9 @@ print(len(whole.pieces), "graph,", len(whole.breaks), "breaks")
 # ## Station 3: forward and backward in one graph
 # Next comes AOTAutograd. It runs the captured graph through autograd *and* the dispatcher, with
 # fake tensors again, and records every operator that arrives below autograd, of forward and
-# backward. Three calls go in. How many operators come out?
+# backward. Three calls go in. The table of eager's traffic above ended with the number of eager's
+# operators, forward and backward; here the large ones among them are taken apart as well. How many
+# come out?
 
 # %% id="joint-guess"
 predict("operators_in_the_joint_graph", choices=["3", "4 to 12", "13 to 30", "more than 30"])
@@ -371,9 +386,10 @@ for call in piece.captured.calls:
 # %% [markdown] id="kept"
 # ## Station 4: what survives the forward
 # Backward needs some of what the forward computed. Eager decides node by node: each keeps what its
-# own formula asks for. AOTAutograd's *partitioner* cuts the joint graph into a forward and a
-# backward, and sees both at once. Arguments live on anyway and do not count. What share of eager's
-# bytes does it keep?
+# own formula asks for: the clamp keeps its input, the loss the logarithms of its probabilities, and
+# each is a table as large as the logits. AOTAutograd's *partitioner* cuts the joint graph into a
+# forward and a backward, and sees both at once: it may keep one table and compute the other from it
+# again. Arguments live on anyway and do not count. What share of eager's bytes does it keep?
 
 # %% id="kept-guess"
 predict("share_that_is_kept", choices=["all of it", "about a half", "about a third", "nothing"])
@@ -407,7 +423,8 @@ print("computed a second time:", *(node.target.split(".")[1] for node in repeate
 # ## Station 5: what Inductor wrote
 # Inductor turns both graphs into loops, joins loops that fit together, and writes a file for each
 # graph. A *kernel* is what the file calls to compute something: a generated function or a
-# library's. How many kernels will forward and backward call, together, for all those operators?
+# library's. The matrix products, one in each graph, stay with a library; of the rest, what walks
+# along the same rows can be joined. How many kernels will forward and backward call, together?
 
 # %% id="generated-guess"
 predict("kernels_in_both_files", choices=["1", "2 to 9", "10 to 30", "more than 30"])
@@ -493,10 +510,70 @@ reveal("compiled_does_less", ", ".join(name for name, (was, now) in counts.items
 # %% [markdown] id="bytes-why"
 # Fusion is not about less arithmetic, but about results that never become tensors. Gone are eager's
 # `clamp`, `ge`, `le` and `where` as operators, each of which read and wrote whole tensors. The
-# matrix products and the exponentials are as many as before, so the time above fell by less than
-# the bytes. And each compiled call has a fixed price, guards among it: with `x[:7]` there is little
-# to move and little to win, and eager may be ahead. So before you compile, ask what your function
-# waits for.
+# matrix products and the exponentials are as many as before.
+
+# %% [markdown] id="cause"
+# ## Is that why it is faster?
+# A result that never becomes a tensor saves something else too: memory. Linux hands memory out in
+# pages of 4 KiB, when they are touched for the first time. Each such *page fault* takes time. On a
+# CPU, torch's memory comes [from
+# `malloc`](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/impl/alloc_cpu.cpp), which may
+# keep what was freed or give it back to Linux. After that, the next result faults again.
+
+# %% [markdown] id="cause-ask"
+# So there are two candidates: the bytes, and the new pages. Take one away. First everything that is
+# free goes back before each step. Then `malloc` is told to keep it: no new pages, and every
+# operator moves the bytes that it moved before. How much of eager's extra time is left?
+
+# %% id="cause-guess"
+predict("left_without_page_faults", choices=["all of it", "about a half", "hardly any"])
+
+# %% id="cause-run"
+from onelayer.memory.page_faults import give_back_freed_memory, keep_freed_memory
+
+states = {"given back": in_turn(give_back_freed_memory)}
+if not keep_freed_memory():
+    print("this C library cannot be told to keep memory: both rows below are the same case")
+in_turn(lambda: None)  # until the heap is as large as a step needs
+states["kept"] = in_turn(lambda: None)
+for state, found in states.items():
+    for name, (ms, faults) in found.items():
+        print(f"memory {state:10} {name:8} {ms:6.1f} ms {faults:>7,} page faults")
+
+# %% id="cause-reveal"
+bars = {f"{s}, {name}": ms for s, found in states.items() for name, (ms, _) in found.items()}
+onelayer.show_bars(bars, unit="ms")
+extra = {s: found["eager"][0] - found["compiled"][0] for s, found in states.items()}
+left = extra["kept"] / extra["given back"]
+near = {1: "all of it", 1 / 2: "about a half", 0: "hardly any"}
+reveal("left_without_page_faults", near[min(near, key=lambda share: abs(share - left))])
+
+# %% [markdown] id="cause-why"
+# What went away with the faults was theirs. Only what is left can be the bytes', or the generated
+# code's, which may also be slower than eager's. Count how long the bytes alone would take: copy a
+# table of logits, read off the bytes per second, and divide the bytes that fusion saved.
+
+# %% id="cause-bytes"
+table = torch.randn(len(x), len(W), device=device)
+other = torch.empty_like(table)
+
+
+def copied_ms():
+    began = time.perf_counter()
+    other.copy_(table)[0, 0].item()
+    return (time.perf_counter() - began) * 1e3
+
+
+bytes_per_ms = 2 * table.nbytes / min(copied_ms() for _ in range(20))
+print(f"the bytes that fusion saved: {(eager.bytes - moved) / bytes_per_ms:.1f} ms at most")
+print(*(f"eager's extra time, memory {s}: {ms:.1f} ms" for s, ms in extra.items()), sep="\n")
+
+# %% [markdown] id="cause-malloc"
+# In which of the two states a program runs, nobody chose: `malloc` [moves its own
+# thresholds](https://man7.org/linux/man-pages/man3/mallopt.3.html) by the blocks that it sees
+# freed. On a GPU torch keeps freed memory itself
+# ([`CUDACachingAllocator.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/cuda/CUDACachingAllocator.cpp)),
+# so this candidate falls away. Before you say why something is faster, take that something away.
 
 # %% [markdown] id="side-by-side"
 # ## All stations side by side
@@ -591,26 +668,30 @@ reveal("kernels_around_a_box", len(own))
 #   it, and decides what is kept and what is computed twice. Autograd sees one node.
 # - Inductor joins loops. What is fused away never becomes a tensor, and is neither written nor
 #   read. Matrix products, unless you ask for more, and custom operators stay whole.
+# - Fewer bytes are counted, a cause is tested: on a CPU new pages of memory can be the larger part
+#   of what compiling saves.
 #
 # Now do it by hand: [Lab 08](../labs/08_compile/08_compile.ipynb).
 
 # %% [markdown] id="sources"
 # ## Where this is written in PyTorch
 # - reading bytecode:
-# [`symbolic_convert.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_dynamo/symbolic_convert.py);
-# guards: [`guards.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_dynamo/guards.py) -
-# the joint graph and its cut:
-# [`aot_autograd.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_functorch/aot_autograd.py),
-# [`partitioners.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_functorch/partitioners.py)
+#   [`symbolic_convert.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_dynamo/symbolic_convert.py);
+#   guards: [`guards.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_dynamo/guards.py)
+# - the joint graph and its cut:
+#   [`aot_autograd.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_functorch/aot_autograd.py),
+#   [`partitioners.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_functorch/partitioners.py)
 # - from operators to loops:
-# [`lowering.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_inductor/lowering.py);
-# which loops are joined:
-# [`scheduler.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_inductor/scheduler.py);
-# C++: [`cpp.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_inductor/codegen/cpp.py),
-# Triton:
-# [`triton.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_inductor/codegen/triton.py) -
-# to use it day by day:
-# [`torch.compiler`](https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler.html)
+#   [`lowering.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_inductor/lowering.py);
+#   which loops are joined:
+#   [`scheduler.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_inductor/scheduler.py);
+#   C++: [`cpp.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_inductor/codegen/cpp.py),
+#   Triton:
+#   [`triton.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_inductor/codegen/triton.py)
+# - where the CPU's memory comes from:
+#   [`alloc_cpu.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/impl/alloc_cpu.cpp)
+# - to use it day by day:
+#   [`torch.compiler`](https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler.html)
 #
 # Between torch 2.11 and 2.15 the stations stay the same, and their prints move. The list of guards
 # is longer from 2.13 on, where each tensor is also checked for marks of dynamic sizes; the new

@@ -140,8 +140,8 @@ same = all(on_ranks(3, halves))
 reveal("gather_after_reduce_scatter", "all_reduce's row" if same else "neither")
 
 # %% [markdown] id="two-halves-why"
-# The all-reduce. It is no detail: DDP makes both halves at once. FSDP makes them at two different
-# times, and steps on its slice in between.
+# The all-reduce. The two halves matter later in this chapter: DDP makes both at once; FSDP makes
+# them at two different times, and steps on its slice in between.
 
 # %% [markdown] id="ring"
 # ## What does an all-reduce send?
@@ -356,7 +356,8 @@ onelayer.show_recording("step_overlap")
 # ## Few large messages
 # Every message has a fixed cost. So DDP's reducer, the C++ behind its hooks, copies gradients into
 # *buckets*, and sends a bucket when its last gradient is there. Six layers of 257 KiB: a bucket is
-# full at half a MiB. How many buckets does the **first** step send?
+# full at half a MiB. What goes into which bucket depends on the order in which gradients come, and
+# before the **first** backward DDP has not seen it. How many buckets does the first step send?
 
 # %% id="buckets-guess"
 predict("buckets_of_the_first_step", choices=[1, 3, 6, 12])
@@ -809,9 +810,10 @@ print(log)
 reveal("numbers_per_row_for_the_loss", sum(call.bytes for call in log.collectives) // 4 // len(x))
 
 # %% [markdown] id="vocabulary-why"
-# Three: the maximum, the sum of the exponentials, and the logit of the right word, which one rank
-# has and the others count as zero. The gradient of the logits, softmax minus one at the right word,
-# then needs no message at all. With so few numbers, most of what was sent are gloo's headers.
+# It reduces three numbers per row: the maximum, the sum of the exponentials, and the logit of the
+# right word, which one rank has and the others count as zero. The gradient of the logits, softmax
+# minus one at the right word, then needs no message at all. With so few numbers, most of what was
+# sent are gloo's headers.
 
 # %% [markdown] id="pipeline"
 # ## Cut between the layers
@@ -851,11 +853,13 @@ _, first_stage = pipes[0]["GPipe"]
 
 # %% id="pipeline-reveal"
 print(first_stage)
-reveal("bytes_from_the_first_stage", first_stage.ring_bytes)
+sends = [call.bytes for call in first_stage.collectives if call.name == "send"]
+reveal("bytes_from_the_first_stage", sum(sends))
 
 # %% [markdown] id="pipeline-why"
-# Only the activations, 16 rows of 256 bytes, and as much comes back as their gradient. No weight
-# and no weight's gradient ever moves. The price is time: a stage cannot begin before the one
+# Only the activations, 16 rows of 256 bytes, and as much comes back as their gradient. These are
+# messages from one rank to one other, `send` and `recv`: no collective, and no ring. No weight and
+# no weight's gradient ever moves. The price is time: a stage cannot begin before the one
 # before it has.
 
 # %% [markdown] id="bubble"

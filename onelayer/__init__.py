@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from onelayer.distributed.ranks import run_ranks as run_ranks
     from onelayer.distributed.timeline import show_timeline as show_timeline
     from onelayer.drawing.bars import show_bars as show_bars
+    from onelayer.drawing.curves import show_curves as show_curves
     from onelayer.memory.byte_count import count_bytes as count_bytes
+    from onelayer.memory.page_faults import count_page_faults as count_page_faults
     from onelayer.memory.peak_bytes import peak_bytes as peak_bytes
     from onelayer.memory.regimes import show_regimes as show_regimes
     from onelayer.memory.segments_view import show_segments as show_segments
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "compile_story": "onelayer.compiler.story",
     "count_bytes": "onelayer.memory.byte_count",
+    "count_page_faults": "onelayer.memory.page_faults",
     "count_saved": "onelayer.autograd.saved_bytes",
     "fake_group": "onelayer.distributed.fake_group",
     "count_traffic": "onelayer.memory.traffic",
@@ -71,6 +74,7 @@ _HOMES = {
     "run_ranks": "onelayer.distributed.ranks",
     "show_bars": "onelayer.drawing.bars",
     "show_call": "onelayer.dispatcher.call_view",
+    "show_curves": "onelayer.drawing.curves",
     "play_dispatch": "onelayer.dispatcher.dispatch_view",
     "show_checkpoints": "onelayer.autograd.checkpoints",
     "show_compile": "onelayer.compiler.compile_view",

@@ -41,7 +41,7 @@ def notebook(cells: Iterable[Notebook], *, source: str) -> Notebook:
         "cells": list(cells),
         "metadata": {
             "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-            "language_info": {"name": "python"},
+            "language_info": {"file_extension": ".py", "name": "python"},  # what a script is called
             OURS: {"source": source},
         },
         "nbformat": 4,

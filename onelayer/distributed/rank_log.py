@@ -3,7 +3,8 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-_LINES = 24  # of collectives that a printed log shows
+_LINES = 24  # of calls that a printed log shows
+_BETWEEN_TWO = ("send", "recv")  # messages from one rank to one other: no collective, no ring
 
 
 @dataclass
@@ -40,8 +41,9 @@ class Computed:
 
 @dataclass(repr=False)
 class RankLog:
-    """What `record_collectives` saw. sent_bytes: what this process wrote to others meanwhile, by
-    the kernel's count, the headers of gloo included; None where nobody counted."""
+    """What `record_collectives` saw: collectives, and messages between two ranks. sent_bytes: what
+    this process wrote to others meanwhile, by the kernel's count, the headers of gloo included;
+    None where nobody counted."""
 
     rank: int
     backend: str
@@ -51,7 +53,7 @@ class RankLog:
 
     @property
     def ring_bytes(self) -> int:
-        """What this rank sends if each of its collectives goes around a ring."""
+        """What this rank sends if its collectives go around a ring, and its messages straight."""
         return sum(call.ring_bytes for call in self.collectives)
 
     def plain(self) -> dict[str, Any]:
@@ -59,9 +61,17 @@ class RankLog:
         return asdict(self)
 
     def __repr__(self) -> str:
-        many = "" if len(self.collectives) == 1 else "s"
-        head = f"rank {self.rank}, {self.backend}: {len(self.collectives)} collective{many}"
-        head += f"; a ring sends {self.ring_bytes:,} bytes"
+        messages = [call for call in self.collectives if call.name in _BETWEEN_TWO]
+        together = [call for call in self.collectives if call.name not in _BETWEEN_TWO]
+        says = [
+            f"{_many(calls, kind)}; {who} {sum(call.ring_bytes for call in calls):,} bytes"
+            for calls, kind, who in (
+                (together, "collective", "a ring sends"),
+                (messages, "message between two ranks", "this rank sends"),
+            )
+            if calls
+        ]
+        head = f"rank {self.rank}, {self.backend}: {'; '.join(says) or 'no collective'}"
         if self.sent_bytes is not None:
             head += f", {self.sent_bytes:,} were sent"
         lines = [_line(call) for call in self.collectives[:_LINES]]
@@ -85,6 +95,11 @@ def ring_bytes(name: str, nbytes: int, ranks: int) -> int:
     if name == "all_to_all":  # each rank holds `nbytes` of its own, and keeps a share
         shares = ranks
     return turns * nbytes * (ranks - 1) // shares
+
+
+def _many(calls: list[Collective], kind: str) -> str:
+    noun, space, rest = kind.partition(" ")
+    return f"{len(calls)} {noun}{'' if len(calls) == 1 else 's'}{space}{rest}"
 
 
 def _line(call: Collective) -> str:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from . import weights
-from .grammar import END, TOKENS, V, decode, encode
+from .grammar import END, TOKENS, V, decode, encode, readings
 
 D = 64
 LAYERS = 2
@@ -151,9 +151,13 @@ def next_words(logits: Tensor, k: int = 5) -> NextWords:
 def complete(model: GPT, prompts: Sequence[str]) -> list[str]:
     """Each prompt with the words that the model adds, the likeliest at each step, up to `<end>`.
 
-    Raises UnknownWordError for a word outside the 600 and ValueError for a prompt without words.
+    Raises UnknownWordError for a word outside the 600, and ValueError for a prompt without words
+    and for a question about a clause that means two things, which the model was never asked.
     """
     rows = [encode(prompt) for prompt in prompts]
+    for prompt in prompts:
+        if len(means := readings(prompt.split())) > 1:
+            raise ValueError(f"{prompt!r} has no one answer: {' or '.join(sorted(means))}")
     if [] in rows:
         raise ValueError("a prompt needs at least one word, for instance <en>")
     while growing := [row for row in rows if row[-1] != PAD and len(row) < CONTEXT]:

@@ -1,8 +1,8 @@
 """How a tensor walks over a storage: sizes, strides, an offset, and the corners worth drawing."""
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import islice, product
 
@@ -10,6 +10,7 @@ _FEW = 64  # elements that may all be drawn
 _COUNTED = 10_000  # elements up to which different cells are counted one by one
 
 Side = tuple[int | None, ...]  # indices along one side; None stands for those left out
+Scalar = bool | int | float | complex
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Layout:
     A cell is one element of the storage. Where tensors of several element sizes share a storage
     (`x.view(torch.int16)`), cells have the smallest of these sizes and `width` of them make one
     element of this tensor; strides and offset stay in elements, as PyTorch prints them. `order`
-    says whether it is contiguous.
+    says whether it is contiguous. `values` holds what was read, by the cell where it starts.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Layout:
     nbytes: int
     order: str
     width: int = 1
+    values: Mapping[int, Scalar] = field(default_factory=dict)
 
     @property
     def numel(self) -> int:
@@ -82,8 +84,21 @@ class Layout:
     @cached_property
     def drawn(self) -> frozenset[int]:
         """The cells where the drawn elements start."""
-        found = (c for panel in self.panels for row in panel.cells for c in row if c is not None)
-        return frozenset(found)
+        return frozenset(cell for _, cell in self.drawn_elements)
+
+    @property
+    def drawn_elements(self) -> Iterator[tuple[tuple[int, ...], int]]:
+        """Index and cell of each element that is drawn."""
+        extra = max(0, 2 - len(self.shape))  # a vector has no row, a scalar no column either
+        for panel in self.panels:
+            for r, cells in zip(panel.rows, panel.cells, strict=True):
+                for c, cell in zip(panel.columns, cells, strict=True):
+                    if r is not None and c is not None and cell is not None:
+                        yield (*panel.outer, r, c)[extra:], cell
+
+    def text(self, cell: int) -> str:
+        """What to write for an element: its value, or its address where nothing was read."""
+        return written(self.values[cell]) if cell in self.values else str(cell)
 
     def _panel(self, outer: tuple[int, ...], rows: Side, columns: Side) -> Panel:
         extra = len(outer) + 2 - len(self.shape)  # a vector has no row, a scalar no column either
@@ -107,22 +122,31 @@ def runs(cells: Iterable[int]) -> Iterator[int | None]:
         last = cell
 
 
+def written(value: Scalar) -> str:
+    """A value in six characters or so: two digits of what is no whole number, one of a tiny one."""
+    if isinstance(value, complex):
+        return f"{value.real:.1g}{value.imag:+.1g}j"
+    if isinstance(value, float) and not value.is_integer() and abs(value) < 100:
+        return f"{value:.2g}" if abs(value) >= 0.01 else f"{value:.0e}"
+    return f"{value:.0f}" if abs(value) < 100_000 else f"{value:.0e}"
+
+
 def grid_text(layout: Layout) -> list[str]:
-    """The drawn cells of a tensor as lines of text."""
-    digits = max((len(str(cell)) for cell in layout.drawn), default=1)
+    """The drawn elements as lines of text: values, or addresses where none were read."""
+    digits = max((len(layout.text(cell)) for cell in layout.drawn), default=1)
     lines = []
     for panel in layout.panels:
         lines += [f"  {list(panel.outer)}"] if panel.outer else []
         lines += [
-            "  …" if r is None else row_text(row, digits)
+            "  …" if r is None else row_text(row, digits, layout.text)
             for r, row in zip(panel.rows, panel.cells, strict=True)
         ]
     lines += [f"  … and {layout.panels_left_out:,} more"] if layout.panels_left_out else []
     return lines or ["  no elements"]
 
 
-def row_text(cells: Iterable[int | None], digits: int) -> str:
-    return "  " + " ".join(("…" if cell is None else str(cell)).rjust(digits) for cell in cells)
+def row_text(cells: Iterable[int | None], digits: int, text: Callable[[int], str] = str) -> str:
+    return "  " + " ".join(("…" if cell is None else text(cell)).rjust(digits) for cell in cells)
 
 
 def _side(size: int, longest: int, ends: int) -> Side:

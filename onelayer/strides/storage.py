@@ -1,12 +1,13 @@
 """Which floats does each tensor own, and which do they share? A storage and who looks at it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 
-from .layout import Layout, grid_text, row_text, runs
+from .layout import Layout, Scalar, grid_text, row_text, runs, written
+from .values import drawn_values
 
 _WHOLE = 64  # a storage of at most so many cells is drawn whole
 _NAME = 24  # characters of a name that are kept
@@ -35,10 +36,20 @@ class Storage:
         inside = {cell + k for cell, width in starts for k in range(width)}
         return tuple(runs({0, self.cells - 1, *inside}))
 
+    @cached_property
+    def values(self) -> dict[int, Scalar]:
+        """What was read of it, by cell; of two tensors that read one cell the first one's."""
+        return {c: v for layout in reversed(self.layouts) for c, v in layout.values.items()}
+
+    def text(self, cell: int) -> str:
+        """The value in a cell, or nothing where none was read."""
+        return written(self.values[cell]) if cell in self.values else ""
+
     def title(self) -> str:
         kinds = " and ".join(dict.fromkeys(layout.dtype for layout in self.layouts))
         kind = kinds if " and " not in kinds else f"{self.cell_bytes}-byte cells, read as {kinds}"
         where = "" if self.device == "cpu" else f", on {self.device}"
+        where += ", no values" if self.cells and not self.values else ""
         return f"storage {self.letter}: {self.cells:,} {kind}, {self.nbytes:,} bytes{where}"
 
     def facts(self, layout: Layout) -> list[str]:
@@ -62,8 +73,10 @@ class Storage:
 
     def __str__(self) -> str:
         """The row of the storage, then each tensor's facts and its grid."""
-        digits = len(str(max(self.cells - 1, 0)))
-        lines = [self.title(), row_text(self.drawn, digits)]
+        digits = max([len(str(max(self.cells - 1, 0))), *map(len, map(self.text, self.values))])
+        lines = [self.title(), f"  address {row_text(self.drawn, digits)}"]
+        if self.values:
+            lines.append(f"  value   {row_text(self.drawn, digits, self.text)}")
         for layout in self.layouts:
             lines += [f"{layout.name}: {', '.join(self.facts(layout))}", *grid_text(layout)]
         return "\n".join(lines)
@@ -104,7 +117,7 @@ def _storage(place: int, group: list[tuple[torch.Tensor, str]]) -> Storage:
 
 
 def _layout(tensor: torch.Tensor, name: str, cell_bytes: int) -> Layout:
-    return Layout(
+    layout = Layout(
         name=name,
         dtype=str(tensor.dtype).removeprefix("torch."),
         shape=tuple(tensor.shape),
@@ -114,6 +127,7 @@ def _layout(tensor: torch.Tensor, name: str, cell_bytes: int) -> Layout:
         order=_order(tensor),
         width=tensor.element_size() // cell_bytes,
     )
+    return replace(layout, values=drawn_values(tensor, layout))
 
 
 def _order(tensor: torch.Tensor) -> str:

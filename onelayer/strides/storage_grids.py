@@ -17,22 +17,25 @@ _LINE = 0.62
 _BETWEEN = 0.8  # two grids of one tensor
 _ACROSS = 4  # grids side by side at most
 _DIGITS = "#12202b"  # on every tint
+_FAINT = "#3d4c58"  # an address, on every tint
 
 
 @dataclass(frozen=True)
 class Pen:
-    """Draws cells of one width onto a sketch, each tinted as its address says."""
+    """Draws cells of one width onto a sketch, each with its tint, its value and its address."""
 
     sketch: Sketch
     tints: Mapping[int, str]
     width: float
     small = 6.8  # points
     tiny = 6.0
+    corner = 4.8
 
     def step(self, cell: int | None) -> float:
         return _ELLIPSIS if cell is None else self.width
 
-    def cell(self, x: float, y: float, cell: int | None) -> None:
+    def cell(self, x: float, y: float, cell: int | None, value: str, *, address: bool) -> None:
+        """A cell with `value` in it, and its address in the corner if that is wanted."""
         if cell is None:
             self.dots(x + _ELLIPSIS / 2, y + 0.5)
             return
@@ -46,8 +49,13 @@ class Pen:
             edgecolor=tint or self.sketch.ink.soft,
             linestyle="-" if tint else ":",
         )
-        colour = _DIGITS if tint else self.sketch.ink.soft
-        self.sketch.text(x + self.width / 2, y + 0.5, str(cell), anchor="center", color=colour)
+        middle = x + self.width / 2, y + (0.42 if address else 0.5)
+        self.sketch.text(*middle, value, anchor="center", color=_DIGITS)
+        if address:
+            right, colour = x + self.width - 0.12, _FAINT if tint else self.sketch.ink.soft
+            self.sketch.text(
+                right, y + 0.82, str(cell), size=self.corner, anchor="right", color=colour
+            )
 
     def dots(self, x: float, y: float, *, down: float = 0.0, right: float = 0.17) -> None:
         """Three dots around (x, y) for what is left out."""
@@ -175,19 +183,29 @@ def _draw_panel(pen: Pen, grids: _Grids, panel: Panel, x: float, y: float) -> fl
     for r, cells in zip(panel.rows, panel.cells, strict=True):
         if grids.margin:
             pen.index(x - 0.2, y + 0.5, r, anchor="right")
-        y = _draw_cells(pen, cells, places, y, columns=panel.columns, left_out=r is None)
+        y = _draw_cells(
+            pen, grids.layout, cells, places, y, columns=panel.columns, left_out=r is None
+        )
     return y
 
 
 def _draw_cells(
-    pen: Pen, cells: Side, places: list[float], y: float, *, columns: Side, left_out: bool
+    pen: Pen,
+    layout: Layout,
+    cells: Side,
+    places: list[float],
+    y: float,
+    *,
+    columns: Side,
+    left_out: bool,
 ) -> float:
     for left, cell, c in zip(places, cells, columns, strict=True):
         if left_out:
             right = 0.14 if c is None else 0.0
             pen.dots(left + pen.step(c) / 2, y + _ELLIPSIS / 2, down=0.14, right=right)
         else:
-            pen.cell(left, y, cell)
+            value = "" if cell is None or cell not in layout.values else layout.text(cell)
+            pen.cell(left, y, cell, value, address=True)
     return y + (_ELLIPSIS if left_out else 1.0)
 
 

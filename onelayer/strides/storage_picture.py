@@ -11,15 +11,16 @@ from onelayer.drawing.display import argument_names
 from onelayer.drawing.sketch import Ink, Sketch, text_width
 from onelayer.drawing.still import Still
 
-from .layout import Layout, Side
+from .layout import Layout, Scalar, Side
 from .storage import Storage, storages_of
 from .storage_grids import Pen, draw_tensors
 
 _WIDTH = 26.0  # of the whole picture, in cell heights
 _TRACK = 0.55  # height of a track
 
-# Cells are tinted by address, pale to deep, in one hue per storage. The order is in the lightness,
-# so that it survives grey and colour blindness, and the deep end still carries dark digits.
+# Cells are tinted by address, pale to deep, in one hue per storage; a copy keeps the tints of what
+# it copied, wherever its elements went. The order is in the lightness, so that it survives grey and
+# colour blindness, and the deep end still carries dark digits.
 _RAMPS = (
     ((255, 244, 207), (169, 214, 197), (84, 163, 200)),
     ((252, 239, 224), (233, 187, 200), (186, 139, 200)),
@@ -44,9 +45,9 @@ class StoragePicture(Still):
 
     def drawn(self, ink: Ink) -> bytes:
         sketch, y = Sketch(ink), 0.5
-        for place, storage in enumerate(self.storages):
-            width = max(1.15, text_width(str(storage.cells), 7.5) + 0.4)  # of the longest address
-            pen = Pen(sketch, _tints(storage, place), width)
+        for storage, tints in zip(self.storages, _all_tints(self.storages), strict=True):
+            longest = max([str(storage.cells), *map(storage.text, storage.values)], key=len)
+            pen = Pen(sketch, tints, max(1.15, text_width(longest, 7.5) + 0.4))
             sketch.text(0.2, y, storage.title(), size=8.5, weight="bold")
             y = _draw_row(pen, storage, y + 0.75)
             y = draw_tensors(pen, storage, y + 0.3, room=_WIDTH) + 1.0
@@ -54,13 +55,14 @@ class StoragePicture(Still):
 
 
 def show_storage(*tensors: torch.Tensor, names: Sequence[str] | None = None) -> StoragePicture:
-    """A picture of the storages behind `tensors`: a row of cells with their addresses, and each
-    tensor as a grid whose entries are addresses into that row.
+    """A picture of the storages behind `tensors`: a row of cells with addresses and values, and
+    each tensor as a grid of values, each with the address in that row where it lies.
 
         show_storage(w, w.T)
 
-    Tensors of any shape, stride, dtype and device; values are never read. Of long sides only the
-    ends are drawn, sizes are the true ones. `names` defaults to what the caller wrote. In a
+    Tensors of any shape, stride, dtype and device. Only the values that are drawn are read; where
+    there are none, as on meta, the cells stay empty. Of long sides only the ends are drawn, sizes
+    are the true ones. `names` defaults to what the caller wrote. In a
     notebook the picture appears at once. The object returned draws itself again where it is
     displayed, says the same in plain text where it is printed, and has `alt`, the picture in words.
 
@@ -73,8 +75,25 @@ def show_storage(*tensors: torch.Tensor, names: Sequence[str] | None = None) -> 
     return StoragePicture(storages_of(tensors, names)).show()
 
 
+def _all_tints(storages: Sequence[Storage]) -> list[Mapping[int, str]]:
+    """The tints of each storage; those of a copy are the tints of what an earlier one holds."""
+    found: list[Mapping[int, str]] = []
+    known: dict[Scalar, str] = {}  # by value, where no two cells hold the same
+    for place, storage in enumerate(storages):
+        held = storage.values
+        if len(set(held.values())) > 1 and known.keys() >= set(held.values()):
+            found.append({cell: known[value] for cell, value in held.items()})
+            continue
+        found.append(_tints(storage, place))
+        if len(set(held.values())) == len(held):
+            known |= {value: found[-1][cell] for cell, value in held.items()}
+    return found
+
+
 def _tints(storage: Storage, place: int) -> Mapping[int, str]:
     """A colour for each cell that is drawn and read; by rank, as addresses may lie far apart."""
+    if not storage.values:
+        return {}
     ramp, cells = _RAMPS[place % len(_RAMPS)], [c for c in storage.drawn if c is not None]
     return {
         cell: _blend(ramp, rank / max(len(cells) - 1, 1))
@@ -97,9 +116,13 @@ def _draw_row(pen: Pen, storage: Storage, y: float) -> float:
     labels = ["address", *(layout.name for layout in storage.layouts)]
     left = 0.6 + max(text_width(label, pen.small) for label in labels)
     for line in _lines(storage.drawn, left, pen):
-        pen.note(left - 0.3, y + 0.5, "address", anchor="right")
+        pen.note(left - 0.3, y + 0.2, "address", anchor="right")
         for place in line:
-            pen.cell(place.x, y, place.cell)
+            pen.index(place.x + pen.width / 2, y + 0.2, place.cell, anchor="center")
+        y += 0.5
+        for place in line:
+            value = "" if place.cell is None else storage.text(place.cell)
+            pen.cell(place.x, y, place.cell, value, address=False)
         y += 1.3
         for layout in storage.layouts:
             pen.sketch.text(left - 0.3, y, layout.name, size=pen.small, anchor="right")

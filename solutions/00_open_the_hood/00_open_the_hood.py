@@ -5,8 +5,8 @@
 # Eight small functions answer: what the layer holds, what it moves, what it computes, how wrong it
 # is, and what happens when a tensor is in the wrong place. A ninth answer is in words.
 #
-# About an hour. Keep helper functions inside the cell of the question that uses them: only those
-# cells are graded.
+# About an hour, after [chapter 00](../../notebooks/00_open_the_hood.ipynb). Keep helper functions
+# inside the cell of the question that uses them: only those cells are graded.
 
 # %% id="setup" tags=["setup"]
 import math

@@ -5,10 +5,10 @@
 # In this lab you write the arithmetic that decides: ten small functions that answer what torch
 # answers, and an eleventh answer in words.
 #
-# Work from top to bottom, in about two hours. Any right answer counts, also one that asks torch;
-# you learn more by not asking. Each question has a stub, a check that answers at once, and three
-# hints. Keep helper functions inside the cell of the question that uses them: only those cells are
-# graded.
+# Work from top to bottom, in about two hours, after [chapter 01](../../notebooks/01_strides.ipynb).
+# Any right answer counts, also one that asks torch; you learn more by not asking. Each question has
+# a stub, a check that answers at once, and three hints. Keep helper functions inside the cell of
+# the question that uses them: only those cells are graded.
 
 # %% id="setup" tags=["setup"]
 import itertools

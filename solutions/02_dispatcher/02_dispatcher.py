@@ -5,10 +5,11 @@
 # removes some. In this lab you write the rules that join the three, then build a small dispatcher
 # and run the real head through it.
 #
-# Work from top to bottom, in about two hours. Any right answer counts, also one that asks torch;
-# you learn more by not asking. Names that begin with `torch._C._dispatch` are private to PyTorch:
-# good for looking, never for your library. Keep helper functions inside the cell of the question
-# that uses them: only those cells are graded.
+# Work from top to bottom, in about two hours, after [chapter
+# 02](../../notebooks/02_dispatcher.ipynb). Any right answer counts, also one that asks torch; you
+# learn more by not asking. Names that begin with `torch._C._dispatch` are private to PyTorch: good
+# for looking, never for your library. Keep helper functions inside the cell of the question that
+# uses them: only those cells are graded.
 
 # %% id="setup" tags=["setup"]
 import re

@@ -62,8 +62,9 @@ all(mine.allclose(torchs) for mine, torchs in zip(scale_backward(dy, x, s), by_t
 #
 # List every node behind a loss once, as a pair: `node.name()`, and for an `AccumulateGrad` node the
 # shape of the leaf that it writes to (`node.variable`), else `None`. Any order.
-# `node.next_functions` holds the way on. Here one weight is the head and the embedding, of each
-# token and of the one before it.
+# `node.next_functions` holds the way on: a pair for each input, the next node (or `None`, where no
+# gradient is needed) and the number of that node's output. Here one weight is the head and the
+# embedding, of each token and of the one before it.
 #
 # If only `b` `(7,)` requires a gradient there are four nodes: `("NllLossBackward0", None)`, two
 # more like it, and `("torch::autograd::AccumulateGrad", (7,))`. Stuck? `hint("walk_graph")`
@@ -387,10 +388,11 @@ def train_in_parts(w, b, batches, lr):
 # `"itself"`, to a `"view"` of it, to its `"detach"`, or to its `"data"`. Say what happens:
 # `"harmless"`, `"raises"` (backward refuses), or `"silent"` (a wrong gradient, and no word).
 #
-# Reason, from what the node saved and from version counters, or experiment, with and without the
-# edit. Whoever experiments asks for the gradients of the leaves: an edited tensor has another
-# `grad_fn` than before. `edit_outcome("exp", [a], "out", "itself")` is `"raises"`, with `0` in
-# place of `"out"` it is `"harmless"`. Stuck? `hint("edit_outcome")`
+# Reason, from what the node saved (its attributes whose names begin with `_saved_`) and from
+# version counters, or experiment, with and without the edit. Whoever experiments asks for the
+# gradients of the leaves: an edited tensor has another `grad_fn` than before. `edit_outcome("exp",
+# [a], "out", "itself")` is `"raises"`, with `0` in place of `"out"` it is `"harmless"`. Stuck?
+# `hint("edit_outcome")`
 
 
 # %% id="edit_outcome" role="solution"
@@ -442,7 +444,8 @@ def edit_outcome(op, inputs, edited, way):
 #
 # Let each gradient be clipped on its way into the leaf: every gradient of every backward is scaled
 # down to a norm (over all its elements) of at most `limit` *before* it is added to `.grad`. Each of
-# the two tensors for itself. Register the hooks; the loop is written.
+# the two tensors for itself. Register the hooks, with `tensor.register_hook(f)`: what `f(gradient)`
+# returns takes the gradient's place. The loop is written.
 #
 # A gradient of norm 3 arrives as norm 1 when the limit is 1; one of norm 0.5 stays as it is. Stuck?
 # `hint("clip_in_hooks")`

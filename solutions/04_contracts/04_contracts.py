@@ -5,10 +5,11 @@
 # torch says who needs a gradient, you hand over those. In this lab you sign it for the head, for
 # an edit in place, for a checkpoint, and decide what a chain of layers keeps on a byte budget.
 #
-# Work from top to bottom, in about two hours. Any right answer counts, also one that asks torch;
-# you learn more by not asking. Each question has a stub, a check that answers at once, and three
-# hints. Keep helper functions inside the cell of the question that uses them: only those cells are
-# graded. Sizes: N tokens, D features, V words; `dx` is dloss/dx.
+# Work from top to bottom, in about two hours, after [chapter
+# 04](../../notebooks/04_contracts.ipynb). Any right answer counts, also one that asks torch; you
+# learn more by not asking. Each question has a stub, a check that answers at once, and three hints.
+# Keep helper functions inside the cell of the question that uses them: only those cells are graded.
+# Sizes: N tokens, D features, V words; `dx` is dloss/dx.
 
 # %% id="setup" tags=["setup"]
 from itertools import combinations

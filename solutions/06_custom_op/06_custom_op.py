@@ -5,10 +5,11 @@
 # checks, as two CUDA kernels, and with all that torch wants to know about it: what it returns
 # (fake), its backward, its autocast.
 #
-# Work from top to bottom, in about two hours. You need a C++ compiler and no GPU: the `.cu` files
-# run on your CPU, and the same files go through nvcc. Answers in C++ are text that a function
-# returns. Keep helper functions inside the cell of the question that uses them: only those cells
-# are graded. Sizes: N tokens, D features, V words; `x (N, D)`, `w (V, D)`, `b (V,)`, `y (N, V)`.
+# Work from top to bottom, in about two hours, after [chapter
+# 06](../../notebooks/06_custom_op.ipynb). You need a C++ compiler and no GPU: the `.cu` files run
+# on your CPU, and the same files go through nvcc. Answers in C++ are text that a function returns.
+# Keep helper functions inside the cell of the question that uses them: only those cells are graded.
+# Sizes: N tokens, D features, V words; `x (N, D)`, `w (V, D)`, `b (V,)`, `y (N, V)`.
 
 # %% id="setup" tags=["setup"]
 import ctypes
@@ -271,8 +272,8 @@ except NotImplementedError:
 # %% id="kernels" tags=["setup"]
 
 
-@torch.no_grad()  # as in C++, neither autograd nor autocast sees what a kernel does inside
-@torch.autocast("cpu", enabled=False)
+@torch.no_grad()  # as where a kernel writes through pointers: neither autograd nor autocast sees
+@torch.autocast("cpu", enabled=False)  # what it does inside
 def head_kernel(x, w, b=None):
     """x (N, D), w (V, D), b (V,) or None -> (N, V), column by column in memory: strides (1, N)."""
     y = w @ x.T  # (V, N)
@@ -479,10 +480,15 @@ STABLE_TORCH_LIBRARY_IMPL(another, CPU, library) { library.impl("head", TORCH_BO
 # ## A thread for each element
 #
 # In CUDA the loops over n and v are gone: a grid of blocks of 16 x 16 threads covers y, and each
-# thread does the four steps for one element. V = 600 is no multiple of 16, and N is anything: the
-# threads that hang over the edge must touch nothing. Neighbours in x are neighbours in v, because
-# neighbours in y's memory then write together: the check looks what neighbouring threads write, and
-# how many loads there are.
+# thread does the four steps for one element. A function marked `__global__` is what each thread
+# runs. `threadIdx.x` and `.y` say which thread of its block it is, `blockIdx` which block,
+# `blockDim` how large a block is; so `blockIdx.x * blockDim.x + threadIdx.x` counts on across
+# blocks. The host starts it by `kernel<<<grid, block>>>(arguments)`: so many blocks, so many
+# threads in each.
+#
+# V = 600 is no multiple of 16, and N is anything: the threads that hang over the edge must touch
+# nothing. Neighbours in x are neighbours in v, because neighbours in y's memory then write
+# together: the check looks what neighbouring threads write, and how many loads there are.
 #
 # The host function says how many blocks there are. A grid without a block is an error on a GPU, so
 # N = 0 must launch nothing. Stuck? `hint("naive_head")`
@@ -719,8 +725,9 @@ def fake_head(x, w, b=None):
 # %% [markdown] id="backward-and-autocast"
 # ## Its backward, and its autocast
 #
-# Without more words, your operator ends every graph, and autocast passes it by. Register both. `op`
-# is the operator's name, as in `"lab6_7::head"`:
+# `head_kernel` shows autograd and autocast nothing of what it does inside, like a kernel that
+# writes through pointers. So no gradient passes your operator, and autocast passes it by. Register
+# both. `op` is the operator's name, as in `"lab6_7::head"`:
 #
 # - `torch.library.register_autograd(op, backward, setup_context=keep)`. `keep(ctx, inputs, output)`
 #   is called after the kernel; save what backward reads. `backward(ctx, dy)` answers for x, w and
@@ -853,8 +860,8 @@ def tempered(name, z, t, dy=None):
         tests = torch.library.opcheck(op, (z, t), raise_exception=False)
         z = z.detach().clone().requires_grad_(dy is not None)
         y = op(z, t)
-        # Without a backward torch records what a Python kernel calls inside, and opcheck of torch
-        # 2.15 is content with that. A kernel in C++ has nothing to record.
+        # Without a backward torch records the operators that a kernel calls inside, and opcheck of
+        # torch 2.15 is content with that. A kernel that writes through pointers calls none.
         has = torch._C._dispatch_has_kernel_for_dispatch_key
         keys = ("Autograd", "AutogradCPU", "CompositeImplicitAutograd")
         if dy is not None and not any(has(f"{library.ns}::temper", key) for key in keys):

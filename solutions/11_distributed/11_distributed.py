@@ -5,10 +5,11 @@
 # this lab you write the step of each by hand, on real processes where the moment of sending is the
 # lesson, and elsewhere as the part of one rank, with the check in the role of the network.
 #
-# Work from top to bottom, in about two hours. Any right answer counts, also one that asks torch;
-# you learn more by not asking. Keep helper functions inside the cell of the question that uses
-# them: only those cells are graded. W ranks are numbered from 0; N words, D features, V words to
-# choose from.
+# Work from top to bottom, in about two hours, after [chapter
+# 11](../../notebooks/11_distributed.ipynb). Any right answer counts, also one that asks torch; you
+# learn more by not asking. Keep helper functions inside the cell of the question that uses them:
+# only those cells are graded. W ranks are numbered from 0; N words, D features, V words to choose
+# from.
 
 # %% id="setup" tags=["setup"]
 import time

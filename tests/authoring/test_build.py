@@ -119,7 +119,8 @@ def test_the_form_of_the_file(course: Path) -> None:
         assert content.startswith(b'{\n "cells": [\n  {\n   "cell_type"')
         notebook = read(course, path)
         assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
-        assert notebook["metadata"]["language_info"] == {"name": "python"}
+        told = notebook["metadata"]["language_info"]
+        assert told == {"name": "python", "file_extension": ".py"}  # else nbconvert writes .txt
         for one in notebook["cells"]:
             assert one.get("outputs", []) == []
             assert one.get("execution_count") is None

@@ -183,8 +183,9 @@ _WRONG = {
         _no_fake,
     ),
     "no_backward": (
-        "z learns and the result does not: there is no backward. test_autograd_registration says "
-        "it, once z requires a gradient.",
+        "No backward is registered. dz is right only because autograd recorded what the kernel "
+        "calls inside, with a warning. test_autograd_registration says so, once z requires a "
+        "gradient.",
         _no_backward,
     ),
     "backward_multiplies": (

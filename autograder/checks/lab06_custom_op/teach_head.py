@@ -209,8 +209,8 @@ for _key, (_sentence, _bend) in _WRONG.items():
 
 @teach_head.wrong(
     "no_backward",
-    "y has no history. Below autograd nothing is recorded: an operator that registers no backward "
-    "ends the graph.",
+    "No gradient came back: no backward is registered, and this kernel calls no operator that "
+    "autograd could record instead. So y's node only warns.",
 )
 def _(name: str, x: Tensor, w: Tensor, b: Maybe, dy: Tensor, autocast: bool = False) -> Taught:
     return _torchs(x, w, b, dy, autocast)[0], [None, None, None], 0

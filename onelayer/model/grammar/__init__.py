@@ -18,7 +18,7 @@ randomness without a seed.
 """
 
 from .corpus import Sentence, sentences
-from .determinacy import determined, following
+from .determinacy import determined, following, readings
 from .split import Split, split
 from .vocabulary import END, TOKENS, UnknownWordError, V, decode, encode
 
@@ -33,6 +33,7 @@ __all__ = [
     "determined",
     "encode",
     "following",
+    "readings",
     "sentences",
     "split",
 ]

@@ -92,7 +92,7 @@ def _sentences(verb: Verb, tense: Tense, person: Person) -> Iterator[Sentence]:
 
     yield say("conjugate", (SPANISH, *infinitive, SPANISH), there, given=1)
     yield say("conjugate", (ENGLISH, *base, SPANISH), there, given=1)
-    if _to_english()[there] == {here}:
+    if to_english()[there] == {here}:
         yield say("translate", (SPANISH, *there, ENGLISH), here)
         yield say("analyse", (SPANISH, *there, SPANISH), infinitive)
     if _is_default(person):
@@ -118,7 +118,7 @@ def _to_spanish() -> dict[Clause, set[Clause]]:
 
 
 @cache
-def _to_english() -> dict[Clause, set[Clause]]:
+def to_english() -> dict[Clause, set[Clause]]:
     """Each Spanish clause with all that it says in English; `nosotros hablamos` says two things."""
     meanings: dict[Clause, set[Clause]] = defaultdict(set)
     for verb, tense, person in product(VERBS, TENSES, PERSONS):

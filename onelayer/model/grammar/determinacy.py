@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from functools import cache
 
 from .clauses import Clause
-from .corpus import sentences
+from .corpus import sentences, to_english
+from .vocabulary import SPANISH
 
 
 def following(words: Iterable[str]) -> frozenset[str]:
@@ -20,6 +21,17 @@ def following(words: Iterable[str]) -> frozenset[str]:
 def determined(words: Clause) -> list[bool]:
     """For each word, whether the words before it allow no other. The first word never is."""
     return [len(following(words[:i])) == 1 for i in range(len(words))]
+
+
+def readings(words: Iterable[str]) -> frozenset[str]:
+    """The English clauses that a question about Spanish may mean; empty where it asks for none.
+
+    `readings("<es> nosotros hablamos <en>".split())` holds `we speak` and `we spoke`. The grammar
+    never asks a question with two.
+    """
+    asked = tuple(words)
+    found = to_english().get(asked[1:-1], ()) if asked[:1] == (SPANISH,) else ()
+    return frozenset(map(" ".join, found))
 
 
 @cache

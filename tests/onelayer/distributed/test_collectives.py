@@ -15,7 +15,7 @@ from torch import nn
 import onelayer
 from onelayer.distributed import socket_bytes
 from onelayer.distributed.collectives import record_collectives
-from onelayer.distributed.rank_log import RankLog, ring_bytes
+from onelayer.distributed.rank_log import Collective, RankLog, ring_bytes
 from onelayer.distributed.socket_bytes import written_bytes
 
 RANKS = 3
@@ -160,9 +160,22 @@ def test_the_kernel_counts_what_a_ring_sends(logs: list[Any]) -> None:
 def test_a_log_is_plain_data_and_its_text_is_short(logs: list[Any]) -> None:
     log = logs[0][0]
     assert json.loads(json.dumps(log.plain()))["collectives"][0]["name"] == "all_reduce"
-    assert repr(log).startswith("rank 0, gloo: 10 collectives; a ring sends ")
+    assert repr(log).startswith("rank 0, gloo: 8 collectives; a ring sends ")
     log.collectives *= 10
     assert repr(log).splitlines()[-1] == "  and 76 more"
+
+
+def test_a_message_is_not_called_a_collective_and_goes_round_no_ring() -> None:
+    def call(name: str) -> Collective:
+        return Collective(name, 800, ring_bytes(name, 800, 4), 4, "cpu", "main", 0.0)
+
+    log = RankLog(0, "gloo", [call("send"), call("recv")])
+    says = "rank 0, gloo: 2 messages between two ranks; this rank sends 800 bytes"
+    assert repr(log).splitlines()[0] == says
+    log.collectives.append(call("all_reduce"))
+    both = "rank 0, gloo: 1 collective; a ring sends 1,200 bytes; 2 messages between two ranks; "
+    assert repr(log).startswith(both)
+    assert repr(RankLog(0, "gloo")) == "rank 0, gloo: no collective"
 
 
 def test_a_fake_group_calls_and_counts_as_a_real_one(logs: list[Any]) -> None:

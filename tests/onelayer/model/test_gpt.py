@@ -108,6 +108,12 @@ def test_it_translates() -> None:
     ]
 
 
+@pytest.mark.parametrize("to", ["<en>", "<es>"])
+def test_what_means_two_things_is_not_asked(to: str) -> None:
+    with pytest.raises(ValueError, match="no one answer: we speak or we spoke"):
+        complete(trained(), [f"<es> nosotros hablamos {to}"])
+
+
 def test_complete_stops_at_the_context_and_at_nothing() -> None:
     assert complete(trained(), []) == []
     long = " ".join(["she"] * CONTEXT)

@@ -277,6 +277,26 @@ def test_how_many_words_can_follow(text: str, count: int) -> None:
     assert len(grammar.following(text.split())) == count
 
 
+@pytest.mark.parametrize(
+    ("text", "means"),
+    [
+        ("<es> nosotros hablamos <en>", {"we speak", "we spoke"}),
+        ("<es> nosotros comemos <en>", {"we eat"}),
+        ("<es> <past> hablar <en>", set()),
+        ("<en> we speak <es>", set()),
+        ("", set()),
+    ],
+)
+def test_what_a_spanish_question_may_mean(text: str, means: set[str]) -> None:
+    assert grammar.readings(text.split()) == means
+
+
+def test_no_question_of_the_grammar_means_two_things() -> None:
+    asked = [s for s in grammar.sentences() if s.template != "conjugate"]
+    assert asked
+    assert max(len(grammar.readings(s.prompt)) for s in asked) == 1
+
+
 def test_only_what_follows_the_task_is_determined_in_a_translation() -> None:
     words = ("<en>", "she", "has", "eaten", "<es>", "ella", "ha", "comido", "<end>")
     assert grammar.determined(words) == [False] * 5 + [True] * 4

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import onelayer
+from onelayer.strides.storage_picture import _all_tints
 
 
 def png_size(png):
@@ -59,11 +60,12 @@ def test_every_strange_tensor_draws_small_and_says_its_facts(name):
     assert len(repr(picture)) < 5000  # corners, never 38,400 cells
 
 
-def test_repr_draws_the_addresses():
+def test_repr_draws_addresses_and_values():
     x = torch.arange(12.0).view(3, 4)
     assert repr(onelayer.show_storage(x, x.T, names=["x", "t"])) == textwrap.dedent("""\
         storage A: 12 float32, 48 bytes
-           0  1  2  3  4  5  6  7  8  9 10 11
+          address    0  1  2  3  4  5  6  7  8  9 10 11
+          value      0  1  2  3  4  5  6  7  8  9 10 11
         x: shape (3, 4), strides (4, 1), offset 0, 48 bytes, contiguous, shares storage A with t
            0  1  2  3
            4  5  6  7
@@ -243,3 +245,59 @@ assert run("onelayer.show_storage(x); onelayer.show_storage(x.T)") == 2 * everyt
 
 def test_a_notebook_shows_each_picture_once():
     subprocess.run([sys.executable, "-c", SHELL], check=True, stdout=subprocess.DEVNULL)
+
+
+class Silent(torch.Tensor):
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        raise AssertionError("nobody may read")
+
+
+class TestValues:
+    def test_a_copy_shows_its_values_and_keeps_their_colours(self):
+        x = torch.arange(6.0).view(2, 3)
+        picture = onelayer.show_storage(x, x.T.contiguous(), names=["x", "copy"])
+        first, copy = picture.storages
+        assert [copy.values[cell] for cell in range(6)] == [0, 3, 1, 4, 2, 5]
+        assert "  value     0 3 1 4 2 5" in repr(picture)
+        of_x, of_copy = _all_tints(picture.storages)
+        assert {of_x[c] for c in range(6)} == {of_copy[c] for c in range(6)}
+        for cell in range(6):
+            assert of_copy[cell] == of_x[first.layouts[0].cell(divmod(int(copy.values[cell]), 3))]
+
+    def test_other_values_and_equal_ones_have_colours_of_their_own(self):
+        x = torch.arange(6.0)
+        for other in (x + 1, torch.zeros(6)):
+            ours, theirs = _all_tints(onelayer.show_storage(x, other).storages)
+            assert not set(ours.values()) & set(theirs.values())
+        zeros = torch.zeros(6)
+        ours, theirs = _all_tints(onelayer.show_storage(zeros, zeros.clone()).storages)
+        assert not set(ours.values()) & set(theirs.values())
+
+    @pytest.mark.parametrize("name", ["meta", "freed", "subclass"])
+    def test_where_there_are_none_the_cells_are_empty(self, name):
+        silent = torch.zeros(6).as_subclass(Silent)
+        tensor = {"meta": torch.zeros(6, device="meta"), "freed": STRANGE["freed"]()}
+        tensor["subclass"] = silent
+        picture = onelayer.show_storage(tensor[name], names=[name])
+        (storage,) = picture.storages
+        assert not storage.values
+        assert _all_tints(picture.storages) == [{}]
+        assert ("no values" in picture.alt) == (name != "freed")  # which has no cell either
+
+    @pytest.mark.parametrize(
+        ("tensor", "texts"),
+        [
+            (torch.tensor([0.0, -3.0, 0.125, -0.00067]), ["0", "-3", "0.12", "-7e-04"]),
+            (
+                torch.tensor([1e9, 123.4, float("nan"), float("-inf")]),
+                ["1e+09", "123", "nan", "-inf"],
+            ),
+            (torch.tensor([True, False]), ["1", "0"]),
+            (torch.tensor([1 + 2j]).conj(), ["1-2j"]),
+            (torch.tensor([0.5], dtype=torch.bfloat16, requires_grad=True), ["0.5"]),
+        ],
+    )
+    def test_are_short(self, tensor, texts):
+        (storage,) = onelayer.show_storage(tensor).storages
+        assert [storage.text(cell) for cell in range(len(texts))] == texts
