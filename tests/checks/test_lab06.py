@@ -68,6 +68,23 @@ BROKEN_NAIVE = {
     "written_by_columns": [("y[n * V + v]", "y[v * N + n]")],
     "nothing_launched": [("y[n * V + v] = sum;", "")],
     "grid_and_block_swapped": [("<<<grid, block>>>", "<<<block, grid>>>")],
+    "loads_at_the_edge": [
+        ("    float sum = b[v * b_v];", ""),
+        (
+            "if (n >= N || v >= V) return;",
+            "float sum = v < V ? b[v * b_v] : 0;\n    if (n >= N || v >= V) return;",
+        ),
+    ],
+    "scattered": [
+        (
+            "int v = blockIdx.x * blockDim.x + threadIdx.x;",
+            "int v = blockIdx.x * blockDim.x + threadIdx.y;",
+        ),
+        (
+            "int n = blockIdx.y * blockDim.y + threadIdx.y;",
+            "int n = blockIdx.y * blockDim.y + threadIdx.x;",
+        ),
+    ],
 }
 BROKEN_TILED = {
     "no_barrier": [("        __syncthreads();  // the tiles are whole\n", "")],
@@ -115,9 +132,11 @@ def no_checks(text: str) -> str:
         (lambda text: edited(text, ("Tensor? b=None)", "Tensor b)")), "it was not called"),
         (lambda text: edited(text, ("Tensor x, Tensor w, Tensor? b", "Tensor(a!) x, Tensor w, Tensor? b")), "writes into none"),
         (lambda text: None, "as text"),
+        (lambda text: edited(text, ("    else if (x.scalar_type() == ScalarType::Double)\n        loops<double>(x, w, b, y);\n    else\n        STD_TORCH_CHECK(false, \"there are kernels for float32 and float64 alone\");", "    else loops<double>(x, w, b, y);")), "has no kernel here"),
+        (lambda text: "\n" * 18 + edited(text, (", x.size(1), \" features, w has \", w.size(1)", "")), "says both"),
         (lambda text: edited(text, (", x.size(1), \" features, w has \", w.size(1)", "")), "says both"),
     ],
-    ids=["no checks", "no double", "not defined", "b needed", "x written", "None", "says nothing"],
+    ids=["no checks", "no double", "not defined", "b needed", "x written", "None", "else double", "later lines", "says nothing"],
 )  # fmt: skip
 def test_a_broken_operator_is_told_why(
     solved: dict[str, Any], asked: Any, edit: Callable[[str], str], says: str
@@ -175,18 +194,18 @@ def test_a_hostile_schema_is_a_wrong_answer(text: Any) -> None:
 
 
 FAKES = {
-    "row_by_row": lambda x, w, b: x.new_empty(x.shape[0], w.shape[0]),
-    "shape_transposed": lambda x, w, b: x.new_empty(w.shape[0], x.shape[0]),
-    "always_float32": lambda x, w, b: torch.empty(w.shape[0], x.shape[0], device=x.device).T,
-    "always_on_the_cpu": lambda x, w, b: torch.empty(w.shape[0], x.shape[0], dtype=x.dtype).T,
-    "sizes_become_numbers": lambda x, w, b: x.new_empty(int(w.shape[0]), int(x.shape[0])).T,
-    "batch_becomes_a_number": lambda x, w, b: x.new_empty(w.shape[0], int(x.shape[0])).T,
-    "asks_for_a_number": lambda x, w, b: (w @ x.T).T * x[0, 0].item(),
+    "row_by_row": lambda x, w, b=None: x.new_empty(x.shape[0], w.shape[0]),
+    "shape_transposed": lambda x, w, b=None: x.new_empty(w.shape[0], x.shape[0]),
+    "always_float32": lambda x, w, b=None: torch.empty(w.shape[0], x.shape[0], device=x.device).T,
+    "always_on_the_cpu": lambda x, w, b=None: torch.empty(w.shape[0], x.shape[0], dtype=x.dtype).T,
+    "sizes_become_numbers": lambda x, w, b=None: x.new_empty(int(w.shape[0]), int(x.shape[0])).T,
+    "batch_becomes_a_number": lambda x, w, b=None: x.new_empty(w.shape[0], int(x.shape[0])).T,
+    "asks_for_a_number": lambda x, w, b=None: (w @ x.T).T * x[0, 0].item(),
 }
 
 
 def test_a_fake_kernel_that_asks_for_a_bias_is_told_that_there_may_be_none(asked: Any) -> None:
-    verdict = asked("fake_head", lambda x, w, b: x.new_empty(b.shape[0], x.shape[0]).T)
+    verdict = asked("fake_head", lambda x, w, b=None: x.new_empty(b.shape[0], x.shape[0]).T)
     assert "b is None where" in str(verdict.sentence), str(verdict)
 
 
@@ -222,7 +241,7 @@ def answers(x: Any, w: Any, dy: Any, needs: Any) -> Any:
     dx, dw = (
         f() if n else None for n, f in zip(needs, (lambda: dy @ w, lambda: dy.T @ x), strict=False)
     )
-    return dx, dw, dy.sum(0) if needs[2] else None
+    return dx, dw, dy.sum(0) if any(needs[2:]) else None
 
 
 TAUGHT = {
@@ -238,6 +257,34 @@ TAUGHT = {
 def test_an_operator_that_is_taught_something_else(asked: Any, key: str) -> None:
     verdict = asked("teach_head", TAUGHT[key])
     assert verdict.misconception == key, str(verdict)
+
+
+def test_a_bias_may_get_its_gradient_from_a_product(asked: Any) -> None:
+    def by_ones(x: Any, w: Any, dy: Any, needs: Any) -> Any:
+        ones = dy.new_ones(1, len(dy))
+        dx, dw, _ = answers(x, w, dy, needs)
+        return dx, dw, (ones @ dy)[0] if any(needs[2:]) else None
+
+    assert asked("teach_head", teaching(by_ones)).state is State.PASS
+
+
+def test_a_kernel_of_the_page_may_be_its_own_fake(asked: Any, solved: dict[str, Any]) -> None:
+    kernel = solved["head_kernel"]
+    assert asked("fake_head", lambda x, w, b=None: kernel(x, w, b)).state is State.PASS
+
+
+def test_what_6_7_teaches_is_taught_to_the_operator_that_6_2_declares(
+    solved: dict[str, Any],
+) -> None:
+    library = solved["new_library"]()
+    solved["declare_head"](library)
+    solved["teach_head"](f"{library.ns}::head")
+    op = getattr(torch.ops, library.ns).head
+    x, w, b = (torch.randn(*size, requires_grad=True) for size in ((3, 4), (5, 4), (5,)))
+    for given in ((x, w, b), (x, w, None), (x, w)):
+        got = torch.autograd.grad(op(*given).sum(), (x, w))
+        want = torch.autograd.grad(F.linear(*given).sum(), (x, w))
+        torch.testing.assert_close(got, want)
 
 
 def tempering(
@@ -304,8 +351,10 @@ def test_a_suspect_looks_right_and_has_the_fault_that_is_asked_for(
         [("no such line", "x")],
         [("acc", "sum")],
         [(f"int {name}", f"int  {name}") for name in ("tx", "v0", "k = 0", "d0", "x_n")],
+        [("float acc = 0;", "float acc = 0;" + " " * 100)],
+        [("float acc = 0;\n    for", "float acc = 0;\n    for")],
     ],
-    ids=["wrong", "not there", "in many places", "too many"],
+    ids=["wrong", "not there", "in many places", "too many", "too long", "two lines"],
 )
 def test_a_repair_that_is_none(asked: Any, edits: list[tuple[str, str]]) -> None:
     verdict = asked("repair", lambda suspect: (KINDS[suspect], edits))

@@ -206,6 +206,17 @@ def test_selftest_asks_one_question(autograder, monkeypatch):
     assert asked == [("01_strides", "address")]
 
 
+def test_selftest_asks_the_mutants_of_the_answers(autograder, monkeypatch):
+    from autograder import answer_mutants
+
+    asked = []
+    monkeypatch.setattr(
+        answer_mutants, "run", lambda root, lab, only: asked.append((lab.name, only)) or 2
+    )
+    result = autograder("selftest", "01", "address", "--mutants", "--course", ROOT)
+    assert (result.exit_code, asked) == (1, [("01_strides", "address")])
+
+
 @pytest.mark.parametrize(
     ("words", "says"), [(["99"], "no lab '99'"), (["01", "adress"], 'Did you mean "address"')]
 )

@@ -107,6 +107,10 @@ TABLE: dict[str, RunBy | Answers | Played] = {
     "autograder selftest": RunBy(
         "house/test_cli.py::test_selftest_fails_when_the_course_does", 'autograder("selftest"'
     ),
+    "autograder selftest 01 --mutants": RunBy(
+        "checks/test_answer_mutants.py::test_the_command_prints_a_line_for_each_question_and_counts_faults",
+        "answer_mutants.run",
+    ),
     "autograder report": RunBy(
         "classroom/commands/test_report.py::test_everything_lies_where_it_says",
         'autograder("report")',

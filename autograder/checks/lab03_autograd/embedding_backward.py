@@ -35,14 +35,17 @@ def embedding_backward(student: Student, draw: Draw) -> None:
     for _ in draw.cases(2):
         tokens = draw.integers(draw.integer(1, 4), draw.integer(2, 9), low=0, high=4)
         asked.append((tokens, draw.integer(1, 5), draw.layout()))
-    for tokens, d, layout in asked:
-        rows, dy = draw.integer(6, 9), draw.tensor(*tokens.shape, d, layout=layout)
+    asked.append((twice, 1, "contiguous"))  # the last one is float64
+    for k, (tokens, d, layout) in enumerate(asked, start=1):
+        dtype = torch.float64 if k == len(asked) else torch.float32
+        rows = draw.integer(6, 9)
+        dy = draw.tensor(*tokens.shape, d, layout=layout, dtype=dtype)
         got = student.call("embedding_backward", dy, tokens, rows)
         expect_close(got, _torchs_embedding(dy, tokens, rows), tolerance=1e-5)
 
 
 def _torchs_embedding(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
-    table = torch.zeros(rows, dy.shape[-1], requires_grad=True)
+    table = torch.zeros(rows, dy.shape[-1], dtype=dy.dtype, requires_grad=True)
     (dw,) = torch.autograd.grad(F.embedding(tokens, table), table, dy)
     return dw
 
@@ -57,6 +60,14 @@ def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
     for token, row in zip(tokens.flatten().tolist(), dy.flatten(0, 1), strict=True):
         dw[token] = row
     return dw
+
+
+@embedding_backward.wrong(
+    "always_float32",
+    "The gradient has the dtype of dy. What torch.zeros makes is float32 unless it is told.",
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    return _torchs_embedding(dy.float(), tokens, rows)
 
 
 @embedding_backward.wrong(

@@ -43,6 +43,7 @@ def cap_in_place(student: Student, draw: Draw) -> None:
         z = draw.tensor(n, draw.integer(12, 20))
         dy = 2.0 + draw.tensor(*z.shape).abs()  # above every limit, below no logit that was cut
         limit = draw.choice((0.25, 0.5))
+        z[0, 0] = limit  # not cut off
         got = parts(student.call("cap_in_place", z, limit, dy), "z, lost, gradient, node")
         want, names = _torchs_cap(z, limit, dy), ("z", "what each row lost", "the gradient")
         for name, mine, torchs in zip(names, got[:3], want, strict=True):
@@ -98,6 +99,15 @@ def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
 def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
     capped, lost, dz = _torchs_cap(z, limit, dy)
     return capped, lost.requires_grad_(), dz, NEW
+
+
+@cap_in_place.wrong(
+    "nothing_at_the_limit",
+    "A logit that equals the limit is not cut off, so its gradient passes, as in torch's clamp.",
+)
+def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
+    capped, lost, dz = _torchs_cap(z, limit, dy)
+    return capped, lost, dz * (z < limit), NEW
 
 
 @cap_in_place.wrong(

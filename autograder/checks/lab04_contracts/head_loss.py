@@ -61,7 +61,7 @@ def head_loss(student: Student, draw: Draw) -> None:
     always: list[tuple[float, Needs, float]] = [
         (1.0, (True, True, True), 1.0),
         (1.0, (False, True, True), 0.5),
-        (150.0, (True, True, True), 1.0),
+        (150.0, (True, True, False), 1.0),
         (1.0, (True, False, False), -2.0),
     ]
     drawn = [(2.0, draw.choice(LEARNING), draw.choice((0.25, 3.0))) for _ in draw.cases(2)]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 OUT_OF_BOUNDS = (
-    "A thread touched what lies outside of a tensor. V and N are no multiples of the block: the "
-    "threads that hang over the edge exist, and must not touch memory."
+    "A thread touched what lies outside of a tensor. N, V and D are no multiples of a block or a "
+    "tile: what hangs over the edge, a thread or a part of a tile, must not touch memory."
 )
 IMPOSSIBLE_LAUNCH = (
     "A launch that no GPU takes. Between <<< and >>> the grid comes first, then the block, of at "

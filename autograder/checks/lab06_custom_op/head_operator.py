@@ -135,7 +135,8 @@ def _unwelcome(draw: Draw) -> Iterator[Refused]:
     yield Refused(x, w, b[None, :].expand(v, v), (), "bias_of_two_dimensions")
     yield Refused(x.double(), w, b.double(), (), "weight_of_another_dtype")
     yield Refused(x.double(), w.double(), b, (), "bias_of_another_dtype")
-    yield Refused(*(t.to(torch.complex128) for t in (x, w, b)), (), "complex_has_no_kernel")
+    cx, cw, cb = (t.to(torch.complex128) for t in (x, w, b))
+    yield Refused(cx, cw, cb, (), "complex_has_no_kernel")
     yield Refused(x.long(), w.long(), None, (), "ints_have_no_kernel")
 
 

@@ -134,18 +134,21 @@ def _seeded(rows: Sequence[Row], inputs: Inputs) -> list[Tensor]:
 
 @contextmanager
 def named(question: Question, got: Rows, rows: Rows, inputs: Inputs) -> Iterator[None]:
-    """Inside, an answer that is wrong as a known one is gets its sentence.
+    """Inside, an answer that is wrong as a known one is gets its sentence, if no other known one is
+    as wrong on this graph.
 
     The judge compares answers as they came; listings that differ in names alone are one answer.
     """
     try:
         yield
     except Wrong as wrong:
+        alike = set()
         for known in question.wrong_answers:
             (answer,) = known.functions.values()
             if _alike(got, answer(rows), inputs):
-                wrong.why = known.sentence
-                break
+                alike.add(known.sentence)
+        if len(alike) == 1:
+            wrong.why = alike.pop()
         raise
 
 
