@@ -45,8 +45,10 @@ class Curves(Still):
         for edge, spine in axes.spines.items():
             spine.set(color=ink.soft, visible=edge in ("left", "bottom"))
         axes.axhline(0, color=ink.soft, linewidth=0.5)
-        above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": len(self.values)}
-        axes.legend(fontsize=8, labelcolor=ink.strong, frameon=False, **above)
+        axes.legend(
+            loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(self.values),
+            fontsize=8, labelcolor=ink.strong, frameon=False,
+        )  # fmt: skip
         file = BytesIO()
         figure.savefig(file, format="png", transparent=True)
         return file.getvalue()

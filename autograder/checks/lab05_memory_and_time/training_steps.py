@@ -56,11 +56,11 @@ def _measured(widths: tuple[int, ...], n: int) -> Moments:
             layers += [torch.nn.Linear(width, following), torch.nn.ReLU()]
         model = torch.nn.Sequential(*layers[:-1])
         optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
-        F.cross_entropy(model(x), target).backward()
+        F.cross_entropy(model(x), target).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         before, held.peak = held.now, held.now
         loss = F.cross_entropy(model(x), target)
         forward = held.now
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         return before, forward, held.peak, held.now
