@@ -27,8 +27,17 @@ NOT_SHIPPED = {  # in the repository only
     "CONTRIBUTING.md",
     "aten/src/ATen/native/README.md",
     "aten/src/ATen/native/cpu/README.md",
+    # in a CUDA build only
+    "aten/src/ATen/native/cuda/Nonzero.cu",
+    "c10/cuda/CUDACachingAllocator.cpp",
 }
-ELSEWHERE = {"https://docs.nvidia.com/cuda/cuda-c-programming-guide/"}  # what PyTorch builds on
+ELSEWHERE = {  # what PyTorch builds on
+    "https://developer.nvidia.com/blog/cuda-pro-tip-write-flexible-kernels-grid-stride-loops/",
+    "https://docs.nvidia.com/cuda/cuda-c-programming-guide/",
+    "https://docs.nvidia.com/cuda/cuda-runtime-api/api-sync-behavior.html",
+    "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html",
+    "https://man7.org/linux/man-pages/man3/mallopt.3.html",
+}
 # Where the wheel keeps what the repository has elsewhere.
 MOVED = {
     "aten/src/ATen/native/": "../torchgen/packaged/ATen/native/",
@@ -60,7 +69,9 @@ def fault_of_docs(address: str) -> str:
         return ""  # a paper
     if address in ELSEWHERE:
         return ""
-    if not re.match(r"https://docs\.pytorch\.org/(docs/stable|tutorials)/\S+\.html$", address):
+    if not re.match(
+        r"https://docs\.pytorch\.org/(docs/stable|tutorials|cppdocs)/\S+\.html$", address
+    ):
         return f"{address}: neither PyTorch's source nor its documentation"
     named = re.search(r"/generated/torch\.(\S+)\.html", address)
     if named:
@@ -112,7 +123,8 @@ def named_in_a_library(path: str) -> bool:
 def names_in_the_libraries() -> frozenset[str]:
     """Return the name of every C++ file that torch's libraries hold, in one pass over each."""
     names: set[str] = set()
-    for library in sorted((HOME / "lib").glob("*torch_*")):
+    found = (path for name in ("*torch_*", "*c10.*") for path in (HOME / "lib").glob(name))
+    for library in sorted(found):
         with library.open("rb") as file:
             before = b""
             while read := file.read(CHUNK):
