@@ -1,10 +1,10 @@
 """`autograder selftest --mutants`: the course's own solutions with one thing changed, asked its own
 questions.
 
-The solution of every question is changed in one place at a time (`autograder.mutants`) and asked
-with each of SEEDS. A mutant that passes every time is a wrong answer that no case tells from the
-right one, or it is equivalent: then `bench/equivalent_answers.toml` says why. One that passes with
-some seeds is worse: a notebook and the grade would disagree about it.
+What a student writes of every question is changed in one place at a time (`autograder.mutants`)
+and asked with each of SEEDS. A mutant that passes every time is a wrong answer that no case tells
+from the right one, or it is equivalent: then `bench/equivalent_answers.toml` says why. One that
+passes with some seeds is worse: a notebook and the grade would disagree about it.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ def outcome_of(root: Path, lab: Lab, question: Question) -> Outcome:
     notebook = root / "solutions" / lab.name / f"{lab.name}.ipynb"
     source, setup = answer_source(notebook, question.name), setup_namespace(notebook)
     answers = {name: value for name, value in execute(notebook).items() if name not in setup}
-    made = [m for m in mutants(source) if not _is_the_same(m, source)]
+    lines = _written(source)
+    made = [m for m in mutants(source) if m.line in lines and not _is_the_same(m, source)]
     found = [(m.name, _passes(question, m, setup, answers)) for m in made]
     known = _explained(root, question.name)
     always = [name for name, passes in found if passes == {"pass"}]
@@ -103,6 +104,15 @@ def outcome_of(root: Path, lab: Lab, question: Question) -> Outcome:
         tuple(name for name, passes in found if "pass" in passes and passes != {"pass"}),
         tuple(name for name, passes in found if "fault" in passes),
     )
+
+
+def _written(source: str) -> set[int]:
+    """The lines that a student writes: the others are given out."""
+    written, inside = set(), False
+    for number, line in enumerate(source.splitlines(), start=1):
+        inside = (inside or "BEGIN SOLUTION" in line) and "END SOLUTION" not in line
+        written |= {number} if inside else set()
+    return written
 
 
 _STRICT = re.compile(r",\s*strict=(?:True|False)")
