@@ -43,6 +43,7 @@ class StreamModel:
         self._free: dict[str, float] = {}  # engine -> when it is free
         self._ready: dict[int, float] = {}  # stream -> when all that it was given is over
         self._past: dict[int, frozenset[str]] = {}  # stream -> what is over by then
+        self._seen: frozenset[str] = frozenset()  # what the host has waited for
         self._event_past: dict[str, frozenset[str]] = {}
 
     def run(self, steps: Iterable[Step]) -> StreamModel:
@@ -56,6 +57,10 @@ class StreamModel:
         """When the last piece of work is over; 0 without work."""
         return max((piece.finish_us for piece in self.pieces), default=0.0)
 
+    def past(self, stream: int) -> frozenset[str]:
+        """The pieces that are over before whatever the stream is given next, whatever they take."""
+        return self._past.get(stream, frozenset()) | self._seen
+
     def host(self, us: float) -> None:
         """The host does something of its own."""
         self.now_us += us
@@ -64,7 +69,7 @@ class StreamModel:
         """Gives work to a stream."""
         self.now_us += self.launch_us
         begin = max(self.now_us, self._ready.get(stream, 0.0), self._free.get(engine, 0.0))
-        past = self._past.get(stream, frozenset())
+        past = self.past(stream)
         self.pieces.append(Piece(name, stream, engine, begin, begin + us, past))
         self._free[engine] = self._ready[stream] = begin + us
         self._past[stream] = past | {name}
@@ -74,14 +79,15 @@ class StreamModel:
         self.now_us += self.launch_us
         self.events[event] = max(self.now_us, self._ready.get(stream, 0.0))
         self._ready[stream] = self.events[event]
-        self._event_past[event] = self._past.get(stream, frozenset())
+        self._event_past[event] = self.past(stream)
 
     def wait(self, event: str, stream: int = 0) -> None:
         """Lets a stream wait for an event; the host goes on."""
         self.now_us += self.launch_us
         self._ready[stream] = max(self._ready.get(stream, 0.0), self.events[event])
-        self._past[stream] = self._past.get(stream, frozenset()) | self._event_past[event]
+        self._past[stream] = self.past(stream) | self._event_past[event]
 
     def sync(self) -> None:
         """Lets the host wait for all streams."""
         self.now_us = max(self.now_us, *self._ready.values(), 0.0)
+        self._seen = frozenset(piece.name for piece in self.pieces)

@@ -273,6 +273,86 @@ def how_served(segments, left, nbytes):
         return "out of memory"
 
 
+# %% [markdown] id="a-second-reader"
+# ## Who else reads it?
+#
+# A freed block goes to whoever asks next on the tensor's *own* stream. If another stream still
+# reads the tensor, that is a race, unless the tensor's own stream has waited for the reader, or the
+# allocator was told: `x.record_stream(s)`. Say which calls a program needs, and no other: a record
+# that is not needed keeps the block for longer.
+#
+# Streams are 0, 1 and 2. Steps, in the order of the host: `("alloc", tensor, stream)`, `("use",
+# tensor, stream)`, `("record", event, stream)`, `("wait", event, stream)`, `("sync",)`, after which
+# all work is over, and `("free", tensor)`. An event is over when what its stream was given *before
+# it* is over.
+#
+# `recorded_streams([("alloc", "a", 0), ("use", "a", 1), ("free", "a")])` is `[("a", 1)]`. Stuck?
+# `hint("recorded_streams")`
+
+
+# %% id="recorded_streams" role="solution"
+def recorded_streams(program):
+    """-> list of (tensor, stream): record_stream calls before the frees."""
+    ### BEGIN SOLUTION
+    over, home, uses, at_event, pairs = {}, {}, {}, {}, set()
+    everything = set()
+    for n, (verb, *rest) in enumerate(program):
+        if verb == "alloc":
+            home[rest[0]], uses[rest[0]] = rest[1], []
+        elif verb == "use":
+            uses[rest[0]].append((rest[1], n))
+            over.setdefault(rest[1], set()).add(n)
+            everything.add(n)
+        elif verb == "record":
+            at_event[rest[0]] = set(over.setdefault(rest[1], set()))
+        elif verb == "wait":
+            over.setdefault(rest[1], set()).update(at_event[rest[0]])
+        elif verb == "sync":
+            for stream in range(3):
+                over.setdefault(stream, set()).update(everything)
+        else:
+            known = over.get(home[rest[0]], set())
+            pairs |= {(rest[0], stream) for stream, use in uses[rest[0]] if use not in known}
+    return sorted(pairs)
+    ### END SOLUTION
+
+
+# %% id="recorded_streams_check" role="check"
+check("recorded_streams")
+
+
+# %% id="recorded_streams_alternative" role="alternative"
+def recorded_streams(program):
+    """Clocks: of each stream, up to which step of every stream it knows that all is over."""
+    clocks, events, home, last, found = {}, {}, {}, {}, []
+
+    def clock(stream):
+        return clocks.setdefault(stream, {})
+
+    def merge(mine, theirs):
+        for stream, step in theirs.items():
+            mine[stream] = max(mine.get(stream, -1), step)
+
+    for n, (verb, *rest) in enumerate(program):
+        match verb:
+            case "alloc":
+                home[rest[0]] = rest[1]
+            case "use":
+                last[rest[0], rest[1]] = clock(rest[1])[rest[1]] = n
+            case "record":
+                events[rest[0]] = dict(clock(rest[1]))
+            case "wait":
+                merge(clock(rest[1]), events[rest[0]])
+            case "sync":
+                for stream in (0, 1, 2):
+                    merge(clock(stream), dict.fromkeys((0, 1, 2), n))
+            case "free":
+                known = clock(home[rest[0]])
+                used = [(s, step) for (name, s), step in last.items() if name == rest[0]]
+                found += [[rest[0], s] for s, step in used if known.get(s, -1) < step]
+    return found
+
+
 # %% [markdown] id="bytes-of-a-step"
 # ## What a step holds
 #
@@ -366,6 +446,59 @@ def queue_times(steps, launch_us):
     model.run((s[0], str(k), s[1]) if s[0] == "launch" else s for k, s in enumerate(steps))
     gaps = (b.begin_us - a.finish_us for a, b in pairwise(model.pieces))
     return [int(model.now_us), int(model.done_us), int(sum(gaps))]
+
+
+# %% [markdown] id="waits-in-a-log"
+# ## The waits in a log
+#
+# A log of CUDA's calls, as the mocked device writes it: each call is `(line of the program, name,
+# called, returned, over)`, in microseconds; `over` is when the work that it gave to the device is
+# over, `None` for a call without work. All work is on one stream. The names and their order are
+# those that torch's lines of the chapter made; the times are drawn.
+#
+# Which lines make the host wait for the device? A synchronisation does, and a copy from ordinary
+# memory, which returns only after its own work is over. A wait that finds nothing to wait for does
+# not count, and a call that is slow for another reason is no wait. Return `(line, us in such
+# calls)`, the longest first.
+#
+# `waiting_lines([(7, "cudaLaunchKernel", 0, 5, 90), (8, "cudaDeviceSynchronize", 6, 91, None)])` is
+# `[(8, 85)]`. Stuck? `hint("waiting_lines")`
+
+
+# %% id="waiting_lines" role="solution"
+def waiting_lines(log):
+    """log: list of (line, name, called us, returned us, us at which its work is over, or None)
+    -> list of (line, us of waiting), the longest first.
+    """
+    ### BEGIN SOLUTION
+    waited, over = {}, 0
+    for line, api, called, returned, own in log:
+        over = max(over, own or 0)
+        copied = api == "cudaMemcpyAsync" and own <= returned
+        if ("Synchronize" in api or copied) and called < over:
+            waited[line] = waited.get(line, 0) + returned - called
+    return sorted(waited.items(), key=lambda pair: -pair[1])
+    ### END SOLUTION
+
+
+# %% id="waiting_lines_check" role="check"
+check("waiting_lines")
+
+
+# %% id="waiting_lines_alternative" role="alternative"
+def waiting_lines(log):
+    from itertools import accumulate
+
+    busy = accumulate((row[4] or 0 for row in log), max)
+    waits = [
+        (row[0], row[3] - row[2])
+        for row, over in zip(log, busy, strict=True)
+        if row[2] < over <= row[3]
+        if row[1].endswith("Synchronize") or (row[1].startswith("cudaMemcpy") and row[4] <= row[3])
+    ]
+    lines = {line for line, _ in waits}
+    sums = [[line, sum(us for other, us in waits if other == line)] for line in lines]
+    return sorted(sums, key=lambda pair: pair[1], reverse=True)
 
 
 # %% [markdown] id="copies-beside-kernels"

@@ -13,7 +13,9 @@ lab = Lab("05_memory_and_time", "Memory and time")
 from . import block_bytes
 from . import replay
 from . import how_served
+from . import recorded_streams
 from . import bytes_held
 from . import queue_times
+from . import waiting_lines
 from . import overlap_plan
 from . import honest_timing

@@ -1,0 +1,204 @@
+"""Which streams the allocator has to be told of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
+from onelayer.memory.stream_model import StreamModel
+
+from . import lab
+
+Program = list[tuple[Any, ...]]
+Pair = tuple[str, int]
+PAIRS = "a list of (tensor, stream), each once"
+
+
+@lab.question(
+    "recorded_streams",
+    points=4,
+    minutes=15,
+    difficulty=4,
+    hints=(
+        "A freed block goes to whoever asks next on the tensor's own stream. Which uses does that "
+        "stream know to be over?",
+        "Follow for each stream the set of uses that are over before whatever it is given next: a "
+        "use joins the set of its own stream, an event takes a copy of the set, a wait adds that "
+        "copy, a sync adds every use to every stream. At a free look at the tensor's own stream.",
+        "pairs |= {(name, s) for s, use in uses[name] if use not in over[home[name]]}",
+    ),
+)
+def recorded_streams(student: Student, draw: Draw) -> None:
+    """The calls of `record_stream` that a program needs, and no other.
+
+    Streams are 0, 1 and 2. program: list of ("alloc", tensor, stream), ("use", tensor, stream), ("record", event, stream),
+    ("wait", event, stream), ("sync",) and ("free", tensor), in the order of the host -> a list of
+    (tensor, stream), in any order: x.record_stream(s) before x is freed.
+    """
+    for program in _fixed() + [_drawn_program(draw) for _ in draw.cases(6)]:
+        _expect_pairs(student.call("recorded_streams", program), _needed(program))
+
+
+def _fixed() -> list[Program]:
+    a, use, free = ("alloc", "a", 0), ("use", "a", 1), ("free", "a")
+    after, home_waits = ("record", "e", 1), ("wait", "e", 0)
+    return [
+        [a, ("use", "a", 0), free],  # only its own stream: nothing is needed
+        [a, use, free],
+        [a, use, after, home_waits, ("use", "a", 2), ("sync",), free],
+        [a, use, after, home_waits, free],
+        [a, use, free, after, home_waits],  # too late
+        [a, after, use, home_waits, free],  # the event does not know of the use
+        [a, ("record", "e", 0), ("wait", "e", 1), use, free],  # the order the other way round
+        [a, use, after, ("wait", "e", 2), ("record", "f", 2), ("wait", "f", 0), free],
+        [a, use, after, use, home_waits, free],
+        [a, ("alloc", "b", 1), use, ("use", "b", 0), after, home_waits, free, ("free", "b")],
+        [a, use, ("sync",), use, ("use", "a", 2), free],
+    ]
+
+
+def _drawn_program(draw: Draw) -> Program:
+    names = draw.shuffled(["w", "x", "y", "z"])
+    program: Program = [("alloc", name, draw.integer(0, 2)) for name in names]
+    events = 0
+    for _ in range(22):
+        kind = draw.integer(0, 9)
+        if kind < 5:
+            program.append(("use", draw.choice(names), draw.integer(0, 2)))
+        elif kind < 7:
+            program.append(("record", f"e{events}", draw.integer(0, 2)))
+            events += 1
+        elif kind < 9 and events:
+            program.append(("wait", f"e{draw.integer(0, events - 1)}", draw.integer(0, 2)))
+        elif len(names) > 1:
+            program.append(("free", names.pop()))
+    return program + [("free", name) for name in names]
+
+
+def _needed(program: Program, *, waits: str = "follow", sync: bool = True) -> set[Pair]:
+    """waits: "follow" events as torch does, "ignore" them, "any" wait of the own stream for one of
+    the other, or "late": an event knows of all work that was given before the wait."""
+    model, home, uses = StreamModel(), dict[str, int](), dict[str, list[tuple[int, str]]]()
+    pairs: set[Pair] = set()
+    for n, (verb, *rest) in enumerate(program):
+        if verb == "alloc":
+            home[rest[0]], uses[rest[0]] = rest[1], []
+        elif verb == "use":
+            uses[rest[0]].append((rest[1], f"use{n}"))
+            model.launch(f"use{n}", 1.0, rest[1], engine=str(rest[1]))
+        elif verb == "free":
+            over = model.past(home[rest[0]])
+            pairs |= {(rest[0], s) for s, use in uses[rest[0]] if use not in over}
+        elif verb == "sync":
+            model.run([("sync",)] if sync else [])
+        elif verb == "wait" and waits == "late":
+            where = next(s for kind, *r in program if kind == "record" and r[0] == rest[0]
+                         for s in r[1:])  # fmt: skip
+            model.run([("record", f"late{n}", where), ("wait", f"late{n}", rest[1])])
+        elif waits != "ignore":
+            model.run([(verb, *rest)])
+    return pairs
+
+
+def _expect_pairs(got: Any, want: set[Pair]) -> None:
+    pairs = [tuple(expect_tuple(pair, 2, PAIRS)) for pair in expect_tuple(got, None, PAIRS)]
+    if not all(isinstance(name, str) and type(stream) is int for name, stream in pairs):
+        raise Wrong(expected=PAIRS, got=describe(got))
+    if len(set(pairs)) != len(pairs) or set(pairs) != want:
+        missing, more = sorted(want - set(pairs)), sorted(set(pairs) - want)
+        raise Wrong(
+            expected=describe(sorted(want)),
+            got=describe(sorted(pairs)),
+            where=f"missing {missing}, too many {more}",
+        )
+
+
+def _others(program: Program) -> list[Pair]:
+    """Every use on a stream that is not the tensor's own."""
+    home = {rest[0]: rest[1] for verb, *rest in program if verb == "alloc"}
+    used = {(rest[0], rest[1]) for verb, *rest in program if verb == "use"}
+    return sorted((name, stream) for name, stream in used if home[name] != stream)
+
+
+recorded_streams.wrong(
+    "none",
+    "The allocator knows one stream of each tensor, the one that it was made on. A use on another "
+    "stream is unknown to it.",
+    recorded_streams=lambda program: [],
+)
+recorded_streams.wrong(
+    "every_other_stream",
+    "Every use on another stream was recorded. Where the tensor's own stream has waited for that "
+    "use the order is kept already; a record that is not needed keeps the block for longer.",
+    recorded_streams=lambda program: _others(program),
+)
+recorded_streams.wrong(
+    "waits_ignored",
+    "An event was overlooked: when the tensor's own stream waits for it, all that the other stream "
+    "was given before the event is over for whoever comes next.",
+    recorded_streams=lambda program: sorted(_needed(program, waits="ignore")),
+)
+recorded_streams.wrong(
+    "sync_ignored",
+    "A sync was overlooked: after it all work is over, on every stream.",
+    recorded_streams=lambda program: sorted(_needed(program, sync=False)),
+)
+recorded_streams.wrong(
+    "event_knows_later_work",
+    "An event stands for the work that its stream was given *before* it was recorded. What came "
+    "between the record and the wait is not covered.",
+    recorded_streams=lambda program: sorted(_needed(program, waits="late")),
+)
+
+
+@recorded_streams.wrong(
+    "own_stream_too",
+    "The tensor's own stream was recorded. Whoever gets the block comes later in that very stream: "
+    "nothing has to be told.",
+)
+def _(program: Program) -> Sequence[Pair]:
+    own = {(rest[0], rest[1]) for verb, *rest in program if verb == "alloc"}
+    used = {(rest[0], rest[1]) for verb, *rest in program if verb == "use"}
+    return sorted(_needed(program) | (own & used))
+
+
+@recorded_streams.wrong(
+    "any_order_will_do",
+    "An event orders one way: the stream that waits comes later. That the other stream waited for "
+    "this one says nothing about when the other one is done.",
+)
+def _(program: Program) -> Sequence[Pair]:
+    both: Program = []
+    where: dict[str, int] = {}
+    for verb, *rest in program:
+        both.append((verb, *rest))
+        if verb == "record":
+            where[rest[0]] = rest[1]
+    last = len(both)
+    for n in reversed(range(last)):
+        verb, *rest = both[n]
+        if verb == "free":
+            for event, stream in where.items():
+                waiting = [r[1] for v, *r in both[:n] if v == "wait" and r[0] == event]
+                for other in waiting:
+                    both[n:n] = [("record", f"{event}{n}{other}", other),
+                                 ("wait", f"{event}{n}{other}", stream)]  # fmt: skip
+    return sorted(_needed(both))
+
+
+@recorded_streams.wrong(
+    "after_the_free",
+    "The order came after the free. The block was given back before, and the next request may "
+    "have got it.",
+)
+def _(program: Program) -> Sequence[Pair]:
+    frees = [step for step in program if step[0] == "free"]
+    return sorted(_needed([step for step in program if step[0] != "free"] + frees))
+
+
+@recorded_streams.cost
+def _(student: Student, draw: Draw) -> str:
+    program = _drawn_program(draw)
+    pairs = student.call("recorded_streams", program)
+    return f"{len(pairs)} of {len(_others(program))} uses on other streams have to be recorded"

@@ -1,0 +1,204 @@
+"""The lines that make the host wait, found in a log of CUDA's calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from autograder.judge import Draw, Student, expect_equal, expect_tuple
+from onelayer.recordings import read_recording
+from onelayer.recordings.mocked import FOLDER, MockedRun
+
+from . import lab
+
+Row = tuple[int, str, int, int, int | None]  # line, api, called, returned, work over
+Log = list[Row]
+LINE, API, CALLED, RETURNED, OVER = range(5)
+ASYNC_COPY = "cudaMemcpyAsync"
+COMPUTED_BY_THE_CPU = ("x[mask]", "nonzero")  # the mocked device adds copies of its own to these
+
+
+@lab.question(
+    "waiting_lines",
+    points=4,
+    minutes=15,
+    difficulty=3,
+    hints=(
+        "A long call need not be a wait, and a wait need not be long. Which two signs are there?",
+        "The calls with Synchronize in their name wait. A cudaMemcpyAsync has waited when it "
+        "returned only after its own work was over. Add up returned - called for each line, where "
+        "work was still to be waited for when the call began.",
+        "over = max(row[4] for row in log[: k + 1] if row[4] is not None)",
+    ),
+)
+def waiting_lines(student: Student, draw: Draw) -> None:
+    """The lines of a program that make the host wait for the device, the longest wait first.
+
+    log: the calls of CUDA in order, each (line, name of the call, called us, returned us, us at
+    which the work that it gave to the device is over, or None). All work is on one stream. A call
+    waits if it returns only when the work is over that was still running, or its own, and it does
+    so by its nature -> list of (line, us in such calls), without lines that did not wait.
+    """
+    for log in [_made(draw, n) for n in (5, 9)] + [_drawn_log(draw) for _ in draw.cases(4)]:
+        got = expect_tuple(student.call("waiting_lines", log), None, "a list of (line, us)")
+        expect_equal(got, _waits(log))
+
+
+@cache
+def _fragments() -> tuple[tuple[str, tuple[str, ...], bool], ...]:
+    """Of each recorded line of Python its text, its calls of CUDA in order, and whether its copies
+    come from ordinary memory."""
+    found: dict[str, list[str]] = {}
+    ordinary = set()
+    for name in ("05_twelve_lines", "05_copy_ordinary", "05_copy_pinned"):
+        run = read_recording(name, folder=FOLDER).content
+        if not isinstance(run, MockedRun):
+            raise ValueError(f"there is no recording {name}")
+        lines: dict[str, list[str]] = {}
+        for call in run.calls:
+            lines.setdefault(call.line, []).append(call.api)
+        for text, apis in lines.items():
+            if text.startswith(("y = ", "there.copy_")) and not any(
+                word in text for word in COMPUTED_BY_THE_CPU
+            ):
+                found[f"{name} {text}"] = apis
+        ordinary |= {f"{name} {text}" for text in lines if name == "05_copy_ordinary"}
+    return tuple((text, tuple(apis), text in ordinary) for text, apis in found.items())
+
+
+EXTRA = (
+    ("a new segment", ("cudaMalloc", "cudaLaunchKernel"), False),
+    ("pinned memory", ("cudaHostAlloc",), False),
+    ("a new segment on an idle device", ("cudaDeviceSynchronize", "cudaMalloc"), False),
+    ("an event between two streams", ("cudaEventRecord", "cudaStreamWaitEvent"), False),
+    ("a question to an event", ("cudaEventQuery",), False),
+    ("an explicit wait", ("cudaDeviceSynchronize",), False),
+    ("a wait for an event", ("cudaEventSynchronize",), False),
+)
+
+
+def _drawn_log(draw: Draw) -> Log:
+    return _made(draw, draw.integer(8, 14))
+
+
+def _made(draw: Draw, lines: int) -> Log:
+    """A log of drawn lines, with a copy from ordinary memory, a wait for nothing and a long launch
+    in it, on a clock of its own."""
+    kinds = [*_fragments(), *EXTRA]
+    copies = [k for k in kinds if "there.copy_" in k[0]]  # from ordinary memory, from pinned
+    must = [*copies, *(k for k in EXTRA if "Query" not in k[1][0])]
+    chosen = draw.shuffled([*must, *(draw.choice(kinds) for _ in range(lines))])
+    idle = ("a wait for nothing", ("cudaDeviceSynchronize", "cudaDeviceSynchronize"), False)
+    chosen.insert(draw.integer(1, len(chosen)), idle)
+    numbers = sorted(draw.shuffled(range(10, 90))[: len(chosen)])
+    log: Log = []
+    now = over = 0
+    for number, (_, apis, ordinary) in zip(numbers, chosen, strict=True):
+        log.append((number, "cudaLaunchKernel", now, now + 5, max(over, now + 5) + 100))
+        now, over = now + 5, max(over, now + 5) + draw.integer(31, 400)
+        log[-1] = (*log[-1][:OVER], over)
+        for api in apis:
+            called, cost = now + draw.integer(1, 6), draw.integer(2, 9)
+            now, done = called + cost, None
+            if api in ("cudaMalloc", "cudaHostAlloc"):
+                now = called + draw.integer(150, 700)
+            elif api == "cudaLaunchKernel":
+                done = over = max(over, now) + draw.integer(10, 300)
+            elif api == ASYNC_COPY:
+                done = over = max(over, now) + draw.integer(10, 300)
+                now = over + 1 if ordinary else now
+            elif "Synchronize" in api:
+                now = max(now, over + 1)
+            log.append((number, api, called, now, done))
+    return log
+
+
+def _waits(log: Sequence[Row], *, is_wait: Callable[[Row], bool] | None = None) -> list[Any]:
+    """By line; a call that had nothing to wait for does not count."""
+    waited: dict[int, int] = {}
+    over = 0
+    for row in log:
+        over = max(over, row[OVER] or 0)
+        if (is_wait or _is_wait)(row) and row[CALLED] < over <= row[RETURNED]:
+            waited[row[LINE]] = waited.get(row[LINE], 0) + row[RETURNED] - row[CALLED]
+    return sorted(waited.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def _is_wait(row: Row) -> bool:
+    own = row[OVER]
+    copied = row[API] == ASYNC_COPY and own is not None and own <= row[RETURNED]
+    return "Synchronize" in row[API] or copied
+
+
+def _synchronize(row: Row) -> bool:
+    return "Synchronize" in row[API]
+
+
+waiting_lines.wrong(
+    "synchronize_only",
+    "A copy from ordinary memory waits as well, although its call is named Async: it returned only "
+    "after its own work was over.",
+    waiting_lines=lambda log: _waits(log, is_wait=_synchronize),
+)
+waiting_lines.wrong(
+    "every_copy",
+    "A copy was counted that did not wait: it returned before its work was over, as a copy from "
+    "pinned memory does.",
+    waiting_lines=lambda log: _every(log, lambda r: _synchronize(r) or r[API] == ASYNC_COPY),
+)
+waiting_lines.wrong(
+    "long_calls",
+    "A long call was taken for a wait. cudaMalloc and cudaHostAlloc take long because the driver "
+    "works, not because the device does.",
+    waiting_lines=lambda log: _every(log, lambda r: r[RETURNED] - r[CALLED] > 20),
+)
+waiting_lines.wrong(
+    "during_which_work_ended",
+    "Work ended while cudaMalloc or cudaHostAlloc ran, by chance. The call did not wait for it.",
+    waiting_lines=lambda log: _waits(log, is_wait=lambda row: True),
+)
+waiting_lines.wrong(
+    "waits_for_nothing",
+    "A synchronisation was counted that found the device idle: it returned at once.",
+    waiting_lines=lambda log: _every(log, _is_wait),
+)
+waiting_lines.wrong(
+    "stream_waits_too",
+    "cudaStreamWaitEvent lets a stream wait, on the device. The host goes on.",
+    waiting_lines=lambda log: _every(
+        log, lambda r: "Wait" in r[API] or (_is_wait(r) and _pending(log, r))
+    ),
+)
+waiting_lines.wrong(
+    "in_order_of_lines",
+    "The lines are in the order of the program. The longest wait comes first.",
+    waiting_lines=lambda log: sorted(_waits(log)),
+)
+waiting_lines.wrong(
+    "lines_alone",
+    "The microseconds are missing: pairs of a line and its wait.",
+    waiting_lines=lambda log: [line for line, _ in _waits(log)],
+)
+
+
+def _every(log: Sequence[Row], counts: Callable[[Row], bool]) -> list[Any]:
+    waited: dict[int, int] = {}
+    for row in log:
+        if counts(row):
+            waited[row[LINE]] = waited.get(row[LINE], 0) + row[RETURNED] - row[CALLED]
+    return sorted(waited.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def _pending(log: Sequence[Row], row: Row) -> bool:
+    """Whether work was left when the call began."""
+    before = log[: list(log).index(row) + 1]
+    return row[CALLED] < max(r[OVER] or 0 for r in before)
+
+
+@waiting_lines.cost
+def _(student: Student, draw: Draw) -> str:
+    log = _drawn_log(draw)
+    found = student.call("waiting_lines", log)
+    total = sum(us for _, us in found)
+    return f"{len(found)} lines wait, for {total} of {log[-1][RETURNED]} us"
