@@ -38,6 +38,7 @@ ELSEWHERE = {  # what PyTorch builds on
     "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html",
     "https://man7.org/linux/man-pages/man3/mallopt.3.html",
 }
+PARTS = "docs/stable|tutorials|cppdocs"  # of PyTorch's own documentation
 # Where the wheel keeps what the repository has elsewhere.
 MOVED = {
     "aten/src/ATen/native/": "../torchgen/packaged/ATen/native/",
