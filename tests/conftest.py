@@ -27,6 +27,14 @@ FLAGS = [
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         needs.mark_by_fixtures(item)
+        keep_together(item)
+
+
+def keep_together(item: pytest.Item) -> None:
+    """The tests of a file go to one worker, which then makes once what they share; those that are
+    marked `alone` share nothing, and take minutes: whichever worker is free takes the next."""
+    if item.get_closest_marker("alone") is None:
+        item.add_marker(pytest.mark.xdist_group(str(item.path)))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
