@@ -43,7 +43,9 @@ def largest_free(segments, pool):
 
 reserved = sum(size for *_, blocks in segments for size, _ in blocks)
 used = sum(size for *_, blocks in segments for size, name in blocks if name is not None)
-print(f"{used:,} bytes in use, {reserved:,} reserved; largest free:", largest_free(segments, "large"))
+print(
+    f"{used:,} bytes in use, {reserved:,} reserved; largest free:", largest_free(segments, "large")
+)
 
 # %% [markdown] id="bytes-of-a-request"
 # ## What a request becomes

@@ -161,7 +161,14 @@ honest_timing.wrong(
     "microseconds that is most of it. Events are read on the device.",
     honest_timing=lambda repeats: _plan(
         repeats,
-        lambda k: [("flush",), ("sync",), ("clock", f"a{k}"), ("run",), ("sync",), ("clock", f"b{k}")],
+        lambda k: [
+            ("flush",),
+            ("sync",),
+            ("clock", f"a{k}"),
+            ("run",),
+            ("sync",),
+            ("clock", f"b{k}"),
+        ],
     ),
 )
 honest_timing.wrong(

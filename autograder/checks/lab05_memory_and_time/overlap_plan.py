@@ -128,7 +128,10 @@ def _shortest_us(batches: Batches) -> int:
     done: dict[str, int] = {}
     for i, batch in enumerate(batches):
         for k, kind in enumerate(ENGINES):
-            before = [f"{kind}{i - 1}", *(e for e, later in _needs(batches) if later == f"{kind}{i}")]
+            before = [
+                f"{kind}{i - 1}",
+                *(e for e, later in _needs(batches) if later == f"{kind}{i}"),
+            ]
             done[f"{kind}{i}"] = max((done.get(name, 0) for name in before), default=0) + batch[k]
     return max(done.values())
 
