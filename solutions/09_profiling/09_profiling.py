@@ -387,23 +387,22 @@ tidied = (
 def tidy(rows, dtypes, fixed):
     """rows, dtypes (name -> "float32" or "bfloat16"), fixed (names) -> (once, every)."""
     ### BEGIN SOLUTION
-    came_from, same, kept = {}, {}, []
+    came_from, same, replaced = {}, {}, []
     for name, op, args, kwargs in rows:
-        args = [same.get(arg, arg) if isinstance(arg, str) else arg for arg in args]
+        args = [same.get(arg, arg) for arg in args]
         if op == "aten._to_copy.default":
             before = came_from.get(args[0], args[0])
             if dtypes[before] == dtypes[name]:
                 same[name] = before
-                continue
-            if dtypes[name] == "float32":  # no digit is lost on this way
+            elif dtypes[name] == "float32":  # no digit is lost on this way
                 came_from[name] = args[0]
-        kept.append((name, op, args, kwargs))
+        replaced.append((name, op, args, kwargs))
 
     read, needed = set(), []
-    for row in reversed(kept):
+    for row in reversed(replaced):
         if row[1] in ("input", "output") or row[0] in read:
             needed.insert(0, row)
-            read |= {arg for arg in row[2] if isinstance(arg, str)}
+            read |= set(row[2])
 
     constant, once, every = set(fixed), [], []
     for name, op, args, kwargs in needed:
@@ -412,13 +411,13 @@ def tidy(rows, dtypes, fixed):
             every.append((name, op, args, kwargs))
             if name in constant:
                 once.append((name, op, args, kwargs))
-        elif op != "output" and not depends:
+        elif not depends:
             constant.add(name)
             once.append((name, op, args, kwargs))
             every.append((name, "input", [], {}))
         else:
             every.append((name, op, args, kwargs))
-    ahead = [name for name, op, _, _ in once if op != "input"]
+    ahead = [row[0] for row in once]
     return [*once, ("ahead", "output", ahead, {})], every
     ### END SOLUTION
 
