@@ -82,9 +82,7 @@ def busy_us(events):
     """events -> (busy, idle), in us."""
     ### BEGIN SOLUTION
     work = ("kernel", "gpu_memcpy", "gpu_memset")
-    spans = sorted(
-        (e["ts"], e["ts"] + e["dur"]) for e in events if e["ph"] == "X" and e["cat"] in work
-    )
+    spans = sorted((e["ts"], e["ts"] + e["dur"]) for e in events if e["cat"] in work)
     busy, until = 0.0, spans[0][0]
     for begin, end in spans:
         busy += max(0.0, end - max(begin, until))
@@ -137,14 +135,13 @@ def host_waits(events):
     steps = [e for e in whole if e["name"].startswith("ProfilerStep#")]
     found = defaultdict(list)
     for wait in whole:
-        middle = wait["ts"] + wait["dur"] / 2
 
-        def around(e, wait=wait, middle=middle):
-            return e["tid"] == wait["tid"] and e["ts"] <= middle <= e["ts"] + e["dur"]
+        def around(e, wait=wait):
+            return e["tid"] == wait["tid"] and e["ts"] < wait["ts"] < e["ts"] + e["dur"]
 
-        inside = [e for e in calls if around(e)]
-        if wait["name"].endswith("Synchronize") and inside and any(map(around, steps)):
-            found[max(inside, key=lambda e: e["ts"])["name"]].append(wait["dur"])
+        if wait["name"].endswith("Synchronize") and any(map(around, steps)):
+            innermost = max(filter(around, calls), key=lambda e: e["ts"])
+            found[innermost["name"]].append(wait["dur"])
     rows = [(name, len(durs), sum(durs)) for name, durs in found.items()]
     return sorted(rows, key=lambda row: -row[2])
     ### END SOLUTION
@@ -195,7 +192,7 @@ def host_waits(events):
 def time_without_waits(events, latency):
     """events, latency (us) -> us."""
     ### BEGIN SOLUTION
-    whole = sorted((e for e in events if e["ph"] == "X"), key=lambda e: e["ts"])
+    whole = sorted(events, key=lambda e: e["ts"])
     begin = next(e["ts"] for e in whole if e["name"].startswith("ProfilerStep#"))
     work = {e["args"]["correlation"]: e for e in whole if e["cat"] in ("kernel", "gpu_memcpy")}
     saved, free = 0.0, defaultdict(float)
@@ -247,12 +244,12 @@ def pageable_copies(events):
     """events -> (copies, bytes, us of the host)."""
     ### BEGIN SOLUTION
     name = "Memcpy HtoD (Pageable -> Device)"
-    copies = [e["args"] for e in events if e["ph"] == "X" and e["name"] == name]
+    copies = [e["args"] for e in events if e["name"] == name]
     numbers = {args["correlation"] for args in copies}
     stood = [
         e["dur"]
         for e in events
-        if e["ph"] == "X" and e["cat"] == "cuda_runtime" and e["args"]["correlation"] in numbers
+        if e["cat"] == "cuda_runtime" and e["args"]["correlation"] in numbers
     ]
     return len(copies), sum(args["bytes"] for args in copies), sum(stood)
     ### END SOLUTION
@@ -293,16 +290,16 @@ def pageable_copies(events):
 def launches(events):
     """events -> {region: (launches, kernels, us of the device)}."""
     ### BEGIN SOLUTION
-    whole = [e for e in events if e["ph"] == "X"]
     kernels = defaultdict(list)
-    for e in whole:
+    for e in events:
         if e["cat"] == "kernel":
             kernels[e["args"]["correlation"]].append(e["dur"])
-    notes = [e for e in whole if e["cat"] == "user_annotation" and "ProfilerStep#" not in e["name"]]
+    notes = [e for e in events if e["cat"] == "user_annotation"]
+    notes = [e for e in notes if "ProfilerStep#" not in e["name"]]
     found = defaultdict(lambda: (0, 0, 0.0))
-    for call in whole:
+    for call in events:
         durs = kernels[call["args"]["correlation"]] if call["cat"] == "cuda_runtime" else []
-        around = [e for e in notes if e["ts"] <= call["ts"] < e["ts"] + e["dur"]]
+        around = [e for e in notes if e["ts"] < call["ts"] < e["ts"] + e["dur"]]
         if durs and around:
             name = max(around, key=lambda e: e["dur"])["name"]
             calls, many, took = found[name]
@@ -390,23 +387,22 @@ tidied = (
 def tidy(rows, dtypes, fixed):
     """rows, dtypes (name -> "float32" or "bfloat16"), fixed (names) -> (once, every)."""
     ### BEGIN SOLUTION
-    came_from, same, kept = {}, {}, []
+    came_from, same, replaced = {}, {}, []
     for name, op, args, kwargs in rows:
-        args = [same.get(arg, arg) if isinstance(arg, str) else arg for arg in args]
+        args = [same.get(arg, arg) for arg in args]
         if op == "aten._to_copy.default":
             before = came_from.get(args[0], args[0])
             if dtypes[before] == dtypes[name]:
                 same[name] = before
-                continue
-            if dtypes[name] == "float32":  # no digit is lost on this way
+            elif dtypes[name] == "float32":  # no digit is lost on this way
                 came_from[name] = args[0]
-        kept.append((name, op, args, kwargs))
+        replaced.append((name, op, args, kwargs))
 
     read, needed = set(), []
-    for row in reversed(kept):
+    for row in reversed(replaced):
         if row[1] in ("input", "output") or row[0] in read:
             needed.insert(0, row)
-            read |= {arg for arg in row[2] if isinstance(arg, str)}
+            read |= set(row[2])
 
     constant, once, every = set(fixed), [], []
     for name, op, args, kwargs in needed:
@@ -415,13 +411,13 @@ def tidy(rows, dtypes, fixed):
             every.append((name, op, args, kwargs))
             if name in constant:
                 once.append((name, op, args, kwargs))
-        elif op != "output" and not depends:
+        elif not depends:
             constant.add(name)
             once.append((name, op, args, kwargs))
             every.append((name, "input", [], {}))
         else:
             every.append((name, op, args, kwargs))
-    ahead = [name for name, op, _, _ in once if op != "input"]
+    ahead = [row[0] for row in once]
     return [*once, ("ahead", "output", ahead, {})], every
     ### END SOLUTION
 
@@ -495,7 +491,7 @@ def late_rank(traces):
         sorted((e for e in events if e["name"] == "gloo:all_reduce"), key=lambda e: e["ts"])
         for events in traces
     ]
-    waited, kept = [0.0] * len(traces), [0.0] * len(traces)
+    waited, kept = [0] * len(traces), [0] * len(traces)
     for together in zip(*spans, strict=True):
         durs = [e["dur"] for e in together]
         for rank, dur in enumerate(durs):
@@ -558,14 +554,11 @@ for name in sorted(table, key=table.get)[:3]:
 def self_times(events):
     """events -> {name of a cpu_op: us of its own, summed over its calls}."""
     ### BEGIN SOLUTION
-    ops = sorted(
-        (e for e in events if e["ph"] == "X" and e["cat"] == "cpu_op"),
-        key=lambda e: (e["ts"], -e["dur"]),
-    )
+    ops = sorted((e for e in events if e["cat"] == "cpu_op"), key=lambda e: e["ts"])
     own, open_on = defaultdict(float), defaultdict(list)
     for e in ops:
         stack = open_on[e["tid"]]
-        while stack and stack[-1]["ts"] + stack[-1]["dur"] <= e["ts"]:
+        while stack and stack[-1]["ts"] + stack[-1]["dur"] < e["ts"]:
             stack.pop()
         own[e["name"]] += e["dur"]
         if stack:

@@ -11,7 +11,7 @@ from typing import Any
 
 from autograder.judge import Draw
 
-from .machine import ENGINE, LOADER, Copy, Event, Launch, Machine, Span, Wait
+from .machine import ENGINE, Copy, Event, Launch, Machine, Span, Wait
 
 STEPS = 3
 FILES = ("train.py", "data.py", "losses.py", "metrics.py", "model.py", "schedule.py")
@@ -112,15 +112,7 @@ def traced(
         )
         for k, parts in enumerate(steps)
     ]
-    machine.run([*program, Wait("cudaDeviceSynchronize", us(draw, 0.3, 0.6), stream=0)])
+    stop = Wait("cudaDeviceSynchronize", us(draw, 0.3, 0.6), stream=0)
+    main = f"train.py({draw.integer(91, 120)}): main"
+    machine.run([Span("python_function", main, us(draw, 20, 40), [*program, stop])])
     return machine.events, machine
-
-
-def loader(draw: Draw, machine: Machine) -> list[Event]:
-    """What a thread that loads data was in all the while: functions that launch and wait for
-    nothing."""
-    begin, end = machine.seen.begin_us, machine.seen.end_us
-    span = {"pid": machine.pid, "tid": machine.pid + LOADER, "cat": "python_function", "ph": "X"}
-    times = {"ts": round(begin, 3), "dur": round(end - begin, 3)}
-    name = f"data.py({draw.integer(5, 90)}): read_ahead"
-    return [{**span, "name": name, **times, "args": {"Python id": 0}}]

@@ -79,7 +79,7 @@ def _drawn(draw: Draw, ranks: int) -> tuple[list[list[Event]], Late]:
         late = (much, us(draw, 4000, 6000)) if step == dear else (often, us(draw, 300, 700))
         _compute(draw, each, step, late)
         for _ in range(2):
-            _reduce(draw, each, waited, kept)
+            _reduce(draw, each, often, waited, kept)
         for rank in each:
             rank.wrote(0, "user_annotation", f"ProfilerStep#{step + 3}", rank.step_began)
     traces = [draw.shuffled(rank.events) for rank in each]
@@ -104,17 +104,20 @@ def _compute(draw: Draw, each: Sequence[_Rank], step: int, late: tuple[int, floa
             rank.wrote(0, "user_annotation", name, begin)
 
 
-def _reduce(draw: Draw, each: Sequence[_Rank], waited: list[float], kept: list[float]) -> None:
-    """A collective: it ends on all ranks when the last one has come, and the bytes have moved."""
+def _reduce(
+    draw: Draw, each: Sequence[_Rank], often: int, waited: list[float], kept: list[float]
+) -> None:
+    """A collective: it ends on all ranks when the last one has come, and the bytes have moved. One
+    rank is often a little later than the others."""
     arrived = []
-    for rank in each:
+    for number, rank in enumerate(each):
         begin = rank.now
-        rank.now += us(draw, 15, 40)
+        rank.now += us(draw, 15, 40) + 60 * (number == often)
         rank.wrote(0, "cpu_op", "c10d::allreduce_", begin)
         rank.now += us(draw, 5, 15)
         arrived.append(rank.now)
     last = arrived.index(max(arrived))
-    end, worker = arrived[last] + us(draw, 180, 320), draw.integer(3, 5)
+    end, worker = arrived[last] + us(draw, 1300, 1900), draw.integer(3, 5)
     for number, (rank, begin) in enumerate(zip(each, arrived, strict=True)):
         rank.now = end
         rank.wrote(worker, "user_annotation", NAME, begin)

@@ -81,9 +81,10 @@ def _drawn(draw: Draw) -> tuple[list[Event], Regions]:
             region(draw, graph, [_graph(draw, in_graph)]),
             region(draw, nested, [operator(draw, (9, 20)), inner]),
         ]
-        steps.append([_data(draw), *_shuffled_but_backward(draw, parts)])
+        alone = operator(draw, (9, 20))  # in no region
+        steps.append([_data(draw), alone, *_shuffled_but_backward(draw, parts)])
     events, machine = traced(draw, steps)
-    truth = {k: (int(c), int(n), took) for k, (c, n, took) in machine.seen.regions.items()}
+    truth = {k: (int(c), int(n), took) for k, (c, n, took) in machine.seen.regions.items() if k}
     return events, truth
 
 

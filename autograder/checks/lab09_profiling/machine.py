@@ -74,7 +74,8 @@ class Seen:
     """What the machine knows to be true. waits: (function, us) of each wait in a step. blocked_us:
     in the calls of pageable copies to the device. regions: name -> [launches, kernels, us of the
     device]. self_us: name of an operator -> what it took without what is inside. work: (begin, end)
-    of all that the device did. end_us: of the last thing that happened."""
+    of all that the device did. begin_us: of the first step; end_us: of the last thing that
+    happened."""
 
     waits: list[tuple[str, float]] = field(default_factory=list)
     blocked_us: float = 0.0
@@ -102,7 +103,7 @@ class Machine:
     def __init__(self, *, start_us: float, pid: int, waiting: bool = True) -> None:
         self.now, self.pid, self.waiting = start_us, pid, waiting
         self.free: dict[int, float] = {}
-        self.seen = Seen(begin_us=start_us)
+        self.seen = Seen()
         self._host: list[Event] = []
         self._device: list[Event] = []
         self._path: list[_Frame] = []
@@ -129,6 +130,8 @@ class Machine:
 
     def _span(self, span: Span) -> None:
         thread, begin = self._thread, self.now
+        if span.name.startswith(STEP) and not self.seen.begin_us:
+            self.seen.begin_us = begin
         frame = _Frame(span, self._thread if span.thread is None else span.thread)
         self._path.append(frame)
         self._thread = frame.thread

@@ -66,7 +66,7 @@ def tidy(student: Student, draw: Draw) -> None:
     """
     cases: list[Sequence[str]] = [
         ("constant", "there and back"),
-        ("back and there", "constant"),
+        ("constant", "back and there"),
         ("read between", "converted constant"),
         *([draw.choice(list(_PARTS)) for _ in range(4)] for _ in draw.cases(2)),
     ]

@@ -10,7 +10,7 @@ from autograder.judge import Draw, Student
 
 from . import lab
 from .draw_step import STEPS, backward, function, operators, read_number, region, traced, us
-from .machine import LATENCY_US, STEP, Event, Wait
+from .machine import LATENCY_US, STEP, Copy, Event, Wait
 from .times import expect_us
 
 _RAISED = {
@@ -61,7 +61,9 @@ def _step(draw: Draw, large: tuple[float, float]) -> list[Any]:
     forward = [*operators(draw, 3, (5, 9)), *operators(draw, 2, large)]
     back = backward(draw, [*operators(draw, 1, large), *operators(draw, 2, (8, 20))])
     log = function(draw, "log_loss", [read_number(draw)])
+    ahead = Copy("HtoD (Pinned -> Device)", 4096, us(draw, 9, 30), us(draw, 2, 4), stream=13)
     return [
+        region(draw, "data", [ahead]),
         region(draw, "forward", [*forward, log]),
         region(draw, "backward", [back]),
         region(draw, "optimizer", [*operators(draw, 4, (6, 12)), *_whole_wait(draw)]),

@@ -43,10 +43,13 @@ def test_the_bytes_of_the_trace_are_those_of_the_librarys_own_log(run_of):
 def test_the_launches_of_the_trace_are_those_of_the_librarys_own_log(run_of):
     run = run_of("steps_each_parameter")
     regions = answers()["launches"](run.result)
-    last = [c for c in run.kernels if c.line.function == "step"]
     in_all = sum(launches for launches, _, _ in regions.values())
-    assert in_all == sum(kernels for _, kernels, _ in regions.values())
-    assert len(last) % in_all == 0  # every step, traced or not, launches as many
+    traced_kernels = sorted(
+        (e for e in run.result if e.get("cat") == "kernel"), key=lambda e: e["ts"]
+    )
+    assert in_all == len(traced_kernels) == sum(kernels for _, kernels, _ in regions.values())
+    grids = [tuple(e["args"]["grid"]) for e in traced_kernels]
+    assert grids == [call.grid for call in run.kernels[-in_all:]]
     assert regions["optimizer"][0] > 400
 
 
