@@ -85,7 +85,7 @@ def test_an_unknown_device_is_refused_with_those_that_are_known():
 @pytest.mark.parametrize("name", DEVICES)
 def test_each_device_says_where_its_figures_come_from(name):
     model = DEVICES[name]
-    assert "data sheet" in model.source
+    assert "https://" in model.source
     assert model.fp32_flop_s <= model.tf32_flop_s <= model.half_flop_s
     assert f"memory_bytes={model.memory_bytes}" in model.setting()
 
