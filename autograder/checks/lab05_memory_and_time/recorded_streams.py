@@ -18,7 +18,7 @@ PAIRS = "a list of (tensor, stream), each once"
 @lab.question(
     "recorded_streams",
     points=4,
-    minutes=15,
+    minutes=12,
     difficulty=4,
     hints=(
         "A freed block goes to whoever asks next on the tensor's own stream. Which uses does that "
