@@ -86,9 +86,9 @@ class MockedRun:
         return f"{len(self.calls)} calls of CUDA"
 
 
-def page_of(run: MockedRun) -> str:
+def page_of(run: MockedRun, device: str = "") -> str:
     """A sentence: the chapter's cell prints what it wants to show."""
-    return f"<p>{escape(str(run))}</p>"
+    return f"<p>{escape(f'{run} on {device or run.device}')}</p>"
 
 
 @dataclass(frozen=True, repr=False)

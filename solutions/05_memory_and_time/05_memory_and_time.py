@@ -608,7 +608,7 @@ def honest_timing(repeats):
 # and not at step 1, why `empty_cache()` after each step is a bad cure, and which two changes you
 # would try, and how you would see in a picture of the segments that they helped.
 
-# %% [markdown] id="an_incident" role="free_text" points=5 minutes=10 difficulty=3
+# %% [markdown] id="an_incident" role="free_text" points=5 minutes=9 difficulty=3
 # The allocator was asked for 1.5 GiB in one piece and found no free block of that size, although
 # 7.9 GiB of what it has reserved are free: they lie in splinters between tensors that live, and a
 # segment that holds one tensor cannot go back to CUDA. The device itself has 1.02 GiB left, so a

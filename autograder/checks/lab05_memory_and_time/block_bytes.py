@@ -14,7 +14,7 @@ Sizes = tuple[int, str, int]
 @lab.question(
     "block_bytes",
     points=2,
-    minutes=8,
+    minutes=5,
     difficulty=1,
     hints=(
         "Three questions, one after the other, and the last two look at the rounded bytes.",

@@ -21,7 +21,7 @@ ALLOWED = 0.02
 @lab.question(
     "honest_timing",
     points=4,
-    minutes=15,
+    minutes=12,
     difficulty=3,
     hints=(
         "Which of its five lines lie? Ask of each interval what lies between its two ends.",

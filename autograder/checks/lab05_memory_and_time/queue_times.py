@@ -17,7 +17,7 @@ Times = tuple[int, int, int]
 @lab.question(
     "queue_times",
     points=3,
-    minutes=10,
+    minutes=8,
     difficulty=2,
     hints=(
         "Two clocks: one of the host, one that says when the device is done with all it was given.",

@@ -18,7 +18,7 @@ PAIRS = "a list of (tensor, stream), each once"
 @lab.question(
     "recorded_streams",
     points=4,
-    minutes=15,
+    minutes=12,
     difficulty=4,
     hints=(
         "A freed block goes to whoever asks next on the tensor's own stream. Which uses does that "
@@ -32,9 +32,9 @@ PAIRS = "a list of (tensor, stream), each once"
 def recorded_streams(student: Student, draw: Draw) -> None:
     """The calls of `record_stream` that a program needs, and no other.
 
-    Streams are 0, 1 and 2. program: list of ("alloc", tensor, stream), ("use", tensor, stream), ("record", event, stream),
-    ("wait", event, stream), ("sync",) and ("free", tensor), in the order of the host -> a list of
-    (tensor, stream), in any order: x.record_stream(s) before x is freed.
+    Streams are 0, 1 and 2. program: list of ("alloc", tensor, stream), ("use", tensor, stream),
+    ("record", event, stream), ("wait", event, stream), ("sync",) and ("free", tensor), in the order
+    of the host -> a list of (tensor, stream), in any order: x.record_stream(s) before x is freed.
     """
     for program in _fixed() + [_drawn_program(draw) for _ in draw.cases(6)]:
         _expect_pairs(student.call("recorded_streams", program), _needed(program))

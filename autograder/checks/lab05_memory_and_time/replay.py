@@ -67,7 +67,7 @@ TIE: Requests = [
 @lab.question(
     "replay",
     points=5,
-    minutes=30,
+    minutes=25,
     difficulty=4,
     hints=(
         "Keep a list of segments, each with its stream, its pool and its blocks in order. What are "

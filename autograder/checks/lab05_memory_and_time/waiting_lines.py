@@ -22,7 +22,7 @@ COMPUTED_BY_THE_CPU = ("x[mask]", "nonzero")  # the mocked device adds copies of
 @lab.question(
     "waiting_lines",
     points=4,
-    minutes=15,
+    minutes=12,
     difficulty=3,
     hints=(
         "A long call need not be a wait, and a wait need not be long. Which two signs are there?",

@@ -24,7 +24,7 @@ from tests.onelayer.drawing.shown import (
 )
 from tests.onelayer.memory.drawn_requests import drawn_requests
 
-RECORDED = sorted(file.stem for file in FOLDER.glob("*.json"))
+RECORDED = sorted(file.stem for file in FOLDER.glob("05_*.json"))
 APART = 2**40  # between the addresses of two segments
 
 

@@ -1,0 +1,99 @@
+"""Lab 05's own truths: against a second way to find them, and against torch's own records."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from autograder.checks.lab05_memory_and_time import lab
+from autograder.checks.lab05_memory_and_time.overlap_plan import _plan, _played, _shortest_us
+from autograder.checks.lab05_memory_and_time.recorded_streams import _drawn_program, _needed
+from autograder.checks.lab05_memory_and_time.training_steps import held_in_second_step
+from autograder.checks.lab05_memory_and_time.waiting_lines import _fragments
+from autograder.judge import Draw, LocalStudent, ask
+from onelayer.recordings import read_recording
+from onelayer.recordings.mocked import FOLDER, MockedRun
+
+SEEDS = range(1, 9)
+ON_STREAMS = ("use", "record", "wait")
+
+
+def test_every_known_wrong_answer_fails_by_its_name_on_every_seed() -> None:
+    for question in (q for q in lab if q.name != "bytes_held"):  # measures torch: the selftest does
+        for wrong in question.wrong_answers:
+            for seed in SEEDS:
+                verdict = ask(question, LocalStudent(wrong.functions), seed=seed)
+                assert verdict.misconception == wrong.name, (question.name, wrong.name, seed)
+
+
+def ordered(program: list[tuple[object, ...]]) -> set[tuple[str, int]]:
+    """The needed records by reachability over the steps: slow, and another way to say it."""
+    arrows: set[tuple[int, int]] = set()
+    for i, (verb, *rest) in enumerate(program):
+        for j in range(i + 1, len(program)):
+            later, *more = program[j]
+            on_streams = verb in ON_STREAMS and later in ON_STREAMS
+            same = on_streams and rest[-1] == more[-1]
+            event = verb == "record" and later == "wait" and rest[0] == more[0]
+            if same or event or "sync" in (verb, later):
+                arrows.add((i, j))
+    reach = {i: {i} for i in range(len(program))}
+    for i in reversed(range(len(program))):
+        for a, b in arrows:
+            if a == i:
+                reach[i] |= reach[b]
+    home = {rest[0]: rest[1] for verb, *rest in program if verb == "alloc"}
+    freed = {rest[0]: i for i, (verb, *rest) in enumerate(program) if verb == "free"}
+    found: set[tuple[str, int]] = set()
+    for i, (verb, *rest) in enumerate(program):
+        if verb == "use":
+            name, stream = str(rest[0]), int(str(rest[1]))
+            end = freed[name]
+            known = [
+                j
+                for j in reach[i]
+                if j < end
+                and (program[j][0] == "sync" or program[j][-1] == home[name])
+                and program[j][0] in (*ON_STREAMS, "sync")
+            ]
+            if not known:
+                found.add((name, stream))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_records_are_needed_where_no_chain_of_steps_leads_home(seed: int) -> None:
+    program = _drawn_program(Draw(seed))
+    assert _needed(program) == ordered(program)
+
+
+def test_no_order_of_a_few_batches_is_shorter_than_the_plan() -> None:
+    """The bound that is asked for is reached, and no shorter time is possible in that order."""
+    rng = random.Random(0)
+    for _ in range(30):
+        batches = [tuple(rng.randint(1, 90) for _ in range(3)) for _ in range(rng.randint(1, 6))]
+        assert _played(_plan(batches), batches).done_us == _shortest_us(batches)
+        for k in range(3):
+            alone = sum(batch[k] for batch in batches)
+            assert _shortest_us(batches) >= alone
+        assert _shortest_us(batches) >= max(map(sum, batches))
+
+
+def test_the_bytes_of_a_step_are_what_torch_keeps() -> None:
+    """Of the head alone, by hand."""
+    before, forward, peak, after = held_in_second_step([64, 600], 700)
+    parameters, logits = 4 * 600 * 65, 4 * 700 * 600
+    assert (before, forward) == (3 * parameters, 3 * parameters + logits)
+    assert (peak, after) == (3 * parameters + 3 * logits, 4 * parameters)
+
+
+def test_the_log_is_made_of_what_torch_called() -> None:
+    """Lines of the recordings, in the order of their calls, and both kinds of copies."""
+    texts = {text: (apis, ordinary) for text, apis, ordinary in _fragments()}
+    run = read_recording("05_twelve_lines", folder=FOLDER).content
+    assert isinstance(run, MockedRun)
+    calls = [call.api for call in run.calls if call.line == "y = x.cpu()"]
+    assert texts["05_twelve_lines y = x.cpu()"] == (tuple(calls), False)
+    copies = [ordinary for text, (_, ordinary) in texts.items() if "there.copy_" in text]
+    assert sorted(copies) == [False, True]
