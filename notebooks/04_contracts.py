@@ -558,7 +558,8 @@ reveal("second_derivative_through_a_copy", second[True])
 # ## Or say that you cannot
 # In `FusedLoss` it would be the same: its `lse`, an output without gradient, comes back as a
 # constant. `@once_differentiable` makes that an error with a name. A `backward` that calls a kernel
-# of your own needs it, too: autograd cannot look inside.
+# which writes through pointers needs it, too: autograd records operators, and there are none
+# inside (chapter 06 shows it).
 
 # %% id="once-run"
 (first,) = torch.autograd.grad(FusedLoss.apply(x, W, b, target)[0] ** 2, W, create_graph=True)

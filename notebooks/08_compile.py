@@ -517,7 +517,7 @@ reveal("compiled_does_less", ", ".join(name for name, (was, now) in counts.items
 # A result that never becomes a tensor saves something else too: memory. Linux hands memory out in
 # pages of 4 KiB, when they are touched for the first time. Each such *page fault* takes time. On a
 # CPU, torch's memory comes [from
-# `malloc`](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/impl/alloc_cpu.cpp), which may
+# `malloc`](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/impl/alloc_cpu.h), which may
 # keep what was freed or give it back to Linux. After that, the next result faults again.
 
 # %% [markdown] id="cause-ask"
@@ -572,7 +572,7 @@ print(*(f"eager's extra time, memory {s}: {ms:.1f} ms" for s, ms in extra.items(
 # In which of the two states a program runs, nobody chose: `malloc` [moves its own
 # thresholds](https://man7.org/linux/man-pages/man3/mallopt.3.html) by the blocks that it sees
 # freed. On a GPU torch keeps freed memory itself
-# ([`CUDACachingAllocator.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/cuda/CUDACachingAllocator.cpp)),
+# ([CUDA semantics](https://docs.pytorch.org/docs/stable/notes/cuda.html)),
 # so this candidate falls away. Before you say why something is faster, take that something away.
 
 # %% [markdown] id="side-by-side"
@@ -689,7 +689,7 @@ reveal("kernels_around_a_box", len(own))
 #   Triton:
 #   [`triton.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_inductor/codegen/triton.py)
 # - where the CPU's memory comes from:
-#   [`alloc_cpu.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/impl/alloc_cpu.cpp)
+#   [`alloc_cpu.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/impl/alloc_cpu.h)
 # - to use it day by day:
 #   [`torch.compiler`](https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler.html)
 #

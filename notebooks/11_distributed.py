@@ -343,11 +343,11 @@ reveal("sent_before_the_last", recorded[0][1])
 
 # %% [markdown] id="overlap-why"
 # All but the last, whose turn comes when nothing is left to hide behind. What you see above is this
-# run: ranks as rows, operators above, all-reduces below. On a CPU both want the same cores, so
-# little is gained. On a GPU the wires work beside most of the chip. Below is a profiler's recording
-# of one device alone, whose gradients leave for the host's memory, from the same hooks and on a
-# stream of their own. No GPU ran: the device is mocked. What waits for what is torch's own, the
-# lengths are a model. Only the last copy has nothing to hide behind.
+# run: ranks as rows, operators above, all-reduces below. On a CPU, sending is work for the same
+# cores. On a GPU the wires work beside most of the chip. Below is a profiler's recording of one
+# device alone, whose gradients leave for the host's memory, from the same hooks and on a stream of
+# their own. No GPU ran: the device is mocked. What waits for what is torch's own, the lengths are a
+# model. Only the last copy has nothing to hide behind.
 
 # %% id="overlap-gpu"
 onelayer.show_recording("step_overlap")

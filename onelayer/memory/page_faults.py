@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # mallopt's names for its settings
-_MOST = 32 * 2**20  # bytes: glibc takes no larger threshold, and gives larger blocks back at once
+_MOST = 2**30  # bytes
+_MOST_ONCE = 2**25  # bytes: what mallopt(3) allows, and older versions of glibc take no more
 
 
 @dataclass
@@ -52,13 +53,15 @@ def give_back_freed_memory() -> bool:
 
 
 def keep_freed_memory() -> bool:
-    """Have malloc keep what is freed, up to 1 GiB of blocks of at most 32 MiB, for this process.
+    """Have malloc keep what is freed, up to 1 GiB, until this process ends.
 
     Returns whether the C library obeys (glibc does; see mallopt(3)).
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    settings = {_MMAP_THRESHOLD: _MOST, _TRIM_THRESHOLD: 2**30, _TOP_PAD: 2 * _MOST}
-    return mallopt is not None and all(mallopt(name, value) for name, value in settings.items())
+    if mallopt is None:
+        return False
+    heap = mallopt(_MMAP_THRESHOLD, _MOST) or mallopt(_MMAP_THRESHOLD, _MOST_ONCE)
+    return bool(heap and mallopt(_TRIM_THRESHOLD, _MOST) and mallopt(_TOP_PAD, 2 * _MOST_ONCE))
 
 
 def _so_far() -> int:
