@@ -168,9 +168,11 @@ def diagnose(
         double.begin(may_write=question.may_write)
         found = _found(question, double, Draw(seed, rounds=rounds))
         if found["cause"] is not Cause.PASSED and _same_transcript(double.calls, seen):
+            if not _is_cheap(question):
+                return known
             same.append(known)
         longest = max(longest, double.calls, key=len)
-    if same and _agree_beyond(question, student, same[0], longest[len(seen) :]):
+    if same and _agree_beyond(student, same[0], longest[len(seen) :]):
         return same[0]
     return None
 
@@ -181,16 +183,16 @@ BEYOND_S = 2.0
 """And seconds, after which it is believed."""
 
 
-def _agree_beyond(
-    question: Question, student: Student, known: WrongAnswer, calls: list[Call]
-) -> bool:
-    """Whether the student's answer and `known` do the same with the arguments of these `calls`.
+def _is_cheap(question: Question) -> bool:
+    """Whether its answers can be asked more than the check asks: they cost little, and leave their
+    arguments as they are."""
+    return not (question.may_write or question.budget_s or question.alone)
 
-    Not asked where an answer is dear, where it writes into its arguments, and where a call takes
-    what an earlier one gave.
-    """
-    several = len({call.function for call in calls}) > 1 or len(known.functions) > 1
-    if several or question.may_write or question.budget_s or question.alone:
+
+def _agree_beyond(student: Student, known: WrongAnswer, calls: list[Call]) -> bool:
+    """Whether the student's answer and `known` do the same with the arguments of these `calls`. Not
+    asked where a call may take what an earlier one gave."""
+    if len({call.function for call in calls}) > 1 or len(known.functions) > 1:
         return True
     double = LocalStudent(known.functions)
     until = time.monotonic() + BEYOND_S
