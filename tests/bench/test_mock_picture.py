@@ -1,0 +1,30 @@
+"""The README's picture of the mocked device: drawn from recordings, and labelled."""
+
+from __future__ import annotations
+
+import pytest
+from PIL import Image
+
+from bench import mock_picture
+from onelayer.recordings import Recording, read_recording
+
+NAMES = ("step_overlap", "step_memory")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_drawn_says_that_it_is_mocked(name: str) -> None:
+    shown = mock_picture.drawn(read_recording(name))
+    assert "mocked" in getattr(shown, "device", "")
+
+
+def test_the_picture_has_both_below_each_other_and_is_the_shipped_ones_size() -> None:
+    page = mock_picture.composed([read_recording(name) for name in NAMES])
+    one = mock_picture.composed([read_recording(NAMES[0])])
+    assert page.height > one.height
+    with Image.open(mock_picture.PICTURE) as shipped:
+        assert page.size == shipped.size
+
+
+def test_a_recording_of_no_picture_is_refused() -> None:
+    with pytest.raises(AssertionError):
+        mock_picture.drawn(Recording("nothing"))
