@@ -62,6 +62,14 @@ def how_served(student: Student, draw: Draw) -> None:
         _case(WHOLE, 0, 17 * MIB + 10),
         _case([*WHOLE[:-1], ("free", "c")], 0, MIB + 1),
         _case(SPLINTERS, 2 * MIB, 6 * MIB + 5),
+        _case(WHOLE[:1], 30 * MIB, 20 * MIB),  # one tensor, in a segment of its own
+        _case(WHOLE[:1], 0, 20 * MIB),
+        _case(WHOLE[:1], 2 * MIB, 700_000),
+        _case(WHOLE[:1], 2 * MIB, MIB),
+        _case(WHOLE[:1], 2 * MIB - 1, 700_000),
+        _case(WHOLE[:1], 20 * MIB, 10 * MIB - 512),
+        _case(WHOLE[:1], 20 * MIB - 1, 10 * MIB - 512),
+        _case(WHOLE[:1], 10 * MIB, 10 * MIB),
     ]
     for _ in draw.cases(6):
         left = draw.choice([0, draw.integer(1, 40) * MIB])

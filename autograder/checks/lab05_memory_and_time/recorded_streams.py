@@ -47,6 +47,7 @@ def _fixed() -> list[Program]:
         [a, ("use", "a", 0), free],  # only its own stream: nothing is needed
         [a, use, free],
         [a, use, after, home_waits, ("use", "a", 2), ("sync",), free],
+        [("alloc", "a", 2), use, ("sync",), free],
         [a, use, after, home_waits, free],
         [a, use, free, after, home_waits],  # too late
         [a, after, use, home_waits, free],  # the event does not know of the use

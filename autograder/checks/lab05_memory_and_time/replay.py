@@ -55,6 +55,29 @@ CACHE: Requests = [
     ("alloc", "d", 11 * MIB, 0),
     ("free", "c"),
 ]
+BORDERS: Requests = [
+    ("alloc", "a", MIB, 0),  # small
+    ("alloc", "b", 10 * MIB, 0),  # a segment of its own
+    ("alloc", "c", 10 * MIB + 500 * KIB, 0),
+    ("alloc", "d", 1024, 0),
+    ("alloc", "e", 700, 0),
+    ("alloc", "f", 300 * KIB, 0),
+    ("alloc", "i", 900, 0),
+    ("free", "d"),
+    ("free", "f"),
+    ("alloc", "g", 300 * KIB, 0),  # fits exactly
+    ("alloc", "h", 512, 0),  # leaves exactly 512 bytes
+]
+KEPT: Requests = [
+    ("alloc", "a", 9 * MIB + 200 * KIB, 0),
+    ("alloc", "b", 9 * MIB + 900 * KIB, 0),  # to the segment's end
+    ("alloc", "c", 14 * MIB, 0),
+    ("alloc", "d", 16 * MIB, 0),
+    ("alloc", "e", 40 * KIB, 0),
+    ("free", "a"),
+    ("free", "d"),
+    ("empty_cache",),
+]
 TIE: Requests = [
     ("alloc", "a", 14 * MIB, 0),
     ("alloc", "b", 14 * MIB - 600, 0),
@@ -85,7 +108,7 @@ def replay(student: Student, draw: Draw) -> None:
     (stream, "small" or "large", blocks) in the order of cudaMalloc, where blocks is the list of
     (bytes, name of the tensor in it, or None) from the segment's beginning to its end.
     """
-    fixed = [BEST_FIT[:1], BEST_FIT, MERGE, LEFTOVER, STREAMS, CACHE, TIE]
+    fixed = [BEST_FIT[:1], BEST_FIT, MERGE, LEFTOVER, STREAMS, CACHE, TIE, BORDERS, KEPT]
     drawn = [drawn_requests(draw, 40, streams=1 + n % 2) for n in draw.cases(4)]
     cases = [(requests,) for requests in fixed + drawn]
     for (requests,), got in zip(cases, student.each("replay", cases), strict=True):

@@ -40,7 +40,7 @@ def waiting_lines(student: Student, draw: Draw) -> None:
     waits if it returns only when the work is over that was still running, or its own, and it does
     so by its nature -> list of (line, us in such calls), without lines that did not wait.
     """
-    for log in [_made(draw, n) for n in (5, 9)] + [_drawn_log(draw) for _ in draw.cases(4)]:
+    for log in [*(_made(draw, n) for n in (5, 9)), TO_THE_MICROSECOND, *_drawn_logs(draw)]:
         got = expect_tuple(student.call("waiting_lines", log), None, "a list of (line, us)")
         expect_equal(got, _waits(log))
 
@@ -78,8 +78,15 @@ EXTRA = (
 )
 
 
-def _drawn_log(draw: Draw) -> Log:
-    return _made(draw, draw.integer(8, 14))
+TO_THE_MICROSECOND: Log = [  # over when the wait begins; returned when the copy is over
+    (7, "cudaLaunchKernel", 0, 5, 90),
+    (8, "cudaDeviceSynchronize", 90, 92, None),
+    (9, ASYNC_COPY, 93, 131, 131),
+]
+
+
+def _drawn_logs(draw: Draw) -> list[Log]:
+    return [_made(draw, draw.integer(8, 14)) for _ in draw.cases(4)]
 
 
 def _made(draw: Draw, lines: int) -> Log:
@@ -198,7 +205,7 @@ def _pending(log: Sequence[Row], row: Row) -> bool:
 
 @waiting_lines.cost
 def _(student: Student, draw: Draw) -> str:
-    log = _drawn_log(draw)
+    log = _made(draw, 9)
     found = student.call("waiting_lines", log)
     total = sum(us for _, us in found)
     return f"{len(found)} lines wait, for {total} of {log[-1][RETURNED]} us"
