@@ -22,7 +22,7 @@ from onelayer.recordings import HERE, read_recording
 from onelayer.recordings.provenance import Provenance, mocked_provenance, provenance_here
 from onelayer.recordings.storing import store
 
-FOLDER = HERE / "mocked"
+FOLDER = HERE / "loops"
 DEVICE = "T4"
 """The device that is mocked: slow enough that it, and not this host, is the limit of a loop."""
 STEPS = {"steps_each_parameter": 1}
