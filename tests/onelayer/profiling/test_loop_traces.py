@@ -34,7 +34,7 @@ def test_each_recording_says_that_it_is_mocked(name):
     made = recorded(name).made
     assert made.ran_on == "mocked"
     assert "mocked" in str(made)
-    assert "modelled" in str(made)
+    assert "times are a model" in str(made)
 
 
 def count(events):
