@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from autograder.judge import Draw, Student, expect_equal, expect_tuple
 from onelayer.recordings import read_recording
@@ -14,7 +14,11 @@ from . import lab
 
 Row = tuple[int, str, int, int, int | None]  # line, api, called, returned, work over
 Log = list[Row]
-LINE, API, CALLED, RETURNED, OVER = range(5)
+LINE: Final = 0
+API: Final = 1
+CALLED: Final = 2
+RETURNED: Final = 3
+OVER: Final = 4
 ASYNC_COPY = "cudaMemcpyAsync"
 COMPUTED_BY_THE_CPU = ("x[mask]", "nonzero")  # the mocked device adds copies of its own to these
 
@@ -102,9 +106,9 @@ def _made(draw: Draw, lines: int) -> Log:
     log: Log = []
     now = over = 0
     for number, (_, apis, ordinary) in zip(numbers, chosen, strict=True):
-        log.append((number, "cudaLaunchKernel", now, now + 5, max(over, now + 5) + 100))
-        now, over = now + 5, max(over, now + 5) + draw.integer(31, 400)
-        log[-1] = (*log[-1][:OVER], over)
+        began, now = now, now + 5
+        over = max(over, now) + draw.integer(31, 400)
+        log.append((number, "cudaLaunchKernel", began, now, over))
         for api in apis:
             called, cost = now + draw.integer(1, 6), draw.integer(2, 9)
             now, done = called + cost, None
