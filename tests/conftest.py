@@ -24,6 +24,7 @@ FLAGS = [
 ]
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of its own
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         needs.mark_by_fixtures(item)

@@ -126,7 +126,7 @@ class Page {
       });
       return h("div", { class: "lane" }, h("b", {}, name), h("div", { class: "bars" }, ...spans));
     });
-    return h("section", { "aria-label": side.label }, h("h4", {}, side.label, h("small", {}, counted(side))), ...lanes);
+    return h("div", { role: "group", "aria-label": side.label }, h("div", { class: "side" }, side.label, h("small", {}, counted(side))), ...lanes);
   }
 
   tell() {

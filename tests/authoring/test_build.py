@@ -201,7 +201,9 @@ def test_the_public_address_stands_in_one_place() -> None:
             if path.suffix in kinds and slug in path.read_text(encoding="utf-8", errors="replace"):
                 holders.append(str(path.relative_to(ROOT)))
     # The page is typed as it stands by test_doc_commands.py, which holds its address to ours.
-    assert sorted(holders) == ["autograder/authoring/address.py", "docs/first-class.md"]
+    pages = ["README.md", "docs/first-class.md"]
+    assert sorted(holders) == sorted(["autograder/authoring/address.py", *pages])
+    assert colab("notebooks/00_open_the_hood.ipynb") in (ROOT / "README.md").read_text("utf-8")
 
 
 # The two versions of a lab.

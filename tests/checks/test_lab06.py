@@ -217,7 +217,7 @@ def test_a_backward_to_which_nothing_was_saved(asked: Any) -> None:
 
         torch.library.register_autograd(op, backward)
 
-    assert "setup_context=keep" in asked("teach_head", teach_head).sentence
+    assert "ctx.save_for_backward in keep" in asked("teach_head", teach_head).sentence
 
 
 def teaching(

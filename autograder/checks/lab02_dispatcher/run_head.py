@@ -234,6 +234,10 @@ def _(*given: Any) -> Ran:
     return (log if logits is None else [*log, "missing"]), None
 
 
+_USES = {"bfloat16": "float", "ban": "scatter"}
+"""What the page's kernels ask of the logits that `below` returns."""
+
+
 @run_head.wrong(
     "below_returns_nothing",
     "The log is right, and the logits got lost on the way up: `below` must return what its `call` "
@@ -241,6 +245,9 @@ def _(*given: Any) -> Ran:
 )
 def _(*given: Any) -> Ran:
     log, logits = chain(*given)
+    uses = [_USES[name] for above in log[:-1] if (name := above.partition(": ")[2]) in _USES]
+    if logits is not None and uses:
+        raise AttributeError(f"'NoneType' object has no attribute '{uses[-1]}'")
     return log, logits if len(log) == 1 else None
 
 

@@ -53,8 +53,7 @@ class ZygoteClient:
         self._lock, self._lost = threading.Lock(), False
         self._hierarchies = cgroups.find()
         cgroups.sweep(self._hierarchies)
-        self._lends_cgroups = bool(self._hierarchies) and "limits" not in without
-        self._counts = "limits" not in without and not cgroups.hold_memory(self._hierarchies)
+        self._holds_memory = cgroups.hold_memory(self._hierarchies)
         self._paths = bubblewrap.visible(readable)
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
@@ -124,7 +123,9 @@ class ZygoteClient:
         limits = replace(self.limits, loopback=loopback or self.limits.loopback)
         order = {"do": "fork", "limits": asdict(limits), "paths": self._paths}
         order["without"] = sorted(self.without)
-        cgroup = cgroups.Cgroup(self._hierarchies, self.limits) if self._lends_cgroups else None
+        is_limited = "limits" not in self.without
+        lent = is_limited and self._hierarchies
+        cgroup = cgroups.Cgroup(self._hierarchies, self.limits) if lent else None
         try:
             with Line(keep_bytes=self.limits.output_bytes) as line, contextlib.ExitStack() as stack:
                 procs_files = stack.enter_context(cgroup.joined_by()) if cgroup else []
@@ -142,7 +143,7 @@ class ZygoteClient:
             inner_pid=message["pid"],
             handle=handles[0],
             cgroup=cgroup,
-            counted=self._counts,
+            counted=is_limited and not self._holds_memory,
             zygote=self,
         )
 
