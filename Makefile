@@ -34,10 +34,10 @@ lab: env-lab ## set up what a student needs and open the course in JupyterLab
 	@$(JUPYTER)
 
 test: env-dev check ## set up everything, then run every check and every test
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 quick: check ## every check, and each test that needs no jail, browser, compiler or class
-	$(BIN)/python -m pytest --quick -n 2 --dist loadgroup
+	$(BIN)/python -m pytest --quick -n 2 --dist loadfile
 
 check: env-dev ## lint, format, types, import rules, and whether generated files are up to date
 	$(BIN)/ruff check .

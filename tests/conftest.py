@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from tests import needs
 
@@ -24,18 +25,30 @@ FLAGS = [
 ]
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of its own
+# Tests that take long and share nothing with the others of their file.
+ALONE = (
+    "test_selftest.py::test_a_lab_is_clean",
+    "test_notebooks.py::test_a_chapter_runs",
+    "test_notebooks.py::test_the_solution_passes",
+)
+
+
+class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """The tests of a file go to one worker, which then makes once what they share; those of ALONE
+    go to whichever worker is free."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid if any(name in nodeid for name in ALONE) else nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile | None:
+    """For `--dist loadfile`; xdist's groups do not reach its scheduler under pytest 9.2."""
+    return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         needs.mark_by_fixtures(item)
-        keep_together(item)
-
-
-def keep_together(item: pytest.Item) -> None:
-    """The tests of a file go to one worker, which then makes once what they share; those that are
-    marked `alone` share nothing, and take minutes: whichever worker is free takes the next."""
-    if item.get_closest_marker("alone") is None:
-        item.add_marker(pytest.mark.xdist_group(str(item.path)))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -77,7 +77,6 @@ def test_an_answer_that_nobody_could_choose_is_found() -> None:
 
 
 @pytest.mark.kernel
-@pytest.mark.alone
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 def test_a_chapter_runs_without_stderr_and_offered_every_answer(path: Path) -> None:
     notebook = executed(path)
@@ -112,7 +111,6 @@ def test_an_untouched_lab_runs_and_scores_nothing(path: Path) -> None:
 
 
 @pytest.mark.kernel
-@pytest.mark.alone
 @pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: path.stem)
 def test_the_solution_passes_every_check(path: Path) -> None:
     notebook = executed(path)
