@@ -62,11 +62,13 @@ def _img(png: bytes, theme: str, alt: str) -> str:
 
 
 def _webp(png: bytes) -> bytes:
-    """The same pixels in half the bytes. Every browser since 2020 reads it."""
+    """The picture in 256 colours, of which no drawing of ours needs more: a quarter of the bytes.
+    Every browser since 2020 reads it."""
     from PIL import Image  # matplotlib has it
 
     file = BytesIO()
-    Image.open(BytesIO(png)).save(file, format="webp", lossless=True)
+    few = Image.open(BytesIO(png)).convert("RGBA").quantize(method=Image.Quantize.FASTOCTREE)
+    few.convert("RGBA").save(file, format="webp", lossless=True)
     return file.getvalue()
 
 
