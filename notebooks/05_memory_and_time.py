@@ -831,3 +831,6 @@ else:
 # - [`CPUAllocator.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/CPUAllocator.cpp),
 #   [`Nonzero.cu`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/cuda/Nonzero.cu)
 # - [Understanding CUDA memory usage](https://docs.pytorch.org/docs/stable/torch_cuda_memory.html)
+#
+# The numbers of the allocator were recorded with torch 2.13. With torch 2.11 and 2.15 they were not
+# compared: with another version, take the sizes from your own snapshot.
