@@ -62,6 +62,8 @@ def empty(x): ...
 def stub(x): raise NotImplementedError("Lab 7.1: stub, about 1 line")
 def lines(): return [i for i in range(3)]
 def generator(x): yield x
+def endless(x):
+    while True: yield x
 class Mine: pass
 def own_class(): return Mine()
 def subclass(x): return torch.nn.Buffer(x) if hasattr(torch.nn, "Buffer") else x
@@ -148,11 +150,15 @@ def test_an_error_shows_the_students_own_lines(student_of_functions):
         ("absent", (), "missing"),
         ("stub", (1,), "blank"),
         ("own_class", (), "unsendable"),
-        ("generator", (1,), "unsendable"),
+        ("endless", (1,), "unsendable"),
     ],
 )
 def test_other_ways_not_to_answer(student_of_functions, function, arguments, kind):
     assert told(student_of_functions, function, *arguments).kind == kind
+
+
+def test_what_a_generator_yields_is_an_answer(student_of_functions):
+    assert told(student_of_functions, "generator", 1) == [1]
 
 
 def test_the_jail_and_the_notebook_say_the_same(student_of_functions):
