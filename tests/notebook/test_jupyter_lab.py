@@ -249,6 +249,7 @@ VIEWS = {
     "dispatch": ("onelayer.play_dispatch()", 'autocast("cpu")'),
     "graph": ("onelayer.show_graph((x @ w).sum(), names={'w': w})", "run the next node"),
     "checkpoints": ("onelayer.show_checkpoints([(1_000, 3_000)] * 6, every=3)", "keep everything"),
+    "segments": ("onelayer.show_segments(history, at=0)", "next step"),
     "tiles": ("onelayer.show_tiles()", "next step"),
     "timeline": ("onelayer.show_timeline('ddp')", "GPipe"),
     "traces": ("onelayer.show_traces({'slow': trace, 'repaired': trace})", "zoom in"),
@@ -271,6 +272,9 @@ import onelayer
 x, w = torch.randn(3, 64), torch.randn(64, 2, requires_grad=True)
 from onelayer.profiling.profiled import profiled
 trace = profiled(lambda number: torch.relu(x), steps=1)
+from onelayer.memory.allocator_history import AllocatorHistory, Request
+grown = Request("run", "segment_alloc", 0, 2**21, 0, 0)
+history = AllocatorHistory((grown, Request("run", "alloc", 0, 512, 0, 0)), (), ())
 small, head, views = torch.arange(12.0).reshape(3, 4), onelayer.head(), {}
 
 

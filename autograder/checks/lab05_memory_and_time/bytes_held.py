@@ -122,8 +122,8 @@ bytes_held.wrong(
 @bytes_held.wrong("no_biases", "The biases are parameters too.")
 def _(widths: Sequence[int], n: int) -> Moments:
     parts = _parts(widths, n)
-    without = FLOAT * sum(a * b for a, b in pairwise(widths))
-    return _Parts(without, parts.hidden, parts.logits).moments()
+    no_bias = FLOAT * sum(a * b for a, b in pairwise(widths))
+    return _Parts(no_bias, parts.hidden, parts.logits).moments()
 
 
 @bytes_held.wrong(
