@@ -3,7 +3,11 @@ would let everything pass."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
@@ -11,6 +15,7 @@ from autograder.mutants import mutants
 from bench import mutation, mutation_page
 from bench.mutation_tests import is_noticed, reach
 
+T = TypeVar("T")
 MODULE = """
 def larger(a: int, b: int) -> int:
     return a if a > b else b
@@ -40,17 +45,28 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[st
     return module, [str(test)]
 
 
+def apart(function: Callable[..., T], *arguments: Any) -> T:
+    """What `function` returns or raises in a process of its own: a mutant is tried in a fork, and a
+    fork of this one would hang on what threads of earlier tests hold."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+        return fresh.submit(function, *arguments).result()
+
+
+def asked_in(module: Path, tests: list[str]) -> mutation.Asked:
+    mutation.ROOT = module.parent
+    return mutation.ask(module, tests, workers=1)
+
+
 def test_what_a_test_reaches_is_known(room: tuple[Path, list[str]]) -> None:
-    (found,) = reach("planted_room", *room)
+    (found,) = apart(reach, "planted_room", *room)
     assert found.functions == {"larger"}
     assert found.test.endswith("test_planted_room.py::test_larger")
 
 
 def test_a_mutant_is_noticed_and_what_no_test_reaches_survives(
-    room: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
+    room: tuple[Path, list[str]],
 ) -> None:
-    monkeypatch.setattr(mutation, "ROOT", room[0].parent)
-    asked = mutation.ask(room[0], room[1], workers=1)
+    asked = apart(asked_in, *room)
     left = {mutant.name for mutant in asked.survivors}
     assert asked.mutants == len(list(mutants(MODULE)))
     assert any(name.startswith("unasked: ") for name in left)
@@ -59,9 +75,10 @@ def test_a_mutant_is_noticed_and_what_no_test_reaches_survives(
 
 
 def test_a_mutant_that_never_ends_is_noticed(room: tuple[Path, list[str]]) -> None:
-    found = reach("planted_room", *room)
-    assert is_noticed("planted_room", MODULE.replace("return a if", "return 0 if"), found)
-    assert not is_noticed("planted_room", MODULE, found)
+    found = apart(reach, "planted_room", *room)
+    broken = MODULE.replace("return a if", "return 0 if")
+    assert apart(is_noticed, "planted_room", broken, found)
+    assert not apart(is_noticed, "planted_room", MODULE, found)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +93,7 @@ def test_tests_that_would_tell_nothing_are_refused(
 ) -> None:
     Path(room[1][0]).write_text(test)
     with pytest.raises(RuntimeError, match=says):
-        reach("planted_room", *room)
+        apart(reach, "planted_room", *room)
 
 
 def test_a_survivor_with_a_reason_is_explained_as_often_as_it_says(
