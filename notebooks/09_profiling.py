@@ -320,7 +320,7 @@ for name, make in slow_loops.LOOPS.items():
     for repaired in (False, True):
         step = make("cpu", repaired=repaired)
         three.append(torch.stack([step(k) for k in range(3)]))
-    print(f"{name:24} {three[0].tolist()}  equal: {torch.equal(*three)}")
+    print(f"{name:24} equal: {torch.equal(*three)}  {three[0].tolist()}")
 
 # %% [markdown] id="loop-2"
 # ## Loop 2: it copies from pageable memory

@@ -93,7 +93,9 @@ def _write(folder: Path, report: Report, wanted: Wanted) -> None:
     lab = report.release.name
     give_back(folder / "feedback.zip", wanted.folder, lab, graded, provisional=only)
     shutil.rmtree(folder / "gradescope", ignore_errors=True)
-    for one in (one for one in graded if one.counted(only) is not None):  # as in the CSV files
+    for one in graded:
+        if one.counted(only) is None or one.record is None:  # a grade without its verdicts is held
+            continue
         target = folder / "gradescope" / one.student
         target.mkdir(parents=True)
         (target / "results.json").write_bytes(gradescope(one))

@@ -90,8 +90,10 @@ def ignored(files: Sequence[Found], lab: str, known: Sequence[str]) -> dict[str,
 
 def _is_kept_for_another(claim: Claim, lab: str, known: Sequence[str]) -> bool:
     """Whether the file lies where a class keeps another lab: that is no mistake of the student."""
-    others = set(known) - {lab}
-    return claim.of_another_lab or bool(others & set(claim.file.path[:-1]) - {claim.owner})
+    path = claim.file.path
+    folders = path if claim.file.is_empty_folder else path[:-1]
+    others = set(known) - {lab, claim.owner}
+    return claim.of_another_lab or bool(others.intersection(folders))
 
 
 class _Reading:

@@ -97,6 +97,21 @@ class TestReport:
         points = json.loads(made.read_bytes())["score"]
         assert points == LAB.max_points - LAB.questions[FIRST].points
 
+    def test_a_grade_whose_verdicts_are_lost_has_no_results(self, autograder, grading):
+        lost = [path for path in (grading / "journal" / NAME).iterdir() if "bob" in path.name]
+        assert lost
+        for path in lost:
+            path.rename(grading / path.name)
+        try:
+            result = autograder("report", NAME, "--provisional")
+            assert result.exit_code == 0, result.output
+            made = grading / "reports" / NAME / "gradescope"
+            assert not (made / "bob").exists()
+            assert (made / "ada" / "results.json").is_file()
+        finally:
+            for path in lost:
+                (grading / path.name).rename(path)
+
     def test_what_is_written_is_the_instructors_alone(self, autograder, grading):
         assert autograder("report", NAME).exit_code == 0
         for name in ("index.html", "canvas.csv", "moodle.csv", "feedback.zip"):
