@@ -113,11 +113,13 @@ def _lesson(
     if found["cause"] is Cause.BLANK:
         return lesson
     lesson["asked"] = _asked(question, student.calls)
+    # Before the diagnosis, which asks on.
+    is_nothing = bool(student.calls) and student.calls[-1].outcome is None
     known = diagnose(question, student, seed=seed, rounds=rounds)
     if known:
         return lesson | {"misconception": known.name, "sentence": known.sentence}
-    nothing = found["cause"] is Cause.WRONG and student.calls and student.calls[-1].outcome is None
-    return lesson | ({"sentence": text("no_return")} if nothing and not found["sentence"] else {})
+    unnamed = found["cause"] is Cause.WRONG and not found["sentence"]
+    return lesson | ({"sentence": text("no_return")} if is_nothing and unnamed else {})
 
 
 def _asked(question: Question, calls: list[Call]) -> str:

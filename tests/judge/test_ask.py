@@ -143,6 +143,22 @@ def test_a_name_needs_more_than_one_call_to_agree_on() -> None:
     assert ask(area, around, seed=1).misconception == "perimeter"
 
 
+def test_it_is_the_failing_call_that_returned_nothing() -> None:
+    """Not one that was asked afterwards, to tell two known mistakes apart."""
+    lab = Lab("07_test", "A lab for tests")
+
+    @lab.question("same", points=1, minutes=1, difficulty=1, hints=HINTS)
+    def same(student: Student, draw: Draw) -> None:
+        """n -> n."""
+        for n in (1, 2, 3):
+            expect_equal(student.call("same", n), n)
+
+    same.wrong("nothing", "Nothing came.")(lambda n: None)
+    same.wrong("late", "The third is another.")(lambda n: n + (n == 3))
+    verdict = ask(same, LocalStudent({"same": lambda n: None if n == 1 else n + 7}), seed=1)
+    assert (verdict.misconception, verdict.sentence) == ("", text("no_return"))
+
+
 @pytest.mark.parametrize("kind", ["none", "raised"])
 def test_what_is_no_value_at_all_is_told_so(kind: str) -> None:
     verdict = judged(lambda x: x / "two" if kind == "raised" else None)
