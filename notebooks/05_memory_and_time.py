@@ -24,7 +24,6 @@ import torch.nn.functional as F
 
 import onelayer
 from autograder import predict, reveal
-from onelayer.memory.allocator_model import Allocator
 from onelayer.mock_cuda.devices import DEVICES
 
 torch.set_num_threads(1)  # times compare better
@@ -159,19 +158,11 @@ def some_tensors():
 onelayer.show_segments(onelayer.mocked("05_some_tensors", some_tensors).history, at=1)
 
 # %% [markdown] id="a-model"
-# ## The same rules in eighty lines
-# These rules fit into [a small
-# model](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/cuda/CUDACachingAllocator.cpp). Lab 05
-# asks you for your own. A test of this course plays drawn sequences of requests to torch's real
-# allocator, on the mocked device, and compares block for block.
-
-# %% id="a-model-run"
-story = [("alloc", name, mib * MIB, 0) for name, mib in (("a", 3), ("b", 5), ("c", 4), ("d", 6))]
-model = Allocator().run([*story, ("free", "b")])
-for segment in model.segments:
-    print(segment.pool, [(block.bytes / MIB, block.name) for block in segment.blocks])
-print("2.5 MiB more:", model.alloc("e", int(2.5 * MIB)))
-print([(block.bytes / MIB, block.name) for block in model.segments[0].blocks])
+# ## These rules are all of it
+# Rounding, two pools, three sizes of segments, best fit, splitting and joining: written down
+# without CUDA, they are a few dozen lines. Lab 05 asks you for them, and compares your segments
+# with a model of ours. Is that model right? A test of this course plays drawn sequences of requests
+# to torch's real allocator, on the mocked device, and to the model. All their blocks are equal.
 
 # %% [markdown] id="streams-have-their-own"
 # ## A block belongs to a stream
@@ -601,21 +592,21 @@ for name, function in {"05_read_every_step": read_every_step, "05_read_once": re
     print(f"{name[3:]:16} {len([c for c in run.calls if c.kernel])} launches, {syncs}")
 
 # %% [markdown] id="a-sync-in-the-loop-why"
-# Twenty waits against one. What each wait costs depends on how far ahead the host is, and that is a
-# rule of arithmetic, so a model can show it: the host needs 3 us for a launch, a kernel takes 6,
-# and between two steps the host has 100 us of its own to do.
+# Twenty waits against one. What each wait costs depends on how far ahead the host is, and that is
+# arithmetic. Say that the host needs 3 us for a launch, a kernel takes 6, and between two steps the
+# host has 100 us of its own to do. (These three numbers are made up.)
 
 # %% id="a-sync-in-the-loop-model"
-from onelayer.memory.stream_model import StreamModel
+launch, kernel, own, steps = 3, 6, 100, 20
+busy = 40 * kernel  # of the device, in each step
+host = 40 * launch + own  # of the host, in each step
+print(f"a step costs the host {host} us and the device {busy} us: the host stays ahead")
 
-step = [("launch", "k", 6.0)] * 40 + [("host", 100.0)]
-for name, steps in {
-    "sync in each step": [*step[:-1], ("sync",), step[-1]] * 20,
-    "sync at the end": [*step * 20, ("sync",)],
-}.items():
-    model = StreamModel(launch_us=3.0).run(steps)
-    worked = sum(piece.finish_us - piece.begin_us for piece in model.pieces)
-    print(f"modelled, {name:17} {model.done_us:7.0f} us, busy for {worked / model.done_us:.0%}")
+# After a wait the device has nothing: it stands still while the host works and launches again.
+waiting = steps * (launch + busy) + (steps - 1) * own
+ahead = launch + steps * busy
+for name, us in {"sync in each step": waiting, "sync at the end": ahead}.items():
+    print(f"{name:17} {us:5} us, the device is busy for {steps * busy / us:.0%}")
 
 # %% [markdown] id="copy-beside"
 # ## A copy beside a kernel

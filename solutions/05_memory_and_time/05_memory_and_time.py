@@ -5,12 +5,12 @@
 # the launch queue, which decides what your clock shows. In this lab you build a small model of the
 # first, block for block, and give plans to the second.
 #
-# Work from top to bottom, in about two hours. No question needs a GPU. Any right answer counts, and
-# you learn more when you do not read `onelayer.memory`. Each question has a stub, a check that
-# answers at once, and three hints. Keep helper functions inside the cell of the question that uses
-# them: only those cells are graded. Sizes: n rows, V words; 1 MiB is 2**20 bytes.
+# Work from top to bottom, in about two hours. No question needs a GPU. Each question has a stub, a
+# check that answers at once, and three hints. Keep helper functions inside the cell of the question
+# that uses them: only those cells are graded. Sizes: n rows, V words; 1 MiB is 2**20 bytes.
 
 # %% id="setup" tags=["setup"]
+import math
 from itertools import pairwise
 
 # %% id="instruments"
@@ -261,16 +261,20 @@ check("how_served")
 
 # %% id="how_served_alternative" role="alternative"
 def how_served(segments, left, nbytes):
-    from onelayer.memory.allocator_model import Allocator, OutOfMemory
+    block, (small, step) = max(1, math.ceil(nbytes / 512)) * 512, (1 << 20, 2 << 20)
+    pool = ("large", "small")[block <= small]
+    new = step if pool == "small" else 20 << 20 if block < 10 << 20 else block + -block % step
 
-    model = Allocator()
-    for segment in segments:
-        model.adopt(*segment)
-    model.capacity = model.reserved + left
-    try:
-        return model.alloc("one more", nbytes)
-    except OutOfMemory:
-        return "out of memory"
+    def could(parts, kind):
+        return kind == pool and any(name is None and size >= block for size, name in parts)
+
+    if any(could(parts, kind) for _, kind, parts in segments):
+        return "cached"
+    given_back = [parts[0][0] for *_, parts in segments if [n for _, n in parts] == [None]]
+    for room, words in ((left, "new segment"), (left + sum(given_back), "after release")):
+        if new <= room:
+            return words
+    return "out of memory"
 
 
 # %% [markdown] id="a-second-reader"
@@ -440,12 +444,18 @@ check("queue_times")
 
 # %% id="queue_times_alternative" role="alternative"
 def queue_times(steps, launch_us):
-    from onelayer.memory.stream_model import StreamModel
-
-    model = StreamModel(launch_us=launch_us)
-    model.run((s[0], str(k), s[1]) if s[0] == "launch" else s for k, s in enumerate(steps))
-    gaps = (b.begin_us - a.finish_us for a, b in pairwise(model.pieces))
-    return [int(model.now_us), int(model.done_us), int(sum(gaps))]
+    clock, kernels = 0, []  # of the host; (begin, end) of each kernel
+    for step in steps:
+        over = kernels[-1][1] if kernels else 0
+        if step[0] == "sync":
+            clock = max(clock, over)
+        elif step[0] == "host":
+            clock += step[1]
+        else:
+            clock += launch_us
+            kernels.append((max(clock, over), max(clock, over) + step[1]))
+    gaps = [after[0] - before[1] for before, after in pairwise(kernels)]
+    return [clock, kernels[-1][1] if kernels else 0, sum(gaps)]
 
 
 # %% [markdown] id="waits-in-a-log"

@@ -1,9 +1,9 @@
 """Lab 05, memory and time: one file per question, named after it; the others hold truths that
 several questions share.
 
-No question needs a GPU. What the allocator does is asked of `onelayer.memory.allocator_model`, of
-which a test shows that it is torch's own allocator block for block; what a step holds is measured
-of torch itself.
+No question needs a GPU. What the allocator does is asked of allocator_model.py, of which a
+test shows that it is torch's own allocator block for block; what a step holds is measured of torch
+itself.
 """
 
 from autograder.judge import Lab

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from autograder.judge import Draw, Student, expect_equal
-from onelayer.memory.allocator_model import MIB, pool_of, rounded, segment_bytes
 
 from . import lab
+from .allocator_model import MIB, pool_of, rounded, segment_bytes
 from .requests import drawn_bytes
 
 Sizes = tuple[int, str, int]

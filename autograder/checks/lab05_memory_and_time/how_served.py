@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from autograder.judge import Draw, Student, expect_equal
-from onelayer.memory.allocator_model import (
+
+from . import lab
+from .allocator_model import (
     MIB,
     Allocator,
     OutOfMemory,
@@ -11,8 +13,6 @@ from onelayer.memory.allocator_model import (
     rounded,
     segment_bytes,
 )
-
-from . import lab
 from .requests import Plain, Requests, drawn_bytes, drawn_requests
 
 WAYS = ("cached", "new segment", "after release", "out of memory")

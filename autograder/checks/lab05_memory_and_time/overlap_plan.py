@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
-from onelayer.memory.stream_model import StreamModel
 
 from . import lab
+from .stream_model import StreamModel
 
 Batches = Sequence[Sequence[int]]  # (us in, us of the kernel, us out)
 Plan = list[tuple[Any, ...]]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from autograder.judge import Draw, Student, expect_equal
-from onelayer.memory.stream_model import StreamModel
 
 from . import lab
+from .stream_model import StreamModel
 
 Steps = Sequence[Sequence[Any]]
 Times = tuple[int, int, int]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
-from onelayer.memory.stream_model import StreamModel
 
 from . import lab
+from .stream_model import StreamModel
 
 Program = list[tuple[Any, ...]]
 Pair = tuple[str, int]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from autograder.judge import Draw, Student, expect_equal, expect_tuple, within
-from onelayer.memory.allocator_model import MIB, Allocator, Block, Segment, rounded
 
 from . import lab
+from .allocator_model import MIB, Allocator, Block, Segment, rounded
 from .requests import Plain, Requests, after, drawn_requests
 
 SHAPE = "a list of (stream, pool, blocks), one for each segment"

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from autograder.judge import Draw
-from onelayer.memory.allocator_model import MIB, Allocator, Request
+
+from .allocator_model import MIB, Allocator, Request
 
 Requests = list[Request]
 Plain = list[tuple[int, str, list[tuple[int, str | None]]]]

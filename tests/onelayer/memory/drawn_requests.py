@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from onelayer.memory.allocator_model import MIB, Request
+from autograder.checks.lab05_memory_and_time.allocator_model import MIB, Request
 
 BORDERS = (MIB, MIB + 1, 10 * MIB, 10 * MIB - 512, 19 * MIB, 20 * MIB - 512, 12 * MIB, 11 * MIB)
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import onelayer
+from autograder.checks.lab05_memory_and_time.allocator_model import Allocator
 from onelayer.drawing.played import script_of
 from onelayer.memory.allocator_history import AllocatorHistory, Request, Segment
-from onelayer.memory.allocator_model import Allocator
 from onelayer.memory.segments_view import SegmentsView, show_segments
 from onelayer.recordings import read_recording
 from onelayer.recordings.mocked import FOLDER, MockedRun

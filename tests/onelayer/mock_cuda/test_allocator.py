@@ -2,7 +2,7 @@
 
 import random
 
-from onelayer.memory.allocator_model import Allocator
+from autograder.checks.lab05_memory_and_time.allocator_model import Allocator
 from tests.onelayer.memory.drawn_requests import drawn_requests
 from tests.onelayer.mock_cuda import programs
 from tests.onelayer.mock_cuda.programs import MIB

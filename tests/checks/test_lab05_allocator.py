@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from onelayer.memory.allocator_model import (
+from autograder.checks.lab05_memory_and_time.allocator_model import (
     MIB,
     Allocator,
     OutOfMemory,
