@@ -16,7 +16,7 @@ from typing import Any
 class TimedKernel:
     """cold_us, hot_us: of a run whose data lie in memory, in the cache. slow: so many first runs
     take ten times as long. launch_us: what a launch costs the host. now_us: the host's clock.
-    over_us: when all that was launched is over."""
+    over_us: when all that was launched is over. took_us: of each run."""
 
     cold_us: float
     hot_us: float
@@ -25,6 +25,7 @@ class TimedKernel:
     flush_us: float = 60.0
     now_us: float = 0.0
     over_us: float = 0.0
+    took_us: list[float] = field(default_factory=list)
     clocks: dict[str, float] = field(default_factory=dict)
     events: dict[str, float] = field(default_factory=dict)
 
@@ -41,7 +42,8 @@ class TimedKernel:
     def run(self) -> None:
         """The kernel that is to be timed."""
         us = self.hot_us if self._cached else self.cold_us
-        self._launch(us * (10 if self._runs < self.slow else 1))
+        self.took_us.append(us * (10 if self._runs < self.slow else 1))
+        self._launch(self.took_us[-1])
         self._runs, self._cached = self._runs + 1, True
 
     def flush(self) -> None:

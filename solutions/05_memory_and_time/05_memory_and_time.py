@@ -408,6 +408,75 @@ def bytes_held(widths, n):
     return [3 * parameters, forward, forward + 2 * logits.nbytes, 4 * parameters]
 
 
+# %% [markdown] id="out-of-memory-avoided"
+# ## The same work, and it fits
+#
+# A step runs out of memory. Its author made the logits of all batches, then all probabilities, then
+# all gradients, and freed nothing. Write the plan anew so that it fits a device which has room for
+# the tensors of two or three batches, on torch's allocator. The arithmetic stays the same: each
+# piece of work runs once, and none is left out.
+#
+# `work` is a list of `(name, names of the tensors that it reads, bytes of its result)`, in the
+# author's order; `result` is the tensor that is wanted at the end. Return a list of `("run", name)`
+# and `("free", name)`. A tensor that is free cannot be read any more.
+#
+# With `work = [("a", [], 9), ("b", ["a"], 9), ("c", ["b"], 9)]` and `result = "c"`, a right plan is
+# `[("run", "a"), ("run", "b"), ("free", "a"), ("run", "c"), ("free", "b")]`. Stuck?
+# `hint("plan_that_fits")`
+
+
+# %% id="plan_that_fits" role="solution"
+def plan_that_fits(work, result):
+    """work: list of (name, reads, bytes), result: name -> list of ("run" | "free", name)."""
+    ### BEGIN SOLUTION
+    reads = {name: list(needed) for name, needed, _ in work}
+    order = []
+
+    def make(name):
+        if name not in order:
+            for read in reads[name]:
+                make(read)
+            order.append(name)
+
+    make(result)
+    waiting = {name: [other for other in order if name in reads[other]] for name in order}
+    plan = []
+    for name in order:
+        plan.append(("run", name))
+        for read in reads[name]:
+            waiting[read].remove(name)
+            plan += [("free", read)] * (not waiting[read])
+    return plan
+    ### END SOLUTION
+
+
+# %% id="plan_that_fits_check" role="check"
+check("plan_that_fits")
+
+
+# %% id="plan_that_fits_alternative" role="alternative"
+def plan_that_fits(work, result):
+    """Of the work whose turn it could be, take what frees the most and adds the least."""
+    todo, there, plan = {name: (set(reads), size) for name, reads, size in work}, {}, []
+
+    def grows(name):
+        reads, size = todo[name]
+        last = [r for r in reads if not any(r in todo[o][0] for o in todo if o != name)]
+        return size - sum(there[r] for r in last), name
+
+    while todo:
+        ready = [name for name in todo if todo[name][0] <= set(there)]
+        shrinking = [name for name in ready if todo[name][0]]
+        name = min(shrinking or ready, key=grows)
+        reads, there[name] = todo.pop(name)
+        plan.append(["run", name])
+        for read in reads:
+            if not any(read in todo[other][0] for other in todo):
+                plan.append(["free", read])
+                del there[read]
+    return plan
+
+
 # %% [markdown] id="the-launch-queue"
 # ## Two clocks
 #
@@ -578,7 +647,7 @@ def as_found(repeats):
 steps, times = as_found(3)
 kernel = TimedKernel(cold_us=80.0, hot_us=30.0).play(steps)
 print("measured:", [kernel.elapsed_us(*pair) for pair in times])
-print("on the device:", [piece.finish_us - piece.begin_us for piece in kernel.device.pieces])
+print("on the device:", kernel.took_us)
 
 
 # %% id="honest_timing" role="solution"

@@ -8,6 +8,12 @@ import pytest
 
 from autograder.checks.lab05_memory_and_time import lab
 from autograder.checks.lab05_memory_and_time.overlap_plan import _plan, _played, _shortest_us
+from autograder.checks.lab05_memory_and_time.plan_that_fits import (
+    PARTS,
+    _drawn_work,
+    _expect_fit,
+    _freed,
+)
 from autograder.checks.lab05_memory_and_time.recorded_streams import _drawn_program, _needed
 from autograder.checks.lab05_memory_and_time.training_steps import held_in_second_step
 from autograder.checks.lab05_memory_and_time.waiting_lines import _fragments
@@ -97,3 +103,16 @@ def test_the_log_is_made_of_what_torch_called() -> None:
     assert texts["05_twelve_lines y = x.cpu()"] == (tuple(calls), False)
     copies = [ordinary for text, (_, ordinary) in texts.items() if "there.copy_" in text]
     assert sorted(copies) == [False, True]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_order_of_the_batches_fits(seed: int) -> None:
+    """Whoever takes the last batch first, or the sums as they come, loses no point."""
+    work, rng = _drawn_work(Draw(seed)), random.Random(seed)
+    names = [name for name, _, _ in work]
+    batches = len(names) // (len(PARTS) + 2)  # w; x, parts and all sums but one of each
+    order = names[:1]
+    for n in rng.sample(range(batches), batches):
+        order += names[1 + n :: batches][: len(PARTS) + 1]
+    order += [name for name in names if name not in order]
+    _expect_fit(_freed(order, work, names[-1]), work)

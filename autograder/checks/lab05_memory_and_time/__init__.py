@@ -15,6 +15,7 @@ from . import replay
 from . import how_served
 from . import recorded_streams
 from . import bytes_held
+from . import plan_that_fits
 from . import queue_times
 from . import waiting_lines
 from . import overlap_plan

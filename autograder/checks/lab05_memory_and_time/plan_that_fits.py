@@ -1,0 +1,282 @@
+"""Out of memory, avoided at the same arithmetic: the order of the work, and the frees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
+
+from . import lab
+from .allocator_model import MIB, Allocator, OutOfMemory, Request
+
+Work = Sequence[tuple[str, Sequence[str], int]]  # (name, what it reads, bytes of its result)
+Plan = list[tuple[str, str]]
+STEPS = 'a list of ("run", name) and ("free", name)'
+PARTS = ("z", "p", "dz", "dw")  # of each batch; all but the last are as large as its logits
+ROOM = 2.6  # times the bytes that are alive at once when one batch follows the other: blocks are
+# larger than tensors, and free ones lie in splinters
+
+
+@lab.question(
+    "plan_that_fits",
+    points=4,
+    minutes=15,
+    difficulty=3,
+    hints=(
+        "Which tensors are alive at the same time when all the logits are made before the first "
+        "gradient? Which of them could be gone?",
+        "Make what the result needs, and before that what it needs in turn: one batch is then over "
+        "before the next one begins. A tensor goes as soon as its last reader has run.",
+        'plan += [("free", read) for read in reads if not waiting[read]]   # readers still to run',
+    ),
+)
+def plan_that_fits(student: Student, draw: Draw) -> None:
+    """The same work on a device where it ran out of memory.
+
+    work: list of (name, names of the tensors that it reads, bytes of its result), in the order in
+    which it was written; result: the name of the tensor that is wanted -> a list of ("run", name)
+    and ("free", name). Each piece of work runs once, after what it reads, and nothing is read after
+    it was freed; the result is still there at the end; and the plan fits the device.
+    """
+    fixed = [
+        _work([16, 9, 23, 12, 31, 19, 27, 14]),
+        _work([30, 13, 26, 17, 21, 24, 14, 28], shared=20),
+    ]
+    for work in fixed + [_drawn_work(draw) for _ in draw.cases(3)]:
+        result = work[-1][0]
+        plan = _checked(student.call("plan_that_fits", work, result), work, result)
+        _expect_fit(plan, work)
+
+
+def _work(logits: Sequence[int], shared: int = 11, small: int = 1) -> Work:
+    """Batches of so many MiB of logits, in the order "all logits, all probabilities, ...".
+
+    shared: MiB of a weight that every batch reads twice. small: MiB of each gradient.
+    """
+    made: list[tuple[str, list[str], int]] = [("w", [], shared * MIB)]
+    made += [(f"x{n}", [], small * MIB) for n in range(len(logits))]
+    reads = {"z": "x{n} w", "p": "z{n}", "dz": "p{n} z{n}", "dw": "dz{n} x{n} w"}
+    for part in PARTS:
+        for n, mib in enumerate(logits):
+            nbytes = small if part == "dw" else mib
+            made.append((f"{part}{n}", reads[part].format(n=n).split(), nbytes * MIB))
+    for n in range(1, len(logits)):
+        made.append((f"sum{n}", [f"sum{n - 1}" if n > 1 else "dw0", f"dw{n}"], small * MIB))
+    numbers = {name: f"t{n}" for n, (name, _, _) in enumerate(made)}  # names say nothing
+    return [(numbers[name], [numbers[r] for r in reads], nbytes) for name, reads, nbytes in made]
+
+
+def _drawn_work(draw: Draw) -> Work:
+    logits = draw.shuffled(range(12, 40))[: draw.integer(8, 12)]
+    return _work(logits, shared=draw.integer(2, 11), small=draw.integer(1, 2))
+
+
+def _checked(got: Any, work: Work, result: str) -> Plan:
+    """`got`, if it is a plan that does the work."""
+    plan = [expect_tuple(step, 2, STEPS) for step in expect_tuple(got, None, STEPS)]
+    reads, made, gone = {name: reads for name, reads, _ in work}, set[str](), set[str]()
+    for verb, name in plan:
+        step = describe((verb, name))
+        if verb not in ("run", "free") or not isinstance(name, str) or name not in reads:
+            raise Wrong(expected=STEPS, got=step)
+        if verb == "run":
+            _expect_runnable(name, reads[name], made, gone)
+            made.add(name)
+        elif name not in made or name in gone:
+            raise Wrong(expected="a free of a tensor that is there", got=step)
+        else:
+            gone.add(name)
+    if missing := [name for name in reads if name not in made]:
+        raise Wrong(expected="all of the work", got=f"a plan without {missing[0]}")
+    if result in gone:
+        raise Wrong(expected=f"{result} at the end", got="it is freed")
+    return [(verb, name) for verb, name in plan]
+
+
+def _expect_runnable(name: str, reads: Sequence[str], made: set[str], gone: set[str]) -> None:
+    if name in made:
+        why = "The same arithmetic: each piece of work runs once."
+        raise Wrong(expected=f"{name} once", got="it runs a second time", why=why)
+    for read in reads:
+        if read not in made or read in gone:
+            when = "was freed before" if read in gone else "is not there yet"
+            raise Wrong(expected=f"{read} before {name} runs", got=f"{read} {when}")
+
+
+def _expect_fit(plan: Plan, work: Work) -> None:
+    capacity, held = _capacity(work), Allocator()
+    held.capacity = capacity
+    for n, request in enumerate(_requests(plan, work)):
+        try:
+            held.run([request])
+        except OutOfMemory:
+            raise Wrong(
+                expected=f"a plan that fits {capacity // MIB} MiB",
+                got=f"out of memory at step {n}, {request[1]}",
+                why=f"Tensors hold {held.allocated // MIB} MiB there, the allocator has reserved "
+                f"{held.reserved // MIB} MiB, and {request[1]} needs {request[2] // MIB} more.",
+            ) from None
+
+
+def _requests(plan: Plan, work: Work) -> list[Request]:
+    nbytes = {name: size for name, _, size in work}
+    return [
+        ("alloc", name, nbytes[name], 0) if verb == "run" else ("free", name) for verb, name in plan
+    ]
+
+
+def _capacity(work: Work) -> int:
+    return int(ROOM * _alive(_batch_by_batch(work, work[-1][0]), work))
+
+
+def _alive(plan: Plan, work: Work) -> int:
+    """The most bytes that tensors hold at once."""
+    nbytes, now, most = {name: size for name, _, size in work}, 0, 0
+    for verb, name in plan:
+        now += nbytes[name] if verb == "run" else -nbytes[name]
+        most = max(most, now)
+    return most
+
+
+def _needed_first(work: Work, result: str) -> list[str]:
+    """Names in the order in which the result needs them, depth first."""
+    reads, order = {name: reads for name, reads, _ in work}, dict[str, None]()
+
+    def make(name: str) -> None:
+        for read in reads[name]:
+            make(read)
+        order.setdefault(name)
+
+    make(result)
+    return list(order)
+
+
+def _freed(order: Sequence[str], work: Work, result: str, *, first: bool = False) -> Plan:
+    """The plan in this order, each tensor freed after its last reader (first: after its first)."""
+    reads = {name: reads for name, reads, _ in work}
+    readers: dict[str, list[str]] = {}
+    for name in order:
+        for read in reads[name]:
+            readers.setdefault(read, []).append(name)
+    plan: Plan = []
+    for name in order:
+        plan.append(("run", name))
+        plan += [("free", r) for r in reads[name] if readers[r][0 if first else -1] == name]
+    return plan
+
+
+def _batch_by_batch(work: Work, result: str) -> Plan:
+    return _freed(_needed_first(work, result), work, result)
+
+
+def _as_written(work: Work) -> list[str]:
+    return [name for name, _, _ in work]
+
+
+@plan_that_fits.wrong(
+    "nothing_freed",
+    "Nothing is freed, so the last step holds all tensors of all batches. `del` a tensor when its "
+    "last reader has run.",
+)
+def _(work: Work, result: str) -> Plan:
+    return [("run", name) for name in _as_written(work)]
+
+
+@plan_that_fits.wrong(
+    "only_reordered",
+    "One batch follows the other, and its tensors stay. An order alone frees nothing.",
+)
+def _(work: Work, result: str) -> Plan:
+    return [("run", name) for name in _needed_first(work, result)]
+
+
+@plan_that_fits.wrong(
+    "freed_at_the_end",
+    "All frees come after all the work. The peak is before them.",
+)
+def _(work: Work, result: str) -> Plan:
+    order = _needed_first(work, result)
+    return [("run", n) for n in order] + [("free", n) for n in order if n != result]
+
+
+plan_that_fits.wrong(
+    "order_as_written",
+    "Tensors are freed in time, and the order is the old one: the logits of all batches are alive "
+    "before the first of them is used. Finish one batch before the next.",
+    plan_that_fits=lambda work, result: _freed(_as_written(work), work, result),
+)
+plan_that_fits.wrong(
+    "freed_after_the_first_reader",
+    "A tensor goes after its first reader, and others come later: the weight is read by every "
+    "batch. Count the readers that are still to run.",
+    plan_that_fits=lambda work, result: _freed(
+        _needed_first(work, result), work, result, first=True
+    ),
+)
+
+
+@plan_that_fits.wrong(
+    "freed_before_the_reader",
+    "A tensor is freed before the work that reads it has run. Run first, then free.",
+)
+def _(work: Work, result: str) -> Plan:
+    plan = _batch_by_batch(work, result)
+    runs = [n for n, (verb, _) in enumerate(plan) if verb == "run"]
+    ends = [*runs[1:], len(plan)]
+    return [step for a, b in zip(runs, ends, strict=True) for step in (*plan[a + 1 : b], plan[a])]
+
+
+@plan_that_fits.wrong(
+    "computed_twice",
+    "What was freed is computed again for its next reader. That fits, and it is checkpointing: "
+    "more arithmetic. Here the order alone is enough.",
+)
+def _(work: Work, result: str) -> Plan:
+    reads, plan = {name: reads for name, reads, _ in work}, []
+
+    def make(name: str) -> None:
+        for read in reads[name]:
+            make(read)
+        plan.append(("run", name))
+        plan.extend(("free", read) for read in reads[name])
+
+    make(result)
+    return plan
+
+
+@plan_that_fits.wrong(
+    "result_freed",
+    "The result has no reader among the work, and was freed with the rest. It is what the step is "
+    "for.",
+)
+def _(work: Work, result: str) -> Plan:
+    return [*_batch_by_batch(work, result), ("free", result)]
+
+
+plan_that_fits.wrong(
+    "from_the_result_back",
+    "Depth first is right, and then each piece of work comes after what it reads, not before.",
+    plan_that_fits=lambda work, result: [
+        ("run", name) for name in reversed(_needed_first(work, result))
+    ],
+)
+
+
+@plan_that_fits.wrong(
+    "large_ones_kept",
+    "The logits go only when their batch is over everywhere; the largest tensors are the ones to "
+    "free first.",
+)
+def _(work: Work, result: str) -> Plan:
+    large = {name for name, _, nbytes in work if nbytes > 2 * MIB}
+    return [s for s in _batch_by_batch(work, result) if s[0] == "run" or s[1] not in large]
+
+
+@plan_that_fits.cost
+def _(student: Student, draw: Draw) -> str:
+    work = _work([16, 9, 23, 12, 31, 19, 27, 14])
+    result = work[-1][0]
+    yours = _alive(_checked(student.call("plan_that_fits", work, result), work, result), work)
+    all_of_it = sum(nbytes for *_, nbytes in work)
+    return f"8 batches: tensors of {all_of_it // MIB} MiB, at most {yours // MIB} MiB at once"
