@@ -6,6 +6,7 @@ hold on the site, and the links from the site (Colab, Binder, edit) lead to what
 
 from __future__ import annotations
 
+import ast
 import enum
 import json
 import posixpath
@@ -55,10 +56,29 @@ def stage(plan: Plan, audience: Audience, folder: Path) -> None:
 
 
 def _read(path: str) -> Notebook:
-    """The notebook without the cell that brings the course: the page's links do that."""
+    """The notebook without the cell that brings the course, which the page's links do, and without
+    the calls that ask for a guess or show it: the page has their cards."""
     notebook: Notebook = json.loads((ROOT / path).read_text("utf-8"))
     notebook["cells"] = [cell for cell in notebook["cells"] if cell["id"] != ARRIVAL]
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code" and _is_a_guess("".join(cell["source"])):
+            cell["metadata"]["tags"] = [*cell["metadata"].get("tags", []), "remove-input"]
     return notebook
+
+
+def _is_a_guess(source: str) -> bool:
+    """Whether the cell does nothing but call `predict` or `reveal`."""
+    try:
+        lines = ast.parse(source).body
+    except SyntaxError:  # a magic of IPython
+        return False
+    return bool(lines) and all(
+        isinstance(line, ast.Expr)
+        and isinstance(line.value, ast.Call)
+        and isinstance(line.value.func, ast.Name)
+        and line.value.func.id in ("predict", "reveal")
+        for line in lines
+    )
 
 
 def _text(notebook: Notebook) -> str:

@@ -477,7 +477,7 @@ class Page {
     this.facts.replaceChildren(...facts(view, size).map(([kind, what, why]) =>
       h("li", { class: kind }, h("b", {}, what), ` ${why}`)));
     this.grids.replaceChildren(...this.drawGrids());
-    this.storage.replaceChildren(h("div", { class: "row", role: "row" }, ...this.drawStorage()));
+    this.storage.replaceChildren(h("div", { class: "line-of-cells", role: "row" }, ...this.drawStorage()));
     this.preview();
     const index = view.shape.map((n) => Math.min(1, n - 1));
     this.choose(numel(view.shape) ? { index, at: addressOf(view, index) } : {});
@@ -502,12 +502,12 @@ class Page {
     const corner = shape.length > 1 ? [head("", true)] : []; // a vector has no row to number
     const heads = drawn(columns).map((c) => head(c, false));
     const lines = drawn(rows).map((r) =>
-      h("div", { class: "row", role: "row" }, ...(corner.length ? [head(r, true)] : []),
+      h("div", { class: "line-of-cells", role: "row" }, ...(corner.length ? [head(r, true)] : []),
         ...drawn(columns).map((c) =>
           this.drawElement([...outer, r, c].slice(outer.length + 2 - shape.length)))));
     const grid = h("div", { role: "grid", "aria-label": outer.length ? named(outer) : "x",
       "aria-rowcount": rows, "aria-colcount": columns },
-      ...(shape.length ? [h("div", { class: "row", role: "presentation" }, ...corner, ...heads)] : []),
+      ...(shape.length ? [h("div", { class: "line-of-cells", role: "presentation" }, ...corner, ...heads)] : []),
       ...lines);
     const cut = seen(rows) < rows || seen(columns) < columns;
     return h("div", { class: "panel" },
