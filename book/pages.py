@@ -39,7 +39,7 @@ def stage(plan: Plan, audience: Audience, folder: Path) -> None:
     wanted: dict[str, str] = {}
     for chapter in plan.chapters:
         if chapter.notebook != HOME:
-            wanted[chapter.notebook] = _text(_read(chapter.notebook))
+            wanted[chapter.notebook] = _text(_with_cards_alone(_read(chapter.notebook)))
     for lab in plan.labs:
         wanted[lab.student] = _text(lab_page(lab, audience))
     for path in sorted((ROOT / "book").glob("*.md")):
@@ -56,10 +56,14 @@ def stage(plan: Plan, audience: Audience, folder: Path) -> None:
 
 
 def _read(path: str) -> Notebook:
-    """The notebook without the cell that brings the course, which the page's links do, and without
-    the calls that ask for a guess or show it: the page has their cards."""
+    """The notebook without the cell that brings the course: the page's links do that."""
     notebook: Notebook = json.loads((ROOT / path).read_text("utf-8"))
     notebook["cells"] = [cell for cell in notebook["cells"] if cell["id"] != ARRIVAL]
+    return notebook
+
+
+def _with_cards_alone(notebook: Notebook) -> Notebook:
+    """Without the calls that ask for a guess or show it, where the page has what they printed."""
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code" and _is_a_guess("".join(cell["source"])):
             cell["metadata"]["tags"] = [*cell["metadata"].get("tags", []), "remove-input"]
@@ -96,7 +100,7 @@ def lab_page(lab: Lab, audience: Audience) -> Notebook:
     page["cells"] = [
         cell for asked in page["cells"] for cell in (asked, *after.get(asked["id"], ()))
     ]
-    return page
+    return _with_cards_alone(page)
 
 
 def _answers(cells: list[Cell]) -> dict[str, list[Cell]]:
