@@ -18,7 +18,7 @@ FLOAT = 4
 @lab.question(
     "bytes_held",
     points=4,
-    minutes=12,
+    minutes=10,
     difficulty=3,
     hints=(
         "Which tensors live from step to step? Which does the forward leave for the backward? "

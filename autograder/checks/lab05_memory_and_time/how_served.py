@@ -33,7 +33,7 @@ WHOLE: Requests = [
 @lab.question(
     "how_served",
     points=3,
-    minutes=10,
+    minutes=8,
     difficulty=3,
     hints=(
         "There are four outcomes, and the allocator tries them in this order.",

@@ -19,7 +19,7 @@ STEPS = 'a list of (kind, batch, stream), ("record", event, stream) and ("wait",
 @lab.question(
     "overlap_plan",
     points=4,
-    minutes=15,
+    minutes=12,
     difficulty=4,
     hints=(
         "How many streams does a pipeline of three kinds of work need? And who has to wait for "

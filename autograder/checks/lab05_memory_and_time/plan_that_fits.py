@@ -21,7 +21,7 @@ ROOM = 2.6  # times the bytes that are alive at once when one batch follows the 
 @lab.question(
     "plan_that_fits",
     points=4,
-    minutes=15,
+    minutes=12,
     difficulty=3,
     hints=(
         "Which tensors are alive at the same time when all the logits are made before the first "

@@ -90,7 +90,7 @@ TIE: Requests = [
 @lab.question(
     "replay",
     points=5,
-    minutes=25,
+    minutes=20,
     difficulty=4,
     hints=(
         "Keep a list of segments, each with its stream, its pool and its blocks in order. What are "
