@@ -3,8 +3,8 @@
 #
 # Five training loops are slow, each for one reason: they read a number in each step, copy from
 # pageable memory, launch thousands of small kernels, convert and compute again what they have, or
-# wait for a late rank. In this lab you write the functions that find the reason in a trace, and
-# that say what a repair would bring.
+# wait for a late rank. In this lab you write the functions that find the reason in a trace, that
+# say what a repair would bring, and the repairs.
 #
 # Work from top to bottom, in about two hours, after
 # [chapter 09](../../notebooks/09_profiling.ipynb). No GPU is needed. Each question has a stub, a
@@ -14,6 +14,9 @@
 # %% id="setup" tags=["setup"]
 from collections import defaultdict
 
+from onelayer.profiling.tape import Tape
+
+# isort: split
 # %% id="instruments"
 import onelayer
 from autograder import check, hint, progress
@@ -337,6 +340,100 @@ def launches(events):
     return found
 
 
+# %% [markdown] id="three-repairs"
+# ## Loops 1 to 3, repaired
+#
+# The loop below has all three faults: it reads each loss, copies from pageable memory, and gives
+# each parameter operators of its own. It is written for a `Tape`, which runs nothing: each call
+# writes a row, and gives the name of what it would make. The check runs the rows. So it sees every
+# wait and every call, and computes the losses.
+#
+# | call | what it does |
+# |---|---|
+# | `tape.copy(batch)` | to the device: if pinned and `non_blocking=True`, nobody waits |
+# | `tape.pin(batch)` | the batch in pinned memory: a loader does that in a thread of its own |
+# | `tape.op(name, ...)` | an operator: one launch. `aten._foreach_...` takes lists |
+# | `tape.gradients(loss, weights)` | a backward |
+# | `tape.read(value)` | numbers on the host, as `.item()` and `.tolist()`: the host waits |
+#
+# Run it and look at the rows, then repair it: **the same losses and weights, bit for bit; one wait
+# in all; one call for each operator of the optimizer**. Names stand for values: an operator writes
+# into nothing, it makes a new value. Stuck? `hint("mended_loop")`
+
+
+# %% id="three-repairs-code" tags=["worked-example"]
+def as_found(batches, weights, moments):
+    """Names of batches on the host, of weights and moments on the device
+    -> (rows, losses on the host, names of the last weights)."""
+    tape, losses = Tape(), []
+    weights, moments = list(weights), list(moments)
+    for batch in batches:
+        x = tape.copy(batch)
+        for w in weights[:-1]:
+            x = tape.op("aten.tanh.default", tape.op("aten.mm.default", x, w))
+        z = tape.op("aten.mm.default", x, weights[-1])
+        loss = tape.op("aten.mean.default", tape.op("aten.mul.Tensor", z, z))
+        losses.append(tape.read(loss))
+        for k, g in enumerate(tape.gradients(loss, weights)):
+            moments[k] = tape.op("aten.add.Tensor", tape.op("aten.mul.Tensor", moments[k], 0.9), g)
+            weights[k] = tape.op("aten.add.Tensor", weights[k], moments[k], alpha=-0.1)
+    return tape.rows, losses, weights
+
+
+rows, losses, weights = as_found(["batch0", "batch1"], ["w0", "w1"], ["m0", "m1"])
+for row in rows[: len(rows) // 2]:
+    print(*row)
+
+
+# %% id="mended_loop" role="solution"
+def mended_loop(batches, weights, moments):
+    """As `as_found`, repaired. `aten.stack.default` takes a list."""
+    ### BEGIN SOLUTION
+    tape, losses = Tape(), []
+    for batch in batches:
+        x = tape.copy(tape.pin(batch), non_blocking=True)
+        for w in weights[:-1]:
+            x = tape.op("aten.tanh.default", tape.op("aten.mm.default", x, w))
+        z = tape.op("aten.mm.default", x, weights[-1])
+        losses.append(tape.op("aten.mean.default", tape.op("aten.mul.Tensor", z, z)))
+        grads = tape.gradients(losses[-1], weights)
+        scaled = tape.op("aten._foreach_mul.Scalar", moments, 0.9)
+        moments = tape.op("aten._foreach_add.List", scaled, grads)
+        weights = tape.op("aten._foreach_add.List", weights, moments, alpha=-0.1)
+    return tape.rows, tape.read(tape.op("aten.stack.default", losses)), weights
+    ### END SOLUTION
+
+
+# %% id="mended_loop_check" role="check"
+check("mended_loop")
+
+
+# %% id="mended_loop_alternative" role="alternative"
+def mended_loop(batches, weights, moments):
+    """Pinned ahead, and copied one step ahead; the losses come back as a list of one name."""
+    tape = Tape()
+    pinned = [tape.pin(batch) for batch in batches]
+    following = tape.copy(pinned[0], non_blocking=True)
+    kept = []
+    for step in range(len(batches)):
+        x = following
+        if step + 1 < len(batches):
+            following = tape.copy(pinned[step + 1], non_blocking=True)
+        *inner, last = weights
+        for w in inner:
+            x = tape.op("aten.mm.default", x, w)
+            x = tape.op("aten.tanh.default", x)
+        x = tape.op("aten.mm.default", x, last)
+        x = tape.op("aten.mul.Tensor", x, x)
+        kept += [tape.op("aten.mean.default", x)]
+        grads = tape.gradients(kept[-1], weights)
+        moments = tape.op("aten._foreach_mul.Scalar", list(moments), 0.9)
+        moments = tape.op("aten._foreach_add.List", grads, moments)
+        weights = tape.op("aten._foreach_add.List", list(weights), moments, alpha=-0.1)
+    together = tape.op("aten.stack.default", kept)
+    return tape.rows, [tape.read(together)], weights
+
+
 # %% [markdown] id="a-repair-as-data"
 # ## Loop 4: it converts there and back, and computes again what it has
 #
@@ -519,6 +616,54 @@ def late_rank(traces):
     waits = durs - shortest
     kept = torch.zeros(len(traces), dtype=torch.float64).index_add_(0, late, waits.sum(dim=0))
     return kept.argmax().item(), waits.sum(dim=1).tolist()
+
+
+# %% [markdown] id="dealt-out"
+# ## Loop 5, repaired
+#
+# Why is a rank late? Here its sentences are longer. Deal a batch out: return for each rank the
+# numbers of its sentences, so that moving one sentence from the longest rank to another would leave
+# no rank with less than the longest has now. A rank takes as long as its tokens are many.
+#
+# Then the loss. Each rank computes the mean over its own tokens, and the all-reduce takes the mean
+# over the ranks. Return a factor for each rank's mean with which the result is the mean over all
+# tokens of the batch. Stuck? `hint("dealt_out")`
+
+
+# %% id="dealt_out" role="solution"
+def dealt_out(lengths, ranks):
+    """lengths: tokens of each sentence -> (for each rank its sentences, for each rank a factor)."""
+    ### BEGIN SOLUTION
+    shares, tokens = [[] for _ in range(ranks)], [0] * ranks
+    for k in sorted(range(len(lengths)), key=lambda k: -lengths[k]):
+        rank = tokens.index(min(tokens))
+        shares[rank].append(k)
+        tokens[rank] += lengths[k]
+    return shares, [ranks * mine / sum(tokens) for mine in tokens]
+    ### END SOLUTION
+
+
+# %% id="dealt_out_check" role="check"
+check("dealt_out")
+
+
+# %% id="dealt_out_alternative" role="alternative"
+def dealt_out(lengths, ranks):
+    """From any deal, moves from the longest rank to the shortest while one helps."""
+    shares = [list(range(r, len(lengths), ranks)) for r in range(ranks)]
+
+    def tokens(share):
+        return sum(lengths[k] for k in share)
+
+    while True:
+        shortest, longest = min(shares, key=tokens), max(shares, key=tokens)
+        helps = [k for k in longest if tokens(shortest) + lengths[k] < tokens(longest)]
+        if not helps:
+            break
+        longest.remove(helps[0])
+        shortest.append(helps[0])
+    mean = sum(lengths) / ranks
+    return [tuple(share) for share in shares], [tokens(share) / mean for share in shares]
 
 
 # %% [markdown] id="detective-case"

@@ -27,6 +27,7 @@ from autograder.judge import Draw, LocalStudent, State, ask, pack
 from onelayer.profiling.loop_traces import FOLDER, LoopTraces
 from onelayer.profiling.profiled import profiled
 from onelayer.profiling.slow_loops import LOOPS
+from onelayer.profiling.tape import Tape
 from onelayer.profiling.waiting_rank import traces_of_two_ranks
 from onelayer.recordings import read_recording
 
@@ -44,7 +45,7 @@ def drawn(question: str, seed: int) -> list[dict[str, Any]]:
 
 def answers() -> dict[str, Any]:
     """The functions of the solution."""
-    names: dict[str, Any] = {"defaultdict": defaultdict}
+    names: dict[str, Any] = {"defaultdict": defaultdict, "Tape": Tape}
     for cell in re.findall(
         r'^# %% id="\w+" role="solution"\n(.*?)(?=^# %%)', PAGE.read_text("utf-8"), re.M | re.S
     ):

@@ -37,7 +37,7 @@ _RAISED = {
 @lab.question(
     "host_waits",
     points=4,
-    minutes=15,
+    minutes=12,
     difficulty=3,
     hints=(
         "How are the calls of CUDA's runtime named that wait, and on which thread do they stand?",

@@ -24,7 +24,7 @@ _RAISED = {
 @lab.question(
     "late_rank",
     points=4,
-    minutes=10,
+    minutes=8,
     difficulty=3,
     hints=(
         "A collective ends on all ranks together. What is different on the rank that came last?",

@@ -25,7 +25,7 @@ _RAISED = {
 @lab.question(
     "launches",
     points=4,
-    minutes=15,
+    minutes=10,
     difficulty=4,
     hints=(
         "Where does the host stand when it launches, and where when the kernel runs?",

@@ -25,7 +25,7 @@ Copies = tuple[int, int, float]
 @lab.question(
     "pageable_copies",
     points=3,
-    minutes=10,
+    minutes=8,
     difficulty=3,
     hints=(
         "How does a trace name a copy from pageable memory to the device? Which other kinds are in "

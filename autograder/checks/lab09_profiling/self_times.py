@@ -23,7 +23,7 @@ _RAISED = {
 @lab.question(
     "self_times",
     points=4,
-    minutes=12,
+    minutes=9,
     difficulty=3,
     hints=(
         "Take one `aten::to` out of the trace: which operators lie inside it, and inside those?",

@@ -45,7 +45,7 @@ LOST = (
 @lab.question(
     "tidy",
     points=5,
-    minutes=20,
+    minutes=15,
     difficulty=4,
     hints=(
         "Which rows read nothing but `fixed` inputs, or rows that do so themselves? And what comes "

@@ -22,7 +22,7 @@ _RAISED = {
 @lab.question(
     "time_without_waits",
     points=5,
-    minutes=20,
+    minutes=15,
     difficulty=5,
     hints=(
         "Without its waits the host is at each launch earlier. By how much, for one launch?",

@@ -1,0 +1,262 @@
+"""The repair of three loops at once: it reads each loss, copies from pageable memory, and steps
+each parameter. The answer is a tape, which is run here: nobody's word counts for a wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.checks.explaining import explaining
+from autograder.judge import Draw, Student, Wrong, describe, expect_close, expect_tuple, within
+from onelayer.profiling.tape import Tape
+
+from . import lab
+from .played import Played, played
+
+Names = list[str]
+Answer = tuple[list[Any], Any, Names]
+_FORM = "(tape.rows, losses, weights)"
+_RAISED = {
+    "AttributeError": "A tape's names are strings. What is to happen to a value is asked of the "
+    "tape: `tape.op`, `tape.read`.",
+}
+READS = "A number is read in each step. The host needs none of them before the loop has ended."
+ONE_BY_ONE = "The losses are read one by one: each of these reads waits. Stack them, and read once."
+BLOCKING = "A copy from pinned memory waits as well, unless it is asked not to: `non_blocking`."
+PAGEABLE = "From pageable memory a copy waits, whatever it was asked: pin the batch first."
+EACH = "Each parameter has operators of its own. `aten._foreach_...` takes the list in one call."
+ROUNDED = (
+    "Not the same bits. `add` with `alpha` multiplies and adds with one rounding, a `mul` and an "
+    "`add` round twice: take over the operators as they are."
+)
+
+
+@lab.question(
+    "mended_loop",
+    points=6,
+    minutes=15,
+    difficulty=3,
+    hints=(
+        "Three things cost time here, and none is needed: who waits for each loss, what does a "
+        "copy wait for, and how many calls does the optimizer take?",
+        "Keep the losses as names and read them together behind the loop. Pin each batch and copy "
+        "it with `non_blocking=True`. Give the optimizer's three operators the whole lists.",
+        "moments = tape.op('aten._foreach_mul.Scalar', moments, 0.9)",
+    ),
+)
+def mended_loop(student: Student, draw: Draw) -> None:
+    """The loop as found, without its waits and its small launches: the same losses and weights, bit
+    for bit, one wait in all, and one call for each operator of the optimizer.
+
+    batches (names on the host), weights, moments (names on the device)
+    -> (rows of a tape, the losses: a name or names on the host, names of the last weights).
+    """
+    for steps, layers in ((3, 3), (draw.integer(4, 6), draw.integer(4, 6))):
+        host, device, names = _drawn(draw, steps, layers)
+        with explaining(_RAISED):
+            got = student.call("mended_loop", *names)
+        found = _run(as_found(*names), host, device)
+        mine = _run(got, host, device)
+        _expect_same(mine, found)
+        _expect_lean(mine[0], lean=steps * (2 * layers + 4) + 1, steps=steps)
+
+
+def _drawn(
+    draw: Draw, steps: int, layers: int
+) -> tuple[dict[str, Tensor], dict[str, Tensor], tuple[Names, Names, Names]]:
+    """Batches, weights with their momentum, and the three lists of names. Widths differ, so that no
+    two parameters can change places."""
+    widths = draw.shuffled(range(5, 5 + layers + 1))
+    rows = draw.integer(13, 19)
+    host = {f"batch{k}": draw.tensor(rows, widths[0]) for k in range(steps)}
+    device = {}
+    for k, (wide, out) in enumerate(pairwise(widths)):
+        device[f"w{k}"] = (draw.tensor(wide, out) / 2).requires_grad_()
+        device[f"m{k}"] = draw.tensor(wide, out) / 8
+    weights = [f"w{k}" for k in range(layers)]
+    return host, device, (list(host), weights, [f"m{k}" for k in range(layers)])
+
+
+def _run(
+    got: Any, host: dict[str, Tensor], device: dict[str, Tensor]
+) -> tuple[Played, list[Tensor], list[Tensor]]:
+    """The tape as it went, its losses in one row, and its last weights."""
+    rows, losses, weights = expect_tuple(got, 3, _FORM)
+    state = played(rows, host, device)
+    listed = losses if isinstance(losses, (list, tuple)) else [losses]
+    values = _named(listed, {n: t for n, t in state.host.items() if n not in host}, "the losses")
+    return state, [t.flatten() for t in values], _named(weights, state.device, "the weights")
+
+
+def _named(names: Any, place: dict[str, Tensor], what: str) -> list[Tensor]:
+    """The values of these names. Raises Wrong for others."""
+    each = expect_tuple(names, None, "names", where=what)
+    for name in each:
+        if not isinstance(name, str) or name not in place:
+            told = "names of what was read" if what == "the losses" else "names on the device"
+            raise Wrong(expected=told, got=describe(name), where=what)
+    return [place[name] for name in each]
+
+
+def _expect_same(mine: Any, found: Any) -> None:
+    _, losses, weights = mine
+    want = torch.cat(found[1])
+    got = torch.cat(losses) if losses else torch.empty(0)
+    with within("the losses,", why=ROUNDED if got.shape == want.shape else ""):
+        expect_close(got.detach(), want, tolerance=0.0)
+    if len(weights) != len(found[2]):
+        raise Wrong(expected=f"{len(found[2])} weights", got=f"{len(weights)} weights")
+    for k, (came, wanted) in enumerate(zip(weights, found[2], strict=True)):
+        with within(f"weight {k} after the last step,", why=ROUNDED):
+            expect_close(came.detach(), wanted.detach(), tolerance=0.0)
+
+
+def _expect_lean(state: Played, *, lean: int, steps: int) -> None:
+    """One wait, no pageable copy, and no more calls than the loop has with lists."""
+    if state.pageable:
+        raise Wrong(expected="copies from pinned memory", got=_some(state.pageable), why=PAGEABLE)
+    if any(wait.startswith("copy") for wait in state.waits):
+        copies = [wait for wait in state.waits if wait.startswith("copy")]
+        raise Wrong(expected="copies that do not wait", got=_some(copies), why=BLOCKING)
+    if len(state.waits) > 1:
+        rows = [int(wait.rpartition(" ")[2][:-1]) for wait in state.waits]
+        behind = rows[-1] - rows[0] < 2 * steps
+        why = ONE_BY_ONE if behind else READS
+        raise Wrong(expected="one wait, behind the steps", got=_some(state.waits), why=why)
+    if state.launches > lean:
+        raise Wrong(
+            expected=f"at most {lean} operators", got=f"{state.launches} operators", why=EACH
+        )
+
+
+def _some(waits: Sequence[str]) -> str:
+    shown = ", ".join(waits[:2])
+    return f"{len(waits)}: {shown}" + (", ..." if len(waits) > 2 else "")
+
+
+def as_found(batches: Names, weights: Names, moments: Names) -> Answer:
+    """The slow loop, as the page has it."""
+    return _loop(batches, weights, moments, copy=lambda tape, batch: tape.copy(batch), reads="each",
+                 lists=False)  # fmt: skip
+
+
+def _lean_copy(tape: Tape, batch: str) -> str:
+    return tape.copy(tape.pin(batch), non_blocking=True)
+
+
+def _loop(
+    batches: Names,
+    weights: Names,
+    moments: Names,
+    *,
+    copy: Callable[[Tape, str], str] = _lean_copy,
+    reads: str = "once",
+    lists: bool = True,
+    alpha: bool = False,
+    nesterov: bool = False,
+    stale: bool = False,
+) -> Answer:
+    """The repaired loop, and the ways to get it wrong. reads: "once", "each" step, "behind" the
+    loop one by one, the "last" alone, their "mean". alpha: momentum with one rounding. nesterov:
+    the weights move by the old momentum. stale: all steps take the first weights."""
+    tape, losses = Tape(), []
+    now, moved = list(weights), list(moments)
+    for batch in batches:
+        given = list(weights) if stale else now
+        loss = _forward(tape, copy(tape, batch), given)
+        losses.append(tape.read(loss) if reads == "each" else loss)
+        old, moved = moved, _moments(tape, moved, tape.gradients(loss, given), lists, alpha)
+        now = _step(tape, now, old if nesterov else moved, lists)
+    if reads == "behind":
+        losses = [tape.read(loss) for loss in losses]
+    elif reads == "last":
+        losses = [tape.read(losses[-1])]
+    elif reads != "each":
+        stacked = tape.op("aten.stack.default", losses)
+        losses = [tape.read(tape.op("aten.mean.default", stacked) if reads == "mean" else stacked)]
+    return tape.rows, losses, now
+
+
+def _forward(tape: Tape, x: str, weights: Names) -> str:
+    """2 L + 1 operators for L weights."""
+    for w in weights[:-1]:
+        x = tape.op("aten.tanh.default", tape.op("aten.mm.default", x, w))
+    z = tape.op("aten.mm.default", x, weights[-1])
+    loss: str = tape.op("aten.mean.default", tape.op("aten.mul.Tensor", z, z))
+    return loss
+
+
+def _moments(tape: Tape, old: Names, grads: Names, lists: bool, alpha: bool) -> Names:
+    if lists and alpha:
+        fused: Names = tape.op("aten._foreach_add.List", grads, old, alpha=0.9)
+        return fused
+    if lists:
+        made: Names = tape.op("aten._foreach_mul.Scalar", old, 0.9)
+        added: Names = tape.op("aten._foreach_add.List", made, grads)
+        return added
+    return [
+        tape.op("aten.add.Tensor", tape.op("aten.mul.Tensor", m, 0.9), g)
+        for m, g in zip(old, grads, strict=True)
+    ]
+
+
+def _step(tape: Tape, weights: Names, moments: Names, lists: bool) -> Names:
+    if lists:
+        made: Names = tape.op("aten._foreach_add.List", weights, moments, alpha=-0.1)
+        return made
+    return [
+        tape.op("aten.add.Tensor", w, m, alpha=-0.1) for w, m in zip(weights, moments, strict=True)
+    ]
+
+
+def _wrong(name: str, sentence: str, **how: Any) -> None:
+    mended_loop.wrong(name, sentence, mended_loop=lambda *names: _loop(*names, **how))
+
+
+_wrong("as_found", PAGEABLE, copy=lambda tape, batch: tape.copy(batch), reads="each", lists=False)
+_wrong("reads_each_loss", READS, reads="each")
+_wrong("reads_behind", ONE_BY_ONE, reads="behind")
+_wrong("pinned_and_blocking", BLOCKING, copy=lambda tape, batch: tape.copy(tape.pin(batch)))
+_wrong("not_pinned", PAGEABLE, copy=lambda tape, batch: tape.copy(batch, non_blocking=True))
+_wrong("each_parameter", EACH, lists=False)
+_wrong("one_rounding", ROUNDED, alpha=True)
+_wrong(
+    "last_loss",
+    "Only the last loss is read. The plot needs that of each step.",
+    reads="last",
+)
+_wrong(
+    "mean_loss",
+    "The mean of the losses is read. The plot needs that of each step.",
+    reads="mean",
+)
+_wrong(
+    "old_momentum",
+    "The weights moved by the momentum of the step before. The loop as found adds the gradient "
+    "first.",
+    nesterov=True,
+)
+_wrong(
+    "first_weights",
+    "Every step reads the weights that the loop began with. A tape's names stand for values: a "
+    "step makes new ones, and the next step reads those.",
+    stale=True,
+)
+
+
+@mended_loop.cost
+def _(student: Student, draw: Draw) -> str:
+    host, device, names = _drawn(draw, 6, 6)
+    before, after = (
+        _run(got, host, device)[0]
+        for got in (as_found(*names), student.call("mended_loop", *names))
+    )
+    return (
+        f"{len(before.waits)} waits and {before.launches} operators before, {len(after.waits)} and "
+        f"{after.launches} now; {before.took_us:.0f} and {after.took_us:.0f} us of a modelled "
+        f"device"
+    )
