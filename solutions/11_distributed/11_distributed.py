@@ -123,14 +123,14 @@ print("alone: ", batch.mean(dim=0).tolist())
 def bucket_order(nbytes, cap):
     """nbytes[k]: of the gradient of parameter k -> list of lists of parameter numbers."""
     ### BEGIN SOLUTION
-    buckets, held = [[]], 0
+    buckets, held = [], cap
     for k in reversed(range(len(nbytes))):
         if held >= cap:
             buckets.append([])
             held = 0
         buckets[-1].append(k)
         held += nbytes[k]
-    return [bucket for bucket in buckets if bucket]
+    return buckets
     ### END SOLUTION
 
 

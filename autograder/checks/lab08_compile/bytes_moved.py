@@ -45,7 +45,7 @@ def bytes_moved(student: Student, draw: Draw) -> None:
     rows (a listing; pointwise operators and at most one product), shapes (name of an input -> its
     shape; all float32) -> (eager bytes, compiled bytes).
     """
-    cases = [("head", 2, False), ("plain", 0, True), ("head", 1, True)]
+    cases = [("head", 2, False), ("plain", 0, True), ("head", 1, True), ("square", 1, False)]
     kinds = [(draw.choice(("head", "plain")), draw.integer(0, 1), draw.choice((True, False)))]
     for kind, before, extra in (*cases, *(kinds[0] for _ in draw.cases(1))):
         rows, shapes = _drawn(draw, kind, before, extra)
@@ -54,9 +54,11 @@ def bytes_moved(student: Student, draw: Draw) -> None:
 
 def _drawn(draw: Draw, kind: str, before: int, extra: bool) -> tuple[Rows, Shapes]:
     """Some pointwise operators; for a head a product and some more behind it. extra: an operator
-    that nobody reads, and an intermediate that is returned as well."""
+    that nobody reads, of an input that nobody else reads, and an intermediate that is returned as
+    well. A square head has kernels before and behind its product that read the same tensors."""
     n, d, v = draw.integer(3, 9), draw.integer(5, 9), draw.integer(11, 30)
-    width = d if kind == "head" else v
+    d = v if kind == "square" else d
+    width = v if kind == "plain" else d
     shapes = {"x": [n, width], "c": [width]}
     rows: Rows = []
     h = "x"
@@ -69,14 +71,19 @@ def _drawn(draw: Draw, kind: str, before: int, extra: bool) -> tuple[Rows, Shape
     if kind == "plain":  # read twice by one kernel
         rows.append(("s", "aten.sub.Tensor", [h, "x"], {}))
         h = "s"
-    if kind == "head":
+    before_it = h
+    if kind != "plain":
         shapes |= {"w": [d, v]}
         rows.append(("m", MM, [h, "w"], {}))
         h = "m"
-    shapes |= {"b": [v], "r": [n, v]}
+    if kind == "square":
+        rows.append(("s", "aten.sub.Tensor", [h, before_it], {}))
+        rows.append(("g", "aten.mul.Tensor", ["s", "c"], {}))
+        h = "g"
+    shapes |= {"b": [v], "r": [n, v]} | ({"e": [n, v]} if extra else {})
     rows += [("y", "aten.add.Tensor", [h, "b"], {}), ("u", "aten.relu.default", ["y"], {})]
     rows += [("v", "aten.mul.Tensor", ["u", "r"], {}), ("z", "aten.tanh.default", ["v"], {})]
-    rows += [("q", "aten.exp.default", ["u"], {})] if extra else []
+    rows += [("q", "aten.sub.Tensor", ["u", "e"], {})] if extra else []
     rows.append(("out", "output", ["z", "u"] if extra else ["z"], {}))
     return [*((name, "input", [], {}) for name in shapes), *rows], shapes
 

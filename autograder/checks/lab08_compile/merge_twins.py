@@ -56,6 +56,8 @@ def merge_twins(student: Student, draw: Draw) -> None:
         ("drawn twice", "twins"),
         ("drawn unread", "dead"),
         ("twin views", "alphas"),
+        ("twin viewed", "twins"),
+        ("twins under a written one", "dead"),
         *([draw.choice(list(_PARTS)) for _ in range(4)] for _ in draw.cases(2)),
     ]
     for parts in cases:
@@ -141,6 +143,19 @@ _PARTS |= {
         (f"p{k}", "aten.t.default", [h], {}),
         (f"q{k}", "aten.t.default", [h], {}),
         (f"h{k}", "aten.add.Tensor", [f"p{k}", f"q{k}"], {}),
+    ],
+    "twin viewed": lambda h, k, a: [  # and not written into
+        (f"p{k}", "aten.tanh.default", [h], {}),
+        (f"q{k}", "aten.tanh.default", [h], {}),
+        (f"t{k}", "aten.t.default", [f"p{k}"], {}),
+        (f"h{k}", "aten.add.Tensor", [f"t{k}", f"q{k}"], {}),
+    ],
+    "twins under a written one": lambda h, k, a: [  # computed from q, in memory of its own
+        (f"p{k}", "aten.tanh.default", [h], {}),
+        (f"q{k}", "aten.tanh.default", [h], {}),
+        (f"v{k}", "aten.abs.default", [f"q{k}"], {}),
+        (f"w{k}", "aten.add_.Tensor", [f"v{k}", a], {}),
+        (f"h{k}", "aten.sub.Tensor", [f"w{k}", f"p{k}"], {}),
     ],
 }
 

@@ -70,14 +70,18 @@ def student_answer(student: Student, xs: list[Tensor], w: Tensor, b: Tensor) -> 
 
 def _different(draw: Draw, w: Tensor, b: Tensor) -> list[Tensor]:
     """Activations that take every way through the step: above the limit and below it, with some
-    rows that count and with none. The first is below, where nothing is capped."""
+    rows that count, with none and with one, whose sum is small. The first is below, where nothing
+    is capped."""
     n = draw.integer(4, 7)
     down = torch.linalg.lstsq(w, -20 * torch.ones(9, 1) - b[:, None]).solution.T  # all but no word
     while True:
         quiet, loud = 0.01 * draw.tensor(n, 6), 5 * draw.tensor(n, 6)
         mixed = torch.where(draw.integers(n, 1, low=0, high=1).bool(), loud, 5 * draw.tensor(n, 6))
         none = down.expand(n, 6) + 0.01 * draw.tensor(n, 6)
-        xs = [quiet, loud, none.contiguous(), mixed]
+        one = none.clone()
+        up = w.sum(0)  # moves the sum of a row's logits
+        one[-1] += up * (0.5 - F.linear(one[-1], w, b).sum()) / (up @ up)
+        xs = [quiet, loud, none.contiguous(), one, mixed]
         if _tells_apart(xs, w, b):
             return xs
 
@@ -92,7 +96,7 @@ def _tells_apart(xs: list[Tensor], w: Tensor, b: Tensor) -> bool:
     return (
         clear
         and tops[0] < LIMIT < min(tops[1:])
-        and counted[2] == 0
+        and counted[2:4] == [0, 1]
         and 0 < counted[1] < len(xs[1])
     )
 

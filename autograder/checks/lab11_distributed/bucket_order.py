@@ -39,6 +39,7 @@ def bucket_order(student: Student, draw: Draw) -> None:
         ([8, 4, 4, 8], 8),
         ([4, 4, 4, 4, 4], 8),
         ([3], 100),
+        ([6, 5, 2, 4, 4, 3], 8),  # two buckets hold one byte less than the cap, and go on
         *(_drawn(draw) for _ in draw.cases(6)),
     ]
     for case, got in zip(cases, student.each("bucket_order", cases), strict=True):

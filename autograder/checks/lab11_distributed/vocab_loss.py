@@ -62,6 +62,7 @@ def vocab_loss(student: Student, draw: Draw) -> None:
     cases += [(draw.integer(2, 5), 3.0, 0.0) for _ in draw.cases(1)]
     for world, scale, shift in cases:
         n, v = draw.integer(world, 7), draw.integer(10, 23)
+        v = draw.choice((10, 13)) if world == 4 else v  # the last rank has one column
         z, target = draw.tensor(n, v) * scale + shift, _targets(draw, n, v, world)
         z[0] -= 4 * scale if scale > 100 else 0.0  # no maximum is good for all rows
         _expect_loss(student, z, target, world, tolerance=1e-5 * max(1.0, (scale - shift) / 10))
