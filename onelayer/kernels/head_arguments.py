@@ -7,11 +7,27 @@ IGNORED = -100
 """A target that counts for nothing, as in F.cross_entropy."""
 
 
-def check_arguments(x: Tensor, w: Tensor, b: Tensor, t: Tensor) -> None:
-    """Raises ValueError unless x (N, D), w (V, D), b (V,), t (N,) fit together.
+def as_linear_casts(
+    x: Tensor, w: Tensor, b: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None, torch.dtype]:
+    """x, w, b as F.linear would take them here, and the dtype of a loss: under autocast its dtype
+    and float32, else as they came and x's. float64 is cast by no autocast."""
+    kind = x.device.type
+    if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
+        return x, w, b, x.dtype
+    if torch.float64 in (x.dtype, w.dtype):
+        return x, w, b, x.dtype
+    short = torch.get_autocast_dtype(kind)
+    return x.to(short), w.to(short), None if b is None else b.to(short), torch.float32
+
+
+def check_arguments(x: Tensor, w: Tensor, b: Tensor | None, t: Tensor) -> None:
+    """Raises ValueError unless x (N, D), w (V, D), b (V,) or None, t (N,) fit together.
 
     x, w and b have one floating dtype, t is int64, and all four lie on one device.
     """
+    if b is None:
+        b = w.new_empty(len(w) if w.ndim else 0)
     if x.ndim != 2 or w.ndim != 2 or b.ndim != 1 or t.ndim != 1:
         raise ValueError(f"x (N, D), w (V, D), b (V,), t (N,) are needed; {_shapes(x, w, b, t)}.")
     if x.shape[1] != w.shape[1] or w.shape[0] != b.shape[0] or x.shape[0] != t.shape[0]:

@@ -23,7 +23,7 @@ Given = tuple[Tensor, Tensor, Tensor, Tensor]
 class Launches(Protocol):
     """Three kernels. Each writes all of its outputs, which are contiguous; none waits.
 
-    given: with N > 0, except in backward_w. scale: (1,) float32, dloss / count.
+    given: with N > 0, except in backward_w. scale: (1,) float32, dloss / count, or 0.
     """
 
     def forward(self, given: Given, lse: Tensor, row_loss: Tensor) -> None:
@@ -65,7 +65,7 @@ class _Recomputed(torch.autograd.Function):
     def backward(ctx: Any, dloss: Tensor) -> tuple[Tensor | None, ...]:
         refuse_second_backward()
         x, w, b, t, lse, count = ctx.saved_tensors
-        scale = (dloss.to(torch.float32) / count).reshape(1)
+        scale = (dloss.to(torch.float32) / count).where(count > 0, 0).reshape(1)
         arguments = (ctx.launches, (x, w, b, t), lse, scale)
         dx = _gradient_of_x(*arguments) if ctx.needs_input_grad[1] else None
         if not any(ctx.needs_input_grad[2:4]):

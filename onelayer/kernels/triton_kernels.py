@@ -45,17 +45,13 @@ def _logits(x, w, b_ptr, words, V, PRECISION: tl.constexpr):
 
 
 @kernel
-def _dz(z, lse, target, words, scale):
-    """Gradient of the loss by the tile z: (softmax(z) - onehot(target)) * scale, a row each."""
+def _dz(z, lse, target, words, IGNORED: tl.constexpr):
+    """softmax(z) - onehot(target) of the tile z, 0 in rows whose target is ignored. The factor
+    dloss / count is multiplied into the float32 sums: of many tokens it is so small that a dz in
+    float16 would be lost."""
     p = tl.exp(z - lse[:, None])
     hit = (words[None, :] == target[:, None]).to(tl.float32)
-    return (p - hit) * scale[:, None]
-
-
-@kernel
-def _row_scale(scale_ptr, target, IGNORED: tl.constexpr):
-    """dloss / count for each row, 0 where the target is ignored."""
-    return tl.where(target == IGNORED, 0.0, tl.load(scale_ptr))
+    return tl.where((target == IGNORED)[:, None], 0.0, p - hit)
 
 
 @kernel
@@ -95,14 +91,14 @@ def backward_x(
     x = _x_tile(x_ptr, rows, N, row_stride, column_stride, D)
     target = tl.load(t_ptr + rows, mask=rows < N, other=IGNORED)
     lse = tl.load(lse_ptr + rows, mask=rows < N, other=float("inf"))
-    scale = _row_scale(scale_ptr, target, IGNORED)
     dx = tl.full((ROWS, D), 0.0, tl.float32)
     for first in range(0, V, WORDS):
         words = first + tl.arange(0, WORDS)
         w = _w_tile(w_ptr, words, V, D)
-        dz = _dz(_logits(x, w, b_ptr, words, V, PRECISION), lse, target, words, scale)
+        dz = _dz(_logits(x, w, b_ptr, words, V, PRECISION), lse, target, words, IGNORED)
         dx += tl.dot(dz.to(w.dtype), w, input_precision=PRECISION)
     at = rows.to(tl.int64)[:, None] * D + tl.arange(0, D)[None, :]
+    dx *= tl.load(scale_ptr)
     tl.store(dx_ptr + at, dx.to(dx_ptr.dtype.element_ty), mask=(rows < N)[:, None])
 
 
@@ -125,13 +121,13 @@ def backward_w(
         x = _x_tile(x_ptr, rows, N, row_stride, column_stride, D)
         target = tl.load(t_ptr + rows, mask=rows < N, other=IGNORED)
         lse = tl.load(lse_ptr + rows, mask=rows < N, other=float("inf"))
-        scale = _row_scale(scale_ptr, target, IGNORED)
-        dz = _dz(_logits(x, w, b_ptr, words, V, PRECISION), lse, target, words, scale)
+        dz = _dz(_logits(x, w, b_ptr, words, V, PRECISION), lse, target, words, IGNORED)
         db += tl.sum(dz, 0)
         dw += tl.dot(tl.trans(dz.to(x.dtype)), x, input_precision=PRECISION)
     at = part * V * D + words[:, None] * D + tl.arange(0, D)[None, :]
-    tl.store(dw_ptr + at, dw, mask=(words < V)[:, None])
-    tl.store(db_ptr + part * V + words, db, mask=words < V)
+    scale = tl.load(scale_ptr)
+    tl.store(dw_ptr + at, dw * scale, mask=(words < V)[:, None])
+    tl.store(db_ptr + part * V + words, db * scale, mask=words < V)
 
 
 KERNELS: tuple[Any, ...] = (forward, backward_x, backward_w)
