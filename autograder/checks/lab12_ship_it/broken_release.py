@@ -167,9 +167,7 @@ def _blind(kind: str) -> None:
 
 
 def _wrong(name: str, sentence: str) -> None:
-    broken_release.wrong(
-        name, sentence, broken_release=lambda files: found_in(files, mistake=name)
-    )
+    broken_release.wrong(name, sentence, broken_release=lambda files: found_in(files, mistake=name))
 
 
 for _kind in FAULTS:

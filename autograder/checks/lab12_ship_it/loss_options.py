@@ -42,7 +42,9 @@ def loss_options(student: Student, draw: Draw) -> None:
         options = with_weight(options, x)
         with explaining(_RAISED):
             got = student.call("loss_options", x, w, b, t, **options)
-        want = loss_of(*(one if one is None else _wide(one) for one in (x, w, b, t)), Meaning(), **options)
+        want = loss_of(
+            *(one if one is None else _wide(one) for one in (x, w, b, t)), Meaning(), **options
+        )
         with within(f"with {_named(options)}"):
             expect_close(got, want.to(x.dtype), tolerance=TOLERANCE)
 
@@ -119,14 +121,20 @@ _wrong(
     "The z-loss was weighted. It is no error at a word, so no word's weight is in it.",
     z_weighted=True,
 )
-_wrong("not_squared", "The z-loss is z_loss * lse squared: it pulls lse to 0 from both sides.", squared=False)
+_wrong(
+    "not_squared",
+    "The z-loss is z_loss * lse squared: it pulls lse to 0 from both sides.",
+    squared=False,
+)
 _wrong("not_capped", "softcap was left out.", capped=False)
 _wrong(
     "cap_not_scaled",
     "tanh alone lies between -1 and 1. Times softcap it is z itself where z is small.",
     cap_factor=False,
 )
-_wrong("not_shifted", "shift was left out: position k is asked for the word at k + 1.", shifted=False)
+_wrong(
+    "not_shifted", "shift was left out: position k is asked for the word at k + 1.", shifted=False
+)
 _wrong(
     "shifted_back",
     "Shifted the wrong way: position k is asked for the word before it, which it has seen.",

@@ -180,7 +180,9 @@ def _given(draw: Draw, v: int, kind: str, options: Options) -> Given:
     """x, w, b and t of this kind; a third of the targets are ignored, and never all of a batch that
     has a mean."""
     d = draw.integer(4, 8)
-    shape = {"sentences": (3, draw.integer(9, 10)), "empty": (0,)}.get(kind, (draw.integer(20, 25),))
+    shape = {"sentences": (3, draw.integer(9, 10)), "empty": (0,)}.get(
+        kind, (draw.integer(20, 25),)
+    )
     dtype = torch.float64 if kind == "float64" else torch.float32
     layout = "offset" if kind == "offset" else draw.choice(LAYOUTS)
     if kind == "sentences" and draw.integer(0, 1):

@@ -132,7 +132,11 @@ _wrong(
     "The z-loss was weighted. It is no error at a word, so no word's weight is in it.",
     z_weighted=True,
 )
-_wrong("not_shifted", "shift is not in the gradients: position k is asked for word k + 1.", shifted=False)
+_wrong(
+    "not_shifted",
+    "shift is not in the gradients: position k is asked for word k + 1.",
+    shifted=False,
+)
 
 
 def by_hand(

@@ -64,9 +64,7 @@ def pairs_covered(student: Student, draw: Draw) -> None:
         _expect(got, axes, allowed, excluded, most)
 
 
-def _expect(
-    got: Any, axes: Axes, allowed: Sequence[Run], excluded: Excluded, most: int
-) -> None:
+def _expect(got: Any, axes: Axes, allowed: Sequence[Run], excluded: Excluded, most: int) -> None:
     runs = [_run(one, k, axes) for k, one in enumerate(expect_tuple(got, None, "a list of runs"))]
     for k, run in enumerate(runs):
         bad = [pair for pair in map(frozenset, excluded) if pair <= _places(run)]

@@ -154,7 +154,10 @@ def drawn_schema(draw: Draw, name: str) -> Schema:
     first = [Argument(n, "Tensor") for n in draw.shuffled(("x", "w", "t", "h"))[:3]]
     rows, limit = Argument("rows", "int"), Argument("limit", "int?")
     parts = Argument("parts", "int", str(draw.integer(1, 9)))
-    free = [Argument("chunk", "int", str(draw.integer(64, 512))), Argument("shift", "bool", "False")]
+    free = [
+        Argument("chunk", "int", str(draw.integer(64, 512))),
+        Argument("shift", "bool", "False"),
+    ]
     keys = [
         Argument("softcap", "float?", "None", True),
         Argument("z_loss", "float", f"0.{draw.integer(1, 9)}", True),

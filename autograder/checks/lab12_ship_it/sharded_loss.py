@@ -108,9 +108,7 @@ def torchs_loss(z: Tensor, target: Tensor) -> Answer:
     return loss.detach().float(), dz.float()
 
 
-def joined(
-    stats: Tensor, z: Tensor, target: Tensor, first: int, *, mistake: str = ""
-) -> Answer:
+def joined(stats: Tensor, z: Tensor, target: Tensor, first: int, *, mistake: str = "") -> Answer:
     """The right answer, and ways to get it wrong."""
     top, sums, picked = stats.unbind(1)  # (W, N) each
     counts = target != IGNORED

@@ -58,7 +58,9 @@ def tolerance(student: Student, draw: Draw) -> None:
     for _ in draw.cases(2):
         n, v, k = draw.integer(1, 9), draw.integer(10, 19), draw.integer(20, 99)
         kept = draw.choice(SHORT)
-        cases.append((n, v, k, kept, draw.choice((kept, "float32")), draw.choice((kept, "float32"))))
+        cases.append(
+            (n, v, k, kept, draw.choice((kept, "float32")), draw.choice((kept, "float32")))
+        )
     for n, v, k, given, accumulator, out in cases:
         dtypes = [getattr(torch, name) for name in (given, accumulator, out)]
         x = draw.tensor(n, k, dtype=dtypes[0], layout=draw.choice(LAYOUTS))
@@ -117,7 +119,9 @@ def bound(
 
 def _wrong(name: str, sentence: str, **how: bool) -> None:
     tolerance.wrong(
-        name, sentence, tolerance=lambda x, w, accumulator, out: bound(x, w, accumulator, out, **how)
+        name,
+        sentence,
+        tolerance=lambda x, w, accumulator, out: bound(x, w, accumulator, out, **how),
     )
 
 
