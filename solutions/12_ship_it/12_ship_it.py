@@ -40,7 +40,9 @@ def fits_range(version, low, high):
 
 
 for version in ("2.9.1", "2.11", "2.13.0", "2.16.0"):
-    print(f"{version:7} {fits_range(version, '2.11', '2.16')}, as text {'2.11' <= version < '2.16'}")
+    print(
+        f"{version:7} {fits_range(version, '2.11', '2.16')}, as text {'2.11' <= version < '2.16'}"
+    )
 
 # %% [markdown] id="wheel-names"
 # ## Which wheel fits?
@@ -458,9 +460,11 @@ def loss_options(x, w, b, t, **options):
     counts = t.reshape(-1) != options.get("ignore_index", -100)
     target = t.reshape(-1).where(counts, 0)
     every = options.get("weight")
-    every = torch.ones_like(z[0]) if every is None else every
+    every = z.new_ones(len(w)) if every is None else every
     smooth = options.get("label_smoothing", 0.0)
-    wanted = F.one_hot(target, len(w)) * (1 - smooth) * every[target, None] + smooth / len(w) * every
+    wanted = (
+        F.one_hot(target, len(w)) * (1 - smooth) * every[target, None] + smooth / len(w) * every
+    )
     loss = (wanted * (lse[:, None] - z)).sum(1) * counts
     squares = options.get("z_loss", 0.0) * lse**2 * counts
     reduction = options.get("reduction", "mean")
@@ -498,7 +502,7 @@ def options_backward(
         z = softcap * torch.tanh(z / softcap)
     counts = target != ignore_index
     target = target.where(counts, 0)
-    every = torch.ones_like(z[0]) if weight is None else weight
+    every = z.new_ones(len(w)) if weight is None else weight
     at_target = (1 - label_smoothing) * every[target]
     wanted = (label_smoothing / len(w) * every).expand_as(z).clone()  # (N, V)
     wanted[torch.arange(len(z)), target] += at_target

@@ -15,8 +15,8 @@ from .releases import FAULTS, Files, Release, whole
 Found = tuple[str, str]
 WHOLE: Found = ("whole", "")
 _RAISED = {
-    "AttributeError": "A pattern was not found, so there is no match to ask. What is missing may be "
-    "the fault.",
+    "AttributeError": "A pattern was not found, so there is no match to ask. What is missing may "
+    "be the fault.",
     "StopIteration": "A search found nothing. What is missing may be the fault.",
     "KeyError": "The names of library and version differ from release to release: look for the "
     "files by how their paths end.",

@@ -49,10 +49,6 @@ def loss_options(student: Student, draw: Draw) -> None:
             expect_close(got, want.to(x.dtype), tolerance=TOLERANCE)
 
 
-def _wide(one: Tensor) -> Tensor:
-    return one.double() if one.is_floating_point() else one
-
-
 def _named(options: dict[str, Any]) -> str:
     """What was asked for, in words; a tensor by its name alone."""
     parts = (
@@ -123,7 +119,7 @@ _wrong(
 )
 _wrong(
     "not_squared",
-    "The z-loss is z_loss * lse squared: it pulls lse to 0 from both sides.",
+    "lse is squared in the z-loss, which pulls it to 0 from both sides.",
     squared=False,
 )
 _wrong("not_capped", "softcap was left out.", capped=False)
@@ -132,9 +128,7 @@ _wrong(
     "tanh alone lies between -1 and 1. Times softcap it is z itself where z is small.",
     cap_factor=False,
 )
-_wrong(
-    "not_shifted", "shift was left out: position k is asked for the word at k + 1.", shifted=False
-)
+_wrong("not_shifted", "shift was left out: position k is asked for word k + 1.", shifted=False)
 _wrong(
     "shifted_back",
     "Shifted the wrong way: position k is asked for the word before it, which it has seen.",

@@ -109,9 +109,9 @@ def _of_rows(
     log_p = z.log_softmax(1)
     v = z.shape[1]
     at_target = 1.0 if weight is None else weight[target]
-    every = torch.ones_like(z[0]) if weight is None else weight
+    every = z.new_ones(v) if weight is None else weight
     if not mean.smooth_weighted:
-        every = torch.ones_like(z[0])
+        every = z.new_ones(v)
     at = -log_p.gather(1, target[:, None])[:, 0] * at_target
     if mean.smooths_others and v > 1:
         others = -(log_p * every).sum(1) - at

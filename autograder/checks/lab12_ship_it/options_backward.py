@@ -81,8 +81,6 @@ def _wrong(name: str, sentence: str, **how: bool) -> None:
     def answer(
         x: Tensor, w: Tensor, b: Tensor | None, t: Tensor, dloss: Tensor, **options: Any
     ) -> Gradients:
-        if not meaning.reduces:
-            dloss = dloss.mean()
         return _as_students(gradients((x, w, b, t), dloss, meaning, options), x)
 
     options_backward.wrong(name, sentence, options_backward=answer)
@@ -134,7 +132,7 @@ _wrong(
 )
 _wrong(
     "not_shifted",
-    "shift is not in the gradients: position k is asked for word k + 1.",
+    "shift is not in dz: position k is asked for word k + 1.",
     shifted=False,
 )
 
@@ -171,8 +169,8 @@ def by_hand(
     mass = 1.0 if mistake == "mass" else q.sum(1, keepdim=True)
     total = (every[target] * counts).sum() if reduction == "mean" else 1.0
     number = counts.sum() if reduction == "mean" else 1.0
-    factor = {"half": z_loss, "no_lse": 2 * z_loss / lse}.get(mistake, 2 * z_loss)
-    dz = (mass * p - q) / total + factor * lse * p / number
+    squares = z_loss * p * (1.0 if mistake == "no_lse" else lse)
+    dz = (mass * p - q) / total + (1 if mistake == "half" else 2) * squares / number
     if mistake == "one_hot_first":
         dz = -dz
     above = 1.0 if mistake == "from_above" else dloss.flatten()[:, None] if dloss.dim() else dloss
@@ -221,5 +219,5 @@ for _name, _sentence in _MISTAKES.items():
 def _(student: Student, draw: Draw) -> str:
     x, w, b = draw.tensor(33, 64), draw.tensor(600, 64), draw.tensor(600)
     t = draw.integers(33, low=0, high=599)
-    dx, dw, db = student.call("options_backward", x, w, b, t, torch.tensor(1.0), z_loss=1e-4)
+    student.call("options_backward", x, w, b, t, torch.tensor(1.0), z_loss=1e-4)
     return f"three products of 2 N D V = {2 * 33 * 64 * 600:,} FLOPs: the logits, dx and dw"

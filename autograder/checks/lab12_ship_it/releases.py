@@ -67,14 +67,15 @@ class Release:
         return "".join(f"{comment} {line}\n" for line in lines.splitlines())
 
     def _pyproject(self) -> str:
-        exact = f"torch=={2}.{self.torch}.*"
+        exact = f"torch==2.{self.torch}.*"
         return (
             f'[build-system]\nrequires = ["setuptools>=77", "{exact}"]\n'
             'build-backend = "setuptools.build_meta"\n\n'
             f'[project]\nname = "{self.library}"\nversion = "{self.version}"\n'
             f'requires-python = ">=3.{self.python}"\n'
             f'dependencies = ["numpy>=2", "{self.runs_with or exact}"]\n\n'
-            f'[tool.setuptools.package-data]\n{self.library} = ["py.typed", "{self.package_data}"]\n'
+            "[tool.setuptools.package-data]\n"
+            f'{self.library} = ["py.typed", "{self.package_data}"]\n'
         )
 
     def _init(self) -> str:
@@ -126,7 +127,10 @@ class Release:
         cp = f"cp3{self.python}"
         tag = "py3-none-any" if self.pure else f"{cp}-{cp}-manylinux_2_28_x86_64"
         root = str(self.pure).lower()
-        return f"Wheel-Version: 1.0\nGenerator: setuptools (80.9.0)\nRoot-Is-Purelib: {root}\nTag: {tag}\n"
+        return (
+            "Wheel-Version: 1.0\nGenerator: setuptools (80.9.0)\n"
+            f"Root-Is-Purelib: {root}\nTag: {tag}\n"
+        )
 
 
 def _function(op: Operator) -> str:

@@ -163,7 +163,7 @@ def drawn_schema(draw: Draw, name: str) -> Schema:
         Argument("z_loss", "float", f"0.{draw.integer(1, 9)}", True),
         Argument("ignore_index", "int", str(-draw.integer(1, 100)), True),
     ]
-    middle = [limit, rows, parts] if draw.integer(0, 1) else [rows, limit, parts]
+    middle = [limit, rows, parts]
     return Schema(name, (*first, *middle, *free, *draw.shuffled(keys)))
 
 

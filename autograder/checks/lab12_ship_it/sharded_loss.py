@@ -50,7 +50,7 @@ def sharded_loss(student: Student, draw: Draw) -> None:
         shards, target = _drawn(draw, world, scale, with_empty)
         loss, dz = torchs_loss(torch.cat(shards, 1), target)
         stats = torch.stack([of_shard(z, target, at) for z, at in _placed(shards)])
-        parts = dz.split([z.shape[1] for z in shards], 1)
+        parts = torch.split(dz, [z.shape[1] for z in shards], 1)
         for (z, first), want in zip(_placed(shards), parts, strict=True):
             with explaining(_RAISED):
                 got = student.call("sharded_loss", stats, z, target, first)
@@ -166,7 +166,8 @@ _MISTAKES = {
     "turned_round": "The factor is turned round: exp(top_r - top) makes a smaller shard smaller.",
     "lses_added": "The shards' log-sum-exps were added. Their exponentials add up: one more "
     "logsumexp joins them.",
-    "top_forgotten": "The maximum that was taken away is missing in the end: lse = top + log(total).",
+    "top_forgotten": "The maximum that was taken away is missing in the end: lse = top + "
+    "log(total).",
     "picked_max": "The largest picked number was taken for the target's logit. A logit below 0 "
     "loses against the 0 of those who do not hold it: add them up.",
     "first_picked": "Only the first shard's picked number was used. The one that holds the target "
@@ -204,5 +205,7 @@ def _(student: Student, draw: Draw) -> str:
     shards, target = [draw.tensor(32, 150) for _ in range(4)], draw.integers(32, low=0, high=599)
     stats = torch.stack([of_shard(z, target, at) for z, at in _placed(shards)])
     student.call("sharded_loss", stats, shards[0], target, 0)
-    sent = stats[0].nbytes
-    return f"one all-gather of {sent:,} bytes from each of 4 shards, where the logits are {shards[0].nbytes:,}"
+    return (
+        f"one all-gather of {stats[0].nbytes:,} bytes from each of 4 shards, where the logits are "
+        f"{shards[0].nbytes:,}"
+    )

@@ -118,11 +118,10 @@ def bound(
 
 
 def _wrong(name: str, sentence: str, **how: bool) -> None:
-    tolerance.wrong(
-        name,
-        sentence,
-        tolerance=lambda x, w, accumulator, out: bound(x, w, accumulator, out, **how),
-    )
+    def answer(x: Tensor, w: Tensor, accumulator: torch.dtype, out: torch.dtype) -> Tensor:
+        return bound(x, w, accumulator, out, **how)
+
+    tolerance.wrong(name, sentence, tolerance=answer)
 
 
 _wrong(
@@ -166,8 +165,8 @@ _wrong(
 )
 _wrong(
     "out_always",
-    "A rounding to `out` was counted where `out` is the accumulator's own dtype: nothing is rounded "
-    "there.",
+    "A rounding to `out` was counted where `out` is the accumulator's own dtype: nothing is "
+    "rounded there.",
     out_always=True,
 )
 _wrong(
