@@ -60,7 +60,8 @@ for version in ("2.9.1", "2.11", "2.13.0", "2.16.0"):
 # | platform | fits |
 # |---|---|
 # | `any` | everywhere |
-# | `manylinux_2_28_x86_64` | Linux with glibc 2.28 or later. `manylinux1`, `manylinux2010` and `manylinux2014` are 2.5, 2.12 and 2.17 |
+# | `manylinux_2_28_x86_64` | Linux with glibc 2.28 or later |
+# | `manylinux1_...`, `manylinux2010_...`, `manylinux2014_...` | glibc 2.5, 2.12 and 2.17 |
 # | `linux_x86_64` | Linux, whatever its glibc: an index refuses it, pip does not |
 # | `macosx_11_0_arm64` | macOS 11.0 or later; `universal2` is both architectures |
 # | `win_amd64` | Windows |
@@ -328,9 +329,9 @@ def next_version(version, old, new):
             return 2
         if type_of(a) != type_of(b) and type_of(b) != (f"Optional[{a.type}]", type_of(a)[1]):
             return 2
-        if a.has_default_value():
-            if not b.has_default_value() or a.default_value != b.default_value:
-                return 2
+        kept = b.has_default_value() and a.default_value == b.default_value
+        if a.has_default_value() and not kept:
+            return 2
         changed = type_of(a) != type_of(b) or a.kwarg_only != b.kwarg_only
         return 1 if changed or a.has_default_value() != b.has_default_value() else 0
 
@@ -814,8 +815,8 @@ def broken_release(files):
 # and autocast, of the oldest torch that is promised. I would ask for a matrix in which every two of
 # them meet, `opcheck` and `gradcheck`, and the same tests on the installed wheel.
 #
-# **And 1.0.0.** It promises that no call will break. Until the schema has been used by others, 0.1.0
-# is honest.
+# **And 1.0.0.** It promises that no call will break. Until others have used the schema,
+# 0.1.0 is honest.
 #
 # **Rubric** (1 point each, for the fault, what it does to a user, and what to ask for): the tag;
 # the torch that it is built for; the tolerance; the matrix. The version may stand in for one of

@@ -10,7 +10,7 @@ from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
 
 from . import lab
-from .releases import FAULTS, Files, Release, whole
+from .releases import FAULTS, Files, Release, load_in_a_comment, whole
 
 Found = tuple[str, str]
 WHOLE: Found = ("whole", "")
@@ -61,14 +61,16 @@ def _cases(draw: Draw) -> Iterator[tuple[Release, Found]]:
     """A whole one, each fault in both of its forms, and some of them again."""
     yield whole(draw), WHOLE
     for kind in draw.shuffled(list(FAULTS)):
-        for form in (True, False):
-            yield _broken(draw, kind, form)
+        for hidden in (False, True):  # who misses a fault altogether fails at the plain form
+            yield _broken(draw, kind, hidden)
+    release, place = load_in_a_comment(draw)
+    yield release, ("not_loaded", place)
     for _ in draw.cases(3):
         yield _broken(draw, draw.choice(list(FAULTS)), bool(draw.integer(0, 1)))
 
 
-def _broken(draw: Draw, kind: str, form: bool) -> tuple[Release, Found]:
-    release, place = FAULTS[kind](draw, whole(draw), form)
+def _broken(draw: Draw, kind: str, hidden: bool) -> tuple[Release, Found]:
+    release, place = FAULTS[kind](draw, whole(draw), hidden)
     return release, (kind, place)
 
 

@@ -42,9 +42,8 @@ def loss_options(student: Student, draw: Draw) -> None:
         options = with_weight(options, x)
         with explaining(_RAISED):
             got = student.call("loss_options", x, w, b, t, **options)
-        want = loss_of(
-            *(one if one is None else _wide(one) for one in (x, w, b, t)), Meaning(), **options
-        )
+        wide = (x.double(), w.double(), None if b is None else b.double(), t)
+        want = loss_of(*wide, Meaning(), **options)
         with within(f"with {_named(options)}"):
             expect_close(got, want.to(x.dtype), tolerance=TOLERANCE)
 

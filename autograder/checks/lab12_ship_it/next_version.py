@@ -131,14 +131,13 @@ def judged(
 ) -> Answer:
     """The right answer, and ways to get it wrong."""
     version, old, new = case
-    key = (lambda s: s.name) if overloads else (lambda s: s.name.partition(".")[0])
-    later = {key(s): s for s in new}
+    later = {_key(s, overloads): s for s in new}
     effects = {}
     for schema in old:
-        there = later.get(key(schema))
+        there = later.get(_key(schema, overloads))
         effects[schema.name] = BREAK if there is None else effect(schema, there, read)
-    names = {key(s) for s in old}
-    come = [BREAK if new_breaks else FEATURE for s in new if key(s) not in names]
+    names = {_key(s, overloads) for s in old}
+    come = [BREAK if new_breaks else FEATURE for s in new if _key(s, overloads) not in names]
     broken = sorted(name for name, one in effects.items() if one == BREAK)
     most = max([PATCH, *effects.values(), *come])
     most = PATCH if features_lost and most == FEATURE else most
@@ -152,6 +151,10 @@ def judged(
     if carried:
         numbers = _carried(numbers)
     return ".".join(map(str, numbers)), broken
+
+
+def _key(schema: Schema, overloads: bool) -> str:
+    return schema.name if overloads else schema.name.partition(".")[0]
 
 
 def _carried(numbers: list[int]) -> list[int]:

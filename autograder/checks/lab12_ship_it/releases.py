@@ -196,6 +196,7 @@ def whole(draw: Draw) -> Release:
 
 Broken = tuple[Release, str]  # a release, and the place of its fault
 Fault = Callable[[Draw, Release, bool], Broken]
+"""The last argument: in the form that is harder to see."""
 
 
 def _operator(draw: Draw, release: Release, *, differentiable: bool) -> str:
@@ -219,8 +220,8 @@ def _no_gradient(draw: Draw, release: Release, commented: bool) -> Broken:
     return replace(release, no_gradient=name, commented=commented), f"{release.library}::{name}"
 
 
-def _undeclared_write(draw: Draw, release: Release, by_number: bool) -> Broken:
-    kind = "by_number" if by_number else "in_a_copy"
+def _undeclared_write(draw: Draw, release: Release, in_the_second: bool) -> Broken:
+    kind = "in_a_copy" if in_the_second else "by_number"
     old = next(op for op in release.operators if op.arguments == _PURE[kind][0])
     writes = replace(old, body=_WRITING[kind])
     ops = tuple(writes if op is old else op for op in release.operators)
@@ -228,13 +229,18 @@ def _undeclared_write(draw: Draw, release: Release, by_number: bool) -> Broken:
 
 
 def _not_loaded(draw: Draw, release: Release, in_function: bool) -> Broken:
-    how = "in a function" if in_function else "never"
-    broken = replace(release, loaded=how, commented=bool(draw.integer(0, 1)))
+    broken = replace(release, loaded="in a function" if in_function else "never")
     return broken, f"{release.library}/__init__.py"
 
 
-def _torch_unpinned(draw: Draw, release: Release, without_bound: bool) -> Broken:
-    loose = "torch" if without_bound else f"torch>=2.{release.torch}"
+def load_in_a_comment(draw: Draw) -> Broken:
+    release = whole(draw)
+    broken = replace(release, loaded="never", commented=True)
+    return broken, f"{release.library}/__init__.py"
+
+
+def _torch_unpinned(draw: Draw, release: Release, with_a_bound: bool) -> Broken:
+    loose = f"torch>=2.{release.torch}" if with_a_bound else "torch"
     return replace(release, runs_with=loose), "pyproject.toml"
 
 

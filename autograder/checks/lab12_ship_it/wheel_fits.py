@@ -15,6 +15,7 @@ from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
 from . import lab
 
 Machine = Mapping[str, Any]
+Version = tuple[int, int]
 LEGACY = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
 """What the glibc of a manylinux tag was before PEP 600 wrote it into the name."""
 _RAISED = {
@@ -228,7 +229,7 @@ def _platform_fits(
     legacy: bool = True,
     plain_linux: bool = True,
     universal: bool = True,
-    compare: Callable[[tuple[int, int], tuple[int, int]], bool] = lambda asked, have: asked <= have,
+    compare: Callable[[Version, Version], bool] = lambda asked, have: asked <= have,
 ) -> bool:
     """One platform tag."""
     system, arch = machine["system"], machine["arch"]
@@ -242,8 +243,8 @@ def _platform_fits(
     if wanted is None or wanted[0] != ("macosx" if system == "macosx" else "manylinux"):
         return False
     _, version, of_arch = wanted
-    same = of_arch == arch or (universal and of_arch == "universal2") or system_only
-    have = machine["macos"] if system == "macosx" else machine["glibc"]
+    same: bool = of_arch == arch or (universal and of_arch == "universal2") or system_only
+    have: Version = machine["macos"] if system == "macosx" else machine["glibc"]
     return same and compare(version, have)
 
 
