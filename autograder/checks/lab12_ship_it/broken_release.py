@@ -120,7 +120,7 @@ def _faults(files: Files, mistake: str) -> Iterator[Found]:
 
 def _loads(init: str, mistake: str) -> bool:
     if mistake in ("in_function", "comments"):
-        start = r"^\W*" if mistake == "comments" else r"^\s*"
+        start = r"^(# )?" if mistake == "comments" else r"^\s*"
         return bool(re.search(start + r"torch\.ops\.load_library", init, re.M))
     return bool(re.search(r"^torch\.ops\.load_library", init, re.M))
 

@@ -202,7 +202,8 @@ def _python_fits(
     cp_none_like_py: bool = False,
 ) -> bool:
     """One Python tag with one ABI tag."""
-    have, free = machine["python"][1], machine["free_threaded"]
+    have: int = machine["python"][1]
+    free: bool = machine["free_threaded"]
     kind, major, minor = python[:2], python[2:3], int(python[3:] or 0)
     if major != "3":
         return False
