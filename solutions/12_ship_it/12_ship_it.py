@@ -67,9 +67,8 @@ for version in ("2.9.1", "2.11", "2.13.0", "2.16.0"):
 # | `win_amd64` | Windows |
 #
 # The architecture is the machine's own. `musllinux` is for another C library than glibc, and fits
-# none of these machines. The rules are [PEP 425](https://peps.python.org/pep-0425/), [PEP
-# 600](https://peps.python.org/pep-0600/) and [PEP 703](https://peps.python.org/pep-0703/).
-# Stuck? `hint("wheel_fits")`
+# none of these machines. The rules are PEP 425, PEP 600 and PEP 703; pip keeps them in the library
+# `packaging`. Stuck? `hint("wheel_fits")`
 
 
 # %% id="wheel_fits" role="solution"
