@@ -79,11 +79,13 @@ class Student(ABC):
     """One person's functions. Subclasses say where the code runs; `where` names the place in every
     verdict. device: what its answers run on, "cpu" or a GPU's name; kernels_on: what those that are
     files for nvcc run on. witnessed: what the answers of
-    this question rest on that only the process of the student could say. together: how many calls
+    this question rest on that only the process of the student could say. is_grading: whether
+    what is not admitted to a clean room goes to a person. together: how many calls
     cross to it at once.
     """
 
     where = "nowhere"
+    is_grading = True
     device = "cpu"
     kernels_on = "simulated"
     together = 1
@@ -134,14 +136,14 @@ class Student(ABC):
         room.calls = self.calls
         return room
 
-    def value_of(self, function: str) -> Any:
-        """What `function` returns without arguments, as data: noted down only where it is no
-        answer. Raises NoAnswer."""
-        request = pack(((), {}))
+    def value_of(self, function: str, /, *args: Any) -> Any:
+        """What `function` returns, as data: noted down only where it is no answer. Raises
+        NoAnswer."""
+        request = pack((args, {}))
         (reply,) = self._send(function, [request])
         outcome = self._outcome(function, request, reply)
         if isinstance(outcome, Raised):
-            self.calls.append(Call(function, (), {}, outcome))
+            self.calls.append(Call(function, args, {}, outcome))
             raise NoAnswer(outcome)
         return outcome
 
@@ -299,6 +301,7 @@ class LocalStudent(Student):
     """
 
     where = "notebook"
+    is_grading = False
     namespace: Mapping[str, Any]
 
     def beside(self, source: str) -> AbstractContextManager[Student]:
@@ -323,6 +326,6 @@ class KnownAnswer(LocalStudent):
     def clean_room(self, harness: str) -> AbstractContextManager[Student]:
         return nullcontext(self._entered(self))
 
-    def value_of(self, function: str) -> Any:
+    def value_of(self, function: str, /, *args: Any) -> Any:
         """Its text, or an empty one: its model takes none."""
-        return super().value_of(function) if function in self.namespace else ""
+        return super().value_of(function, *args) if function in self.namespace else ""
