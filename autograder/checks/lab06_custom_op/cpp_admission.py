@@ -24,7 +24,7 @@ _DIRECTIVES = {"", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "
 _NAMES = re.compile(
     r"(?:_*asm(?:_*|m)|volatile_asm|__attribute(?:__)?|gnu|clang|__builtin_\w+|__asm\w*"
     r"|_?Py[A-Z_]\w*|_*dl[a-z_]+|_*libc\w*|__cxa\w*|_dl_?\w*|_rtld\w*|_Z\w+|_DYNAMIC|_GLOBAL\w*"
-    r"|onelayer\w*|ONELAYER\w*|Onelayer\w*|ctypes\w*|ffi_\w*|pthread\w*|std_?thread|jthread"
+    r"|__(?:t|a|l|m|ub)san\w*|__sanitizer\w*|onelayer\w*|ONELAYER\w*|Onelayer\w*|ctypes\w*|ffi_\w*|pthread\w*|std_?thread|jthread"
     r"|system|popen|v?fork|exec[lv]p?e?|posix_spawnp?|syscall|ptrace|mmap|mremap|mprotect|munmap"
     r"|memfd_\w+|shm_open|process_vm\w*|openat2?|fopen|fdopen|freopen|[io]?fstream|getenv|setenv"
     r"|putenv|environ|sig(?:nal|action|queue|longjmp|setjmp)|_*(?:set|long)jmp|(?:make|swap|set|get)"
