@@ -98,7 +98,7 @@ def _shown(parts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(part for part in parts if part != "..")[-MAX_DEPTH:] or ("unnamed",)
 
 
-def _unsafe(info: zipfile.ZipInfo, parts: tuple[str, ...], names: Counter[str]) -> str:
+def _unsafe(info: zipfile.ZipInfo, parts: tuple[str, ...], names: Counter[tuple[str, str]]) -> str:
     if not _is_file(info):
         return "The notebook in the archive is a link, not a file. Hand in the file itself."
     if _wanders(info.filename, parts):
