@@ -29,10 +29,10 @@ def interpreted() -> bool:
 
 def kernel(function: Callable[..., Any]) -> Any:
     """`function` as a Triton kernel, to be launched as `function[grid](...)`."""
-    return _Interpreted(function) if interpreted() else triton.jit(function)
+    return Interpreted(function) if interpreted() else triton.jit(function)
 
 
-class _Interpreted(InterpretedFunction):  # type: ignore[misc]
+class Interpreted(InterpretedFunction):  # type: ignore[misc]
     """Runs, whatever TRITON_INTERPRET said when triton was first imported, and by whomever."""
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
