@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import triton
@@ -23,13 +24,15 @@ from triton.compiler import ASTSource
 
 WARP = 32
 STAGES = ("ttir", "ttgir", "llir", "ptx", "sass")
+"""The first four are texts of Triton's; the last is read back from the machine code."""
 OPTIONS = ("num_warps", "num_stages", "maxnreg")
+_MACHINE_LINE = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(.*?);", re.MULTILINE)
 _INSTRUCTION = re.compile(r"^\s*(?:@!?%p\d+\s+)?([a-z][\w.:]*)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """texts: stage -> text. registers: of a thread. spilled_bytes: of a thread, what did not fit
+    """texts: stage -> text, all but "sass". registers: of a thread. spilled_bytes: of a thread, what did not fit
     into registers. shared_bytes: of a program. warps: of a program. seconds: the compiler's."""
 
     name: str
@@ -39,6 +42,15 @@ class Compiled:
     shared_bytes: int
     warps: int
     seconds: float
+    cubin: bytes
+
+    @cached_property
+    def sass(self) -> str:
+        """The machine code's instructions, a line each."""
+        return "\n".join(_MACHINE_LINE.findall(_cuobjdump(self.cubin, "-sass")))
+
+    def text(self, stage: str) -> str:
+        return self.sass if stage == "sass" else self.texts[stage]
 
     def instructions(self, *beginnings: str) -> dict[str, int]:
         """How often each PTX instruction stands in the text that begins with one of these."""
@@ -47,15 +59,13 @@ class Compiled:
 
     def lines(self, stage: str, *words: str) -> list[str]:
         """The lines of a stage that hold one of the words, without indentation."""
-        own = self.texts[stage].splitlines()
+        own = self.text(stage).splitlines()
         return [line.strip() for line in own if any(word in line for word in words)]
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{s} {len(t.splitlines())}" for s, t in self.texts.items())
         return (
             f"{self.name}: {self.warps} warps, {self.registers} registers a thread, "
-            f"{self.spilled_bytes} bytes spilled, {self.shared_bytes:,} bytes shared\n"
-            f"lines: {sizes}"
+            f"{self.spilled_bytes} bytes spilled, {self.shared_bytes:,} bytes shared"
         )
 
 
@@ -65,13 +75,13 @@ def compiled(
     """`jit`, a triton JITFunction, for a GPU of that capability: 75 (T4), 80 (A100), 90 (H100),
     100 (B200).
 
-    given: for each argument its type as text ("*fp32", "i32"), or a value: then it is a constant
-    of the compilation. num_warps, num_stages, maxnreg: the compiler's options. divisible: integers
+    given: for each argument its type as text ("*fp32", "i32"), and for each tl.constexpr its value.
+    num_warps, num_stages, maxnreg: the compiler's options. divisible: integers
     that are multiples of 16; pointers are taken to be, as torch's allocators make them. fresh:
     compile also where Triton has kept an earlier result. Raises what Triton raises.
     """
     options = {name: given.pop(name) for name in OPTIONS if name in given}
-    constants = {name: value for name, value in given.items() if not isinstance(value, str)}
+    constants = {p.name: given[p.name] for p in jit.params if p.is_constexpr}
     types = {n: "constexpr" if n in constants else given[n] for n in jit.arg_names}
     aligned = [
         (place,)
@@ -87,20 +97,26 @@ def compiled(
     used = _resources(made.asm["cubin"])
     return Compiled(
         name=f"{made.metadata.name} for sm_{capability}",
-        texts={stage: made.asm[stage] for stage in STAGES},
+        texts={stage: made.asm[stage] for stage in STAGES[:-1]},
         registers=used["REG"],
         spilled_bytes=used["STACK"] + used["LOCAL"],
         shared_bytes=made.metadata.shared,
         warps=made.metadata.num_warps,
         seconds=seconds,
+        cubin=made.asm["cubin"],
     )
 
 
 def _resources(cubin: bytes) -> dict[str, int]:
-    """REG, STACK, SHARED and LOCAL of the one kernel in it, as cuobjdump counts."""
+    """REG, STACK, SHARED and LOCAL of the one kernel in it."""
+    said = _cuobjdump(cubin, "--dump-resource-usage")
+    return {name: int(n) for name, n in re.findall(r"\b(REG|STACK|SHARED|LOCAL):(\d+)", said)}
+
+
+def _cuobjdump(cubin: bytes, asked: str) -> str:
+    """What NVIDIA's tool says of the machine code."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        call = [knobs.nvidia.cuobjdump.path, "--dump-resource-usage", file.name]
-        said = subprocess.run(call, check=True, capture_output=True, text=True).stdout
-    return {name: int(n) for name, n in re.findall(r"\b(REG|STACK|SHARED|LOCAL):(\d+)", said)}
+        call = [knobs.nvidia.cuobjdump.path, asked, file.name]
+        return subprocess.run(call, check=True, capture_output=True, text=True).stdout
