@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -85,12 +85,11 @@ class Accesses:
         return sum(len(programs) > 1 for programs in by.values())
 
     def outside(self, *tensors: Tensor) -> int:
-        """How many elements were touched that belong to none of these tensors' storages."""
-        held = [(s.data_ptr(), s.data_ptr() + s.nbytes()) for s in map(_storage, tensors)]
+        """How many elements were touched that lie before, behind or between these tensors."""
         inside = sum(
             int(((one.touched >= begin) & (one.touched < end)).sum())
             for one in self.made
-            for begin, end in set(held)
+            for begin, end in map(_extent, tensors)
         )
         return sum(len(one.touched) for one in self.made) - inside
 
@@ -149,12 +148,8 @@ def _access(kind: str, pointers: Any, mask: Any) -> Access:
     return Access(kind, program, at, let_through, itemsize)
 
 
-def _storage(tensor: Tensor) -> Any:
-    return tensor.untyped_storage()
-
-
-def warps(addresses: Iterable[int]) -> list[list[int]]:
-    """The addresses of a tile in groups of 32, as threads that take one element each ask for
-    them."""
-    flat = [int(at) for at in addresses]
-    return [flat[first : first + 32] for first in range(0, len(flat), 32)]
+def _extent(tensor: Tensor) -> tuple[int, int]:
+    """From its first byte to the one behind its last."""
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    last = sum((size - 1) * stride for size, stride in steps) if tensor.numel() else -1
+    return tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.itemsize
