@@ -163,6 +163,11 @@ measured = {
 }
 show_roofline({"this CPU, one thread": here}, measured)
 
+# %% [markdown] id="roofline-cpu-why"
+# Both stand to the right of the ridge: bytes limit neither. On the machine that built this page the
+# logits are close under the flat roof, and the loss is far below it, because its exponentials take
+# time and are no FLOP of this count. So there was nothing for fewer bytes to win.
+
 # %% [markdown] id="roofline-gpu"
 # ## The head under the roofs of two GPUs
 # The same head in bfloat16, from the data sheets of an H100 and an H200. **Nothing here is
@@ -186,7 +191,7 @@ def gpu_works(n, itemsize=2):
     product = 2 * n * V * D
     return {
         f"logits, N = {n:,}": Work(product, inputs + logits),
-        f"loss, N = {n:,}": Work(product, inputs + 4 * logits),  # z out, z in, log p out, log p in
+        f"loss, N = {n:,}": Work(product, inputs + 3 * logits),  # z out, z in, log p out
         f"fused, N = {n:,}": Work(product, inputs + n * (8 + 4 + 4)),
     }
 
@@ -210,7 +215,7 @@ limits = [
 reveal("roofs_of_logits_and_fused", ", ".join(limits))
 
 # %% [markdown] id="roofline-gpu-why"
-# The three kernels of a million tokens do the same arithmetic. Fusing moves the mark to the
+# The three marks of a million tokens are the same arithmetic. Fusing moves the mark to the
 # *right*, until it stands under the flat roof: that is all it does, and on this device it is a lot.
 # On the H200 the slope is steeper and the ridge further left: same arithmetic, more bytes a second,
 # less to win. In plain float32 the logits alone are already under the flat roof. And seven tokens
@@ -224,7 +229,8 @@ reveal("roofs_of_logits_and_fused", ", ".join(limits))
 # Python, for GPUs. There need not be one here. `@kernel` of this course does two things with a
 # Triton kernel: it runs it in Triton's *interpreter*, one program after the other, in numpy, and
 # watches each access; and it asks Triton's *compiler* for the machine code of a GPU that is
-# elsewhere. So this page counts and reads. **It times no kernel.**
+# elsewhere. So this page counts and reads. **It times no kernel**, but for one cell near its end that
+# wants a GPU.
 
 # %% id="triton-here-run"
 from onelayer.triton_kernel import kernel, watch
@@ -359,20 +365,29 @@ print("sums added, highest maximum:", (row.max() + total.log()).item())
 # %% id="fused-traffic-run"
 from onelayer.kernels.fused_triton import triton_head_loss
 
-seven = torch.randint(V, (7,))
-with watch() as run, torch.no_grad():
-    loss = triton_head_loss(words.detach(), W, b, seven)
-with onelayer.count_traffic() as traffic:
-    whole(words.detach(), seven)
-print(run)
-print("the same loss:", torch.allclose(loss, whole(words.detach(), seven), atol=1e-4))
-onelayer.show_bars({"three operators": traffic.bytes, "fused": run.bytes}, unit="bytes")
+
+
+def both_ways(n):
+    """Bytes that the three operators and the fused kernel ask for, for n tokens."""
+    tokens, answers = x[:n], target[:n]
+    with onelayer.count_traffic() as traffic:
+        eager = whole(tokens, answers)
+    with watch() as run:
+        fused = triton_head_loss(tokens, W, b, answers)
+    print(f"N = {n}: the same loss: {torch.allclose(eager, fused, atol=1e-4)}")
+    return {"three operators": traffic.bytes, "fused": run.bytes}
+
+
+seven, fourteen = both_ways(7), both_ways(14)
+for name in seven:
+    print(f"{name:16} a further token: {(fourteen[name] - seven[name]) // 7:,} bytes")
+onelayer.show_bars(seven, unit="bytes")
 
 # %% [markdown] id="fused-traffic-why"
-# For seven tokens nearly all of it is `W`, which both have to read. Each further token costs the
-# three operators 9,856 bytes and the fused kernel 272: its activation, its target and two numbers.
-# For the kernel that holds as long as `W` comes from near: each program reads it all, and a program
-# has 64 tokens. So now: what is near?
+# For seven tokens most of it is `W`, which both have to read. A further token costs the three
+# operators three rows of logits and the fused kernel its activation, its target and two numbers.
+# That is true within a program, which has 64 tokens: the next program asks for all of `W` again. Is
+# it then a memory's affair, or only a cache's?
 
 # %% [markdown] id="hierarchy"
 # ## Near and far
@@ -380,7 +395,7 @@ onelayer.show_bars({"three operators": traffic.bytes, "fused": run.bytes}, unit=
 # it does; shared memory to a program; the second cache (L2) and the memory (HBM) to all.
 
 # %% id="hierarchy-run"
-REGISTERS_PER_SM = 65_536  # of 4 bytes, from compute capability 3.5 on
+REGISTERS_PER_SM = 65_536  # of 4 bytes each
 places = {
     "registers": 4 * REGISTERS_PER_SM * h100.sms,
     "shared memory": h100.shared_per_sm * h100.sms,
@@ -396,7 +411,7 @@ print(f"logits, N = 1M {4e6 * V / 2**20:>10,.1f} MiB")
 # `W` fits into L2 three hundred times: programs that read it again do not ask HBM. The logits of a
 # million tokens fit nowhere but HBM. That is the difference between *asking* for a byte and *moving*
 # it, and why the roofline counts `W` once. The registers of all 132 multiprocessors (SMs) together
-# are as large as their shared memory: tiles live there.
+# hold more than their shared memory: tiles live there.
 
 # %% [markdown] id="coalescing"
 # ## 32 threads, one instruction
@@ -705,6 +720,10 @@ for how in ("ieee", "tf32"):
         code = likeness.compiled(capability, **like, TILE=64, STEP=32, HOW=how)
         used[how, capability] = code.instructions(*MULTIPLY)
         print(how, f"sm_{capability:<3}", used[how, capability])
+for capability in (75, 80):
+    short = like | {"w": "*fp16"}
+    code = likeness.compiled(capability, **short, TILE=64, STEP=32, HOW="ieee")
+    print("float16", f"sm_{capability}", code.instructions(*MULTIPLY))
 
 # %% id="dot-reveal"
 (instruction,) = used["ieee", 90]
@@ -712,9 +731,10 @@ reveal("dot_of_float32_ieee_on_h100", instruction.split(".")[0])
 
 # %% [markdown] id="dot-why"
 # 1,024 multiply-adds for each thread, each for itself: in the roofline's terms, the flat roof of
-# 67 TFLOP/s instead of 495. One word decides it, and Triton's own default for float32 is `"tf32"`.
-# On a T4 (sm_75) there is no tf32, and none of the two uses its tensor cores; for float16 see lab
-# 07.
+# 67 TFLOP/s instead of 495. One word decides it, and Triton's own default for float32 [is
+# `"tf32"`](https://github.com/triton-lang/triton/blob/v3.7.1/third_party/nvidia/backend/compiler.py#L123).
+# A T4 (sm_75) has no tf32. It has tensor cores for float16, and the last lines show that this
+# Triton does not use them.
 
 # %% [markdown] id="stages"
 # ## Loads ahead: `num_stages`
@@ -731,9 +751,9 @@ for stages in (1, 2, 3, 4):
     print(f"{stages} stages: {code.shared_bytes:7,} bytes shared, {loads}")
 
 # %% [markdown] id="stages-why"
-# With one stage the loads are ordinary. Each stage more holds a further pair of tiles, and that
-# shared memory is missing for other programs: again occupancy against something else. With `D = 64`
-# and steps of 32 our loop has two steps; a third stage has nothing left to load.
+# With one stage the loads are ordinary. From two stages on they are `cp.async`; four stages keep
+# three pairs of tiles at a time, and that shared memory is missing for other programs: again
+# occupancy against something else.
 
 # %% [markdown] id="autotune"
 # ## Searching costs
@@ -863,7 +883,7 @@ print(f"inputs rounded beforehand: {error_of(to_tf32(some[:16]), 'ieee'):.1e}")
 print(f"bfloat16, interpreted:     {error_of(some[:16].bfloat16(), 'ieee'):.1e}")
 
 # %% [markdown] id="interpreter-numbers-why"
-# It does not: a GPU's error is that of the third line, and the interpreter shows the first.
+# It does not: expect an error like the third line's from a GPU, and the interpreter shows the first.
 # bfloat16 is worse. numpy has no such type; the interpreter keeps its bits as integers, and
 # multiplies those. It is for logic, with float32 and float16. Rounding, races and speed want a GPU.
 

@@ -70,8 +70,9 @@ def _standard_functions_interpreted() -> Iterator[None]:
 
 
 def _restore(home: Any, names: dict[str, Any]) -> None:
+    """What is new in a module stays: the interpreter keeps functions that look for it there."""
     for name, value in list(vars(home).items()):
-        if name not in names:
-            delattr(home, name)
-        elif value is not names[name]:
+        if name in names and value is not names[name]:
             setattr(home, name, names[name])
+        elif name not in names and isinstance(home, type):
+            delattr(home, name)
