@@ -229,18 +229,20 @@ reveal("roofs_of_logits_and_fused", ", ".join(limits))
 # Python, for GPUs. There need not be one here. `@kernel` of this course does two things with a
 # Triton kernel: it runs it in Triton's *interpreter*, one program after the other, in numpy, and
 # watches each access; and it asks Triton's *compiler* for the machine code of a GPU that is
-# elsewhere. So this page counts and reads. **It times no kernel**, but for one cell near its end that
-# wants a GPU.
+# elsewhere. So this page counts and reads. **It times no kernel**, but for one cell near its end
+# that wants a GPU.
 
 # %% id="triton-here-run"
 from onelayer.triton_kernel import kernel, watch
 
+words = onelayer.hidden("<en> she has eaten <es> ella ha")  # (7, 64)
+z = F.linear(words, W, b)  # (7, 600)
+
+# %% id="triton-here-import"
 import triton
 import triton.language as tl
 
 os.environ["TRITON_INTERPRET"] = "1"  # the course's own kernels too, also where there is a GPU
-words = onelayer.hidden("<en> she has eaten <es> ella ha")  # (7, 64)
-z = F.linear(words, W, b)  # (7, 600)
 print("Triton", triton.__version__, "| logits", tuple(z.shape))
 
 # %% [markdown] id="program"
@@ -366,7 +368,6 @@ print("sums added, highest maximum:", (row.max() + total.log()).item())
 from onelayer.kernels.fused_triton import triton_head_loss
 
 
-
 def both_ways(n):
     """Bytes that the three operators and the fused kernel ask for, for n tokens."""
     tokens, answers = x[:n], target[:n]
@@ -409,9 +410,9 @@ print(f"logits, N = 1M {4e6 * V / 2**20:>10,.1f} MiB")
 
 # %% [markdown] id="hierarchy-why"
 # `W` fits into L2 three hundred times: programs that read it again do not ask HBM. The logits of a
-# million tokens fit nowhere but HBM. That is the difference between *asking* for a byte and *moving*
-# it, and why the roofline counts `W` once. The registers of all 132 multiprocessors (SMs) together
-# hold more than their shared memory: tiles live there.
+# million tokens fit nowhere but HBM. That is the difference between *asking* for a byte and
+# *moving* it, and why the roofline counts `W` once. The registers of all 132 multiprocessors (SMs)
+# together hold more than their shared memory: tiles live there.
 
 # %% [markdown] id="coalescing"
 # ## 32 threads, one instruction
@@ -484,8 +485,8 @@ for layout, (row_step, column_step) in {
 
 # %% [markdown] id="divisible"
 # ## What 600 costs
-# In `row_tops` the number of words is an argument, and the code is compiled before anybody knows it.
-# But Triton looks at the arguments of a launch: integers that 16 divides are compiled [as
+# In `row_tops` the number of words is an argument, and the code is compiled before anybody knows
+# it. But Triton looks at the arguments of a launch: integers that 16 divides are compiled [as
 # such](https://github.com/triton-lang/triton/blob/v3.7.1/python/triton/backends/compiler.py#L82-L86).
 # 600 is not one of them. A vocabulary of 608, padded with words that nobody says, is. The rows of
 # either begin at a multiple of 16 bytes. What does the compiler make of the 600?
@@ -611,7 +612,7 @@ for tile in (16, 32, 64):
     run = likeness[side, side](some, s, 128, D=D, TILE=tile, STEP=32, HOW="ieee")
     asked[tile] = run.bytes_read
     right = torch.allclose(s, some @ some.T, atol=1e-3)
-    print(f"tile {tile}: {run.programs:3} programs ask for {run.bytes_read:,} bytes, right: {right}")
+    print(f"tile {tile}: {run.programs:3} programs ask for {run.bytes_read:,} bytes, right {right}")
 print(f"distinct among them: {run.distinct_bytes_read:,} bytes")
 
 # %% id="reuse-reveal"
@@ -639,9 +640,9 @@ for tile in (16, 32, 64, 128):
 # %% [markdown] id="registers-why"
 # A thread has 255 registers at most. What does not fit is *spilled*: to an address of its own in
 # memory, with loads and stores that nobody wrote. And the more registers a program takes, the fewer
-# programs fit on an SM at a time. Their warps are what the SM turns to while others wait for memory;
-# how many there are, of the 64 that it could hold, is its *occupancy*. Shared memory, warps and
-# blocks have limits of their own, and the tightest one decides: lab 07 asks you for the number.
+# programs fit on an SM at a time. Their warps are what the SM turns to while others wait for
+# memory; how many there are, of the 64 that it could hold, is its *occupancy*. Shared memory, warps
+# and blocks have limits of their own, and the tightest one decides: lab 07 asks you for the number.
 
 # %% [markdown] id="occupancy"
 # ## So is higher occupancy faster?
@@ -666,9 +667,9 @@ reveal("price_of_half_the_registers", "shared memory" if shared_grew else dearer
 
 # %% [markdown] id="occupancy-why"
 # Twice the warps, and each of them does more: traffic that the algorithm does not have. The tile of
-# 16 has the highest occupancy of all, and asks for four times the bytes of the tile of 64. Occupancy
-# is a means against waiting. It is not speed, and neither number says what is faster: the roofline
-# says what to look for, a clock decides.
+# 16 has the highest occupancy of all, and asks for four times the bytes of the tile of 64.
+# Occupancy is a means against waiting. It is not speed, and neither number says what is faster: the
+# roofline says what to look for, a clock decides.
 
 # %% [markdown] id="way-down"
 # ## Five texts of one kernel
@@ -730,8 +731,8 @@ for capability in (75, 80):
 reveal("dot_of_float32_ieee_on_h100", instruction.split(".")[0])
 
 # %% [markdown] id="dot-why"
-# 1,024 multiply-adds for each thread, each for itself: in the roofline's terms, the flat roof of
-# 67 TFLOP/s instead of 495. One word decides it, and Triton's own default for float32 [is
+# 1,024 multiply-adds for each thread, each for itself: in the roofline's terms, the flat roof of 67
+# TFLOP/s instead of 495. One word decides it, and Triton's own default for float32 [is
 # `"tf32"`](https://github.com/triton-lang/triton/blob/v3.7.1/third_party/nvidia/backend/compiler.py#L123).
 # A T4 (sm_75) has no tf32. It has tensor cores for float16, and the last lines show that this
 # Triton does not use them.
@@ -854,7 +855,8 @@ for counting in (count, count_atomically):
 
 # %% [markdown] id="interpreter-why"
 # The right counts, every time. So a test in the interpreter proves nothing about races. Our
-# instrument counts elements that more than one program stored; `tl.atomic_add` takes the cause away.
+# instrument counts elements that more than one program stored; `tl.atomic_add` takes the cause
+# away.
 
 # %% [markdown] id="interpreter-numbers"
 # ## And its numbers are not the GPU's
@@ -883,8 +885,8 @@ print(f"inputs rounded beforehand: {error_of(to_tf32(some[:16]), 'ieee'):.1e}")
 print(f"bfloat16, interpreted:     {error_of(some[:16].bfloat16(), 'ieee'):.1e}")
 
 # %% [markdown] id="interpreter-numbers-why"
-# It does not: expect an error like the third line's from a GPU, and the interpreter shows the first.
-# bfloat16 is worse. numpy has no such type; the interpreter keeps its bits as integers, and
+# It does not: expect an error like the third line's from a GPU, and the interpreter shows the
+# first. bfloat16 is worse. numpy has no such type; the interpreter keeps its bits as integers, and
 # multiplies those. It is for logic, with float32 and float16. Rounding, races and speed want a GPU.
 
 # %% [markdown] id="on-a-gpu"

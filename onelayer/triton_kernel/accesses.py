@@ -97,11 +97,14 @@ class Accesses:
         lines = [f"{self.programs} programs"]
         for kind in ("load", "store", "atomic"):
             found = list(self._of(kind))
-            elements, idle = (sum(int((m == one.mask).sum()) for one in found) for m in (1, 0))
             if found:
+                elements = sum(len(one.touched) for one in found)
+                idle = sum(one.mask.size for one in found) - elements
                 nbytes = sum(one.nbytes for one in found)
-                lines.append(f"{kind + 's':8} {elements:>9,} elements, {nbytes:>11,} bytes; "
-                             f"masked off {idle:,}")  # fmt: skip
+                lines.append(
+                    f"{kind + 's':8} {elements:>9,} elements, {nbytes:>11,} bytes; "
+                    f"masked off {idle:,}"
+                )
         return "\n".join(lines)
 
     def _of(self, *kinds: str) -> Iterator[Access]:
@@ -119,7 +122,7 @@ def watch() -> Iterator[Accesses]:
     Tensors on the CPU only: of others the interpreter makes copies. Kernels that a GPU runs are
     not seen.
     """
-    run = Accesses()
+    run, stood = Accesses(), dict(vars(interpreter_builder))
     try:
         for name, (kind, mask_at) in _WATCHED.items():
             setattr(interpreter_builder, name, _watched(run, name, kind, mask_at))
@@ -127,6 +130,8 @@ def watch() -> Iterator[Accesses]:
     finally:
         for name in _WATCHED:
             delattr(interpreter_builder, name)  # the class's own is seen again
+            if name in stood:  # or that of a watch around this one
+                setattr(interpreter_builder, name, stood[name])
 
 
 def _watched(run: Accesses, name: str, kind: str, mask_at: int) -> Any:

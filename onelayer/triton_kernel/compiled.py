@@ -32,8 +32,8 @@ _INSTRUCTION = re.compile(r"^\s*(?:@!?%p\d+\s+)?([a-z][\w.:]*)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Compiled:
-    """texts: stage -> text, all but "sass". registers: of a thread. spilled_bytes: of a thread, what did not fit
-    into registers. shared_bytes: of a program. warps: of a program. seconds: the compiler's."""
+    """texts: stage -> text, all but "sass". Of a thread: registers, and spilled_bytes, what did not
+    fit into them. Of a program: shared_bytes, warps. seconds: the compiler's."""
 
     name: str
     texts: Mapping[str, str]
@@ -55,7 +55,7 @@ class Compiled:
     def instructions(self, *beginnings: str) -> dict[str, int]:
         """How often each PTX instruction stands in the text that begins with one of these."""
         found = Counter(_INSTRUCTION.findall(self.texts["ptx"]))
-        return {i: n for i, n in sorted(found.items()) if not beginnings or i.startswith(beginnings)}
+        return {one: n for one, n in sorted(found.items()) if one.startswith(beginnings or "")}
 
     def lines(self, stage: str, *words: str) -> list[str]:
         """The lines of a stage that hold one of the words, without indentation."""

@@ -67,12 +67,12 @@ class Roofline(Still):
             ys = [min(roof.flop_s, x * roof.bytes_s) / 1e12 for x in xs]
             axes.plot(xs, ys, color=colour, linewidth=1.6, label=name)
         for n, (name, work) in enumerate(self.works):
-            mark = {"marker": _MARKS[n % len(_MARKS)], "color": ink.strong, "linestyle": "none"}
-            empty = work.seconds is None  # hollow, on the roof: the bound, not a measurement
+            hollow = work.seconds is None  # on the roof: the bound, not a measurement
             heights = [work.flops / work.seconds] if work.seconds else self._bounds(work)
             axes.plot(
                 [work.intensity] * len(heights), [y / 1e12 for y in heights], label=name,
-                markersize=5, markerfacecolor="none" if empty else ink.strong, **mark,
+                marker=_MARKS[n % len(_MARKS)], color=ink.strong, linestyle="none", markersize=5,
+                markerfacecolor="none" if hollow else ink.strong,
             )  # fmt: skip
         axes.set_xlabel("FLOP per byte of memory traffic", color=ink.strong, fontsize=8)
         axes.set_ylabel("TFLOP/s", color=ink.strong, fontsize=8)
@@ -107,8 +107,7 @@ def show_roofline(roofs: Mapping[str, Roof], works: Mapping[str, Work]) -> Roofl
     Williams, Waterman, Patterson: https://doi.org/10.1145/1498765.1498785. Raises ValueError for
     no roof, more than four, no work, or numbers that are not positive.
     """
-    held = Roofline(tuple(roofs.items()), tuple(works.items()))
     numbers = [n for pair in (*roofs.values(), *works.values()) for n in pair if n is not None]
     if not 0 < len(roofs) <= len(_COLOURS) or not works or not all(n > 0 for n in numbers):
-        raise ValueError(f"show_roofline draws one to four roofs and works; got {held}")
-    return held.show()
+        raise ValueError(f"show_roofline draws one to four roofs and works; got {roofs}, {works}")
+    return Roofline(tuple(roofs.items()), tuple(works.items())).show()

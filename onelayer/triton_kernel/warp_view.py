@@ -28,11 +28,10 @@ class Warps(Still):
         return "\n".join(f"{name:<{wide}}  {self._words(hits)}" for name, hits in self.rows)
 
     def _words(self, hits: Sequence[int]) -> str:
-        touched = sum(hit > 0 for hit in hits)
+        touched = _counted(sum(hit > 0 for hit in hits), self.unit)
         if self.unit == "sector":
-            return f"{touched} sectors of {SECTOR_BYTES} bytes"
-        turns = max(hits)
-        return f"{touched} banks, {turns} {'turn' if turns == 1 else 'turns'}"
+            return f"{touched} of {SECTOR_BYTES} bytes"
+        return f"{touched}, {_counted(max(hits), 'turn')}"
 
     def drawn(self, ink: Ink) -> bytes:
         sketch = Sketch(ink)
@@ -81,6 +80,10 @@ def show_banks(warps: Mapping[str, Sequence[int]]) -> Warps:
         hits = Counter(word % BANKS for word in {address // BANK_BYTES for address in addresses})
         rows.append((name, tuple(hits[bank] for bank in range(BANKS))))
     return Warps(tuple(rows), "bank").show()
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def _check(warps: Mapping[str, Sequence[int]]) -> None:
