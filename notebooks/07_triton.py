@@ -118,15 +118,14 @@ for name, loss in ways.items():
     same_pages[name] = ms
     print(f"{name:16} {ms:6.1f} ms {faults:7,} page faults")
 gap = [ms["three operators"] - ms["in slices"] for ms in (fresh_pages, same_pages)]
-left = gap[1] / gap[0] if kept else float("nan")
+left = gap[1] / gap[0]
 print(f"left of the difference: {left:.0%}")
-near = {1.0: "all of it", 0.5: "about a half", 0.0: "little or none"}
+if not kept:
+    print("This machine's allocator cannot be told: its page faults stay, and the difference.")
 
 # %% id="faults-reveal"
-if kept:
-    reveal("difference_left_without_faults", near[min(near, key=lambda share: abs(share - left))])
-else:
-    print("This machine's allocator cannot be told: its page faults stay.")
+near = {1.0: "all of it", 0.5: "about a half", 0.0: "little or none"}
+reveal("difference_left_without_faults", near[min(near, key=lambda share: abs(share - left))])
 
 # %% [markdown] id="faults-why"
 # What was won was page faults, and they are a property of this allocator and not of fusion. Little
@@ -844,14 +843,14 @@ predict("interpreted_race", choices=["the right counts", "wrong counts", "an err
 
 # %% id="interpreter-run"
 tokens = torch.tensor([3, 5, 3, 3, 7, 3])
-right = torch.bincount(tokens, minlength=V)
+true_counts, right = torch.bincount(tokens, minlength=V), {}
 for counting in (count, count_atomically):
     counts = torch.zeros(V, dtype=torch.int64)
     run = counting[(6,)](tokens, counts)
-    same = torch.equal(counts, right)
-    print(f"{counting.function.__name__:16} right: {same}, stored by several programs: {run.raced}")
-    if counting is count:
-        reveal("interpreted_race", "the right counts" if same else "wrong counts")
+    right[counting] = torch.equal(counts, true_counts)
+    print(f"{counting.function.__name__:16} right: {right[counting]}, "
+          f"stored by several programs: {run.raced}")  # fmt: skip
+reveal("interpreted_race", "the right counts" if right[count] else "wrong counts")
 
 # %% [markdown] id="interpreter-why"
 # The right counts, every time. So a test in the interpreter proves nothing about races. Our
