@@ -163,9 +163,19 @@ measured = {
 show_roofline({"this CPU, one thread": here}, measured)
 
 # %% [markdown] id="roofline-cpu-why"
-# Both stand to the right of the ridge: bytes limit neither. On the machine that built this page the
-# logits are close under the flat roof, and the loss is far below it, because its exponentials take
-# time and are no FLOP of this count. So there was nothing for fewer bytes to win.
+# Both stand to the right of the ridge: bytes limit neither. The logits are close under the flat
+# roof. The loss is far below it, and neither roof explains that. Is it the exponentials, which are
+# no FLOP of this count? Two operators that read and write the same bytes, one of them without:
+
+# %% id="roofline-cpu-cause"
+z = F.linear(x, W, b)
+for name, operator in {"-z": torch.neg, "exp(z)": torch.exp}.items():
+    ms = cpu_ms(lambda operator=operator: operator(z))[0]
+    print(f"{name:7} {2 * z.nbytes:,} bytes, {ms:5.1f} ms")
+
+# %% [markdown] id="roofline-cpu-cause-why"
+# It is: on this processor an exponential costs more than the bytes that it comes in. So there was
+# little for fewer bytes to win.
 
 # %% [markdown] id="roofline-gpu"
 # ## The head under the roofs of two GPUs
@@ -199,7 +209,6 @@ h100, h200 = DEVICES["H100"], DEVICES["H200"]
 roofs = {
     "H100, bf16": Roof(h100.half_flop_s, h100.hbm_bytes_s),
     "H200, bf16": Roof(h200.half_flop_s, h200.hbm_bytes_s),
-    "H100, float32": Roof(h100.fp32_flop_s, h100.hbm_bytes_s),
 }
 works = {**dict(list(gpu_works(7).items())[:1]), **gpu_works(1_000_000)}
 print(f"figures of the H100: {h100.source}\nof the H200: {h200.source}")
@@ -216,11 +225,34 @@ reveal("roofs_of_logits_and_fused", ", ".join(limits))
 # %% [markdown] id="roofline-gpu-why"
 # The three marks of a million tokens are the same arithmetic. Fusing moves the mark to the
 # *right*, until it stands under the flat roof: that is all it does, and on this device it is a lot.
-# On the H200 the slope is steeper and the ridge further left: same arithmetic, more bytes a second,
-# less to win. In plain float32 the logits alone are already under the flat roof. And seven tokens
-# stand at the far left, whatever you do: `W` has to be read, and seven rows share it.
-#
-# The roof is a bound: nobody promises that you reach it. And no exponential counts in it.
+# On the H200 the slope is steeper and the ridge further left: the same arithmetic, more bytes a
+# second, less to win. Seven tokens stand at the far left, whatever you do: `W` has to be read, and
+# seven rows share it.
+
+# %% [markdown] id="roofline-limits"
+# ## What the picture leaves out
+# In float32 there are twice the bytes and, without tensor cores, a fifteenth of the arithmetic. And
+# the exponentials are not in the picture at all: an SM (one of the 132 multiprocessors) makes
+# [16 a
+# cycle](https://docs.nvidia.com/cuda/cuda-c-programming-guide/), and each token wants 600. As
+# times, for a million tokens on the H100:
+
+# %% id="roofline-limits-run"
+exponentials_s = 16 * h100.sms * 1e3 * h100.clock_khz
+for dtype, itemsize, flop_s in (("bf16", 2, h100.half_flop_s), ("float32", 4, h100.fp32_flop_s)):
+    for name, work in gpu_works(1_000_000, itemsize).items():
+        at_least = {
+            "bytes": work.nbytes / h100.hbm_bytes_s,
+            "product": work.flops / flop_s,
+            "exponentials": 0 if "logits" in name else 1e6 * V / exponentials_s,
+        }
+        told = ", ".join(f"{what} {1e3 * s:.3f}" for what, s in at_least.items())
+        print(f"{dtype:7} {name:21} {told} ms: {max(at_least, key=at_least.get)}")
+
+# %% [markdown] id="roofline-limits-why"
+# In float32 the product decides for the logits, and fusing them cannot help. In bfloat16 the fused
+# loss is limited by neither roof of the picture but by its exponentials: a third roof, which is
+# drawn only by those who count it. All of these are bounds. Nobody promises that you reach them.
 
 # %% [markdown] id="triton-here"
 # ## Triton on this page
@@ -256,15 +288,15 @@ print("Triton", triton.__version__, "| logits", tuple(z.shape))
 
 # %% id="program-run"
 @kernel
-def row_tops(z, tops, V, BLOCK: tl.constexpr, OTHER: tl.constexpr):
+def row_tops(z, tops, V, stride, BLOCK: tl.constexpr, OTHER: tl.constexpr):
     row = tl.program_id(0)
     words = tl.arange(0, BLOCK)  # (BLOCK,)
-    logits = tl.load(z + row * V + words, mask=words < V, other=OTHER)  # (BLOCK,)
+    logits = tl.load(z + row * stride + words, mask=words < V, other=OTHER)  # (BLOCK,)
     tl.store(tops + row, tl.max(logits, 0))
 
 
 tops = torch.empty(7)
-run = row_tops[(7,)](z, tops, V, BLOCK=1024, OTHER=float("-inf"))
+run = row_tops[(7,)](z, tops, V, z.stride(0), BLOCK=1024, OTHER=float("-inf"))
 print(run)
 print("right:", torch.equal(tops, z.amax(1)))
 
@@ -275,7 +307,7 @@ print("right:", torch.equal(tops, z.amax(1)))
 
 # %% id="powers-of-two-run"
 try:
-    row_tops[(7,)](z, tops, V, BLOCK=600, OTHER=float("-inf"))
+    row_tops[(7,)](z, tops, V, z.stride(0), BLOCK=600, OTHER=float("-inf"))
 except Exception as error:
     print(error)
 for block in (8, 16, 64, 128, 256, 1024):
@@ -293,10 +325,10 @@ predict("top_of_negative_logits", choices=["the right one", "0", "nan"])
 
 # %% id="mask-run"
 low = z - 100
-row_tops[(7,)](low, tops, V, BLOCK=1024, OTHER=0.0)
+row_tops[(7,)](low, tops, V, low.stride(0), BLOCK=1024, OTHER=0.0)
 print("with other=0:   ", tops[:3].tolist())
 answer = "the right one" if torch.equal(tops, low.amax(1)) else str(int(tops.max()))
-row_tops[(7,)](low, tops, V, BLOCK=1024, OTHER=float("-inf"))
+row_tops[(7,)](low, tops, V, low.stride(0), BLOCK=1024, OTHER=float("-inf"))
 print("with other=-inf:", tops[:3].tolist())
 reveal("top_of_negative_logits", answer)
 
@@ -408,7 +440,7 @@ print(f"W in float32   {W.nbytes / 2**20:>10,.2f} MiB")
 print(f"logits, N = 1M {4e6 * V / 2**20:>10,.1f} MiB")
 
 # %% [markdown] id="hierarchy-why"
-# `W` fits into L2 three hundred times: programs that read it again do not ask HBM. The logits of a
+# `W` fits into L2 three hundred times: programs that read it again need not ask HBM. The logits of a
 # million tokens fit nowhere but HBM. That is the difference between *asking* for a byte and
 # *moving* it, and why the roofline counts `W` once. The registers of all 132 multiprocessors (SMs)
 # together hold more than their shared memory: tiles live there.
@@ -484,8 +516,9 @@ for layout, (row_step, column_step) in {
 
 # %% [markdown] id="divisible"
 # ## What 600 costs
-# In `row_tops` the number of words is an argument, and the code is compiled before anybody knows
-# it. But Triton looks at the arguments of a launch: integers that 16 divides are compiled [as
+# In `row_tops` the number of words and the distance of the rows are arguments, and the code is
+# compiled before anybody knows their values. But Triton looks at the arguments of a launch:
+# integers that 16 divides are compiled [as
 # such](https://github.com/triton-lang/triton/blob/v3.7.1/python/triton/backends/compiler.py#L82-L86).
 # 600 is not one of them. A vocabulary of 608, padded with words that nobody says, is. The rows of
 # either begin at a multiple of 16 bytes. What does the compiler make of the 600?
@@ -497,23 +530,30 @@ predict(
 )
 
 # %% id="divisible-run"
-argument_types = {"z": "*fp32", "tops": "*fp32", "V": "i32"}
+argument_types = {"z": "*fp32", "tops": "*fp32", "V": "i32", "stride": "i32"}
 constants = {"BLOCK": 1024, "OTHER": float("-inf")}
-found = {
-    600: row_tops.compiled(90, **argument_types, **constants),
-    608: row_tops.compiled(90, **argument_types, **constants, divisible=["V"]),
+known = {
+    "600 words, rows 600 apart": [],
+    "608 words, rows 600 apart": ["V"],
+    "600 words, rows 608 apart": ["stride"],
+    "608 words, rows 608 apart": ["V", "stride"],
 }
-for v, code in found.items():
-    print(v, code.instructions("ld.global"), code)
-wide = any("v4" in instruction for instruction in found[600].instructions("ld.global"))
+found = {}
+for what, divisible in known.items():
+    found[what] = row_tops.compiled(90, **argument_types, **constants, divisible=divisible)
+    print(what, found[what].instructions("ld.global"))
+unknown, padded = (found[f"{v} words, rows {v} apart"] for v in (600, 608))
+
+# %% id="divisible-reveal"
+wide = unknown.instructions("ld.global") == padded.instructions("ld.global")
 reveal("loads_of_600_words", "as wide as for 608" if wide else "one float at a time")
 
 # %% [markdown] id="divisible-why"
-# The same kernel, and four times as many load instructions: the compiler knows neither where a row
-# begins nor that the mask is the same for four neighbours. The traffic in bytes is the same; the
-# instructions are not. Take the ignorance away, with `V: tl.constexpr`, and it sees that 600 floats
-# are 2,400 bytes, a multiple of 16; the price is one compilation for each vocabulary. Inductor
-# [keeps the same
+# The same bytes, by four times as many load instructions. The middle lines tell the two causes
+# apart: one thread can take four floats at once if the row begins at a multiple of 16 bytes *and*
+# the mask is the same for the four. Knowing one of the two is not enough. Take the ignorance away,
+# with `V: tl.constexpr`, and the compiler sees that 600 floats are 2,400 bytes, which 16 divides;
+# the price is one compilation for each vocabulary. Inductor [keeps the same
 # book](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_inductor/codegen/triton_utils.py#L289-L301)
 # about the sizes in the code that it writes.
 
@@ -526,8 +566,10 @@ def row_tops_of(z, tops, V: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(tops + tl.program_id(0), tl.max(tl.load(at, mask=words < V, other=float("-inf")), 0))
 
 
-for v in (600, 601):
-    code = row_tops_of.compiled(90, z="*fp32", tops="*fp32", V=v, BLOCK=1024)
+of_constant = {
+    v: row_tops_of.compiled(90, z="*fp32", tops="*fp32", V=v, BLOCK=1024) for v in (600, 601)
+}
+for v, code in of_constant.items():
     print("a constant of", v, code.instructions("ld.global"))
 
 # %% [markdown] id="banks"
@@ -584,13 +626,15 @@ print(code.lines("ttgir", "#shared = ")[0])
 
 # %% [markdown] id="swizzle-model"
 # `vec = 4` and `maxPhase = 8`: pieces of 4 words, 8 different orders. Rows of this tile are 32
-# words, exactly once around the banks: the worst distance there is. A tensor core wants the same
-# piece of eight rows at once. With the exclusive or and without:
+# words, exactly once around the banks: the worst distance there is. `ldmatrix`, the load that
+# feeds the tensor cores, takes the same piece of eight rows at once. With the exclusive or and
+# without:
 
 # %% id="swizzle-run"
 piece = 2
 plain_rows = [4 * (32 * r + 4 * piece + i) for r in range(8) for i in range(4)]
 swizzled = [4 * (32 * r + 4 * (piece ^ r) + i) for r in range(8) for i in range(4)]
+print(code.instructions("ldmatrix"))
 show_banks({"as it lies": plain_rows, "swizzled": swizzled})
 
 # %% [markdown] id="reuse"
@@ -677,7 +721,7 @@ reveal("price_of_half_the_registers", "shared memory" if shared_grew else dearer
 # *SASS*: what the chip executes, read back from the machine code. We follow the load.
 
 # %% id="way-down-run"
-code = found[608]
+code = padded
 print("ttir ", code.lines("ttir", "tt.load")[0].split(" loc(")[0])
 print("ttgir", code.lines("ttgir", "tt.load")[0].split(" loc(")[0])
 print("llir ", next(line for line in code.lines("llir", "ld.global"))[:100], "...")
@@ -692,15 +736,15 @@ print("sass ", code.lines("sass", "LDG")[0])
 # takes four floats twice: words 0 to 511, then 512 to 1,023.
 
 # %% id="predicates-run"
-constant = row_tops_of.compiled(90, z="*fp32", tops="*fp32", V=600, BLOCK=1024)
-for name, code in {"an argument": found[608], "a constant": constant}.items():
-    print(name)
+for name, code in {"an argument": padded, "a constant": of_constant[600]}.items():
+    jumps = [line for line in code.lines("sass", "BRA") if line.startswith("@")]
+    print(f"V is {name}; jumps that depend on something: {len(jumps)}")
     print(*("    " + line for line in code.lines("sass", "LDG")), sep="\n")
 
 # %% [markdown] id="predicates-why"
-# The load without `@` is the first half: every mask bit was proved, and its predicate is gone. Take
-# the reason away, that is the knowledge of V, and it is back. A mask costs a comparison, and lanes
-# that idle. It costs no branch.
+# The load without `@` is the first half: its mask is true for every thread, the compiler proved it,
+# and the predicate is gone. Take the reason away, that is the knowledge of V, and it is back. A
+# mask costs a comparison, and lanes that idle; no thread jumps.
 
 # %% [markdown] id="dot"
 # ## What becomes of `tl.dot`

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
+from math import ceil, floor, log10
 from typing import NamedTuple
 
 from onelayer.drawing.sketch import Ink
 from onelayer.drawing.still import Still
 
 _COLOURS, _MARKS = ("#2f83ad", "#c2571a", "#4d8a4a", "#8a5fa8"), "osD^vPX*"
+_SCALES = {True: (1e12, "T"), False: (1e9, "G")}
 
 
 class Roof(NamedTuple):
@@ -42,7 +44,7 @@ class Roofline(Still):
 
     def __repr__(self) -> str:
         lines = [
-            f"{name}: {roof.flop_s / 1e12:,.3g} TFLOP/s, {roof.bytes_s / 1e12:,.3g} TB/s, "
+            f"{name}: {_rate(roof.flop_s, 'FLOP')}, {_rate(roof.bytes_s, 'B')}, "
             f"ridge at {roof.flop_s / roof.bytes_s:,.3g} FLOP/byte"
             for name, roof in self.roofs
         ]
@@ -50,33 +52,38 @@ class Roofline(Still):
         for name, work in self.works:
             took = "not measured"
             if work.seconds is not None:
-                took = f"measured {work.flops / work.seconds / 1e12:,.3g} TFLOP/s"
+                took = f"measured {_rate(work.flops / work.seconds, 'FLOP')}"
             lines.append(f"  {name:<{wide}}  {work.intensity:>8,.3g} FLOP/byte, {took}")
         return "\n".join(lines)
 
     def drawn(self, ink: Ink) -> bytes:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
+        from matplotlib.ticker import NullFormatter
 
         figure = Figure((6.4, 3.4), dpi=200, layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.add_subplot(xscale="log", yscale="log")
         least, most = self._span
+        scale, unit = _SCALES[max(roof.flop_s for _, roof in self.roofs) >= 1e12]
         for (name, roof), colour in zip(self.roofs, _COLOURS, strict=False):
             xs = [least, roof.flop_s / roof.bytes_s, most]
-            ys = [min(roof.flop_s, x * roof.bytes_s) / 1e12 for x in xs]
+            ys = [min(roof.flop_s, x * roof.bytes_s) / scale for x in xs]
             axes.plot(xs, ys, color=colour, linewidth=1.6, label=name)
         for n, (name, work) in enumerate(self.works):
             hollow = work.seconds is None  # on the roof: the bound, not a measurement
             heights = [work.flops / work.seconds] if work.seconds else self._bounds(work)
             axes.plot(
-                [work.intensity] * len(heights), [y / 1e12 for y in heights], label=name,
+                [work.intensity] * len(heights), [y / scale for y in heights], label=name,
                 marker=_MARKS[n % len(_MARKS)], color=ink.strong, linestyle="none", markersize=5,
                 markerfacecolor="none" if hollow else ink.strong,
             )  # fmt: skip
         axes.set_xlabel("FLOP per byte of memory traffic", color=ink.strong, fontsize=8)
-        axes.set_ylabel("TFLOP/s", color=ink.strong, fontsize=8)
-        axes.tick_params(colors=ink.soft, labelsize=7)
+        axes.set_ylabel(f"{unit}FLOP/s", color=ink.strong, fontsize=8)
+        low, high = axes.get_ylim()
+        axes.set_ylim(10 ** floor(log10(low)), 10 ** ceil(log10(high)))  # decades have labels
+        axes.tick_params(which="both", colors=ink.soft, labelsize=7)
+        axes.yaxis.set_minor_formatter(NullFormatter())
         for edge, spine in axes.spines.items():
             spine.set(color=ink.soft, visible=edge in ("left", "bottom"))
         axes.legend(
@@ -111,3 +118,8 @@ def show_roofline(roofs: Mapping[str, Roof], works: Mapping[str, Work]) -> Roofl
     if not 0 < len(roofs) <= len(_COLOURS) or not works or not all(n > 0 for n in numbers):
         raise ValueError(f"show_roofline draws one to four roofs and works; got {roofs}, {works}")
     return Roofline(tuple(roofs.items()), tuple(works.items())).show()
+
+
+def _rate(per_s: float, unit: str) -> str:
+    scale, prefix = _SCALES[per_s >= 1e12]
+    return f"{per_s / scale:,.3g} {prefix}{unit}/s"

@@ -49,3 +49,12 @@ def test_it_is_drawn_for_both_pages() -> None:
 def test_what_cannot_be_drawn_is_refused(roofs: dict[str, Roof], works: dict[str, Work]) -> None:
     with pytest.raises(ValueError, match="one to four roofs"):
         show_roofline(roofs, works)
+
+
+def test_a_processor_is_told_in_billions() -> None:
+    shown = show_roofline({"cpu": Roof(90e9, 18e9)}, {"a": Work(4e9, 1e9, 0.1)})
+    assert repr(shown).splitlines() == [
+        "cpu: 90 GFLOP/s, 18 GB/s, ridge at 5 FLOP/byte",
+        "  a         4 FLOP/byte, measured 40 GFLOP/s",
+    ]
+    assert len(shown.images) == 2
