@@ -250,9 +250,9 @@ for dtype, itemsize, flop_s in (("bf16", 2, h100.half_flop_s), ("float32", 4, h1
         print(f"{dtype:7} {name:21} {told} ms: {max(at_least, key=at_least.get)}")
 
 # %% [markdown] id="roofline-limits-why"
-# In float32 the product decides for the logits, and fusing them cannot help. In bfloat16 the fused
-# loss is limited by neither roof of the picture but by its exponentials: a third roof, which is
-# drawn only by those who count it. All of these are bounds. Nobody promises that you reach them.
+# In float32 fusing the loss halves its bound, and then the product decides. In bfloat16 the fused
+# loss is limited by neither roof of the picture but by its exponentials: a third roof, which only
+# those see who count it. All of these are bounds. Nobody promises that you reach them.
 
 # %% [markdown] id="triton-here"
 # ## Triton on this page
@@ -440,10 +440,10 @@ print(f"W in float32   {W.nbytes / 2**20:>10,.2f} MiB")
 print(f"logits, N = 1M {4e6 * V / 2**20:>10,.1f} MiB")
 
 # %% [markdown] id="hierarchy-why"
-# `W` fits into L2 three hundred times: programs that read it again need not ask HBM. The logits of a
-# million tokens fit nowhere but HBM. That is the difference between *asking* for a byte and
-# *moving* it, and why the roofline counts `W` once. The registers of all 132 multiprocessors (SMs)
-# together hold more than their shared memory: tiles live there.
+# `W` fits into L2 three hundred times: programs that read it again need not ask HBM. The logits of
+# a million tokens fit nowhere but HBM. That is the difference between *asking* for a byte and
+# *moving* it, and why the roofline counts `W` once. The registers of all SMs hold more than their
+# shared memory: tiles live there.
 
 # %% [markdown] id="coalescing"
 # ## 32 threads, one instruction
