@@ -302,8 +302,8 @@ print("right:", torch.equal(tops, z.amax(1)))
 
 # %% [markdown] id="powers-of-two"
 # ## Why 1,024 for 600 words?
-# A tile's sides are powers of two. 600 is 8 times 75: no power of two above 8 divides it. So every
-# tile of more than 8 words hangs over the edge somewhere.
+# A tile's sides are powers of two. 600 is 8 times 75: no power of two above 8 divides it. So with
+# tiles of more than 8 words the last one hangs over the edge. A place in a tile is called a *lane*.
 
 # %% id="powers-of-two-run"
 try:
@@ -533,16 +533,16 @@ predict(
 argument_types = {"z": "*fp32", "tops": "*fp32", "V": "i32", "stride": "i32"}
 constants = {"BLOCK": 1024, "OTHER": float("-inf")}
 known = {
-    "600 words, rows 600 apart": [],
-    "608 words, rows 600 apart": ["V"],
-    "600 words, rows 608 apart": ["stride"],
-    "608 words, rows 608 apart": ["V", "stride"],
+    "neither, as for 600": [],
+    "only the words": ["V"],
+    "only the distance": ["stride"],
+    "both, as for 608": ["V", "stride"],
 }
 found = {}
 for what, divisible in known.items():
     found[what] = row_tops.compiled(90, **argument_types, **constants, divisible=divisible)
-    print(what, found[what].instructions("ld.global"))
-unknown, padded = (found[f"{v} words, rows {v} apart"] for v in (600, 608))
+    print(f"16 divides {what:19}", found[what].instructions("ld.global"))
+unknown, padded = found["neither, as for 600"], found["both, as for 608"]
 
 # %% id="divisible-reveal"
 wide = unknown.instructions("ld.global") == padded.instructions("ld.global")

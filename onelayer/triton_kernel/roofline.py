@@ -80,8 +80,8 @@ class Roofline(Still):
             )  # fmt: skip
         axes.set_xlabel("FLOP per byte of memory traffic", color=ink.strong, fontsize=8)
         axes.set_ylabel(f"{unit}FLOP/s", color=ink.strong, fontsize=8)
-        low, high = axes.get_ylim()
-        axes.set_ylim(10 ** floor(log10(low)), 10 ** ceil(log10(high)))  # decades have labels
+        low, high = axes.dataLim.intervaly  # decades have labels
+        axes.set_ylim(10 ** floor(log10(low)), 1.5 * 10 ** ceil(log10(high)))
         axes.tick_params(which="both", colors=ink.soft, labelsize=7)
         axes.yaxis.set_minor_formatter(NullFormatter())
         for edge, spine in axes.spines.items():
