@@ -676,16 +676,18 @@ reveal("bytes_of_a_tile_four_times_as_wide", shares[min(shares, key=lambda s: ab
 # %% id="registers-run"
 for tile in (16, 32, 64, 128):
     code = likeness.compiled(90, **like, TILE=tile, STEP=32, HOW="ieee")
-    fit = REGISTERS_PER_SM // (code.registers * 32 * code.warps)
-    print(f"tile {tile:3}: {code.registers:3} registers, {code.spilled_bytes:4} bytes spilled, "
-          f"{code.shared_bytes:7,} bytes shared; registers for {fit:2} programs")  # fmt: skip
+    taken = code.registers * 32 * code.warps
+    print(f"tile {tile:3}: {code.registers:3} registers a thread, {taken:6,} a program; "
+          f"{code.spilled_bytes:3} bytes spilled, {code.shared_bytes:6,} bytes shared")  # fmt: skip
 
 # %% [markdown] id="registers-why"
 # A thread has 255 registers at most. What does not fit is *spilled*: to an address of its own in
 # memory, with loads and stores that nobody wrote. And the more registers a program takes, the fewer
 # programs fit on an SM at a time. Their warps are what the SM turns to while others wait for
 # memory; how many there are, of the 64 that it could hold, is its *occupancy*. Shared memory, warps
-# and blocks have limits of their own, and the tightest one decides: lab 07 asks you for the number.
+# and blocks have limits of their own, and the tightest one decides. All of them count in whole
+# units: half a program does not fit, and a warp gets its registers by the 256. Lab 07 asks you for
+# the number.
 
 # %% [markdown] id="occupancy"
 # ## So is higher occupancy faster?
@@ -699,9 +701,8 @@ predict("price_of_half_the_registers", choices=["nothing", "spilled bytes", "sha
 free = likeness.compiled(90, **like, TILE=64, STEP=32, HOW="ieee")
 tight = likeness.compiled(90, **like, TILE=64, STEP=32, HOW="ieee", maxnreg=64)
 for code in (free, tight):
-    fit = REGISTERS_PER_SM // (code.registers * 32 * code.warps)
     spills = len(code.lines("sass", "STL", "LDL"))
-    print(f"{code}\n    registers for {fit} programs; loads and stores of spills: {spills}")
+    print(f"{code}\n    instructions that only spill and bring back: {spills}")
 
 # %% id="occupancy-reveal"
 dearer = "spilled bytes" if tight.spilled_bytes > free.spilled_bytes else "nothing"
@@ -709,8 +710,8 @@ shared_grew = tight.shared_bytes > free.shared_bytes
 reveal("price_of_half_the_registers", "shared memory" if shared_grew else dearer)
 
 # %% [markdown] id="occupancy-why"
-# Twice the warps, and each of them does more: traffic that the algorithm does not have. The tile of
-# 16 has the highest occupancy of all, and asks for four times the bytes of the tile of 64.
+# Room for twice the warps, and each of them does more: traffic that the algorithm does not have. The
+# tile of 16 takes the fewest registers of all, and asks for four times the bytes of the tile of 64.
 # Occupancy is a means against waiting. It is not speed, and neither number says what is faster: the
 # roofline says what to look for, a clock decides.
 
@@ -727,6 +728,31 @@ print("ttgir", code.lines("ttgir", "tt.load")[0].split(" loc(")[0])
 print("llir ", next(line for line in code.lines("llir", "ld.global"))[:100], "...")
 print("ptx  ", code.lines("ptx", "ld.global")[0])
 print("sass ", code.lines("sass", "LDG")[0])
+
+# %% [markdown] id="ptx-words"
+# ## A line of PTX, word by word
+# `@%p1` is for whom it counts, `ld.global` what it does and where, `.v4` how many values, `.b32`
+# how many bits each has: 16 bytes a thread. Registers are declared on top, `.reg .b32 %r<53>` for
+# `%r0` to `%r52`. Are those the registers of the chip? Here are `likeness` as it was, and with half
+# of its registers.
+
+# %% id="ptx-words-guess"
+predict("registers_declared_in_ptx", choices=["those of the chip", "as many in both", "half"])
+
+# %% id="ptx-words-run"
+declared = {}
+for name, code in {"free": free, "tight": tight}.items():
+    (declared[name],) = code.lines("ptx", ".reg .b32 \t%r<")
+    print(f"{name:5} {declared[name]:24} on the chip: {code.registers}")
+
+# %% id="ptx-words-reveal"
+same = declared["free"] == declared["tight"]
+reveal("registers_declared_in_ptx", "as many in both" if same else "those of the chip")
+
+# %% [markdown] id="ptx-words-why"
+# PTX is a language for a machine with as many registers as you like: each value gets one. The
+# assembler then puts them into those of the chip, and spills what is left over. So the one count
+# follows from your kernel, and only the other one decides what fits on an SM.
 
 # %% [markdown] id="predicates"
 # ## Where the mask went

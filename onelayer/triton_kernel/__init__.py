@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 _HOMES = {"kernel": "watched_kernel", "watch": "accesses"}
 NOT_HERE = (
-    "Triton is not installed: its packages are for Linux. What follows on this page needs it; the "
-    "site of the course shows it with all outputs, and Colab and Binder run it."
+    "Triton is not installed. torch's CUDA builds bring it, `pip install 'triton>=3.6'` adds it on "
+    "Linux, and for other systems it has no packages. What follows on this page needs it; the "
+    "course's site shows the page with all outputs."
 )
 
 __all__ = ["kernel", "watch"]
