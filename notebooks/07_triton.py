@@ -421,6 +421,50 @@ onelayer.show_bars(seven, unit="bytes")
 # That is true within a program, which has 64 tokens: the next program asks for all of `W` again. Is
 # it then a memory's affair, or only a cache's?
 
+# %% [markdown] id="backward"
+# ## And backward?
+# The gradient of a logit is `softmax(z) - onehot(target)` (chapter 03), and eager keeps the
+# log-softmax for it. The fused kernel kept no logit. What does its backward do?
+
+# %% id="backward-guess"
+predict(
+    "fused_backward_without_logits",
+    choices=["reads the logits after all", "makes them again", "is left to eager operators"],
+)
+
+
+# %% id="backward-run"
+def steps(n):
+    """Bytes that a step of n tokens asks for, forward and backward, in both ways."""
+    leaves = [t.clone().requires_grad_() for t in (x[:n], W, b)]
+    with onelayer.count_traffic() as traffic:
+        eager = torch.autograd.grad(F.cross_entropy(F.linear(*leaves), target[:n]), leaves)
+    with watch() as run:
+        fused = torch.autograd.grad(triton_head_loss(*leaves, target[:n]), leaves)
+    same = all(torch.allclose(e, f, atol=1e-5) for e, f in zip(eager, fused, strict=True))
+    print(f"N = {n}: the same gradients: {same}")
+    return {"eager": traffic.bytes, "fused": run.bytes}, run
+
+
+(seven, _), (fourteen, run) = steps(7), steps(14)
+for name in seven:
+    print(f"{name:6} a further token: {(fourteen[name] - seven[name]) // 7:,} bytes")
+largest = max(access.nbytes for access in run.made)
+print(f"the most that one load or store touched: {largest:,} bytes; logits: {4 * 14 * V:,} bytes")
+
+# %% id="backward-reveal"
+read_again = largest >= 4 * 14 * V
+choice = "reads the logits after all" if read_again else "makes them again"
+reveal("fused_backward_without_logits", choice)
+
+# %% [markdown] id="backward-why"
+# It makes them again, a tile at a time, from `x` and `W`: 64 multiply-adds in place of four bytes.
+# It kept one number for each token, its log-sum-exp, without which the softmax would need a pass of
+# its own. Most of the fused bytes are `x`: in the kernel for the gradient of `W`, ten programs, one
+# for each tile of words, ask for it. And the kernels for the gradients of `x` and of `W` make the
+# logits separately: five products in place of three. Whether that is a good bargain the roofline
+# says: on the right of the ridge it is none.
+
 # %% [markdown] id="hierarchy"
 # ## Near and far
 # Four places where a number can be, for one H100. Registers belong to a thread and live as long as
@@ -710,10 +754,10 @@ shared_grew = tight.shared_bytes > free.shared_bytes
 reveal("price_of_half_the_registers", "shared memory" if shared_grew else dearer)
 
 # %% [markdown] id="occupancy-why"
-# Room for twice the warps, and each of them does more: traffic that the algorithm does not have. The
-# tile of 16 takes the fewest registers of all, and asks for four times the bytes of the tile of 64.
-# Occupancy is a means against waiting. It is not speed, and neither number says what is faster: the
-# roofline says what to look for, a clock decides.
+# Room for twice the warps, and each of them does more: traffic that the algorithm does not have.
+# The tile of 16 takes the fewest registers of all, and asks for four times the bytes of the tile
+# of 64. Occupancy is a means against waiting. It is not speed, and neither number says what is
+# faster: the roofline says what to look for, a clock decides.
 
 # %% [markdown] id="way-down"
 # ## Five texts of one kernel
