@@ -418,8 +418,7 @@ onelayer.show_bars(seven, unit="bytes")
 # %% [markdown] id="fused-traffic-why"
 # For seven tokens most of it is `W`, which both have to read. A further token costs the three
 # operators three rows of logits and the fused kernel its activation, its target and two numbers.
-# That is true within a program, which has 64 tokens: the next program asks for all of `W` again. Is
-# it then a memory's affair, or only a cache's?
+# That is true within a program, which has 64 tokens: the next program asks for all of `W` again.
 
 # %% [markdown] id="backward"
 # ## And backward?
@@ -644,9 +643,10 @@ reveal("turns_of_a_column", max(dict(banks.rows)["ws[tx][k], rows of 16"]))
 
 # %% [markdown] id="swizzle"
 # ## Triton stirs instead
-# Triton does not pad. It *swizzles*: the row number decides, by an exclusive or, in which order the
-# row's pieces lie. Here is a kernel with a product in it, the likeness of each word to each: `w` by
-# its own transpose. Its `tl.dot` takes tiles from shared memory. What TTGIR says of them:
+# A tile that tensor cores are to read Triton does not pad. It *swizzles* it: the row number
+# decides, by an exclusive or, in which order the row's pieces lie. Here is a kernel with a product
+# in it, the likeness of each word to each: `w` by its own transpose. Its `tl.dot` takes tiles from
+# shared memory. What TTGIR says of them, with tensor cores (`"tf32"`) and without:
 
 
 # %% id="swizzle-kernel"
@@ -665,11 +665,12 @@ def likeness(w, s, V, D: tl.constexpr, TILE: tl.constexpr, STEP: tl.constexpr, H
 
 
 like = {"w": "*fp32", "s": "*fp32", "V": "i32", "D": D}
-code = likeness.compiled(80, **like, TILE=64, STEP=32, HOW="tf32")
-print(code.lines("ttgir", "#shared = ")[0])
+for how in ("ieee", "tf32"):
+    code = likeness.compiled(80, **like, TILE=64, STEP=32, HOW=how)
+    print(how, code.lines("ttgir", "#shared = ")[0])
 
 # %% [markdown] id="swizzle-model"
-# `vec = 4` and `maxPhase = 8`: pieces of 4 words, 8 different orders. Rows of this tile are 32
+# `maxPhase = 1` is as it lies. `vec = 4` and `maxPhase = 8` are pieces of 4 words, 8 different orders. Rows of this tile are 32
 # words, exactly once around the banks: the worst distance there is. `ldmatrix`, the load that
 # feeds the tensor cores, takes the same piece of eight rows at once. With the exclusive or and
 # without:
@@ -815,6 +816,16 @@ for name, code in {"an argument": padded, "a constant": of_constant[600]}.items(
 # The load without `@` is the first half: its mask is true for every thread, the compiler proved it,
 # and the predicate is gone. Take the reason away, that is the knowledge of V, and it is back. A
 # mask costs a comparison, and lanes that idle; no thread jumps.
+
+# %% [markdown] id="other-is-there"
+# And `other`? It is in the registers before the load comes, and stays where the predicate says no.
+# The bits of minus infinity, read as an integer, are -8388608:
+
+# %% id="other-is-there-run"
+lines = [line.strip() for line in padded.texts["ptx"].splitlines()]
+first = next(n for n, line in enumerate(lines) if "ld.global" in line)
+set_before = [line for line in lines[:first] if "-8388608" in line][-1:]
+print(*set_before, *lines[first - 4 : first + 1], sep="\n")
 
 # %% [markdown] id="dot"
 # ## What becomes of `tl.dot`
