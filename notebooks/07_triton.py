@@ -670,10 +670,10 @@ for how in ("ieee", "tf32"):
     print(how, code.lines("ttgir", "#shared = ")[0])
 
 # %% [markdown] id="swizzle-model"
-# `maxPhase = 1` is as it lies. `vec = 4` and `maxPhase = 8` are pieces of 4 words, 8 different orders. Rows of this tile are 32
-# words, exactly once around the banks: the worst distance there is. `ldmatrix`, the load that
-# feeds the tensor cores, takes the same piece of eight rows at once. With the exclusive or and
-# without:
+# `maxPhase = 1` is as it lies. `vec = 4` and `maxPhase = 8` are pieces of 4 words, in 8 different
+# orders. Rows of this tile are 32 words, exactly once around the banks: the worst distance there
+# is. `ldmatrix`, the load that feeds the tensor cores, takes the same piece of eight rows at once.
+# With the exclusive or and without:
 
 # %% id="swizzle-run"
 piece = 2
