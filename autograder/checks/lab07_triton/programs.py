@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from .admitted import Kernel, Refused
 from .memory import Block, Buffer, Fault, Pointer, buffer_of, tensor_in
 from .words import DTYPES, WORDS, computed, kind_of, numbers
 
-MAX_STEPS = 400_000  # of all programs of a launch together
+MAX_WORK = 400_000  # expressions and hundreds of elements, of all programs of a launch
 MAX_INTEGER = 2**62
 _BINARY: Mapping[type, Callable[..., Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
@@ -55,9 +55,9 @@ def launched(
     tensors = {name: t for name, t in given.items() if isinstance(t, Tensor)}
     buffers = {name: buffer_of(name, t, writable=name in outputs) for name, t in tensors.items()}
     names = {name: _argument(kernel, name, value, buffers) for name, value in given.items()}
-    steps = iter(range(MAX_STEPS))
+    budget = Budget(MAX_WORK)
     for number, place in enumerate(np.ndindex(*grid[::-1])):
-        program = Program(number, place[::-1], grid, dict(names), steps)
+        program = Program(number, place[::-1], grid, dict(names), budget)
         program.run(kernel)
     return Run(
         {name: tensor_in(buffers[name], t) for name, t in tensors.items()},
@@ -72,6 +72,20 @@ def _argument(kernel: Kernel, name: str, value: Any, buffers: Mapping[str, Buffe
     return value if name in kernel.constants else numbers(value)
 
 
+@dataclass
+class Budget:
+    """What all programs of a launch may still compute."""
+
+    left: int
+
+    def spend(self, value: Any) -> Any:
+        """Raises Fault."""
+        self.left -= 1 + int(np.size(value)) // 256
+        if self.left < 0:
+            raise Fault("endless", "the kernel computes more than any of this lab should")
+        return value
+
+
 class _Returned(Exception):
     """A program that is done before its last line."""
 
@@ -84,7 +98,7 @@ class Program:
     place: tuple[int, ...]
     grid: tuple[int, ...]
     names: dict[str, Any]
-    steps: Iterator[int]
+    budget: Budget
     line: int = field(default=0, init=False)
 
     def run(self, kernel: Kernel) -> None:
@@ -140,11 +154,12 @@ class Program:
         if not 1 <= len(ends) <= 3 or 0 in ends[2:]:
             raise Fault("misused", "range takes one to three ends, and a step that is not 0")
         for turn in range(*ends):
+            self.budget.spend(turn)
             self._bind(node.target, turn if word == "tl.static_range" else np.asarray(turn))
             self._all(node.body)
 
     def _while(self, node: ast.While) -> None:
-        while self._truth(node.test):
+        while self.budget.spend(self._truth(node.test)):
             self._all(node.body)
 
     def _if(self, node: ast.If) -> None:
@@ -156,11 +171,12 @@ class Program:
             raise Fault("misused", "a block is neither true nor false: use tl.where, & and |")
         return bool(value)
 
+    def _return(self, node: ast.Return) -> None:
+        raise _Returned
+
     def value(self, node: ast.expr) -> Any:
         """What an expression is. Raises Fault."""
-        if next(self.steps, None) is None:
-            raise Fault("endless", "the kernel takes more steps than any of this lab should")
-        return _EXPRESSION[type(node)](self, node)
+        return self.budget.spend(_EXPRESSION[type(node)](self, node))
 
     def _name(self, node: ast.Name) -> Any:
         if node.id not in self.names:
@@ -389,6 +405,7 @@ _STATEMENT: Mapping[type, Callable[[Program, Any], None]] = {
     ast.If: Program._if,
     ast.Expr: Program._expression,
     ast.Pass: lambda program, node: None,
+    ast.Return: Program._return,
 }
 _EXPRESSION: Mapping[type, Callable[[Program, Any], Any]] = {
     ast.Name: Program._name,

@@ -1,0 +1,204 @@
+"""A student's kernel, launched on cases and compared; and what a wrong one is taken for.
+
+A misreading computes what a kernel with one mistake would have stored. A kernel that fails is given
+the sentence of the misreading that stores the same in every case, so that no sentence is true of
+another mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.judge import Draw, Student, Wrong, expect_close, expect_kind, within
+
+from .admitted import Kernel, Refused, admitted
+from .memory import Fault
+from .programs import Run, launched
+
+HOST = "The check reads the kernel and computes what each of its programs does, on the CPU."
+TOLERANCE = 2e-5
+LAYOUTS = ("contiguous", "transposed", "strided", "offset")
+Stored = Mapping[str, Tensor]
+_MISREAD = "misread: "
+
+FAULTS = {
+    "out_of_bounds": "A lane that takes part touches memory outside of the tensor. Which lanes "
+    "hang over the edge of the last tile, and does the mask of this line switch off all of them?",
+    "race": "Two programs meet in one element. They run at the same time and in no order: each "
+    "element is one program's, or everybody adds to it with tl.atomic_add.",
+    "wrote_input": "This stores to an input. Outputs are the pointers that the page names so.",
+    "shapes": "Two blocks do not fit together. A row of rows[:, None] and a column of "
+    "words[None, :] make a tile; a (ROWS,) block beside it needs a [:, None].",
+    "not_constexpr": "Blocks have shapes that are known when the kernel is compiled: those of "
+    "tl.constexpr parameters. N and V come with each launch.",
+    "power_of_two": "The shape of a block is a power of two. What is more than needed is masked.",
+    "dtypes": "These dtypes do not go together.",
+    "misused": "Triton does not take this expression.",
+    "unknown_name": "Nobody has given this name a value. A kernel knows its parameters, its own "
+    "names and tl, and no global.",
+    "unknown_word": "The kernels of this lab are written in these words of tl: program_id, "
+    "arange, load, store, atomic_add, dot, trans, where, sum, max, exp, log and their like.",
+    "too_large": "The block is larger than any of this lab.",
+    "endless": "The kernel does not come to an end. Does every loop move on?",
+}
+"""What each fault of a kernel means."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A launch: its grid, what it is given by parameter, and what each output must hold then."""
+
+    grid: tuple[int, ...]
+    given: Mapping[str, Any]
+    want: Stored
+
+    @property
+    def sizes(self) -> str:
+        """In words: the numbers that are not strides, and how x lies in memory."""
+        plain = {k: v for k, v in self.given.items() if isinstance(v, int) and "_" not in k}
+        said = ", ".join(f"{name} = {value}" for name, value in plain.items())
+        return f"in a launch with {said}, x with strides {self.given['x_ptr'].stride()}"
+
+
+@dataclass(frozen=True)
+class Misreading:
+    """A mistake: its sentence, and what is stored by whoever makes it. May raise Fault."""
+
+    sentence: str
+    stored: Callable[[Mapping[str, Any]], Stored]
+
+
+Misreadings = Mapping[str, Misreading]
+
+
+def misread(name: str) -> str:
+    """What stands for the kernel of a known mistake, in a wrong answer."""
+    return _MISREAD + name
+
+
+def judge_kernel(
+    student: Student, name: str, cases: Sequence[Case], misreadings: Misreadings
+) -> None:
+    """Raises Wrong for the first case in which the kernel `name` faults or stores something else."""
+    launch = _launcher(student, name, misreadings)
+    for case in cases:
+        stored = _launched(launch, case)
+        try:
+            with within(case.sizes):
+                _expect_stored(stored, case)
+        except Wrong as wrong:
+            why = _sentence(launch, cases, misreadings)
+            raise Wrong(
+                expected=wrong.expected, got=wrong.got, where=wrong.where, why=why
+            ) from None
+
+
+def run_of(student: Student, name: str, case: Case) -> Run:
+    """One launch of a kernel that has passed, for its cost."""
+    kernel = admitted(student.call("written", name))
+    return launched(kernel, case.grid, case.given, tuple(case.want))
+
+
+Launcher = Callable[[Case], Stored]
+
+
+def _launcher(student: Student, name: str, misreadings: Misreadings) -> Launcher:
+    source = expect_kind(student.call("written", name), str, "the text of a kernel")
+    known = misreadings.get(source.removeprefix(_MISREAD)) if source.startswith(_MISREAD) else None
+    if known is not None:
+        return lambda case: known.stored(case.given)
+    kernel = _read(source)
+
+    def launch(case: Case) -> Stored:
+        try:
+            return launched(kernel, case.grid, case.given, tuple(case.want)).tensors
+        except Fault as fault:
+            fault.args = (f"{fault} ({kernel.at(fault.line)})",)
+            raise
+
+    return launch
+
+
+def _read(source: str) -> Kernel:
+    try:
+        return admitted(source)
+    except Refused as refused:
+        where = f"line {refused.line} of the kernel" if refused.line else ""
+        raise Wrong(
+            expected="a kernel in Triton", got="another text", where=where, why=str(refused)
+        ) from None
+
+
+def _launched(launch: Launcher, case: Case) -> Stored:
+    """What a launch stored. Raises Wrong for a fault."""
+    try:
+        return launch(case)
+    except Refused as refused:
+        raise Wrong(expected="a kernel", got="another one", why=str(refused)) from None
+    except Fault as fault:
+        raise Wrong(
+            expected="a launch without a fault",
+            got=f"{fault.kind}: {fault}",
+            where=case.sizes,
+            why=FAULTS[fault.kind],
+        ) from None
+
+
+def _expect_stored(stored: Stored, case: Case) -> None:
+    for output, want in case.want.items():
+        with within(f"{output},"):
+            expect_close(stored[output], want, tolerance=TOLERANCE)
+
+
+def _sentence(launch: Launcher, cases: Sequence[Case], misreadings: Misreadings) -> str:
+    """Of the misreading that stores the same as this kernel in every case, else ""."""
+    seen = [_quietly(launch, case) for case in cases]
+    for known in misreadings.values():
+        theirs = (_quietly(lambda case, m=known: m.stored(case.given), case) for case in cases)
+        if all(_alike(a, b) for a, b in zip(seen, theirs, strict=True)):
+            return known.sentence
+    return ""
+
+
+def _quietly(launch: Callable[..., Stored], case: Case) -> Stored | str:
+    try:
+        stored = launch(case)
+    except Fault as fault:
+        return fault.kind
+    return {name: stored[name] for name in case.want}
+
+
+def _alike(a: Stored | str, b: Stored | str) -> bool:
+    if isinstance(a, str) or isinstance(b, str):
+        return a == b
+    return all(torch.allclose(a[k], b[k], rtol=1e-3, atol=1e-5, equal_nan=True) for k in a)
+
+
+def output(draw: Draw, *shape: int, layout: str = "contiguous") -> Tensor:
+    """Memory for an output, full of NaN."""
+    fresh = torch.full(shape[::-1] if layout == "transposed" else shape, float("nan"))
+    return fresh.T if layout == "transposed" else fresh
+
+
+def blocks(n: int, size: int) -> int:
+    return -(-n // size)
+
+
+def padded(n: int) -> int:
+    """The next power of two."""
+    return 1 << max(0, (n - 1).bit_length())
+
+
+def as_if_contiguous(t: Tensor) -> Tensor:
+    """t as somebody reads it who ignores its strides. Raises Fault where that leaves its memory."""
+    memory = torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())[int(t.storage_offset()) :]
+    mine = torch.zeros(len(memory), dtype=torch.bool)
+    mine.as_strided(t.shape, t.stride()).fill_(True)
+    if len(memory) < t.numel() or not bool(mine[: t.numel()].all()):
+        raise Fault("out_of_bounds", "strides ignored")
+    return memory[: t.numel()].view(t.shape)
