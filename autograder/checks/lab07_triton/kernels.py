@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.judge import Draw, Student, Wrong, expect_close, expect_kind, within
+from autograder.judge import Draw, Question, Student, Wrong, expect_close, expect_kind, within
 
 from .admitted import Kernel, Refused, admitted
 from .memory import Fault
@@ -202,3 +202,24 @@ def as_if_contiguous(t: Tensor) -> Tensor:
     if len(memory) < t.numel() or not bool(mine[: t.numel()].all()):
         raise Fault("out_of_bounds", "strides ignored")
     return memory[: t.numel()].view(t.shape)
+
+
+def faulty(kind: str) -> Misreading:
+    """A mistake that is a fault of the kernel, in every case."""
+
+    def stored(given: Mapping[str, Any]) -> Stored:
+        raise Fault(kind, "a known mistake")
+
+    return Misreading(FAULTS[kind], stored)
+
+
+def list_wrong(question: Question, misreadings: Misreadings) -> None:
+    """Lists each misreading as a known wrong answer."""
+    for key, known in misreadings.items():
+        question.wrong(key, known.sentence, written=lambda name, key=key: misread(key))
+
+
+def tf32(t: Tensor) -> Tensor:
+    """t (float32) rounded to ten bits behind the point, as a product without "ieee" does it."""
+    bits = t.contiguous().view(torch.int32)
+    return ((bits + (1 << 12)) & ~((1 << 13) - 1)).view(torch.float32).view(t.shape)

@@ -12,20 +12,19 @@ from autograder.judge import Draw, Student
 
 from . import lab
 from .kernels import (
-    FAULTS,
     HOST,
     LAYOUTS,
     Case,
     Misreading,
     Stored,
     as_if_contiguous,
+    faulty,
     judge_kernel,
-    misread,
+    list_wrong,
     output,
     padded,
     run_of,
 )
-from .memory import Fault
 
 
 @lab.question(
@@ -105,15 +104,8 @@ def _columns_written(y: Tensor, given: Mapping[str, Any]) -> Tensor:
     return memory.as_strided(y.shape, given["y_ptr"].stride())
 
 
-def _fault(kind: str) -> Callable[..., Stored]:
-    def stored(given: Mapping[str, Any]) -> Stored:
-        raise Fault(kind, "a known mistake")
-
-    return stored
-
-
 MISREADINGS = {
-    "not_masked": Misreading(FAULTS["out_of_bounds"], _fault("out_of_bounds")),
+    "not_masked": faulty("out_of_bounds"),
     "lanes_beyond_count": Misreading(
         "The lanes beyond V count with the logit 0: exp(0) of each is in the sum. Give them a "
         "logit that adds nothing.",
@@ -156,8 +148,7 @@ MISREADINGS = {
         _of(lambda z, given: z.log_softmax(1)),
     ),
 }
-for _key, _known in MISREADINGS.items():
-    softmax_kernel.wrong(_key, _known.sentence, written=lambda name, key=_key: misread(key))
+list_wrong(softmax_kernel, MISREADINGS)
 
 
 @softmax_kernel.cost
