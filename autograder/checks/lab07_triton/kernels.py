@@ -21,7 +21,7 @@ from .memory import Fault
 from .programs import Run, launched
 
 HOST = "The check reads the kernel and computes what each of its programs does, on the CPU."
-TOLERANCE = 2e-5
+TOLERANCE = 4e-5
 LAYOUTS = ("contiguous", "transposed", "strided", "offset")
 Stored = Mapping[str, Tensor]
 _MISREAD = "misread: "
@@ -62,7 +62,8 @@ class Case:
         """In words: the numbers that are not strides, and how x lies in memory."""
         plain = {k: v for k, v in self.given.items() if isinstance(v, int) and "_" not in k}
         said = ", ".join(f"{name} = {value}" for name, value in plain.items())
-        return f"in a launch with {said}, x with strides {self.given['x_ptr'].stride()}"
+        first = next(value for value in self.given.values() if isinstance(value, Tensor))
+        return f"in a launch with {said}, its first tensor with strides {first.stride()}"
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class Misreading:
 
 
 Misreadings = Mapping[str, Misreading]
+Launcher = Callable[[Case], Stored]
 
 
 def misread(name: str) -> str:
@@ -85,7 +87,11 @@ def judge_kernel(
     student: Student, name: str, cases: Sequence[Case], misreadings: Misreadings
 ) -> None:
     """Raises Wrong for the first case in which the kernel `name` faults or stores something else."""
-    launch = _launcher(student, name, misreadings)
+    judged(_launcher(student, name, misreadings), cases, misreadings)
+
+
+def judged(launch: Launcher, cases: Sequence[Case], misreadings: Misreadings) -> None:
+    """As judge_kernel, of what `launch` stores."""
     for case in cases:
         stored = _launched(launch, case)
         try:
@@ -102,9 +108,6 @@ def run_of(student: Student, name: str, case: Case) -> Run:
     """One launch of a kernel that has passed, for its cost."""
     kernel = admitted(student.call("written", name))
     return launched(kernel, case.grid, case.given, tuple(case.want))
-
-
-Launcher = Callable[[Case], Stored]
 
 
 def _launcher(student: Student, name: str, misreadings: Misreadings) -> Launcher:
@@ -176,7 +179,14 @@ def _quietly(launch: Callable[..., Stored], case: Case) -> Stored | str:
 def _alike(a: Stored | str, b: Stored | str) -> bool:
     if isinstance(a, str) or isinstance(b, str):
         return a == b
-    return all(torch.allclose(a[k], b[k], rtol=1e-3, atol=1e-5, equal_nan=True) for k in a)
+    return all(_near(a[k], b[k]) for k in a)
+
+
+def _near(a: Tensor, b: Tensor) -> bool:
+    """Two orders of summation apart, and not two formulas."""
+    finite = b[b.isfinite()]
+    scale = float(finite.abs().max()) if finite.numel() else 1.0
+    return torch.allclose(a, b, rtol=1e-3, atol=1e-4 * scale, equal_nan=True)
 
 
 def output(draw: Draw, *shape: int, layout: str = "contiguous") -> Tensor:

@@ -335,7 +335,7 @@ def _two(op: ast.operator, a: Any, b: Any) -> Any:
     if not plain:
         return computed(operation, a, b)
     result = operation(a, b)
-    if abs(result) > MAX_INTEGER:
+    if isinstance(result, int) and abs(result) > MAX_INTEGER:
         raise Fault("too_large", "the number does not fit into 64 bits")
     return result
 
