@@ -175,36 +175,36 @@ _CASES: Mapping[str, Callable[[Draw], list[Case]]] = {
 _WRONG: Mapping[str, tuple[str, tuple[int, str], str]] = {
     "other_is_small": (
         "Ada",
-        (4, "x = tl.load(x_ptr + n * x_n + v, mask=v < V, other=-1.0)"),
+        (4, "x = tl.load(x_ptr + row * x_n + j, mask=j < V, other=-1.0)"),
         "The masked lanes still win where all numbers of a row are below what they hold. Only one "
         "number loses against every other.",
     ),
     "no_mask": (
         "Ada",
-        (4, "x = tl.load(x_ptr + n * x_n + v)"),
+        (4, "x = tl.load(x_ptr + row * x_n + j)"),
         "Without a mask the lanes beyond V read the next row, and behind the last row what is "
         "nobody's.",
     ),
     "rows_alone": (
         "Bo",
-        (7, "inside = (rows < N)[:, None]"),
+        (7, "inside = (i < N)[:, None]"),
         "This is Bo's line as it stands: the rows are masked, and the last tile of features hangs "
         "over D.",
     ),
     "features_alone": (
         "Bo",
-        (7, "inside = (d < D)[None, :]"),
+        (7, "inside = (k < D)[None, :]"),
         "Now the features are masked and the rows are not: a tile has two edges.",
     ),
     "words_for_rows": (
         "Cy",
-        (2, "rows = tl.program_id(0) * WORDS + tl.arange(0, ROWS)"),
+        (2, "i = tl.program_id(0) * WORDS + tl.arange(0, ROWS)"),
         "Cy's rows were right. Programs beside each other along axis 1 begin ROWS words apart, and "
         "have WORDS words.",
     ),
     "axes_exchanged": (
         "Cy",
-        (3, "words = tl.program_id(0) * WORDS + tl.arange(0, WORDS)"),
+        (3, "j = tl.program_id(0) * WORDS + tl.arange(0, WORDS)"),
         "Now rows and words have the same number: only tiles on the diagonal are computed.",
     ),
     "old_maximum": (
@@ -220,7 +220,7 @@ _WRONG: Mapping[str, tuple[str, tuple[int, str], str]] = {
     ),
     "added_by_hand": (
         "Ed",
-        (7, "tl.store(sum_ptr + v, tl.load(sum_ptr + v, mask=v < V) + part, mask=v < V)"),
+        (7, "tl.store(sum_ptr + j, tl.load(sum_ptr + j, mask=j < V) + part, mask=j < V)"),
         "Read, add and store are three steps: another program may do its own between them. The "
         "three have to be one.",
     ),
