@@ -145,10 +145,10 @@ def softmax_kernel(x_ptr, b_ptr, y_ptr, V, x_n, x_v, b_v, y_n, y_v, BLOCK: tl.co
 # %% [markdown] id="a-tile"
 # ## A program for each tile
 #
-# The head itself, `y = x w^T + b`, in tiles of ROWS tokens and WORDS words. A program walks over the
-# features in steps of FEATURES. N, V and D are no multiples of anything. The grid is
-# `(ceil(N / ROWS), ceil(V / WORDS))`. Products are those of float32: `tl.dot` rounds its factors to
-# ten bits on newer GPUs unless it is told `input_precision="ieee"`, and the check rounds as they
+# The head itself, `y = x w^T + b`, in tiles of ROWS tokens and WORDS words. A program walks over
+# the features in steps of FEATURES. N, V and D are no multiples of anything. The grid is
+# `(ceil(N / ROWS), ceil(V / WORDS))`. Products are those of float32: newer GPUs round the factors
+# of `tl.dot` to ten bits unless it is told `input_precision="ieee"`, and the check rounds as they
 # do. Stuck? `hint("linear_kernel")`
 
 
@@ -284,9 +284,7 @@ def fused_loss_kernel(
     ### BEGIN SOLUTION
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     d = tl.arange(0, D)
-    x = tl.load(
-        x_ptr + rows[:, None] * x_n + d[None, :] * x_d, mask=(rows < N)[:, None], other=0.0
-    )
+    x = tl.load(x_ptr + rows[:, None] * x_n + d[None, :] * x_d, mask=(rows < N)[:, None], other=0.0)
     target = tl.load(t_ptr + rows, mask=rows < N, other=0)
     top = tl.full((ROWS,), float("-inf"), tl.float32)
     total = tl.zeros((ROWS,), tl.float32)
@@ -387,9 +385,7 @@ def fused_backward_kernel(
     ### BEGIN SOLUTION
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     d = tl.arange(0, D)
-    x = tl.load(
-        x_ptr + rows[:, None] * x_n + d[None, :] * x_d, mask=(rows < N)[:, None], other=0.0
-    )
+    x = tl.load(x_ptr + rows[:, None] * x_n + d[None, :] * x_d, mask=(rows < N)[:, None], other=0.0)
     target = tl.load(t_ptr + rows, mask=rows < N, other=0)
     lse = tl.load(lse_ptr + rows, mask=rows < N, other=0.0)
     dloss = tl.load(dloss_ptr + rows, mask=rows < N, other=0.0)
@@ -457,9 +453,7 @@ def run_head(x, w, b, t, dloss):
     dw, db = torch.zeros_like(w), torch.zeros_like(b)
     grid, tiles = (math.ceil(N / ROWS),), {"D": D, "ROWS": ROWS, "WORDS": 64}
     fused_loss_kernel[grid](x, w, b, t, loss, lse, N, V, *x.stride(), **tiles)
-    fused_backward_kernel[grid](
-        x, w, b, t, lse, dloss, dx, dw, db, N, V, *x.stride(), **tiles
-    )
+    fused_backward_kernel[grid](x, w, b, t, lse, dloss, dx, dw, db, N, V, *x.stride(), **tiles)
     return loss, dx, dw, db
 
 
@@ -614,6 +608,7 @@ def sectors(first, stride, columns, itemsize):
 # %% id="occupancy" role="solution"
 def occupancy(block, machine):
     """-> (warps, list of the limits that bind)."""
+
     ### BEGIN SOLUTION
     def rounded(n, unit):
         return math.ceil(n / unit) * unit
@@ -827,8 +822,8 @@ def read_ptx(ptx):
 # ## In your own words
 #
 # A colleague has fused the loss of the head, V = 600 and D = 64, on a GPU with 3 TB/s, 400 TFLOP/s
-# in bfloat16 and 4 T exp/s. The fused kernel computes every logit twice, forward and backward, where
-# the old one computed it once. "It does more work, so it must be slower."
+# in bfloat16 and 4 T exp/s. The fused kernels compute every logit twice, forward and backward,
+# where the old ones computed it once. "It does more work, so it must be slower."
 #
 # In at most six sentences: what does fusion save here and what does it add, in bytes, flops and
 # exps per token; which roof binds before and after; when would your colleague be right; and what

@@ -6,15 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
 
 from . import lab
-from .admitted import Refused, admitted
-from .kernels import FAULTS, HOST, Case, Launcher, Misreading, Stored, judged, output
+from .admitted import Refused
+from .kernels import HOST, Case, judged, launcher, output
 from .memory import Fault
-from .programs import launched
 from .suspects import SUSPECTS
 
 _FORM = "(number of the line, the line as it should be), or None"
@@ -66,27 +64,15 @@ def _repair(suspect: str, got: Any) -> Repair:
 
 
 def _expect_repaired(suspect: str, repair: tuple[int, str], cases: list[Case]) -> None:
-    number, line = repair
-    lines = SUSPECTS[suspect].splitlines()
-    indent = lines[number - 1][: len(lines[number - 1]) - len(lines[number - 1].lstrip())]
-    lines[number - 1] = indent + line.strip()
     try:
-        judged(_launcher("\n".join(lines)), cases, {})
+        judged(launcher(_repaired(suspect, repair)), cases)
     except Wrong as wrong:
         raise Wrong(
             expected=wrong.expected,
             got=wrong.got,
-            where=f"in {suspect}'s kernel with your line {number}, {wrong.where}",
+            where=f"in {suspect}'s kernel with your line {repair[0]}, {wrong.where}",
             why=_why(suspect, repair, cases) or wrong.why,
         ) from None
-
-
-def _launcher(source: str) -> Launcher:
-    try:
-        kernel = admitted(source)
-    except Refused as refused:
-        raise Wrong(expected="a kernel", got="no kernel any more", why=str(refused)) from None
-    return lambda case: launched(kernel, case.grid, case.given, tuple(case.want)).tensors
 
 
 def _why(suspect: str, repair: tuple[int, str], cases: list[Case]) -> str:
@@ -98,17 +84,23 @@ def _why(suspect: str, repair: tuple[int, str], cases: list[Case]) -> str:
     return ""
 
 
-def _outcomes(suspect: str, repair: tuple[int, str], cases: list[Case]) -> list[Any]:
+def _repaired(suspect: str, repair: tuple[int, str]) -> str:
+    """The kernel with that line, indented as the one before."""
     number, line = repair
     lines = SUSPECTS[suspect].splitlines()
-    indent = lines[number - 1][: len(lines[number - 1]) - len(lines[number - 1].lstrip())]
-    lines[number - 1] = indent + line.strip()
-    return [_outcome("\n".join(lines), case) for case in cases]
+    before = lines[number - 1]
+    lines[number - 1] = before[: len(before) - len(before.lstrip())] + line.strip()
+    return "\n".join(lines)
+
+
+def _outcomes(suspect: str, repair: tuple[int, str], cases: list[Case]) -> list[Any]:
+    source = _repaired(suspect, repair)
+    return [_outcome(source, case) for case in cases]
 
 
 def _outcome(source: str, case: Case) -> Any:
     try:
-        stored = _launcher(source)(case)
+        stored = launcher(source)(case)
     except (Wrong, Refused):
         return "refused"
     except Fault as fault:
@@ -154,7 +146,8 @@ def _di(draw: Draw) -> list[Case]:
 
 
 def _lse_case(draw: Draw, n: int, v: int) -> Case:
-    z = 9 * draw.tensor(n, v)
+    z = draw.tensor(n, v)
+    z[:, :16] += 130
     given = {"z_ptr": z, "lse_ptr": output(draw, n), "V": v, "WORDS": 16}
     return Case((n,), given, {"lse_ptr": z.double().logsumexp(1).float()})
 
@@ -231,8 +224,8 @@ def _answer(suspect: str, repair: tuple[int, str]) -> Callable[[str], Repair]:
     return lambda name: repair if name == suspect else None
 
 
-for _key, (_suspect, _repaired, _sentence) in _WRONG.items():
-    broken_kernel.wrong(_key, _sentence, broken_kernel=_answer(_suspect, _repaired))
+for _key, (_suspect, _edit, _sentence) in _WRONG.items():
+    broken_kernel.wrong(_key, _sentence, broken_kernel=_answer(_suspect, _edit))
 
 
 @broken_kernel.cost

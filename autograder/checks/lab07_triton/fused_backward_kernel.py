@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,6 +16,7 @@ from .fused_loss_kernel import loss_of
 from .kernels import (
     HOST,
     Case,
+    Given,
     Misreading,
     Stored,
     as_if_contiguous,
@@ -53,7 +53,7 @@ def fused_backward_kernel(student: Student, draw: Draw) -> None:
     As in fused_loss_kernel, with lse (N,) and the cotangent dloss (N,) -> dx (N, D), dw (V, D), db
     (V,), all contiguous; dw and db are 0 before the launch; grid (ceil(N / ROWS),).
     """
-    judge_kernel(student, "fused_backward_kernel", list(_cases(draw)), MISREADINGS)
+    judge_kernel(student, "fused_backward_kernel", _cases(draw), MISREADINGS)
 
 
 def _cases(draw: Draw) -> Iterator[Case]:
@@ -61,7 +61,7 @@ def _cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, 37, 75, 32, (16, 32))
     yield _case(draw, 7, 43, 32, (16, 16), x="transposed")
     yield _case(draw, 16, 64, 16, (16, 16), shift=300.0)
-    yield _case(draw, 1, 1, 16, (16, 16))
+    yield _case(draw, 1, 2, 16, (16, 16))
     for _ in draw.cases(2):
         n, v = draw.integer(2, 40), draw.integer(41, 99)
         x = draw.choice(("contiguous", "transposed", "offset"))
@@ -82,7 +82,7 @@ def _case(
     return replace(forward, given=given, want=_gradients(given))
 
 
-def _gradients(given: Mapping[str, Any]) -> Stored:
+def _gradients(given: Given) -> Stored:
     """By autograd, in float64."""
     leaves = [given[name].double().requires_grad_() for name in ("x_ptr", "w_ptr", "b_ptr")]
     loss = loss_of(head(*leaves), given["t_ptr"])
@@ -90,59 +90,68 @@ def _gradients(given: Mapping[str, Any]) -> Stored:
     return {k: g.float() for k, g in zip(("dx_ptr", "dw_ptr", "db_ptr"), found, strict=True)}
 
 
-def _softmax(given: Mapping[str, Any], x: Tensor) -> Tensor:
-    z = head(x, given["w_ptr"], given["b_ptr"])
-    return (z - given["lse_ptr"][:, None]).exp()
+def _softmax(given: Given, x: Tensor) -> Tensor:
+    lse: Tensor = given["lse_ptr"]
+    return (head(x, given["w_ptr"], given["b_ptr"]) - lse[:, None]).exp()
 
 
-def _dz(given: Mapping[str, Any], x: Tensor) -> Tensor:
-    hit = torch.nn.functional.one_hot(given["t_ptr"], given["V"])
-    return (_softmax(given, x) - hit) * given["dloss_ptr"][:, None]
+def _hit(given: Given) -> Tensor:
+    return torch.nn.functional.one_hot(given["t_ptr"], given["V"])
+
+
+def _times_cotangent(dz: Tensor, given: Given) -> Tensor:
+    dloss: Tensor = given["dloss_ptr"]
+    return dz * dloss[:, None]
+
+
+def _dz(given: Given, x: Tensor) -> Tensor:
+    return _times_cotangent(_softmax(given, x) - _hit(given), given)
 
 
 def _from(dz: Tensor, x: Tensor, w: Tensor) -> Stored:
     return {"dx_ptr": dz @ w, "dw_ptr": dz.T @ x, "db_ptr": dz.sum(0)}
 
 
-def _by(dz_of: Callable[[Mapping[str, Any], Tensor], Tensor]) -> Callable[..., Stored]:
+def _by(dz_of: Callable[[Given, Tensor], Tensor]) -> Callable[..., Stored]:
     """The gradients that follow from a wrong dz."""
     return lambda given: _from(dz_of(given, given["x_ptr"]), given["x_ptr"], given["w_ptr"])
 
 
-def _but(**wrong: Callable[[Mapping[str, Any], Stored], Tensor]) -> Callable[..., Stored]:
+def _but(**wrong: Callable[[Given, Stored], Tensor]) -> Callable[..., Stored]:
     """The gradients, but for some."""
 
-    def stored(given: Mapping[str, Any]) -> Stored:
+    def stored(given: Given) -> Stored:
         right = _from(_dz(given, given["x_ptr"]), given["x_ptr"], given["w_ptr"])
         return {**right, **{f"{name}_ptr": of(given, right) for name, of in wrong.items()}}
 
     return stored
 
 
-def _dx_of_the_last_tile(given: Mapping[str, Any], right: Stored) -> Tensor:
+def _dx_of_the_last_tile(given: Given, right: Stored) -> Tensor:
     first = (given["V"] - 1) // given["WORDS"] * given["WORDS"]
-    return _dz(given, given["x_ptr"])[:, first:] @ given["w_ptr"][first:]
+    w: Tensor = given["w_ptr"]
+    return _dz(given, given["x_ptr"])[:, first:] @ w[first:]
 
 
-def _db_with_rows_beyond(given: Mapping[str, Any], right: Stored) -> Tensor:
+def _db_with_rows_beyond(given: Given, right: Stored) -> Tensor:
     """Tokens beyond N have x = 0, lse = 0 and the cotangent 1 for somebody who masks nothing."""
     beyond = blocks(given["N"], given["ROWS"]) * given["ROWS"] - given["N"]
-    return right["db_ptr"] + beyond * given["b_ptr"].exp()
+    b: Tensor = given["b_ptr"]
+    return right["db_ptr"] + beyond * b.exp()
 
 
-def _normalized_by_tile(given: Mapping[str, Any], x: Tensor) -> Tensor:
+def _normalized_by_tile(given: Given, x: Tensor) -> Tensor:
     z = head(x, given["w_ptr"], given["b_ptr"])
-    p = torch.cat([tile.softmax(1) for tile in z.split(given["WORDS"], 1)], 1)
-    hit = torch.nn.functional.one_hot(given["t_ptr"], given["V"])
-    return (p - hit) * given["dloss_ptr"][:, None]
+    p = torch.cat([tile.softmax(1) for tile in torch.split(z, given["WORDS"], 1)], 1)
+    return _times_cotangent(p - _hit(given), given)
 
 
-def _unstrided(given: Mapping[str, Any]) -> Stored:
+def _unstrided(given: Given) -> Stored:
     x = as_if_contiguous(given["x_ptr"])
     return _from(_dz(given, x), x, given["w_ptr"])
 
 
-def _rounded(given: Mapping[str, Any]) -> Stored:
+def _rounded(given: Given) -> Stored:
     x, w = tf32(given["x_ptr"]), tf32(given["w_ptr"])
     dz = _dz(given | {"w_ptr": w}, x)
     return _from(tf32(dz), x, w) | {"db_ptr": dz.sum(0)}
@@ -156,13 +165,14 @@ MISREADINGS = {
     ),
     "no_target": Misreading(
         "dz is the softmax. At the target it is less by 1: the loss falls when that logit grows.",
-        _by(lambda given, x: _softmax(given, x) * given["dloss_ptr"][:, None]),
+        _by(lambda given, x: _times_cotangent(_softmax(given, x), given)),
     ),
     "no_cotangent": Misreading(
         "dloss is missing. Each row of dz is multiplied by the cotangent of that row's loss.",
         _by(
-            lambda given, x: _softmax(given, x)
-            - torch.nn.functional.one_hot(given["t_ptr"], given["V"])
+            lambda given, x: (
+                _softmax(given, x) - torch.nn.functional.one_hot(given["t_ptr"], given["V"])
+            )
         ),
     ),
     "sign_turned": Misreading(

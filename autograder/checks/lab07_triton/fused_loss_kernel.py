@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -14,6 +13,7 @@ from . import lab
 from .kernels import (
     HOST,
     Case,
+    Given,
     Misreading,
     Stored,
     as_if_contiguous,
@@ -52,7 +52,7 @@ def fused_loss_kernel(student: Student, draw: Draw) -> None:
     x (N, D) of any strides, w (V, D) and b (V,) contiguous, t (N,) int64 -> loss (N,), lse (N,);
     grid (ceil(N / ROWS),); D is a power of two.
     """
-    judge_kernel(student, "fused_loss_kernel", list(_cases(draw)), MISREADINGS)
+    judge_kernel(student, "fused_loss_kernel", _cases(draw), MISREADINGS)
 
 
 def _cases(draw: Draw) -> Iterator[Case]:
@@ -62,7 +62,8 @@ def _cases(draw: Draw) -> Iterator[Case]:
     yield case_of(draw, 9, 37, 16, (16, 16), shift=400.0)
     yield case_of(draw, 6, 45, 16, (16, 32), shift=-400.0)
     yield case_of(draw, 16, 64, 16, (16, 32))
-    yield case_of(draw, 1, 1, 16, (16, 16))
+    yield case_of(draw, 1, 2, 16, (16, 16))
+    yield case_of(draw, 4, 50, 16, (16, 16), first=130.0)
     for _ in draw.cases(2):
         n, v = draw.integer(2, 40), draw.integer(41, 99)
         x = draw.choice(("contiguous", "transposed", "offset"))
@@ -71,10 +72,11 @@ def _cases(draw: Draw) -> Iterator[Case]:
 
 def case_of(
     draw: Draw, n: int, v: int, d: int, tiles: tuple[int, int], *, x: str = "contiguous",
-    shift: float = 0.0,
+    shift: float = 0.0, first: float = 0.0,
 ) -> Case:  # fmt: skip
-    """shift: of all logits. The targets are among all words, and in no order."""
+    """shift: of all logits; first: of those of the first tile. The targets are any words."""
     of_x, of_w, of_b = draw.tensor(n, d, layout=x), draw.tensor(v, d), draw.tensor(v) + shift
+    of_b[: tiles[1]] += first
     t = draw.integers(n, low=0, high=v - 1)
     loss, lse = output(draw, n), output(draw, n)
     given = {
@@ -91,18 +93,18 @@ def loss_of(z: Tensor, t: Tensor) -> Tensor:
     return torch.nn.functional.cross_entropy(z, t, reduction="none")
 
 
-def _tiled(z: Tensor, given: Mapping[str, Any]) -> list[Tensor]:
-    return list(z.split(given["WORDS"], 1))
+def _tiled(z: Tensor, given: Given) -> list[Tensor]:
+    return list(torch.split(z, given["WORDS"], 1))
 
 
-def _logits(given: Mapping[str, Any]) -> Tensor:
+def _logits(given: Given) -> Tensor:
     return head(given["x_ptr"], given["w_ptr"], given["b_ptr"])
 
 
-def _lse(by: Callable[[Tensor, Mapping[str, Any]], Tensor]) -> Callable[..., Stored]:
+def _lse(by: Callable[[Tensor, Given], Tensor]) -> Callable[..., Stored]:
     """A log-sum-exp of the logits that is wrong, and the loss that follows from it."""
 
-    def stored(given: Mapping[str, Any]) -> Stored:
+    def stored(given: Given) -> Stored:
         z = _logits(given)
         lse = by(z, given)
         return {"loss_ptr": lse - _at(z, given["t_ptr"]), "lse_ptr": lse}
@@ -117,14 +119,14 @@ def _at(z: Tensor, t: Tensor) -> Tensor:
 def _loss(by: Callable[..., Tensor]) -> Callable[..., Stored]:
     """A right log-sum-exp, and a loss that is wrong: of the logits, the lse and all given."""
 
-    def stored(given: Mapping[str, Any]) -> Stored:
+    def stored(given: Given) -> Stored:
         z = _logits(given)
         return {"loss_ptr": by(z, z.logsumexp(1), given), "lse_ptr": z.logsumexp(1)}
 
     return stored
 
 
-def _not_rescaled(z: Tensor, given: Mapping[str, Any]) -> Tensor:
+def _not_rescaled(z: Tensor, given: Given) -> Tensor:
     """Each tile adds exp(z - the maximum so far); what was there before stays as it was."""
     top, total = torch.full((len(z),), -torch.inf), torch.zeros(len(z))
     for tile in _tiled(z, given):
@@ -133,7 +135,7 @@ def _not_rescaled(z: Tensor, given: Mapping[str, Any]) -> Tensor:
     return top + total.log()
 
 
-def _not_carried(z: Tensor, given: Mapping[str, Any]) -> Tensor:
+def _not_carried(z: Tensor, given: Given) -> Tensor:
     """Each tile takes its own maximum for that of all."""
     top, total = torch.full((len(z),), -torch.inf), torch.zeros(len(z))
     for tile in _tiled(z, given):
@@ -143,30 +145,30 @@ def _not_carried(z: Tensor, given: Mapping[str, Any]) -> Tensor:
     return top + total.log()
 
 
-def _padded(z: Tensor, given: Mapping[str, Any]) -> Tensor:
+def _padded(z: Tensor, given: Given) -> Tensor:
     """Words beyond V have the logit 0."""
     beyond = blocks(given["V"], given["WORDS"]) * given["WORDS"] - given["V"]
     return torch.cat([z, z.new_zeros(len(z), beyond)], 1).logsumexp(1)
 
 
-def _last_tiles_target(z: Tensor, lse: Tensor, given: Mapping[str, Any]) -> Tensor:
+def _last_tiles_target(z: Tensor, lse: Tensor, given: Given) -> Tensor:
     """The logit of the target is that of the last tile, 0 where it is in another."""
     first = (given["V"] - 1) // given["WORDS"] * given["WORDS"]
     t = given["t_ptr"]
     return lse - torch.where(t >= first, _at(z, t), 0.0)
 
 
-def _rounded(given: Mapping[str, Any]) -> Stored:
+def _rounded(given: Given) -> Stored:
     z = head(tf32(given["x_ptr"]), tf32(given["w_ptr"]), given["b_ptr"])
     return {"loss_ptr": loss_of(z, given["t_ptr"]), "lse_ptr": z.logsumexp(1)}
 
 
-def _unstrided(given: Mapping[str, Any]) -> Stored:
+def _unstrided(given: Given) -> Stored:
     z = head(as_if_contiguous(given["x_ptr"]), given["w_ptr"], given["b_ptr"])
     return {"loss_ptr": loss_of(z, given["t_ptr"]), "lse_ptr": z.logsumexp(1)}
 
 
-def _no_bias(given: Mapping[str, Any]) -> Stored:
+def _no_bias(given: Given) -> Stored:
     z = given["x_ptr"] @ given["w_ptr"].T
     return {"loss_ptr": loss_of(z, given["t_ptr"]), "lse_ptr": z.logsumexp(1)}
 
@@ -179,8 +181,8 @@ MISREADINGS = {
         _lse(_not_rescaled),
     ),
     "not_carried": Misreading(
-        "Each tile takes its own maximum for that of the row. The new maximum is the larger of the "
-        "one so far and the tile's.",
+        "Each tile takes its own maximum for that of the row. Where it is far below the one so far, "
+        "exp(old - new) overflows: the new maximum is the larger of the two.",
         _lse(_not_carried),
     ),
     "words_beyond_count": Misreading(

@@ -7,7 +7,7 @@ another mistake.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,8 @@ from .programs import Run, launched
 HOST = "The check reads the kernel and computes what each of its programs does, on the CPU."
 TOLERANCE = 4e-5
 LAYOUTS = ("contiguous", "transposed", "strided", "offset")
-Stored = Mapping[str, Tensor]
+Given = dict[str, Any]
+Stored = dict[str, Tensor]
 _MISREAD = "misread: "
 
 FAULTS = {
@@ -54,7 +55,7 @@ class Case:
     """A launch: its grid, what it is given by parameter, and what each output must hold then."""
 
     grid: tuple[int, ...]
-    given: Mapping[str, Any]
+    given: Given
     want: Stored
 
     @property
@@ -71,7 +72,7 @@ class Misreading:
     """A mistake: its sentence, and what is stored by whoever makes it. May raise Fault."""
 
     sentence: str
-    stored: Callable[[Mapping[str, Any]], Stored]
+    stored: Callable[[Given], Stored]
 
 
 Misreadings = Mapping[str, Misreading]
@@ -84,13 +85,19 @@ def misread(name: str) -> str:
 
 
 def judge_kernel(
-    student: Student, name: str, cases: Sequence[Case], misreadings: Misreadings
+    student: Student, name: str, cases: Iterable[Case], misreadings: Misreadings
 ) -> None:
     """Raises Wrong for the first case in which the kernel `name` faults or stores something else."""
-    judged(_launcher(student, name, misreadings), cases, misreadings)
+    source = expect_kind(student.call("written", name), str, "the text of a kernel")
+    known = misreadings.get(source.removeprefix(_MISREAD)) if source.startswith(_MISREAD) else None
+    if known is not None:
+        with within("", why=known.sentence):
+            judged(lambda case: known.stored(case.given), cases)
+    else:
+        judged(launcher(source), list(cases), misreadings)
 
 
-def judged(launch: Launcher, cases: Sequence[Case], misreadings: Misreadings) -> None:
+def judged(launch: Launcher, cases: Iterable[Case], misreadings: Misreadings | None = None) -> None:
     """As judge_kernel, of what `launch` stores."""
     for case in cases:
         stored = _launched(launch, case)
@@ -98,7 +105,7 @@ def judged(launch: Launcher, cases: Sequence[Case], misreadings: Misreadings) ->
             with within(case.sizes):
                 _expect_stored(stored, case)
         except Wrong as wrong:
-            why = _sentence(launch, cases, misreadings)
+            why = _sentence(launch, cases, misreadings) if misreadings else ""
             raise Wrong(
                 expected=wrong.expected, got=wrong.got, where=wrong.where, why=why
             ) from None
@@ -110,11 +117,8 @@ def run_of(student: Student, name: str, case: Case) -> Run:
     return launched(kernel, case.grid, case.given, tuple(case.want))
 
 
-def _launcher(student: Student, name: str, misreadings: Misreadings) -> Launcher:
-    source = expect_kind(student.call("written", name), str, "the text of a kernel")
-    known = misreadings.get(source.removeprefix(_MISREAD)) if source.startswith(_MISREAD) else None
-    if known is not None:
-        return lambda case: known.stored(case.given)
+def launcher(source: str) -> Launcher:
+    """Launches of the kernel that `source` is. Raises Wrong for a text that is none."""
     kernel = _read(source)
 
     def launch(case: Case) -> Stored:
@@ -158,7 +162,7 @@ def _expect_stored(stored: Stored, case: Case) -> None:
             expect_close(stored[output], want, tolerance=TOLERANCE)
 
 
-def _sentence(launch: Launcher, cases: Sequence[Case], misreadings: Misreadings) -> str:
+def _sentence(launch: Launcher, cases: Iterable[Case], misreadings: Misreadings) -> str:
     """Of the misreading that stores the same as this kernel in every case, else ""."""
     seen = [_quietly(launch, case) for case in cases]
     for known in misreadings.values():
@@ -217,7 +221,7 @@ def as_if_contiguous(t: Tensor) -> Tensor:
 def faulty(kind: str) -> Misreading:
     """A mistake that is a fault of the kernel, in every case."""
 
-    def stored(given: Mapping[str, Any]) -> Stored:
+    def stored(given: Given) -> Stored:
         raise Fault(kind, "a known mistake")
 
     return Misreading(FAULTS[kind], stored)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -15,6 +14,7 @@ from .kernels import (
     HOST,
     LAYOUTS,
     Case,
+    Given,
     Misreading,
     Stored,
     as_if_contiguous,
@@ -49,7 +49,7 @@ def linear_kernel(student: Student, draw: Draw) -> None:
 
     x (N, D), w (V, D), b (V,) -> y (N, V); grid (ceil(N / ROWS), ceil(V / WORDS)).
     """
-    judge_kernel(student, "linear_kernel", list(_cases(draw)), MISREADINGS)
+    judge_kernel(student, "linear_kernel", _cases(draw), MISREADINGS)
 
 
 def _cases(draw: Draw) -> Iterator[Case]:
@@ -97,21 +97,21 @@ def _of(by: Callable[..., Tensor]) -> Callable[..., Stored]:
     }
 
 
-def _whole_tiles(x: Tensor, w: Tensor, b: Tensor, given: Mapping[str, Any]) -> Tensor:
+def _whole_tiles(x: Tensor, w: Tensor, b: Tensor, given: Given) -> Tensor:
     whole = given["D"] // given["FEATURES"] * given["FEATURES"]
     return head(x[:, :whole], w[:, :whole], b)
 
 
-def _last_tile(x: Tensor, w: Tensor, b: Tensor, given: Mapping[str, Any]) -> Tensor:
+def _last_tile(x: Tensor, w: Tensor, b: Tensor, given: Given) -> Tensor:
     first = (given["D"] - 1) // given["FEATURES"] * given["FEATURES"]
     return head(x[:, first:], w[:, first:], b)
 
 
-def _first_tile(x: Tensor, w: Tensor, b: Tensor, given: Mapping[str, Any]) -> Tensor:
+def _first_tile(x: Tensor, w: Tensor, b: Tensor, given: Given) -> Tensor:
     return head(x[:, : given["FEATURES"]], w[:, : given["FEATURES"]], b)
 
 
-def _axes_exchanged(x: Tensor, w: Tensor, b: Tensor, given: Mapping[str, Any]) -> Tensor:
+def _axes_exchanged(x: Tensor, w: Tensor, b: Tensor, given: Given) -> Tensor:
     """Rows by program_id(1), words by program_id(0): what lies beyond nobody writes."""
     rows = blocks(given["V"], given["WORDS"]) * given["ROWS"]
     words = blocks(given["N"], given["ROWS"]) * given["WORDS"]
@@ -120,7 +120,7 @@ def _axes_exchanged(x: Tensor, w: Tensor, b: Tensor, given: Mapping[str, Any]) -
     return y
 
 
-def _columns_written(x: Tensor, w: Tensor, b: Tensor, given: Mapping[str, Any]) -> Tensor:
+def _columns_written(x: Tensor, w: Tensor, b: Tensor, given: Given) -> Tensor:
     y: Tensor = given["y_ptr"]
     return head(x, w, b).flatten().as_strided(y.shape, y.stride())
 

@@ -37,7 +37,7 @@ class Run:
     """What a launch left: `tensors` by the names of the parameters, and what its programs loaded
     and stored of each, in bytes (an element that one access wants twice counts once)."""
 
-    tensors: Mapping[str, Tensor]
+    tensors: dict[str, Tensor]
     loaded_bytes: Mapping[str, int]
     stored_bytes: Mapping[str, int]
 
@@ -349,9 +349,8 @@ def _integral(value: Any) -> Any:
 
 def _moved(op: ast.operator, a: Any, b: Any) -> Pointer:
     pointer, by = (a, b) if isinstance(a, Pointer) else (b, a)
-    if isinstance(by, Pointer) or not isinstance(op, (ast.Add, ast.Sub)) or pointer is not a and (
-        isinstance(op, ast.Sub)
-    ):  # fmt: skip
+    backwards = isinstance(op, ast.Sub) and pointer is b
+    if isinstance(by, Pointer) or not isinstance(op, (ast.Add, ast.Sub)) or backwards:
         raise Fault("misused", "to a pointer only a number is added")
     if numbers(by).dtype.kind not in "iu":
         raise Fault("dtypes", f"to a pointer integers are added, not {numbers(by).dtype}")

@@ -84,7 +84,7 @@ def _bound(
 ) -> Callable[..., Bound]:
     def answer(kernels: Sequence[Kernel], machine: Machine) -> Bound:
         times = [{roof: kernel[roof] / machine[roof] for roof in roofs} for kernel in kernels]
-        named = [pick(of, key=lambda roof, of=of: of[roof]) for of in times]
+        named = [pick(of, key=of.__getitem__) for of in times]
         return sum(each(list(of.values())) for of in times), named
 
     return answer
@@ -130,7 +130,7 @@ roofline_time.wrong(
     "time that each takes on this machine.",
     roofline_time=lambda kernels, machine: (
         _bound()(kernels, machine)[0],
-        [max(ROOFS, key=lambda roof, k=kernel: k[roof]) for kernel in kernels],
+        [max(ROOFS, key=kernel.__getitem__) for kernel in kernels],
     ),
 )
 roofline_time.wrong(

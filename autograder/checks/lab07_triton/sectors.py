@@ -44,6 +44,7 @@ def sectors(student: Student, draw: Draw) -> None:
 
 
 def _cases(draw: Draw) -> Iterator[Access]:
+    yield 4, (72, 1), 16, 2  # two rows of float16: no two misreadings agree about them
     yield 0, (64, 1), 32, 4  # a row of float32
     yield 16, (600, 1), 32, 4  # from the middle of a sector on
     yield 0, (600, 64), 32, 4  # down a column: each lane in a sector of its own
@@ -79,13 +80,17 @@ def _bytes(first: int, stride: tuple[int, int], columns: int, itemsize: int) -> 
     ]
 
 
+def _sectors(places: list[int]) -> int:
+    return len({place // SECTOR_BYTES for place in places})
+
+
 def _ways(places: list[int]) -> int:
     words = {place // BANK_BYTES for place in places}
     return max(sum(word % BANKS == bank for word in words) for bank in range(BANKS))
 
 
 def _answer(
-    sector_of: Callable[[list[int]], int] = lambda places: len({p // SECTOR_BYTES for p in places}),
+    sector_of: Callable[[list[int]], int] = _sectors,
     ways_of: Callable[[list[int]], int] = _ways,
     places_of: Callable[..., list[int]] = _bytes,
 ) -> Callable[..., Touched]:
@@ -130,12 +135,12 @@ _WRONG = {
         "only different words of one bank wait.",
         _answer(ways_of=_same_word_conflicts),
     ),
-    "columns_first": (
-        "The lanes go down the columns here. Lane 1 stands beside lane 0 in a row: row "
-        "k // columns, column k % columns.",
+    "strides_exchanged": (
+        "The strides are exchanged: the first of them leads down to the next row, the second along "
+        "a row.",
         _answer(
             places_of=lambda first, stride, columns, itemsize: _bytes(
-                first, (stride[1], stride[0]), LANES // columns, itemsize
+                first, (stride[1], stride[0]), columns, itemsize
             )
         ),
     ),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -15,6 +14,7 @@ from .kernels import (
     HOST,
     LAYOUTS,
     Case,
+    Given,
     Misreading,
     Stored,
     as_if_contiguous,
@@ -46,7 +46,7 @@ def softmax_kernel(student: Student, draw: Draw) -> None:
 
     x (N, V), b (V,) -> y (N, V); grid (N,); BLOCK is the power of two from V on.
     """
-    judge_kernel(student, "softmax_kernel", list(_cases(draw)), MISREADINGS)
+    judge_kernel(student, "softmax_kernel", _cases(draw), MISREADINGS)
 
 
 def _cases(draw: Draw) -> Iterator[Case]:
@@ -80,25 +80,25 @@ def _case(
     return Case((n,), given, {"y_ptr": (given_x.double() + given_b.double()).softmax(1).float()})
 
 
-def _of(by: Callable[[Tensor, Mapping[str, Any]], Tensor]) -> Callable[..., Stored]:
+def _of(by: Callable[[Tensor, Given], Tensor]) -> Callable[..., Stored]:
     """What `by` makes of the logits, in float32."""
     return lambda given: {"y_ptr": by(given["x_ptr"] + given["b_ptr"], given)}
 
 
-def _with_padding(z: Tensor, given: Mapping[str, Any]) -> Tensor:
+def _with_padding(z: Tensor, given: Given) -> Tensor:
     """The lanes beyond V have the logit 0."""
     wide = torch.cat([z, z.new_zeros(len(z), given["BLOCK"] - z.shape[1])], 1)
     return wide.softmax(1)[:, : z.shape[1]]
 
 
-def _top_of_padding(z: Tensor, given: Mapping[str, Any]) -> Tensor:
+def _top_of_padding(z: Tensor, given: Given) -> Tensor:
     """They count in the maximum alone."""
     top = z.amax(1, keepdim=True)
     e = (z - (top if given["BLOCK"] == z.shape[1] else top.clamp(min=0))).exp()
     return e / e.sum(1, keepdim=True)
 
 
-def _columns_written(y: Tensor, given: Mapping[str, Any]) -> Tensor:
+def _columns_written(y: Tensor, given: Given) -> Tensor:
     """y as it is when its strides were ignored."""
     memory = y.softmax(1).flatten()
     return memory.as_strided(y.shape, given["y_ptr"].stride())
