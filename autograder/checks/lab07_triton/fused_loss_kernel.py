@@ -181,8 +181,8 @@ MISREADINGS = {
         _lse(_not_rescaled),
     ),
     "not_carried": Misreading(
-        "Each tile takes its own maximum for that of the row. Where it is far below the one so far, "
-        "exp(old - new) overflows: the new maximum is the larger of the two.",
+        "Each tile takes its own maximum for that of the row. Where it is far below the one so "
+        "far, exp(old - new) overflows: the new maximum is the larger of the two.",
         _lse(_not_carried),
     ),
     "words_beyond_count": Misreading(

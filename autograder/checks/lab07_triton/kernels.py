@@ -87,7 +87,7 @@ def misread(name: str) -> str:
 def judge_kernel(
     student: Student, name: str, cases: Iterable[Case], misreadings: Misreadings
 ) -> None:
-    """Raises Wrong for the first case in which the kernel `name` faults or stores something else."""
+    """Raises Wrong for the first case in which the kernel `name` faults or stores anything else."""
     source = expect_kind(student.call("written", name), str, "the text of a kernel")
     known = misreadings.get(source.removeprefix(_MISREAD)) if source.startswith(_MISREAD) else None
     if known is not None:
@@ -159,7 +159,14 @@ def _launched(launch: Launcher, case: Case) -> Stored:
 def _expect_stored(stored: Stored, case: Case) -> None:
     for output, want in case.want.items():
         with within(f"{output},"):
-            expect_close(stored[output], want, tolerance=TOLERANCE)
+            expect_close(stored[output], want, tolerance=_tolerance(want))
+
+
+def _tolerance(want: Tensor) -> float:
+    """Of the largest element, or of 1 where that is larger: what is left when two numbers near 1
+    have been subtracted is no better."""
+    largest = float(want.abs().max())
+    return TOLERANCE * max(1.0, largest) / largest if largest else TOLERANCE
 
 
 def _sentence(launch: Launcher, cases: Iterable[Case], misreadings: Misreadings) -> str:
