@@ -133,10 +133,12 @@ def _dx_of_the_last_tile(given: Given, right: Stored) -> Tensor:
 
 
 def _db_with_rows_beyond(given: Given, right: Stored) -> Tensor:
-    """Tokens beyond N have x = 0, lse = 0 and the cotangent 1 for somebody who masks nothing."""
+    """Tokens beyond N have x = 0, target 0, lse = 0, and the cotangent 1, so that dz is not 0."""
     beyond = -int(given["N"]) % int(given["ROWS"])
     b: Tensor = given["b_ptr"]
-    return right["db_ptr"] + beyond * b.exp()
+    dz = b.exp()
+    dz[0] -= 1
+    return right["db_ptr"] + beyond * dz
 
 
 def _normalized_by_tile(given: Given, x: Tensor) -> Tensor:
