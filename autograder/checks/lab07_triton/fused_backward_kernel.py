@@ -138,7 +138,7 @@ def _db_with_rows_beyond(given: Given, right: Stored) -> Tensor:
     b: Tensor = given["b_ptr"]
     dz = b.exp()
     dz[0] -= 1
-    return right["db_ptr"] + beyond * dz
+    return right["db_ptr"] + (beyond * dz if beyond else 0)  # no row beyond, no 0 * inf
 
 
 def _normalized_by_tile(given: Given, x: Tensor) -> Tensor:
