@@ -79,7 +79,7 @@ def scaled(x_ptr, s_ptr, y_ptr, D, x_n, x_d, BLOCK: tl.constexpr):
 
 
 if jit is None:
-    print("Triton is not here: it comes for Linux. The checks read your kernels all the same.")
+    print("Triton is not here (on Linux: pip install triton). The checks read your kernels anyway.")
 else:
     on = "cuda" if torch.cuda.is_available() else "cpu"
     x = torch.arange(6.0, device=on).view(2, 3).T  # (3, 2), strides (1, 3)
@@ -440,6 +440,32 @@ def fused_backward_kernel(
     tl.store(dx_ptr + n[:, None] * D + d, dx, mask=inside[:, None])
 
 
+# %% id="fused_backward_kernel_alternative_outer" role="alternative"
+@kernel
+def fused_backward_kernel(
+    x_ptr, w_ptr, b_ptr, t_ptr, lse_ptr, dloss_ptr, dx_ptr, dw_ptr, db_ptr, N, V, x_n, x_d,
+    D: tl.constexpr, ROWS: tl.constexpr, WORDS: tl.constexpr,
+):  # fmt: skip
+    """Token after token, without a product of tiles."""
+    d = tl.arange(0, D)
+    first = tl.program_id(0) * ROWS
+    for n in range(first, tl.minimum(first + ROWS, N)):
+        x = tl.load(x_ptr + n * x_n + d * x_d)
+        lse, g = tl.load(lse_ptr + n), tl.load(dloss_ptr + n)
+        t = tl.load(t_ptr + n)
+        dx = tl.zeros((D,), tl.float32)
+        for start in range(0, V, WORDS):
+            v = start + tl.arange(0, WORDS)
+            w = tl.load(w_ptr + v[:, None] * D + d[None, :], mask=(v < V)[:, None], other=0.0)
+            z = tl.sum(w * x[None, :], 1) + tl.load(b_ptr + v, mask=v < V, other=float("-inf"))
+            dz = (tl.exp(z - lse) - (v == t).to(tl.float32)) * g
+            dx += tl.sum(dz[:, None] * w, 0)
+            dw = dz[:, None] * x[None, :]
+            tl.atomic_add(dw_ptr + v[:, None] * D + d[None, :], dw, mask=(v < V)[:, None])
+            tl.atomic_add(db_ptr + v, dz, mask=v < V)
+        tl.store(dx_ptr + n * D + d, dx)
+
+
 # %% [markdown] id="as-they-run"
 # And as they run: your loss and its gradients beside torch's own, in Triton's interpreter or on
 # your GPU. The interpreter is slow; 20 tokens are enough.
@@ -520,6 +546,17 @@ def fused_bytes(N, V, D, itemsize, ROWS, WORDS):
     return [read + N * (V * itemsize + 8), written + 4 * N], [after, 2 * 4 * N]
 
 
+# %% id="fused_bytes_alternative_by_element" role="alternative"
+def fused_bytes(N, V, D, itemsize, ROWS, WORDS):
+    """How often each element is loaded."""
+    times_x, times_w = -(-V // WORDS), -(-N // ROWS)
+    elements = N * D * times_x + V * (D + 1) * times_w + N * V
+    fused = N * D + V * (D + 1) * times_w
+    targets, losses = torch.int64.itemsize * N, torch.float32.itemsize * N
+    read, after = elements * itemsize + targets, fused * itemsize + targets
+    return (read, N * V * itemsize + losses), (after, losses + losses)
+
+
 # %% [markdown] id="roofs"
 # ## Which roof
 #
@@ -551,6 +588,16 @@ def roofline_time(kernels, machine):
     """As pairs, of which the largest is taken."""
     found = [max((work[roof] / machine[roof], roof) for roof in work) for work in kernels]
     return math.fsum(time for time, _ in found), [roof for _, roof in found]
+
+
+# %% id="roofline_time_alternative_in_torch" role="alternative"
+def roofline_time(kernels, machine):
+    """As a matrix, a row for each kernel."""
+    roofs = ["bytes", "flops", "exps"]
+    work = torch.tensor([[k[roof] for roof in roofs] for k in kernels], dtype=torch.float64)
+    rates = torch.tensor([machine[roof] for roof in roofs], dtype=torch.float64)
+    times, which = (work / rates).max(1)
+    return times.sum().item(), [roofs[k] for k in which.tolist()]
 
 
 # %% [markdown] id="a-warp"
@@ -590,6 +637,18 @@ def sectors(first, stride, columns, itemsize):
     place = first + at * itemsize
     words = (place // 4).unique()
     return len((place // 32).unique()), (words % 32).bincount().max().item()
+
+
+# %% id="sectors_alternative_by_bank" role="alternative"
+def sectors(first, stride, columns, itemsize):
+    """Row by row, with the words of each bank in a set."""
+    touched, banks = set(), [set() for _ in range(32)]
+    for row in range(32 // columns):
+        for column in range(columns):
+            byte = first + (row * stride[0] + column * stride[1]) * itemsize
+            touched.add(byte >> 5)
+            banks[byte // 4 % 32].add(byte // 128)
+    return len(touched), max(map(len, banks))
 
 
 # %% [markdown] id="an-sm"
@@ -645,6 +704,22 @@ def occupancy(block, machine):
         blocks += 1
     full = [limit for limit in takes if (blocks + 1) * takes[limit] > machine[limit]]
     return blocks * block["warps"], full
+
+
+# %% id="occupancy_alternative_by_room" role="alternative"
+def occupancy(block, machine):
+    """In units: how many an SM has, how many a block takes."""
+    registers = math.ceil(32 * block["registers"] / machine["register_unit"]) * block["warps"]
+    shared = math.ceil((block["shared"] + machine["reserved"]) / machine["shared_unit"])
+    fits = {
+        "blocks": machine["blocks"],
+        "registers": machine["registers"] // machine["register_unit"] // registers,
+        "warps": machine["warps"] // block["warps"],
+    }
+    if shared:
+        fits["shared"] = machine["shared"] // machine["shared_unit"] // shared
+    least = min(fits.values())
+    return block["warps"] * least, [name for name in sorted(fits) if fits[name] <= least]
 
 
 # %% [markdown] id="detective-case"
@@ -747,6 +822,18 @@ def broken_kernel(suspect):
     return number, lines[number - 1].replace(before, after)
 
 
+# %% id="broken_kernel_alternative_elsewhere" role="alternative"
+def broken_kernel(suspect):
+    """Other lines and other words for the same repairs."""
+    return {
+        "Ada": (4, "x = tl.load(x_ptr + row * x_n + j % V)"),
+        "Bo": (9, "y += tl.sum(tl.where((k < D)[None, :], x * u[None, :], 0.0), 1)"),
+        "Cy": (3, "j = tl.arange(0, WORDS) + WORDS * tl.program_id(axis=1)"),
+        "Di": (8, "higher = max(top, tl.max(z, axis=0))"),
+        "Ed": (7, "tl.atomic_add(sum_ptr + j, part, j < V)"),
+    }[suspect]
+
+
 # %% [markdown] id="a-compilers-text"
 # ## What the compiler made of it
 #
@@ -816,6 +903,29 @@ def read_ptx(ptx):
         "mma": len(re.findall(tensor_cores, ptx, re.M)),
         "registers": int(re.search(r"\.reg \.b32\s+%r<(\d+)>", ptx)[1]),
     }
+
+
+# %% id="read_ptx_alternative_by_words" role="alternative"
+def read_ptx(ptx):
+    """Instruction by instruction, as lists of words."""
+    code = [line.split("//")[0].split() for line in ptx.splitlines()]
+    code = [words for words in code if words]
+    found = {"loads": {}, "stores": {}, "masked": 0, "mma": 0, "registers": 0}
+    for words in code:
+        if words[:2] == [".reg", ".b32"] and words[2].startswith("%r<"):
+            found["registers"] = int(words[2][3:].rstrip(">;"))
+        masked = words[0].startswith("@")
+        name, *modifiers = (words[1] if masked else words[0]).rstrip(";").split(".")
+        kind = {"ld": "loads", "st": "stores"}.get(name)
+        if kind and modifiers[0] == "global":
+            many = {"v2": 2, "v4": 4}
+            values = max(many.get(part, 1) for part in modifiers)
+            width = values * int(modifiers[-1].lstrip("bfus")) // 8
+            found[kind][width] = found[kind].get(width, 0) + 1
+            found["masked"] += masked
+        starts = {("mma", "sync"), ("wgmma", "mma_async"), ("tcgen05", "mma")}
+        found["mma"] += (name, *modifiers[:1]) in starts
+    return found
 
 
 # %% [markdown] id="in-your-own-words"

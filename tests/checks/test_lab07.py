@@ -490,6 +490,15 @@ class TestPage:
         assert verdict.state is State.FAIL
 
 
+def test_without_triton_kernels_are_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "triton", None)
+    monkeypatch.delitem(sys.modules, "onelayer.kernels.triton_jit", raising=False)
+    names = execute(SOLUTION)
+    assert names["jit"] is None
+    verdict = ask(lab.questions["linear_kernel"], LocalStudent(names), seed=3)
+    assert verdict.state is State.PASS
+
+
 class TestPtx:
     """The stored texts are what Triton makes of this kernel: where its version is the same."""
 
