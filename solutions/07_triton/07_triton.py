@@ -454,8 +454,8 @@ def fused_backward_kernel(
         lse, g = tl.load(lse_ptr + n), tl.load(dloss_ptr + n)
         t = tl.load(t_ptr + n)
         dx = tl.zeros((D,), tl.float32)
-        for start in range(0, V, WORDS):
-            v = start + tl.arange(0, WORDS)
+        for begin in range(0, V, WORDS):
+            v = begin + tl.arange(0, WORDS)
             w = tl.load(w_ptr + v[:, None] * D + d[None, :], mask=(v < V)[:, None], other=0.0)
             z = tl.sum(w * x[None, :], 1) + tl.load(b_ptr + v, mask=v < V, other=float("-inf"))
             dz = (tl.exp(z - lse) - (v == t).to(tl.float32)) * g
