@@ -827,7 +827,7 @@ def broken_kernel(suspect):
     """Other lines and other words for the same repairs."""
     return {
         "Ada": (4, "x = tl.load(x_ptr + row * x_n + j % V)"),
-        "Bo": (9, "y += tl.sum(tl.where((k < D)[None, :], x * u[None, :], 0.0), 1)"),
+        "Bo": (7, "inside = (i[:, None] < N) & (k[None, :] < D)"),
         "Cy": (3, "j = tl.arange(0, WORDS) + WORDS * tl.program_id(axis=1)"),
         "Di": (8, "higher = max(top, tl.max(z, axis=0))"),
         "Ed": (7, "tl.atomic_add(sum_ptr + j, part, j < V)"),

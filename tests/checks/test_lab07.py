@@ -475,6 +475,12 @@ class TestPage:
             assert suspect in str(verdict.where)
             assert "no repair" not in str(verdict.sentence)
 
+    def test_a_sentence_about_a_line_is_told_of_that_line_alone(self) -> None:
+        elsewhere = 9, "y += tl.sum(tl.where((k < D)[None, :], x * u[None, :], 0.0), 1)"
+        student = LocalStudent({"broken_kernel": {"Bo": elsewhere}.get})
+        verdict = ask(lab.questions["broken_kernel"], student, seed=3)
+        assert (verdict.state, verdict.sentence) == (State.FAIL, FAULTS["out_of_bounds"])
+
     def test_a_kernel_that_is_left_out_is_named(self, solved: dict[str, Any]) -> None:
         def all_but_ed(suspect: str) -> Any:
             return None if suspect == "Ed" else solved["broken_kernel"](suspect)

@@ -76,10 +76,11 @@ def _expect_repaired(suspect: str, repair: tuple[int, str], cases: list[Case]) -
 
 
 def _why(suspect: str, repair: tuple[int, str], cases: list[Case]) -> str:
-    """The sentence of a known repair that fails in the same way, in every case."""
+    """The sentence of a known repair of the same line that fails alike in every case."""
     mine = _outcomes(suspect, repair, cases)
     for known, theirs, sentence in _WRONG.values():
-        if known == suspect and _outcomes(suspect, theirs, cases) == mine:
+        same = known == suspect and theirs[0] == repair[0]
+        if same and _outcomes(suspect, theirs, cases) == mine:
             return sentence
     return ""
 
