@@ -52,7 +52,7 @@ def fused_backward_kernel(student: Student, draw: Draw) -> None:
     As in fused_loss_kernel, with lse (N,) and the cotangent dloss (N,) -> dx (N, D), dw (V, D), db
     (V,), all contiguous; dw and db are 0 before the launch; grid (ceil(N / ROWS),).
     """
-    judge_kernel(student, "fused_backward_kernel", _cases(draw), MISREADINGS)
+    judge_kernel(student, "fused_backward_kernel", draw, _cases, MISREADINGS)
 
 
 def _cases(draw: Draw) -> Iterator[Case]:

@@ -52,7 +52,7 @@ def fused_loss_kernel(student: Student, draw: Draw) -> None:
     x (N, D) of any strides, w (V, D) and b (V,) contiguous, t (N,) int64 -> loss (N,), lse (N,);
     grid (ceil(N / ROWS),); D is a power of two.
     """
-    judge_kernel(student, "fused_loss_kernel", _cases(draw), MISREADINGS)
+    judge_kernel(student, "fused_loss_kernel", draw, _cases, MISREADINGS)
 
 
 def _cases(draw: Draw) -> Iterator[Case]:

@@ -77,6 +77,7 @@ class Misreading:
 
 Misreadings = Mapping[str, Misreading]
 Launcher = Callable[[Case], Stored]
+CasesOf = Callable[[Draw], Iterable[Case]]
 
 
 def misread(name: str) -> str:
@@ -85,16 +86,30 @@ def misread(name: str) -> str:
 
 
 def judge_kernel(
-    student: Student, name: str, cases: Iterable[Case], misreadings: Misreadings
+    student: Student, name: str, draw: Draw, cases_of: CasesOf, misreadings: Misreadings
 ) -> None:
     """Raises Wrong for the first case in which the kernel `name` faults or stores anything else."""
     source = expect_kind(student.call("written", name), str, "the text of a kernel")
+    cases = _drawn(cases_of, draw)
     known = misreadings.get(source.removeprefix(_MISREAD)) if source.startswith(_MISREAD) else None
     if known is not None:
         with within("", why=known.sentence):
             judged(lambda case: known.stored(case.given), cases)
     else:
-        judged(launcher(source), list(cases), misreadings)
+        judged(launcher(source), cases, misreadings)
+
+
+_kept: dict[CasesOf, tuple[int, int, list[Case]]] = {}
+
+
+def _drawn(cases_of: CasesOf, draw: Draw) -> list[Case]:
+    """The cases of a fresh draw. Those of its last seed are kept: a diagnosis asks for them again,
+    once for each known mistake, and no student's code ever holds them."""
+    seed, rounds, cases = _kept.get(cases_of, (None, 0, []))
+    if (seed, rounds) != (draw.seed, draw.rounds):
+        cases = list(cases_of(draw))
+        _kept[cases_of] = draw.seed, draw.rounds, cases
+    return cases
 
 
 def judged(launch: Launcher, cases: Iterable[Case], misreadings: Misreadings | None = None) -> None:

@@ -49,7 +49,7 @@ def linear_kernel(student: Student, draw: Draw) -> None:
 
     x (N, D), w (V, D), b (V,) -> y (N, V); grid (ceil(N / ROWS), ceil(V / WORDS)).
     """
-    judge_kernel(student, "linear_kernel", _cases(draw), MISREADINGS)
+    judge_kernel(student, "linear_kernel", draw, _cases, MISREADINGS)
 
 
 def _cases(draw: Draw) -> Iterator[Case]:

@@ -46,7 +46,7 @@ def softmax_kernel(student: Student, draw: Draw) -> None:
 
     x (N, V), b (V,) -> y (N, V); grid (N,); BLOCK is the power of two from V on.
     """
-    judge_kernel(student, "softmax_kernel", _cases(draw), MISREADINGS)
+    judge_kernel(student, "softmax_kernel", draw, _cases, MISREADINGS)
 
 
 def _cases(draw: Draw) -> Iterator[Case]:
