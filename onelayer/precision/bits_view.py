@@ -26,7 +26,7 @@ class BitsView(Played):
         """The pattern, as an integer."""
         pressed = self.view["bits"]
         form = FORMATS[self.format]
-        return pattern_of(self.view["exact"], form) if pressed is None else int(pressed)
+        return pattern_of(float(self.view["exact"]), form) if pressed is None else int(pressed)
 
     @property
     def number(self) -> float:
@@ -35,7 +35,8 @@ class BitsView(Played):
 
     def __repr__(self) -> str:
         text = in_groups(self.bits, FORMATS[self.format])
-        return f"{self.view['exact']:.9g} in {self.format}: {text}, which is {self.number:.9g}"
+        exact = float(self.view["exact"])  # NaN and infinity come from the page as texts
+        return f"{exact:.9g} in {self.format}: {text}, which is {self.number:.9g}"
 
 
 def show_bits(

@@ -14,7 +14,7 @@ _INTEGERS = {8: torch.int8, 16: torch.int16, 32: torch.int32}
 
 @dataclass(frozen=True)
 class Format:
-    """A format by name. `dtype` is torch's; tf32 has none: it is a float32 whose last bits are 0."""
+    """A format by name. `dtype` is torch's; tf32 has none, and is a float32 that ends in zeros."""
 
     name: str
     exponent_bits: int
