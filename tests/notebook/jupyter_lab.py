@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
+
 ROOT = Path(__file__).resolve().parents[2]
 SCREENSHOTS = ROOT / "screenshots"
 ROOMS = (
@@ -42,6 +44,7 @@ OPTIONS = (
     "--LabApp.expose_app_in_browser=True",
 )
 START_S = 180
+LOOKS, LOOK_MS = 12, 10_000
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,11 @@ GO = """async (id) => {
   await notebook.scrollToItem(place, "smart");
   notebook.activeCellIndex = place;
 }"""
+GO_BACK = """async () => {
+  const notebook = window.panel.content;
+  const far = notebook.activeCellIndex ? 0 : notebook.widgets.length - 1;
+  await notebook.scrollToItem(far, "smart");
+}"""
 SET = """([id, source]) => window.panel.content.widgets
   .find((cell) => cell.model.id === id).model.sharedModel.setSource(source)"""
 COUNT = """(id) => window.panel.content.widgets
@@ -168,6 +176,17 @@ class Notebook:
         assert place >= 0, cell
         self.page.evaluate(GO, cell)
         return self.panel.locator(f'.jp-Cell[data-windowed-list-index="{place}"]')
+
+    def shown(self, cell: str, selector: str) -> Any:
+        """What a cell shows of `selector`, scrolled to until it is seen: JupyterLab takes cells out
+        of the page that are out of sight, and a late output elsewhere moves what is in sight."""
+        for _ in range(LOOKS):
+            found = self.cell(cell).locator(selector).filter(visible=True).first
+            with suppress(PlaywrightTimeoutError):
+                found.wait_for(timeout=LOOK_MS)
+                return found
+            self.page.evaluate(GO_BACK)
+        raise AssertionError(f"{selector} is not seen in {cell}: {self.cell(cell).inner_html()}")
 
     @classmethod
     def new(cls, page: Any, path: str, cells: Sequence[tuple[str, str]]) -> Notebook:

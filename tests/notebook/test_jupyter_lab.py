@@ -308,15 +308,14 @@ def test_every_view_lives_in_jupyterlab_and_in_what_it_exports(
     views: Notebook, page: Any, server: Server
 ) -> None:
     for name, (_, button) in VIEWS.items():
-        view = views.cell(name).locator(f"{WIDGET} > .ol-{name}")
-        view.wait_for()
+        view = views.shown(name, f"{WIDGET} > .ol-{name}")
         before = view.inner_html()
         use(view, name, button)
         page.wait_for_function(CHANGED, arg=[f".ol-{name}", before])
         shoot(page, f"view-{name}")
     theme(page, "Dark")
     for name in VIEWS:
-        views.cell(name).locator(f".ol-{name}").wait_for()
+        views.shown(name, f"{WIDGET} > .ol-{name}")
         shoot(page, f"view-{name}-dark")
     exported = Path(server.rooms, "views.html")
     exported.write_bytes(page.request.get(server.address("nbconvert/html/views.ipynb")).body())
@@ -324,8 +323,7 @@ def test_every_view_lives_in_jupyterlab_and_in_what_it_exports(
     said = views.ask(answered).split()
     assert set(said) == set(VIEWS) - {"call"}  # its page remembers where the reader is
     for name in STILL:
-        picture = views.cell(f"{name}-still").locator(".jp-OutputArea-output").locator("img, svg")
-        picture.filter(visible=True).first.wait_for()  # of its two, the one for this theme
+        views.shown(f"{name}-still", ".jp-OutputArea-output :is(img, svg)")  # this theme's, of two
         shoot(page, f"view-{name}")
     live_without_a_kernel(page, exported)
 

@@ -41,6 +41,8 @@ MAX_LOST = 1
 """A job that was on this many lost workers is tried once more, and then given up."""
 NO_DAEMON = "DASK_DISTRIBUTED__WORKER__DAEMON=False"
 """A daemon may have no children, and grading has."""
+NO_DASHBOARD = {"dashboard": False, "dashboard_address": "127.0.0.1:0"}
+"""Of a scheduler, which otherwise asks for port 8787 even so, and warns where another has it."""
 RUNNING = ("tcp", "tls", "ucx")
 """Addresses of a scheduler that runs already."""
 ADVICE = {
@@ -262,7 +264,7 @@ def _locally(rest: str, location: Location) -> Any:
     from distributed import LocalCluster
 
     return LocalCluster(
-        n_workers=int(rest), threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+        n_workers=int(rest), threads_per_worker=1, host="127.0.0.1", scheduler_kwargs=NO_DASHBOARD
     )
 
 

@@ -21,6 +21,7 @@ from autograder.judge import (
     Raised,
     Said,
     State,
+    Text,
     Verdict,
     ask,
     text,
@@ -172,12 +173,32 @@ def explained(verdict: Verdict, job: Job, student: JailedStudent) -> Verdict:
     if verdict.cause is Cause.MISSING and stopped is not None:
         raised = stopped
         verdict = replace(verdict, cause=stopped.kind, got=stopped.told, where=stopped.where)
-        verdict = replace(verdict, sentence=text("cell_stopped"))
+        verdict = replace(verdict, sentence=_why_missing(stopped))
+    elif stopped is not None and _overran(stopped):
+        verdict = _remarked(verdict, _line_stopped(stopped))
     if isinstance(raised, Raised) and raised.name in job.left_out:
         return replace(verdict, sentence=text("name_left_out", name=raised.name))
     if verdict.cause is Cause.BLANK and verdict.question in job.left_out:
         return _remarked(verdict, text("answered_elsewhere"))
     return verdict
+
+
+def _overran(stopped: Raised) -> bool:
+    """Whether single lines of the cell were stopped, and the others ran."""
+    return stopped.kind is Cause.TIMED_OUT and bool(stopped.lines)
+
+
+def _why_missing(stopped: Raised) -> Text:
+    if _overran(stopped):
+        return _line_stopped(stopped)
+    if stopped.kind in (Cause.TIMED_OUT, Cause.DIED):
+        return text("cell_lost")
+    return text("cell_stopped")
+
+
+def _line_stopped(stopped: Raised) -> Text:
+    line, source = stopped.lines[0]
+    return text("line_stopped", line=line, source=source)
 
 
 def _reported(result: CellResult) -> CellReport:

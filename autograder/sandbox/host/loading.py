@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from autograder.judge import Cause, Raised, text
 
 from ..engines.limits import Limits
-from ..wire.messages import cell_request, read_cell_reply
+from ..wire.messages import Ran, cell_request, read_cell_reply
 from .request import Lost, ask_in_a_row
 from .running import Running
 
@@ -39,20 +39,24 @@ class Loader:
     def __init__(self, cells: Sequence[Cell], limits: Limits) -> None:
         self._cells, self._limits = tuple(cells), limits
         self.results: dict[int, CellResult] = {}  # by place, and in order
-        self._deadly: set[int] = set()
+        self._skipped: dict[int, tuple[int, ...]] = {}  # statements that take too long, by cell
+        self._only_definitions: set[int] = set()  # of a cell that ended a process
+        self._deadly: set[int] = set()  # their definitions did, too
         self._left_s, self._until = 0.0, math.inf
 
     @property
     def lost_a_process(self) -> bool:
         """Whether a cell ended one, or never ended."""
-        return bool(self._deadly)
+        return bool(self._deadly or self._only_definitions)
 
     def load(self, start: Callable[[], Running], *, until: float = math.inf) -> Running:
-        """A fresh process in which all cells have run, but for those that end one.
+        """A fresh process in which all cells have run. Of a cell that ends one, its definitions
+        have; if they end it too, nothing of it.
 
         New cells share `load_s`, and each takes at most half of what is left: an endless one leaves
-        something for the others. Cells that ran before share a `load_s` of their own. Nothing runs
-        beyond `until` (of time.monotonic). Raises GraderFault.
+        something for the others. A statement that takes most of that is stopped, and left out
+        from then on. Cells that ran before share a `load_s` of their own. Nothing runs beyond
+        `until` (of time.monotonic). Raises GraderFault.
         """
         self._left_s, self._until = self._limits.load_s, until
         for attempt in range(MAX_RESTARTS + 1):
@@ -87,13 +91,20 @@ class Loader:
     def _run(self, running: Running, k: int, patience_s: float) -> None:
         cell = self._cells[k]
         patience_s = min(patience_s, self._until - time.monotonic())
-        request = cell_request(cell.name, cell.source)
-        errors, lost = ask_in_a_row(running, [request], read_cell_reply, patience_s=patience_s)
-        error = lost.raised if lost else errors[0]
+        request = cell_request(
+            cell.name,
+            cell.source,
+            seconds=max(patience_s, 0.0),
+            skipped=self._skipped.get(k, ()),
+            only_definitions=k in self._only_definitions,
+        )
+        ran, lost = ask_in_a_row(running, [request], read_cell_reply, patience_s=patience_s)
+        error = lost.raised if lost else _error(ran[0], patience_s)
         self.results.setdefault(k, CellResult(cell.name, error, running.output.take()))
         if lost:
-            self._deadly.add(k)
+            (self._deadly if k in self._only_definitions else self._only_definitions).add(k)
             raise lost
+        self._skipped[k] = self._skipped.get(k, ()) + ran[0].overran
 
     def _give_up_on_the_rest(self) -> None:
         for k, cell in enumerate(self._cells):
@@ -101,3 +112,11 @@ class Loader:
                 self._deadly.add(k)
                 not_run = Raised(Cause.TIMED_OUT, "NotRun", why=text("cell_not_run"))
                 self.results[k] = CellResult(cell.name, not_run, "")
+
+
+def _error(ran: Ran, seconds: float) -> Raised | None:
+    """What went wrong in a cell: what it raised, or the statements that were stopped."""
+    if ran.raised is not None or not ran.overran:
+        return ran.raised
+    why = text("statement_stopped", seconds=seconds)
+    return Raised(Cause.TIMED_OUT, "TimeoutError", lines=ran.lines, why=why)

@@ -15,8 +15,9 @@ from autograder.judge import DEVICES, Cause, Device, Packed, Raised, Reply, answ
 
 from ..wire.channel import KEEP_READING, READ_NOW, SILENT_BYTES, SPENT_BYTES, notify
 from ..wire.frames import Frame, Inbox, TooLong, encode
-from ..wire.messages import raised_reply, reply_frame
+from ..wire.messages import cell_reply, raised_reply, reply_frame
 from .shell import NotebookShell
+from .statements import Statements
 
 
 def serve(channel: socket.socket, notify_fd: int, shell: NotebookShell) -> None:
@@ -71,11 +72,20 @@ def _answered(request: Frame, shell: NotebookShell) -> list[bytes]:
 def _frame(request: Frame, shell: NotebookShell) -> Frame:
     header: dict[str, Any] = request.header
     if header["do"] == "cell":
-        raised = shell.run(header["name"], request.blobs[0].decode("utf-8"))
-        return raised_reply(raised, nonce=header["nonce"])
+        return _ran(request, shell)
     packed, device = Packed(header["tree"], request.blobs), DEVICES[header.get("device", "cpu")]
     reply = _called(shell, header["function"], packed, device, header["cap_bytes"])
     return reply_frame(reply, nonce=header["nonce"])
+
+
+def _ran(request: Frame, shell: NotebookShell) -> Frame:
+    header, source = request.header, request.blobs[0].decode("utf-8")
+    statements = Statements(header["time_ms"] / 1000, header["skipped"])
+    only_definitions = header["only_definitions"]
+    raised = shell.run(header["name"], source, statements, only_definitions=only_definitions)
+    lines = dict(enumerate(source.splitlines(), 1))
+    overran = [(number, line, lines.get(line, "")) for number, line in statements.overran]
+    return cell_reply(raised, overran, nonce=header["nonce"])
 
 
 def _called(

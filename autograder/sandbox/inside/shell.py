@@ -4,6 +4,7 @@ Cells mean what they mean in Jupyter (`%timeit`, `!ls`, top-level await, `_`, a 
 is shown), and a traceback names the cell it came from.
 """
 
+import ast
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +15,8 @@ from traitlets.config import Config
 
 from autograder.judge import Raised, raised_by
 
+from .statements import Overrun, Statements, definitions
+
 
 class _NamedCompiler(CachingCompiler):
     """Compiles each cell under `<cell NAME>`, and keeps its source where tracebacks look."""
@@ -22,6 +25,36 @@ class _NamedCompiler(CachingCompiler):
 
     def get_code_name(self, raw_code: str, transformed_code: str, number: int) -> str:
         return f"<cell {self.cell_name}>"
+
+
+class _Shell(InteractiveShell):
+    """Runs a cell's statements one by one, as IPython does, each in its time."""
+
+    statements: Statements | None = None
+    only_definitions = False
+
+    async def run_ast_nodes(self, nodelist: list[ast.stmt], *args: Any, **named: Any) -> Any:
+        if self.statements is not None:
+            nodelist = definitions(nodelist) if self.only_definitions else nodelist
+            self.statements.lines = [node.lineno for node in nodelist]
+        return await super().run_ast_nodes(nodelist, *args, **named)
+
+    async def run_code(self, code_obj: Any, result: Any = None, *, async_: bool = False) -> bool:
+        run = super().run_code
+        statements, self.statements = self.statements, None  # a cell that it runs is part of it
+        try:
+            if statements is None:
+                return bool(await run(code_obj, result, async_=async_))  # type: ignore[no-untyped-call]
+            if statements.skips_next():
+                return False
+            with statements.timed():
+                failed = await run(code_obj, result, async_=async_)  # type: ignore[no-untyped-call]
+            if failed and isinstance(result.error_in_exec, Overrun):
+                result.error_in_exec = None
+                return False  # and on with the next statement
+            return bool(failed)
+        finally:
+            self.statements = statements
 
 
 class NotebookShell:
@@ -35,7 +68,7 @@ class NotebookShell:
         config.InteractiveShell.colors = "NoColor"
         config.InteractiveShell.autocall = 0
         config.InteractiveShell.xmode = "Minimal"
-        self._shell = InteractiveShell.instance(config=config)
+        self._shell = _Shell.instance(config=config)
         self._compiler = _NamedCompiler()  # type: ignore[no-untyped-call]
         self._shell.compile = self._compiler
         # What a notebook's kernel does without: `%matplotlib inline` and `exit()` in a cell.
@@ -51,12 +84,21 @@ class NotebookShell:
         names: Mapping[str, Any] = self._shell.user_ns
         return names
 
-    def run(self, name: str, source: str) -> Raised | None:
-        """Runs one cell; what it raised, if it did. Its output goes to stdout and stderr."""
+    def run(
+        self, name: str, source: str, statements: Statements, *, only_definitions: bool = False
+    ) -> Raised | None:
+        """Runs one cell; what it raised, if it did. Its output goes to stdout and stderr.
+
+        statements: which of them are left out, and how long each may take; it remembers those that
+        took longer. only_definitions: of a cell that ended its process.
+        """
         self._compiler.cell_name = name
+        self._shell.statements, self._shell.only_definitions = statements, only_definitions
         try:
             result: Any = self._shell.run_cell(source, store_history=True)  # type: ignore[no-untyped-call]
             raised = result.error_before_exec or result.error_in_exec
         except BaseException as error:  # a KeyboardInterrupt, or a shell that the cells broke
             raised = error
-        return None if raised is None else raised_by(raised)
+        finally:
+            self._shell.statements = None
+        return None if raised is None or isinstance(raised, Overrun) else raised_by(raised)

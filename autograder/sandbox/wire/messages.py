@@ -7,7 +7,8 @@ answers nothing.
 
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from autograder.judge import Cause, Malformed, Packed, Raised, Reply, Text
@@ -24,9 +25,32 @@ WHY = frozenset({"returned"})
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u2028-\u202e\u2066-\u2069]")
 
 
-def cell_request(name: str, source: str) -> Frame:
-    """Runs one cell. The source travels as bytes: it may be longer than a header."""
-    header = {"nonce": secrets.token_hex(8), "do": "cell", "name": name}
+@dataclass(frozen=True)
+class Ran:
+    """How a cell ran. overran: the statements that were stopped, by number. lines: of these, the
+    number and the text."""
+
+    raised: Raised | None = None
+    overran: tuple[int, ...] = ()
+    lines: tuple[tuple[int, str], ...] = ()
+
+
+def cell_request(
+    name: str,
+    source: str,
+    *,
+    seconds: float,
+    skipped: Collection[int] = (),
+    only_definitions: bool = False,
+) -> Frame:
+    """Runs one cell but for its `skipped` statements, in so many seconds. The source travels as
+    bytes: it may be longer than a header."""
+    header: dict[str, Any] = {"nonce": secrets.token_hex(8), "do": "cell", "name": name}
+    header |= {
+        "time_ms": int(1000 * seconds),
+        "skipped": sorted(skipped),
+        "only_definitions": only_definitions,
+    }
     return Frame(header, (source.encode("utf-8", errors="replace"),))
 
 
@@ -41,8 +65,22 @@ def call_request(
 
 
 def raised_reply(raised: Raised | None, *, nonce: str) -> Frame:
-    """A cell ran (None), or something was raised."""
-    fields = raised and {
+    """Something was raised, or nothing (None)."""
+    return Frame({"nonce": nonce, "raised": _fields(raised)})
+
+
+def cell_reply(
+    raised: Raised | None, overran: Sequence[tuple[int, int, str]], *, nonce: str
+) -> Frame:
+    """A cell ran. overran: (number, line, its text) of the statements that were stopped."""
+    stopped = [[number, line, text[:MAX_NAME]] for number, line, text in overran[:MAX_LINES]]
+    return Frame({"nonce": nonce, "raised": _fields(raised), "overran": stopped})
+
+
+def _fields(raised: Raised | None) -> dict[str, Any] | None:
+    if raised is None:
+        return None
+    return {
         "kind": raised.kind,
         "error": raised.error[:MAX_NAME],
         "message": raised.message[:MAX_MESSAGE],
@@ -50,7 +88,6 @@ def raised_reply(raised: Raised | None, *, nonce: str) -> Frame:
         "name": raised.name[:MAX_NAME],
         "why": raised.why,
     }
-    return Frame({"nonce": nonce, "raised": fields})
 
 
 def reply_frame(reply: Reply, *, nonce: str) -> Frame:
@@ -62,20 +99,27 @@ def reply_frame(reply: Reply, *, nonce: str) -> Frame:
     return Frame(header, reply.value.storages + tuple(reply.written[k] for k in written))
 
 
-def read_cell_reply(frame: Frame, nonce: str) -> Raised | None:
-    """None, or what the cell raised. Raises Malformed for anything else."""
-    _expect_keys(frame, nonce, "raised")
-    if frame.blobs:
-        raise Malformed("a cell answers without bytes")
-    raised = frame.header["raised"]
-    return None if raised is None else read_raised(raised)
+def read_cell_reply(frame: Frame, nonce: str) -> Ran:
+    """How the cell ran. Raises Malformed for anything else."""
+    _expect_keys(frame, nonce, "raised", "overran")
+    overran = _some(frame.header["overran"])
+    if frame.blobs or not all(isinstance(one, list) and len(one) == 3 for one in overran):
+        raise Malformed("a cell answers without bytes, and a stopped statement has three parts")
+    numbers = tuple(_line([number, ""])[0] for number, _, _ in overran)
+    lines = tuple(_line([line, source]) for _, line, source in overran)
+    return Ran(_read_raised_or_none(frame.header["raised"]), numbers, lines)
+
+
+def _read_raised_or_none(fields: Any) -> Raised | None:
+    return None if fields is None else read_raised(fields)
 
 
 def read_call_reply(frame: Frame, nonce: str) -> Reply:
     """The Reply in a frame; its tree is checked later, by `unpack`. Raises Malformed."""
     if "raised" in frame.header:
-        raised = read_cell_reply(frame, nonce)
-        if raised is None:
+        _expect_keys(frame, nonce, "raised")
+        raised = _read_raised_or_none(frame.header["raised"])
+        if raised is None or frame.blobs:
             raise Malformed("neither a value nor an error")
         return Reply(raised)
     _expect_keys(frame, nonce, "tree", "written")

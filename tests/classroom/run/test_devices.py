@@ -116,11 +116,22 @@ def counted(job, place):
     return job.student
 
 
+def test_two_instructors_at_once_have_a_scheduler_each():
+    """The first takes whatever port there is, and nobody is warned (a warning is an error here)."""
+    with cluster._locally("1", None), cluster._locally("1", None) as second:
+        assert second.scheduler.http_server.port != 8787
+
+
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_dask_counts_the_shares_that_its_workers_declare(monkeypatch):
     monkeypatch.setattr(cluster, "grade_here", counted)
-    local = {"n_workers": 1, "threads_per_worker": 4, "processes": False, "dashboard_address": None}
+    local = {
+        "n_workers": 1,
+        "threads_per_worker": 4,
+        "processes": False,
+        "scheduler_kwargs": cluster.NO_DASHBOARD,
+    }
     with LocalCluster(**local, resources={"device": 1}) as some, Client(some) as client:
         for share, most in ((0.0, 4), (0.5, 2), (1.0, 1)):
             crowd.most = 0

@@ -125,6 +125,39 @@ def test_a_cell_that_stopped_says_why_instead_of_missing_its_function():
     assert found["twice"].sentence == text("cell_stopped")
 
 
+def of_cell(error, **sources):
+    """The verdict on `twice`, whose cell ended with `error`."""
+
+    class Student(OpenStudent):
+        def _run(self, cell):
+            ran = super()._run(cell)
+            return replace(ran, error=error) if cell.name == "twice" else ran
+
+    class Jail(OpenJail):
+        @contextlib.contextmanager
+        def open(self, cells, **_):
+            yield Student(cells)
+
+    return work.grade(job(**GOOD | sources), lab, Jail()).verdicts[0]
+
+
+STOPPED = Raised(Cause.TIMED_OUT, "TimeoutError", lines=((3, "go()"),))
+LINE_STOPPED = text("line_stopped", line=3, source="go()")
+
+
+@pytest.mark.parametrize("kind", [Cause.DIED, Cause.TIMED_OUT])
+def test_a_cell_that_ended_its_process_is_not_said_to_have_stopped_before(kind):
+    verdict = of_cell(Raised(kind, "ProcessEnded"), twice="1 + 1")
+    assert (verdict.cause, verdict.sentence) == (kind, text("cell_lost"))
+
+
+def test_the_line_that_took_too_long_is_named():
+    assert of_cell(STOPPED, twice="1 + 1").sentence == LINE_STOPPED
+    wrong = of_cell(STOPPED, twice="def twice(n): return 3 * n")
+    assert wrong.remarks == (LINE_STOPPED,)
+    assert of_cell(STOPPED).state is State.PASS
+
+
 def test_a_cell_that_stopped_for_want_of_a_left_out_import():
     found = graded({"np"}, **GOOD | {"twice": "np.zeros(3)\ndef twice(n): return 2 * n"})
     assert found["twice"].sentence == text("name_left_out", name="np")

@@ -184,19 +184,23 @@ def test_the_error_is_no_larger_than_the_ordinary_paths(
 
 
 @pytest.mark.parametrize("loss_of", [chunked_head_loss, triton_head_loss])
-def test_many_tokens_in_float16_lose_nothing_to_the_mean(loss_of: Any) -> None:
-    """1 / 16,384 of a probability is below what float16 can hold."""
-    n = 16_384
+def test_the_mean_costs_float16_nothing(loss_of: Any) -> None:
+    """A probability of 1 / 900, divided by 700 tokens, is 27 of float16's smallest steps: who
+    divides before the sum is wrong by 0.16 %, whatever is multiplied into it later."""
+    n, words = 700, 900
     g = torch.Generator().manual_seed(7)
-    x = torch.randn(n, 16, generator=g).half()
-    w = torch.randn(300, 16, generator=g).half()
-    b = torch.zeros(300).half()
-    t = torch.randint(300, (n,), generator=g)
+    x = 1 + torch.rand(n, 16, generator=g).half()
+    w = (0.01 * torch.randn(words, 16, generator=g)).half()
+    b = torch.zeros(words).half()
+    t = torch.randint(words, (n,), generator=g)
     scale = torch.tensor(1024.0, dtype=torch.float16)  # a GradScaler's
     true = with_gradients(ordinary, (x.double(), w.double(), b.double(), t), scale.double())
+    p = (x.double() @ w.double().T).softmax(1)
+    dz = (p - torch.nn.functional.one_hot(t, words)) / n
+    assert error(scale * (dz.half().double().T @ x.double()), true[2]) > 1.4e-3
     ours = with_gradients(loss_of, (x, w, b, t), scale)
     for name, a, one in zip(("loss", "dx", "dw", "db"), true, ours, strict=True):
-        assert error(one, a) < 2e-3, (name, error(one, a))
+        assert error(one, a) < 5e-4, (name, error(one, a))
 
 
 def test_a_quarter_of_a_million_tokens_in_float16() -> None:
