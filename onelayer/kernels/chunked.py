@@ -118,9 +118,9 @@ class _ChunkedHeadLoss(torch.autograd.Function):
         loss = sweep.over_all()
         if ctx.each:
             ctx.save_for_backward(x, w, b, t, weight)
-            return loss.to(x.dtype)
+            return loss
         ctx.save_for_backward(*sweep.gradients, sweep.share)
-        return (loss.sum() / sweep.total).to(x.dtype)
+        return loss.sum() / sweep.total
 
     @staticmethod
     def backward(ctx: Any, dloss: Tensor) -> tuple[Tensor | None, ...]:
