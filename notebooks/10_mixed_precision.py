@@ -239,7 +239,7 @@ reveal("probability_by_the_formula", names[best.isnan().item()])
 
 # %% [markdown] id="underflow"
 # ## The bottom end: gradients of the logits
-# The gradient of the mean loss at the logits is (softmax(z) − onehot(t)) / N. Wrong words have
+# The gradient of the mean loss at the logits is `(softmax(z) - onehot(t)) / N`. Wrong words have
 # small probabilities, and N divides them all. In float16, which share of these numbers is 0, for
 # the trained model and N = 1024?
 
@@ -319,12 +319,12 @@ torch.manual_seed(0)
 fresh = GPT()
 words, targets = DATA[0]
 logits = fresh(words).flatten(0, 1)  # (16 T, 600)
-dz = torch.autograd.grad(F.cross_entropy(logits, targets.flatten()), logits)[0]
-right = torch.zeros_like(dz, dtype=torch.bool)
+at_logits = torch.autograd.grad(F.cross_entropy(logits, targets.flatten()), logits)[0]
+right = torch.zeros_like(at_logits, dtype=torch.bool)
 right[targets.flatten() != -100] = F.one_hot(targets[targets != -100], 600).bool()
-wrong = (dz != 0) & ~right
+wrong = (at_logits != 0) & ~right
 for power in (-12, 0, 20):
-    got = (dz * 2.0**power).half()
+    got = (at_logits * 2.0**power).half()
     print(f"2^{power}: zeros for right words {zeros(got[right], torch.float16):.0%}", end=", ")
     print(f"for wrong words {zeros(got[wrong], torch.float16):.0%}, infinite {got.isinf().sum()}")
 
@@ -604,12 +604,12 @@ class Casts(TorchDispatchMode):
         return super().__enter__()
 
 
-w = weight.clone().requires_grad_()
+rows, w = states[:4], weight.clone().requires_grad_()
 casts = {}
 for kept in (True, False):
     with torch.autocast("cpu", torch.bfloat16, cache_enabled=kept), Casts() as seen:
         for _ in range(5):
-            F.linear(x, w)
+            F.linear(rows, w)
     casts[kept] = seen.count
 print(casts)
 reveal("casts_with_the_cache", casts[True])
@@ -626,10 +626,10 @@ predict("product_after_doubling", choices=["twice the first", "the same as the f
 for kept in (True, False):
     w = weight.clone().requires_grad_()
     with torch.autocast("cpu", torch.bfloat16, cache_enabled=kept):
-        first = F.linear(x, w)
+        first = F.linear(rows, w)
         with torch.no_grad():
             w *= 2  # an optimizer's step inside the region
-        second = F.linear(x, w)
+        second = F.linear(rows, w)
     print(f"cache {kept!s:5} second / first = {(second.norm() / first.norm()).item():.1f}")
     if kept:
         same = torch.equal(first, second)
@@ -804,7 +804,7 @@ def fp16(x):
     return x.half().float()
 
 
-none_spared = {name: fp16 for name in ("weights", "gradients", "first", "second")}
+none_spared = dict.fromkeys(("weights", "gradients", "first", "second"), fp16)
 none_spared["eps"] = fp16(torch.tensor(1e-8)).item()
 spare = {
     "nothing": {},
@@ -918,8 +918,8 @@ kept = {
     "divided first": (undivided / 8192).half().float(),
     "divided last": undivided.half().float() / 8192,
 }
-for name, dz in kept.items():
-    error = (dz.T @ inputs - truth).norm() / truth.norm()
+for name, rows in kept.items():
+    error = (rows.T @ inputs - truth).norm() / truth.norm()
     print(f"{name:13} error of the weight's gradient {error:.1e}")
 
 # %% [markdown] id="debts-ours"
