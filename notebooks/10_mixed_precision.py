@@ -327,11 +327,16 @@ for power in (-12, 0, 20):
     got = (at_logits * 2.0**power).half()
     print(f"2^{power}: zeros for right words {zeros(got[right], torch.float16):.0%}", end=", ")
     print(f"for wrong words {zeros(got[wrong], torch.float16):.0%}, infinite {got.isinf().sum()}")
+with torch.autocast("cpu", torch.float16):
+    loss = F.cross_entropy(fresh(words).flatten(0, 1), targets.flatten())
+(loss * 2.0**20).backward()
+over = [name for name, p in fresh.named_parameters() if p.grad.isinf().any()]
+print("infinite at 2^20:", *over)
 
 # %% [markdown] id="window-zeros-why"
 # At 2^-12 every wrong word gets a 0: the run learns what is right, and not what is wrong. At 2^20
-# the logits' own gradients still fit, or nearly; sums over them, further down, do not. Take the
-# cause away: the same factors in bfloat16, whose exponent reaches further than all of them.
+# the logits' own gradients still fit; some of the sums over them, for the parameters, do not. Take
+# the cause away: the same factors in bfloat16, whose exponent reaches further than all of them.
 
 # %% id="window-bfloat16"
 wide = {p: train(autocast=torch.bfloat16, factor=2.0**p) for p in (-12, 20, 60)}
@@ -570,6 +575,10 @@ program = {
         F.linear(x, w), x.new_zeros(4, dtype=torch.int64)
     ),
 }
+dtype_under_autocast(
+    lambda x: print([key for key in onelayer.key_set(x) if "Autocast" in key]) or x,
+    (1,), device="cuda",
+)  # fmt: skip
 for name, act in program.items():
     dtypes = [dtype_under_autocast(act, (4, 64), (600, 64), device=d) for d in ("cpu", "cuda")]
     print(f"{name:18}", *(f"{str(d)[6:]:9}" for d in dtypes))
@@ -692,7 +701,7 @@ def nodes(output):
     found, ahead = [], [output.grad_fn]
     while ahead:
         node = ahead.pop(0)
-        found.append(node.name())
+        found.append(node.name().removeprefix("torch::autograd::").split("_chapter10")[0])
         ahead += [after for after, _ in node.next_functions if after is not None]
     return found
 
@@ -710,7 +719,7 @@ def asked(op, x, w):
 for name, op in (("nothing", nothing), ("registered", registered), ("composite", composite)):
     out, kept = asked(op, x, w)
     print(f"{name:10} receives {[str(d)[6:] for d in (received or [()])[0]]}, returns", end=" ")
-    print(f"{str(out.dtype)[6:]}, keeps {kept:,} bytes of the weight\n          ", nodes(out))
+    print(f"{str(out.dtype)[6:]}, keeps {kept:,} bytes of the weight\n   ", *nodes(out))
     if name == "registered":
         reveal("bytes_saved_of_the_weight", kept)
 
@@ -816,16 +825,19 @@ spare = {
 }
 ended = {name: adam(**(none_spared | spared)) for name, spared in spare.items()}
 for name, losses in ended.items():
-    print(f"spared: {name:24} {len(losses):2} steps, loss {losses[-1]:,.3f}")
+    print(f"spared: {name:24} {len(losses):2} steps, {losses[1]:11,.2f}, ..., {losses[-1]:.3f}")
+gradients = {name: p.grad for name, p in fresh.named_parameters() if (p.grad == 0).any()}
+print("gradients that are 0:", {name: int((g == 0).sum()) for name, g in gradients.items()})
 lives = {name for name, losses in ended.items() if losses[-1] < 6}
 alone = [name for name in ("eps", "v") if name in lives]
 words_ = {0: "only both together", 1: alone[0] if alone else "", 2: "either of the two"}
 reveal("spared_and_it_lives", words_[len(alone)])
 
 # %% [markdown] id="which-cause-why"
-# With eps alone, v is still 0, and m / 1e-8 throws the weights out of the model. With v alone, one
-# gradient that is exactly 0 gives 0 / 0. Both together live, although the weights are float16. An
-# eps of 1e-4 lives as well: it *replaces* v, and Adam no longer adapts. `adam.py` shows the
+# With eps alone, v is still 0, and m / 1e-8 throws the weights out of the model. With v alone, a
+# gradient that is exactly 0 gives 0 / 0: there are such, as words that the batch does not have get
+# none. Both together live, although the weights are float16. An eps of 1e-4 lives as well: it
+# stands in for v, which is still 0. Adam's
 # [line](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/optim/adam.py#L542).
 
 # %% [markdown] id="range"

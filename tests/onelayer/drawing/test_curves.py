@@ -46,5 +46,5 @@ def test_a_curve_that_ends_early_has_a_cross_there() -> None:
         orange = (abs(imread(io.BytesIO(png))[..., :3] - ink) < 0.02).all(axis=-1)
         return int(orange[int(0.2 * len(orange)) :].sum())  # the legend is above
 
-    assert marked([2.0]) > 20  # a line of one point has no ink of its own
-    assert marked([2.0] * 9) > marked([2.0])
+    assert marked([0.5]) > 20  # a line of one point has no ink of its own
+    assert marked([0.5] * 9) > marked([0.5])
