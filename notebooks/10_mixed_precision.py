@@ -835,8 +835,7 @@ reveal("spared_and_it_lives", words_[len(alone)])
 
 # %% [markdown] id="which-cause-why"
 # With eps alone, v is still 0, and m / 1e-8 throws the weights out of the model. With v alone, a
-# gradient that is exactly 0 gives 0 / 0: there are such, as words that the batch does not have get
-# none. Both together live, although the weights are float16. An eps of 1e-4 lives as well: it
+# X Both together live, although the weights are float16. An eps of 1e-4 lives as well: it
 # stands in for v, which is still 0. Adam's
 # [line](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/optim/adam.py#L542).
 
