@@ -588,6 +588,41 @@ for name, act in program.items():
 # not been tested for a GPU. What is on no list computes in what it is given, and mixed inputs
 # follow torch's ordinary promotion: that is how float32 comes back.
 
+# %% [markdown] id="borders"
+# ## What a region leaves alone
+# A region can be switched off inside another one, and some tensors it never touches. What is the
+# product of two float64 matrices in a region of float16?
+
+# %% id="borders-guess"
+predict("product_of_float64", choices=["float16", "float32", "float64"])
+
+# %% id="borders-run"
+single, double = torch.ones(2, 2), torch.ones(2, 2, dtype=torch.float64)
+with torch.autocast("cpu", torch.float16):
+    half_product, double_product = single @ single, double @ double
+    with torch.autocast("cpu", enabled=False):
+        off = single @ single
+    again = single @ single
+    dtypes = {
+        "single @ single": half_product,
+        "the same, switched off inside": off,
+        "the same behind it": again,
+        "double @ double": double_product,
+        "mse_loss (on the CPU's float32 list)": F.mse_loss(half_product, half_product),
+        "cat of float16 and float32": torch.cat([half_product, single]),
+        "float16 matrix + float32 number": half_product + torch.tensor(1.0),
+        "float16 matrix, += float32": half_product.clone().add_(single),
+    }
+for name, found in dtypes.items():
+    print(f"{name:37} {str(found.dtype)[6:]}")
+reveal("product_of_float64", str(double_product.dtype)[6:])
+
+# %% [markdown] id="borders-why"
+# Whoever asked for float64 gets float64: no list casts it
+# ([`autocast_mode.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.h#L306-L322)).
+# A sum in place keeps the dtype of its target, and a number without dimensions has no say beside a
+# matrix: both are torch's ordinary rules.
+
 # %% [markdown] id="cache"
 # ## The cast that is kept
 # A training forward may read a weight many times. Autocast keeps the cast of a leaf that requires a
@@ -744,6 +779,67 @@ with torch.autocast("cpu", torch.bfloat16, enabled=False):
     except RuntimeError as error:
         print("torch's own linear, outside:", error)
 
+# %% [markdown] id="inside"
+# ## Inside your operator, and behind it
+# The kernel in numpy was blind to the region. Let it call torch: `x @ w.T`. And its backward runs
+# when the region is long over. With float32 tensors in a region of bfloat16, in which dtype are the
+# two products of a `Function` that says nothing?
+
+# %% id="inside-guess"
+predict(
+    "forward_and_backward_products",
+    choices=["both float32", "both bfloat16", "bfloat16, then float32", "float32, then bfloat16"],
+)
+
+
+# %% id="inside-run"
+class Silent(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        out = x @ w.T
+        products.append(f"{x.dtype} gives {out.dtype}")
+        return out.float()
+
+    @staticmethod
+    def backward(ctx, dz):
+        x, w = ctx.saved_tensors
+        dx = dz @ w
+        products.append(f"in backward {dz.dtype} gives {dx.dtype}")
+        return dx, dz.T @ x
+
+
+class Speaking(Silent):
+    forward = staticmethod(torch.amp.custom_fwd(Silent.forward, device_type="cpu"))
+    backward = staticmethod(torch.amp.custom_bwd(Silent.backward, device_type="cpu"))
+
+
+class Casting(Silent):
+    forward = staticmethod(
+        torch.amp.custom_fwd(Silent.forward, device_type="cpu", cast_inputs=torch.bfloat16)
+    )
+    backward = staticmethod(torch.amp.custom_bwd(Silent.backward, device_type="cpu"))
+
+
+made = {}
+for kind in (Silent, Speaking, Casting):
+    products = []
+    with torch.autocast("cpu", torch.bfloat16):
+        out = kind.apply(x, w)
+    out.sum().backward()  # outside
+    made[kind] = [line.replace("torch.", "") for line in products]
+    print(f"{kind.__name__:9}", "; ".join(made[kind]))
+found = [line.rpartition(" ")[2] for line in made[Silent]]
+same = f"both {found[0]}" if found[0] == found[1] else f"{found[0]}, then {found[1]}"
+reveal("forward_and_backward_products", same)
+
+# %% [markdown] id="inside-why"
+# The region holds for every product inside a forward, also inside an operator, and for no backward:
+# a backward runs with autocast off, unless it is told. `custom_fwd` notes how autocast stood, and
+# `custom_bwd` restores it. With `cast_inputs`, the inputs are cast *and* autocast is off inside, as
+# with `register_autocast`
+# ([`autocast_mode.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/amp/autocast_mode.py)).
+
 # %% [markdown] id="two-numbers"
 # ## Back to the dead run: the two numbers
 # Adam's step is `lr * m / (sqrt(v) + eps)`, and v is a mean of *squared* gradients. A gradient of
@@ -835,7 +931,8 @@ reveal("spared_and_it_lives", words_[len(alone)])
 
 # %% [markdown] id="which-cause-why"
 # With eps alone, v is still 0, and m / 1e-8 throws the weights out of the model. With v alone, a
-# X Both together live, although the weights are float16. An eps of 1e-4 lives as well: it
+# gradient that is exactly 0 gives 0 / 0: there are such, for words and places that the batch does
+# not have. Both together live, although the weights are float16. An eps of 1e-4 lives as well: it
 # stands in for v, which is still 0. Adam's
 # [line](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/optim/adam.py#L542).
 

@@ -53,14 +53,15 @@ def show_bits(
     Raises ValueError for a format other than fp32, tf32, bf16, fp16, e5m2 and e4m3fn, and for a
     number that is not finite or too large for a float32.
     """
-    offered = [[name, float(number)] for name, number in (numbers or {}).items()]
-    for number in (value, *(number for _, number in offered)):
+    offered = {name: float(number) for name, number in (numbers or {}).items()}
+    for number in (value, *offered.values()):
         if not isfinite(number) or abs(number) > _LARGEST:
             raise ValueError(f"show_bits begins with a finite float32, got {number}")
     if format not in FORMATS:
         raise ValueError(f"no format {format!r}: choose one of {', '.join(FORMATS)}")
-    state = {"format": format, "bits": None, "exact": float(value), "numbers": offered}
-    return BitsView(state).show()
+    named = [[name, number] for name, number in offered.items()]
+    view = {"format": format, "bits": None, "exact": float(value), "numbers": named}
+    return BitsView(view).show()
 
 
 _LARGEST = value_of(0x7F7FFFFF, FORMATS["fp32"])

@@ -48,8 +48,8 @@ def pattern_of(value: float, form: Format) -> int:
     """The bits that torch stores for a number, as an integer from 0 to 2**bits - 1."""
     x = torch.tensor(value, dtype=torch.float32)
     x = _ten_bits(x) if form.name == "tf32" else x.to(form.dtype)
-    stored = int(x.view(_INTEGERS[8 * x.itemsize]).item())
-    return (stored >> form._tail) & (2**form.bits - 1)
+    stored = int(x.view(_INTEGERS[8 * x.itemsize]).item()) >> form._tail
+    return stored % 2**form.bits  # without the sign of an integer
 
 
 def value_of(pattern: int, form: Format) -> float:
