@@ -781,15 +781,12 @@ with torch.autocast("cpu", torch.bfloat16, enabled=False):
 
 # %% [markdown] id="inside"
 # ## Inside your operator, and behind it
-# The kernel in numpy was blind to the region. Let it call torch: `x @ w.T`. And its backward runs
-# when the region is long over. With float32 tensors in a region of bfloat16, in which dtype are the
-# two products of a `Function` that says nothing?
+# The kernel in numpy was blind to the region. Let it call torch: `x @ w.T`. Its backward, `dz @ w`,
+# runs when the region is long over. With float32 tensors in a region of bfloat16, what does the
+# product in backward of a `Function` give that says nothing?
 
 # %% id="inside-guess"
-predict(
-    "forward_and_backward_products",
-    choices=["both float32", "both bfloat16", "bfloat16, then float32", "float32, then bfloat16"],
-)
+predict("product_in_backward", choices=["float32", "bfloat16", "an error"])
 
 
 # %% id="inside-run"
@@ -798,14 +795,14 @@ class Silent(torch.autograd.Function):
     def forward(ctx, x, w):
         ctx.save_for_backward(x, w)
         out = x @ w.T
-        products.append(f"{x.dtype} gives {out.dtype}")
-        return out.float()
+        said.append(f"{x.dtype} gives {out.dtype}")
+        return out
 
     @staticmethod
     def backward(ctx, dz):
         x, w = ctx.saved_tensors
         dx = dz @ w
-        products.append(f"in backward {dz.dtype} gives {dx.dtype}")
+        said.append(f"in backward {dz.dtype} and {w.dtype} give {dx.dtype}")
         return dx, dz.T @ x
 
 
@@ -814,31 +811,32 @@ class Speaking(Silent):
     backward = staticmethod(torch.amp.custom_bwd(Silent.backward, device_type="cpu"))
 
 
-class Casting(Silent):
-    forward = staticmethod(
-        torch.amp.custom_fwd(Silent.forward, device_type="cpu", cast_inputs=torch.bfloat16)
-    )
-    backward = staticmethod(torch.amp.custom_bwd(Silent.backward, device_type="cpu"))
+cast = {"device_type": "cpu", "cast_inputs": torch.bfloat16}
 
 
-made = {}
+class Casting(Speaking):
+    forward = staticmethod(torch.amp.custom_fwd(Silent.forward, **cast))
+
+
+ended = {}
 for kind in (Silent, Speaking, Casting):
-    products = []
+    said = []
     with torch.autocast("cpu", torch.bfloat16):
         out = kind.apply(x, w)
-    out.sum().backward()  # outside
-    made[kind] = [line.replace("torch.", "") for line in products]
-    print(f"{kind.__name__:9}", "; ".join(made[kind]))
-found = [line.rpartition(" ")[2] for line in made[Silent]]
-same = f"both {found[0]}" if found[0] == found[1] else f"{found[0]}, then {found[1]}"
-reveal("forward_and_backward_products", same)
+    try:
+        out.sum().backward()  # outside
+    except RuntimeError as error:
+        said.append(f"an error: {error}")
+    print(f"{kind.__name__:9}", "; ".join(said).replace("torch.", ""))
+    ended[kind] = "an error" if "error" in said[-1] else said[-1].rpartition(".")[2]
+reveal("product_in_backward", ended[Silent])
 
 # %% [markdown] id="inside-why"
-# The region holds for every product inside a forward, also inside an operator, and for no backward:
-# a backward runs with autocast off, unless it is told. `custom_fwd` notes how autocast stood, and
-# `custom_bwd` restores it. With `cast_inputs`, the inputs are cast *and* autocast is off inside, as
-# with `register_autocast`
-# ([`autocast_mode.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/amp/autocast_mode.py)).
+# The region holds for every product inside a forward, also inside an operator, and for no backward.
+# So `dz` comes in bfloat16 and meets a float32 weight, with nobody to cast. `custom_fwd` notes how
+# autocast stood, and `custom_bwd` restores it. With `cast_inputs`, the inputs are cast *and*
+# autocast is off inside, as with `register_autocast`
+# ([`autocast_mode.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/amp/autocast_mode.py#L481-L495)).
 
 # %% [markdown] id="two-numbers"
 # ## Back to the dead run: the two numbers

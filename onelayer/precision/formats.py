@@ -49,7 +49,7 @@ def pattern_of(value: float, form: Format) -> int:
     x = torch.tensor(value, dtype=torch.float32)
     x = _ten_bits(x) if form.name == "tf32" else x.to(form.dtype)
     stored = int(x.view(_INTEGERS[8 * x.itemsize]).item()) >> form._tail
-    return stored % 2**form.bits  # without the sign of an integer
+    return stored & ((1 << form.bits) - 1)  # without the sign of an integer
 
 
 def value_of(pattern: int, form: Format) -> float:
