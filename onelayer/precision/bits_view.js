@@ -156,6 +156,7 @@ function s(tag, attributes = {}, ...children) {
 
 const LINE = { width: 640, height: 74, margin: 70, axis: 34 };
 const AROUND = 2; // numbers on each side
+const MARKED = { "rounds to it": "of-caught", was: "of-was" }; // as the line is coloured
 
 class Page {
   constructor(model, el) {
@@ -227,7 +228,7 @@ class Page {
     this.drawKeys(bits, f);
     this.says.replaceChildren(h("b", {}, `${formula(bits, f)} = ${text(value(bits, f))}`));
     this.line.replaceChildren(...this.axis(bits, f));
-    this.facts.replaceChildren(...this.told(bits, f).flatMap(([name, ...words]) => [h("dt", {}, name), h("dd", {}, ...words)]));
+    this.facts.replaceChildren(...this.told(bits, f).flatMap(([name, ...words]) => [h("dt", { class: MARKED[name] ?? null }, name), h("dd", {}, ...words)]));
     this.everywhere.replaceChildren(...Object.entries(FORMATS).map(([name, form]) => this.row(name, form)));
   }
 
@@ -254,7 +255,7 @@ class Page {
     const found = [["it is", what === "normal" ? "a normal number" : what === "subnormal" ? "subnormal: no leading 1, fewer bits left" : what]];
     const caught = catches(bits, f);
     if (caught) found.push(["to the next", `${text(ulp(bits, f))} (one ulp)${value(bits, f) ? `, ${text(ulp(bits, f) / Math.abs(value(bits, f)), 3)} of it` : ""}`],
-      ["becomes it", `all from ${text(caught[0])} to ${text(caught[1])}`]);
+      ["rounds to it", `all from ${text(caught[0])} to ${text(caught[1])}`]);
     const exact = numeric(this.view.exact);
     if (this.view.bits === null && Number.isFinite(exact)) found.push(["was", text(exact, 12)]);
     return found;
@@ -287,9 +288,9 @@ class Page {
     const [low, high] = [value(places[0], f), value(places.at(-1), f)];
     const x = (v) => LINE.margin + ((v - low) / (high - low)) * (LINE.width - 2 * LINE.margin);
     const [from, to] = catches(bits, f).map(x);
-    const ticks = places.map((p, k) => s("g", { class: p === bits ? "tick here" : "tick" },
+    const ticks = places.map((p, k) => s("g", { class: p === bits ? "tick here" : k % 2 ? "tick between" : "tick" },
       s("path", { d: `M${x(value(p, f))} ${LINE.axis - 9}v18` }),
-      s("text", { x: x(value(p, f)), y: k % 2 ? LINE.axis + 24 : LINE.axis - 14 }, text(value(p, f), 6))));
+      s("text", { x: x(value(p, f)), y: k % 2 ? LINE.axis + 24 : LINE.axis - 14 }, text(value(p, f), f.fraction > 12 ? 10 : 6))));
     const exact = numeric(this.view.exact);
     const was = this.view.bits === null && exact >= low && exact <= high && exact !== value(bits, f)
       ? [s("circle", { class: "was", cx: x(exact), cy: LINE.axis, r: 4.5 })] : [];
