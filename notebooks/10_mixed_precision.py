@@ -77,9 +77,9 @@ print("float16:", half)
 reveal("steps_until_nan", len(alive(half)) if len(half) < 40 else "it is never NaN")
 
 # %% [markdown] id="the-run-why"
-# The first loss is right, and one step of the optimizer destroys the model. `bfloat16` has *fewer*
-# bits for the number itself, and lives. We will find the two numbers that were lost. First, what a
-# format can hold.
+# The first loss is right to three digits, and one step of the optimizer destroys the model.
+# `bfloat16` has *fewer* bits for the number itself, and lives. We will find the two numbers that
+# were lost. First, what a format can hold.
 
 # %% [markdown] id="formats"
 # ## Six formats
@@ -206,7 +206,7 @@ for dtype in (torch.float16, torch.bfloat16, torch.float8_e4m3fn):
     changed = every.to(dtype).float().argmax(1) != every.argmax(1)
     ulps = (lead / (torch.finfo(dtype).eps * first))[changed]  # an ulp is at most eps * the number
     print(f"{str(dtype)[6:]:14} {changed.float().mean():6.2%} of {len(t):,} places change", end="")
-    print(f", none with a lead above {ulps.max():.2f} ulp")
+    print(f", with a lead of at most {ulps.max():.2f} ulp")
 
 # %% [markdown] id="six-hundred-lead"
 # Where the grammar allows several words, their logits are close, and there rounding decides. Both
@@ -214,7 +214,7 @@ for dtype in (torch.float16, torch.bfloat16, torch.float8_e4m3fn):
 
 # %% [markdown] id="overflow"
 # ## The top end: a softmax without a shift
-# softmax is `exp(z)` divided by its sum. The same six words in float16, by this formula: what is
+# softmax is `exp(z)` divided by its sum. The same 600 logits in float16, by this formula: what is
 # the probability of the best word?
 
 # %% id="overflow-guess"
@@ -229,13 +229,15 @@ print("formula", best.item(), "torch", low.softmax(0).max().item())
 shifted = (low - low.max()).exp()
 print("formula with the largest logit subtracted", (shifted / shifted.sum()).max().item())
 print("as softmax in float32:", torch.equal(low.softmax(0), low.float().softmax(0).half()))
+print("torch's softmax of 1e4 and 0:", torch.tensor([1e4, 0.0]).softmax(0).tolist())
 names = {True: "NaN", False: "0" if best == 0 else "1.0, correctly rounded"}
 reveal("probability_by_the_formula", names[best.isnan().item()])
 
 # %% [markdown] id="overflow-why"
-# `exp(13.13)` is 503,000. In float16 that is infinity, and infinity by infinity is NaN. Subtract
-# the largest logit, and nothing exceeds 1: the cause is gone, and the answer is there. torch's
-# softmax does so, and computes in float32 inside. bfloat16 needs no shift here: it ends at 3e38.
+# `exp(13.13)` is 503,000. In float16 that is infinity, and infinity divided by infinity is NaN.
+# Subtract the largest logit, and nothing exceeds 1: the cause is gone, and the answer is there.
+# torch's softmax does so, and computes in float32 inside. bfloat16 needs no shift here: it ends at
+# 3e38.
 
 # %% [markdown] id="underflow"
 # ## The bottom end: gradients of the logits
@@ -263,13 +265,13 @@ for n in (16, 128, 1024, 8192):
     print(f"N {n:5}: float16 {zeros(dz, torch.float16):6.1%} zeros", end=", ")
     print(f"bfloat16 {zeros(dz, torch.bfloat16):6.1%}, float32 {zeros(dz, torch.float32):6.1%}")
 share = zeros(logits_gradient(1024), torch.float16)
-words_ = "less than 1 %" if share < 0.01 else "about a half"
-reveal("zeros_of_the_gradient", "more than 90 %" if share > 0.9 else words_)
+otherwise = "less than 1 %" if share < 0.01 else "about a half"
+reveal("zeros_of_the_gradient", "more than 90 %" if share > 0.9 else otherwise)
 
 # %% [markdown] id="underflow-why"
 # Nothing was wrong with the gradients: they lie where float16 has no numbers. bfloat16 has the
-# exponent of float32, and loses none. The larger the batch, the more are lost, though the *mean*
-# does not get smaller. So the remedy is a factor.
+# exponent of float32, and loses none. The larger the batch, the more are lost. Yet the gradient of
+# a weight, a sum over the batch, does not get smaller with it. So the remedy is a factor.
 
 # %% [markdown] id="scale"
 # ## A factor moves them up
@@ -375,7 +377,7 @@ reveal("steps_taken_of_ten", 10 - sum(skipped[:10]))
 # %% [markdown] id="scaler-why"
 # It came down one power a step, found the upper end of the window, and touches it again from below
 # every few steps: each touch costs one skipped step. So a scaler that skips now and then is at
-# work; one that skips each time has lost. With torch's interval of 2,000 the touches are rare
+# work; one that skips each time has lost. By default the interval is 2,000, and touches are rare
 # ([`grad_scaler.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/amp/grad_scaler.py#L363-L373)).
 
 # %% id="scaler-small"
@@ -446,8 +448,9 @@ reveal("sums_that_stop", sum(int(value) == 256 for value in sums.values()))
 # %% [markdown] id="accumulate-why"
 # A sum, a product and a cumulative sum are one kernel each. It keeps its total in a wider type, and
 # rounds once at the end: on the CPU `float` for bfloat16 and float16
-# ([`AccumulateType.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/AccumulateType.h#L148-L153)).
-# `index_add`, an embedding's gradient and `.grad` add into a *tensor*, and a tensor has its dtype.
+# ([`AccumulateType.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/AccumulateType.h#L149-L150)).
+# `index_add`, an embedding's gradient (both here, on the CPU) and `.grad` add into a *tensor*, and
+# a tensor has its dtype.
 
 # %% id="accumulate-cause"
 wide_leaf = torch.zeros(1, requires_grad=True)  # the cause taken away: .grad is float32
@@ -529,7 +532,7 @@ with torch.autocast("cpu", torch.bfloat16):
 # %% [markdown] id="autocast-key-why"
 # The key stands above autograd, so that a cast is recorded like any operator, and backward casts
 # the gradient back
-# ([`DispatchKey.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/DispatchKey.h#L332-L335)).
+# ([`DispatchKey.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/DispatchKey.h#L331-L334)).
 # Which operators have a kernel there, and what does it do?
 
 # %% [markdown] id="lists"
@@ -552,7 +555,7 @@ reveal("softmax_on_the_cpu", "on no list" if falls else "float32, as on CUDA")
 
 # %% [markdown] id="lists-why"
 # The lists are written by hand, one for each device. CUDA's are macros in
-# [`autocast_mode.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.h#L855-L927):
+# [`autocast_mode.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.h#L854-L926):
 # what must be float32, with softmax and sum in the second of them, whose dtype can be asked for.
 # The CPU's stand in
 # [`autocast_mode.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.cpp),
@@ -619,7 +622,7 @@ reveal("product_of_float64", str(double_product.dtype)[6:])
 
 # %% [markdown] id="borders-why"
 # Whoever asked for float64 gets float64: no list casts it
-# ([`autocast_mode.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.h#L306-L322)).
+# ([`autocast_mode.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.h#L314-L320)).
 # A sum in place keeps the dtype of its target, and a number without dimensions has no say beside a
 # matrix: both are torch's ordinary rules.
 
@@ -627,7 +630,7 @@ reveal("product_of_float64", str(double_product.dtype)[6:])
 # ## The cast that is kept
 # A training forward may read a weight many times. Autocast keeps the cast of a leaf that requires a
 # gradient until the outermost region ends
-# ([`autocast_mode.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.h#L324)).
+# ([`autocast_mode.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.h#L323)).
 # How many casts are there for five products with one weight, with and without this cache? Each
 # product also casts its input.
 
@@ -723,8 +726,8 @@ def composite(x, w):
 
 
 # %% [markdown] id="custom-ask"
-# The same float32 tensors for all three, in a region of bfloat16. What does the kernel of `nothing`
-# get, and what autograd saves for the weight of `registered`, how many bytes is that?
+# The same float32 tensors for all three, in a region of bfloat16. Which dtypes does the kernel of
+# `nothing` receive? And how many bytes of the weight does autograd save for `registered`?
 
 # %% id="custom-guess"
 predict("bytes_saved_of_the_weight", choices=[0, 76_800, 153_600])
@@ -924,8 +927,8 @@ gradients = {name: p.grad for name, p in fresh.named_parameters() if (p.grad == 
 print("gradients that are 0:", {name: int((g == 0).sum()) for name, g in gradients.items()})
 lives = {name for name, losses in ended.items() if losses[-1] < 6}
 alone = [name for name in ("eps", "v") if name in lives]
-words_ = {0: "only both together", 1: alone[0] if alone else "", 2: "either of the two"}
-reveal("spared_and_it_lives", words_[len(alone)])
+otherwise = {0: "only both together", 1: alone[0] if alone else "", 2: "either of the two"}
+reveal("spared_and_it_lives", otherwise[len(alone)])
 
 # %% [markdown] id="which-cause-why"
 # With eps alone, v is still 0, and m / 1e-8 throws the weights out of the model. With v alone, a
@@ -1079,12 +1082,12 @@ for name, loss in (("eager", eager), ("fused", chunked_head_loss)):
 #   [`Half.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/headeronly/util/Half.h),
 #   [`Float8_e4m3fn.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/headeronly/util/Float8_e4m3fn.h#L206-L213)
 # - in what a kernel adds up:
-#   [`AccumulateType.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/AccumulateType.h#L148-L153),
+#   [`AccumulateType.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/AccumulateType.h#L149-L150),
 #   and where a GPU's products may do less: [numerical
 #   accuracy](https://docs.pytorch.org/docs/stable/notes/numerical_accuracy.html)
 # - autocast's key, policies, lists and cache:
-#   [`DispatchKey.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/DispatchKey.h#L332-L335),
-#   [`autocast_mode.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.h#L416-L444),
+#   [`DispatchKey.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/DispatchKey.h#L331-L334),
+#   [`autocast_mode.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.h#L415-L443),
 #   [`autocast_mode.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.cpp),
 #   [`torch/amp/autocast_mode.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/amp/autocast_mode.py)
 # - the scaler:

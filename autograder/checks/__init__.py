@@ -63,6 +63,15 @@ def _imported(name: str) -> Lab:
     return found
 
 
+def lab_of(question: Question, labs: Iterable[Lab] | None = None) -> Lab:
+    """The lab, of `labs` or of the whole course, that asks `question`."""
+    return next(
+        lab
+        for lab in (_each() if labs is None else labs)
+        if lab.questions.get(question.name) is question
+    )
+
+
 def find(name: str, labs: Iterable[Lab] | None = None) -> Question:
     """The question called `name`, of `labs` or of the whole course.
 

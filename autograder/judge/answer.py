@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from .device import HOST, Device
+from .torch_settings import as_started
 from .values import Packed, Unsendable, pack, storage_bytes, unpack
 from .verdict import Cause
 from .words import Said, Text, text
@@ -89,7 +90,7 @@ def answer(
     given = [*args, *kwargs.values()]
     forms = list(map(_form, given))
     try:
-        with device.running():
+        with as_started(), device.running():
             result = namespace[function](*args, **kwargs)
         value = pack(result, storages, device.name)
     except KeyboardInterrupt:

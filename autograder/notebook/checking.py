@@ -18,7 +18,7 @@ from typing import Any
 # second belongs to the import of a setup cell, not to the first answer.
 import torch._dynamo  # noqa: F401
 
-from autograder.checks import UnknownQuestion, find
+from autograder.checks import UnknownQuestion, find, lab_of
 from autograder.judge import (
     Cause,
     Lab,
@@ -26,15 +26,18 @@ from autograder.judge import (
     Packed,
     Question,
     Reply,
+    Said,
     Verdict,
     answer,
     ask,
     say,
     text,
 )
+from autograder.judge.torch_settings import as_started
 from autograder.judge.verdict import NOT_YET, one_line
 
 from .card import Shown, calmly, card, fold, pill, prose, quiet, rows, sentence
+from .left_behind import left_behind
 from .progress_store import MARKS, Asked, Progress, progress_store
 from .scored import scored
 
@@ -82,11 +85,15 @@ def checked(
     except UnknownQuestion as unknown:
         return sentence(str(unknown))
     student, printed = NotebookStudent(names), Printed()
-    with redirect_stdout(printed):
+    with redirect_stdout(printed), as_started():
         verdict = ask(question, student, seed=secrets.randbelow(SEEDS) if seed is None else seed)
     if student.replaced or verdict.mark == NOT_YET:
         verdict = _plainly(verdict, question, student)
-    return _shown(verdict, printed.text, _store(verdict))
+    notes: list[Said] = [_store(verdict)]
+    passed = verdict.cause is Cause.PASSED
+    if passed and (missing := left_behind(lab_of(question, labs), name, names)):
+        notes += [text("left_behind", name=missing[0])]
+    return _shown(verdict, printed.text, notes)
 
 
 @dataclass(eq=False, repr=False)
@@ -167,15 +174,16 @@ def _store(verdict: Verdict) -> str:
     return progress_store().change(edit).note
 
 
-def _shown(verdict: Verdict, printed: str, note: str) -> Checked:
+def _shown(verdict: Verdict, printed: str, notes: Iterable[Said]) -> Checked:
     text, head = str(verdict), say("printed")
     if printed:
         lines = "\n".join(f"    {line}" for line in printed.splitlines())
         text += f"\n  {head}:\n{lines}"
-    text += f"\n  {note}" if note else ""
+    said = [str(note) for note in notes if note]
+    text += "".join(f"\n  {note}" for note in said)
     label = f"{verdict.question}: {say(f'mark.{verdict.mark}')}, {verdict.score}"
     body = _html(verdict) + (fold(head, f"<pre>{escape(printed)}</pre>") if printed else "")
-    body += quiet(note) if note else ""
+    body += "".join(map(quiet, said))
     return Checked(text, card(body, label=label, mark=verdict.mark), verdict)
 
 

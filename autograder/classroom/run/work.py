@@ -176,6 +176,8 @@ def explained(verdict: Verdict, job: Job, student: JailedStudent) -> Verdict:
         verdict = replace(verdict, sentence=_why_missing(stopped))
     elif stopped is not None and _overran(stopped):
         verdict = _remarked(verdict, _line_stopped(stopped))
+    elif stopped is not None and stopped.error == "ModuleNotFoundError":
+        verdict = _remarked(verdict, text("no_package", message=stopped.message))
     if isinstance(raised, Raised) and raised.name in job.left_out:
         return replace(verdict, sentence=text("name_left_out", name=raised.name))
     if verdict.cause is Cause.BLANK and verdict.question in job.left_out:

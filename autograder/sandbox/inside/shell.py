@@ -17,6 +17,9 @@ from autograder.judge import Raised, raised_by
 
 from .statements import Overrun, Statements, definitions
 
+NO_INSTALLS = {"PIP_NO_INDEX": "1", "PIP_RETRIES": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+"""There is no network: `!pip install` finds what is here, or says so at once."""
+
 
 class _NamedCompiler(CachingCompiler):
     """Compiles each cell under `<cell NAME>`, and keeps its source where tracebacks look."""
@@ -36,7 +39,7 @@ class _Shell(InteractiveShell):
     async def run_ast_nodes(self, nodelist: list[ast.stmt], *args: Any, **named: Any) -> Any:
         if self.statements is not None:
             nodelist = definitions(nodelist) if self.only_definitions else nodelist
-            self.statements.lines = [node.lineno for node in nodelist]
+            self.statements.nodes = nodelist
         return await super().run_ast_nodes(nodelist, *args, **named)
 
     async def run_code(self, code_obj: Any, result: Any = None, *, async_: bool = False) -> bool:
@@ -49,10 +52,7 @@ class _Shell(InteractiveShell):
                 return False
             with statements.timed():
                 failed = await run(code_obj, result, async_=async_)  # type: ignore[no-untyped-call]
-            if failed and isinstance(result.error_in_exec, Overrun):
-                result.error_in_exec = None
-                return False  # and on with the next statement
-            return bool(failed)
+            return bool(failed and not statements.goes_on(result.error_in_exec))
         finally:
             self.statements = statements
 
@@ -62,6 +62,7 @@ class NotebookShell:
 
     def __init__(self) -> None:
         """Nothing of the user's own IPython comes in: no profile, no history, no start-up files."""
+        os.environ.update(NO_INSTALLS)
         os.environ["IPYTHONDIR"] = os.path.join(os.environ.get("HOME", "/tmp"), ".ipython")
         config = Config()
         config.HistoryManager.enabled = False

@@ -23,13 +23,13 @@ class Overrun(BaseException):
 class Statements:
     """Of one run of a cell, counted from 0.
 
-    seconds: for all. skipped: those known to take too long. lines: where they stand. overran:
-    (number, line) of those that took too long this time.
+    seconds: for all. skipped: those known to take too long. overran: (number, line) of those that
+    took too long this time.
     """
 
     def __init__(self, seconds: float, skipped: Collection[int] = ()) -> None:
         self._until, self._skipped, self._next = time.monotonic() + seconds, frozenset(skipped), 0
-        self.lines: Sequence[int] = ()
+        self.nodes: Sequence[ast.stmt] = ()
         self.overran: list[tuple[int, int]] = []
 
     def skips_next(self) -> bool:
@@ -38,11 +38,18 @@ class Statements:
         self._next += skips
         return skips
 
+    def goes_on(self, raised: BaseException | None) -> bool:
+        """Whether the statements after the last one run, although it raised: where it took too
+        long, and where it was to import a package that is not here."""
+        is_import = isinstance(self.nodes[self._next - 1], (ast.Import, ast.ImportFrom))
+        missed = is_import and isinstance(raised, ModuleNotFoundError)
+        return missed or isinstance(raised, Overrun)
+
     @contextlib.contextmanager
     def timed(self) -> Iterator[None]:
         """Around the next statement: Overrun is raised in it when its time is over. In the main
         thread only."""
-        number, line, running = self._next, self.lines[self._next], True
+        number, line, running = self._next, self.nodes[self._next].lineno, True
         self._next += 1
 
         def stop(*_: Any) -> None:

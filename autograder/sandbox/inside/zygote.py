@@ -22,6 +22,8 @@ from typing import Any, NoReturn
 import numpy
 import torch
 
+from autograder.judge.torch_settings import remember_threads
+
 from ..engines import gpu
 from ..wire.channel import READY
 from . import face, forking, large_pages
@@ -132,6 +134,7 @@ def fresh_start() -> None:
     random.seed()
     numpy.random.seed()
     torch.set_num_threads(1)  # a pool of threads does not survive a fork
+    remember_threads()
     torch.seed()
     if "ONELAYER_MOCK_DEVICE" in os.environ:
         importlib.import_module("onelayer.mock_cuda.instruments").prepare_torch()

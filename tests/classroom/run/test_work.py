@@ -158,6 +158,13 @@ def test_the_line_that_took_too_long_is_named():
     assert of_cell(STOPPED).state is State.PASS
 
 
+def test_a_package_that_grading_has_not_is_named():
+    missed = Raised(Cause.RAISED, "ModuleNotFoundError", "No module named 'pandas'")
+    verdict = of_cell(missed, twice="def twice(n): return pd.x")
+    assert verdict.remarks == (text("no_package", message="No module named 'pandas'"),)
+    assert of_cell(missed).state is State.PASS
+
+
 def test_a_cell_that_stopped_for_want_of_a_left_out_import():
     found = graded({"np"}, **GOOD | {"twice": "np.zeros(3)\ndef twice(n): return 2 * n"})
     assert found["twice"].sentence == text("name_left_out", name="np")

@@ -101,3 +101,35 @@ def test_the_students_own_alarms_harm_nobody(jail):
     cells = [Cell("one", own + ANSWER.format(k=1)), Cell("two", ANSWER.format(k=2))]
     with jail.open(cells) as student:
         assert [told(student, "f1"), told(student, "f2")] == [1, 2]
+
+
+def test_settings_of_torch_that_a_cell_leaves_behind_change_no_other_answer(jail):
+    left = "import torch\ntorch.set_default_dtype(torch.float64)\ntorch.set_grad_enabled(False)\n"
+    left += "torch.set_default_device('meta')\ntorch.set_num_threads(3)\n"
+    asks = "def f():\n    x = torch.ones(2, requires_grad=True)\n"
+    asks += "    return str(x.dtype), str(x.device), (2 * x).requires_grad, torch.get_num_threads()"
+    with jail.open([Cell("one", left), Cell("two", asks)]) as student:
+        assert told(student, "f") == ("torch.float32", "cpu", True, 1)
+
+
+def test_a_package_that_is_not_there_costs_what_uses_it_and_no_more(jail):
+    source = "import no_such_package as nsp\n" + ANSWER.format(k=1) + "def g(): return nsp.x\n"
+    with jail.open([Cell("one", source)]) as student:
+        assert told(student, "f1") == 1
+        assert told(student, "g").name == "nsp"
+        assert student.cells[0].error.error == "ModuleNotFoundError"
+
+
+def test_an_import_that_fails_for_another_reason_stops_the_cell_as_in_a_notebook(jail):
+    source = "from math import no_such_name\n" + ANSWER.format(k=1)
+    with jail.open([Cell("one", source)]) as student:
+        assert told(student, "f1").kind is Cause.MISSING
+        assert student.cells[0].error.error == "ImportError"
+
+
+@pytest.mark.parametrize("install", ["!pip install pandas", "%pip install pandas"])
+def test_an_install_does_not_wait_for_a_network_that_is_not_there(jail, install):
+    with jail.open([Cell("one", f"{install}\n{ANSWER.format(k=1)}")]) as student:
+        assert told(student, "f1") == 1
+        assert student.cells[0].error is None
+        assert "No matching distribution found for pandas" in student.cells[0].output

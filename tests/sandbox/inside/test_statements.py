@@ -11,7 +11,7 @@ from autograder.sandbox.inside.statements import Overrun, Statements, definition
 
 def timed(seconds, skipped=()):
     statements = Statements(seconds, skipped)
-    statements.lines = range(10, 100, 10)
+    statements.nodes = ast.parse("\n" * 9 + ("pass" + "\n" * 10) * 9).body
     return statements
 
 
