@@ -77,9 +77,9 @@ print("float16:", half)
 reveal("steps_until_nan", len(alive(half)) if len(half) < 40 else "it is never NaN")
 
 # %% [markdown] id="the-run-why"
-# The first loss is right to three digits, and one step of the optimizer destroys the model.
-# `bfloat16` has *fewer* bits for the number itself, and lives. We will find the two numbers that
-# were lost. First, what a format can hold.
+# The cross marks where float16 ends. Its first loss is right to two digits, and one step of the
+# optimizer destroys the model. `bfloat16` has *fewer* bits of fraction, and lives. We will find the
+# two numbers that were lost. First, what a format can hold.
 
 # %% [markdown] id="formats"
 # ## Six formats
