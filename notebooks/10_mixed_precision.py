@@ -372,10 +372,9 @@ saved = train(autocast=torch.float16, scaler=watched)
 powers = [math.log2(scale) for scale in [*scales, watched.get_scale()]]
 onelayer.show_curves({"log2 of the scale": powers}, step="step", unit="power of two")
 skipped = [now > after for now, after in itertools.pairwise(powers)]
-print(
-    f"skipped {sum(skipped)} of {len(skipped)} ({sum(skipped[:10])} of the first 10), loss at the end {saved[-1]:.3f}"
-)
 taken = 10 - sum(skipped[:10])
+print(f"skipped {sum(skipped)} of {len(skipped)}, taken {taken} of the first ten", end="; ")
+print(f"loss at the end {saved[-1]:.3f}")
 reveal("steps_taken_of_ten", min((0, 3, 7, 10), key=lambda n: abs(n - taken)))
 
 # %% [markdown] id="scaler-why"

@@ -5,9 +5,10 @@ comparison and the verdict. What may not: notebooks, jails, files, and anything 
 lab.
 """
 
+from .admission import Rules
 from .answer import Raised, Reply, answer, raised_by
 from .ask import ask, diagnose, unasked
-from .clean_room import clean_room, floor, text_of
+from .clean_room import answer_room, clean_room, floor, text_of
 from .compare import Wrong, expect_close, expect_equal, expect_view, same_memory
 from .device import DEVICES, Device
 from .draw import LAYOUTS, Draw
@@ -50,6 +51,7 @@ __all__ = [
     "Question",
     "Raised",
     "Reply",
+    "Rules",
     "Said",
     "State",
     "Student",
@@ -61,6 +63,7 @@ __all__ = [
     "WrongAnswer",
     "WroteInput",
     "answer",
+    "answer_room",
     "ask",
     "clean_room",
     "describe",

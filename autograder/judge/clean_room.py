@@ -11,6 +11,9 @@ word is worth nothing. A text can be judged: C++, CUDA, Triton, or Python that `
         loads = room.call("count", source, x, w, b)
     floor("loads", loads, at_least=x.nbytes // 16)     # fewer: flagged
 
+    with answer_room(student, harness, "linear_fn", Rules()) as room:      # Python, by its syntax
+        y, saved, answers = room.call("linear_fn", x, w, b, dy)
+
 In grading the room is a fresh process of the jail, with its walls and limits; in a notebook it is a
 fresh namespace. `harness` is a module beside the check, or its text: it imports only what a jail
 has (torch, numpy, onelayer, the standard library), never a check. The room is a process of one
@@ -25,14 +28,19 @@ names the machinery is not let in.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
+from .admission import Rules, not_admitted
+from .answer import Raised
 from .compare import Wrong
-from .flagged import Impossible
-from .student import Student, describe
+from .flagged import Impossible, NotAdmitted
+from .student import Call, NoAnswer, Student, describe
+from .verdict import Cause
 
+_STUB = re.compile(r"""raise NotImplementedError\(["'](Lab \d+\.\d+: [^"']*)""")
 MAX_TEXT = 50_000
 """Characters of a text."""
 
@@ -57,6 +65,36 @@ def clean_room(student: Student, harness: ModuleType | str) -> Iterator[Student]
     source = harness if isinstance(harness, str) else inspect.getsource(harness)
     with student.clean_room(source) as room:
         yield room
+
+
+@contextmanager
+def answer_room(
+    student: Student, harness: ModuleType | str, name: str, rules: Rules
+) -> Iterator[Student]:
+    """A clean room that has been handed the answer `name`, which is Python.
+
+    In grading its cell goes in as text, by the harness's `take_cell(name, source)`, if `rules`
+    admit it. In a notebook the function itself is put into the harness's `ANSWERS`, whatever it is
+    made of. Raises NoAnswer without one, NotAdmitted.
+    """
+    with clean_room(student, harness) as room:
+        if student.is_grading:
+            source = student.cell_of(name)
+            for line, reason in not_admitted(source, rules):
+                _expect_no_stub(student, name, source)
+                raise NotAdmitted(line, source.splitlines()[line - 1], reason)
+            room.value_of("take_cell", name, source)
+        else:
+            student.hand_over(room, name)
+        yield room
+
+
+def _expect_no_stub(student: Student, name: str, source: str) -> None:
+    """A stub may use names that only an answer defines: it is blank, not strange."""
+    if stub := _STUB.search(source):
+        blank = Raised(Cause.BLANK, "NotImplementedError", stub[1])
+        student.calls.append(Call(name, (), {}, blank))
+        raise NoAnswer(blank)
 
 
 def floor(what: str, got: int, *, at_least: int) -> None:

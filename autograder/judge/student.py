@@ -131,6 +131,20 @@ class Student(ABC):
         Python has run: see `clean_room.py`. Its calls are noted down with this student's."""
         raise GraderFault("this student has no clean room")
 
+    def cell_of(self, name: str) -> str:
+        """The text of the cell that defines `name`. Raises NoAnswer without one."""
+        raise GraderFault("this student's cells are not known")
+
+    def hand_over(self, room: Student, name: str) -> None:
+        """Puts the function `name` into the `ANSWERS` of a room that is in this very process."""
+        raise GraderFault("this student's functions are in another process")
+
+    def missing(self, name: str) -> NoAnswer:
+        """There is no function of that name; noted down as the call that it would have been."""
+        raised = Raised(Cause.MISSING, "NameError", why=text("missing", function=name))
+        self.calls.append(Call(name, (), {}, raised))
+        return NoAnswer(raised)
+
     def _entered(self, room: Student) -> Student:
         self.used_a_room = True
         room.calls = self.calls
@@ -315,6 +329,12 @@ class LocalStudent(Student):
         exec(compile(harness, "<clean room>", "exec"), namespace)
         return nullcontext(self._entered(LocalStudent(namespace)))
 
+    def hand_over(self, room: Student, name: str) -> None:
+        if not callable(self.namespace.get(name)):
+            raise self.missing(name)
+        if isinstance(room, LocalStudent):
+            room.namespace["ANSWERS"][name] = self.namespace[name]
+
     def _send(self, function: str, requests: Sequence[Packed]) -> list[Reply]:
         return [answer(self.namespace, function, request) for request in requests]
 
@@ -329,3 +349,6 @@ class KnownAnswer(LocalStudent):
     def value_of(self, function: str, /, *args: Any) -> Any:
         """Its text, or an empty one: its model takes none."""
         return super().value_of(function, *args) if function in self.namespace else ""
+
+    def hand_over(self, room: Student, name: str) -> None:
+        """Nothing: it is its own room."""

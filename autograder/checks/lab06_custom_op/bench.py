@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from torch import Tensor
@@ -17,8 +17,10 @@ from autograder.judge import (
     GraderFault,
     NoAnswer,
     Raised,
+    Rules,
     Student,
     Wrong,
+    answer_room,
     clean_room,
     expect_close,
     expect_tuple,
@@ -100,6 +102,21 @@ def _expect_own(source: str) -> None:
     if used := _LIBRARIES.search(_COMMENTS.sub(" ", source)):
         why = "This kernel is to be yours from the first load to the last store: no library in it."
         raise Wrong(expected="C++ that computes by itself", got=f"it uses {used[0]!r}", why=why)
+
+
+RULES = Rules(
+    given=frozenset({"head_kernel"}),
+    attributes=frozenset({"ns", "define", "impl"}),
+    registers=frozenset(
+        f"torch.library.register_{what}" for what in ("autograd", "autocast", "fake", "kernel")
+    ),
+)
+"""Of the answers in Python: an operator is taught through torch.library, and it is their own."""
+
+
+def room_for_python(student: Student, name: str) -> AbstractContextManager[Student]:
+    """A clean room that holds the answer `name`. Raises NoAnswer, NotAdmitted."""
+    return answer_room(student, harness, name, RULES)
 
 
 WIDEST_LOAD_BYTES = 16

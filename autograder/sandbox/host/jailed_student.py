@@ -92,6 +92,12 @@ class JailedStudent(Student, contextlib.AbstractContextManager["JailedStudent"])
                 raise GraderFault(f"the clean room is not ready: {fault}")
             yield self._entered(room)
 
+    def cell_of(self, name: str) -> str:
+        source = self._loader.source_defining(name)
+        if source is None:
+            raise self.missing(name)
+        return source
+
     def __exit__(self, *exception: object) -> None:
         self.close()
 
