@@ -3,7 +3,9 @@ error in short dtypes against the ordinary path's own."""
 
 from __future__ import annotations
 
+import gc
 import itertools
+import weakref
 from typing import Any
 
 import pytest
@@ -203,6 +205,21 @@ def test_the_mean_costs_float16_nothing(loss_of: Any) -> None:
         assert error(one, a) < 5e-4, (name, error(one, a))
 
 
+def test_a_scalers_first_factor_arrives_under_autocast() -> None:
+    """2^16, where torch's GradScaler begins, is no number of float16: the loss is float32, and what
+    comes from above stays so until it meets the gradients."""
+    x, w, b, t = given(10)
+    true = with_gradients(ordinary, (x, w, b, t), torch.tensor(1.0).double())
+    factor = torch.tensor(2.0**16)
+    with torch.autocast("cpu", torch.float16):
+        leaves = (x.float(), w.float(), b.float(), t)
+        ours = with_gradients(chunked_head_loss, leaves, factor)
+    assert ours[0].dtype == torch.float32
+    assert ours[0] != ours[0].half()
+    for name, a, one in zip(("dx", "dw", "db"), true[1:], ours[1:], strict=True):
+        assert error(one / factor, a) < 5e-3, name
+
+
 def test_a_quarter_of_a_million_tokens_in_float16() -> None:
     n, words = 262_144, 64
     g = torch.Generator().manual_seed(8)
@@ -242,3 +259,43 @@ def test_compiled_in_one_graph() -> None:
     want = with_gradients(ordinary, (x, w, b, t), above, **how)
     for a, c in zip(got, want, strict=True):
         torch.testing.assert_close(a, c, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_torch_func_differentiates_it_once(reduction: str) -> None:
+    x, w, b, t = given()
+
+    def ours(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+        return chunked_head_loss(x, w, b, t, reduction=reduction)
+
+    def eager(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+        return torch.nn.functional.cross_entropy(x @ w.T + b, t, reduction=reduction)
+
+    found, value = torch.func.grad_and_value(ours, (0, 1, 2))(x, w, b)
+    true, loss = torch.func.grad_and_value(eager, (0, 1, 2))(x, w, b)
+    torch.testing.assert_close((*found, value), (*true, loss))
+    with pytest.raises(RuntimeError, match="no second backward"):
+        torch.func.grad(lambda x: torch.func.grad(ours)(x, w, b).square().sum())(x)
+
+
+def test_torch_func_gives_each_token_its_gradient() -> None:
+    x, w, b, t = given()
+    above = torch.linspace(-1, 1, len(t))
+    _, ours = torch.func.vjp(lambda x: chunked_head_loss(x, w, b, t, reduction="none"), x)
+    _, true = torch.func.vjp(
+        lambda x: torch.nn.functional.cross_entropy(x @ w.T + b, t, reduction="none"), x
+    )
+    torch.testing.assert_close(ours(above), true(above))
+
+
+def test_it_keeps_no_activation_for_backward() -> None:
+    """What tells gradients where they came from keeps none of the memory there."""
+    x, w, b, t = given()
+    hidden = 1 * x.requires_grad_()
+    alive = weakref.ref(hidden)
+    loss = chunked_head_loss(hidden, w, b, t)
+    del hidden
+    gc.collect()
+    assert alive() is None
+    loss.backward()
+    assert x.grad is not None
