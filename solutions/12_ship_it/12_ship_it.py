@@ -87,7 +87,7 @@ def wheel_fits(names, machine):
             return minor == have if python.startswith("cp") else minor <= have
         if abi == "abi3":
             return minor <= have and not free
-        return abi == f"cp3{have}" + ("t" if free else "") and minor == have
+        return abi == f"cp3{have}" + ("t" if free else "")
 
     def platform_fits(platform):
         if platform == "any":
@@ -273,6 +273,20 @@ def tolerance(x, w, accumulator, out):
     return error
 
 
+# %% id="tolerance_alternative_2" role="alternative"
+def tolerance(x, w, accumulator, out):
+    """Upwards: what the accumulator may hold at most, then what `out` may make of it."""
+    roundings = x.size(1) * torch.finfo(accumulator).eps / 2
+    exact = torch.einsum("nk,vk->nv", x.double(), w.double())
+    if roundings >= 1:
+        return exact.new_full(exact.shape, float("inf"))
+    size = torch.einsum("nk,vk->nv", x.double().abs(), w.double().abs())
+    gamma = roundings / (1 - roundings)
+    most = exact.abs() + gamma * size
+    last = torch.finfo(out).eps / 2 if out is not accumulator else 0.0
+    return gamma * size + last * most
+
+
 # %% [markdown] id="bound-run"
 # And on the page: the head's own product in bfloat16, its error and your bound.
 
@@ -400,6 +414,54 @@ def next_version(version, old, new):
     return "{}.{}.{}".format(*numbers), broken
 
 
+# %% id="next_version_alternative_2" role="alternative"
+def next_version(version, old, new):
+    """One sweep that gathers verdicts as words."""
+    read = torch._C.parse_schema
+    later = {text.partition("(")[0]: read(text) for text in new}
+    verdicts, broken = set(), []
+    for text in old:
+        name = text.partition("(")[0]
+        seen = set()
+        if name not in later:
+            seen.add("break")
+        else:
+            a, b = read(text), later.pop(name)
+            if str(a).rpartition("->")[2] != str(b).rpartition("->")[2]:
+                seen.add("break")
+            first = [x for x in a.arguments if not x.kwarg_only]
+            for x, y in zip(first, [*b.arguments, *[None] * len(first)], strict=False):
+                if y is None or y.kwarg_only or y.name != x.name:
+                    seen.add("break")
+            there = {y.name: y for y in b.arguments}
+            for x in a.arguments:
+                y = there.pop(x.name, None)
+                if y is None:
+                    seen.add("break")
+                    continue
+                writes = [bool(one.alias_info and one.alias_info.is_write) for one in (x, y)]
+                kinds = [str(one.type) for one in (x, y)]
+                if writes[0] != writes[1] or kinds[1] not in (kinds[0], f"Optional[{kinds[0]}]"):
+                    seen.add("break")
+                elif kinds[0] != kinds[1] or (x.kwarg_only and not y.kwarg_only):
+                    seen.add("feature")
+                defaults = [(one.has_default_value(), one.default_value) for one in (x, y)]
+                if defaults[0] != defaults[1]:
+                    seen.add("break" if defaults[0][0] else "feature")
+            for y in there.values():
+                seen.add("feature" if y.has_default_value() else "break")
+        if "break" in seen:
+            broken.append(name)
+        verdicts |= seen
+    verdicts |= {"feature"} if later else set()
+    major, minor, patch = (int(part) for part in version.split("."))
+    if "break" in verdicts:
+        return (f"{major + 1}.0.0" if major else f"0.{minor + 1}.0"), broken
+    if "feature" in verdicts and major:
+        return f"{major}.{minor + 1}.0", broken
+    return f"{major}.{minor}.{patch + 1}", broken
+
+
 # %% [markdown] id="options-of-the-loss"
 # ## The loss that people ask for
 #
@@ -473,6 +535,25 @@ def loss_options(x, w, b, t, **options):
     if reduction == "sum":
         return (loss + squares).sum()
     return loss.sum() / (every[target] * counts).sum() + squares.sum() / counts.sum()
+
+
+# %% id="loss_options_alternative_2" role="alternative"
+def loss_options(x, w, b, t, *, reduction="mean", shift=False, softcap=None, z_loss=0.0, **more):
+    """Only the rows that count are looked at; the others stay 0."""
+    if shift:
+        x, t = x.narrow(-2, 0, x.shape[-2] - 1), t.narrow(-1, 1, t.shape[-1] - 1)
+    counts = t != more.get("ignore_index", -100)
+    z = x[counts] @ w.T + (0 if b is None else b)  # (M, V)
+    z = z if softcap is None else (z / softcap).tanh() * softcap
+    smooth, weight = more.get("label_smoothing", 0.0), more.get("weight")
+    each = F.cross_entropy(z, t[counts], weight, reduction="none", label_smoothing=smooth)
+    squares = z_loss * z.logsumexp(1).pow(2)
+    if reduction == "sum":
+        return each.sum() + squares.sum()
+    if reduction == "none":
+        return torch.zeros(t.shape, dtype=z.dtype).index_put((counts,), each + squares)
+    total = len(each) if weight is None else weight[t[counts]].sum()
+    return each.sum() / total + squares.mean()
 
 
 # %% [markdown] id="options-back"
@@ -592,6 +673,18 @@ def sharded_loss(stats, z, target, first):
     hit = (target[:, None] == columns).to(z.dtype)
     share = counts[:, None] / counts.sum()
     return loss, (torch.exp(z - lse[:, None]) - hit) * share
+
+
+# %% id="sharded_loss_alternative_2" role="alternative"
+def sharded_loss(stats, z, target, first):
+    """By F.nll_loss and one-hot vectors of which this shard keeps its part."""
+    lses = stats[:, 0] + torch.log(stats[:, 1])  # (W, N)
+    whole = torch.logsumexp(lses, 0)
+    p = torch.exp(z - whole[:, None])
+    loss = F.nll_loss(torch.stack([stats[:, 2].sum(0) - whole], 1), (target < 0).long() * -100)
+    wanted = F.one_hot(target.clamp(0) - first + 10_000, 20_000)[:, 10_000 : 10_000 + z.shape[1]]
+    rows = (target != -100).to(p.dtype)
+    return loss, (p - wanted) * (rows / rows.sum())[:, None]
 
 
 # %% [markdown] id="detective-case"

@@ -117,6 +117,7 @@ def _names(draw: Draw, machine: Machine) -> list[str]:
         "py2.py3-none-any",
         "py2-none-any",
         f"py3{draw.integer(6, minor - 1)}-none-any",
+        f"py3{minor}-none-any",
         f"py3{minor + 1}-none-any",
         f"{older}-none-any",
         *(f"py3-none-{platform}" for platform in others),
