@@ -151,6 +151,40 @@ def wheel_fits(names, machine):
     return list(filter(fits, names))
 
 
+# %% id="wheel_fits_alternative_2" role="alternative"
+def wheel_fits(names, machine):
+    """One pattern for each kind of tag."""
+    major, minor = machine["python"]
+    t = "t" if machine["free_threaded"] else ""
+
+    def interpreter(pair):
+        if pair in (f"cp{major}{minor}-cp{major}{minor}{t}", f"cp{major}{minor}-none", "py3-none"):
+            return True
+        at_least = re.match(r"cp3(\d+)-abi3$" if not t else r"$^", pair)
+        at_least = at_least or re.match(r"py3(\d+)-none$", pair)
+        return at_least is not None and int(at_least[1]) <= minor
+
+    def platform(tag):
+        tag = re.sub("^manylinux1_", "manylinux_2_5_", tag)
+        tag = re.sub("^manylinux2010_", "manylinux_2_12_", tag)
+        tag = re.sub("^manylinux2014_", "manylinux_2_17_", tag)
+        kind, *version = re.match(r"(manylinux|macosx|)_?(?:(\d+)_(\d+)_)?", tag).groups()
+        arch = {tag.removeprefix(f"{kind}_{version[0]}_{version[1]}_")} if kind else set()
+        if kind == "":
+            return tag in ("any", f"{machine['system']}_{machine['arch']}")
+        wanted = {"manylinux": "linux", "macosx": "macosx"}[kind]
+        if machine["system"] != wanted or not arch & {machine["arch"], "universal2"}:
+            return False
+        return tuple(map(int, version)) <= tuple(machine.get("glibc") or machine["macos"])
+
+    def takes(name):
+        python, abi, platforms = name[:-4].rsplit("-", 3)[1:]
+        pairs = ("-".join(pair) for pair in product(python.split("."), abi.split(".")))
+        return any(map(interpreter, pairs)) and any(map(platform, platforms.split(".")))
+
+    return [name for name in names if takes(name)]
+
+
 # %% [markdown] id="matrix"
 # ## A matrix in which all pairs meet
 #
@@ -218,6 +252,27 @@ def pairs_covered(axes, excluded, most):
         if len(best) <= most:
             break
     return [run for run, _ in best]
+
+
+# %% id="pairs_covered_alternative_2" role="alternative"
+def pairs_covered(axes, excluded, most):
+    """The most new pairs first, and of several such runs the one with the rarest pairs."""
+    names = list(axes)
+    bad = [dict(pair) for pair in excluded]
+    runs = [dict(zip(names, values, strict=True)) for values in product(*axes.values())]
+    runs = [run for run in runs if not any(pair.items() <= run.items() for pair in bad)]
+    covers = [[(a, run[a], b, run[b]) for a, b in combinations(names, 2)] for run in runs]
+    count = {}
+    for pair in (pair for pairs in covers for pair in pairs):
+        count[pair] = count.get(pair, 0) + 1
+    rare = {k: sum(1 / count[pair] for pair in pairs) for k, pairs in enumerate(covers)}
+    chosen, missing = [], set(count)
+    while missing:
+        scores = {k: sum(pair in missing for pair in covers[k]) for k in rare}
+        k = max(rare, key=lambda k: (scores[k], rare[k]))
+        chosen.append(runs[k])
+        missing.difference_update(covers[k])
+    return chosen
 
 
 # %% [markdown] id="how-far-off"
@@ -629,6 +684,37 @@ def options_backward(x, w, b, t, dloss, **options):
     return (*found, None) if b is None else found
 
 
+# %% id="options_backward_alternative_2" role="alternative"
+def options_backward(x, w, b, t, dloss, **more):
+    """Row by row, as a kernel does it: only rows that count, and each adds to dw and db."""
+    weight, cap = more.get("weight"), more.get("softcap")
+    smooth, factor = more.get("label_smoothing", 0.0), more.get("z_loss", 0.0)
+    reduction, ignored = more.get("reduction", "mean"), more.get("ignore_index", -100)
+    every = w.new_ones(len(w)) if weight is None else weight
+    dx, dw, db = torch.zeros(x.shape, dtype=x.dtype), torch.zeros_like(w), w.new_zeros(len(w))
+    inputs, outputs, targets = (
+        (x[..., :-1, :], dx[..., :-1, :], t[..., 1:]) if more.get("shift") else (x, dx, t)
+    )
+    counts = targets != ignored
+    total, number = every[targets[counts]].sum(), counts.sum()
+    for place in counts.nonzero().tolist():
+        row, word = inputs[tuple(place)], int(targets[tuple(place)])
+        z = w @ row if b is None else w @ row + b
+        z = z if cap is None else cap * torch.tanh(z / cap)
+        lse, p = z.logsumexp(0), z.softmax(0)
+        wanted = smooth / len(w) * every
+        wanted[word] += (1 - smooth) * every[word]
+        first, second = wanted.sum() * p - wanted, 2 * factor * lse * p
+        if reduction == "mean":
+            first, second = first / total, second / number
+        dz = (first + second) * (dloss[tuple(place)] if reduction == "none" else dloss)
+        dz = dz if cap is None else dz * (1 - (z / cap) ** 2)
+        outputs[tuple(place)] = dz @ w
+        dw += dz[:, None] * row
+        db += dz
+    return dx, dw, None if b is None else db
+
+
 # %% [markdown] id="shards-of-words"
 # ## One message for the loss of shards
 #
@@ -879,6 +965,54 @@ def broken_release(files):
         if path.endswith("/WHEEL") and "Root-Is-Purelib: true" in text:
             return "wrong_tag", path
     return "whole", ""
+
+
+# %% id="broken_release_alternative_2" role="alternative"
+def broken_release(files):
+    """A table of questions, asked in one go; the first that is answered with a place is it."""
+    texts = {re.split(r"[/.]", path)[-1]: (path, text) for path, text in files.items()}
+    init = next(path for path in files if path.endswith("__init__.py"))
+    python = next(text for path, text in files.items() if path.endswith("ops.py"))
+    python = [line for line in python.splitlines() if not line.startswith("#")]
+    cpp = [line for line in texts["cpp"][1].splitlines() if not line.strip().startswith("//")]
+    lines = [line.split("//")[0] for line in cpp]
+    library = next(line for line in lines if line.startswith("TORCH_LIBRARY("))[14:].split(",")[0]
+    schemas = [line.split('"')[1] for line in lines if "m.def(" in line]
+    operators = {schema.split("(")[0]: schema.split("(", 1)[1] for schema in schemas}
+
+    def body(name):
+        begin = next(k for k, line in enumerate(lines) if f" {name}(" in line and line[0] != " ")
+        return lines[begin + 1 : lines.index("}", begin)]
+
+    def writes(name):
+        quiet = re.findall(r"Tensor (\w)", operators[name])
+        return any(re.match(rf"\s*{one}\w*\.\w+_\(", line) for one in quiet for line in body(name))
+
+    def said(what, where):
+        return any(what in line for line in where)
+
+    def exact(key):
+        found = next(line for line in texts["toml"][1].splitlines() if line.startswith(key))
+        return re.search(r'"(torch.*?)"', found)[1]
+
+    learns = [name for name in operators if not name.endswith(("_backward", "_"))]
+    questions = [
+        ("no_kernel", operators, lambda n: not said(f'impl("{n}"', lines)),
+        ("no_fake", operators, lambda n: not said(f'fake("{library}::{n}"', python)),
+        ("no_gradient", learns, lambda n: not said(f'autograd("{library}::{n}"', python)),
+        ("undeclared_write", operators, writes),
+    ]
+    for kind, names, missing in questions:
+        for name in filter(missing, names):
+            return kind, f"{library}::{name}"
+    if not said("\ntorch.ops.load_library(", ["\n" + files[init]]):
+        return "not_loaded", init
+    if exact("requires =") != exact("dependencies"):
+        return "torch_unpinned", "pyproject.toml"
+    if not said("_C*.so", [texts["toml"][1]]):
+        return "file_left_out", "pyproject.toml"
+    tag = texts["WHEEL"]
+    return ("wrong_tag", tag[0]) if "none-any" in tag[1] else ("whole", "")
 
 
 # %% [markdown] id="what-to-refuse"
