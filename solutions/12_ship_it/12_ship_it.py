@@ -393,7 +393,7 @@ def next_version(version, old, new):
         return str(argument.type), writes
 
     def of_argument(a, b):
-        if b is None or (b.kwarg_only and not a.kwarg_only):
+        if b is None:
             return 2
         if type_of(a) != type_of(b) and type_of(b) != (f"Optional[{a.type}]", type_of(a)[1]):
             return 2

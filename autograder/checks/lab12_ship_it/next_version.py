@@ -69,6 +69,7 @@ def _cases(draw: Draw) -> list[Case]:
     found = [_changed(draw, name, zero=False) for name in CHANGES]
     found += [_changed(draw, name, zero=True) for name in ("renamed", "at_the_end")]
     found += [_come(draw, "head_logits"), _come(draw, None), _gone(draw), _unchanged(draw)]
+    found.append((_version(draw), [], []))
     found += [_changed(draw, "changed_default", "keyword_only", zero=False)]
     names = list(CHANGES)
     for _ in draw.cases(3):
@@ -114,6 +115,8 @@ def _gone(draw: Draw) -> Case:
 
 def _unchanged(draw: Draw) -> Case:
     old = _library(draw)
+    lib = old[0].name.partition("::")[0]
+    old.append(Schema(f"{lib}::warm_up", ()))  # without an argument
     return _version(draw), old, draw.shuffled(old)
 
 
@@ -169,7 +172,7 @@ def _parsed(text: str) -> Schema:
     name, _, rest = text.partition("(")
     inside, _, returned = rest.rpartition(") -> ")
     arguments, by_keyword = [], False
-    for part in inside.split(", "):
+    for part in filter(None, inside.split(", ")):
         if part == "*":
             by_keyword = True
             continue

@@ -147,7 +147,7 @@ def drawn_cases(draw: Draw) -> Iterator[tuple[Given, Options]]:
         ({"reduction": "mean", "ignore_index": -draw.integer(1, 9)}, "no_bias"),
         ({"reduction": "mean", "weight": weight}, "plain"),
         ({"reduction": "mean", "weight": weight, "label_smoothing": 0.3}, "plain"),
-        ({"reduction": "sum", "label_smoothing": 0.2}, "offset"),
+        ({"reduction": "sum", "label_smoothing": 0.2, "z_loss": 0.25}, "offset"),
         ({"reduction": "mean", "z_loss": 0.4, "softcap": 1.5}, "large"),
         ({"reduction": "mean", "z_loss": 0.3, "weight": weight}, "plain"),
         ({"reduction": "mean", "shift": True}, "sentences"),
