@@ -157,9 +157,8 @@ def rounded(x, exponent_bits, fraction_bits, finite):
     bias = 2 ** (exponent_bits - 1) - 1
     field = size >> 23
     ones = torch.where(field > 0, (size & (2**23 - 1)) | 2**23, size & (2**23 - 1))
-    # ones * 2 ** (field - 150); of the last place that stays, how many bits are below it?
-    lowest = 128 - bias - fraction_bits + 22
-    below = (lowest - field.clamp(min=1)).clamp(min=23 - fraction_bits, max=40)
+    # the number is ones * 2 ** (field - 150): how many of its bits are below the last that stays?
+    below = (151 - bias - fraction_bits - field.clamp(min=1)).clamp(23 - fraction_bits, 40)
     kept = (ones + (1 << (below - 1)) - 1 + ((ones >> below) & 1)) >> below
     near = torch.ldexp(kept.double(), field.clamp(min=1) + below - 150)
     largest = (2 - 2.0**-fraction_bits * (2 if finite else 1)) * 2.0 ** (bias + finite)
