@@ -188,6 +188,155 @@ def rounded(x, exponent_bits, fraction_bits, finite):
     return torch.tensor(numbers, dtype=torch.float32).view(x.shape)
 
 
+# %% [markdown] id="how-far-apart"
+# ## How far apart
+#
+# Between two powers of two a format has 2 to the power of `fraction_bits` numbers, evenly spread.
+# Write the function that gives the distance from one number to the next at x (from |x| away from
+# zero, if x is a power of two), and the bound on the error of rounding x: half that distance,
+# relative to |x|. At 0 the distance is that of the smallest numbers, and the bound is 0, because 0
+# is exact. Any x comes that is not too large for the format; it need not be one of its numbers.
+# Stuck? `hint("spacing")`
+
+
+# %% id="spacing" role="solution"
+def spacing(x, exponent_bits, fraction_bits):
+    """x (float) -> (distance to the next number of the format, bound on rounding's error)."""
+    ### BEGIN SOLUTION
+    smallest = 2 - 2 ** (exponent_bits - 1)
+    exponent = math.frexp(x)[1] - 1 if x else smallest
+    distance = 2.0 ** (max(exponent, smallest) - fraction_bits)
+    return distance, distance / 2 / abs(x) if x else 0.0
+    ### END SOLUTION
+
+
+# %% id="spacing_check" role="check"
+check("spacing")
+
+
+# %% id="spacing_alternative" role="alternative"
+def spacing(x, exponent_bits, fraction_bits):
+    """Down from the largest power of two, a halving at a time."""
+    power, smallest = 2.0 ** (2 ** (exponent_bits - 1) - 1), 2.0 ** (2 - 2 ** (exponent_bits - 1))
+    while power > max(abs(x), smallest):
+        power /= 2
+    distance = power / 2**fraction_bits
+    return [distance, 0.0 if x == 0 else distance / abs(2 * x)]
+
+
+# %% id="spacing_alternative_torch" role="alternative"
+def spacing(x, exponent_bits, fraction_bits):
+    """The exponent from the bits of a float64."""
+    size = torch.tensor(abs(x), dtype=torch.float64)
+    exponent = (size.view(torch.int64) >> 52) - 1023
+    lowest = torch.tensor(2 - 2 ** (exponent_bits - 1))
+    one = torch.ones((), dtype=torch.float64)
+    distance = torch.ldexp(one, torch.maximum(exponent, lowest) - fraction_bits)
+    return distance, torch.where(size > 0, distance / (2 * size), 0.0)
+
+
+# %% [markdown] id="by-chance"
+# ## Up or down by chance
+#
+# A weight of 1 in `bfloat16` that gets an update of 0.001 stays 1: the next number is 1.0078, and 1
+# is nearer. Rounded by chance it moves once in eight times, and on average the update counts. That
+# is stochastic rounding.
+#
+# Here the chance is given, so that the result can be checked. The format has float32's exponents
+# and `fraction_bits` of its 23 fraction bits. The others are the **rest**, a whole number from 0 to
+# 2 ** (23 - fraction_bits) - 1. Where rest and random number together reach 2 ** (23 -
+# fraction_bits), take the neighbour away from zero, else the one toward zero. Over the largest
+# number there is infinity; infinity and NaN stay. Stuck? `hint("rounded_by_chance")`
+
+
+# %% id="rounded_by_chance" role="solution"
+def rounded_by_chance(x, random, fraction_bits):
+    """x (float32, any shape), random (int32, that shape) -> float32, that shape."""
+    ### BEGIN SOLUTION
+    bits = x.detach().contiguous().view(torch.int32)
+    moved = (bits + random) & -(2 ** (23 - fraction_bits))
+    return torch.where(x.detach().isnan(), x.detach(), moved.view(torch.float32))
+    ### END SOLUTION
+
+
+# %% id="rounded_by_chance_check" role="check"
+check("rounded_by_chance")
+
+
+# %% id="rounded_by_chance_alternative" role="alternative"
+def rounded_by_chance(x, random, fraction_bits):
+    """With divisions: floor of the steps and the random share of one."""
+    wide = x.detach().double()
+    exponent = (torch.frexp(wide).exponent - 1).clamp(min=-126)
+    step = torch.ldexp(torch.ones_like(wide), exponent - fraction_bits)
+    share = random.double() / 2 ** (23 - fraction_bits)
+    size = torch.floor(wide.abs() / step + share) * step
+    return torch.where(wide.isfinite(), torch.copysign(size, wide), wide).float()
+
+
+# %% id="rounded_by_chance_alternative_remainder" role="alternative"
+def rounded_by_chance(x, random, fraction_bits):
+    """Take the rest away, and add a whole spacing where rest and random number reach one."""
+    whole = 2 ** (23 - fraction_bits)
+    bits = x.detach().clone().view(torch.int32)
+    rest = torch.remainder(bits, whole)
+    bits = bits - rest + whole * (rest + random >= whole).int()
+    result = bits.view(torch.float32)
+    result[~x.detach().isfinite()] = x.detach()[~x.detach().isfinite()]
+    return result
+
+
+# %% [markdown] id="sums"
+# ## A sum that stands still
+#
+# Add ones in `bfloat16`: at 256 the next number is 258, and 257 is rounded to 256, again and again.
+# Add up terms one after the other, **in their own dtype**, from 0 on. Return what the sum reaches,
+# how many of the terms changed it, and, to compare, the sum of all in float64, rounded to the
+# terms' dtype once at the end. Stuck? `hint("stuck_sum")`
+
+
+# %% id="stuck_sum" role="solution"
+def stuck_sum(terms):
+    """terms (n,), bfloat16, float16 or float32 -> (sum, how many changed it, sum rounded once)."""
+    ### BEGIN SOLUTION
+    total, moved = torch.zeros((), dtype=terms.dtype), 0
+    for term in terms.detach():
+        after = total + term
+        moved += (after != total).item()
+        total = after
+    once = terms.detach().double().sum().to(terms.dtype)
+    return total.item(), moved, once.item()
+    ### END SOLUTION
+
+
+# %% id="stuck_sum_check" role="check"
+check("stuck_sum")
+
+
+# %% id="stuck_sum_alternative" role="alternative"
+def stuck_sum(terms):
+    """All states of the sum, and then how often two neighbours differ."""
+    states = [torch.tensor(0.0, dtype=terms.dtype)]
+    for term in terms.detach().unbind():
+        states.append((states[-1].float() + term.float()).to(terms.dtype))
+    states = torch.stack(states)
+    wide = math.fsum(terms.tolist())
+    once = torch.tensor(wide, dtype=torch.float64).to(terms.dtype)
+    return states[-1], (states[1:] != states[:-1]).sum(), once
+
+
+# %% id="stuck_sum_alternative_in_place" role="alternative"
+def stuck_sum(terms):
+    """In place, with a copy of the sum before."""
+    with torch.no_grad():
+        total, moved = terms.new_zeros(1), 0
+        for k in range(len(terms)):
+            before = total.clone()
+            total += terms[k]
+            moved += not torch.equal(before, total)
+        return [total[0], moved, terms.sum(dtype=torch.float64).to(terms.dtype)]
+
+
 # %% [markdown] id="where-you-are"
 # ## Where you are
 

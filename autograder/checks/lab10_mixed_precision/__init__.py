@@ -14,3 +14,6 @@ lab = Lab("10_mixed_precision", "Mixed precision")
 
 from . import value_of_bits
 from . import rounded
+from . import spacing
+from . import rounded_by_chance
+from . import stuck_sum
