@@ -337,6 +337,137 @@ def stuck_sum(terms):
         return [total[0], moved, terms.sum(dtype=torch.float64).to(terms.dtype)]
 
 
+# %% [markdown] id="autocast"
+# ## What autocast makes of a program
+#
+# A program comes as rows `(name, op, args)`, where `args` names earlier rows. An `input` has
+# `[dtype, "matrix"]` or `[dtype, "number"]`: a number is a 0-d tensor. Rows without a name are the
+# borders of regions: `enter` with `["bfloat16"]`, `["float16"]` or `["off"]`, which is
+# `torch.autocast("cpu", enabled=False)`, and `leave`. These are the rules on the CPU:
+#
+# | operators | in a region |
+# |---|---|
+# | `mm` `linear` `addmm` | the lower list: inputs are cast to the region's dtype |
+# | `mse_loss` `smooth_l1_loss` `prod` `trace` | the wider list: inputs are cast to `float32` |
+# | `cat` | the widest dtype of its inputs |
+# | `add` `mul` `exp` `tanh` `softmax` `sum` | on no list, as without autocast |
+# | `add_` `mul_` | in place, as without autocast |
+#
+# No list casts `float64`. Where nothing is cast, ordinary type promotion holds: the wider dtype
+# wins, `bfloat16` and `float16` make `float32`, and a 0-d tensor has no say beside a matrix. The
+# losses, `prod`, `trace` and `sum` make 0-d tensors. Return the dtype's name for each operator's
+# row. Stuck? `hint("autocast_dtypes")`
+
+# %% id="autocast-code" tags=["worked-example"]
+program = [
+    ("x", "input", ["float32", "matrix"]),
+    ("", "enter", ["bfloat16"]),
+    ("z", "mm", ["x", "x"]),
+    ("p", "softmax", ["z"]),
+    ("", "leave", []),
+    ("y", "add", ["p", "x"]),
+]
+dtypes = {"z": "bfloat16", "p": "bfloat16", "y": "float32"}  # autocast_dtypes(program)
+
+
+# %% id="autocast_dtypes" role="solution"
+def autocast_dtypes(program):
+    """rows (name, op, args) -> {name: name of the dtype} of each operator's row."""
+    ### BEGIN SOLUTION
+    wide = ["bfloat16", "float16", "float32", "float64"]
+    made, numbers, regions, results = {}, set(), ["off"], {}
+    for name, op, args in program:
+        if op == "enter":
+            regions.append(args[0])
+        elif op == "leave":
+            regions.pop()
+        elif op == "input":
+            made[name] = args[0]
+            if args[1] == "number":
+                numbers.add(name)
+        else:
+            given = [made[arg] for arg in args]
+            cast = None
+            if regions[-1] != "off" and op in ("mm", "linear", "addmm"):
+                cast = regions[-1]
+            elif regions[-1] != "off" and op in ("mse_loss", "smooth_l1_loss", "prod", "trace"):
+                cast = "float32"
+            if cast:
+                given = [dtype if dtype == "float64" else cast for dtype in given]
+            heard = {d for d, arg in zip(given, args, strict=True) if arg not in numbers}
+            heard = heard or set(given)
+            if op.endswith("_"):
+                heard = {given[0]}
+            made[name] = max(heard, key=wide.index)
+            if heard == {"bfloat16", "float16"}:
+                made[name] = "float32"
+            if op in ("mse_loss", "smooth_l1_loss", "prod", "trace", "sum") or numbers >= set(args):
+                numbers.add(name)
+            results[name] = made[name]
+    return results
+    ### END SOLUTION
+
+
+# %% id="autocast_dtypes_check" role="check"
+check("autocast_dtypes")
+
+
+# %% id="autocast_dtypes_alternative" role="alternative"
+def autocast_dtypes(program):
+    """With torch's own promotion, on tensors that hold nothing."""
+    lists = dict.fromkeys(("mm", "linear", "addmm"), "lower")
+    lists |= dict.fromkeys(("mse_loss", "smooth_l1_loss", "prod", "trace"), "wider")
+    values, around, dtypes = {}, [], {}
+    for name, op, args in program:
+        if op in ("enter", "leave"):
+            around = [*around, args[0]] if op == "enter" else around[:-1]
+            continue
+        if op == "input":
+            sizes = (2, 2) if args[1] == "matrix" else ()
+            values[name] = torch.empty(sizes, dtype=getattr(torch, args[0]), device="meta")
+            continue
+        region = around[-1] if around else "off"
+        to = {"lower": region, "wider": "float32"}.get(lists.get(op))
+        given = [values[arg] for arg in args]
+        if to and region != "off":
+            given = [t if t.dtype == torch.float64 else t.to(getattr(torch, to)) for t in given]
+        made = given[0] if op[-1] == "_" else sum(given[1:], given[0])
+        scalar = op in ("mse_loss", "smooth_l1_loss", "prod", "trace", "sum")
+        values[name] = made.sum() if scalar else made
+        dtypes[name] = str(made.dtype)[len("torch.") :]
+    return dtypes
+
+
+# %% id="autocast_dtypes_alternative_run" role="alternative"
+def autocast_dtypes(program):
+    """Run, and look."""
+    operators = {
+        "linear": F.linear,
+        "mse_loss": F.mse_loss,
+        "smooth_l1_loss": F.smooth_l1_loss,
+        "cat": lambda a, b: torch.cat([a, b])[: len(a)],
+        "softmax": lambda a: a.softmax(0),
+        "add_": torch.Tensor.add_,
+        "mul_": torch.Tensor.mul_,
+    }
+    values, dtypes, regions = {}, {}, []
+    for name, op, args in program:
+        if op == "enter":
+            dtype = None if args == ["off"] else getattr(torch, args[0])
+            regions.append(torch.autocast("cpu", dtype=dtype, enabled=dtype is not None))
+            regions[-1].__enter__()
+        elif op == "leave":
+            regions.pop().__exit__(None, None, None)
+        elif op == "input":
+            shape = (3, 3) if args[1] == "matrix" else ()
+            values[name] = torch.ones(shape, dtype=getattr(torch, args[0]))
+        else:
+            run = operators.get(op) or getattr(torch, op)
+            values[name] = run(*(values[arg] for arg in args))
+            dtypes[name] = str(values[name].dtype).split(".")[1]
+    return dtypes
+
+
 # %% [markdown] id="where-you-are"
 # ## Where you are
 

@@ -17,3 +17,4 @@ from . import rounded
 from . import spacing
 from . import rounded_by_chance
 from . import stuck_sum
+from . import autocast_dtypes

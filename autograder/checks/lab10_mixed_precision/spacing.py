@@ -104,7 +104,7 @@ _wrong(
 )
 _wrong(
     "power_above",
-    "The power of two above |x| was taken. The numbers are as far apart as from the power below on.",
+    "The power of two above |x| was taken. Numbers are spread evenly from the power below on.",
     lambda x, kind: _with_exponent(x, kind, max(_exponent(x) + 1, kind.smallest_exponent)),
 )
 _wrong(
