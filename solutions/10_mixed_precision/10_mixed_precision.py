@@ -468,6 +468,89 @@ def autocast_dtypes(program):
     return dtypes
 
 
+# %% [markdown] id="scaling"
+# ## A GradScaler
+#
+# In `float16` a gradient below 3e-8 is zero. So the loss is multiplied by a scale, backward
+# multiplies every gradient by it, and before the optimizer steps they are divided again. If one
+# element of one gradient is not finite then, the step is left out, and the scale was too large:
+# it becomes `scale * backoff`. After `interval` good steps in a row it becomes `scale * growth`,
+# and a new count begins. The scale is a number of float32: where growth would make it infinite, it
+# stays.
+#
+# `steps` has for each step the **scaled** gradients of all parameters. Return for each step whether
+# the optimizer steps, the gradients divided (also of a step that is left out), and the scale after
+# it. Stuck? `hint("loss_scale")`
+
+
+# %% id="loss_scale" role="solution"
+def loss_scale(steps, scale, growth, backoff, interval):
+    """steps (lists of tensors), ... -> list of (steps?, unscaled gradients, scale after)."""
+    ### BEGIN SOLUTION
+    said, count = [], 0
+    for grads in steps:
+        unscaled = [grad / scale for grad in grads]
+        good = all(grad.isfinite().all().item() for grad in grads)
+        count = count + 1 if good else 0
+        if not good:
+            scale *= backoff
+        elif count == interval:
+            count = 0
+            if scale * growth < 2.0**128:
+                scale *= growth
+        said.append((good, unscaled, scale))
+    return said
+    ### END SOLUTION
+
+
+# %% id="loss_scale_check" role="check"
+check("loss_scale")
+
+
+# %% id="loss_scale_alternative" role="alternative"
+def loss_scale(steps, scale, growth, backoff, interval):
+    """With tensors of float32, as torch has them, and the steps until growth counted down."""
+    scale, left, said = torch.tensor(scale), interval, []
+    for grads in steps:
+        found = torch.stack([(~torch.isfinite(grad)).any() for grad in grads]).any()
+        unscaled = [grad * (1 / scale).to(grad.dtype) for grad in grads]
+        left = interval if found or left == 0 else left
+        left -= 0 if found else 1
+        larger = scale * growth
+        if found:
+            scale = scale * backoff
+        elif left == 0 and larger.isfinite():
+            scale = larger
+        said.append([~found, unscaled, scale.clone()])
+    return said
+
+
+# %% id="loss_scale_alternative_torch" role="alternative"
+def loss_scale(steps, scale, growth, backoff, interval):
+    """torch's own, on an optimizer that does nothing."""
+
+    class Steps(torch.optim.SGD):
+        taken = False
+
+        def step(self):
+            self.taken = True
+
+    scaler = torch.amp.GradScaler("cpu", scale, growth, backoff, interval)
+    said = []
+    for grads in steps:
+        params = []
+        for grad in grads:
+            params.append(torch.zeros(grad.shape, dtype=grad.dtype, requires_grad=True))
+            params[-1].grad = grad.clone(memory_format=torch.contiguous_format)
+        optimizer = Steps(params)
+        scaler.scale(torch.zeros(()))
+        scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+        said.append((optimizer.taken, [p.grad for p in params], scaler.get_scale()))
+    return said
+
+
 # %% [markdown] id="where-you-are"
 # ## Where you are
 

@@ -18,3 +18,4 @@ from . import spacing
 from . import rounded_by_chance
 from . import stuck_sum
 from . import autocast_dtypes
+from . import loss_scale

@@ -65,7 +65,7 @@ def autocast_dtypes(student: Student, draw: Draw) -> None:
 
     program: rows (name, op, args) -> {name: "float32", ...} for each operator's name.
     """
-    programs = [_whole(draw, *pair) for pair in (("bfloat16", "float16"), ("float16", "bfloat16"))]
+    programs = [_whole(draw, *pair) for pair in (("float16", "bfloat16"), ("bfloat16", "float16"))]
     programs += [_drawn(draw) for _ in draw.cases(6)]
     answers = student.each("autocast_dtypes", [(program,) for program in programs])
     with explaining(_RAISED):
@@ -191,7 +191,8 @@ def _grow(rows: list[Row], name: str, numbers: set[str], draw: Draw) -> None:
     )
     any_shape = op in ("prod", "exp", "tanh", "sum", "add", "mul")
     args = [
-        draw.choice(names if any_shape or k and op in IN_PLACE else matrices) for k in range(count)
+        draw.choice(names if any_shape or (k and op in IN_PLACE) else matrices)
+        for k in range(count)
     ]
     row = (name, op, args)
     try:
