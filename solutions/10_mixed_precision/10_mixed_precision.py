@@ -551,6 +551,69 @@ def loss_scale(steps, scale, growth, backoff, interval):
     return said
 
 
+# %% [markdown] id="a-safe-loss"
+# ## The head's loss, safe
+#
+# `x`, `w` and `b` may come in 16 bits. Compute the mean cross-entropy of the head
+# (`F.cross_entropy(F.linear(x, w, b), t)`) and the gradients of `scale` times that loss, so that
+# nothing is further from the truth than one rounding of the result: logits of hundreds of thousands,
+# thousands of rows, gradients that only the scale lifts over float16's smallest number.
+#
+# The loss comes back unscaled, in float32; the gradients in the dtype of `x`. If that is `float64`,
+# all of it is `float64`. Stuck? `hint("safe_head_loss")`
+
+
+# %% id="safe_head_loss" role="solution"
+def safe_head_loss(x, w, b, t, scale):
+    """x (N, D), w (V, D), b (V,), t (N,), scale -> (loss, dx, dw, db), the last three scaled."""
+    ### BEGIN SOLUTION
+    wide = torch.promote_types(x.dtype, torch.float32)
+    leaves = [one.detach().to(wide).requires_grad_() for one in (x, w, b)]
+    loss = F.cross_entropy(F.linear(*leaves), t)
+    grads = torch.autograd.grad(loss * scale, leaves)
+    dx, dw, db = (grad.to(x.dtype) for grad in grads)
+    return loss.detach(), dx, dw, db
+    ### END SOLUTION
+
+
+# %% id="safe_head_loss_check" role="check"
+check("safe_head_loss")
+
+
+# %% id="safe_head_loss_alternative" role="alternative"
+def safe_head_loss(x, w, b, t, scale):
+    """By hand: softmax less one at the target."""
+    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+    with torch.no_grad():
+        z = x.to(wide) @ w.to(wide).T + b.to(wide)
+        logs = z - torch.logsumexp(z, dim=1, keepdim=True)
+        loss = -logs.gather(1, t[:, None]).mean()
+        dz = (logs.exp() - F.one_hot(t, len(w))) * (scale / len(t))
+        dx, dw, db = dz @ w.to(wide), dz.T @ x.to(wide), dz.sum(0)
+        return [loss, dx.to(x.dtype), dw.to(w.dtype), db.to(b.dtype)]
+
+
+# %% id="safe_head_loss_alternative_chunks" role="alternative"
+def safe_head_loss(x, w, b, t, scale):
+    """In chunks of rows, which never hold all logits; the sums in float64, to be sure."""
+    wide = x.dtype if x.dtype == torch.float64 else torch.float32
+    with torch.no_grad():
+        m, c = w.to(wide), b.to(wide)
+        loss = torch.zeros((), dtype=torch.float64)
+        dw, db, dxs = torch.zeros_like(m).double(), torch.zeros_like(c).double(), []
+        for rows in torch.arange(len(t)).split(512):
+            a = x[rows].to(wide)
+            z = F.linear(a, m, c)
+            loss += F.cross_entropy(z, t[rows], reduction="sum")
+            dz = z.softmax(1)
+            dz[torch.arange(len(rows)), t[rows]] -= 1
+            dxs.append((dz @ m * (scale / len(t))).to(x.dtype))
+            dw += dz.T @ a
+            db += dz.sum(0)
+        dw, db = (grad * scale / len(t) for grad in (dw, db))
+        return (loss / len(t)).to(wide), torch.cat(dxs), dw.to(x.dtype), db.to(x.dtype)
+
+
 # %% [markdown] id="where-you-are"
 # ## Where you are
 

@@ -19,3 +19,4 @@ from . import rounded_by_chance
 from . import stuck_sum
 from . import autocast_dtypes
 from . import loss_scale
+from . import safe_head_loss

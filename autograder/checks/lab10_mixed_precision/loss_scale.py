@@ -101,10 +101,10 @@ def _steps(draw: Draw, kinds: Sequence[str], scale: float) -> Steps:
     for kind in kinds:
         grads = _gradients(draw, scale)
         if kind != "good":
-            grad = grads[draw.integer(1, 2)]
-            flat = grad.flatten().clone()
+            place = draw.integer(1, 2)
+            flat = grads[place].flatten().clone()
             flat[draw.integer(0, flat.numel() - 1)] = float(kind)
-            grads[1 if grad is grads[1] else 2] = flat.reshape(grad.shape)
+            grads[place] = flat.reshape(grads[place].shape)
         steps.append(grads)
     return steps
 
@@ -252,4 +252,5 @@ def _(student: Student, draw: Draw) -> str:
     said = student.call("loss_scale", *arguments)
     lost = sum(not took for took, _, _ in said)
     scales = [math.log2(float(scale)) for _, _, scale in said]
-    return f"{lost} of {len(said)} steps lost; scales between 2**{min(scales):g} and 2**{max(scales):g}"
+    ends = f"between 2**{min(scales):g} and 2**{max(scales):g}"
+    return f"{lost} of {len(said)} steps lost; scales {ends}"
