@@ -556,8 +556,9 @@ def loss_scale(steps, scale, growth, backoff, interval):
 #
 # `x`, `w` and `b` may come in 16 bits. Compute the mean cross-entropy of the head
 # (`F.cross_entropy(F.linear(x, w, b), t)`) and the gradients of `scale` times that loss, so that
-# nothing is further from the truth than one rounding of the result: logits of hundreds of thousands,
-# thousands of rows, gradients that only the scale lifts over float16's smallest number.
+# nothing is further from the truth than one rounding of the result: with logits of a hundred
+# thousand, with thousands of rows, with gradients that only the scale lifts over float16's smallest
+# number.
 #
 # The loss comes back unscaled, in float32; the gradients in the dtype of `x`. If that is `float64`,
 # all of it is `float64`. Stuck? `hint("safe_head_loss")`
@@ -612,6 +613,148 @@ def safe_head_loss(x, w, b, t, scale):
             db += dz.sum(0)
         dw, db = (grad * scale / len(t) for grad in (dw, db))
         return (loss / len(t)).to(wide), torch.cat(dxs), dw.to(x.dtype), db.to(x.dtype)
+
+
+# %% [markdown] id="a-custom-op"
+# ## What a custom operation receives
+#
+# An operation of your own is on none of autocast's lists. There are four ways to write it (`way`):
+#
+# - `"custom_op"`: `torch.library.custom_op`, without a word about autocast.
+# - `"register_autocast"`: the same, with `op.register_autocast("cpu", cast)`. In a region its
+#   inputs are cast to `cast`, and autocast is off inside.
+# - `"Function"`: a `torch.autograd.Function`, without a word about autocast.
+# - `"custom_fwd"`: a Function with `custom_fwd` and `custom_bwd`. With `cast_inputs=cast` it does
+#   in a region what `register_autocast` does; if `cast` is None, nothing is cast, and autocast
+#   stays as it is. Its backward runs in the autocast state that its forward had inside.
+#
+# A case is a dict. `inputs` are the dtypes of five matrices, `region` is the dtype of the region
+# around the call, or `"off"`. With `i, j = case["product"]` the operation computes
+# `inputs[i] @ inputs[j]`, adds `inputs[case["added"]]`, and saves what it received. `backward()` is
+# called **after** the region, and computes there the product of the incoming gradient, which has
+# the result's dtype, and the saved `inputs[case["backward"]]`.
+#
+# A product is on the lower list; outside of regions it wants two equal dtypes, and torch refuses
+# others. Return what the operation received, the dtype of its product, of its result, and of the
+# product in backward, or `"error"` there. Stuck? `hint("custom_op_under_autocast")`
+
+# %% id="a-custom-op-code" tags=["worked-example"]
+case = {
+    "way": "Function",
+    "cast": None,
+    "region": "bfloat16",
+    "inputs": ["float32", "float32", "bfloat16", "float32", "float64"],
+    "product": [0, 1],
+    "added": 2,
+    "backward": 3,
+}
+said = {
+    "received": ["float32", "float32", "bfloat16", "float32", "float64"],
+    "product": "bfloat16",
+    "result": "bfloat16",
+    "backward": "error",
+}  # custom_op_under_autocast(case)
+
+
+# %% id="custom_op_under_autocast" role="solution"
+def custom_op_under_autocast(case):
+    """case -> {"received": [...], "product": ..., "result": ..., "backward": ...}."""
+
+    ### BEGIN SOLUTION
+    def product(a, b, region):
+        a, b = (d if region == "off" or d == "float64" else region for d in (a, b))
+        return a if a == b else "error"
+
+    region, received = case["region"], case["inputs"]
+    if case["cast"] and region != "off":
+        received = [d if d == "float64" else case["cast"] for d in received]
+        region = "off"  # inside
+    made = product(*(received[k] for k in case["product"]), region)
+    pair = [made, received[case["added"]]]
+    result = max(pair, key=["bfloat16", "float16", "float32", "float64"].index)
+    if set(pair) == {"bfloat16", "float16"}:
+        result = "float32"
+    later = region if case["way"] == "custom_fwd" else "off"
+    back = product(result, received[case["backward"]], later)
+    return {"received": received, "product": made, "result": result, "backward": back}
+    ### END SOLUTION
+
+
+# %% id="custom_op_under_autocast_check" role="check"
+check("custom_op_under_autocast")
+
+
+# %% id="custom_op_under_autocast_alternative" role="alternative"
+def custom_op_under_autocast(case):
+    """A Function that is run, and looks."""
+    from contextlib import nullcontext
+
+    from torch.amp import custom_bwd, custom_fwd
+
+    seen = {}
+
+    def name(t):
+        return str(t.dtype).removeprefix("torch.")
+
+    def forward(ctx, *xs):
+        i, j = case["product"]
+        seen["received"] = [name(x) for x in xs]
+        made = xs[i] @ xs[j]
+        result = made + xs[case["added"]]
+        seen["product"], seen["result"] = name(made), name(result)
+        ctx.save_for_backward(*xs)
+        return result
+
+    def backward(ctx, dy):
+        try:
+            seen["backward"] = name(dy @ ctx.saved_tensors[case["backward"]])
+        except RuntimeError:
+            seen["backward"] = "error"
+        return tuple(torch.zeros_like(x) for x in ctx.saved_tensors)
+
+    cast = case["cast"] and getattr(torch, case["cast"])
+    if cast or case["way"] == "custom_fwd":
+        forward = custom_fwd(forward, device_type="cpu", cast_inputs=cast)
+        if case["way"] == "custom_fwd":
+            backward = custom_bwd(backward, device_type="cpu")
+    members = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    Looked = type("Looked", (torch.autograd.Function,), members)
+    xs = [torch.ones(2, 2, dtype=getattr(torch, d), requires_grad=True) for d in case["inputs"]]
+    region = nullcontext()
+    if case["region"] != "off":
+        region = torch.autocast("cpu", dtype=getattr(torch, case["region"]))
+    with region:
+        y = Looked.apply(*xs)
+    y.sum().backward()
+    return seen
+
+
+# %% id="custom_op_under_autocast_alternative_meta" role="alternative"
+def custom_op_under_autocast(case):
+    """With torch's own promotion and refusals, on tensors that hold nothing."""
+    xs = [torch.empty(2, 2, dtype=getattr(torch, d), device="meta") for d in case["inputs"]]
+    on = case["region"] != "off"
+    low = getattr(torch, case["region"]) if on else None
+
+    def to(t, dtype):
+        return t if dtype is None or t.dtype == torch.float64 else t.to(dtype)
+
+    if on and case["cast"]:
+        xs, low = [to(x, getattr(torch, case["cast"])) for x in xs], None
+
+    def mm(a, b, dtype):
+        a, b = to(a, dtype), to(b, dtype)
+        return a @ b if a.dtype == b.dtype else None
+
+    i, j = case["product"]
+    made = mm(xs[i], xs[j], low)
+    result = made + xs[case["added"]]
+    back = mm(result, xs[case["backward"]], low if case["way"] == "custom_fwd" else None)
+    text = [str(t.dtype)[6:] if t is not None else "error" for t in (made, result, back, *xs)]
+    return {
+        "received": text[3:],
+        **dict(zip(("product", "result", "backward"), text, strict=False)),
+    }
 
 
 # %% [markdown] id="where-you-are"

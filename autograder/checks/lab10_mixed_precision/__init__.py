@@ -20,3 +20,4 @@ from . import stuck_sum
 from . import autocast_dtypes
 from . import loss_scale
 from . import safe_head_loss
+from . import custom_op_under_autocast
