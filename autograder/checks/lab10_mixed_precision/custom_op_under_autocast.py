@@ -144,12 +144,12 @@ def predicted(
     i, j = case["product"]
     product = _product(received[i], received[j], inside, float64_too)
     if not checks and product == "error":
-        product = received[i]
+        product = _sum(received[i], received[j])
     result = _sum(product, received[case["added"]]) if added and product != "error" else product
     kept = (received if keeps_received else case["inputs"])[case["backward"]]
     later = inside if case["way"] in comes_back else None
     back = _product(result, kept, later, float64_too) if result != "error" else "error"
-    back = result if back == "error" and not checks else back
+    back = _sum(result, kept) if back == "error" and not checks else back
     return {"received": received, "product": product, "result": result, "backward": back}
 
 
@@ -220,7 +220,7 @@ _wrong(
 )
 _wrong(
     "products_convert",
-    "A product does not convert: with two dtypes, and autocast off, torch refuses it.",
+    "A product does not promote, as a sum does: with two dtypes, and autocast off, torch refuses.",
     checks=False,
 )
 
