@@ -551,6 +551,105 @@ def loss_scale(steps, scale, growth, backoff, interval):
     return said
 
 
+# %% [markdown] id="detective-case"
+# ## Detective case: a run that dies
+#
+# A colleague trains two groups of weights in float16, each with an optimizer of its own, on two or
+# three batches per step. The step comes as rows, a verb and its arguments:
+#
+# | row | what it does |
+# |---|---|
+# | `("weights", dtype)` | the optimizers keep their weights in this dtype |
+# | `("forward", batch)` | the loss of a batch, in float16 |
+# | `("backward", batch, "plain")` | adds the gradients of that loss |
+# | `("backward", batch, "scaled")` | the same with `scaler.scale(loss)` |
+# | `("unscale", name)` | `scaler.unscale_(optimizer)` |
+# | `("clip", name, norm)` | `clip_grad_norm_` of this optimizer's weights |
+# | `("step", name)` | `scaler.step(optimizer)`: unscales, if nobody has, and may leave out the step |
+# | `("step_always", name)` | `optimizer.step()` |
+# | `("update",)` | `scaler.update()` |
+#
+# In the third step one target is wrong, and a gradient overflows. A run may have several faults: a
+# row at the wrong place, a wrong one, one missing, one too many. This one dies:
+
+# %% id="detective-case-code" tags=["worked-example"]
+found = [
+    ("weights", "float16"),
+    ("forward", "first_tokens"),
+    ("backward", "first_tokens", "scaled"),
+    ("forward", "last_tokens"),
+    ("backward", "last_tokens", "plain"),
+    ("clip", "body", 2e-5),
+    ("unscale", "body"),
+    ("step", "body"),
+    ("update",),
+    ("clip", "head", 1e-5),
+    ("step_always", "head"),
+]
+
+# %% [markdown] id="detective-case-asked"
+# Write the function that takes the rows of a step and returns them without their faults: every
+# batch counts, each norm stays, and the losses, the weights and the scale of each step are what
+# they should be. The check draws steps with one fault, with several, with none, and runs what you
+# return with torch's own optimizers and its GradScaler. Stuck? `hint("mended_run")`
+
+
+# %% id="mended_run" role="solution"
+def mended_run(rows):
+    """rows of a training step -> the rows without their faults."""
+    ### BEGIN SOLUTION
+    batches = [row[1] for row in rows if row[0] == "forward"]
+    clips = [row[1:] for row in rows if row[0] == "clip"]
+    mended = [("weights", "float32")]
+    for batch in batches:
+        mended += [("forward", batch), ("backward", batch, "scaled")]
+    for name, norm in clips:
+        mended += [("unscale", name), ("clip", name, norm), ("step", name)]
+    return [*mended, ("update",)]
+    ### END SOLUTION
+
+
+# %% id="mended_run_check" role="check"
+check("mended_run")
+
+
+# %% id="mended_run_alternative" role="alternative"
+def mended_run(rows):
+    """Sorted by what may come when; a missing unscale is added first."""
+    order = ["weights", "forward", "backward", "unscale", "clip", "step", "update"]
+    plain = {tuple(row) for row in rows}
+    plain |= {("unscale", row[1]) for row in rows if row[0] == "clip"} | {("update",)}
+    mended = []
+    for verb, *arguments in plain:
+        if verb == "weights":
+            arguments = ["float32"]
+        if verb == "backward":
+            arguments = [arguments[0], "scaled"]
+        verb = verb.removesuffix("_always")
+        mended.append((verb, *arguments))
+    first = [row[1] for row in rows if row[0] == "forward"]
+    place = {name: k for k, name in enumerate(first)}
+    return sorted(
+        mended, key=lambda row: (order.index(row[0]), place.get(str(row[-1]), 0), row[1:2])
+    )
+
+
+# %% id="mended_run_alternative_clip_last" role="alternative"
+def mended_run(rows):
+    """All backwards, then all unscales, all clips, the steps in reverse."""
+    named = {}
+    for verb, *arguments in rows:
+        named.setdefault(verb, []).append(arguments)
+    names = [name for name, _ in named["clip"]]
+    body = [["weights", "float32"]]
+    body += [["forward", batch] for (batch,) in named["forward"]]
+    body += [["backward", batch, "scaled"] for (batch,) in named["forward"]]
+    body += [["unscale", name] for name in names]
+    body += [["clip", *pair] for pair in named["clip"]]
+    body += [["step", name] for name in reversed(names)]
+    return [*body, ["update"]]
+
+
 # %% [markdown] id="a-safe-loss"
 # ## The head's loss, safe
 #
@@ -756,6 +855,31 @@ def custom_op_under_autocast(case):
         **dict(zip(("product", "result", "backward"), text, strict=False)),
     }
 
+
+# %% [markdown] id="in-your-own-words"
+# ## In your own words
+#
+# A colleague writes: "`bfloat16` has 8 bits of precision, `float16` has 11. So float16 is the better
+# format, and people use the other one because it is fashionable." Answer in at most six sentences:
+# why training in `bfloat16` needs no GradScaler, what it pays for that, and where that price is
+# seen; what has to stay in float32 in both cases, and why; and one measurement with which your
+# colleague could decide for a model of theirs.
+
+# %% [markdown] id="why_bf16_lives" role="free_text" points=5 minutes=10 difficulty=3
+# Gradients are small numbers: they have a wide range of sizes and need few digits. `bfloat16` has
+# the 8 exponent bits of float32, so what float32 can hold is neither zero nor infinite in it, and
+# no loss scale is needed; `float16` ends at 65504 and at 6e-8. For that `bfloat16` pays with three
+# bits of fraction: its numbers are 2**-7 apart at 1, so a running sum of ones stands still at 256,
+# and an update of less than a 256th of a weight disappears. So in both the weights of the optimizer
+# and its moments, and the sums inside products, means and the loss stay in float32: 16 bits are for
+# what is read often and used once. To decide, train the same seed in float32, in `bfloat16` and in
+# `float16` with a GradScaler, and compare the loss after a few thousand steps with the difference
+# between two seeds; beside it, the share of gradients that are zero and of steps left out.
+#
+# **Rubric** (1 point each): range against precision, with the number of exponent bits or the two
+# ends of float16; no scaler, because nothing that float32 holds leaves the range; the price, shown
+# at a sum or an update with a number; what stays in float32 and why; a measurement with something
+# to compare it with, such as the spread between seeds or the share of zero gradients.
 
 # %% [markdown] id="where-you-are"
 # ## Where you are

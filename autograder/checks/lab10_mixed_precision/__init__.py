@@ -19,5 +19,6 @@ from . import rounded_by_chance
 from . import stuck_sum
 from . import autocast_dtypes
 from . import loss_scale
+from . import mended_run
 from . import safe_head_loss
 from . import custom_op_under_autocast
