@@ -565,7 +565,7 @@ def loss_scale(steps, scale, growth, backoff, interval):
 # | `("backward", batch, "scaled")` | the same with `scaler.scale(loss)` |
 # | `("unscale", name)` | `scaler.unscale_(optimizer)` |
 # | `("clip", name, norm)` | `clip_grad_norm_` of this optimizer's weights |
-# | `("step", name)` | `scaler.step(optimizer)`: unscales, if nobody has, and may leave out the step |
+# | `("step", name)` | `scaler.step(optimizer)`: unscales, if nobody has; may do nothing |
 # | `("step_always", name)` | `optimizer.step()` |
 # | `("update",)` | `scaler.update()` |
 #
@@ -859,11 +859,11 @@ def custom_op_under_autocast(case):
 # %% [markdown] id="in-your-own-words"
 # ## In your own words
 #
-# A colleague writes: "`bfloat16` has 8 bits of precision, `float16` has 11. So float16 is the better
-# format, and people use the other one because it is fashionable." Answer in at most six sentences:
-# why training in `bfloat16` needs no GradScaler, what it pays for that, and where that price is
-# seen; what has to stay in float32 in both cases, and why; and one measurement with which your
-# colleague could decide for a model of theirs.
+# A colleague writes: "`bfloat16` has 8 bits of precision, `float16` has 11. So float16 is the
+# better format, and people use the other one because it is fashionable." Answer in at most six
+# sentences: why training in `bfloat16` needs no GradScaler, what it pays for that, and where that
+# price is seen; what has to stay in float32 in both cases, and why; and one measurement with which
+# your colleague could decide for a model of theirs.
 
 # %% [markdown] id="why_bf16_lives" role="free_text" points=5 minutes=10 difficulty=3
 # Gradients are small numbers: they have a wide range of sizes and need few digits. `bfloat16` has
@@ -871,8 +871,8 @@ def custom_op_under_autocast(case):
 # no loss scale is needed; `float16` ends at 65504 and at 6e-8. For that `bfloat16` pays with three
 # bits of fraction: its numbers are 2**-7 apart at 1, so a running sum of ones stands still at 256,
 # and an update of less than a 256th of a weight disappears. So in both the weights of the optimizer
-# and its moments, and the sums inside products, means and the loss stay in float32: 16 bits are for
-# what is read often and used once. To decide, train the same seed in float32, in `bfloat16` and in
+# and its moments, and the sums inside products, means and the loss stay in float32: 16 bits are
+# for what is read often and used once. To decide, train the same seed in float32, in `bfloat16` and in
 # `float16` with a GradScaler, and compare the loss after a few thousand steps with the difference
 # between two seeds; beside it, the share of gradients that are zero and of steps left out.
 #

@@ -195,7 +195,7 @@ def _change(run: Trained, k: int, name: str) -> float:
 
 
 def _why(got: Trained, want: Trained, k: int, name: str) -> str:
-    mine, true = got.weights[k][name], want.weights[k][name]
+    mine = got.weights[k][name]
     if not bool(mine.isfinite().all()):
         return NOT_FINITE
     if bool((mine == mine.half().float()).all()):
@@ -217,9 +217,9 @@ def _mended(
     clips: bool = True,
     batches: bool = True,
 ) -> Rows:
-    """The repaired step, and the ways to leave something in it. unscale: "before_clip", "missing"
-    (where it was not), "where_it_was", "before_the_last", "after_clip", "twice". update: "last",
-    "as_found", "each", "first"."""
+    """The repaired step, and the ways to leave something in it. unscale: "before_clip",
+    "after_clip", "as_found", "missing" (where it was), "twice". update: "last", "as_found", "each",
+    "if_missing" (it stays so)."""
     head = [("weights", "float32") if weights else row for row in rows if row[0] == "weights"]
     given = [row for row in rows if row[0] in ("forward", "backward")]
     given = given if batches else given[-2:]
@@ -240,12 +240,14 @@ def _around(clip: Rows, name: str, rows: Rows, unscale: str) -> Rows:
         return [*clipped, ("unscale", name)]
     if unscale == "missing" and not has:
         return clipped
-    if unscale == "as_found" and has:
-        places = [k for k, row in enumerate(rows) if row[:2] in (("unscale", name), ("clip", name))]
-        return [("unscale", name), *clipped] if rows[places[0]][0] == "unscale" else [
-            *clipped, ("unscale", name)]  # fmt: skip
+    if unscale == "as_found" and has and rows.index(("unscale", name)) > _clip_of(rows, name):
+        return [*clipped, ("unscale", name)]
     again: Rows = [("unscale", name)] if unscale == "twice" and has else []
     return [*again, ("unscale", name), *clipped]
+
+
+def _clip_of(rows: Rows, name: str) -> int:
+    return next(k for k, row in enumerate(rows) if row[:2] == ("clip", name))
 
 
 def _updated(mended: Rows, rows: Rows, update: str) -> Rows:
