@@ -139,8 +139,7 @@ def rounded(x, exponent_bits, fraction_bits, finite):
         largest = (2 - 2.0 ** (1 - fraction_bits)) * 2.0 ** (bias + 1)
         near = near.clamp(-largest, largest)
     else:
-        largest = (2 - 2.0**-fraction_bits) * 2.0**bias
-        near = torch.where(near.abs() > largest, math.inf * near.sign(), near)
+        near = torch.where(near.abs() >= 2.0 ** (bias + 1), math.inf * near.sign(), near)
     return near.float()
     ### END SOLUTION
 
@@ -856,7 +855,7 @@ def custom_op_under_autocast(case):
     }
 
 
-# %% [markdown] id="in-your-own-words"
+# %% [markdown] id="why-bf16-lives"
 # ## In your own words
 #
 # A colleague writes: "`bfloat16` has 8 bits of precision, `float16` has 11. So float16 is the
@@ -872,9 +871,10 @@ def custom_op_under_autocast(case):
 # bits of fraction: its numbers are 2**-7 apart at 1, so a running sum of ones stands still at 256,
 # and an update of less than a 256th of a weight disappears. So in both the weights of the optimizer
 # and its moments, and the sums inside products, means and the loss stay in float32: 16 bits are
-# for what is read often and used once. To decide, train the same seed in float32, in `bfloat16` and in
-# `float16` with a GradScaler, and compare the loss after a few thousand steps with the difference
-# between two seeds; beside it, the share of gradients that are zero and of steps left out.
+# for what is read often and used once. To decide, train the same seed in float32, in `bfloat16` and
+# in `float16` with a GradScaler, and compare the loss after a few thousand steps with the
+# difference between two seeds; beside it, the share of gradients that are zero and of steps left
+# out.
 #
 # **Rubric** (1 point each): range against precision, with the number of exponent bits or the two
 # ends of float16; no scaler, because nothing that float32 holds leaves the range; the price, shown

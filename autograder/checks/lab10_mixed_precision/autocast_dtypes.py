@@ -116,7 +116,7 @@ def _entered(region: str) -> torch.autocast:
 
 
 def _left(region: torch.autocast) -> None:
-    region.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+    region.__exit__(None, None, None)
 
 
 def _input(dtype: str, shape: str) -> Tensor:

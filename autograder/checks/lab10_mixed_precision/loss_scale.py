@@ -129,6 +129,10 @@ def _drawn(draw: Draw) -> tuple[Steps, float, float, float, int]:
     return _steps(draw, kinds, scale), scale, growth, backoff, draw.integer(2, 4)
 
 
+def _is_bad(grads: Sequence[Tensor]) -> bool:
+    return any(not bool(g.isfinite().all()) for g in grads)
+
+
 def _run(
     steps: Steps,
     scale: float,
@@ -136,9 +140,7 @@ def _run(
     backoff: float,
     interval: int,
     *,
-    is_bad: Callable[[Sequence[Tensor]], bool] = lambda grads: any(
-        not bool(g.isfinite().all()) for g in grads
-    ),
+    is_bad: Callable[[Sequence[Tensor]], bool] = _is_bad,
     skips: bool = True,
     resets: bool = True,
     again: bool = True,

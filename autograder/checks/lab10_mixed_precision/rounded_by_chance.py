@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -44,7 +45,7 @@ def rounded_by_chance(student: Student, draw: Draw) -> None:
     asked += [_at_the_border(bits, draw) for bits in (7, 3, 11)]
     answers = student.each("rounded_by_chance", asked)
     for (x, random, bits), got in zip(asked, answers, strict=True):
-        want = _all(lambda n, r, bits=bits: _chosen(n, r, bits), x, random)
+        want = _all(partial(_chosen, bits=bits), x, random)
         expect_elements(got, want, x, where=f"to {bits} fraction bits: x =")
 
 
@@ -190,7 +191,8 @@ _wrong(
 )
 def _(x: Tensor, random: Tensor, fraction_bits: int) -> Tensor:
     summed = x.detach().contiguous().view(torch.int32) + random
-    return (summed & -(2 ** (23 - fraction_bits))).view(torch.float32)
+    cut: Tensor = summed & -(2 ** (23 - fraction_bits))
+    return cut.view(torch.float32)
 
 
 @rounded_by_chance.wrong(

@@ -124,7 +124,7 @@ class _Run:
     def backward(self, batch: str, which: str) -> None:
         loss = self.losses[batch] * _PER_TOKEN
         scaled = {"scaled": self.scaler.scale, "plain": lambda loss: loss}[which](loss)
-        scaled.backward()  # type: ignore[no-untyped-call]
+        scaled.backward()
 
     def unscale(self, name: str) -> None:
         self.scaler.unscale_(self.optimizers[name])
