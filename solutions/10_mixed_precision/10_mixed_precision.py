@@ -373,7 +373,6 @@ dtypes = {"z": "bfloat16", "p": "bfloat16", "y": "float32"}  # autocast_dtypes(p
 def autocast_dtypes(program):
     """rows (name, op, args) -> {name: name of the dtype} of each operator's row."""
     ### BEGIN SOLUTION
-    wide = ["bfloat16", "float16", "float32", "float64"]
     made, numbers, regions, results = {}, set(), ["off"], {}
     for name, op, args in program:
         if op == "enter":
@@ -397,7 +396,7 @@ def autocast_dtypes(program):
             heard = heard or set(given)
             if op.endswith("_"):
                 heard = {given[0]}
-            made[name] = max(heard, key=wide.index)
+            made[name] = max(heard)  # the names are in the order of the widths
             if heard == {"bfloat16", "float16"}:
                 made[name] = "float32"
             if op in ("mse_loss", "smooth_l1_loss", "prod", "trace", "sum") or numbers >= set(args):
@@ -578,11 +577,11 @@ found = [
     ("backward", "first_tokens", "scaled"),
     ("forward", "last_tokens"),
     ("backward", "last_tokens", "plain"),
-    ("clip", "body", 2e-5),
+    ("clip", "body", 4e-6),
     ("unscale", "body"),
     ("step", "body"),
     ("update",),
-    ("clip", "head", 1e-5),
+    ("clip", "head", 2e-6),
     ("step_always", "head"),
 ]
 
@@ -769,7 +768,7 @@ def custom_op_under_autocast(case):
         region = "off"  # inside
     made = product(*(received[k] for k in case["product"]), region)
     pair = [made, received[case["added"]]]
-    result = max(pair, key=["bfloat16", "float16", "float32", "float64"].index)
+    result = max(pair)  # the names are in the order of the widths
     if set(pair) == {"bfloat16", "float16"}:
         result = "float32"
     later = region if case["way"] == "custom_fwd" else "off"

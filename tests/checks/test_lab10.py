@@ -21,6 +21,7 @@ from autograder.checks.lab10_mixed_precision import (
     lab,
     loss_scale,
     mended_run,
+    training,
 )
 from autograder.checks.lab10_mixed_precision.exactly import (
     expect_elements,
@@ -162,7 +163,8 @@ class Looking:
         dtypes = [_name(x.dtype) for x in xs]
         self.seen |= {"received": dtypes, "product": _name(product.dtype)}
         self.seen["result"] = _name(result.dtype)
-        return result.clone()
+        copied: Tensor = result.clone()
+        return copied
 
     def back(self, ctx: Any, dy: Tensor) -> tuple[Tensor, ...]:
         saved = ctx.saved_tensors
@@ -223,7 +225,7 @@ def looked(case: dict[str, Any]) -> dict[str, Any]:
     off, region = case["region"] == "off", case["region"]
     with nullcontext() if off else torch.autocast("cpu", dtype=getattr(torch, region)):
         y = operation(*xs)
-    y.sum().backward()
+    y.sum().backward()  # type: ignore[no-untyped-call]
     return LOOKING.seen
 
 
@@ -263,8 +265,6 @@ def by_hand(seed: int) -> tuple[Trained, Trained]:
     """A drawn step as its rows, and as a loop that a person would write with torch."""
     right, task = mended_run._drawn(Draw(seed))
     run = trained(right, task)
-    from autograder.checks.lab10_mixed_precision import training
-
     params = {name: torch.nn.Parameter(w.clone()) for name, w in task.weights.items()}
     norms = {row[1]: row[2] for row in right if row[0] == "clip"}
     optimizers = {name: torch.optim.SGD([p], lr=training._LR) for name, p in params.items()}
@@ -277,7 +277,7 @@ def by_hand(seed: int) -> tuple[Trained, Trained]:
             body, head = (p.half() for p in params.values())
             loss = ((torch.tanh(x.half() @ body) @ head).float() - y).square().mean()
             seen.losses.append(loss.item())
-            scaler.scale(loss * training._PER_TOKEN).backward()
+            scaler.scale(loss * training._PER_TOKEN).backward()  # type: ignore[no-untyped-call]
         for name, optimizer in optimizers.items():
             scaler.unscale_(optimizer)
             torch.nn.utils.clip_grad_norm_(params[name], norms[name])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from string import ascii_letters
 from typing import Any
 
 import torch
@@ -126,7 +127,7 @@ def _input(dtype: str, shape: str) -> Tensor:
 
 def _whole(draw: Draw, low: str, other: str) -> list[Row]:
     """A program that asks for every rule once."""
-    letters = iter(draw.shuffled("abcdefghijklmnopqrstuvwxyz"))
+    letters = iter(draw.shuffled(ascii_letters))
     f, b, d, n = (next(letters) for _ in range(4))
     inputs = [(f, "float32", "matrix"), (b, low, "matrix"), (d, "float64", "matrix")]
     inputs.append((n, "float32", "number"))
@@ -139,10 +140,12 @@ def _whole(draw: Draw, low: str, other: str) -> list[Row]:
     def border(op: str, *args: str) -> None:
         rows.append(("", op, list(args)))
 
+    row("add", b, row("exp", n))
     row("mm", f, f)
     border("enter", low)
     p = row("mm", f, b)
     loss = row("mse_loss", p, b)
+    row("mul", p, row("add", loss, n))
     for op, args in (("softmax", (p,)), ("trace", (p,)), ("add", (p, f)), ("cat", (p, f))):
         row(op, *args)
     row("cat", p, b)
@@ -165,7 +168,7 @@ def _whole(draw: Draw, low: str, other: str) -> list[Row]:
 
 def _drawn(draw: Draw) -> list[Row]:
     """Operators in and around two regions, of what torch can run."""
-    letters = iter(draw.shuffled("abcdefghijklmnopqrstuvwxyz"))
+    letters = iter(draw.shuffled(ascii_letters))
     rows: list[Row] = []
     for dtype in ("float32", draw.choice(RANKS[:2]), draw.choice(RANKS)):
         rows.append((next(letters), "input", [dtype, "matrix"]))

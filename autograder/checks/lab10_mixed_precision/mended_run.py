@@ -79,7 +79,7 @@ def _drawn(draw: Draw) -> tuple[Rows, Task]:
     """The step as it should be, with names, batches and norms of its own, and what it trains."""
     body, head, *others = draw.shuffled(_NAMES)
     batches = [f"{name}_tokens" for name in others[: draw.integer(2, 3)]]
-    norms = {name: draw.integer(2, 9) / 2.0**18 for name in (body, head)}
+    norms = {name: draw.integer(2, 5) / 2.0**20 for name in (body, head)}
     rows: Rows = [("weights", "float32")]
     for batch in batches:
         rows += [("forward", batch), ("backward", batch, "scaled")]
