@@ -67,7 +67,7 @@ def autocast_dtypes(student: Student, draw: Draw) -> None:
     program: rows (name, op, args) -> {name: "float32", ...} for each operator's name.
     """
     programs = [_whole(draw, *pair) for pair in (("float16", "bfloat16"), ("bfloat16", "float16"))]
-    programs += [_drawn(draw) for _ in draw.cases(6)]
+    programs += [_drawn(draw) for _ in draw.cases(4)]
     answers = student.each("autocast_dtypes", [(program,) for program in programs])
     with explaining(_RAISED):
         for program, got in zip(programs, answers, strict=True):

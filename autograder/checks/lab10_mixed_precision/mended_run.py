@@ -67,12 +67,24 @@ def mended_run(student: Student, draw: Draw) -> None:
     rows (tuples: a verb, and its arguments) -> rows.
     """
     together = ("half_weights", "plain_backward", "late_unscale", "step_always", "early_update")
-    asked = [(fault,) for fault in FAULTS] + [together, ()]
+    asked = [together, *((fault,) for fault in FAULTS), ()]
     asked += [tuple(draw.shuffled(FAULTS[:6])[:3]) for _ in draw.cases(1)]
     for faults in asked:
         right, task = _drawn(draw)
         got = student.call("mended_run", _spoilt(right, faults, draw))
-        _expect_as(trained(got, task), trained(right, task))
+        if not _is(got, right):
+            _expect_as(trained(got, task), trained(right, task))
+
+
+def _is(got: Any, right: Rows) -> bool:
+    """Whether these are the rows of the step as it should be, so that running them shows nothing
+    more."""
+    rows = got if isinstance(got, (list, tuple)) else []
+    plain = all(
+        isinstance(row, (list, tuple)) and all(isinstance(one, (str, float)) for one in row)
+        for row in rows
+    )
+    return plain and [tuple(row) for row in rows] == right
 
 
 def _drawn(draw: Draw) -> tuple[Rows, Task]:
