@@ -51,7 +51,7 @@ _OPERATORS: dict[str, Callable[..., Tensor]] = {
 @lab.question(
     "autocast_dtypes",
     points=5,
-    minutes=14,
+    minutes=13,
     difficulty=4,
     hints=(
         "Which three things decide: the list an operator is on, the region around it, its inputs?",

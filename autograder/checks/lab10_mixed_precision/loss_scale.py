@@ -21,7 +21,7 @@ Answer = list[tuple[bool, list[Tensor], float]]
 @lab.question(
     "loss_scale",
     points=4,
-    minutes=13,
+    minutes=12,
     difficulty=3,
     hints=(
         "What has to be known before the optimizer may step, and with which scale were these "

@@ -49,7 +49,7 @@ TOO_FAR = (
 @lab.question(
     "mended_run",
     points=6,
-    minutes=15,
+    minutes=14,
     difficulty=4,
     hints=(
         "For each row ask: do the gradients carry the scale here, and are all of them there yet?",

@@ -19,7 +19,7 @@ from .formats import BFLOAT16, E4M3FN, E5M2, FLOAT16, Format
 @lab.question(
     "rounded",
     points=5,
-    minutes=15,
+    minutes=14,
     difficulty=4,
     hints=(
         "How far apart are the numbers of the format near x? Rounding is easy on a grid of whole "

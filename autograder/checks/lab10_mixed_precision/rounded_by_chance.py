@@ -24,7 +24,7 @@ _ENDS = torch.tensor(
 @lab.question(
     "rounded_by_chance",
     points=4,
-    minutes=10,
+    minutes=9,
     difficulty=3,
     hints=(
         "A float32 and the format share their exponents. Which of float32's 32 bits go?",

@@ -21,7 +21,7 @@ NAMES = ("the loss", "dx", "dw", "db")
 @lab.question(
     "safe_head_loss",
     points=5,
-    minutes=13,
+    minutes=12,
     difficulty=4,
     hints=(
         "Where does float16 lose: in the logits, in the exponentials, in the sums, in the division "

@@ -23,7 +23,7 @@ _RAISED = {
 @lab.question(
     "spacing",
     points=3,
-    minutes=9,
+    minutes=8,
     difficulty=2,
     hints=(
         "Which two powers of two is |x| between, and how many numbers are there between them?",

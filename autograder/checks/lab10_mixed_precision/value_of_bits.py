@@ -21,7 +21,7 @@ _RAISED = {
 @lab.question(
     "value_of_bits",
     points=2,
-    minutes=9,
+    minutes=8,
     difficulty=2,
     hints=(
         "Which bits are the exponent, and what do its two extreme values mean?",
