@@ -268,11 +268,12 @@ def _same_outcome(a: Any, b: Any) -> bool:
 
 
 def _same_number(a: Any, b: Any) -> bool:
-    """The same formula in another order of multiplication rounds otherwise, and a whole number may
-    come as an int."""
+    """The same formula in another order of multiplication rounds otherwise, a whole number may come
+    as an int, and a NaN is the same answer as a NaN."""
     numbers = all(isinstance(n, (int, float)) and not isinstance(n, bool) for n in (a, b))
     try:
-        return numbers and (a == b or math.isclose(a, b, rel_tol=1e-9))
+        both_nan = numbers and math.isnan(a) and math.isnan(b)
+        return numbers and (both_nan or a == b or math.isclose(a, b, rel_tol=1e-9))
     except OverflowError:  # a whole number that no float can hold is none of ours
         return False
 

@@ -1,0 +1,238 @@
+"""What a custom operation receives, makes and finds in its backward, under autocast: predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from autograder.checks.explaining import explaining
+from autograder.judge import Draw, Student, expect_equal, expect_kind, within
+
+from . import lab
+
+Case = dict[str, Any]
+Said = dict[str, Any]
+LOW, ALL = ("bfloat16", "float16"), ("bfloat16", "float16", "float32", "float64")
+WAYS = ("custom_op", "register_autocast", "Function", "custom_fwd")
+_RAISED = {
+    "KeyError": "Every case has `way`, `cast`, `region`, `inputs`, `product`, `added` and "
+    "`backward`; `cast` may be None.",
+}
+
+
+@lab.question(
+    "custom_op_under_autocast",
+    points=4,
+    minutes=11,
+    difficulty=4,
+    hints=(
+        "Who casts the inputs, if nobody has said anything about autocast? And does autocast go on "
+        "inside the operation?",
+        "With a declared dtype the inputs are cast in a region, and autocast is off inside. "
+        "Without one they come as they are, and the product inside is cast as any product is. "
+        "Backward runs after the region: only custom_bwd brings the region back.",
+        "inside = None if cast else region; later = inside if way == 'custom_fwd' else None",
+    ),
+)
+def custom_op_under_autocast(student: Student, draw: Draw) -> None:
+    """The dtypes in a custom operation that is called in an autocast region, forward and backward.
+
+    case (dict) -> {"received": [...], "product": ..., "result": ..., "backward": ...}, names of
+    dtypes; "error" for a product that torch refuses.
+    """
+    cases = [*_fixed(draw), *(_drawn(draw) for _ in draw.cases(10))]
+    answers = student.each("custom_op_under_autocast", [(case,) for case in cases])
+    with explaining(_RAISED):
+        for case, got in zip(cases, answers, strict=True):
+            want = predicted(case)
+            said = expect_kind(got, dict, f"a dict with {', '.join(want)}")
+            for key, value in want.items():
+                region = f"{case['way']} in {case['region']}"
+                with within(f"{key!r}, {region},"):
+                    expect_equal(said.get(key), value)
+
+
+def _fixed(draw: Draw) -> list[Case]:
+    """Each rule once. Where inputs differ, no two of the dtypes that can come out are the same."""
+    low, other = draw.shuffled(LOW)
+    mixed = ["float32", low, other, "float32", "float64"]
+    return [
+        _case("register_autocast", low, other, mixed, added=0),
+        _case("custom_op", None, low, mixed, added=1),
+        _case("custom_fwd", "float32", low, mixed, added=2),
+        _case("custom_fwd", None, low, mixed, added=0),
+        _case("Function", None, other, mixed, added=3),
+        _case("register_autocast", other, "off", ["float32"] * 5, added=1),
+        _case("custom_fwd", low, "off", ["float32"] * 5, added=1),
+        _case("custom_op", None, low, [other] * 4 + ["float64"], added=0),
+        _case("custom_fwd", None, low, ["float64"] * 5, added=1),
+    ]
+
+
+def _case(
+    way: str,
+    cast: str | None,
+    region: str,
+    inputs: Sequence[str],
+    *,
+    product: Sequence[int] = (0, 1),
+    added: int = 0,
+    backward: int = 3,
+) -> Case:
+    return {
+        "way": way,
+        "cast": cast,
+        "region": region,
+        "inputs": list(inputs),
+        "product": list(product),
+        "added": added,
+        "backward": backward,
+    }
+
+
+def _drawn(draw: Draw) -> Case:
+    """Any case in which the forward runs."""
+    while True:
+        way = draw.choice(WAYS)
+        declared = [*LOW, "float32"]
+        cast = draw.choice(declared if way == "register_autocast" else [*declared, None])
+        case = _case(
+            way,
+            cast if way in ("register_autocast", "custom_fwd") else None,
+            draw.choice(("off", *LOW, *LOW)),
+            [draw.choice((*ALL, "float32")) for _ in range(5)],
+            product=[draw.integer(0, 4), draw.integer(0, 4)],
+            added=draw.integer(0, 4),
+            backward=draw.integer(0, 4),
+        )
+        if predicted(case)["product"] != "error":
+            return case
+
+
+def _cast(dtype: str, to: str | None, float64_too: bool = False) -> str:
+    """As a list of autocast does it; `to` None: nothing is cast."""
+    return dtype if to is None or (dtype == "float64" and not float64_too) else to
+
+
+def _product(a: str, b: str, region: str | None, float64_too: bool = False) -> str:
+    a, b = _cast(a, region, float64_too), _cast(b, region, float64_too)
+    return a if a == b else "error"
+
+
+def _sum(a: str, b: str) -> str:
+    return "float32" if {a, b} == set(LOW) else max(a, b, key=ALL.index)
+
+
+def predicted(
+    case: Case,
+    *,
+    declared: Callable[[Case], str | None] = lambda case: case["cast"],
+    in_regions_only: bool = True,
+    off_inside: bool = True,
+    on_inside: bool = True,
+    comes_back: Sequence[str] = ("custom_fwd",),
+    float64_too: bool = False,
+    added: bool = True,
+    keeps_received: bool = True,
+    checks: bool = True,
+) -> Said:
+    """The rules, which a test holds against torch, and the ways to get them wrong."""
+    region = None if case["region"] == "off" else case["region"]
+    cast = declared(case) if region or not in_regions_only else None
+    received = [_cast(dtype, cast, float64_too) for dtype in case["inputs"]]
+    inside = region if on_inside and not (cast and off_inside) else None
+    i, j = case["product"]
+    product = _product(received[i], received[j], inside, float64_too)
+    if not checks and product == "error":
+        product = _sum(received[i], received[j])
+    result = _sum(product, received[case["added"]]) if added and product != "error" else product
+    kept = (received if keeps_received else case["inputs"])[case["backward"]]
+    later = inside if case["way"] in comes_back else None
+    back = _product(result, kept, later, float64_too) if result != "error" else "error"
+    back = _sum(result, kept) if back == "error" and not checks else back
+    return {"received": received, "product": product, "result": result, "backward": back}
+
+
+def _wrong(name: str, sentence: str, **how: Any) -> None:
+    custom_op_under_autocast.wrong(
+        name, sentence, custom_op_under_autocast=lambda case: predicted(case, **how)
+    )
+
+
+_wrong(
+    "every_op_is_cast",
+    "Without a word about autocast an operation receives its inputs as they are: it is on no list.",
+    declared=lambda case: case["cast"] or (case["region"] if case["region"] != "off" else None),
+)
+_wrong(
+    "cast_to_the_region",
+    "What is declared is the dtype to cast to, whatever the region's is.",
+    declared=lambda case: case["cast"] and case["region"],
+)
+_wrong(
+    "nobody_casts",
+    "A declared dtype was not used: in a region `register_autocast` and `cast_inputs` cast the "
+    "inputs before the operation sees them.",
+    declared=lambda case: None,
+)
+_wrong(
+    "casts_without_a_region",
+    "The inputs were cast with autocast off. What is declared holds in a region alone.",
+    in_regions_only=False,
+)
+_wrong(
+    "on_inside_after_a_cast",
+    "Where the inputs were cast, autocast is off inside: the product has their dtype.",
+    off_inside=False,
+)
+_wrong(
+    "off_inside_always",
+    "An operation that declared nothing runs with autocast on inside: its product is cast as "
+    "outside of it.",
+    on_inside=False,
+)
+_wrong(
+    "backward_in_the_region",
+    "Backward runs where `backward()` is called, after the region. Only custom_bwd brings back the "
+    "state of forward.",
+    comes_back=WAYS,
+)
+_wrong(
+    "custom_bwd_forgotten",
+    "custom_bwd was passed over: it runs backward in the autocast state of its forward.",
+    comes_back=(),
+)
+_wrong(
+    "float64_is_cast",
+    "float64 was cast. No list does it, and neither does a declared dtype.",
+    float64_too=True,
+)
+_wrong(
+    "product_is_the_result",
+    "The result is the product and another input, added: a wider input widens it.",
+    added=False,
+)
+_wrong(
+    "keeps_the_originals",
+    "Backward was given the inputs as the caller has them. What is saved is what the operation "
+    "received.",
+    keeps_received=False,
+)
+_wrong(
+    "products_convert",
+    "A product does not promote, as a sum does: with two dtypes, and autocast off, torch refuses.",
+    checks=False,
+)
+
+
+@custom_op_under_autocast.cost
+def _(student: Student, draw: Draw) -> str:
+    inputs = ["float32"] * 5
+    plain, cast = (
+        student.call("custom_op_under_autocast", _case(way, dtype, "bfloat16", inputs))
+        for way, dtype in (("Function", None), ("register_autocast", "bfloat16"))
+    )
+    return (
+        f"its backward's product, float32 inputs in a bfloat16 region: {plain['backward']} where "
+        f"nothing is declared, {cast['backward']} with register_autocast"
+    )

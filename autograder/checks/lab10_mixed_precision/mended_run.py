@@ -1,0 +1,368 @@
+"""The repair of a training step that dies in float16, as rows, which are run here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from autograder.judge import Draw, Student, Wrong
+
+from . import lab
+from .training import Rows, Task, Trained, drawn_task, trained
+
+FAULTS = (
+    "half_weights",
+    "plain_backward",
+    "late_unscale",
+    "no_unscale",
+    "early_unscale",
+    "step_always",
+    "early_update",
+    "update_each",
+    "no_update",
+)
+_NAMES = ("adam", "body", "dense", "embed", "head", "inner", "lion", "muon", "outer", "sparse")
+NOT_FINITE = (
+    "An optimizer stepped with gradients that were not finite. `step` asks the scaler first, "
+    "`step_always` does not."
+)
+SCALES = (
+    "The weights may be right, the scale is not: `update` belongs behind the last `step`, once. "
+    "It looks at what all of them found, and then forgets it."
+)
+ROUNDED = (
+    "Every weight is a number of float16 after each step, so small updates were rounded away. The "
+    "optimizer keeps its weights in float32."
+)
+TOO_SMALL = (
+    "The weights moved too little: gradients were clipped while they were still scaled, or divided "
+    "by a scale that they did not carry."
+)
+TOO_FAR = (
+    "The weights moved too far: a gradient was applied while it carried the scale, or was not "
+    "clipped."
+)
+
+
+@lab.question(
+    "mended_run",
+    points=6,
+    minutes=14,
+    difficulty=4,
+    hints=(
+        "For each row ask: do the gradients carry the scale here, and are all of them there yet?",
+        "Every backward scaled, and all of them before the first `unscale`; then for each "
+        "optimizer `unscale`, `clip`, `step`; and `update` once, behind the last step. The "
+        "weights stay in float32.",
+        "for name, norm in clips: rows += [('unscale', name), ('clip', name, norm), "
+        "('step', name)]",
+    ),
+)
+def mended_run(student: Student, draw: Draw) -> None:
+    """The rows of a training step without the faults in them: the losses, weights and scales of the
+    step as it should be.
+
+    rows (tuples: a verb, and its arguments) -> rows.
+    """
+    together = ("half_weights", "plain_backward", "late_unscale", "step_always", "early_update")
+    asked = [together, *((fault,) for fault in FAULTS), ()]
+    asked += [tuple(draw.shuffled(FAULTS[:6])[:3]) for _ in draw.cases(1)]
+    for faults in asked:
+        right, task = _drawn(draw)
+        got = student.call("mended_run", _spoilt(right, faults, draw))
+        if not _is(got, right):
+            _expect_as(trained(got, task), trained(right, task))
+
+
+def _is(got: Any, right: Rows) -> bool:
+    """Whether these are the rows of the step as it should be, so that running them shows nothing
+    more."""
+    rows = got if isinstance(got, (list, tuple)) else []
+    plain = all(
+        isinstance(row, (list, tuple)) and all(isinstance(one, (str, float)) for one in row)
+        for row in rows
+    )
+    return plain and [tuple(row) for row in rows] == right
+
+
+def _drawn(draw: Draw) -> tuple[Rows, Task]:
+    """The step as it should be, with names, batches and norms of its own, and what it trains."""
+    body, head, *others = draw.shuffled(_NAMES)
+    batches = [f"{name}_tokens" for name in others[: draw.integer(2, 3)]]
+    norms = {name: draw.integer(2, 5) / 2.0**20 for name in (body, head)}
+    rows: Rows = [("weights", "float32")]
+    for batch in batches:
+        rows += [("forward", batch), ("backward", batch, "scaled")]
+    for name in draw.shuffled((body, head)):
+        rows += [("unscale", name), ("clip", name, norms[name]), ("step", name)]
+    return [*rows, ("update",)], drawn_task(draw, (body, head), batches)
+
+
+def _spoilt(right: Rows, faults: Sequence[str], draw: Draw) -> Rows:
+    rows = list(right)
+    for fault in faults:
+        rows = _SPOIL[fault](rows, draw)
+    return rows
+
+
+def _half_weights(rows: Rows, draw: Draw) -> Rows:
+    return [("weights", "float16") if row[0] == "weights" else row for row in rows]
+
+
+def _plain_backward(rows: Rows, draw: Draw) -> Rows:
+    return [(*row[:2], "plain") if row[0] == "backward" else row for row in rows]
+
+
+def _one(rows: Rows, verb: str, draw: Draw) -> int:
+    """The place of one of the rows with this verb, or -1."""
+    return draw.choice([k for k, row in enumerate(rows) if row[0] == verb] or [-1])
+
+
+def _moved(rows: Rows, place: int, to: int) -> Rows:
+    """With one row at another place of those that are left."""
+    left = rows[:place] + rows[place + 1 :]
+    return [*left[:to], rows[place], *left[to:]]
+
+
+def _late_unscale(rows: Rows, draw: Draw) -> Rows:
+    place = _one(rows, "unscale", draw)
+    return rows if place < 0 else _moved(rows, place, place + 1)
+
+
+def _no_unscale(rows: Rows, draw: Draw) -> Rows:
+    place = _one(rows, "unscale", draw)
+    return rows if place < 0 else rows[:place] + rows[place + 1 :]
+
+
+def _early_unscale(rows: Rows, draw: Draw) -> Rows:
+    place, last = _one(rows, "unscale", draw), max(_places(rows, "forward"))
+    return rows if place < 0 else _moved(rows, place, last)
+
+
+def _step_always(rows: Rows, draw: Draw) -> Rows:
+    place = _one(rows, "step", draw)
+    return [("step_always", row[1]) if k == place else row for k, row in enumerate(rows)]
+
+
+def _places(rows: Rows, verb: str) -> list[int]:
+    return [k for k, row in enumerate(rows) if row[0] == verb]
+
+
+def _early_update(rows: Rows, draw: Draw) -> Rows:
+    ends = _places(rows, "step") + _places(rows, "step_always")
+    return _moved(rows, _places(rows, "update")[0], min(ends) + 1)
+
+
+def _update_each(rows: Rows, draw: Draw) -> Rows:
+    place = min(_places(rows, "step") + _places(rows, "step_always"))
+    return [*rows[: place + 1], ("update",), *rows[place + 1 :]]
+
+
+def _no_update(rows: Rows, draw: Draw) -> Rows:
+    return [row for row in rows if row[0] != "update"]
+
+
+_SPOIL: dict[str, Callable[[Rows, Draw], Rows]] = {
+    "half_weights": _half_weights,
+    "plain_backward": _plain_backward,
+    "late_unscale": _late_unscale,
+    "no_unscale": _no_unscale,
+    "early_unscale": _early_unscale,
+    "step_always": _step_always,
+    "early_update": _early_update,
+    "update_each": _update_each,
+    "no_update": _no_update,
+}
+
+
+def _expect_as(got: Trained, want: Trained) -> None:
+    """The same losses, weights and scales, step by step. The weights within what another order of
+    the same sums would cost, far below a rounding of float16."""
+    for k, (mine, true) in enumerate(zip(got.weights, want.weights, strict=True)):
+        for name, weight in true.items():
+            off = float((mine[name] - weight).abs().max())
+            if not off <= 1e-6 * float(weight.abs().max()):
+                raise Wrong(
+                    expected=f"a change of {_change(want, k, name):.4g}",
+                    got=f"{_change(got, k, name):.4g}",
+                    where=f"the weight of {name!r} in step {k}",
+                    why=_why(got, want, k, name),
+                )
+    if got.scales != want.scales:
+        raise Wrong(expected=_powers(want), got=_powers(got), where="the scales", why=SCALES)
+    if len(got.losses) != len(want.losses):
+        raise Wrong(expected=f"{len(want.losses)} forwards", got=f"{len(got.losses)}")
+
+
+def _powers(run: Trained) -> str:
+    return ", ".join(f"{scale:g}" for scale in run.scales)
+
+
+def _change(run: Trained, k: int, name: str) -> float:
+    """How far the weight moved in step k: the norm; in step 0, how large it is."""
+    before = run.weights[k - 1][name] if k else torch.zeros(())
+    return float((run.weights[k][name] - before).norm())
+
+
+def _why(got: Trained, want: Trained, k: int, name: str) -> str:
+    mine = got.weights[k][name]
+    if not bool(mine.isfinite().all()):
+        return NOT_FINITE
+    if bool((mine == mine.half().float()).all()):
+        return ROUNDED
+    if k == 0:
+        return ""
+    ratio = _change(got, k, name) / max(_change(want, k, name), 1e-30)
+    return TOO_SMALL if ratio < 0.9 else TOO_FAR if ratio > 1.1 else ""
+
+
+def _mended(
+    rows: Rows,
+    *,
+    weights: bool = True,
+    scaled: bool = True,
+    unscale: str = "before_clip",
+    steps: bool = True,
+    update: str = "last",
+    clips: bool = True,
+    batches: bool = True,
+) -> Rows:
+    """The repaired step, and the ways to leave something in it. unscale: "before_clip",
+    "after_clip", "as_found", "missing" (where it was), "twice". update: "last", "as_found", "each",
+    "if_missing" (it stays so)."""
+    head = [("weights", "float32") if weights else row for row in rows if row[0] == "weights"]
+    given = [row for row in rows if row[0] in ("forward", "backward")]
+    given = given if batches else given[-2:]
+    body = [(*row[:2], "scaled") if row[0] == "backward" and scaled else row for row in given]
+    tail: Rows = []
+    for verb, name, *norm in (row for row in rows if row[0] == "clip"):
+        found = next(row for row in rows if row[0].startswith("step") and row[1] == name)
+        clip: Rows = [(verb, name, *norm)] if clips else []
+        tail += _around(clip, name, rows, unscale)
+        tail.append(("step", name) if steps else found)
+        tail += [("update",)] if update == "each" else []
+    return _updated([*head, *body, *tail], rows, update)
+
+
+def _around(clip: Rows, name: str, rows: Rows, unscale: str) -> Rows:
+    has, clipped = ("unscale", name) in rows, [*clip]
+    if unscale == "after_clip":
+        return [*clipped, ("unscale", name)]
+    if unscale == "missing" and not has:
+        return clipped
+    if unscale == "as_found" and has and rows.index(("unscale", name)) > _clip_of(rows, name):
+        return [*clipped, ("unscale", name)]
+    again: Rows = [("unscale", name)] if unscale == "twice" and has else []
+    return [*again, ("unscale", name), *clipped]
+
+
+def _clip_of(rows: Rows, name: str) -> int:
+    return next(k for k, row in enumerate(rows) if row[:2] == ("clip", name))
+
+
+def _updated(mended: Rows, rows: Rows, update: str) -> Rows:
+    if update == "last":
+        return [*mended, ("update",)]
+    if update == "as_found":
+        found = _places(rows, "update")
+        if not found:
+            return mended
+        early = found[0] < len(rows) - 1
+        return _update_each(mended, Draw(0)) if early else [*mended, ("update",)]
+    if update == "if_missing":
+        return mended if not _places(rows, "update") else [*mended, ("update",)]
+    return mended
+
+
+def _wrong(name: str, sentence: str, **how: Any) -> None:
+    mended_run.wrong(name, sentence, mended_run=lambda rows: _mended(rows, **how))
+
+
+@mended_run.wrong("as_found", "These are the rows as they came. What is wrong in them?")
+def _(rows: Rows) -> Rows:
+    return rows
+
+
+_wrong("half_weights_left", ROUNDED, weights=False)
+_wrong(
+    "plain_backward_left",
+    "A backward of the plain loss is still there: in float16 these gradients are zero, or lose "
+    "most of their digits, and are then divided by a scale that they do not carry.",
+    scaled=False,
+)
+_wrong(
+    "unscaled_after_clip",
+    "The gradients are clipped before they are unscaled: the norm that is compared is `scale` "
+    "times too large.",
+    unscale="after_clip",
+)
+_wrong(
+    "order_left",
+    "Where `unscale` came behind `clip`, it is still there. The norm that is compared is then "
+    "`scale` times too large.",
+    unscale="as_found",
+)
+_wrong(
+    "missing_unscale_left",
+    "Where `unscale` was missing before `clip`, it still is. `step` unscales by itself, but only "
+    "after the clip.",
+    unscale="missing",
+)
+_wrong(
+    "unscaled_twice",
+    "A second `unscale` of one optimizer in one step: torch refuses it, for the gradients would be "
+    "divided twice.",
+    unscale="twice",
+)
+_wrong("step_always_left", NOT_FINITE, steps=False)
+_wrong(
+    "update_left",
+    "An `update` is still between two steps. The scale changes there, while gradients still carry "
+    "the old one, and the next step counts once more.",
+    update="as_found",
+)
+_wrong(
+    "update_missing",
+    "Where `update` was missing it still is: the scale never changes, and the scaler never forgets "
+    "what it found.",
+    update="if_missing",
+)
+_wrong(
+    "update_for_each",
+    "There is an `update` for each optimizer. It is one for the step: the scaler counts a good "
+    "step with each of them.",
+    update="each",
+)
+_wrong(
+    "no_clip",
+    "The clipping is gone. It is no fault: it was at the wrong place.",
+    clips=False,
+)
+_wrong(
+    "last_batch_only",
+    "Only the last batch is left. The gradients of all of them are added up before the step.",
+    batches=False,
+)
+
+
+@mended_run.wrong(
+    "early_unscale_left",
+    "An `unscale` is still before the last backward: the gradients of that backward are added "
+    "scaled to others that are not.",
+)
+def _(rows: Rows) -> Rows:
+    mended = _mended(rows)
+    last = max(_places(rows, "forward"))
+    for name in [row[1] for row in rows[:last] if row[0] == "unscale"]:
+        place = mended.index(("unscale", name))
+        mended = _moved(mended, place, max(_places(mended, "forward")))
+    return mended
+
+
+@mended_run.cost
+def _(student: Student, draw: Draw) -> str:
+    right, task = _drawn(draw)
+    got = trained(student.call("mended_run", _spoilt(right, ("step_always",), draw)), task)
+    return f"{len(task.steps)} steps, one of them left out; the scale goes {_powers(got)}"

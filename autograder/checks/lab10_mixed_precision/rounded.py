@@ -1,0 +1,251 @@
+"""Rounding to a shorter format: to nearest, half to even, and what happens at both ends of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import torch
+from torch import Tensor
+
+from autograder.judge import Draw, Student
+
+from . import lab
+from .exactly import expect_elements
+from .formats import BFLOAT16, E4M3FN, E5M2, FLOAT16, Format
+
+
+@lab.question(
+    "rounded",
+    points=5,
+    minutes=14,
+    difficulty=4,
+    hints=(
+        "How far apart are the numbers of the format near x? Rounding is easy on a grid of whole "
+        "numbers.",
+        "Divide by the spacing, round half to even, multiply again: in float64 both steps are "
+        "exact, because the spacing is a power of two. Below the smallest normal number the "
+        "spacing grows no smaller. Then look at what is over the largest number.",
+        "spacing = 2.0 ** (max(exponent, 1 - bias) - fraction_bits); "
+        "torch.round(x / spacing) * spacing",
+    ),
+)
+def rounded(student: Student, draw: Draw) -> None:
+    """x rounded to the nearest number of a format; where two are as near, to the one whose last bit
+    is 0.
+
+    x (float32, any shape), exponent_bits, fraction_bits, finite (bool: no infinity, as
+    float8_e4m3fn) -> a float32 tensor of x's shape.
+    """
+    drawn = [Format(draw.integer(2, 8), draw.integer(1, 14), bool(k % 2)) for k in draw.cases(4)]
+    kinds = (BFLOAT16, FLOAT16, E5M2, E4M3FN, Format(3, 4), *drawn)
+    asked = [(x, kind) for kind in kinds for x in _edges(kind, draw)]
+    asked += zip(_shapes(draw), (FLOAT16, E4M3FN, BFLOAT16, E5M2), strict=True)
+    answers = student.each("rounded", [(x, *kind) for x, kind in asked])
+    for (x, kind), got in zip(asked, answers, strict=True):
+        expect_elements(got, _all(kind.nearest, x), x, where=_name(kind))
+
+
+def _name(kind: Format) -> str:
+    return f"{kind[0]} exponent and {kind[1]} fraction bits{', finite,' * kind.finite}: x ="
+
+
+def _all(answer: Callable[[float], float], x: Tensor) -> Tensor:
+    """`answer` of each element, as a float32 tensor of x's shape."""
+    numbers = [answer(n) for n in x.detach().flatten().tolist()]
+    return torch.tensor(numbers, dtype=torch.float32).reshape(x.shape)
+
+
+def _shapes(draw: Draw) -> list[Tensor]:
+    """One number, none, a view with stride 0, and a leaf that requires a gradient."""
+    one = draw.tensor(dtype=torch.float32)
+    leaf = draw.tensor(draw.integer(2, 4), draw.integer(5, 7), layout="offset", requires_grad=True)
+    return [one, draw.tensor(0, 3), draw.tensor(3, draw.integer(4, 6), layout="expanded"), leaf]
+
+
+def _edges(kind: Format, draw: Draw) -> list[Tensor]:
+    """Every way to round, a tensor for each size of numbers, for what is wrong with small ones is
+    not seen beside large ones: around zero, in the smallest binade, in a drawn one, over the
+    largest number, and what is no number. In a drawn order, with both signs."""
+    drawn = draw.integer(kind.smallest_exponent, kind.bias - 1)
+    binades = [_binade(kind, exponent, draw) for exponent in (kind.smallest_exponent, drawn)]
+    tiny = math.ldexp(1.0, kind.smallest_exponent - kind.fraction_bits)
+    groups = [_smallest(tiny), *binades, _over(kind), [0.0, math.inf, math.nan]]
+    return [_both_signs(group, draw) for group in groups]
+
+
+def _both_signs(sizes: list[float], draw: Draw) -> Tensor:
+    signed = [math.copysign(n, sign) for n in sizes if _is_float32(n) for sign in (1.0, -1.0)]
+    return torch.tensor(draw.shuffled(signed), dtype=torch.float32)
+
+
+def _smallest(tiny: float) -> list[float]:
+    """The halves between zero and the smallest numbers; the first of them rounds to zero."""
+    return [tiny / 4, tiny, *(n for k in (0, 1, 2) for n in _around((k + 0.5) * tiny))]
+
+
+def _binade(kind: Format, exponent: int, draw: Draw) -> list[float]:
+    """Between two powers of two: the first tie, the last, which rounds to the next power, and
+    others."""
+    first, spacing = 2**kind.fraction_bits, math.ldexp(1.0, exponent - kind.fraction_bits)
+    steps = (first, 2 * first - 2, 2 * first - 1, draw.integer(first, 2 * first - 1))
+    ties = [n for k in steps for n in _around((k + 0.5) * spacing)]
+    return [*ties, *(k * spacing for k in steps), (first + draw.integer(1, 15) / 16) * spacing]
+
+
+def _over(kind: Format) -> list[float]:
+    """The largest number, what rounds to it, what is as near to the next one, and more."""
+    spacing = math.ldexp(1.0, kind.spacing_exponent(kind.largest))
+    return [kind.largest, *_around(kind.largest + spacing / 2), 2.5 * kind.largest]
+
+
+def _around(tie: float) -> list[float]:
+    """A tie, and its neighbours in float32."""
+    middle = torch.tensor(tie, dtype=torch.float32)
+    ends = [torch.tensor(end, dtype=torch.float32) for end in (0.0, math.inf)]
+    return [tie, *(torch.nextafter(middle, end).item() for end in ends)]
+
+
+def _is_float32(n: float) -> bool:
+    return math.isnan(n) or n == torch.tensor(n, dtype=torch.float32).item()
+
+
+def _grid(
+    x: float,
+    kind: Format,
+    *,
+    to_whole: Callable[[Fraction], int] = round,
+    lowest: int | None = None,
+    over: str = "right",
+    sign: bool = True,
+) -> float:
+    """Rounded, and the ways to get it wrong. to_whole: on the grid. lowest: exponent of the
+    spacing. over: "right", "infinite", "largest", "cut" (the largest at once), "grows" (no end)."""
+    if math.isnan(x) or x == 0.0:
+        return x if sign else abs(x)
+    size = abs(x)
+    if math.isfinite(size):
+        exponent = math.frexp(size)[1] - 1
+        bottom = kind.smallest_exponent if lowest is None else lowest
+        spacing = max(exponent, bottom) - kind.fraction_bits
+        steps = to_whole(Fraction(size) / Fraction(2) ** spacing)
+        size = math.ldexp(steps, spacing)
+    size = _ended(abs(x), size, kind, over)
+    return math.copysign(size, x) if sign or size else 0.0
+
+
+def _ended(x: float, size: float, kind: Format, over: str) -> float:
+    if over == "grows" or (size <= kind.largest and not (over == "cut" and x > kind.largest)):
+        return size
+    if over == "cut":
+        return kind.largest if kind.finite else math.inf
+    stays = kind.finite if over == "right" else over == "largest"
+    return kind.largest if stays else math.inf
+
+
+def _away(n: Fraction) -> int:
+    return math.floor(n + Fraction(1, 2))
+
+
+def _down(n: Fraction) -> int:
+    return math.ceil(n - Fraction(1, 2))
+
+
+def _wrong(name: str, sentence: str, answer: Callable[[float, Format], float]) -> None:
+    def given(x: Tensor, exponent_bits: int, fraction_bits: int, finite: bool) -> Tensor:
+        kind = Format(exponent_bits, fraction_bits, finite)
+        return _all(lambda n: answer(n, kind), x)
+
+    rounded.wrong(name, sentence, rounded=given)
+
+
+_wrong(
+    "cut_off",
+    "The bits that do not fit were cut off: that rounds toward zero. The nearest number may be the "
+    "next one.",
+    lambda x, kind: _grid(x, kind, to_whole=math.floor),
+)
+_wrong(
+    "half_away",
+    "Right but for ties, which were all rounded away from zero. Of two numbers that are as near, "
+    "take the one whose last bit is 0, else sums drift.",
+    lambda x, kind: _grid(x, kind, to_whole=_away),
+)
+_wrong(
+    "half_down",
+    "Right but for ties, which were all rounded toward zero. Of two numbers that are as near, take "
+    "the one whose last bit is 0.",
+    lambda x, kind: _grid(x, kind, to_whole=_down),
+)
+_wrong(
+    "away_from_zero",
+    "Everything between two numbers was rounded away from zero, also what is nearer to the other.",
+    lambda x, kind: _grid(x, kind, to_whole=math.ceil),
+)
+_wrong(
+    "no_subnormals",
+    "Right for normal numbers. Below the smallest of them the spacing stays as it is there: here "
+    "the grid grew finer and finer, as if the exponent had no end.",
+    lambda x, kind: _grid(x, kind, lowest=-200),
+)
+_wrong(
+    "subnormals_to_zero",
+    "What is below the smallest normal number became zero. The format has subnormal numbers there.",
+    lambda x, kind: (
+        math.copysign(0.0, x) if abs(x) < 2.0**kind.smallest_exponent else kind.nearest(x)
+    ),
+)
+_wrong(
+    "no_end",
+    "What is too large for the format was kept. Over its largest number there is infinity, or, "
+    "where it has none, the largest number.",
+    lambda x, kind: _grid(x, kind, over="grows"),
+)
+_wrong(
+    "always_infinite",
+    "A `finite` format has no infinity: what is too large becomes its largest number.",
+    lambda x, kind: _grid(x, kind, over="infinite"),
+)
+_wrong(
+    "never_infinite",
+    "What is too large became the largest number. That is so in `finite` formats alone: elsewhere "
+    "it is infinity, and a loss scaler needs to see it.",
+    lambda x, kind: _grid(x, kind, over="largest"),
+)
+_wrong(
+    "overflow_before_rounding",
+    "x was compared with the largest number before it was rounded. What is over it by less than "
+    "half a spacing still rounds to it.",
+    lambda x, kind: _grid(x, kind, over="cut"),
+)
+_wrong(
+    "ends_as_if_infinite",
+    "In a `finite` format the highest exponent holds numbers as well, so that the largest one is "
+    "larger: 448 for float8_e4m3fn, not 240.",
+    lambda x, kind: (
+        kind.nearest(x)
+        if math.isnan(x) or not kind.finite
+        else math.copysign(min(abs(Format(*kind[:2]).nearest(x)), Format(*kind[:2]).largest), x)
+    ),
+)
+_wrong(
+    "nan_as_largest",
+    "NaN became a number. It has no nearest one, and must stay visible.",
+    lambda x, kind: kind.largest if math.isnan(x) else kind.nearest(x),
+)
+_wrong(
+    "zero_without_sign",
+    "Almost: what rounds to zero keeps its sign, so -0.0.",
+    lambda x, kind: _grid(x, kind, sign=False),
+)
+
+
+@rounded.cost
+def _(student: Student, draw: Draw) -> str:
+    x = torch.tensor([1 / 3], dtype=torch.float32)
+    errors = []
+    for kind in (FLOAT16, BFLOAT16, E5M2):
+        got = student.call("rounded", x, *kind)
+        errors.append(f"{abs(got.item() - x.item()) / x.item():.1e}")
+    return f"a third is off by {', '.join(errors)} in float16, bfloat16 and float8_e5m2"

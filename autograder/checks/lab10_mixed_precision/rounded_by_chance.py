@@ -1,0 +1,212 @@
+"""Stochastic rounding: up or down by chance, where the chance is given as whole numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from autograder.judge import Draw, Student
+
+from . import lab
+from .exactly import expect_elements
+from .formats import FLOAT32, Format
+
+_ENDS = torch.tensor(
+    [255 << 23, -1 << 23, 0, -1 << 31, 2**31 - 1, (255 << 23) + 1], dtype=torch.int32
+)
+"""Patterns: both infinities, both zeros, the NaN of all ones and the one of a single one."""
+
+
+@lab.question(
+    "rounded_by_chance",
+    points=4,
+    minutes=9,
+    difficulty=3,
+    hints=(
+        "A float32 and the format share their exponents. Which of float32's 32 bits go?",
+        "The last 23 - fraction_bits ones are the rest. Read the float's bits as a whole number, "
+        "add the random one, and clear those bits: a carry goes into the fraction, and on into the "
+        "exponent. NaN needs a word of its own.",
+        "(x.view(torch.int32) + random) & -(2 ** (23 - fraction_bits))",
+    ),
+)
+def rounded_by_chance(student: Student, draw: Draw) -> None:
+    """x rounded to one of its two neighbours with `fraction_bits` of fraction: away from zero where
+    the rest and the random number together reach a whole spacing.
+
+    x (float32, any shape), random (int32, the shape of x, 0 <= random < 2**(23 - fraction_bits)),
+    fraction_bits -> float32, the shape of x.
+    """
+    asked = [(x, _random(x, bits, draw), bits) for bits in _fractions(draw) for x in _inputs(draw)]
+    asked += [_at_the_border(bits, draw) for bits in (7, 3, 11)]
+    answers = student.each("rounded_by_chance", asked)
+    for (x, random, bits), got in zip(asked, answers, strict=True):
+        want = _all(partial(_chosen, bits=bits), x, random)
+        expect_elements(got, want, x, where=f"to {bits} fraction bits: x =")
+
+
+def _fractions(draw: Draw) -> list[int]:
+    return [7, 10, *(draw.integer(2, 14) for _ in draw.cases(2))]
+
+
+def _inputs(draw: Draw) -> list[Tensor]:
+    """Normal numbers in any layout; one, none; subnormal ones; and the ends."""
+    rows, layout = draw.integer(2, 5), draw.layout()
+    usual = [draw.tensor(rows, 7, layout=layout), draw.tensor(), draw.tensor(0, 2)]
+    leaf = draw.tensor(3, draw.integer(8, 11), layout="transposed", requires_grad=True)
+    tiny = draw.tensor(6) * 2.0**-130
+    largest = torch.tensor(FLOAT32.largest)
+    return [*usual, leaf, tiny, torch.stack([largest, -largest]), _ENDS.view(torch.float32)]
+
+
+def _random(x: Tensor, bits: int, draw: Draw) -> Tensor:
+    """Any, but for the ends: the largest there is, and none."""
+    most = 2 ** (23 - bits) - 1
+    if x.numel() in (2, 6):
+        return torch.full(x.shape, most, dtype=torch.int32)
+    return draw.integers(*x.shape, low=0, high=most).to(torch.int32)
+
+
+def _at_the_border(bits: int, draw: Draw) -> tuple[Tensor, Tensor, int]:
+    """Rests that reach a spacing by one, and fail by one, at several numbers of one size; and no
+    rest at all, which no random number moves."""
+    whole = 2 ** (23 - bits)
+    rests = [draw.integer(1, whole - 2) for _ in range(3)]
+    pairs = [(rest, whole - rest - short) for rest in rests for short in (0, 1)]
+    pairs += [(0, whole - 1), (whole - 1, 0), (whole - 1, 1), (whole // 2, 0)]
+    fields = [(127 << 23) + draw.integer(0, 2**bits - 1) * whole + rest for rest, _ in pairs]
+    patterns = torch.tensor(fields, dtype=torch.int32)
+    signs = torch.tensor([-1.0, 1.0] * (len(pairs) // 2))
+    x = patterns.view(torch.float32) * signs
+    return x, torch.tensor([random for _, random in pairs], dtype=torch.int32), bits
+
+
+def _all(answer: Callable[[float, int], float], x: Tensor, random: Tensor) -> Tensor:
+    pairs = zip(x.detach().flatten().tolist(), random.flatten().tolist(), strict=True)
+    numbers = [answer(n, r) for n, r in pairs]
+    return torch.tensor(numbers, dtype=torch.float32).reshape(x.shape)
+
+
+def _chosen(
+    x: float,
+    random: int,
+    bits: int,
+    *,
+    carries: Callable[[int, int, int], bool] = lambda rest, random, whole: rest + random >= whole,
+    toward: str = "away",
+) -> float:
+    """The chosen neighbour, and the ways to choose another one. carries: (rest, random, spacing),
+    in units of float32's last place."""
+    if not math.isfinite(x):
+        return x
+    whole = 2 ** (23 - bits)
+    units = int(math.ldexp(abs(x), -FLOAT32.spacing_exponent(x)))
+    steps, rest = divmod(units, whole)
+    if toward == "up" and x < 0 and rest:  # the neighbour below, and the rest from there
+        up = carries(whole - rest, random, whole)
+        steps += not up
+    else:
+        steps += carries(rest, random, whole)
+    size = math.ldexp(steps * whole, FLOAT32.spacing_exponent(x))
+    return math.copysign(size if size <= FLOAT32.largest else math.inf, x)
+
+
+def _wrong(name: str, sentence: str, answer: Callable[[float, int, int], float]) -> None:
+    rounded_by_chance.wrong(
+        name,
+        sentence,
+        rounded_by_chance=lambda x, random, fraction_bits: _all(
+            lambda n, r: answer(n, r, fraction_bits), x, random
+        ),
+    )
+
+
+_wrong(
+    "nearest",
+    "This rounds to the nearest number, whatever `random` is. A sum of such numbers can stand "
+    "still: by chance each term counts on average.",
+    lambda x, random, bits: Format(8, bits).nearest(x),
+)
+_wrong(
+    "cut_off",
+    "The rest was cut off, whatever `random` is.",
+    lambda x, random, bits: _chosen(x, 0, bits),
+)
+_wrong(
+    "added_after",
+    "`random` decides, and the rest does not: each number moves with the same chance, also one "
+    "that has no rest.",
+    lambda x, random, bits: _chosen(
+        x, random, bits, carries=lambda rest, random, whole: random >= whole / 2
+    ),
+)
+_wrong(
+    "other_end",
+    "The chance is right, and the numbers that move are others: a small `random` moves here. The "
+    "rest and `random` together have to reach a whole spacing.",
+    lambda x, random, bits: _chosen(
+        x, random, bits, carries=lambda rest, random, whole: random < rest
+    ),
+)
+_wrong(
+    "one_too_few",
+    "Almost: the rest and `random` together reach a whole spacing, and the number stays. Reaching "
+    "it is enough.",
+    lambda x, random, bits: _chosen(
+        x, random, bits, carries=lambda rest, random, whole: rest + random > whole
+    ),
+)
+_wrong(
+    "one_too_many",
+    "Almost: one unit is missing to a whole spacing, and the number moves.",
+    lambda x, random, bits: _chosen(
+        x, random, bits, carries=lambda rest, random, whole: rest + random >= whole - 1
+    ),
+)
+_wrong(
+    "upward",
+    "Right for positive numbers. Negative ones move toward zero here: the rule is about the size, "
+    "away from zero.",
+    lambda x, random, bits: _chosen(x, random, bits, toward="up"),
+)
+_wrong(
+    "no_infinity",
+    "What is carried over the largest number is infinite. Here it stayed finite.",
+    lambda x, random, bits: (
+        max(min(_chosen(x, random, bits), Format(8, bits).largest), -Format(8, bits).largest)
+        if math.isfinite(x)
+        else x
+    ),
+)
+
+
+@rounded_by_chance.wrong(
+    "nan_counts_on",
+    "NaN is a pattern too: with `random` added to it, the carry runs through the exponent into the "
+    "sign, and a number comes out. Keep NaN as it is.",
+)
+def _(x: Tensor, random: Tensor, fraction_bits: int) -> Tensor:
+    summed = x.detach().contiguous().view(torch.int32) + random
+    cut: Tensor = summed & -(2 ** (23 - fraction_bits))
+    return cut.view(torch.float32)
+
+
+@rounded_by_chance.wrong(
+    "one_for_all",
+    "One random number was used for all elements. They then move together, and their errors do not "
+    "cancel.",
+)
+def _(x: Tensor, random: Tensor, fraction_bits: int) -> Tensor:
+    first = random.flatten()[:1].expand(x.numel())
+    return _all(lambda n, r: _chosen(n, r, fraction_bits), x, first)
+
+
+@rounded_by_chance.cost
+def _(student: Student, draw: Draw) -> str:
+    x = torch.full((4096,), 1.001, dtype=torch.float32)
+    mean = student.call("rounded_by_chance", x, _random(x, 7, draw), 7).mean().item()
+    return f"1.001 becomes 1 or 1.0078125 in 8 digits: {mean:.4f} in the mean of 4096"

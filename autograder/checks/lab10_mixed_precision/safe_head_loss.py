@@ -1,0 +1,280 @@
+"""The head's loss and its gradients, right in 16 bits: float32 inside, one rounding at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from autograder.judge import Draw, Student, Wrong, describe, expect_close, expect_tuple, within
+
+from . import lab
+
+Inputs = tuple[Tensor, Tensor, Tensor, Tensor, float]
+Answer = tuple[Tensor, Tensor, Tensor, Tensor]
+NAMES = ("the loss", "dx", "dw", "db")
+
+
+@lab.question(
+    "safe_head_loss",
+    points=5,
+    minutes=12,
+    difficulty=4,
+    hints=(
+        "Where does float16 lose: in the logits, in the exponentials, in the sums, in the division "
+        "by N, in the scale? And what is the last moment at which 16 bits are enough?",
+        "Convert x, w and b to float32 first, do all of it there, multiply the gradients by the "
+        "scale while they are float32, and convert each gradient once at the end. float64 stays.",
+        "wide = torch.promote_types(x.dtype, torch.float32)",
+    ),
+)
+def safe_head_loss(student: Student, draw: Draw) -> None:
+    """The mean cross-entropy of the head, and the gradients of `scale` times that loss, no further
+    from the truth than one rounding of the result.
+
+    x (N, D), w (V, D), b (V,) of one dtype, t (N,) int64, scale (float)
+    -> (loss (), float32 or float64, dx (N, D), dw (V, D), db (V,), of the dtype of x).
+    """
+    for where, inputs in _cases(draw):
+        got = student.call("safe_head_loss", *inputs)
+        each = expect_tuple(got, 4, "(loss, dx, dw, db)")
+        for name, mine, want in zip(NAMES, each, _truth(*inputs), strict=True):
+            with within(f"{name}, {where},"):
+                _expect_near(mine, want)
+
+
+def _expect_near(got: Any, want: Tensor) -> None:
+    """As near as one rounding. In 16 bits that is more than another order of summation in float32
+    costs; float32 and float64 are given the judge's room for one."""
+    if isinstance(got, Tensor) and got.shape == want.shape and got.is_floating_point():
+        bad = int((~got.detach().isfinite()).sum())
+        if bad and got.dtype == want.dtype:
+            raise Wrong(
+                expected="numbers", got=f"{bad} of {got.numel()} not finite: {describe(got)}"
+            )
+    short = want.dtype in (torch.float16, torch.bfloat16)
+    expect_close(got, want, tolerance=torch.finfo(want.dtype).eps if short else None)
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    return torch.promote_types(dtype, torch.float32)
+
+
+def _truth(x: Tensor, w: Tensor, b: Tensor, t: Tensor, scale: float) -> Answer:
+    """In float64, rounded once."""
+    loss, *grads = _computed(x, w, b, t, scale, wide=torch.float64)
+    dx, dw, db = (grad.to(x.dtype) for grad in grads)
+    return loss.to(_wide(x.dtype)), dx, dw, db
+
+
+def _cases(draw: Draw) -> list[tuple[str, Inputs]]:
+    """Each fault is caught by one of them for certain, whatever is drawn."""
+    f16, bf16 = torch.float16, torch.bfloat16
+    cases = [
+        ("float16", _sized(draw, 7, 5, 11, f16), 4.0),
+        ("bfloat16, logits of some hundreds", _sized(draw, 13, 8, 10, bf16, x=12.0, w=9.0), 0.5),
+        ("float16, logits over 65504", _whole_numbers(draw), 1.0),
+        ("float16, many rows, nearly all right", _confident(draw), 2.0**16),
+        ("float64", _sized(draw, 6, 9, 4, torch.float64), 3.0),
+        ("float32", _sized(draw, 1, draw.integer(2, 5), draw.integer(6, 9), torch.float32), 1.0),
+    ]
+    for _ in draw.cases(1):
+        sizes = (draw.integer(20, 40), draw.integer(3, 9), draw.integer(10, 19))
+        dtype = draw.choice((f16, bf16))
+        cases.append((str(dtype).removeprefix("torch."), _sized(draw, *sizes, dtype), 8.0))
+    return [(where, (*tensors, scale)) for where, tensors, scale in cases]
+
+
+def _sized(
+    draw: Draw, n: int, d: int, v: int, dtype: torch.dtype, *, x: float = 1.0, w: float = 1.0
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Inputs of this size, `x` and `w` times as large as normal, in layouts that are drawn."""
+    inputs = draw.tensor(n, d, layout=draw.layout()).mul(x).to(dtype)
+    weight = draw.tensor(v, d, layout=draw.choice(("contiguous", "transposed"))).mul(w).to(dtype)
+    bias = draw.tensor(v, dtype=dtype, layout=draw.choice(("contiguous", "strided")))
+    return inputs, weight.requires_grad_(bool(draw.integer(0, 1))), bias, _targets(draw, n, v)
+
+
+def _targets(draw: Draw, n: int, v: int) -> Tensor:
+    return draw.integers(n, low=0, high=v - 1)
+
+
+def _confident(draw: Draw) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Many rows, of which the model is nearly sure, and right: small gradients, over N, which the
+    scale alone lifts into float16."""
+    x, w, b, t = _sized(draw, 2051, 6, 9, torch.float16, w=2**-9)
+    right = draw.integer(0, 8)
+    b = b.clone()
+    b[right] = 7.5
+    return x, w, b, torch.full_like(t, right)
+
+
+def _whole_numbers(draw: Draw) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Whole numbers, so that float32 has the logits exactly; the largest is 80,000 or more. Each
+    row has a clear winner, and the target is another one."""
+    n, d, v = 5, 4, 7
+    x = draw.integers(n, d, low=150, high=180)
+    w = draw.integers(v, d, low=-90, high=60)
+    w[draw.integer(0, v - 1)] = 140
+    t = draw.integers(n, low=0, high=v - 1)
+    b = draw.integers(v, low=-9, high=9)
+    return x.half(), w.half(), b.half(), t
+
+
+def _computed(
+    x: Tensor,
+    w: Tensor,
+    b: Tensor,
+    t: Tensor,
+    scale: float,
+    *,
+    wide: torch.dtype | None = None,
+    logits: Callable[[Tensor], Tensor] = lambda z: z,
+    shifted: bool = True,
+    share: Callable[[Tensor, int], Tensor] = lambda dz, n: dz / n,
+    last: Callable[[Tensor, float], Tensor] = lambda grad, scale: grad * scale,
+) -> list[Tensor]:
+    """By hand, in `wide`, and the ways to lose digits. logits, share, last: what happens to them,
+    to their gradient, and to each gradient at the end."""
+    dtype = wide or _wide(x.dtype)
+    a, m, c = (one.detach().to(dtype) for one in (x, w, b))
+    z = logits(a @ m.T + c)  # (N, V)
+    z = z - z.amax(1, keepdim=True) if shifted else z
+    grown = z.exp()
+    total = grown.sum(1, keepdim=True)
+    rows = torch.arange(len(t))
+    loss = (total.log().squeeze(1) - z[rows, t]).mean()
+    dz = grown / total
+    dz[rows, t] -= 1.0
+    dz = share(dz, len(t))
+    return [loss, *(last(grad, scale) for grad in (dz @ m, dz.T @ a, dz.sum(0)))]
+
+
+def _rounded(inputs: Inputs, **how: Any) -> Answer:
+    loss, *grads = _computed(*inputs, **how)
+    dtype = inputs[0].dtype
+    dx, dw, db = (grad.to(dtype) for grad in grads)
+    return loss.to(_wide(dtype)), dx, dw, db
+
+
+def _wrong(name: str, sentence: str, answer: Callable[[Inputs], Any]) -> None:
+    safe_head_loss.wrong(
+        name, sentence, safe_head_loss=lambda x, w, b, t, scale: answer((x, w, b, t, scale))
+    )
+
+
+def _eager(inputs: Inputs) -> Answer:
+    """As a loop without autocast does it: everything in the dtype of x."""
+    x, w, b = (one.detach().clone().requires_grad_() for one in inputs[:3])
+    loss = F.cross_entropy(F.linear(x, w, b), inputs[3])
+    dx, dw, db = torch.autograd.grad(loss * inputs[4], (x, w, b))
+    return loss.detach(), dx, dw, db
+
+
+def _in_16_bits(inputs: Inputs) -> Answer:
+    loss, dx, dw, db = _eager(inputs)
+    return loss.to(_wide(loss.dtype)), dx, dw, db
+
+
+_wrong(
+    "all_in_16_bits",
+    "Everything was computed in the dtype of x, the loss too. Its exponentials and sums need "
+    "float32.",
+    _eager,
+)
+_wrong(
+    "loss_converted",
+    "Everything was computed in the dtype of x, and the loss converted at the end. What was lost "
+    "before does not come back.",
+    _in_16_bits,
+)
+_wrong(
+    "logits_in_16_bits",
+    "The logits were rounded to 16 bits before the exponentials. bfloat16 has steps of 2 at 300, "
+    "and float16 ends at 65504.",
+    lambda inputs: _rounded(
+        inputs, logits=lambda z: z.to(inputs[0].dtype).to(_wide(inputs[0].dtype))
+    ),
+)
+_wrong(
+    "no_maximum",
+    "exp of a large logit is infinite in float32 too, from 89 on. First subtract the maximum.",
+    lambda inputs: _rounded(inputs, shifted=False),
+)
+_wrong(
+    "scaled_after_rounding",
+    "The gradients were rounded to 16 bits, and only then multiplied by the scale. What was too "
+    "small for float16 is gone by then: multiply in float32.",
+    lambda inputs: _rounded(
+        inputs,
+        last=lambda grad, scale: grad.to(inputs[0].dtype).to(grad.dtype) * scale,
+    ),
+)
+_wrong(
+    "divided_in_16_bits",
+    "The gradient of the logits was divided by N and rounded to 16 bits. Over 2051 rows most of it "
+    "is too small for that.",
+    lambda inputs: _rounded(
+        inputs, share=lambda dz, n: (dz / n).to(inputs[0].dtype).to(_wide(inputs[0].dtype))
+    ),
+)
+_wrong(
+    "scale_in_16_bits",
+    "The scale was converted to the dtype of x. 65536 is infinite in float16.",
+    lambda inputs: _rounded(
+        inputs,
+        last=lambda grad, scale: grad * torch.tensor(scale, dtype=inputs[0].dtype).to(grad.dtype),
+    ),
+)
+_wrong(
+    "no_scale",
+    "These are the gradients of the loss. Those of `scale` times the loss were asked.",
+    lambda inputs: _rounded(inputs, last=lambda grad, scale: grad),
+)
+_wrong(
+    "scaled_loss",
+    "The loss was scaled as well. It is asked as it is.",
+    lambda inputs: (_rounded(inputs)[0] * inputs[4], *_rounded(inputs)[1:]),
+)
+_wrong(
+    "sum_not_mean",
+    "The gradients are those of the sum over the rows. The loss is their mean.",
+    lambda inputs: _rounded(inputs, share=lambda dz, n: dz),
+)
+_wrong(
+    "float64_narrowed",
+    "float64 went through float32, and half of its digits are gone.",
+    lambda inputs: _rounded(inputs, wide=torch.float32),
+)
+_wrong(
+    "gradients_in_float32",
+    "The gradients are right, and have the dtype in which they were computed. A gradient has the "
+    "dtype of its tensor.",
+    lambda inputs: tuple(_computed(*inputs)),
+)
+
+
+@safe_head_loss.wrong(
+    "dw_of_the_inputs",
+    "dw is transposed: a Linear keeps its weight as (out, in), and the gradient has its shape.",
+)
+def _(x: Tensor, w: Tensor, b: Tensor, t: Tensor, scale: float) -> Answer:
+    loss, dx, dw, db = _rounded((x, w, b, t, scale))
+    return loss, dx, dw.T, db
+
+
+@safe_head_loss.cost
+def _(student: Student, draw: Draw) -> str:
+    inputs = (*_confident(draw), 2.0**16)
+    want = _computed(*inputs, wide=torch.float64)[2]
+    errors = []
+    for dw in (student.call("safe_head_loss", *inputs)[2], _rounded(inputs, last=_late)[2]):
+        errors.append(float((dw.double() - want).norm() / want.norm()))
+    return f"dw of 2051 rows in float16 is off by {errors[0]:.0e}, {errors[1]:.0e} if scaled late"
+
+
+def _late(grad: Tensor, scale: float) -> Tensor:
+    return grad.half() * scale

@@ -1,0 +1,217 @@
+"""What a running sum in a short format reaches, and how many terms move it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from autograder.judge import Draw, Student, expect_tuple
+
+from . import lab
+from .exactly import expect_number
+from .formats import BFLOAT16, FLOAT16, FLOAT32, Format
+
+Answer = tuple[float, int, float]
+KINDS = {torch.bfloat16: BFLOAT16, torch.float16: FLOAT16, torch.float32: FLOAT32}
+
+
+@lab.question(
+    "stuck_sum",
+    points=3,
+    minutes=9,
+    difficulty=3,
+    hints=(
+        "torch.sum keeps its sum in a wider dtype than it returns. Who keeps it in 16 bits?",
+        "A loop does, with a 0-d tensor of the terms' dtype: each `+` rounds. Compare before and "
+        "after. For the wide sum convert the terms first, and convert back once.",
+        "after = total + term; moved += (after != total).item(); total = after",
+    ),
+)
+def stuck_sum(student: Student, draw: Draw) -> None:
+    """What adding one term after the other reaches in the terms' own dtype, how many of the terms
+    changed the sum, and the sum of all in float64, rounded to that dtype once.
+
+    terms (n,), bfloat16, float16 or float32 -> (sum, how many, sum of float64 rounded once).
+    """
+    asked = [*_fixed(draw), *(_drawn(draw) for _ in draw.cases(2))]
+    for terms, got in zip(asked, student.each("stuck_sum", [(t,) for t in asked]), strict=True):
+        running, moved, wide = _known(_numbers(terms), KINDS[terms.dtype])
+        each = expect_tuple(got, 3, "(sum, how many terms changed it, sum rounded once)")
+        where = f"of {terms.numel()} terms of {str(terms.dtype).removeprefix('torch.')}"
+        expect_number(each[0], running, f"the running sum {where}")
+        expect_number(each[1], float(moved), f"the number of terms that changed the sum {where}")
+        expect_number(each[2], wide, f"the sum rounded once, {where}")
+
+
+def _fixed(draw: Draw) -> list[Tensor]:
+    """A sum that stands still at 2**8, 2**11 and 2**24 terms; that stands, and moves again; a tie
+    up and one down; over the largest number and back; terms that are zero; one term, none."""
+    unit = draw.integer(65, 127) / 64
+    bf16, f16, f32 = torch.bfloat16, torch.float16, torch.float32
+    again = [1.0, *[2.0**-9] * 3, 0.0, 1.0, 2.0**-9, 2.0**-9 * draw.integer(130, 190)]
+    plain = [
+        torch.full((draw.integer(520, 640),), unit, dtype=bf16),
+        torch.tensor(again, dtype=bf16) * 2.0 ** draw.integer(-8, 8),
+        torch.tensor([258.0, 1.0, 1.0, 1.0, -0.5], dtype=bf16),
+        torch.tensor([2048.0, *[1.0] * draw.integer(3, 9), 3.0, 1.0], dtype=f16),
+        torch.tensor([60000.0, draw.integer(10, 30) * 1000.0, -32000.0, 7.0], dtype=f16),
+        torch.tensor([2.0**24, *[1.0] * draw.integer(3, 9)], dtype=f32),
+        torch.tensor([0.0, 5.5, 0.0, 0.25, -5.75, 3.0], dtype=f16),
+    ]
+    return [*plain, torch.tensor([0.375], dtype=f16), torch.tensor([], dtype=bf16)]
+
+
+def _drawn(draw: Draw) -> Tensor:
+    """Terms of both signs, in any layout. 1/64 of a normal number's digits are enough to round, and
+    few enough for an exact sum in float64."""
+    dtype, layout = draw.choice((torch.bfloat16, torch.float16)), draw.layout()
+    grad = bool(draw.integer(0, 1))
+    return draw.tensor(draw.integer(40, 97), dtype=dtype, layout=layout, requires_grad=grad)
+
+
+def _numbers(terms: Tensor) -> list[float]:
+    return [float(n) for n in terms.detach().tolist()]
+
+
+def _sums(terms: Sequence[float], kind: Format) -> list[float]:
+    """The running sum, from 0 on, after each term."""
+    sums = [0.0]
+    for term in terms:
+        sums.append(kind.nearest(sums[-1] + term))
+    return sums
+
+
+def _moved(sums: Sequence[float]) -> int:
+    return sum(a != b for a, b in pairwise(sums))
+
+
+def _known(terms: Sequence[float], kind: Format) -> Answer:
+    sums = _sums(terms, kind)
+    return sums[-1], _moved(sums), kind.nearest(math.fsum(terms))
+
+
+def _wrong(name: str, sentence: str, answer: Callable[[Sequence[float], Format], Answer]) -> None:
+    stuck_sum.wrong(
+        name, sentence, stuck_sum=lambda terms: answer(_numbers(terms), KINDS[terms.dtype])
+    )
+
+
+def _rounded_once(terms: Sequence[float], kind: Format) -> Answer:
+    _, moved, wide = _known(terms, kind)
+    return wide, moved, wide
+
+
+def _shown(terms: Sequence[float], kind: Format) -> Answer:
+    """A wide running sum, of which each state is rounded when it is looked at: torch.cumsum."""
+    total, shown = 0.0, [0.0]
+    for term in terms:
+        total += term
+        shown.append(kind.nearest(total))
+    return shown[-1], _moved(shown), shown[-1]
+
+
+def _wide_moves(terms: Sequence[float], kind: Format) -> Answer:
+    running, _, wide = _known(terms, kind)
+    return running, sum(term != 0 for term in terms), wide
+
+
+def _last_move(terms: Sequence[float], kind: Format) -> Answer:
+    running, _, wide = _known(terms, kind)
+    sums = _sums(terms, kind)
+    return running, max((k for k in range(1, len(sums)) if sums[k] != sums[k - 1]), default=0), wide
+
+
+def _first_stop(terms: Sequence[float], kind: Format) -> Answer:
+    running, _, wide = _known(terms, kind)
+    sums = _sums(terms, kind)
+    stops = (k - 1 for k in range(1, len(sums)) if sums[k] == sums[k - 1])
+    return running, next(stops, len(terms)), wide
+
+
+def _still(terms: Sequence[float], kind: Format) -> Answer:
+    running, moved, wide = _known(terms, kind)
+    return running, len(terms) - moved, wide
+
+
+def _unrounded(terms: Sequence[float], kind: Format) -> Answer:
+    running, moved, _ = _known(terms, kind)
+    return running, moved, math.fsum(terms)
+
+
+def _largest_first(terms: Sequence[float], kind: Format) -> Answer:
+    return _known(sorted(terms, key=abs, reverse=True), kind)
+
+
+def _smallest_first(terms: Sequence[float], kind: Format) -> Answer:
+    return _known(sorted(terms, key=abs), kind)
+
+
+_wrong(
+    "rounded_once",
+    "The first sum was rounded once, as torch.sum does: it keeps a wider sum inside. Add one term "
+    "after the other, and each sum is rounded.",
+    _rounded_once,
+)
+_wrong(
+    "shown_in_16_bits",
+    "This is torch.cumsum: a wide sum, of which each state was rounded when it was written down. "
+    "The next sum has to start from the rounded one.",
+    _shown,
+)
+_wrong(
+    "both_running",
+    "The third number is the running sum again. Convert the terms to float64 first.",
+    lambda terms, kind: (*_known(terms, kind)[:2], _known(terms, kind)[0]),
+)
+_wrong(
+    "in_float32",
+    "The running sum was kept in float32. In the terms' own dtype it stands still much earlier.",
+    lambda terms, kind: (
+        _sums(terms, FLOAT32)[-1],
+        _moved(_sums(terms, FLOAT32)),
+        _known(terms, kind)[2],
+    ),
+)
+_wrong(
+    "every_term_counts",
+    "Each term that is not 0 was counted. A term that is less than half a spacing changes nothing.",
+    _wide_moves,
+)
+_wrong(
+    "place_of_the_last",
+    "This is the place of the last term that changed the sum. Some before it did not.",
+    _last_move,
+)
+_wrong(
+    "first_stop",
+    "Counted up to the first term that changed nothing. A larger one may come after it.",
+    _first_stop,
+)
+_wrong("those_that_do_not", "These are the terms that changed nothing.", _still)
+_wrong(
+    "not_rounded",
+    "The third sum was not rounded to the terms' dtype at the end.",
+    _unrounded,
+)
+_wrong(
+    "largest_first",
+    "The terms were sorted, the largest first. The order is given: a running sum depends on it.",
+    _largest_first,
+)
+_wrong(
+    "smallest_first",
+    "The terms were sorted, the smallest first. That loses less, and the order is given.",
+    _smallest_first,
+)
+
+
+@stuck_sum.cost
+def _(student: Student, draw: Draw) -> str:
+    terms = torch.ones(600, dtype=torch.bfloat16)
+    running, moved, wide = student.call("stuck_sum", terms)
+    reached = f"{float(running):.0f} after {int(moved)} terms"
+    return f"600 ones in bfloat16: {reached}, not {float(wide):.0f}"

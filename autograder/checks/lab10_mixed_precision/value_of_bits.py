@@ -1,0 +1,163 @@
+"""What a pattern of bits is worth in a format of so many exponent and fraction bits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from autograder.checks.explaining import explaining
+from autograder.judge import Draw, Student
+
+from . import lab
+from .exactly import expect_number
+from .formats import BFLOAT16, E5M2, FLOAT16, FLOAT32, Format
+
+_RAISED = {
+    "OverflowError": "Python has no float that large. Is an exponent of ones a number here, or "
+    "infinity and NaN?",
+}
+
+
+@lab.question(
+    "value_of_bits",
+    points=2,
+    minutes=8,
+    difficulty=2,
+    hints=(
+        "Which bits are the exponent, and what do its two extreme values mean?",
+        "Cut the pattern with shifts and remainders. An exponent of 0 means: no hidden one, and "
+        "the exponent of the smallest normal numbers. An exponent of ones: infinity, or NaN where "
+        "the fraction is not 0.",
+        "(fraction + (exponent > 0) * 2**fraction_bits) * "
+        "2.0 ** (max(exponent, 1) - bias - fraction_bits)",
+    ),
+)
+def value_of_bits(student: Student, draw: Draw) -> None:
+    """What a pattern of bits is worth.
+
+    bits (int, 0 <= bits < 2**(1 + exponent_bits + fraction_bits)), exponent_bits, fraction_bits
+    -> float.
+    """
+    cases = _cases(draw)
+    with explaining(_RAISED):
+        for (bits, wide, long), got in zip(
+            cases, student.each("value_of_bits", cases), strict=True
+        ):
+            pattern = f"{bits:0{1 + wide + long}b}"
+            where = f"{pattern[0]} {pattern[1 : 1 + wide]} {pattern[1 + wide :]}"
+            expect_number(got, Format(wide, long).value(bits), where)
+
+
+def _cases(draw: Draw) -> list[tuple[int, int, int]]:
+    """Every kind of number in every format, torch's and drawn ones."""
+    drawn = [Format(draw.integer(2, 8), draw.integer(1, 22)) for _ in draw.cases(4)]
+    formats = [BFLOAT16, FLOAT16, E5M2, FLOAT32, Format(2, 3), Format(3, 1), *drawn]
+    return [
+        (bits, kind[0], kind[1]) for kind in formats for bits in draw.shuffled(_bits(kind, draw))
+    ]
+
+
+def _bits(kind: Format, draw: Draw) -> list[int]:
+    """Both zeros, subnormal and normal numbers, the ends of each range, infinities and NaNs."""
+    one, top = 2**kind.fraction_bits, 2**kind.exponent_bits - 1
+    sign = one * (top + 1)
+    ends = [0, 1, one - 1, one, one + 1, kind.bias * one, top * one - 1, top * one, top * one + 1]
+    inside = [draw.integer(1, one - 1), draw.integer(one, top * one - 1), (top + 1) * one - 1]
+    return [bits + minus for bits in {*ends, *inside} for minus in (0, sign)]
+
+
+def _size(
+    exponent: int,
+    fraction: int,
+    kind: Format,
+    *,
+    hidden: Callable[[int], bool] = bool,
+    lowest: int = 1,
+    bias: int | None = None,
+    ends: bool = True,
+    nans: bool = True,
+) -> float:
+    """As it is read, and the ways to read it wrong."""
+    if ends and exponent == 2**kind.exponent_bits - 1:
+        return math.nan if fraction and nans else math.inf
+    ones = fraction + 2**kind.fraction_bits * hidden(exponent)
+    shift = kind.bias if bias is None else bias
+    return math.ldexp(ones, max(exponent, lowest) - shift - kind.fraction_bits)
+
+
+def _wrong(
+    name: str, sentence: str, read: Callable[[int, int, Format], float], signed: bool = True
+) -> None:
+    def answer(bits: int, exponent_bits: int, fraction_bits: int) -> float:
+        kind = Format(exponent_bits, fraction_bits)
+        sign, exponent, fraction = kind.fields(bits)
+        size = read(exponent, fraction, kind)
+        return -size if sign and signed else size
+
+    value_of_bits.wrong(name, sentence, value_of_bits=answer)
+
+
+_wrong(
+    "hidden_one_always",
+    "Right for normal numbers. Where the exponent's bits are all 0 there is no hidden one: that is "
+    "how a format reaches zero.",
+    lambda e, f, kind: _size(e, f, kind, hidden=lambda exponent: True),
+)
+_wrong(
+    "no_hidden_one",
+    "The hidden one is missing: a normal number is 1.fraction, not 0.fraction.",
+    lambda e, f, kind: _size(e, f, kind, hidden=lambda exponent: False),
+)
+_wrong(
+    "subnormals_half",
+    "Subnormal numbers have the exponent of the smallest normal numbers, 1 - bias. Here they are "
+    "half as large, and there is a gap above them.",
+    lambda e, f, kind: _size(e, f, kind, lowest=0),
+)
+_wrong(
+    "subnormals_to_zero",
+    "Numbers with an exponent of 0 are read as zero. The fraction still counts there: these are "
+    "the subnormal numbers.",
+    lambda e, f, kind: _size(e, f if e else 0, kind),
+)
+_wrong(
+    "ends_are_numbers",
+    "An exponent of ones is read as a number. It is infinity where the fraction is 0, and NaN "
+    "where it is not.",
+    lambda e, f, kind: _size(e, f, kind, ends=False),
+)
+_wrong(
+    "no_nan",
+    "With an exponent of ones only the fraction 0 is infinity. The others are NaN.",
+    lambda e, f, kind: _size(e, f, kind, nans=False),
+)
+_wrong(
+    "bias_one_more",
+    "The bias is one too large: of 8 exponent bits it is 127, so 2**(exponent_bits - 1) - 1.",
+    lambda e, f, kind: _size(e, f, kind, bias=kind.bias + 1),
+)
+_wrong(
+    "bias_of_float32",
+    "The bias is 127 in every format here. That is float32's: with fewer exponent bits it is "
+    "smaller.",
+    lambda e, f, kind: _size(e, f, kind, bias=127),
+)
+_wrong("no_sign", "The first bit is the sign, and it was not read.", _size, signed=False)
+
+
+@value_of_bits.wrong(
+    "minus_zero_is_zero",
+    "Almost: the pattern with only the sign set is -0.0. It equals 0.0, and 1 / x tells them "
+    "apart.",
+)
+def _(bits: int, exponent_bits: int, fraction_bits: int) -> float:
+    return Format(exponent_bits, fraction_bits).value(bits) + 0.0
+
+
+@value_of_bits.cost
+def _(student: Student, draw: Draw) -> str:
+    for kind in (FLOAT16, BFLOAT16):
+        top = 2**kind.fraction_bits * (2**kind.exponent_bits - 1) - 1
+        student.call("value_of_bits", top, *kind[:2])
+    largest = [student.calls[-k].outcome for k in (2, 1)]
+    return f"16 bits each: float16 ends at {largest[0]:.0f}, bfloat16 at {largest[1]:.2e}"
