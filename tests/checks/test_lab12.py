@@ -141,9 +141,7 @@ def test_an_option_means_what_it_means_in_the_fused_loss(seed: int) -> None:
     for (x, w, b, t), options in drawn_cases(Draw(seed)):
         if not len(t):
             continue
-        x, w, b = (None if one is None else one.double() for one in (x, w, b))
-        assert x is not None
-        assert w is not None
+        x, w, b = x.double(), w.double(), None if b is None else b.double()
         options = with_weight(options, x)
         want = chunked_head_loss(x, w, b, t, **options)
         torch.testing.assert_close(loss_of(x, w, b, t, Meaning(), **options), want)
@@ -152,9 +150,7 @@ def test_an_option_means_what_it_means_in_the_fused_loss(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_formulas_are_what_autograd_finds(seed: int) -> None:
     for (x, w, b, t), options in drawn_cases(Draw(seed)):
-        x, w, b = (None if one is None else one.double() for one in (x, w, b))
-        assert x is not None
-        assert w is not None
+        x, w, b = x.double(), w.double(), None if b is None else b.double()
         options = with_weight(options, x)
         shape = loss_of(x, w, b, t, Meaning(), **options).shape
         dloss = torch.full(shape, -1.75, dtype=torch.float64)

@@ -261,6 +261,12 @@ def _default_removed(draw: Draw, schema: Schema) -> Schema:
     return _with(schema, old, replace(old, default=""))
 
 
+def _none_removed(draw: Draw, schema: Schema) -> Schema:
+    """The default that was None: what is missing then reads as None too."""
+    old = _the(schema, "softcap")
+    return _with(schema, old, replace(old, default=""))
+
+
 def _more_returns(draw: Draw, schema: Schema) -> Schema:
     return replace(schema, returns=("Tensor",) * (len(schema.returns) + draw.integer(1, 2)))
 
@@ -299,6 +305,7 @@ CHANGES: dict[str, tuple[Change, int]] = {
     "other_type": (_other_type, BREAK),
     "default_given": (_default_given, FEATURE),
     "default_removed": (_default_removed, BREAK),
+    "none_removed": (_none_removed, BREAK),
     "more_returns": (_more_returns, BREAK),
     "writes": (_writes, BREAK),
     "keyword_only": (_keyword_only, BREAK),
