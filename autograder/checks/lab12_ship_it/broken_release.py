@@ -1,0 +1,204 @@
+"""The detective case: a release that imports, and is broken."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from autograder.checks.explaining import explaining
+from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
+
+from . import lab
+from .releases import FAULTS, Files, Release, load_in_a_comment, whole
+
+Found = tuple[str, str]
+WHOLE: Found = ("whole", "")
+_RAISED = {
+    "AttributeError": "A pattern was not found, so there is no match to ask. What is missing may "
+    "be the fault.",
+    "StopIteration": "A search found nothing. What is missing may be the fault.",
+    "KeyError": "The names of library and version differ from release to release: look for the "
+    "files by how their paths end.",
+}
+
+
+@lab.question(
+    "broken_release",
+    points=6,
+    minutes=18,
+    difficulty=4,
+    hints=(
+        "Which lines have to be there for each operator, and which once for the whole release? A "
+        "comment is no line.",
+        "Take the operators from m.def(...). For each ask: m.impl, register_fake, "
+        "register_autograd, and whether its body calls x.something_( on an argument whose schema "
+        "has no `!`. Then the load in __init__.py, the two versions of torch, package-data, the "
+        "tag.",
+        r'defined = re.findall(r\'m\.def\("(\w+)\((.*?)\) ->\', cpp)',
+    ),
+)
+def broken_release(student: Student, draw: Draw) -> None:
+    """Detective case: the fault of a release, and where it is.
+
+    files: texts by path -> (kind of fault, path or operator), or ("whole", "").
+    """
+    for release, want in _cases(draw):
+        with explaining(_RAISED):
+            got = student.call("broken_release", release.files())
+        _expect(got, want)
+
+
+def _expect(got: Any, want: Found) -> None:
+    kind, place = expect_tuple(got, 2, "(kind of fault, place)")
+    if not isinstance(kind, str) or kind != want[0]:
+        raise Wrong(expected=describe(want), got=describe(got), why=_MISSED.get(want[0], ""))
+    if not isinstance(place, str) or place != want[1]:
+        raise Wrong(expected=describe(want[1]), got=describe(place), where=f"of {kind}")
+
+
+def _cases(draw: Draw) -> Iterator[tuple[Release, Found]]:
+    """A whole one, each fault in both of its forms, and some of them again."""
+    yield whole(draw), WHOLE
+    for kind in draw.shuffled(list(FAULTS)):
+        for hidden in (False, True):  # who misses a fault altogether fails at the plain form
+            yield _broken(draw, kind, hidden)
+    release, place = load_in_a_comment(draw)
+    yield release, ("not_loaded", place)
+    for _ in draw.cases(3):
+        yield _broken(draw, draw.choice(list(FAULTS)), bool(draw.integer(0, 1)))
+
+
+def _broken(draw: Draw, kind: str, hidden: bool) -> tuple[Release, Found]:
+    release, place = FAULTS[kind](draw, whole(draw), hidden)
+    return release, (kind, place)
+
+
+_MISSED = {
+    "not_loaded": "Nothing loads the library when the package is imported, so torch.ops knows none "
+    "of its operators. A line in a function that nobody calls, or in a comment, loads nothing.",
+    "no_kernel": "An operator has a schema and no kernel: m.def without m.impl. It can be found, "
+    "and not run.",
+    "no_fake": "An operator has no fake kernel. It runs eagerly; torch.compile cannot ask it for "
+    "shapes.",
+    "no_gradient": "An operator has no gradient registered. Forward is right, and backward fails, "
+    "or leaves everything below it untrained.",
+    "undeclared_write": "A kernel writes into an argument, and its schema does not say so. "
+    "functionalization then believes that the argument is as it was.",
+    "torch_unpinned": "It was built with one version of torch and installs beside another. torch's "
+    "C++ ABI does not hold from one to the next: both have to be the same.",
+    "file_left_out": "The shared library is not in package-data, so it is in no wheel: the import "
+    "fails wherever it was not built.",
+    "wrong_tag": "The wheel says py3-none-any, and has compiled code for one platform in it: pip "
+    "installs it anywhere.",
+}
+
+
+def found_in(files: Files, *, blind_to: str = "", mistake: str = "") -> Found:
+    """The fault of a release, and ways to get it wrong."""
+    for kind, place in _faults(files, mistake):
+        if kind != blind_to:
+            return kind, place
+    return WHOLE
+
+
+def _faults(files: Files, mistake: str) -> Iterator[Found]:
+    by_end = {path.rpartition("/")[2].rpartition(".")[2]: path for path in files}
+    init = next(path for path in files if path.endswith("__init__.py"))
+    ops = files[next(path for path in files if path.endswith("ops.py"))]
+    cpp = files[by_end["cpp"]]
+    if mistake != "comments":
+        ops, cpp = re.sub(r"#.*", "", ops), re.sub(r"//.*", "", cpp)
+    (library,) = re.findall(r"TORCH_LIBRARY\((\w+), m\)", cpp)
+    if not _loads(files[init], mistake):
+        yield "not_loaded", init
+    for name, arguments in re.findall(r'm\.def\("(\w+)\((.*?)\) ->', cpp):
+        for kind in _of_operator(name, arguments, library, ops, cpp, mistake):
+            yield kind, by_end["cpp"] if mistake == "path" else f"{library}::{name}"
+    yield from _of_metadata(files, files[by_end["toml"]], mistake)
+
+
+def _loads(init: str, mistake: str) -> bool:
+    if mistake in ("in_function", "comments"):
+        start = r"^(# )?" if mistake == "comments" else r"^\s*"
+        return bool(re.search(start + r"torch\.ops\.load_library", init, re.M))
+    return bool(re.search(r"^torch\.ops\.load_library", init, re.M))
+
+
+def _of_operator(
+    name: str, arguments: str, library: str, ops: str, cpp: str, mistake: str
+) -> Iterator[str]:
+    writes = "!" in arguments
+    if f'm.impl("{name}"' not in cpp:
+        yield "no_kernel"
+    if f'register_fake("{library}::{name}"' not in ops:
+        yield "no_fake"
+    needs = not (name.endswith("_backward") and mistake != "backward_too") and not (
+        writes and mistake != "writing_too"
+    )
+    if needs and f'register_autograd("{library}::{name}"' not in ops:
+        yield "no_gradient"
+    (body,) = re.findall(rf"^\S+ {name}\(.*?^}}", cpp, re.M | re.S)
+    tensors = re.findall(r"Tensor (\w+)", arguments)
+    if mistake == "declared_too":
+        tensors += re.findall(r"Tensor\(a!\) (\w+)", arguments)
+    if mistake == "any_write":
+        tensors.append("y")
+    if mistake == "first_argument":
+        tensors = tensors[:1]
+    if any(re.search(rf"\b{one}\.\w+_\(", body) for one in tensors):
+        yield "undeclared_write"
+
+
+def _of_metadata(files: Files, project: str, mistake: str) -> Iterator[Found]:
+    (built,) = re.findall(r'^requires = .*?"(torch[^"]*)"', project, re.M)
+    (runs,) = re.findall(r'^dependencies = .*?"(torch[^"]*)"', project, re.M)
+    if (runs == "torch") if mistake == "any_bound" else built != runs:
+        yield "torch_unpinned", "pyproject.toml"
+    if ".so" not in project:
+        yield "file_left_out", "pyproject.toml"
+    for path, text in files.items():
+        if path.endswith("WHEEL") and "py3-none-any" in text:
+            yield "wrong_tag", path
+
+
+def _blind(kind: str) -> None:
+    broken_release.wrong(
+        f"{kind}_missed", _MISSED[kind], broken_release=lambda files: found_in(files, blind_to=kind)
+    )
+
+
+def _wrong(name: str, sentence: str) -> None:
+    broken_release.wrong(name, sentence, broken_release=lambda files: found_in(files, mistake=name))
+
+
+for _kind in FAULTS:
+    _blind(_kind)
+for _name, _sentence in {
+    "comments": "A line in a comment was taken for one that runs. What is commented out is not "
+    "registered.",
+    "in_function": "The load stands in a function that nobody calls. Importing the package loads "
+    "nothing.",
+    "backward_too": "A gradient was missed at an operator that is itself a backward. It needs one "
+    "only for a second derivative, which nobody promised here.",
+    "writing_too": "A gradient was missed at an operator that writes its argument and returns "
+    "nothing. There is no output to differentiate.",
+    "any_write": "A write into a tensor of the kernel's own was taken for one into an argument. "
+    "Only what the caller gave is the schema's affair.",
+    "declared_too": "The schema declares this write: `Tensor(a!)`. Undeclared ones are the fault.",
+    "first_argument": "Only the first tensor was looked at. A kernel may write into each of its "
+    "arguments.",
+    "any_bound": "`torch>=2.11` allows later versions, with another C++ ABI. Only the version that "
+    "it was built with will do.",
+    "path": "The kind is right; of an operator its full name was asked for, library::name.",
+}.items():
+    _wrong(_name, _sentence)
+
+
+@broken_release.cost
+def _(student: Student, draw: Draw) -> str:
+    release, (kind, _) = _broken(draw, draw.choice(list(FAULTS)), True)
+    files = release.files()
+    student.call("broken_release", files)
+    size = sum(map(len, files.values()))
+    return f"{len(files)} files of {size:,} characters read, nothing run: {kind}"

@@ -1,0 +1,151 @@
+"""The head's loss with the options that people ask a fused loss for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from autograder.checks.explaining import explaining
+from autograder.judge import Draw, Student, expect_close, within
+
+from . import lab
+from .options import Meaning, drawn_cases, loss_of, with_weight
+
+_RAISED = {
+    "IndexError": "An ignored target need not be a word: -100 is no column. Leave those rows out, "
+    "or look up column 0 for them and do not count it.",
+}
+TOLERANCE = 2e-5  # of float32 sums of exponentials and of squares
+
+
+@lab.question(
+    "loss_options",
+    points=5,
+    minutes=12,
+    difficulty=3,
+    hints=(
+        "In which order do bias, cap and shift come, and which of them does the z-loss see?",
+        "F.cross_entropy knows weight, ignore_index, reduction and label_smoothing. Before it: "
+        "shift, logits, cap. After it: z_loss * lse^2 of the rows that count; its mean is over "
+        "those rows, whatever they weigh.",
+        "squares = z_loss * z.logsumexp(1).square() * (t != ignore_index)",
+    ),
+)
+def loss_options(student: Student, draw: Draw) -> None:
+    """The loss of the head with options, as a fused loss has to give it.
+
+    x (..., D), w (V, D), b (V,) or None, t (...), and options by name -> () or, for
+    reduction="none", the shape of the targets.
+    """
+    for (x, w, b, t), options in drawn_cases(draw):
+        options = with_weight(options, x)
+        with explaining(_RAISED):
+            got = student.call("loss_options", x, w, b, t, **options)
+        wide = (x.double(), w.double(), None if b is None else b.double(), t)
+        want = loss_of(*wide, Meaning(), **options)
+        with within(f"with {_named(options)}"):
+            expect_close(got, want.to(x.dtype), tolerance=TOLERANCE)
+
+
+def _named(options: dict[str, Any]) -> str:
+    """What was asked for, in words; a tensor by its name alone."""
+    parts = (
+        name if isinstance(value, Tensor) else f"{name}={value!r}"
+        for name, value in options.items()
+    )
+    return ", ".join(parts)
+
+
+def _wrong(name: str, sentence: str, **how: bool) -> None:
+    meaning = Meaning(**how)
+
+    def answer(x: Tensor, w: Tensor, b: Tensor | None, t: Tensor, **options: Any) -> Tensor:
+        return loss_of(x, w, b, t, meaning, **options)
+
+    loss_options.wrong(name, sentence, loss_options=answer)
+
+
+_wrong(
+    "ignored_counted",
+    "Rows whose target is ignored are in the sum: what is no word is no error.",
+    ignored=False,
+)
+_wrong(
+    "always_minus_100",
+    "-100 is only the usual value of ignore_index. It may be any number, also a word's.",
+    always_100=True,
+)
+_wrong(
+    "mean_of_all",
+    "The mean was taken over all rows. It is over those that count.",
+    counts_ignored=True,
+)
+_wrong("unweighted", "`weight` was left out: a row counts weight[target] times.", weights=False)
+_wrong(
+    "weighted_sum_over_count",
+    "With weights, the mean is a weighted mean: divide by the sum of the targets' weights, not by "
+    "their number.",
+    divides_by_weights=False,
+)
+_wrong("not_smoothed", "label_smoothing was left out.", smooths=False)
+_wrong(
+    "smoothed_over_others",
+    "label_smoothing was spread over the other words. torch spreads it over all V, the target "
+    "among them: label_smoothing / V each.",
+    smooths_others=True,
+)
+_wrong(
+    "smoothed_unweighted",
+    "The smoothed part lacks the weights: word v counts label_smoothing / V times weight[v].",
+    smooth_weighted=False,
+)
+_wrong("no_z_loss", "z_loss was left out.", z=False)
+_wrong(
+    "z_loss_of_the_raw",
+    "The z-loss is of the logits that the softmax sees: behind the cap.",
+    z_of_capped=False,
+)
+_wrong(
+    "z_loss_of_ignored",
+    "The z-loss counts rows whose target is ignored.",
+    z_ignores=False,
+)
+_wrong(
+    "z_loss_weighted",
+    "The z-loss was weighted. It is no error at a word, so no word's weight is in it.",
+    z_weighted=True,
+)
+_wrong(
+    "not_squared",
+    "lse is squared in the z-loss, which pulls it to 0 from both sides.",
+    squared=False,
+)
+_wrong("not_capped", "softcap was left out.", capped=False)
+_wrong(
+    "cap_not_scaled",
+    "tanh alone lies between -1 and 1. Times softcap it is z itself where z is small.",
+    cap_factor=False,
+)
+_wrong("not_shifted", "shift was left out: position k is asked for word k + 1.", shifted=False)
+_wrong(
+    "shifted_back",
+    "Shifted the wrong way: position k is asked for the word before it, which it has seen.",
+    shifted_back=True,
+)
+_wrong(
+    "shifted_when_flat",
+    "The batch was made flat first, then shifted: the last word of a sentence is asked for the "
+    "first of the next one.",
+    flat_shift=True,
+)
+_wrong("always_mean", "reduction was left out: there are sum and none too.", reduces=False)
+
+
+@loss_options.cost
+def _(student: Student, draw: Draw) -> str:
+    x, w, b = draw.tensor(4, 33, 64), draw.tensor(600, 64), draw.tensor(600)
+    t = draw.integers(4, 33, low=0, high=599)
+    plain = student.call("loss_options", x, w, b, t, shift=True)
+    more = student.call("loss_options", x, w, b, t, shift=True, z_loss=1e-4, softcap=30.0)
+    return f"loss {float(plain):.3f}; {float(more):.3f} with a cap of 30 and a z-loss of 0.0001"

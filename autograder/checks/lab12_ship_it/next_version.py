@@ -1,0 +1,315 @@
+"""What a change to operators' schemas is to their callers, and the version that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from autograder.checks.explaining import explaining
+from autograder.judge import Draw, Student, Wrong, describe, expect_equal, expect_tuple, within
+
+from . import lab
+from .schemas import BREAK, CHANGES, FEATURE, PATCH, Argument, Reading, Schema, drawn_schema, effect
+
+Schemas = list[Schema]
+Case = tuple[str, Schemas, Schemas]
+Answer = tuple[str, list[str]]
+_RAISED = {
+    "IndexError": "The lists need not be as long as each other, nor in one order: operators come "
+    "and go. Find each by its name, with its overload.",
+    "KeyError": "An operator or an argument may be gone in the new version.",
+}
+
+
+@lab.question(
+    "next_version",
+    points=5,
+    minutes=15,
+    difficulty=4,
+    hints=(
+        "Whose code is it that breaks? Take one caller with positional arguments and one with "
+        "keywords: which of the old calls still run, and mean the same?",
+        "Compare operator by operator (name and overload), then argument by argument under its "
+        "name. Everything that is neither gone, changed nor in the way is a feature or a fix.",
+        "schema = torch._C.parse_schema(text); a = schema.arguments[0]; a.name, str(a.type), "
+        "a.kwarg_only, a.has_default_value(), a.default_value, a.alias_info",
+    ),
+)
+def next_version(student: Student, draw: Draw) -> None:
+    """The next version of a library of operators, and the operators whose callers break.
+
+    version: as "1.4.2"; old, new: lists of schemas as texts -> (the next version, list of names).
+    """
+    for version, old, new in _cases(draw):
+        with explaining(_RAISED):
+            got = student.call("next_version", version, [*map(str, old)], [*map(str, new)])
+        _expect(got, judged((version, old, new), Reading()), (old, new))
+
+
+def _expect(got: Any, want: Answer, changed: tuple[Schemas, Schemas]) -> None:
+    came, broken = expect_tuple(got, 2, "(the next version, a list of names)")
+    names = list(expect_tuple(broken, None, "a list of names"))
+    with within(_difference(*changed)):
+        if any(not isinstance(name, str) for name in names) or sorted(names) != want[1]:
+            raise Wrong(expected=f"{want[1]} break", got=describe(names))
+        expect_equal(came, want[0])
+
+
+def _difference(old: Schemas, new: Schemas) -> str:
+    """The first operator that is not as it was."""
+    before, after = ({s.name: str(s) for s in one} for one in (old, new))
+    for name in [*before, *after]:
+        if before.get(name) != after.get(name):
+            return f"from {before.get(name, 'nothing')} to {after.get(name, 'nothing')}:"
+    return "with nothing changed"
+
+
+def _cases(draw: Draw) -> list[Case]:
+    """Each change alone, then several at once."""
+    found = [_changed(draw, name, zero=False) for name in CHANGES]
+    found += [_changed(draw, name, zero=True) for name in ("renamed", "at_the_end")]
+    found += [_come(draw, "head_logits"), _come(draw, None), _gone(draw), _unchanged(draw)]
+    found.append((_version(draw), [], []))
+    found += [_changed(draw, "changed_default", "keyword_only", zero=False)]
+    names = list(CHANGES)
+    for _ in draw.cases(3):
+        some = [draw.choice(names) for _ in range(draw.integer(1, 3))]
+        found.append(_changed(draw, *some, zero=bool(draw.integer(0, 1))))
+    return found
+
+
+def _library(draw: Draw) -> Schemas:
+    """Three operators, two of which are overloads of one."""
+    lib = draw.choice(("onelayer", "fused", "wide", "headloss"))
+    names = (f"{lib}::head_loss", f"{lib}::head_loss.weighted", f"{lib}::temper")
+    return [drawn_schema(draw, name) for name in names]
+
+
+def _version(draw: Draw, *, zero: bool = False) -> str:
+    major = 0 if zero else draw.integer(1, 12)
+    return f"{major}.{draw.integer(9, 99)}.{draw.integer(9, 99)}"
+
+
+def _changed(draw: Draw, *changes: str, zero: bool) -> Case:
+    """One operator after the other is changed."""
+    old = _library(draw)
+    new = list(old)
+    for k, name in zip(draw.shuffled(range(3)), changes, strict=False):
+        new[k] = CHANGES[name][0](draw, new[k])
+    return _version(draw, zero=zero), old, draw.shuffled(new)
+
+
+def _come(draw: Draw, name: str | None) -> Case:
+    """A new operator, or a new overload."""
+    old = _library(draw)
+    lib = old[0].name.partition("::")[0]
+    more = drawn_schema(draw, f"{lib}::{name}" if name else f"{old[2].name}.scaled")
+    return _version(draw), old, draw.shuffled([*old, more])
+
+
+def _gone(draw: Draw) -> Case:
+    """An overload is gone; its name stays."""
+    old = _library(draw)
+    return _version(draw), old, [old[0], old[2]]
+
+
+def _unchanged(draw: Draw) -> Case:
+    old = _library(draw)
+    lib = old[0].name.partition("::")[0]
+    old.append(Schema(f"{lib}::warm_up", ()))  # without an argument
+    return _version(draw), old, draw.shuffled(old)
+
+
+def judged(
+    case: Case,
+    read: Reading,
+    *,
+    overloads: bool = True,
+    new_breaks: bool = False,
+    zero_breaks: bool = False,
+    reset: bool = True,
+    one_for_each: bool = False,
+    carried: bool = False,
+    features_lost: bool = False,
+) -> Answer:
+    """The right answer, and ways to get it wrong."""
+    version, old, new = case
+    later = {_key(s, overloads): s for s in new}
+    effects = {}
+    for schema in old:
+        there = later.get(_key(schema, overloads))
+        effects[schema.name] = BREAK if there is None else effect(schema, there, read)
+    names = {_key(s, overloads) for s in old}
+    come = [BREAK if new_breaks else FEATURE for s in new if _key(s, overloads) not in names]
+    broken = sorted(name for name, one in effects.items() if one == BREAK)
+    most = max([PATCH, *effects.values(), *come])
+    most = PATCH if features_lost and most == FEATURE else most
+    numbers = [int(part) for part in version.split(".")]
+    if numbers[0] == 0 and not zero_breaks:
+        most = max(PATCH, most - 1)
+    place = 2 - most
+    numbers[place] += max(1, len(broken)) if one_for_each else 1
+    if reset:
+        numbers[place + 1 :] = [0] * (2 - place)
+    if carried:
+        numbers = _carried(numbers)
+    return ".".join(map(str, numbers)), broken
+
+
+def _key(schema: Schema, overloads: bool) -> str:
+    return schema.name if overloads else schema.name.partition(".")[0]
+
+
+def _carried(numbers: list[int]) -> list[int]:
+    """As if 1.9 were followed by 2.0."""
+    major, minor, patch = numbers
+    minor, patch = minor + patch // 10, patch % 10
+    return [major + minor // 10, minor % 10, patch]
+
+
+def _parsed(text: str) -> Schema:
+    """One of the schemas that are drawn here, from its text."""
+    name, _, rest = text.partition("(")
+    inside, _, returned = rest.rpartition(") -> ")
+    arguments, by_keyword = [], False
+    for part in filter(None, inside.split(", ")):
+        if part == "*":
+            by_keyword = True
+            continue
+        kind, _, named = part.partition(" ")
+        argument, _, default = named.partition("=")
+        arguments.append(Argument(argument, kind, default, by_keyword))
+    return Schema(name, tuple(arguments), tuple(returned.strip("()").split(", ")))
+
+
+def _answering(read: Reading, **how: bool) -> Any:
+    def answered(version: str, old: Sequence[str], new: Sequence[str]) -> Answer:
+        return judged((version, [*map(_parsed, old)], [*map(_parsed, new)]), read, **how)
+
+    return answered
+
+
+def _misread(name: str, sentence: str, **how: bool) -> None:
+    next_version.wrong(name, sentence, next_version=_answering(Reading(**how)))
+
+
+def _wrong(name: str, sentence: str, **how: bool) -> None:
+    next_version.wrong(name, sentence, next_version=_answering(Reading(), **how))
+
+
+_misread(
+    "default_changed",
+    "A default was changed, and the old call still runs: with another result. That is a break that "
+    "no error tells of.",
+    defaults_free=True,
+)
+_misread(
+    "new_required",
+    "A new argument without a default is missing in every old call.",
+    required_free=True,
+)
+_misread(
+    "new_with_default",
+    "A new argument with a default, in nobody's way, was called a break. Old calls run as before: "
+    "a feature.",
+    new_default_breaks=True,
+)
+_misread(
+    "in_the_middle",
+    "A new argument stands in front of old positional ones. Calls by position now give it the "
+    "value that was meant for the next.",
+    places_free=True,
+)
+_misread(
+    "renamed",
+    "A positional argument has another name. Who wrote the old one as a keyword gets an error.",
+    names_free=True,
+)
+_misread(
+    "keyword_order",
+    "Keyword-only arguments were moved among themselves. Nobody can give them by position, so "
+    "nothing breaks.",
+    keyword_order_counts=True,
+)
+_misread(
+    "optional",
+    "`T` became `T?`: it takes all that it took, and None. That is a feature.",
+    optional_breaks=True,
+)
+_misread(
+    "narrowed",
+    "`T?` became `T`: who gave None gets an error.",
+    narrowing_free=True,
+)
+_misread(
+    "returned",
+    "It returns another number of tensors. The old call runs; what the caller does with its result "
+    "does not.",
+    returns_free=True,
+)
+_misread(
+    "writes",
+    "`Tensor(a!)`: it now overwrites an argument that callers wanted to keep.",
+    writes_free=True,
+)
+_misread(
+    "made_keyword_only",
+    "A positional argument became keyword-only. Who gave it by position gets an error.",
+    keyword_only_free=True,
+)
+_misread(
+    "default_removed",
+    "A default was taken away: who relied on it gets an error.",
+    default_removed_free=True,
+)
+_misread(
+    "default_given",
+    "An argument got a default where it had none. All old calls gave a value, and still do: a "
+    "feature.",
+    default_given_breaks=True,
+)
+_wrong(
+    "overloads_as_one",
+    "`head_loss` and `head_loss.weighted` are two operators with a schema each. Compare each "
+    "overload with itself.",
+    overloads=False,
+)
+_wrong(
+    "new_operator",
+    "A new operator was called a break. Nobody calls it yet: a feature.",
+    new_breaks=True,
+)
+_wrong(
+    "features_lost",
+    "A feature raises the minor version (before 1.0 the patch): who relies on it has to be able to "
+    "ask for it.",
+    features_lost=True,
+)
+_wrong(
+    "zero_as_one",
+    "Before 1.0 a break raises the minor version, and all else the patch: 0.9.3 is followed by "
+    "0.10.0.",
+    zero_breaks=True,
+)
+_wrong(
+    "not_reset",
+    "The numbers behind the one that was raised begin at 0 again: 1.4.2, 1.5.0.",
+    reset=False,
+)
+_wrong(
+    "one_for_each",
+    "The major version was raised once for each operator that breaks. A release is one step.",
+    one_for_each=True,
+)
+_wrong(
+    "carried",
+    "A version is three integers, not one number: 1.9 is followed by 1.10.",
+    carried=True,
+)
+
+
+@next_version.cost
+def _(student: Student, draw: Draw) -> str:
+    version, old, new = _changed(draw, "changed_default", "at_the_end", zero=False)
+    came, broken = student.call("next_version", version, [*map(str, old)], [*map(str, new)])
+    return f"{len(old)} schemas compared: {version} to {came}, {len(broken)} operator breaks"

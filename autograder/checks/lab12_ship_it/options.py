@@ -1,0 +1,205 @@
+"""The loss of the head with its options, in float64, and drawn options.
+
+What each option means is what onelayer.kernels.chunked_head_loss says; the lab's test compares the
+two. Each field of `Meaning` that is not as it stands here is one way to get an option wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from autograder.judge import LAYOUTS, Draw
+
+Options = dict[str, Any]
+Given = tuple[Tensor, Tensor, Tensor | None, Tensor]
+REDUCTIONS = ("mean", "sum", "none")
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """How the options are understood; as it stands, right."""
+
+    ignored: bool = True
+    always_100: bool = False
+    counts_ignored: bool = False
+    weights: bool = True
+    divides_by_weights: bool = True
+    smooths: bool = True
+    smooths_others: bool = False
+    smooth_weighted: bool = True
+    z: bool = True
+    z_of_capped: bool = True
+    z_ignores: bool = True
+    z_weighted: bool = False
+    squared: bool = True
+    capped: bool = True
+    cap_factor: bool = True
+    shifted: bool = True
+    shifted_back: bool = False
+    flat_shift: bool = False
+    reduces: bool = True
+
+
+def loss_of(
+    x: Tensor,
+    w: Tensor,
+    b: Tensor | None,
+    t: Tensor,
+    mean: Meaning,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    softcap: float | None = None,
+    shift: bool = False,
+) -> Tensor:
+    """The loss, in the dtype of x: float64 for the truth."""
+    if shift and mean.shifted:
+        x, t = _next_words(x, t, mean)
+    raw = F.linear(x, w, b).flatten(0, -2)
+    z = raw if softcap is None or not mean.capped else _capped(raw, softcap, mean)
+    ignore = -100 if mean.always_100 else ignore_index
+    counts = (t != ignore).flatten() if mean.ignored else torch.ones_like(t).flatten() > 0
+    target = torch.where((t.flatten() >= 0) & (t.flatten() < len(w)), t.flatten(), 0)
+    weight = None if weight is None or not mean.weights else weight.to(z.dtype)
+    loss = _of_rows(z, target, weight, label_smoothing if mean.smooths else 0.0, mean)
+    loss = torch.where(counts, loss, 0.0)
+    squares = _z_loss(z if mean.z_of_capped else raw, z_loss if mean.z else 0.0, mean)
+    squares = torch.where(counts, squares, 0.0) if mean.z_ignores else squares
+    if mean.z_weighted and weight is not None:
+        squares = squares * weight[target]
+    if not mean.reduces:
+        reduction = "mean"
+    if reduction == "none":
+        return (loss + squares).reshape(t.shape)
+    if reduction == "sum":
+        return loss.sum() + squares.sum()
+    number = float(len(counts)) if mean.counts_ignored else counts.sum().to(z.dtype)
+    by_weight = weight is not None and mean.divides_by_weights
+    total = (weight[target] * counts).sum() if by_weight and weight is not None else number
+    return loss.sum() / total + squares.sum() / number
+
+
+def _next_words(x: Tensor, t: Tensor, mean: Meaning) -> tuple[Tensor, Tensor]:
+    if mean.flat_shift:
+        return x.flatten(0, -2)[:-1], t.flatten()[1:]
+    if mean.shifted_back:
+        return x[..., 1:, :], t[..., :-1]
+    return x[..., :-1, :], t[..., 1:]
+
+
+def _capped(z: Tensor, softcap: float, mean: Meaning) -> Tensor:
+    """(N, V) -> (N, V) between -softcap and softcap."""
+    bent = torch.tanh(z / softcap)
+    return softcap * bent if mean.cap_factor else bent
+
+
+def _of_rows(
+    z: Tensor, target: Tensor, weight: Tensor | None, smoothing: float, mean: Meaning
+) -> Tensor:
+    """(N, V) -> (N,): every row's cross-entropy, whether or not it counts."""
+    log_p = z.log_softmax(1)
+    v = z.shape[1]
+    at_target = 1.0 if weight is None else weight[target]
+    every = z.new_ones(v) if weight is None else weight
+    if not mean.smooth_weighted:
+        every = z.new_ones(v)
+    at = -log_p.gather(1, target[:, None])[:, 0] * at_target
+    if mean.smooths_others and v > 1:
+        others = -(log_p * every).sum(1) - at
+        return (1 - smoothing) * at + smoothing / (v - 1) * others
+    return (1 - smoothing) * at - smoothing / v * (log_p * every).sum(1)
+
+
+def _z_loss(z: Tensor, factor: float, mean: Meaning) -> Tensor:
+    lse = z.logsumexp(1)
+    return factor * (lse.square() if mean.squared else lse)
+
+
+def gradients(given: Given, dloss: Tensor, mean: Meaning, options: Options) -> list[Tensor | None]:
+    """dx, dw and db (None without a bias), by autograd, in float64."""
+    x, w, b, t = given
+    leaves = [one.detach().double().requires_grad_() for one in (x, w, b) if one is not None]
+    bias = leaves[2] if b is not None else None
+    with torch.enable_grad():
+        loss = loss_of(leaves[0], leaves[1], bias, t, mean, **options)
+    found = torch.autograd.grad(loss, leaves, dloss.double().expand_as(loss))
+    return [*found, *([None] if b is None else [])]
+
+
+def drawn_cases(draw: Draw) -> Iterator[tuple[Given, Options]]:
+    """Each option where it shows; then several together. Sizes differ by pairs, and no option is
+    one of torch's defaults."""
+    v = draw.integer(11, 19)
+    weight = draw.tensor(v, dtype=torch.float64).abs() + 0.2
+    fixed: list[tuple[Options, str]] = [
+        ({"reduction": "mean"}, "plain"),
+        ({"reduction": "none"}, "sentences"),
+        ({"reduction": "sum", "ignore_index": draw.integer(1, v - 1)}, "plain"),
+        ({"reduction": "mean", "ignore_index": -draw.integer(1, 9)}, "no_bias"),
+        ({"reduction": "mean", "weight": weight}, "plain"),
+        ({"reduction": "mean", "weight": weight, "label_smoothing": 0.3}, "plain"),
+        ({"reduction": "sum", "label_smoothing": 0.2, "z_loss": 0.25}, "offset"),
+        ({"reduction": "mean", "z_loss": 0.4, "softcap": 1.5}, "large"),
+        ({"reduction": "mean", "z_loss": 0.3, "weight": weight}, "plain"),
+        ({"reduction": "mean", "shift": True}, "sentences"),
+        ({"reduction": "none", "shift": True, "weight": weight, "z_loss": 0.2}, "sentences"),
+        ({"reduction": "sum"}, "all_ignored"),
+        ({"reduction": "none"}, "empty"),
+        ({"reduction": "mean", "softcap": 3.0}, "float64"),
+    ]
+    for options, kind in fixed:
+        yield _given(draw, v, kind, options), options
+    for _ in draw.cases(2):
+        options = _together(draw, v, weight)
+        kind = "sentences" if options["shift"] else draw.choice(("plain", "no_bias", "float64"))
+        yield _given(draw, v, kind, options), options
+
+
+def _together(draw: Draw, v: int, weight: Tensor) -> Options:
+    return {
+        "reduction": draw.choice(REDUCTIONS),
+        "weight": draw.choice((None, weight)),
+        "ignore_index": draw.choice((-100, -1, v - 1)),
+        "label_smoothing": draw.integer(0, 5) / 10,
+        "z_loss": draw.integer(0, 5) / 10,
+        "softcap": draw.choice((None, 2.0, 7.5)),
+        "shift": bool(draw.integer(0, 1)),
+    }
+
+
+def _given(draw: Draw, v: int, kind: str, options: Options) -> Given:
+    """x, w, b and t of this kind; a third of the targets are ignored, and never all of a batch that
+    has a mean."""
+    d = draw.integer(4, 8)
+    shape = {"sentences": (3, draw.integer(9, 10)), "empty": (0,)}.get(
+        kind, (draw.integer(20, 25),)
+    )
+    dtype = torch.float64 if kind == "float64" else torch.float32
+    layout = "offset" if kind == "offset" else draw.choice(LAYOUTS)
+    if kind == "sentences" and draw.integer(0, 1):
+        layout = "expanded"
+    x = draw.tensor(*shape, d, dtype=dtype, layout=layout)
+    w = (3.0 if kind == "large" else 1.0) * draw.tensor(v, d, dtype=dtype)
+    b = None if kind == "no_bias" else draw.tensor(v, dtype=dtype)
+    ignore = options.get("ignore_index", -100)
+    t = draw.integers(*shape, low=0, high=v - 1)
+    t[(t == ignore) & (torch.arange(t.numel()).view(shape) % 3 == 0)] = 0
+    t.view(-1)[1::3] = ignore
+    if kind == "all_ignored":
+        t[...] = ignore
+    return x, w, b, t
+
+
+def with_weight(options: Options, x: Tensor) -> Options:
+    """The weight in the dtype of x, as F.cross_entropy wants it."""
+    weight = options.get("weight")
+    return options if weight is None else options | {"weight": weight.to(x.dtype)}

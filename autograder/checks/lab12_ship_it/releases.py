@@ -1,0 +1,264 @@
+"""Small releases as texts, whole or with one fault, drawn anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from autograder.judge import Draw
+
+Files = dict[str, str]
+NAMES = ("temper", "row_scale", "gate", "soft_clip", "blend", "lean", "warp")
+LIBRARIES = ("headloss", "widehead", "fusedrows", "quickhead")
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator: its schema's arguments, its C++ parameters and the lines of its body."""
+
+    name: str
+    arguments: str
+    parameters: str
+    body: tuple[str, ...]
+    returns: str = "Tensor"
+    differentiable: bool = True
+
+
+@dataclass(frozen=True)
+class Release:
+    """A library with its operators, and what is left out or turned round in its files."""
+
+    library: str
+    operators: tuple[Operator, ...]
+    version: str
+    python: int
+    torch: int
+    no_kernel: str = ""
+    no_fake: str = ""
+    no_gradient: str = ""
+    commented: bool = False
+    loaded: str = "at import"
+    runs_with: str = ""
+    package_data: str = "_C*.so"
+    pure: bool = False
+    order: tuple[int, ...] = field(default=())
+
+    def files(self) -> Files:
+        """The texts by path."""
+        lib = self.library
+        made = {
+            "pyproject.toml": self._pyproject(),
+            f"{lib}/__init__.py": self._init(),
+            f"{lib}/ops.py": self._ops(),
+            f"csrc/{lib}.cpp": self._cpp(),
+            self.wheel: self._wheel(),
+        }
+        paths = list(made)
+        return {paths[k]: made[paths[k]] for k in self.order}
+
+    @property
+    def wheel(self) -> str:
+        return f"{self.library}-{self.version}.dist-info/WHEEL"
+
+    def _left_out(self, lines: str, comment: str) -> str:
+        """Nothing, or the lines as a comment."""
+        if not self.commented:
+            return ""
+        return "".join(f"{comment} {line}\n" for line in lines.splitlines())
+
+    def _pyproject(self) -> str:
+        exact = f"torch==2.{self.torch}.*"
+        return (
+            f'[build-system]\nrequires = ["setuptools>=77", "{exact}"]\n'
+            'build-backend = "setuptools.build_meta"\n\n'
+            f'[project]\nname = "{self.library}"\nversion = "{self.version}"\n'
+            f'requires-python = ">=3.{self.python}"\n'
+            f'dependencies = ["numpy>=2", "{self.runs_with or exact}"]\n\n'
+            "[tool.setuptools.package-data]\n"
+            f'{self.library} = ["py.typed", "{self.package_data}"]\n'
+        )
+
+    def _init(self) -> str:
+        load = 'torch.ops.load_library(next(Path(__file__).parent.glob("_C*.so")))\n'
+        if self.loaded == "in a function":
+            load = "\ndef load():\n    " + load + "\n"
+        if self.loaded == "never":
+            load = self._left_out(load, "#")
+        return (
+            f'"""{self.library}: operators for a wide head."""\n\n'
+            f"from pathlib import Path\n\nimport torch\n\n{load}\nfrom . import ops\n"
+        )
+
+    def _ops(self) -> str:
+        return "import torch\n\n" + "\n".join(map(self._registered, self.operators))
+
+    def _registered(self, op: Operator) -> str:
+        """The Python side of an operator: its fake kernel and its gradient."""
+        made = "None" if op.returns == "()" else "torch.empty_like(x)"
+        full = f"{self.library}::{op.name}"
+        fake = f'@torch.library.register_fake("{full}")\ndef _(x, p):\n    return {made}\n\n'
+        text = self._left_out(fake, "#") if op.name == self.no_fake else fake
+        if not op.differentiable:
+            return text
+        grad = f'torch.library.register_autograd("{full}", {op.name}_formula)\n'
+        formula = (
+            f"def {op.name}_formula(ctx, dy):\n"
+            f"    return torch.ops.{self.library}.{op.name}_backward(dy, ctx.p), None\n\n"
+        )
+        return text + formula + (self._left_out(grad, "#") if op.name == self.no_gradient else grad)
+
+    def _cpp(self) -> str:
+        functions = "\n".join(map(_function, self.operators))
+        defs = "".join(
+            f'  m.def("{op.name}({op.arguments}) -> {op.returns}");\n' for op in self.operators
+        )
+        impls = "".join(map(self._impl, self.operators))
+        return (
+            f"#include <torch/extension.h>\n\n{functions}\n"
+            f"TORCH_LIBRARY({self.library}, m) {{\n{defs}}}\n\n"
+            f"TORCH_LIBRARY_IMPL({self.library}, CPU, m) {{\n{impls}}}\n"
+        )
+
+    def _impl(self, op: Operator) -> str:
+        line = f'  m.impl("{op.name}", &{op.name});\n'
+        return self._left_out(line, "  //") if op.name == self.no_kernel else line
+
+    def _wheel(self) -> str:
+        cp = f"cp3{self.python}"
+        tag = "py3-none-any" if self.pure else f"{cp}-{cp}-manylinux_2_28_x86_64"
+        root = str(self.pure).lower()
+        return (
+            "Wheel-Version: 1.0\nGenerator: setuptools (80.9.0)\n"
+            f"Root-Is-Purelib: {root}\nTag: {tag}\n"
+        )
+
+
+def _function(op: Operator) -> str:
+    returned = "void" if op.returns == "()" else "at::Tensor"
+    lines = "".join(f"  {line}\n" for line in op.body)
+    return f"{returned} {op.name}({op.parameters}) {{\n{lines}}}\n"
+
+
+_PURE = {
+    "by_number": (
+        "Tensor x, float p",
+        "const at::Tensor& x, double p",
+        ("at::Tensor y = x.mul(p);", "return y;"),
+    ),
+    "in_a_copy": (
+        "Tensor x, Tensor p",
+        "const at::Tensor& x, const at::Tensor& p",
+        ("at::Tensor y = at::empty_like(x);", "y.copy_(x);", "y.mul_(p);", "return y;"),
+    ),
+}
+_WRITING = {
+    "by_number": ("x.mul_(p);", "return x.clone();"),
+    "in_a_copy": (
+        "p.clamp_(0, 1);  // probabilities",
+        "at::Tensor y = at::empty_like(x);",
+        "at::mul_out(y, x, p);",
+        "return y;",
+    ),
+}
+
+
+def _forward(name: str, kind: str) -> Operator:
+    return Operator(name, *_PURE[kind])
+
+
+def _backward(name: str) -> Operator:
+    body = ("at::Tensor dx = dy.mul(p);", "return dx;")
+    parameters = "const at::Tensor& dy, const at::Tensor& p"
+    return Operator(
+        f"{name}_backward", "Tensor dy, Tensor p", parameters, body, differentiable=False
+    )
+
+
+def _in_place(name: str) -> Operator:
+    body = ("x.clamp_(-p, p);",)
+    made = Operator(f"{name}_", "Tensor(a!) x, float p", "at::Tensor x, double p", body, "()")
+    return replace(made, differentiable=False)
+
+
+def whole(draw: Draw) -> Release:
+    """Two operators with gradients, theirs, and one that writes and says so."""
+    one, two, three = draw.shuffled(NAMES)[:3]
+    ops = [_forward(one, "by_number"), _backward(one), _forward(two, "in_a_copy"), _backward(two)]
+    return Release(
+        library=draw.choice(LIBRARIES),
+        operators=tuple(draw.shuffled([*ops, _in_place(three)])),
+        version=f"{draw.integer(0, 3)}.{draw.integer(0, 12)}.{draw.integer(0, 9)}",
+        python=draw.integer(10, 13),
+        torch=draw.integer(11, 15),
+        order=tuple(draw.shuffled(range(5))),
+    )
+
+
+Broken = tuple[Release, str]  # a release, and the place of its fault
+Fault = Callable[[Draw, Release, bool], Broken]
+"""The last argument: in the form that is harder to see."""
+
+
+def _operator(draw: Draw, release: Release, *, differentiable: bool) -> str:
+    """The name of one of the operators, or of those with a gradient."""
+    ops = [op.name for op in release.operators if op.differentiable or not differentiable]
+    return draw.choice(ops)
+
+
+def _no_kernel(draw: Draw, release: Release, commented: bool) -> Broken:
+    name = _operator(draw, release, differentiable=False)
+    return replace(release, no_kernel=name, commented=commented), f"{release.library}::{name}"
+
+
+def _no_fake(draw: Draw, release: Release, commented: bool) -> Broken:
+    name = _operator(draw, release, differentiable=False)
+    return replace(release, no_fake=name, commented=commented), f"{release.library}::{name}"
+
+
+def _no_gradient(draw: Draw, release: Release, commented: bool) -> Broken:
+    name = _operator(draw, release, differentiable=True)
+    return replace(release, no_gradient=name, commented=commented), f"{release.library}::{name}"
+
+
+def _undeclared_write(draw: Draw, release: Release, in_the_second: bool) -> Broken:
+    kind = "in_a_copy" if in_the_second else "by_number"
+    old = next(op for op in release.operators if op.arguments == _PURE[kind][0])
+    writes = replace(old, body=_WRITING[kind])
+    ops = tuple(writes if op is old else op for op in release.operators)
+    return replace(release, operators=ops), f"{release.library}::{old.name}"
+
+
+def _not_loaded(draw: Draw, release: Release, in_function: bool) -> Broken:
+    broken = replace(release, loaded="in a function" if in_function else "never")
+    return broken, f"{release.library}/__init__.py"
+
+
+def load_in_a_comment(draw: Draw) -> Broken:
+    release = whole(draw)
+    broken = replace(release, loaded="never", commented=True)
+    return broken, f"{release.library}/__init__.py"
+
+
+def _torch_unpinned(draw: Draw, release: Release, with_a_bound: bool) -> Broken:
+    loose = f"torch>=2.{release.torch}" if with_a_bound else "torch"
+    return replace(release, runs_with=loose), "pyproject.toml"
+
+
+def _file_left_out(draw: Draw, release: Release, sources: bool) -> Broken:
+    return replace(release, package_data="*.cpp" if sources else "*.pyi"), "pyproject.toml"
+
+
+def _wrong_tag(draw: Draw, release: Release, _: bool) -> Broken:
+    return replace(release, pure=True), release.wheel
+
+
+FAULTS: dict[str, Fault] = {
+    "not_loaded": _not_loaded,
+    "no_kernel": _no_kernel,
+    "no_fake": _no_fake,
+    "no_gradient": _no_gradient,
+    "undeclared_write": _undeclared_write,
+    "torch_unpinned": _torch_unpinned,
+    "file_left_out": _file_left_out,
+    "wrong_tag": _wrong_tag,
+}

@@ -1,0 +1,211 @@
+"""Cross-entropy over shards of the vocabulary, from one message of three numbers a row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from autograder.checks.explaining import explaining
+from autograder.judge import Draw, Student, expect_close, expect_kind, expect_tuple, within
+
+from . import lab
+
+IGNORED = -100
+Answer = tuple[Tensor, Tensor]
+_RAISED = {
+    "IndexError": "A shard may have no column at all, and a target may be no column of this shard: "
+    "ask both before you look one up.",
+}
+OVERFLOW = (
+    "The maxima went through exp: over 88 that is inf in float32. Only differences of maxima may: "
+    "exp(top_r - top) is at most 1."
+)
+
+
+@lab.question(
+    "sharded_loss",
+    points=5,
+    minutes=12,
+    difficulty=4,
+    hints=(
+        "The sums of the shards are relative to different maxima. What makes one of them relative "
+        "to the largest of all?",
+        "top = the largest maximum; total = sum over shards of sum_r * exp(top_r - top); lse = top "
+        "+ log(total). The logit of the target is the sum of the shards' picked numbers.",
+        "lse = (stats[:, 0] + stats[:, 1].log()).logsumexp(0)",
+    ),
+)
+def sharded_loss(student: Student, draw: Draw) -> None:
+    """The mean cross-entropy of logits in shards, and one shard's gradient, after one all-gather.
+
+    stats (W, 3, N): each shard's maximum, sum of exp(z - its maximum) and logit of the target or 0;
+    z (N, Vr), target (N,), first: this shard's -> (the loss, dz (N, Vr)).
+    """
+    cases = [(3, 1.0, False), (4, 40.0, False), (2, 1.0, True), (1, 3.0, False)]
+    cases += [(draw.integer(2, 5), 5.0, bool(draw.integer(0, 1))) for _ in draw.cases(1)]
+    for world, scale, with_empty in cases:
+        shards, target = _drawn(draw, world, scale, with_empty)
+        loss, dz = torchs_loss(torch.cat(shards, 1), target)
+        stats = torch.stack([of_shard(z, target, at) for z, at in _placed(shards)])
+        parts = torch.split(dz, [z.shape[1] for z in shards], 1)
+        for (z, first), want in zip(_placed(shards), parts, strict=True):
+            with explaining(_RAISED):
+                got = student.call("sharded_loss", stats, z, target, first)
+            _expect(got, loss, want.contiguous(), first, 1e-5 * max(1.0, scale))
+
+
+def _expect(got: Any, loss: Tensor, dz: Tensor, first: int, tolerance: float) -> None:
+    mine, columns = expect_tuple(got, 2, "(the loss, dz)")
+    with within("in the loss"):
+        expect_close(expect_kind(mine, Tensor, "a tensor"), loss, tolerance=tolerance)
+    with within(f"in dz from column {first} on"):
+        expect_close(columns, dz, tolerance=tolerance)
+
+
+def _drawn(draw: Draw, world: int, scale: float, with_empty: bool) -> tuple[list[Tensor], Tensor]:
+    """Shards with levels of their own, one of which may have no column; targets of all shards, and
+    some that do not count."""
+    n = draw.integer(15, 19)
+    widths = [draw.integer(3, 9) for _ in range(world)]
+    if with_empty:
+        widths.insert(draw.integer(1, world), 0)
+    levels = draw.shuffled([3.0 * k - 4.0 for k in range(len(widths))])
+    pairs = zip(widths, levels, strict=True)
+    shards = [scale * (draw.tensor(n, width) + level) for width, level in pairs]
+    target = draw.integers(n, low=0, high=sum(widths) - 1)
+    edges = torch.tensor([first for z, first in _placed(shards) if z.shape[1]])
+    target[: len(edges)] = edges
+    target[-4:-1] = IGNORED
+    return shards, target
+
+
+def _placed(shards: list[Tensor]) -> list[tuple[Tensor, int]]:
+    """Each shard with the number of its first column."""
+    widths = [z.shape[1] for z in shards]
+    return [(z, sum(widths[:k])) for k, z in enumerate(shards)]
+
+
+def of_shard(z: Tensor, target: Tensor, first: int) -> Tensor:
+    """(3, N): what a shard sends. An empty one: -inf, 0 and 0."""
+    if not z.shape[1]:
+        nothing = torch.zeros(len(z))
+        return torch.stack([nothing - torch.inf, nothing, nothing])
+    top = z.amax(1)
+    mine = (target >= first) & (target < first + z.shape[1])
+    at = torch.where(mine, target - first, 0)[:, None]
+    picked = torch.where(mine, z.gather(1, at)[:, 0], 0.0)
+    return torch.stack([top, (z - top[:, None]).exp().sum(1), picked])
+
+
+def torchs_loss(z: Tensor, target: Tensor) -> Answer:
+    """On one shard, in float64."""
+    wide = z.double().requires_grad_()
+    loss = F.cross_entropy(wide, target, ignore_index=IGNORED)
+    (dz,) = torch.autograd.grad(loss, wide)
+    return loss.detach().float(), dz.float()
+
+
+def joined(stats: Tensor, z: Tensor, target: Tensor, first: int, *, mistake: str = "") -> Answer:
+    """The right answer, and ways to get it wrong."""
+    top, sums, picked = stats.unbind(1)  # (W, N) each
+    counts = target != IGNORED
+    lse = _lse(top, sums, z, mistake)
+    at_target = picked.amax(0) if mistake == "picked_max" else picked.sum(0)
+    at_target = picked[0] if mistake == "first_picked" else at_target
+    divisor = counts.sum() if mistake != "counted_all" else torch.tensor(len(z))
+    losses = (lse - at_target) * counts if mistake != "ignored_loss" else lse - at_target
+    loss = losses.sum() / divisor
+    loss = loss * divisor if mistake == "summed" else loss
+    dz = _gradient(z, target, lse, first, mistake)
+    if mistake != "ignored_gradient":
+        dz = dz * counts[:, None]
+    if mistake == "divided_twice":
+        divisor = divisor * len(stats)
+    return loss, dz if mistake == "not_averaged" else dz / divisor
+
+
+def _lse(top: Tensor, sums: Tensor, z: Tensor, mistake: str) -> Tensor:
+    most = top.amax(0)
+    if mistake == "sums_added":
+        return most + sums.sum(0).log()
+    if mistake == "overflow":
+        return (sums * top.exp()).sum(0).log()
+    if mistake == "own_lse":
+        return z.logsumexp(1) if z.shape[1] else most
+    if mistake == "turned_round":
+        return most + (sums * (most - top).exp().nan_to_num(posinf=0.0)).sum(0).log()
+    if mistake == "lses_added":
+        return (top + sums.log()).nan_to_num(neginf=0.0).sum(0)
+    total = (sums * (top - most).exp()).sum(0)
+    return total.log() if mistake == "top_forgotten" else most + total.log()
+
+
+def _gradient(z: Tensor, target: Tensor, lse: Tensor, first: int, mistake: str) -> Tensor:
+    dz = (z - lse[:, None]).exp()
+    if mistake == "no_one_hot" or not z.shape[1]:
+        return dz
+    at = target - (0 if mistake == "first_ignored" else first)
+    mine = (at >= 0) & (at < z.shape[1])
+    if mistake == "negative":
+        mine = (at >= -z.shape[1]) & (at < z.shape[1])
+    if mistake == "everywhere":
+        mine, at = torch.ones_like(mine), at.clamp(0, z.shape[1] - 1)
+    rows = mine.nonzero()[:, 0]
+    dz[rows, at[rows]] -= 1.0
+    return dz
+
+
+_MISTAKES = {
+    "sums_added": "The sums were added as they are. Each is relative to its own shard's maximum: "
+    "times exp(top_r - top) first.",
+    "overflow": OVERFLOW,
+    "own_lse": "This is the log-sum-exp of one shard alone. Its softmax sums to 1 on every shard.",
+    "turned_round": "The factor is turned round: exp(top_r - top) makes a smaller shard smaller.",
+    "lses_added": "The shards' log-sum-exps were added. Their exponentials add up: one more "
+    "logsumexp joins them.",
+    "top_forgotten": "The maximum that was taken away is missing in the end: lse = top + "
+    "log(total).",
+    "picked_max": "The largest picked number was taken for the target's logit. A logit below 0 "
+    "loses against the 0 of those who do not hold it: add them up.",
+    "first_picked": "Only the first shard's picked number was used. The one that holds the target "
+    "sent its logit; the others sent 0.",
+    "ignored_loss": "The loss counts rows whose target is -100: they are no words.",
+    "counted_all": "Divided by all N rows: the mean is over the targets that count.",
+    "ignored_gradient": "Rows whose target is -100 have a gradient. They are in no loss.",
+    "summed": "The loss is a sum. Asked for is the mean over the targets that count.",
+    "not_averaged": "dz is of the sum; the loss is the mean over the targets that count.",
+    "divided_twice": "dz was divided by the number of shards too. Each holds its own columns, and "
+    "nobody adds them up.",
+    "no_one_hot": "The 1 at the target is missing in dz, on the shard that holds the word.",
+    "first_ignored": "The target was used as a column of this shard: column target - first is "
+    "meant.",
+    "negative": "A target of an earlier shard was hit: target - first is below 0 there, and counts "
+    "from the end.",
+    "everywhere": "Every shard took 1 away, also where another shard holds the word.",
+}
+
+
+def _listed(name: str) -> None:
+    sharded_loss.wrong(
+        name,
+        _MISTAKES[name],
+        sharded_loss=lambda stats, z, target, first: joined(stats, z, target, first, mistake=name),
+    )
+
+
+for _name in _MISTAKES:
+    _listed(_name)
+
+
+@sharded_loss.cost
+def _(student: Student, draw: Draw) -> str:
+    shards, target = [draw.tensor(32, 150) for _ in range(4)], draw.integers(32, low=0, high=599)
+    stats = torch.stack([of_shard(z, target, at) for z, at in _placed(shards)])
+    student.call("sharded_loss", stats, shards[0], target, 0)
+    return (
+        f"one all-gather of {stats[0].nbytes:,} bytes from each of 4 shards, where the logits are "
+        f"{shards[0].nbytes:,}"
+    )

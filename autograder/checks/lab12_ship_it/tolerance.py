@@ -1,0 +1,194 @@
+"""How far a product of matrices may be off, derived from what is rounded.
+
+Higham, Accuracy and Stability of Numerical Algorithms, chapter 3: after K roundings of relative
+size u, a term of a sum is off by at most gamma = K u / (1 - K u).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.checks.explaining import explaining
+from autograder.judge import LAYOUTS, Draw, Student, expect_close
+
+from . import lab
+
+_RAISED = {"ZeroDivisionError": "With K u = 1 there is no bound any more: it is inf."}
+SHORT = ("bfloat16", "float16")
+NO_BOUND = (
+    "From K u = 1 on nothing is promised, and the bound is inf: 1 - K u is below 0 there, and a "
+    "bound below 0 promises the impossible."
+)
+
+
+@lab.question(
+    "tolerance",
+    points=5,
+    minutes=12,
+    difficulty=4,
+    hints=(
+        "Which roundings does a term x_k w_k go through until it is in z? What does each of them "
+        "do to it, at most?",
+        "With gamma = K u / (1 - K u) and A = the sum of |x_k w_k|, the accumulator is off by at "
+        "most gamma A. Then it is rounded to `out`, if that is another dtype: by at most v times "
+        "what it holds, and that is at most |z| + gamma A.",
+        "A = x.double().abs() @ w.double().abs().T; u = torch.finfo(accumulator).eps / 2",
+    ),
+)
+def tolerance(student: Student, draw: Draw) -> None:
+    """How far each element of x @ w.T may be off, computed in `accumulator` and kept in `out`.
+
+    x (N, K), w (V, K), accumulator and out: dtypes -> (N, V) float64.
+    """
+    cases = [
+        (5, 7, 33, "bfloat16", "float32", "bfloat16"),
+        (4, 3, 150, "bfloat16", "bfloat16", "bfloat16"),
+        (3, 4, 300, "bfloat16", "bfloat16", "bfloat16"),
+        (6, 2, 64, "float32", "float32", "float32"),
+        (2, 5, 1, "float64", "float64", "float32"),
+        (3, 2, 0, "float16", "float32", "float16"),
+        (0, 4, 8, "float32", "float32", "float32"),
+        (4, 6, 40, "float16", "float16", "float32"),
+        (2, 3, 256, "bfloat16", "bfloat16", "float32"),
+    ]
+    for _ in draw.cases(2):
+        n, v, k = draw.integer(1, 9), draw.integer(10, 19), draw.integer(20, 99)
+        kept = draw.choice(SHORT)
+        cases.append(
+            (n, v, k, kept, draw.choice((kept, "float32")), draw.choice((kept, "float32")))
+        )
+    for n, v, k, given, accumulator, out in cases:
+        dtypes = [getattr(torch, name) for name in (given, accumulator, out)]
+        x = draw.tensor(n, k, dtype=dtypes[0], layout=draw.choice(LAYOUTS))
+        w = draw.tensor(v, k, dtype=dtypes[0], layout=draw.choice(LAYOUTS))
+        with explaining(_RAISED):
+            got = student.call("tolerance", x, w, dtypes[1], dtypes[2])
+        _expect(got, bound(x, w, dtypes[1], dtypes[2]))
+
+
+def _expect(got: Any, want: Tensor) -> None:
+    """Close; an inf is wanted as itself."""
+    if isinstance(got, Tensor) and got.shape == want.shape and got.dtype == want.dtype:
+        infinite = want.isinf()
+        if bool(infinite.any()):
+            expect_close(got.isinf() & (got > 0), infinite)
+            return
+    if not bool(want.isfinite().all()):
+        expect_close(got, want.nan_to_num(posinf=0.0))
+        return
+    expect_close(got, want, tolerance=1e-9)
+
+
+def bound(
+    x: Tensor,
+    w: Tensor,
+    accumulator: torch.dtype,
+    out: torch.dtype,
+    *,
+    whole_eps: bool = False,
+    one_rounding: bool = False,
+    typical: bool = False,
+    linear: bool = False,
+    of_the_sum: bool = False,
+    short: bool = False,
+    out_forgotten: bool = False,
+    out_always: bool = False,
+    out_of_the_exact: bool = False,
+    swapped: bool = False,
+    negative: bool = False,
+) -> Tensor:
+    """The bound, and ways to get it wrong."""
+    if swapped:
+        accumulator, out = out, accumulator
+    k = 1.0 if one_rounding else math.sqrt(x.shape[1]) if typical else float(x.shape[1])
+    u, v = (torch.finfo(one).eps / (1 if whole_eps else 2) for one in (accumulator, out))
+    a, b = (x, w) if short else (x.double(), w.double())
+    z = (a @ b.T).double()
+    size = z.abs() if of_the_sum else (a.abs() @ b.abs().T).double()
+    if k * u == 1 or (k * u > 1 and not negative and not linear):
+        return torch.full_like(z, math.inf)
+    error = (k * u if linear else k * u / (1 - k * u)) * size
+    if (out == accumulator and not out_always) or out_forgotten:
+        return error
+    return error + v * (z.abs() if out_of_the_exact else z.abs() + error)
+
+
+def _wrong(name: str, sentence: str, **how: bool) -> None:
+    def answer(x: Tensor, w: Tensor, accumulator: torch.dtype, out: torch.dtype) -> Tensor:
+        return bound(x, w, accumulator, out, **how)
+
+    tolerance.wrong(name, sentence, tolerance=answer)
+
+
+_wrong(
+    "whole_eps",
+    "`eps` is the distance from 1 to the next number. Rounding to nearest is off by half of it.",
+    whole_eps=True,
+)
+_wrong(
+    "one_rounding",
+    "K is missing: a term goes through its product's rounding and those of up to K - 1 additions.",
+    one_rounding=True,
+)
+_wrong(
+    "square_root",
+    "This grows with the root of K, as errors of random signs typically do. A bound holds also "
+    "where all of them have one sign.",
+    typical=True,
+)
+_wrong(
+    "of_the_sum",
+    "This is relative to |z|. Terms that cancel leave a small z, and their errors stay: sum the "
+    "|x_k w_k|.",
+    of_the_sum=True,
+)
+_wrong(
+    "first_order",
+    "K u without the 1 - K u below it: errors of errors are left out. With K = 150 in bfloat16 "
+    "that is more than half of the bound.",
+    linear=True,
+)
+_wrong("negative", NO_BOUND, negative=True)
+_wrong(
+    "in_their_own_dtype",
+    "The bound itself was computed in the dtype of x, with its errors. Make x and w float64 first.",
+    short=True,
+)
+_wrong(
+    "out_forgotten",
+    "The last rounding is missing, from the accumulator to `out`: in bfloat16 it is the largest.",
+    out_forgotten=True,
+)
+_wrong(
+    "out_always",
+    "A rounding to `out` was counted where `out` is the accumulator's own dtype: nothing is "
+    "rounded there.",
+    out_always=True,
+)
+_wrong(
+    "out_of_the_exact",
+    "The last rounding is v times what the accumulator holds, not v |z|: it may be as large as |z| "
+    "plus the bound so far.",
+    out_of_the_exact=True,
+)
+_wrong(
+    "dtypes_swapped",
+    "The K roundings happen in the accumulator's dtype, and the last one in `out`: here it is the "
+    "other way round.",
+    swapped=True,
+)
+
+
+@tolerance.cost
+def _(student: Student, draw: Draw) -> str:
+    x, w = (draw.tensor(n, 64, dtype=torch.bfloat16) for n in (32, 600))
+    parts = []
+    for accumulator in (torch.float32, torch.bfloat16):
+        allowed = student.call("tolerance", x, w, accumulator, torch.bfloat16)
+        size = (x.double().abs() @ w.double().abs().T).mean()
+        parts.append(f"{float(allowed.mean() / size):.2%} in {str(accumulator)[6:]}")
+    return "of the sum of |x w|, a bfloat16 product of 64 terms may be off by " + ", ".join(parts)

@@ -1,0 +1,378 @@
+"""Which wheels an interpreter on a platform installs, by their names alone.
+
+The rules are PEP 425 (tags), PEP 427 (file names), PEP 600 (manylinux) and PEP 703 (no stable ABI
+without the GIL); the lab's test compares them with the `packaging` library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from autograder.checks.explaining import explaining
+from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
+
+from . import lab
+
+Machine = Mapping[str, Any]
+Version = tuple[int, int]
+LEGACY = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
+"""What the glibc of a manylinux tag was before PEP 600 wrote it into the name."""
+_RAISED = {
+    "ValueError": "A name has five parts or six: a build number may stand behind the version. "
+    "Count the tags from the end.",
+}
+
+
+@lab.question(
+    "wheel_fits",
+    points=4,
+    minutes=12,
+    difficulty=3,
+    hints=(
+        "A name ends in three tags: Python, ABI, platform. Which of them may each name several "
+        "things, and what stands between those?",
+        "A wheel fits when one of its Python tags, one of its ABI tags and one of its platform "
+        "tags fit together. Versions are pairs of integers: a wheel may ask for less than the "
+        "machine has, but only `abi3`, `py3x`, `manylinux` and `macosx` do.",
+        'python, abi, platform = name.removesuffix(".whl").split("-")[-3:]',
+    ),
+)
+def wheel_fits(student: Student, draw: Draw) -> None:
+    """Which of these wheels pip would install on a machine.
+
+    names: file names of wheels; machine: a dict -> the names that fit, in the order given.
+    """
+    fixed = [_linux(draw, False), _linux(draw, True), _mac(draw, "arm64"), _mac(draw, "x86_64")]
+    drawn = [_machine(draw) for _ in draw.cases(2)]
+    for machine in [*fixed, _windows(draw), *drawn]:
+        names = draw.shuffled(_names(draw, machine))
+        with explaining(_RAISED):
+            got = student.call("wheel_fits", names, machine)
+        _expect(got, [name for name in names if fits(name, machine)])
+
+
+def _expect(got: Any, want: list[str]) -> None:
+    mine = list(expect_tuple(got, None, "a list of names"))
+    for name in want:
+        if name not in mine:
+            raise Wrong(expected=f"{name} fits", got="left out")
+    for k, name in enumerate(mine):
+        if name not in want or mine.index(name) != k:
+            raise Wrong(expected=f"{len(want)} names", got=describe(name), where=f"[{k}]")
+    if mine != want:
+        raise Wrong(expected="the order given", got="another order")
+
+
+def _python(draw: Draw, low: int = 10) -> tuple[int, int]:
+    return 3, draw.integer(low, 13)
+
+
+def _linux(draw: Draw, free_threaded: bool) -> dict[str, Any]:
+    python = (3, draw.integer(13, 14)) if free_threaded else _python(draw, 11)
+    return {
+        "system": "linux",
+        "arch": draw.choice(("x86_64", "aarch64")),
+        "python": python,
+        "free_threaded": free_threaded,
+        "glibc": (2, draw.integer(28, 39)),
+    }
+
+
+def _mac(draw: Draw, arch: str) -> dict[str, Any]:
+    place = {"system": "macosx", "arch": arch, "python": _python(draw, 11), "free_threaded": False}
+    return place | {"macos": (draw.integer(12, 15), 0)}
+
+
+def _windows(draw: Draw) -> dict[str, Any]:
+    place = {"system": "win", "arch": "amd64", "python": _python(draw, 11)}
+    return place | {"free_threaded": False}
+
+
+def _machine(draw: Draw) -> dict[str, Any]:
+    kind = draw.integer(0, 3)
+    if kind < 2:
+        return _linux(draw, bool(kind))
+    return _mac(draw, draw.choice(("arm64", "x86_64"))) if kind == 2 else _windows(draw)
+
+
+def _names(draw: Draw, machine: Machine) -> list[str]:
+    """Wheels of which each asks for one rule, of this machine's family and of others."""
+    minor = machine["python"][1]
+    own = _own_platforms(draw, machine)
+    plain, others = own[0], own[1:] + _foreign(draw, machine)
+    here, older, newer = f"cp3{minor}", f"cp3{minor - 1}", f"cp3{minor + 1}"
+    tags = [
+        f"{here}-{here}-{plain}",
+        f"{here}-{here}t-{plain}",
+        f"{older}-{older}-{plain}",
+        f"{newer}-{newer}-{plain}",
+        f"cp3{draw.integer(7, minor - 2)}-abi3-{plain}",
+        f"{here}-abi3-{plain}",
+        f"{newer}-abi3-{plain}",
+        f"{older}.{here}-{older}.{here}-{plain}",
+        f"{here}-none-{plain}",
+        f"py3-none-{plain}",
+        "py3-none-any",
+        "py2.py3-none-any",
+        "py2-none-any",
+        f"py3{draw.integer(6, minor - 1)}-none-any",
+        f"py3{minor}-none-any",
+        f"py3{minor + 1}-none-any",
+        f"{older}-none-any",
+        *(f"py3-none-{platform}" for platform in others),
+    ]
+    return [_named(draw, tag) for tag in tags]
+
+
+def _named(draw: Draw, tags: str) -> str:
+    name = draw.choice(("headloss", "one_layer", "fused_head", "wide_head"))
+    version = f"{draw.integer(0, 3)}.{draw.integer(0, 12)}.{draw.integer(0, 9)}"
+    local = draw.choice(("", "", "+cpu", "+cu130"))
+    build = draw.choice(("", "-1", f"-{draw.integer(2, 9)}fix"))
+    return f"{name}-{version}{local}{build}-{tags}.whl"
+
+
+def _own_platforms(draw: Draw, machine: Machine) -> list[str]:
+    """Platform tags of this system, the first of which fits."""
+    arch = machine["arch"]
+    if machine["system"] == "win":
+        return ["win_amd64", "win32", "win_arm64"]
+    if machine["system"] == "macosx":
+        other = "x86_64" if arch == "arm64" else "arm64"
+        major = machine["macos"][0]
+        return [
+            f"macosx_11_0_{arch}",
+            f"macosx_{major}_0_{arch}",
+            f"macosx_{major + 1}_0_{arch}",
+            f"macosx_10_{draw.integer(9, 15)}_universal2",
+            f"macosx_11_0_{other}",
+            f"macosx_10_13_x86_64.macosx_11_0_{arch}",
+        ]
+    minor = machine["glibc"][1]
+    other = "x86_64" if arch == "aarch64" else "aarch64"
+    return [
+        f"manylinux_2_{draw.integer(20, 27)}_{arch}",
+        f"manylinux_2_{minor}_{arch}",
+        f"manylinux_2_{minor + 1}_{arch}",
+        f"manylinux_2_5_{arch}",
+        f"manylinux_2_17_{arch}.manylinux2014_{arch}",
+        f"manylinux_2_{minor + 3}_{arch}.manylinux_2_17_{arch}",
+        f"manylinux2014_{arch}",
+        f"manylinux_2_17_{other}",
+        f"musllinux_1_1_{arch}",
+        f"linux_{arch}",
+    ]
+
+
+def _foreign(draw: Draw, machine: Machine) -> list[str]:
+    families = {"linux": "manylinux_2_17_x86_64", "macosx": "macosx_11_0_arm64", "win": "win_amd64"}
+    return [tag for system, tag in families.items() if system != machine["system"]]
+
+
+def fits(
+    name: str,
+    machine: Machine,
+    *,
+    python_fits: Callable[[str, str, Machine], bool] | None = None,
+    platform_fits: Callable[[str, Machine], bool] | None = None,
+    first_only: bool = False,
+    from_the_front: bool = False,
+) -> bool:
+    """Whether the wheel of this name installs there, and ways to get it wrong."""
+    parts = name.removesuffix(".whl").split("-")
+    sets = [part.split(".") for part in (parts[2:5] if from_the_front else parts[-3:])]
+    pythons, abis, platforms = [one[:1] for one in sets] if first_only else sets
+    python_fits, platform_fits = python_fits or _python_fits, platform_fits or _platform_fits
+    interpreter = any(python_fits(p, a, machine) for p in pythons for a in abis)
+    return interpreter and any(platform_fits(one, machine) for one in platforms)
+
+
+def _python_fits(
+    python: str,
+    abi: str,
+    machine: Machine,
+    *,
+    old_abi: bool = False,
+    exact_abi3: bool = False,
+    any_abi3: bool = False,
+    abi3_without_gil: bool = False,
+    gil_ignored: bool = False,
+    exact_py: bool = False,
+    any_py: bool = False,
+    cp_none_like_py: bool = False,
+) -> bool:
+    """One Python tag with one ABI tag."""
+    have: int = machine["python"][1]
+    free: bool = machine["free_threaded"]
+    kind, major, minor = python[:2], python[2:3], int(python[3:] or 0)
+    if major != "3":
+        return False
+    if abi == "none":
+        if kind == "cp" and not cp_none_like_py:
+            return minor == have
+        return any_py or (minor in (0, have) if exact_py else minor <= have)
+    if kind != "cp":
+        return False
+    if abi == "abi3":
+        if free and not abi3_without_gil:
+            return False
+        return any_abi3 or (minor == have if exact_abi3 else minor <= have)
+    flags = ("", "t") if gil_ignored else ("t" if free else "",)
+    same = any(abi == python + flag for flag in flags)
+    return same and (minor <= have if old_abi else minor == have)
+
+
+def _platform_fits(
+    platform: str,
+    machine: Machine,
+    *,
+    system_only: bool = False,
+    legacy: bool = True,
+    plain_linux: bool = True,
+    universal: bool = True,
+    compare: Callable[[Version, Version], bool] = lambda asked, have: asked <= have,
+) -> bool:
+    """One platform tag."""
+    system, arch = machine["system"], machine["arch"]
+    if platform == "any":
+        return True
+    if system == "win":
+        return platform.startswith("win") if system_only else platform == f"win_{arch}"
+    if system == "linux" and platform.startswith("linux_"):
+        return plain_linux and platform == f"linux_{arch}"
+    wanted = _system_asked(platform, legacy)
+    if wanted is None or wanted[0] != ("macosx" if system == "macosx" else "manylinux"):
+        return False
+    _, version, of_arch = wanted
+    same: bool = of_arch == arch or (universal and of_arch == "universal2") or system_only
+    have: Version = machine["macos"] if system == "macosx" else machine["glibc"]
+    return same and compare(version, have)
+
+
+def _system_asked(platform: str, legacy: bool) -> tuple[str, tuple[int, int], str] | None:
+    """(manylinux or macosx, version, architecture) of a tag."""
+    head, _, rest = platform.partition("_")
+    if head in LEGACY:
+        return ("manylinux", LEGACY[head], rest) if legacy else None
+    if head not in ("manylinux", "macosx"):
+        return None
+    major, minor, arch = rest.split("_", 2)
+    return head, (int(major), int(minor)), arch
+
+
+def _wrong(name: str, sentence: str, **how: Any) -> None:
+    def chosen(names: Sequence[str], machine: Machine) -> list[str]:
+        return [one for one in names if fits(one, machine, **how)]
+
+    wheel_fits.wrong(name, sentence, wheel_fits=chosen)
+
+
+def _wrong_python(name: str, sentence: str, **how: bool) -> None:
+    _wrong(name, sentence, python_fits=lambda p, a, m: _python_fits(p, a, m, **how))
+
+
+def _wrong_platform(name: str, sentence: str, **how: Any) -> None:
+    _wrong(name, sentence, platform_fits=lambda p, m: _platform_fits(p, m, **how))
+
+
+_wrong_python(
+    "old_abi_fits",
+    "A wheel for an older Python was taken: `cp311-cp311` runs on 3.11 alone. Only `abi3` promises "
+    "later ones.",
+    old_abi=True,
+)
+_wrong_python(
+    "abi3_exact",
+    "An `abi3` wheel was taken for one version only. Its Python tag names the oldest that it runs "
+    "on.",
+    exact_abi3=True,
+)
+_wrong_python(
+    "abi3_anywhere",
+    "An `abi3` wheel of a newer Python was taken. Its Python tag names the oldest that it runs on.",
+    any_abi3=True,
+)
+_wrong_python(
+    "abi3_without_the_gil",
+    "An `abi3` wheel was taken by a Python without the GIL. There objects look different, and "
+    "`abi3` does not hold.",
+    abi3_without_gil=True,
+)
+_wrong_python(
+    "gil_ignored",
+    "`cp313` and `cp313t` are two ABIs: the t is for a Python without the GIL, and each takes its "
+    "own alone.",
+    gil_ignored=True,
+)
+_wrong_python(
+    "py3x_exact",
+    "`py39-none` is code for 3.9 and all later ones: no ABI ties it to one version.",
+    exact_py=True,
+)
+_wrong_python(
+    "py3x_ignored",
+    "`py314-none` asks for Python 3.14 at least. The digits behind the 3 were not read.",
+    any_py=True,
+)
+_wrong_python(
+    "cp_none_like_py",
+    "`cp311-none` names one CPython. It does not hold for later ones, as `py311-none` does.",
+    cp_none_like_py=True,
+)
+_wrong_platform(
+    "architecture_ignored",
+    "A wheel for another processor was taken: the last part of a platform tag is the architecture.",
+    system_only=True,
+)
+_wrong_platform(
+    "legacy_unknown",
+    "`manylinux2014` was not known: the names before PEP 600 stand for glibc 2.5, 2.12 and 2.17.",
+    legacy=False,
+)
+_wrong_platform(
+    "linux_refused",
+    "`linux_x86_64` was left out. An index refuses such a wheel, since it promises no glibc; pip "
+    "installs it.",
+    plain_linux=False,
+)
+_wrong_platform(
+    "universal_unknown",
+    "`universal2` is both processors of macOS in one file.",
+    universal=False,
+)
+_wrong_platform(
+    "version_exact",
+    "A wheel for an older glibc or macOS was left out: the tag names the oldest that will do.",
+    compare=lambda asked, have: asked == have,
+)
+_wrong_platform(
+    "version_turned_round",
+    "Only wheels that need a newer glibc or macOS than the machine has were taken. The tag names "
+    "the oldest that will do.",
+    compare=lambda asked, have: asked >= have,
+)
+_wrong_platform(
+    "version_as_text",
+    "Versions were compared as texts or decimals: glibc 2.5 is older than 2.28, and 5 is less than "
+    "28.",
+    compare=lambda asked, have: [*map(str, asked)] <= [*map(str, have)],
+)
+_wrong(
+    "first_of_a_set",
+    "Only the first of each set was read. A tag may name several, with dots between: `py2.py3`.",
+    first_only=True,
+)
+_wrong(
+    "build_number",
+    "A build number was read as a tag: it may stand behind the version. Count from the end.",
+    from_the_front=True,
+)
+
+
+@wheel_fits.cost
+def _(student: Student, draw: Draw) -> str:
+    machine = _linux(draw, False)
+    names = _names(draw, machine)
+    taken = student.call("wheel_fits", names, machine)
+    return f"{len(names)} names read, {len(taken)} fit, and no file was opened"

@@ -1,0 +1,203 @@
+"""Lab 12's own truths: its wheels against the `packaging` library, its options against the course's
+fused loss, its bounds against what rounding does; and every drawn change and fault is what it is
+called."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import pytest
+import torch
+from packaging import tags
+from packaging.utils import parse_wheel_filename
+
+from autograder.checks.lab12_ship_it import lab
+from autograder.checks.lab12_ship_it.broken_release import WHOLE, found_in
+from autograder.checks.lab12_ship_it.next_version import _cases as drawn_versions
+from autograder.checks.lab12_ship_it.next_version import _parsed
+from autograder.checks.lab12_ship_it.options import (
+    Meaning,
+    drawn_cases,
+    gradients,
+    loss_of,
+    with_weight,
+)
+from autograder.checks.lab12_ship_it.options_backward import by_hand
+from autograder.checks.lab12_ship_it.pairs_covered import (
+    _allowed,
+    _drawn,
+    _most,
+    _pairs_of,
+    _tangled,
+    greedy,
+)
+from autograder.checks.lab12_ship_it.releases import FAULTS, load_in_a_comment, whole
+from autograder.checks.lab12_ship_it.schemas import CHANGES, Reading, drawn_schema, effect
+from autograder.checks.lab12_ship_it.tolerance import bound
+from autograder.checks.lab12_ship_it.wheel_fits import _linux, _mac, _names, _windows, fits
+from autograder.judge import Draw, LocalStudent, State, ask
+from onelayer.kernels.chunked import chunked_head_loss
+
+SEEDS = range(12)
+LEGACY = {5: "manylinux1", 12: "manylinux2010", 17: "manylinux2014"}
+
+
+def platforms_of(machine: dict[str, Any]) -> list[str]:
+    """What the machine's platform tags are, the best first."""
+    arch = machine["arch"]
+    if machine["system"] == "win":
+        return [f"win_{arch}"]
+    if machine["system"] == "macosx":
+        return [*tags.mac_platforms(machine["macos"], arch)]
+    minors = range(machine["glibc"][1], 4, -1)
+    legacy = [f"{LEGACY[minor]}_{arch}" for minor in minors if minor in LEGACY]
+    return [*(f"manylinux_2_{minor}_{arch}" for minor in minors), *legacy, f"linux_{arch}"]
+
+
+def pips_tags(machine: dict[str, Any]) -> set[tags.Tag]:
+    version, platforms = machine["python"], platforms_of(machine)
+    interpreter = f"cp3{version[1]}"
+    abi = interpreter + ("t" if machine["free_threaded"] else "")
+    taken = {*tags.cpython_tags(version, [abi], platforms)}
+    return taken | {*tags.compatible_tags(version, interpreter, platforms)}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_wheel_fits_where_packaging_says_so(seed: int) -> None:
+    draw = Draw(seed)
+    machines = [_linux(draw, False), _linux(draw, True), _windows(draw)]
+    machines += [_mac(draw, arch) for arch in ("arm64", "x86_64")]
+    for machine in machines:
+        taken = pips_tags(machine)
+        for name in _names(draw, machine):
+            want = bool(parse_wheel_filename(name)[3] & taken)
+            assert fits(name, machine) == want, (name, machine)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_greedy_choice_covers_all_pairs_with_far_fewer_runs(seed: int) -> None:
+    draw = Draw(seed)
+    for axes, excluded in (_tangled(draw), _drawn(draw)):
+        allowed = _allowed(axes, excluded)
+        chosen = greedy(allowed, _pairs_of(allowed))
+        assert _pairs_of(chosen) == _pairs_of(allowed)
+        largest = sorted(len(values) for values in axes.values())[-2:]
+        assert len(chosen) <= 2 * largest[0] * largest[1]
+    axes, excluded = _tangled(draw)
+    assert 2 * _most(_allowed(axes, excluded)) < len(_allowed(axes, excluded))
+
+
+def summed(x: torch.Tensor, w: torch.Tensor, accumulator: torch.dtype) -> torch.Tensor:
+    """x @ w.T with each product and each sum rounded to the accumulator's dtype."""
+    z = torch.zeros(len(x), len(w), dtype=accumulator)
+    for a, b in zip(x.T, w.T, strict=True):
+        z = z + (a.double()[:, None] * b.double()).to(accumulator)
+    return z
+
+
+@pytest.mark.parametrize(
+    ("accumulator", "out", "least"),
+    [
+        (torch.float32, torch.bfloat16, 0.2),
+        (torch.bfloat16, torch.bfloat16, 0.01),
+        (torch.float16, torch.float32, 0.01),
+        (torch.float32, torch.float32, 0.01),
+    ],
+)
+def test_no_error_is_over_the_bound_and_some_come_near(
+    accumulator: torch.dtype, out: torch.dtype, least: float
+) -> None:
+    draw = Draw(3)
+    short = out if accumulator is torch.float32 else accumulator
+    x, w = (draw.tensor(n, 40, dtype=short) for n in (30, 50))
+    got = summed(x, w, accumulator).to(out).double()
+    error = (got - x.double() @ w.double().T).abs()
+    share = error / bound(x, w, accumulator, out)
+    assert least < float(share.max()) <= 1.0
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_is_to_callers_what_it_is_called(name: str) -> None:
+    change, want = CHANGES[name]
+    for seed in range(40):
+        draw = Draw(seed)
+        old = drawn_schema(draw, "onelayer::head_loss")
+        new = change(draw, old)
+        assert effect(old, new, Reading()) == want, f"{old}\n{new}"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_drawn_schema_is_one_that_torch_reads(seed: int) -> None:
+    for _, old, new in drawn_versions(Draw(seed)):
+        for schema in (*old, *new):
+            read = torch._C.parse_schema(str(schema))
+            assert [a.name for a in read.arguments] == [a.name for a in schema.arguments]
+            assert _parsed(str(schema)) == schema
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_option_means_what_it_means_in_the_fused_loss(seed: int) -> None:
+    for (x, w, b, t), options in drawn_cases(Draw(seed)):
+        if not len(t):
+            continue
+        x, w, b = (None if one is None else one.double() for one in (x, w, b))
+        assert x is not None
+        assert w is not None
+        options = with_weight(options, x)
+        want = chunked_head_loss(x, w, b, t, **options)
+        torch.testing.assert_close(loss_of(x, w, b, t, Meaning(), **options), want)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_formulas_are_what_autograd_finds(seed: int) -> None:
+    for (x, w, b, t), options in drawn_cases(Draw(seed)):
+        x, w, b = (None if one is None else one.double() for one in (x, w, b))
+        assert x is not None
+        assert w is not None
+        options = with_weight(options, x)
+        shape = loss_of(x, w, b, t, Meaning(), **options).shape
+        dloss = torch.full(shape, -1.75, dtype=torch.float64)
+        want = gradients((x, w, b, t), dloss, Meaning(), options)
+        for mine, true in zip(by_hand(x, w, b, t, dloss, **options), want, strict=True):
+            torch.testing.assert_close(mine, true)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_fault_of_a_release_is_the_one_that_was_put_in(seed: int) -> None:
+    draw = Draw(seed)
+    assert found_in(whole(draw).files()) == WHOLE
+    for kind, fault in FAULTS.items():
+        for hidden in (False, True):
+            release, place = fault(draw, whole(draw), hidden)
+            assert found_in(release.files()) == (kind, place)
+    release, place = load_in_a_comment(draw)
+    assert found_in(release.files()) == ("not_loaded", place)
+
+
+def test_no_two_releases_are_the_same() -> None:
+    made = [tuple(whole(Draw(seed)).files().items()) for seed in range(40)]
+    assert all(a != b for a, b in combinations(made, 2))
+
+
+@pytest.mark.parametrize("name", lab.questions)
+def test_a_wrong_answer_is_wrong_whatever_is_drawn(name: str) -> None:
+    """The fixed cases show each fault: the notebook and the grade cannot disagree."""
+    question = lab.questions[name]
+    for known in question.wrong_answers:
+        student = LocalStudent(known.functions)
+        for seed in (11, 12):
+            with pytest.raises(Exception):  # noqa: B017, PT011  # Wrong, or what the answer raises
+                question.check(student, Draw(seed))
+
+
+def test_a_question_takes_any_right_matrix() -> None:
+    """One that is larger than the greedy one, and not above the bound."""
+
+    def padded(axes: Any, excluded: Any, most: int) -> Any:
+        allowed = _allowed(axes, excluded)
+        chosen = greedy(allowed[::-1], _pairs_of(allowed))
+        return (chosen + chosen)[:most]
+
+    verdict = ask(lab.questions["pairs_covered"], LocalStudent({"pairs_covered": padded}), seed=5)
+    assert verdict.state is State.PASS, str(verdict)
