@@ -114,7 +114,7 @@ class _ChunkedHeadLoss(torch.autograd.Function):
         ctx.options, ctx.dtypes = options, [None if one is None else one.dtype for one in (x, w, b)]
         ctx.each = options.reduction == "none"  # dloss is not one number: backward sweeps instead
         needed = (False, False, False) if ctx.each else ctx.needs_input_grad[:3]
-        sweep = _Sweep(x, w, b, t, weight, options, needed)
+        sweep = Sweep(x, w, b, t, weight, options, needed)
         loss = sweep.over_all()
         if ctx.each:
             ctx.save_for_backward(x, w, b, t, weight)
@@ -127,20 +127,20 @@ class _ChunkedHeadLoss(torch.autograd.Function):
         refuse_second_backward()
         if ctx.each:
             x, w, b, t, weight = ctx.saved_tensors
-            sweep = _Sweep(x, w, b, t, weight, ctx.options, ctx.needs_input_grad[:3])
+            sweep = Sweep(x, w, b, t, weight, ctx.options, ctx.needs_input_grad[:3])
             sweep.over_all(dloss.to(sweep.exact)[:, None])
             made, scale = sweep.gradients, sweep.share
         else:
             *made, share = ctx.saved_tensors
             scale = dloss.to(share.dtype) * share
-        scaled = (
-            None if one is None else _scaled(one, scale, dtype)
+        gradients = (
+            None if one is None else scaled(one, scale, dtype)
             for one, dtype in zip(made, ctx.dtypes, strict=True)
         )
-        return (*scaled, None, None, None)
+        return (*gradients, None, None, None)
 
 
-class _Sweep:
+class Sweep:
     """One pass over the rows. What it adds up: the gradients before they are scaled, where they
     are needed. share: what a row's part is multiplied with in the end, 1 / total."""
 
@@ -271,7 +271,7 @@ def _product(a: Tensor, b: Tensor, exact: torch.dtype) -> Tensor:
     return a @ b if a.dtype == exact else torch.mm(a, b, out_dtype=exact)
 
 
-def _scaled(one: Tensor, scale: Tensor, dtype: torch.dtype) -> Tensor:
+def scaled(one: Tensor, scale: Tensor, dtype: torch.dtype) -> Tensor:
     """one * scale in `dtype`, multiplied in scale's: a few rows at a time, so that no long copy of
     a short dx is ever whole."""
     if one.dtype == scale.dtype:
