@@ -18,7 +18,9 @@ import sys
 import sysconfig
 import tempfile
 import time
+import warnings
 import zipfile
+from base64 import urlsafe_b64encode
 from pathlib import Path
 
 import torch
@@ -30,6 +32,7 @@ import onelayer
 from autograder import predict, reveal
 from onelayer.custom_op.cpp_compiler import compile_shared
 
+os.environ["KINETO_LOG_LEVEL"] = "99"  # the profiler's own log stays off this page
 head = onelayer.head()  # nn.Linear(64, 600), trained
 W, b = head.weight, head.bias  # (600, 64), (600,)
 lines = ["<es> ella ha comido", "<es> yo he comido", "<es> ellos han comido"]
@@ -104,7 +107,8 @@ print(PYPROJECT)
 # ## Compile it
 # This is what a build backend does for you: one call of the compiler for each source, one of the
 # linker. `-DTORCH_TARGET_VERSION` names the oldest torch that the library is for. With more
-# sources, [`BuildExtension`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/utils/cpp_extension.py#L749)
+# sources,
+# [`BuildExtension`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/utils/cpp_extension.py#L749)
 # writes a file for ninja, which compiles only what is older than its source, and several at once;
 # `CXX="ccache g++"` takes what any build on this machine has compiled before.
 
@@ -150,8 +154,7 @@ files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: by hand\n{tag}".encode
 
 
 def row(name, data):
-    digest = hashlib.sha256(data).digest()
-    text = __import__("base64").urlsafe_b64encode(digest).rstrip(b"=").decode()
+    text = urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
     return f"{name},sha256={text},{len(data)}"
 
 
@@ -217,11 +220,15 @@ def asked(library):
     return {line.split()[-1] for line in told.stdout.decode().splitlines() if line.strip()}
 
 
+def of_torch(names):
+    """Those that are torch's own C functions."""
+    return [name for name in names if re.match(r"_?(aoti_)?torch_", name)]
+
+
 def sorted_out(names):
-    of_torch = [n for n in names if re.match(r"_?(aoti_)?torch_", n)]
     mangled = [n for n in names if re.match(r"_?_Z\w*(2at|3c10|5torch)", n)]
     python = [n for n in names if re.match(r"_?Py[A-Z_]", n)]
-    return {"torch, C": len(of_torch), "torch, C++": len(mangled), "Python": len(python)}
+    return {"torch, C": len(of_torch(names)), "torch, C++": len(mangled), "Python": len(python)}
 
 
 ours = asked(package / "_C.so")
@@ -236,10 +243,11 @@ reveal("cpp_names_of_torch", "none" if not count else "about 10" if count < 60 e
 
 # %% [markdown] id="symbols-why"
 # None: the stable headers turn every call into one of torch's C functions, and tensors cross as
-# opaque handles
-# ([`shim.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/stable/c/shim.h#L18)).
-# `libtorch_python` is built together with its torch, and may ask for what it likes. An extension
-# with `torch/extension.h` asks for such names too, and is at home in one release.
+# opaque handles. One of them is
+# [`torch_call_dispatcher`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/stable/c/shim.h#L25),
+# which takes the name of an operator and a stack of values. `libtorch_python` is built together
+# with its torch, and may ask for what it likes. An extension with `torch/extension.h` asks for such
+# names too, and is at home in one release.
 
 # %% [markdown] id="target"
 # ## One flag decides the oldest torch
@@ -255,11 +263,11 @@ predict("without_the_target_flag", choices=["nothing", "names are added", "names
 build(KERNEL, here / "forgotten.so", target=None)
 more, fewer = asked(here / "forgotten.so") - ours, ours - asked(here / "forgotten.so")
 print("this torch is", torch.__version__)
-print("added:  ", *sorted(more) or ["nothing"])
-print("removed:", *sorted(fewer) or ["nothing"])
+print("added:  ", *sorted(of_torch(more)) or ["nothing"])
+print("removed:", *sorted(of_torch(fewer)) or ["nothing"])
 reveal(
     "without_the_target_flag",
-    "names are added" if more else "names are removed" if fewer else "nothing",
+    "names are added" if of_torch(more) else "names are removed" if of_torch(fewer) else "nothing",
 )
 
 # %% [markdown] id="target-why"
@@ -347,9 +355,9 @@ reveal("operator_before_the_import", "an AttributeError" if "Attr" in first else
 # %% [markdown] id="install-why"
 # An operator exists in a process from the moment its library is loaded, and in no other. So these
 # depend on who imported what first: a program that uses `torch.ops.headloss` and relies on another
-# module's import; a saved graph with this operator; a rank or a data loader's worker, which is a new
-# process. The cure stands in the module above: code asks the *package* for the function, and the
-# package loads the library on its first line.
+# module's import; a saved graph with this operator; a rank or a data loader's worker, which is a
+# new process. The cure stands in the module above: code asks the *package* for the function, and
+# the package loads the library on its first line.
 
 # %% [markdown] id="twice"
 # ## Load it twice
@@ -383,11 +391,11 @@ how = {"l": "nothing", "r": "raises an exception", "t": "ends the process"}
 reveal("a_copy_of_the_library", how[ends["a copy"][0]])
 
 # %% [markdown] id="twice-why"
-# The loader knows the same file again, and does nothing. A copy is another file, so its constructors
-# run, and the second one to define the namespace `headloss` is refused, by an exception where nobody
-# can catch it: inside `dlopen`. The third row takes the cause away and nothing else: the same bytes
-# with another namespace. One namespace, one library, named like the package; who wants to add
-# operators to somebody's namespace uses `STABLE_TORCH_LIBRARY_FRAGMENT`
+# The loader knows the same file again, and does nothing. A copy is another file, so its
+# constructors run, and the second one to define the namespace `headloss` is refused, by an
+# exception where nobody can catch it: inside `dlopen`. The third row takes the cause away and
+# nothing else: the same bytes with another namespace. One namespace, one library, named like the
+# package; who wants to add operators to somebody's namespace uses `STABLE_TORCH_LIBRARY_FRAGMENT`
 # ([`library.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/stable/library.h#L355-L376)).
 
 # %% [markdown] id="constructor"
@@ -415,10 +423,10 @@ print(counted)
 reveal("counted_before_any_call", counted["with"])
 
 # %% [markdown] id="constructor-why"
-# It ran. So `import` of a wheel, `torch.ops.load_library(path)`
-# ([a `dlopen`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_ops.py#L1510-L1519)) and a
-# build from source all run what its author wrote, with your rights, and no sandbox stands between.
-# No check of the *operator* comes early enough. What can be checked before is the file:
+# It ran. So `import` of a wheel, `torch.ops.load_library(path)` ([a
+# `dlopen`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_ops.py#L1510-L1519)) and a build
+# from source all run what its author wrote, with your rights, and no sandbox stands between. No
+# check of the *operator* comes early enough. What can be checked before is the file:
 
 # %% id="pin"
 pinned = hashlib.sha256(wheel.read_bytes()).hexdigest()
@@ -469,22 +477,22 @@ for edit, new in EDITS.items():
 defined = []  # a Library has to live as long as its operators
 
 
-def outcome_of(call):
+def outcome_of(op, *given, **named):
     try:
-        call()
+        op(*given, **named)
         return "works"
     except (RuntimeError, TypeError) as error:
-        return "fails: " + str(error).splitlines()[0][:70]
+        return "fails:" + str(error).splitlines()[0].partition("token_loss()")[2][:60]
 
 
 broke = []
-for number, (edit, new) in enumerate(EDITS.items()):
-    defined.append(torch.library.Library(f"chapter12_{time.time_ns()}", "DEF"))
+z, t = torch.randn(2, 3), torch.tensor([0, 1])
+for edit, new in EDITS.items():
+    defined.append(torch.library.Library(f"edit{len(defined)}_{time.time_ns()}", "DEF"))
     defined[-1].define(new)
     defined[-1].impl("token_loss", lambda z, *_: z.sum(1), "CompositeExplicitAutograd")
     op = getattr(torch.ops, defined[-1].ns).token_loss
-    z, t = torch.randn(2, 3), torch.tensor([0, 1])
-    calls = [outcome_of(lambda: op(z, t)), outcome_of(lambda: op(z=z, t=t))]
+    calls = [outcome_of(op, z, t), outcome_of(op, z=z, t=t)]
     broke += [edit] * any(call != "works" for call in calls)
     print(f"{edit}\n    by position {calls[0]}\n    by name     {calls[1]}")
 
@@ -493,10 +501,10 @@ reveal("breaks_old_calls", next(edit for edit in broke if "argument" not in edit
 
 # %% [markdown] id="schema-why"
 # Old calls must go on, and mean the same. What torch's rule looks at is the schema; whether the
-# *numbers* mean the same, no parser sees. A change that keeps old calls is a minor version, one that
-# breaks them a major one, one that leaves the contract alone a patch. There is a second direction: a
-# graph that was saved with the *new* package and runs with the old one. `check_forward_compatible_with`
-# asks it, and it is stricter. In the list below, the second column is that direction.
+# *numbers* mean the same, no parser sees. A change that keeps old calls is a minor version, one
+# that breaks them a major one, one that leaves the contract alone a patch. There is a second
+# direction: a graph that was saved with the *new* package and runs with the old one.
+# `check_forward_compatible_with` asks this, and it is stricter:
 
 # %% id="schema-forward"
 for edit, new in EDITS.items():
@@ -507,17 +515,13 @@ for edit, new in EDITS.items():
 # ## Take something away, slowly
 # A name that shall go stays for a while: it does what it did, and says what to use instead. Where
 # the warning points decides whether anybody acts on it. `stacklevel=2` names the caller's line; the
-# default names the package, which the caller cannot change. torch's
-# [own rule](https://github.com/pytorch/pytorch/blob/v2.13.0/CONTRIBUTING.md) for what it exports to
-# Python is of the same kind.
+# default names the package, which the caller cannot change.
 
 # %% id="deprecation-run"
-import warnings
-
 SHIM = """
 import warnings
 def row_loss(z, t, level):
-    warnings.warn("row_loss is token_loss since 0.2 and goes in 0.4", FutureWarning, stacklevel=level)
+    warnings.warn("use token_loss; row_loss goes in 0.4", FutureWarning, stacklevel=level)
 """
 shim = {"__name__": "headloss"}
 exec(compile(SHIM, "headloss/__init__.py", "exec"), shim)
@@ -575,17 +579,18 @@ reveal(
 # %% [markdown] id="tolerance-why"
 # The
 # [defaults](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/testing/_comparison.py#L83-L90)
-# know the dtype. They know neither the length of the sum nor the size of the numbers: 1e-5 is little
-# beside a logit of 10, and everything beside a gradient of 1e-5. A tolerance that holds has to be
-# computed from the inputs.
+# know the dtype. They know neither the length of the sum nor the size of the numbers: 1e-5 is
+# little beside a logit of 10, and everything beside a gradient of 1e-5. A tolerance that holds has
+# to be computed from the inputs.
 
 # %% [markdown] id="bound"
 # ## Derive it
-# One operation rounds by at most *u*, half the distance of neighbouring numbers: `eps / 2`. A sum of
-# K products, added in any order, is off by at most K u / (1 - K u) times the sum of the products'
-# *absolute values* ([Higham, chapter 3](https://doi.org/10.1137/1.9780898718027)). The head has
-# K = 64 products and a bias, so 65 terms, added in float32; the result is rounded once more, to the
-# dtype of the output. Inputs that were rounded before are the inputs: both sides get the same.
+# One operation rounds by at most *u*, half the distance of neighbouring numbers: `eps / 2`. A sum
+# of K products, added in any order, is off by at most K u / (1 - K u) times the sum of the
+# products' *absolute values* ([Higham, chapter 3](https://doi.org/10.1137/1.9780898718027)). The
+# head has K = 64 products and a bias, so 65 terms, added in float32; the result is rounded once
+# more, to the dtype of the output. Inputs that were rounded before are the inputs: both sides get
+# the same.
 
 
 # %% id="bound-run"
@@ -639,19 +644,20 @@ reveal(
 )
 
 # %% [markdown] id="measured-why"
-# In bfloat16 the last rounding is nearly all of the error, and it does come close to its worst case:
-# nothing can be taken off the bound. In float32 the sum decides, and its roundings mostly cancel: it
-# stays far below, so a bound is no estimate. The kernel that adds in bfloat16 is caught there, and
-# not in float32, where it is right. A policy is then one sentence: *fp64 truth from the same inputs,
-# the bound above, no other number; a kernel that needs more says why.* For what has no bound that
-# one can write down, ask that it be no worse than the ordinary path's own error.
+# In bfloat16 the last rounding is nearly all of the error, and it does come close to its worst
+# case: nothing can be taken off the bound. In float32 the sum decides, and its roundings mostly
+# cancel: it stays far below, so a bound is no estimate. The kernel that adds in bfloat16 is caught
+# there, and not in float32, where it is right. A policy is then one sentence: *fp64 truth from the
+# same inputs, the bound above, no other number; a kernel that needs more says why.* For what has no
+# bound that one can write down, ask that it be no worse than the ordinary path's own error.
 
 # %% [markdown] id="matrix"
 # ## What to test, if you cannot test everything
 # Our wheel claims five releases of torch, three of Python, four dtypes, two layouts, compiled or
 # not, gradients or not, and N of five kinds. Every combination is a product. Most faults need *one*
-# of these to be wrong, or *two* together: float16 on 2.11, a transposed input under the compiler.
-# How many runs cover every pair of values?
+# of these to be wrong, or *two* together ([Kuhn, Wallace and Gallo counted
+# them](https://doi.org/10.1109/TSE.2004.24)): float16 on 2.11, a transposed input under the
+# compiler. How many runs cover every pair of values?
 
 # %% id="matrix-guess"
 predict("runs_for_every_pair", choices=["about 25 to 35", "about 100", "about 1,000"])
@@ -697,9 +703,10 @@ reveal(
 )
 
 # %% [markdown] id="matrix-why"
-# Fewer cannot be than the two longest axes give: 5 times 5. What do we give up? We plant faults that
-# need one value, two or three, every possible one, and count which of them some run meets. As many
-# runs of a habit, one axis changed at a time from a favourite, meet far fewer:
+# There cannot be fewer than the two longest axes need, 5 times 5. What do we give up? We plant
+# every possible fault that needs one value, two or three, and count how many of them some run
+# meets. Beside it stands a habit with about as many runs: a favourite, and one axis changed at a
+# time.
 
 
 # %% id="matrix-faults"
@@ -715,18 +722,20 @@ habit = [
     for axis, values in enumerate(AXES.values())
     for value in values
 ]
-for name, runs in {"every pair": small_matrix, "one axis at a time": habit}.items():
-    print(
-        f"{name:19} {len(runs):3} runs",
-        *(f"{met(runs, size):6.0%} of {size}" for size in (1, 2, 3)),
-    )
+plans = {"every pair": small_matrix, "one axis": habit}
+bars = {
+    f"{name}, {len(runs)} runs, faults of {size}": 100 * met(runs, size)
+    for size in (1, 2, 3)
+    for name, runs in plans.items()
+}
+onelayer.show_bars(bars, unit="% met")
 
 # %% [markdown] id="capstone"
 # ## The capstone
 # `onelayer.kernels.chunked.chunked_head_loss` is the loss of the head without its logits in memory.
 # A few rows at a time it makes logits, loss and gradients, and lets the logits go. Its options are
-# those that users of fused losses expect. Each is a term of the loss, so each can be written down in
-# float64 and held against it:
+# those that users of fused losses expect. Each is a term of the loss, so each can be written down
+# in float64 and held against it:
 
 # %% id="capstone-run"
 from onelayer.kernels.chunked import chunked_head_loss
@@ -755,15 +764,16 @@ for name, (options, true) in truths.items():
     made = torch.autograd.grad(ours, (x64, w64, b64))
     apart = max((g - t).abs().max().item() for g, t in zip(made, wanted, strict=True))
     print(
-        f"{name:16} loss {ours.item():9.5f}, off by {abs(ours - true).item():.0e}, gradients {apart:.0e}"
+        f"{name:16} loss {ours.item():8.4f}, off by {abs(ours - true).item():.0e},"
+        f" gradients off by {apart:.0e}"
     )
 
 # %% [markdown] id="options"
 # ## Where an option enters the gradient
-# All terms are functions of the logits, and the chain of chapter 03 does the rest: what a term gives
-# to dz is its derivative by the *log-sum-exp* times the softmax, by the target's logit at one place,
-# and by the logits themselves for what counts every word. One pair of derivatives carries it:
-# which vector is the gradient of `logsumexp`?
+# All terms are functions of the logits, and the chain of chapter 03 does the rest: what a term
+# gives to dz is its derivative by the *log-sum-exp* times the softmax, by the target's logit at one
+# place, and by the logits themselves for what counts every word. One pair of derivatives carries
+# it: which vector is the gradient of `logsumexp`?
 
 # %% id="options-guess"
 predict("gradient_of_logsumexp", choices=["one-hot of the largest", "the softmax", "the logits"])
@@ -797,7 +807,8 @@ from onelayer.kernels.head_operator import head_loss
 
 operator = torch.ops.onelayer.head_loss.default
 print(operator._schema)
-few = [one.detach()[:5].requires_grad_() for one in (x64, w64, b64)]
+few = [x64.detach()[:5], w64.detach()[:20], b64.detach()[:20]]  # gradcheck moves each number
+few = [one.clone().requires_grad_() for one in few]
 words = torch.tensor([0, 1, 2, 3, -100])
 print("gradcheck:", torch.autograd.gradcheck(lambda *a: head_loss(*a, words, softcap=8.0), few))
 plain = tuple(one.detach() for one in (x, W, b))
@@ -810,12 +821,12 @@ for given in (
 # %% [markdown] id="one-node"
 # ## One node
 # torch.compile can look into `chunked_head_loss`: it is Python and torch, and runs with
-# `fullgraph=True`. Why then an operator? The loop over chunks of 256 rows is a loop in Python, and a
-# graph has none. How many nodes has its forward graph at 1,024 rows, and how many that of the
+# `fullgraph=True`. Why then an operator? The loop over chunks of 256 rows is a loop in Python, and
+# a graph has none. How many nodes has its forward graph at 1,024 rows, and how many that of the
 # operator?
 
 # %% id="one-node-guess"
-predict("nodes_of_1024_rows", choices=["6 and 6", "50 and 6", "170 and 6", "170 and 170"])
+predict("nodes_of_1024_rows", choices=["7 and 7", "50 and 7", "170 and 7", "170 and 170"])
 
 # %% id="one-node-run"
 from functorch.compile import aot_function
@@ -848,8 +859,8 @@ print(
 )
 
 # %% id="one-node-reveal"
-near = min((6, 50, 170), key=lambda count: abs(count - table[1024][0]))
-reveal("nodes_of_1024_rows", f"{near} and {min((6, 170), key=lambda c: abs(c - table[1024][1]))}")
+near = [min((7, 50, 170), key=lambda size, n=n: abs(size - n)) for n in table[1024]]
+reveal("nodes_of_1024_rows", f"{near[0]} and {near[1]}")
 
 # %% [markdown] id="autocast"
 # ## Under autocast
@@ -876,8 +887,8 @@ reveal("nearer_to_float64", min(off, key=off.get))
 # %% [markdown] id="training-step"
 # ## In the training step of the model
 # One batch of 64 sentences. Words after the end of a sentence have no target and count for nothing.
-# The loss moves *into* the model's forward: it needs the head's weight and not its output. Two
-# copies of the trained model take one step; are their gradients the same?
+# The loss moves *into* the model's forward: it needs the head's weight and not its output. First
+# the gradients of one step, then twelve steps of training from weights that were shaken.
 
 # %% id="training-step-run"
 from onelayer.model.gpt import trained
@@ -910,6 +921,23 @@ worst = max((grads[True][n] - g).norm() / g.norm().clamp(min=1e-8) for n, g in g
 print(f"loss {losses[False].item():.6f} and {losses[True].item():.6f}")
 print(f"{len(grads[True])} gradients, apart by at most {worst.item():.0e} of their length")
 
+# %% id="training-run"
+curves = {}
+for fused in (False, True):
+    trainee, stream = Trainee(fused), batches(split(0).train, size=64, seed=1)
+    generator = torch.Generator().manual_seed(0)
+    for p in trainee.parameters():
+        p.data.add_(torch.randn(p.shape, generator=generator), alpha=0.1)  # forget a good part
+    optimizer = torch.optim.AdamW(trainee.parameters(), lr=1e-3)
+    curves["fused" if fused else "ordinary"] = values = []
+    for batch in itertools.islice(stream, 12):
+        optimizer.zero_grad()
+        loss = trainee(*batch)
+        loss.backward()
+        optimizer.step()
+        values.append(loss.item())
+onelayer.show_curves(curves, step="step", unit="loss")
+
 # %% [markdown] id="ddp"
 # ## On two ranks
 # Under DDP each rank takes 32 sentences, and gradients are averaged. Chapter 11: the mean of the
@@ -940,12 +968,12 @@ order = (targets != -100).sum(1).argsort()  # the long sentences meet on one ran
 whole = grads[True]["model.head.weight"]
 apart = {}
 for divide in ("each its own", "by all ranks'"):
-    (grad, ones, ddp_log), (_, others, _) = onelayer.run_ranks(
+    (grad, ones, ddp_log), (_, others, other_log) = onelayer.run_ranks(
         2, on_two_ranks, words[order], targets[order], divide
     )
     apart[divide] = ((grad - whole).norm() / whole.norm()).item()
     print(f"divided {divide:13} count ({ones} and {others} words): off by {apart[divide]:.0e}")
-print(ddp_log)
+onelayer.show_timeline([ddp_log, other_log])
 
 # %% id="ddp-reveal"
 reveal("ddp_with_ignored_words", "the same" if apart["each its own"] < 1e-4 else "off a little")
@@ -957,8 +985,8 @@ reveal("ddp_with_ignored_words", "the same" if apart["each its own"] < 1e-4 else
 
 # %% [markdown] id="vocabulary"
 # ## With the vocabulary in slices
-# Cut by words, each of four ranks has 150 of the 600 columns, and none may see a whole row. What has
-# to be known of a slice, to have the log-sum-exp of the row? Try it in one process: is there a
+# Cut by words, each of four ranks has 150 of the 600 columns, and none may see a whole row. What
+# has to be known of a slice, to have the log-sum-exp of the row? Try it in one process: is there a
 # number per slice from which the whole can be made?
 
 # %% id="vocabulary-guess"
@@ -979,9 +1007,9 @@ reveal(
 
 # %% [markdown] id="vocabulary-ranks"
 # ## Four ranks, one loss
-# torch's own `loss_parallel` sends what chapter 11 counted: three numbers per row. Here it is beside
-# the fused loss of the whole. The gradient of a slice needs no more: softmax minus one-hot, with the
-# row's log-sum-exp, of its own 150 words.
+# torch's own `loss_parallel` sends what chapter 11 counted: three numbers per row. Here it is
+# beside the fused loss of the whole. The gradient of a slice needs no more: softmax minus one-hot,
+# with the row's log-sum-exp, of its own 150 words.
 
 
 # %% id="vocabulary-ranks-run"
@@ -1012,9 +1040,9 @@ print("numbers per row, forward and backward:", per_row)
 
 # %% [markdown] id="time"
 # ## What it costs
-# 16,384 rows, forward and backward, one thread, the processor's time. The peers take turns, the first
-# turn is not counted, the least of four counts, and the ratio is against the ordinary pair in this
-# run. Memory is the most that torch's operators held at once. In what order do they come in?
+# 16,384 rows, forward and backward, one thread, the processor's time. The peers take turns, the
+# first turn is not counted, the least of four counts, and the ratio is against the ordinary pair in
+# this run. Memory is the most that torch's operators held at once. In what order do they come in?
 
 # %% id="time-guess"
 predict("fused_against_ordinary", choices=["slower", "1 to 1.5 times", "more than 1.5 times"])
@@ -1052,7 +1080,8 @@ for name, loss in peers.items():
     held[name] = peak.bytes
 for name in peers:
     print(
-        f"{name:16} {ms['ordinary'] / ms[name]:5.2f} x   {held[name] / held['ordinary']:6.1%} of the bytes"
+        f"{name:16} {ms['ordinary'] / ms[name]:5.2f} x"
+        f"   {held[name] / held['ordinary']:6.1%} of the bytes"
     )
 
 # %% id="time-reveal"
@@ -1096,7 +1125,8 @@ onelayer.show_bars(
 # What is missing to 100 is the exponentials, 600 a row, the passes over each chunk, and products of
 # 256 rows, which run below the rate of a large square one. The ordinary pair adds N V logits to
 # memory and their way back, several times; the fused loss keeps them in a cache. On a GPU the same
-# table is made by `make bench-gpu`, where Liger-Kernel and cut-cross-entropy take part if installed.
+# table is made by `make bench-gpu`, where Liger-Kernel and cut-cross-entropy take part if
+# installed.
 
 # %% [markdown] id="whole-way"
 # ## One training step, from Python to the network
@@ -1160,7 +1190,7 @@ try:
     from onelayer.kernels.offline import compiled_kernels
     name, stages = next(iter(compiled_kernels(90).items()))
     text = stages["ptx"].splitlines()
-    mma = [line for line in text if re.search(r"mma", line)]
+    mma = [line for line in text if re.search(r"mma[._]", line) and "fence" not in line]
     print(f"{name}: {len(text)} lines of PTX, {len(mma)} for tensor cores")
     print(*(mma or text)[:1], sep="")
 except ImportError as why:
@@ -1181,7 +1211,7 @@ print(told)
 # Every line was computed above, in this run. The unit is where you opened it.
 
 # %% id="walk-table"
-sent = sum(call.bytes for call in ddp_log.collectives if call.name == "all_reduce")
+sent = sum(call.bytes for call in ddp_log.collectives[1:])  # the first is the count of words
 walk = [
     ("00", "Python calls the model", f"{sum(1 for _ in trainee.modules())} modules, 1 loss"),
     (
@@ -1213,7 +1243,7 @@ walk = [
     (
         "11",
         "ranks share gradients",
-        f"{sent:,} bytes in all-reduces, of {len(grads[True])} gradients",
+        f"{sent:,} bytes in all-reduces, {len(grads[True])} gradients",
     ),
     ("12", "a wheel brings it", f"{wheel.stat().st_size:,} bytes, py3-none, torch 2.11 and later"),
 ]
@@ -1221,14 +1251,14 @@ print(*(f"{unit}  {what:24} {measured}" for unit, what, measured in walk), sep="
 
 # %% [markdown] id="end"
 # ## The end of the course
-# It began with `F.linear` and one question: what runs when you call it? You can now go down from any
-# of these lines to the source that decides it, and up from a symptom to the line.
-# [The diagnosis sheet](../docs/diagnosis.md) is one page to print: symptom, first look, unit.
+# It began with `F.linear` and one question: what runs when you call it? You can now go down from
+# any of these lines to the source that decides it, and up from a symptom to the line. [The
+# diagnosis sheet](../docs/diagnosis.md) is one page to print: symptom, first look, unit.
 
 # %% [markdown] id="what-you-can-now-say"
 # ## What you can now say
-# - A wheel is a folder in a zip. Its name promises a Python, an ABI and a system; the torch stands in
-#   the symbols that its library asks for, and `TORCH_TARGET_VERSION` decides which those are.
+# - A wheel is a folder in a zip. Its name promises a Python, an ABI and a system; the torch stands
+#   in the symbols that its library asks for, and `TORCH_TARGET_VERSION` decides which those are.
 # - An operator exists in a process from the load of its library on. The package loads it; one
 #   library owns one namespace.
 # - Loading native code runs it. A hash says which file it is, before.
@@ -1243,16 +1273,15 @@ print(*(f"{unit}  {what:24} {measured}" for unit, what, measured in walk), sep="
 
 # %% [markdown] id="sources"
 # ## Where this is written in PyTorch
-# - the stable ABI's [note](https://docs.pytorch.org/docs/stable/notes/libtorch_stable_abi.html), its
+# - the stable ABI's [note](https://docs.pytorch.org/docs/stable/notes/libtorch_stable_abi.html),
+#   its
 #   [`version.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/stable/version.h#L23),
 #   and how an error crosses it:
 #   [`macros.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/stable/macros.h#L36)
 # - building extensions:
 #   [`cpp_extension.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/utils/cpp_extension.py)
-# - `load_library`:
-#   [`_ops.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_ops.py#L1492)
-# - `opcheck`, `custom_op`:
-#   [`torch.library`](https://docs.pytorch.org/docs/stable/library.html)
+# - `load_library`: [`_ops.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_ops.py#L1492)
+# - `opcheck`, `custom_op`: [`torch.library`](https://docs.pytorch.org/docs/stable/library.html)
 # - the loss that torch fuses itself:
 #   [`functional.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/nn/functional.py)
 # - `loss_parallel`:

@@ -67,7 +67,8 @@ def _operator(
     with torch.autocast(x.device.type, enabled=False):  # it would cast inside an operator, too
         loss = sweep.over_all().sum() / sweep.total
     dx, dw, db = sweep.gradients
-    assert dx is not None and dw is not None and db is not None  # all three were asked for
+    assert dx is not None and dw is not None  # all three were asked for
+    assert db is not None
     return loss, dx, dw, db, sweep.share
 
 
@@ -94,9 +95,7 @@ def _scale(ctx: Any, dloss: Tensor | None, *_: None) -> tuple[Tensor | None, ...
     if dloss is None:
         return (None,) * 8
     scale = dloss.to(share.dtype) * share
-    gradients = [
-        scaled(one, scale, dtype) for one, dtype in zip(made, ctx.dtypes, strict=True)
-    ]
+    gradients = [scaled(one, scale, dtype) for one, dtype in zip(made, ctx.dtypes, strict=True)]
     return (*gradients, None, None, None, None, None)
 
 
