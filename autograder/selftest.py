@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from autograder import checks
-from autograder.judge import Cause, Lab, LocalStudent, Question, State, ask
+from autograder.judge import Cause, KnownAnswer, Lab, LocalStudent, Question, State, ask
 
 SEEDS = (1, 2, 3)
 MIN_WRONG, MIN_RIGHT = 3, 2
@@ -124,7 +124,7 @@ def _stub_faults(question: Question, stub: Namespace, seed: int) -> Iterator[str
 
 def _wrong_faults(question: Question, seed: int) -> Iterator[str]:
     for known in question.wrong_answers:
-        verdict = ask(question, LocalStudent(known.functions), seed=seed)
+        verdict = ask(question, KnownAnswer(known.functions), seed=seed)
         if verdict.state is not State.FAIL:
             yield f"wrong answer {known.name!r} is not rejected (seed {seed})"
         elif verdict.sentence != known.sentence:

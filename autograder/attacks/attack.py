@@ -19,6 +19,7 @@ LAYERS = {
     "D8": "the clock is ours",
     "D10": "only the text of the answers is taken",
     "D12": "identity and time are the instructor's",
+    "D13": "evidence comes from a process that never ran the student's Python",
 }
 PASS = "pass"
 

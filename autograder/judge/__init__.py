@@ -5,15 +5,27 @@ comparison and the verdict. What may not: notebooks, jails, files, and anything 
 lab.
 """
 
+from .admission import Rules
 from .answer import Raised, Reply, answer, raised_by
 from .ask import ask, diagnose, unasked
+from .clean_room import answer_room, clean_room, floor, text_of
 from .compare import Wrong, expect_close, expect_equal, expect_view, same_memory
 from .device import DEVICES, Device
 from .draw import LAYOUTS, Draw
+from .flagged import Flagged, Impossible, NotAdmitted
 from .kinds import expect_kind, expect_tensors, expect_tuple, within
 from .question import Lab, Question, WrongAnswer
 from .roofline import floor_s
-from .student import Call, GraderFault, LocalStudent, NoAnswer, Student, WroteInput, describe
+from .student import (
+    Call,
+    GraderFault,
+    KnownAnswer,
+    LocalStudent,
+    NoAnswer,
+    Student,
+    WroteInput,
+    describe,
+)
 from .timing import TooFast, expect_no_slower
 from .values import Malformed, Packed, Unsendable, pack, storage_of, unpack
 from .verdict import Cause, State, Verdict
@@ -26,15 +38,20 @@ __all__ = [
     "Cause",
     "Device",
     "Draw",
+    "Flagged",
     "GraderFault",
+    "Impossible",
+    "KnownAnswer",
     "Lab",
     "LocalStudent",
     "Malformed",
     "NoAnswer",
+    "NotAdmitted",
     "Packed",
     "Question",
     "Raised",
     "Reply",
+    "Rules",
     "Said",
     "State",
     "Student",
@@ -46,7 +63,9 @@ __all__ = [
     "WrongAnswer",
     "WroteInput",
     "answer",
+    "answer_room",
     "ask",
+    "clean_room",
     "describe",
     "diagnose",
     "expect_close",
@@ -56,6 +75,7 @@ __all__ = [
     "expect_tensors",
     "expect_tuple",
     "expect_view",
+    "floor",
     "floor_s",
     "pack",
     "raised_by",
@@ -63,6 +83,7 @@ __all__ = [
     "say",
     "storage_of",
     "text",
+    "text_of",
     "unasked",
     "unpack",
     "within",

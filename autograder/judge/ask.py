@@ -14,9 +14,17 @@ import torch
 from .answer import Raised
 from .compare import Wrong, expect_close
 from .draw import Draw
+from .flagged import Flagged
 from .question import Question, WrongAnswer
-from .student import Call, GraderFault, LocalStudent, NoAnswer, Student, WroteInput
-from .timing import TooFast
+from .student import (
+    Call,
+    GraderFault,
+    KnownAnswer,
+    LocalStudent,
+    NoAnswer,
+    Student,
+    WroteInput,
+)
 from .verdict import Cause, State, Verdict
 from .words import Said, text
 
@@ -79,9 +87,10 @@ def _found(question: Question, student: Student, draw: Draw) -> dict[str, Any]:
     except Wrong as wrong:
         said = {"expected": wrong.expected, "got": wrong.got, "where": wrong.where}
         return {"cause": Cause.WRONG, **said, "sentence": wrong.why}
-    except TooFast as fast:
+    except Flagged as flagged:
         asked = _asked(question, student.calls)
-        return {"cause": Cause.TOO_FAST, "asked": asked, "sentence": fast.why}
+        said = {"asked": asked, "where": flagged.where, "sentence": flagged.why}
+        return {"cause": flagged.cause, **said}
     except NoAnswer as none:
         return _no_answer(none, question)
     except WroteInput as wrote:
@@ -166,11 +175,11 @@ def diagnose(
     seen, longest = list(student.calls), list(student.calls)
     same: list[WrongAnswer] = []
     for known in question.wrong_answers:
-        double = LocalStudent(known.functions)
+        double = KnownAnswer(known.functions)
         double.begin(may_write=question.may_write)
         found = _found(question, double, Draw(seed, rounds=rounds))
         if found["cause"] is not Cause.PASSED and _same_transcript(double.calls, seen):
-            if not _is_cheap(question):
+            if student.used_a_room or not _is_cheap(question):
                 return known
             same.append(known)
         longest = max(longest, double.calls, key=len)

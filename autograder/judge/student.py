@@ -79,17 +79,20 @@ class Student(ABC):
     """One person's functions. Subclasses say where the code runs; `where` names the place in every
     verdict. device: what its answers run on, "cpu" or a GPU's name; kernels_on: what those that are
     files for nvcc run on. witnessed: what the answers of
-    this question rest on that only the process of the student could say. together: how many calls
+    this question rest on that only the process of the student could say. is_grading: whether
+    what is not admitted to a clean room goes to a person. together: how many calls
     cross to it at once.
     """
 
     where = "nowhere"
+    is_grading = True
     device = "cpu"
     kernels_on = "simulated"
     together = 1
 
     calls: list[Call] = field(default_factory=list, init=False)
     may_write: bool = field(default=False, init=False)
+    used_a_room: bool = field(default=False, init=False)
     witnessed: set[str] = field(default_factory=set, init=False)
     _kept_bytes: int = field(default=0, init=False)
 
@@ -111,6 +114,7 @@ class Student(ABC):
         self.witnessed.clear()
         self._kept_bytes = 0
         self.may_write = may_write
+        self.used_a_room = False
 
     @abstractmethod
     def _send(self, function: str, requests: Sequence[Packed]) -> list[Reply]:
@@ -121,6 +125,41 @@ class Student(ABC):
         """A handle on the functions of a cell of ours, which run as this student's do: in a
         process like theirs, on their device, never in theirs. Raises GraderFault without one."""
         raise GraderFault("nothing of ours can run beside this student")
+
+    def clean_room(self, harness: str) -> AbstractContextManager[Student]:
+        """A handle on the functions of `harness`, Python of ours, in a process where no student's
+        Python has run: see `clean_room.py`. Its calls are noted down with this student's."""
+        raise GraderFault("this student has no clean room")
+
+    def cell_of(self, name: str) -> str:
+        """The text of the cell that defines `name`. Raises NoAnswer without one."""
+        raise GraderFault("this student's cells are not known")
+
+    def hand_over(self, room: Student, name: str) -> None:
+        """Puts the function `name` into the `ANSWERS` of a room that is in this very process."""
+        raise GraderFault("this student's functions are in another process")
+
+    def missing(self, name: str) -> NoAnswer:
+        """There is no function of that name; noted down as the call that it would have been."""
+        raised = Raised(Cause.MISSING, "NameError", why=text("missing", function=name))
+        self.calls.append(Call(name, (), {}, raised))
+        return NoAnswer(raised)
+
+    def _entered(self, room: Student) -> Student:
+        self.used_a_room = True
+        room.calls = self.calls
+        return room
+
+    def value_of(self, function: str, /, *args: Any) -> Any:
+        """What `function` returns, as data: noted down only where it is no answer. Raises
+        NoAnswer."""
+        request = pack((args, {}))
+        (reply,) = self._send(function, [request])
+        outcome = self._outcome(function, request, reply)
+        if isinstance(outcome, Raised):
+            self.calls.append(Call(function, args, {}, outcome))
+            raise NoAnswer(outcome)
+        return outcome
 
     def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
         """What the student's `function` returns for these arguments, frozen.
@@ -276,6 +315,7 @@ class LocalStudent(Student):
     """
 
     where = "notebook"
+    is_grading = False
     namespace: Mapping[str, Any]
 
     def beside(self, source: str) -> AbstractContextManager[Student]:
@@ -283,5 +323,32 @@ class LocalStudent(Student):
         exec(source, namespace)
         return nullcontext(LocalStudent(namespace))
 
+    def clean_room(self, harness: str) -> AbstractContextManager[Student]:
+        """In a notebook nobody is to be kept out: a namespace of its own is clean enough."""
+        namespace: dict[str, Any] = {"__name__": "clean_room"}
+        exec(compile(harness, "<clean room>", "exec"), namespace)
+        return nullcontext(self._entered(LocalStudent(namespace)))
+
+    def hand_over(self, room: Student, name: str) -> None:
+        if not callable(self.namespace.get(name)):
+            raise self.missing(name)
+        if isinstance(room, LocalStudent):
+            room.namespace["ANSWERS"][name] = self.namespace[name]
+
     def _send(self, function: str, requests: Sequence[Packed]) -> list[Reply]:
         return [answer(self.namespace, function, request) for request in requests]
+
+
+class KnownAnswer(LocalStudent):
+    """An answer of ours that stands for a student's: a known wrong one. Where a student hands in a
+    text, it is the model of what that text does: the harness's functions are its own."""
+
+    def clean_room(self, harness: str) -> AbstractContextManager[Student]:
+        return nullcontext(self._entered(self))
+
+    def value_of(self, function: str, /, *args: Any) -> Any:
+        """Its text, or an empty one: its model takes none."""
+        return super().value_of(function, *args) if function in self.namespace else ""
+
+    def hand_over(self, room: Student, name: str) -> None:
+        """Nothing: it is its own room."""

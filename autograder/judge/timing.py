@@ -14,19 +14,22 @@ from statistics import median
 from typing import Any
 
 from .compare import Wrong, expect_close
+from .flagged import Flagged
 from .student import Student
+from .verdict import Cause
 from .words import text
 
 TURNS = 5
 Clock = Callable[[], float]
 
 
-class TooFast(Exception):
+class TooFast(Flagged):
     """An answer came sooner than the device can have computed it."""
 
+    cause = Cause.TOO_FAST
+
     def __init__(self, seconds: float, floor_s: float) -> None:
-        self.why = text("too_fast", took_us=seconds * 1e6, floor_us=floor_s * 1e6)
-        super().__init__(self.why)
+        super().__init__(text("too_fast", took_us=seconds * 1e6, floor_us=floor_s * 1e6))
 
 
 def expect_no_slower(

@@ -57,6 +57,8 @@ class Cause(StrEnum):
     DIED = "died"
     DEVICE = "device"  # the process can use its GPU no more
     TOO_FAST = "too_fast", State.FLAGGED
+    IMPOSSIBLE = "impossible", State.FLAGGED  # a count beyond what memory and arithmetic allow
+    NOT_ADMITTED = "not_admitted", State.FLAGGED  # a text that the clean room does not take
     PUT_OFF = "put_off", State.UNGRADABLE  # until it can be asked alone
     GRADER_FAULT = "grader_fault", State.UNGRADABLE  # of its machine: it may not happen again
     CHECK_FAULT = "check_fault", State.UNGRADABLE  # of the check itself: it will

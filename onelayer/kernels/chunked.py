@@ -24,7 +24,8 @@ from onelayer.kernels.head_arguments import (
     IGNORED,
     as_linear_casts,
     check_arguments,
-    refuse_second_backward,
+    edges_of,
+    only_once,
 )
 
 CPU_ROWS = 256
@@ -83,7 +84,9 @@ def chunked_head_loss(
     x, w, b, returned = as_linear_casts(x, w, b)
     check_arguments(x, w, b, t)
     with torch.autocast(x.device.type, enabled=False):
-        loss: Tensor = _ChunkedHeadLoss.apply(x, w, b, t, weight, options)  # type: ignore[no-untyped-call]
+        needed = tuple(one is not None and one.requires_grad for one in (x, w, b))
+        edges = edges_of(x, w, b)
+        loss: Tensor = _ChunkedHeadLoss.apply(x, w, b, t, weight, options, needed, *edges)[0]  # type: ignore[no-untyped-call]
     return loss.to(returned).reshape(shape if reduction == "none" else ())
 
 
@@ -101,43 +104,56 @@ def _check_options(options: Options, w: Tensor, weight: Tensor | None) -> None:
 
 
 class _ChunkedHeadLoss(torch.autograd.Function):
+    """Its gradients are outputs of forward, so that torch.func can carry them to backward."""
+
     @staticmethod
     def forward(
-        ctx: Any,
         x: Tensor,
         w: Tensor,
         b: Tensor | None,
         t: Tensor,
         weight: Tensor | None,
         options: Options,
-    ) -> Tensor:
-        ctx.options, ctx.dtypes = options, [None if one is None else one.dtype for one in (x, w, b)]
-        ctx.each = options.reduction == "none"  # dloss is not one number: backward sweeps instead
-        needed = (False, False, False) if ctx.each else ctx.needs_input_grad[:3]
-        sweep = Sweep(x, w, b, t, weight, options, needed)
+        needed: tuple[bool, ...],
+        *edges: Tensor,
+    ) -> tuple[Tensor | None, ...]:
+        each = options.reduction == "none"  # dloss is not one number: backward sweeps instead
+        sweep = Sweep(x, w, b, t, weight, options, (False, False, False) if each else needed)
         loss = sweep.over_all()
-        if ctx.each:
-            ctx.save_for_backward(x, w, b, t, weight)
-            return loss.to(x.dtype)
-        ctx.save_for_backward(*sweep.gradients, sweep.share)
-        return (loss.sum() / sweep.total).to(x.dtype)
+        loss = loss if each else loss.sum() / sweep.total
+        return loss.to(x.dtype), *sweep.gradients, sweep.share
 
     @staticmethod
-    def backward(ctx: Any, dloss: Tensor) -> tuple[Tensor | None, ...]:
-        refuse_second_backward()
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        x, w, b, t, weight, ctx.options, ctx.needed, *edges = inputs
+        _, *made = output
+        ctx.dtypes = [None if one is None else one.dtype for one in (x, w, b)]
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(*(one for one in made if one is not None))
+        ctx.each = ctx.options.reduction == "none"
+        kept = (x, w, b, t, weight) if ctx.each else made
+        ctx.edges = len(edges)
+        ctx.save_for_backward(*edges, *kept)
+
+    @staticmethod
+    def backward(ctx: Any, dloss: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
+        edges, kept = ctx.saved_tensors[: ctx.edges], ctx.saved_tensors[ctx.edges :]
+        nothing = (None,) * (4 + ctx.edges)
+        if dloss is None:
+            return None, None, None, *nothing
         if ctx.each:
-            x, w, b, t, weight = ctx.saved_tensors
-            sweep = Sweep(x, w, b, t, weight, ctx.options, ctx.needs_input_grad[:3])
+            x, w, b, t, weight = kept
+            sweep = Sweep(x, w, b, t, weight, ctx.options, ctx.needed)
             sweep.over_all(dloss.to(sweep.exact)[:, None])
             made, scale = sweep.gradients, sweep.share
         else:
-            *made, share = ctx.saved_tensors
+            *made, share = kept
             scale = dloss.to(share.dtype) * share
-        gradients = (
-            None if one is None else scaled(one, scale, dtype)
+        scaled = [
+            None if one is None else rescaled(one, scale, dtype)
             for one, dtype in zip(made, ctx.dtypes, strict=True)
-        )
-        return (*gradients, None, None, None)
+        ]
+        return *only_once(scaled, (dloss, *edges)), *nothing
 
 
 class Sweep:
@@ -271,7 +287,7 @@ def _product(a: Tensor, b: Tensor, exact: torch.dtype) -> Tensor:
     return a @ b if a.dtype == exact else torch.mm(a, b, out_dtype=exact)
 
 
-def scaled(one: Tensor, scale: Tensor, dtype: torch.dtype) -> Tensor:
+def rescaled(one: Tensor, scale: Tensor, dtype: torch.dtype) -> Tensor:
     """one * scale in `dtype`, multiplied in scale's: a few rows at a time, so that no long copy of
     a short dx is ever whole."""
     if one.dtype == scale.dtype:

@@ -1,5 +1,8 @@
 """What every version of the loss asks of its arguments."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from torch import Tensor, int64
 
@@ -41,6 +44,12 @@ def check_arguments(x: Tensor, w: Tensor, b: Tensor | None, t: Tensor) -> None:
         raise ValueError(f"x, w, b, t lie on one device; got {places}.")
 
 
+NO_SECOND = (
+    "A fused head loss has no second backward (create_graph=True): it kept no logits. "
+    "F.cross_entropy(F.linear(x, w, b), t) has one."
+)
+
+
 def refuse_second_backward() -> None:
     """Raises RuntimeError in a backward that is itself to be differentiated (create_graph=True).
 
@@ -48,10 +57,44 @@ def refuse_second_backward() -> None:
     gradients that are cut off, and a penalty on them then counts for nothing, silently.
     """
     if torch.is_grad_enabled():
-        raise RuntimeError(
-            "A fused head loss has no second backward (create_graph=True): it kept no logits. "
-            "F.cross_entropy(F.linear(x, w, b), t) has one."
-        )
+        raise RuntimeError(NO_SECOND)
+
+
+def edges_of(*tensors: Tensor | None) -> tuple[Tensor, ...]:
+    """For each that needs a gradient a tensor of no elements that autograd traces back to it, and
+    that keeps none of its memory."""
+    if not torch.is_grad_enabled():
+        return ()
+    wanted = (one for one in tensors if one is not None and one.requires_grad)
+    return tuple(one.flatten()[:0].clone() for one in wanted)
+
+
+def only_once(
+    gradients: Sequence[Tensor | None], sources: Sequence[Tensor]
+) -> tuple[Tensor | None, ...]:
+    """`gradients`, which raise when they are differentiated after `sources`.
+
+    Refusing whenever a backward runs with a graph (create_graph=True) is too much: torch.func.grad
+    always does.
+    """
+    if not torch.is_grad_enabled():
+        return tuple(gradients)
+    made: tuple[Tensor | None, ...] = _OnlyOnce.apply(len(sources), *sources, *gradients)  # type: ignore[no-untyped-call]
+    return made
+
+
+class _OnlyOnce(torch.autograd.Function):
+    @staticmethod
+    def forward(n: int, *tensors: Tensor | None) -> tuple[Tensor | None, ...]:
+        return tuple(None if one is None else one.clone() for one in tensors[n:])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor) -> tuple[Tensor | None, ...]:
+        raise RuntimeError(NO_SECOND)
 
 
 def _shapes(*tensors: Tensor) -> str:

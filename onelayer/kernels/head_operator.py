@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from onelayer.kernels.chunked import Options, Sweep, scaled
+from onelayer.kernels.chunked import Options, Sweep, rescaled
 from onelayer.kernels.head_arguments import (
     IGNORED,
     as_linear_casts,

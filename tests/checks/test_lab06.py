@@ -421,9 +421,8 @@ def test_a_machine_without_a_compiler_costs_nobody_a_point(
     assert "needs a C++ compiler" in str(verdict.sentence)
 
 
-def test_what_only_the_student_s_process_can_tell_is_marked() -> None:
-    told = {"cpu_head", "head_operator", "naive_head", "tiled_head", "teach_head", "clean_temper"}
-    assert {q.name for q in lab if q.witnessed} == told | {"repair"}
+def test_no_point_rests_on_what_the_student_s_process_tells() -> None:
+    assert not any(question.witnessed for question in lab)
 
 
 @pytest.mark.jail

@@ -12,7 +12,7 @@ from autograder.judge.verdict import one_line
 
 STATES = {
     State.PASS: {Cause.PASSED},
-    State.FLAGGED: {Cause.TOO_FAST},
+    State.FLAGGED: {Cause.TOO_FAST, Cause.IMPOSSIBLE, Cause.NOT_ADMITTED},
     State.UNGRADABLE: {Cause.PUT_OFF, Cause.GRADER_FAULT, Cause.CHECK_FAULT},
 }
 

@@ -10,9 +10,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import onelayer
-from autograder.judge import Draw, Student, Wrong, expect_tensors, same_memory
+from autograder.judge import (
+    Draw,
+    Rules,
+    Student,
+    Wrong,
+    answer_room,
+    expect_tensors,
+    same_memory,
+)
 
-from . import lab
+from . import harness, lab
 from .answers import LEARNING, Answers, Maybe, expect_answers, expect_named, parts
 
 
@@ -27,7 +35,6 @@ from .answers import LEARNING, Answers, Maybe, expect_answers, expect_named, par
         "for dx: `ctx.needs_input_grad` says who is needed, and None may be saved too.",
         "ctx.save_for_backward(x if w_needed else None, w if x_needed else None)",
     ),
-    witnessed=True,  # what the node saved is told by the student's process
 )
 def linear_fn(student: Student, draw: Draw) -> None:
     """A torch.autograd.Function for y = x @ w.T + b that honours needs_input_grad.
@@ -37,17 +44,21 @@ def linear_fn(student: Student, draw: Draw) -> None:
     """
     always = [(needs, True) for needs in LEARNING] + [((True, True, False), False)]
     drawn = [(draw.choice(LEARNING), draw.choice((True, False))) for _ in draw.cases(3)]
-    for needs, with_bias in always + drawn:
-        with_bias = with_bias or not any(needs[:2])
-        n, v, d = draw.integer(2, 9), draw.integer(10, 19), draw.integer(20, 29)
-        x = draw.tensor(n, d, requires_grad=needs[0])
-        w = draw.tensor(v, d, requires_grad=needs[1])
-        b = draw.tensor(v, requires_grad=needs[2]) if with_bias else None
-        dy = draw.tensor(n, v)
-        y, saved, answers = parts(student.call("linear_fn", x, w, b, dy), "y, saved, answers")
-        expect_named("y", y, F.linear(x, w, b).detach())
-        expect_answers(answers, _torchs_linear(x, w, b, dy), "dx dw db")
-        _expect_saved(expect_tensors(saved, "a list of tensors to save"), x, w, b)
+    with answer_room(student, harness, "linear_fn", Rules()) as room:
+        for needs, with_bias in always + drawn:
+            _ask(room, draw, needs, with_bias or not any(needs[:2]))
+
+
+def _ask(room: Student, draw: Draw, needs: tuple[bool, ...], with_bias: bool) -> None:
+    n, v, d = draw.integer(2, 9), draw.integer(10, 19), draw.integer(20, 29)
+    x = draw.tensor(n, d, requires_grad=needs[0])
+    w = draw.tensor(v, d, requires_grad=needs[1])
+    b = draw.tensor(v, requires_grad=needs[2]) if with_bias else None
+    dy = draw.tensor(n, v)
+    y, saved, answers = parts(room.call("linear_fn", x, w, b, dy), "y, saved, answers")
+    expect_named("y", y, F.linear(x, w, b).detach())
+    expect_answers(answers, _torchs_linear(x, w, b, dy), "dx dw db")
+    _expect_saved(expect_tensors(saved, "a list of tensors to save"), x, w, b)
 
 
 def _torchs_linear(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> Answers:
@@ -201,8 +212,9 @@ def _(student: Student, draw: Draw) -> str:
     layer, n = onelayer.head(), 32
     w, b = layer.weight, layer.bias
     x, dy = draw.tensor(n, w.shape[1]), draw.tensor(n, w.shape[0])
-    first = sum(t.nbytes for t in student.call("linear_fn", x, w, b, dy)[1])
-    inner = sum(t.nbytes for t in student.call("linear_fn", x.requires_grad_(), w, b, dy)[1])
+    with answer_room(student, harness, "linear_fn", Rules()) as room:
+        first = sum(t.nbytes for t in room.call("linear_fn", x, w, b, dy)[1])
+        inner = sum(t.nbytes for t in room.call("linear_fn", x.requires_grad_(), w, b, dy)[1])
     flops = 2 * n * w.numel()
     return (
         f"the head at batch {n} saves {first:,} bytes and computes {flops:,} FLOP where x needs no "

@@ -1,11 +1,10 @@
 """Lab 06, an operator of one's own: one file per question, named after it; the others hold truths
 and misreadings that several questions share.
 
-An answer in C++ is text. The lab's bench, cells that are ours, compiles it beside the student's
-code and runs it on tensors that are drawn here; what comes back is compared here, with torch in
-float64. Faults of a kernel, loads from memory and what opcheck says are told by that process:
-those questions are `witnessed`. The known wrong answers are Python that misreads memory as the C++
-would, so that a diagnosis compiles nothing.
+No answer is asked in the process that ran the student's cells. C++ is text, and so is an admitted
+cell of Python: `harness` builds and runs them in a clean room, on tensors that are drawn here, and
+what comes back is compared here, with torch in float64. The known wrong answers are Python that
+misreads memory as the C++ would, so that a diagnosis compiles nothing.
 """
 
 from autograder.judge import Lab

@@ -3,24 +3,47 @@ may consist of."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
-from autograder.judge import GraderFault, NoAnswer, Student, Wrong, expect_kind
+from torch import Tensor
+
+from autograder.judge import (
+    Call,
+    Cause,
+    GraderFault,
+    NoAnswer,
+    Raised,
+    Rules,
+    Student,
+    Wrong,
+    answer_room,
+    clean_room,
+    expect_close,
+    expect_tuple,
+    floor,
+    text_of,
+)
 from onelayer.custom_op.cpp_compiler import compiler
+
+from . import harness
+from .cpp_admission import expect_admitted
+from .heads import head
 
 BUILD_S = 120.0  # a compiler takes two seconds on a quiet machine; grading machines are not
 COMPILING = {
     "CompileError": "The compiler does not take it. The lines it shows are yours.",
     "undefined symbol": "The text compiles, but the function that the page names is not in it: "
     'keep its name and `extern "C"`.',
-    "and not text": "The function of this cell returns the C++, as text. Is there a `return`?",
 }
 _LIBRARIES = re.compile(
     r"\b(?:at|c10|torch|thrust|cub)::|<(?:torch|ATen|c10|thrust|cub)/|\bPy\w+|\bdlopen\b|\bdlsym\b"
     r"|\bcu?blas\w*"
 )
+_STUB = re.compile(r'#error "(Lab [^"]*)"')
 _COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"", re.DOTALL)
 
 
@@ -49,9 +72,66 @@ def explained(sentences: Mapping[str, str]) -> Iterator[None]:
         raise Wrong(expected="a value", got=str(raised), why=why) from None
 
 
-def expect_own_text(student: Student, name: str) -> None:
-    """The answer `name` must be text that computes by itself: no library does it."""
-    text = expect_kind(student.call(name), str, "C++ as text")
-    if used := _LIBRARIES.search(_COMMENTS.sub(" ", text)):
+@contextmanager
+def room_for(student: Student, name: str, *, own: bool = True) -> Iterator[Student]:
+    """A clean room that holds the text of the answer `name`.
+
+    own: afterwards, the same text must be one that computes by itself: no library does it.
+    Raises NoAnswer, Wrong, NotAdmitted.
+    """
+    source = cpp_of(student, name)
+    with clean_room(student, harness) as room:
+        room.value_of("take", name, source)
+        yield room
+    if own:
+        _expect_own(source)
+
+
+def cpp_of(student: Student, name: str) -> str:
+    """The admitted text of the answer `name`. A stub in it is no answer yet."""
+    source = text_of(student, name)
+    if stub := _STUB.search(source):
+        blank = Raised(Cause.BLANK, "NotImplementedError", stub[1])
+        student.calls.append(Call(name, (), {}, blank))
+        raise NoAnswer(blank)
+    expect_admitted(student, source)
+    return source
+
+
+def _expect_own(source: str) -> None:
+    if used := _LIBRARIES.search(_COMMENTS.sub(" ", source)):
         why = "This kernel is to be yours from the first load to the last store: no library in it."
         raise Wrong(expected="C++ that computes by itself", got=f"it uses {used[0]!r}", why=why)
+
+
+RULES = Rules(
+    given=frozenset({"head_kernel"}),
+    attributes=frozenset({"ns", "define", "impl"}),
+    registers=frozenset(
+        f"torch.library.register_{what}" for what in ("autograd", "autocast", "fake", "kernel")
+    ),
+)
+"""Of the answers in Python: an operator is taught through torch.library, and it is their own."""
+
+
+def room_for_python(student: Student, name: str) -> AbstractContextManager[Student]:
+    """A clean room that holds the answer `name`. Raises NoAnswer, NotAdmitted."""
+    return answer_room(student, harness, name, RULES)
+
+
+WIDEST_LOAD_BYTES = 16
+"""Of one thread: a float4."""
+
+
+def counts_of(counted: Any, x: Tensor, w: Tensor, b: Tensor) -> tuple[int, int]:
+    """(loads, stores) of a run whose own y is right. Raises Impossible for fewer than the bytes
+    that have to come and go, in the widest loads that there are."""
+    loads, stores, _, y = expect_tuple(counted, 4, "loads, stores, where and y")
+    expect_close(y, head(x, w, b))
+    floor("The number of loads", loads, at_least=_widest(x, w, b))
+    floor("The number of stores", stores, at_least=_widest(y))
+    return loads, stores
+
+
+def _widest(*tensors: Tensor) -> int:
+    return math.ceil(sum(t.numel() * t.itemsize for t in tensors) / WIDEST_LOAD_BYTES)

@@ -20,7 +20,7 @@ from autograder.judge import (
 )
 
 from . import lab
-from .bench import explained
+from .bench import explained, room_for_python
 
 Maybe = Tensor | None
 Said = dict[str, str]
@@ -62,7 +62,6 @@ _RAISED = {
         "setup_context=keep, lib=library)",
     ),
     function="tempered",
-    witnessed=True,  # what opcheck says is told by the student's process
     budget_s=60.0,
     host="Its operator has a kernel for the CPU alone.",
 )
@@ -79,12 +78,13 @@ def clean_temper(student: Student, draw: Draw) -> None:
         (2.0, torch.float32, "contiguous", True),
         (draw.integer(2, 9) / 4, torch.float64, "transposed", True),
     ]
-    for t, dtype, layout, learns in plans:
-        z = draw.tensor(draw.integer(2, 5), draw.integer(6, 9), dtype=dtype, layout=layout)
-        dy = draw.tensor(*z.shape, dtype=dtype) if learns else None
-        with explained(_RAISED):
-            got = student.call("tempered", "clean_temper", z, t, dy)
-        _expect_clean(got, z, t, dy)
+    with room_for_python(student, "clean_temper") as room:
+        for t, dtype, layout, learns in plans:
+            z = draw.tensor(draw.integer(2, 5), draw.integer(6, 9), dtype=dtype, layout=layout)
+            dy = draw.tensor(*z.shape, dtype=dtype) if learns else None
+            with explained(_RAISED):
+                got = room.call("tempered", "clean_temper", z, t, dy)
+            _expect_clean(got, z, t, dy)
 
 
 def _expect_clean(got: Any, z: Tensor, t: float, dy: Maybe) -> None:
@@ -201,5 +201,6 @@ for _key, (_sentence, _bend) in _WRONG.items():
 @clean_temper.cost
 def _(student: Student, draw: Draw) -> str:
     z = draw.tensor(32, 600)
-    y, _, _, said = student.call("tempered", "clean_temper", z, 2.0, draw.tensor(32, 600))
+    with room_for_python(student, "clean_temper") as room:
+        y, _, _, said = room.call("tempered", "clean_temper", z, 2.0, draw.tensor(32, 600))
     return f"{len(said)} tests of opcheck passed; {y.nbytes:,} new bytes for each call, z untouched"

@@ -22,7 +22,7 @@ from autograder.judge import (
 )
 
 from . import lab
-from .bench import BUILD_S, explained, needs_compiler
+from .bench import BUILD_S, explained, needs_compiler, room_for
 
 Maybe = Tensor | None
 Answer = tuple[Maybe, str]
@@ -80,7 +80,6 @@ SENTENCES = {
         "w.size(1));",
     ),
     function="run_operator",
-    witnessed=True,
     budget_s=BUILD_S,
     host="Its C++ reads the memory of the CPU.",
 )
@@ -91,15 +90,16 @@ def head_operator(student: Student, draw: Draw) -> None:
     (V,) or None) -> y (N, V), float32 or float64; a RuntimeError for what does not fit.
     """
     needs_compiler()
-    for x, w, b in _welcome(draw):
-        _expect_taken(_asked(student, x, w, b), F.linear(x, w, b))
-    for bad in _unwelcome(draw):
-        _expect_refused(_asked(student, bad.x, bad.w, bad.b), bad)
+    with room_for(student, "head_operator", own=False) as room:
+        for x, w, b in _welcome(draw):
+            _expect_taken(_asked(room, x, w, b), F.linear(x, w, b))
+        for bad in _unwelcome(draw):
+            _expect_refused(_asked(room, bad.x, bad.w, bad.b), bad)
 
 
-def _asked(student: Student, x: Tensor, w: Tensor, b: Maybe) -> tuple[object, str]:
+def _asked(room: Student, x: Tensor, w: Tensor, b: Maybe) -> tuple[object, str]:
     with explained(_RAISED):
-        got = student.call("run_operator", "head_operator", x, w, b)
+        got = room.call("run_operator", "head_operator", x, w, b)
     y, said = expect_tuple(got, 2, "a result and what was said")
     return y, expect_kind(said, str, "a result and what was said")
 
@@ -248,7 +248,8 @@ def _(name: str, x: Tensor, w: Tensor, b: Maybe) -> Answer:
 
 @head_operator.cost
 def _(student: Student, draw: Draw) -> str:
-    refused = [bad for bad in _unwelcome(draw) if _asked(student, bad.x, bad.w, bad.b)[0] is None]
+    with room_for(student, "head_operator", own=False) as room:
+        refused = [bad for bad in _unwelcome(draw) if _asked(room, bad.x, bad.w, bad.b)[0] is None]
     return (
         f"{len(refused)} kinds of misfit refused before a byte is read; two kernels, "
         "one allocation, no copy"

@@ -10,7 +10,7 @@ from torch import Tensor
 from autograder.judge import Draw, Student, Wrong, describe, expect_close, expect_tuple
 
 from . import lab
-from .bench import BUILD_S, expect_own_text, explained, needs_compiler
+from .bench import BUILD_S, counts_of, explained, needs_compiler, room_for
 from .faults import IMPOSSIBLE_LAUNCH, OUT_OF_BOUNDS, SENTENCES
 from .heads import (
     as_if_contiguous,
@@ -34,7 +34,6 @@ from .heads import (
         "dim3 grid((V + 15) / 16, (N + 15) / 16); and in the kernel: if (n >= N || v >= V) return;",
     ),
     function="run_cu",
-    witnessed=True,  # what the simulated GPU saw is told by the student's process
     budget_s=BUILD_S,
     simulated=True,
 )
@@ -44,22 +43,22 @@ def naive_head(student: Student, draw: Draw) -> None:
     Text with the host function launch; x (N, D), w (V, D), b (V,) -> y (N, V), contiguous.
     """
     needs_compiler()
-    for x, w, b in cases(draw):
-        with explained(SENTENCES):
-            y = student.call("run_cu", "naive_head", x, w, b)
-        expect_close(y, head(x, w, b))
-    _expect_many_blocks(student, draw)
-    _expect_few_loads(student, draw)
-    _expect_together(student, draw)
-    expect_own_text(student, "naive_head")
+    with room_for(student, "naive_head") as room:
+        for x, w, b in cases(draw):
+            with explained(SENTENCES):
+                y = room.call("run_cu", "naive_head", x, w, b)
+            expect_close(y, head(x, w, b))
+        _expect_many_blocks(room, draw)
+        _expect_few_loads(room, draw)
+        _expect_together(room, draw)
 
 
-def _expect_many_blocks(student: Student, draw: Draw) -> None:
+def _expect_many_blocks(room: Student, draw: Draw) -> None:
     """Where the blocks are more than the threads that a block may have, <<<block, grid>>> fails."""
     n, v = draw.integer(520, 540), draw.integer(520, 540)
     x, w, b = draw.tensor(n, 1), draw.tensor(v, 1), draw.tensor(v)
     with explained(SENTENCES):
-        y = student.call("run_cu", "naive_head", x, w, b)
+        y = room.call("run_cu", "naive_head", x, w, b)
     expect_close(y, head(x, w, b))
 
 
@@ -73,23 +72,24 @@ SCATTERED = (
 )
 
 
-def _expect_few_loads(student: Student, draw: Draw) -> None:
+def _expect_few_loads(room: Student, draw: Draw) -> None:
     """Threads beyond the edge touch nothing, others what they need."""
     n, v, d = draw.integer(17, 23), draw.integer(33, 40), draw.integer(5, 9)
     x, w, b = draw.tensor(n, d), draw.tensor(v, d), draw.tensor(v)
     with explained(SENTENCES):
-        counted = student.call("run_cu", "naive_head", x, w, b, True)
-    loads, stores, _ = expect_tuple(counted, 3, "loads, stores and where")
-    for what, got, most in (("loads", loads, n * v * (2 * d + 1)), ("stores", stores, n * v)):
-        if not isinstance(got, int) or got > most:
-            raise Wrong(expected=f"at most {most:,} {what}", got=describe(got), why=TOUCHED)
+        counted = counts_of(room.call("run_cu", "naive_head", x, w, b, True), x, w, b)
+    for what, got, most in zip(
+        ("loads", "stores"), counted, (n * v * (2 * d + 1), n * v), strict=True
+    ):
+        if got > most:
+            raise Wrong(expected=f"at most {most:,} {what}", got=f"{got:,}", why=TOUCHED)
 
 
-def _expect_together(student: Student, draw: Draw) -> None:
+def _expect_together(room: Student, draw: Draw) -> None:
     n, v = draw.integer(33, 40), draw.integer(41, 60)
     x, w, b = draw.tensor(n, 3), draw.tensor(v, 3), draw.tensor(v)
     with explained(SENTENCES):
-        got = student.call("written_by_neighbours", "naive_head", x, w, b)
+        got = room.call("written_by_neighbours", "naive_head", x, w, b)
     places = expect_tuple(got, None, "places in y")
     if not all(type(place) is int for place in places):
         raise Wrong(expected="places in y", got=describe(got))
@@ -101,7 +101,12 @@ def _expect_together(student: Student, draw: Draw) -> None:
 
 naive_head.otherwise(
     run_cu=lambda name, x, w, b, count=False: (
-        [x.shape[0] * len(w) * (2 * x.shape[1] + 1), len(x) * len(w), "the CPU, simulated"]
+        [
+            x.shape[0] * len(w) * (2 * x.shape[1] + 1),
+            len(x) * len(w),
+            "the CPU, simulated",
+            head(x, w, b),
+        ]
         if count
         else head(x, w, b)
     ),
@@ -112,7 +117,12 @@ naive_head.wrong(
     "loads_at_the_edge",
     TOUCHED,
     run_cu=lambda name, x, w, b, count=False: (
-        [2 * len(x) * len(w) * (2 * x.shape[1] + 1), len(x) * len(w), "the CPU, simulated"]
+        [
+            2 * len(x) * len(w) * (2 * x.shape[1] + 1),
+            len(x) * len(w),
+            "the CPU, simulated",
+            head(x, w, b),
+        ]
         if count
         else head(x, w, b)
     ),
@@ -201,7 +211,8 @@ naive_head.wrong(
 def _(student: Student, draw: Draw) -> str:
     n, v, d = 20, 600, 64
     x, w, b = draw.tensor(n, d), draw.tensor(v, d), draw.tensor(v)
-    loads, stores, where = student.call("run_cu", "naive_head", x, w, b, True)
+    with room_for(student, "naive_head") as room:
+        loads, stores, where, _ = room.call("run_cu", "naive_head", x, w, b, True)
     return (
         f"on {where}: for each of {n * v:,} logits {loads / (n * v):.1f} loads from "
         f"global memory and {stores / (n * v):.1f} stores; x, w and b have {n * d + v * d + v:,} "

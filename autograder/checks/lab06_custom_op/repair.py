@@ -11,17 +11,24 @@ from torch import Tensor
 from autograder.judge import (
     LAYOUTS,
     Draw,
+    KnownAnswer,
     Student,
+    Wrong,
+    clean_room,
+    describe,
     expect_close,
     expect_equal,
+    expect_kind,
     expect_tuple,
     within,
 )
 
-from . import lab
+from . import harness, lab
 from .bench import BUILD_S, explained, needs_compiler
+from .cpp_admission import expect_admitted
 from .faults import SENTENCES as FAULTS
 from .heads import head, without_the_rest
+from .suspects import edited
 
 KINDS = {"Ada": "out_of_bounds", "Bo": "race", "Cy": "divergent_barrier"}
 Found = tuple[str, Tensor]
@@ -50,7 +57,6 @@ _RAISED = {
         '"Ada": ("out_of_bounds", [("n > N || v > V", "n >= N || v >= V")])',
     ),
     function="repaired",
-    witnessed=True,
     budget_s=2 * BUILD_S,
     simulated=True,
 )
@@ -60,13 +66,44 @@ def repair(student: Student, draw: Draw) -> None:
     "Ada", "Bo" or "Cy" -> (kind of fault, list of (line as it stands, what to put there)).
     """
     needs_compiler()
+    with clean_room(student, harness) as room:
+        with explained(_RAISED):
+            room.value_of("take", "repair", _edited(student))
+        _expect_repaired(room, draw)
+
+
+def _edited(student: Student) -> dict[str, tuple[str, str]]:
+    """Of each suspect, the kind of fault that is named and the text as it was edited."""
+    found = {}
+    for suspect in KINDS:
+        answer = student.value_of("repair", suspect)
+        if isinstance(student, KnownAnswer):
+            continue  # which models what its edits do
+        kind, edits = expect_tuple(answer, 2, "the kind of fault, and edits")
+        found[suspect] = expect_kind(kind, str, "the kind of fault"), _text(suspect, edits)
+        expect_admitted(student, found[suspect][1])
+    return found
+
+
+def _text(suspect: str, edits: Any) -> str:
+    pairs = [expect_tuple(pair, 2, "edits") for pair in expect_tuple(edits, None, "edits")]
+    if not all(isinstance(part, str) for pair in pairs for part in pair):
+        raise Wrong(expected="pairs of text", got=describe(edits), why=_RAISED["ValueError"])
+    try:
+        return edited(suspect, [(line, instead) for line, instead in pairs])
+    except ValueError as none:
+        got = f"ValueError: {none}"
+        raise Wrong(expected="a value", got=got, why=_RAISED["ValueError"]) from None
+
+
+def _expect_repaired(room: Student, draw: Draw) -> None:
     for suspect, kind in KINDS.items():
         for n in draw.sizes(19, 1, 0, high=40):
             v, d = 16 * draw.integer(1, 3) + draw.integer(1, 9), draw.integer(33, 60)
             x = draw.tensor(n, d, layout=draw.choice(LAYOUTS))
             w, b = draw.tensor(v, d), draw.tensor(v)
             with explained(_RAISED):
-                got = student.call("repaired", "repair", suspect, x, w, b)
+                got = room.call("repaired", "repair", suspect, x, w, b)
             _expect_found(got, kind, suspect, head(x, w, b))
 
 
@@ -136,7 +173,8 @@ for _key, (_sentence, _answer) in _WRONG.items():
 @repair.cost
 def _(student: Student, draw: Draw) -> str:
     x, w, b = draw.tensor(19, 64), draw.tensor(600, 64), torch.zeros(600)
-    right = [
-        student.call("repaired", "repair", suspect, x, w, b)[1].isfinite() for suspect in KINDS
-    ]
-    return f"3 kernels, {sum(int(r.sum()) for r in right):,} logits, and not a fault left"
+    with clean_room(student, harness) as room:
+        room.value_of("take", "repair", _edited(student))
+        found = [room.call("repaired", "repair", suspect, x, w, b)[1] for suspect in KINDS]
+    right = sum(int(y.isfinite().sum()) for y in found)
+    return f"3 kernels, {right:,} logits, and not a fault left"

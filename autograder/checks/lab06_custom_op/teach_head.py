@@ -12,7 +12,7 @@ from torch import Tensor
 from autograder.judge import Draw, Student, Wrong, expect_close, expect_equal, expect_tuple, within
 
 from . import lab
-from .bench import explained
+from .bench import explained, room_for_python
 
 Maybe = Tensor | None
 Taught = tuple[Tensor, list[Maybe], int]
@@ -50,7 +50,6 @@ _RAISED = {
         'torch.library.register_autocast(op, "cpu", torch.bfloat16)',
     ),
     function="taught",
-    witnessed=True,  # the products in backward are counted by the student's process
     budget_s=60.0,
     host="Its operator has a kernel for the CPU alone.",
 )
@@ -59,20 +58,21 @@ def teach_head(student: Student, draw: Draw) -> None:
 
     The name of an operator -> nothing; x (N, D), w (V, D), b (V,) or None, dy (N, V).
     """
-    for needs, with_bias in [(n, True) for n in LEARNING] + [((True, True, False), False)]:
-        _ask(student, draw, needs, with_bias, autocast=False)
-    for needs in ((True, True, True), draw.choice(LEARNING[:3])):
-        _ask(student, draw, needs, True, autocast=True)
+    with room_for_python(student, "teach_head") as room:
+        for needs, with_bias in [(n, True) for n in LEARNING] + [((True, True, False), False)]:
+            _ask(room, draw, needs, with_bias, autocast=False)
+        for needs in ((True, True, True), draw.choice(LEARNING[:3])):
+            _ask(room, draw, needs, True, autocast=True)
 
 
-def _ask(student: Student, draw: Draw, needs: Needs, with_bias: bool, *, autocast: bool) -> None:
+def _ask(room: Student, draw: Draw, needs: Needs, with_bias: bool, *, autocast: bool) -> None:
     n, v, d = draw.integer(2, 9), draw.integer(10, 19), draw.integer(20, 29)
     x = draw.tensor(n, d, requires_grad=needs[0])
     w = draw.tensor(v, d, requires_grad=needs[1])
     b = draw.tensor(v, requires_grad=needs[2]) if with_bias else None
     dy = draw.tensor(n, v)
     with explained(_RAISED):
-        got = student.call("taught", "teach_head", x, w, b, dy, autocast)
+        got = room.call("taught", "teach_head", x, w, b, dy, autocast)
     _expect_taught(got, _torchs(x, w, b, dy, autocast), needs, autocast)
 
 
@@ -221,9 +221,10 @@ def _(student: Student, draw: Draw) -> str:
     n, v, d = 32, 600, 64
     x, w, b = draw.tensor(n, d), draw.tensor(v, d), draw.tensor(v)
     w.requires_grad_()
-    y, _, first = student.call("taught", "teach_head", x, w, b, draw.tensor(n, v), True)
-    x.requires_grad_()
-    _, _, inner = student.call("taught", "teach_head", x, w, b, draw.tensor(n, v), True)
+    with room_for_python(student, "teach_head") as room:
+        y, _, first = room.call("taught", "teach_head", x, w, b, draw.tensor(n, v), True)
+        x.requires_grad_()
+        _, _, inner = room.call("taught", "teach_head", x, w, b, draw.tensor(n, v), True)
     expect_equal(y.dtype, torch.bfloat16)
     return (
         f"{first} product in the backward at the bottom of a model, {inner} inside it, of "

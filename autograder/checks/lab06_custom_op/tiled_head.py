@@ -9,15 +9,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.judge import Draw, Student, Wrong, describe, expect_close
+from autograder.judge import Draw, Student, Wrong, expect_close
 
 from . import lab
-from .bench import BUILD_S, expect_own_text, explained, needs_compiler
+from .bench import BUILD_S, counts_of, explained, needs_compiler, room_for
 from .faults import DIVERGENT, OUT_OF_BOUNDS, RACE, SENTENCES, UNWRITTEN
 from .heads import as_if_contiguous, cases, head, without_the_rest
 
 SMALLEST_TILE = 8
-Counted = list[int | str]
+Counted = list[int | str | Tensor]
 
 _NOT_SHARED = (
     "The logits are right, but the loads are those of a kernel that shares nothing: each element "
@@ -39,7 +39,6 @@ _NOT_SHARED = (
         "xs[i][j] = n < N && d < D ? x[n * x_n + d * x_d] : 0;  (and row = blockIdx.x * TILE + i)",
     ),
     function="run_cu",
-    witnessed=True,
     budget_s=BUILD_S,
     simulated=True,
 )
@@ -49,25 +48,23 @@ def tiled_head(student: Student, draw: Draw) -> None:
     Text with the host function launch; x (N, D), w (V, D), b (V,) -> y (N, V), contiguous.
     """
     needs_compiler()
-    for x, w, b in cases(draw):
-        with explained(SENTENCES):
-            y = student.call("run_cu", "tiled_head", x, w, b)
-        expect_close(y, head(x, w, b))
-    _expect_few_loads(student, draw)
-    expect_own_text(student, "tiled_head")
+    with room_for(student, "tiled_head") as room:
+        for x, w, b in cases(draw):
+            with explained(SENTENCES):
+                y = room.call("run_cu", "tiled_head", x, w, b)
+            expect_close(y, head(x, w, b))
+        _expect_few_loads(room, draw)
 
 
-def _expect_few_loads(student: Student, draw: Draw) -> None:
+def _expect_few_loads(room: Student, draw: Draw) -> None:
     n, v, d = draw.integer(33, 40), draw.integer(65, 79), draw.integer(33, 40)
     x, w, b = draw.tensor(n, d), draw.tensor(v, d), draw.tensor(v)
     with explained(SENTENCES):
-        counted = student.call("run_cu", "tiled_head", x, w, b, True)
-    if not isinstance(counted, list) or not counted or not isinstance(counted[0], int):
-        raise Wrong(expected="loads and stores", got=describe(counted))
+        loads, _ = counts_of(room.call("run_cu", "tiled_head", x, w, b, True), x, w, b)
     most = _loads(n, v, d, SMALLEST_TILE) * 5 // 4  # the bias may be loaded by threads at the edge
-    if counted[0] > most:
+    if loads > most:
         expected = f"at most {most:,} loads (tiles of {SMALLEST_TILE})"
-        raise Wrong(expected=expected, got=f"{counted[0]:,}", why=_NOT_SHARED)
+        raise Wrong(expected=expected, got=f"{loads:,}", why=_NOT_SHARED)
 
 
 def _loads(n: int, v: int, d: int, tile: int) -> int:
@@ -103,7 +100,7 @@ def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor
 @tiled_head.wrong("never_shared", _NOT_SHARED)
 def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor | Counted:
     if count:
-        return [_loads_naive(x, w), len(x) * len(w), "the CPU, simulated"]
+        return [_loads_naive(x, w), len(x) * len(w), "the CPU, simulated", head(x, w, b)]
     return head(x, w, b)
 
 
@@ -200,7 +197,8 @@ def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor
 def _(student: Student, draw: Draw) -> str:
     n, v, d = 20, 600, 64
     x, w, b = draw.tensor(n, d), draw.tensor(v, d), draw.tensor(v)
-    loads, stores, where = student.call("run_cu", "tiled_head", x, w, b, True)
+    with room_for(student, "tiled_head") as room:
+        loads, stores, where, _ = room.call("run_cu", "tiled_head", x, w, b, True)
     return (
         f"on {where}: for each of {n * v:,} logits {loads / (n * v):.1f} loads from "
         f"global memory, {_loads_naive(x, w) / loads:.1f} times fewer than the naive kernel, "

@@ -12,6 +12,7 @@ from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, Wrong, describe, expect_close, expect_tuple, within
 
 from . import lab
+from .admission import room_for
 
 Answered = tuple[list[tuple[Tensor, Tensor]], int]
 _RAISED = {
@@ -34,7 +35,6 @@ _RAISED = {
         "the number of those that do, or by 1 where there is none.",
         "mean = (z * keep[:, None]).sum(0) / keep.sum().clamp(min=1)",
     ),
-    witnessed=True,
     budget_s=60.0,
 )
 def one_graph(student: Student, draw: Draw) -> None:
@@ -43,15 +43,16 @@ def one_graph(student: Student, draw: Draw) -> None:
 
     xs (list of x (N, D)), w (V, D), b (V,), limit -> (list of (z (N, V), mean (V,)), graphs given).
     """
-    for _ in draw.cases(2):
-        w, b = draw.tensor(9, 6), draw.tensor(9)
-        xs = _different(draw, w, b)
-        got = student_answer(student, xs, w, b)
-        _expect_steps(got, _whole(xs, w, b, LIMIT)[0])
-        if got[1] != 1:
-            several = isinstance(got[1], int) and got[1] > 1
-            why = SEVERAL if several else ""
-            raise Wrong(expected="1 graph", got=f"{describe(got[1])} graphs", why=why)
+    with room_for(student, "one_graph") as room:
+        for _ in draw.cases(2):
+            w, b = draw.tensor(9, 6), draw.tensor(9)
+            xs = _different(draw, w, b)
+            got = _answered(room, xs, w, b)
+            _expect_steps(got, _whole(xs, w, b, LIMIT)[0])
+            if got[1] != 1:
+                several = isinstance(got[1], int) and got[1] > 1
+                why = SEVERAL if several else ""
+                raise Wrong(expected="1 graph", got=f"{describe(got[1])} graphs", why=why)
 
 
 LIMIT = 4.0
@@ -61,9 +62,9 @@ SEVERAL = (
 )
 
 
-def student_answer(student: Student, xs: list[Tensor], w: Tensor, b: Tensor) -> Any:
+def _answered(room: Student, xs: list[Tensor], w: Tensor, b: Tensor) -> Any:
     with explaining(_RAISED):
-        got = student.call("one_graph", xs, w, b, LIMIT)
+        got = room.call("one_graph", xs, w, b, LIMIT)
     results, graphs = expect_tuple(got, 2, "(list of (z, mean), graphs)")
     return expect_tuple(results, None, "a list of (z, mean)"), graphs
 
@@ -190,7 +191,8 @@ one_graph.wrong(
 def _(student: Student, draw: Draw) -> str:
     w, b = draw.tensor(9, 6), draw.tensor(9)
     xs = [draw.tensor(5, 6) for _ in range(3)]
-    _, graphs = student.call("one_graph", xs, w, b, LIMIT)
+    with room_for(student, "one_graph") as room:
+        _, graphs = room.call("one_graph", xs, w, b, LIMIT)
     return (
         f"{graphs} graph for {len(xs)} calls; the masked mean reads rows that the old one skipped"
     )

@@ -10,6 +10,7 @@ from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, expect_close, expect_equal, expect_tuple
 
 from . import lab
+from .admission import room_for
 
 Believed = list[tuple[torch.dtype, int]]
 Answered = tuple[list[Tensor], Believed]
@@ -36,7 +37,6 @@ _RAISED = {
         "the shapes alone: N integers, where N is whatever z.shape[0] is.",
         "@needed.register_fake / def _(z, p): return z.new_empty(z.shape[0], dtype=torch.int64)",
     ),
-    witnessed=True,
     budget_s=60.0,
 )
 def opaque_step(student: Student, draw: Draw) -> None:
@@ -45,20 +45,21 @@ def opaque_step(student: Student, draw: Draw) -> None:
     xs (list of x (N, D), several N), w (V, D), b (V,), p -> (list of words_needed(z, p) * max of z;
     for each graph the dtype and dims that it expects of the operator's result).
     """
-    for _ in draw.cases(2):
-        w, b, p = draw.tensor(13, 11) / 2, draw.tensor(13), draw.integer(50, 90) / 100
-        # Dynamo gives equal sizes one symbol: no N may be D or V.
-        sizes = draw.shuffled(range(2, 9))[:3]
-        xs = [_clear(draw, n, w, b, p) for n in sizes]
-        with explaining(_RAISED):
-            got = student.call("opaque_step", xs, w, b, p)
-        results, believed = expect_tuple(got, 2, "(results, believed)")
-        expect_tuple(results, len(xs), f"{len(xs)} results")
-        want, graph = _answered(xs, w, b, p)
-        for result, right in zip(results, want, strict=True):
-            expect_close(result, right)
-        several = isinstance(believed, (list, tuple)) and len(believed) > 1
-        expect_equal(believed, graph, why=SEVERAL if several else "")
+    with room_for(student, "opaque_step") as room:
+        for _ in draw.cases(2):
+            w, b, p = draw.tensor(13, 11) / 2, draw.tensor(13), draw.integer(50, 90) / 100
+            # Dynamo gives equal sizes one symbol: no N may be D or V.
+            sizes = draw.shuffled(range(2, 9))[:3]
+            xs = [_clear(draw, n, w, b, p) for n in sizes]
+            with explaining(_RAISED):
+                got = room.call("opaque_step", xs, w, b, p)
+            results, believed = expect_tuple(got, 2, "(results, believed)")
+            expect_tuple(results, len(xs), f"{len(xs)} results")
+            want, graph = _answered(xs, w, b, p)
+            for result, right in zip(results, want, strict=True):
+                expect_close(result, right)
+            several = isinstance(believed, (list, tuple)) and len(believed) > 1
+            expect_equal(believed, graph, why=SEVERAL if several else "")
 
 
 SEVERAL = (
@@ -134,5 +135,6 @@ def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
 @opaque_step.cost
 def _(student: Student, draw: Draw) -> str:
     w, b = draw.tensor(9, 4), draw.tensor(9)
-    _, believed = student.call("opaque_step", [draw.tensor(n, 4) for n in (2, 5)], w, b, 0.5)
+    with room_for(student, "opaque_step") as room:
+        _, believed = room.call("opaque_step", [draw.tensor(n, 4) for n in (2, 5)], w, b, 0.5)
     return f"{len(believed)} graph for two sizes; what is inside the operator fuses with nothing"

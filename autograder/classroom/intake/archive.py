@@ -55,7 +55,7 @@ def in_archive(path: Path, quota: Quota) -> Iterator[Found]:
     except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
         raise UserError(f"Cannot read {path} as a zip archive: {error}.") from error
     infos = [info for info in listed if not info.is_dir()] + _empty_folders(listed)
-    names = Counter(info.filename.casefold() for info in infos)
+    names = Counter(_twin_key(info.filename) for info in infos)
     top = _folder_zipped(path, infos)
     for info in infos:
         parts = tuple(part for part in info.filename.split("/") if part not in ("", "."))[top:]
@@ -98,12 +98,12 @@ def _shown(parts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(part for part in parts if part != "..")[-MAX_DEPTH:] or ("unnamed",)
 
 
-def _unsafe(info: zipfile.ZipInfo, parts: tuple[str, ...], names: Counter[str]) -> str:
+def _unsafe(info: zipfile.ZipInfo, parts: tuple[str, ...], names: Counter[tuple[str, str]]) -> str:
     if not _is_file(info):
         return "The notebook in the archive is a link, not a file. Hand in the file itself."
     if _wanders(info.filename, parts):
         return "The notebook's name in the archive leads out of the archive."
-    if names[info.filename.casefold()] > 1:
+    if names[_twin_key(info.filename)] > 1:
         return "The archive holds this notebook twice; the names differ in capitals at most."
     if info.flag_bits & _ENCRYPTED:
         return "The archive is protected by a password."
@@ -112,6 +112,13 @@ def _unsafe(info: zipfile.ZipInfo, parts: tuple[str, ...], names: Counter[str]) 
     if info.file_size > MAX_RATIO * max(info.compress_size, 1):
         return "The notebook in the archive unpacks to hundreds of times its size."
     return ""
+
+
+def _twin_key(name: str) -> tuple[str, str]:
+    """Two notebooks of one folder are twins where their names differ in capitals at most; folders
+    that differ so may be two people's."""
+    folder, _, file = name.rpartition("/")
+    return folder, file.casefold()
 
 
 def _is_file(info: zipfile.ZipInfo) -> bool:

@@ -75,14 +75,28 @@ class JailedStudent(Student, contextlib.AbstractContextManager["JailedStudent"])
         self._restarts = 0
 
     @contextlib.contextmanager
-    def beside(self, source: str) -> Iterator[Student]:
+    def beside(self, source: str) -> Iterator["JailedStudent"]:
         cells, limits = [Cell("ours", source)], self._limits
+        total_s = self._until - time.monotonic()
         with JailedStudent(
-            self._start, cells, limits=limits, where=self.where, gpu=self.gpu
+            self._start, cells, limits=limits, where=self.where, total_s=total_s, gpu=self.gpu
         ) as other:
             other.begin(may_write=False, budget_s=self._wall_s)
             other._on, other._cap_bytes = self._on, self._cap_bytes
             yield other
+
+    @contextlib.contextmanager
+    def clean_room(self, harness: str) -> Iterator[Student]:
+        with self.beside(harness) as room:
+            if fault := room.cells[0].error:
+                raise GraderFault(f"the clean room is not ready: {fault}")
+            yield self._entered(room)
+
+    def cell_of(self, name: str) -> str:
+        source = self._loader.source_defining(name)
+        if source is None:
+            raise self.missing(name)
+        return source
 
     def __exit__(self, *exception: object) -> None:
         self.close()

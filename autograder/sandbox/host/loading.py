@@ -1,7 +1,9 @@
 """Running a submission's cells in a process, again and again if need be, and remembering which of
 them end a process."""
 
+import ast
 import math
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -48,6 +50,10 @@ class Loader:
     def lost_a_process(self) -> bool:
         """Whether a cell ended one, or never ended."""
         return bool(self._deadly or self._only_definitions)
+
+    def source_defining(self, name: str) -> str | None:
+        """The text of the last cell that gives `name` a value; None without one."""
+        return next((c.source for c in reversed(self._cells) if name in _defined(c.source)), None)
 
     def load(self, start: Callable[[], Running], *, until: float = math.inf) -> Running:
         """A fresh process in which all cells have run. Of a cell that ends one, its definitions
@@ -120,3 +126,14 @@ def _error(ran: Ran, seconds: float) -> Raised | None:
         return ran.raised
     why = text("statement_stopped", seconds=seconds)
     return Raised(Cause.TIMED_OUT, "TimeoutError", lines=ran.lines, why=why)
+
+
+def _defined(source: str) -> set[str]:
+    """The names to which a cell gives a value; of one that is no plain Python, the functions."""
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set(re.findall(r"^(?:def|class)\s+(\w+)", source, re.MULTILINE))
+    named = (part.name for part in body if isinstance(part, (ast.FunctionDef, ast.ClassDef)))
+    nodes = (node for part in body for node in ast.walk(part) if isinstance(node, ast.Name))
+    return {*named, *(node.id for node in nodes if isinstance(node.ctx, ast.Store))}

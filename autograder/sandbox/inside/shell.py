@@ -17,7 +17,6 @@ from autograder.judge import Raised, raised_by
 
 from .statements import Overrun, Statements, definitions
 
-
 NO_INSTALLS = {"PIP_NO_INDEX": "1", "PIP_RETRIES": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 """There is no network: `!pip install` finds what is here, or says so at once."""
 

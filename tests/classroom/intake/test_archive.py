@@ -66,6 +66,12 @@ class TestHostileArchive:
         source = in_zip(tmp_path, {"eve/01_strides.ipynb": b"a", "eve/01_STRIDES.ipynb": b"b"})
         assert "twice" in taken(source)["eve"].ungradable
 
+    def test_two_people_whose_names_differ_in_capitals_are_no_twins(self, tmp_path):
+        source = in_zip(tmp_path, {"li/01_strides.ipynb": b"{}", "Li/01_strides.ipynb": b"{}"})
+        found = taken(source)
+        assert len(found) == 2
+        assert not any("twice" in one.ungradable for one in found.values())
+
     def test_a_header_that_lies_about_the_size(self, tmp_path):
         source = in_zip(tmp_path, {"eve/01_strides.ipynb": os.urandom(3_000)})
         data = source.read_bytes()

@@ -3,7 +3,9 @@ error in short dtypes against the ordinary path's own."""
 
 from __future__ import annotations
 
+import gc
 import itertools
+import weakref
 from typing import Any
 
 import pytest
@@ -242,3 +244,43 @@ def test_compiled_in_one_graph() -> None:
     want = with_gradients(ordinary, (x, w, b, t), above, **how)
     for a, c in zip(got, want, strict=True):
         torch.testing.assert_close(a, c, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_torch_func_differentiates_it_once(reduction: str) -> None:
+    x, w, b, t = given()
+
+    def ours(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+        return chunked_head_loss(x, w, b, t, reduction=reduction)
+
+    def eager(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+        return torch.nn.functional.cross_entropy(x @ w.T + b, t, reduction=reduction)
+
+    found, value = torch.func.grad_and_value(ours, (0, 1, 2))(x, w, b)
+    true, loss = torch.func.grad_and_value(eager, (0, 1, 2))(x, w, b)
+    torch.testing.assert_close((*found, value), (*true, loss))
+    with pytest.raises(RuntimeError, match="no second backward"):
+        torch.func.grad(lambda x: torch.func.grad(ours)(x, w, b).square().sum())(x)
+
+
+def test_torch_func_gives_each_token_its_gradient() -> None:
+    x, w, b, t = given()
+    above = torch.linspace(-1, 1, len(t))
+    _, ours = torch.func.vjp(lambda x: chunked_head_loss(x, w, b, t, reduction="none"), x)
+    _, true = torch.func.vjp(
+        lambda x: torch.nn.functional.cross_entropy(x @ w.T + b, t, reduction="none"), x
+    )
+    torch.testing.assert_close(ours(above), true(above))
+
+
+def test_it_keeps_no_activation_for_backward() -> None:
+    """What tells gradients where they came from keeps none of the memory there."""
+    x, w, b, t = given()
+    hidden = 1 * x.requires_grad_()
+    alive = weakref.ref(hidden)
+    loss = chunked_head_loss(hidden, w, b, t)
+    del hidden
+    gc.collect()
+    assert alive() is None
+    loss.backward()
+    assert x.grad is not None

@@ -1,0 +1,222 @@
+"""What runs in the clean room of lab 06: it builds and runs texts, and none of it is a student's.
+
+The functions are those of the page's bench, by the same names, for the text that `take` was given
+under an answer's name, or the cell that `take_cell` was given. Only its text travels, so it imports
+nothing beside it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+import secrets
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from autograder.judge.admission import defined
+from onelayer import cuda_cpu
+from onelayer.custom_op.cpp_op import load_cpp
+
+Maybe = Tensor | None
+TAKEN: dict[str, Any] = {}
+ANSWERS: dict[str, Any] = {}
+KEPT: list[torch.library.Library] = []  # what one of them registers goes with it
+
+
+def take(name: str, given: Any) -> None:
+    """From now on `given` is the answer `name`."""
+    TAKEN[name] = given
+
+
+def take_cell(name: str, source: str) -> None:
+    """From now on the function that this admitted cell defines is the answer `name`."""
+    ANSWERS[name] = defined(source, name, {"head_kernel": head_kernel})[name]
+
+
+def strides(*tensors: Tensor) -> list[int]:
+    return [stride for t in tensors for stride in t.stride()]
+
+
+def run_cpp(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    """x (N, D), w (V, D), b (V,) -> y (N, V), by the extern "C" function `name` of the C++."""
+    N, (V, D) = len(x), w.shape
+    memory = torch.full((64 + N * V + 64,), float("nan"))
+    y = memory[64 : 64 + N * V].view(N, V)
+    kernel = getattr(load_cpp(TAKEN[name], name=f"{name}.cpp").library, name)
+    pointers = [ctypes.c_void_p(t.data_ptr()) for t in (x, w, b, y)]
+    kernel(*pointers, *map(ctypes.c_int64, [N, V, D, *strides(x, w, b)]))
+    if not torch.cat([memory[:64], memory[64 + N * V :]]).isnan().all():
+        raise IndexError("your kernel wrote outside of y")
+    return y.clone()
+
+
+@functools.cache
+def operator_in(source: str) -> Any:
+    """Nobody compares a schema with the C++ behind it: a call would read wrong memory. We do."""
+    op = load_cpp(source, name="head.cpp").head
+    schema = op.default._schema
+    says = [(str(a.type), a.alias_info) for a in [*schema.arguments, *schema.returns]]
+    if says != [(kind, None) for kind in ("Tensor", "Tensor", "Optional[Tensor]", "Tensor")]:
+        raise TypeError(f"your schema is {schema}")
+    return op
+
+
+def run_operator(name: str, x: Tensor, w: Tensor, b: Maybe = None) -> tuple[Maybe, str]:
+    """(y, "") by the operator `head` of the C++, or (None, what it says when it refuses)."""
+    op = operator_in(TAKEN[name])
+    try:
+        return op(x, w, b), ""
+    except RuntimeError as refusal:
+        return None, str(refusal).splitlines()[0]
+
+
+def has_gpu() -> bool:
+    return torch.cuda.is_available()
+
+
+def run_cu(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Any:
+    """y by the host function `launch` of the .cu text. Raises for its first fault.
+
+    count: [loads from global memory, stores to it, where it ran, y of that very run].
+    """
+    return run_file(TAKEN[name], x, w, b, count)
+
+
+def run_file(source: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Any:
+    """On the CPU, which sees each fault and counts; the values of a GPU, where there is one."""
+    y = torch.full((len(x), len(w)), float("nan"))
+    run = built(source).call("launch", x, w, b, y, *launch_sizes(x, w, b))
+    if not run.ok:
+        raise RuntimeError(f"{run.faults[0].kind}: {run.faults[0]}")
+    if count:
+        costs = [(launch.threads, launch.cost) for launch in run.launches]
+        loads = sum(threads * cost.global_loads for threads, cost in costs)
+        stores = sum(threads * cost.global_stores for threads, cost in costs)
+        return [round(loads), round(stores), "a GPU" if has_gpu() else "the CPU, simulated", y]
+    return on_gpu(source, x, w, b) if has_gpu() else y
+
+
+def written_by_neighbours(name: str, x: Tensor, w: Tensor, b: Tensor) -> list[int]:
+    """The places of y, in memory, that the first 16 threads of the first block write: the same
+    kernels, which every other thread leaves at once."""
+    others = "threadIdx.x > 15 || threadIdx.y || threadIdx.z || blockIdx.x || blockIdx.y"
+    source = re.sub(r"(__global__[^;{]*\{)", rf"\1 if ({others}) return;", TAKEN[name])
+    y = torch.full((len(x), len(w)), float("nan"))
+    built(source).call("launch", x, w, b, y, *launch_sizes(x, w, b))
+    places: list[int] = (~y.flatten().isnan()).nonzero().flatten().tolist()
+    return places
+
+
+def on_gpu(source: str, *tensors: Tensor) -> Tensor:
+    x, w, b = (t.cuda() for t in tensors)
+    y = torch.full((len(x), len(w)), float("nan"), device="cuda")
+    built(source, "cuda").call("launch", x, w, b, y, *launch_sizes(x, w, b))
+    return y.cpu()
+
+
+@functools.cache
+def built(source: str, device: Any = "cpu") -> cuda_cpu.Kernels:
+    return cuda_cpu.build(source, device=device)
+
+
+def launch_sizes(x: Tensor, w: Tensor, b: Tensor) -> list[int]:
+    return [len(x), *w.shape, *strides(x, w, b)]
+
+
+def repaired(name: str, suspect: str, x: Tensor, w: Tensor, b: Tensor) -> tuple[str, Tensor]:
+    """(the kind of fault that the answer names, y by the suspect as it was edited)."""
+    kind, text = TAKEN[name][suspect]
+    return kind, run_file(text, x, w, b)
+
+
+@torch.no_grad()  # as where a kernel writes through pointers: neither autograd nor autocast sees
+@torch.autocast("cpu", enabled=False)  # type: ignore[untyped-decorator]  # what it does inside
+def head_kernel(x: Tensor, w: Tensor, b: Maybe = None) -> Tensor:
+    """x (N, D), w (V, D), b (V,) or None -> (N, V), column by column in memory: strides (1, N)."""
+    y = w @ x.T  # (V, N)
+    return (y if b is None else y + b.unsqueeze(1)).T
+
+
+def new_library() -> torch.library.Library:
+    """A library without operators. A name can be defined once in a process, so each has its own."""
+    name = f"lab6_{secrets.token_hex(4)}"
+    KEPT.append(torch.library.Library(name, "FRAGMENT"))  # type: ignore[no-untyped-call]
+    return KEPT[-1]
+
+
+def operator_of(name: str) -> Any:
+    namespace, _, op = name.partition("::")
+    return getattr(getattr(torch.ops, namespace), op)
+
+
+class Products(TorchDispatchMode):
+    """Counts the matrix products that run inside."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func._opname in ("mm", "bmm", "addmm", "baddbmm")
+        return func(*args, **(kwargs or {}))
+
+
+def taught(name: str, x: Tensor, w: Tensor, b: Maybe, dy: Tensor, autocast: bool = False) -> Any:
+    """(y, [dx, dw, db], products in the backward) of a new operator that the answer taught."""
+    library = new_library()
+    library.impl(  # type: ignore[no-untyped-call]
+        library.define("head(Tensor x, Tensor w, Tensor? b=None) -> Tensor"),  # type: ignore[no-untyped-call]
+        head_kernel,
+        "CPU",
+    )
+    op = f"{library.ns}::head"
+    ANSWERS[name](op)
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        y = operator_of(op)(x, w, b)
+    learn = [t is not None and t.requires_grad for t in (x, w, b)]
+    inputs = [t for t, one in zip((x, w, b), learn, strict=True) if t is not None and one]
+    with Products() as products, warnings.catch_warnings(action="ignore"):
+        found = iter(torch.autograd.grad(y, inputs, dy.to(y.dtype), allow_unused=True))
+    answers = [next(found) if one else None for one in learn]
+    answers = [dt if dt is None else dt.contiguous() for dt in answers]
+    return y.detach().contiguous(), answers, products.count
+
+
+def tempered(name: str, z: Tensor, t: float, dy: Maybe = None) -> Any:
+    """(the answer's z / t, z afterwards, dz or None, {test of opcheck: "SUCCESS" or its error})."""
+    library = new_library()
+    ns = library.ns
+    ANSWERS[name](library)
+    op = operator_of(f"{ns}::temper").default
+    if dy is not None:
+        z = z.clone().requires_grad_()
+    with warnings.catch_warnings(action="ignore"):
+        tests: dict[str, Any] = dict(torch.library.opcheck(op, (z, t), raise_exception=False))
+        z = z.detach().clone().requires_grad_(dy is not None)
+        y = op(z, t)
+        # Without a backward torch records the operators that a kernel calls inside, and opcheck of
+        # torch 2.15 is content with that. A kernel that writes through pointers calls none.
+        has = torch._C._dispatch_has_kernel_for_dispatch_key
+        keys = ("Autograd", "AutogradCPU", "CompositeImplicitAutograd")
+        if dy is not None and not any(has(f"{ns}::temper", key) for key in keys):
+            failed = AssertionError("no backward")
+            unseen = ("test_autograd_registration", "test_aot_dispatch_dynamic")
+            tests |= dict.fromkeys(unseen, failed)
+        dz = None if dy is None or y.grad_fn is None else torch.autograd.grad(y, z, dy)[0]
+    return y.detach().clone(), z.detach().clone(), dz, _said(tests)
+
+
+def _said(tests: dict[str, Any]) -> dict[str, str]:
+    """What comes after the first fault follows from it, or not, as it happens."""
+    said: dict[str, str] = {}
+    faults = 0
+    for test, result in tests.items():
+        said[test] = "after a fault" if faults else "SUCCESS"
+        if result != "SUCCESS" and not faults:
+            said[test], faults = type(result).__name__, 1
+    return said
