@@ -1269,7 +1269,7 @@ print(*(f"{unit}  {what:24} {measured}" for unit, what, measured in walk), sep="
 #   `fullgraph=True`; under DDP it is divided by the words of all ranks; and its speed is a share of
 #   a floor.
 #
-# Now ship it: Lab 12.
+# Now ship it: [Lab 12](../labs/12_ship_it/12_ship_it.ipynb).
 
 # %% [markdown] id="sources"
 # ## Where this is written in PyTorch

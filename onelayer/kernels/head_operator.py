@@ -96,7 +96,7 @@ def _scale(ctx: Any, dloss: Tensor | None, *_: None) -> tuple[Tensor | None, ...
     if dloss is None:
         return (None,) * 8
     scale = dloss.to(share.dtype) * share
-    gradients = [scaled(one, scale, dtype) for one, dtype in zip(made, ctx.dtypes, strict=True)]
+    gradients = [rescaled(one, scale, dtype) for one, dtype in zip(made, ctx.dtypes, strict=True)]
     return (*gradients, None, None, None, None, None)
 
 
