@@ -192,9 +192,9 @@ for tags in (
     print(f"{'yes' if parse_wheel_filename(name)[3] & accepted else 'no':4}", name)
 
 # %% id="name-reveal"
-parts = ["name", "version", "which Python", "the Python ABI", "which processor"]
-left_out = {"which Python", "which processor", "which torch"} - set(parts)
-reveal("not_in_a_wheels_name", left_out.pop())
+some_tag = next(iter(accepted))
+fields = {"which Python": "interpreter", "which processor": "platform", "which torch": "torch"}
+reveal("not_in_a_wheels_name", next(what for what, f in fields.items() if not hasattr(some_tag, f)))
 
 # %% [markdown] id="name-why"
 # The torch. So a library that fits one torch alone gets a wheel for each release, in an index of
@@ -392,10 +392,23 @@ reveal("a_copy_of_the_library", how[ends["a copy"][0]])
 
 # %% [markdown] id="twice-why"
 # The loader knows the same file again, and does nothing. A copy is another file, so its
-# constructors run, and the second one to define the namespace `headloss` is refused, by an
-# exception where nobody can catch it: inside `dlopen`. The third row takes the cause away and
-# nothing else: the same bytes with another namespace. One namespace, one library, named like the
-# package; who wants to add operators to somebody's namespace uses `STABLE_TORCH_LIBRARY_FRAGMENT`
+# constructors run, and define the namespace `headloss` a second time. In the third row only the
+# namespace differs, in the same bytes, and the crash is gone. What torch says to a second owner can
+# be read where somebody is there to catch it, in Python; while the loader runs, nobody is.
+
+# %% id="twice-refusal"
+said, _ = in_child("""
+import headloss
+try:
+    torch.library.Library("headloss", "DEF")
+except RuntimeError as error:
+    print(str(error).split(". ")[0])
+""")
+print(said)
+
+# %% [markdown] id="twice-cure"
+# One namespace, one library, named like the package. Who wants to add operators to somebody's
+# namespace uses `STABLE_TORCH_LIBRARY_FRAGMENT`
 # ([`library.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/stable/library.h#L355-L376)).
 
 # %% [markdown] id="constructor"
