@@ -757,29 +757,39 @@ x64, w64, b64 = (one.detach().double().requires_grad_() for one in (x, W, b))
 with_ignored = target.clone()
 with_ignored[::3] = -100
 z64 = F.linear(x64, w64, b64)
-kept = with_ignored != -100
-truths = {
-    "ignore_index": ({}, F.cross_entropy(z64, with_ignored)),
+counts, pair = with_ignored != -100, F.cross_entropy
+each = torch.linspace(0.5, 2, 600, dtype=torch.float64)  # a weight for each word
+rows, sentences = x64.view(3, 4, 64), with_ignored.view(3, 4)
+plain = (x64, w64, b64, with_ignored)
+cases = {
+    "ignore_index": ((plain, {}), pair(z64, with_ignored)),
+    "reduction": ((plain, {"reduction": "sum"}), pair(z64, with_ignored, reduction="sum")),
     "label_smoothing": (
-        {"label_smoothing": 0.1},
-        F.cross_entropy(z64, with_ignored, label_smoothing=0.1),
+        (plain, {"label_smoothing": 0.1}),
+        pair(z64, with_ignored, label_smoothing=0.1),
     ),
+    "weight": ((plain, {"weight": each}), pair(z64, with_ignored, weight=each)),
     "z_loss": (
-        {"z_loss": 0.1},
-        F.cross_entropy(z64, with_ignored) + 0.1 * z64.logsumexp(1)[kept].square().mean(),
+        (plain, {"z_loss": 0.1}),
+        pair(z64, with_ignored) + 0.1 * z64.logsumexp(1)[counts].square().mean(),
     ),
-    "softcap": ({"softcap": 8.0}, F.cross_entropy(8 * (z64 / 8).tanh(), with_ignored)),
-    "reduction": ({"reduction": "sum"}, F.cross_entropy(z64, with_ignored, reduction="sum")),
+    "softcap": ((plain, {"softcap": 8.0}), pair(8 * (z64 / 8).tanh(), with_ignored)),
+    "no bias": (((x64, w64, None, with_ignored), {}), pair(x64 @ w64.T, with_ignored)),
+    "shift, (B, T, D)": (
+        ((rows, w64, b64, sentences), {"shift": True}),
+        pair(F.linear(rows[:, :-1], w64, b64).flatten(0, 1), sentences[:, 1:].flatten()),
+    ),
 }
-for name, (options, true) in truths.items():
-    ours = chunked_head_loss(x64, w64, b64, with_ignored, **options)
-    wanted = torch.autograd.grad(true, (x64, w64, b64), retain_graph=True)
-    made = torch.autograd.grad(ours, (x64, w64, b64))
+
+# %% id="capstone-held"
+for name, ((given, options), true) in cases.items():
+    ours = chunked_head_loss(*given, **options)
+    leaves = [leaf for leaf in (x64, w64, b64) if name != "no bias" or leaf is not b64]
+    wanted = torch.autograd.grad(true, leaves, retain_graph=True)
+    made = torch.autograd.grad(ours, leaves)
     apart = max((g - t).abs().max().item() for g, t in zip(made, wanted, strict=True))
-    print(
-        f"{name:16} loss {ours.item():8.4f}, off by {abs(ours - true).item():.0e},"
-        f" gradients off by {apart:.0e}"
-    )
+    off = abs(ours - true).item()
+    print(f"{name:16} loss {ours.item():8.4f}, off by {off:.0e}, gradients off by {apart:.0e}")
 
 # %% [markdown] id="options"
 # ## Where an option enters the gradient
