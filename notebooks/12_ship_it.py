@@ -7,12 +7,14 @@
 # test may allow, and you follow the fused head loss from its file into a training step.
 
 # %% id="instruments"
+import atexit
 import ctypes
 import hashlib
 import itertools
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -40,6 +42,7 @@ x = onelayer.hidden("\n".join(lines))  # (12, 64)
 followed = [[*onelayer.grammar.encode(line)[1:], 0] for line in lines]  # 0 is <end>
 target = torch.tensor(followed).flatten()  # (12,): the word that comes next
 here = Path(tempfile.mkdtemp(prefix="headloss-"))
+atexit.register(shutil.rmtree, here, ignore_errors=True)
 
 # %% [markdown] id="project"
 # ## Three files
@@ -598,12 +601,12 @@ reveal(
 
 # %% [markdown] id="bound"
 # ## Derive it
-# One operation rounds by at most *u*, half the distance of neighbouring numbers: `eps / 2`. A sum
-# of K products, added in any order, is off by at most K u / (1 - K u) times the sum of the
-# products' *absolute values* ([Higham, chapter 3](https://doi.org/10.1137/1.9780898718027)). The
-# head has K = 64 products and a bias, so 65 terms, added in float32; the result is rounded once
-# more, to the dtype of the output. Inputs that were rounded before are the inputs: both sides get
-# the same.
+# One operation rounds by at most *u*, half the distance of neighbouring numbers: `eps / 2`, if
+# nothing underflows. A sum of K products, added in any order, is off by at most K u / (1 - K u)
+# times the sum of the products' *absolute values* ([Higham, chapter
+# 3](https://doi.org/10.1137/1.9780898718027)). The head has K = 64 products and a bias, so 65
+# terms, added in float32; the result is rounded once more, to the dtype of the output. Inputs that
+# were rounded before are the inputs: both sides get the same.
 
 
 # %% id="bound-run"
