@@ -34,7 +34,7 @@ from autograder.judge import (
     WroteInput,
 )
 from autograder.mutants import Mutant, mutants
-from autograder.selftest import Namespace, answer_source, execute, setup_namespace
+from autograder.selftest import Namespace, answer_source, compiled, execute, setup_namespace
 
 SEEDS = (11, 12, 13)
 SECONDS = 20
@@ -136,7 +136,7 @@ def _passes(question: Question, mutant: Mutant, setup: Namespace, answers: Names
     """What came of it, over all seeds: "pass", "fail" and "fault"."""
     namespace = {**setup, **answers}
     try:
-        exec(compile(mutant.source, f"<cell {question.name}>", "exec"), namespace)
+        exec(compiled(mutant.source, question.name), namespace)
     except Exception:  # it does not even define a function
         return {"fail"}
     return {_asked(question, namespace, seed) for seed in SEEDS}

@@ -9,9 +9,11 @@ found nothing to check has failed.
 from __future__ import annotations
 
 import json
+import linecache
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from rich.console import Console
@@ -168,9 +170,16 @@ def alternatives(notebook: Path) -> dict[str, list[Namespace]]:
 def _run(cells: Iterable[Cell]) -> Namespace:
     namespace: Namespace = {}
     for cell in cells:
-        source = "".join(cell["source"])
-        exec(compile(source, f"<cell {cell['id']}>", "exec"), namespace)
+        exec(compiled("".join(cell["source"]), cell["id"]), namespace)
     return namespace
+
+
+def compiled(source: str, cell: str) -> CodeType:
+    """A cell's code. Its source is kept where `inspect` looks: an answer may ask for its own text,
+    as a kernel for Triton does."""
+    name = f"<cell {cell}>"
+    linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
+    return compile(source, name, "exec")
 
 
 def _is_setup(cell: Cell) -> bool:

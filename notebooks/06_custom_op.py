@@ -755,7 +755,8 @@ reveal("loads_of_a_tiled_thread", round(loads["tiled, global"]))
 # shows: its caches answer part of the loads; threads with neighbouring `tx` read neighbouring
 # addresses in the tiled kernel, because `tx` runs along `d`; and shared memory has 32 banks, of
 # which all `ws[tx][k]` of one `k` lie in two, so that threads wait for each other (`ws[T][T + 1]`
-# spreads them over the banks).
+# spreads them over the banks). Chapter 07 counts the last two from these addresses, and reads from
+# compiled kernels how many fit on a GPU at a time, their *occupancy*.
 
 # %% [markdown] id="barrier"
 # ## What is `__syncthreads()` for?

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from onelayer.model.gpt import head as head
     from onelayer.model.gpt import hidden as hidden
     from onelayer.model.gpt import next_words as next_words
+    from onelayer.precision.bits_view import show_bits as show_bits
     from onelayer.profiling.traces_view import show_traces as show_traces
     from onelayer.recordings import show_recording as show_recording
     from onelayer.recordings.mocked import mocked as mocked
@@ -73,6 +74,7 @@ _HOMES = {
     "read_inductor_file": "onelayer.compiler.inductor_reader",
     "run_ranks": "onelayer.distributed.ranks",
     "show_bars": "onelayer.drawing.bars",
+    "show_bits": "onelayer.precision.bits_view",
     "show_call": "onelayer.dispatcher.call_view",
     "show_curves": "onelayer.drawing.curves",
     "play_dispatch": "onelayer.dispatcher.dispatch_view",

@@ -37,8 +37,11 @@ class Curves(Still):
         figure = Figure((5.2, 2.2), dpi=200, layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.add_subplot()
+        longest = max(len(ys) for _, ys in self.values)
         for (name, ys), colour, style in zip(self.values, _COLOURS, _STYLES, strict=False):
             axes.plot(ys, label=name, color=colour, linestyle=style, linewidth=1.6)
+            if len(ys) < longest:  # it ends here, and may be no more than this point
+                axes.plot(len(ys) - 1, ys[-1], "x", color=colour, markersize=6, clip_on=False)
         axes.set_xlabel(self.step, color=ink.strong, fontsize=8)
         axes.set_ylabel(self.unit, color=ink.strong, fontsize=8)
         axes.tick_params(colors=ink.soft, labelsize=7)
@@ -55,7 +58,8 @@ class Curves(Still):
 
 
 def show_curves(values: Mapping[str, Sequence[float]], *, step: str, unit: str) -> Curves:
-    """Draws each sequence of `values` as a line over its steps 0, 1, 2, ...: three at most.
+    """Draws each sequence of `values` as a line over its steps 0, 1, 2, ...: three at most. One
+    that is shorter than the longest has a cross where it ends.
 
         show_curves({"loss": [2.3, 1.7, 1.2]}, step="step", unit="loss")
 

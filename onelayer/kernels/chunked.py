@@ -121,7 +121,7 @@ class _ChunkedHeadLoss(torch.autograd.Function):
         sweep = Sweep(x, w, b, t, weight, options, (False, False, False) if each else needed)
         loss = sweep.over_all()
         loss = loss if each else loss.sum() / sweep.total
-        return loss.to(x.dtype), *sweep.gradients, sweep.share
+        return loss, *sweep.gradients, sweep.share
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:

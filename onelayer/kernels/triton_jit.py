@@ -14,6 +14,8 @@ from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 
 NUMPYS_REFUSAL = "only 0-dimensional arrays can be converted to Python scalars"
+_HOMES = (tl, tl.core, tl.math, tl.standard, tl.tensor, tl.dtype, tl.core.tensor_descriptor_base)
+"""What the interpreter patches."""
 OLD_INTERPRETER = "The interpreter of Triton {} needs an older numpy: pip install 'numpy<2.4'"
 
 
@@ -29,10 +31,10 @@ def interpreted() -> bool:
 
 def kernel(function: Callable[..., Any]) -> Any:
     """`function` as a Triton kernel, to be launched as `function[grid](...)`."""
-    return _Interpreted(function) if interpreted() else triton.jit(function)
+    return Interpreted(function) if interpreted() else triton.jit(function)
 
 
-class _Interpreted(InterpretedFunction):  # type: ignore[misc]
+class Interpreted(InterpretedFunction):  # type: ignore[misc]
     """Runs, whatever TRITON_INTERPRET said when triton was first imported, and by whomever."""
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
@@ -48,18 +50,29 @@ class _Interpreted(InterpretedFunction):  # type: ignore[misc]
 
 @contextmanager
 def _standard_functions_interpreted() -> Iterator[None]:
-    """tl.sum, tl.max and their like are jit functions too, made when triton was imported."""
-    stood = [
-        (home, name, value)
-        for home in (tl, tl.standard)
-        for name, value in vars(home).items()
-        if isinstance(value, JITFunction)
-    ]
-    instead = {id(value): InterpretedFunction(value.fn) for _, _, value in stood}
+    """tl.sum, tl.max and their like are jit functions too, made when triton was imported.
+
+    Afterwards the language is what it was: where one of them was called, Triton 3.7's interpreter
+    leaves its own operators behind, and nothing compiles any more in this process.
+    """
+    stood = [(home, dict(vars(home))) for home in _HOMES]
+    functions = [f for _, names in stood for f in names.values() if isinstance(f, JITFunction)]
+    instead = {id(f): InterpretedFunction(f.fn) for f in functions}
     try:
-        for home, name, value in stood:
-            setattr(home, name, instead[id(value)])
+        for home, names in stood:
+            for name, value in names.items():
+                if id(value) in instead and home in (tl, tl.standard):
+                    setattr(home, name, instead[id(value)])
         yield
     finally:
-        for home, name, value in stood:
-            setattr(home, name, value)
+        for home, names in stood:
+            _restore(home, names)
+
+
+def _restore(home: Any, names: dict[str, Any]) -> None:
+    """What is new in a module stays: the interpreter keeps functions that look for it there."""
+    for name, value in list(vars(home).items()):
+        if name in names and value is not names[name]:
+            setattr(home, name, names[name])
+        elif name not in names and isinstance(home, type):
+            delattr(home, name)

@@ -14,15 +14,24 @@ from pathlib import Path
 
 import pytest
 import torch
+import triton
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.py"))
 LABS = sorted((ROOT / "solutions").glob("*/*.py"))
 HOME = Path(torch.__file__).parent
 TAG = "v2.13.0"
+TRITON_TAG = "v3.7.1"
 CHUNK = 16 * 2**20  # bytes of a library that are read at a time
 LONGEST = 4096  # of the name of a file
 MIN_LINKS = 8  # of a chapter: what it says of PyTorch and does not show
+# Of Triton's repository: where the wheel keeps what it has, and what it has not.
+TRITON_MOVED = {"python/triton/": "", "third_party/nvidia/backend/": "backends/nvidia/"}
+TRITON_NOT_SHIPPED = {
+    "lib/Dialect/TritonGPU/Transforms/AccelerateMatmul.cpp",
+    "lib/Dialect/TritonGPU/Transforms/Coalesce.cpp",
+    "lib/Dialect/TritonGPU/Transforms/Pipeliner/SoftwarePipeliner.cpp",
+}
 NOT_SHIPPED = {  # in the repository only
     "CONTRIBUTING.md",
     "aten/src/ATen/native/README.md",
@@ -57,12 +66,36 @@ def links(text: str) -> list[str]:
 def fault(link: str) -> str:
     """Return what is wrong with a link, or nothing."""
     address, _, anchor = link.partition("#")
+    if address.startswith("https://github.com/triton-lang/triton/"):
+        return fault_of_triton(address, anchor)
     source = re.fullmatch(r"https://github\.com/pytorch/pytorch/blob/([^/]+)/(\S+)", address)
     if source is None:
         return fault_of_docs(address)
     if source[1] != TAG:
         return f"{link}: not at tag {TAG}, so it will say something else one day"
     return fault_of_source(source[2], anchor)
+
+
+def fault_of_triton(address: str, anchor: str) -> str:
+    """The same for Triton's repository, of which the tag alone is a page as well."""
+    found = re.fullmatch(
+        r"https://github\.com/triton-lang/triton/(?:blob|tree)/([^/]+)/?(.*)", address
+    )
+    if found is None or found[1] != TRITON_TAG:
+        return f"{address}: not at tag {TRITON_TAG}, so it will say something else one day"
+    if not found[2] or (found[2] in TRITON_NOT_SHIPPED and not anchor):
+        return ""
+    copies = [
+        Path(triton.__file__).parent / kept / found[2].removeprefix(start)
+        for start, kept in TRITON_MOVED.items()
+        if found[2].startswith(start)
+    ]
+    installed = next((copy for copy in copies if copy.is_file()), None)
+    if installed is None:
+        return f"{found[2]}: not in the installed triton"
+    if triton.__version__ != TRITON_TAG.removeprefix("v"):
+        return ""  # another triton's lines prove nothing
+    return fault_of_lines(found[2], anchor, len(installed.read_text("utf-8").splitlines()))
 
 
 def fault_of_docs(address: str) -> str:
@@ -187,6 +220,7 @@ def test_a_chapter_that_breaks_a_promise_is_found(was: str, instead: str, broken
 
 
 BLOB = "https://github.com/pytorch/pytorch/blob"
+TRITON = "https://github.com/triton-lang/triton/blob"
 
 
 @sources
@@ -208,6 +242,10 @@ BLOB = "https://github.com/pytorch/pytorch/blob"
         ("https://docs.pytorch.org/docs/main/tensor_view.html", "neither"),
         ("https://docs.pytorch.org/docs/stable/generated/torch.Tensor.too.html", "has no Tensor"),
         ("https://example.org/pytorch.html", "neither"),
+        (f"{TRITON}/main/python/triton/language/semantic.py", "not at tag"),
+        (f"{TRITON}/{TRITON_TAG}/python/triton/language/semantics.py", "not in the installed"),
+        (f"{TRITON}/{TRITON_TAG}/python/triton/language/semantic.py#L999999", "the file has"),
+        (f"{TRITON}/{TRITON_TAG}/lib/Dialect/TritonGPU/Transforms/Coalesce.cpp#L5", "not in the"),
         ("https://arxiv.org/pdf/1604.06174", "neither"),
     ],
 )
@@ -223,6 +261,9 @@ def test_a_link_that_leads_nowhere_is_found(link: str, why: str) -> None:
         f"{BLOB}/{TAG}/aten/src/ATen/native/native_functions.yaml",
         f"{BLOB}/{TAG}/aten/src/ATen/native/Linear.cpp",
         f"{BLOB}/{TAG}/torch/csrc/autograd/engine.h#L7",
+        f"{TRITON}/{TRITON_TAG}/python/triton/language/semantic.py#L589",
+        f"{TRITON}/{TRITON_TAG}/third_party/nvidia/backend/compiler.py#L1-L2",
+        "https://github.com/triton-lang/triton/tree/v3.7.1",
         "https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html",
         "https://arxiv.org/abs/1604.06174",
     ],

@@ -253,6 +253,7 @@ VIEWS = {
     "tiles": ("onelayer.show_tiles()", "next step"),
     "timeline": ("onelayer.show_timeline('ddp')", "GPipe"),
     "traces": ("onelayer.show_traces({'slow': trace, 'repaired': trace})", "zoom in"),
+    "bits": ("onelayer.show_bits(13.13)", "next up"),
     "call": ("onelayer.show_call(x, head.weight, head.bias)", "next stop"),
     "compile": (
         "onelayer.show_compile("

@@ -36,3 +36,15 @@ FOUR = {name: [1.0] for name in "abcd"}
 def test_what_cannot_be_drawn(values: dict[str, list[float]]) -> None:
     with pytest.raises(ValueError, match="one to three curves"):
         onelayer.show_curves(values, step="n", unit="w")
+
+
+def test_a_curve_that_ends_early_has_a_cross_there() -> None:
+    def marked(short: list[float]) -> int:
+        values = {"long": [1.0] * 9, "short": short}
+        png = onelayer.show_curves(values, step="n", unit="w").images[0]
+        ink = (0xC2 / 255, 0x57 / 255, 0x1A / 255)
+        orange = (abs(imread(io.BytesIO(png))[..., :3] - ink) < 0.02).all(axis=-1)
+        return int(orange[int(0.2 * len(orange)) :].sum())  # the legend is above
+
+    assert marked([0.5]) > 20  # a line of one point has no ink of its own
+    assert marked([0.5] * 9) > marked([0.5])

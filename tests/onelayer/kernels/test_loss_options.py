@@ -205,6 +205,21 @@ def test_the_mean_costs_float16_nothing(loss_of: Any) -> None:
         assert error(one, a) < 5e-4, (name, error(one, a))
 
 
+def test_a_scalers_first_factor_arrives_under_autocast() -> None:
+    """2^16, where torch's GradScaler begins, is no number of float16: the loss is float32, and what
+    comes from above stays so until it meets the gradients."""
+    x, w, b, t = given(10)
+    true = with_gradients(ordinary, (x, w, b, t), torch.tensor(1.0).double())
+    factor = torch.tensor(2.0**16)
+    with torch.autocast("cpu", torch.float16):
+        leaves = (x.float(), w.float(), b.float(), t)
+        ours = with_gradients(chunked_head_loss, leaves, factor)
+    assert ours[0].dtype == torch.float32
+    assert ours[0] != ours[0].half()
+    for name, a, one in zip(("dx", "dw", "db"), true[1:], ours[1:], strict=True):
+        assert error(one / factor, a) < 5e-3, name
+
+
 def test_a_quarter_of_a_million_tokens_in_float16() -> None:
     n, words = 262_144, 64
     g = torch.Generator().manual_seed(8)

@@ -1,0 +1,218 @@
+"""The backward of the fused loss: the logits are computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from autograder.judge import Draw, Student
+
+from . import lab
+from .fused_loss_kernel import case_of as forward_case
+from .fused_loss_kernel import loss_of
+from .kernels import (
+    HOST,
+    Case,
+    Given,
+    Misreading,
+    Stored,
+    as_if_contiguous,
+    faulty,
+    judge_kernel,
+    list_wrong,
+    output,
+    run_of,
+    tf32,
+)
+from .linear_kernel import head
+
+
+@lab.question(
+    "fused_backward_kernel",
+    points=7,
+    minutes=17,
+    difficulty=5,
+    hints=(
+        "What is dz of one tile, if z of that tile and the row's lse are known?",
+        "dz = (softmax - onehot) * dloss, 0 for tokens beyond N. Then dx adds up dz w over the "
+        "tiles of words, dw gets dz^T x and db the sums of dz over the tokens. Several programs "
+        "add to dw and db.",
+        "p = tl.exp(z - lse[:, None]); dz = (p - hit) * dloss[:, None]; "
+        'tl.atomic_add(dw_ptr + ..., tl.dot(tl.trans(dz), x, input_precision="ieee"), mask=...)',
+    ),
+    function="written",
+    host=HOST,
+)
+def fused_backward_kernel(student: Student, draw: Draw) -> None:
+    """The gradients of the fused loss, dz computed again tile by tile, no logit in memory.
+
+    As in fused_loss_kernel, with lse (N,) and the cotangent dloss (N,) -> dx (N, D), dw (V, D), db
+    (V,), all contiguous; dw and db are 0 before the launch; grid (ceil(N / ROWS),).
+    """
+    judge_kernel(student, "fused_backward_kernel", draw, _cases, MISREADINGS)
+
+
+def _cases(draw: Draw) -> Iterator[Case]:
+    yield _case(draw, 19, 45, 16, (16, 32))
+    yield _case(draw, 37, 75, 32, (16, 32))
+    yield _case(draw, 7, 43, 32, (16, 16), x="transposed")
+    yield _case(draw, 16, 64, 16, (16, 16), shift=300.0)
+    yield _case(draw, 1, 2, 16, (16, 16))
+    for _ in draw.cases(2):
+        n, v = draw.integer(2, 40), draw.integer(41, 99)
+        x = draw.choice(("contiguous", "transposed", "offset"))
+        yield _case(draw, n, v, draw.choice((16, 32)), (16, draw.choice((16, 32))), x=x)
+
+
+def _case(
+    draw: Draw, n: int, v: int, d: int, tiles: tuple[int, int], *, x: str = "contiguous",
+    shift: float = 0.0,
+) -> Case:  # fmt: skip
+    forward = forward_case(draw, n, v, d, tiles, x=x, shift=shift)
+    inputs = {k: value for k, value in forward.given.items() if k != "loss_ptr"}
+    inputs |= {"lse_ptr": forward.want["lse_ptr"], "dloss_ptr": draw.tensor(n)}
+    outputs = {
+        "dx_ptr": output(draw, n, d), "dw_ptr": torch.zeros(v, d), "db_ptr": torch.zeros(v)
+    }  # fmt: skip
+    given = inputs | outputs
+    return replace(forward, given=given, want=_gradients(given))
+
+
+def _gradients(given: Given) -> Stored:
+    """By autograd, in float64."""
+    leaves = [given[name].double().requires_grad_() for name in ("x_ptr", "w_ptr", "b_ptr")]
+    loss = loss_of(head(*leaves), given["t_ptr"])
+    found = torch.autograd.grad(loss, leaves, given["dloss_ptr"].double())
+    return {k: g.float() for k, g in zip(("dx_ptr", "dw_ptr", "db_ptr"), found, strict=True)}
+
+
+def _softmax(given: Given, x: Tensor) -> Tensor:
+    lse: Tensor = given["lse_ptr"]
+    return (head(x, given["w_ptr"], given["b_ptr"]) - lse[:, None]).exp()
+
+
+def _hit(given: Given) -> Tensor:
+    return torch.nn.functional.one_hot(given["t_ptr"], given["V"])
+
+
+def _times_cotangent(dz: Tensor, given: Given) -> Tensor:
+    dloss: Tensor = given["dloss_ptr"]
+    return dz * dloss[:, None]
+
+
+def _dz(given: Given, x: Tensor) -> Tensor:
+    return _times_cotangent(_softmax(given, x) - _hit(given), given)
+
+
+def _from(dz: Tensor, x: Tensor, w: Tensor) -> Stored:
+    return {"dx_ptr": dz @ w, "dw_ptr": dz.T @ x, "db_ptr": dz.sum(0)}
+
+
+def _by(dz_of: Callable[[Given, Tensor], Tensor]) -> Callable[..., Stored]:
+    """The gradients that follow from a wrong dz."""
+    return lambda given: _from(dz_of(given, given["x_ptr"]), given["x_ptr"], given["w_ptr"])
+
+
+def _but(**wrong: Callable[[Given, Stored], Tensor]) -> Callable[..., Stored]:
+    """The gradients, but for some."""
+
+    def stored(given: Given) -> Stored:
+        right = _from(_dz(given, given["x_ptr"]), given["x_ptr"], given["w_ptr"])
+        return {**right, **{f"{name}_ptr": of(given, right) for name, of in wrong.items()}}
+
+    return stored
+
+
+def _dx_of_the_last_tile(given: Given, right: Stored) -> Tensor:
+    first = (given["V"] - 1) // given["WORDS"] * given["WORDS"]
+    w: Tensor = given["w_ptr"]
+    return _dz(given, given["x_ptr"])[:, first:] @ w[first:]
+
+
+def _db_with_rows_beyond(given: Given, right: Stored) -> Tensor:
+    """Tokens beyond N have x = 0, target 0, lse = 0, and the cotangent 1, so that dz is not 0."""
+    beyond = -int(given["N"]) % int(given["ROWS"])
+    b: Tensor = given["b_ptr"]
+    dz = b.exp()
+    dz[0] -= 1
+    return right["db_ptr"] + (beyond * dz if beyond else 0)  # no row beyond, no 0 * inf
+
+
+def _normalized_by_tile(given: Given, x: Tensor) -> Tensor:
+    z = head(x, given["w_ptr"], given["b_ptr"])
+    p = torch.cat([tile.softmax(1) for tile in torch.split(z, given["WORDS"], 1)], 1)
+    return _times_cotangent(p - _hit(given), given)
+
+
+def _unstrided(given: Given) -> Stored:
+    x = as_if_contiguous(given["x_ptr"])
+    return _from(_dz(given, x), x, given["w_ptr"])
+
+
+def _rounded(given: Given) -> Stored:
+    x, w = tf32(given["x_ptr"]), tf32(given["w_ptr"])
+    dz = _dz(given | {"w_ptr": w}, x)
+    return _from(tf32(dz), x, w) | {"db_ptr": dz.sum(0)}
+
+
+MISREADINGS = {
+    "edge_not_masked": faulty("out_of_bounds"),
+    "stored_instead_of_added": Misreading(
+        faulty("race").sentence,
+        lambda given: _but()(given) if given["N"] <= given["ROWS"] else faulty("race").stored({}),
+    ),
+    "no_target": Misreading(
+        "dz is the softmax. At the target it is less by 1: the loss falls when that logit grows.",
+        _by(lambda given, x: _times_cotangent(_softmax(given, x), given)),
+    ),
+    "no_cotangent": Misreading(
+        "dloss is missing. Each row of dz is multiplied by the cotangent of that row's loss.",
+        _by(
+            lambda given, x: (
+                _softmax(given, x) - torch.nn.functional.one_hot(given["t_ptr"], given["V"])
+            )
+        ),
+    ),
+    "sign_turned": Misreading(
+        "All gradients have the wrong sign: dz is softmax - onehot.",
+        _by(lambda given, x: -_dz(given, x)),
+    ),
+    "softmax_of_the_tile": Misreading(
+        "The softmax is that of each tile alone. The row's lse, which the forward kept, makes it "
+        "that of all words.",
+        _by(_normalized_by_tile),
+    ),
+    "dx_of_the_last_tile": Misreading(
+        "dx holds what the last tile of words adds. It grows over all tiles.",
+        _but(dx=_dx_of_the_last_tile),
+    ),
+    "bias_forgotten": Misreading(
+        "db is still 0: it is the sum of dz over the tokens.",
+        _but(db=lambda given, right: given["db_ptr"]),
+    ),
+    "rows_beyond_count": Misreading(
+        "The tokens beyond N count in db. Their x is 0 and so is what they add to dw, but their "
+        "softmax is not 0: mask dz, or load their cotangent as 0.",
+        _but(db=_db_with_rows_beyond),
+    ),
+    "in_tf32": Misreading(
+        'tl.dot rounds float32 to tf32, ten bits, unless it is told input_precision="ieee": in '
+        "each of the three products.",
+        _rounded,
+    ),
+    "strides_of_x_ignored": Misreading(
+        "x is read as if its rows lay one after the other. x_n and x_d say where an element is.",
+        _unstrided,
+    ),
+}
+list_wrong(fused_backward_kernel, MISREADINGS)
+
+
+@fused_backward_kernel.cost
+def _(student: Student, draw: Draw) -> str:
+    run = run_of(student, "fused_backward_kernel", _case(draw, 32, 600, 64, (16, 64)))
+    loaded, stored = sum(run.loaded_bytes.values()), sum(run.stored_bytes.values())
+    return f"32 tokens: {loaded:,} bytes loaded, {stored:,} stored or added; dz would be 76,800"

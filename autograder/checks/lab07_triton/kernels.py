@@ -1,0 +1,261 @@
+"""A student's kernel, launched on cases and compared; and what a wrong one is taken for.
+
+A misreading computes what a kernel with one mistake would have stored. A kernel that fails is given
+the sentence of the misreading that stores the same in every case, so that no sentence is true of
+another mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.judge import Draw, Question, Student, Wrong, expect_close, expect_kind, within
+
+from .admitted import Kernel, Refused, admitted
+from .memory import Fault
+from .programs import Run, launched
+
+HOST = "The check reads the kernel and computes what each of its programs does, on the CPU."
+TOLERANCE = 4e-5
+LAYOUTS = ("contiguous", "transposed", "strided", "offset")
+Given = dict[str, Any]
+Stored = dict[str, Tensor]
+_MISREAD = "misread: "
+
+FAULTS = {
+    "out_of_bounds": "A lane that takes part touches memory outside of the tensor. Which lanes "
+    "hang over the edge of the last tile, and does the mask of this line switch off all of them?",
+    "race": "Two programs meet in one element. They run at the same time and in no order: each "
+    "element is one program's, or everybody adds to it with tl.atomic_add.",
+    "wrote_input": "This stores to an input. Outputs are the pointers that the page names so.",
+    "shapes": "Two blocks do not fit together. A row of rows[:, None] and a column of "
+    "words[None, :] make a tile; a (ROWS,) block beside it needs a [:, None].",
+    "not_constexpr": "Blocks have shapes that are known when the kernel is compiled: those of "
+    "tl.constexpr parameters. N and V come with each launch.",
+    "power_of_two": "The shape of a block is a power of two. What is more than needed is masked.",
+    "dtypes": "These dtypes do not go together.",
+    "misused": "Triton does not take this expression.",
+    "unknown_name": "Nobody has given this name a value. A kernel knows its parameters, its own "
+    "names and tl, and no global.",
+    "unknown_word": "The kernels of this lab are written in these words of tl: program_id, "
+    "arange, load, store, atomic_add, dot, trans, where, sum, max, exp, log and their like.",
+    "too_large": "The block is larger than any of this lab.",
+    "endless": "The kernel does not come to an end. Does every loop move on?",
+}
+"""What each fault of a kernel means."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A launch: its grid, what it is given by parameter, and what each output must hold then."""
+
+    grid: tuple[int, ...]
+    given: Given
+    want: Stored
+
+    @property
+    def sizes(self) -> str:
+        """In words: the numbers that are not strides, and how x lies in memory."""
+        plain = {k: v for k, v in self.given.items() if isinstance(v, int) and "_" not in k}
+        said = ", ".join(f"{name} = {value}" for name, value in plain.items())
+        first = next(value for value in self.given.values() if isinstance(value, Tensor))
+        return f"in a launch with {said}, its first tensor with strides {first.stride()}"
+
+
+@dataclass(frozen=True)
+class Misreading:
+    """A mistake: its sentence, and what is stored by whoever makes it. May raise Fault."""
+
+    sentence: str
+    stored: Callable[[Given], Stored]
+
+
+Misreadings = Mapping[str, Misreading]
+Launcher = Callable[[Case], Stored]
+CasesOf = Callable[[Draw], Iterable[Case]]
+
+
+def misread(name: str) -> str:
+    """What stands for the kernel of a known mistake, in a wrong answer."""
+    return _MISREAD + name
+
+
+def judge_kernel(
+    student: Student, name: str, draw: Draw, cases_of: CasesOf, misreadings: Misreadings
+) -> None:
+    """Raises Wrong for the first case in which the kernel `name` faults or stores anything else."""
+    source = expect_kind(student.call("written", name), str, "the text of a kernel")
+    cases = _drawn(cases_of, draw)
+    known = misreadings.get(source.removeprefix(_MISREAD)) if source.startswith(_MISREAD) else None
+    if known is not None:
+        with within("", why=known.sentence):
+            judged(lambda case: known.stored(case.given), cases)
+    else:
+        judged(launcher(source), cases, misreadings)
+
+
+_kept: dict[CasesOf, tuple[int, int, list[Case]]] = {}
+
+
+def _drawn(cases_of: CasesOf, draw: Draw) -> list[Case]:
+    """The cases of a fresh draw. Those of its last seed are kept: a diagnosis asks for them again,
+    once for each known mistake, and no student's code ever holds them."""
+    seed, rounds, cases = _kept.get(cases_of, (None, 0, []))
+    if (seed, rounds) != (draw.seed, draw.rounds):
+        cases = list(cases_of(draw))
+        _kept[cases_of] = draw.seed, draw.rounds, cases
+    return cases
+
+
+def judged(launch: Launcher, cases: Iterable[Case], misreadings: Misreadings | None = None) -> None:
+    """As judge_kernel, of what `launch` stores."""
+    for case in cases:
+        stored = _launched(launch, case)
+        try:
+            with within(case.sizes):
+                _expect_stored(stored, case)
+        except Wrong as wrong:
+            why = _sentence(launch, cases, misreadings) if misreadings else ""
+            raise Wrong(
+                expected=wrong.expected, got=wrong.got, where=wrong.where, why=why
+            ) from None
+
+
+def run_of(student: Student, name: str, case: Case) -> Run:
+    """One launch of a kernel that has passed, for its cost."""
+    kernel = admitted(student.call("written", name))
+    return launched(kernel, case.grid, case.given, tuple(case.want))
+
+
+def launcher(source: str) -> Launcher:
+    """Launches of the kernel that `source` is. Raises Wrong for a text that is none."""
+    kernel = _read(source)
+
+    def launch(case: Case) -> Stored:
+        try:
+            return launched(kernel, case.grid, case.given, tuple(case.want)).tensors
+        except Fault as fault:
+            fault.args = (f"{fault} ({kernel.at(fault.line)})",)
+            raise
+
+    return launch
+
+
+def _read(source: str) -> Kernel:
+    try:
+        return admitted(source)
+    except Refused as refused:
+        where = f"line {refused.line} of the kernel" if refused.line else ""
+        raise Wrong(
+            expected="a kernel in Triton", got="another text", where=where, why=str(refused)
+        ) from None
+
+
+def _launched(launch: Launcher, case: Case) -> Stored:
+    """What a launch stored. Raises Wrong for a fault."""
+    try:
+        return launch(case)
+    except Refused as refused:
+        raise Wrong(expected="a kernel", got="another one", why=str(refused)) from None
+    except Fault as fault:
+        raise Wrong(
+            expected="a launch without a fault",
+            got=f"{fault.kind}: {fault}",
+            where=case.sizes,
+            why=FAULTS[fault.kind],
+        ) from None
+
+
+def _expect_stored(stored: Stored, case: Case) -> None:
+    for output, want in case.want.items():
+        with within(f"{output},"):
+            expect_close(stored[output], want, tolerance=_tolerance(want))
+
+
+def _tolerance(want: Tensor) -> float:
+    """Of the largest element, or of 1 where that is larger: what is left when two numbers near 1
+    have been subtracted is no better."""
+    largest = float(want.abs().max())
+    return TOLERANCE * max(1.0, largest) / largest if largest else TOLERANCE
+
+
+def _sentence(launch: Launcher, cases: Iterable[Case], misreadings: Misreadings) -> str:
+    """Of the misreading that stores the same as this kernel in every case, else ""."""
+    seen = [_quietly(launch, case) for case in cases]
+    for known in misreadings.values():
+        theirs = (_quietly(lambda case, m=known: m.stored(case.given), case) for case in cases)
+        if all(_alike(a, b) for a, b in zip(seen, theirs, strict=True)):
+            return known.sentence
+    return ""
+
+
+def _quietly(launch: Callable[..., Stored], case: Case) -> Stored | str:
+    try:
+        stored = launch(case)
+    except Fault as fault:
+        return fault.kind
+    return {name: stored[name] for name in case.want}
+
+
+def _alike(a: Stored | str, b: Stored | str) -> bool:
+    if isinstance(a, str) or isinstance(b, str):
+        return a == b
+    return all(_near(a[k], b[k]) for k in a)
+
+
+def _near(a: Tensor, b: Tensor) -> bool:
+    """Two orders of summation apart, and not two formulas."""
+    finite = b[b.isfinite()]
+    scale = float(finite.abs().max()) if finite.numel() else 1.0
+    return torch.allclose(a, b, rtol=1e-3, atol=1e-4 * scale, equal_nan=True)
+
+
+def output(draw: Draw, *shape: int, layout: str = "contiguous") -> Tensor:
+    """Memory for an output, full of NaN."""
+    fresh = torch.full(shape[::-1] if layout == "transposed" else shape, float("nan"))
+    return fresh.T if layout == "transposed" else fresh
+
+
+def blocks(n: int, size: int) -> int:
+    return -(-n // size)
+
+
+def padded(n: int) -> int:
+    """The next power of two."""
+    return 1 << max(0, (n - 1).bit_length())
+
+
+def as_if_contiguous(t: Tensor) -> Tensor:
+    """t as somebody reads it who ignores its strides. Raises Fault where that leaves its memory."""
+    memory = torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())[int(t.storage_offset()) :]
+    mine = torch.zeros(len(memory), dtype=torch.bool)
+    mine.as_strided(t.shape, t.stride()).fill_(True)
+    if len(memory) < t.numel() or not bool(mine[: t.numel()].all()):
+        raise Fault("out_of_bounds", "strides ignored")
+    return memory[: t.numel()].view(t.shape)
+
+
+def faulty(kind: str) -> Misreading:
+    """A mistake that is a fault of the kernel, in every case."""
+
+    def stored(given: Given) -> Stored:
+        raise Fault(kind, "a known mistake")
+
+    return Misreading(FAULTS[kind], stored)
+
+
+def list_wrong(question: Question, misreadings: Misreadings) -> None:
+    """Lists each misreading as a known wrong answer."""
+    for key, known in misreadings.items():
+        question.wrong(key, known.sentence, written=lambda name, key=key: misread(key))
+
+
+def tf32(t: Tensor) -> Tensor:
+    """t (float32) rounded to ten bits behind the point, as a product without "ieee" does it."""
+    bits = t.contiguous().view(torch.int32)
+    return ((bits + (1 << 12)) & ~((1 << 13) - 1)).view(torch.float32).view(t.shape)

@@ -1,0 +1,112 @@
+"""The memory of a launch: a buffer for each tensor, and who has touched which element of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Block = Any
+"""A numpy array: mypy would ask for the dtype and shape of each."""
+NOBODY, ATOMIC = -1, -2
+
+
+class Fault(Exception):
+    """What a GPU would not survive, or not do twice alike. kind: its name; line: in the kernel."""
+
+    def __init__(self, kind: str, says: str) -> None:
+        super().__init__(says)
+        self.kind, self.line = kind, 0
+
+
+@dataclass(eq=False)
+class Buffer:
+    """The storage of a tensor. mine: which of its elements belong to the tensor; written, read: the
+    last program that wrote or read an element."""
+
+    name: str
+    values: Block
+    mine: Block
+    first: int
+    writable: bool
+    written: Block = field(init=False)
+    read: Block = field(init=False)
+    loaded_bytes: int = 0
+    stored_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self.written = np.full(len(self.values), NOBODY)
+        self.read = np.full(len(self.values), NOBODY)
+
+    def load(self, at: Block, program: int) -> Block:
+        """The elements at these places, all of the tensor. Raises Fault."""
+        at = self._inside(at, "loads from")
+        if self.writable:
+            others = self.written[at]
+            if ((others != NOBODY) & (others != program)).any():
+                raise Fault("race", f"a program reads what another one writes to {self.name}")
+            self.read[at] = program
+        self.loaded_bytes += len(np.unique(at)) * self.values.itemsize
+        return self.values[at]
+
+    def store(self, at: Block, values: Block, program: int) -> None:
+        """Raises Fault."""
+        at = self._writable(at)
+        self._expect_alone(at, program, self.written[at])
+        self.values[at] = values
+        self.written[at] = program
+        self.stored_bytes += len(np.unique(at)) * self.values.itemsize
+
+    def add(self, at: Block, values: Block, program: int) -> None:
+        """Adds atomically: programs may meet here. Raises Fault."""
+        at = self._writable(at)
+        others = self.written[at]
+        self._expect_alone(at, program, np.where(others == ATOMIC, NOBODY, others))
+        np.add.at(self.values, at, values.astype(self.values.dtype))
+        self.written[at] = ATOMIC
+        self.stored_bytes += at.size * self.values.itemsize
+
+    def _writable(self, at: Block) -> Block:
+        if not self.writable:
+            raise Fault("wrote_input", f"a store to {self.name}, which is only to be read")
+        return self._inside(at, "stores to")
+
+    def _expect_alone(self, at: Block, program: int, writers: Block) -> None:
+        for others in (writers, self.read[at]):
+            if ((others != NOBODY) & (others != program)).any():
+                raise Fault("race", f"two programs meet in the same element of {self.name}")
+
+    def _inside(self, at: Block, does: str) -> Block:
+        at = at + self.first
+        inside = (at >= 0) & (at < len(self.values))
+        if not inside.all() or not self.mine[at].all():
+            raise Fault("out_of_bounds", f"{does} {self.name}, outside of the tensor")
+        return at
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """A block of pointers into one buffer: places, counted from the tensor's first element."""
+
+    buffer: Buffer
+    at: Block
+
+
+def buffer_of(name: str, t: Tensor, *, writable: bool) -> Buffer:
+    """The memory of t. What lies in its storage beside it is NaN, or 77."""
+    flat = torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())
+    values = flat.detach().numpy().copy()
+    places = torch.arange(len(flat)).as_strided(t.shape, t.stride(), int(t.storage_offset()))
+    mine = np.zeros(len(values), dtype=bool)
+    mine[places.flatten().numpy()] = True
+    values[~mine] = np.nan if values.dtype.kind == "f" else 77
+    return Buffer(name, values, mine, int(t.storage_offset()), writable)
+
+
+def tensor_in(buffer: Buffer, like: Tensor) -> Tensor:
+    """What the tensor `like`, from which the buffer was made, holds now."""
+    memory = torch.from_numpy(buffer.values.copy())
+    return memory.as_strided(like.shape, like.stride(), buffer.first)

@@ -1,0 +1,211 @@
+"""PTX, read: how wide the accesses are, what is masked, and who multiplies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from autograder.judge import Draw, Student, Wrong, describe, expect_equal, expect_kind, within
+
+from . import lab
+
+Facts = dict[str, Any]
+TARGETS = ("sm_75", "sm_80", "sm_90", "sm_100")
+NAMES = ("loads", "stores", "masked", "mma", "registers")
+_FORM = f"a dict with {', '.join(map(repr, NAMES))}"
+_ACCESS = re.compile(r"^(@!?%\w+\s+)?(ld|st)\.([\w.:]+)")
+
+_REGISTERS = re.compile(r"^\.reg\s+\.b32\s+%r<(\d+)>")
+
+
+@lab.question(
+    "read_ptx",
+    points=4,
+    minutes=8,
+    difficulty=3,
+    hints=(
+        "Print the lines with `.global` in them: which are instructions, and what do .v4 and .b32 "
+        "say together?",
+        "An instruction is ld.global or st.global, perhaps behind a predicate @%p1, with modifiers "
+        "between dots: .v2 and .v4 are the number of values, .b16 to .b64 (or .f, .u, .s) their "
+        "bits. Comments are none. A tensor core is asked by mma.sync, wgmma.mma_async or "
+        "tcgen05.mma; fence, commit and ld beside them multiply nothing.",
+        r're.match(r"(@!?%\w+\s+)?(ld|st)\.global\.", line), then the parts of its first word',
+    ),
+)
+def read_ptx(student: Student, draw: Draw) -> None:
+    """Facts about a kernel from its PTX.
+
+    ptx (text) -> {"loads": {bytes of one access: how many ld.global}, "stores": the same of
+    st.global, "masked": how many of both have a predicate, "mma": how many instructions for the
+    tensor cores, "registers": how many 32-bit registers %r are declared}.
+    """
+    texts = [_edited(draw, _compiled(target), fixed) for target in TARGETS for fixed in (True,)]
+    texts += [
+        _edited(draw, _compiled(draw.choice(TARGETS)), False) for _ in draw.cases(3)
+    ]  # fmt: skip
+    for ptx in texts:
+        _expect_facts(student.call("read_ptx", ptx), facts(ptx))
+
+
+def _expect_facts(got: Any, want: Facts) -> None:
+    got = expect_kind(got, dict, _FORM)
+    if set(got) != set(want):
+        raise Wrong(expected=_FORM, got=describe(sorted(map(str, got))))
+    for name in NAMES:
+        with within(f"{name},"):
+            expect_equal(got[name], want[name])
+
+
+@cache
+def _compiled(target: str) -> str:
+    return resources.files(__package__).joinpath("ptx", f"{target}.ptx").read_text("utf-8")
+
+
+_FIXED = (
+    "\t@%p1 ld.global.L1::evict_last.v2.b32 \t{ %r1, %r2 }, [ %rd1 + 0 ];",
+    "\tld.global.b16 \t{ %rs1 }, [ %rd1 + 0 ];",
+    "\tld.global.nc.v4.f32 \t{ %r1, %r2, %r3, %r4 }, [ %rd1 + 0 ];",
+    "\t@!%p1 st.global.v2.b64 \t[ %rd1 + 0 ], { %rd2, %rd3 };",
+    "\t@%p2 st.global.u8 \t[ %rd1 + 0 ], { %rs1 };",
+    "\tst.global.v4.b16 \t[ %rd1 + 0 ], { %rs1, %rs2, %rs3, %rs4 };",
+    "\t@%p3 ld.shared.v4.b32 \t{ %r1, %r2, %r3, %r4 }, [ %r5 + 0 ];",
+    "\t@%p3 st.shared.b32 \t[ %r5 + 0 ], { %r1 };",
+    "\tmma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 \t{ %r1 }, { %r2 }, { %r3 }, { %r1 };",
+    "\twgmma.fence.sync.aligned;",
+    "\t// @%p1 ld.global.b32 { %r1 }, [ %rd1 + 0 ];",
+    "\t// mma.sync.aligned.m16n8k16",
+)
+
+
+def _edited(draw: Draw, ptx: str, fixed: bool) -> str:
+    """Another number of registers, and some more instructions in the body: those that tell readers
+    apart, each at least once where it is `fixed`."""
+    lines = ptx.splitlines()
+    added = list(_FIXED) if fixed else []
+    added += [_drawn(draw) for _ in range(draw.integer(3, 8))]
+    first = next(k for k, line in enumerate(lines) if "ld.param" in line)
+    for line in added:
+        lines.insert(draw.integer(first, len(lines) - 2), line)
+    text = "\n".join(lines)
+    return re.sub(r"%r<\d+>", f"%r<{draw.integer(60, 255)}>", text) + "\n"
+
+
+def _drawn(draw: Draw) -> str:
+    predicate = draw.choice(("", "@%p1 ", "@!%p2 "))
+    width = draw.choice(("", ".v2", ".v4"))
+    of = draw.choice((".b16", ".b32", ".f32", ".u32", ".s32", ".b64"))
+    where = draw.choice(("global", "global", "shared"))
+    if draw.choice((True, False)):
+        return f"\t{predicate}ld.{where}{width}{of} \t{{ %r1 }}, [ %rd1 + 0 ];"
+    return f"\t{predicate}st.{where}{width}{of} \t[ %rd1 + 0 ], {{ %r1 }};"
+
+
+@dataclass(frozen=True)
+class Reader:
+    """The facts of a text, and the ways to misread it."""
+
+    vectors: bool = True
+    in_bytes: bool = True
+    comments: bool = False
+    shared: bool = False
+    negated: bool = True
+    tensor_cores: Sequence[str] = ("mma.sync", "wgmma.mma_async", "tcgen05.mma")
+    every_mma: bool = False
+    modifiers: bool = True
+    one_less: bool = False
+
+    def __call__(self, ptx: str) -> Facts:
+        loads: dict[int, int] = {}
+        stores: dict[int, int] = {}
+        masked = mma = registers = 0
+        for line in ptx.splitlines():
+            code = line.strip() if not self.comments else line.strip().removeprefix("//").strip()
+            mma += self._multiplies(code)
+            if declared := _REGISTERS.match(code):
+                registers = int(declared[1]) - self.one_less
+            access = _ACCESS.match(code)
+            if not access or not self._counts(access[3]):
+                continue
+            of = loads if access[2] == "ld" else stores
+            width = self._width(access[3])
+            of[width] = of.get(width, 0) + 1
+            predicate = access[1] or ""
+            masked += bool(predicate) and (self.negated or "!" not in predicate)
+        return {"loads": loads, "stores": stores, "masked": masked, "mma": mma,
+                "registers": registers}  # fmt: skip
+
+    def _counts(self, words: str) -> bool:
+        parts = words.split(".")
+        if not self.modifiers and not re.fullmatch(r"v[24]|[bfus]\d+", parts[1]):
+            return False
+        return parts[0] == "global" or (self.shared and parts[0] == "shared")
+
+    def _width(self, words: str) -> int:
+        parts = words.split(".")
+        bits = int(parts[-1][1:])
+        many = next((int(part[1]) for part in parts if re.fullmatch(r"v[24]", part)), 1)
+        return (bits // 8 if self.in_bytes else bits) * (many if self.vectors else 1)
+
+    def _multiplies(self, code: str) -> bool:
+        if self.every_mma:
+            return bool(re.match(r"(@!?%\w+\s+)?(mma|wgmma|tcgen05)\.", code))
+        word = code.split(maxsplit=1)[-1] if code.startswith("@") else code
+        return word.startswith(tuple(f"{name}." for name in self.tensor_cores))
+
+
+facts = Reader()
+_WRONG = {
+    "vectors_ignored": (
+        "The widths are those of one value. .v4.b32 moves four of them at once: 16 bytes.",
+        Reader(vectors=False),
+    ),
+    "bits": (
+        "These are bits. An access of .v4.b32 is 16 bytes wide.",
+        Reader(in_bytes=False),
+    ),
+    "comments_count": (
+        "Lines behind // are counted. The assembler does not see them.",
+        Reader(comments=True),
+    ),
+    "shared_too": (
+        "ld.shared and st.shared are counted too. They go to shared memory.",
+        Reader(shared=True),
+    ),
+    "negated_predicates": (
+        "@!%p1 is a predicate as well: the lane takes part where it is false.",
+        Reader(negated=False),
+    ),
+    "ampere_alone": (
+        "Tensor cores are looked for as mma.sync alone. From sm_90 on there is wgmma.mma_async, "
+        "from sm_100 on tcgen05.mma.",
+        Reader(tensor_cores=("mma.sync",)),
+    ),
+    "fences_multiply": (
+        "Every instruction of the tensor cores is counted. A fence, a commit and a load of theirs "
+        "multiply nothing.",
+        Reader(every_mma=True),
+    ),
+    "modifiers_missed": (
+        "An access with a modifier, such as ld.global.nc or ld.global.L1::evict_last, is left out.",
+        Reader(modifiers=False),
+    ),
+    "last_register": (
+        "%r<119> declares 119 registers, %r0 to %r118: this is the number of the last one.",
+        Reader(one_less=True),
+    ),
+}
+for _key, (_sentence, _reader) in _WRONG.items():
+    read_ptx.wrong(_key, _sentence, read_ptx=_reader)
+
+
+@read_ptx.cost
+def _(student: Student, draw: Draw) -> str:
+    found = {target: student.call("read_ptx", _compiled(target))["mma"] for target in TARGETS}
+    return "instructions for the tensor cores: " + ", ".join(
+        f"{target} {many}" for target, many in found.items()
+    )

@@ -1,0 +1,158 @@
+"""The least time that some kernels take on a machine, and what each of them is bound by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from autograder.judge import Draw, Student, Wrong, describe, expect_equal, expect_tuple, within
+
+from . import lab
+
+Kernel = Mapping[str, int]
+Machine = Mapping[str, float]
+Bound = tuple[float, list[str]]
+ROOFS = ("bytes", "flops", "exps")
+_FORM = "(seconds, the roof of each kernel)"
+
+
+@lab.question(
+    "roofline_time",
+    points=3,
+    minutes=5,
+    difficulty=2,
+    hints=(
+        "One kernel: how long do its bytes take, how long its flops, its exps? They go on at once.",
+        "A kernel takes at least as long as the slowest of the three: that one is its roof. "
+        "Kernels run one after the other, so their times add.",
+        "times = {roof: kernel[roof] / machine[roof] for roof in machine}; max(times, key=...)",
+    ),
+)
+def roofline_time(student: Student, draw: Draw) -> None:
+    """The least time of kernels that run one after the other, and the roof of each.
+
+    kernels: list of {"bytes": ..., "flops": ..., "exps": ...}, what each does in all; machine: the
+    same keys, in each second -> (seconds, list of "bytes", "flops" or "exps").
+    """
+    fixed = [("bytes", "flops", "exps"), ("flops",), ("exps", "exps"), ("bytes", "bytes", "flops")]
+    drawn = [[draw.choice(ROOFS) for _ in range(draw.integer(1, 5))] for _ in draw.cases(3)]
+    for roofs in (*fixed, *drawn):
+        machine = _machine(draw)
+        kernels = [_kernel(draw, machine, roof) for roof in roofs]
+        got = student.call("roofline_time", kernels, machine)
+        seconds, named = expect_tuple(got, 2, _FORM)
+        _expect_seconds(seconds, sum(max(_times(kernel, machine)) for kernel in kernels))
+        with within("the roofs,"):
+            expect_equal(named, list(roofs))
+
+
+def _machine(draw: Draw) -> Machine:
+    """No two of its figures are near each other, and they are those of no GPU."""
+    return {
+        "bytes": draw.integer(300, 900) * 1e9,
+        "flops": draw.integer(20, 90) * 1e12,
+        "exps": draw.integer(2, 6) * 1e12,
+    }
+
+
+def _kernel(draw: Draw, machine: Machine, roof: str) -> Kernel:
+    """Its roof takes some hundred microseconds; the others between a fifth and four fifths of
+    that, so no roof is far away."""
+    us = draw.integer(100, 900)
+    shares = {other: draw.integer(20, 80) / 100 for other in ROOFS} | {roof: 1.0}
+    return {other: round(machine[other] * us * 1e-6 * shares[other]) for other in ROOFS}
+
+
+def _times(kernel: Kernel, machine: Machine) -> list[float]:
+    return [kernel[roof] / machine[roof] for roof in ROOFS]
+
+
+def _expect_seconds(got: Any, want: float) -> None:
+    if not isinstance(got, float) or not abs(got - want) <= 1e-6 * want:
+        raise Wrong(expected=f"{want:.6g} s", got=describe(got))
+
+
+def _all_at_once(kernels: Sequence[Kernel], machine: Machine) -> float:
+    """As if the bytes of one kernel could hide the flops of another."""
+    return max(sum(kernel[roof] for kernel in kernels) / machine[roof] for roof in ROOFS)
+
+
+def _bound(
+    each: Callable[[list[float]], float] = max,
+    roofs: Sequence[str] = ROOFS,
+    pick: Callable[..., Any] = max,
+) -> Callable[..., Bound]:
+    def answer(kernels: Sequence[Kernel], machine: Machine) -> Bound:
+        times = [{roof: kernel[roof] / machine[roof] for roof in roofs} for kernel in kernels]
+        named = [pick(of, key=of.__getitem__) for of in times]
+        return sum(each(list(of.values())) for of in times), named
+
+    return answer
+
+
+roofline_time.wrong(
+    "times_added",
+    "Within one kernel the times are added. Loads, products and exps go on at the same time: the "
+    "slowest of them is the bound.",
+    roofline_time=_bound(each=sum),
+)
+roofline_time.wrong(
+    "shortest",
+    "This takes the shortest of the three times. The others have not finished then.",
+    roofline_time=_bound(each=min, pick=min),
+)
+roofline_time.wrong(
+    "one_kernel",
+    "All kernels are taken as one. One after the other, the bytes of one cannot hide the flops of "
+    "another: each has its own roof, and the times add.",
+    roofline_time=lambda kernels, machine: (
+        _all_at_once(kernels, machine),
+        _bound()(kernels, machine)[1],
+    ),
+)
+roofline_time.wrong(
+    "no_exps",
+    "The exps are left out. They have a unit and a rate of their own, and of a fused loss they can "
+    "be the roof.",
+    roofline_time=_bound(roofs=("bytes", "flops")),
+)
+roofline_time.wrong(
+    "longest_kernel",
+    "This is the time of the longest kernel. They run one after the other, so their times add.",
+    roofline_time=lambda kernels, machine: (
+        max(max(_times(kernel, machine)) for kernel in kernels),
+        _bound()(kernels, machine)[1],
+    ),
+)
+roofline_time.wrong(
+    "most_work",
+    "The roof is named after the largest count. Counts have different units: what counts is the "
+    "time that each takes on this machine.",
+    roofline_time=lambda kernels, machine: (
+        _bound()(kernels, machine)[0],
+        [max(ROOFS, key=kernel.__getitem__) for kernel in kernels],
+    ),
+)
+roofline_time.wrong(
+    "microseconds",
+    "These are microseconds. Per-second rates give seconds.",
+    roofline_time=lambda kernels, machine: (
+        1e6 * _bound()(kernels, machine)[0],
+        _bound()(kernels, machine)[1],
+    ),
+)
+
+
+@roofline_time.cost
+def _(student: Student, draw: Draw) -> str:
+    n, v, d = 65_536, 600, 64
+    z = {"bytes": 2 * n * v, "flops": 2 * n * v * d, "exps": n * v}
+    eager = [z | {"exps": 0}, z | {"flops": 0}]
+    fused = [z | {"bytes": 2 * (n + v) * d}]
+    machine = {"bytes": 3e11, "flops": 6e13, "exps": 2e12}
+    times = [student.call("roofline_time", kernels, machine) for kernels in (eager, fused)]
+    (before, _), (after, (roof,)) = times
+    return (
+        f"the head's loss of 65,536 tokens on a GPU of 300 GB/s: {before * 1e6:,.0f} us in two "
+        f"kernels, {after * 1e6:,.0f} us fused, and its roof is the {roof}"
+    )

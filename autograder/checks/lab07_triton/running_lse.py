@@ -1,0 +1,175 @@
+"""The merge rule of the online log-sum-exp."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.judge import Draw, Student, Wrong, describe, expect_close, expect_tuple, within
+
+from . import lab
+
+State = tuple[Tensor, Tensor]
+TOLERANCE = 1e-5
+_FORM = "(top, total), a tensor (N,) each"
+
+
+@lab.question(
+    "running_lse",
+    points=3,
+    minutes=8,
+    difficulty=3,
+    hints=(
+        "Each total counts in units of exp(its own top). In which unit do you add the two?",
+        "top = maximum of both. Each total is scaled by exp(its top - top): at most 1, so nothing "
+        "overflows. And where both tops are -inf, what is -inf - (-inf)?",
+        "total = total_a * exp(top_a - top) + total_b * exp(top_b - top), with 0 for the "
+        "difference where top is -inf",
+    ),
+)
+def running_lse(student: Student, draw: Draw) -> None:
+    """The log-sum-exp of two tiles from those of each: (top, total) of both together.
+
+    a, b: (top (N,), total (N,)) float32, where top is the largest logit of a row of the tile and
+    total the sum of exp(logit - top); (-inf, 0) where the tile has no logit above -inf.
+    -> (top, total) of the logits of both tiles.
+    """
+    for low, high in ((-5, 5), (200, 210), (-210, -200)):
+        _expect_merged(student, *_tiles(draw, 5, low, high, 2))
+    for empty in ("first", "second", "both", "one row"):
+        a, b = _tiles(draw, 4, -3, 3, 2)
+        _expect_merged(student, *_emptied(a, b, empty))
+    for n in draw.sizes(1, 0, 7):
+        low = draw.integer(-300, 300)
+        tiles = _tiles(draw, n, low, low + draw.integer(1, 60), draw.integer(3, 6))
+        _expect_folded(student, tiles)
+
+
+def _tiles(draw: Draw, n: int, low: float, high: float, many: int) -> list[Tensor]:
+    """Tiles of logits (n, width) in float32 between low and high, each of another width. The last
+    is 30 higher than the first, then lower: the larger top is on either side."""
+    tiles = []
+    for k in range(many):
+        spread = draw.integers(n, 3 + k, low=0, high=1000) / 1000
+        tiles.append((low + (high - low) * spread + (30 if k % 2 else 0)).float())
+    return tiles
+
+
+def _emptied(a: Tensor, b: Tensor, which: str) -> tuple[Tensor, Tensor]:
+    a, b = a.clone(), b.clone()
+    if which in ("first", "both"):
+        a[:] = -math.inf
+    if which in ("second", "both"):
+        b[:] = -math.inf
+    if which == "one row":
+        a[0], b[0], a[1], b[2] = (-math.inf,) * 4
+    return a, b
+
+
+def state(tile: Tensor) -> State:
+    """(top, total) of a tile (N, width), by its definition in float64."""
+    z = tile.double()
+    top = z.amax(1) if z.shape[1] else torch.full((len(z),), -math.inf)
+    total = torch.where(z == -math.inf, 0.0, (z - top.unsqueeze(1)).exp()).sum(1)
+    return top.float(), total.float()
+
+
+def _expect_merged(student: Student, a: Tensor, b: Tensor) -> None:
+    for left, right in ((a, b), (b, a)):
+        got = student.call("running_lse", state(left), state(right))
+        _expect_state(got, torch.cat([left, right], 1))
+
+
+def _expect_folded(student: Student, tiles: list[Tensor]) -> None:
+    """From the left, and from the right: the rule is associative."""
+
+    def merged(a: Any, b: Any) -> Any:
+        return student.call("running_lse", tuple(a), tuple(b))
+
+    states = list(map(state, tiles))
+    _expect_state(reduce(merged, states), torch.cat(tiles, 1))
+    _expect_state(reduce(lambda b, a: merged(a, b), states[::-1]), torch.cat(tiles, 1))
+
+
+def _expect_state(got: Any, z: Tensor) -> None:
+    top, total = expect_tuple(got, 2, _FORM)
+    want_top, want_total = state(z)
+    for name, mine, want in (("top", top, want_top), ("total", total, want_total)):
+        if not isinstance(mine, Tensor) or mine.shape != want.shape:
+            raise Wrong(expected=_FORM, got=describe(mine), where=f"in {name}")
+    if not torch.equal(top, want_top):
+        raise Wrong(expected=f"top {want_top.tolist()}", got=f"top {top.tolist()}")
+    with within("total"):
+        expect_close(total, want_total, tolerance=TOLERANCE)
+
+
+def _merge(a: State, b: State, scale: Callable[[Tensor, Tensor], Tensor], by: Any) -> State:
+    top = by(a[0], b[0])
+    return top, a[1] * scale(a[0], top) + b[1] * scale(b[0], top)
+
+
+def _scale(top: Tensor, of: Tensor) -> Tensor:
+    return torch.where(of == -math.inf, 0.0, top - of).exp()
+
+
+running_lse.wrong(
+    "not_rescaled",
+    "Each total counts in units of exp(its own top). Where the tops differ, the totals are in two "
+    "units and cannot be added.",
+    running_lse=lambda a, b: (torch.maximum(a[0], b[0]), a[1] + b[1]),
+)
+running_lse.wrong(
+    "only_the_first_rescaled",
+    "Only the first total is scaled. If the second tile has the smaller top, its total counts too "
+    "much.",
+    running_lse=lambda a, b: (
+        torch.maximum(a[0], b[0]),
+        a[1] * _scale(a[0], torch.maximum(a[0], b[0])) + b[1],
+    ),
+)
+running_lse.wrong(
+    "nan_for_empty_tiles",
+    "Two tiles without a logit give NaN: -inf - (-inf) is no number. Their merge is (-inf, 0), and "
+    "the difference of two tops that are -inf has to be replaced.",
+    running_lse=lambda a, b: _merge(a, b, lambda top, of: (top - of).exp(), torch.maximum),
+)
+running_lse.wrong(
+    "scaled_up",
+    "The difference has the wrong sign: exp(top - its top) is above 1 and makes the smaller total "
+    "larger. A total in units of a smaller top shrinks.",
+    running_lse=lambda a, b: _merge(a, b, lambda top, of: 1 / _scale(top, of), torch.maximum),
+)
+running_lse.wrong(
+    "smaller_top",
+    "This keeps the smaller of the two tops: the other total is scaled up, and exp overflows.",
+    running_lse=lambda a, b: _merge(a, b, _scale, torch.minimum),
+)
+
+
+@running_lse.wrong(
+    "by_unscaled_exp",
+    "This leaves the units altogether: exp(top) of a logit above 88 is inf in float32. Only "
+    "differences of tops may go into exp.",
+)
+def _(a: State, b: State) -> State:
+    top = torch.maximum(a[0], b[0])
+    return top, (a[1] * a[0].exp() + b[1] * b[0].exp()) / torch.where(top.isinf(), 1.0, top.exp())
+
+
+@running_lse.wrong(
+    "by_sums_of_logs",
+    "These are two log-sum-exps added. The sum is inside the logarithm: log(A + B), not log A + "
+    "log B.",
+)
+def _(a: State, b: State) -> State:
+    return torch.maximum(a[0], b[0]), a[1] * b[1]
+
+
+@running_lse.cost
+def _(student: Student, draw: Draw) -> str:
+    return "2 numbers a row instead of V: a row of 600 logits never has to be in one place"

@@ -1,0 +1,177 @@
+"""What one access of a warp touches: sectors of global memory, banks of shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+
+from autograder.judge import Draw, Student, expect_equal, expect_tuple, within
+
+from . import lab
+
+LANES, SECTOR_BYTES, BANKS, BANK_BYTES = 32, 32, 32, 4
+Touched = tuple[int, int]
+Access = tuple[int, tuple[int, int], int, int]
+
+
+@lab.question(
+    "sectors",
+    points=4,
+    minutes=8,
+    difficulty=3,
+    hints=(
+        "At which byte does the access of lane k begin?",
+        "Lane k has the row k // columns and the column k % columns. Sectors: how many different "
+        "byte // 32 are there? Banks: two lanes of one bank wait for each other only if they want "
+        "different words.",
+        "words = {byte // 4 for each lane}; ways = the most words that share one word % 32",
+    ),
+)
+def sectors(student: Student, draw: Draw) -> None:
+    """(32-byte sectors of global memory, ways of the bank conflict in shared memory) of a warp that
+    accesses a tile of 32 elements.
+
+    first: the byte of the tile's first element; stride: (row, column), in elements; columns: of
+    the tile, lane after lane along a row; itemsize: 1, 2 or 4 -> (sectors, ways). Shared memory has
+    32 banks of 4 bytes; lanes that want the same word share it.
+    """
+    for case in _cases(draw):
+        got = expect_tuple(student.call("sectors", *case), 2, "(sectors, ways)")
+        for name, mine, want in zip(("sectors", "ways"), got, _touched(*case), strict=True):
+            with within(f"the {name},"):
+                expect_equal(mine, want)
+
+
+def _cases(draw: Draw) -> Iterator[Access]:
+    yield 4, (72, 1), 16, 2  # two rows of float16: no two misreadings agree about them
+    yield 0, (64, 1), 32, 4  # a row of float32
+    yield 16, (600, 1), 32, 4  # from the middle of a sector on
+    yield 0, (600, 64), 32, 4  # down a column: each lane in a sector of its own
+    yield 0, (96, 5), 32, 2  # neighbours in one word, or not
+    yield 8, (600, 1), 8, 2  # four rows of eight
+    yield 0, (33, 1), 1, 4  # a padded tile: no conflict
+    yield 0, (32, 1), 4, 1
+    yield 4, (0, 0), 32, 4  # all of them the same
+    yield 0, (0, 1), 16, 2
+    yield 12, (24, 1), 16, 4
+    for _ in draw.cases(4):
+        itemsize, columns = draw.choice((1, 2, 4)), 2 ** draw.integer(0, 5)
+        strides = draw.integer(0, 130), draw.choice((0, 1, 1, 2, 3, 8, 64))
+        yield itemsize * draw.integer(0, 40), strides, columns, itemsize
+
+
+def _touched(first: int, stride: tuple[int, int], columns: int, itemsize: int) -> Touched:
+    """By marking each byte in a memory of zeros, and looking at its sectors and banks."""
+    last = first + itemsize * (LANES * sum(stride) + 1)
+    row_bytes = BANKS * BANK_BYTES
+    memory = torch.zeros(row_bytes * (last // row_bytes + 1), dtype=torch.bool)
+    for lane in range(LANES):
+        element = lane // columns * stride[0] + lane % columns * stride[1]
+        memory[first + itemsize * element :][:itemsize] = True
+    words = memory.view(-1, BANKS, BANK_BYTES).any(2)
+    return int(memory.view(-1, SECTOR_BYTES).any(1).sum()), int(words.sum(0).max())
+
+
+def _bytes(first: int, stride: tuple[int, int], columns: int, itemsize: int) -> list[int]:
+    return [
+        first + itemsize * (lane // columns * stride[0] + lane % columns * stride[1])
+        for lane in range(LANES)
+    ]
+
+
+def _sectors(places: list[int]) -> int:
+    return len({place // SECTOR_BYTES for place in places})
+
+
+def _ways(places: list[int]) -> int:
+    words = {place // BANK_BYTES for place in places}
+    return max(sum(word % BANKS == bank for word in words) for bank in range(BANKS))
+
+
+def _answer(
+    sector_of: Callable[[list[int]], int] = _sectors,
+    ways_of: Callable[[list[int]], int] = _ways,
+    places_of: Callable[..., list[int]] = _bytes,
+) -> Callable[..., Touched]:
+    def answer(first: int, stride: tuple[int, int], columns: int, itemsize: int) -> Touched:
+        places = places_of(first, stride, columns, itemsize)
+        return sector_of(places), ways_of(places)
+
+    return answer
+
+
+def _same_word_conflicts(places: list[int]) -> int:
+    banks = [place // BANK_BYTES % BANKS for place in places]
+    return max(map(banks.count, banks))
+
+
+def _span(places: list[int]) -> int:
+    return max(places) // SECTOR_BYTES - min(places) // SECTOR_BYTES + 1
+
+
+_WRONG = {
+    "aligned": (
+        "The tile is taken to begin at a sector's first byte. A row that begins in the middle of a "
+        "sector touches one more.",
+        _answer(places_of=lambda first, *rest: _bytes(0, *rest)),
+    ),
+    "elements_for_bytes": (
+        "Elements are taken for bytes: lane k is stride * itemsize bytes further, not stride.",
+        _answer(
+            places_of=lambda first, stride, columns, itemsize: _bytes(first, stride, columns, 1)
+        ),
+    ),
+    "whole_span": (
+        "This counts all sectors between the first and the last. Those in a gap are not touched.",
+        _answer(sector_of=_span),
+    ),
+    "lines": (
+        "These are lines of 128 bytes. Memory moves in sectors of 32, four to a line.",
+        _answer(sector_of=lambda places: len({p // 128 for p in places})),
+    ),
+    "broadcast_conflicts": (
+        "Lanes that want the same word are counted as a conflict. One read serves all of them: "
+        "only different words of one bank wait.",
+        _answer(ways_of=_same_word_conflicts),
+    ),
+    "strides_exchanged": (
+        "The strides are exchanged: the first of them leads down to the next row, the second along "
+        "a row.",
+        _answer(
+            places_of=lambda first, stride, columns, itemsize: _bytes(
+                first, (stride[1], stride[0]), columns, itemsize
+            )
+        ),
+    ),
+    "banks_of_elements": (
+        "Each element is given a bank of its own. A bank is 4 bytes wide: two float16 that lie in "
+        "one word are one access.",
+        lambda first, stride, columns, itemsize: (
+            _answer()(first, stride, columns, itemsize)[0],
+            _ways([place // itemsize * BANK_BYTES for place in
+                   _bytes(first, stride, columns, itemsize)]),
+        ),
+    ),
+    "lanes_with_a_conflict": (
+        "This counts the lanes that share a bank, over all banks. The ways are those of the worst "
+        "bank: the banks work at the same time.",
+        _answer(
+            ways_of=lambda places: (
+                len({p // BANK_BYTES for p in places})
+                - len({p // BANK_BYTES % BANKS for p in places})
+                + 1
+            )
+        ),
+    ),
+}  # fmt: skip
+for _key, (_sentence, _function) in _WRONG.items():
+    sectors.wrong(_key, _sentence, sectors=_function)
+
+
+@sectors.cost
+def _(student: Student, draw: Draw) -> str:
+    along, down = (student.call("sectors", 0, (64, 1), n, 4) for n in (32, 1))
+    return (
+        f"32 float32 of the head's weight: {along[0]} sectors along a row, {down[0]} down a column"
+    )

@@ -1,0 +1,574 @@
+"""Lab 07: the reader of kernels against Triton's own interpreter, and kernels with real faults."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module, resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from autograder.checks.lab07_triton import lab
+from autograder.checks.lab07_triton.admitted import Kernel, Refused, admitted
+from autograder.checks.lab07_triton.kernels import FAULTS, Case, padded, tf32
+from autograder.checks.lab07_triton.memory import Fault
+from autograder.checks.lab07_triton.programs import launched
+from autograder.checks.lab07_triton.read_ptx import TARGETS, facts
+from autograder.checks.lab07_triton.suspects import SUSPECTS
+from autograder.judge import Cause, Draw, LocalStudent, State, Verdict, ask
+from autograder.selftest import alternatives, execute
+
+try:
+    from triton import language as tl
+except ImportError:  # PyPI has it for Linux alone
+
+    class tl:  # type: ignore[no-redef]  # noqa: N801
+        constexpr = int
+
+
+ROOT = Path(__file__).resolve().parents[2]
+SOLUTION = ROOT / "solutions" / "07_triton" / "07_triton.ipynb"
+FAULTY = {("Bo", "out_of_bounds"), ("Cy", "race"), ("Ed", "race")}
+KERNELS = ("softmax_kernel", "linear_kernel", "fused_loss_kernel", "fused_backward_kernel")
+
+
+@pytest.fixture(scope="module")
+def solved() -> dict[str, Any]:
+    return execute(SOLUTION)
+
+
+@pytest.fixture(scope="module")
+def others() -> dict[str, list[dict[str, Any]]]:
+    return alternatives(SOLUTION)
+
+
+def cases_of(question: str, seed: int = 1) -> list[Case]:
+    module = import_module(f"autograder.checks.lab07_triton.{question}")
+    return list(module._cases(Draw(seed)))
+
+
+def asked(question: str, source: str, seed: int = 7) -> Verdict:
+    return ask(lab.questions[question], LocalStudent({"written": lambda name: source}), seed=seed)
+
+
+def read(source: str, grid: tuple[int, ...] = (1,), outputs: str = "y_ptr", **given: Any) -> Any:
+    return launched(admitted(source), grid, given, (outputs,))
+
+
+def fault_in(kernel: Kernel, case: Case) -> str:
+    try:
+        launched(kernel, case.grid, case.given, tuple(case.want))
+    except Fault as fault:
+        return fault.kind
+    return ""
+
+
+class TestAgainstTriton:
+    """The same text, read by us and run by Triton's interpreter, stores the same."""
+
+    @pytest.mark.parametrize("question", KERNELS)
+    def test_every_known_answer_stores_the_same_in_both(
+        self, question: str, solved: dict[str, Any], others: dict[str, list[dict[str, Any]]]
+    ) -> None:
+        pytest.importorskip("triton")
+        for names in (solved, *others[question]):
+            kernel = admitted(names["written"](question))
+            for case in cases_of(question)[:4]:
+                mine = launched(kernel, case.grid, case.given, tuple(case.want)).tensors
+                theirs = {k: _copied(v) for k, v in case.given.items()}
+                names[question][case.grid](**theirs)
+                for name in case.want:
+                    torch.testing.assert_close(mine[name], theirs[name], rtol=1e-4, atol=1e-4)
+
+    @pytest.mark.filterwarnings("ignore:.*encountered in exp:RuntimeWarning")  # Di's, on numpy
+    def test_every_suspect_does_the_same_in_both(self) -> None:
+        pytest.importorskip("triton")
+        from onelayer.kernels.triton_jit import kernel as jit
+
+        module = import_module("autograder.checks.lab07_triton.broken_kernel")
+        for suspect, source in SUSPECTS.items():
+            run = jit(_function(source))
+            for case in module._CASES[suspect](Draw(3)):
+                kernel = admitted(source)
+                if (suspect, fault_in(kernel, case)) in FAULTY:
+                    continue
+                mine = launched(kernel, case.grid, case.given, tuple(case.want))
+                theirs = {k: _copied(v) for k, v in case.given.items()}
+                run[case.grid](**theirs)
+                for name in case.want:
+                    torch.testing.assert_close(
+                        mine.tensors[name], theirs[name], rtol=1e-4, atol=1e-4, equal_nan=True
+                    )
+
+
+def _copied(value: Any) -> Any:
+    """With the same strides: .clone() keeps those of a tensor without gaps alone."""
+    if not isinstance(value, Tensor):
+        return value
+    flat = torch.empty(0, dtype=value.dtype).set_(value.untyped_storage()).clone()
+    return flat.as_strided(value.shape, value.stride(), int(value.storage_offset()))
+
+
+def _function(source: str) -> Any:
+    import linecache
+
+    from triton import language as tl
+
+    name = f"<suspect {hash(source)}>"
+    linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
+    names: dict[str, Any] = {"tl": tl}
+    exec(compile(source, name, "exec"), names)
+    return next(v for k, v in names.items() if callable(v) and k not in ("tl", "__builtins__"))
+
+
+EDITS = [
+    ("softmax_kernel", 'mask=v < V, other=float("-inf")', "mask=v < V, other=0.0",
+     "lanes_beyond_count"),
+    ("softmax_kernel", "tl.exp(z - tl.max(z, 0))", "tl.exp(z)", "no_maximum"),
+    ("softmax_kernel", "e / tl.sum(e, 0)", "e", "not_divided"),
+    ("softmax_kernel", "n * x_n + v * x_v", "n * V + v", "strides_of_x_ignored"),
+    ("softmax_kernel", "n * y_n + v * y_v", "n * V + v", "strides_of_y_ignored"),
+    ("softmax_kernel", ", mask=v < V, other=0.0)", ")", "not_masked"),
+    ("linear_kernel", ', input_precision="ieee"', "", "in_tf32"),
+    ("linear_kernel", "z += tl.dot", "z = tl.dot", "sum_started_anew"),
+    ("linear_kernel", "range(0, D, FEATURES)", "range(0, D // FEATURES * FEATURES, FEATURES)",
+     "last_features_dropped"),
+    ("linear_kernel", "range(0, D, FEATURES)", "range(0, FEATURES, FEATURES)", "one_tile"),
+    ("linear_kernel", "(rows < N)[:, None] & (d < D)[None, :]", "(rows < N)[:, None]",
+     "edge_not_masked"),
+    ("linear_kernel", "words[:, None] * w_v + d[None, :] * w_d",
+     "words[:, None] * D + d[None, :]", "strides_of_w_ignored"),
+    ("fused_loss_kernel", "total * tl.exp(top - higher)", "total", "not_rescaled"),
+    ("fused_loss_kernel", "tl.maximum(top, tl.max(z, 1))", "tl.max(z, 1)", "not_carried"),
+    ("fused_loss_kernel", 'mask=v < V, other=float("-inf")', "mask=v < V, other=0.0",
+     "words_beyond_count"),
+    ("fused_loss_kernel", "at_target += ", "at_target = ", "target_of_the_last_tile"),
+    ("fused_loss_kernel", "lse - at_target", "at_target - lse", "gain"),
+    ("fused_loss_kernel", ', input_precision="ieee"', "", "in_tf32"),
+    ("fused_backward_kernel", "tl.atomic_add(db_ptr", "tl.store(db_ptr",
+     "stored_instead_of_added"),
+    ("fused_backward_kernel", "* dloss[:, None]", "* tl.where(rows < N, 1.0, 0.0)[:, None]",
+     "no_cotangent"),
+    ("fused_backward_kernel", "- hit", "", "no_target"),
+    ("fused_backward_kernel", "dx += ", "dx = ", "dx_of_the_last_tile"),
+    ("fused_backward_kernel", "dloss_ptr + rows, mask=rows < N, other=0.0",
+     "dloss_ptr + rows, mask=rows < N, other=1.0", "rows_beyond_count"),
+    ("fused_backward_kernel", ', input_precision="ieee"', "", "in_tf32"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("question", "was", "instead", "misreading"), EDITS)
+def test_a_kernel_with_one_fault_is_told_its_sentence(
+    question: str, was: str, instead: str, misreading: str, solved: dict[str, Any]
+) -> None:
+    source = solved["written"](question)
+    assert was in source
+    known = {w.name: w.sentence for w in lab.questions[question].wrong_answers}
+    for seed in (1, 2):
+        verdict = asked(question, source.replace(was, instead), seed)
+        assert (verdict.state, verdict.sentence) == (State.FAIL, known[misreading])
+
+
+@pytest.mark.parametrize("question", KERNELS)
+def test_no_two_misreadings_are_alike(question: str) -> None:
+    """Else the sentence of one could be told for the other."""
+    module = import_module(f"autograder.checks.lab07_triton.{question}")
+    kernels = import_module("autograder.checks.lab07_triton.kernels")
+    cases = cases_of(question)
+    seen = {
+        name: [kernels._quietly(lambda case, m=m: m.stored(case.given), case) for case in cases]
+        for name, m in module.MISREADINGS.items()
+    }
+    for a in seen:
+        for b in seen:
+            if a < b:
+                alike = map(kernels._alike, seen[a], seen[b])
+                assert not all(alike), (a, b)
+
+
+@pytest.mark.parametrize("question", lab.questions)
+def test_no_wrong_answer_is_lucky(question: str) -> None:
+    """Each known wrong answer fails whatever is drawn, and is known by its own sentence."""
+    for seed in range(100, 102):
+        for known in lab.questions[question].wrong_answers:
+            verdict = ask(lab.questions[question], LocalStudent(known.functions), seed=seed)
+            assert verdict.state is State.FAIL, (known.name, seed)
+            assert verdict.sentence == known.sentence, (known.name, seed)
+
+
+class TestFaults:
+    """What Triton's interpreter lets pass."""
+
+    def test_a_lane_outside_of_the_tensor(self) -> None:
+        source = "def k(y_ptr, B: tl.constexpr):\n    tl.store(y_ptr + tl.arange(0, B), 1.0)\n"
+        with pytest.raises(Fault) as caught:
+            read(source, y_ptr=torch.zeros(5), B=8)
+        assert (caught.value.kind, caught.value.line) == ("out_of_bounds", 2)
+
+    def test_the_gap_between_two_rows_is_outside(self) -> None:
+        source = "def k(y_ptr, B: tl.constexpr):\n    tl.store(y_ptr + tl.arange(0, B), 1.0)\n"
+        wide = torch.zeros(4, 4)
+        with pytest.raises(Fault, match="outside"):
+            read(source, y_ptr=wide[:, :2], B=8)
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "tl.store(y_ptr, 1.0)",
+            "tl.store(y_ptr + 1, tl.load(y_ptr) + tl.program_id(0), mask=tl.program_id(0) > 0)\n"
+            "    tl.store(y_ptr, 1.0, mask=tl.program_id(0) < 1)",
+            "tl.atomic_add(y_ptr, 1.0)\n    tl.store(y_ptr, 2.0)",
+        ],
+    )
+    def test_two_programs_in_one_element(self, line: str) -> None:
+        with pytest.raises(Fault) as caught:
+            read(f"def k(y_ptr):\n    {line}\n", (2,), y_ptr=torch.zeros(3))
+        assert caught.value.kind == "race"
+
+    def test_atomic_adds_may_meet(self) -> None:
+        run = read("def k(y_ptr):\n    tl.atomic_add(y_ptr, 2.0)\n", (3,), y_ptr=torch.zeros(1))
+        assert run.tensors["y_ptr"].tolist() == [6.0]
+
+    def test_inputs_are_not_written(self) -> None:
+        source = "def k(x_ptr, y_ptr):\n    tl.store(x_ptr, 1.0)\n"
+        with pytest.raises(Fault) as caught:
+            read(source, x_ptr=torch.zeros(1), y_ptr=torch.zeros(1))
+        assert caught.value.kind == "wrote_input"
+
+    def test_a_masked_lane_without_other_holds_nothing(self) -> None:
+        source = (
+            "def k(x_ptr, y_ptr, B: tl.constexpr):\n    v = tl.arange(0, B)\n"
+            "    tl.store(y_ptr + v, tl.load(x_ptr + v, mask=v < 3))\n"
+        )
+        run = read(source, x_ptr=torch.ones(4), y_ptr=torch.zeros(4), B=4)
+        assert run.tensors["y_ptr"].isnan().tolist() == [False, False, False, True]
+
+    @pytest.mark.parametrize(
+        ("line", "kind"),
+        [
+            ("x = tl.arange(0, N)", "not_constexpr"),
+            ("x = tl.arange(0, 6)", "power_of_two"),
+            ("x = tl.zeros((4, N), tl.float32)", "not_constexpr"),
+            ("x = tl.arange(0, 4) + tl.arange(0, 8)", "shapes"),
+            ("x = tl.dot(tl.zeros((4, 8), tl.float32), tl.zeros((4, 8), tl.float32))", "shapes"),
+            ("x = tl.arange(0, 4)[None]", "shapes"),
+            ("x = y_ptr + 1.5", "dtypes"),
+            ("x = tl.exp(tl.arange(0, 4))", "dtypes"),
+            ("x = tl.arange(0, 4) < y_ptr", "misused"),
+            ("x = missing + 1", "unknown_name"),
+            ("x = tl.sort(tl.arange(0, 4))", "unknown_word"),
+            ("x = open('/etc/passwd')", "unknown_word"),
+            ("x = tl.arange(0, 4).tofile('x')", "unknown_word"),
+            ("x = tl.arange.__globals__", "unknown_word"),
+            ("x = y_ptr.buffer", "unknown_word"),
+            ("x = tl.full((2048, 2048), 0.0, tl.float32)", "too_large"),
+            ("x = 9 * 10 ** 3", "misused"),
+            ("x = 4611686018427387904 * 4", "too_large"),
+            ("x = 1 // 0", "misused"),
+            ("if tl.arange(0, 4) > 1:\n        pass", "misused"),
+            ("while True:\n        pass", "endless"),
+            ("for i in range(10 ** 9):\n        pass", "misused"),
+            ("for i in range(1000000000):\n        pass", "endless"),
+            ("x = tl.load(1)", "misused"),
+            ("x = tl.load(y_ptr, nobody=1, mask=tl.zeros((2, 2), tl.float32) > 0)", "shapes"),
+            ("tl.store(y_ptr, tl.arange(0, 4))", "shapes"),
+            ("x = -(tl.arange(0, 4) > 1)", "dtypes"),
+            ("x = tl.arange(0, 4) + 99999999999999999999", "dtypes"),
+        ],
+    )
+    def test_each_has_its_name_and_a_sentence(self, line: str, kind: str) -> None:
+        with pytest.raises(Fault) as caught:
+            read(f"def k(y_ptr, N):\n    {line}\n", y_ptr=torch.zeros(1), N=4)
+        assert caught.value.kind == kind
+        assert kind in FAULTS
+
+    def test_every_kind_that_is_raised_has_a_sentence(self) -> None:
+        folder = ROOT / "autograder" / "checks" / "lab07_triton"
+        raised = set()
+        for path in folder.glob("*.py"):
+            raised |= set(re.findall(r'Fault\(\s*"(\w+)"', path.read_text("utf-8")))
+        assert {"race", "shapes", "endless"} <= raised <= set(FAULTS)
+
+    def test_a_fault_names_its_line_in_the_verdict(self, solved: dict[str, Any]) -> None:
+        source = solved["written"]("softmax_kernel").replace("mask=v < V, other=0.0", "")
+        verdict = asked("softmax_kernel", source)
+        assert "tl.load(b_ptr" in str(verdict.got)
+        assert verdict.sentence == FAULTS["out_of_bounds"]
+
+
+class TestAdmission:
+    @pytest.mark.parametrize(
+        "source",
+        [
+            "import os",
+            "def k(): import os",
+            "def k(a=print('now')): pass",
+            "def k(*a): pass",
+            "def k():\n    x = lambda: 1",
+            "def k():\n    x = [y for y in z]",
+            "def k():\n    x.y = 1",
+            "def k():\n    x[0] = 1",
+            "def k():\n    def inner(): pass",
+            "def k():\n    return 1",
+            "def k():\n    x = 0 < 1 < 2",
+            "def k():\n    break",
+            "def k():\n    global x",
+            "def k():\n    x = f'{1}'",
+            "def k():\n    (x := 1)",
+            "class K: pass",
+            "def k(): pass\ndef l(): pass",
+            "def k(:",
+            "def k():\n    x = " + "(" * 5000 + ")" * 5000,
+            "def k():\n    pass\n" + "#" * 30_000,
+            "\0",
+        ],
+    )
+    def test_other_texts_are_refused(self, source: str) -> None:
+        with pytest.raises(Refused):
+            admitted(source)
+
+    def test_decorators_and_docstrings_are_let_be(self) -> None:
+        kernel = admitted('@anything(1)\ndef k(y_ptr, B: "tl.constexpr"):\n    """Text."""\n')
+        assert kernel.constants == {"B"}
+
+    @pytest.mark.parametrize("source", ["", "no kernel", "misread: nothing", "def k(): pass"])
+    def test_a_text_that_is_no_answer_fails(self, source: str) -> None:
+        assert asked("softmax_kernel", source).state is State.FAIL
+
+    @pytest.mark.parametrize("source", [None, 3, ["def k(): pass"]])
+    def test_no_text_fails(self, source: Any) -> None:
+        assert asked("linear_kernel", source).cause is Cause.WRONG
+
+    def test_deep_expressions_end(self) -> None:
+        deep = "def k(y_ptr):\n    x = " + "-" * 3000 + "1\n"
+        with pytest.raises((Fault, Refused)):
+            read(deep, y_ptr=torch.zeros(1))
+
+
+class TestMeaning:
+    """Words whose meaning is easily a little off."""
+
+    @pytest.mark.parametrize(
+        ("expression", "want"),
+        [
+            ("tl.arange(0, 4) / 2", [0.0, 0.5, 1.0, 1.5]),
+            ("tl.arange(0, 4) * 0.5", [0.0, 0.5, 1.0, 1.5]),
+            ("tl.where(tl.arange(0, 4) < 2, 1.0, 0.0)", [1.0, 1.0, 0.0, 0.0]),
+            ("tl.maximum(tl.arange(0, 4), 2)", [2.0, 2.0, 2.0, 3.0]),
+            ("tl.cdiv(tl.arange(0, 4), 2)", [0.0, 1.0, 1.0, 2.0]),
+            ("(tl.arange(0, 4) + 1).to(tl.float32)", [1.0, 2.0, 3.0, 4.0]),
+            ("tl.sum(tl.zeros((4, 2), tl.float32) + 3, axis=1)", [6.0] * 4),
+            ("tl.full((4,), float('-inf'), tl.float32) if 1 > 2 else tl.zeros([4], tl.float32)",
+             [0.0] * 4),
+            ("tl.trans(tl.arange(0, 4)[:, None] + tl.zeros((4, 1), tl.float32)).sum(0)",
+             [0.0, 1.0, 2.0, 3.0]),
+            ("min(3, 5) + tl.zeros((4,), tl.float32)", [3.0] * 4),
+        ],
+    )  # fmt: skip
+    def test_values(self, expression: str, want: list[float]) -> None:
+        source = f"def k(y_ptr):\n    tl.store(y_ptr + tl.arange(0, 4), {expression})\n"
+        assert read(source, y_ptr=torch.zeros(4)).tensors["y_ptr"].tolist() == want
+
+    def test_a_program_knows_its_place(self) -> None:
+        source = (
+            "def k(y_ptr, N):\n"
+            "    i, j = tl.program_id(0), tl.program_id(1)\n"
+            "    tl.store(y_ptr + i * tl.num_programs(1) + j, 10 * i + j)\n"
+        )
+        run = read(source, (2, 3), y_ptr=torch.zeros(6), N=1)
+        assert run.tensors["y_ptr"].tolist() == [0, 1, 2, 10, 11, 12]
+
+    def test_an_early_return_ends_one_program(self) -> None:
+        source = (
+            "def k(y_ptr):\n    n = tl.program_id(0)\n    if n == 1:\n        return\n"
+            "    tl.store(y_ptr + n, 1.0)\n"
+        )
+        assert read(source, (3,), y_ptr=torch.zeros(3)).tensors["y_ptr"].tolist() == [1, 0, 1]
+
+    def test_bytes_are_counted_once_for_each_access(self) -> None:
+        source = (
+            "def k(x_ptr, y_ptr):\n    v = tl.arange(0, 4)\n"
+            "    x = tl.load(x_ptr + v * 0) + tl.load(x_ptr + v, mask=v < 2, other=0.0)\n"
+            "    tl.store(y_ptr + v, x)\n"
+        )
+        run = read(source, x_ptr=torch.ones(4), y_ptr=torch.zeros(4))
+        assert (run.loaded_bytes["x_ptr"], run.stored_bytes["y_ptr"]) == (4 + 8, 16)
+
+    def test_tf32_keeps_ten_bits(self) -> None:
+        source = (
+            "def k(x_ptr, y_ptr):\n    v = tl.arange(0, 16)\n"
+            "    x = tl.load(x_ptr + v[:, None] * 16 + v[None, :])\n"
+            "    eye = tl.where(v[:, None] == v[None, :], 1.0, 0.0)\n"
+            "    tl.store(y_ptr + v[:, None] * 16 + v[None, :], tl.dot(x, eye))\n"
+        )
+        x = Draw(3).tensor(16, 16)
+        y = read(source, x_ptr=x, y_ptr=torch.zeros(16, 16)).tensors["y_ptr"]
+        assert torch.equal(y, tf32(x))
+        assert 2**-13 < float(((y - x) / x).abs().max()) <= 2**-11
+
+    def test_padding_is_the_next_power_of_two(self) -> None:
+        assert [padded(n) for n in (1, 2, 3, 64, 65, 600)] == [1, 2, 4, 64, 128, 1024]
+
+
+class TestOracles:
+    """The truths of the questions about numbers, against the launch of a real kernel."""
+
+    def test_bytes_are_those_of_the_solutions_launch(self, solved: dict[str, Any]) -> None:
+        module = import_module("autograder.checks.lab07_triton.fused_bytes")
+        loss = import_module("autograder.checks.lab07_triton.fused_loss_kernel")
+        linear = import_module("autograder.checks.lab07_triton.linear_kernel")
+        n, v, d, rows, words = 21, 75, 16, 16, 32
+        (read_z, written), (after_read, after_written) = module._counted(n, v, d, 4, rows, words)
+        case = loss.case_of(Draw(1), n, v, d, (rows, words))
+        run = _run(solved, "fused_loss_kernel", case)
+        assert sum(run.loaded_bytes.values()) == after_read
+        assert sum(run.stored_bytes.values()) == after_written
+        case = linear._case(Draw(1), (n, v, d), (rows, words, 16))
+        run = _run(solved, "linear_kernel", case)
+        assert sum(run.loaded_bytes.values()) + n * v * 4 + 8 * n == read_z
+        assert sum(run.stored_bytes.values()) + 4 * n == written
+
+    def test_the_sectors_of_a_row_are_a_memory_of_bytes(self) -> None:
+        module = import_module("autograder.checks.lab07_triton.sectors")
+        for seed in range(30):
+            for first, stride, columns, itemsize in module._cases(Draw(seed)):
+                at = [first + itemsize * (k // columns * stride[0] + k % columns * stride[1])
+                      for k in range(32)]  # fmt: skip
+                words = np.unique(np.array(at) // 4)
+                want = len({a // 32 for a in at}), int(np.bincount(words % 32).max())
+                assert module._touched(first, stride, columns, itemsize) == want
+
+    def test_the_roof_is_the_one_that_was_drawn(self) -> None:
+        module = import_module("autograder.checks.lab07_triton.roofline_time")
+        for seed in range(20):
+            draw = Draw(seed)
+            machine = module._machine(draw)
+            for roof in module.ROOFS:
+                times = module._times(module._kernel(draw, machine, roof), machine)
+                assert module.ROOFS[int(np.argmax(times))] == roof
+
+
+def _run(solved: dict[str, Any], question: str, case: Case) -> Any:
+    kernel = admitted(solved["written"](question))
+    return launched(kernel, case.grid, case.given, tuple(case.want))
+
+
+class TestPage:
+    def test_the_suspects_are_those_of_the_check(self, solved: dict[str, Any]) -> None:
+        assert solved["SUSPECTS"] == SUSPECTS
+
+    def test_no_suspect_is_right_as_it_stands(self) -> None:
+        for suspect, source in SUSPECTS.items():
+            first, *_ = source.splitlines()
+            said = {suspect: (1, first)}
+            student = LocalStudent({"broken_kernel": said.get})
+            verdict = ask(lab.questions["broken_kernel"], student, seed=3)
+            assert verdict.state is State.FAIL
+            assert suspect in str(verdict.where)
+            assert "no repair" not in str(verdict.sentence)
+
+    def test_a_sentence_about_a_line_is_told_of_that_line_alone(self) -> None:
+        elsewhere = 9, "y += tl.sum(tl.where((k < D)[None, :], x * u[None, :], 0.0), 1)"
+        student = LocalStudent({"broken_kernel": {"Bo": elsewhere}.get})
+        verdict = ask(lab.questions["broken_kernel"], student, seed=3)
+        assert (verdict.state, verdict.sentence) == (State.FAIL, FAULTS["out_of_bounds"])
+
+    def test_a_kernel_that_is_left_out_is_named(self, solved: dict[str, Any]) -> None:
+        def all_but_ed(suspect: str) -> Any:
+            return None if suspect == "Ed" else solved["broken_kernel"](suspect)
+
+        student = LocalStudent({"broken_kernel": all_but_ed})
+        verdict = ask(lab.questions["broken_kernel"], student, seed=3)
+        assert "Ed" in str(verdict.sentence)
+
+    def test_a_kernel_without_its_decorator_is_missed(self, solved: dict[str, Any]) -> None:
+        names = {**solved, "SOURCES": {}}
+        student = LocalStudent({"written": lambda name: names["SOURCES"][name]})
+        verdict = ask(lab.questions["softmax_kernel"], student, seed=3)
+        assert verdict.state is State.FAIL
+
+
+def test_without_triton_kernels_are_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "triton", None)
+    monkeypatch.delitem(sys.modules, "onelayer.kernels.triton_jit", raising=False)
+    names = execute(SOLUTION)
+    assert names["jit"] is None
+    verdict = ask(lab.questions["linear_kernel"], LocalStudent(names), seed=3)
+    assert verdict.state is State.PASS
+
+
+class TestPtx:
+    """The stored texts are what Triton makes of this kernel: where its version is the same."""
+
+    def test_texts_have_no_path_and_no_debug_information(self) -> None:
+        for target, text in texts():
+            assert f".target {target}" in text
+            assert ".loc" not in text
+            assert ".py" not in text.split("\n", 1)[1]
+            assert len(text) < 30_000
+
+    def test_each_generation_multiplies_in_its_own_way(self) -> None:
+        found = {target: facts(text)["mma"] for target, text in texts()}
+        assert found == {"sm_75": 0, "sm_80": 2, "sm_90": 2, "sm_100": 2}
+
+    @pytest.mark.parametrize("target", TARGETS)
+    def test_the_installed_triton_makes_the_same(self, target: str) -> None:
+        triton = pytest.importorskip("triton")
+        if triton.__version__ != "3.7.1":
+            pytest.skip("the texts are those of Triton 3.7.1")
+        command = [sys.executable, __file__, target[3:]]  # what ran before may be interpreting
+        env = {**os.environ, "TRITON_INTERPRET": "0"}
+        made = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+        assert facts(made.stdout) == facts(dict(texts())[target])
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    folder = resources.files("autograder.checks.lab07_triton").joinpath("ptx")
+    for target in TARGETS:
+        yield target, folder.joinpath(f"{target}.ptx").read_text("utf-8")
+
+
+ROWS_OF = {75: 16, 80: 16, 90: 64, 100: 128}
+
+
+def scores(
+    x_ptr, w_ptr, b_ptr, y_ptr, N, V, D: tl.constexpr, ROWS: tl.constexpr, WORDS: tl.constexpr
+):  # type: ignore[no-untyped-def]
+    """The head in float16, a tile for each program: the kernel of the stored texts."""
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    words = tl.program_id(1) * WORDS + tl.arange(0, WORDS)
+    d = tl.arange(0, D)
+    x = tl.load(x_ptr + rows[:, None] * D + d[None, :], mask=(rows < N)[:, None], other=0.0)
+    w = tl.load(w_ptr + words[:, None] * D + d[None, :], mask=(words < V)[:, None], other=0.0)
+    b = tl.load(b_ptr + words, mask=words < V, other=0.0)
+    z = tl.dot(x, tl.trans(w)) + b[None, :]
+    inside = (rows < N)[:, None] & (words < V)[None, :]
+    tl.store(y_ptr + rows[:, None] * V + words[None, :], z, mask=inside)
+
+
+def compiled(capability: int) -> str:
+    """The PTX of `scores`; no GPU is needed."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    constants = {"D": 32, "ROWS": ROWS_OF[capability], "WORDS": 32}
+    kinds = ("*fp16", "*fp16", "*fp32", "*fp32", "i32", "i32", *("constexpr",) * 3)
+    kernel = triton.runtime.jit.JITFunction(scores)
+    signature = dict(zip(kernel.arg_names, kinds, strict=True))
+    aligned = {(k,): [["tt.divisibility", 16]] for k in range(4)}
+    source = ASTSource(kernel, signature, constants, aligned)
+    made = triton.compile(source, target=GPUTarget("cuda", capability, 32))
+    return str(made.asm["ptx"])
+
+
+if __name__ == "__main__":
+    print(compiled(int(sys.argv[1])))
