@@ -2,7 +2,7 @@
 # # 12 Ship it: what a kernel owes the people who install it
 #
 # Your kernel is right, fast, and works on your machine. A colleague installs it, and gets an
-# undefined symbol, a gradient of None, a test that fails at 1e-6, or a saved model that no longer
+# undefined symbol, a crash at import, a test that fails at 1e-6, or a saved model that no longer
 # loads. After this chapter you can say what a wheel promises, what a schema promises, which error a
 # test may allow, and you follow the fused head loss from its file into a training step.
 
@@ -112,8 +112,8 @@ print(PYPROJECT)
 # linker. `-DTORCH_TARGET_VERSION` names the oldest torch that the library is for. With more
 # sources,
 # [`BuildExtension`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/utils/cpp_extension.py#L749)
-# writes a file for ninja, which compiles only what is older than its source, and several at once;
-# `CXX="ccache g++"` takes what any build on this machine has compiled before.
+# writes a file for ninja, which compiles several at once, and only those whose object is older than
+# the source; `CXX="ccache g++"` takes what any build on this machine has compiled before.
 
 # %% id="build-run"
 TORCH = Path(torch.__file__).parent
@@ -200,10 +200,11 @@ fields = {"which Python": "interpreter", "which processor": "platform", "which t
 reveal("not_in_a_wheels_name", next(what for what, f in fields.items() if not hasattr(some_tag, f)))
 
 # %% [markdown] id="name-why"
-# The torch. So a library that fits one torch alone gets a wheel for each release, in an index of
-# its own or under a version like `0.1.0+torch2.13`; the installer cannot choose, a person does.
-# `cp39-abi3` says: uses Python's own stable ABI, from 3.9 on. Our name says `py3-none`: no part of
-# Python's C interface at all. Is it true? A name is a promise, and nobody checks it.
+# The torch. `METADATA` says `torch>=2.11`, and the installer believes it. A library that fits one
+# torch alone gets a wheel for each release, in an index of its own or under a version like
+# `0.1.0+torch2.13`; there the installer cannot choose, a person does. `cp39-abi3` says: uses
+# Python's own stable ABI, from 3.9 on. Our name says `py3-none`: no part of Python's C interface at
+# all. Is it true? A name is a promise, and nobody checks it.
 
 # %% [markdown] id="symbols"
 # ## What the library asks for
@@ -245,12 +246,12 @@ count = sorted_out(ours)["torch, C++"]
 reveal("cpp_names_of_torch", "none" if not count else "about 10" if count < 60 else "more than 100")
 
 # %% [markdown] id="symbols-why"
-# None: the stable headers turn every call into one of torch's C functions, and tensors cross as
-# opaque handles. One of them is
+# None. The stable headers turn every call into one of torch's C functions, such as
 # [`torch_call_dispatcher`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/stable/c/shim.h#L25),
-# which takes the name of an operator and a stack of values. `libtorch_python` is built together
-# with its torch, and may ask for what it likes. An extension with `torch/extension.h` asks for such
-# names too, and is at home in one release.
+# which takes the name of an operator and a stack of values. Python's names are none either, so
+# `py3-none` is true. `libtorch_python` is built together with its torch, and may ask for what it
+# likes. Who uses torch's C++ classes asks for such names too, and needs the release that they come
+# from ([note](https://docs.pytorch.org/docs/stable/notes/libtorch_stable_abi.html)).
 
 # %% [markdown] id="target"
 # ## One flag decides the oldest torch
@@ -553,9 +554,9 @@ for level in (1, 2):
 
 # %% [markdown] id="tolerance"
 # ## How wrong may a right kernel be?
-# Tests of kernels say `atol=1e-3`, because 1e-4 failed once. Such a number has no reason, so it
-# fails for right kernels and passes wrong ones. Here is a right one and a wrong one, each in
-# float32, held against `torch.testing.assert_close` and its defaults. Which verdicts do you expect?
+# A test that says `atol=1e-3` because 1e-4 failed once has a number without a reason: it may fail
+# for a right kernel and pass a wrong one. Here is a right one and a wrong one, each in float32,
+# held against `torch.testing.assert_close` and its defaults. Which verdicts do you expect?
 
 # %% id="tolerance-guess"
 predict(
@@ -1148,11 +1149,40 @@ onelayer.show_bars(
 )
 
 # %% [markdown] id="roofline-why"
-# What is missing to 100 is the exponentials, 600 a row, the passes over each chunk, and products of
-# 256 rows, which run below the rate of a large square one. The ordinary pair adds N V logits to
-# memory and their way back, several times; the fused loss keeps them in a cache. On a GPU the same
-# table is made by `make bench-gpu`, where Liger-Kernel and cut-cross-entropy take part if
-# installed.
+# What is missing to 100? Two candidates: products of 256 rows are slower than those of a large
+# square, and the exponentials of 600 words a row are in no count of multiply-adds. We run each
+# alone, in the same chunks, and add them up.
+
+
+# %% id="roofline-parts"
+@torch.no_grad()
+def products():
+    for chunk in many.split(256):
+        z = chunk @ W.T
+        _ = z @ W, z.T @ chunk
+
+
+@torch.no_grad()
+def exponentials(z):
+    for _ in many.split(256):
+        z.log_softmax(1).exp_()
+
+
+torch.set_num_threads(1)
+own_parts = {
+    "the floor": floor_ms,
+    "products in chunks": least_ms(products),
+    "softmax in chunks": least_ms(lambda: exponentials(torch.randn(256, 600))),
+    "the fused loss": ms["fused"],
+}
+torch.set_num_threads(threads)
+onelayer.show_bars(own_parts, unit="ms")
+
+# %% [markdown] id="roofline-parts-why"
+# Add the second and the third bar, and compare with the fourth: what is left is the loop and small
+# sums. The ordinary pair does the same arithmetic, and writes 600 logits a row to memory on the way
+# (chapter 08 took that away). On a GPU, `make bench-gpu` makes this table, with Liger-Kernel and
+# cut-cross-entropy where they are installed.
 
 # %% [markdown] id="whole-way"
 # ## One training step, from Python to the network
