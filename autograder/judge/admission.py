@@ -41,12 +41,16 @@ MODULES = {
     "torch": "torch",
     "F": "torch.nn.functional",
     "nn": "torch.nn",
+    "dist": "torch.distributed",
     "math": "math",
     "Tensor": "torch.Tensor",
     "Function": "torch.autograd.Function",
 }
 """Names that every cell may use, with the path behind each."""
-_IMPORTS = {"torch", "torch.nn.functional", "torch.autograd", "math", "__future__"}
+_IMPORTS = _words(
+    "torch torch.nn.functional torch.autograd torch.distributed math functools itertools"
+    " collections __future__"
+)
 _FUNCTION = "torch.autograd.Function"
 _PATHS = _words(
     """torch.Tensor torch.Size torch.device torch.dtype torch.no_grad torch.enable_grad
@@ -54,6 +58,10 @@ _PATHS = _words(
     torch.autograd.Function torch.autograd.grad torch.autograd.function.once_differentiable
     torch.inf torch.nan torch.pi torch.is_grad_enabled torch.tensor torch.stack torch.cat
     torch.broadcast_tensors torch.meshgrid torch.tensordot torch.cdist torch.unique
+    functools.partial functools.reduce functools.cache itertools.accumulate itertools.chain
+    itertools.combinations itertools.count itertools.islice itertools.pairwise itertools.product
+    itertools.repeat itertools.zip_longest collections.Counter collections.defaultdict
+    collections.deque
     torch.strided torch.contiguous_format torch.preserve_format torch.get_default_dtype"""
 )
 _NO_OPERATORS = _words("from_file frombuffer from_numpy")
@@ -65,7 +73,8 @@ _NO_METHODS = _words(
     """set_ storage untyped_storage storage_type numpy apply_ map_ map2_ share_memory_ format
     format_map resize_as_sparse_ module_load register_post_accumulate_grad_hook"""
 )
-_NOT_WRITTEN = _ON_CTX | _words("data grad requires_grad names real imag ns")
+_NOT_WRITTEN = _ON_CTX | _words("data names real imag ns")
+_OF_TENSORS = _words("grad requires_grad")
 _OWN_METHODS = frozenset({"__init__", "__call__", "__enter__", "__exit__"})
 _NODES = (
     ast.Module, ast.FunctionDef, ast.ClassDef, ast.Return, ast.Delete, ast.Assign, ast.AugAssign,
@@ -265,7 +274,10 @@ class _Reader:
         return f"it asks for {name[:40]!r}, which no tensor has"
 
     def _written(self, node: ast.Attribute) -> str:
-        """Attributes are hung on the first parameter of a function alone: a ctx, a self."""
+        """Attributes are hung on the first parameter of a function alone: a ctx, a self. A tensor's
+        gradient is anybody's to set."""
+        if node.attr in _OF_TENSORS and isinstance(node.value, ast.Name):
+            return ""
         inner: ast.AST | None = node
         while inner is not None and not isinstance(inner, ast.FunctionDef):
             inner = self.above.get(inner)
@@ -448,6 +460,6 @@ def _value_of(path: str) -> Any:
 
 def _imported(name: str, *arguments: Any) -> ModuleType:
     """Which names of it a cell may take was decided when the cell was admitted."""
-    if name.partition(".")[0] not in ("torch", "math", "__future__"):
+    if name not in _IMPORTS and not name.startswith("torch."):
         raise ImportError(f"no module {name!r} in the clean room")
     return __import__(name, *arguments)

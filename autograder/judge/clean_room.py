@@ -11,7 +11,7 @@ word is worth nothing. A text can be judged: C++, CUDA, Triton, or Python that `
         loads = room.call("count", source, x, w, b)
     floor("loads", loads, at_least=x.nbytes // 16)     # fewer: flagged
 
-    with answer_room(student, harness, "linear_fn", Rules()) as room:      # Python, by its syntax
+    with answer_room(student, harness, ["linear_fn"], Rules()) as room:  # Python, by its syntax
         y, saved, answers = room.call("linear_fn", x, w, b, dy)
 
 In grading the room is a fresh process of the jail, with its walls and limits; in a notebook it is a
@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 
@@ -69,24 +69,29 @@ def clean_room(student: Student, harness: ModuleType | str) -> Iterator[Student]
 
 @contextmanager
 def answer_room(
-    student: Student, harness: ModuleType | str, name: str, rules: Rules
+    student: Student, harness: ModuleType | str, names: Sequence[str], rules: Rules
 ) -> Iterator[Student]:
-    """A clean room that has been handed the answer `name`, which is Python.
+    """A clean room that has been handed the functions `names` of one answer, which is Python.
 
-    In grading its cell goes in as text, by the harness's `take_cell(name, source)`, if `rules`
-    admit it. In a notebook the function itself is put into the harness's `ANSWERS`, whatever it is
-    made of. Raises NoAnswer without one, NotAdmitted.
+    In grading their cell goes in as text, by the harness's `take_cell(name, source)`, if `rules`
+    admit it. In a notebook the functions themselves are put into the harness's `ANSWERS`, whatever
+    they are made of. Raises NoAnswer without one, NotAdmitted.
     """
     with clean_room(student, harness) as room:
-        if student.is_grading:
-            source = student.cell_of(name)
-            for line, reason in not_admitted(source, rules):
-                _expect_no_stub(student, name, source)
-                raise NotAdmitted(line, source.splitlines()[line - 1], reason)
-            room.value_of("take_cell", name, source)
-        else:
-            student.hand_over(room, name)
+        for name in names:
+            if student.is_grading:
+                room.value_of("take_cell", name, _admitted(student, name, rules))
+            else:
+                student.hand_over(room, name)
         yield room
+
+
+def _admitted(student: Student, name: str, rules: Rules) -> str:
+    source = student.cell_of(name)
+    for line, reason in not_admitted(source, rules):
+        _expect_no_stub(student, name, source)
+        raise NotAdmitted(line, source.splitlines()[line - 1], reason)
+    return source
 
 
 def _expect_no_stub(student: Student, name: str, source: str) -> None:

@@ -131,6 +131,12 @@ class Student(ABC):
         Python has run: see `clean_room.py`. Its calls are noted down with this student's."""
         raise GraderFault("this student has no clean room")
 
+    def afresh(self) -> AbstractContextManager[Student]:
+        """A handle on the same functions, in a process that has answered nothing yet: what a call
+        there knows of an earlier one came through its arguments. Its calls are noted down with
+        this student's. In a notebook it is the notebook's own process."""
+        return nullcontext(self)
+
     def cell_of(self, name: str) -> str:
         """The text of the cell that defines `name`. Raises NoAnswer without one."""
         raise GraderFault("this student's cells are not known")

@@ -118,7 +118,7 @@ class _ChunkedHeadLoss(torch.autograd.Function):
         *edges: Tensor,
     ) -> tuple[Tensor | None, ...]:
         each = options.reduction == "none"  # dloss is not one number: backward sweeps instead
-        sweep = _Sweep(x, w, b, t, weight, options, (False, False, False) if each else needed)
+        sweep = Sweep(x, w, b, t, weight, options, (False, False, False) if each else needed)
         loss = sweep.over_all()
         loss = loss if each else loss.sum() / sweep.total
         return loss, *sweep.gradients, sweep.share
@@ -143,20 +143,20 @@ class _ChunkedHeadLoss(torch.autograd.Function):
             return None, None, None, *nothing
         if ctx.each:
             x, w, b, t, weight = kept
-            sweep = _Sweep(x, w, b, t, weight, ctx.options, ctx.needed)
+            sweep = Sweep(x, w, b, t, weight, ctx.options, ctx.needed)
             sweep.over_all(dloss.to(sweep.exact)[:, None])
             made, scale = sweep.gradients, sweep.share
         else:
             *made, share = kept
             scale = dloss.to(share.dtype) * share
         scaled = [
-            None if one is None else _scaled(one, scale, dtype)
+            None if one is None else rescaled(one, scale, dtype)
             for one, dtype in zip(made, ctx.dtypes, strict=True)
         ]
         return *only_once(scaled, (dloss, *edges)), *nothing
 
 
-class _Sweep:
+class Sweep:
     """One pass over the rows. What it adds up: the gradients before they are scaled, where they
     are needed. share: what a row's part is multiplied with in the end, 1 / total."""
 
@@ -287,7 +287,7 @@ def _product(a: Tensor, b: Tensor, exact: torch.dtype) -> Tensor:
     return a @ b if a.dtype == exact else torch.mm(a, b, out_dtype=exact)
 
 
-def _scaled(one: Tensor, scale: Tensor, dtype: torch.dtype) -> Tensor:
+def rescaled(one: Tensor, scale: Tensor, dtype: torch.dtype) -> Tensor:
     """one * scale in `dtype`, multiplied in scale's: a few rows at a time, so that no long copy of
     a short dx is ever whole."""
     if one.dtype == scale.dtype:

@@ -21,6 +21,9 @@ ASKED = {
     "clean_temper": "06_custom_op",
     "one_graph": "08_compile",
     "opaque_step": "08_compile",
+    "ddp_step": "11_distributed",
+    "fsdp_step": "11_distributed",
+    "every_word": "11_distributed",
 }
 
 
@@ -41,8 +44,10 @@ def answers(name: str) -> list[str]:
 def rules(name: str) -> Rules:
     from autograder.checks.lab06_custom_op.bench import RULES as OPERATORS
     from autograder.checks.lab08_compile.admission import RULES as GRAPHS
+    from autograder.checks.lab11_distributed.admission import RULES as RANKS
 
-    return {"06_custom_op": OPERATORS, "08_compile": GRAPHS}.get(ASKED[name], Rules())
+    of = {"06_custom_op": OPERATORS, "08_compile": GRAPHS, "11_distributed": RANKS}
+    return of.get(ASKED[name], Rules())
 
 
 def setup(name: str) -> list[Cell]:
@@ -68,7 +73,7 @@ def jail() -> Iterator[Jail]:
 @pytest.mark.parametrize("name", ASKED)
 def test_every_known_answer_passes_in_the_jail(jail: Jail, name: str) -> None:
     for source in answers(name):
-        with jail.open([*setup(name), Cell(name, source)]) as student:
+        with jail.open([*setup(name), Cell(name, source)], loopback=find(name).loopback) as student:
             verdict = ask(find(name), student, seed=3)
             assert verdict.state is State.PASS, verdict
             assert verdict.evidence == "computed"
@@ -80,7 +85,7 @@ def test_every_known_answer_passes_in_the_jail(jail: Jail, name: str) -> None:
 def test_what_needs_a_person_is_flagged_with_its_line(jail: Jail, name: str) -> None:
     """The right answer, and a door left open beside it."""
     source = answers(name)[0] + "\nimport gc\n"
-    with jail.open([*setup(name), Cell(name, source)]) as student:
+    with jail.open([*setup(name), Cell(name, source)], loopback=find(name).loopback) as student:
         verdict = ask(find(name), student, seed=3)
     assert verdict.cause is Cause.NOT_ADMITTED
     assert verdict.points == 0
@@ -93,5 +98,5 @@ def test_a_stub_and_no_cell_are_no_answer(jail: Jail, name: str) -> None:
     lab = page(name).parents[2] / "labs" / ASKED[name] / page(name).name
     stub = selftest.answer_source(lab, name)
     for cells, cause in (([Cell(name, stub)], Cause.BLANK), ([], Cause.MISSING)):
-        with jail.open([*setup(name), *cells]) as student:
+        with jail.open([*setup(name), *cells], loopback=find(name).loopback) as student:
             assert ask(find(name), student, seed=3).cause is cause

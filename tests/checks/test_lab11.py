@@ -264,10 +264,10 @@ def test_a_pipeline_that_cannot_go_on_says_where_it_stands() -> None:
     assert stuck.stuck == ((0, ("B", 0)), (1, ("F", 1)))
 
 
-def test_what_the_ranks_did_is_witnessed_and_only_they_get_a_network() -> None:
+def test_no_point_rests_on_a_rank_s_word_and_only_ranks_get_a_network() -> None:
     ranks = {question.name for question in lab if question.loopback}
     assert ranks == {"ddp_step", "every_word", "fsdp_step"}
-    assert ranks == {question.name for question in lab if question.witnessed}
+    assert not any(question.witnessed for question in lab)
     assert lab.loopback
     assert ddp_step.budget_s is not None
 

@@ -40,7 +40,8 @@ class BelievedHarness:
     setup: str = ""
 
     def defended(self, submission: str, ground: Ground) -> Outcome:
-        with ground.open([self.setup, submission], ROOMY) as student:
+        cells = [Cell("setup", self.setup), Cell("answer", submission)]
+        with ground.jail(ROOMY).open(cells, loopback=self.question.loopback) as student:
             return self._asked(student, ground)
 
     def undefended(self, submission: str, ground: Ground) -> Outcome:

@@ -39,7 +39,7 @@ from .faulty_checkpoint import (
     without_dropout,
     without_dy,
 )
-from .two_halves import expect_few_bytes, new_bytes
+from .two_halves import expect_few_bytes, handed_on, new_bytes
 
 
 @lab.question(
@@ -65,16 +65,17 @@ def checkpoint_block(student: Student, draw: Draw) -> None:
     the next two numbers of the generator). checkpoint_backward: that list, dy (N, D), another seed
     -> ((dx, dw1, dw2), the next two numbers).
     """
-    for _ in draw.cases(2):
-        asked = [_drawn_block(draw) for _ in range(2)]
-        kept = [_ask_checkpoint(student, *drawn) for drawn in asked]
-        for (given, seed), saved in zip(asked, kept, strict=True):
-            dy, later = draw.tensor(*given[0].shape), seed + 1
-            answer = student.call("checkpoint_backward", saved, dy, later)
-            grads, after = parts(answer, "gradients, what the next one draws")
-            _, _, want = torchs_block(given, seed, dy)
-            expect_answers(grads, want, "dx dw1 dw2")
-            _expect_draws(after, first_draws(later), "after backward")
+    with student.afresh() as other:  # which has seen no forward
+        for _ in draw.cases(2):
+            asked = [_drawn_block(draw) for _ in range(2)]
+            kept = [_ask_checkpoint(student, *drawn) for drawn in asked]
+            for (given, seed), saved in zip(asked, kept, strict=True):
+                dy, later = draw.tensor(*given[0].shape), seed + 1
+                answer = other.call("checkpoint_backward", saved, dy, later)
+                grads, after = parts(answer, "gradients, what the next one draws")
+                _, _, want = torchs_block(given, seed, dy)
+                expect_answers(grads, want, "dx dw1 dw2")
+                _expect_draws(after, first_draws(later), "after backward")
 
 
 def _drawn_block(draw: Draw) -> tuple[Given, int]:
@@ -94,7 +95,7 @@ def _ask_checkpoint(student: Student, given: Given, seed: int) -> Saved:
     saved = expect_tensors(kept, "a list of tensors to save")
     why = "Too much was saved: beside the inputs a checkpoint keeps one state of the generator."
     expect_few_bytes(saved, given, torch.get_rng_state().nbytes + 64, why)
-    return saved
+    return handed_on(saved, given)
 
 
 def _expect_draws(got: Any, want: Tensor, when: str) -> None:

@@ -35,7 +35,7 @@ from .fused_loss import (
     torchs_loss_gradients,
     two_batches,
 )
-from .two_halves import expect_few_bytes, new_bytes
+from .two_halves import expect_few_bytes, handed_on, new_bytes
 
 
 @lab.question(
@@ -65,15 +65,16 @@ def head_loss(student: Student, draw: Draw) -> None:
         (1.0, (True, False, False), -2.0),
     ]
     drawn = [(2.0, draw.choice(LEARNING), draw.choice((0.25, 3.0))) for _ in draw.cases(2)]
-    for scale, needs, dloss in always + drawn:
-        batches = two_batches(draw, scale)
-        # Both forwards come before the first backward, as in any net that uses the loss twice.
-        kept = [_ask_loss(student, batch, scale) for batch in batches]
-        for batch, saved in zip(batches, kept, strict=True):
-            seed = torch.tensor(dloss)
-            got = student.call("head_loss_backward", saved, seed, needs)
-            want = torchs_loss_gradients(batch, seed, needs)
-            expect_answers(got, want, "dx dw db", tolerance=room(scale))
+    with student.afresh() as later:  # which has seen no forward
+        for scale, needs, dloss in always + drawn:
+            batches = two_batches(draw, scale)
+            # Both forwards come before the first backward, as in a net that uses the loss twice.
+            kept = [_ask_loss(student, batch, scale) for batch in batches]
+            for batch, saved in zip(batches, kept, strict=True):
+                seed = torch.tensor(dloss)
+                got = later.call("head_loss_backward", saved, seed, needs)
+                want = torchs_loss_gradients(batch, seed, needs)
+                expect_answers(got, want, "dx dw db", tolerance=room(scale))
 
 
 def _ask_loss(student: Student, batch: Batch, scale: float) -> list[Tensor]:
@@ -87,7 +88,7 @@ def _ask_loss(student: Student, batch: Batch, scale: float) -> list[Tensor]:
     saved = expect_tensors(kept, "a list of tensors to save")
     why = "Too much was saved: the logits, and all that is as large, can be computed again."
     expect_few_bytes(saved, batch, 8 * len(x), why)
-    return saved
+    return handed_on(saved, batch)
 
 
 head_loss.otherwise(head_loss_forward=right_forward, head_loss_backward=right_backward)

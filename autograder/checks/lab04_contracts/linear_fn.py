@@ -44,7 +44,7 @@ def linear_fn(student: Student, draw: Draw) -> None:
     """
     always = [(needs, True) for needs in LEARNING] + [((True, True, False), False)]
     drawn = [(draw.choice(LEARNING), draw.choice((True, False))) for _ in draw.cases(3)]
-    with answer_room(student, harness, "linear_fn", Rules()) as room:
+    with answer_room(student, harness, ["linear_fn"], Rules()) as room:
         for needs, with_bias in always + drawn:
             _ask(room, draw, needs, with_bias or not any(needs[:2]))
 
@@ -212,7 +212,7 @@ def _(student: Student, draw: Draw) -> str:
     layer, n = onelayer.head(), 32
     w, b = layer.weight, layer.bias
     x, dy = draw.tensor(n, w.shape[1]), draw.tensor(n, w.shape[0])
-    with answer_room(student, harness, "linear_fn", Rules()) as room:
+    with answer_room(student, harness, ["linear_fn"], Rules()) as room:
         first = sum(t.nbytes for t in room.call("linear_fn", x, w, b, dy)[1])
         inner = sum(t.nbytes for t in room.call("linear_fn", x.requires_grad_(), w, b, dy)[1])
     flops = 2 * n * w.numel()

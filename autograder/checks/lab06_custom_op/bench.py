@@ -116,7 +116,7 @@ RULES = Rules(
 
 def room_for_python(student: Student, name: str) -> AbstractContextManager[Student]:
     """A clean room that holds the answer `name`. Raises NoAnswer, NotAdmitted."""
-    return answer_room(student, harness, name, RULES)
+    return answer_room(student, harness, [name], RULES)
 
 
 WIDEST_LOAD_BYTES = 16

@@ -26,4 +26,4 @@ RULES = Rules(
 
 def room_for(student: Student, name: str) -> AbstractContextManager[Student]:
     """A clean room that holds the answer `name`. Raises NoAnswer, NotAdmitted."""
-    return answer_room(student, harness, name, RULES)
+    return answer_room(student, harness, [name], RULES)

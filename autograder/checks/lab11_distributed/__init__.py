@@ -1,9 +1,10 @@
 """Lab 11, many ranks: one file per question, named after it; the others hold truths that several
 questions share.
 
-Where the moment of sending is the lesson, the answer runs on real processes and tells what it did:
-that part is witnessed, the numbers are compared here with one process in float64. Elsewhere the
-question is asked of one rank after the other, and this side plays the network between them.
+Where the moment of sending is the lesson, the answer runs on real processes in a clean room, whose
+harness records what crosses the group; the numbers are compared here with one process in float64.
+Elsewhere the question is asked of one rank after the other, and this side plays the network between
+them.
 """
 
 from autograder.judge import Lab

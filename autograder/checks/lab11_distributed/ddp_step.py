@@ -10,6 +10,7 @@ import torch
 from autograder.judge import Draw, Student, Wrong, expect_close, expect_tuple, within
 
 from . import lab
+from .admission import room_for
 from .faulty_ddp import (
     EARLY,
     FAULTS,
@@ -46,7 +47,6 @@ NAMES = ("the first adapter", "the second adapter", "w", "b")
         "p.register_post_accumulate_grad_hook(arrived); in it: while len(started) < len(buckets) "
         "and ready.issuperset(buckets[len(started)]): ...",
     ),
-    witnessed=True,  # which collectives ran, and when, is told by the student's processes
     budget_s=40.0,
     loopback=True,
     host="Its ranks are forks that talk over gloo, on the CPU.",
@@ -70,12 +70,13 @@ def ddp_step(student: Student, draw: Draw) -> None:
         ranks, batches = draw.integer(2, 4), draw.integer(1, 2)
         languages = [[draw.integer(0, 1) for _ in range(batches)] for _ in range(ranks)]
         cases.append(_drawn(draw, languages, draw.choice((in_order, [[3], [2], [0], [1]]))))
-    for case in cases:
-        got = asked_of_ranks(student, "ddp_step", case, hung=HUNG)
-        answers, trace = answers_and_deeds(got, len(case))
-        _expect_params(answers, trace, case)
-        for rank, did in enumerate(trace):
-            _expect_deeds(did, case[rank], rank)
+    with room_for(student, "ddp_step") as room:
+        for case in cases:
+            got = asked_of_ranks(room, "ddp_step", case, hung=HUNG)
+            answers, trace = answers_and_deeds(got, len(case))
+            _expect_params(answers, trace, case)
+            for rank, did in enumerate(trace):
+                _expect_deeds(did, case[rank], rank)
 
 
 def _drawn(draw: Draw, languages: list[list[int]], buckets: list[list[int]]) -> list[Rank]:
@@ -194,7 +195,8 @@ ddp_step.wrong("waited_in_the_hook", WAITED, ddp_step=told(stepped, "waited"))
 @ddp_step.cost
 def _(student: Student, draw: Draw) -> str:
     ranks = _drawn(draw, [[0, 0], [1, 1]], [[3, 2], [1], [0]])
-    _, trace = answers_and_deeds(student.call("ddp_step", ranks), len(ranks))
+    with room_for(student, "ddp_step") as room:
+        _, trace = answers_and_deeds(room.call("ddp_step", ranks), len(ranks))
     reduced = [nbytes for what, nbytes in trace[0] if what == "all_reduce"]
     return (
         f"2 ranks, 2 batches each: {len(reduced)} all-reduces of {sum(reduced):,} bytes in all, "

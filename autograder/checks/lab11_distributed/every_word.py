@@ -14,6 +14,7 @@ from torch import Tensor
 from autograder.judge import Draw, Student, expect_close, within
 
 from . import lab
+from .admission import room_for
 from .trace_events import Fault, Trace, alike, answers_and_deeds, asked_of_ranks, sent
 
 Given = tuple[Tensor, Tensor, Tensor]  # w (V, D), x (N, D), target (N,)
@@ -32,7 +33,6 @@ TOLERANCE = 2e-5
         "gradient, and the number of words. A rank with padding alone has a sum of 0, and no mean.",
         'loss = F.cross_entropy(..., ignore_index=-100, reduction="sum"); return dw / words',
     ),
-    witnessed=True,  # the ranks are the student's own processes
     budget_s=40.0,
     loopback=True,
     host="Its ranks are forks that talk over gloo, on the CPU.",
@@ -45,11 +45,12 @@ def every_word(student: Student, draw: Draw) -> None:
     per_rank[r]: (w (V, D), x (N, D), target (N,)) of rank r -> for each rank dw (V, D), and what it
     did.
     """
-    for counts in ([3, 1], [2, 0, 4], [draw.integer(0, 4) for _ in range(3)] + [1]):
-        ranks = _drawn(draw, counts)
-        got = asked_of_ranks(student, "every_word", ranks, hung=HUNG)
-        answers, _ = answers_and_deeds(got, len(ranks))
-        _expect_gradient(answers, ranks, f"words per rank {counts},")
+    with room_for(student, "every_word") as room:
+        for counts in ([3, 1], [2, 0, 4], [draw.integer(0, 4) for _ in range(3)] + [1]):
+            ranks = _drawn(draw, counts)
+            got = asked_of_ranks(room, "every_word", ranks, hung=HUNG)
+            answers, _ = answers_and_deeds(got, len(ranks))
+            _expect_gradient(answers, ranks, f"words per rank {counts},")
 
 
 def _expect_gradient(answers: Sequence[Any], ranks: Sequence[Given], place: str) -> None:
@@ -201,7 +202,8 @@ for _fault in FAULTS:
 @every_word.cost
 def _(student: Student, draw: Draw) -> str:
     ranks = _drawn(draw, [3, 1])
-    _, trace = answers_and_deeds(student.call("every_word", ranks), 2)
+    with room_for(student, "every_word") as room:
+        _, trace = answers_and_deeds(room.call("every_word", ranks), 2)
     calls = Counter(what for what, _ in sent(trace[0]))
     told = ", ".join(f"{n} {what}" for what, n in calls.items())
     nbytes = sum(n for _, n in sent(trace[0]))

@@ -20,6 +20,7 @@ from autograder.judge import (
 )
 
 from . import lab, sharded_head
+from .admission import room_for
 from .numbers import as_scalar
 from .sharded_head import Sharded
 from .trace_events import Fault, Trace, alike, answers_and_deeds, asked_of_ranks, sent
@@ -100,7 +101,6 @@ FAULTS = (
         "dist.reduce_scatter(mine, list(F.pad(dw, (0, 0, 0, world * len(shard) - "
         "v)).chunk(world)))",
     ),
-    witnessed=True,  # which collectives ran is told by the student's processes
     budget_s=40.0,
     loopback=True,
     host="Its ranks are forks that talk over gloo, on the CPU.",
@@ -112,26 +112,29 @@ def fsdp_step(student: Student, draw: Draw) -> None:
     loss, list of tensors to save), and what it did. fsdp_backward: per_rank[r]: (that list, v) ->
     for each rank its rows (R, D) of the mean of all ranks' gradients, and what it did.
     """
-    for v, world in [
-        (10, 3),
-        (12, 2),
-        *((draw.integer(9, 23), draw.integer(2, 4)) for _ in draw.cases(1)),
-    ]:
-        case = _drawn(draw, v, world)
-        shards, xs, targets = case.shards, case.xs, case.targets
-        per_rank = [(s, x, t, v) for s, x, t in zip(shards, xs, targets, strict=True)]
-        got = asked_of_ranks(student, "fsdp_forward", per_rank, hung=HUNG)
-        forwards, trace = answers_and_deeds(got, world)
-        saved = [_saved(got, case, rank) for rank, got in enumerate(forwards)]
-        for rank, did in enumerate(trace):
-            _expect_deeds(did, ["all_gather"], case, f"in the forward of rank {rank}")
-        both = [(kept, v) for kept in saved]
-        got = asked_of_ranks(student, "fsdp_backward", both, hung=HUNG)
-        gradients, trace = answers_and_deeds(got, world)
-        _expect_rows(gradients, case)
-        for rank, did in enumerate(trace):
-            where = f"in the backward of rank {rank}"
-            _expect_deeds(did, ["all_gather", "reduce_scatter"], case, where)
+    with room_for(student, "fsdp_forward", "fsdp_backward") as room:
+        for v, world in [
+            (10, 3),
+            (12, 2),
+            *((draw.integer(9, 23), draw.integer(2, 4)) for _ in draw.cases(1)),
+        ]:
+            _ask(room, _drawn(draw, v, world), v)
+
+
+def _ask(room: Student, case: Sharded, v: int) -> None:
+    each = zip(case.shards, case.xs, case.targets, strict=True)
+    got = asked_of_ranks(room, "fsdp_forward", [(s, x, t, v) for s, x, t in each], hung=HUNG)
+    forwards, trace = answers_and_deeds(got, case.world)
+    saved = [_saved(got, case, rank) for rank, got in enumerate(forwards)]
+    for rank, did in enumerate(trace):
+        _expect_deeds(did, ["all_gather"], case, f"in the forward of rank {rank}")
+    both = [(kept, v) for kept in saved]
+    got = asked_of_ranks(room, "fsdp_backward", both, hung=HUNG)
+    gradients, trace = answers_and_deeds(got, case.world)
+    _expect_rows(gradients, case)
+    for rank, did in enumerate(trace):
+        where = f"in the backward of rank {rank}"
+        _expect_deeds(did, ["all_gather", "reduce_scatter"], case, where)
 
 
 def _drawn(draw: Draw, v: int, world: int) -> Sharded:
@@ -281,8 +284,9 @@ fsdp_step.wrong(
 def _(student: Student, draw: Draw) -> str:
     case = _drawn(draw, 23, 3)
     per_rank = [(s, x, t, 23) for s, x, t in zip(case.shards, case.xs, case.targets, strict=True)]
-    forwards = student.call("fsdp_forward", per_rank)
-    backwards = student.call("fsdp_backward", [(saved, 23) for (_, saved), _ in forwards])
+    with room_for(student, "fsdp_forward", "fsdp_backward") as room:
+        forwards = room.call("fsdp_forward", per_rank)
+        backwards = room.call("fsdp_backward", [(saved, 23) for (_, saved), _ in forwards])
     around = sent(forwards[0][1]) + sent(backwards[0][1])
     ring = sum(nbytes for _, nbytes in around) * 2 // 3
     return (

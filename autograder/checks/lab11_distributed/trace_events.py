@@ -1,5 +1,5 @@
-"""What the ranks answered, and what each of them says that it did: in order of time, (what, bytes).
-The first is compared with a truth, the second is the word of the student's processes.
+"""What the ranks answered, and what each of them did: in order of time, (what, bytes). The first is
+compared with a truth, the second was recorded by the clean room's harness.
 """
 
 from __future__ import annotations

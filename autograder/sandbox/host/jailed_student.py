@@ -48,7 +48,7 @@ class JailedStudent(Student, contextlib.AbstractContextManager["JailedStudent"])
         self._total_s, self._until = total_s, time.monotonic() + total_s
         self._wall_s = self._left_s = limits.wall_s
         self._restarts, self._closed = 0, False
-        self._loader = Loader(cells, limits)
+        self._cells, self._loader = tuple(cells), Loader(cells, limits)
         self._running: Running | None = self._loader.load(start, until=self._until)
         self.suspects_device = gpu is not None and self._loader.lost_a_process
         self.cells: tuple[CellResult, ...] = tuple(self._loader.results.values())
@@ -74,9 +74,18 @@ class JailedStudent(Student, contextlib.AbstractContextManager["JailedStudent"])
         self._left_s = self._wall_s + (self.gpu.start_s if self.gpu else 0.0)
         self._restarts = 0
 
+    def beside(self, source: str) -> contextlib.AbstractContextManager["JailedStudent"]:
+        return self._another([Cell("ours", source)])
+
     @contextlib.contextmanager
-    def beside(self, source: str) -> Iterator["JailedStudent"]:
-        cells, limits = [Cell("ours", source)], self._limits
+    def afresh(self) -> Iterator[Student]:
+        with self._another(self._cells) as other:
+            other.calls = self.calls
+            yield other
+
+    @contextlib.contextmanager
+    def _another(self, cells: Sequence[Cell]) -> Iterator["JailedStudent"]:
+        limits = self._limits
         total_s = self._until - time.monotonic()
         with JailedStudent(
             self._start, cells, limits=limits, where=self.where, total_s=total_s, gpu=self.gpu
