@@ -672,7 +672,8 @@ def options_backward(x, w, b, t, dloss, **options):
     z = F.linear(h, *leaves[1:]).flatten(0, -2)
     z = z if cap is None else cap * torch.tanh(z / cap)
     target = (t[..., 1:] if shift else t).flatten()
-    ignored, reduction = options.get("ignore_index", -100), options["reduction"]
+    ignored = options.get("ignore_index", -100)
+    reduction = options.get("reduction", "mean")
     named = {k: options[k] for k in ("weight", "label_smoothing") if k in options}
     loss = F.cross_entropy(z, target, ignore_index=ignored, reduction=reduction, **named)
     squares = options.get("z_loss", 0.0) * z.logsumexp(1)[target != ignored] ** 2

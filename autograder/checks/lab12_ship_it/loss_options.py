@@ -54,7 +54,7 @@ def _named(options: dict[str, Any]) -> str:
         name if isinstance(value, Tensor) else f"{name}={value!r}"
         for name, value in options.items()
     )
-    return ", ".join(parts)
+    return ", ".join(parts) or "no option"
 
 
 def _wrong(name: str, sentence: str, **how: bool) -> None:

@@ -141,7 +141,7 @@ def drawn_cases(draw: Draw) -> Iterator[tuple[Given, Options]]:
     v = draw.integer(11, 19)
     weight = draw.tensor(v, dtype=torch.float64).abs() + 0.2
     fixed: list[tuple[Options, str]] = [
-        ({"reduction": "mean"}, "plain"),
+        ({}, "plain"),
         ({"reduction": "none"}, "sentences"),
         ({"reduction": "sum", "ignore_index": draw.integer(1, v - 1)}, "plain"),
         ({"reduction": "mean", "ignore_index": -draw.integer(1, 9)}, "no_bias"),
