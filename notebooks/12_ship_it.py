@@ -1339,7 +1339,7 @@ print(*(f"{unit}  {what:24} {measured}" for unit, what, measured in walk), sep="
 # - `load_library`: [`_ops.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_ops.py#L1492)
 # - `opcheck`, `custom_op`: [`torch.library`](https://docs.pytorch.org/docs/stable/library.html)
 # - the loss that torch fuses itself:
-#   [`functional.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/nn/functional.py)
+#   [`functional.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/nn/functional.py#L3698)
 # - `loss_parallel`:
 #   [`loss.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/tensor/parallel/loss.py)
 #
