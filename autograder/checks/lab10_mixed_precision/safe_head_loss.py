@@ -126,8 +126,9 @@ def _whole_numbers(draw: Draw) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     n, d, v = 5, 4, 7
     x = draw.integers(n, d, low=150, high=180)
     w = draw.integers(v, d, low=-90, high=60)
-    w[draw.integer(0, v - 1)] = 140
-    t = draw.integers(n, low=0, high=v - 1)
+    winner = draw.integer(0, v - 1)
+    w[winner] = 140
+    t = (winner + draw.integers(n, low=1, high=v - 1)) % v
     b = draw.integers(v, low=-9, high=9)
     return x.half(), w.half(), b.half(), t
 
