@@ -1,8 +1,9 @@
 """Which of our files decide a lab's verdicts: what its checks really import, and the judge.
 
 A package's `__init__` that hands on names from elsewhere counts for those names alone: whoever says
-`onelayer.key_set` depends on the file that defines it, not on every picture. Data beside the code
-(a header, trained weights) is not looked at.
+`onelayer.key_set` depends on the file that defines it, not on every picture. Data beside the checks
+(a text that a question shows) decides too; that beside the instruments (a header, trained weights)
+is not looked at.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ JUDGE, CHECKS = "autograder.judge", "autograder.checks"
 
 
 def deciding_files(lab: str) -> list[Path]:
-    """The Python files on which a verdict of `lab` depends, sorted."""
+    """The files on which a verdict of `lab` depends, sorted: Python, and its checks' own data."""
     waiting = [*_package(JUDGE), *_package(f"{CHECKS}.lab{lab}")]
     found: set[str] = set()
     while waiting:
@@ -31,7 +32,15 @@ def deciding_files(lab: str) -> list[Path]:
         if module not in found:
             found.add(module)
             waiting += _imported(module)
-    return sorted(path for module in found if (path := _file(module)))
+    python = (path for module in found if (path := _file(module)))
+    return sorted([*python, *_data(f"{CHECKS}.lab{lab}")])
+
+
+def _data(package: str) -> Iterator[Path]:
+    """What lies in a package and is no Python, such as a text that a question shows."""
+    file = _file(package)
+    beside = file.parent.rglob("*") if file and file.name == "__init__.py" else ()
+    return (path for path in beside if path.is_file() and path.suffix not in (".py", ".pyc"))
 
 
 def _package(name: str) -> list[str]:

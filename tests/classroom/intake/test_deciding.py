@@ -42,6 +42,13 @@ def changed(monkeypatch):
     return change
 
 
+def test_a_text_that_a_question_shows_decides(changed):
+    before = version("07_triton"), version(STRIDES)
+    changed("autograder/checks/lab07_triton/ptx/sm_80.ptx")
+    assert version("07_triton") != before[0]
+    assert version(STRIDES) == before[1]
+
+
 @pytest.mark.parametrize(
     "file",
     [
