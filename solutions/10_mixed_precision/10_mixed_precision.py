@@ -24,7 +24,7 @@ from autograder import check, hint, progress
 # Of a number's bits the first is its sign, then come the **exponent** and the **fraction**. How
 # many of each is the format:
 #
-# | | exponent | fraction | largest | smallest normal | smallest |
+# | format | exponent | fraction | largest | smallest normal | smallest |
 # |---|---|---|---|---|---|
 # | `float32` | 8 | 23 | 3.4e38 | 1.2e-38 | 1.4e-45 |
 # | `bfloat16` | 8 | 7 | 3.4e38 | 1.2e-38 | 9.2e-41 |

@@ -95,17 +95,17 @@ class Loader:
                     self._left_s -= time.monotonic() - started
 
     def _run(self, running: Running, k: int, patience_s: float) -> None:
-        cell = self._cells[k]
+        cell, seconds = self._cells[k], max(patience_s, 0.0)
         patience_s = min(patience_s, self._until - time.monotonic())
         request = cell_request(
             cell.name,
             cell.source,
-            seconds=max(patience_s, 0.0),
+            seconds=seconds,  # no line is slow because the submission's time is over
             skipped=self._skipped.get(k, ()),
             only_definitions=k in self._only_definitions,
         )
         ran, lost = ask_in_a_row(running, [request], read_cell_reply, patience_s=patience_s)
-        error = lost.raised if lost else _error(ran[0], patience_s)
+        error = lost.raised if lost else _error(ran[0], seconds)
         self.results.setdefault(k, CellResult(cell.name, error, running.output.take()))
         if lost:
             (self._deadly if k in self._only_definitions else self._only_definitions).add(k)

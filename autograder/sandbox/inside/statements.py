@@ -8,8 +8,9 @@ stopped is on the other side.
 import ast
 import contextlib
 import signal
-import time
 from collections.abc import Collection, Iterator, Sequence
+from signal import ITIMER_REAL, SIGALRM, setitimer
+from time import monotonic  # as it was before any cell could replace it
 from typing import Any
 
 SHARE = 0.8
@@ -28,7 +29,7 @@ class Statements:
     """
 
     def __init__(self, seconds: float, skipped: Collection[int] = ()) -> None:
-        self._until, self._skipped, self._next = time.monotonic() + seconds, frozenset(skipped), 0
+        self._until, self._skipped, self._next = monotonic() + seconds, frozenset(skipped), 0
         self.nodes: Sequence[ast.stmt] = ()
         self.overran: list[tuple[int, int]] = []
 
@@ -57,14 +58,14 @@ class Statements:
                 self.overran.append((number, line))
                 raise Overrun(f"line {line} took too long")
 
-        before = signal.signal(signal.SIGALRM, stop)
+        before = signal.signal(SIGALRM, stop)
         try:
-            signal.setitimer(signal.ITIMER_REAL, max(SHARE * (self._until - time.monotonic()), 0))
+            setitimer(ITIMER_REAL, max(SHARE * (self._until - monotonic()), 0))
             yield
         finally:
             running = False
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
+            setitimer(ITIMER_REAL, 0)
+            signal.signal(SIGALRM, before)
 
 
 def definitions(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
