@@ -56,6 +56,19 @@ def remember_threads() -> None:
 
 
 @contextmanager
+def one_thread() -> Iterator[None]:
+    """Inside, torch computes with one thread, and is believed to have started so."""
+    before, started = torch.get_num_threads(), list(_threads)
+    torch.set_num_threads(1)
+    remember_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+        _threads[:] = started
+
+
+@contextmanager
 def as_started() -> Iterator[None]:
     """Inside, torch's global settings are those of a fresh process; afterwards what they were."""
     if not _threads:

@@ -9,7 +9,13 @@ import pytest
 import torch
 
 from autograder.judge import Lab, LocalStudent, ask, expect_close
-from autograder.judge.torch_settings import FRESH, _now, as_started, remember_threads
+from autograder.judge.torch_settings import (
+    FRESH,
+    _now,
+    as_started,
+    one_thread,
+    remember_threads,
+)
 from autograder.notebook.checking import checked
 
 LEFT_BEHIND: dict[str, Callable[[], Any]] = {
@@ -91,3 +97,12 @@ def test_an_answer_that_changes_one_changes_it_for_itself(threads: None) -> None
 
     assert ask(product, LocalStudent({"product": right}), seed=1).points == 1
     assert torch.get_default_dtype() is torch.float32
+
+
+def test_one_thread_and_then_as_many_as_before(threads: None) -> None:
+    torch.set_num_threads(2)
+    with one_thread():
+        assert torch.get_num_threads() == 1
+        with as_started():
+            assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == 2
