@@ -10,12 +10,13 @@ from __future__ import annotations
 import ast
 import builtins
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from autograder.judge import Lab
+from autograder.judge.cell_names import bound
 
 from .course import find_root
 
@@ -32,7 +33,7 @@ def left_behind(lab: Lab, question: str, names: Mapping[str, Any]) -> list[str]:
     given = _given(lab.name, str(Path.cwd()))
     if given is None:
         return []
-    last = {name: cell for cell in cells for name in _bound(cell.body)}
+    last = {name: cell for cell in cells for name in bound(cell.body)}
     if question not in last:
         return []
     asked = [other.name for other in lab]
@@ -62,36 +63,12 @@ def _given(lab: str, start: str) -> frozenset[str] | None:
         return None
     cells = json.loads(text)["cells"]
     setup = (c["source"] for c in cells if SETUP in c["metadata"].get("tags", ()))
-    return frozenset(name for c in setup for name in _bound(ast.parse("".join(c)).body))
-
-
-def _bound(statements: Sequence[ast.stmt]) -> set[str]:
-    """The names that a cell's own level makes."""
-    names: set[str] = set()
-    for part in _own_level(statements):
-        if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            names.add(part.name)
-        elif isinstance(part, ast.alias):
-            names.add(part.asname or part.name.split(".")[0])
-        elif isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
-            names.add(part.id)
-    return names
-
-
-def _own_level(statements: Collection[ast.AST]) -> list[ast.AST]:
-    """Every node but those inside functions, classes and lambdas."""
-    inner = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-    found: list[ast.AST] = []
-    for one in statements:
-        found.append(one)
-        if not isinstance(one, inner):
-            found += _own_level(list(ast.iter_child_nodes(one)))
-    return found
+    return frozenset(name for c in setup for name in bound(ast.parse("".join(c)).body))
 
 
 def _loaded(cell: ast.Module) -> set[str]:
     """The names that a cell reads and does not make anywhere in itself."""
     names = [part for part in ast.walk(cell) if isinstance(part, ast.Name)]
-    made = {part.id for part in names if isinstance(part.ctx, ast.Store)} | _bound(cell.body)
+    made = {part.id for part in names if isinstance(part.ctx, ast.Store)} | bound(cell.body)
     made |= {part.arg for part in ast.walk(cell) if isinstance(part, ast.arg)}
     return {part.id for part in names if isinstance(part.ctx, ast.Load)} - made

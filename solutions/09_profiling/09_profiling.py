@@ -16,7 +16,6 @@ from collections import defaultdict
 
 from onelayer.profiling.tape import Tape
 
-# isort: split
 # %% id="instruments"
 import onelayer
 from autograder import check, hint, progress

@@ -16,7 +16,6 @@ import math
 import torch
 import torch.nn.functional as F
 
-# isort: split
 # %% id="instruments"
 from autograder import check, hint, progress
 

@@ -18,7 +18,6 @@ from itertools import combinations, product
 import torch
 import torch.nn.functional as F
 
-# isort: split
 # %% id="instruments"
 import onelayer
 from autograder import check, hint, progress

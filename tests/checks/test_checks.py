@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -64,3 +66,10 @@ def test_the_page_numbers_the_questions_as_the_judge_does(name: str) -> None:
     for question in LABS[name]:
         number = question.title.removeprefix("Lab ")
         assert asked_in[question.name].startswith(number + " "), question.title
+
+
+def test_listing_the_labs_imports_no_compiler() -> None:
+    """Every command lists them. Dynamo takes seconds, and leaves a folder where it was imported."""
+    asked = "import sys, autograder.checks as c; c.labs(); print('torch._dynamo' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

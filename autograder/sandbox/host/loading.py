@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from autograder.judge import Cause, Raised, text
+from autograder.judge.cell_names import bound
 
 from ..engines.limits import Limits
 from ..wire.messages import Ran, cell_request, read_cell_reply
@@ -131,9 +132,6 @@ def _error(ran: Ran, seconds: float) -> Raised | None:
 def _defined(source: str) -> set[str]:
     """The names to which a cell gives a value; of one that is no plain Python, the functions."""
     try:
-        body = ast.parse(source).body
+        return bound(ast.parse(source).body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set(re.findall(r"^(?:def|class)\s+(\w+)", source, re.MULTILINE))
-    named = (part.name for part in body if isinstance(part, (ast.FunctionDef, ast.ClassDef)))
-    nodes = (node for part in body for node in ast.walk(part) if isinstance(node, ast.Name))
-    return {*named, *(node.id for node in nodes if isinstance(node.ctx, ast.Store))}
