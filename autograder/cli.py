@@ -58,6 +58,12 @@ def main() -> None:
     show_envvar=True,
     help="A database, as in postgresql+psycopg://USER@HOST/NAME. Default: a file in --out.",
 )
+@click.option(
+    "--roster",
+    type=click.Path(path_type=Path),
+    help="Who is enrolled: a CSV file, ours or the platform's own export. It is remembered.",
+)
+@click.option("--anonymous", is_flag=True, help="Students on --roster go by pseudonyms.")
 @workers
 @cluster
 @device
@@ -73,6 +79,10 @@ def grade_command(
 
 
 def _grade(source: Path | None, out: Path, course: Path, lab: str, **options: Any) -> None:
+    from autograder.classroom.run import startup
+
+    if not options.get("cluster"):
+        startup.begin()  # first of all: it imports torch while this process does
     from rich.console import Console
 
     from autograder.classroom.errors import UserError
@@ -88,6 +98,8 @@ def _grade(source: Path | None, out: Path, course: Path, lab: str, **options: An
     except KeyboardInterrupt:
         click.echo("\nStopped. The same command goes on where it was.", err=True)
         sys.exit(130)
+    finally:
+        startup.end()
 
 
 grading_folder = click.option(
@@ -100,21 +112,83 @@ grading_folder = click.option(
 )
 
 
+@main.command("release")
+@click.argument("lab")
+@grading_folder
+@course
+def release_command(lab: str, folder: Path, course: Path) -> None:
+    """Make a grading folder that nbgrader's exchange can give LAB out from."""
+    from rich.console import Console
+
+    with _one_line():
+        from autograder.classroom.commands.release import release
+
+        release(folder, _folder_of(course), lab, Console())
+
+
+@main.command("gradescope")
+@click.argument("lab")
+@grading_folder
+@course
+def gradescope_command(lab: str, folder: Path, course: Path) -> None:
+    """Make the zip of which Gradescope makes the autograder of LAB."""
+    from rich.console import Console
+
+    with _one_line():
+        from autograder.classroom.commands.gradescope_archive import gradescope
+
+        gradescope(folder, _folder_of(course), lab, Console())
+
+
 @main.command("regrade")
 @click.argument("lab")
+@click.option("--student", default="", help="Judge this student again, in every question.")
+@click.option("--question", default="", help="Judge this question again, of everybody.")
+@click.option("--reason", default="", help="Why. It is recorded.")
+@click.option("--yes", "sure", is_flag=True, help="Do it. Without: say what would change.")
 @grading_folder
 @course
 @workers
 @cluster
 @device
 @trusting
-def regrade_command(lab: str, folder: Path, course: Path, **means: Any) -> None:
+def regrade_command(
+    lab: str,
+    student: str,
+    question: str,
+    reason: str,
+    sure: bool,
+    folder: Path,
+    course: Path,
+    **means: Any,
+) -> None:
     """Grade again what was handed in before, from the notebooks that were kept.
+
+    \b
+    autograder regrade LAB
+    autograder regrade LAB --student NAME --reason TEXT
+    autograder regrade LAB --question NAME --reason TEXT
 
     What the journal knows is published alone. What it does not know any more, because a question
     was put right, is judged anew.
+
+    One student, one question, or both together, are judged anew in any case. The command says
+    first whose grade changes; other verdicts and marks that a person gave stay.
     """
-    _grade(None, folder, course, lab, **means)
+    if not (student or question):
+        if reason or sure:
+            raise click.ClickException("Say what is judged again: --student, --question, or both.")
+        _grade(None, folder, course, lab, **means)
+        return
+    from rich.console import Console
+
+    with _one_line():
+        from autograder.classroom.commands.regrade import Again, regrade
+        from autograder.classroom.run.grading import Means
+
+        given = Means(**{name: value for name, value in means.items() if value})
+        again = Again(folder, _folder_of(course), lab, student, question, reason, sure, given)
+        regrade(again, Console())
 
 
 @main.command("report")
@@ -129,7 +203,12 @@ def regrade_command(lab: str, folder: Path, course: Path, **means: Any) -> None:
     is_flag=True,
     help="Write grades of those, too, on whom a person has still to look.",
 )
-def report_command(lab: str, folder: Path, course: Path, title: str, provisional: bool) -> None:
+@click.option(
+    "--alike", is_flag=True, help="Also a page of answers that are alike. It is no verdict."
+)
+def report_command(
+    lab: str, folder: Path, course: Path, title: str, provisional: bool, alike: bool
+) -> None:
     """Write a page about a graded lab, and grades for Canvas, Moodle and Gradescope.
 
     Without LAB: of every lab that has been graded.
@@ -139,8 +218,89 @@ def report_command(lab: str, folder: Path, course: Path, title: str, provisional
     with _one_line():
         from autograder.classroom.commands.report import Wanted, report
 
-        wanted = Wanted(folder, _folder_of(course), lab, title, provisional)
+        wanted = Wanted(folder, _folder_of(course), lab, title, provisional, alike)
         report(wanted, Console())
+
+
+@main.command("leaderboard")
+@click.argument("lab")
+@grading_folder
+@course
+@click.option(
+    "--names",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A CSV file of student,name: who agreed to be named. All others get a pseudonym.",
+)
+@trusting
+def leaderboard_command(
+    lab: str, folder: Path, course: Path, names: Path | None, trusting: bool
+) -> None:
+    """Race the right answers of a graded lab against its reference, and write a page for the class.
+
+    It changes no grade. Can be stopped and started again: who is raced stays raced.
+    """
+    from rich.console import Console
+
+    with _one_line():
+        from autograder.classroom.commands.leaderboard import Wanted, leaderboard
+
+        leaderboard(Wanted(folder, _folder_of(course), lab, names, trusting), Console())
+
+
+@main.command("change")
+@click.argument("lab")
+@click.argument("kind", type=click.Choice(["", "drop", "points", "accept", "undo"]), default="")
+@click.argument("what", default="")
+@click.option("--to", type=float, help="points: what the question is worth from now on.")
+@click.option("--student", default="", help="accept: whose answer.")
+@click.option("--answer", default="", help="accept: which wrong answer of everybody, by its name.")
+@click.option("--reason", default="", help="Why. It is recorded.")
+@click.option("--yes", "sure", is_flag=True, help="Do it. Without: say what would change.")
+@grading_folder
+@course
+def change_command(folder: Path, course: Path, **decided: Any) -> None:
+    """Drop a question, change its points, or accept an answer, after the grading.
+
+    \b
+    autograder change LAB drop QUESTION --reason TEXT
+    autograder change LAB points QUESTION --to 3 --reason TEXT
+    autograder change LAB accept QUESTION --student NAME --reason TEXT
+    autograder change LAB undo NUMBER --reason TEXT
+
+    Without a decision: what was changed. Marks that a person gave stay. Nothing runs again.
+    """
+    from rich.console import Console
+
+    with _one_line():
+        from autograder.classroom.commands.changes import Decision, change
+
+        change(Decision(folder, _folder_of(course), **decided), Console())
+
+
+@main.command("merge")
+@click.argument("other", type=click.Path(path_type=Path))
+@click.option(
+    "--theirs",
+    multiple=True,
+    metavar="STUDENT",
+    help="Where the two differ, OTHER is right about this student. Default: nothing here changes.",
+)
+@click.option("--yes", "sure", is_flag=True, help="Do it. Without: say what would come.")
+@grading_folder
+@course
+def merge_command(
+    other: Path, theirs: tuple[str, ...], sure: bool, folder: Path, course: Path
+) -> None:
+    """Bring what a colleague graded and marked in the grading folder OTHER into this one.
+
+    It says first who comes, and where the two differ. OTHER stays as it is.
+    """
+    from rich.console import Console
+
+    with _one_line():
+        from autograder.classroom.commands.merge import Merging, merge
+
+        merge(Merging(folder, other, _folder_of(course), theirs, sure), Console())
 
 
 @main.command("explain")
@@ -222,8 +382,11 @@ def attack_command(names: tuple[str, ...], family: str, result: Path | None) -> 
 @click.argument("lab", default="")
 @click.argument("question", default="")
 @click.option("--mutants", is_flag=True, help="Ask the solutions with one thing changed instead.")
+@click.option("--seeds", type=click.IntRange(1), help="Ask with so many seeds who passes, no more.")
 @course
-def selftest_command(lab: str, question: str, mutants: bool, course: Path) -> None:
+def selftest_command(
+    lab: str, question: str, mutants: bool, seeds: int | None, course: Path
+) -> None:
     """Ask every question of its right and its wrong answers; of one LAB, as in 01_strides; of one
     QUESTION of it."""
     from autograder import answer_mutants, checks, selftest
@@ -239,7 +402,7 @@ def selftest_command(lab: str, question: str, mutants: bool, course: Path) -> No
         each = checks.labs() if labs is None else labs
         faults = sum(answer_mutants.run(folder, one, only=question) for one in each)
     else:
-        faults = selftest.run(folder, labs, only=question)
+        faults = selftest.run(folder, labs, only=question, seeds=seeds)
     sys.exit(1 if faults else 0)
 
 

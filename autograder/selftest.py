@@ -4,6 +4,10 @@ For every question of every lab: the solution and each alternative pass, the unt
 and each known wrong answer fails *with its own sentence*. A question with fewer than three wrong
 answers or fewer than two right ones is an error, and so is a lab without questions: a checker that
 found nothing to check has failed.
+
+`autograder selftest --seeds 50` asks for less, and of more draws: whether the right ones pass and
+the wrong ones fail whatever is drawn. A fault that only some seeds show is one about which the
+notebook and the grade disagree.
 """
 
 from __future__ import annotations
@@ -20,7 +24,20 @@ from rich.console import Console
 from rich.table import Table
 
 from autograder import checks
-from autograder.judge import Cause, KnownAnswer, Lab, LocalStudent, Question, State, ask
+from autograder.judge import (
+    Cause,
+    Draw,
+    Flagged,
+    KnownAnswer,
+    Lab,
+    LocalStudent,
+    NoAnswer,
+    Question,
+    State,
+    Wrong,
+    WroteInput,
+    ask,
+)
 from autograder.judge.torch_settings import one_thread
 
 SEEDS = (1, 2, 3)
@@ -46,15 +63,18 @@ def run(
     console: Console | None = None,
     *,
     only: str = "",
+    seeds: int | None = None,
 ) -> int:
     """Tests every lab below `root` (the folder with `labs/` and `solutions/`), or of each of `labs`
-    the one question `only`; prints the counts.
+    the one question `only`; prints the counts. seeds: only who passes, with so many.
 
     Returns the number of faults.
     """
     console = console or Console()
     with one_thread():  # as in the jail; a second one costs small tensors more than it gives
-        counts = [count(lab, root, only) for lab in (checks.labs() if labs is None else labs)]
+        counts = [
+            count(lab, root, only, seeds) for lab in (checks.labs() if labs is None else labs)
+        ]
     table = Table("lab", "questions", "right answers", "wrong answers", "faults")
     for c in counts:
         table.add_row(c.lab, *map(str, (c.questions, c.right, c.wrong, len(c.faults))))
@@ -67,9 +87,9 @@ def run(
     return len(faults)
 
 
-def count(lab: Lab, root: Path, only: str = "") -> Count:
+def count(lab: Lab, root: Path, only: str = "", seeds: int | None = None) -> Count:
     """Asks every question of `lab`, or the one question `only`, with every answer that is known for
-    it."""
+    it. seeds: as `run` says."""
     asked = [question for question in lab if only in ("", question.name)]
     solution = execute(root / "solutions" / lab.name / f"{lab.name}.ipynb")
     stub = execute(root / "labs" / lab.name / f"{lab.name}.ipynb")
@@ -79,9 +99,8 @@ def count(lab: Lab, root: Path, only: str = "") -> Count:
     for question in asked:
         answers = [solution, *others.get(question.name, [])]
         right, wrong = right + len(answers), wrong + len(question.wrong_answers)
-        faults += [
-            f"{lab.name}, {question.name}: {text}" for text in _faults(question, answers, stub)
-        ]
+        found = by_seed(question, answers, seeds) if seeds else _faults(question, answers, stub)
+        faults += [f"{lab.name}, {question.name}: {text}" for text in found]
     faults += [f"{lab.name}, {text}" for text in _page_faults(lab, asked, root)]
     faults += [
         f"{lab.name}: an alternative answers {name!r}, which is not asked"
@@ -108,6 +127,33 @@ def _faults(question: Question, answers: list[Namespace], stub: Namespace) -> It
         yield from _right_faults(question, answers, seed)
         yield from _stub_faults(question, stub, seed)
         yield from _wrong_faults(question, seed)
+
+
+def by_seed(question: Question, answers: list[Namespace], seeds: int) -> Iterator[str]:
+    """The answers that do not always get the verdict that is theirs, each with a seed."""
+    for k, answer in enumerate(answers):
+        passed = [_passes(question, LocalStudent(answer), seed) for seed in range(1, seeds + 1)]
+        if not all(passed):
+            name = "the solution" if k == 0 else f"alternative {k}"
+            many, first = passed.count(False), passed.index(False) + 1
+            yield f"{name} fails with {many} of {seeds} seeds: {first}"
+    for known in question.wrong_answers:
+        student = KnownAnswer(known.functions)
+        passed = [_passes(question, student, seed) for seed in range(1, seeds + 1)]
+        if any(passed):
+            many, first = passed.count(True), passed.index(True) + 1
+            yield f"wrong answer {known.name!r} passes with {many} of {seeds} seeds: {first}"
+
+
+def _passes(question: Question, student: LocalStudent, seed: int) -> bool:
+    """Whether the check finds nothing: without a diagnosis, which takes most of a verdict's
+    time."""
+    student.begin(may_write=question.may_write)
+    try:
+        question.check(student, Draw(seed))
+    except (Flagged, NoAnswer, Wrong, WroteInput):
+        return False
+    return True
 
 
 def _right_faults(question: Question, answers: list[Namespace], seed: int) -> Iterator[str]:

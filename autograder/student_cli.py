@@ -19,7 +19,13 @@ from autograder.notebook.doctor import Finding, examine
 
 SETTINGS = Path(__file__).parent / "notebook" / "jupyter"
 """What JupyterLab does otherwise for the course: it asks nobody about its news, a default that the
-user's settings outdo; and a view saved as HTML is the page that needs no kernel, not the widget."""
+user's settings outdo; a view saved as HTML is the page that needs no kernel, not the widget; its
+list of files leaves out the texts that the notebooks are built from; and what a notebook has for
+Colab and Binder is not seen."""
+STYLE = [
+    "--LabApp.custom_css=True",
+    f"--ServerApp.tornado_settings=static_custom_path={SETTINGS}/custom",
+]
 COLOURS = {"ok": "green", "missing": "yellow", "none": "dim"}
 
 
@@ -40,7 +46,7 @@ def lab(options: tuple[str, ...]) -> None:
         advice = 'pip install "jupyterlab>=4.4", then try again.'
         raise click.ClickException(f"JupyterLab is not installed: {advice}")
     places = [f"--ServerApp.root_dir={root}", "--LabApp.default_url=/lab/tree/notebooks/home.ipynb"]
-    command = [sys.executable, "-m", "jupyterlab", *places, *options]
+    command = [sys.executable, "-m", "jupyterlab", *places, *STYLE, *options]
     sys.exit(_run(command, root))
 
 

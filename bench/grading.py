@@ -212,6 +212,30 @@ def publishing(folder: Path, n: int) -> Measured:
     return {"submissions": n, "load": os.getloadavg()[0], **each}
 
 
+def first_verdict(folder: Path, n: int) -> Measured:
+    """From the command to the first verdict in the journal, of a class of `n`. In turns with it
+    what is not ours: `import torch` by itself, and nbgrader's whole command for one notebook."""
+    cores = sorted(psutil.Process().cpu_affinity())[:2]
+    alone = [sys.executable, "-c", "import torch"]
+    turns = []
+    for turn in range(TURNS):
+        place, peer = Path(tempfile.mkdtemp(dir=folder)), folder / f"turn-{turn}"
+        peer.mkdir()
+        began = time.time()
+        whole = _graded(place, n, cpus=cores)
+        first = min(path.stat().st_mtime for path in place.glob("out/journal/*/*.json"))
+        turns.append(
+            {
+                "first_s": first - began,
+                "cpu_s": whole.cpu_s,
+                "import_torch_s": run(alone, cwd=place, cpus=cores).wall_s,
+                "nbgrader_s": _nbgraders(peer, 1, cores).wall_s,
+            }
+        )
+    middle = {name: median(turn[name] for turn in turns) for name in turns[0]}
+    return {"submissions": n, "load": os.getloadavg()[0], **middle}
+
+
 def two_workers_against_one(folder: Path, n: int) -> Measured:
     one, two = (graded(folder, n, "--cluster", f"local:{w}").wall_s for w in (1, 2))
     return {"submissions": n, "ratio": one / two, "load": os.getloadavg()[0]}
@@ -229,6 +253,7 @@ def machine() -> Measured:
 
 
 PARTS: dict[str, Callable[[Path, list[int]], Any]] = {
+    "first_verdict": lambda folder, sizes: first_verdict(folder, sizes[0]),
     "against_nbgrader": lambda folder, sizes: against_nbgrader(folder, sizes[0]),
     "two_dask_workers": lambda folder, sizes: two_workers_against_one(folder, sizes[0]),
     "publishing": lambda folder, sizes: publishing(folder, sizes[0]),
@@ -250,6 +275,13 @@ def measured(parts: Sequence[str], sizes: list[int], say: Callable[[str], None])
 def rows(found: Measured) -> Iterator[tuple[str, str]]:
     if peer := found.get("against_nbgrader"):
         yield from _peer_rows(peer)
+    if first := found.get("first_verdict"):
+        yield (
+            "from the command to the first verdict",
+            f"{first['first_s']:.1f} s: {first['first_s'] / first['import_torch_s']:.1f} x "
+            f"`import torch`, {first['first_s'] / first['nbgrader_s']:.2f} x nbgrader's command "
+            "for one notebook",
+        )
     if sizes := found.get("growth"):
         yield from _growth_rows(sizes[0], sizes[-1])
     if kill := found.get("after_a_kill"):

@@ -142,7 +142,7 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m bench.head_loss", description="Measure the fused losses of the head."
     )
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--tokens", help="batch sizes (default: 65536, on a GPU 2^14, 2^17, 2^20)")
+    parser.add_argument("--tokens", help="batch sizes (default: 2^10 to 2^17, GPU: 2^14 to 2^20)")
     parser.add_argument("--peers", help=f"who takes part (default: {','.join(NAMES)})")
     parser.add_argument("--turns", type=int, default=TURNS, help="steps of each")
     parser.add_argument("--out", type=Path, default=RESULTS)

@@ -53,7 +53,7 @@ def step(loss_of: HeadLoss, given: Sequence[Tensor]) -> list[Tensor]:
 
 
 class Cpu:
-    place, dtype, sizes = "cpu", torch.float32, (65_536,)
+    place, dtype, sizes = "cpu", torch.float32, (2**10, 2**12, 2**14, 2**16, 2**17)
     side, copied = 1024, 1 << 26
 
     def __init__(self) -> None:

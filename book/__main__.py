@@ -9,14 +9,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import click
 
 from autograder.authoring.plan import plan
-from book import living, map_of_units, pages
+from book import excerpts, living, map_of_units, pages
 from book.lighten import lighten
-from book.pages import ROOT, Audience
+from book.pages import Audience
+from book.unit import ROOT
 
 QUIET_KERNEL = '{"IPKernelApp": {"log_level": 40}}'  # it warns of its own loopback sockets
 SPHINX = ["-b", "html", "-W", "--keep-going", "-q", "-j", "1"]
@@ -45,6 +47,7 @@ def main(audience: str, out: Path) -> None:
         raise click.ClickException("The site was not built: Sphinx says above what is wrong.")
     lighten(site)
     living.write(site)
+    excerpts.write(site)
     click.echo(f"The site is in {site}. Open {site / 'index.html'}")
 
 
@@ -70,7 +73,7 @@ def build(staged: Path, site: Path, *, trees: Path, cache: Path) -> int:
 
 def code_hash() -> str:
     """A name for everything that a notebook runs and that is not its own cells."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(version("torch").encode())
     for path in sorted(_code_files()):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
@@ -78,8 +81,9 @@ def code_hash() -> str:
 
 def _code_files() -> Iterator[Path]:
     for package in ("onelayer", "autograder"):
-        for kind in ("*.py", "*.js", "*.css", "*.safetensors"):
-            yield from (ROOT / package).rglob(kind)
+        for path in (ROOT / package).rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield path
 
 
 if __name__ == "__main__":

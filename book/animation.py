@@ -13,7 +13,7 @@ import shutil
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
-from book.pages import ROOT
+from book.unit import ROOT
 
 SITE = ROOT / "build" / "book" / "html" / "index.html"
 PICTURE = ROOT / "docs" / "living.gif"

@@ -76,14 +76,18 @@ def lead_to_the_source(
         context["theme_use_edit_page_button"] = here
 
 
-def bring_the_model(app: Any, name: str, template: str, context: dict[str, Any], tree: Any) -> None:
-    """The first page has the grammar model in it; the others need not carry it."""
+def bring_what_is_large(
+    app: Any, name: str, template: str, context: dict[str, Any], tree: Any
+) -> None:
+    """The first page has the grammar model, the search what pages say; others need neither."""
     if name == "index":
         app.add_css_file("living.css")
         for script in ("living_weights.js", "living_model.js", "living.js"):
             app.add_js_file(script, defer="defer")
+    if name == "search":
+        app.add_js_file("excerpts.js")
 
 
 def setup(app: Any) -> None:
     app.connect("html-page-context", lead_to_the_source, priority=400)
-    app.connect("html-page-context", bring_the_model)
+    app.connect("html-page-context", bring_what_is_large)

@@ -18,10 +18,12 @@ from typing import Any
 from autograder.authoring.address import BRANCH, REPOSITORY
 from autograder.authoring.arrival import ID as ARRIVAL
 from autograder.authoring.plan import Lab, Plan
+from autograder.authoring.solution import BEGINS, ENDS
+from book import glossary, under_title
+from book.unit import HOME, ROOT, units
 
-ROOT = Path(__file__).resolve().parents[1]
+PAGE = re.compile(r"(notebooks|labs)/(.*/)?\d\d_\w+\.ipynb")
 FOLD = "hide-input"  # what MyST-NB calls it
-HOME = "notebooks/home.ipynb"  # JupyterLab's front page; the site has one of its own
 Notebook = dict[str, Any]
 Cell = dict[str, Any]
 
@@ -36,12 +38,14 @@ class Audience(enum.Enum):
 def stage(plan: Plan, audience: Audience, folder: Path) -> None:
     """Writes the notebooks of the site into `folder`; touches only what has changed, since Sphinx
     reads again what is newer than its own notes."""
-    wanted: dict[str, str] = {}
+    notebooks: dict[str, Notebook] = {}
     for chapter in plan.chapters:
         if chapter.notebook != HOME:
-            wanted[chapter.notebook] = _text(_with_cards_alone(_read(chapter.notebook)))
+            notebooks[chapter.notebook] = _with_words(_with_cards_alone(_read(chapter.notebook)))
     for lab in plan.labs:
-        wanted[lab.student] = _text(lab_page(lab, audience))
+        notebooks[lab.student] = lab_page(lab, audience)
+    lines = under_title.lines(units(plan))
+    wanted = {path: _text(_with_line(page, lines[path])) for path, page in notebooks.items()}
     for path in sorted((ROOT / "book").glob("*.md")):
         wanted[path.name] = path.read_text("utf-8")
     for kind in ("*.svg", "*.html"):  # what a page has in it
@@ -67,6 +71,21 @@ def _with_cards_alone(notebook: Notebook) -> Notebook:
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code" and _is_a_guess("".join(cell["source"])):
             cell["metadata"]["tags"] = [*cell["metadata"].get("tags", []), "remove-input"]
+    return notebook
+
+
+def _with_words(notebook: Notebook) -> Notebook:
+    """With links to the glossary; the title's cell has links enough."""
+    prose = [cell for cell in notebook["cells"][1:] if cell["cell_type"] == "markdown"]
+    texts = glossary.linked(["".join(cell["source"]) for cell in prose], up="../")
+    for cell, text in zip(prose, texts, strict=True):
+        cell["source"] = text
+    return notebook
+
+
+def _with_line(notebook: Notebook, line: str) -> Notebook:
+    first = notebook["cells"][0]
+    first["source"] = under_title.placed("".join(first["source"]), line)
     return notebook
 
 
@@ -120,7 +139,7 @@ def _answers(cells: list[Cell]) -> dict[str, list[Cell]]:
 
 def _folded(cell: Cell, prompt: str) -> Cell:
     shown = {"id": f"{cell['id']}-shown"[-64:], "cell_type": cell["cell_type"]}
-    source = "".join(cell["source"])
+    source = _without_marks("".join(cell["source"]))
     if cell["cell_type"] == "markdown":
         fold = f"<details><summary>{prompt}</summary>\n\n{source}\n\n</details>"
         return {**shown, "metadata": {}, "source": fold}
@@ -129,12 +148,19 @@ def _folded(cell: Cell, prompt: str) -> Cell:
     return {**shown, **empty, "metadata": metadata, "source": source}
 
 
+def _without_marks(source: str) -> str:
+    """What the build reads is nothing to a reader: the lines around a solution."""
+    marks = (*BEGINS, *ENDS)
+    return "\n".join(line for line in source.split("\n") if line.strip() not in marks)
+
+
 def _outward(text: str, name: str) -> str:
     """`text` of the page `name`, its links to files that are no page led to the repository."""
 
     def replaced(link: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(name), link["path"]))
-        if re.match(r"\w+:", link["path"]) or target.startswith("docs/"):
+        is_page = target.startswith("docs/") or PAGE.fullmatch(target)
+        if re.match(r"\w+:", link["path"]) or is_page:
             return link.group()
         return f"]({REPOSITORY}/blob/{BRANCH}/{target}{link['anchor'] or ''})"
 

@@ -5,12 +5,26 @@
 # where does the memory of a training step go? And how does autograd know what you called? On this
 # page you walk the whole way down once. The next twelve units, a chapter and a lab each, stop at
 # one station each.
+#
+# *Reading: about 30 minutes.*
+
+# %% [markdown] id="try-first"
+# ## Try it first
+# One call of the layer, from Python down to the kernel. Press *next stop*: each stop names its
+# file. Then switch to `no_grad` and to `inference_mode`, and watch the fourth stop; switch the
+# device, and watch the fifth. Every line in the grey box comes from the torch that runs this page.
+
+# %% id="try-first-run" tags=["hide-input"]
+import onelayer
+
+head = onelayer.head()
+h = onelayer.hidden("<en> she has eaten <es> ella ha")
+onelayer.show_call(h, head.weight, head.bias)
 
 # %% id="instruments"
 import torch
 import torch.nn.functional as F
 
-import onelayer
 from autograder import predict, reveal
 
 head = onelayer.head()  # nn.Linear(64, 600), trained
@@ -19,7 +33,9 @@ W, b = head.weight, head.bias  # (600, 64), (600,)
 # %% [markdown] id="the-head-speaks"
 # ## One layer, 600 words
 # This layer is the head of a small language model that knows English and Spanish verbs. Before it,
-# the model has turned each word, with those before it, into 64 numbers. What will it say next?
+# the model has turned each word, with those before it, into 64 numbers. After `<es>` it says the
+# English sentence again, in Spanish: *she* is *ella*, *eats* is *come*, *eating* is *comiendo*,
+# *eaten* is *comido*. What will it say next?
 
 # %% id="the-head-speaks-guess"
 predict("after_ella_ha", choices=["come", "comido", "comiendo", "eaten"])
@@ -48,7 +64,8 @@ print(f"by hand {by_hand:.4f}, by torch {logits[-1, k].item():.4f}")
 # ## The loop is ordinary Python
 # Nobody declares a graph. Each line is carried out when Python reaches it: computed, or, on a GPU,
 # [put in its queue](https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution).
-# So a `while` works as everywhere. How often does the one below call the head?
+# So a `while` works as everywhere. The one below adds a word in each round, until that word is
+# `<end>`. It begins after *they have spoken*. How often does it call the head?
 
 # %% id="ordinary-python-guess"
 predict("calls_of_the_head", choices=[1, 2, 4, 600])
@@ -66,9 +83,9 @@ onelayer.show_bars(dict(said), unit="probability")
 reveal("calls_of_the_head", len(said))
 
 # %% [markdown] id="ordinary-python-why"
-# As often as it takes: the head's own words decided it while the loop ran. No other length was
-# planned anywhere. A print, an `if` or a debugger may stand between two lines. Chapter 08 shows
-# what it costs, and what a compiler does about it.
+# The head is called as often as it takes: its own words decided that while the loop ran. No other
+# length was planned anywhere. A print, an `if` or a debugger may stand between two lines. Chapter
+# 08 shows what it costs, and what a compiler does about it.
 
 # %% [markdown] id="loss"
 # ## How wrong is it?
@@ -88,9 +105,9 @@ print(f"trained {trained.item():.2f} | clueless {clueless.item():.2f}")
 reveal("loss_of_a_clueless_head", round(clueless.item(), 1))
 
 # %% [markdown] id="loss-why"
-# It is log(600). The trained head is not near zero either: after *she has* dozens of verbs are
-# possible, and it is right to hesitate. It is sure where the grammar leaves one word: at *ella*,
-# and at *ha*. A bar for each word that came:
+# The loss of such a head is log(600). The trained head is not near zero either: after *she has*
+# dozens of verbs are possible, and it is right to hesitate. It is sure where the grammar leaves one
+# word: at *ella*, and at *ha*. A bar for each word that came:
 
 # %% id="loss-each"
 each = F.cross_entropy(logits[:-1], came, reduction="none")  # (6,)
@@ -132,8 +149,8 @@ def lean(h, W, b, y):
 
 
 # %% [markdown] id="memory"
-# We give both the hidden states of 16,384 tokens. The weights are small: you will count their bytes
-# in the lab. How much more memory does the first one hold at its peak?
+# We give both functions the hidden states of 16,384 tokens. The weights are small: you will count
+# their bytes in the lab. How many times the memory of `lean` does `eager` hold at its peak?
 
 # %% id="memory-guess"
 predict("peak_of_eager_over_lean", choices=["about the same", "2 to 10 times", "over 10 times"])
@@ -148,7 +165,17 @@ with onelayer.peak_bytes() as eager_peak:
     want = eager(x, W, b, y)
 with onelayer.peak_bytes() as lean_peak:
     got = lean(x, W, b, y)
-onelayer.show_bars({"eager": eager_peak.bytes, "lean": lean_peak.bytes}, unit="bytes")
+print(f"at most: eager {eager_peak.bytes:,} bytes, lean {lean_peak.bytes:,}")
+
+
+# %% id="memory-over-time"
+def over_time(path):
+    """100 points of what was held after each operator, in MB: the two ways differ in operators."""
+    return [path[k * len(path) // 100] / 1e6 for k in range(100)]
+
+
+curves = {"eager": over_time(eager_peak.path), "lean": over_time(lean_peak.path)}
+onelayer.show_curves(curves, step="% of its operators", unit="MB held")
 
 # %% id="memory-reveal"
 ratio = eager_peak.bytes / lean_peak.bytes
@@ -209,8 +236,8 @@ fault_ms = (ms["a new table"] - ms["the same again"]) / max(faults.count, 1)
 onelayer.show_bars(ms, unit="ms")
 
 # %% [markdown] id="time-pages-share"
-# The difference is the price of the faults. How many does each way have, and how much of its time
-# above is that, at this price?
+# The difference is the price of the faults. How many faults does each way have, and how much of the
+# time that it took above do they explain, at this price?
 
 # %% id="time-pages-count"
 for name, way in {"eager": eager, "lean": lean}.items():
@@ -221,7 +248,7 @@ for name, way in {"eager": eager, "lean": lean}.items():
 
 # %% [markdown] id="time-rest"
 # So on a CPU a good part of the time can be new memory. Chapter 08 takes the faults away from a
-# whole training step, and looks what is left. To go further, you need to know what runs.
+# whole training step, and looks at what is left. To go further, you need to know what runs.
 
 # %% [markdown] id="no-source"
 # ## Open the hood
@@ -334,7 +361,7 @@ reveal("library_of_the_engine", where["autograd's engine"])
 # ## What did autograd see?
 # `W` requires a gradient, so somebody on the way wrote down what to do in backward: the result's
 # `grad_fn`, an object with a name. Three operators come into question: `linear`, which you called;
-# `mm`, a matrix product; `addmm`, a product plus a bias. Whose name does it bear?
+# `mm`, a matrix product; `addmm`, a product plus a bias. Which operator is `grad_fn` named after?
 
 # %% id="grad-fn-guess"
 predict(
@@ -349,21 +376,15 @@ reveal("grad_fn_of_linear", node)
 
 # %% [markdown] id="grad-fn-why"
 # You called `linear`, and autograd wrote `addmm`: bias plus matrix product. So the name changed on
-# the way down, *before* autograd wrote. Below, walk the same call stop by stop. Every line in the
-# grey box comes from the torch that runs this page.
-
-# %% [markdown] id="the-path"
-# ## Walk down
-# Press *next stop*: each stop names its file, and so its room. Then switch to `no_grad` and to
-# `inference_mode`, and watch the fourth stop. Then switch the device, and watch the fifth.
-
-# %% id="the-path-run"
-onelayer.show_call(h, W, b)
+# the way down, *before* autograd wrote. Walk down once more in the view at the top of this page, to
+# the fourth stop, and read there who calls whom.
 
 # %% [markdown] id="the-path-why"
+# ## Who stands in the middle?
 # A [*dispatcher*](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/core/dispatch/Dispatcher.h)
-# stands in the middle. It looks at the tensors and at the thread: where they live, which modes are
-# on; and it calls one function. For `linear` that is [a
+# does. It looks at the tensors (where do they live?) and at the thread (which modes
+# are on?). What it finds is a set of *keys*, such as `CPU` or `AutogradCPU`, and it calls one
+# function, that of the highest key. For `linear` that is [a
 # recipe](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/Linear.cpp), which
 # calls `t` and `addmm`. For `addmm` it is autograd's function, and no other: that one calls the
 # dispatcher again, without autograd's key, and only then the device's kernel is called. Chapter 02
@@ -425,8 +446,9 @@ onelayer.show_storage(here, here.to(elsewhere), names=["here", "here.to(...)"])
 
 # %% [markdown] id="modules"
 # ## And a whole model?
-# Nobody needs to write `model = model.to(device)`. Here only `layer.to("meta")` is called. On which
-# device are the weights of `layer` afterwards?
+# For a tensor you must write `x = x.to(device)`. Many people write `model = model.to(device)`, too.
+# Here only `layer.to("meta")` is called, and its result gets another name. On which device are the
+# weights of `layer` afterwards?
 
 # %% id="modules-guess"
 predict("weights_after_to", choices=["cpu", "meta"])
@@ -439,8 +461,9 @@ reveal("weights_after_to", layer.weight.device.type)
 
 # %% [markdown] id="modules-why"
 # [A module](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html) is a container:
-# its `.to` puts the new tensors in the place of the old ones and returns itself. A tensor has no
-# such place. Drop what its `.to` returns, and nothing has happened: the detective case of the lab.
+# its `.to` puts the new tensors in the place of the old ones and returns the module itself. So
+# nobody needs `model = model.to(device)`. A tensor has no such place: drop what its `.to` returns,
+# and nothing has happened. That is the detective case of the lab.
 
 # %% [markdown] id="doctor"
 # ## Your machine

@@ -4,12 +4,24 @@
 # You have written `.transpose(1, 2).reshape(B, T, C)` a hundred times. Sometimes it copies every
 # activation of the batch, sometimes nothing, and the line does not say which. After this chapter
 # you can say it without running it, and find the copies that a forward pass makes behind your back.
+#
+# *Reading: about 40 minutes.*
+
+# %% [markdown] id="try-first"
+# ## Try it first
+# A *stride* says how many floats one step along a dimension skips. Change sizes, strides and offset
+# below, or press an operation. Point at a cell: the storage shows where it lives, and who else
+# lives there. Try to make two cells share one float.
+
+# %% id="try-first-run" tags=["hide-input"]
+import onelayer
+
+onelayer.show_strides((3, 4))
 
 # %% id="instruments"
 import torch
 import torch.nn.functional as F
 
-import onelayer
 from autograder import predict, reveal
 
 head = onelayer.head()  # nn.Linear(64, 600), trained: 64 features in, 600 words out
@@ -54,17 +66,9 @@ onelayer.show_storage(W, Wt, names=["W", "W.T"])
 reveal("bytes_copied_by_T", moved.bytes)
 
 # %% [markdown] id="transpose-moves-nothing-why"
-# None: the transpose moved nothing. `W.T` is a second note about the same floats, with the two
-# strides exchanged: one step down a column of `W.T` is one step along a row of `W`. The bill comes
-# later, from whoever needs those columns side by side.
-
-# %% [markdown] id="the-visualizer"
-# ## Play with it
-# Change sizes, strides and offset below, or press an operation. Point at a cell: the storage shows
-# where it lives, and who else lives there. Try to make two cells share one float.
-
-# %% id="the-visualizer-run"
-onelayer.show_strides((3, 4))
+# It copies no byte: the transpose moved nothing. `W.T` is a second note about the same floats, with
+# the two strides exchanged: one step down a column of `W.T` is one step along a row of `W`. The
+# bill comes later, from whoever needs those columns side by side.
 
 # %% [markdown] id="slices"
 # ## One column
@@ -231,6 +235,31 @@ print(split.stride(), "shares storage:", split.untyped_storage().data_ptr() == s
 # of the lab asks you for it, and torch's own version is
 # [`computeStride_impl`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/TensorUtils.cpp).
 
+# %% [markdown] id="dlpack"
+# ## A note for other libraries
+# The note (address, sizes, strides, dtype, device) is enough for NumPy, JAX or CuPy as well.
+# [DLPack](https://docs.pytorch.org/docs/stable/dlpack.html) is the form in which it travels. What
+# do we get from `np.from_dlpack(x.T)`: the floats, or a copy?
+
+# %% id="dlpack-run"
+import numpy as np
+
+x = torch.arange(6.0).view(2, 3)
+array = np.from_dlpack(x.T)
+print("shape", array.shape, "strides in bytes", array.strides)
+x[0, 1] = 7
+print("after x[0, 1] = 7 the array has", array[1, 0])
+print("and back:", torch.from_dlpack(array).data_ptr() == x.data_ptr())
+for name, t in {"a tensor that requires a gradient": head.bias, "bfloat16": x.bfloat16()}.items():
+    try:
+        np.from_dlpack(t)
+    except (BufferError, RuntimeError) as error:
+        print(f"{name}: {error}")
+
+# %% [markdown] id="dlpack-why"
+# The floats, with the transpose's strides. What the note cannot say does not travel: a history in
+# autograd, or a dtype that the other side does not know.
+
 # %% [markdown] id="broadcasting"
 # ## What does a broadcast allocate?
 # `logits + bias` adds one bias of 600 floats to each of 32 tokens. How many bytes does the
@@ -249,7 +278,7 @@ onelayer.show_storage(bias[:6], bias[:6].expand(3, 6), names=["bias[:6]", "expan
 reveal("bytes_of_an_expand", moved.bytes)
 
 # %% [markdown] id="broadcasting-why"
-# None: a step of 0 reads the same row again.
+# It allocates nothing: a step of 0 reads the same row again.
 # [Broadcasting](https://docs.pytorch.org/docs/stable/notes/broadcasting.html) is no more than that:
 # `expand` first, then an ordinary elementwise loop. It is also why `add_` is refused: 32 indices
 # would write one float.
@@ -396,8 +425,8 @@ picked = W[rows, columns]
 reveal("shape_of_two_lists", str(tuple(picked.shape)))
 
 # %% [markdown] id="two-lists-why"
-# Two numbers: the lists are broadcast against one another, and each pair is one address. Give the
-# rows a dimension of their own, and you get every row with every column:
+# Two numbers come back: the lists are broadcast against one another, and each pair is one address.
+# Give the rows a dimension of their own, and you get every row with every column:
 
 # %% id="two-lists-addresses"
 for r in (rows, rows[:, None]):
@@ -463,9 +492,9 @@ copies = [name for name in ("view", "transpose", "reshape") if bill[name]]
 reveal("which_line_copies", ", ".join(copies) or "none")
 
 # %% [markdown] id="merge-heads-why"
-# None: `mul` allocates its result, but in the layout of its input, so the heads come back to where
-# they had been and `reshape` is a view. A matrix product writes row-major. After it, the same
-# `reshape` copies the batch; after torch's own attention, here, it does not:
+# No line copies: `mul` allocates its result, but in the layout of its input, so the heads come back
+# to where they had been and `reshape` is a view. A matrix product writes row-major. After it, the
+# same `reshape` copies the batch; after torch's own attention, here, it does not:
 
 # %% id="merge-heads-matmul"
 q = torch.randn(2, 10, 64).view(2, 10, 4, 16).transpose(1, 2)  # (2, 4, 10, 16)
@@ -617,6 +646,27 @@ for n in (96, 1000, 1024):
 # else is lost. At 1,024 the step is a power of two: the floats of a column fall into a few *sets*
 # of the cache and drive each other out, until the padding parts them. What is left at 1,000 fits a
 # third one: memory comes in *lines* of many bytes, and down a column each line serves one float.
+
+# %% [markdown] id="iterator"
+# ## One loop for all pointwise operators
+# `a + b`, `exp`, `where` and a thousand others share one piece of C++:
+# [`TensorIterator`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/TensorIterator.cpp).
+# It broadcasts, promotes dtypes, allocates the result, orders the dimensions by stride and merges
+# those that can be one loop. If that is so, five dimensions in any order cost what one row costs,
+# as long as all operands have the *same* order:
+
+# %% id="iterator-run"
+square = torch.randn(512, 512)
+five = square.view(8, 8, 8, 16, 32).permute(4, 2, 0, 3, 1)  # one row of floats, in disguise
+print("one row        ", f"{ns_each(square.view(-1), square.view(-1)):.2f} ns an element")
+given = {"torch": torch, "t": five, "out": torch.empty_like(five)}
+timer = Timer("torch.add(t, t, out=out)", globals=given)
+ns = min(timer.timeit(20).mean * 1e9 / five.numel() for _ in range(10))
+print("five dimensions", f"{ns:.2f} ns an element, strides {five.stride()}")
+print("the result lies as the input:", (five + 1).stride() == five.stride())
+
+# %% [markdown] id="iterator-why"
+# The five were merged to one. That is also why a result keeps the layout of its input.
 
 # %% [markdown] id="what-you-can-now-say"
 # ## What you can now say

@@ -4,12 +4,23 @@
 # You write `F.linear(x, w, b)`. On a GPU another function runs than on a CPU, under autocast it
 # computes in another dtype, with gradients it records a node, and no `if` in your program says so.
 # After this chapter you can say which kernels a call runs, in which order, and put your own in.
+#
+# *Reading: about 40 minutes.*
+
+# %% [markdown] id="try-first"
+# ## Try it first
+# A call asks the kernels below from top to bottom. Choose what the tensor is and what the thread is
+# doing: who runs, who is skipped, who is not even reached? Try a sparse tensor, and inference mode.
+
+# %% id="try-first-run" tags=["hide-input"]
+import onelayer
+
+onelayer.play_dispatch("aten::addmm")
 
 # %% id="instruments"
 import torch
 import torch.nn.functional as F
 
-import onelayer
 from autograder import predict, reveal
 
 head = onelayer.head()  # nn.Linear(64, 600), trained: 64 features in, 600 words out
@@ -40,8 +51,9 @@ reveal("keys_of_an_ordinary_tensor", told[-1] if told else "the CPU alone")
 # %% [markdown] id="keys-why"
 # The set says who *may* take part; whether they do is decided at the call. One key names the
 # backend, where the floats are. The others are layers above it: autocast may cast first, autograd
-# may record, `ADInplaceOrView` keeps views and version counters in order. `key_set` reads
-# `torch._C._dispatch_keys`, a private name: good for looking, not for your library.
+# may record, `ADInplaceOrView` keeps views and version counters (a tensor's number of edits in
+# place) in order. `key_set` reads `torch._C._dispatch_keys`, a private name: good for looking, not
+# for your library.
 
 # %% [markdown] id="requires-grad"
 # ## `W` against `x`
@@ -55,15 +67,17 @@ extra = set(onelayer.key_set(W)) - set(onelayer.key_set(x))
 reveal("extra_keys_of_a_parameter", " and ".join(extra) or "nothing")
 
 # %% [markdown] id="requires-grad-why"
-# Nothing. Autograd's kernel runs for `x` too, looks, finds that no gradient is needed and calls on
-# (these kernels are
-# [written by a script](https://github.com/pytorch/pytorch/blob/v2.13.0/tools/autograd/gen_variable_type.py)).
-# A tensor that is *made* in inference mode goes without version counter and without autograd's
+# The two sets are equal. Autograd's kernel runs for `x` too, looks, finds that no gradient is
+# needed and calls on (these kernels are [written by a
+# script](https://github.com/pytorch/pytorch/blob/v2.13.0/tools/autograd/gen_variable_type.py)). A
+# tensor that is *made* in inference mode goes without version counter and without autograd's
 # bookkeeping, and lacks both keys:
 
 # %% id="requires-grad-inference"
 with torch.inference_mode():
-    print(onelayer.key_set(torch.ones(2)))
+    print("made in inference mode:", onelayer.key_set(torch.ones(2)))
+with torch.no_grad():
+    print("made under no_grad:    ", onelayer.key_set(torch.ones(2)))
 
 # %% [markdown] id="thread"
 # ## The thread has a say
@@ -82,15 +96,16 @@ for name, mode in {
         print(name, "excludes", [s.entry.key for s in stops if s.fate == "excluded"])
 
 # %% [markdown] id="thread-why"
-# `autocast` does not switch anything on: it takes a key off the excluded list. Inference mode puts
-# autograd's on it and takes `ADInplaceOrView` off the included list.
+# `autocast` does not switch anything on: it takes its key out of the excluded set. Inference mode
+# puts autograd's key into the excluded set, and takes `ADInplaceOrView` out of the included one.
 # [`BackendSelect`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/core/BackendSelectFallbackKernel.cpp)
 # is included in every call; it has work where an argument names the device, as in `torch.empty(3,
 # device="meta")`.
 
 # %% [markdown] id="no-grad"
 # ## And `no_grad`?
-# Which kernels does `addmm` run on the parameters inside `torch.no_grad()`?
+# Inference mode excludes autograd's key. A tensor made under `no_grad` has all of its keys, as you
+# saw above. Which kernels does `addmm` run on the parameters inside `torch.no_grad()`?
 
 # %% id="no-grad-guess"
 predict("kernels_under_no_grad", choices=["CPU", "AutogradCPU, CPU", "ADInplaceOrView, CPU"])
@@ -104,23 +119,47 @@ reveal("kernels_under_no_grad", ", ".join(way.ran))
 
 # %% [markdown] id="no-grad-why"
 # Autograd's kernel still runs; `no_grad` is a flag that it reads. `inference_mode` excludes the
-# kernel itself. On the smallest of additions, where a call is all that costs, it can be seen:
+# kernel itself. Does that cost anything? On the smallest of additions a call is all that costs. The
+# third row excludes autograd's keys by hand and leaves everything else of `no_grad` as it is:
 
 # %% id="no-grad-cost"
+import contextlib
+
 from torch.utils.benchmark import Timer
 
 tiny = torch.ones(2, requires_grad=True)
-for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):
-    with mode():
-        timer = Timer("tiny + tiny", globals={"tiny": tiny})
-        ns = min(timer.timeit(2000).mean * 1e9 for _ in range(10))
-    print(f"{mode.__name__:15} {ns:6,.0f} ns for a call")
+
+
+def call_ns(line, *modes, **names):
+    """Nanoseconds for the line, the least of ten rounds, while the modes are on."""
+    with contextlib.ExitStack() as on:
+        for mode in modes:
+            on.enter_context(mode)
+        timer = Timer(line, globals={"torch": torch, "tiny": tiny, **names})
+        return min(timer.timeit(1000).mean * 1e9 for _ in range(10))
+
+
+below = torch._C._AutoDispatchBelowAutograd  # private
+for name, modes in {
+    "enable_grad": [],
+    "no_grad": [torch.no_grad()],
+    "no_grad, keys excluded": [torch.no_grad(), below()],
+    "inference_mode": [torch.inference_mode()],
+}.items():
+    print(f"{name:23} {call_ns('tiny + tiny', *modes):6,.0f} ns for a call")
+
+# %% [markdown] id="no-grad-cost-why"
+# Compare the rows: what `inference_mode` leaves out is small beside the rest of a call. Choose it
+# for what it forbids (chapter 03), not for these nanoseconds.
 
 # %% [markdown] id="table"
 # ## The table of an operator
 # Each operator has a row of cells, one per key, each with a kernel or none: the dispatcher takes
-# the highest key of the call and jumps. For `F.linear`, PyTorch registered one kernel that computes
-# it out of other operators. How many cells of the row does that one registration fill?
+# the highest key of the call and jumps. There are over a hundred keys: each kind of device or
+# layout has one for its backend and one for its autograd. A registration names one key, or an
+# *alias*, which stands for many. For `F.linear`, PyTorch registered one kernel that computes it out
+# of other operators, so it is right for every backend. How many cells does that one registration
+# fill?
 
 # %% id="table-guess"
 predict("cells_of_one_registration", choices=["one", "about ten", "about a hundred"])
@@ -139,7 +178,7 @@ reveal(
 )
 
 # %% [markdown] id="table-why"
-# It was registered for an *alias* key, `CompositeImplicitAutograd`, which stands for all backends
+# Its kernel was registered for the alias `CompositeImplicitAutograd`, which stands for all backends
 # and their autograd keys. Question 2.3 of the lab is the rule that fills the cells from such
 # registrations
 # ([`OperatorEntry.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/core/dispatch/OperatorEntry.cpp)).
@@ -158,8 +197,9 @@ for op in ("linear", "t", "addmm", "relu"):
 # - *explicit composite* (`t`, "default backend kernel"): one kernel for all backends, and a
 #   derivative formula of its own.
 # - *per backend* (`addmm`, `relu`): a kernel for each, and a formula.
-# - Some of these are *structured*. The two cells do not show it. For these two operators one more
-#   registration does; others carry it for other reasons:
+# - Some of these are *structured*, and the two cells do not show which. For these two operators a
+#   third registration shows it, at a key that torch fills when it generates the code of a
+#   structured operator (other operators have it for other reasons):
 
 # %% id="structured-run"
 alias = "CompositeExplicitAutogradNonFunctional"
@@ -172,12 +212,14 @@ print(torch.ops.aten.addmm.out._schema)
 # `addmm` is structured: one function checks shapes, one writes into a given output, and the
 # functional, in-place and `out=` operators are generated around them
 # ([`native_functions.yaml`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/native_functions.yaml),
-# `structured_delegate: addmm.out`). `relu` is written out for each.
+# `structured_delegate: addmm.out`). Of `relu`, the functional and the in-place operator are each
+# written by hand.
 
 # %% [markdown] id="who-calls"
 # ## Who calls the next kernel?
-# The dispatcher jumps once. From then on each kernel decides: it may *redispatch* below itself.
-# Here is an operator of our own with a kernel at two keys.
+# The dispatcher jumps once. From then on each kernel decides. It may *redispatch*: call the
+# operator again with its own key excluded, so that the next kernel below is called. Here is an
+# operator of our own with a kernel at two keys.
 
 # %% id="who-calls-define"
 ours = torch.library.Library("onelayer_ch02", "DEF")
@@ -215,19 +257,21 @@ predict("grad_fn_of_our_operator", choices=["MmBackward0", "HeadBackward0", "Non
 
 # %% id="who-calls-run"
 y = torch.ops.onelayer_ch02.head(x, W)  # (6, 600)
-depth = 0
-for event in log:  # the stack, from outside in and out again
-    depth -= event.endswith("returns")
-    print("    " * depth + event)
-    depth += event.endswith("begins")
+onelayer.show_stack("torch.ops.onelayer_ch02.head(x, W)", log)
 reveal("grad_fn_of_our_operator", y.grad_fn.name() if y.grad_fn else "None")
 
 # %% [markdown] id="who-calls-why"
-# None: there is no magic in the key. A node exists because a kernel at this key makes one, and ours
-# makes none. Then it excluded autograd for everything below, so `@` recorded nothing either. The
-# kernels stand in each other like calls on a stack: the dispatcher called one, and that one called
-# the dispatcher.
-# PyTorch's own autograd kernels do both: make a node, then exclude autograd and call on.
+# The result has no `grad_fn`: there is no magic in the key. A node exists because a kernel at this
+# key makes one, and ours makes none. Then our kernel excluded autograd for everything below, so `@`
+# recorded nothing either. The kernels stand in each other like calls on a stack: the dispatcher
+# called one, and that one called the dispatcher. PyTorch's own autograd kernels do both: make a
+# node, then exclude autograd and call on. A kernel at the same key that excludes nothing leaves the
+# recording to `@`:
+
+# %% id="who-calls-unshielded"
+ours.define("unshielded(Tensor x, Tensor w) -> Tensor")
+ours.impl("unshielded", lambda x, w: x @ w.T, "AutogradCPU")
+print(torch.ops.onelayer_ch02.unshielded(x, W).grad_fn.name())
 
 # %% [markdown] id="missing"
 # ## A key without a kernel
@@ -315,7 +359,7 @@ reveal("seen_of_a_linear", ", ".join(forward.names))
 total = logits.sum()
 with Record() as backward:
     total.backward()
-names = [name for name in backward.names if name not in ("detach", "alias")]
+names = [name for name in backward.names if name not in ("detach", "alias")]  # versions differ
 print(logits.grad_fn.name(), "| backward:", names)
 
 # %% [markdown] id="trace-inference"
@@ -335,10 +379,27 @@ reveal("seen_in_inference_mode", ", ".join(seen.names) or "nothing")
 # sees depends on which keys are above it in this thread: a tool that compares op lists must fix the
 # mode.
 
+# %% [markdown] id="cost"
+# ## What does standing there cost?
+# C++ kernels call each other in tens of nanoseconds. A mode is Python, and Python is called for
+# each operator. The same tiny addition without gradients: alone, and under our mode.
+
+# %% id="cost-run"
+plain = torch.ones(2)
+ns = {"alone": call_ns("plain + plain", plain=plain)}
+ns["under a mode"] = call_ns("plain + plain", Record(), plain=plain)
+ns["only the binding"] = call_ns("plain.size(0)", plain=plain)  # asks no dispatcher
+onelayer.show_bars(ns, unit="ns")
+
+# %% [markdown] id="cost-why"
+# So a call of an operator costs about a microsecond, and many times that with Python in its way,
+# whatever the size of the tensors. With small tensors that is the whole bill, and it is why chapter
+# 08 compiles and chapter 05 counts launches.
+
 # %% [markdown] id="play"
-# ## Play with it
-# Change the tensor and the thread, and see who is asked. Find a combination in which `linear`
-# itself reaches a backend key, and one in which `addmm` (choose it first) ends in an error.
+# ## Play with it, a second time
+# Now with `linear`, whose table is of another kind. Find a combination in which `linear` itself
+# reaches a backend key, and one in which `addmm` (choose it first) ends in an error.
 
 # %% id="play-run"
 onelayer.play_dispatch("aten::linear")
@@ -355,27 +416,31 @@ predict("casts_before_a_linear", choices=["1 cast", "2 casts", "3 casts"])
 with torch.autocast("cpu", torch.bfloat16), Record() as seen:
     low = F.linear(x, W, bias)
 print(seen.names, low.dtype)
+print("the nodes before addmm's:", [n.name() for n, _ in low.grad_fn.next_functions if n])
 casts = seen.names.count("_to_copy")
 reveal("casts_before_a_linear", f"{casts} cast" + "s" * (casts > 1))
 
 # %% [markdown] id="autocast-why"
 # It makes three casts, of `x`, `W` and `bias`. The kernel casts, excludes its own key and calls
-# `linear` again. In the same autocast region the casts of `W` and `bias` are kept for the next
-# call, because these are leaves that require a gradient; that of `x` is not
+# `linear` again. The cast of `bias` is a node of the graph, and that of `W` stands behind its `t`.
+# In the same autocast region the casts of `W` and `bias` are kept for the next call, because these
+# are leaves that require a gradient; that of `x` is not. Let it require one, and it is kept as well
 # ([`autocast_mode.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.cpp)).
 
 # %% id="autocast-twice"
-with torch.autocast("cpu", torch.bfloat16), Record() as seen:
-    F.linear(x, W, bias)
-    first = len(seen.names)
-    F.linear(x, W, bias)
-seen.names[first:]
+for given in (x, x.clone().requires_grad_()):
+    with torch.autocast("cpu", torch.bfloat16), Record() as seen:
+        F.linear(given, W, bias)
+        first = len(seen.names)
+        F.linear(given, W, bias)
+    print("requires a gradient:", given.requires_grad, "| second call:", seen.names[first:])
 
 # %% [markdown] id="meta"
 # ## A device without floats
-# `meta` is a backend like any other. Its kernels compute shapes and allocate no floats; the
-# [fake tensors](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_subclasses/fake_tensor.py)
-# with which `torch.compile` plans use them. A million tokens through the head:
+# `meta` is a backend like any other. Its kernels compute shapes and allocate no floats.
+# `torch.compile` makes its plans with [fake
+# tensors](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_subclasses/fake_tensor.py), which
+# call these kernels. A million tokens through the head:
 
 # %% id="meta-run"
 many = torch.empty(1_000_000, 64, device="meta")
@@ -385,10 +450,10 @@ onelayer.show_dispatch("aten::addmm", bias.to("meta"), many, W.to("meta")).ran
 
 # %% [markdown] id="functionalize"
 # ## Take the writes out
-# `Functionalize` is a key as well;
+# `Functionalize` is a key as well. Its kernels replace operators that write into an argument by
+# others that return new memory; after the function, the caller's tensors must still have changed.
 # [`torch.func.functionalize`](https://docs.pytorch.org/docs/stable/generated/torch.func.functionalize.html)
-# adds it around a function. What does
-# our mode, which stands below it, see of `u.add_(1)`?
+# adds the key around a function. What does our mode, which stands below it, see of `u.add_(1)`?
 
 # %% id="functionalize-guess"
 predict("functionalized_add_", choices=["add_", "add", "add, copy_", "clone, add_"])
@@ -425,11 +490,12 @@ three = [aten.relu.default, aten.contiguous.default, aten.clone.default]
 for op in (*three, aten.add_.Tensor):
     print(op._schema)
 may = [op._opname for op in three if any(r.alias_info for r in op._schema.returns)]
+print(aten.dropout.default._schema, "| returns its input:", torch.dropout(x, 0.5, False) is x)
 reveal("may_return_its_input", ", ".join(may) or "none of them")
 
 # %% [markdown] id="schemas-why"
-# `contiguous` returns its input if that is contiguous already (chapter 01), so its schema promises
-# the worst case. Implicit composites are not always so honest:
+# `contiguous` returns its input if that is contiguous already (chapter 01), so its schema says that
+# it may. Implicit composites are not always so honest:
 # [`dropout`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/Dropout.cpp)
 # outside training returns its input, and its schema does not say so. In-place `add_` has `(a!)` on
 # both sides.
@@ -458,7 +524,7 @@ whole, floats = onelayer.key_set(torch.ones(2, dtype=torch.int64)), onelayer.key
 reveal("keys_of_an_integer", "the same keys" if whole == floats else "a key of its own")
 
 # %% [markdown] id="three-axes-why"
-# The same: ordinary dtypes are chosen *inside* the kernel by a switch
+# The keys are the same: ordinary dtypes are chosen *inside* the kernel by a switch
 # ([`Dispatch.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/Dispatch.h)). Only a
 # dtype whose numbers need other arithmetic (quantized, with scale and zero point) has a backend key
 # of its own; torch 2.13 warns that these tensors will be removed.
@@ -482,7 +548,7 @@ class Seen(torch.Tensor):
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         cls.names.append(func._schema.name.removeprefix("aten::"))
-        args = tree_map(lambda t: t.plain if isinstance(t, cls) else t, args)
+        args = tree_map(lambda t: t.plain if isinstance(t, cls) else t, args)  # also inside lists
         return func(*args, **(kwargs or {}))
 
 
@@ -502,16 +568,63 @@ reveal("seen_by_a_wrapped_input", ", ".join(Seen.names))
 # %% [markdown] id="subclass-why"
 # `t` was called on `W` alone: no `Seen` in sight, no `Python` key in the call. A mode belongs to a
 # thread, a subclass travels with the data.
-# [`DTensor`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/tensor/_api.py)
-# and fake tensors are built so. A subclass *without* `__torch_dispatch__` carries no new key:
+# [`DTensor`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/tensor/_api.py) and
+# fake tensors are built so. A subclass *without* `__torch_dispatch__` carries no new key. It has
+# another door, above the dispatcher: `__torch_function__`, which the binding itself asks. A
+# `__torch_dispatch__` sees the parts of `F.linear` and of a cross-entropy. What does a
+# `__torch_function__` see of them?
 
 
 # %% id="subclass-plain"
 class Named(torch.Tensor):
-    pass
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.names.append(func.__name__)
+        return super().__torch_function__(func, types, args, kwargs or {})
 
 
-onelayer.key_set(x.as_subclass(Named)) == onelayer.key_set(x)
+named, Named.names = x.as_subclass(Named), []
+print("the same keys:", onelayer.key_set(named) == onelayer.key_set(x))
+Named.names = []
+z = F.linear(named, W, bias)
+F.cross_entropy(z, torch.zeros(6, dtype=torch.int64))
+print("seen:", Named.names, "| the result is a", type(z).__name__)
+
+# %% [markdown] id="subclass-function"
+# Whole functions, by the names that you called: `__torch_function__` overrides torch's *Python
+# API*, `__torch_dispatch__` its *operators* ([extending
+# torch](https://docs.pytorch.org/docs/stable/notes/extending.html)). An autograd node, a cast, a
+# decomposition are not there yet.
+
+# %% [markdown] id="functorch"
+# ## Keys that wrap
+# [`torch.func`](https://docs.pytorch.org/docs/stable/func.html) uses keys too. `grad` and `vmap`
+# hand your function a *wrapped* tensor, and the wrapper has a key of its own. They also include one
+# key in the thread, above all others: its kernel asks the innermost transformation first. So `grad`
+# and `vmap` nest. Here is what a function sees inside of each, and inside of both.
+
+
+# %% id="functorch-run"
+import re
+
+
+def inside(w):
+    thread = str(torch._C._dispatch_tls_local_include_set())  # private
+    print("   ", [key for key in onelayer.key_set(w) if "Func" in key], tuple(w.shape))
+    print("    in the thread:", re.findall(r"Func\w*FrontMode", thread))
+    return w.sum()
+
+
+rows = W.detach()
+ways = {"grad": torch.func.grad(inside), "vmap": torch.func.vmap(inside)}
+ways["vmap of grad"] = torch.func.vmap(torch.func.grad(inside))
+for name, transformed in ways.items():
+    print(name)
+    transformed(rows)
+
+# %% [markdown] id="functorch-why"
+# Under `vmap` the tensor says `(64,)`: the 600 rows are hidden in the wrapper, and a batching rule
+# for each operator carries them along. Chapter 03 uses both.
 
 # %% [markdown] id="override"
 # ## Your kernel in torch's table

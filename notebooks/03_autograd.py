@@ -5,18 +5,31 @@
 # sometimes it raises about a version that you never set, and one forgotten line makes training go
 # wrong without a word. After this chapter you can say which objects it visits, in which order, what
 # each of them kept, and why.
+#
+# *Reading: about 45 minutes.*
 
-# %% id="instruments"
+# %% [markdown] id="try-first"
+# ## Try it first
+# The graph of the head's loss, as the forward left it. Click a box to see what it keeps, and which
+# of it costs nothing. Then run the nodes one by one, as `backward()` does, and watch the order.
+
+# %% id="try-first-run" tags=["hide-input"]
 import torch
 import torch.nn.functional as F
 
 import onelayer
+
+head = onelayer.head()
+words = onelayer.grammar.encode("<en> she has eaten <es> ella ha comido")
+x = onelayer.hidden("<en> she has eaten <es> ella ha")
+loss = F.cross_entropy(head(x), torch.tensor(words[1:]))
+onelayer.show_graph(loss, names={"W": head.weight, "b": head.bias, "x": x})
+
+# %% id="instruments"
 from autograder import predict, reveal
 
-head = onelayer.head()  # nn.Linear(64, 600), trained: 64 features in, 600 words out
-W, b = head.weight, head.bias  # (600, 64), (600,): both require a gradient
+W, b = head.weight, head.bias  # (600, 64), (600,): head is nn.Linear(64, 600), trained
 x = onelayer.hidden("<en> she has eaten <es> ella ha")  # (7, 64): what enters the head
-words = onelayer.grammar.encode("<en> she has eaten <es> ella ha comido")
 target = torch.tensor(words[1:])  # (7,): the word that really comes next
 
 # %% [markdown] id="forward-leaves-a-note"
@@ -141,25 +154,27 @@ print(moved)
 reveal("bytes_copied_by_saving", moved.bytes - y.nbytes)
 
 # %% [markdown] id="saved-bytes-why"
-# None: the only new bytes are the result's. Saving is a reference, here to a view of `W`'s own
-# storage. It is why activations live as long as the graph, and why changing `W` in place can go
-# wrong: more on that below.
+# Saving copied no byte: the only new bytes are the result's. Saving is a reference, here to a view
+# of `W`'s own storage. It is why activations live as long as the graph, and why changing `W` in
+# place can go wrong: more on that below.
 
 # %% [markdown] id="saved-hooks"
 # ## See everything that is saved
 # `saved_tensors_hooks` is called for each tensor that a node saves, and again when backward reads
-# it. Here it only writes down the shapes; the two `(7, 600)` are one and the same result.
+# it. Here it only writes down the shapes. Two of them are `(7, 600)`: are these two tables?
 
 # %% id="saved-hooks-run"
 packed, unpacked = [], []
 count = torch.autograd.graph.saved_tensors_hooks(
-    lambda t: packed.append(tuple(t.shape)) or t, lambda t: unpacked.append(tuple(t.shape)) or t
+    lambda t: packed.append(t) or t, lambda t: unpacked.append(tuple(t.shape)) or t
 )
 with count:
     counted = F.cross_entropy(head(x), target)
-print("saved by the forward   ", packed)
+print("saved by the forward   ", [tuple(t.shape) for t in packed])
 counted.backward()
 print("read by the backward   ", unpacked)
+tables = {t.data_ptr() for t in packed if t.shape == (7, 600)}
+print("(7, 600) at", len(tables), "address")
 
 # %% [markdown] id="seed"
 # ## Where does backward begin?
@@ -262,25 +277,39 @@ print("sum of each row:", [round(n, 6) for n in by_torch.sum(1).abs().tolist()])
 # %% id="order-guess"
 predict("first_of_two_branches", choices=["ExpBackward0", "SinBackward0", "either, at random"])
 
+
 # %% id="order-run"
-ran = []
-w = torch.tensor(0.5, requires_grad=True)
-branches = w.exp(), w.sin()
-product = branches[0] * branches[1]
-for node in (product.grad_fn, *(t.grad_fn for t in branches)):
-    name = node.name()
-    node.register_prehook(lambda _, name=name: ran.append(name))
-w.register_post_accumulate_grad_hook(lambda _: ran.append("AccumulateGrad"))
-product.backward()
+def order_of(first, second, swapped=False):
+    """The names of the nodes in the order in which they run, for first(w) * second(w)."""
+    ran = []
+    w = torch.tensor(0.5, requires_grad=True)
+    branches = first(w), second(w)
+    product = branches[1] * branches[0] if swapped else branches[0] * branches[1]
+    for node in (product.grad_fn, *(t.grad_fn for t in branches)):
+        name = f"{node.name()} ({node._sequence_nr()})"
+        node.register_prehook(lambda _, name=name: ran.append(name))
+    w.register_post_accumulate_grad_hook(lambda _: ran.append("AccumulateGrad"))
+    product.backward()
+    return ran
+
+
+ran = order_of(torch.exp, torch.sin)
 print(*ran, sep=" -> ")
 
 # %% id="order-reveal"
-reveal("first_of_two_branches", ran[1])
+reveal("first_of_two_branches", ran[1].split(" ")[0])
 
 # %% [markdown] id="order-why"
 # The number is called the sequence number. Of the nodes ready on a device, the engine takes the
-# highest: the youngest. `AccumulateGrad` ran once, with the sum: a node is ready only
-# when *all* its gradients have arrived
+# highest: the youngest. Or was it the place in the product? Change one thing at a time:
+
+# %% id="order-cause"
+print("places swapped:", *order_of(torch.exp, torch.sin, swapped=True)[1:3])
+print("ages swapped:  ", *order_of(torch.sin, torch.exp)[1:3])
+
+# %% [markdown] id="order-cause-why"
+# The place changes nothing, the age does. `AccumulateGrad` ran once, with the sum: a node is ready
+# only when *all* its gradients have arrived
 # ([`engine.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/engine.h)).
 
 # %% [markdown] id="leaf-order"
@@ -303,24 +332,18 @@ loss.backward()
 for hook in watched:
     hook.remove()
 print(*ran, sep=" -> ")
+leaf = t_node.next_functions[0][0]  # W's AccumulateGrad
+print("numbers:", t_node._sequence_nr(), "and", leaf._sequence_nr(), "| 2**64 - 1:", 2**64 - 1)
 
 # %% id="leaf-order-reveal"
 reveal("bias_or_transpose", ran[0])
 
 # %% [markdown] id="leaf-order-why"
-# Leaves have the highest sequence number there is, so a finished gradient is written at once
+# Leaves have the highest sequence number that 64 bits can hold, so a finished gradient is written
+# at once
 # ([`accumulate_grad.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/functions/accumulate_grad.cpp)).
-# Chapter 11 lives on this: [DDP](https://docs.pytorch.org/docs/stable/notes/ddp.html)
-# begins to send the last layer's gradients while the first layers still compute theirs.
-
-# %% [markdown] id="whole-graph"
-# ## The whole graph, with what each node saved
-# Click a box to see what it keeps, and which of it costs nothing. Then run the nodes one by one and
-# watch the order.
-
-# %% id="whole-graph-run"
-loss = F.cross_entropy(head(x), target)
-onelayer.show_graph(loss, names={"W": W, "b": b, "x": x})
+# Chapter 11 lives on this: [DDP](https://docs.pytorch.org/docs/stable/notes/ddp.html) begins to
+# send the last layer's gradients while the first layers still compute theirs.
 
 # %% [markdown] id="accumulate"
 # ## A second backward
@@ -340,15 +363,15 @@ reveal("grad_after_two_backwards", round(norms[1] / norms[0], 3))
 
 # %% [markdown] id="accumulate-why"
 # `AccumulateGrad` adds; nothing but you empties `.grad`. Forget `zero_grad()`, and each step walks
-# along the sum of all gradients so far: a momentum that never fades. On the simplest of losses, `w
-# * w / 2`, it looks faster at first, and then it never settles:
+# along the sum of all gradients so far. That is momentum which never fades: SGD with a momentum of
+# 1. On the simplest of losses, `w * w / 2`, it looks faster at first, and then it never settles:
 
 
 # %% id="accumulate-forgotten"
-def descended(emptied, steps=80):
+def descended(emptied, momentum=0.0, steps=80):
     """The values of w on its way down w * w / 2."""
     w = torch.tensor(1.0, requires_grad=True)
-    optimizer, path = torch.optim.SGD([w], lr=0.1), [1.0]
+    optimizer, path = torch.optim.SGD([w], lr=0.1, momentum=momentum), [1.0]
     for _ in range(steps):
         if emptied:
             optimizer.zero_grad()
@@ -361,6 +384,7 @@ def descended(emptied, steps=80):
 ways = {"zero_grad() in each step": True, "forgotten": False}
 paths = {name: descended(emptied) for name, emptied in ways.items()}
 onelayer.show_curves(paths, step="step", unit="w")
+print("momentum 1 takes the same path:", descended(True, momentum=1.0) == paths["forgotten"])
 
 # %% [markdown] id="micro-batches"
 # ## The same, on purpose
@@ -421,7 +445,7 @@ for name, result in {"sum": (a + c).sum(), "product": (a * c).sum()}.items():
 reveal("second_backward_of_a_sum", outcomes["sum"])
 
 # %% [markdown] id="twice-why"
-# It works: the first backward frees what the nodes *saved*
+# The second backward of a sum works: the first one frees what the nodes *saved*
 # ([`saved_variable.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/saved_variable.cpp)),
 # not the nodes, and an addition saved no tensor. A product saved both factors. `retain_graph=True`
 # keeps what was saved, and the memory.
@@ -518,6 +542,35 @@ reveal("grad_seen_after_clipping", p.grad.item())
 # before the addition: with micro-batches that is not the same as clipping the sum. And one hook
 # sees one tensor: a norm over *all* parameters has to wait for the end.
 
+# %% [markdown] id="anomaly"
+# ## Which line of the forward made the NaN?
+# A gradient is NaN, and `backward()` is a single line. The node knows its name, and not your line.
+# [`detect_anomaly`](https://docs.pytorch.org/docs/stable/autograd.html) keeps the traceback of each
+# node's forward and looks at what each node hands out.
+
+# %% id="anomaly-run"
+import warnings
+
+
+def distance(u):
+    apart = u.pow(2).sum().sqrt()  # the derivative of a root at 0 is infinite
+    return apart * 0
+
+
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    try:
+        with torch.autograd.detect_anomaly():
+            distance(torch.zeros(3, requires_grad=True)).backward()
+    except RuntimeError as error:
+        print(error)
+lines = [line.strip() for warning in told for line in str(warning.message).splitlines()]
+print("from:", next(line for line in lines if "sqrt" in line and "Backward" not in line))
+
+# %% [markdown] id="anomaly-why"
+# The loss itself is 0, and looks healthy. The root gets a gradient of 0, and 0 times infinity is
+# NaN. A traceback for each node is expensive: switch it on to search, and off to train.
+
 # %% [markdown] id="leaving"
 # ## Four ways not to record
 # `detach`, `no_grad`, `inference_mode` and `requires_grad_(False)` all keep something out of the
@@ -552,9 +605,9 @@ with onelayer.count_bytes() as moved:
 reveal("bytes_copied_by_detach", moved.bytes)
 
 # %% [markdown] id="detach-why"
-# No: the same floats, the same version counter, and no way back to the graph. `no_grad` does not
-# cut, it never records. Inside it you may still write `p -= lr * p.grad` into a leaf, which is what
-# an optimizer does.
+# They are not new: `outside` has the same floats, the same version counter, and no way back to the
+# graph. `no_grad` does not cut, it never records. Inside it you may still write `p -= lr * p.grad`
+# into a leaf, which is what an optimizer does.
 
 # %% [markdown] id="inference"
 # ## What else does inference mode leave out?
@@ -574,14 +627,21 @@ try:
 except RuntimeError as error:
     outcome = "an error"
     print(str(error).split(". ")[0])
+head.zero_grad()
+(features.sum(1) + b[:3]).sum().backward()  # an addition saves nothing
+print("an addition works:", b.grad[:4].tolist())
+head(features.clone()).sum().backward()  # an ordinary copy, made outside
+print("a clone works")
+head.zero_grad()
 
 # %% id="inference-reveal"
 reveal("inference_tensor_in_training", outcome)
 
 # %% [markdown] id="inference-why"
-# Without a counter nobody could notice an edit, so torch refuses to save such a tensor. Features
-# that will enter a trained layer are made under `no_grad`; `inference_mode` is for results that
-# only leave. `clone()` outside makes an ordinary tensor of one.
+# Without a counter nobody could notice an edit, so torch refuses to *save* such a tensor. Where
+# nothing is saved, as in an addition, it may take part. Features that will enter a trained layer
+# are made under `no_grad`; `inference_mode` is for results that only leave. `clone()` outside makes
+# an ordinary tensor of one.
 
 # %% [markdown] id="dynamic"
 # ## The graph is made by running
@@ -633,6 +693,50 @@ reveal("recorded_if", "exp" if wrong else "sin")
 # ([`guards.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_dynamo/guards.py)). That is
 # chapter 08.
 
+# %% [markdown] id="other-way"
+# ## The same graph the other way round
+# Backward multiplies by the Jacobian from the left: one number, the loss, and its slope in every
+# direction. A *JVP*, a Jacobian-vector product, goes with the forward: one direction, and the slope
+# of every output along it. [`torch.func`](https://docs.pytorch.org/docs/stable/func.html) has both.
+# They must agree where they meet: the slope of the loss along one direction.
+
+
+# %% id="other-way-run"
+def loss_of(w):
+    return F.cross_entropy(F.linear(x, w, b.detach()), target)
+
+
+still = W.detach()
+towards = torch.randn_like(still)  # (600, 64): a direction in the space of all weights
+value, slope = torch.func.jvp(loss_of, (still,), (towards,))
+backward = torch.func.grad(loss_of)(still)  # (600, 64)
+print(f"jvp {slope.item():.5f}, gradient times direction {(backward * towards).sum().item():.5f}")
+
+# %% [markdown] id="other-way-why"
+# They agree. But a gradient by JVPs would take 38,400 of them, one for each weight, and backward
+# takes one pass for all. That is why training goes backward.
+
+# %% [markdown] id="each-its-own"
+# ## A gradient for each row
+# `backward()` adds the rows' gradients up. Sometimes you want them apart: to clip each, or to find
+# the row that shouts. A loop over rows would do. `vmap` makes the loop a dimension: each operation
+# inside runs once, for all rows together.
+
+
+# %% id="each-its-own-run"
+def loss_of_row(w, row, word):
+    return F.cross_entropy(F.linear(row, w, b.detach()), word)
+
+
+of_one = torch.func.grad(loss_of_row)
+each = torch.func.vmap(of_one, in_dims=(None, 0, 0))(still, x, target)  # (7, 600, 64)
+one_by_one = torch.stack([of_one(still, row, word) for row, word in zip(x, target, strict=True)])
+print("as in a loop:", torch.allclose(each, one_by_one, atol=1e-6))
+print("their mean is the batch's:", torch.allclose(each.mean(0), backward, atol=1e-6))
+read = onelayer.grammar.TOKENS
+lengths = {read[word]: g.norm().item() for word, g in zip(words[1:], each, strict=True)}
+onelayer.show_bars(lengths, unit="long")
+
 # %% [markdown] id="one-step"
 # ## One step on the real head
 # After "she has" the model expects a participle. We raise "sung" by a single step of gradient
@@ -661,9 +765,9 @@ lost = int((after.softmax(1) < before.softmax(1)).sum())
 reveal("words_that_lose", {0: "none", 599: "all 599"}.get(lost, "about a dozen"))
 
 # %% [markdown] id="one-step-why"
-# All: what one word gains the others lose together. But not alike: the gradient of a logit is the
-# probability that its word has too much, so the likely words are pushed down hardest. Raise a word
-# that had almost nothing, as "ha", and what the likely ones lose falls to nearly everybody:
+# All 599 lose: what one word gains the others lose together. But not alike: the gradient of a logit
+# is the probability that its word has too much, so the likely words are pushed down hardest. Raise
+# a word that had almost nothing, as "ha", and what the likely ones lose falls to nearly everybody:
 
 # %% id="one-step-rare"
 before, after = raised("ha", lr=0.001)

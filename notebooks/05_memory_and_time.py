@@ -2,16 +2,46 @@
 # # 05 Memory and time: what a tensor costs, and when a kernel runs
 #
 # "`nvidia-smi` says 20 GB and my tensors are 6." "I timed it and it took 20 microseconds, whatever
-# the size." "It runs out of memory at step 300." Two machines between you and the device explain
-# all three: an allocator that keeps what you free, and a queue that returns before the work is
-# done. After this chapter you can say what each of them did, and change it.
+# the size." "It runs out of memory at step 300." Two things between you and the device explain all
+# three: an allocator that keeps what you free, and a queue that takes work and lets your program go
+# on before the work is done. After this chapter you can say what each of them did, and change it.
+#
+# *Reading: about 50 minutes.*
+
+# %% [markdown] id="try-first"
+# ## Try it first
+# A program makes a few tensors on a GPU and deletes some. Step through what torch's allocator does.
+# Which tensor, when it is deleted, joins the holes on both of its sides?
+
+# %% id="try-first-run" tags=["hide-input"]
+import onelayer
+
+
+def some_tensors():
+    import torch
+
+    def tensor(mib):
+        return torch.empty(int(mib * 2**20), dtype=torch.uint8, device="cuda")
+
+    a, b, c, d = tensor(3), tensor(5), tensor(4), tensor(6)
+    del b  # a hole of 5 MiB between a and c
+    e = tensor(2.5)  # 2 MiB are left over at the end, 5 MiB in the hole
+    del a, e  # the hole grows on both sides
+    f = tensor(7)
+    return [c.nbytes, d.nbytes, f.nbytes]
+
+
+stepped = onelayer.mocked("05_some_tensors", some_tensors)
+onelayer.show_segments(stepped.history)
 
 # %% [markdown] id="what-is-real-here"
 # ## What is real on this page
 # Where torch is a CUDA build, cells with `onelayer.mocked` run torch's own code over a *mocked*
 # CUDA runtime: allocator, launches and streams are torch's, times follow a model. Elsewhere they
 # show a recording of exactly that function, with its date. Nothing here is the speed of a GPU.
-# Times of the CPU are measured on your machine.
+# Times of the CPU are measured on your machine. The *device* is the GPU, and the *host* is the CPU
+# with your Python. A *launch* is a call that hands a kernel to the device, and a *stream* is a
+# queue in which the device works in order; one is there from the beginning, the main stream.
 
 # %% id="instruments"
 import ctypes
@@ -22,7 +52,6 @@ import time
 import torch
 import torch.nn.functional as F
 
-import onelayer
 from autograder import predict, reveal
 from onelayer.mock_cuda.devices import DEVICES
 
@@ -32,8 +61,9 @@ head = onelayer.head()  # nn.Linear(64, 600), trained
 
 # %% [markdown] id="first-tensor"
 # ## One small tensor
-# The bias of our head has 600 floats, 2,400 bytes. A GPU with nothing on it gets such a tensor. How
-# many bytes does torch then hold on the device?
+# The bias of our head has 600 floats, 2,400 bytes. A GPU with nothing on it gets such a tensor.
+# CUDA's own call for memory, `cudaMalloc`, is slow, so torch calls it rarely and keeps what is left
+# over. How many bytes does torch then hold on the device?
 
 # %% id="first-tensor-guess"
 predict("reserved_for_2400_bytes", choices=[2_400, 2_560, 4_096, 2_097_152])
@@ -52,9 +82,10 @@ print(f"asked for {asked:,}, allocated {allocated:,}, reserved {reserved:,} byte
 reveal("reserved_for_2400_bytes", reserved)
 
 # %% [markdown] id="first-tensor-why"
-# Three numbers for one tensor. *Asked for* is yours. *Allocated* is the block that the tensor got.
-# *Reserved* is what torch took from CUDA with `cudaMalloc`, a *segment*. The rest of the segment is
-# free for the next tensor, and for nobody else on the machine.
+# One tensor has three numbers. *Asked for* is what your code wrote. *Allocated* is the size of the
+# *block* that the tensor got. *Reserved* is what torch took from CUDA with `cudaMalloc`, a
+# *segment*. The rest of the segment is free for the next tensor of this program, and for no other
+# program on the machine.
 
 # %% [markdown] id="three-sizes"
 # ## Three sizes
@@ -82,14 +113,14 @@ for row in seen:
 # %% [markdown] id="three-sizes-why"
 # A block is a multiple of 512 bytes. Blocks up to 1 MiB live in segments of 2 MiB, the *small
 # pool*. Larger ones live in the *large pool*: below 10 MiB in segments of 20 MiB, from there on in
-# a segment of their own, a multiple of 2 MiB. (The last block is its whole segment: less than 1 MiB
-# would be left over, and the large pool does not split that off.) The constants stand in
+# a segment of their own, a multiple of 2 MiB. (The last block is its whole segment: no more than 1
+# MiB would be left over, and the large pool does not split that off.) The constants stand in
 # [`AllocatorConfig.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/AllocatorConfig.h).
 
 # %% [markdown] id="why-a-cache"
 # ## Why not ask CUDA each time?
-# A loop makes a tensor of logits `(4096, 600)` a hundred times; each replaces the one before. How
-# many calls of `cudaMalloc` does it make?
+# A loop makes a tensor of logits `(4096, 600)`, 9.4 MiB, a hundred times. Each replaces the one
+# before, which is freed when the new one is there. How many calls of `cudaMalloc` does it make?
 
 # %% id="why-a-cache-guess"
 predict("mallocs_of_100_tensors", choices=[1, 2, 100, 200])
@@ -127,11 +158,11 @@ for name, run in {"with the cache": cached, "without it": plain}.items():
 reveal("mallocs_of_100_tensors", calls_of(cached, "cudaMalloc", "cudaFree")["cudaMalloc"])
 
 # %% [markdown] id="why-a-cache-why"
-# One: a segment of 20 MiB holds the new tensor and the one that it replaces, and the two take
-# turns. Without the cache each tensor costs a `cudaMalloc` and a `cudaFree`, and
+# It calls `cudaMalloc` once: a segment of 20 MiB holds the new tensor and the one that it replaces,
+# and the two take turns. Without the cache each tensor costs a `cudaMalloc` and a `cudaFree`, and
 # [`cudaFree`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html) may wait
-# for the device. So freeing a tensor gives nothing back: the allocator keeps the block for the next
-# one.
+# for the device. So freeing a tensor gives CUDA nothing back: the allocator keeps the block for the
+# next tensor.
 
 # %% [markdown] id="split-and-join"
 # ## Split, best fit, join
@@ -139,23 +170,8 @@ reveal("mallocs_of_100_tensors", calls_of(cached, "cudaMalloc", "cudaFree")["cud
 # a free block and leaves the rest; a request takes the *smallest* free block that is large enough;
 # two free blocks side by side become one.
 
-
 # %% id="split-and-join-run"
-def some_tensors():
-    import torch
-
-    def tensor(mib):
-        return torch.empty(int(mib * 2**20), dtype=torch.uint8, device="cuda")
-
-    a, b, c, d = tensor(3), tensor(5), tensor(4), tensor(6)
-    del b  # a hole of 5 MiB between a and c
-    e = tensor(2.5)  # 2 MiB are left over at the end, 5 MiB in the hole
-    del a, e  # the hole grows on both sides
-    f = tensor(7)
-    return [c.nbytes, d.nbytes, f.nbytes]
-
-
-onelayer.show_segments(onelayer.mocked("05_some_tensors", some_tensors).history, at=1)
+onelayer.show_segments(stepped.history, at=1)
 
 # %% [markdown] id="a-model"
 # ## These rules are all of it
@@ -168,10 +184,12 @@ onelayer.show_segments(onelayer.mocked("05_some_tensors", some_tensors).history,
 # ## A block belongs to a stream
 # `del x` frees a block while the device may still be reading it. On one stream that is safe:
 # whoever gets the block next writes *behind* that read in the same queue. So the allocator gives a
-# block back only to the stream that it came from.
+# block only to the stream that it came from. The allocator knows where a tensor was made, and does
+# not see who reads it.
 #
-# Below, a second stream reads `x` for a long time, the host deletes `x` and asks for a tensor of
-# the same size. Does it get the same memory?
+# Below, `x` was made on the main stream. A second stream reads `x` for a long time; meanwhile the
+# host deletes `x`, and asks for a tensor of the same size on the main stream. Is the memory of `x`
+# given away, or kept back?
 
 # %% id="streams-have-their-own-guess"
 predict("memory_of_x_while_it_is_read", choices=["given away", "kept back"])
@@ -205,19 +223,18 @@ print("with record_stream:    same memory,", with_record)
 reveal("memory_of_x_while_it_is_read", "given away" if without else "kept back")
 
 # %% [markdown] id="streams-have-their-own-why"
-# Given away, while the side stream still reads it. Only the main stream's order was kept, and the
-# reader is not in it: a silent race.
+# It is given away, while the side stream still reads it. The allocator keeps the order of the main
+# stream only, and the reader is on another one: a race that nobody reports.
 # [`record_stream`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.record_stream.html)
-# tells the allocator of the second reader; then the block waits for an event on that stream.
+# tells the allocator of the second reader. Then the block waits for an *event* on that stream, a
+# mark in the queue that says when the device has come so far.
 
 # %% [markdown] id="fragmentation"
 # ## Free, and of no use
 # Sixty steps; each makes three tensors of logits for a batch of another length, and keeps a small
-# result for six more steps. How many MiB are in use at most is one number. How many does torch
-# reserve?
-
-# %% id="fragmentation-guess"
-predict("reserved_over_allocated", choices=["1.0x", "1.2x", "2x or more"])
+# result for six more steps. A free block serves the next tensor only if it is large enough, and a
+# small result can lie in the middle of a segment. Compare what torch reserves with the most that
+# was in use, and step through:
 
 
 # %% id="fragmentation-run"
@@ -240,17 +257,12 @@ most, reserved = torn.result
 print(f"at most {most / MIB:.0f} MiB allocated, {reserved / MIB:.0f} MiB reserved")
 onelayer.show_segments(torn.history)
 
-# %% id="fragmentation-reveal"
-times = reserved / most
-reveal(
-    "reserved_over_allocated", "1.0x" if times < 1.1 else "1.2x" if times < 1.6 else "2x or more"
-)
-
 # %% [markdown] id="fragmentation-why"
 # Go to the places where the light curve rises: bytes are free, but no free block holds the next
-# tensor, so torch asks CUDA for another segment. That is *fragmentation*, and where `nvidia-smi`
-# and your sum part. It is not there in the first step; it builds up with every length that is new.
-# Is "other lengths" the cause? Take it away, in two ways.
+# tensor, so torch asks CUDA for another segment. That is *fragmentation*: one reason why
+# `nvidia-smi` says more than the sum of your tensors. It is not there in the first step; it builds
+# up with every new length. Are the different lengths the cause? Take them away in the first run
+# below. The second run keeps them, and lets a segment grow in place of opening another one.
 
 
 # %% id="fragmentation-cause-run"
@@ -291,15 +303,17 @@ for name, (most, reserved) in cures.items():
     print(f"{name:18} {most / MIB:4.0f} MiB allocated, {reserved / MIB:4.0f} reserved")
 
 # %% [markdown] id="fragmentation-cause-why"
-# With one length almost nothing is lost, although each step is larger. *Expandable segments* map
-# more pages behind a segment in place of opening another one ([notes on
+# With one length almost nothing is lost, although each step is larger. *Expandable segments* put
+# more memory behind a segment in place of opening another one ([notes on
 # memory](https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-alloc-conf)):
-# they lose less, and not nothing, because small results still lie in between.
+# they lose less, and not nothing.
 
 # %% [markdown] id="out-of-memory"
 # ## An error message, read
 # A device of 256 MiB. Ten tensors of 20 MiB are held, every second one is deleted, and then 60 MiB
-# are asked for. 100 MiB are free. Does it fit?
+# are asked for. 100 MiB are free, and no free block is as large. When `cudaMalloc` fails, the
+# allocator gives those segments back to CUDA in which nothing is in use, and asks again. Does the
+# tensor fit?
 
 # %% id="out-of-memory-guess"
 predict("sixty_mib_fit", choices=["yes", "no"])
@@ -333,10 +347,9 @@ print("tensors of 5 MiB: ", parts)
 reveal("sixty_mib_fit", "yes" if whole == "it fits" else "no")
 
 # %% [markdown] id="out-of-memory-why"
-# Tensors of 20 MiB are segments of their own. When `cudaMalloc` fails, the allocator gives all such
-# free segments back and asks again, and it fits. With tensors of 5 MiB as many bytes are free, but
-# each segment still holds two tensors, and nothing can go back. The message says so: more is
-# "reserved by PyTorch but unallocated" than was asked for.
+# It fits: tensors of 20 MiB have segments of their own, so five segments can go back. With tensors
+# of 5 MiB as many bytes are free, but each segment still holds two tensors, and nothing can go
+# back. The message says so: more is "reserved by PyTorch but unallocated" than was asked for.
 
 # %% [markdown] id="beside-the-tensors"
 # ## What else is on the device
@@ -358,15 +371,17 @@ before, peak, after, own = onelayer.mocked("05_one_product", one_product).result
 print(f"{before:,} bytes, then {peak:,}; without cuBLAS's workspace {after:,} (y has {own:,})")
 
 # %% [markdown] id="beside-the-tensors-why"
-# cuBLAS gets a workspace from torch's allocator, once for each thread and stream; freed, what is
-# left is the two tensors. On top of all that, `nvidia-smi` counts the CUDA context of the process,
-# some hundred MiB on a real GPU: its code and its stacks. The mocked device has no context, so this
-# page has no number for it.
+# cuBLAS, the library of matrix products, gets a *workspace* from torch's allocator, once for each
+# thread and stream. When the workspace is freed, what is left is the two tensors. On top of all
+# that, `nvidia-smi` counts the CUDA context of the process, some hundred MiB on a real GPU: its
+# code and its stacks. The mocked device has no context, so this page has no number for it.
 
 # %% [markdown] id="a-step"
 # ## What a training step holds
 # The head alone, 4,096 tokens, AdamW. One tensor of logits has 9.4 MiB, all parameters together
-# 0.15 MiB. How high is the peak of a step, in tensors of logits?
+# 0.15 MiB. Forward makes the logits and their log-softmax, and the graph keeps the log-softmax
+# (chapter 04). Backward makes a gradient for each of the two. How high is the peak of a step, in
+# tensors of logits?
 
 # %% id="a-step-guess"
 predict("logits_at_the_peak", choices=[1, 2, 3, 4])
@@ -411,13 +426,16 @@ for name, now, most in held:
 reveal("logits_at_the_peak", round((max(most for _, _, most in held[1:]) - start) / logits))
 
 # %% [markdown] id="a-step-why"
-# Three, and they come when the *backward* begins: the log-probabilities that the forward left, the
-# gradient for them, and the gradient for the logits. What stays from step to step is 3 numbers for
-# each parameter, once AdamW has made its two, and a fourth, the gradient, until `zero_grad`.
+# It holds three, and the peak comes when the *backward* begins: the log-softmax that the forward
+# left, the gradient for it, and the gradient for the logits. The logits themselves were freed
+# before. From step to step 3 numbers stay for each parameter: itself, and two that AdamW makes in
+# the first step. A fourth, the gradient, stays until `zero_grad`.
 
 # %% [markdown] id="moves-the-peak"
 # ## What moves the peak
-# Each of these changes one thing. Which of them lowers the peak of this step?
+# Each of these changes one thing: gradients that are freed by `zero_grad`, a checkpoint around the
+# whole loss, and a loss that is computed for 512 tokens at a time, backward included. Which of them
+# lowers the peak of this step most?
 
 # %% id="moves-the-peak-guess"
 predict("lowers_the_peak_most", choices=["zero_grad to None", "checkpoint", "loss in pieces"])
@@ -465,14 +483,16 @@ reveal("lowers_the_peak_most", min(peaks, key=peaks.get))
 # Gradients of a head are small, so `zero_grad` matters little *here*; in a model with more
 # parameters than activations it is the other way round. A checkpoint around the whole loss brings
 # everything back at once, when backward begins: the same peak. A loss in pieces never holds more
-# than a piece of the logits. The [fused
-# losses](https://docs.pytorch.org/docs/stable/generated/torch.nn.LinearCrossEntropyLoss.html) of
-# chapters 04 and 07 do the same inside one operator.
+# than a piece of the logits. `lean` of chapter 00 worked so, and torch's own [fused
+# loss](https://docs.pytorch.org/docs/stable/generated/torch.nn.LinearCrossEntropyLoss.html) does it
+# inside one operator. (`FusedLoss` of chapter 04 does not: it saves little, and its peak is as
+# high.)
 
 # %% [markdown] id="a-launch"
 # ## A launch returns at once
-# Now time. Five kernels on 256 MiB each, then a sync. The host calls, the device works. When does
-# `x.mul_(2)` return: before its kernel begins, or after it ends?
+# Now time. Five kernels on 256 MiB each, then a *sync*: the host waits until the device has done
+# everything in its queue. The host calls, the device works. When does `x.mul_(2)` return: before
+# its kernel ends, or after that?
 
 # %% id="a-launch-guess"
 predict("mul_returns", choices=["before its kernel ends", "after its kernel ended"])
@@ -504,17 +524,17 @@ early = sum(call.returned_us < call.finish_us for call in kernels)
 reveal("mul_returns", "before its kernel ends" if early == 5 else "after its kernel ended")
 
 # %% [markdown] id="a-launch-why"
-# Before. The host puts the kernel into a queue and goes on; after five calls it is far ahead, and
-# only the last line makes it wait. A clock around `x.mul_(2)` shows what the *launch* costs, the
-# same few microseconds for any size. (Kernel times are modelled as bytes over bandwidth; the host's
-# are those of the machine that ran this.)
+# It returns before its kernel ends. The host puts the kernel into a queue and goes on; after five
+# calls it is far ahead, and only the last line makes it wait. A clock around `x.mul_(2)` shows what
+# the *launch* costs, the same few microseconds for any size. (Kernel times are modelled as bytes
+# over bandwidth; the host's are those of the machine that ran this.)
 
 # %% [markdown] id="who-waits"
 # ## Which lines make the host wait?
-# Twelve lines on tensors of a device. Guess how many of them wait.
-
-# %% id="who-waits-guess"
-predict("lines_that_wait", choices=[3, 5, 7, 9])
+# Below are twelve lines on tensors of a device; each begins with `y =`. The host has to wait where
+# its next line cannot go on without something that only the device knows: a number, or how many
+# numbers there are. It also waits where it copies, unless it is told not to. (*Pinned* memory is
+# memory of the host that stays where it is, so that the device can read it by itself.)
 
 
 # %% id="who-waits-run"
@@ -540,9 +560,14 @@ def twelve_lines():
     return list(x.shape) if y is None else None
 
 
-waited = onelayer.mocked("05_twelve_lines", twelve_lines, values=True)
+# %% [markdown] id="who-waits-ask"
+# Go through the lines one by one. How many of them wait?
+
+# %% id="who-waits-guess"
+predict("lines_that_wait", choices=[3, 5, 7, 9])
 
 # %% id="who-waits-show"
+waited = onelayer.mocked("05_twelve_lines", twelve_lines, values=True)
 lines = list(dict.fromkeys(call.line for call in waited.calls if call.line.startswith("y = ")))
 synced = {call.line for call in waited.calls if call.api == "cudaStreamSynchronize"}
 for line in lines:
@@ -552,15 +577,16 @@ reveal("lines_that_wait", len(synced.intersection(lines)))
 # %% [markdown] id="who-waits-why"
 # Every line waits whose *result in Python* depends on a number on the device: `.item()`, printing,
 # and also `x[mask]` and `nonzero`, whose result has a size that only the device knows.
-# `torch.where` does the same work with a size known beforehand. Copies wait too, unless the memory
-# is pinned and you say `non_blocking`: a copy from ordinary memory goes through a staging buffer.
+# `torch.where` does the same work with a size known beforehand. Copies between host and device wait
+# too: torch queues the copy and then waits for it, unless you say `non_blocking`. (From memory that
+# is not pinned CUDA's own call waits in any case: the step after the next.)
 # [`set_sync_debug_mode`](https://docs.pytorch.org/docs/stable/generated/torch.cuda.set_sync_debug_mode.html)
 # warns at such lines on a real GPU.
 
 # %% [markdown] id="a-sync-in-the-loop"
 # ## What one wait costs
-# Twenty steps of forty small kernels; one loop reads its loss in every step, the other one adds the
-# losses up and reads once. Same kernels, same numbers. When is the device idle?
+# Twenty steps of forty small kernels. One loop reads its loss in every step; the other one adds the
+# losses up on the device and reads the sum once. When is the device idle?
 
 
 # %% id="a-sync-in-the-loop-run"
@@ -592,9 +618,10 @@ for name, function in {"05_read_every_step": read_every_step, "05_read_once": re
     print(f"{name[3:]:16} {len([c for c in run.calls if c.kernel])} launches, {syncs}")
 
 # %% [markdown] id="a-sync-in-the-loop-why"
-# Twenty waits against one. What each wait costs depends on how far ahead the host is, and that is
-# arithmetic. Say that the host needs 3 us for a launch, a kernel takes 6, and between two steps the
-# host has 100 us of its own to do. (These three numbers are made up.)
+# There are twenty waits against one. (The second loop adds 20 times where the first one copies 20
+# times; it also fills the sum, and copies it once.) What each wait costs depends on how far ahead
+# the host is, and that is arithmetic. Say that the host needs 3 us for a launch, a kernel takes 6,
+# and between two steps the host has 100 us of work of its own. (These three numbers are made up.)
 
 # %% id="a-sync-in-the-loop-model"
 launch, kernel, own, steps = 3, 6, 100, 20
@@ -610,8 +637,9 @@ for name, us in {"sync in each step": waiting, "sync at the end": ahead}.items()
 
 # %% [markdown] id="copy-beside"
 # ## A copy beside a kernel
-# 16 MiB to the device on a side stream, while a kernel runs on the main one. `non_blocking=True` in
-# both; only the host's memory differs. When does the call return?
+# 16 MiB go to the device on a side stream, while a kernel runs on the main one. Both programs say
+# `non_blocking=True`. They differ in the host's memory: ordinary in one, pinned in the other. When
+# does the call return?
 
 
 # %% id="copy-beside-run"
@@ -650,17 +678,19 @@ for name, function in {
     print(f"{name[8:]:9} the copy takes {took:.0f} us, modelled; the call returns {when} its end")
 
 # %% [markdown] id="copy-beside-why"
-# From ordinary memory the call returns when the data are gone, `non_blocking` or not, and the copy
-# is slower: CUDA copies through a pinned buffer of its own
-# ([the rules](https://docs.nvidia.com/cuda/cuda-runtime-api/api-sync-behavior.html)). From pinned
-# memory it returns at once. Then nobody may write into `host` before an event says that the copy is
-# over. Lab 05 asks for a plan of streams and events that is safe, and as short as it can be.
+# From ordinary memory the call returns when the data have left `host`, `non_blocking` or not, and
+# the copy is slower: CUDA copies through a pinned buffer of its own, and promises no more than that
+# the call *may* wait ([the
+# rules](https://docs.nvidia.com/cuda/cuda-runtime-api/api-sync-behavior.html)). From pinned memory
+# it returns at once. Then nobody may write into `host` before an event says that the copy is over.
+# Lab 05 asks for a plan of streams and events that is safe, and as short as it can be.
 
 # %% [markdown] id="honest"
 # ## A clock that tells the truth
-# Four habits: run a few times before you measure; read *events*, which are in the queue, or sync on
-# both sides; report a median and a spread, not a mean; and put back what a real step finds, a cache
-# that holds something else. The first and the third are true of the CPU as well. Here, on yours:
+# Four habits: run a few times before you measure; read *events*, which stand in the queue beside
+# the kernels, or sync before and after; report a median and a spread, not a mean; and before each
+# run fill the cache with something else, as a real step would. All but the second hold for a CPU as
+# well. Here are the first and the third, on yours:
 
 # %% id="honest-run"
 x = torch.randn(4096, 64)
@@ -707,9 +737,12 @@ for name, flop_s in {"float32": h100.fp32_flop_s, "tf32": h100.tf32_flop_s}.item
     points = [(n, max(floors(n, flop_s, h100.hbm_bytes_s))) for n in sizes]
     series[f"H100 in {name}: a model, nothing measured"] = points
 onelayer.show_regimes(series, size="N tokens")
+print(f"H100: {h100.fp32_flop_s / 1e12:.1f} TFLOP/s in float32, {h100.hbm_bytes_s / 1e12} TB/s")
 
 # %% [markdown] id="regimes-ask"
-# In the model of the H100, which floor decides for a batch of a million tokens, in plain float32?
+# A token more costs the head 2 * 64 * 600 FLOP, and 600 floats to write and 64 to read, 4 bytes
+# each. Divide FLOP and bytes by the speeds that were printed. In the model of the H100, which floor
+# decides for a batch of a million tokens, in plain float32?
 
 # %% id="regimes-guess"
 predict("regime_of_a_million", choices=["overhead", "bandwidth", "compute"])
@@ -725,11 +758,13 @@ for precision, flop_s in {"float32": h100.fp32_flop_s, "tf32": h100.tf32_flop_s}
 reveal("regime_of_a_million", decides["float32"])
 
 # %% [markdown] id="regimes-why"
-# Flat first: a call costs what it costs, and a batch of 1 takes as long as one of 64. Then it rises
-# with N. In float32 the H100's arithmetic is the limit. In tf32 its tensor cores do seven times as
-# much, and then the same head at the same N is limited by bandwidth: writing the logits is the
-# cost. In the flat part fewer launches help, in the steep one fewer bytes *or* cheaper arithmetic,
-# depending on which floor you stand.
+# The H100's lines are flat first: a launch costs what it costs, and a batch of 1 takes as long as
+# one of a thousand. Then they rise with N. Your CPU's line is hardly flat anywhere: its call costs
+# a few microseconds, and it is so much slower that 16 rows are work already. In float32 the H100's
+# arithmetic is the limit. In tf32 its tensor cores do seven times as much, and then the same head
+# at the same N is limited by bandwidth: writing the logits is the cost. In the flat part fewer
+# launches help, in the steep one fewer bytes *or* cheaper arithmetic, depending on which floor you
+# stand.
 
 # %% [markdown] id="cpu-heap"
 # ## The CPU's own version
@@ -797,18 +832,21 @@ else:
 # %% [markdown] id="cpu-heap-cause-why"
 # The faults are gone, and most of the difference with them. So a fused function that makes fewer
 # large tensors wins on a CPU even where it moves no byte less: it faults less. A part of the
-# speed-ups in chapters 00 and 08 is that. The two allocators are alike: both keep what you free, so
-# that the next request does not pay the system. CUDA's keeps everything; glibc's, by default, only
-# what is small.
+# speed-ups in chapters 00, 08 and 12 is that. The two allocators are alike: both keep what you
+# free, so that the next request does not pay the system. CUDA's keeps everything, until a
+# `cudaMalloc` fails; glibc's, by default, only what is below its threshold for `mmap`, at most 32
+# MiB.
 
 # %% [markdown] id="what-you-can-say"
 # ## What you can now say
-# - *Allocated* is blocks in use, *reserved* is segments held; between them lies what is cached, and
-#   what is torn. `nvidia-smi` adds the context.
+# - *Allocated* is blocks in use, *reserved* is segments held. Between them lie free blocks, for the
+#   next tensor or too small for it. `nvidia-smi` adds the context.
 # - A step's peak lies where the backward begins, and the logits decide it.
 # - The host runs ahead. It stops where Python needs a number or a size from the device.
 # - A time is a claim about a queue: say what was in it, and who waited.
 # - On a CPU, look at page faults before you praise a fusion.
+#
+# Now do it by hand: [Lab 05](../labs/05_memory_and_time/05_memory_and_time.ipynb).
 
 # %% [markdown] id="sources"
 # ## Where it is written

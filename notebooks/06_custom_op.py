@@ -5,6 +5,19 @@
 # input, `loss.backward()`, autocast and `torch.compile` make of it? After this chapter you can say
 # what an operator promises that a function does not, where each promise is kept, and how one CUDA
 # thread finds its one output.
+#
+# *Reading: two evenings, about 35 and 20 minutes.*
+
+# %% [markdown] id="try-first"
+# ## Try it first
+# A kernel reads the floats at an address, as C++ does, and computes the head. A plain call is
+# right. What do the four other uses make of it? Keep one promise after the other, and find the use
+# that goes wrong without an error.
+
+# %% id="try-first-run" tags=["hide-input"]
+import onelayer
+
+onelayer.play_promises()
 
 # %% id="instruments"
 import ctypes
@@ -14,7 +27,6 @@ import warnings
 import torch
 import torch.nn.functional as F
 
-import onelayer
 from autograder import predict, reveal
 from onelayer import cuda_cpu
 
@@ -77,9 +89,10 @@ right = torch.allclose(z, head(x), atol=1e-4)
 reveal("loop_over_another_layout", "the same logits" if right else "wrong logits")
 
 # %% [markdown] id="address-why"
-# Wrong, and nobody noticed. Sizes, strides, dtype, device and the wish for a gradient are in the
-# tensor's note (chapter 01), not at its address. Somebody has to read the note. An *operator* is a
-# function of tensors that the dispatcher knows by name, and reading the note is its business.
+# The logits are wrong, and nothing reported it. Sizes, strides, dtype, device and the wish for a
+# gradient are in the tensor's note (chapter 01), not at its address. Somebody has to read the note.
+# An *operator* is a function of tensors that the dispatcher knows by name, and it is the operator's
+# business to read the note.
 
 # %% [markdown] id="custom-op"
 # ## The shortest way to an operator
@@ -99,9 +112,10 @@ print("right for turned:", torch.allclose(by_pointers(turned, W, b), head(x), at
 
 # %% [markdown] id="anatomy"
 # ## Six parts of a kernel
-# In C++ the same operator looks like torch's own. Its parts: **1** metadata (the schema), **2**
-# checks, **3** allocation, **4** dispatch on the dtype, **5** a parallel loop, **6** access to the
-# data. First the inner two:
+# In C++ the same operator looks like torch's own. It has six parts: **1** metadata (the schema),
+# **2** checks, **3** allocation, **4** dispatch on the dtype, **5** a parallel loop, **6** access
+# to the data. Each has a step of its own below, so read the two cells for their numbers first. Here
+# are parts 5 and 6; `T` stands for the C++ type of an element:
 
 # %% id="anatomy-loop"
 LOOP = """
@@ -125,8 +139,8 @@ void fill(const Tensor& x, const Tensor& w, const Tensor& b, Tensor& z) {
 
 # %% [markdown] id="anatomy-outside"
 # ## What stands around the loop
-# Checks, allocation and the choice of the dtype come before it; the registration, which holds the
-# schema, behind it.
+# Checks, allocation and the choice of the dtype come before the loop. The registration, which holds
+# the schema, comes behind it.
 
 # %% id="anatomy-outside-run"
 ENTRY = """
@@ -147,11 +161,12 @@ STABLE_TORCH_LIBRARY_IMPL(head, CPU, m) { m.impl("linear", TORCH_BOX(&linear)); 
 
 # %% [markdown] id="build"
 # ## Build it
-# An *ABI* is what a built library may rely on in another. The headers are those of torch's [stable
+# An *ABI* (application binary interface) is what one built library may rely on in another: names of
+# functions, and how they are called. The headers are those of torch's [stable
 # ABI](https://docs.pytorch.org/docs/stable/notes/libtorch_stable_abi.html): torch promises not to
 # change its C functions for at least two years, so that a library built today works in later
 # releases. Elsewhere in PyTorch you meet the same macros as `TORCH_CHECK`, `AT_DISPATCH_V2`,
-# `TORCH_LIBRARY` and `TORCH_LIBRARY_IMPL`.
+# `TORCH_LIBRARY` and `TORCH_LIBRARY_IMPL`. The compiler needs some seconds.
 
 # %% id="build-run"
 HEADERS = """#include <torch/csrc/stable/library.h>
@@ -216,7 +231,8 @@ print(*(event.name for event in seen.function_events), sep="\n")
 # ## 4. One loop, compiled for each dtype
 # `T` is a template parameter: the compiler makes a loop for each dtype in the list of
 # `THO_DISPATCH_V2`, and a `switch` on `scalar_type()` picks one at run time. (`AT_WRAP` lets the
-# call hold commas.) `AT_FLOATING_TYPES` are float32 and float64. What comes back for int64?
+# call hold commas.) The list is `AT_FLOATING_TYPES`, which are float32 and float64, and bfloat16.
+# What comes back for int64?
 
 # %% id="dtype-guess"
 predict("linear_of_int64", choices=["int64 logits", "float32 logits", "an error"])
@@ -305,8 +321,9 @@ for name, rows in layouts.items():
 
 # %% [markdown] id="no-gradient"
 # ## Where is the gradient?
-# `W` requires a gradient, and nobody has said how to compute it. We call `backward()` on the
-# operator's result. What is in `W.grad`?
+# `W` requires a gradient, and nobody has said how to compute it. In the picture above a fallback
+# stood in the `AutogradCPU` line: torch's own function for operators without a formula. We call
+# `backward()` on the operator's result. What is in `W.grad`?
 
 # %% id="no-gradient-guess"
 predict(
@@ -336,9 +353,9 @@ reveal("gradient_without_a_formula", outcome)
 # The dispatcher visits the `Autograd` column before `CPU` and finds nothing of ours there. A
 # [fallback of
 # torch](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/autograd_not_implemented_fallback.cpp)
-# stands in. It calls our kernel. Where the result then has no history, it gives it a node that
-# warns and passes no gradient: the training loop goes on, and neither this layer nor any before it
-# learns.
+# stands in. The fallback calls our kernel. Where the result then has no history, the fallback gives
+# it a node that warns and passes no gradient: the training loop goes on, and neither this layer nor
+# any before it learns.
 
 # %% [markdown] id="recorded-inside"
 # ## Why had it no history?
@@ -453,10 +470,10 @@ with torch.autocast("cpu", torch.bfloat16):
 reveal("dtype_under_autocast", str(ours))
 
 # %% [markdown] id="autocast-why"
-# Autocast is a column as well, and for a name that it does not know it lets the call through; our
-# loop then meets the tensors as they are. With mixed inputs, our check raises: say the layer before
-# made bfloat16 of `x`, and `W` is still float32. One line says what this operator wants on this
-# device, whatever dtype the region names:
+# Autocast is a column as well, and it lets the call of an operator through that it does not know.
+# Our loop then meets the tensors as they are. With mixed inputs our check raises: below, `x` is in
+# bfloat16, as from a layer before, and `W` is still float32. One line, `register_autocast`, says
+# which dtype this operator wants on this device, whatever dtype the region names:
 
 # %% id="autocast-register"
 with torch.autocast("cpu", torch.bfloat16):
@@ -472,7 +489,8 @@ with torch.autocast("cpu", torch.bfloat16):
 # %% [markdown] id="fake"
 # ## What is the shape of the result?
 # `torch.compile` and `torch.export` run a program on tensors without data, to learn shapes, dtypes
-# and strides. What does our operator answer to a `meta` tensor?
+# and strides. Our operator has a kernel in the `CPU` column. What does it answer to a `meta`
+# tensor?
 
 # %% id="fake-guess"
 predict("call_without_data", choices=["a meta tensor (7, 600)", "a crash", "an error"])
@@ -489,9 +507,9 @@ except NotImplementedError as error:
 reveal("call_without_data", outcome)
 
 # %% [markdown] id="fake-why"
-# There is a kernel for `CPU`, none for `Meta`, and nobody can guess a shape from C++. The *fake*
-# kernel allocates as the real one does, and computes nothing. It has to agree with part 3 for every
-# input, empty ones included.
+# There is no kernel for `Meta`, and torch cannot guess a shape from C++. The *fake* kernel, in
+# Python, allocates as the real one does, and computes nothing. It has to agree with part 3 for
+# every input, empty ones included.
 
 
 # %% id="fake-register"
@@ -504,8 +522,9 @@ print(ops.linear(*without_data))
 
 # %% [markdown] id="compile"
 # ## One node in the graph
-# Now the compiler can look ahead without running it. `fullgraph=True` would raise at a break; the
-# operator stays one opaque node, between nodes that may still be fused.
+# Now the compiler can look ahead without running the operator. `fullgraph=True` would raise if the
+# compiler had to leave a line to Python. Below is the graph that it captured: the operator is one
+# node, into which the compiler does not look.
 
 
 # %% id="compile-run"
@@ -523,8 +542,8 @@ print(doubled_logits(x).shape)
 
 # %% [markdown] id="lie"
 # ## Who checks the promises?
-# The schema of `doubled` promises to read `x`. In truth the kernel doubles `x` itself, and returns
-# a copy. In the alias notation of chapter 02 its argument had to be `Tensor(a!) x`.
+# The schema of `doubled` promises only to read `x`. In truth the kernel doubles `x` itself, and
+# returns a copy. In the alias notation of chapter 02 its argument would have to be `Tensor(a!) x`.
 
 # %% id="lie-run"
 LIE = """
@@ -543,9 +562,10 @@ print(lie.doubled(ones), "| and the input now:", ones)
 
 # %% [markdown] id="opcheck"
 # ## `opcheck` does
-# It calls the operator with your inputs and holds it against what it promised, in four tests: the
-# schema, the place of its gradient, its fake, and all of it under the compiler. How many of them
-# catch the lie?
+# `opcheck` calls the operator with your inputs, and compares what it does with what it promised, in
+# four tests. Does it change and return what its schema says? Is its gradient registered in the
+# `Autograd` column? Does its fake make the same shapes, dtypes and strides? Are results and
+# gradients the same when torch's compiler has traced the call? How many of the four catch the lie?
 
 # %% id="opcheck-guess"
 predict("tests_that_catch_the_lie", choices=[1, 2, 3, 4])
@@ -559,14 +579,22 @@ for test, outcome in checked.items():
 reveal("tests_that_catch_the_lie", sum(said != "SUCCESS" for said in checked.values()))
 
 # %% [markdown] id="opcheck-why"
-# A compiler that believes the schema may reorder or drop the call. Our own operator is held
-# against its promises as well, once for inputs that want gradients and once for other strides.
-# Whether the formula of the gradient is right is not among the four: that was `gradcheck`.
+# Only the first test looks at the input after the call; the others compare results, and these are
+# the same. A compiler that believes the schema may still reorder or
+# drop the call. Now the same four tests for our own operator, once with inputs that want gradients
+# and once with other strides. None of the four asks whether the formula of the gradient is right:
+# that was `gradcheck`.
 
 # %% id="opcheck-ours"
 learning = [t.detach().clone().requires_grad_() for t in (x, W, b)]
 for inputs in (learning, [turned, W.detach(), b.detach()]):
     print(torch.library.opcheck(ops.linear.default, tuple(inputs)))
+
+# %% [markdown] id="first-evening-ends"
+# ## The first evening ends here
+# You have an operator: schema, checks, a C++ kernel, gradient, autocast and fake, held against its
+# promises by `opcheck`. That stands alone, with questions 6.1 to 6.3 and 6.6 to 6.8 of the lab. The
+# second evening writes the kernel for a GPU.
 
 # %% [markdown] id="thread"
 # ## A thread for each output
@@ -647,8 +675,8 @@ row, column = flat.nonzero()[0].tolist()
 reveal("column_600_of_row_0", "the first element of row 1" if (row, column) == (1, 0) else "?")
 
 # %% [markdown] id="guard-why"
-# The worst kind of mistake: it damages another result. Before it comes to that, a thread beyond the
-# edge reads what `x`, `w` or `b` does not have. Here the access is stopped before it happens, with
+# This is the worst kind of mistake: it damages another result. A thread beyond the edge also reads
+# what `x`, `w` or `b` does not have. `cuda_cpu` stops such an access before it happens, and names
 # its line and the thread:
 
 # %% id="guard-run"
@@ -687,17 +715,20 @@ print("right:", right, "| threads", launch.threads, "| outputs", f"{z.numel():,}
 # %% [markdown] id="tiles"
 # ## Everybody loads the same
 # All 16 threads of a row of a block read the same row of `x`, and all 16 of a column the same row
-# of `w`. A block has *shared memory*, which is near and small. In the tiled kernel the block brings
-# a tile of each there, uses it 16 times, and goes on. Pick a block, a thread, and step through:
+# of `w`. The tensors lie in *global memory*, which is large and far. A block has *shared memory* of
+# its own, which is small and near. In the tiled kernel the block copies a *tile* of `x` and one of
+# `w`, 16 by 16 elements each, into shared memory, uses each element 16 times, and goes on to the
+# next tiles. Choose a block and a thread, and step through:
 
 # %% id="tiles-run"
 onelayer.show_tiles(n=7, tile=16)
 
 # %% [markdown] id="tiled"
 # ## The same as code
-# Thread `(tx, ty)` brings one element of each tile, whichever its own output will be; where there
-# is none it brings 0. Only the last line asks whether the output exists: a thread that went home
-# early would leave a hole in the tile, and its neighbours need that element.
+# Thread `(tx, ty)` brings one element of each tile, whichever its own output will be; beyond the
+# edge of `x` or `w` it brings 0. The guard has moved to the last line of the kernel: a thread that
+# went home early would leave a hole in the tile, and its neighbours need that element.
+# `__syncthreads()` makes all threads of a block wait for each other.
 
 # %% id="tiled-source"
 TILED = """
@@ -750,17 +781,36 @@ onelayer.show_bars(loads, unit="loads a thread")
 reveal("loads_of_a_tiled_thread", round(loads["tiled, global"]))
 
 # %% [markdown] id="loads-why"
-# Two elements at each of four steps, and the bias: the tile's width is how often each element is
-# used once it is near. These are loads that threads ask for. Three things of a GPU no count here
-# shows: its caches answer part of the loads; threads with neighbouring `tx` read neighbouring
-# addresses in the tiled kernel, because `tx` runs along `d`; and shared memory has 32 banks, of
-# which all `ws[tx][k]` of one `k` lie in two, so that threads wait for each other (`ws[T][T + 1]`
-# spreads them over the banks). Chapter 07 counts the last two from these addresses, and reads from
-# compiled kernels how many fit on a GPU at a time, their *occupancy*.
+# It loads two elements at each of four steps, and the bias: each element is used 16 times, the
+# tile's width, once it is near. These are loads that threads ask for. What they cost depends on
+# three things that no count here shows:
+#
+# - the caches of a GPU answer a part of the loads;
+# - in the tiled kernel threads with neighbouring `tx` load from neighbouring addresses, because
+#   `tx` runs along `d`, and a GPU makes one access of them (it *coalesces* them);
+# - shared memory is cut into 32 *banks*, and threads that read different addresses of one bank wait
+#   for each other. All `ws[tx][k]` of one `k` lie in two banks. (`ws[T][T + 1]` spreads them.)
+#
+# Chapter 07 counts the last two from these addresses, and reads from compiled kernels how many of
+# them fit on a GPU at a time, their *occupancy*.
+
+# %% [markdown] id="neighbours"
+# Neighbouring addresses matter because memory sends whole *sectors* of 32 bytes. Here is the corner
+# of `w`, and the first load of `w` by one warp, 32 threads: dark is what its threads want, light is
+# what memory sends along and nobody wants. To ask for neighbours is called *coalescing*.
+
+# %% id="neighbours-run"
+warp = [(lane % 16, lane // 16) for lane in range(32)]  # (tx, ty)
+onelayer.show_moved(
+    64,
+    naive=[(tx, 0) for tx, ty in warp],  # w[v * D + d], and v runs along tx
+    tiled=[(ty, tx) for tx, ty in warp],  # w[brought * D + d]: brought along ty, d along tx
+)
 
 # %% [markdown] id="barrier"
 # ## What is `__syncthreads()` for?
-# It lets no thread of a block go on before all have come. There are two of them in the loop. Which
+# This *barrier* lets no thread of a block go on before all threads of the block have come. There
+# are two barriers in the loop, one after the tiles are written and one after they are read. Which
 # one could be left out?
 
 # %% id="barrier-guess"
@@ -781,13 +831,13 @@ reveal("barrier_to_leave_out", missed[0] if len(missed) == 1 else "both" if miss
 # %% [markdown] id="barrier-why"
 # Without the first, a thread reads an element that its neighbour has not brought yet. Without the
 # second, a fast thread brings the next tile while a slow one still reads this one. What a GPU then
-# computes depends on which *warp*, 32 neighbouring threads, was ahead. A right result on one run
+# computes depends on which warp was ahead. A right result on one run
 # proves nothing.
 
 # %% [markdown] id="nvcc"
 # ## The file for a GPU is the same
 # Not a line changes. Where CUDA's compiler is installed, here is how much machine code it makes for
-# three generations of GPUs.
+# three generations of GPUs, such as a T4 (`sm_75`), an A100 (`sm_80`) and an H100 (`sm_90`).
 
 # %% id="nvcc-run"
 for architecture in ("sm_75", "sm_80", "sm_90"):
@@ -799,8 +849,8 @@ for architecture in ("sm_75", "sm_80", "sm_90"):
 # %% [markdown] id="cuda-row"
 # ## One name, two kernels
 # A kernel for `cuda` is one more column of the same operator. Schema, gradient formula and fake
-# stay what they are: they never knew where the data was. Which promises does the new column not
-# have yet? Look at the list of what is registered.
+# stay what they are: they never knew where the data was. The cell prints the columns that are
+# filled. What did the CPU have that a call on a GPU does not have yet?
 
 
 # %% id="cuda-row-run"
@@ -840,10 +890,9 @@ lines = {way: onelayer.lines_read(headers) for way, headers in ways.items()}
 onelayer.show_bars(lines, unit="lines")
 
 # %% [markdown] id="headers-why"
-# Most of them come from the C++ standard library. And lines are not all of it: in the table below
-# ATen's headers cost five times the processor time for about twice the lines. Include what you use,
-# never `torch/extension.h` out of habit, and keep a loop that changes often in a file that needs no
-# header of torch at all.
+# Lines are not all that counts: in the table below ATen's headers cost five times the processor
+# time for about twice the lines. Include what you use, never `torch/extension.h` out of habit, and
+# keep a loop that changes often in a file that needs no header of torch at all.
 
 # %% [markdown] id="headers-recorded"
 # <details><summary>Recorded: four ways to build this operator, in compiler time</summary>
@@ -903,9 +952,9 @@ except CompileError as error:
 #   do; its schema tells the dispatcher what it takes and what it changes.
 # - A kernel has six parts: metadata, checks, allocation, dispatch on the dtype, a parallel loop,
 #   and access by strides.
-# - Gradient, autocast and fake are columns of the same row. Whoever leaves one out hears a warning,
-#   nothing, or an error, in that order. `opcheck` holds the operator against its schema, its
-#   gradient's place and its fake; autocast is left to you.
+# - Gradient, autocast and fake are columns of the same row. If you leave out the gradient, torch
+#   warns; without autocast it says nothing; without the fake it raises. `opcheck` tests schema,
+#   fake and the place of the gradient; autocast is left to you.
 # - Here one CUDA thread has one output. A guard sends the threads beyond the edge home; a tile
 #   brings each element near once for 16 uses; two barriers keep its writers and readers apart.
 # - What a build costs is mostly headers, and a build worth keeping is kept by its content.

@@ -2,8 +2,20 @@
 # # 07 Triton: fusion is about bytes
 #
 # "Fused" sounds like fewer operators. After this chapter you can count what a fusion saves, say
-# which roof a kernel stands under, write a kernel in tiles with masks, and read in the compiler's
-# own texts what became of them.
+# whether bytes or arithmetic limit a kernel, write a kernel in tiles with masks, and read in the
+# compiler's own texts what became of them.
+#
+# *Reading: two evenings, about 30 and 40 minutes.*
+
+# %% [markdown] id="try-first"
+# ## Try it first
+# A kernel reads the logits of 7 tokens and writes their doubles, a tile at a time. 600 words divide
+# by few tiles: choose one, and see how much of it hangs over the edge. Then take the mask away.
+
+# %% id="try-first-run" tags=["hide-input"]
+import onelayer
+
+onelayer.play_masks(n=7, v=600)
 
 # %% id="instruments"
 import os
@@ -12,7 +24,6 @@ import time
 import torch
 import torch.nn.functional as F
 
-import onelayer
 from autograder import predict, reveal
 from onelayer.memory.page_faults import give_back_freed_memory, keep_freed_memory
 from onelayer.mock_cuda.devices import DEVICES
@@ -74,7 +85,7 @@ predict("least_processor_time", choices=["three operators", "one operator", "in 
 
 # %% id="fewer-operators-run"
 def cpu_ms(call, before=lambda: None, rounds=7):
-    """-> the median of processor milliseconds and of page faults; before() runs before each."""
+    """-> the least processor milliseconds and page faults of a round; before() runs before each."""
     seen = []
     for _ in range(rounds):
         before()
@@ -83,7 +94,7 @@ def cpu_ms(call, before=lambda: None, rounds=7):
             call()
             ms = 1e3 * (time.thread_time() - began)
         seen.append((ms, faults.count))
-    return tuple(sorted(column)[rounds // 2] for column in zip(*seen, strict=True))
+    return tuple(min(column) for column in zip(*seen, strict=True))
 
 
 fresh_pages = {}
@@ -174,8 +185,8 @@ for name, operator in {"-z": torch.neg, "exp(z)": torch.exp}.items():
     print(f"{name:7} {2 * z.nbytes:,} bytes, {ms:5.1f} ms")
 
 # %% [markdown] id="roofline-cpu-cause-why"
-# It is: on this processor an exponential costs more than the bytes that it comes in. So there was
-# little for fewer bytes to win.
+# The exponentials are the cause: on this processor one costs more than the bytes that it comes in.
+# So there was little for fewer bytes to win.
 
 # %% [markdown] id="roofline-gpu"
 # ## The head under the roofs of two GPUs
@@ -364,7 +375,7 @@ for masked in (True, False):
     print(f"mask {masked}: right {right}, accesses outside of z: {run.outside(room[:7]):,}")
 
 # %% [markdown] id="no-mask-why"
-# Nothing does. Column 600 of a row is column 0 of the next (chapter 06), which is doubled once
+# Nothing stops it. Column 600 of a row is column 0 of the next (chapter 06), which is doubled once
 # more; the rows below belong to somebody else. It was our instrument that saw the accesses outside.
 # Of the columns that hit the next row it says nothing: they lie inside `z`.
 
@@ -464,6 +475,12 @@ reveal("fused_backward_without_logits", choice)
 # logits separately: five products in place of three. Whether that is a good bargain the roofline
 # says: on the right of the ridge it is none.
 
+# %% [markdown] id="first-evening-ends"
+# ## The first evening ends here
+# You can count what a fusion saves, read a roofline, and write a kernel in tiles with masks. That
+# stands alone, with questions 7.1, 7.3, 7.6 and 7.7 of the lab. The second evening goes down into
+# the chip: sectors, banks, registers, and the texts that the compiler wrote.
+
 # %% [markdown] id="hierarchy"
 # ## Near and far
 # Four places where a number can be, for one H100. Registers belong to a thread and live as long as
@@ -552,10 +569,10 @@ for layout, (row_step, column_step) in {
     print("   ", dealt[dealt.index("sizePerThread") : dealt.index(", warpsPerCTA")])
 
 # %% [markdown] id="compiler-knows-why"
-# It does not: for the columns the threads are dealt out along the other side, and the loads are as
-# wide. So in Triton a transposed tile is no uncoalesced tile. What no dealing can repair is every
-# second float. And with rows of 601 floats, only every fourth row begins at a multiple of 16 bytes:
-# the loads are still neighbours, but one float each.
+# The columns do not fall apart: for them the threads are dealt out along the other side, and the
+# loads are as wide. So in Triton a transposed tile is no uncoalesced tile. What no dealing can
+# repair is every second float. And with rows of 601 floats, only every fourth row begins at a
+# multiple of 16 bytes: the loads are still neighbours, but one float each.
 
 # %% [markdown] id="divisible"
 # ## What 600 costs
@@ -597,7 +614,7 @@ reveal("loads_of_600_words", "as wide as for 608" if wide else "one float at a t
 # the mask is the same for the four. Knowing one of the two is not enough. Take the ignorance away,
 # with `V: tl.constexpr`, and the compiler sees that 600 floats are 2,400 bytes, which 16 divides;
 # the price is one compilation for each vocabulary. Inductor [keeps the same
-# book](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_inductor/codegen/triton_utils.py#L289-L301)
+# record](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_inductor/codegen/triton_utils.py#L289-L301)
 # about the sizes in the code that it writes.
 
 
@@ -642,7 +659,7 @@ reveal("turns_of_a_column", max(dict(banks.rows)["ws[tx][k], rows of 16"]))
 # and the column lies in sixteen: the cause was the distance between the rows, a multiple of 16.
 
 # %% [markdown] id="swizzle"
-# ## Triton stirs instead
+# ## Triton reorders instead
 # A tile that tensor cores are to read Triton does not pad. It *swizzles* it: the row number
 # decides, by an exclusive or, in which order the row's pieces lie. Here is a kernel with a product
 # in it, the likeness of each word to each: `w` by its own transpose. Its `tl.dot` takes tiles from
@@ -681,6 +698,11 @@ plain_rows = [4 * (32 * r + 4 * piece + i) for r in range(8) for i in range(4)]
 swizzled = [4 * (32 * r + 4 * (piece ^ r) + i) for r in range(8) for i in range(4)]
 print(code.instructions("ldmatrix"))
 show_banks({"as it lies": plain_rows, "swizzled": swizzled})
+
+# %% [markdown] id="swizzle-why"
+# As it lies, one piece of eight rows falls into four banks and takes eight turns. Swizzled, the
+# same bytes fall into all 32 banks and take one. Only the order differs, so the order was the
+# cause.
 
 # %% [markdown] id="reuse"
 # ## A tile is used as often as it is wide
@@ -731,8 +753,8 @@ for tile in (16, 32, 64, 128):
 # programs fit on an SM at a time. Their warps are what the SM turns to while others wait for
 # memory; how many there are, of the 64 that it could hold, is its *occupancy*. Shared memory, warps
 # and blocks have limits of their own, and the tightest one decides. All of them count in whole
-# units: half a program does not fit, and a warp gets its registers by the 256. Lab 07 asks you for
-# the number.
+# units: half a program does not fit, and a warp gets its registers in portions of 256. Lab 07 asks
+# you for the number.
 
 # %% [markdown] id="occupancy"
 # ## So is higher occupancy faster?
@@ -855,8 +877,9 @@ for capability in (75, 80):
 reveal("dot_of_float32_ieee_on_h100", instruction.split(".")[0])
 
 # %% [markdown] id="dot-why"
-# 1,024 multiply-adds for each thread, each for itself: in the roofline's terms, the flat roof of 67
-# TFLOP/s instead of 495. One word decides it, and Triton's own default for float32 [is
+# Each thread makes 1,024 multiply-adds in each step of the loop, one by one: in the roofline's
+# terms, the flat roof of 67 TFLOP/s instead of 495. One word decides it, and Triton's own default
+# for float32 [is
 # `"tf32"`](https://github.com/triton-lang/triton/blob/v3.7.1/third_party/nvidia/backend/compiler.py#L123).
 # A T4 (sm_75) has no tf32. It has tensor cores for float16, and the last lines show that this
 # Triton does not use them.
@@ -978,9 +1001,9 @@ for counting in (count, count_atomically):
 reveal("interpreted_race", "the right counts" if right[count] else "wrong counts")
 
 # %% [markdown] id="interpreter-why"
-# The right counts, every time. So a test in the interpreter proves nothing about races. Our
-# instrument counts elements that more than one program stored; `tl.atomic_add` takes the cause
-# away.
+# The interpreter says the right counts, every time. So a test in the interpreter proves nothing
+# about races. Our instrument counts elements that more than one program stored; `tl.atomic_add`
+# takes the cause away.
 
 # %% [markdown] id="interpreter-numbers"
 # ## And its numbers are not the GPU's
@@ -1009,9 +1032,10 @@ print(f"inputs rounded beforehand: {error_of(to_tf32(some[:16]), 'ieee'):.1e}")
 print(f"bfloat16, interpreted:     {error_of(some[:16].bfloat16(), 'ieee'):.1e}")
 
 # %% [markdown] id="interpreter-numbers-why"
-# It does not: expect an error like the third line's from a GPU, and the interpreter shows the
-# first. bfloat16 is worse. numpy has no such type; the interpreter keeps its bits as integers, and
-# multiplies those. It is for logic, with float32 and float16. Rounding, races and speed want a GPU.
+# The interpreter does not round: expect an error like the third line's from a GPU, and the
+# interpreter shows the first. bfloat16 is worse. numpy has no such type; the interpreter keeps its
+# bits as integers, and multiplies those. It is for logic, with float32 and float16. Rounding, races
+# and speed want a GPU.
 
 # %% [markdown] id="on-a-gpu"
 # ## On a GPU

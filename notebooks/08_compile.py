@@ -5,6 +5,19 @@
 # then the same numbers sooner. Or no sooner at all, and you do not know why either. After this
 # chapter you can follow one function from its bytecode to the code that this machine runs, and say
 # at each station what was read, what was decided, and what it saved.
+#
+# *Reading: about 50 minutes.*
+
+# %% [markdown] id="try-first"
+# ## Try it first
+# The loss of this chapter is four operators, and each reads what the one before it wrote. Join
+# them, one pair after the other, and see which bytes are no longer moved. (What that saves in time
+# is another question, and this chapter measures it.)
+
+# %% id="try-first-run" tags=["hide-input"]
+import onelayer
+
+onelayer.play_fusion(n=3584)
 
 # %% id="instruments"
 import time
@@ -13,7 +26,6 @@ from collections import Counter
 import torch
 import torch.nn.functional as F
 
-import onelayer
 from autograder import predict, reveal
 
 torch.set_num_threads(1)  # times compare better, and the generated code is shorter
@@ -254,6 +266,21 @@ for version in received:
     values = [node.meta.get("example_value") for node in version.graph.nodes]
     print(next(tuple(v.shape) for v in values if isinstance(v, torch.Tensor)))
 
+# %% [markdown] id="sizes-marked"
+# ## Say it beforehand
+# After `mark_dynamic(x, 0)` the first size is a symbol in the first version already, so the second
+# size compiles nothing ([dynamic
+# shapes](https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_dynamic_shapes.html)).
+
+# %% id="sizes-marked-run"
+received.clear()
+marked = torch.compile(lambda x: (x * 2).sum(), backend=keep)
+for n in (2, 3, 4):
+    given = x[:n].clone()
+    torch._dynamo.mark_dynamic(given, 0)
+    marked(given)
+    print(f"{n} rows, marked: {len(received)} version")
+
 # %% [markdown] id="numbers"
 # ## And a Python number?
 # A float argument is Python. At first its value goes into the graph as a constant, and a guard on
@@ -339,6 +366,36 @@ except torch._dynamo.exc.Unsupported as error:
 whole = onelayer.compile_story(repaired, x[:8], W.detach(), backend="aot_eager")
 print(len(whole.pieces), "graph,", len(whole.breaks), "breaks")
 
+# %% [markdown] id="logs"
+# ## Ask it while it works
+# In your own program you have no `compile_story`. There you set
+# [`TORCH_LOGS`](https://docs.pytorch.org/docs/stable/logging.html) before you start it:
+# `TORCH_LOGS="recompiles,graph_breaks" python train.py`. In a notebook `set_logs` does the same. It
+# writes to the error stream; here we catch that, and show the lines that carry the point.
+
+# %% id="logs-run"
+import contextlib
+import io
+import re
+
+with contextlib.redirect_stderr(io.StringIO()) as written:
+    torch._logging.set_logs(recompiles=True, graph_breaks=True)
+    watched = torch.compile(careful, backend=keep)
+    watched(x[:8], W.detach())
+    watched(x[:5], W.detach())  # another size
+torch._logging.set_logs()
+for line in written.getvalue().splitlines():
+    told = line.partition("] [__")[2].partition("] ")[2]
+    if told.startswith(("Recompiling", "    - ", "Graph Break Reason")):
+        print(re.sub(r" in /.*/\S*", "", told))
+
+# %% [markdown] id="logs-why"
+# Each recompilation names the guard that failed, and each break its reason. Two functions were
+# compiled again: the part before the break and the part behind it. For a large program set
+# `TORCH_TRACE=FOLDER` instead, and read the folder with
+# [`tlparse`](https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_troubleshooting.html):
+# it makes a page for each compilation, with the stations of this chapter.
+
 # %% [markdown] id="joint"
 # ## Station 3: forward and backward in one graph
 # Next comes AOTAutograd. It runs the captured graph through autograd *and* the dispatcher, with
@@ -385,11 +442,12 @@ for call in piece.captured.calls:
 
 # %% [markdown] id="kept"
 # ## Station 4: what survives the forward
-# Backward needs some of what the forward computed. Eager decides node by node: each keeps what its
-# own formula asks for: the clamp keeps its input, the loss the logarithms of its probabilities, and
-# each is a table as large as the logits. AOTAutograd's *partitioner* cuts the joint graph into a
-# forward and a backward, and sees both at once: it may keep one table and compute the other from it
-# again. Arguments live on anyway and do not count. What share of eager's bytes does it keep?
+# Backward needs some of what the forward computed. Eager decides node by node, and each node keeps
+# what its own formula asks for: the clamp keeps its input, the loss the logarithms of its
+# probabilities, and each is a table as large as the logits. AOTAutograd's *partitioner* cuts the
+# joint graph into a forward and a backward, and sees both at once: it may keep one table and
+# compute the other from it again. Arguments live on anyway and do not count. What share of eager's
+# bytes does it keep?
 
 # %% id="kept-guess"
 predict("share_that_is_kept", choices=["all of it", "about a half", "about a third", "nothing"])
@@ -414,10 +472,12 @@ reveal("share_that_is_kept", near[min(near, key=lambda fraction: abs(fraction - 
 # read. Matrix products and other expensive operators are not run twice; for the rest, a minimum cut
 # through the graph chooses what to keep
 # ([`partitioners.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_functorch/partitioners.py)).
+# In the picture arrows cross the cut, and what backward does a second time has a colour of its own.
 
 # %% id="min-cut-run"
 repeated = [node for node in piece.backward.calls if node.side == "forward" and node.inputs]
 print("computed a second time:", *(node.target.split(".")[1] for node in repeated))
+onelayer.show_cut(story)
 
 # %% [markdown] id="generated"
 # ## Station 5: what Inductor wrote
@@ -594,6 +654,67 @@ onelayer.show_compile(story)
 # %% id="gpu-run"
 onelayer.show_recording("head_loss")
 
+# %% [markdown] id="cuda-graph"
+# ## Many launches in one
+# The compiled code still launches each of its kernels from the host. A *CUDA graph* is recorded
+# once, with all arguments, and then started as a whole. Ten small products below, launched one by
+# one, then replayed. How many calls does the host make for the ten of a replay? (On the mocked
+# device, whose numbers the CPU computes.)
+
+# %% id="cuda-graph-guess"
+predict("host_calls_of_a_replay", choices=[1, 2, 10])
+
+
+# %% id="cuda-graph-run"
+def launched_and_replayed():
+    import torch
+
+    x = torch.ones(600, device="cuda")
+
+    def ten_products():
+        y = x
+        for _ in range(10):
+            y = y * 2
+        return y
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        ten_products()  # what a first call makes must not be captured
+    torch.cuda.current_stream().wait_stream(side)
+    graph, seen = torch.cuda.CUDAGraph(), []
+    with torch.cuda.graph(graph):
+        y = ten_products()
+    z = ten_products()
+    graph.replay()
+    seen.append(y[0].item())
+    x.fill_(3)  # the same memory, other numbers
+    graph.replay()
+    seen.append(y[0].item())
+    x = torch.full((600,), 5.0, device="cuda")  # other memory
+    graph.replay()
+    return [*seen, y[0].item(), z[0].item()]
+
+
+# %% id="cuda-graph-show"
+replayed = onelayer.mocked("08_graph", launched_and_replayed, values=True)
+one, three, five, alone = replayed.result
+print(f"launched {alone:,.0f}, replayed {one:,.0f}; x filled with 3: {three:,.0f}", end="; ")
+print(f"x made anew with 5: {five:,.0f}")
+starts = {call.start_us for call in replayed.calls if call.api == "cudaGraphLaunch"}
+reveal("host_calls_of_a_replay", len(starts) // 3)
+
+# %% [markdown] id="cuda-graph-why"
+# The host makes one call for ten kernels. The price stands in the numbers: a graph holds
+# *addresses*. New numbers in the same memory are seen; a new `x` is not. `mode="reduce-overhead"`
+# lets Inductor record such graphs, and it [copies your
+# inputs](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_inductor/cudagraph_trees.py) to the
+# addresses that it recorded. What each mode sets:
+
+# %% id="cuda-graph-modes"
+for mode in ("default", "reduce-overhead", "max-autotune"):
+    print(f"{mode:16}", torch._inductor.list_mode_options()[mode])
+
 # %% [markdown] id="custom-op"
 # ## Your own operator inside
 # A `custom_op` is a box that Dynamo does not look into. All it needs is what comes out: shape,
@@ -653,17 +774,48 @@ print(boxed.pieces[0].forward_file)
 own = [k for k in boxed.pieces[0].forward_file.kernels if k.language != "library"]
 reveal("kernels_around_a_box", len(own))
 
+# %% [markdown] id="opaque-cause"
+# ## Without the box, and what compiling costs
+# Was it the box? Write its `clamp` in its place, and compile that. And while we are at it: how long
+# does compiling take, and how long after Dynamo has forgotten all that it made?
+
+# %% id="opaque-cause-run"
+from torch._dynamo.utils import counters
+from torch._inductor import metrics
+from torch._inductor.utils import fresh_cache
+
+
+def unboxed(x):
+    return ((x * 2).clamp(-30.0, 30.0) + 1).relu()
+
+
+with fresh_cache(), torch.no_grad():
+    for attempt in ("first", "after a reset"):
+        torch._dynamo.reset()  # Dynamo's versions are gone; what lies on disk stays
+        counters.clear()
+        metrics.reset()
+        began = time.perf_counter()
+        torch.compile(unboxed)(x)
+        seconds = time.perf_counter() - began
+        hits = counters["inductor"]["fxgraph_cache_hit"]
+        print(
+            f"{attempt:14} {seconds:6.2f} s, {metrics.generated_kernel_count} kernel, {hits} found"
+        )
+
 # %% [markdown] id="opaque-why"
-# The box is a wall. Nothing is fused through it: its input is written for it, and its output read
-# back. In `head_loss` a clamp between the same bounds cost no bytes of its own. An operator of
-# yours has to be worth that: chapter 06 builds one.
+# One kernel without the box, two with it: nothing is fused through it. Its input is written for it,
+# and its output read back. An operator of yours has to be worth that: chapter 06 builds one. And
+# the seconds: Inductor keeps what it made on disk, by a hash of the graph
+# ([compile-time caching](https://docs.pytorch.org/tutorials/recipes/torch_compile_caching_tutorial.html)).
+# What a new process still pays is Dynamo.
 
 # %% [markdown] id="what-you-can-now-say"
 # ## What you can now say
 # - Dynamo reads bytecode with stand-ins for tensors. Calls on tensors become a graph, Python is
 #   carried out, and what was assumed becomes guards. When no version's guards pass, a new one is
 #   compiled, up to a limit; a second size, or a second float, makes it a dynamic one.
-# - What needs a value ends the graph. `fullgraph=True` makes that an error.
+# - What needs a value ends the graph. `fullgraph=True` makes that an error, and `TORCH_LOGS` names
+#   each break and each guard that failed.
 # - AOTAutograd records forward and backward as one graph of small operators; the partitioner cuts
 #   it, and decides what is kept and what is computed twice. Autograd sees one node.
 # - Inductor joins loops. What is fused away never becomes a tensor, and is neither written nor

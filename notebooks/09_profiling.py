@@ -5,6 +5,20 @@
 # thousand bars. After this chapter you can ask a trace a question by code: who waits for whom,
 # which copies block, which launches are too small, which rank is late. And you can say what a
 # repair would bring before you make it.
+#
+# *Reading: about 35 minutes.*
+
+# %% [markdown] id="try-first"
+# ## Try it first
+# Two traces of the same loop, before and after a repair, on one scale. Zoom in: where does the
+# device have nothing to do, and who waits for whom just there?
+
+# %% id="try-first-run" tags=["hide-input"]
+import onelayer
+from onelayer.profiling.loop_traces import loop_trace
+
+reads = loop_trace("reads_the_loss")
+onelayer.show_traces({"before": reads.before, "after": reads.after})
 
 # %% id="instruments"
 import inspect
@@ -13,13 +27,13 @@ import os
 import tempfile
 import time
 from collections import Counter, defaultdict
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
-import onelayer
 from autograder import predict, reveal
 from onelayer.profiling import slow_loops
 from onelayer.profiling.loop_traces import loop_trace
@@ -116,7 +130,7 @@ for e in sorted(operators, key=lambda e: (e["ts"], -e["dur"])):
         until = e["ts"] + e["dur"]
 outer_us = sum(e["dur"] for e in outermost)
 print(f"{len(operators)} operators, {len(outermost)} of them outermost")
-print(f"{outer_us:,.0f} us, {outer_us / steps_us:.0%} of the steps; the rest is Python")
+print(f"{outer_us:,.0f} us, {outer_us / steps_us:.0%} of the steps; the rest: Python, the profiler")
 
 # %% [markdown] id="which-line"
 # ## Which line?
@@ -150,8 +164,8 @@ reveal("line_in_the_trace", "of the `def`" if line == first else "of the call th
 
 # %% [markdown] id="overhead"
 # ## The profiler is in the picture
-# Recording takes time, and stacks take most of it. How much longer is a step while it is recorded
-# with stacks and shapes?
+# Recording takes time, and stacks take most of it. How much more processor time does a step take
+# while it is recorded with stacks and shapes?
 
 # %% id="overhead-guess"
 predict(
@@ -160,19 +174,17 @@ predict(
 
 
 # %% id="overhead-run"
-def took_ms(**options):
-    """The shortest of six steps, recorded if there are options."""
+def took_ms(step=train_step, **options):
+    """The least processor time of twelve steps, in ms; recorded if there are options."""
     times = []
-    for number in range(6):
-        began = time.perf_counter()
+    for number in range(12):
+        recording = nullcontext()
         if options:
-            with profile(activities=[ProfilerActivity.CPU], acc_events=True, **options):
-                began = time.perf_counter()
-                train_step(number)
-                times.append((time.perf_counter() - began) * 1e3)
-        else:
-            train_step(number)
-            times.append((time.perf_counter() - began) * 1e3)
+            recording = profile(activities=[ProfilerActivity.CPU], acc_events=True, **options)
+        with recording:
+            began = time.thread_time()
+            step(number)
+            times.append((time.thread_time() - began) * 1e3)
     return min(times)
 
 
@@ -186,9 +198,20 @@ words = "less than 1.2 times" if factor < 1.2 else "1.2 to 3 times"
 reveal("longer_with_stacks", "more than 3 times" if factor > 3 else words)
 
 # %% [markdown] id="overhead-why"
-# Each call into Python and each operator is written down, so what calls most grows most: a trace
-# with stacks makes Python look slower than it is. Look for the cause in it, and measure the step
-# without it.
+# Each call into Python and each operator is written down, so what calls most grows most. Take the
+# calls away: a step of one large product, recorded in the same way. So a trace with stacks makes
+# Python look slower than it is. Look for the cause in it, and measure the step without it.
+
+# %% id="overhead-cause"
+square = torch.randn(1024, 1024)
+
+
+def one_product(number):
+    return square @ square
+
+
+bare, traced = took_ms(one_product), took_ms(one_product, with_stack=True, record_shapes=True)
+print(f"one product: {traced / bare:.2f} times as long with stacks; the training step {factor:.2f}")
 
 # %% [markdown] id="memory"
 # ## Bytes over time
@@ -307,7 +330,8 @@ onelayer.show_traces({"before": reads.before, "after": reads.after})
 # %% [markdown] id="side-by-side-why"
 # `item()` needs the number, so the host waits until all that was launched before is done, and only
 # then goes on to launch. Until the next launch nothing is queued, and the device runs empty. The
-# repaired loop adds the loss up on the device, and the host runs ahead.
+# repaired loop adds the loss up on the device, and the host runs ahead. The one wait that it still
+# has stands behind the steps: it is the profiler's own, when it stops.
 
 # %% [markdown] id="same-loss"
 # ## And the same loss?
@@ -389,12 +413,17 @@ for name, side in (("before", each.before), ("after", each.after)):
     calls, device_us = launched_in(side, "optimizer")
     host_us = sum(e["dur"] for e in side if e["name"] == "optimizer" and e["pid"] != 0)
     print(f"{name:7} {calls} launches: host {host_us:,.0f} us, device {device_us:,.0f} us")
+    inside = [e for e in in_steps(side) if e["name"] == "cudaLaunchKernel"]
+    each_us = sum(e["dur"] for e in inside) / len(inside)
+    print(f"        of the host's time, {calls * each_us:,.0f} us in cudaLaunchKernel itself")
 calls, _ = launched_in(each.before, "optimizer")
 reveal("launches_of_the_optimizer", min((28, 60, 250, 1000), key=lambda n: abs(n - calls)))
 
 # %% [markdown] id="loop-3-why"
-# The launches went, and most of the host's time went with them: it was the calls that took it.
-# `foreach` hands a list of tensors to one kernel
+# The launches went, and most of the host's time went with them. The last lines say that the launch
+# itself is the smaller part of it: each kernel also had an operator around it, with its Python, its
+# dispatch and its allocation, and those went too. (A real driver's launch takes some us; count with
+# five, and it is still the smaller part.) `foreach` hands a list of tensors to one kernel
 # ([`adam.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/optim/adam.py) has both ways,
 # `_single_tensor_adam` and `_multi_tensor_adam`). Two other ways to the same end are
 # `torch.compile` and CUDA graphs.
@@ -451,10 +480,14 @@ reveal("longer_all_reduce", more if lasted[1] > lasted[0] else less)
 
 # %% id="loop-5-repaired"
 for name, traces in (("uneven", uneven), ("even", traces_of_two_ranks("cpu", repaired=True))):
-    spans = [sum(e["dur"] for e in t if e["name"] == "gloo:all_reduce") / 1e3 for t in traces]
-    print(
-        f"{name:7}", ", ".join(f"rank {r} in all-reduce {ms:6.1f} ms" for r, ms in enumerate(spans))
-    )
+    for rank, events in enumerate(traces):
+        spans = sum(e["dur"] for e in events if e["name"] == "gloo:all_reduce") / 1e3
+        compute = sum(e["dur"] for e in events if e["name"] in ("forward", "backward")) / 1e3
+        print(f"{name:7} rank {rank}: compute {compute:6.1f} ms, in all-reduce {spans:6.1f} ms")
+
+# %% [markdown] id="loop-5-even"
+# The rows are even now. If one rank still waits much, look at the other one's compute: another
+# program may have had its core.
 
 # %% [markdown] id="regime"
 # ## Overhead, bandwidth or compute?
@@ -526,7 +559,10 @@ for e in again:
 share = spent["optimizer"] / spent["step"]
 print({name: f"{us:,.0f} us" for name, us in spent.items() if "Optimizer" not in name})
 twice, free = 1 / (1 - share / 2), 1 / (1 - share)
-print(f"optimizer {share:.0%} of a step: twice as fast {twice:.2f}, for free {free:.2f} times")
+print(
+    f"optimizer: {share:.0%} of a step. Twice as fast, it makes the step {twice:.2f} times as fast;"
+)
+print(f"if it took no time, {free:.2f} times")
 
 # %% [markdown] id="amdahl-ask"
 # That is a promise for one lane. In loop 1 the host waited, and the device worked meanwhile. If all

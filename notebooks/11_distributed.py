@@ -6,6 +6,19 @@
 # job hung. After this chapter you can say when each byte leaves a process, how many leave it per
 # step, and what is kept where: in DDP (`DistributedDataParallel`), FSDP (`fully_shard`), tensor and
 # pipeline parallelism.
+#
+# *Reading: two evenings, about 30 and 35 minutes.*
+
+# %% [markdown] id="try-first"
+# ## Try it first
+# Four ranks train one model, and each holds a quarter of the layers. The grey stretches are the
+# *bubble*: a rank computes nothing. Add micro-batches and watch its share. Then cut the rows
+# instead of the layers: press *DDP* or *FSDP*.
+
+# %% id="try-first-run" tags=["hide-input"]
+import onelayer
+
+onelayer.show_timeline("gpipe", ranks=4, parts=4)
 
 # %% id="instruments"
 import os
@@ -15,10 +28,10 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-import onelayer
 from autograder import predict, reveal
 from onelayer.distributed.rank_log import ring_bytes
 
+os.environ["TORCH_FR_BUFFER_SIZE"] = "100"  # the flight recorder, near the end of this page
 backend = "nccl" if torch.cuda.device_count() >= 4 else "gloo"  # gloo: the CPU, over sockets
 here = "cuda" if backend == "nccl" else "cpu"
 
@@ -34,9 +47,6 @@ def on_ranks(n, function, *given, **more):
 # has a number in it: its *rank*. Rank 1 sets the head's bias to zero. Who has a zero bias
 # afterwards: rank 1, rank 0, the notebook?
 
-# %% id="rank-guess"
-predict("who_has_a_zero_bias", choices=["rank 1 alone", "both ranks", "all three"])
-
 # %% id="rank-run"
 head = onelayer.head()  # nn.Linear(64, 600), trained
 
@@ -49,12 +59,12 @@ def zero_on_rank_1():
 
 
 zeroed = [*on_ranks(2, zero_on_rank_1), head.bias.count_nonzero().item() == 0]
-reveal("who_has_a_zero_bias", {(False, True, False): "rank 1 alone"}.get(tuple(zeroed), "others"))
+print("a zero bias:", dict(zip(("rank 0", "rank 1", "notebook"), zeroed, strict=True)))
 
 # %% [markdown] id="rank-why"
-# Each process has its own Python and its own memory, and the head travelled to both as a copy. The
-# only way from one rank to another is a message, and all of this chapter is about who sends which,
-# when.
+# Rank 1 alone. Each process has its own Python and its own memory, and the head travelled to both
+# as a copy. The only way from one rank to another is a message, and all of this chapter is about
+# who sends which, when.
 
 # %% [markdown] id="collective"
 # ## A collective is a call that all make
@@ -89,8 +99,27 @@ reveal("one_rank_does_not_call", outcome)
 # It waits for its partner until the group's
 # [timeout](https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.init_process_group),
 # half an hour on gloo; here our own clock ended it. Rank 1 still lives, so nothing is broken yet
-# and no line raises: this is what "the job hangs" looks like. Had its process ended, gloo would
-# have raised. The rule: all ranks make the same collectives in the same order.
+# and no line raises: this is what "the job hangs" looks like. Is it because rank 1 lives? Take that
+# away: the same call, and the process of rank 1 ends.
+
+
+# %% id="collective-ended"
+def rank_1_ends():
+    if dist.get_rank() == 1:
+        os._exit(0)
+    dist.all_reduce(torch.ones(1))
+
+
+try:
+    onelayer.run_ranks(2, rank_1_ends)  # over gloo
+except RanksFailed as failed:
+    print(
+        *(line.split(":")[0] for line in str(failed).splitlines() if "rank " in line[:5]), sep="\n"
+    )
+
+# %% [markdown] id="collective-rule"
+# Now rank 0 raises: gloo saw that the connection to rank 1 was closed. A rank that lives and makes
+# no call closes nothing. So the rule: all ranks make the same collectives in the same order.
 
 # %% [markdown] id="four-of-them"
 # ## Four collectives
@@ -99,22 +128,23 @@ reveal("one_rank_does_not_call", outcome)
 
 
 # %% id="four-of-them-run"
+NAMES = ("has", "broadcast", "all_reduce", "all_gather", "reduce_scatter")
+
+
 def four():
     rank, n = dist.get_rank(), dist.get_world_size()
-    x = torch.tensor([10 * rank + i for i in (1, 2)], device=here)
+    x = torch.tensor([10**rank, 2 * 10**rank], device=here)
     copied, added, slice_of_sum = x.clone(), x.clone(), x[:1].clone()
     gathered = [torch.empty_like(x) for _ in range(n)]
     dist.broadcast(copied, src=0)
     dist.all_reduce(added)
     dist.all_gather(gathered, x)
     dist.reduce_scatter(slice_of_sum, list(x.split(1)))
-    return [t.tolist() for t in (x, copied, added, torch.cat(gathered), slice_of_sum)]
+    after = (x, copied, added, torch.cat(gathered), slice_of_sum)
+    return {name: t.tolist() for name, t in zip(NAMES, after, strict=True)}
 
 
-names = ("has", "broadcast", "all_reduce", "all_gather", "reduce_scatter")
-print(f"{'':15} {'rank 0':18} rank 1")
-for name, *after in zip(names, *on_ranks(2, four), strict=True):
-    print(f"{name:15}", *(f"{numbers!s:18}" for numbers in after))
+onelayer.show_collectives(on_ranks(2, four))
 
 # %% [markdown] id="two-halves"
 # ## An all-reduce in two halves
@@ -140,13 +170,14 @@ same = all(on_ranks(3, halves))
 reveal("gather_after_reduce_scatter", "all_reduce's row" if same else "neither")
 
 # %% [markdown] id="two-halves-why"
-# The all-reduce. The two halves matter later in this chapter: DDP makes both at once; FSDP makes
-# them at two different times, and steps on its slice in between.
+# You get the all-reduce. The two halves matter later in this chapter: DDP makes both at once; FSDP
+# makes them at two different times, and steps on its slice in between.
 
 # %% [markdown] id="ring"
 # ## What does an all-reduce send?
 # The gradient of the head's weight has 153,600 bytes, and 4 ranks reduce it. Each could send all of
-# its bytes to the three others. How many bytes does one rank really send?
+# its bytes to the three others. Or they take the two halves: in each half a rank sends three of the
+# four slices, 38,400 bytes each. How many bytes does one rank really send?
 
 # %% id="ring-guess"
 predict("bytes_sent_by_one_rank", choices=[115_200, 153_600, 230_400, 460_800])
@@ -174,17 +205,40 @@ reveal("bytes_sent_by_one_rank", nearest)
 # %% [markdown] id="ring-why"
 # Here the ranks stand in a ring and cut the tensor into n slices. In n - 1 turns each slice
 # collects its sum, in n - 1 more the sums travel round. Each turn sends one slice: 2 (n - 1) / n of
-# the tensor. The second bar is what Linux counted at this process's sockets; the little above are
-# gloo's headers.
+# the tensor. The second bar is what Linux counted at this process's sockets. Is the little above it
+# a share of the tensor? Reduce ten times as much:
+
+
+# %% id="ring-above"
+def above_the_ring(rows):
+    with onelayer.record_collectives() as log:
+        dist.all_reduce(torch.ones(rows, 64, device=here))
+    return (log.sent_bytes or log.ring_bytes) - log.ring_bytes  # NCCL's bytes are not counted
+
+
+for rows in (600, 6000):
+    print(f"{rows:5} rows: {on_ranks(4, above_the_ring, rows)[0]:,} bytes above the ring's")
+
+# %% [markdown] id="ring-above-why"
+# It is the same for both: it belongs to the messages, as a header does, and not to the tensor. Here
+# are the turns: of how many ranks each of the four slices is the sum.
+
+# %% id="ring-turns"
+n = 4
+held = [[1] * n for _ in range(n)]  # [rank][slice]: of how many ranks it is the sum
+turns = [[row[:] for row in held]]
+for turn in range(2 * (n - 1)):
+    for rank in range(n):  # each sends one slice to the next in the ring
+        place, to = (rank - turn) % n, (rank + 1) % n
+        held[to][place] = turns[-1][rank][place] + (turns[-1][to][place] if turn < n - 1 else 0)
+    turns.append([row[:] for row in held])
+onelayer.show_ring(turns)
 
 # %% [markdown] id="sixty-four"
 # ## And with 64 ranks?
 # You need no 64 GPUs to ask. `fake_group` makes this process one rank of 64 of which no other
-# exists: calls, shapes and bytes are real, values are not. How much more does a rank send than one
-# of four?
-
-# %% id="sixty-four-guess"
-predict("times_the_bytes_at_64_ranks", choices=[1.0, 1.3, 4.0, 16.0])
+# exists: calls, shapes and bytes are real, values are not. Does one of 64 ranks send 16 times as
+# much as one of four?
 
 # %% id="sixty-four-run"
 sent = {}
@@ -193,13 +247,54 @@ for n in (2, 4, 8, 64):
         dist.all_reduce(torch.ones(600, 64))
     sent[f"{n} ranks"] = log.ring_bytes
 onelayer.show_bars(sent, unit="bytes")
-
-# %% id="sixty-four-reveal"
-reveal("times_the_bytes_at_64_ranks", round(sent["64 ranks"] / sent["4 ranks"], 1))
+print(f"64 ranks against 4: {sent['64 ranks'] / sent['4 ranks']:.1f} times the bytes")
 
 # %% [markdown] id="sixty-four-why"
-# Hardly more: it never reaches two tensors, however many ranks there are. What grows with the ranks
-# is the number of turns, so many small messages hurt more than a few large ones.
+# Hardly more: 2 (n - 1) / n comes close to 2 and does not reach it. What grows with the ranks is
+# the number of turns, 2 (n - 1), and each turn is a message with a fixed cost. How large is that
+# cost?
+
+# %% [markdown] id="alpha-beta"
+# ## What does a message cost?
+# Say that a collective takes *alpha*, whatever its size, and *beta* for each byte. Two measurements
+# give both: a tiny tensor is all alpha, a large one nearly all beta. Then predict the gradient of
+# the head, sent once and sent in 64 pieces, and hold the prediction against the clock.
+
+
+# %% id="alpha-beta-run"
+def took_us(nbytes, pieces=1, rounds=15):
+    """The fewest us of all-reducing so many bytes on 2 ranks, in so many calls."""
+
+    def timed():
+        import time
+
+        chunks, spans = torch.ones(nbytes // 4, device=here).chunk(pieces), []
+        for _ in range(rounds):
+            dist.barrier()
+            began = time.perf_counter()
+            for chunk in chunks:
+                dist.all_reduce(chunk)
+            chunks[-1][0].item()  # a GPU's calls return at once
+            spans.append((time.perf_counter() - began) * 1e6)
+        return min(spans)
+
+    return max(on_ranks(2, timed))
+
+
+alpha, large = took_us(4), 2**24
+beta = (took_us(large) - alpha) / large
+print(f"alpha {alpha:,.0f} us, beta {1e3 * beta:.2f} ns a byte")
+for pieces in (1, 64):
+    model_us, us = pieces * alpha + 153_600 * beta, took_us(153_600, pieces)
+    print(f"153,600 bytes in {pieces:2}: predicted {model_us:8,.0f} us, measured {us:8,.0f}")
+
+# %% [markdown] id="alpha-beta-why"
+# The bytes are the same, and the many calls cost many times as much: alpha is paid for each. A
+# model of two numbers is rough, and a busy machine is rougher; it tells you which of the two to
+# work on: below `alpha / beta` bytes a message costs mostly alpha, above it mostly its bytes.
+
+# %% id="alpha-beta-worth"
+print(f"as many bytes as an alpha is worth: {alpha / beta:,.0f}")
 
 # %% [markdown] id="ddp"
 # ## Data parallel: one gradient from many parts
@@ -287,10 +382,7 @@ print(on_ranks(2, construct)[0])
 # %% [markdown] id="ready"
 # ## When is a gradient ready?
 # Chapter 03 said it: a leaf's gradient is written as soon as it is complete. A hook on each
-# parameter notes the moment. Three layers have six gradients. Which of these four is there first?
-
-# %% id="ready-guess"
-predict("first_gradient", choices=["0.weight", "0.bias", "2.weight", "2.bias"])
+# parameter notes the moment. Three layers have six gradients.
 
 # %% id="ready-run"
 three = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 64), nn.Linear(64, 600))
@@ -299,20 +391,16 @@ for name, p in three.named_parameters():
     p.register_post_accumulate_grad_hook(lambda _, name=name: ready.append(name))
 F.cross_entropy(three(x), target).backward()
 print(*ready, sep=" -> ")
-reveal("first_gradient", ready[0])
 
 # %% [markdown] id="ready-why"
-# The last layer's, and the backward of two more layers is still to come. That time is DDP's: what
-# is ready may leave.
+# The last layer's come first, and the backward of two more layers is still to come. That time is
+# DDP's: what is ready may leave.
 
 # %% [markdown] id="overlap"
 # ## Send it while the rest is computed
 # `async_op=True` starts an all-reduce and returns. From the hook, each gradient leaves as soon as
 # it is there; the waits come at the end. Six layers without a bias have six gradients. How many
 # have left before the last one is computed?
-
-# %% id="overlap-guess"
-predict("sent_before_the_last", choices=[0, 1, 5, 6])
 
 
 # %% id="overlap-run"
@@ -337,9 +425,7 @@ def hooked(rows):
 
 recorded = on_ranks(2, hooked, torch.ones(256, 512))
 onelayer.show_timeline([log for log, _ in recorded])
-
-# %% id="overlap-reveal"
-reveal("sent_before_the_last", recorded[0][1])
+print(recorded[0][1], "gradients had left when the last one was ready")
 
 # %% [markdown] id="overlap-why"
 # All but the last, whose turn comes when nothing is left to hide behind. What you see above is this
@@ -354,13 +440,10 @@ onelayer.show_recording("step_overlap")
 
 # %% [markdown] id="buckets"
 # ## Few large messages
-# Every message has a fixed cost. So DDP's reducer, the C++ behind its hooks, copies gradients into
+# Every message has its alpha. So DDP's reducer, the C++ behind its hooks, copies gradients into
 # *buckets*, and sends a bucket when its last gradient is there. Six layers of 257 KiB: a bucket is
 # full at half a MiB. What goes into which bucket depends on the order in which gradients come, and
-# before the **first** backward DDP has not seen it. How many buckets does the first step send?
-
-# %% id="buckets-guess"
-predict("buckets_of_the_first_step", choices=[1, 3, 6, 12])
+# before the **first** backward DDP has not seen it. Compare the first two steps:
 
 
 # %% id="buckets-run"
@@ -381,13 +464,13 @@ def reduced(log):
 steps = [reduced(log) for log in on_ranks(2, two_steps)[0]]
 for step, sizes in enumerate(steps, start=1):
     print(f"step {step}: {len(sizes)} of", *(f"{size:,}" for size in sizes), "bytes")
-reveal("buckets_of_the_first_step", len(steps[0]))
 
 # %% [markdown] id="buckets-why"
-# One, with everything. DDP does not know yet in which order gradients come, so it watches a whole
-# step. Then it makes the buckets anew, in the order that it saw: last layers first. All ranks take
-# rank 0's order, because buckets must be sent in the same order everywhere. With
-# `find_unused_parameters=True`, which comes soon, it guesses the order and keeps its guess
+# The first step sends one bucket with everything. DDP does not know yet in which order gradients
+# come, so it watches a whole step. Then it makes the buckets anew, in the order that it saw: last
+# layers first. All ranks take rank 0's order, because buckets must be sent in the same order
+# everywhere. With `find_unused_parameters=True`, which comes soon, it guesses the order and keeps
+# its guess
 # ([`distributed.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/nn/parallel/distributed.py)).
 
 # %% [markdown] id="play"
@@ -400,17 +483,15 @@ reveal("buckets_of_the_first_step", len(steps[0]))
 onelayer.show_timeline("ddp", ranks=4)
 
 # %% [markdown] id="play-why"
-# The last one: it waits for the first layer's gradient, and then nothing is left to compute. A slow
-# rank delays all of them, because a collective begins when the last one comes.
+# The last bucket can never be hidden: it waits for the first layer's gradient, and then nothing is
+# left to compute. A slow rank delays all of them, because a collective begins when the last one
+# comes.
 
 # %% [markdown] id="no-sync"
 # ## Do not send yet
 # A batch that is too large goes through in *micro-batches*, one after the other, and their
 # gradients add up in `.grad`. You want to send once, at the end. Under `model.no_sync()` nothing is
-# sent. Three micro-batches, the first two in it: how many all-reduces?
-
-# %% id="no-sync-guess"
-predict("all_reduces_of_three_parts", choices=[0, 1, 2, 3])
+# sent. Three micro-batches, the first two in it:
 
 # %% id="no-sync-run"
 from contextlib import nullcontext
@@ -427,12 +508,27 @@ def three_parts():
 
 
 (log, one), (_, other) = on_ranks(2, three_parts)
-print("same on both ranks:", one.equal(other))
-reveal("all_reduces_of_three_parts", len(reduced(log)))
+print("same on both ranks:", one.equal(other), "| all-reduces:", len(reduced(log)))
 
 # %% [markdown] id="no-sync-why"
-# One, with what the three added up, and DDP takes the mean over the ranks. The forward has to be
-# inside as well: it is there that DDP decides whether this backward will send.
+# There is one all-reduce, of what the three added up, and DDP takes the mean over the ranks. Must
+# the forward be inside as well? Leave it outside, and put the backward alone inside:
+
+
+# %% id="no-sync-forward"
+def forward_outside():
+    model = DDP(onelayer.head().to(here))
+    with onelayer.record_collectives() as log:
+        loss = model(x.to(here)).sum()
+        with model.no_sync():
+            loss.backward()
+    return len(reduced(log))
+
+
+print("all-reduces with the forward outside:", on_ranks(2, forward_outside)[0])
+
+# %% [markdown] id="no-sync-forward-why"
+# It must: DDP decides in the forward whether this backward will send.
 
 # %% [markdown] id="unused"
 # ## A layer that nobody used
@@ -513,19 +609,23 @@ except RanksFailed as failed:
 reveal("who_waits_for_ever", {0: "nobody", 2: "both"}.get(len(waiting)) or f"rank {waiting[0]}")
 
 # %% [markdown] id="skipped-why"
-# Rank 0: its bucket is full and leaves, and nobody answers. Rank 1 is innocent by its own account:
-# its bucket never filled, so its backward returned. Look for the cause of a hang on the ranks that
-# do not hang.
+# Rank 0 waits for ever: its bucket is full and leaves, and nobody answers. Rank 1 is innocent by
+# its own account: its bucket never filled, so its backward returned. Look for the cause of a hang
+# on the ranks that do not hang.
+
+# %% [markdown] id="first-evening-ends"
+# ## The first evening ends here
+# You can say what a rank is, what the four collectives leave and send, when DDP's gradients leave,
+# and who waits when one does not come. That stands alone, with questions 11.1 to 11.3 of the lab.
+# The second evening shards: FSDP, tensor and pipeline parallelism.
 
 # %% [markdown] id="uneven"
 # ## 600 rows for 7 ranks
 # DDP keeps all weights everywhere. The alternative is a slice for each rank: FSDP, *fully sharded*
 # data parallel. After `fully_shard` a parameter is a `DTensor`: its `shape` still says (600, 64),
 # and `to_local()` is the slice that this rank holds. FSDP cuts as `torch.chunk` does, and 7 does
-# not divide 600. How many rows has the last rank?
-
-# %% id="uneven-guess"
-predict("rows_of_the_last_of_seven", choices=[84, 85, 86])
+# not divide 600. Look at the slices of the first rank and of the last two, and at the bytes that a
+# forward gathers:
 
 # %% id="uneven-run"
 from torch.distributed.fsdp import fully_shard
@@ -542,22 +642,18 @@ def slice_of(rank, n):
 
 sevenths = [slice_of(rank, 7) for rank in (0, 5, 6)]
 print(sevenths, "| the head has", sum(p.nbytes for p in head.parameters()), "bytes")
-reveal("rows_of_the_last_of_seven", sevenths[-1][0][0])
-
 # %% [markdown] id="uneven-why"
-# Six times 86, and 84 remain. FSDP's all-gather wants equal parts, so the last slice is padded: it
-# gathers 602 rows, and two of them are nobody's. The parameter you see has no padding.
+# Six times 86, and 84 remain. FSDP's all-gather wants equal parts, so the last slice is padded: the
+# forward gathers 602 rows, and two of them belong to nobody. The parameter that you see has no
+# padding.
 
 # %% [markdown] id="empty"
 # ## And for 64 ranks?
-# A chunk has 10 rows now. How many of the 64 ranks hold no row at all?
-
-# %% id="empty-guess"
-predict("ranks_without_a_row", choices=[0, 4, 24])
+# A chunk has 10 rows now, and 60 chunks are all.
 
 # %% id="empty-run"
 print("rank 59:", slice_of(59, 64), "| rank 60:", slice_of(60, 64))
-reveal("ranks_without_a_row", 64 - len(torch.empty(600).chunk(64)))
+print("ranks without a row:", 64 - len(torch.empty(600).chunk(64)))
 
 # %% [markdown] id="empty-why"
 # Four ranks own nothing of this layer, and still gather, compute and reduce with the others. The
@@ -567,13 +663,8 @@ reveal("ranks_without_a_row", 64 - len(torch.empty(600).chunk(64)))
 # %% [markdown] id="fsdp"
 # ## FSDP: whole only while it is used
 # `fully_shard` leaves a slice of each parameter on each rank. But a matrix product needs all of
-# `W`. On 2 ranks: which shape of `self.weight` does a rank hold before the forward, inside of it,
-# and after?
-
-# %% id="fsdp-guess"
-whole, half = "(600, 64)", "(300, 64)"
-shapes = [f"{half}, {whole}, {half}", f"{half}, {half}, {half}", f"{half}, {whole}, {whole}"]
-predict("weight_through_a_forward", choices=shapes)
+# `W`. On 2 ranks, the shape of `self.weight` that a rank holds before the forward, inside of it,
+# and after:
 
 
 # %% id="fsdp-run"
@@ -593,8 +684,7 @@ def through_a_forward():
     return before, layer.seen, tuple(layer.weight.to_local().shape)
 
 
-seen = on_ranks(2, through_a_forward)[0]
-reveal("weight_through_a_forward", ", ".join(str(shape) for shape in seen))
+print(*on_ranks(2, through_a_forward)[0])
 
 # %% [markdown] id="fsdp-why"
 # A hook before the forward gathers the slices into a whole weight, a hook after it frees the whole
@@ -664,9 +754,9 @@ onelayer.show_bars(bill, unit="bytes")
 reveal("fsdp_against_ddp", round(bill["FSDP"] / bill["DDP"], 2))
 
 # %% [markdown] id="fsdp-bytes-why"
-# Half as much again: a ring's all-reduce is two turns round, and FSDP makes three. With
-# `reshard_after_forward=False` the weights stay whole until backward, one gather is saved, and the
-# bytes are DDP's.
+# A rank sends half as much again: a ring's all-reduce is two turns round, and FSDP makes three.
+# With `reshard_after_forward=False` the weights stay whole until backward, one gather is saved, and
+# the bytes are DDP's.
 
 # %% [markdown] id="gloos-scatter"
 # ## Predicted, and counted
@@ -718,6 +808,36 @@ onelayer.show_bars(keeps, unit="bytes")
 # its buckets are a second copy of the gradients, unless you set
 # [`gradient_as_bucket_view`](https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html).
 
+# %% [markdown] id="zero"
+# ## The same under other names
+# *ZeRO* is the paper that cut these 16 bytes one after the other ([arXiv
+# 1910.02054](https://arxiv.org/abs/1910.02054)). Stage 1 shards Adam's averages, stage 2 the
+# gradients too, stage 3 the weights as well: that is FSDP, `FULL_SHARD`. *HSDP*, `HYBRID_SHARD`,
+# shards within a machine and copies between machines. Bytes for each parameter on 8 ranks:
+
+# %% id="zero-run"
+sharded = {"DDP": 0, "ZeRO-1": 8, "ZeRO-2": 12, "ZeRO-3, FSDP": 16}  # bytes that are cut
+for name, cut_bytes in sharded.items():
+    print(f"{name:13} {16 - cut_bytes + cut_bytes / 8:5.1f} bytes a parameter")
+
+
+def hybrid():
+    mesh = init_device_mesh("cpu", (2, 4), mesh_dim_names=("copies", "slices"))
+    layer = fully_shard(onelayer.head(), mesh=mesh)
+    with onelayer.record_collectives() as log:
+        layer(x).sum().backward()
+    return tuple(layer.weight.to_local().shape), log
+
+
+from torch.distributed.device_mesh import init_device_mesh
+
+with onelayer.fake_group(8):
+    print("HSDP, 2 machines of 4:", *hybrid())
+
+# %% [markdown] id="zero-why"
+# A mesh of 2 by 4 makes HSDP of the same `fully_shard`. Gathers and scatters stay among the 4 ranks
+# with the fast wires; between the machines one all-reduce of a *slice* of the gradient goes.
+
 # %% [markdown] id="fsdp-play"
 # ## Play with FSDP
 # One layer is gathered ahead. Slow the network down until the gathers are no longer hidden. What
@@ -726,6 +846,44 @@ onelayer.show_bars(keeps, unit="bytes")
 
 # %% id="fsdp-play-run"
 onelayer.show_timeline("fsdp", ranks=4)
+
+# %% [markdown] id="saved-in-slices"
+# ## Save on two ranks, go on with three
+# No rank has the whole model. `torch.distributed.checkpoint`, DCP, lets each rank write its slices,
+# and a small table of what lies where. Who loads asks for the slices it has now.
+
+# %% id="saved-in-slices-run"
+import tempfile
+from pathlib import Path
+
+
+def save_slices(folder):
+    import torch.distributed.checkpoint as dcp
+
+    layer = fully_shard(onelayer.head())
+    dcp.save(layer.state_dict(), checkpoint_id=folder)
+    return tuple(layer.weight.to_local().shape)
+
+
+def load_slices(folder):
+    import torch.distributed.checkpoint as dcp
+
+    layer = fully_shard(nn.Linear(64, 600))  # other numbers, until they are loaded
+    wanted = layer.state_dict()
+    dcp.load(wanted, checkpoint_id=folder)
+    layer.load_state_dict(wanted)
+    return tuple(layer.weight.to_local().shape), layer.weight.full_tensor().equal(head.weight)
+
+
+with tempfile.TemporaryDirectory() as folder:
+    print("saved: ", onelayer.run_ranks(2, save_slices, folder))
+    print({file.name: file.stat().st_size for file in sorted(Path(folder).iterdir())})
+    print("loaded:", onelayer.run_ranks(3, load_slices, folder))
+
+# %% [markdown] id="saved-in-slices-why"
+# A file for each rank, and nobody ever held the whole
+# ([DCP](https://docs.pytorch.org/docs/stable/distributed.checkpoint.html)). `torch.save` writes
+# what one rank has: its slices, and no more.
 
 # %% [markdown] id="tensor-parallel"
 # ## Cut the product itself
@@ -775,11 +933,11 @@ free = [by for by, (_, _, forward, _) in cuts.items() if not forward]
 reveal("forward_without_a_message", free[0] if len(free) == 1 else "both" if free else "neither")
 
 # %% [markdown] id="tensor-parallel-why"
-# By words: each rank has some logits, complete. By features, each has a part of all of them, and an
-# all-reduce adds them up. In backward it is the other way round. By words, `x` fed all the slices,
-# so its gradient is a sum over ranks. By features, each rank has its 16 columns of that gradient,
-# and they are gathered. So a pair of layers is cut first by columns, then by rows: one all-reduce
-# for both in forward, one in backward.
+# The cut by words does: each rank has some logits, complete. By features, each has a part of all of
+# them, and an all-reduce adds them up. In backward it is the other way round. By words, `x` fed all
+# the slices, so its gradient is a sum over ranks. By features, each rank has its 16 columns of that
+# gradient, and they are gathered. So a pair of layers is cut first by columns, then by rows: one
+# all-reduce for both in forward, one in backward.
 
 # %% [markdown] id="vocabulary"
 # ## The loss without the logits
@@ -812,23 +970,45 @@ reveal("numbers_per_row_for_the_loss", sum(call.bytes for call in log.collective
 # %% [markdown] id="vocabulary-why"
 # It reduces three numbers per row: the maximum, the sum of the exponentials, and the logit of the
 # right word, which one rank has and the others count as zero. The gradient of the logits, softmax
-# minus one at the right word, then needs no message at all. With so few numbers, most of what was
-# sent are gloo's headers.
+# minus one at the right word, then needs no message at all.
+
+# %% [markdown] id="more-cuts"
+# ## Three more things to cut
+# *Sequence parallel* goes with tensor parallel: between the cut layers each rank keeps some of the
+# tokens, and an all-reduce becomes a reduce-scatter and an all-gather, of the same bytes
+# ([`SequenceParallel`](https://docs.pytorch.org/docs/stable/distributed.tensor.parallel.html)).
+# *Context parallel* cuts the tokens everywhere, attention included, where keys and values travel
+# round a ring
+# ([tutorial](https://docs.pytorch.org/tutorials/unstable/context_parallel.html)). *Expert parallel*
+# puts each expert of a mixture on a rank of its own: every token goes to its expert, and back. That
+# is a fifth collective, `all_to_all`:
+
+
+# %% id="more-cuts-run"
+def to_the_experts():
+    """Each rank's tokens go to the rank of their expert: here token k to rank k % n."""
+    rank, n = dist.get_rank(), dist.get_world_size()
+    tokens = torch.tensor([10.0 * rank + k for k in range(4)], device=here)
+    out = [tokens[k::n].contiguous() for k in range(n)]
+    came = [torch.empty_like(one) for one in out]
+    dist.all_to_all(came, out)
+    return tokens.tolist(), torch.cat(came).tolist()
+
+
+for rank, (had, has) in enumerate(on_ranks(2, to_the_experts)):
+    print(f"rank {rank} had {had}, and its expert gets {has}")
 
 # %% [markdown] id="pipeline"
 # ## Cut between the layers
 # *Pipeline parallelism* gives each rank some layers, and sends what flows between them. To have all
 # ranks busy, the batch goes through in micro-batches. Two stages, 16 rows of 64 features in 4
-# parts: how many bytes does the first stage send in a step?
-
-# %% id="pipeline-guess"
-predict("bytes_from_the_first_stage", choices=[1_024, 4_096, 16_640, 153_600])
+# parts:
 
 # %% id="pipeline-run"
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 
 
-def piped(schedule):
+def piped(schedule, parts=4):
     rank, did = dist.get_rank(), []
     layer = (nn.Linear(64, 64), onelayer.head())[rank].to(here)
 
@@ -839,7 +1019,7 @@ def piped(schedule):
 
     layer.register_forward_hook(note)
     stage = PipelineStage(layer, rank, 2, torch.device(here))
-    run = schedule(stage, n_microbatches=4, loss_fn=F.cross_entropy)
+    run = schedule(stage, n_microbatches=parts, loss_fn=F.cross_entropy)
     for _ in range(2):  # in the first step the stages tell each other their shapes
         did.clear()
         with onelayer.record_collectives() as log:
@@ -854,13 +1034,13 @@ _, first_stage = pipes[0]["GPipe"]
 # %% id="pipeline-reveal"
 print(first_stage)
 sends = [call.bytes for call in first_stage.collectives if call.name == "send"]
-reveal("bytes_from_the_first_stage", sum(sends))
+print(f"the first stage sends {sum(sends):,} bytes in a step")
 
 # %% [markdown] id="pipeline-why"
 # Only the activations, 16 rows of 256 bytes, and as much comes back as their gradient. These are
 # messages from one rank to one other, `send` and `recv`: no collective, and no ring. No weight and
-# no weight's gradient ever moves. The price is time: a stage cannot begin before the one
-# before it has.
+# no weight's gradient ever moves. The price is time: a stage cannot begin a micro-batch before the
+# stage in front of it has sent it.
 
 # %% [markdown] id="bubble"
 # ## The bubble
@@ -912,9 +1092,17 @@ for name in schedules:
 reveal("held_under_1f1b", most_held(pipes[0]["1F1B"][0]))
 
 # %% [markdown] id="one-f-one-b-why"
-# As many as there are stages behind it, itself included, however many micro-batches there are.
-# GPipe holds them all. If messages take no time, the bubble is the same: 1F1B buys memory, and with
-# it the right to take more micro-batches.
+# As many as there are stages behind it, itself included: two. GPipe holds all four. Does the number
+# of micro-batches change that?
+
+# %% id="one-f-one-b-parts"
+for many in (2, 4, 8):
+    first, _ = on_ranks(2, lambda n=many: {name: piped(s, n)[0] for name, s in schedules.items()})
+    print(f"{many} micro-batches, stage 0:", {name: most_held(did) for name, did in first.items()})
+
+# %% [markdown] id="one-f-one-b-buys"
+# Not for 1F1B: it holds two of any number, and GPipe holds all of them. If messages take no time,
+# the bubble is the same: 1F1B buys memory, and with it the right to take more micro-batches.
 
 # %% [markdown] id="pipeline-play"
 # ## Play with the pipeline
@@ -943,7 +1131,72 @@ onelayer.show_bars(sends, unit="bytes")
 
 # %% [markdown] id="side-by-side-why"
 # DDP and FSDP send gradients and weights, whatever the batch; the others send activations, and grow
-# with it. With few rows for many weights cut the layers, with many rows cut the rows.
+# with it. With few rows for many weights, cut the layers (tensor and pipeline parallel). With many
+# rows, cut the rows (DDP and FSDP).
+
+# %% [markdown] id="torchrun"
+# ## Who starts the ranks?
+# On this page `on_ranks` does. Elsewhere `torchrun` starts your script once for each rank and tells
+# each, by environment variables, which one it is and where they meet. If one ends with an error, it
+# stops the others and starts all of them again, if you allow it. The script below fails on rank 1,
+# the first time.
+
+# %% id="torchrun-run"
+import subprocess
+import sys
+
+SCRIPT = """import os, sys
+names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT")
+rank, size, local, again = (os.environ[name] for name in names)
+said = f"rank {rank} of {size}, number {local} on this machine, restart {again}"
+print(said + "\\n", end="", flush=True)  # one write: the two do not mix
+sys.exit(rank == "1" and again == "0")
+"""
+with tempfile.TemporaryDirectory() as folder:
+    script = Path(folder) / "train.py"
+    script.write_text(SCRIPT)
+    flags = ["--standalone", "--nproc-per-node=2", "--max-restarts=1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", *flags, str(script)],
+        capture_output=True, text=True,
+    )  # fmt: skip
+print(*sorted(done.stdout.splitlines(), key=lambda line: line[-1]), sep="\n")
+print("torchrun ended with", done.returncode)
+
+# %% [markdown] id="torchrun-why"
+# All start again, also those that had not failed: a group cannot go on with one member less. So
+# training has to begin at its last checkpoint
+# ([torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html)).
+
+# %% [markdown] id="flight-recorder"
+# ## And a job that hangs?
+# Nobody ends, so nobody is started again. The *flight recorder* is for that: with
+# `TORCH_FR_BUFFER_SIZE` set before the group is made, each rank keeps its last collectives, with
+# sizes and a number. NCCL dumps them when a collective times out
+# ([tutorial](https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html)). We ask
+# for the record ourselves:
+
+
+# %% id="flight-recorder-run"
+def recorded_calls():
+    import json
+
+    from torch._C import _distributed_c10d as c10d
+
+    dist.all_reduce(torch.ones(600, 64))
+    dist.broadcast(torch.ones(5), src=0)
+    if not hasattr(c10d, "_dump_fr_trace_json"):  # private
+        return ["this torch keeps no such record"]
+    calls = json.loads(c10d._dump_fr_trace_json()).get("entries", [])
+    return [(c["collective_seq_id"], c["profiling_name"], c["input_sizes"][0]) for c in calls]
+
+
+for rank, calls in enumerate(onelayer.run_ranks(2, recorded_calls)):
+    print(f"rank {rank}:", *calls)
+
+# %% [markdown] id="flight-recorder-why"
+# Lay the lists side by side: the first number where they differ is the call that somebody did not
+# make, or made with other sizes. It is what our runner said of the two ranks above, for a thousand.
 
 # %% [markdown] id="two-sentences"
 # ## Four ways, in two sentences each

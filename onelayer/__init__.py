@@ -17,23 +17,31 @@ if TYPE_CHECKING:
     from onelayer.autograd.graph_view import show_graph as show_graph
     from onelayer.autograd.saved_bytes import count_saved as count_saved
     from onelayer.compiler.compile_view import show_compile as show_compile
+    from onelayer.compiler.cut_picture import show_cut as show_cut
     from onelayer.compiler.inductor_reader import read_inductor_file as read_inductor_file
     from onelayer.compiler.story import compile_story as compile_story
     from onelayer.compiler.unbuilt import inductor_source as inductor_source
     from onelayer.custom_op.cpp_op import lines_read as lines_read
     from onelayer.custom_op.cpp_op import load_cpp as load_cpp
+    from onelayer.custom_op.promises import play_promises as play_promises
+    from onelayer.custom_op.sectors import show_moved as show_moved
     from onelayer.custom_op.tiles import show_tiles as show_tiles
+    from onelayer.custom_op.wheel import play_wheel as play_wheel
     from onelayer.dispatcher.call_view import show_call as show_call
     from onelayer.dispatcher.dispatch import key_set as key_set
     from onelayer.dispatcher.dispatch_picture import show_dispatch as show_dispatch
     from onelayer.dispatcher.dispatch_view import play_dispatch as play_dispatch
+    from onelayer.dispatcher.stack import show_stack as show_stack
     from onelayer.distributed.collectives import record_collectives as record_collectives
+    from onelayer.distributed.collectives_picture import show_collectives as show_collectives
     from onelayer.distributed.fake_group import fake_group as fake_group
     from onelayer.distributed.ranks import run_ranks as run_ranks
+    from onelayer.distributed.ring_picture import show_ring as show_ring
     from onelayer.distributed.timeline import show_timeline as show_timeline
     from onelayer.drawing.bars import show_bars as show_bars
     from onelayer.drawing.curves import show_curves as show_curves
     from onelayer.memory.byte_count import count_bytes as count_bytes
+    from onelayer.memory.fusion import play_fusion as play_fusion
     from onelayer.memory.page_faults import count_page_faults as count_page_faults
     from onelayer.memory.peak_bytes import peak_bytes as peak_bytes
     from onelayer.memory.regimes import show_regimes as show_regimes
@@ -50,6 +58,7 @@ if TYPE_CHECKING:
     from onelayer.recordings.mocked import mocked as mocked
     from onelayer.strides.storage_picture import show_storage as show_storage
     from onelayer.strides.strides_view import show_strides as show_strides
+    from onelayer.triton_kernel.masks import play_masks as play_masks
 
 # Public name -> where it lives. A name is imported when it is first used, so that `import onelayer`
 # costs milliseconds and a process that only needs the model never loads matplotlib.
@@ -78,13 +87,22 @@ _HOMES = {
     "show_call": "onelayer.dispatcher.call_view",
     "show_curves": "onelayer.drawing.curves",
     "play_dispatch": "onelayer.dispatcher.dispatch_view",
+    "play_fusion": "onelayer.memory.fusion",
+    "play_masks": "onelayer.triton_kernel.masks",
+    "play_promises": "onelayer.custom_op.promises",
+    "play_wheel": "onelayer.custom_op.wheel",
     "show_checkpoints": "onelayer.autograd.checkpoints",
+    "show_collectives": "onelayer.distributed.collectives_picture",
     "show_compile": "onelayer.compiler.compile_view",
+    "show_cut": "onelayer.compiler.cut_picture",
     "show_dispatch": "onelayer.dispatcher.dispatch_picture",
     "show_graph": "onelayer.autograd.graph_view",
+    "show_moved": "onelayer.custom_op.sectors",
     "show_recording": "onelayer.recordings",
     "show_regimes": "onelayer.memory.regimes",
+    "show_ring": "onelayer.distributed.ring_picture",
     "show_segments": "onelayer.memory.segments_view",
+    "show_stack": "onelayer.dispatcher.stack",
     "show_storage": "onelayer.strides.storage_picture",
     "show_strides": "onelayer.strides.strides_view",
     "show_timeline": "onelayer.distributed.timeline",

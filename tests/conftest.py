@@ -6,11 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from tests import needs
 
 pytest_plugins = ["tests.quick"]
+
+# No test is about how long an example takes: on a shared machine that says nothing of the code.
+settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared")
 
 # An empty profile that asks nobody for anything; no sandbox, because CI runs as root.
 FLAGS = [
@@ -28,16 +33,22 @@ FLAGS = [
 # Tests that take long and share nothing with the others of their file.
 ALONE = (
     "test_selftest.py::test_a_lab_is_clean",
-    "test_notebooks.py::test_a_chapter_runs",
     "test_notebooks.py::test_the_solution_passes",
 )
 
 
+# Tests that read what another file's tests have made: they follow it, in its worker.
+AFTER = {"test_notebooks.py::test_a_chapter_runs": "tests/book/test_book.py"}
+
+
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """The tests of a file go to one worker, which then makes once what they share; those of ALONE
-    go to whichever worker is free."""
+    go to whichever worker is free; those of AFTER to the one that made what they read."""
 
     def _split_scope(self, nodeid: str) -> str:
+        for name, file in AFTER.items():
+            if name in nodeid:
+                return file
         return nodeid if any(name in nodeid for name in ALONE) else nodeid.partition("::")[0]
 
 

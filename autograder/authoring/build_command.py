@@ -12,7 +12,7 @@ from .drift import drift
 from .problem import Problem, Refused
 
 
-@click.command("build")
+@click.command("build", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--check",
     is_flag=True,

@@ -1,4 +1,5 @@
-"""The two steps of `generate_assignment` that are ours: drop the alternatives, put in the stubs.
+"""The steps of `generate_assignment` that are ours: drop the alternatives, put in the stubs, and
+let an empty free text be no failure.
 
 nbgrader has one stub per course. Ours differ by question, so the generator leaves each stub in its
 cell's metadata, and this preprocessor hands it to nbgrader's own `ClearSolutions`, which indents
@@ -11,6 +12,7 @@ from typing import Any
 
 from nbgrader.converters import GenerateAssignment
 from nbgrader.preprocessors import ClearSolutions, NbGraderPreprocessor
+from nbgrader.utils import is_grade, is_solution
 
 from autograder.authoring.notebook import OURS
 
@@ -36,13 +38,24 @@ class ClearToStub(ClearSolutions):  # type: ignore[misc]
         return answer
 
 
+class ExpectNoWords(NbGraderPreprocessor):  # type: ignore[misc]
+    """Takes the checksum from each free text. By it nbgrader's Validate button knows that nothing
+    is written there yet, and tells a student whose answers all pass that validation has failed.
+    The gradebook makes the checksum itself: nobody's empty text waits for a person."""
+
+    def preprocess_cell(self, cell: Any, resources: Any, cell_index: int) -> tuple[Any, Any]:
+        if is_grade(cell) and is_solution(cell):
+            del cell.metadata.nbgrader["checksum"]
+        return cell, resources
+
+
 def preprocessors() -> list[type]:
-    """For `GenerateAssignment.preprocessors`: nbgrader's own list, with `DropAlternatives` in front
-    and `ClearToStub` in the place of `ClearSolutions`.
+    """For `GenerateAssignment.preprocessors`: nbgrader's own list, with `DropAlternatives` in
+    front, `ClearToStub` in the place of `ClearSolutions` and `ExpectNoWords` at the end.
 
     Whoever releases a lab into a real gradebook needs the same list; with nbgrader's the stubs
     would say less.
     """
     ordinary = GenerateAssignment.preprocessors.default()
     ours = [ClearToStub if step is ClearSolutions else step for step in ordinary]
-    return [DropAlternatives, *ours]
+    return [DropAlternatives, *ours, ExpectNoWords]

@@ -12,8 +12,10 @@ class UserError(Exception):
 
 def the_one(asked: str, known: Sequence[str], kind: str, location: str = "") -> str:
     """The name among `known` that is meant by `asked`: itself, or the only one that differs in
-    capitals. Raises UserError with the names that come close."""
+    capitals; of a lab also its number. Raises UserError with the names that come close."""
     alike = [name for name in known if name.casefold() == asked.casefold()]
+    if kind == "lab" and asked.isdecimal():
+        alike = [name for name in known if name.partition("_")[0] == asked.zfill(2)]
     if asked in known or len(alike) == 1:
         return asked if asked in known else alike[0]
     close = [name for name in known if asked and asked.casefold() in name.casefold()][:3]

@@ -15,6 +15,7 @@ from .draw import LAYOUTS, Draw
 from .flagged import Flagged, Impossible, NotAdmitted
 from .kinds import expect_kind, expect_tensors, expect_tuple, within
 from .question import Lab, Question, WrongAnswer
+from .race import Race, Spread
 from .roofline import floor_s
 from .student import (
     Call,
@@ -26,7 +27,7 @@ from .student import (
     WroteInput,
     describe,
 )
-from .timing import TooFast, expect_no_slower
+from .timing import TooFast, Turn, expect_no_slower
 from .values import Malformed, Packed, Unsendable, pack, storage_of, unpack
 from .verdict import Cause, State, Verdict
 from .words import Said, Text, say, text
@@ -49,14 +50,17 @@ __all__ = [
     "NotAdmitted",
     "Packed",
     "Question",
+    "Race",
     "Raised",
     "Reply",
     "Rules",
     "Said",
+    "Spread",
     "State",
     "Student",
     "Text",
     "TooFast",
+    "Turn",
     "Unsendable",
     "Verdict",
     "Wrong",

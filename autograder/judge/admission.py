@@ -97,6 +97,8 @@ class Rules:
     given: names that the harness hands over. paths: such as "torch.compile". attributes: of what
     it hands over. registers: paths whose first argument names an operator: a parameter of the
     function around it, an f-string that begins with one, or a text that begins with `namespace`.
+    binds: names with underscores that it may define, such as "__all__". A module may be imported as
+    a whole where `paths` lists what it is asked for.
     """
 
     given: frozenset[str] = frozenset()
@@ -104,6 +106,7 @@ class Rules:
     attributes: frozenset[str] = frozenset()
     registers: frozenset[str] = frozenset()
     namespace: str = ""
+    binds: frozenset[str] = frozenset()
 
 
 def not_admitted(source: str, rules: Rules = Rules()) -> Iterator[Finding]:
@@ -232,7 +235,12 @@ class _Reader:
             wanted = {f"{home}.{alias.name}" for alias in node.names}
             if all(path in _IMPORTS or self._is_allowed(path) for path in wanted):
                 return ""
-        return "" if wanted <= _IMPORTS else "it imports what no answer here needs"
+        known = wanted & _IMPORTS | {name for name in wanted if name and self._leads(name)}
+        return "" if wanted == known else "it imports what no answer here needs"
+
+    def _leads(self, module: str) -> bool:
+        """Whether a path that the rules list begins with `module`."""
+        return any(path.startswith(f"{module}.") for path in self.rules.paths)
 
     def _is_given(self, name: str) -> bool:
         return name in self.rules.given or name in self.modules
@@ -241,7 +249,7 @@ class _Reader:
         """Why a cell may not define `name`, or ""."""
         if self._is_given(name):
             return "it puts something else under a name that was given"
-        if name.startswith("__") and name not in _OWN_METHODS:
+        if name.startswith("__") and name not in _OWN_METHODS | self.rules.binds:
             return "it defines how Python's own operators behave"
         return ""
 
@@ -252,7 +260,9 @@ class _Reader:
         if name in self.modules and name not in self.bound:
             inside = isinstance(self.above.get(node), ast.Attribute)
             return "" if inside or self._is_leaf(node, self.modules[name]) else _WHOLE
-        if name in self.bound or name in self.rules.given:
+        if name in self.rules.given:
+            return ""
+        if name in self.bound:
             return "" if not name.startswith("__") else "it names what Python keeps for itself"
         if name in BUILTINS:
             return ""

@@ -10,6 +10,7 @@ import re
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -130,7 +131,8 @@ def raised_by(error: BaseException) -> Raised:
     """`error` as the student should see it: their own lines, none of ours and none of a
     library's."""
     frames = [] if _says_where(error) else traceback.extract_tb(error.__traceback__)
-    lines = [(f.lineno or 0, f.line or "") for f in frames if _is_students(f.filename)]
+    theirs = ((f.lineno or 0, f.line or "") for f in frames if _is_students(f.filename))
+    lines = [line for line, _ in groupby(theirs)]  # a generator's frame stands in its caller's line
     message = _text_of(error)[:MAX_MESSAGE]
     # torch raises the same error, with other words or with none, where a key has no kernel.
     is_stubs = isinstance(error, NotImplementedError) and _STUB.match(message)

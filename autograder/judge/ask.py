@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 import time
 from dataclasses import replace
 from itertools import zip_longest
@@ -109,6 +110,8 @@ def _no_answer(none: NoAnswer, question: Question) -> dict[str, Any]:
         if raised.stub == question.title:
             return {"cause": cause, "sentence": text("not_answered", title=question.title)}
         cause, why = Cause.RAISED, text("calls_a_stub")
+    if cause is Cause.RAISED and not why and raised.lines:
+        why = text("your_code_raised", line=raised.lines[-1][0])
     wanted = text("no_error") if cause is Cause.RAISED else text("a_value")
     said = {"expected": wanted, "got": raised.told, "where": raised.where}
     return {"cause": cause, **said, "sentence": why}
@@ -118,15 +121,22 @@ def _lesson(
     question: Question, student: Student, found: dict[str, Any], *, seed: int, rounds: int
 ) -> dict[str, Any]:
     """What there is to learn from a wrong answer: what was asked, and the misconception by name."""
-    lesson = {"next_step": question.hints[0] if question.hints else ""}
+    lesson: dict[str, Any] = {"next_step": question.hints[0] if question.hints else ""}
     if found["cause"] is Cause.BLANK:
         return lesson
-    lesson["asked"] = _asked(question, student.calls)
+    asked = {"asked": _asked(question, student.calls)}
+    lesson |= asked
     # Before the diagnosis, which asks on.
     is_nothing = bool(student.calls) and student.calls[-1].outcome is None
     known = diagnose(question, student, seed=seed, rounds=rounds)
+    if known is None and question.by_effect and found["cause"] is Cause.WRONG:
+        known = _of_the_same_effect(question, found, seed=seed, rounds=rounds)
     if known:
-        return lesson | {"misconception": known.name, "sentence": known.sentence}
+        fitting = question.next_lines.get(known.name, lesson["next_step"])
+        named = {"misconception": known.name, "sentence": known.sentence, "next_step": fitting}
+        return lesson | named
+    if found["cause"] is Cause.RAISED:  # the nudge is for who has an answer, and this is none yet
+        return asked
     unnamed = found["cause"] is Cause.WRONG and not found["sentence"]
     return lesson | ({"sentence": text("no_return")} if is_nothing and unnamed else {})
 
@@ -171,6 +181,7 @@ def diagnose(
     Each known wrong answer is asked the same question with the same seed. The one whose transcript
     is the same, call by call, is the student's misconception; if both also answer alike what the
     check asks of those that come further, because one call often cannot tell two mistakes apart.
+    Where several are the same so far, the first that goes on alike is.
     """
     seen, longest = list(student.calls), list(student.calls)
     same: list[WrongAnswer] = []
@@ -179,13 +190,26 @@ def diagnose(
         double.begin(may_write=question.may_write)
         found = _found(question, double, Draw(seed, rounds=rounds))
         if found["cause"] is not Cause.PASSED and _same_transcript(double.calls, seen):
-            if student.used_a_room or not _is_cheap(question):
+            if student.used_a_room or not _is_cheap(question) or _is_assert(seen[-1].outcome):
                 return known
             same.append(known)
         longest = max(longest, double.calls, key=len)
-    if same and _agree_beyond(student, same[0], longest[len(seen) :]):
-        return same[0]
-    return None
+    beyond = longest[len(seen) :]
+    return next((known for known in same if _agree_beyond(student, known, beyond)), None)
+
+
+def _of_the_same_effect(
+    question: Question, found: dict[str, Any], *, seed: int, rounds: int
+) -> WrongAnswer | None:
+    """The one known wrong answer of which the check finds the very same; None where none is, or
+    more than one."""
+    same: list[WrongAnswer] = []
+    for known in question.wrong_answers:
+        double = KnownAnswer(known.functions)
+        double.begin(may_write=question.may_write)
+        if _found(question, double, Draw(seed, rounds=rounds)) == found:
+            same.append(known)
+    return same[0] if len(same) == 1 else None
 
 
 MAX_BEYOND = 24
@@ -251,9 +275,10 @@ def _same_but_for_order(a: Any, b: Any) -> bool:
 
 
 def _same_outcome(a: Any, b: Any) -> bool:
-    if isinstance(a, Raised) or isinstance(b, Raised):
-        both = isinstance(a, Raised) and isinstance(b, Raised)
-        return both and (a.error, a.message, a.why) == (b.error, b.message, b.why)
+    if isinstance(a, Raised) and isinstance(b, Raised):
+        return (a.error, a.message, a.why) == (b.error, b.message, b.why) or (
+            _is_out_of_range(a) and _is_assert(b)
+        )
     if isinstance(a, WroteInput) and isinstance(b, WroteInput):
         return a.argument == b.argument
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
@@ -267,13 +292,27 @@ def _same_outcome(a: Any, b: Any) -> bool:
     return type(a) is type(b) and bool(a == b)
 
 
+def _is_out_of_range(known: Raised) -> bool:
+    """Whether a known answer, which runs on the CPU, met an index that is none. F.one_hot calls its
+    indices classes."""
+    return bool(re.search("out of (bounds|range)|Class values", known.message))
+
+
+def _is_assert(outcome: Any) -> bool:
+    """Whether a GPU met such an index: it tells neither which one nor where, and is lost."""
+    return isinstance(outcome, Raised) and "device-side assert" in outcome.message
+
+
 def _same_number(a: Any, b: Any) -> bool:
-    """The same formula in another order of multiplication rounds otherwise, a whole number may come
-    as an int, and a NaN is the same answer as a NaN."""
+    """The same formula in another order rounds otherwise, and most where it takes one large number
+    from another, as moments of a trace's clock. A whole number may come as an int and is a count:
+    it is the same or it is not. A NaN is the same answer as a NaN."""
     numbers = all(isinstance(n, (int, float)) and not isinstance(n, bool) for n in (a, b))
     try:
-        both_nan = numbers and math.isnan(a) and math.isnan(b)
-        return numbers and (both_nan or a == b or math.isclose(a, b, rel_tol=1e-9))
+        if not numbers or a == b or (math.isnan(a) and math.isnan(b)):
+            return numbers
+        counts = all(float(n).is_integer() and abs(n) < 2**53 for n in (a, b))
+        return not counts and math.isclose(a, b, rel_tol=1e-6)
     except OverflowError:  # a whole number that no float can hold is none of ours
         return False
 

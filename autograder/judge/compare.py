@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from .relations import between_kinds, between_tensors, between_values
 from .student import describe
 from .words import Said, text
 
@@ -39,7 +40,8 @@ def expect_equal(got: Any, want: Any, *, why: Said = "") -> None:
     if isinstance(want, torch.Tensor):
         return expect_close(got, want, tolerance=0.0)
     if not _same(got, want):
-        where, why = _first_difference(got, want), why or _wrong_kind(got, want)
+        where = _first_difference(got, want)
+        why = why or _wrong_kind(got, want) or between_values(got, want)
         expected, came = _from_there(want, got), _from_there(got, want)
         raise Wrong(expected=expected, got=came, where=where, why=why)
     return None
@@ -108,7 +110,7 @@ def expect_close(got: Any, want: torch.Tensor, *, tolerance: float | None = None
     another order of summation, none for another formula. `want` must be finite; a NaN in `got` is
     always wrong.
     """
-    _expect_kind(got, want)
+    _expect_kind(got, want, tolerance)
     if want.numel() == 0:
         return
     allowed = _allowed(want, tolerance)
@@ -121,12 +123,13 @@ def expect_close(got: Any, want: torch.Tensor, *, tolerance: float | None = None
         raise _worst(got, want, torch.where(wrong, error, -1.0), allowed)
 
 
-def _expect_kind(got: Any, want: torch.Tensor) -> None:
+def _expect_kind(got: Any, want: torch.Tensor, tolerance: float | None = None) -> None:
     """A tensor of the shape and the dtype of `want`."""
     if not isinstance(got, torch.Tensor):
         raise Wrong(expected=text("tensor", tensor=describe(want)), got=describe(got))
     if got.shape != want.shape or got.dtype != want.dtype:
-        raise Wrong(expected=_kind(want), got=_kind(got))
+        why = between_kinds(got, want, tolerance or 0.0)
+        raise Wrong(expected=_kind(want), got=_kind(got), why=why)
 
 
 def _kind(t: torch.Tensor) -> str:
@@ -153,6 +156,7 @@ def _worst(got: torch.Tensor, want: torch.Tensor, error: torch.Tensor, allowed: 
         expected=_number(want[at].item()),
         got=_number(got[at].item()),
         where=text("allowed", **facts) if alone else text("worst", **facts),
+        why=between_tensors(got, want, allowed),
     )
 
 

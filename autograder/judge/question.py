@@ -8,12 +8,14 @@ check honest (`autograder selftest`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, overload
 
 from .draw import Draw
+from .race import Race
 from .student import Student
+from .words import Said
 
 Check = Callable[[Student, Draw], None]
 Answer = Callable[..., Any]
@@ -42,6 +44,9 @@ class Question:
     one. alone: it times something, so while grading nothing else runs beside it. simulated: its
     answers are for a GPU and run on the CPU where there is none; they move their tensors
     themselves. host: why its tensors stay on the CPU even where a class is graded on a GPU.
+    by_effect: its answers are plans, and many plans do the same: a mistake is told by what the plan
+    does, as the check found it. next_lines: what follows the sentence of a known wrong answer, by
+    its name.
     """
 
     name: str
@@ -61,9 +66,12 @@ class Question:
     alone: bool = False
     simulated: bool = False
     host: str = ""
+    by_effect: bool = False
     right: dict[str, Answer] = field(default_factory=dict)
     wrong_answers: list[WrongAnswer] = field(default_factory=list)
+    next_lines: Mapping[str, Said] = field(default_factory=dict)
     cost_of: Callable[[Student, Draw], str] | None = None
+    race: Race | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.device_share <= 1:
@@ -110,11 +118,12 @@ class Question:
 @dataclass
 class Lab:
     """A lab: `name` as its folder is called ("01_strides"); its questions in the order in which
-    they are asked.
+    they are asked. next_lines: those of each question, by its name.
     """
 
     name: str
     title: str
+    next_lines: Mapping[str, Mapping[str, Said]] = field(default_factory=dict)
     questions: dict[str, Question] = field(default_factory=dict)
 
     def question(self, name: str, **options: Any) -> Callable[[Check], Question]:
@@ -127,7 +136,8 @@ class Lab:
         title = f"Lab {int(self.name[:2])}.{len(self.questions) + 1}"
 
         def made(check: Check) -> Question:
-            self.questions[name] = Question(name, title, check, **options)
+            lines = self.next_lines.get(name, {})
+            self.questions[name] = Question(name, title, check, next_lines=lines, **options)
             return self.questions[name]
 
         return made

@@ -57,6 +57,9 @@ STYLE = f"""<style>
 .ol-card.ol-card details {{ margin: .4rem 0 0 }}
 .ol-card summary {{ cursor: pointer }}
 .ol-card.ol-card summary:focus-visible {{ outline: 2px solid currentColor; outline-offset: 2px }}
+.ol-card .ol-strip {{ display: flex; gap: 2px; height: .7rem; margin: .4rem 0 }}
+.ol-card .ol-lab {{ background: {_GREY}.25); border-radius: 2px; overflow: hidden }}
+.ol-card .ol-lab span {{ display: block; height: 100%; background: #2f9e75 }}
 .ol-card .ol-scroll {{ overflow-x: auto; overflow-wrap: normal }}
 .ol-card.ol-card table {{ border-collapse: collapse; margin: .4rem 0 0; font-size: inherit;
   border: 0; color: inherit }}

@@ -4,16 +4,17 @@ is this notebook's own; the predictions; the total.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
 from autograder.checks import labs as all_labs
-from autograder.judge import Lab, say
+from autograder.judge import Lab, Question, say
 from autograder.judge.verdict import NOT_YET
 
 from . import kernel
-from .card import Shown, calmly, card, fold, quiet, toned
+from .card import Shown, calmly, card, fold, prose, quiet, toned
 from .progress_store import MAX_HINTS, Prediction, Progress, progress_store
 
 HEADS = ("question", "state", "points", "hints")
@@ -22,10 +23,12 @@ HEADS = ("question", "state", "points", "hints")
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a lab's table, in words but for the state. earned: points. is_begun: whether it
-    was answered, or a hint was taken."""
+    """One line of a lab's table, in words but for the state. number: "1.2". about: what is asked,
+    in a sentence. earned: points. is_begun: whether it was answered, or a hint was taken."""
 
+    number: str
     question: str
+    about: str
     state: str
     points: str
     hints: str
@@ -34,7 +37,8 @@ class Row:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        return (self.question, say(f"mark.{self.state}"), self.points, self.hints)
+        name = f"{self.number} {self.question}"
+        return (name, say(f"mark.{self.state}"), self.points, self.hints)
 
 
 def progress() -> Shown:
@@ -47,16 +51,19 @@ def overview(labs: Iterable[Lab] | None = None) -> Shown:
     kept = progress_store().read()
     course = list(all_labs() if labs is None else labs)
     tables = [(lab, _rows(lab, kept.progress)) for lab in course]
-    total = _total(course, kept.progress)
+    total, following = _total(course, kept.progress), _next(tables)
     remarks = [_guesses(kept.progress, lab.name) for lab in course]
-    text = [
+    text = [total, *([following, ""] if following else [])]
+    text += [
         line
         for table, remark in zip(tables, remarks, strict=True)
         for line in _text(*table, remark)
     ]
+    head = f"<p><strong>{escape(total)}</strong></p>{_strip(tables)}"
+    head += f"<p>{prose(following)}</p>" if following else ""
     body = "".join(_html(*table, remark) for table, remark in zip(tables, remarks, strict=True))
-    text += [total, *([kept.note] if kept.note else [])]
-    body += f"<p><strong>{escape(total)}</strong></p>{quiet(kept.note)}"
+    text += [kept.note] if kept.note else []
+    body = f"{head}{body}{quiet(kept.note)}"
     return Shown("\n".join(text), card(body, label=say("label.progress"), role="group"))
 
 
@@ -68,8 +75,44 @@ def _rows(lab: Lab, progress: Progress) -> list[Row]:
         points = say("of", part=earned, whole=question.points)
         hints = say("of", part=asked.hints, whole=MAX_HINTS)
         is_begun = asked.state != NOT_YET or asked.hints > 0
-        rows.append(Row(question.name, asked.state, points, hints, earned, is_begun))
+        number = question.title.removeprefix("Lab ")
+        named = (number, question.name, _about(question))
+        rows.append(Row(*named, asked.state, points, hints, earned, is_begun))
     return rows
+
+
+def _about(question: Question) -> str:
+    """What is asked, in the words of the check: "The place in the storage of an element"."""
+    first, *_ = (inspect.getdoc(question.check) or "").partition("\n")
+    return first.partition(". ")[0].rstrip(".")
+
+
+def _next(tables: Sequence[tuple[Lab, list[Row]]]) -> str:
+    """Where to go on: in this notebook's lab, in one that is begun, or in the first one; "" where
+    there is no question at all."""
+    here = kernel.unit()
+    labs = sorted(
+        tables, key=lambda table: (table[0].name != here, not any(r.is_begun for r in table[1]))
+    )
+    found = (row for _, rows in labs for row in rows if row.state != "pass")
+    row = next(found, None)
+    if row is None:
+        return say("all_done") if any(rows for _, rows in tables) else ""
+    return say("next_question", number=row.number, name=row.question, about=row.about)
+
+
+def _strip(tables: Sequence[tuple[Lab, list[Row]]]) -> str:
+    """A bar for each lab, as wide as its points, filled as far as they are earned."""
+    bars = ""
+    for lab, rows in tables:
+        earned = sum(row.earned for row in rows)
+        share = earned / lab.max_points if lab.max_points else 0.0
+        score = say("score", points=earned, n=lab.max_points)
+        bars += (
+            f'<span class="ol-lab" style="flex:{lab.max_points:g}" title="{lab.name[:2]}: {score}">'
+            f'<span style="width:{share:.0%}"></span></span>'
+        )
+    return f'<div class="ol-strip" aria-hidden="true">{bars}</div>' if bars else ""
 
 
 def points(labs: Iterable[Lab], progress: Progress) -> float:
@@ -129,10 +172,12 @@ def _html(lab: Lab, rows: list[Row], remark: str) -> str:
 
 
 def _cells(row: Row) -> str:
-    name, *others = row.cells
+    _, *others = row.cells
     state = f"<td>{toned(row.state)}</td>"
     numbers = "".join(f'<td class="ol-number">{escape(cell)}</td>' for cell in others[1:])
-    return f'<th scope="row"><code>{escape(name)}</code></th>{state}{numbers}'
+    about = f'<br><span class="ol-quiet">{prose(row.about)}</span>' if row.about else ""
+    head = f"{escape(row.number)} <code>{escape(row.question)}</code>{about}"
+    return f'<th scope="row">{head}</th>{state}{numbers}'
 
 
 def _aligned(column: int) -> str:

@@ -6,7 +6,7 @@ then the answer, and says that there was no guess.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
@@ -16,6 +16,7 @@ from autograder.judge import say
 from . import kernel
 from .card import Shown, calmly, card, pill, prose, quiet, sentence
 from .guess import Plain, is_right, plain, typed, written
+from .guess_lines import lines_for
 from .guess_widget import make_widget
 from .progress_store import Kept, Prediction, Progress, progress_store
 
@@ -123,30 +124,38 @@ def reveal(key: str, actual: Any, *, within: float = 0.0) -> Shown:
 def _reveal(key: str, actual: Plain, within: float) -> Shown:
     kept = progress_store().read()
     prediction = kept.progress.predictions.get(key)
+    lines = lines_for(key)
     if prediction is None:
-        return _unguessed(written(actual))
+        return _unguessed(written(actual), lines)
     right = is_right(prediction.first, actual, within=within)
 
     def edit(progress: Progress) -> Progress:
         return progress.with_prediction(key, replace(progress.predictions[key], right=right))
 
     kept = progress_store().change(edit)
-    return _comparison(prediction, actual, right, kept.note)
+    line = "" if right else lines.get(written(prediction.first), "")
+    return _comparison(prediction, actual, right, line, kept.note)
 
 
-def _unguessed(actual: str) -> Shown:
-    """The answer alone. The site finds it by its class, and puts beside it what its reader said."""
+def _unguessed(actual: str, lines: Mapping[str, str]) -> Shown:
+    """The answer alone. The site finds it by its class, and puts beside it what its reader said;
+    of the `lines` for wrong guesses, which nobody sees here, it shows the reader's."""
     text = say("no_guess", actual=actual)
     told = f'<p><span class="ol-answer">{prose(text)}</span></p>'
+    for guess, line in lines.items():
+        if guess != actual:
+            told += f'<p class="ol-line" data-guess="{escape(guess)}" hidden>{prose(line)}</p>'
     return Shown(text, card(told, label=say("label.note")))
 
 
-def _comparison(prediction: Prediction, actual: Plain, right: bool, note: str) -> Shown:
+def _comparison(prediction: Prediction, actual: Plain, right: bool, line: str, note: str) -> Shown:
     first, result = written(prediction.first), written(actual)
     mark = "right" if right else "surprise"
     told = say(f"guessed.{mark}", guess=first, actual=result)
     if prediction.last != prediction.first:
         told += " " + say("guessed_later", guess=written(prediction.last))
     head = f'<div class="ol-head">{pill(mark)}<span>{escape(told)}</span></div>'
-    html = card(head + quiet(note), label=say("label.guessed"), mark=mark)
-    return Shown(f"{say(f'mark.{mark}')}   {told}" + (f"\n  {note}" if note else ""), html)
+    why = f"<p>{prose(line)}</p>" if line else ""
+    html = card(head + why + quiet(note), label=say("label.guessed"), mark=mark)
+    text = "\n  ".join(filter(None, [f"{say(f'mark.{mark}')}   {told}", line, note]))
+    return Shown(text, html)

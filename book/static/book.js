@@ -9,6 +9,35 @@ document.addEventListener("DOMContentLoaded", () => {
   home?.setAttribute("aria-label", "Home");
 });
 
+// A table that a phone cannot hold becomes a list of its rows, each value with the name of its column.
+// Letters that draw (a box, columns) keep their lines, which a phone would wrap.
+document.addEventListener("DOMContentLoaded", () => {
+  for (const pre of document.querySelectorAll("article .highlight-text pre")) {
+    if (/[\u2500-\u257f]|\S {5,}\S/.test(pre.textContent)) pre.classList.add("ol-drawn");
+  }
+  const tables = [...document.querySelectorAll("article .pst-scrollable-table-container table")];
+  for (const table of tables) {
+    const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent.trim());
+    for (const row of table.querySelectorAll("tbody tr")) {
+      [...row.cells].forEach((cell, place) => {
+        cell.dataset.head = heads[place] ?? "";
+        const value = document.createElement("div");
+        value.append(...cell.childNodes);
+        cell.append(value);
+      });
+    }
+  }
+  const fit = () => {
+    for (const table of tables) {
+      table.classList.remove("ol-rows");
+      const isWide = innerWidth <= 600 && table.scrollWidth > table.parentElement.clientWidth;
+      table.classList.toggle("ol-rows", isWide);
+    }
+  };
+  fit();
+  addEventListener("resize", fit);
+});
+
 // A guess where no kernel listens: the choices become buttons, the answer says what was guessed, and
 // what follows in the section stays closed until then. The browser keeps the guess.
 document.addEventListener("DOMContentLoaded", () => {
@@ -40,7 +69,11 @@ document.addEventListener("DOMContentLoaded", () => {
       rest.removeAttribute("hidden");
       if (guess === show.textContent) return;
       said.textContent = `You said ${guess}. The answer comes below.`;
-      if (answer) answer.textContent = `You said ${guess}. ${answer.textContent}`;
+      if (!answer) return;
+      answer.textContent = `You said ${guess}. ${answer.textContent}`;
+      for (const line of answer.closest(".ol-card").querySelectorAll(".ol-line")) {
+        line.hidden = line.dataset.guess !== guess; // what is behind a tempting wrong one
+      }
     };
     list.addEventListener("click", ({ target }) => {
       if (!buttons.includes(target) && target !== show) return;
@@ -52,6 +85,61 @@ document.addEventListener("DOMContentLoaded", () => {
   }
   openAt(location.hash);
   addEventListener("hashchange", () => openAt(location.hash));
+});
+
+// Each page of code can be copied.
+document.addEventListener("DOMContentLoaded", () => {
+  for (const block of document.querySelectorAll(".cell_input div.highlight, .bd-article > section div.highlight")) {
+    if (block.closest(".cell_output") || block.querySelector(".ol-copy")) continue;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "ol-copy";
+    button.textContent = "Copy";
+    button.addEventListener("click", async () => {
+      try {
+        await navigator.clipboard.writeText(block.querySelector("pre").innerText);
+        button.textContent = "Copied";
+      } catch {
+        button.textContent = "Not allowed"; // a browser may forbid it to a file
+      }
+      setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    });
+    block.append(button);
+  }
+});
+
+// What the reader of a unit has done: the guesses that this browser keeps, and a lab's tick.
+document.addEventListener("DOMContentLoaded", () => {
+  for (const link of document.querySelectorAll(".bd-sidenav li.toctree-l2 > a")) {
+    if (/^Lab \d/.test(link.textContent.trim())) link.parentElement.classList.add("ol-lab");
+  }
+  for (const line of document.querySelectorAll(".ol-done")) {
+    const asked = line.dataset.guesses.split(" ").filter(Boolean);
+    const made = asked.filter((key) => kept(`guess ${key}`) !== null).length;
+    const tick = document.createElement("input");
+    const place = `lab ${line.dataset.unit}`;
+    tick.type = "checkbox";
+    tick.checked = kept(place) === "solved";
+    tick.addEventListener("change", () => keep(place, tick.checked ? "solved" : ""));
+    const label = document.createElement("label");
+    label.append(tick, ` I have solved lab ${line.dataset.unit}`);
+    line.append(`${made} of ${asked.length} guesses made. `, label);
+  }
+});
+
+// Whoever prints a chapter, or reads it again, opens every answer at once.
+document.addEventListener("DOMContentLoaded", () => {
+  const title = document.querySelector("article h1");
+  if (!title || !document.querySelector(".ol-rest[hidden]")) return;
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "ol-open-all";
+  button.textContent = "Open every answer";
+  button.addEventListener("click", () => {
+    document.querySelectorAll(".ol-rest[hidden]").forEach((box) => box.removeAttribute("hidden"));
+    button.remove();
+  });
+  (title.nextElementSibling ?? title).after(button);
 });
 
 function withButton(item, text) {

@@ -56,8 +56,9 @@ def build(
 ) -> Kernels:
     """Return the kernels of a `.cu` file (a Path), or of the text of one (a str with a newline).
 
-    check: watch each load and store: bounds, unwritten shared memory, races, counts. Without it a
-    kernel runs many times faster, and only barriers, warps and launches are watched.
+    check: watch each load and store: bounds, memory that nobody has written, races, leaks, counts.
+    Without it a kernel runs many times faster, and only barriers, warps, launches, cudaFree and
+    missing returns are watched.
     sanitize: run each call in a process of its own under ASan ("address") or TSan ("thread").
     device: "cuda" has nvcc build it for the GPU that is there, and takes tensors on the GPU.
     fibers: "portable" switches by setjmp; "threads" makes each CUDA thread one of the system's.

@@ -30,6 +30,8 @@ DEVICE, CONSTANT, SHARED = 2, 3, 4
 _SPACES = {"__shared__": SHARED, "__device__": DEVICE, "__constant__": CONSTANT}
 _BEFORE_PARENTHESES = {"__align__", "alignas", "__attribute__", "__launch_bounds__", "decltype"}
 
+_OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
+
 
 @dataclass(frozen=True)
 class Placed:
@@ -59,6 +61,8 @@ def rewrite(source: str, name: str, *, sections: bool = True) -> Rewritten:
             _place(parts, i, places)
         elif kind == "open":
             _call(parts, i)
+        elif kind == "word" and text == "__launch_bounds__":
+            _bound(parts, i)
     body = "".join(text for _, text in parts)
     return Rewritten(_head(places if sections else [], name) + body, tuple(places))
 
@@ -155,7 +159,80 @@ def _call(parts: list[list[str]], at: int) -> None:
         depth += (text in "([{") - (text in ")]}") if kind == "other" else 0
         if kind == "close" and depth == 0:
             parts[i][1] = ")"
+            nulls = ("NULL",) if _is_template(parts, name) else ("NULL", "0")
+            _null_arguments(parts, _following(parts, i, "("), nulls)
             return
+
+
+def _null_arguments(parts: list[list[str]], at: int, nulls: tuple[str, ...]) -> None:
+    """NULL and 0 among the arguments of a launch, from its `(` on, are the null of any type: nvcc
+    knows the parameter's, and here they are copied before it is known. A 0 may also tell a template
+    its type, so there it stays an int."""
+    depth = 0
+    for i in range(at, len(parts)):
+        text = parts[i][1]
+        depth += (text in _OPENING) - (text in _CLOSING)
+        if depth == 0:
+            return
+        if depth == 1 and text in nulls and _neighbours(parts, i) <= {"(", ",", ")"}:
+            parts[i][1] = "::onelayer_cuda::Null{}"
+
+
+def _neighbours(parts: list[list[str]], at: int) -> set[str]:
+    """The code before and behind a piece, without blanks and comments."""
+    code = ("blank", "comment")
+    before = next((t for k, t in reversed(parts[:at]) if k not in code), "")
+    behind = next((t for k, t in parts[at + 1 :] if k not in code), "")
+    return {before, behind}
+
+
+def _is_template(parts: list[list[str]], kernel: str) -> bool:
+    """Whether the text has a kernel of that name whose types are found from its arguments."""
+    text = _code(parts, 0, len(parts))
+    bounds = r"(__launch_bounds__\([^{};]*\))?[^;{}(]*"
+    form = rf"\btemplate\s*<[^;{{}}]*__global__[^;{{}}(]*{bounds}\b{kernel}\s*\("
+    return re.search(form, text) is not None
+
+
+def _bound(parts: list[list[str]], at: int) -> None:
+    """A kernel with `__launch_bounds__(most, ...)` begins with a look at the size of its block."""
+    start = _following(parts, at, "(")
+    end = _matching(parts, start)
+    body = _after_parameters(parts, end + 1)
+    if body is None:
+        return  # a declaration: the definition has its own
+    most = _first_argument(parts, start, end)
+    parts[body][1] = f"{{ ::onelayer_launch_bounds({most});"
+
+
+def _following(parts: list[list[str]], at: int, wanted: str) -> int:
+    return next((i for i in range(at, len(parts)) if parts[i][1] == wanted), len(parts))
+
+
+def _matching(parts: list[list[str]], at: int) -> int:
+    """Where the bracket that opens at `at` closes, or the end of the text."""
+    depth = 0
+    for i in range(at, len(parts)):
+        depth += (parts[i][1] in _OPENING) - (parts[i][1] in _CLOSING)
+        if depth == 0:
+            return i
+    return len(parts)
+
+
+def _after_parameters(parts: list[list[str]], at: int) -> int | None:
+    """Where the body begins of the function whose name and parameters come from `at` on."""
+    i = at
+    while i < len(parts) and parts[i][1] not in ";{":
+        i = _matching(parts, i) + 1 if parts[i][1] in _OPENING else i + 1
+    return i if i < len(parts) and parts[i][1] == "{" else None
+
+
+def _first_argument(parts: list[list[str]], start: int, end: int) -> str:
+    """The text between two brackets up to the first comma that is in no bracket of its own."""
+    i = start + 1
+    while i < end and parts[i][1] != ",":
+        i = _matching(parts, i) + 1 if parts[i][1] in _OPENING else i + 1
+    return " ".join(_code(parts, start + 1, min(i, end)).split())
 
 
 def _callee(parts: list[list[str]], at: int) -> tuple[int, str]:

@@ -15,7 +15,14 @@ KINDS = (
     "division_by_zero",
     "assertion",
     "stuck",
+    "unwritten_global",
+    "invalid_free",
+    "missing_return",
+    "same_value_race",
+    "leak",
 )
+# Wrong by CUDA's rules, and no result of this call is wrong by it: see `Run.warnings`.
+WARNINGS = ("same_value_race", "leak")
 
 
 class KernelFault(Exception):

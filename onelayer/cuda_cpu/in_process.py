@@ -18,7 +18,7 @@ from onelayer.cuda_cpu.sentences import Context, faults
 from onelayer.cuda_cpu.signature import Signature
 from onelayer.cuda_cpu.text import Text
 
-from .kernel_file import Kernels, Values
+from .kernel_file import Kernels, Tensors, Values
 from .outcome import Run, launches_of
 
 # Who builds the same text twice has one library, with one set of variables.
@@ -36,7 +36,7 @@ class InProcess(Kernels):
         self._placed = rewrite(text.code, text.name).places
         self._busy = _BUSY[library]
 
-    def _run(self, signature: Signature, values: Values) -> Run:
+    def _run(self, signature: Signature, values: Values, unwritten: Tensors) -> Run:
         tensors = [v for v in values if isinstance(v, torch.Tensor)]
         arena = Arena(tensors) if self.mode.watched else None
         with self._busy:
@@ -45,6 +45,8 @@ class InProcess(Kernels):
                 self._runtime.argument(address, size.size, number, size.itemsize)
             if arena:
                 arena.copy_in()
+                for e in map(extent, unwritten):
+                    self._runtime.unwritten(arena.address(e), e.size)
             addresses = [_address(v, arena) for v in values]
             value = invoke(self._library, signature, values, addresses)
             self._runtime.end()
@@ -62,7 +64,7 @@ class InProcess(Kernels):
             self.path, self.text.name, [c for r in reports for c in (r.pc, r.other_pc)]
         )
         found = faults(reports, Context(self.text, places, records, lines))
-        return Run(value, found, launches_of(records))
+        return Run.of(value, found, launches_of(records))
 
 
 def _memory(arena: Arena | None, tensors: list[torch.Tensor]) -> list[tuple[int, Extent]]:

@@ -1,6 +1,7 @@
 """A built `.cu` file: its host functions, called by name with tensors."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import torch
 
@@ -10,6 +11,7 @@ from .signature import Signature, signatures
 from .text import Text
 
 Values = list[torch.Tensor | int | float | None]
+Tensors = Sequence[torch.Tensor]
 
 
 class Kernels(ABC):
@@ -21,18 +23,20 @@ class Kernels(ABC):
         self.text = text
         self.signatures = signatures(text.code)
 
-    def call(self, function: str, *arguments: object) -> Run:
+    def call(self, function: str, *arguments: object, unwritten: Tensors = ()) -> Run:
         """Return what an `extern "C"` host function of the file did; tensors are written in place.
 
         Tensors become pointers to their first element, of any strides: pass those as numbers. None
-        is a null pointer. Raises AttributeError for a function that the file does not export, and
-        TypeError for an argument that does not fit, by its name.
+        is a null pointer. unwritten: those of the tensors that come fresh from `torch.empty`: where
+        loads are watched, it is a fault to read them before a kernel has written them. Raises
+        AttributeError for a function that the file does not export, and TypeError for an argument
+        that does not fit, by its name.
         """
         signature = self._signature(function)
-        return self._run(signature, prepare(signature, arguments, self.device))
+        return self._run(signature, prepare(signature, arguments, self.device), unwritten)
 
     @abstractmethod
-    def _run(self, signature: Signature, values: Values) -> Run:
+    def _run(self, signature: Signature, values: Values, unwritten: Tensors) -> Run:
         """Call, with arguments that fit."""
 
     def _signature(self, function: str) -> Signature:

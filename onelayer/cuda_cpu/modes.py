@@ -14,7 +14,8 @@ Fibers = Literal["portable", "threads"]
 
 COMMON = ("-std=c++17", "-fPIC", f"-I{INCLUDE}")
 RUNTIME = ("-O2", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti")
-STUDENT = ("-x", "c++", "-w", "-g1")
+# -fsanitize=return: a function that ends without its value calls the runtime (undefined.h).
+STUDENT = ("-x", "c++", "-w", "-g1", "-fsanitize=return")
 # A call before each load and store, as the race detector has it, but to our own runtime.
 CHECKED = (
     *("-fsanitize=thread", "-fsanitize=bounds,integer-divide-by-zero"),

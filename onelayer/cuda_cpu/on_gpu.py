@@ -10,7 +10,7 @@ from onelayer.cuda_cpu.faults import KernelFault
 from onelayer.cuda_cpu.signature import Signature
 from onelayer.cuda_cpu.text import Text
 
-from .kernel_file import Kernels, Values
+from .kernel_file import Kernels, Tensors, Values
 from .outcome import Run
 
 
@@ -40,7 +40,7 @@ class OnGpu(Kernels):
         addresses = [v.data_ptr() if isinstance(v, torch.Tensor) else None for v in values]
         return invoke(self._library, signature, values, addresses)
 
-    def _run(self, signature: Signature, values: Values) -> Run:
+    def _run(self, signature: Signature, values: Values, unwritten: Tensors) -> Run:
         torch.cuda.synchronize()  # the tensors are there: the file launches on a stream of its own
         value = self._begin(signature, values)
         try:

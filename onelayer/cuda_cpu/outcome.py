@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
-from onelayer.cuda_cpu.faults import KernelFault
+from onelayer.cuda_cpu.faults import WARNINGS, KernelFault
 
 from .cost import Cost, total
 from .faults import Fault
@@ -49,13 +49,30 @@ def dim(three: Sequence[int]) -> Dim:
 
 @dataclass(frozen=True)
 class Run:
-    """value: what the host function returned. where: `simulated` on the CPU, or `cuda`."""
+    """value: what the host function returned. where: `simulated` on the CPU, or `cuda`.
+
+    warnings: what breaks CUDA's rules and changed no result of this call; a run with them is ok.
+    """
 
     value: int | float | bool | None = None
     faults: tuple[Fault, ...] = ()
     launches: tuple[Launch, ...] = ()
     where: Literal["simulated", "cuda"] = "simulated"
     evidence: str = field(default="", repr=False)  # a sanitizer's own words
+    warnings: tuple[Fault, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        value: int | float | bool | None,
+        found: Sequence[Fault],
+        launches: tuple[Launch, ...],
+        evidence: str = "",
+    ) -> Self:
+        """Return the run of a call on the CPU in which all this was found, of either weight."""
+        faults = tuple(fault for fault in found if fault.kind not in WARNINGS)
+        warnings = tuple(fault for fault in found if fault.kind in WARNINGS)
+        return cls(value, faults, launches, evidence=evidence, warnings=warnings)
 
     @property
     def ok(self) -> bool:
@@ -78,4 +95,5 @@ class Run:
             return "\n".join(str(fault) for fault in self.faults)
         kernels = ", ".join(dict.fromkeys(launch.kernel for launch in self.launches))
         counted = f"\n{self.cost}" if self.cost.counted else ""
-        return f"clean: {kernels or 'no launch'} ({self.where}){counted}"
+        warned = "".join(f"\n{warning}" for warning in self.warnings)
+        return f"clean: {kernels or 'no launch'} ({self.where}){counted}{warned}"

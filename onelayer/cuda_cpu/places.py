@@ -53,7 +53,8 @@ def place_of_region(region: Region, placed: Sequence[Placed]) -> Place | None:
     if region.space == ARGUMENT:
         return None
     if region.space in (ALLOCATED, FREED):
-        return Place(f"cudaMalloc number {region.id + 1}", region.low, region.high)
+        line = f" (line {region.line})" if region.line else ""
+        return Place(f"cudaMalloc number {region.id + 1}{line}", region.low, region.high)
     if region.space == DYNAMIC_SHARED:
         return Place("dynamic shared memory", region.low, region.high, shared=True)
     name, itemsize = _declared(placed[region.id - 1].declaration)

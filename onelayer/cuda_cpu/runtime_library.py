@@ -55,6 +55,10 @@ class Region(ctypes.Structure):
         ("id", ctypes.c_int32),
         ("shift", ctypes.c_int32),
         ("finest", ctypes.c_int32),
+        ("line", ctypes.c_int32),
+        ("freed", ctypes.c_int32),
+        ("call", ctypes.c_int32),
+        ("fresh", ctypes.c_int32),
         ("granules", ctypes.c_void_p),
     ]
 
@@ -66,7 +70,8 @@ class Runtime:
         self._library = library
         sizes = [ctypes.c_size_t, ctypes.c_int, ctypes.c_int]
         library.onelayer_argument.argtypes = [ctypes.c_void_p, *sizes]
-        for name in ("begin", "argument", "end"):
+        library.onelayer_unwritten.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+        for name in ("begin", "argument", "unwritten", "end"):
             getattr(library, f"onelayer_{name}").restype = None
         library.onelayer_reports.restype = ctypes.POINTER(Report)
         library.onelayer_launches.restype = ctypes.POINTER(LaunchRecord)
@@ -82,6 +87,10 @@ class Runtime:
         if address % (1 << shift):
             shift = 0
         self._library.onelayer_argument(address, bytes_, number, shift)
+
+    def unwritten(self, address: int, bytes_: int) -> None:
+        """Say that nobody has written these bytes of an argument."""
+        self._library.onelayer_unwritten(address, bytes_)
 
     def end(self) -> None:
         """Flush what the kernels printed."""

@@ -23,7 +23,7 @@ from onelayer.cuda_cpu.signature import Signature
 from onelayer.cuda_cpu.text import Text
 from onelayer.custom_op.cpp_compiler import NoCompiler, run
 
-from .kernel_file import Kernels, Values
+from .kernel_file import Kernels, Tensors, Values
 from .outcome import Run, launches_of
 
 _LIBRARIES = {"address": "libasan.so", "thread": "libtsan.so"}
@@ -42,7 +42,7 @@ class Sanitized(Kernels):
         super().__init__(text)
         self.mode, self.path = mode, library
 
-    def _run(self, signature: Signature, values: Values) -> Run:
+    def _run(self, signature: Signature, values: Values, unwritten: Tensors) -> Run:
         arena = Arena([v for v in values if isinstance(v, torch.Tensor)])
         with tempfile.TemporaryDirectory() as name:
             room = Path(name)
@@ -53,13 +53,13 @@ class Sanitized(Kernels):
             said = self._child(room)
             value = room / "value.json"
             if not value.exists():
-                return Run(None, tuple(sanitizer_faults(said, self.text)), (), evidence=said)
+                return Run.of(None, sanitizer_faults(said, self.text), (), said)
             arena.take((room / "memory").read_bytes())
             records = _records(room / "launches", LaunchRecord)
             reports = _records(room / "reports", Report)
             told = faults(reports, Context(self.text, [], records))
             told += tuple(sanitizer_faults(said, self.text))
-            return Run(json.loads(value.read_text()), told, launches_of(records), evidence=said)
+            return Run.of(json.loads(value.read_text()), told, launches_of(records), said)
 
     def _job(self, signature: Signature, values: Values, arena: Arena) -> dict[str, Any]:
         arguments: list[tuple[str, Any]] = []

@@ -11,6 +11,7 @@ from onelayer.cuda_cpu.text import Text
 from .outcome import dim
 
 READS, WRITES, UPDATES = range(3)
+_OF_HOST_CODE = ("host_access", "invalid_free", "leak")
 _DOES = {READS: "reads", WRITES: "writes", UPDATES: "updates atomically"}
 _DID = {READS: "read", WRITES: "wrote", UPDATES: "updated atomically"}
 
@@ -33,14 +34,15 @@ def faults(reports: list[Report], context: Context) -> tuple[Fault, ...]:
         told.setdefault((fault.kind, fault.line, fault.other_line), fault)
     # What was read too early and written afterwards is one fault: the barrier that is missing.
     raced = {line for f in told.values() if f.kind == "race" for line in (f.line, f.other_line)}
-    return tuple(f for f in told.values() if f.kind != "unwritten_shared" or f.line not in raced)
+    doubled = ("unwritten_shared", "same_value_race")
+    return tuple(f for f in told.values() if f.kind not in doubled or f.line not in raced)
 
 
 def _fault(r: Report, c: Context) -> Fault:
     kind = KINDS[r.kind]
     line = r.line or c.line_of.get(r.pc, 0)
     other = r.other_line or c.line_of.get(r.other_pc, 0) or None
-    launched = 0 <= r.launch < len(c.launches) and kind != "host_access"
+    launched = 0 <= r.launch < len(c.launches) and kind not in _OF_HOST_CODE
     return Fault(
         kind=kind,
         line=line,
@@ -131,6 +133,12 @@ def _unwritten(r: Report, c: Context, other: int | None) -> str:
     return f"{_who(r.block, r.thread)} reads {what}, which no thread of its block has written"
 
 
+def _unwritten_global(r: Report, c: Context, other: int | None) -> str:
+    place = place_of(c.places, r.address)
+    what = place.element(r.address) if place else "device memory"
+    return f"{_who(r.block, r.thread)} reads {what}, and nothing has been written there yet"
+
+
 def _race(r: Report, c: Context, other: int | None) -> str:
     place = place_of(c.places, r.address)
     what = place.element(r.address) if place else "memory"
@@ -147,13 +155,38 @@ def _race(r: Report, c: Context, other: int | None) -> str:
     return f"{head}; {cure}, so the result depends on who comes first"
 
 
+def _same_value_race(r: Report, c: Context, other: int | None) -> str:
+    there = f" (line {other})" if other else ""
+    place = place_of(c.places, r.address)
+    what = place.element(r.address) if place else "memory"
+    whom = _who(r.other_block, r.other_thread)
+    return (
+        f"{_who(r.block, r.thread)} {_DOES[r.access]} {what}, and {whom} {_DID[r.other_access]} it"
+        f"{there} with nothing between: both found the same value this time, and C++ promises "
+        "nothing of two accesses without order. One thread that writes is enough, or an atomic"
+    )
+
+
 def _divergent_barrier(r: Report, c: Context, other: int | None) -> str:
     who = _who(r.block, r.thread)
+    if r.a < 0:
+        return _two_ways(r, c, other)
     if other:
         return f"{who} waits here, and thread {dim(r.other_thread)} at the barrier in line {other}"
     return (
         f"{r.a} of the {r.c} threads of block {dim(r.block)} wait at this barrier, and {r.b} have "
         f"returned, thread {dim(r.other_thread)} for one: all threads of a block must come to it"
+    )
+
+
+def _two_ways(r: Report, c: Context, other: int | None) -> str:
+    mine, there = c.line_of.get(r.pc), f"thread {dim(r.other_thread)}"
+    ways = (
+        "two places in one line" if mine == other else f"line {mine}, and {there} from line {other}"
+    )
+    return (
+        f"{_who(r.block, r.thread)} comes to this barrier from {ways}: these are two barriers, and "
+        "each waits for all threads of the block"
     )
 
 
@@ -184,6 +217,8 @@ def _impossible(r: Report, c: Context, other: int | None) -> str:
         5: f"the grid is {grid}, and at most (2147483647, 65535, 65535) is possible",
         6: f"{launch.shared_bytes} bytes of dynamic shared memory, and {r.b} is the most for this "
         "kernel (cudaFuncSetAttribute raises 49152 up to 65536, what every GPU from sm_75 on has)",
+        9: f"the block {block} has {block[0] * block[1] * block[2]} threads, and the kernel's "
+        f"__launch_bounds__ promise at most {r.b}",
         8: "a kernel launches a kernel, which is not possible here: launch from host code",
         7: f"{r.b} bytes of shared memory, and 49152 is the most that a kernel can declare",
     }
@@ -204,6 +239,34 @@ def _stuck(r: Report, c: Context, other: int | None) -> str:
     return f"{_who(r.block, r.thread)} waits for a value that no other thread writes"
 
 
+def _invalid_free(r: Report, c: Context, other: int | None) -> str:
+    place = place_of(c.places, r.address)
+    what = place.element(r.address) if place else "a pointer"
+    if r.a == 1:
+        name = place.name if place else "what"
+        return f"cudaFree of {name}, which the cudaFree in line {other} has given back already"
+    if r.a == 2:
+        return f"cudaFree of {what}: it takes the address that cudaMalloc gave, and no other"
+    if r.a == 3:
+        name = place.name if place else "memory"
+        return f"cudaFree of {name}, which cudaMalloc did not give: it is the caller's"
+    return f"cudaFree of {r.address:#x}, which cudaMalloc did not give in this call or before it"
+
+
+def _missing_return(r: Report, c: Context, other: int | None) -> str:
+    return (
+        f"{_who(r.block, r.thread)} comes to the end of this function, which promises a value, and "
+        "finds no return: nvcc warns, and what the caller gets is undefined"
+    )
+
+
+def _leak(r: Report, c: Context, other: int | None) -> str:
+    return (
+        f"{r.a} bytes of this cudaMalloc are never given back: the function has ended, and no "
+        "variable holds their address any more. cudaFree was not called"
+    )
+
+
 _SENTENCES: dict[str, Callable[[Report, Context, int | None], str]] = {
     "out_of_bounds": _out_of_bounds,
     "misaligned": _misaligned,
@@ -217,4 +280,9 @@ _SENTENCES: dict[str, Callable[[Report, Context, int | None], str]] = {
     "division_by_zero": _division,
     "assertion": _assertion,
     "stuck": _stuck,
+    "unwritten_global": _unwritten_global,
+    "invalid_free": _invalid_free,
+    "missing_return": _missing_return,
+    "same_value_race": _same_value_race,
+    "leak": _leak,
 }

@@ -33,7 +33,7 @@ class Still(Shown):
         shown = _img(light, "light", self.alt)
         # The inline style holds where a sanitizer drops the rules.
         hidden = _img(dark, "dark", self.alt).replace("<img ", '<img style="display:none" ', 1)
-        # A keyboard scrolls what has focus.
+        # It shrinks to the page; with focus, by a tap or the keyboard, it is large and scrolls.
         opened = '<figure class="onelayer-sketch" tabindex="0">'
         return f"{opened}<style>{_CSS}</style>{shown}{hidden}</figure>"
 
@@ -75,7 +75,8 @@ def _webp(png: bytes) -> bytes:
 # First what the system prefers, then what JupyterLab, Sphinx, Colab or VS Code say of this page.
 _CSS = """
 .onelayer-sketch { margin: .4em 0; overflow-x: auto }
-.onelayer-sketch img { max-width: none; background: none }
+.onelayer-sketch img { max-width: 100%; height: auto; background: none }
+.onelayer-sketch:focus img { max-width: none }
 @media (prefers-color-scheme: dark) {
 .onelayer-sketch .onelayer-light { display: none !important }
 .onelayer-sketch .onelayer-dark { display: inline !important } }

@@ -28,8 +28,9 @@ from onelayer.kernels.head_arguments import (
     only_once,
 )
 
-CPU_ROWS = 256
-"""A chunk's rows: 256 x 600 float32 are 600 KiB, which a core's second cache holds."""
+CPU_ROWS = 384
+"""A chunk's rows: 384 x 600 float32 are 0.9 MiB, near a core's caches; with fewer rows, what a
+chunk costs beside its products weighs more (tried from 128 to 1,024)."""
 CUDA_ROWS = 16_384
 """On a GPU a chunk has to keep all of it busy: 16,384 x 600 float32 are 38 MiB."""
 REDUCTIONS = ("mean", "sum", "none")
@@ -158,7 +159,11 @@ class _ChunkedHeadLoss(torch.autograd.Function):
 
 class Sweep:
     """One pass over the rows. What it adds up: the gradients before they are scaled, where they
-    are needed. share: what a row's part is multiplied with in the end, 1 / total."""
+    are needed. share: what a row's part is multiplied with in the end, 1 / total.
+
+    A chunk has to cost little beside its three products: its logits and softmax lie in memory
+    that the chunk before had, exp is taken once, and what a row's loss is made of waits in
+    columns (N, 1) for the end."""
 
     def __init__(
         self,
@@ -175,101 +180,117 @@ class Sweep:
         self.w = _for_products(w, self.exact)
         self.b = None if b is None else b.to(self.exact)
         self.weight = None if weight is None else weight.to(self.exact)
-        self.rows = CPU_ROWS if x.device.type == "cpu" else CUDA_ROWS
-        counts = t != options.ignore_index
-        self.total, self.share, self.z_loss = self._divided_by(counts)
+        self.counts = (t != options.ignore_index)[:, None]
+        self.target = t[:, None].where(self.counts, 0)
+        self.total, self.share, self.z_loss = self._divided_by()
+        self.at_target, self.smooth = self._wanted()
         self.dx = torch.empty_like(x, memory_format=torch.contiguous_format) if needed[0] else None
         self.dw = torch.zeros_like(w, dtype=self.exact) if needed[1] else None
         self.db = x.new_zeros(len(w), dtype=self.exact) if needed[2] else None
+        self.rows = CPU_ROWS if x.device.type == "cpu" else CUDA_ROWS
+        n = len(x)
+        self.z, self.p = (x.new_empty(min(self.rows, n), len(w), dtype=self.exact) for _ in "zp")
+        self.top, self.top_p, self.z_target = (x.new_empty(n, 1, dtype=self.exact) for _ in "abc")
+        self.z_smooth = None if self.smooth is None else torch.empty_like(self.top)
 
-    def _divided_by(self, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _divided_by(self) -> tuple[Tensor, Tensor, Tensor]:
         """What a mean divides by; 1 / it, or 0; and the factor of lse^2, which a mean divides by
         the number of tokens, also where their words have weights."""
-        one, count = self.x.new_ones((), dtype=self.exact), counts.sum().to(self.exact)
+        one, count = self.x.new_ones((), dtype=self.exact), self.counts.sum().to(self.exact)
         if self.options.reduction != "mean":
             return one, one, self.options.z_loss * one
         total = count
         if self.weight is not None:
-            total = self.weight[self.t.where(counts, 0)].where(counts, 0).sum()
+            total = self.weight[self.target].where(self.counts, 0).sum()
         share = total.reciprocal().where(total != 0, 0)
         return total, share, self.options.z_loss * total / count
+
+    def _wanted(self) -> tuple[Tensor, Tensor | None]:
+        """What the target's word counts for, (N, 1); with label smoothing also what every word
+        does, (V, 1): label_smoothing / V, times its weight."""
+        kept, each = 1 - self.options.label_smoothing, self.options.label_smoothing / len(self.w)
+        words = torch.ones_like(self.w[:, 0], dtype=self.exact)
+        at_target = torch.full_like(self.target, kept, dtype=self.exact)
+        if self.weight is not None:
+            words, at_target = self.weight, kept * self.weight[self.target]
+        return at_target, each * words[:, None] if self.options.label_smoothing else None
 
     def over_all(self, by_row: Tensor | None = None) -> Tensor:
         """The losses of the rows (N,), in float32 at least. by_row (N, 1): what comes from above
         for each row, multiplied into its gradients."""
-        losses = self.x.new_empty(len(self.x), dtype=self.exact)
+        factor = self.counts.to(self.exact) if by_row is None else by_row.where(self.counts, 0)
         for start in range(0, len(self.x), self.rows):
-            at = slice(start, start + self.rows)
-            losses[at] = self._over(at, None if by_row is None else by_row[at])
-        return losses
+            self._over(slice(start, start + self.rows), factor)
+        return self._losses()
 
-    def _over(self, at: slice, by_row: Tensor | None) -> Tensor:
-        """A chunk of C rows: its losses (C,), its gradients added."""
-        options, t = self.options, self.t[at]
-        x = _for_products(self.x[at], self.exact)
+    def _losses(self) -> Tensor:
+        """(N,). The largest logit is taken off first: what is left keeps its digits."""
+        log_s = -self.top_p.log()  # the largest p is 1 / s, s the sum of exp(z - top)
+        loss = self.at_target * (self.top - self.z_target + log_s)
+        if self.smooth is not None and self.z_smooth is not None:
+            loss += self.smooth.sum() * log_s - self.z_smooth
+        if self.options.z_loss:
+            loss += self.z_loss * (self.top + log_s).square()
+        return loss.where(self.counts, 0)[:, 0]
+
+    def _over(self, at: slice, factor: Tensor) -> None:
+        """A chunk of C rows: its columns filled, its gradients added. factor (N, 1)."""
+        x, target = _for_products(self.x[at], self.exact), self.target[at]
         z = self._logits(x)  # (C, V), the only logits there are
-        log_p = torch.log_softmax(z, 1)
-        lse = z.logsumexp(1) if options.z_loss else None
-        counts = t != options.ignore_index
-        target = t.where(counts, 0)[:, None]  # (C, 1)
-        at_target = self._at_target(target)
-        loss = -(at_target * log_p.gather(1, target))[:, 0]
-        if options.label_smoothing:
-            loss = loss - log_p @ self._smooth(z)
-        if lse is not None:
-            loss = loss + self.z_loss * lse.square()
-        loss = loss.where(counts, 0)
-        if self.dx is None and self.dw is None and self.db is None:
-            return loss
-        dz = log_p.exp_()
-        if lse is not None or self.weight is not None:
-            dz.mul_(self._mass(at_target, lse, z))
-        if options.label_smoothing:
-            dz.sub_(self._smooth(z))
-        dz.scatter_add_(1, target, -at_target.expand_as(target))
-        if options.softcap is not None:
-            dz.mul_(1 - (z / options.softcap).square_())
-        row = counts[:, None].to(self.exact)
-        self._add(dz, x, at, row if by_row is None else by_row.where(counts[:, None], 0))
-        return loss
+        p = torch.softmax(z, 1, out=self.p[: len(z)])
+        torch.amax(z, 1, keepdim=True, out=self.top[at])
+        torch.amax(p, 1, keepdim=True, out=self.top_p[at])
+        torch.gather(z, 1, target, out=self.z_target[at])
+        if self.smooth is not None and self.z_smooth is not None:
+            torch.mm(z - self.top[at], self.smooth, out=self.z_smooth[at])
+        if self.dx is not None or self.dw is not None or self.db is not None:
+            self._add(self._dz(z, p, at), x, at, factor[at])
 
     def _logits(self, x: Tensor) -> Tensor:
-        z = _product(x, self.w.mT, self.exact)
-        z = z if self.b is None else z.add_(self.b)
+        z = self.z[: len(x)]
+        if x.dtype != self.exact:
+            z.copy_(torch.mm(x, self.w.mT, out_dtype=self.exact))
+            z = z if self.b is None else z.add_(self.b)
+        elif self.b is None:
+            torch.mm(x, self.w.mT, out=z)
+        else:
+            torch.addmm(self.b, x, self.w.mT, out=z)
         cap = self.options.softcap
         return z if cap is None else z.div_(cap).tanh_().mul_(cap)
 
-    def _at_target(self, target: Tensor) -> Tensor:
-        """What the target's word counts for: () or (C, 1)."""
-        kept = 1 - self.options.label_smoothing
-        if self.weight is None:
-            return torch.full((), kept, dtype=self.exact, device=target.device)
-        return kept * self.weight[target]
+    def _dz(self, z: Tensor, p: Tensor, at: slice) -> Tensor:
+        """softmax(z) - onehot(t) (C, V), in p's memory, with what the options make of it."""
+        if self.options.z_loss or self.weight is not None:
+            p.mul_(self._mass(at))
+        if self.smooth is not None:
+            p.sub_(self.smooth[:, 0])
+        p.scatter_add_(1, self.target[at], -self.at_target[at])
+        cap = self.options.softcap
+        return p if cap is None else p.mul_(1 - (z / cap).square_())
 
-    def _smooth(self, z: Tensor) -> Tensor:
-        """What every word counts for, (V,): label_smoothing / V, times its weight."""
-        each = self.options.label_smoothing / z.shape[1]
-        return each * (torch.ones_like(z[0]) if self.weight is None else self.weight)
-
-    def _mass(self, at_target: Tensor, lse: Tensor | None, z: Tensor) -> Tensor:
-        """What softmax(z) is multiplied with: all that a row counts for, and z_loss's part."""
-        mass = at_target
-        if self.options.label_smoothing:
-            mass = mass + self._smooth(z).sum()
-        return mass if lse is None else mass + 2 * self.z_loss * lse[:, None]
+    def _mass(self, at: slice) -> Tensor:
+        """What softmax(z) is multiplied with (C, 1): all that a row counts for, z_loss's part."""
+        mass = self.at_target[at]
+        if self.smooth is not None:
+            mass = mass + self.smooth.sum()
+        return mass + 2 * self.z_loss * (self.top[at] - self.top_p[at].log())
 
     def _add(self, dz: Tensor, x: Tensor, at: slice, row: Tensor) -> None:
         """dz (C, V) of a chunk; row (C, 1): a factor for each, 0 where its target is ignored.
 
         The factor goes to the narrow side, x (C, D) and dx (C, D), and not to all of dz."""
         if self.db is not None:
-            self.db += dz.mT @ row[:, 0]
+            self.db.addmv_(dz.mT, row[:, 0])
         if dz.is_cuda and self.short != self.exact:
             dz = dz.to(self.short)  # for tensor cores
         if self.dx is not None:
-            self.dx[at] = _product(dz, self.w, self.exact).mul_(row)
+            _put_product(self.dx[at], dz, self.w, row)
         if self.dw is not None:
-            self.dw += _product(dz.mT, (x * row).to(x.dtype), self.exact)
+            x = (x * row).to(x.dtype)
+            if x.dtype == self.exact:
+                self.dw.addmm_(dz.mT, x)
+            else:
+                self.dw += torch.mm(dz.mT, x, out_dtype=self.exact)
 
     @property
     def gradients(self) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
@@ -282,9 +303,14 @@ def _for_products(one: Tensor, exact: torch.dtype) -> Tensor:
     return one if one.is_cuda else one.to(exact)
 
 
-def _product(a: Tensor, b: Tensor, exact: torch.dtype) -> Tensor:
-    """a @ b with its result in `exact`; both are of one dtype."""
-    return a @ b if a.dtype == exact else torch.mm(a, b, out_dtype=exact)
+def _put_product(into: Tensor, a: Tensor, b: Tensor, row: Tensor) -> None:
+    """a @ b, each row multiplied in row's dtype, into `into`; a and b are of one dtype."""
+    if a.dtype == row.dtype == into.dtype:
+        torch.mm(a, b, out=into).mul_(row)
+    elif a.dtype == row.dtype:
+        into.copy_((a @ b).mul_(row))
+    else:
+        into.copy_(torch.mm(a, b, out_dtype=row.dtype).mul_(row))
 
 
 def rescaled(one: Tensor, scale: Tensor, dtype: torch.dtype) -> Tensor:

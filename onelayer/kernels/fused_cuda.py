@@ -10,7 +10,7 @@ from torch import Tensor
 from onelayer import cuda_cpu
 from onelayer.cuda_cpu.on_gpu import OnGpu
 from onelayer.cuda_cpu.text import Text
-from onelayer.kernels.head_arguments import check_arguments
+from onelayer.kernels.head_arguments import as_linear_casts, check_arguments
 from onelayer.kernels.recomputed import Given, recomputed_head_loss
 
 SOURCE = Path(__file__).with_name("head_loss.cu")
@@ -25,14 +25,16 @@ def cuda_head_loss(x: Tensor, w: Tensor, b: Tensor, t: Tensor) -> Tensor:
 
     x (N, D), w (V, D), b (V,), t (N,) int64 -> () of x's dtype, on a GPU, built by nvcc, or on
     the CPU through `onelayer.cuda_cpu`: slowly, and each load and store is watched.
+    Under autocast x, w, b are cast as for a Linear, and the loss is float32, as F.cross_entropy's.
     Products and sums are float32. A target outside the vocabulary gives NaN: a kernel cannot raise.
     Raises ValueError for arguments that do not fit, NoCompiler without nvcc (or g++), RuntimeError
     for a launch that CUDA refuses, and KernelFault for what the simulator finds.
     """
+    x, w, b, returned = as_linear_casts(x, w, b)
     check_arguments(x, w, b, t)
     _check_taken(x, w)
     given = (x, w, b.contiguous(), t.contiguous())
-    return recomputed_head_loss(Kernels(_launch_on(x.device)), given)
+    return recomputed_head_loss(Kernels(_launch_on(x.device)), given).to(returned)
 
 
 def _check_taken(x: Tensor, w: Tensor) -> None:

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from onelayer.kernels import triton_kernels
-from onelayer.kernels.head_arguments import IGNORED, check_arguments
+from onelayer.kernels.head_arguments import IGNORED, as_linear_casts, check_arguments
 from onelayer.kernels.recomputed import ROWS, WORDS, Given, blocks, recomputed_head_loss
 from onelayer.kernels.triton_jit import interpreted
 
@@ -13,13 +13,15 @@ def triton_head_loss(x: Tensor, w: Tensor, b: Tensor, t: Tensor) -> Tensor:
     """Mean cross-entropy of the head without its logits in memory, forward or backward.
 
     x (N, D), w (V, D), b (V,), t (N,) int64 -> () of x's dtype; D is a power of two from 16 to 256.
+    Under autocast x, w, b are cast as for a Linear, and the loss is float32, as F.cross_entropy's.
     Products are exact in float32 (no tf32) and accumulate in float32 always. A target outside the
     vocabulary gives NaN: a kernel cannot raise. Raises ValueError for arguments that do not fit.
     """
+    x, w, b, returned = as_linear_casts(x, w, b)
     check_arguments(x, w, b, t)
     _check_taken(x)
     given = (x, w.contiguous(), b.contiguous(), t.contiguous())
-    return recomputed_head_loss(_ByTriton(), given)
+    return recomputed_head_loss(_ByTriton(), given).to(returned)
 
 
 def _check_taken(x: Tensor) -> None:

@@ -1,27 +1,27 @@
 """What every version of the loss asks of its arguments."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, int64
 
+Bias = TypeVar("Bias", Tensor, Tensor | None)
 IGNORED = -100
 """A target that counts for nothing, as in F.cross_entropy."""
 
 
-def as_linear_casts(
-    x: Tensor, w: Tensor, b: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor | None, torch.dtype]:
+def as_linear_casts(x: Tensor, w: Tensor, b: Bias) -> tuple[Tensor, Tensor, Bias, torch.dtype]:
     """x, w, b as F.linear would take them here, and the dtype of a loss: under autocast its dtype
     and float32, else as they came and x's. float64 is cast by no autocast."""
     kind = x.device.type
-    if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
+    # meta has no autocast. torch.amp.is_autocast_available says so, which 2.11 cannot compile.
+    if kind == "meta" or not torch.is_autocast_enabled(kind):
         return x, w, b, x.dtype
     if torch.float64 in (x.dtype, w.dtype):
         return x, w, b, x.dtype
     short = torch.get_autocast_dtype(kind)
-    return x.to(short), w.to(short), None if b is None else b.to(short), torch.float32
+    return x.to(short), w.to(short), b if b is None else b.to(short), torch.float32
 
 
 def check_arguments(x: Tensor, w: Tensor, b: Tensor | None, t: Tensor) -> None:

@@ -41,10 +41,8 @@ def head_loss(
 
     x (N, D), w (V, D), b (V,), t (N,) int64 -> (). Raises what chunked_head_loss raises.
     """
-    x, w, b_cast, _ = as_linear_casts(x, w, b)
-    made: tuple[Tensor, ...] = _operator(
-        x, w, b_cast, t, ignore_index, label_smoothing, z_loss, softcap
-    )
+    x, w, b, _ = as_linear_casts(x, w, b)
+    made: tuple[Tensor, ...] = _operator(x, w, b, t, ignore_index, label_smoothing, z_loss, softcap)
     return made[0]
 
 

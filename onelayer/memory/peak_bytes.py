@@ -10,11 +10,13 @@ from .byte_count import storages
 
 
 class PeakBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """The running count of `peak_bytes`: `bytes` at the highest point, `now` at this moment."""
+    """The running count of `peak_bytes`: `bytes` at the highest point, `now` at this moment, and
+    `path`, what was held after each operator."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.bytes = self.now = 0
+        self.path: list[int] = []
         self._alive: set[int] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -24,6 +26,7 @@ class PeakBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for storage in storages(result):
             if storage._cdata not in given | self._alive:
                 self._born(storage)
+        self.path.append(self.now)
         return result
 
     def __repr__(self) -> str:
@@ -46,7 +49,7 @@ def peak_bytes() -> PeakBytes:
 
         with peak_bytes() as peak:
             loss = F.cross_entropy(F.linear(h, W, b), y)
-        peak.bytes
+        peak.bytes, peak.path
 
     It counts by mechanism, the same on every machine: a storage counts from the operator that
     returned it until the last tensor over it is gone. What was there before does not count, nor

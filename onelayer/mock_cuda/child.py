@@ -1,4 +1,4 @@
-"""The process in which `on_mock_gpu` runs a function: `python -m onelayer.mock_cuda.child FOLDER`.
+"""What a fork of the zygote does: it runs the function of `on_mock_gpu`.
 
 In the folder lie the pickled function and its arguments; into it go the pickled outcome and what
 the instruments saw.
@@ -6,9 +6,6 @@ the instruments saw.
 
 from __future__ import annotations
 
-import os
-import sys
-import threading
 import traceback
 from pathlib import Path
 from typing import Any
@@ -23,7 +20,6 @@ from onelayer.mock_cuda.run import Failed, Uncomputed, Wanted
 
 
 def main(folder: Path) -> None:
-    _end_with_the_notebook()
     wanted: Wanted = cloudpickle.loads((folder / "wanted").read_bytes())
     (folder / "outcome").write_bytes(cloudpickle.dumps(_outcome(wanted)))
 
@@ -55,18 +51,3 @@ def _described(value: Any) -> Any:
     if isinstance(value, Tensor) and value.is_cuda:
         return Uncomputed(tuple(value.shape), str(value.dtype), str(value.device))
     return value
-
-
-def _end_with_the_notebook() -> None:
-    """Its end closes this process's standard input."""
-
-    def watch() -> None:
-        while os.read(0, 1):
-            pass
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

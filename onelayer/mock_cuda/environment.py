@@ -17,6 +17,11 @@ TRACE = "ONELAYER_MOCK_TRACE"
 """Whether the first process keeps a trace of torch.profiler."""
 MAIN = "ONELAYER_MOCK_MAIN"
 """The number of the first process that loaded torch."""
+DEVICE = "ONELAYER_MOCK_DEVICE"
+DEVICES = "ONELAYER_MOCK_DEVICES"
+OF_ONE_RUN = frozenset({MOCKED, VALUES, TRACE, DEVICE, DEVICES, "PYTEST_CURRENT_TEST"})
+"""What nobody reads before a device is used: runs that differ in no other variable can be forks of
+one process that has loaded torch."""
 OUT_OF_MEMORY = "out_of_memory"
 """The file that a process leaves where torch ran out of the device's memory."""
 STARTUP = Path(__file__).parent / "startup"
@@ -45,8 +50,8 @@ def loading(mock: Path, model: DeviceModel, *, devices: int, values: bool) -> di
         "LD_PRELOAD": str(mock),
         "LD_LIBRARY_PATH": str(mock.parent),
         "TRITON_LIBCUDA_PATH": str(mock.parent),
-        "ONELAYER_MOCK_DEVICE": model.setting(),
-        "ONELAYER_MOCK_DEVICES": str(devices),
+        DEVICE: model.setting(),
+        DEVICES: str(devices),
         VALUES: str(int(values)),
     }
 

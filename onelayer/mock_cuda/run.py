@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,6 +15,7 @@ import cloudpickle
 from onelayer.mock_cuda.calls import Call, read_calls
 from onelayer.mock_cuda.devices import DeviceModel, device_model
 from onelayer.mock_cuda.environment import mocked_environment
+from onelayer.mock_cuda.zygote_client import run_forked
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,7 @@ def on_mock_gpu(
     timeout_s: float = 600.0,
     show: bool = True,
 ) -> MockRun:
-    """What `function(*args)` did on mocked CUDA devices, in a fresh process.
+    """What `function(*args)` did on mocked CUDA devices, in a process of its own.
 
         def step():
             layer = torch.nn.Linear(64, 600).cuda()
@@ -138,10 +137,12 @@ def on_mock_gpu(
         run.show_launches()
 
     The process runs the unmodified CUDA build of torch: its launches, its allocator, its streams
-    are real. Nothing computes on the device: with `values` each operator that torch's CPU kernels
-    know has their numbers, without it no number is there, and one that is read is NaN. Times follow
-    a model of `device` (T4, L4, A100, H100, H200). `memory` is the size of each of `devices`
-    devices; None is the real one's. cuDNN is off. What it prints is shown unless `show` is False.
+    are real. It is a fork of one that has imported torch and used no device; the first call waits
+    for that one, later calls with the same environment variables do not. Nothing computes on the
+    device: with `values` each operator that torch's CPU kernels know has their numbers, without it
+    no number is there, and one that is read is NaN. Times follow a model of `device` (T4, L4, A100,
+    H100, H200). `memory` is the size of each of `devices` devices; None is the real one's. cuDNN is
+    off. What it prints is shown unless `show` is False.
 
     Raises MockFailed with the function's traceback if it raises, ends or takes over `timeout_s`;
     NoMock where this torch or this machine can have no mocked device; ValueError for a device that
@@ -154,7 +155,9 @@ def on_mock_gpu(
         environment = mocked_environment(
             model, devices=devices, values=values, trace=trace, folder=folder
         )
-        printed, ended = _run(wanted, environment, folder, timeout_s)
+        (folder / "wanted").write_bytes(cloudpickle.dumps(wanted))
+        ended = run_forked(environment, folder / "printed", timeout_s)
+        printed = (folder / "printed").read_text(errors="replace")
         outcome = _outcome(folder, ended)
         run = _seen(folder, model, devices, outcome, printed)
     if show:
@@ -163,28 +166,6 @@ def on_mock_gpu(
         message = f"{outcome.kind}: {outcome.message}\n{outcome.lines}"
         raise MockFailed(message.rstrip(), kind=outcome.kind, run=run)
     return run
-
-
-def _run(
-    wanted: Wanted, environment: dict[str, str], folder: Path, timeout_s: float
-) -> tuple[str, str]:
-    """What the process printed, and how it ended."""
-    (folder / "wanted").write_bytes(cloudpickle.dumps(wanted))
-    command = [sys.executable, "-m", "onelayer.mock_cuda.child", str(folder)]
-    with (
-        (folder / "printed").open("wb") as out,
-        subprocess.Popen(
-            command, env=environment, stdin=subprocess.PIPE, stdout=out, stderr=out
-        ) as process,
-    ):
-        try:
-            process.wait(timeout_s)
-            ended = f"exit code {process.returncode}"
-        except subprocess.TimeoutExpired:
-            ended = f"no answer after {timeout_s:g} s"
-        finally:
-            process.kill()
-    return (folder / "printed").read_text(errors="replace"), ended
 
 
 def _outcome(folder: Path, ended: str) -> Any:

@@ -13,7 +13,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import (
+    TorchDispatchMode,
+    _disable_current_modes,
+    is_traceable_wrapper_subclass_type,
+)
 from torch.utils._pytree import tree_leaves, tree_map
 
 from onelayer.mock_cuda import graph
@@ -31,6 +35,13 @@ from onelayer.mock_cuda.count import COUNTS_FIRST, count_first, without_masks
 aten = torch.ops.aten
 NOTHING_TO_COMPUTE = ("empty", "detach", "alias", "set_", "record_stream", "resize_", "_resize_")
 READS_A_NUMBER = {aten._local_scalar_dense.default, aten.equal.default, aten.is_nonzero.default}
+ONLY_WRITTEN = {
+    "aten::copy_": "self",
+    "aten::fill_": "self",
+    "aten::zero_": "self",
+    "fsdp::all_gather_copy_in": "all_gather_output",  # its schema does not say so
+}
+"""Operators that do not read what they write into."""
 _OUT_OF_RANGE = ("out of range", "out of bounds", "is out of")
 
 
@@ -45,6 +56,12 @@ class Computing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
+        if any(map(is_traceable_wrapper_subclass_type, types)):
+            return (
+                NotImplemented  # a DTensor first: it asks for the same of the shard that it wraps
+            )
+        if types:
+            return func(*args, **kwargs)  # a tensor that has no numbers, as dynamo's fake ones
         tensors = _tensors((args, kwargs))
         on_device = any(t.is_cuda for t in tensors)
         if _is_free(func):
@@ -106,32 +123,45 @@ def _read_on_host(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
 def _computed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
     """The result of a launch, with its numbers put in place, or marked as not there."""
     outs = _tensors(result)
+    written = outs or _written(func, args, kwargs)
     unknown = [k for k in map(missing, _read(func, args, kwargs)) if k is not None]
     if unknown:
-        return _mark_all(outs, unknown[0], result)
+        return _mark_all(written, unknown[0], result)
     try:
         with _disable_current_modes():
             mine = func(*tree_map(on_cpu, args), **tree_map(on_cpu, kwargs))
             put(outs, _tensors(mine))
+        for t in written:
+            computed(t)
     except (NotImplementedError, RuntimeError, IndexError, ValueError) as error:
         if _is_assert(error):
             return _assert(result)
-        return _mark_all(outs, last_kernel(), result)
-    return result if outs else mine
+        return _mark_all(written, last_kernel(), result)
+    return result if outs or written else mine
 
 
 def _read(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
     """The tensors that the operator reads: not those that it only writes."""
-    arguments = func._schema.arguments
-    given = list(zip(arguments, args, strict=False))
-    given += [(a, kwargs[a.name]) for a in arguments if a.name in kwargs]
-    only_written = func._schema.name in ("aten::copy_", "aten::fill_", "aten::zero_")
+    only_written = ONLY_WRITTEN.get(func._schema.name)
     return [
         t
-        for argument, value in given
-        if not (argument.is_out or (only_written and argument.name == "self"))
+        for argument, value in _given(func, args, kwargs)
+        if not (argument.is_out or argument.name == only_written)
         for t in _tensors(value)
     ]
+
+
+def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
+    """The tensors that the operator writes into, as those of FSDP do, which return nothing."""
+    given = _given(func, args, kwargs)
+    return [t for argument, value in given if argument.is_write for t in _tensors(value)]
+
+
+def _given(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """Each argument of the operator's schema that has a value here."""
+    arguments = func._schema.arguments
+    yield from zip(arguments, args, strict=False)
+    yield from ((a, kwargs[a.name]) for a in arguments if a.name in kwargs)
 
 
 def put(outs: list[Tensor], mine: list[Tensor]) -> None:

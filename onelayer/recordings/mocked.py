@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from html import escape
@@ -117,7 +118,8 @@ class Mocked(Shown):
         return self.provenance
 
     def bundle(self) -> dict[str, Any]:
-        return {"text/plain": repr(self), "text/html": f"<p><em>{escape(repr(self))}</em></p>"}
+        told = re.sub(r"`(.+?)`", r"<code>\1</code>", escape(repr(self)))  # the command
+        return {"text/plain": repr(self), "text/html": f"<p><em>{told}</em></p>"}
 
 
 def mocked(name: str, function: Callable[[], Any], **options: Any) -> Mocked:

@@ -539,7 +539,10 @@ def numeric_gradient(z, target, h):
 
 # %% id="raise_the_words" role="solution"
 def raise_the_words(w, b, x, target, lr):
-    """w (V, D), b (V,), x (N, D), target (N,), lr (a float) -> (w, b) after one step."""
+    """w (V, D), b (V,), x (N, D), target (N,), lr (a float) -> (w, b) after one step.
+
+    A logit may be as large as some hundreds.
+    """
     ### BEGIN SOLUTION
     dz = F.softmax(F.linear(x, w, b), dim=1)
     dz[torch.arange(len(x)), target] -= 1

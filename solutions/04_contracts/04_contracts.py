@@ -304,7 +304,8 @@ except NotImplementedError:
 # `CapFn` cuts logits off at a limit, in place, and reports how much each row lost. Two clauses of
 # the contract are missing: torch must learn that z now has another history (`ctx.mark_dirty`), and
 # that the report is for people, without a gradient (`ctx.mark_non_differentiable`). Complete
-# forward, and write backward: it gets one gradient for each output.
+# forward, and write backward: it gets one gradient for each output. A logit that equals the limit
+# is not cut off.
 #
 # With limit `1.0`, z `[[3.0, 0.5]]` becomes `[[1.0, 0.5]]`, the report is `[2.0]`, and `dy` of ones
 # comes out as `[[0.0, 1.0]]`. Stuck? `hint("cap_in_place")`
@@ -378,8 +379,9 @@ def cap_in_place(z, limit, dy):
 #
 # A gradient penalty differentiates a gradient. Then the backward of 4.1 is a forward like any
 # other: it reads dy, x and w, and gives dx, dw and db. Write its backward, with the four steps of
-# any local rule: take what arrives (gx, gw, gb, with the shapes of dx, dw, db), ask who read each
-# input, multiply along each path and add up, compare shapes.
+# any local rule: take what arrives, ask who read each input, multiply along each path and add up,
+# compare shapes. What arrives are the gradients for dx, dw and db, of whatever was made of them:
+# gx, gw and gb, with their shapes. What you return are the gradients for dy, x and w.
 #
 # With gb `torch.ones(1)` and the other five `torch.ones(1, 1)`, d_dy is 3 and the other two are 1.
 # Stuck? `hint("linear_double_backward")`
@@ -606,7 +608,7 @@ def checkpoint_backward(saved, dy, seed):
 # 2. When layer i's backward is done, activation i goes, kept or not.
 #
 # Count the most bytes of activations held at once from the end of the forward on, and the FLOPs of
-# the layers that ran again. Parameters and gradients do not count. (In
+# the layers that ran again. Parameters, gradients and what the last layer writes do not count. (In
 # [torch's own checkpoint](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/utils/checkpoint.py)
 # a segment costs the same, with `use_reentrant=False`.)
 #
@@ -654,7 +656,7 @@ def schedule_cost(nbytes, flops, keep):
 # Given the bytes that you have, keep what makes recomputation cheapest. The peak of 4.7 may reach
 # the budget and not exceed it. Among the schedules that fit, return one with the fewest recomputed
 # FLOPs, or `None` if none fits. There are at most 10 layers, so you may look at every schedule, and
-# you may call your `schedule_cost`.
+# you may call your `schedule_cost`, once its check passes.
 #
 # `best_schedule([1, 1, 1], [5, 6, 7], 2)` is `[0, 2]`; with budget 3 it is `[0, 1, 2]`, with budget
 # 1 `None`. Stuck? `hint("best_schedule")`

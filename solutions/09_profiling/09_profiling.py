@@ -163,11 +163,9 @@ def host_waits(events):
         while stack and stack[-1]["ts"] + stack[-1]["dur"] < e["ts"] + e["dur"] - 0.01:
             stack.pop()
         if e["cat"] == "cuda_runtime" and "Synchronize" in e["name"]:
-            own = [
-                o["name"]
-                for o in stack
-                if o["cat"] == "python_function" and not o["name"].startswith(("torch/", "nn.Mod"))
-            ]
+            calls = [o["name"] for o in stack if o["cat"] == "python_function"]
+            torchs = ("torch/", "nn.Module: ", "<built-in ")
+            own = [name for name in calls if not name.startswith(torchs)]
             if own and any("ProfilerStep" in o["name"] for o in stack):
                 total[own[-1]] += e["dur"]
                 times[own[-1]] += 1
@@ -351,9 +349,11 @@ def launches(events):
 # |---|---|
 # | `tape.copy(batch)` | to the device: if pinned and `non_blocking=True`, nobody waits |
 # | `tape.pin(batch)` | the batch in pinned memory: a loader does that in a thread of its own |
-# | `tape.op(name, ...)` | an operator: one launch. `aten._foreach_...` takes lists |
+# | `tape.op(name, ...)` | an operator: one launch |
+# | `tape.op("aten._foreach_mul.Scalar", list, number)` | one launch for a list of values |
+# | `tape.op("aten._foreach_add.List", list, list, alpha=1)` | one launch for two lists |
 # | `tape.gradients(loss, weights)` | a backward |
-# | `tape.read(value)` | numbers on the host, as `.item()` and `.tolist()`: the host waits |
+# | `tape.read(value)` | one value to the host, as `.item()` and `.tolist()`: the host waits |
 #
 # Run it and look at the rows, then repair it: **the same losses and weights, bit for bit; one wait
 # in all; one call for each operator of the optimizer**. Names stand for values: an operator writes
@@ -445,9 +445,10 @@ def mended_loop(batches, weights, moments):
 # - `every`, run in each step: the other rows. What comes from `once` is an input here, under its
 #   name there.
 #
-# From bfloat16 to float32 and back is the same value: take such detours out, and whatever nobody
-# reads afterwards. The other way round digits are lost, and the result has to stay the same bit for
-# bit. The check runs both listings itself and counts the operators of `every`.
+# From bfloat16 to float32 and back is the same value, and so is a conversion to the dtype that a
+# value has already: take such detours out, and whatever nobody reads afterwards. The other way
+# round digits are lost, and the result has to stay the same bit for bit. The check runs both
+# listings itself and counts the operators of `every`.
 
 
 # %% id="a-repair-as-data-code" tags=["worked-example"]
@@ -621,8 +622,9 @@ def late_rank(traces):
 # ## Loop 5, repaired
 #
 # Why is a rank late? Here its sentences are longer. Deal a batch out: return for each rank the
-# numbers of its sentences, so that moving one sentence from the longest rank to another would leave
-# no rank with less than the longest has now. A rank takes as long as its tokens are many.
+# numbers of its sentences. A rank takes as long as its tokens are many, so deal evenly: if you
+# moved any one sentence from the rank with most tokens to another rank, that other rank would then
+# have as many tokens as the longest rank has now, or more.
 #
 # Then the loss. Each rank computes the mean over its own tokens, and the all-reduce takes the mean
 # over the ranks. Return a factor for each rank's mean with which the result is the mean over all

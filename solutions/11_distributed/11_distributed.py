@@ -6,10 +6,10 @@
 # lesson, and elsewhere as the part of one rank, with the check in the role of the network.
 #
 # Work from top to bottom, in about two hours, after [chapter
-# 11](../../notebooks/11_distributed.ipynb). Any right answer counts, also one that asks torch; you
-# learn more by not asking. Keep helper functions inside the cell of the question that uses them:
-# only those cells are graded. W ranks are numbered from 0; N words, D features, V words to choose
-# from.
+# 11](../../notebooks/11_distributed.ipynb): 11.1 to 11.3 after its first evening, the rest after
+# its second. Any right answer counts, also one that asks torch; you learn more by not asking. Keep
+# helper functions inside the cell of the question that uses them: only those cells are graded. W
+# ranks are numbered from 0; N words, D features, V words to choose from.
 
 # %% id="setup" tags=["setup"]
 import time

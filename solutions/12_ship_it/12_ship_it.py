@@ -3,8 +3,8 @@
 #
 # The loss of the head works on your machine. In this lab you decide where its wheel installs, which
 # combinations are tested, how far a result may be off, and what the next version is called. You
-# give the loss the options that people ask for, with their gradients, and find what is broken in a
-# release.
+# give the loss the options that people ask for, with their gradients, build it into a wheel that is
+# installed and judged where nothing of yours ran, and find what is broken in a release.
 #
 # Work from top to bottom, in about two hours, after [chapter
 # 12](../../notebooks/12_ship_it.ipynb). Any right answer counts. Keep helper functions inside the
@@ -771,6 +771,259 @@ def sharded_loss(stats, z, target, first):
     wanted = F.one_hot(target.clamp(0) - first + 10_000, 20_000)[:, 10_000 : 10_000 + z.shape[1]]
     rows = (target != -100).to(p.dtype)
     return loss, (p - wanted) * (rows / rows.sum())[:, None]
+
+
+# %% [markdown] id="an-installable-loss"
+# ## A wheel of your own
+#
+# Now all of it: the head's loss as a package that somebody else installs. You return four texts,
+# and the bench is the build backend. It compiles `csrc/headloss.cpp` to `headloss/_C.so` with the
+# headers of torch's stable ABI, packs what the texts say into a wheel, unpacks that wheel in an
+# empty folder, and lets a fresh process that started somewhere else import it. Your functions and
+# variables are not there: the texts are all that travels.
+#
+# - `pyproject.toml`: `requires` with torch, for the build; the name `headloss`, a version,
+#   `requires-python` and `dependencies`; and which files of the package are not Python: `_C.so`.
+# - `headloss/__init__.py` loads the library and registers a fake, with nothing but torch and
+#   `pathlib` or `os.path`. A second import does no harm.
+# - `csrc/headloss.cpp` has the kernel for the CPU, with the schema below.
+# - `WHEEL` has `Wheel-Version: 1.0`, `Root-Is-Purelib`, and the tag. You are given the `platform`.
+#
+# `headloss::head_loss(Tensor x, Tensor w, Tensor b, Tensor t) -> Tensor`
+#
+# is the loss of each row, as `F.cross_entropy(x @ w.T + b, t, reduction="none")`: x (N, D), w
+# (V, D), b (V,) in float32 with any strides, t (N,) int64, and a target of -100 gives 0. It needs
+# no gradient. One wheel is to serve Python 3.11 to 3.13 and torch 2.11 and all later ones; so the
+# library may ask for no name that torch 2.11 does not have. Stuck? `hint("head_wheel")`
+
+
+# %% id="head_wheel" role="solution"
+def head_wheel(platform):
+    """platform: the last part of the tag, as "linux_x86_64" -> {path: text}, the four of them."""
+    ### BEGIN SOLUTION
+    kernel = """#define TORCH_TARGET_VERSION 0x020b000000000000
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+#include <cmath>
+#include <vector>
+using torch::stable::Tensor;
+
+Tensor head_loss(const Tensor& x_, const Tensor& w_, const Tensor& b_, const Tensor& t_) {
+  Tensor x = torch::stable::contiguous(x_), w = torch::stable::contiguous(w_);
+  Tensor b = torch::stable::contiguous(b_), t = torch::stable::contiguous(t_);
+  const int64_t N = x.size(0), D = x.size(1), V = w.size(0);
+  Tensor loss = torch::stable::new_empty(x, {N});
+  const float *xp = x.const_data_ptr<float>(), *wp = w.const_data_ptr<float>();
+  const float *bp = b.const_data_ptr<float>();
+  const int64_t *tp = t.const_data_ptr<int64_t>();
+  float *out = loss.mutable_data_ptr<float>();
+  std::vector<double> z(V);
+  for (int64_t n = 0; n < N; ++n) {
+    double top = -INFINITY, sum = 0;
+    for (int64_t v = 0; v < V; ++v) {
+      z[v] = bp[v];
+      for (int64_t d = 0; d < D; ++d) z[v] += double(xp[n * D + d]) * wp[v * D + d];
+      top = std::fmax(top, z[v]);
+    }
+    for (int64_t v = 0; v < V; ++v) sum += std::exp(z[v] - top);
+    out[n] = tp[n] == -100 ? 0 : float(top + std::log(sum) - z[tp[n]]);
+  }
+  return loss;
+}
+STABLE_TORCH_LIBRARY(headloss, m) {
+  m.def("head_loss(Tensor x, Tensor w, Tensor b, Tensor t) -> Tensor");
+}
+STABLE_TORCH_LIBRARY_IMPL(headloss, CPU, m) { m.impl("head_loss", TORCH_BOX(&head_loss)); }
+"""
+    module = """from pathlib import Path
+
+import torch
+
+if not hasattr(torch.ops.headloss, "head_loss"):  # a notebook imports again
+    torch.ops.load_library(Path(__file__).with_name("_C.so"))
+
+    @torch.library.register_fake("headloss::head_loss")
+    def _(x, w, b, t):
+        return x.new_empty(x.shape[0])
+"""
+    project = """[build-system]
+requires = ["setuptools>=77", "torch>=2.11"]
+build-backend = "setuptools.build_meta"
+[project]
+name = "headloss"
+version = "0.1.0"
+requires-python = ">=3.11"
+dependencies = ["torch>=2.11"]
+[tool.setuptools.package-data]
+headloss = ["_C.so"]
+"""
+    wheel = f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-{platform}\n"
+    return {
+        "pyproject.toml": project,
+        "headloss/__init__.py": module,
+        "csrc/headloss.cpp": kernel,
+        "WHEEL": wheel,
+    }
+    ### END SOLUTION
+
+
+# %% id="head_wheel_check" role="check"
+check("head_wheel")
+
+
+# %% id="head_wheel_alternative" role="alternative"
+def head_wheel(platform):
+    """Python's own stable ABI as the tag, one pass over the words, and os.path."""
+    loss = r"""// for torch 2.11 and all later ones
+#define TORCH_TARGET_VERSION (((0ULL + 2) << 56) | ((0ULL + 11) << 48))
+#include <cmath>
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+
+namespace {
+using torch::stable::Tensor;
+
+struct Running {  // the log-sum-exp of what came so far
+  float top = -INFINITY, sum = 0;
+  void add(float z) {
+    if (z > top) { sum *= std::exp(top - z); top = z; }
+    sum += std::exp(z - top);
+  }
+};
+
+Tensor head_loss(Tensor x, Tensor w, Tensor b, Tensor t) {
+  Tensor loss = torch::stable::new_zeros(x, {x.size(0)});
+  auto* out = static_cast<float*>(loss.mutable_data_ptr());
+  auto* xs = static_cast<const float*>(x.const_data_ptr());
+  auto* ws = static_cast<const float*>(w.const_data_ptr());
+  auto* bs = static_cast<const float*>(b.const_data_ptr());
+  auto* ts = static_cast<const int64_t*>(t.const_data_ptr());
+  for (int64_t n = 0; n < x.size(0); ++n) {
+    const int64_t target = ts[n * t.stride(0)];
+    if (target == -100) continue;
+    Running all;
+    float mine = 0;
+    for (int64_t v = 0; v < w.size(0); ++v) {
+      float z = bs[v * b.stride(0)];
+      for (int64_t d = 0; d < x.size(1); ++d)
+        z += xs[n * x.stride(0) + d * x.stride(1)] * ws[v * w.stride(0) + d * w.stride(1)];
+      all.add(z);
+      if (v == target) mine = z;
+    }
+    out[n] = all.top + std::log(all.sum) - mine;
+  }
+  return loss;
+}
+}  // namespace
+
+STABLE_TORCH_LIBRARY(headloss, lib) {
+  lib.def("head_loss(Tensor x, Tensor w, Tensor b, Tensor t) -> Tensor");
+}
+STABLE_TORCH_LIBRARY_IMPL(headloss, CPU, lib) { lib.impl("head_loss", TORCH_BOX(&head_loss)); }
+"""
+    return {
+        "csrc/headloss.cpp": loss,
+        "headloss/__init__.py": '''"""The loss of the head, for each row."""
+import os
+
+import torch
+
+__all__ = ["head_loss"]
+
+
+def _shape(x: torch.Tensor, w, b, t) -> torch.Tensor:
+    return torch.empty(len(x), device=x.device)
+
+
+if not hasattr(torch.ops.headloss, "head_loss"):
+    torch.ops.load_library(os.path.join(os.path.dirname(os.path.abspath(__file__)), "_C.so"))
+    torch.library.register_fake("headloss::head_loss", _shape)
+head_loss = torch.ops.headloss.head_loss
+''',
+        "pyproject.toml": """[project]
+name = "headloss"
+version = "0.1.dev1"
+requires-python = ">=3.9"
+dependencies = ["numpy", "torch >= 2.11, != 2.12.0"]
+[build-system]
+requires = ["torch"]
+[tool.setuptools]
+package-data = { "*" = ["*.so", "py.typed"] }
+""",
+        "WHEEL": "\n".join(
+            [
+                "Wheel-Version: 1.0",
+                "Generator: by hand",
+                "Root-Is-Purelib: false",
+                f"Tag: cp311-abi3-{platform}",
+                "",
+            ]
+        ),
+    }
+
+
+# %% id="head_wheel_alternative_2" role="alternative"
+def head_wheel(platform):
+    """A tag for each Python, the fake only where there is none yet, and one name for the texts."""
+    texts = {}
+    texts["WHEEL"] = "Wheel-Version: 1.0\nRoot-Is-Purelib: false\n"
+    for minor in (11, 12, 13):
+        texts["WHEEL"] += f"Tag: cp3{minor}-none-{platform}\n"
+    texts["pyproject.toml"] = """
+build-system = { requires = ["setuptools", "torch>=2.11,<3"] }
+project.name = "headloss"
+project.version = "1.0.0rc1"
+project.requires-python = "~=3.11"
+project.dependencies = ["torch>=2.11,<3"]
+tool.setuptools.package-data.headloss = ["_C*"]
+"""
+    texts["headloss/__init__.py"] = """
+from pathlib import Path
+
+import torch
+
+if not hasattr(torch.ops.headloss, "head_loss"):
+    torch.ops.load_library(next(Path(__file__).parent.glob("_C*.so")))
+
+    @torch.library.register_fake("headloss::head_loss")
+    def rows(x, w, b, t):
+        return torch.empty_like(t, dtype=torch.float32)
+"""
+    texts["csrc/headloss.cpp"] = """
+#define TORCH_TARGET_VERSION 0x020b000000000000
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+#include <cmath>
+
+static torch::stable::Tensor rows(const torch::stable::Tensor& x, const torch::stable::Tensor& w,
+                                  const torch::stable::Tensor& b, const torch::stable::Tensor& t) {
+  auto loss = torch::stable::new_empty(x, {x.size(0)});
+  const float *X = x.const_data_ptr<float>(), *W = w.const_data_ptr<float>();
+  const float *B = b.const_data_ptr<float>();
+  auto logit = [&](int64_t n, int64_t v) {
+    double sum = B[v * b.stride(0)];
+    for (int64_t d = 0; d < x.size(1); ++d)
+      sum += double(X[n * x.stride(0) + d * x.stride(1)]) * W[v * w.stride(0) + d * w.stride(1)];
+    return sum;
+  };
+  for (int64_t n = 0; n < x.size(0); ++n) {
+    int64_t target = t.const_data_ptr<int64_t>()[n * t.stride(0)];
+    double above = 0, own = target == -100 ? 0 : logit(n, target), most = own;
+    for (int64_t v = 0; v < w.size(0); ++v) most = std::fmax(most, logit(n, v));
+    for (int64_t v = 0; v < w.size(0); ++v) above += std::exp(logit(n, v) - most);
+    loss.mutable_data_ptr<float>()[n] = target == -100 ? 0.f : float(most + std::log(above) - own);
+  }
+  return loss;
+}
+STABLE_TORCH_LIBRARY(headloss, m) {
+  m.def("head_loss(Tensor x, Tensor w, Tensor b, Tensor t) -> Tensor");
+}
+STABLE_TORCH_LIBRARY_IMPL(headloss, CPU, m) { m.impl("head_loss", TORCH_BOX(&rows)); }
+"""
+    return texts
 
 
 # %% [markdown] id="detective-case"

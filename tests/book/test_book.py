@@ -20,16 +20,15 @@ from playwright.sync_api import Browser, Page
 import onelayer
 from autograder.authoring.address import BRANCH, REPOSITORY
 from autograder.authoring.plan import plan
-from book import map_of_units, pages
-from book.pages import ROOT, Audience
+from book import map_of_units, pages, under_title, unit
+from book.pages import Audience
+from book.unit import ROOT
 
 # Whoever comes first builds the site.
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(1_500)]
 
 PLAN = plan(ROOT)
-CHAPTERS = [
-    Path(c.notebook).with_suffix(".html") for c in PLAN.chapters if c.notebook != pages.HOME
-]
+CHAPTERS = [Path(c.notebook).with_suffix(".html") for c in PLAN.chapters if c.notebook != unit.HOME]
 LABS = [Path(lab.student).with_suffix(".html") for lab in PLAN.labs]
 FRONT = [Path("index.html"), Path("units.html"), Path("teach.html")]
 FRONT += [Path("docs/first-class.html"), Path("docs/wire.html")]  # for all that teach.html lists
@@ -120,6 +119,29 @@ def test_on_a_phone_the_page_does_not_scroll_sideways(
     context.close()
 
 
+@pytest.mark.parametrize("path", [path for path in ALL if path.parts[0] == "docs"], ids=str)
+def test_on_a_phone_no_table_is_cut_off(site: Path, page: Page, path: Path) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    Visit(page, site, path)
+    wide = "all => all.filter(one => one.scrollWidth > one.clientWidth + 1).length"
+    assert page.locator(".pst-scrollable-table-container").count()
+    assert page.locator(".pst-scrollable-table-container").evaluate_all(wide) == 0
+
+
+def test_a_wide_table_is_a_list_of_rows_on_a_phone_alone(site: Path, page: Page) -> None:
+    Visit(page, site, Path("docs/coverage.html"))
+    table = page.locator("article table").first
+    assert table.locator("thead").is_visible()
+    page.set_viewport_size({"width": 390, "height": 844})
+    table.locator("thead").wait_for(state="hidden")
+    heads = (
+        table.locator("tbody tr")
+        .first.locator("td")
+        .evaluate_all("all => all.map(one => getComputedStyle(one, '::before').content)")
+    )
+    assert heads == ['"topic"', '"unit"', '"sections"', '"questions"']
+
+
 def test_every_link_of_ours_leads_somewhere(site: Path) -> None:
     found = 0
     for page in [page for page in site.rglob("*.html") if "_static" not in page.parts]:
@@ -206,6 +228,18 @@ def test_the_first_page_is_sent_in_under_a_million_bytes(site: Path, page: Page)
     assert 600_000 < sum(sent) < 1_000_000  # the weights are among it
 
 
+def test_the_first_page_lives_within_a_second(site: Path, page: Page) -> None:
+    """What its thread works until the model has given its first scores. The clock of the wall would
+    measure what else the machine does."""
+    clock = page.context.new_cdp_session(page)
+    clock.send("Performance.enable", {"timeDomain": "threadTicks"})
+    page.goto((site / "index.html").as_uri(), wait_until="load")
+    page.locator(".living-top button").first.wait_for()
+    told = clock.send("Performance.getMetrics")["metrics"]
+    took = {one["name"]: one["value"] for one in told}
+    assert 0.01 < took["TaskDuration"] < 1
+
+
 def test_a_view_answers_without_a_kernel(site: Path, page: Page) -> None:
     Visit(page, site, Path("notebooks/01_strides.html"))
     view = page.locator(".ol-strides").first
@@ -246,21 +280,94 @@ def test_a_guess_outlives_the_page_and_some_never_guess(site: Path, page: Page) 
     assert "You said" not in answers.nth(1).inner_text()
 
 
-def test_paper_and_a_link_open_what_is_closed(site: Path, page: Page) -> None:
+def test_paper_keeps_closed_what_was_not_guessed_and_a_link_opens_it(
+    site: Path, page: Page
+) -> None:
     Visit(page, site, Path("notebooks/01_strides.html"))
     answers = page.locator(".ol-answer")
+    assert "No guess yet" not in page.locator("article").inner_text()
     page.emulate_media(media="print")
-    assert all(answers.nth(n).is_visible() for n in range(answers.count()))
-    page.emulate_media(media="screen")
     assert not answers.first.is_visible()
+    page.emulate_media(media="screen")
     page.evaluate("document.querySelector('.ol-answer').id = 'there'; location.hash = '#there'")
     answers.first.wait_for(state="visible")
+    page.get_by_role("button", name="Open every answer").click()
+    page.emulate_media(media="print")
+    assert all(answers.nth(n).is_visible() for n in range(answers.count()))
+
+
+def test_a_tempting_wrong_guess_gets_its_own_line(site: Path, page: Page) -> None:
+    Visit(page, site, Path("notebooks/01_strides.html"))
+    lines = page.locator(".ol-card", has=page.locator(".ol-answer")).first.locator(".ol-line")
+    assert lines.count() == 3
+    page.get_by_role("button", name="153,600", exact=True).first.click()
+    assert [lines.nth(n).is_visible() for n in range(3)].count(True) == 1
+    assert page.locator('.ol-line[data-guess="153,600"]').first.is_visible()
+
+
+CUT_OFF = """() => [...document.querySelectorAll('article *')].filter((e) => {
+  const { overflowX, display } = getComputedStyle(e);
+  const scrolls = overflowX !== 'visible' && display !== 'inline' && e.clientWidth > 0;
+  return scrolls && e.scrollWidth - e.clientWidth > 1 && !e.matches('.visually-hidden');
+}).map((e) => e.outerHTML.slice(0, 200))"""
+
+
+@pytest.mark.parametrize("width", [390, 1280, 1440, 1600])
+@pytest.mark.parametrize("path", [CHAPTERS[1], LABS[0]], ids=str)
+def test_nothing_is_cut_off(site: Path, page: Page, path: Path, width: int) -> None:
+    """Neither code nor what it printed, nor a picture, scrolls sideways in its box."""
+    page.set_viewport_size({"width": width, "height": 900})
+    Visit(page, site, path)
+    page.evaluate("document.querySelectorAll('.ol-rest').forEach((e) => e.hidden = false)")
+    page.evaluate("document.querySelectorAll('article details').forEach((e) => e.open = true)")
+    assert page.evaluate(CUT_OFF) == []
+
+
+def test_what_is_too_wide_would_be_found(page: Page) -> None:
+    page.set_content("<article><pre style='width: 50px; overflow: auto'>" + "x" * 99)
+    assert len(page.evaluate(CUT_OFF)) == 1
+
+
+def test_the_right_column_is_folded_below_1440_pixels(site: Path, page: Page) -> None:
+    Visit(page, site, CHAPTERS[1])
+    assert not page.locator("#pst-secondary-sidebar").is_visible()
+    page.locator("button.secondary-toggle").click()
+    assert page.locator("dialog[open] nav.page-toc").is_visible()
+    page.keyboard.press("Escape")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    assert page.locator("#pst-secondary-sidebar nav.page-toc").is_visible()
+
+
+def test_a_unit_remembers_what_its_reader_did(site: Path, page: Page) -> None:
+    Visit(page, site, CHAPTERS[1])
+    page.locator(".ol-choices button").first.click()
+    page.goto((site / "units.html").as_uri())
+    done = page.locator('.ol-done[data-unit="01"]')
+    assert done.inner_text().startswith("1 of ")
+    done.get_by_role("checkbox").check()
+    page.reload()
+    assert done.get_by_role("checkbox").is_checked()
+
+
+def test_code_can_be_copied_without_its_button(site: Path, page: Page) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    Visit(page, site, CHAPTERS[1])
+    block = page.locator(".cell_input div.highlight:visible").first
+    block.hover()
+    block.get_by_role("button", name="Copy").click()
+    block.get_by_role("button", name="Copied").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("import torch\n")
+    assert "Cop" not in copied
 
 
 def test_the_search_finds_a_word_of_a_chapter(site: Path, page: Page) -> None:
     visit = Visit(page, site, Path("search.html"), query="?q=stride")
     page.locator("#search-results li").first.wait_for()
     assert "01 Strides" in page.locator("#search-results").inner_text()
+    excerpt = page.locator("#search-results p.context").first
+    excerpt.wait_for()
+    assert "stride" in excerpt.inner_text().lower()
     assert visit.outside == []
 
 
@@ -277,16 +384,25 @@ def test_a_solution_is_behind_a_fold(site: Path, page: Page) -> None:
 def test_the_readme_shows_the_units_as_they_are() -> None:
     text = (ROOT / "README.md").read_text("utf-8")
     assert map_of_units.in_readme(text, PLAN) == text, "python -m book.map_of_units"
-    assert all(unit.title.partition(": ")[2] in text for unit in map_of_units.units(PLAN))
+    assert all(one.title.partition(": ")[2] in text for one in unit.units(PLAN))
 
 
 def test_after_a_chapter_comes_its_lab(site: Path) -> None:
-    for unit in map_of_units.units(PLAN):
-        if unit.lab is None:
+    for one in unit.units(PLAN):
+        if one.lab is None:
             continue
-        html = (site / Path(unit.chapter).with_suffix(".html")).read_text("utf-8")
+        html = (site / Path(one.chapter).with_suffix(".html")).read_text("utf-8")
         (following,) = re.findall(r'<a class="right-next"\s+href="([^"]+)"', html)
-        assert following == "../" + Path(unit.lab).with_suffix(".html").as_posix()
+        assert following == "../" + Path(one.lab).with_suffix(".html").as_posix()
+
+
+def test_no_mark_of_the_build_is_on_a_page() -> None:
+    for lab in PLAN.labs:
+        source = (ROOT / lab.notebook).read_text("utf-8")
+        page = json.dumps(pages.lab_page(lab, Audience.PUBLIC))
+        assert "BEGIN SOLUTION" in source
+        assert "BEGIN SOLUTION" not in page
+        assert "END SOLUTION" not in page
 
 
 def test_a_class_gets_no_solution(tmp_path: Path) -> None:
@@ -296,7 +412,11 @@ def test_a_class_gets_no_solution(tmp_path: Path) -> None:
     for lab in PLAN.labs:
         page = json.loads((tmp_path / lab.student).read_text("utf-8"))
         student = json.loads((ROOT / lab.student).read_text("utf-8"))
-        assert page["cells"] == [c for c in student["cells"] if c["id"] != "bring-the-course"]
+        title, *cells = [c for c in student["cells"] if c["id"] != "bring-the-course"]
+        shown, *others = page["cells"]
+        assert others == cells
+        line = under_title.lines(unit.units(PLAN))[lab.student]
+        assert shown["source"] == under_title.placed("".join(title["source"]), line)
     assert not (tmp_path / "solutions").exists()
 
 

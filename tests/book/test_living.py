@@ -14,7 +14,7 @@ from py_mini_racer import MiniRacer
 
 import onelayer
 from book import living
-from book.pages import ROOT
+from book.unit import ROOT
 from onelayer.model.grammar import TOKENS
 
 SENTENCES = [

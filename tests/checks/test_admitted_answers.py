@@ -17,6 +17,8 @@ from autograder.sandbox import Cell, Jail
 SOLUTIONS = Path(__file__).parents[2] / "solutions"
 ASKED = {
     "linear_fn": "04_contracts",
+    "declare_head": "06_custom_op",
+    "fake_head": "06_custom_op",
     "teach_head": "06_custom_op",
     "clean_temper": "06_custom_op",
     "one_graph": "08_compile",

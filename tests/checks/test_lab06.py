@@ -4,6 +4,8 @@ rests on."""
 
 from __future__ import annotations
 
+import gc
+import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +16,13 @@ import torch
 import torch.nn.functional as F
 
 from autograder import selftest
-from autograder.checks.lab06_custom_op import bench, lab
+from autograder.checks.lab06_custom_op import bench, harness, lab
+from autograder.checks.lab06_custom_op.faults import SENTENCES
 from autograder.checks.lab06_custom_op.repair import KINDS
-from autograder.judge import LocalStudent, State, Verdict, ask
+from autograder.judge import KnownAnswer, LocalStudent, State, Verdict, ask
 from autograder.sandbox import Cell, Jail
 from onelayer import cuda_cpu
+from onelayer.cuda_cpu import faults
 
 pytestmark = pytest.mark.compiler
 
@@ -189,8 +193,9 @@ def test_a_kernel_that_does_not_do_what_its_schema_says(asked: Any) -> None:
 def test_a_hostile_schema_is_a_wrong_answer(text: Any) -> None:
     declared = dict.fromkeys(("head", "cap_", "top"), (text, ["CPU"]))
     names = {"declared": lambda *args, **kwargs: declared}
-    verdict = ask(lab.questions["declare_head"], LocalStudent(names), seed=1)
+    verdict = ask(lab.questions["declare_head"], KnownAnswer(names), seed=1)
     assert verdict.state is State.FAIL
+    assert "schema" in str(verdict), str(verdict)
 
 
 FAKES = {
@@ -287,6 +292,18 @@ def test_what_6_7_teaches_is_taught_to_the_operator_that_6_2_declares(
         torch.testing.assert_close(got, want)
 
 
+def test_an_operator_outlives_the_room_that_defined_it() -> None:
+    """torch 2.11 fails in every later decomposition where it does not."""
+    room: dict[str, Any] = {"__name__": "room"}  # what it is in a notebook
+    exec(inspect.getsource(harness), room)
+    name = room["new_operator"]()[0]
+    room["operator_of"](name)  # from here on torch.ops lists it
+    room.clear()
+    gc.collect()
+    torch._C._dispatch_find_schema_or_throw(name, "")
+    assert torch.ops.aten.linear.default in {**torch.export.default_decompositions()}
+
+
 def tempering(
     kernel: Callable[..., Any], fake: Callable[..., Any] | None, slope: Callable[..., Any] | None
 ) -> Callable[[Any], None]:
@@ -342,6 +359,10 @@ def test_a_suspect_looks_right_and_has_the_fault_that_is_asked_for(
         run = kernels.call("launch", x, w, b, y, n, v, d, d, 1, d, 1, 1)
         found.append({fault.kind for fault in run.faults})
     assert found == [set(), {KINDS[suspect]}]
+
+
+def test_each_fault_that_a_run_can_end_with_has_its_sentence() -> None:
+    assert set(cuda_cpu.KINDS) - set(faults.WARNINGS) <= SENTENCES.keys()
 
 
 @pytest.mark.parametrize(

@@ -254,3 +254,18 @@ def test_what_is_asked_differs_from_seed_to_seed() -> None:
     for question in TRACED:
         seen = {str(sorted(e["name"] for e in drawn(question, seed))) for seed in range(5)}
         assert len(seen) == 5
+
+
+def added_up(events: list[dict[str, Any]]) -> tuple[float, float]:
+    """9.1 as it is first written: all durations in one sum."""
+    work = ("kernel", "gpu_memcpy", "gpu_memset")
+    done = [e for e in events if e["ph"] == "X" and e["cat"] in work]
+    whole = max(e["ts"] + e["dur"] for e in done) - min(e["ts"] for e in done)
+    return sum(e["dur"] for e in done), whole - sum(e["dur"] for e in done)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_durations_added_up_another_way_are_still_known(seed: int) -> None:
+    """A sum of `dur` and one of ends less beginnings differ by what a trace's clock rounds."""
+    verdict = ask(lab.questions["busy_us"], LocalStudent({"busy_us": added_up}), seed=seed)
+    assert verdict.misconception == "sum_of_durations"

@@ -82,6 +82,19 @@ def test_a_row_that_is_none_is_a_wrong_answer_and_never_a_fault(tape: Any) -> No
         played(tape, HOST, DEVICE)
 
 
+@pytest.mark.parametrize(
+    ("tape", "told"),
+    [
+        (rows((["v"], "read", [["w", "u"]])), "aten.stack.default"),
+        (rows((["v"], "aten._foreach_add_.List", [["w"], ["w"]])), "aten._foreach_add.List"),
+    ],
+)
+def test_what_a_tape_takes_is_said(tape: Any, told: str) -> None:
+    with pytest.raises(Wrong) as wrong:
+        played(tape, HOST, DEVICE)
+    assert told in str(wrong.value.why)
+
+
 def test_values_stay_small_whatever_is_asked() -> None:
     big = {"w": torch.ones(MAX_NUMEL // 2 + 1)}
     with pytest.raises(Wrong, match="numbers"):

@@ -8,7 +8,11 @@ from typing import Any
 
 import nbformat
 import pytest
+from jupyter_cache import get_cache
 from nbclient import NotebookClient
+
+from autograder.authoring.arrival import ID as ARRIVAL
+from book.__main__ import code_hash
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
@@ -27,6 +31,28 @@ def executed(path: Path) -> Any:
     client = NotebookClient(notebook, timeout=300, kernel_name="python3")
     client.execute(cwd=str(path.parent))
     return notebook
+
+
+def on_the_site(path: Path) -> Any | None:
+    """The chapter as the site's build ran it, where it ran these very cells over this very code.
+    Within `make test` that was minutes ago, in the same worker (tests/conftest.py)."""
+    built = ROOT / "build" / "book"
+    page, cache = built / "pages-public" / "notebooks" / path.name, built / f"cache-{code_hash()}"
+    if not (page.is_file() and cache.is_dir()):
+        return None
+    staged: Any = nbformat.reads(page.read_text("utf-8"), as_version=4)  # type: ignore[no-untyped-call]
+    if sources(staged) != sources(nbformat.reads(path.read_text("utf-8"), as_version=4)):  # type: ignore[no-untyped-call]
+        return None
+    kept = get_cache(cache)
+    try:
+        return kept.get_cache_bundle(kept.match_cache_notebook(staged).pk).nb
+    except KeyError:
+        return None
+
+
+def sources(notebook: Any) -> list[str]:
+    """Of the cells that run; the one that brings the course runs in every lab, too."""
+    return [c.source for c in notebook.cells if c.cell_type == "code" and c.id != ARRIVAL]
 
 
 def outputs(notebook: Any) -> dict[str, str]:
@@ -79,7 +105,7 @@ def test_an_answer_that_nobody_could_choose_is_found() -> None:
 @pytest.mark.kernel
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 def test_a_chapter_runs_without_stderr_and_offered_every_answer(path: Path) -> None:
-    notebook = executed(path)
+    notebook = on_the_site(path) or executed(path)
     assert impossible(notebook) == []
     noise = [
         (cell.id, o.text)

@@ -13,7 +13,7 @@ import torch
 from rich.console import Console
 
 from autograder import checks, selftest
-from autograder.judge import Draw, Lab, Student, WrongAnswer, expect_equal
+from autograder.judge import Draw, KnownAnswer, Lab, Student, WrongAnswer, expect_equal
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,6 +56,25 @@ def test_a_wrong_answer_that_passes_is_found(lab: Lab) -> None:
     right = WrongAnswer("right", "no", {"contiguous_strides": lambda n: torch.empty(n).stride()})
     lab.questions["contiguous_strides"].wrong_answers.append(right)
     assert any("'right' is not rejected" in fault for fault in faults(lab))
+
+
+def seeds_of(lab: Lab) -> list[str]:
+    return list(selftest.count(lab, ROOT, "contiguous_strides", seeds=3).faults)
+
+
+def test_an_answer_whose_verdict_hangs_on_the_seed_is_found(lab: Lab) -> None:
+    assert seeds_of(lab) == []
+
+    def sometimes(student: Student, draw: Draw) -> None:
+        if draw.integer(0, 2) or isinstance(student, KnownAnswer):
+            student.call("contiguous_strides", (2, 3))
+        else:
+            expect_equal(0, 1)
+
+    change(lab, "contiguous_strides", check=sometimes)
+    found = seeds_of(lab)
+    assert any("the solution fails with" in fault for fault in found)
+    assert any("passes with 3 of 3 seeds: 1" in fault for fault in found)
 
 
 def test_two_wrong_answers_that_look_alike_are_found(lab: Lab) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from autograder.attacks.sample_class import NAME, ROOT, filled
 from autograder.classroom.gradebook import late_policy
-from autograder.classroom.gradebook.course import quiet
+from autograder.classroom.gradebook.course import database, quiet
 from autograder.classroom.gradebook.publish import Graded, publish
 from autograder.classroom.intake.rebuild import rebuild
 from autograder.classroom.intake.release import CHECK_SUFFIX, releases
@@ -107,6 +108,7 @@ def grading_folder(
     *,
     policy: late_policy.Policy | None = None,
     submitted: Mapping[str, str] | None = None,
+    notes: Mapping[str, str] | None = None,
     log: str = "grade.log",
 ) -> Path:
     """A grading folder as `autograder grade` leaves it: journal, nbgrader's gradebook, roster."""
@@ -117,7 +119,10 @@ def grading_folder(
     for one in records:
         Journal(folder / "journal" / NAME).write(one)
         handed_in = Submission(
-            one.student, origin(one.student), submitted=times.get(one.student, "")
+            one.student,
+            origin(one.student),
+            submitted=times.get(one.student, ""),
+            note=(notes or {}).get(one.student, ""),
         )
         graded.append(Graded(one, Entry(handed_in, rebuilt, one.sha256)))
         lines.append(Line(one.student, origin(one.student), key=one.key, sha256=one.sha256))
@@ -125,6 +130,43 @@ def grading_folder(
         assert publish(folder, RELEASE, graded, logger, policy=policy).refused == set()
     roster.update(folder, NAME, lines)
     return folder
+
+
+def four_students(folder: Path) -> Path:
+    """Ada right; Bob and Cy wrong in the same way in the first question; Dee wrong in her own, and
+    with 3 points for her free text by a person. What they handed in is kept."""
+    first = next(iter(LAB.questions))
+    wrong = LAB.questions[first].wrong_answers[0].name
+    known = verdict(first, State.FAIL, misconception=wrong, sentence="So not.")
+    failed = {"bob": known, "cy": known, "dee": verdict(first, State.FAIL, got="3")}
+    records = [record("ada"), *(record(name, **{first: one}) for name, one in failed.items())]
+    sha256 = kept(folder, {FREE_TEXT: "Because."})
+    grading_folder(folder, [replace(one, sha256=sha256) for one in records])
+    mark(folder, "dee", 3.0)
+    return folder
+
+
+def kept(folder: Path, answers: Mapping[str, str]) -> str:
+    """The hash of a notebook with these answers, which lies in the folder as it came in."""
+    data = json.dumps(filled(answers)).encode()
+    sha256 = hashlib.sha256(data).hexdigest()
+    (folder / "received").mkdir(parents=True, exist_ok=True)
+    (folder / "received" / f"{sha256}.ipynb").write_bytes(data)
+    return sha256
+
+
+def mark(
+    folder: Path, student: str, points: float, comment: str = "", cell: str = FREE_TEXT
+) -> None:
+    """As formgrader does it."""
+    from nbgrader.api import Gradebook
+
+    with Gradebook(database(folder)) as book:
+        grade = book.find_grade(cell, NAME, NAME, student)
+        grade.manual_score, grade.needs_manual_grade = points, False
+        if comment:
+            book.find_comment(cell, NAME, NAME, student).manual_comment = comment
+        book.db.commit()
 
 
 def origin(student: str) -> str:

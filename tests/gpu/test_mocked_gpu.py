@@ -12,6 +12,7 @@ from autograder.classroom.intake.release import releases
 from autograder.classroom.run import work
 from autograder.classroom.run.health import expect_healthy
 from autograder.classroom.run.job import Job
+from autograder.gpu.answers import CHECKS, known_answers
 from autograder.judge import Cause, Lab, State, expect_close, expect_equal
 from autograder.sandbox import MOCKED, Cell, Jail, mocked_gpu
 from onelayer.mock_cuda.builds import NoMock, library
@@ -112,6 +113,17 @@ def test_a_fault_ends_one_process_and_a_probe_follows(jail, monkeypatch):
     assert "device-side assert" in str(found["out_of_range"].got)
     assert found["double"].state is State.PASS
     assert probed == ["after the submission of ada"]
+
+
+def test_a_target_that_is_no_column_is_told_by_name():
+    """The GPU says that an index was out of range, and not which."""
+    known = {one.name: one for one in known_answers(releases(ROOT)["03_autograd"])}
+    names = ["ignored_rows_indexed", "ignored_rows_encoded"]
+    with Jail(gpu=mocked_gpu(), readable=(CHECKS,)) as jail:
+        for name in names:
+            one = known[f"wrong cross_entropy_backward {name}"]
+            (verdict,) = work.grade(one.job, releases(ROOT)["03_autograd"].lab, jail).verdicts
+            assert (verdict.cause, str(verdict.sentence)) == (Cause.DEVICE, one.sentence)
 
 
 def test_a_process_that_ends_costs_its_question(jail):

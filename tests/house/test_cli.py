@@ -52,6 +52,23 @@ def told(result):
     return line
 
 
+def test_every_command_has_a_short_help(autograder):
+    for name in cli.main.commands:
+        done = autograder(name, "-h")
+        assert done.exit_code == 0, name
+        assert (
+            f"Usage: {name}" in done.output
+            or f"autograder {name}" in done.output
+            or (f"main {name}" in done.output)
+        )
+
+
+def test_a_lab_goes_by_its_number(autograder, hand_in, no_jail):
+    for number in ("1", "01", NAME):
+        assert "There is no bwrap" in told(autograder("grade", hand_in, "--lab", number))
+    assert "There is no lab '13'" in told(autograder("grade", hand_in, "--lab", "13"))
+
+
 class TestOneLineFor:
     def test_a_folder_that_is_not_there(self, autograder):
         assert "There is no folder or zip archive" in told(autograder("grade", "nowhere"))
@@ -134,7 +151,7 @@ class TestOneLineFor:
     def test_another_grader_at_work(self, autograder, hand_in, tmp_path):
         (tmp_path / "grading").mkdir()
         with FileLock(tmp_path / "grading" / ".lock"):
-            assert "Another `autograder grade`" in told(autograder("grade", hand_in))
+            assert "Another `autograder` is at work" in told(autograder("grade", hand_in))
 
     def test_a_course_without_labs(self, autograder, hand_in):
         assert "no labs/ folder" in told(autograder("grade", hand_in, "--course", hand_in))
@@ -191,7 +208,7 @@ def test_doctor_names_the_tier_and_why(autograder, monkeypatch):
 def test_selftest_fails_when_the_course_does(autograder, monkeypatch, faults, code):
     from autograder import selftest
 
-    monkeypatch.setattr(selftest, "run", lambda root, labs, only: faults)
+    monkeypatch.setattr(selftest, "run", lambda root, labs, only, seeds: faults)
     assert autograder("selftest", "--course", ROOT).exit_code == code
 
 
@@ -200,10 +217,11 @@ def test_selftest_asks_one_question(autograder, monkeypatch):
 
     asked = []
     monkeypatch.setattr(
-        selftest, "run", lambda root, labs, only: asked.append((labs[0].name, only))
+        selftest, "run", lambda root, labs, only, seeds: asked.append((labs[0].name, only, seeds))
     )
     assert autograder("selftest", "01", "address", "--course", ROOT).exit_code == 0
-    assert asked == [("01_strides", "address")]
+    assert autograder("selftest", "01", "--seeds", "50", "--course", ROOT).exit_code == 0
+    assert asked == [("01_strides", "address", None), ("01_strides", "", 50)]
 
 
 def test_selftest_asks_the_mutants_of_the_answers(autograder, monkeypatch):

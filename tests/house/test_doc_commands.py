@@ -69,7 +69,25 @@ with Gradebook("sqlite:///gradebook.db") as book:
 END"""
 SUBMISSIONS = "autograder grade ~/Downloads/submissions.zip --lab 01_strides"
 
+EXCHANGE = "classroom/gradebook/test_exchange.py::test_the_whole_circle"
+
 TABLE: dict[str, RunBy | Answers | Played] = {
+    "autograder release 01_strides": RunBy(EXCHANGE, 'autograder("release", NAME)'),
+    "nbgrader release_assignment 01_strides": RunBy(
+        EXCHANGE, 'nbgrader("release_assignment", NAME)'
+    ),
+    "nbgrader fetch_assignment 01_strides": RunBy(EXCHANGE, 'nbgrader("fetch_assignment", NAME)'),
+    "nbgrader submit 01_strides": RunBy(EXCHANGE, 'nbgrader("submit", NAME'),
+    "nbgrader collect 01_strides": RunBy(EXCHANGE, 'nbgrader("collect", NAME)'),
+    "autograder grade grading/collected --lab 01_strides": RunBy(
+        EXCHANGE, '"grading/collected", "--lab", NAME'
+    ),
+    "nbgrader release_feedback 01_strides": RunBy(EXCHANGE, 'nbgrader("release_feedback", NAME)'),
+    "nbgrader fetch_feedback 01_strides": RunBy(EXCHANGE, 'nbgrader("fetch_feedback", NAME'),
+    "autograder gradescope 01_strides": RunBy(
+        "classroom/commands/test_gradescope_archive.py::test_its_runs_draw_the_seeds_of_the_grading_folder",
+        "gradescope_archive.gradescope(",
+    ),
     "make lab": RunBy(
         "house/test_house.py::test_make_lab_without_a_display_prints_the_address_of_the_home_notebook",
         '"make", "lab"',
@@ -110,6 +128,57 @@ TABLE: dict[str, RunBy | Answers | Played] = {
     "autograder selftest 01 --mutants": RunBy(
         "checks/test_answer_mutants.py::test_the_command_prints_a_line_for_each_question_and_counts_faults",
         "answer_mutants.run",
+    ),
+    "autograder grade ~/Downloads/submissions.zip --lab 01_strides --roster class.csv": RunBy(
+        "classroom/intake/test_enrolment.py::test_every_enrolled_person_has_a_row_and_who_is_not_enrolled_is_named",
+        '"--roster", "list.csv"',
+    ),
+    "autograder change 01_strides drop address --reason Its text was wrong": RunBy(
+        "classroom/commands/test_changes.py::test_nothing_changes_before_the_instructor_is_sure",
+        'change(NAME, "drop", FIRST',
+    ),
+    "autograder change 01_strides points overlaps --to 1 --reason Too hard --yes": RunBy(
+        "classroom/commands/test_changes.py::test_an_undone_change_leaves_the_grades_as_they_were_and_a_trace",
+        '"points", SECOND, "--to"',
+    ),
+    "autograder change 01_strides accept address --student ada --reason Allowed --yes": RunBy(
+        "classroom/commands/test_changes.py::test_an_accepted_answer_counts_for_whom_it_was_accepted",
+        '"accept", FIRST, "--student"',
+    ),
+    "autograder change 01_strides accept address --answer in_bytes --reason Allowed --yes": RunBy(
+        "classroom/commands/test_changes.py::test_an_accepted_answer_counts_for_whom_it_was_accepted",
+        '"accept", FIRST, "--answer"',
+    ),
+    "autograder change 01_strides": RunBy(
+        "classroom/commands/test_changes.py::test_nothing_changes_before_the_instructor_is_sure",
+        "change(NAME)",
+    ),
+    "autograder change 01_strides undo 1 --reason It was right after all --yes": RunBy(
+        "classroom/commands/test_changes.py::test_an_undone_change_leaves_the_grades_as_they_were_and_a_trace",
+        '"undo", "1"',
+    ),
+    "autograder regrade 01_strides --student ada --reason Her appeal": RunBy(
+        "classroom/commands/test_regrade.py::test_nothing_changes_before_the_instructor_is_sure",
+        'again(NAME, "--student"',
+    ),
+    "autograder regrade 01_strides --question address --reason Its check was wrong --yes": RunBy(
+        "classroom/commands/test_regrade.py::test_one_question_of_everybody_leaves_the_other_verdicts",
+        'again(NAME, "--question"',
+    ),
+    "autograder merge ~/Downloads/their-grading": RunBy(
+        "classroom/commands/test_merge.py::test_nothing_changes_before_the_instructor_is_sure",
+        'merge("other")',
+    ),
+    "autograder merge ~/Downloads/their-grading --theirs ada --yes": RunBy(
+        "classroom/commands/test_merge.py::test_the_other_folder_is_right_where_the_instructor_says_so",
+        'merge("other", "--theirs"',
+    ),
+    "autograder report 01_strides --alike": RunBy(
+        "classroom/reports/test_alike_page.py::test_the_report_writes_it_when_asked",
+        'NAME, "--alike"',
+    ),
+    "autograder selftest 01 --seeds 50": RunBy(
+        "house/test_cli.py::test_selftest_asks_one_question", '"--seeds"'
     ),
     "autograder report": RunBy(
         "classroom/commands/test_report.py::test_everything_lies_where_it_says",
@@ -303,7 +372,7 @@ def test_what_the_text_names_exists() -> None:
 
 
 def test_a_command_that_does_not_exist_would_be_found() -> None:
-    assert unknown("autograder release") == "release"
+    assert unknown("autograder publish") == "publish"
     assert unknown("autograder grade DIR --quick") == "--quick"
     assert unknown("autograder report --provisional") == ""
 
@@ -414,7 +483,15 @@ def test_everything_lies_where_the_pages_say_and_is_closed(hour: str, home: Path
     named = [(name, who) for names, who in rows for name in re.findall(r"`([^`]+)`", names)]
     grading = home / "one-layer-deep" / "grading"
     assert grading.stat().st_mode & 0o077 == 0
-    there = [(name, who) for name, who in named if name != "gradebook.url"]
+    asked_for = {
+        "gradebook.url",
+        "enrolled.csv",
+        "changes/",
+        "merges.json",
+        "races/",
+        "collected/",
+    }  # nobody did in this hour
+    there = [(name, who) for name, who in named if name not in asked_for]
     assert [name for name, _ in there if not (grading / name).exists()] == []
     files = [f for name, who in there if who == "you" for f in every_file(grading / name)]
     open_ones = [f for f in files if f.stat().st_mode & 0o077 and "gradescope" not in f.parts]

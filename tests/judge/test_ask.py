@@ -77,7 +77,7 @@ def test_a_wrong_answer_is_named_only_if_it_is_that_one(function: Any, name: str
     verdict = judged(function)
     assert (verdict.state, verdict.points) == (State.FAIL, 0)
     assert verdict.misconception == name
-    assert bool(verdict.sentence) == bool(name)
+    assert (verdict.sentence == text("relation.zero")) is not bool(name)
     assert verdict.next_step == HINTS[0]
 
 
@@ -124,6 +124,22 @@ def test_a_number_is_recognised_however_it_was_rounded(answer: Any, name: str) -
         return 3 * n / 10
 
     assert ask(tenth, LocalStudent({"tenth": answer}), seed=1).misconception == name
+
+
+@pytest.mark.parametrize(("more", "name"), [(0, "doubled"), (1, ""), (0.5, "doubled")])
+def test_a_count_is_the_same_or_it_is_not(more: float, name: str) -> None:
+    """However large: one byte more of forty million is another answer. Half a byte is rounding."""
+    lab = Lab("07_test", "A lab for tests")
+
+    @lab.question("bytes", points=1, minutes=1, difficulty=1, hints=HINTS)
+    def count(student: Student, draw: Draw) -> None:
+        """n -> n."""
+        for n in (22_062_260, 30_000_000):
+            expect_equal(student.call("bytes", n), n)
+
+    count.wrong("doubled", "Read and written.")(lambda n: 2 * n)
+    answer = {"bytes": lambda n: 2 * n + more}
+    assert ask(count, LocalStudent(answer), seed=1).misconception == name
 
 
 def test_a_name_needs_more_than_one_call_to_agree_on() -> None:
@@ -217,6 +233,52 @@ def test_an_error_that_says_where_it_happened_is_not_told_where_it_was_raised() 
 
 def test_tensors_in_a_list_are_told_by_their_shapes() -> None:
     assert describe([torch.ones(2, 3), torch.ones(4, dtype=torch.int64)]) == "[(2, 3), (4,) int64]"
+
+
+ASSERT = "CUDA error: device-side assert triggered"
+
+
+def counted_question() -> Question:
+    lab = Lab("07_test", "A lab for tests")
+
+    @lab.question("counted", points=1, minutes=1, difficulty=1, hints=HINTS)
+    def counted(student: Student, draw: Draw) -> None:
+        """target (N,), -1 in rows that do not count -> (N, 3), 1 at the targets."""
+        for target in ([0, 2], [0, -1, 2]):
+            want = torch.tensor([[float(t == v) for v in range(3)] for t in target])
+            expect_close(student.call("counted", torch.tensor(target)), want)
+
+    @counted.wrong("of_another_shape", "The target is no matrix.")
+    def _(target: torch.Tensor) -> torch.Tensor:
+        return target.new_ones(3, 3) @ target if (target < 0).any() else torch.eye(3)[target]
+
+    @counted.wrong("encoded", "A target of -1 is no column.")
+    def _(target: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.one_hot(target, 3).float()
+
+    return counted
+
+
+@pytest.mark.parametrize(
+    ("message", "first", "name"),
+    [
+        (ASSERT, torch.eye(3), "encoded"),
+        (ASSERT, torch.ones(3, 3), ""),
+        ("CUDA error: an illegal memory access was encountered", torch.eye(3), ""),
+    ],
+)
+def test_an_index_that_ends_the_gpu_is_the_one_that_the_cpu_would_name(
+    message: str, first: torch.Tensor, name: str
+) -> None:
+    """Where the known answer raises on the CPU, and all calls before agree."""
+
+    def on_a_gpu(target: torch.Tensor) -> torch.Tensor:
+        if (target < 0).any():
+            raise RuntimeError(message)
+        return first[target]
+
+    verdict = ask(counted_question(), LocalStudent({"counted": on_a_gpu}), seed=1)
+    assert (verdict.state, verdict.misconception) == (State.FAIL, name)
 
 
 def test_the_same_seed_asks_the_same_and_another_asks_something_else() -> None:
@@ -453,3 +515,82 @@ def test_a_verdict_says_where_the_answer_ran(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "GPU 9000")
     assert ask(there, answers, seed=1).place.startswith("on GPU 9000, torch")
     assert ask(here, answers, seed=1).device == "cpu"
+
+
+def plans_question(*, by_effect: bool) -> Question:
+    """A plan of steps of 1 to 9 that is 10 long."""
+
+    def check(student: Student, draw: Draw) -> None:
+        expect_equal(sum(student.call("plan")), 10)
+
+    question = Question(
+        "plan", "Lab 0.1", check, points=1, minutes=1, difficulty=1, hints=("", "", ""),
+        by_effect=by_effect,
+    )  # fmt: skip
+    question.wrong("too_long", "It is one too long.", plan=lambda: [5, 6])
+    question.wrong("too_short", "It is one too short.", plan=lambda: [4, 5])
+    question.wrong("short_too", "It is one too short, and odd.", plan=lambda: [9])
+    return question
+
+
+@pytest.mark.parametrize(
+    ("plan", "by_effect", "name"),
+    [
+        ([1, 10], True, "too_long"),
+        ([1, 10], False, ""),
+        ([8, 1], True, ""),
+        ([9], True, "short_too"),
+    ],
+    ids=["does the same", "is not told by that", "two mistakes do the same", "is the same"],
+)
+def test_a_plan_is_named_by_what_it_does(plan: list[int], by_effect: bool, name: str) -> None:
+    question = plans_question(by_effect=by_effect)
+    verdict = ask(question, LocalStudent({"plan": lambda: plan}), seed=1)
+    assert verdict.misconception == name
+
+
+def test_of_mistakes_that_begin_alike_the_one_is_named_that_goes_on_alike() -> None:
+    def check(student: Student, draw: Draw) -> None:
+        for n in (1, 2, 3):
+            expect_equal(student.call("same", n), n)
+
+    question = Question(
+        "same", "Lab 0.1", check, points=1, minutes=1, difficulty=1, hints=("", "", "")
+    )
+    question.wrong("one_more", "One too many.", same=lambda n: n + 1)
+    question.wrong("twice", "Twice as many.", same=lambda n: 2 * n)
+    question.wrong("late", "The third is wrong.", same=lambda n: n if n < 3 else 0)
+    verdict = ask(question, LocalStudent({"same": lambda n: n * 2}), seed=1)
+    assert verdict.misconception == "twice"
+
+
+def test_code_that_raised_is_told_its_line_and_no_nudge() -> None:
+    """A nudge is for who has an answer; here there is none yet."""
+    names: dict[str, object] = {}
+    exec(
+        compile("def swap(x):\n    y = x.mT\n    return y.no_such_name\n", "<cell 3>", "exec"),
+        names,
+    )
+    verdict = ask(transpose_question(), LocalStudent(names), seed=1)
+    assert verdict.cause is Cause.RAISED
+    assert verdict.sentence == text("your_code_raised", line=3)
+    assert verdict.next_step == ""
+    assert "Your code raised, line 3" in str(verdict)
+    assert "hint(" not in str(verdict)
+
+
+def test_a_wrong_answer_keeps_its_nudge() -> None:
+    assert judged(lambda x: x + 1).next_step
+
+
+def test_what_comes_next_fits_the_wrong_answer() -> None:
+    """A line of its own; none, where its sentence says all; the nudge, where nothing is known."""
+    question = transpose_question()
+    question.next_lines = {"reshaped": "Read about strides.", "untouched": ""}
+    answers = {
+        "Read about strides.": lambda x: x.reshape(x.mT.shape),
+        "": lambda x: x + 0,
+        HINTS[0]: lambda x: x.mT + 1,
+    }
+    for line, answer in answers.items():
+        assert ask(question, LocalStudent({"swap": answer}), seed=1).next_step == line

@@ -205,3 +205,12 @@ def test_only_the_students_own_lines_are_told() -> None:
     with pytest.raises(NoAnswer) as caught:
         LocalStudent(namespace).call("f", torch.ones(2, 3).T)
     assert [number for number, _ in caught.value.raised.lines] == [2]
+
+
+def test_a_line_with_a_generator_is_told_once() -> None:
+    source = "def f(x):\n    return sum(x[i] for i in range(9))\n"
+    namespace: dict[str, Any] = {}
+    exec(compile(source, "<cell f>", "exec"), namespace)
+    with pytest.raises(NoAnswer) as caught:
+        LocalStudent(namespace).call("f", torch.ones(2))
+    assert [number for number, _ in caught.value.raised.lines] == [2]

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +228,19 @@ def test_lab_opens_jupyterlab_on_the_home_notebook(
     assert result.exit_code == 1
     assert "JupyterLab is not installed" in result.output
     assert len(result.output.splitlines()) == 1
+
+
+def test_the_texts_of_the_notebooks_are_out_of_sight_and_a_students_own_are_not() -> None:
+    settings = json.loads((student_cli.SETTINGS / "jupyter_server_config.json").read_text("utf-8"))
+    globs = settings["ContentsManager"]["hide_globs"]
+
+    def hidden(name: str) -> bool:
+        return any(fnmatch(name, glob) for glob in globs)
+
+    texts = [path.name for path in (ROOT / "notebooks").glob("*.py")]
+    assert len(texts) > 10
+    assert all(map(hidden, texts))
+    assert not any(map(hidden, ["home.ipynb", "01_strides.ipynb", "my_own.py", "notes.md"]))
 
 
 def test_a_run_command_gives_its_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -327,9 +328,19 @@ def test_the_table_says_state_points_hints_and_predictions(home: Path) -> None:
     (home / "progress.json").write_text(FULL.to_json())
     shown = overview([lab(), replace_name("02_dispatcher")])
     rows = [line.split() for line in shown.text.splitlines()]
-    assert ["strides", "pass", "2", "of", "2", "1", "of", "3"] in rows  # never more than the most
-    assert ["gather", "fail", "0", "of", "2", "3", "of", "3"] in rows
-    assert ["later", "not", "yet", "0", "of", "2", "0", "of", "3"] in rows
+    assert [
+        "1.1",
+        "strides",
+        "pass",
+        "2",
+        "of",
+        "2",
+        "1",
+        "of",
+        "3",
+    ] in rows  # never more than the most
+    assert ["1.2", "gather", "fail", "0", "of", "2", "3", "of", "3"] in rows
+    assert ["1.3", "later", "not", "yet", "0", "of", "2", "0", "of", "3"] in rows
     assert "Here: 1 prediction made, 0 right." in shown.text
     assert "Total: 2 of 12 points; 1 prediction made, 0 right." in shown.text
     assert shown.html.count("<table ") == 2
@@ -343,6 +354,21 @@ def replace_name(name: str) -> Lab:
         f"other_{key}": replace(q, name=f"other_{key}") for key, q in other.questions.items()
     }
     return other
+
+
+def test_the_strip_is_filled_as_far_as_points_are_earned_and_leads_on(home: Path) -> None:
+    (home / "progress.json").write_text(FULL.to_json())
+    shown = overview([replace_name("00_open_the_hood"), lab()])
+    assert shown.text.startswith("Total: 2 of 12 points")
+    assert "Next: 1.2 `gather`" in shown.text  # of the lab that is begun, not of the first
+    assert shown.html.index("ol-strip") < shown.html.index("<table")
+    assert re.findall(r'<span style="width:(\d+)%"', shown.html) == ["0", "33"]
+
+
+def test_who_has_passed_everything_is_told_so(home: Path) -> None:
+    for name in lab().questions:
+        progress_store().change(passed(name))
+    assert "Every question is passed." in overview([lab()]).text
 
 
 def test_an_empty_course_and_an_empty_file_are_no_fault(home: Path) -> None:

@@ -11,10 +11,11 @@ import pytest
 import torch
 
 import autograder
-from autograder.judge import NoAnswer, Raised, text
+from autograder.judge import Cause, NoAnswer, Raised, text
 from autograder.sandbox import Cell, Jail, Limits
-from autograder.sandbox.engines import bubblewrap
+from autograder.sandbox.engines import bubblewrap, left_running
 from autograder.sandbox.engines.memory import tree
+from autograder.sandbox.host.request import LEFT_RUNNING
 from autograder.sandbox.inside.seccomp import DENIED
 
 pytestmark = pytest.mark.jail
@@ -509,3 +510,50 @@ def f():
 def test_a_submission_has_no_descriptor_but_its_own(attack):
     student = attack("def f(): return sorted(int(n) for n in os.listdir('/proc/self/fd'))")
     assert told(student, "f") == [0, 1, 2, 3, 4, 5]  # 5 is the listing itself
+
+
+FORKS = """
+def fork(n):
+    for _ in range(n):
+        if os.fork() == 0:
+            while True: pass
+"""
+
+
+def test_what_a_cell_leaves_running_is_ended_and_its_definitions_stay(jail):
+    cells = [HONEST, Cell("spins", FORKS + "fork(5)\ndef one(): return 1\n"), Cell("two", "x = 2")]
+    with jail.open(cells) as student:
+        assert student.call("one") == 1
+        assert student.call("alive") == 1
+        honest, spins, two = student.cells
+        assert spins.error.why == text("left_running", n=5)
+        assert honest.error is two.error is None
+
+
+def test_an_orphan_is_left_running_too(jail):
+    orphan = "if os.fork() == 0:\n    if os.fork() == 0:\n        while True: pass\n"
+    with jail.open([HONEST, Cell("orphan", orphan + "    os._exit(0)\n")]) as student:
+        assert student.cells[1].error.why == text("left_running", n=1)
+
+
+def test_who_leaves_processes_running_after_answers_is_asked_no_more_the_second_time(jail):
+    body = "def spin():\n    fork(2)\n    return 7\n"
+    with jail.open([HONEST, Cell("spins", FORKS + body)]) as student:
+        student.begin(may_write=False, budget_s=60.0)
+        assert student.call("spin") == 7  # and the answer counts
+        assert student.call("alive") == 1
+        assert student.call("spin") == 7
+        with pytest.raises(NoAnswer, match="nothing more is asked") as none:
+            student.call("alive")
+        assert none.value.raised.kind is Cause.DIED  # so nobody asks it once more, alone
+
+
+def test_a_row_of_answers_that_start_processes_is_not_waited_for(jail, monkeypatch):
+    monkeypatch.setattr(left_running, "MOST_BESIDE_S", 0.05)
+    body = "def spin(n):\n    fork(3)\n    return sum(range(10**7))\n"
+    with jail.open([HONEST, Cell("spins", FORKS + body)]) as student:
+        student.begin(may_write=False, budget_s=60.0)
+        with pytest.raises(NoAnswer) as none:
+            list(student.each("spin", [(n,) for n in range(100)]))
+        assert none.value.raised.error == LEFT_RUNNING
+        assert student.call("honest", torch.ones(2)).tolist() == [2, 2]

@@ -5,9 +5,10 @@ Parameters, bytes and FLOPs are counted on torch's own layer, on the meta device
 of torch's fake tensors, which follow a GPU's rules without a GPU.
 """
 
+from autograder.checks.next_lines import next_lines
 from autograder.judge import Lab
 
-lab = Lab("00_open_the_hood", "Open the hood")
+lab = Lab("00_open_the_hood", "Open the hood", next_lines())
 
 from . import head_parameters
 from . import next_word

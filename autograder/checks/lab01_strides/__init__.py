@@ -5,9 +5,10 @@ Every truth comes from the installed torch (its strides, its `view`, its `gather
 definition; none is a pasted number.
 """
 
+from autograder.checks.next_lines import next_lines
 from autograder.judge import Lab
 
-lab = Lab("01_strides", "Strides")
+lab = Lab("01_strides", "Strides", next_lines())
 
 from . import contiguous_strides
 from . import address

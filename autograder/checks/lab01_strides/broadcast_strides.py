@@ -38,6 +38,8 @@ def broadcast_strides(student: Student, draw: Draw) -> None:
         ((3,), (1,), (3, 4)),
         ((2, 3), (3, 1), (6, 3)),
         ((), (), (2, 2)),
+        ((0, 3), (3, 1), (2, 3)),  # nothing cannot be repeated
+        ((1, 3), (3, 1), (0, 3)),
     ]
     cases = always + [_expansion(draw) for _ in draw.cases(6)]
     for case, got in zip(cases, student.each("broadcast_strides", cases), strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
@@ -42,9 +43,13 @@ def copied_bytes(student: Student, draw: Draw) -> None:
 
 
 def _walks(draw: Draw) -> list[tuple[torch.Tensor, list[Step]]]:
-    """Activations, and each way that they travel."""
+    """Activations, and each way that they travel, in numbers of 4, 8 and 2 bytes."""
     batch, tokens = draw.integer(2, 4), draw.integer(3, 6)
-    return [(draw.tensor(batch, tokens, 64), steps) for steps in _paths(batch, tokens)]
+    kinds = itertools.cycle((torch.float32, torch.float64, torch.bfloat16))
+    return [
+        (draw.tensor(batch, tokens, 64, dtype=dtype), steps)
+        for steps, dtype in zip(_paths(batch, tokens), kinds, strict=False)
+    ]
 
 
 def _paths(batch: int, tokens: int) -> list[list[Step]]:
@@ -194,6 +199,20 @@ def _(x: torch.Tensor, steps: list[Step]) -> int:
         total += 0 if after.data_ptr() == before.data_ptr() else after.nbytes()
         x = y
     return total
+
+
+@copied_bytes.wrong(
+    "four_bytes_each",
+    "Each element was counted as 4 bytes. That is float32: `nbytes` knows the dtype.",
+)
+def _(x: torch.Tensor, steps: list[Step]) -> list[int]:
+    bill = []
+    for name, arguments in steps:
+        y = getattr(x, name)(*arguments)
+        old, new = (t.untyped_storage().data_ptr() for t in (x, y))
+        bill.append(0 if old == new else 4 * y.numel())
+        x = y
+    return bill
 
 
 @copied_bytes.cost

@@ -22,6 +22,7 @@ KNOWN = (
     "aten::square",
     "aten::t",
     "aten::dropout",
+    "aten::var.correction",  # and aten::var in parts
 )
 """Asked every time, because each tells some of the wrong answers apart. The others are drawn from
 all those of this torch that `_called` can call: some six hundred."""
@@ -150,6 +151,17 @@ decomposes.wrong(
     "as a whole.",
     decomposes=lambda op: not _registered(op, "CPU"),
 )
+
+
+@decomposes.wrong(
+    "another_overload",
+    "That is another overload's answer: each overload has registrations of its own, and "
+    "`aten::var.correction` arrives whole where `aten::var` goes in parts.",
+)
+def _(op: str) -> bool:
+    packet = getattr(torch.ops.aten, op.removeprefix("aten::").partition(".")[0])
+    first = getattr(packet, packet.overloads()[0])
+    return bool(first.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd))
 
 
 @decomposes.cost

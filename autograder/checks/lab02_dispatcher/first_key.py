@@ -47,10 +47,12 @@ def first_key(student: Student, draw: Draw) -> None:
         (order, [x, x], [], ["AutocastCPU", "AutogradCPU"], ["ADInplaceOrView"]),
         (order, [["CPU", "Negative"]], [], [], []),
         (order, [["CPU"], ["CPU", "SparseCPU"]], [], [], []),
+        (order, [["CPU", "AutogradCPU"], ["CPU"]], [], [], []),  # the last is not enough either
         (order, [["CPU"]], ["Negative"], [], []),
         (order, [["CPU"]], ["ADInplaceOrView"], ["ADInplaceOrView"], []),
         (order, [x, sparse], ["ADInplaceOrView"], ["AutocastCPU", "AutogradCPU"], []),
         (order, [["AutogradCPU"]], [], ["AutogradCPU"], []),
+        (order, [x], [], ["AutocastCPU"], ["AutogradCPU", "ADInplaceOrView"]),  # two in a row
     ]
     for call in always + [_drawn_call(draw) for _ in draw.cases(8)]:
         first = _first_by_torch(*call)
@@ -173,6 +175,61 @@ def _(
     priority: Names, carried: list[Names], included: Names, excluded: Names, fallthrough: Names
 ) -> str | None:
     return _highest(priority, set(included).union(*carried) - set(fallthrough))
+
+
+@first_key.wrong(
+    "keys_of_all_tensors",
+    "Only keys that every tensor carries were asked. One tensor is enough: the lists are joined.",
+)
+def _(
+    priority: Names, carried: list[Names], included: Names, excluded: Names, fallthrough: Names
+) -> str | None:
+    shared = set(carried[0]).intersection(*carried)
+    return _highest(priority, (shared | set(included)) - {*excluded, *fallthrough})
+
+
+@first_key.wrong(
+    "last_tensor_only",
+    "Only the last tensor was asked for its keys. One sparse or lazy argument changes the call.",
+)
+def _(
+    priority: Names, carried: list[Names], included: Names, excluded: Names, fallthrough: Names
+) -> str | None:
+    return _highest(priority, {*included, *carried[-1]} - {*excluded, *fallthrough})
+
+
+@first_key.wrong(
+    "one_fallthrough_only",
+    "The key behind a fallthrough was asked, and its entry is one too. Go on until there is a "
+    "kernel.",
+)
+def _(
+    priority: Names, carried: list[Names], included: Names, excluded: Names, fallthrough: Names
+) -> str | None:
+    left = [key for key in priority if key in set(included).union(*carried) - set(excluded)]
+    return next(iter(left[1:] if left and left[0] in fallthrough else left), None)
+
+
+@first_key.wrong(
+    "all_keys_left",
+    "These are all the keys that are left. The one that is asked first was asked for.",
+)
+def _(
+    priority: Names, carried: list[Names], included: Names, excluded: Names, fallthrough: Names
+) -> list[str]:
+    keys = set(included).union(*carried) - {*excluded, *fallthrough}
+    return [key for key in priority if key in keys]
+
+
+@first_key.wrong(
+    "no_key_is_empty",
+    "Where no key is left the answer is None, and not an empty text.",
+)
+def _(
+    priority: Names, carried: list[Names], included: Names, excluded: Names, fallthrough: Names
+) -> str:
+    keys = set(included).union(*carried) - {*excluded, *fallthrough}
+    return _highest(priority, keys) or ""
 
 
 @first_key.cost

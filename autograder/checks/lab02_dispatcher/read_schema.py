@@ -69,6 +69,10 @@ def read_schema(student: Student, draw: Draw) -> None:
         "onelayer::named(Tensor(a) self, Tensor(b!) out) -> (Tensor(a) base, Tensor obs)"
     )
     expect_equal(student.call("read_schema", written_and_kept), (["out"], ["self"]))
+    turned = "onelayer::turned(Tensor(a!) x, Tensor(b) y) -> (Tensor(b) second, Tensor(a!) first)"
+    expect_equal(student.call("read_schema", turned), (["x"], ["x", "y"]))
+    either = "onelayer::either(Tensor(a) x, Tensor y, Tensor(a) z) -> Tensor(a)"
+    expect_equal(student.call("read_schema", either), ([], ["x", "z"]))
     for _ in draw.cases(6):
         text, truth = _drawn_schema(draw)
         expect_equal(student.call("read_schema", text), truth)
@@ -204,6 +208,28 @@ def _(schema: str) -> Aliases:
     return [n for _, bang, n in found if bang], [n for s, _, n in found if s in back]
 
 
+@read_schema.wrong(
+    "order_of_the_returns",
+    "The second list is in the order of the returns. Asked for is the schema's: that of its "
+    "arguments.",
+)
+def _(schema: str) -> Aliases:
+    found = _arguments(schema)
+    back = re.findall(r"\((\w+)!?\)", schema.rpartition(") -> ")[2])
+    written = [name for name, _, bang in found if bang]
+    return written, [name for s in back for name, letter, _ in found if letter == s]
+
+
+@read_schema.wrong(
+    "not_written_ones",
+    "The first list holds the arguments of a set that are *not* written. The `!` says written.",
+)
+def _(schema: str) -> Aliases:
+    found, back = _arguments(schema), _returned(schema)
+    read = [name for name, _, bang in found if not bang]
+    return read, [name for name, letter, _ in found if letter in back]
+
+
 @read_schema.cost
 def _(student: Student, draw: Draw) -> str:
     text = str(overload_of("aten::add_.Tensor")._schema)
@@ -212,3 +238,15 @@ def _(student: Student, draw: Draw) -> str:
         f"no tensor was made: aten::add_ writes {written} and returns {aliased}. Functionalization "
         "reads the same letters"
     )
+
+
+@read_schema.wrong(
+    "one_argument_a_set",
+    "Two arguments may be in one set, as x and z are in `Tensor(a) x, Tensor y, Tensor(a) z`: the "
+    "return may share memory with either.",
+)
+def _(schema: str) -> Aliases:
+    found, back = _arguments(schema), _returned(schema)
+    last = {letter: name for name, letter, _ in found}
+    written = [name for name, _, bang in found if bang]
+    return written, [name for letter, name in last.items() if letter in back]

@@ -58,6 +58,8 @@ def run_head(student: Student, draw: Draw) -> None:
         (["CPU", "Autocast"], {"CPU": "linear", "Autocast": "bfloat16"}, {}),
         (["Autograd"], {"Autograd": "fallthrough", "CPU": "linear"}, {}),
         ([], {"CPU": "linear"}, {"CPU": "linear"}),
+        (["Trace", "CPU"], {"Trace": "fallthrough", "CPU": "linear"}, {"Trace": "pass"}),
+        (["Trace", "Ban", "Autograd"], {"Trace": "pass", "Ban": "pass"}, {}),
     ]
     for keys, table, fallbacks in always + [_drawn_run(draw) for _ in draw.cases(6)]:
         x, w, b = _inputs(draw)
@@ -279,6 +281,44 @@ def _(*given: Any) -> Ran:
         *given,
         bend=lambda way: [stop for stop in way if stop[1] is not None],
     )
+
+
+@run_head.wrong(
+    "fallthrough_falls_back",
+    "The table says fallthrough for this key, and its fallback was called. The table comes first, "
+    "whatever it says.",
+)
+def _(
+    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, keys: Names, table: Table, fallbacks: Table
+) -> Ran:
+    own = {k: v for k, v in table.items() if v != "fallthrough" or k not in fallbacks}
+    return chain(x, w, b, keys, own, fallbacks)
+
+
+@run_head.wrong(
+    "missing_caught_on_the_way",
+    "A kernel was missing further down, and an outer call went on with its next key, so kernels "
+    "ran again. Let the LookupError pass: `run_head` catches it.",
+)
+def _(
+    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, keys: Names, table: Table, fallbacks: Table
+) -> Ran:
+    log, logits = chain(x, w, b, keys, table, fallbacks)
+    return (log, logits) if logits is not None else ([*_retried(log[:-1]), "missing"], None)
+
+
+def _retried(stops: Names) -> Names:
+    """Each stop, and all that is tried again below it."""
+    return [s for k, stop in enumerate(stops) for s in (stop, *_retried(stops[k + 1 :]))]
+
+
+@run_head.wrong(
+    "names_alone",
+    "The log has kernels without their keys. An entry is `key: name`.",
+)
+def _(*given: Any) -> Ran:
+    log, logits = chain(*given)
+    return [entry.partition(": ")[2] or entry for entry in log], logits
 
 
 @run_head.cost

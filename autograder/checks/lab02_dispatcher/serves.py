@@ -204,6 +204,38 @@ serves.wrong(
 )
 
 
+serves.wrong(
+    "autograd_forgotten",
+    "The alias `Autograd` serves AutogradCPU where nothing before it does.",
+    serves=lambda registered, key, fallbacks: _serves(
+        registered, key, fallbacks, autograd=(IMPLICIT,)
+    ),
+)
+serves.wrong(
+    "cpu_does_not_block",
+    "A kernel for CPU was registered, and AutogradCPU was served by the composite all the same: a "
+    "kernel of one's own has no parts to differentiate.",
+    serves=lambda registered, key, fallbacks: _serves(
+        registered, key, fallbacks, blocks=(EXPLICIT,)
+    ),
+)
+serves.wrong(
+    "key_in_place_of_fallback",
+    'Where the fallback serves, the answer is the word "fallback", and not the key.',
+    serves=lambda registered, key, fallbacks: (
+        key if (found := _serves(registered, key, fallbacks)) == "fallback" else found
+    ),
+)
+
+
+@serves.wrong(
+    "fallback_of_any_key",
+    "This key has no fallback. The list says which keys have one.",
+)
+def _(registered: Names, key: str, fallbacks: Names) -> str | None:
+    return _serves(registered, key, [*fallbacks, key] if fallbacks else [])
+
+
 @serves.cost
 def _(student: Student, draw: Draw) -> str:
     one = student.call("serves", [IMPLICIT], "CPU", [])

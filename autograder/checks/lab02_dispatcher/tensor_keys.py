@@ -51,6 +51,7 @@ def tensor_keys(student: Student, draw: Draw) -> None:
         ("cpu", "sparse_coo", torch.int64, (n, 0), False, False, True),
         ("cpu", "strided", torch.float32, (), False, True, True),
         ("meta", "strided", torch.bfloat16, (n,), True, True, False),
+        ("cpu", "strided", torch.float32, (0, n), True, False, False),
     ]
     kinds = always + [_kind(draw) for _ in draw.cases(6)]
     for kind, got in zip(kinds, student.each("tensor_keys", kinds), strict=True):
@@ -233,6 +234,62 @@ tensor_keys.wrong(
 @tensor_keys.wrong("lowest_first", "The right keys, the lowest priority first: turn them round.")
 def _(*kind: Any) -> Names:
     return _tensor_keys(kind)[::-1]
+
+
+@tensor_keys.wrong(
+    "negative_forgotten",
+    "A lazy -x carries the key Negative, whose kernel does the negation when the numbers are read.",
+)
+def _(*kind: Any) -> Names:
+    return [key for key in _tensor_keys(kind) if key != "Negative"]
+
+
+@tensor_keys.wrong(
+    "negative_before_autograd",
+    "Negative stands in front of autograd's key. Autograd records the lazy tensor first; its order "
+    "is behind ADInplaceOrView.",
+)
+def _(*kind: Any) -> Names:
+    keys = [key for key in _tensor_keys(kind) if key != "Negative"]
+    at = 1 if kind[0] == "cpu" else 0
+    return [*keys[:at], "Negative", *keys[at:]] if kind[5] else keys
+
+
+@tensor_keys.wrong(
+    "no_autocast_in_inference",
+    "A tensor made in inference_mode keeps its autocast key. It lacks autograd's and "
+    "ADInplaceOrView.",
+)
+def _(*kind: Any) -> Names:
+    return [key for key in _tensor_keys(kind) if key != "AutocastCPU" or not kind[6]]
+
+
+@tensor_keys.wrong(
+    "no_autocast_of_float64",
+    "A float64 tensor has the autocast key too. What autocast does with it is another question, "
+    "and dtype chooses no key.",
+)
+def _(*kind: Any) -> Names:
+    f64 = kind[2] is torch.float64
+    return [key for key in _tensor_keys(kind) if key != "AutocastCPU" or not f64]
+
+
+@tensor_keys.wrong(
+    "autocast_of_strided_only",
+    "A sparse CPU tensor has the autocast key too: it belongs to the device.",
+)
+def _(*kind: Any) -> Names:
+    strided = kind[1] == "strided"
+    return [key for key in _tensor_keys(kind) if key != "AutocastCPU" or strided]
+
+
+@tensor_keys.wrong(
+    "empty_ones_have_fewer",
+    "A tensor without elements carries the keys of any other. Its shape chooses none.",
+)
+def _(*kind: Any) -> Names:
+    keys = _tensor_keys(kind)
+    return keys if all(kind[3]) else [key for key in keys if key != "ADInplaceOrView"]
 
 
 @tensor_keys.cost

@@ -5,9 +5,10 @@ Every truth comes from the installed torch (its graph, its gradients, its engine
 definition; none is a pasted number.
 """
 
+from autograder.checks.next_lines import next_lines
 from autograder.judge import Lab
 
-lab = Lab("03_autograd", "Autograd")
+lab = Lab("03_autograd", "Autograd", next_lines())
 
 from . import walk_graph
 from . import linear_backward

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -168,6 +169,77 @@ def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
     for more_w, more_b in later:
         dw, db = _clip(dw, limit) + more_w, _clip(db, limit) + more_b
     return dw, db
+
+
+def _by_size(w: Tensor, b: Tensor, batches: Batch, limit: float, size: Any) -> Pair:
+    """Clipped by another measure of a gradient's size than its norm."""
+    scaled = [
+        [g * min(1.0, limit / float(size(g))) for g in pair]
+        for pair in each_gradient(w, b, batches)
+    ]
+    return _summed([(dw, db) for dw, db in scaled])
+
+
+clip_in_hooks.wrong(
+    "by_the_square",
+    "The square of the norm was compared with the limit: g.pow(2).sum() lacks its root.",
+    clip_in_hooks=lambda w, b, batches, limit: _by_size(
+        w, b, batches, limit, lambda g: g.square().sum()
+    ),
+)
+clip_in_hooks.wrong(
+    "by_the_sum_of_amounts",
+    "This norm is the sum of the amounts. The norm is the root of the sum of squares: g.norm().",
+    clip_in_hooks=lambda w, b, batches, limit: _by_size(
+        w, b, batches, limit, lambda g: g.abs().sum()
+    ),
+)
+clip_in_hooks.wrong(
+    "by_the_largest_element",
+    "The largest element was compared with the limit. The norm runs over all elements: g.norm().",
+    clip_in_hooks=lambda w, b, batches, limit: _by_size(
+        w, b, batches, limit, lambda g: g.abs().max()
+    ),
+)
+clip_in_hooks.wrong(
+    "by_the_root_of_the_mean",
+    "The norm was divided by the root of the number of elements. A norm is a sum, and no mean.",
+    clip_in_hooks=lambda w, b, batches, limit: _by_size(
+        w, b, batches, limit, lambda g: g.norm() / g.numel() ** 0.5
+    ),
+)
+
+
+@clip_in_hooks.wrong(
+    "to_norm_one",
+    "What is too long was scaled to norm 1. The limit is how long it may be: limit / norm.",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    def to_one(g: Tensor) -> Tensor:
+        return g / g.norm() if float(g.norm()) > limit else g
+
+    return _summed([(to_one(dw), to_one(db)) for dw, db in each_gradient(w, b, batches)])
+
+
+@clip_in_hooks.wrong(
+    "short_ones_dropped",
+    "Gradients within the limit have become 0. They stay as they are: return g.",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    def long_only(g: Tensor) -> Tensor:
+        return _clip(g, limit) if float(g.norm()) > limit else torch.zeros_like(g)
+
+    return _summed([(long_only(dw), long_only(db)) for dw, db in each_gradient(w, b, batches)])
+
+
+@clip_in_hooks.wrong(
+    "first_batch_only",
+    "Only the first gradient of each tensor was clipped. A hook stays until its handle is removed, "
+    "and sees each gradient of each backward.",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    (dw, db), *later = each_gradient(w, b, batches)
+    return _summed([(_clip(dw, limit), _clip(db, limit)), *later])
 
 
 @clip_in_hooks.cost

@@ -36,7 +36,7 @@ def cross_entropy_backward(student: Student, draw: Draw) -> None:
     z (N, V), target (N,) with -100 in rows that do not count (at least one does), dloss (a float:
     the gradient that arrives at the loss) -> dz (N, V).
     """
-    for scale, ignored, dloss in [(1.0, 0, 1.0), (1.0, 0, 0.5), (1.0, 2, 1.0), (200.0, 0, 1.0)]:
+    for scale, ignored, dloss in [(1.0, 0, 1.0), (1.0, 0, -0.5), (1.0, 2, 1.0), (200.0, 0, 1.0)]:
         _ask_cross_entropy(student, draw, scale, ignored, dloss)
     for _ in draw.cases(3):
         _ask_cross_entropy(student, draw, 2.0, draw.integer(0, 2), draw.choice((1.0, -0.25, 3.0)))
@@ -47,7 +47,10 @@ def _ask_cross_entropy(
 ) -> None:
     n, v = draw.integer(4, 9), draw.integer(5, 40)
     z, target = scale * draw.tensor(n, v), draw.integers(n, low=0, high=v - 1)
-    target[draw.shuffled(range(n))[:ignored]] = -100
+    # Three rows always count: the first word and the last are words, and 0 is false in Python.
+    places = draw.shuffled(range(n))
+    target[places[:2]] = torch.tensor([0, v - 1])
+    target[places[2:][:ignored]] = -100
     got = student.call("cross_entropy_backward", z, target, dloss)
     # exp overflows float32 from about 88 on; below that a nan has another cause.
     if isinstance(got, Tensor) and bool(got.isnan().any()) and float(z.max()) > 88:
@@ -209,6 +212,26 @@ def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
 @cross_entropy_backward.wrong("ignored_rows_encoded", NO_COLUMN)
 def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
     return dloss * (z.softmax(1) - F.one_hot(target, z.shape[1])) / len(z)
+
+
+@cross_entropy_backward.wrong(
+    "first_word_not_counted",
+    "Word 0 is a word like the others. Only -100 marks a row that does not count: ask "
+    "`target != -100` or `target >= 0`, not `target > 0`.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    return _torchs_cross_entropy(z, torch.where(target > 0, target, -100), dloss)
+
+
+@cross_entropy_backward.wrong(
+    "maximum_of_the_batch",
+    "One maximum was taken away from all rows. A row whose logits lie far below it has exp of "
+    "nothing but 0 then: each row has a maximum of its own.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    e = (z - z.max()).exp()
+    dz = e / e.sum(dim=1, keepdim=True) - _one_hot(z, target)
+    return _masked(dz / (target >= 0).sum(), target, dloss)
 
 
 @cross_entropy_backward.cost

@@ -30,7 +30,7 @@ def embedding_backward(student: Student, draw: Draw) -> None:
     dy (B, T, D) in any memory layout, tokens (B, T) int64, rows (how many rows the table has) ->
     dw (rows, D).
     """
-    twice = torch.tensor([[1, 3, 2], [4, 1, 1]])
+    twice = torch.tensor([[1, 4, 2], [0, 1, 1]])
     asked = [(twice, draw.integer(2, 5), layout) for layout in draw.layouts()]
     for _ in draw.cases(2):
         tokens = draw.integers(draw.integer(1, 4), draw.integer(2, 9), low=0, high=4)
@@ -133,6 +133,68 @@ def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
 def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
     dw = torch.zeros(rows, dy.shape[-1])
     return dw.index_add_(0, tokens.view(-1), dy.view(-1, dy.shape[-1]))
+
+
+@embedding_backward.wrong(
+    "tokens_turned",
+    "The tokens were flattened down the columns and dy along the rows, so each gradient went to "
+    "another place's word. Flatten both the same way.",
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    turned = tokens.T.reshape(tokens.shape)
+    return _torchs_embedding(dy, turned, rows)
+
+
+@embedding_backward.wrong(
+    "first_sentence_only",
+    "Only the first sentence of the batch has left a gradient. Flatten batch and time, or add up "
+    "over the sentences.",
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    return _torchs_embedding(dy[:1], tokens[:1], rows)
+
+
+@embedding_backward.wrong(
+    "word_0_left_out",
+    "Row 0 of the table has no gradient. It is a word like the others; only `padding_idx`, which "
+    "nobody set, takes one out.",
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    dw = _torchs_embedding(dy, tokens, rows)
+    dw[0] = 0
+    return dw
+
+
+@embedding_backward.wrong(
+    "began_with_ones",
+    "The table of gradients did not begin at 0: what nobody read has a gradient, and what was read "
+    "has too much.",
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    return _torchs_embedding(dy, tokens, rows) + 1
+
+
+@embedding_backward.wrong(
+    "read_as_if_contiguous",
+    "dy was read as if its rows lay one after the other in memory. It may have any layout: "
+    "as_strided believes the strides that you give it. `reshape` and `flatten` ask the tensor.",
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    d = dy.shape[-1]
+    flat = dy.as_strided((tokens.numel(), d), (d, 1))
+    return _torchs_embedding(flat, tokens.flatten(), rows)
+
+
+@embedding_backward.wrong(
+    "last_write_wins_within_a_sentence",
+    "Within a sentence a word that occurs twice keeps only its last gradient; sentences add up, "
+    "places in one do not. `index_add_` adds them all.",
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    dw = dy.new_zeros(rows, dy.shape[-1])
+    for sentence, row in zip(tokens, dy, strict=True):
+        dw.index_copy_(0, sentence, dw[sentence] + row)
+    return dw
 
 
 @embedding_backward.cost

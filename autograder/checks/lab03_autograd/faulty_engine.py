@@ -23,10 +23,14 @@ def engine(
     rank: Rank = by_number,
     overwrite: bool = False,
     last_arrival: bool = False,
+    silent_zero: bool = False,
+    along: Callable[[float, float], float] = float.__mul__,
+    kept: dict[str, float] | None = None,
 ) -> Ran:
     """A right engine, and the switches that make it wrong in one way each."""
     waiting = _waiting(nodes, root, counted)
-    arrived, ready, order, after = {root: 1.0}, [root], list[str](), dict(grad)
+    arrived, ready, order, after = {} if kept is None else kept, [root], list[str](), dict(grad)
+    arrived[root] = 1.0
     while ready:
         name = max(ready, key=lambda k: rank(nodes[k]))
         ready.remove(name)
@@ -34,8 +38,10 @@ def engine(
         if nodes[name]["sequence"] is None:
             after[name] = (0.0 if overwrite else after.get(name, 0.0)) + arrived[name]
         for child, factor in edges_of(nodes[name]):
+            if silent_zero and not factor * arrived[name]:
+                continue
             before = 0.0 if last_arrival else arrived.get(child, 0.0)
-            arrived[child] = before + factor * arrived[name]
+            arrived[child] = before + along(float(factor), arrived[name])
             waiting[child] -= 1
             ready += [child] if waiting[child] == 0 else []
     return order, after

@@ -37,10 +37,13 @@ def linear_backward(student: Student, draw: Draw) -> None:
         dy, x, w = draw.tensor(n, v), draw.tensor(n, d, layout=draw.layout()), draw.tensor(v, d)
         got = student.call("linear_backward", dy, x, w)
         expect_each(got, _torchs_linear(dy, x, w), "dx dw db")
+    wide = [draw.tensor(*shape, dtype=torch.float64) for shape in ((5, 3), (5, 2), (3, 2))]
+    got = student.call("linear_backward", *wide)
+    expect_each(got, _torchs_linear(*wide), "dx dw db", tolerance=1e-12)
 
 
 def _torchs_linear(dy: Tensor, x: Tensor, w: Tensor) -> Triple:
-    given = [x.detach().clone(), w.detach().clone(), torch.zeros(len(w))]
+    given = [x.detach().clone(), w.detach().clone(), w.new_zeros(len(w))]
     leaves = [t.requires_grad_() for t in given]
     return torch.autograd.grad(F.linear(*leaves), leaves, dy)  # type: ignore[return-value]
 
@@ -101,6 +104,31 @@ linear_backward.wrong(
     "The gradient of the bias is missing: (dx, dw, db) was asked for. b is not handed in because "
     "its gradient does not depend on it.",
     linear_backward=lambda dy, x, w: (dy @ w, dy.T @ x),
+)
+
+
+linear_backward.wrong(
+    "in_float32",
+    "Right for float32. The gradients of float64 tensors are float64 to the last digit: what "
+    "`.float()` or a bare torch.zeros makes has seven of them.",
+    linear_backward=lambda dy, x, w: tuple(
+        t.to(dy.dtype) for t in _torchs_linear(dy.float(), x.float(), w.float())
+    ),
+)
+linear_backward.wrong(
+    "bias_of_the_first_row",
+    "db is the first row of dy. The one bias was read by all rows, and paths add up.",
+    linear_backward=lambda dy, x, w: (
+        dy @ w,
+        dy.T @ x,
+        (dy if len(dy) else dy.new_zeros(1, dy.shape[1]))[0],
+    ),
+)
+linear_backward.wrong(
+    "bias_gradient_of_ones",
+    "db is all ones: that is how y moves with b. How the loss moves with it is dy, summed over the "
+    "rows.",
+    linear_backward=lambda dy, x, w: (dy @ w, dy.T @ x, dy.new_ones(dy.shape[1])),
 )
 
 

@@ -18,6 +18,8 @@ PROMPTS = (
     "<en> she has",
     "<es> ella ha comido <en> she has",
 )
+LOUD = 50
+"""Times the head's weight: logits of some hundreds, as 3.3 has them."""
 
 
 @lab.question(
@@ -38,10 +40,11 @@ def raise_the_words(student: Student, draw: Draw) -> None:
     w (600, 64), b (600,), x (N, 64), target (N,), lr -> (w, b) after the step, as new tensors.
     """
     head = onelayer.head()
-    w, b = head.weight.detach(), head.bias.detach()
+    b = head.bias.detach()
     drawn = [(draw.choice(PROMPTS), draw.choice((0.002, 0.005, 0.02))) for _ in draw.cases(2)]
-    for text, lr in [(PROMPTS[0], 0.01), *drawn]:
-        x = onelayer.hidden(text)
+    asked = [(1, PROMPTS[0], 0.01), *((1, *each) for each in drawn)]
+    for scale, text, lr in [*asked, (LOUD, PROMPTS[2], 0.01)]:
+        w, x = scale * head.weight.detach(), onelayer.hidden(text)
         target = draw.integers(len(x), low=0, high=599)
         got = student.call("raise_the_words", w, b, x, target, lr)
         expect_each(got, whole_batches(w, b, [[(x, target)]], lr), "w b")
@@ -155,6 +158,91 @@ def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
 @raise_the_words.wrong("head_not_defined", NOT_DEFINED)
 def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
     raise NameError("name 'linear_backward' is not defined")
+
+
+@raise_the_words.wrong(
+    "overflow",
+    "exp of a large logit is inf, and inf / inf is nan: take the row's maximum away first, or let "
+    "torch.softmax do it. Logits of some hundreds are no rarity.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    p = F.linear(x, w, b).exp()
+    dz = (p / p.sum(dim=1, keepdim=True) - F.one_hot(target, len(b))) / len(x)
+    return w - lr * dz.T @ x, b - lr * dz.sum(dim=0)
+
+
+@raise_the_words.wrong(
+    "gradients_returned",
+    "These are the gradients. The step was asked for: w - lr * dw and b - lr * db.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    return _head_gradients(w, b, x, target)
+
+
+@raise_the_words.wrong(
+    "step_returned",
+    "This is how far the parameters move. Return where they are then: w - lr * dw and b - lr * db.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    dw, db = _head_gradients(w, b, x, target)
+    return -lr * dw, -lr * db
+
+
+@raise_the_words.wrong(
+    "softmax_down_the_columns",
+    "The softmax runs down the columns. Each row is one distribution over the V words: dim=1.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    dz = (F.linear(x, w, b).softmax(0) - F.one_hot(target, len(b))) / len(x)
+    return w - lr * dz.T @ x, b - lr * dz.sum(dim=0)
+
+
+@raise_the_words.wrong(
+    "bias_first",
+    "The bias comes first here, and the weight second: (w, b) was asked for.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    dw, db = _head_gradients(w, b, x, target)
+    return b - lr * db, w - lr * dw
+
+
+@raise_the_words.wrong(
+    "every_target_in_every_row",
+    "`dz[:, target]` takes all the targets' columns in every row. The 1 belongs to one place in "
+    "each row: index with the row's number and its target together.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    dz = F.linear(x, w, b).softmax(1)
+    dz[:, target] -= 1
+    return w - lr * dz.T @ x / len(x), b - lr * dz.sum(dim=0) / len(x)
+
+
+@raise_the_words.wrong(
+    "two_steps",
+    "The parameters made two steps, the second from where the first one led. One was asked for.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    return whole_batches(w, b, [[(x, target)], [(x, target)]], lr)
+
+
+@raise_the_words.wrong(
+    "a_step_for_each_word",
+    "Each word made a step of its own, and the next one saw parameters that had moved. The loss is "
+    "one mean over the words, and its step is one.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    words = [[(x[k : k + 1], target[k : k + 1])] for k in range(len(x))]
+    return whole_batches(w, b, words, lr / len(x))
+
+
+@raise_the_words.wrong(
+    "bias_after_the_weight",
+    "The bias's gradient was computed with the weight that had moved already. Both gradients "
+    "belong to the parameters before the step.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    moved = w - lr * _head_gradients(w, b, x, target)[0]
+    return moved, b - lr * _head_gradients(moved, b, x, target)[1]
 
 
 @raise_the_words.cost

@@ -12,6 +12,7 @@ from .torchs_engine import (
     Node,
     Nodes,
     Ran,
+    cancelled_graph,
     drawn_graph,
     fixed_graph,
     reachable,
@@ -41,7 +42,7 @@ def run_backward(student: Student, draw: Draw) -> None:
     ...]}, root: a name, grad: leaf -> what its .grad holds already (no entry: nothing) ->
     (the names in the order in which they ran, grad afterwards).
     """
-    graphs = [fixed_graph(), *(drawn_graph(draw) for _ in draw.cases(5))]
+    graphs = [fixed_graph(), cancelled_graph(), *(drawn_graph(draw) for _ in draw.cases(5))]
     for nodes, root, grad in graphs:
         got = student.call("run_backward", nodes, root, grad)
         order, after = torchs_run(nodes, root, grad)
@@ -227,6 +228,70 @@ def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
 def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
     order, after = engine(nodes, root, grad)
     return order, {leaf: held for leaf, held in after.items() if leaf in order}
+
+
+@run_backward.wrong(
+    "zero_is_not_sent",
+    "A gradient of 0.0 is a gradient too: it arrives, and who waits for it has to hear of it. "
+    "Skip an edge where the child is None, not where the number is 0.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    return engine(nodes, root, grad, silent_zero=True)
+
+
+@run_backward.wrong(
+    "local_number_alone",
+    "A node handed on the number of its edge alone. The chain rule multiplies it by the gradient "
+    "that arrived at the node.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    return engine(nodes, root, grad, along=lambda factor, arrived: factor)
+
+
+@run_backward.wrong(
+    "added_along_the_path",
+    "Numbers along a path were added. Along a path they multiply; only where paths meet, "
+    "gradients add up.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    return engine(nodes, root, grad, along=lambda factor, arrived: factor + arrived)
+
+
+@run_backward.wrong(
+    "leaves_not_in_the_order",
+    "The leaves are missing in the order. AccumulateGrad is a node like the others, and it runs.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    order, after = engine(nodes, root, grad)
+    return [name for name in order if nodes[name]["sequence"] is not None], after
+
+
+@run_backward.wrong(
+    "held_gradients_forgotten",
+    "What the leaves held before is gone: grad began empty. Start from a copy, `dict(grad)`.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    return engine(nodes, root, {})
+
+
+@run_backward.wrong(
+    "all_that_arrived",
+    "This is what arrived at every node. Only leaves have a `.grad`, and it adds to what they "
+    "held.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    arrived: dict[str, float] = {}
+    order, _ = engine(nodes, root, grad, kept=arrived)
+    return order, arrived
+
+
+@run_backward.wrong(
+    "lowest_first",
+    "Of the nodes that are ready the one with the lowest number ran first. torch takes the "
+    "highest: the node made last, and a leaf before all others.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    return engine(nodes, root, grad, rank=lambda node: -by_number(node))
 
 
 @run_backward.cost

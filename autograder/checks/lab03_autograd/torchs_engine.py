@@ -39,6 +39,20 @@ def fixed_graph() -> tuple[Nodes, str, dict[str, float]]:
     return nodes, "Mul", {"w": 0.5, "far": 3.0}
 
 
+def cancelled_graph() -> tuple[Nodes, str, dict[str, float]]:
+    """A number of 0.0 on an edge, and two gradients whose sum is 0.0: both are gradients, and who
+    waits for them runs."""
+    nodes: Nodes = {
+        "w": {"sequence": None, "next": []},
+        "b": {"sequence": None, "next": []},
+        "Exp": {"sequence": 0, "next": [("w", 2.0)]},
+        "Sin": {"sequence": 1, "next": [("Exp", 3.0), ("b", 1.0)]},
+        "Mul": {"sequence": 2, "next": [("Exp", 0.0), ("Sin", 1.0), ("Sin", -1.0)]},
+        "Add": {"sequence": 3, "next": [("Mul", 4.0), ("b", 0.5)]},
+    }
+    return nodes, "Add", {"b": 2.0}
+
+
 def drawn_graph(draw: Draw) -> tuple[Nodes, str, dict[str, float]]:
     """Some leaves, then nodes made one after the other, each over what is there already."""
     names = draw.shuffled(["w", "b", "x"])[: draw.integer(1, 3)]

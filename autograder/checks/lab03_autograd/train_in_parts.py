@@ -57,13 +57,15 @@ def _in_parts(
     """The loop of the case, with `zero` ("batch", "part", "never") and `weigh` as asked."""
     params = [t.detach().clone().requires_grad_() for t in (w, b)]
     for batch in batches:
-        total = sum(len(x) for x, _ in batch)
+        total, so_far = sum(len(x) for x, _ in batch), 0
         if zero == "batch":
             _empty(params)
         for x, target in batch:
             if zero == "part":
                 _empty(params)
+            so_far += len(x)
             share = {
+                "rows so far": len(x) / so_far,
                 "rows": len(x) / total,
                 "parts": 1 / len(batch),
                 "rows over parts": len(x) / len(batch),
@@ -194,6 +196,96 @@ def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
     leaf = w.clone().requires_grad_()
     leaf -= lr * leaf
     return leaf, b
+
+
+@train_in_parts.wrong(
+    "bias_never_emptied",
+    "The weight is right. The bias's .grad still holds the batches before: empty both after each "
+    "step.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    params = [t.detach().clone().requires_grad_() for t in (w, b)]
+    for batch in batches:
+        params[0].grad = None
+        total = sum(len(x) for x, _ in batch)
+        for x, target in batch:
+            (F.cross_entropy(F.linear(x, *params), target) * len(x) / total).backward()  # type: ignore[no-untyped-call]
+        with torch.no_grad():
+            for p in params:
+                p -= lr * p.grad  # type: ignore[operator]
+    return params[0].detach(), params[1].detach()
+
+
+@train_in_parts.wrong(
+    "rows_of_all_batches",
+    "Each batch was divided by the rows of all batches. A step is on the mean over the rows of its "
+    "own batch.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    total = sum(len(x) for batch in batches for x, _ in batch)
+    for batch in batches:
+        share = sum(len(x) for x, _ in batch) / total
+        w, b = whole_batches(w, b, [batch], lr * share)
+    return w, b
+
+
+@train_in_parts.wrong(
+    "first_part_times_parts",
+    "The rows of the batch were taken for those of its first part, times the parts. Parts may "
+    "differ in length: add up their rows.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    for batch in batches:
+        rows = sum(len(x) for x, _ in batch)
+        w, b = whole_batches(w, b, [batch], lr * rows / (len(batch[0][0]) * len(batch)))
+    return w, b
+
+
+@train_in_parts.wrong(
+    "divided_by_the_parts_too",
+    "The weight's step is divided by the number of parts as well. The parts' shares of the rows "
+    "are all the weighing that is needed.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    for batch in batches:
+        moved, b_moved = whole_batches(w, b, [batch], lr)
+        w, b = w + (moved - w) / len(batch), b_moved
+    return w, b
+
+
+@train_in_parts.wrong(
+    "first_batch_only",
+    "Only the first batch has made a step. There is one for each batch.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    return whole_batches(w, b, batches[:1], lr)
+
+
+@train_in_parts.wrong(
+    "bias_stands_still",
+    "The weight made its steps, the bias did not. It is a parameter as well.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    for batch in batches:
+        w = whole_batches(w, b, [batch], lr)[0]
+    return w, b
+
+
+@train_in_parts.wrong(
+    "uphill",
+    "The steps go up: the gradient points to where the loss grows. Take it away.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    return whole_batches(w, b, batches, -lr)
+
+
+@train_in_parts.wrong(
+    "rows_so_far",
+    "Each part was divided by the rows that had come so far, so the first ones weigh too much. "
+    "Count the rows of the whole batch before its first part.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    return _in_parts(w, b, batches, lr, zero="batch", weigh="rows so far")
 
 
 @train_in_parts.cost

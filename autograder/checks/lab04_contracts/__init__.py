@@ -6,9 +6,10 @@ it saves, this side counts the bytes, and the second gets that and nothing else.
 from the installed torch (its gradients, its nodes, its generator) or from a slow definition.
 """
 
+from autograder.checks.next_lines import next_lines
 from autograder.judge import Lab
 
-lab = Lab("04_contracts", "Contracts")
+lab = Lab("04_contracts", "Contracts", next_lines())
 
 from . import linear_fn
 from . import head_loss

@@ -24,8 +24,8 @@ OLD, NEW = "MulBackward0", "CapFnBackward"  # h's node after the edit: the one i
     minutes=12,
     difficulty=3,
     hints=(
-        "h had a node before your edit, and whoever holds h asks that node for the gradient. Who "
-        "tells torch that h comes out of your Function now?",
+        "Three things are news to torch: z has other numbers, z has another history, and the "
+        "report has none. Which line says each? What must backward know that the edit destroys?",
         "Four lines: remember where z was under the limit before you edit it; z.clamp_(max=limit); "
         "ctx.mark_dirty(z); ctx.mark_non_differentiable(lost). Backward gets two gradients, uses "
         "the first, and answers z and limit.",

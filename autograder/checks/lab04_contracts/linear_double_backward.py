@@ -11,6 +11,9 @@ from autograder.judge import Draw, Student
 from . import lab
 from .answers import Triple, expect_answers
 
+WIDE = (20, 21, 22)
+"""Sizes that nothing else has: they come last, and in float64."""
+
 
 @lab.question(
     "linear_double_backward",
@@ -32,15 +35,18 @@ def linear_double_backward(student: Student, draw: Draw) -> None:
     d_w (V, D)).
     """
     drawn = [(n, draw.integer(2, 19), draw.integer(2, 19)) for n in draw.sizes(1, 0, high=19)]
-    for n, v, d in [(3, 4, 5), (4, 4, 4), *drawn]:
-        given = [draw.tensor(*shape) for shape in ((n, d), (v, d), (n, v), (n, d), (v, d), (v,))]
+    for n, v, d in [(3, 4, 5), (4, 4, 4), *drawn, WIDE]:
+        dtype = torch.float64 if (n, v, d) == WIDE else torch.float32
+        shapes = (n, d), (v, d), (n, v), (n, d), (v, d), (v,)
+        given = [draw.tensor(*shape, dtype=dtype) for shape in shapes]
         got = student.call("linear_double_backward", *given)
-        expect_answers(got, _torchs_double(*given), "d_dy d_x d_w")
+        tolerance = 1e-12 if dtype is torch.float64 else 1e-5
+        expect_answers(got, _torchs_double(*given), "d_dy d_x d_w", tolerance=tolerance)
 
 
 def _torchs_double(x: Tensor, w: Tensor, dy: Tensor, *g: Tensor) -> Triple:
     x, w, dy = (t.detach().clone().requires_grad_() for t in (x, w, dy))
-    b = torch.zeros(len(w), requires_grad=True)
+    b = w.new_zeros(len(w)).requires_grad_()
     first = torch.autograd.grad(F.linear(x, w, b), (x, w, b), dy, create_graph=True)
     return torch.autograd.grad(first, (dy, x, w), g)  # type: ignore[return-value]
 
@@ -124,6 +130,16 @@ def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> T
 )
 def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
     return gx @ w.T + x @ gw + gb, dy @ gw, dy.T @ gx
+
+
+@linear_double_backward.wrong(
+    "in_float32",
+    "Right for float32. The gradients of float64 tensors are float64 to the last digit: `.float()` "
+    "on the way leaves seven of them.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    a, b, c = _torchs_double(*(t.float() for t in (x, w, dy, gx, gw, gb)))
+    return a.to(x.dtype), b.to(x.dtype), c.to(x.dtype)
 
 
 @linear_double_backward.cost

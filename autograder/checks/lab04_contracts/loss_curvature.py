@@ -31,7 +31,7 @@ EDITED = (
     difficulty=4,
     hints=(
         "Ask torch.autograd.gradgradcheck. Then follow dz = p - hot backwards by hand: on which "
-        "ways does z come into p, and does the graph know both?",
+        "ways do z and dloss come into it, and does the graph know each of them as it was?",
         "forward records nothing, so the lse that was computed in it has no history: for the "
         "second backward it is a constant. Save z alone, and compute what depends on it in "
         "backward, where create_graph=True records.",

@@ -127,6 +127,45 @@ block_bytes.wrong(
 )
 
 
+block_bytes.wrong(
+    "only_at_least_512",
+    "A small request got 512 bytes, and a larger one as many as it asked for. Every block is a "
+    "whole multiple of 512.",
+    block_bytes=lambda nbytes: (max(512, nbytes), *_sizes(rounded(nbytes))[1:]),
+)
+block_bytes.wrong(
+    "small_segment_as_the_block",
+    "The segment of a small block is as large as the block. All small blocks share segments of "
+    "2 MiB.",
+    block_bytes=lambda nbytes: (
+        (
+            *_sizes(rounded(nbytes))[:2],
+            min(rounded(nbytes), segment_bytes(rounded(nbytes))),
+        )
+        if rounded(nbytes) <= MIB
+        else _sizes(rounded(nbytes))
+    ),
+)
+block_bytes.wrong(
+    "million_is_large",
+    "The small pool ends at a million bytes here. It ends at 1 MiB, which is 2**20.",
+    block_bytes=lambda nbytes: (
+        rounded(nbytes),
+        "small" if nbytes <= 10**6 else "large",
+        2 * MIB if nbytes <= 10**6 else segment_bytes(max(rounded(nbytes), MIB + 512)),
+    ),
+)
+block_bytes.wrong(
+    "ten_for_twenty",
+    "The segments that blocks below 10 MiB share are 20 MiB large, not 10: else two of them would "
+    "hardly share one.",
+    block_bytes=lambda nbytes: (
+        *_sizes(rounded(nbytes))[:2],
+        10 * MIB if MIB < rounded(nbytes) < 10 * MIB else segment_bytes(rounded(nbytes)),
+    ),
+)
+
+
 @block_bytes.cost
 def _(student: Student, draw: Draw) -> str:
     bias, logits = 600 * 4, 4096 * 600 * 4

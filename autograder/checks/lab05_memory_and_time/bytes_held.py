@@ -55,15 +55,24 @@ class _Parts:
     logits: int
 
     def moments(
-        self, *, states: int = 2, hidden: int = 1, forward: int = 1, peak: int = 2, old: int = 0
+        self,
+        *,
+        states: int = 2,
+        hidden: int = 1,
+        forward: int = 1,
+        peak: int = 2,
+        old: int = 0,
+        learned: int = 1,
+        early: int = 0,
     ) -> Moments:
         """states: tensors that the optimizer keeps for each parameter; hidden: how often what the
         ReLUs returned counts; forward: tensors of (n, V) after it; peak: how many more then; old:
-        gradients of the step before."""
+        gradients of the step before; learned: gradients after the backward; early: at the
+        peak."""
         before = (1 + states + old) * self.parameters
         after = before + hidden * self.hidden + forward * self.logits
-        learned = before + (0 if old else self.parameters)
-        return before, after, after + peak * self.logits, learned
+        last = before + (0 if old else learned * self.parameters)
+        return before, after, after + peak * self.logits + early * self.parameters, last
 
 
 def _parts(widths: Sequence[int], n: int) -> _Parts:
@@ -135,6 +144,47 @@ def _(widths: Sequence[int], n: int) -> Moments:
     parts = _parts(widths, n)
     more = FLOAT * n * widths[0]
     return _Parts(parts.parameters, parts.hidden + more, parts.logits).moments()
+
+
+bytes_held.wrong(
+    "no_gradients",
+    "When the backward is over every parameter has a gradient of its size.",
+    bytes_held=lambda widths, n: _parts(widths, n).moments(learned=0),
+)
+bytes_held.wrong(
+    "gradients_at_the_peak",
+    "The gradients of the parameters were counted at the peak. It lies where the backward begins, "
+    "and no parameter has its gradient yet.",
+    bytes_held=lambda widths, n: _parts(widths, n).moments(early=1),
+)
+bytes_held.wrong(
+    "logits_stay_to_the_peak",
+    "The logits were counted beside the log-probabilities. No backward reads the logits, so they "
+    "are gone when the forward is over.",
+    bytes_held=lambda widths, n: _parts(widths, n).moments(forward=2),
+)
+bytes_held.wrong(
+    "nothing_saved",
+    "The forward leaves something: each Linear saves its input for the gradient of its weight, and "
+    "the loss its log-probabilities.",
+    bytes_held=lambda widths, n: _parts(widths, n).moments(hidden=0, forward=0),
+)
+bytes_held.wrong(
+    "no_log_probabilities",
+    "The log-probabilities are missing, (n, V) of them: the loss saves them for its backward.",
+    bytes_held=lambda widths, n: _parts(widths, n).moments(forward=0),
+)
+bytes_held.wrong(
+    "half_as_wide",
+    "These are numbers of 2 bytes. A float32 has 4.",
+    bytes_held=lambda widths, n: tuple(m // 2 for m in _parts(widths, n).moments()),
+)
+bytes_held.wrong(
+    "gradients_stay_and_come_again",
+    "Gradients were counted before the step. They are None then: AdamW's two tensors are what "
+    "lives beside each parameter.",
+    bytes_held=lambda widths, n: _parts(widths, n).moments(states=3),
+)
 
 
 @bytes_held.cost

@@ -23,6 +23,7 @@ ALLOWED = 0.02
     points=4,
     minutes=12,
     difficulty=3,
+    by_effect=True,
     hints=(
         "Which of its five lines lie? Ask of each interval what lies between its two ends.",
         "Ten runs before the first reading. Then for each repeat: flush, record, run, record. One "
@@ -189,6 +190,26 @@ honest_timing.wrong(
     "flush_once",
     "Only the first run found an empty cache. Flush before each of them.",
     honest_timing=lambda repeats: _plan(repeats, lambda k: _events(k)[1 if k else 0 :]),
+)
+
+
+honest_timing.wrong(
+    "half_warm",
+    "Five runs before are not enough here: up to ten are slow.",
+    honest_timing=lambda repeats: _plan(repeats, _events, warm=5),
+)
+honest_timing.wrong(
+    "ends_swapped",
+    "An interval goes from its first name to its second: here the time is negative.",
+    honest_timing=lambda repeats: (
+        _plan(repeats, _events)[0],
+        [(end, start) for start, end in _plan(repeats, _events)[1]],
+    ),
+)
+honest_timing.wrong(
+    "one_interval_less",
+    "There is one interval less than `repeats`.",
+    honest_timing=lambda repeats: _plan(repeats - 1, _events),
 )
 
 

@@ -29,6 +29,13 @@ WHOLE: Requests = [
     ("free", "a"),
 ]
 
+TWO_WHOLE: Requests = [
+    ("alloc", "a", 12 * MIB, 0),
+    ("alloc", "b", 14 * MIB, 0),
+    ("free", "a"),
+    ("free", "b"),
+]
+
 
 @lab.question(
     "how_served",
@@ -70,6 +77,8 @@ def how_served(student: Student, draw: Draw) -> None:
         _case(WHOLE[:1], 20 * MIB, 10 * MIB - 512),
         _case(WHOLE[:1], 20 * MIB - 1, 10 * MIB - 512),
         _case(WHOLE[:1], 10 * MIB, 10 * MIB),
+        _case(WHOLE[:1], 10 * MIB, 10 * MIB - 100),  # a block of 10 MiB, when it is rounded
+        _case(TWO_WHOLE, 0, 26 * MIB),  # neither of them is enough alone
     ]
     for _ in draw.cases(6):
         left = draw.choice([0, draw.integer(1, 40) * MIB])
@@ -205,6 +214,77 @@ def _(segments: Plain, left: int, nbytes: int) -> str:
     if wanted <= left:
         return "new segment"
     return "after release" if wanted <= _whole(segments) else "out of memory"
+
+
+@how_served.wrong(
+    "one_segment_released",
+    "Only the largest whole free segment was given back. All of them go, and together they may be "
+    "enough.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    if _fits(segments, nbytes):
+        return "cached"
+    whole = [b[0][0] for *_, b in segments if len(b) == 1 and b[0][1] is None]
+    return _grown(left, nbytes, max(whole, default=0))
+
+
+@how_served.wrong(
+    "own_pool_released",
+    "Whole free segments of the other pool go back as well: CUDA does not know of pools.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    if _fits(segments, nbytes):
+        return "cached"
+    return _grown(left, nbytes, _whole([s for s in segments if s[1] == pool_of(rounded(nbytes))]))
+
+
+@how_served.wrong(
+    "not_rounded",
+    "The request was not rounded first: 10 MiB less 100 bytes is a block of 10 MiB, which has a "
+    "segment of its own.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    if _fits(segments, nbytes):
+        return "cached"
+    wanted, whole = segment_bytes(nbytes), _whole(segments)
+    if wanted <= left:
+        return "new segment"
+    return "after release" if wanted <= left + whole else "out of memory"
+
+
+@how_served.wrong(
+    "sum_of_free_bytes_of_the_pool",
+    "The free bytes of the pool were added up. A tensor needs one free block that is large enough: "
+    "the rest is fragmentation.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    pool = [s for s in segments if s[1] == pool_of(rounded(nbytes))]
+    if _free(pool) >= rounded(nbytes):
+        return "cached"
+    return _grown(left, nbytes, _whole(segments))
+
+
+@how_served.wrong(
+    "new_must_be_more",
+    "A new segment that needs exactly what is left fits.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    if _fits(segments, nbytes):
+        return "cached"
+    wanted = segment_bytes(rounded(nbytes))
+    if wanted < left:
+        return "new segment"
+    return "after release" if wanted <= left + _whole(segments) else "out of memory"
+
+
+@how_served.wrong(
+    "block_must_be_larger",
+    "A free block that is exactly as large as the request serves it.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    if _fits(segments, rounded(nbytes) + 1):
+        return "cached"
+    return _grown(left, nbytes, _whole(segments))
 
 
 @how_served.cost

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from autograder.judge import Draw, Student, expect_equal
@@ -37,6 +37,7 @@ def queue_times(student: Student, draw: Draw) -> None:
         ([("launch", 40), ("launch", 90)], 5),
         ([("launch", 3), ("launch", 2), ("launch", 70)], 6),
         ([("launch", 50), ("sync",), ("launch", 20), ("host", 60), ("launch", 30), ("sync",)], 4),
+        ([("launch", 10), ("host", 60), ("sync",), ("launch", 20)], 5),  # a sync for nothing
         ([("host", 25), ("launch", 11), ("host", 7), ("sync",), ("host", 3)], 5),
     ]
     cases = fixed + [_drawn_steps(draw) for _ in draw.cases(6)]
@@ -136,6 +137,84 @@ def _(steps: Steps, launch_us: int) -> Times:
 def _(steps: Steps, launch_us: int) -> Times:
     host, device, idle = _times(steps, launch_us)
     return device, host, idle
+
+
+def _by_hand(
+    steps: Steps,
+    launch_us: int,
+    *,
+    sync: Callable[[int, int], int] = max,
+    begin: Callable[[int, int], int] = max,
+    more_of_the_host: Callable[[int], int] = lambda us: 0,
+    before_the_launch: bool = False,
+    kernel: int = 0,
+) -> Times:
+    """sync, begin: of (host, device), the host's time after a sync and a kernel's begin. kernel:
+    what each takes beyond its time."""
+    host, device, idle, first = 0, 0, 0, True
+    for verb, *us in steps:
+        if verb == "host":
+            host += us[0]
+        elif verb == "sync":
+            host = sync(host, device)
+        else:
+            seen = host
+            host += launch_us + more_of_the_host(us[0])
+            idle += 0 if first else max(0, (seen if before_the_launch else host) - device)
+            device, first = begin(host, device) + us[0] + kernel, False
+    return host, device, idle
+
+
+queue_times.wrong(
+    "sync_sets_the_clock_back",
+    "At a sync the host's clock became the device's, also where the device was done before: a sync "
+    "waits for what is left, and time does not go back.",
+    queue_times=lambda steps, launch_us: _by_hand(steps, launch_us, sync=lambda h, d: d),
+)
+queue_times.wrong(
+    "sync_adds",
+    "At a sync the device's time was added to the host's. Both clocks began at 0: the host goes on "
+    "when the device is done.",
+    queue_times=lambda steps, launch_us: _by_hand(steps, launch_us, sync=lambda h, d: h + d),
+)
+queue_times.wrong(
+    "sync_costs_a_launch",
+    "A sync costs what is left of the device's work. Only a launch costs `launch_us`.",
+    queue_times=lambda steps, launch_us: _by_hand(
+        steps, launch_us, sync=lambda h, d: max(h, d) + launch_us
+    ),
+)
+queue_times.wrong(
+    "idle_until_the_launch_begins",
+    "The device is idle until the launch is over, not until it begins.",
+    queue_times=lambda steps, launch_us: _by_hand(steps, launch_us, before_the_launch=True),
+)
+queue_times.wrong(
+    "kernel_takes_the_launch_too",
+    "The device's time has the launches in it. A launch costs the host; the kernel takes its own "
+    "time.",
+    queue_times=lambda steps, launch_us: _by_hand(steps, launch_us, kernel=launch_us),
+)
+queue_times.wrong(
+    "device_never_waits",
+    "A kernel began before its launch was over. It begins when the device is free and the launch "
+    "is over, whichever is later.",
+    queue_times=lambda steps, launch_us: _by_hand(steps, launch_us, begin=lambda h, d: d),
+)
+queue_times.wrong(
+    "host_takes_the_kernel_too",
+    "A launch costs the host `launch_us` and no more: the kernel's time is the device's.",
+    queue_times=lambda steps, launch_us: _by_hand(steps, launch_us, more_of_the_host=lambda us: us),
+)
+
+
+@queue_times.wrong(
+    "device_until_the_host",
+    "The device is done with its last kernel, however long the host goes on.",
+)
+def _(steps: Steps, launch_us: int) -> Times:
+    host, device, idle = _times(steps, launch_us)
+    return host, max(host, device), idle
 
 
 @queue_times.cost

@@ -198,6 +198,31 @@ def _(program: Program) -> Sequence[Pair]:
     return sorted(_needed([step for step in program if step[0] != "free"] + frees))
 
 
+@recorded_streams.wrong(
+    "home_is_stream_0",
+    "Stream 0 was taken for the tensor's own. The own stream is the one that it was allocated on.",
+)
+def _(program: Program) -> Sequence[Pair]:
+    moved = [("alloc", s[1], 0) if s[0] == "alloc" else s for s in program]
+    return sorted(_needed(moved))
+
+
+@recorded_streams.wrong(
+    "nothing_is_ever_over",
+    "Every use was recorded, also those on the tensor's own stream. That stream knows what it was "
+    "given, and what it has waited for.",
+)
+def _(program: Program) -> Sequence[Pair]:
+    return sorted({(step[1], step[2]) for step in program if step[0] == "use"})
+
+
+recorded_streams.wrong(
+    "names_alone",
+    "The streams are missing: a pair of the tensor and the stream that has to be recorded.",
+    recorded_streams=lambda program: sorted({name for name, _ in _needed(program)}),
+)
+
+
 @recorded_streams.cost
 def _(student: Student, draw: Draw) -> str:
     program = _drawn_program(draw)

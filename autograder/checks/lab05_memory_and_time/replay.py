@@ -86,6 +86,13 @@ TIE: Requests = [
     ("alloc", "c", 13 * MIB + 5, 0),
 ]
 
+TWINS: Requests = [  # two free blocks of one size in one segment
+    *(("alloc", f"a{n}", 3 * MIB, 0) for n in range(5)),
+    ("free", "a1"),
+    ("free", "a3"),
+    ("alloc", "b", 3 * MIB - 900, 0),
+]
+
 
 @lab.question(
     "replay",
@@ -108,7 +115,7 @@ def replay(student: Student, draw: Draw) -> None:
     (stream, "small" or "large", blocks) in the order of cudaMalloc, where blocks is the list of
     (bytes, name of the tensor in it, or None) from the segment's beginning to its end.
     """
-    fixed = [BEST_FIT[:1], BEST_FIT, MERGE, LEFTOVER, STREAMS, CACHE, TIE, BORDERS, KEPT]
+    fixed = [BEST_FIT[:1], BEST_FIT, MERGE, LEFTOVER, STREAMS, CACHE, TIE, TWINS, BORDERS, KEPT]
     drawn = [drawn_requests(draw, 40, streams=1 + n % 2) for n in draw.cases(4)]
     cases = [(requests,) for requests in fixed + drawn]
     for (requests,), got in zip(cases, student.each("replay", cases), strict=True):
@@ -364,6 +371,95 @@ KNOWN: list[tuple[str, type[Allocator], str]] = [
 ]
 for _name, _kind, _sentence in KNOWN:
     replay.wrong(_name, _sentence, replay=lambda requests, kind=_kind: after(requests, kind))
+
+
+class _WorstFit(Allocator):
+    def best(self, size: int, stream: int) -> tuple[Segment, int] | None:
+        found = [
+            (block.bytes, age, place)
+            for age, segment in enumerate(self.segments)
+            if (segment.stream, segment.pool) == (stream, "small" if size <= MIB else "large")
+            for place, block in enumerate(segment.blocks)
+            if block.name is None and block.bytes >= size
+        ]
+        return (self.segments[max(found)[1]], max(found)[2]) if found else None
+
+
+replay.wrong(
+    "worst_fit",
+    "The largest free block was taken. The allocator takes the smallest one that is large enough.",
+    replay=lambda requests: after(requests, _WorstFit),
+)
+
+
+class _LastTwin(Allocator):
+    def best(self, size: int, stream: int) -> tuple[Segment, int] | None:
+        found = super().best(size, stream)
+        if found is None:
+            return None
+        segment, place = found
+        alike = [
+            k
+            for k, block in enumerate(segment.blocks)
+            if block.name is None and block.bytes == segment.blocks[place].bytes
+        ]
+        return segment, alike[-1]
+
+
+replay.wrong(
+    "last_of_equal",
+    "Two free blocks of one segment are equally large. The allocator takes the first of them.",
+    replay=lambda requests: after(requests, _LastTwin),
+)
+
+
+class _MoreThan512(Allocator):
+    def splits(self, left: int, pool: str) -> bool:
+        return left > 512 if pool == "small" else left > MIB
+
+
+replay.wrong(
+    "splits_for_more_than_512",
+    "Exactly 512 bytes are left over here: in the small pool that is enough for a block of its "
+    "own.",
+    replay=lambda requests: after(requests, _MoreThan512),
+)
+
+
+class _RestVanishes(Allocator):
+    def alloc(self, name: str, nbytes: int, stream: int = 0) -> str:
+        how = super().alloc(name, nbytes, stream)
+        for segment in self.segments:
+            for block in segment.blocks:
+                if block.name == name:
+                    block.bytes = rounded(nbytes)
+        return how
+
+
+replay.wrong(
+    "rest_vanishes",
+    "A block that was not split has the tensor's bytes here, and what is left over is in no block. "
+    "The tensor gets the whole block: a segment's blocks add up to the segment.",
+    replay=lambda requests: after(requests, _RestVanishes),
+)
+
+
+class _EmptiesEverything(Allocator):
+    def empty_cache(self) -> int:
+        before, self.segments = self.reserved, []
+        return before
+
+    def free(self, name: str) -> None:
+        if any(block.name == name for s in self.segments for block in s.blocks):
+            super().free(name)
+
+
+replay.wrong(
+    "empties_all",
+    "empty_cache gave segments back in which tensors live. Only a segment that is one free block "
+    "goes.",
+    replay=lambda requests: after(requests, _EmptiesEverything),
+)
 
 
 @replay.cost

@@ -44,7 +44,7 @@ def waiting_lines(student: Student, draw: Draw) -> None:
     waits if it returns only when the work is over that was still running, or its own, and it does
     so by its nature -> list of (line, us in such calls), without lines that did not wait.
     """
-    for log in [*(_made(draw, n) for n in (5, 9)), TO_THE_MICROSECOND, *_drawn_logs(draw)]:
+    for log in [*(_made(draw, n) for n in (5, 9)), TO_THE_MICROSECOND, A_LOOP, *_drawn_logs(draw)]:
         got = expect_tuple(student.call("waiting_lines", log), None, "a list of (line, us)")
         expect_equal(got, _waits(log))
 
@@ -86,6 +86,16 @@ TO_THE_MICROSECOND: Log = [  # over when the wait begins; returned when the copy
     (7, "cudaLaunchKernel", 0, 5, 90),
     (8, "cudaDeviceSynchronize", 90, 92, None),
     (9, ASYNC_COPY, 93, 131, 131),
+]
+A_LOOP: Log = [  # one line waits three times, another in between
+    (7, "cudaLaunchKernel", 0, 5, 50),
+    (8, "cudaStreamSynchronize", 6, 51, None),
+    (7, "cudaLaunchKernel", 52, 57, 120),
+    (8, "cudaStreamSynchronize", 58, 121, None),
+    (9, "cudaLaunchKernel", 122, 127, 210),
+    (10, "cudaEventSynchronize", 128, 211, None),
+    (7, "cudaLaunchKernel", 212, 217, 230),
+    (8, "cudaDeviceSynchronize", 218, 231, None),
 ]
 
 
@@ -205,6 +215,59 @@ def _pending(log: Sequence[Row], row: Row) -> bool:
     """Whether work was left when the call began."""
     before = log[: list(log).index(row) + 1]
     return row[CALLED] < max(r[OVER] or 0 for r in before)
+
+
+def _of_a_line(log: Sequence[Row], pick: Callable[[list[int]], int]) -> list[Any]:
+    waits: dict[int, list[int]] = {}
+    for row in log:
+        if _is_wait(row) and _pending(log, row):
+            waits.setdefault(row[LINE], []).append(row[RETURNED] - row[CALLED])
+    picked = {line: pick(times) for line, times in waits.items()}
+    return sorted(picked.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+waiting_lines.wrong(
+    "last_wait_of_a_line",
+    "A line that waits more than once has its last wait here. Add its waits up.",
+    waiting_lines=lambda log: _of_a_line(log, lambda times: times[-1]),
+)
+waiting_lines.wrong(
+    "longest_wait_of_a_line",
+    "A line that waits more than once has its longest wait here. Add its waits up.",
+    waiting_lines=lambda log: _of_a_line(log, max),
+)
+waiting_lines.wrong(
+    "longest_line_alone",
+    "Only the line with the longest wait is here. All lines that wait are asked for.",
+    waiting_lines=lambda log: _waits(log)[:1],
+)
+waiting_lines.wrong(
+    "device_synchronize_only",
+    "cudaStreamSynchronize and cudaEventSynchronize wait as well: they were left out.",
+    waiting_lines=lambda log: _every(
+        log,
+        lambda r: (
+            (r[API] == "cudaDeviceSynchronize" or (_is_wait(r) and r[API] == ASYNC_COPY))
+            and _pending(log, r)
+        ),
+    ),
+)
+waiting_lines.wrong(
+    "every_copy_that_found_work",
+    "A copy was counted that did not wait: it returned before its work was over, as a copy from "
+    "pinned memory does.",
+    waiting_lines=lambda log: _every(
+        log, lambda r: (_synchronize(r) or r[API] == ASYNC_COPY) and _pending(log, r)
+    ),
+)
+waiting_lines.wrong(
+    "long_calls_that_found_work",
+    "A long call was taken for a wait. cudaMalloc and cudaHostAlloc take long because the driver "
+    "works, not because the device does.",
+    waiting_lines=lambda log: _every(
+        log, lambda r: r[RETURNED] - r[CALLED] > 20 and _pending(log, r)
+    ),
+)
 
 
 @waiting_lines.cost

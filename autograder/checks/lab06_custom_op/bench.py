@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
+from autograder.checks.cpp_admission import expect_admitted
 from autograder.judge import (
     Call,
     Cause,
@@ -30,7 +31,6 @@ from autograder.judge import (
 from onelayer.custom_op.cpp_compiler import compiler
 
 from . import harness
-from .cpp_admission import expect_admitted
 from .heads import head
 
 BUILD_S = 120.0  # a compiler takes two seconds on a quiet machine; grading machines are not
@@ -105,7 +105,7 @@ def _expect_own(source: str) -> None:
 
 
 RULES = Rules(
-    given=frozenset({"head_kernel"}),
+    given=frozenset({"head_kernel", "cap_kernel", "top_kernel"}),
     attributes=frozenset({"ns", "define", "impl"}),
     registers=frozenset(
         f"torch.library.register_{what}" for what in ("autograd", "autocast", "fake", "kernel")

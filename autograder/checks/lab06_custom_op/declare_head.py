@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.judge import Draw, Student, Wrong, describe, expect_close, expect_tuple, same_memory
+from autograder.judge import Draw, Student, Wrong, describe, expect_close, expect_tuple
 
 from . import lab
-from .bench import explained
+from .bench import explained, room_for_python
 from .heads import head
 
 SCHEMAS = {
@@ -47,39 +47,42 @@ _RAISED = {
         'library.define("cap_(Tensor(a!) z, float limit=30.0) -> Tensor(a!)")',
     ),
     function="declared",
-    may_write=True,  # cap_ does
     host="Its operator has a kernel for the CPU alone.",
 )
 def declare_head(student: Student, draw: Draw) -> None:
     """Schemas and registration: define head, cap_ and top, each with its kernel for the CPU."""
-    with explained(_RAISED):
-        declared = student.call("declared", "declare_head")
-    for op, want in SCHEMAS.items():
-        _expect_schema(op, declared, want)
-    for n in draw.sizes(1, 6):
-        x, w, b = draw.tensor(n, 12), draw.tensor(9, 12), draw.tensor(9)
+    with room_for_python(student, "declare_head") as room:
         with explained(_RAISED):
-            expect_close(student.call("declared", "declare_head", "head", x, w, b), head(x, w, b))
-            y = student.call("declared", "declare_head", "head", x, w)
-            expect_close(y, head(x, w, torch.zeros(9)))
-            _expect_capped(student, draw.tensor(n, 9), 0.5)
-            _expect_top(student, draw.tensor(n, 9))
+            declared = room.call("declared", "declare_head")
+        for op, want in SCHEMAS.items():
+            _expect_schema(op, declared, want)
+        for n in draw.sizes(1, 6):
+            with explained(_RAISED):
+                _expect_head(room, draw.tensor(n, 12), draw.tensor(9, 12), draw.tensor(9))
+                _expect_capped(room, draw.tensor(n, 9), 0.5)
+                _expect_top(room, draw.tensor(n, 9))
 
 
-def _expect_capped(student: Student, z: Tensor, limit: float) -> None:
+def _expect_head(room: Student, x: Tensor, w: Tensor, b: Tensor) -> None:
+    expect_close(room.call("declared", "declare_head", "head", x, w, b), head(x, w, b))
+    y = room.call("declared", "declare_head", "head", x, w)
+    expect_close(y, head(x, w, torch.zeros(9)))
+
+
+def _expect_capped(room: Student, z: Tensor, limit: float) -> None:
     want = z.clamp(max=limit)
-    got = student.call("declared", "declare_head", "cap_", z, limit)
+    got, written, same = expect_tuple(room.call("capped", "declare_head", z, limit), 3, "z, capped")
     expect_close(got, want)
-    expect_close(z, want)
-    if not same_memory(got, z):
+    expect_close(written, want)
+    if same is not True:
         raise Wrong(expected="z itself", got="a copy", where="in what cap_ returned")
 
 
-def _expect_top(student: Student, z: Tensor) -> None:
+def _expect_top(room: Student, z: Tensor) -> None:
     for k, largest in ((3, True), (2, False)):
         values, places = z.topk(k, largest=largest)
         got = expect_tuple(
-            student.call("declared", "declare_head", "top", z, k, largest=largest),
+            room.call("declared", "declare_head", "top", z, k, largest=largest),
             2,
             "two tensors",
             where="in what top returned",
@@ -229,7 +232,8 @@ def _(name: str, op: str = "", *args: Any, **kwargs: Any) -> Any:
 
 @declare_head.cost
 def _(student: Student, draw: Draw) -> str:
-    declared = student.call("declared", "declare_head")
+    with room_for_python(student, "declare_head") as room:
+        declared = room.call("declared", "declare_head")
     facts = {op: _facts(_of(op, declared)[0]) for op in SCHEMAS}
     written = [op for op, said in facts.items() if any("written" in what for _, what in said)]
     return (

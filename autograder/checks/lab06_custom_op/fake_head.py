@@ -9,7 +9,7 @@ import torch
 from autograder.judge import Draw, Student, expect_equal, expect_tuple, within
 
 from . import lab
-from .bench import explained
+from .bench import explained, room_for_python
 
 Meta = tuple[tuple[int, ...], tuple[int, ...], torch.dtype, str]
 
@@ -51,16 +51,19 @@ def fake_head(student: Student, draw: Draw) -> None:
         {"device": "cuda"},
         {"dtype": torch.bfloat16, "device": "cuda", "bias": False},
     ]
-    for plan in plans + [{} for _ in draw.cases(2)]:
-        sizes = draw.integer(2, 40), draw.integer(50, 90), draw.integer(100, 120)
-        with explained(_RAISED):
-            got = student.call("faked", "fake_head", *sizes, **plan)
-        _expect_meta(got, _real(*sizes, **plan))
-    sizes = draw.integer(5, 9), draw.integer(20, 29), draw.integer(40, 49)
-    with explained(_RAISED):
-        symbolic = student.call("faked", "fake_head", *sizes, symbols=True)
+    with room_for_python(student, "fake_head") as room:
+        for plan in plans + [{} for _ in draw.cases(2)]:
+            sizes = draw.integer(2, 40), draw.integer(50, 90), draw.integer(100, 120)
+            _expect_meta(_faked(room, *sizes, **plan), _real(*sizes, **plan))
+        sizes = draw.integer(5, 9), draw.integer(20, 29), draw.integer(40, 49)
+        symbolic = _faked(room, *sizes, symbols=True)
     why = "A symbol became a number: the compiler would compile again for each batch size."
     expect_equal(symbolic, [True, True], why=why)
+
+
+def _faked(room: Student, *sizes: int, **plan: Any) -> Any:
+    with explained(_RAISED):
+        return room.call("faked", "fake_head", *sizes, **plan)
 
 
 def _real(
@@ -155,6 +158,7 @@ def _(name: str, n: int, v: int, d: int, **plan: Any) -> Any:
 @fake_head.cost
 def _(student: Student, draw: Draw) -> str:
     n = 1_000_000
-    shape, strides, dtype, _ = student.call("faked", "fake_head", n, 600, 64, device="cuda")
+    with room_for_python(student, "fake_head") as room:
+        shape, strides, dtype, _ = room.call("faked", "fake_head", n, 600, 64, device="cuda")
     nbytes = shape[0] * shape[1] * dtype.itemsize
     return f"{nbytes:,} bytes of logits described for {n:,} tokens, strides {strides}: 0 allocated"

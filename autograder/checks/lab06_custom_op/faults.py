@@ -11,8 +11,9 @@ IMPOSSIBLE_LAUNCH = (
     "most 1024 threads; and for N = 0 there is no block, so launch nothing."
 )
 RACE = (
-    "Two threads of a block meet in shared memory without a barrier between them. Everybody waits "
-    "twice: when the tiles are whole, and before the next ones overwrite them."
+    "Two threads meet at one place in memory with nothing between them. At shared memory everybody "
+    "waits twice: when the tiles are whole, and before the next ones overwrite them. An element of "
+    "y belongs to one thread."
 )
 DIVERGENT = (
     "Some threads wait at a barrier that others never reach. A thread beyond the edge must stay "
@@ -29,6 +30,19 @@ SENTENCES = {
     "divergent_barrier": DIVERGENT,
     "unwritten_shared": UNWRITTEN,
     "host_access": "The host function touched memory of the device. Only kernels may.",
+    "unwritten_global": "A thread read a place of global memory that nobody had written. y is new, "
+    "and full of NaN: add up in a variable of the thread, and store once.",
+    "divergent_warp": "A lane named in the mask of a warp's operation did not come to it. All "
+    "lanes of the mask come, or they are not in it; a thread beyond the edge must stay for it.",
+    "undefined_shuffle": "A shuffle asked a lane that is not there: what comes is undefined. Only "
+    "the lanes of the mask hand something over.",
+    "invalid_free": "The host gave memory back that is not its own to give: free once what "
+    "cudaMalloc gave, by the pointer that it gave, and never x, w, b or y.",
+    "missing_return": "A function that promises a value ended without its return: what the caller "
+    "gets then is undefined.",
+    "division_by_zero": "An integer was divided by 0. N may be 0, and a size that is divided by 16 "
+    "and rounded down may be too.",
+    "assertion": "An assert of the kernel's own is false: what it claims does not hold here.",
     "misaligned": "A vector load from an address that is no multiple of its size: strides are "
     "anything here.",
     "stuck": "The kernel did not end. Does every loop move on, and does every thread reach the "

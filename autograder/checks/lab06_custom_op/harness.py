@@ -7,6 +7,7 @@ nothing beside it.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import re
@@ -16,6 +17,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from autograder.judge.admission import defined
@@ -25,7 +28,6 @@ from onelayer.custom_op.cpp_op import load_cpp
 Maybe = Tensor | None
 TAKEN: dict[str, Any] = {}
 ANSWERS: dict[str, Any] = {}
-KEPT: list[torch.library.Library] = []  # what one of them registers goes with it
 
 
 def take(name: str, given: Any) -> None:
@@ -35,7 +37,8 @@ def take(name: str, given: Any) -> None:
 
 def take_cell(name: str, source: str) -> None:
     """From now on the function that this admitted cell defines is the answer `name`."""
-    ANSWERS[name] = defined(source, name, {"head_kernel": head_kernel})[name]
+    kernels = {"head_kernel": head_kernel, "cap_kernel": cap_kernel, "top_kernel": top_kernel}
+    ANSWERS[name] = defined(source, name, kernels)[name]
 
 
 def strides(*tensors: Tensor) -> list[int]:
@@ -142,16 +145,89 @@ def head_kernel(x: Tensor, w: Tensor, b: Maybe = None) -> Tensor:
     return (y if b is None else y + b.unsqueeze(1)).T
 
 
+def cap_kernel(z: Tensor, limit: float = 30.0) -> Tensor:
+    return z.clamp_(max=limit)
+
+
+def top_kernel(z: Tensor, k: int = 3, *, largest: bool = True) -> tuple[Tensor, ...]:
+    return tuple(z.topk(k, largest=largest))
+
+
 def new_library() -> torch.library.Library:
-    """A library without operators. A name can be defined once in a process, so each has its own."""
+    """A library without operators. A name can be defined once in a process, so each has its own.
+
+    It stays to the end of the process, and not of a room: torch 2.11 keeps the names of operators
+    whose library was collected, and every table of decompositions stumbles over them.
+    """
     name = f"lab6_{secrets.token_hex(4)}"
-    KEPT.append(torch.library.Library(name, "FRAGMENT"))  # type: ignore[no-untyped-call]
-    return KEPT[-1]
+    library = torch.library.Library(name, "FRAGMENT")  # type: ignore[no-untyped-call]
+    atexit.register(lambda: library)
+    return library
+
+
+def new_operator() -> tuple[str, torch.library.Library]:
+    """(name, library) of a new operator whose kernel on the CPU is `head_kernel`."""
+    library = new_library()
+    op = library.define("head(Tensor x, Tensor w, Tensor? b=None) -> Tensor")  # type: ignore[no-untyped-call]
+    library.impl(op, head_kernel, "CPU")  # type: ignore[no-untyped-call]
+    return f"{library.ns}::head", library
 
 
 def operator_of(name: str) -> Any:
     namespace, _, op = name.partition("::")
     return getattr(getattr(torch.ops, namespace), op)
+
+
+def declared(name: str, op: str = "", *args: Any, **kwargs: Any) -> Any:
+    """What the answer's operator `op` returns. Without one: the (schema, keys of its kernels) of
+    each operator."""
+    library = new_library()
+    ANSWERS[name](library)
+    return operator_of(f"{library.ns}::{op}")(*args, **kwargs) if op else schemas_in(library.ns)
+
+
+def schemas_in(namespace: str) -> dict[str, tuple[str, list[str]]]:
+    has, found = torch._C._dispatch_has_kernel_for_dispatch_key, {}
+    for op in ("head", "cap_", "top"):
+        full = f"{namespace}::{op}"
+        schema = str(operator_of(full).default._schema).removeprefix(f"{namespace}::")
+        keys = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
+        found[op] = (schema, [key for key in keys if has(full, key)])
+    return found
+
+
+def capped(name: str, z: Tensor, limit: float) -> tuple[Any, Tensor, bool]:
+    """(what the answer's cap_ returned, the z that it was given, whether they are one memory)."""
+    z = z.clone()
+    got = declared(name, "cap_", z, limit)
+    same = isinstance(got, Tensor) and got.data_ptr() == z.data_ptr()
+    return got.clone() if isinstance(got, Tensor) else got, z, same
+
+
+def faked(
+    name: str,
+    n: int,
+    v: int,
+    d: int,
+    *,
+    dtype: torch.dtype = torch.float32,
+    device: str = "cpu",
+    bias: bool = True,
+    symbols: bool = False,
+) -> Any:
+    """What the answer says of head's result: (sizes, strides, dtype, device). symbols: whether
+    each size of it still is a symbol, where the sizes of x, w and b are."""
+    full_name, library = new_operator()
+    torch.library.register_fake(full_name, ANSWERS[name], lib=library)
+    shapes = [(n, d), (v, d), (v,)]
+    if symbols:
+        graph = make_fx(operator_of(full_name), tracing_mode="symbolic")(*map(torch.ones, shapes))
+        (node,) = (node for node in graph.graph.nodes if library.ns in str(node.target))
+        return [isinstance(size, torch.SymInt) for size in node.meta["val"].shape]
+    with FakeTensorMode():
+        x, w, b = (torch.empty(s, dtype=dtype, device=device) for s in shapes)
+        y = operator_of(full_name)(x, w, b if bias else None)
+        return tuple(y.shape), y.stride(), y.dtype, y.device.type
 
 
 class Products(TorchDispatchMode):
@@ -168,13 +244,7 @@ class Products(TorchDispatchMode):
 
 def taught(name: str, x: Tensor, w: Tensor, b: Maybe, dy: Tensor, autocast: bool = False) -> Any:
     """(y, [dx, dw, db], products in the backward) of a new operator that the answer taught."""
-    library = new_library()
-    library.impl(  # type: ignore[no-untyped-call]
-        library.define("head(Tensor x, Tensor w, Tensor? b=None) -> Tensor"),  # type: ignore[no-untyped-call]
-        head_kernel,
-        "CPU",
-    )
-    op = f"{library.ns}::head"
+    op, _ = new_operator()
     ANSWERS[name](op)
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         y = operator_of(op)(x, w, b)

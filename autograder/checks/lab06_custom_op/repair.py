@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from autograder.checks.cpp_admission import expect_admitted
 from autograder.judge import (
     LAYOUTS,
     Draw,
@@ -25,7 +26,6 @@ from autograder.judge import (
 
 from . import harness, lab
 from .bench import BUILD_S, explained, needs_compiler
-from .cpp_admission import expect_admitted
 from .faults import SENTENCES as FAULTS
 from .heads import head, without_the_rest
 from .suspects import edited

@@ -7,9 +7,10 @@ what Triton's own interpreter lets pass: loads and stores outside of a tensor, l
 left without a value, and two programs that meet in one element.
 """
 
+from autograder.checks.next_lines import next_lines
 from autograder.judge import Lab
 
-lab = Lab("07_triton", "Kernels in Triton")
+lab = Lab("07_triton", "Kernels in Triton", next_lines())
 
 from . import softmax_kernel
 from . import linear_kernel

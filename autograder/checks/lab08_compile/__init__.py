@@ -5,9 +5,10 @@ Every truth comes from the installed torch: what its Dynamo, its partitioner and
 with the drawn program on our side of the wire.
 """
 
+from autograder.checks.next_lines import next_lines
 from autograder.judge import Lab
 
-lab = Lab("08_compile", "Compile")
+lab = Lab("08_compile", "Compile", next_lines())
 
 from . import given_to_backend
 from . import where_it_breaks

@@ -55,6 +55,8 @@ def bias_into_product(student: Student, draw: Draw) -> None:
         ("late", "plain"),
         ("doubled", "plain"),
         ("two products", "doubled scaled"),
+        ("read before", "plain"),
+        ("nought", "nought swapped"),
         *([draw.choice(list(_SECTIONS)) for _ in range(3)] for _ in draw.cases(1)),
     ]
     for sections in cases:
@@ -90,6 +92,14 @@ _SECTIONS: dict[str, Callable[[str, str, str, float, int], Rows]] = {
         (f"y{k}", ADD, [f"m{k}", b], {}),
         (f"h{k}", "aten.mul.Tensor", [f"y{k}", f"m{k}"], {}),
     ],
+    "read before": lambda h, w, b, a, k: [
+        *_mm(h, w, k),
+        (f"t{k}", "aten.tanh.default", [f"m{k}"], {}),
+        (f"y{k}", ADD, [f"m{k}", b], {}),
+        (f"h{k}", "aten.mul.Tensor", [f"t{k}", f"y{k}"], {}),
+    ],
+    "nought": lambda h, w, b, a, k: [*_mm(h, w, k), _add(k, f"m{k}", b, alpha=0.0)],
+    "nought swapped": lambda h, w, b, a, k: [*_mm(h, w, k), _add(k, b, f"m{k}", alpha=0.0)],
     "returned": lambda h, w, b, a, k: [*_mm(h, w, k), _add(k, f"m{k}", b)],
     "late": lambda h, w, b, a, k: [
         *_mm(h, w, k),
@@ -137,6 +147,13 @@ def _fused(
     doubled: bool = False,
     keep_alpha: bool = True,
     beta_always: bool = False,
+    alpha_always: bool = False,
+    both: bool = False,
+    nought_lost: bool = False,
+    inputs_only: bool = False,
+    unscaled_only: bool = False,
+    one_product_only: bool = False,
+    first_only: bool = False,
     erase: bool = True,
     early: bool = False,
 ) -> Rows:
@@ -155,15 +172,22 @@ def _fused(
                 continue
             if len(product.users) > 1 and not shared:
                 continue
-            scale = "beta" if at == 0 or beta_always else "alpha"
             alpha = node.kwargs.get("alpha", 1)
-            scales = {scale: alpha} if alpha != 1 and keep_alpha else {}
+            if (inputs_only and t.op != "placeholder") or (unscaled_only and alpha != 1):
+                continue
+            if one_product_only and t.target is mm:
+                continue
+            scale = "beta" if (at == 0 and not alpha_always) or beta_always else "alpha"
+            kept = alpha != 1 and keep_alpha and not (nought_lost and not alpha)
+            scales = dict.fromkeys(("beta", "alpha") if both else (scale,), alpha) if kept else {}
             with graph.inserting_before(product if early else node):
                 new = graph.call_function(addmm, (t, *product.args), scales)
             node.replace_all_uses_with(new)
             graph.erase_node(node)
             if erase and not product.users:
                 graph.erase_node(product)
+            if first_only:
+                return listing_of(graph)
             break
     return listing_of(graph)
 
@@ -219,6 +243,48 @@ bias_into_product.wrong(
 )
 
 
+bias_into_product.wrong(
+    "alpha_always_alpha",
+    "`alpha` was handed on as addmm's alpha, which scales the product. Where the product is the "
+    "addition's first argument, it is the other tensor that alpha scales: beta.",
+    bias_into_product=lambda rows: _fused(rows, alpha_always=True),
+)
+bias_into_product.wrong(
+    "both_scaled",
+    "alpha scaled both sides. `add` scales its second argument only: beta or alpha of addmm, not "
+    "both.",
+    bias_into_product=lambda rows: _fused(rows, both=True),
+)
+bias_into_product.wrong(
+    "alpha_of_nought_lost",
+    "An alpha of 0 got lost: 0 is false in Python, and an alpha all the same. Ask whether it is "
+    'there: node.kwargs.get("alpha", 1).',
+    bias_into_product=lambda rows: _fused(rows, nought_lost=True),
+)
+bias_into_product.wrong(
+    "inputs_only",
+    "Only additions of an input were fused. What is added may be any tensor, an operator's result "
+    "too.",
+    bias_into_product=lambda rows: _fused(rows, inputs_only=True),
+)
+bias_into_product.wrong(
+    "scaled_ones_left",
+    "Additions with an alpha are left. addmm has beta and alpha for them.",
+    bias_into_product=lambda rows: _fused(rows, unscaled_only=True),
+)
+bias_into_product.wrong(
+    "sum_of_products_left",
+    "An addition of two products is left. One of the two is a product, and the other is a tensor "
+    "like any other.",
+    bias_into_product=lambda rows: _fused(rows, one_product_only=True),
+)
+bias_into_product.wrong(
+    "first_addition_only",
+    "Only the first addition was fused. Go through all of them.",
+    bias_into_product=lambda rows: _fused(rows, first_only=True),
+)
+
+
 @bias_into_product.wrong(
     "arguments_swapped",
     "addmm(t, x, w) is t + x @ w: the tensor that is added comes first, then the product's two in "
@@ -229,6 +295,17 @@ def _(rows: Rows) -> Rows:
     for name, op, args, kwargs in _fused(rows):
         swapped.append((name, op, [args[0], args[2], args[1]] if op == ADDMM else args, kwargs))
     return swapped
+
+
+@bias_into_product.wrong(
+    "added_last",
+    "addmm(t, x, w) is t + x @ w: the tensor that is added comes first. Here it comes last.",
+)
+def _(rows: Rows) -> Rows:
+    turned = []
+    for name, op, args, kwargs in _fused(rows):
+        turned.append((name, op, [*args[1:], args[0]] if op == ADDMM else args, kwargs))
+    return turned
 
 
 @bias_into_product.cost

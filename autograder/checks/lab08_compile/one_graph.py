@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -53,6 +54,17 @@ def one_graph(student: Student, draw: Draw) -> None:
                 several = isinstance(got[1], int) and got[1] > 1
                 why = SEVERAL if several else ""
                 raise Wrong(expected="1 graph", got=f"{describe(got[1])} graphs", why=why)
+        xs, w, b = _with_a_row_of_zeros(draw)
+        _expect_steps(_answered(room, xs, w, b), _whole(xs, w, b, LIMIT)[0])
+
+
+def _with_a_row_of_zeros(draw: Draw) -> tuple[list[Tensor], Tensor, Tensor]:
+    """A row whose sum is 0 does not count: no rounding decides it, without a bias."""
+    w, x = draw.tensor(9, 6), 5 * draw.tensor(5, 6)
+    w[0] += 1 - w.sum(0)  # the sum of a row's logits is the sum of its x
+    x[:, 0] += torch.tensor([20.0, 20.0, -40.0, 30.0, 0.0]) - x.sum(1)
+    x[4] = 0
+    return [x], w, torch.zeros(9)
 
 
 LIMIT = 4.0
@@ -139,11 +151,20 @@ def _bent(xs: list[Tensor], w: Tensor, b: Tensor, limit: float, *, bent: str) ->
             factor = torch.ones(())
         if bent == "always":
             factor = limit / top
+        if bent == "by row":
+            factor = torch.clamp(limit / z.abs().amax(1, keepdim=True), max=1.0)
+        uncapped = z
         z = z.clamp(-limit, limit) if bent == "clamped" else z * factor
-        keep = (z.sum(dim=1) > 0).float()
+        sums = z.sum(dim=1)
+        keep = (sums >= 0 if bent == "nought too" else sums > 0).float()
         rows = torch.tensor(float(len(z))) if bent == "all rows" else keep.sum()
         rows = rows if bent == "no row" else rows.clamp(min=1)
-        results.append((z, (z * keep[:, None]).sum(0) / rows))
+        rows = keep.sum() + 1 if bent == "one more" else rows
+        counted = uncapped if bent == "uncapped" else z
+        mean = (counted * keep[:, None]).sum(0) / rows
+        if bent == "elements":
+            mean = (z * (z > 0)).sum(0) / (z > 0).sum(0).clamp(min=1)
+        results.append((mean, z) if bent == "turned" else (z, mean))
     return results, 1
 
 
@@ -185,6 +206,24 @@ one_graph.wrong(
     "least 1.",
     one_graph=lambda xs, w, b, limit: _bent(xs, w, b, limit, bent="no row"),
 )
+
+_BENT = {
+    "nought too": "A row whose sum is 0 was counted. The step as found keeps rows whose sum is "
+    "greater than 0.",
+    "by row": "Each row was capped by its own largest logit. The step has one `top` for all.",
+    "no abs": "The largest logit was taken, not the largest amount: top is z.abs().max().",
+    "one more": "The mean was divided by one row too many. `.clamp(min=1)` helps where no row "
+    "counts and changes nothing else.",
+    "uncapped": "The mean was taken over the logits as they were before they were capped.",
+    "elements": "The mean was taken over positive logits. A row counts as a whole, or not.",
+    "turned": "(z, mean) was asked for: the capped logits come first.",
+}
+for _bent_how, _sentence in _BENT.items():
+    one_graph.wrong(
+        _bent_how.replace(" ", "_"),
+        _sentence,
+        one_graph=partial(_bent, bent=_bent_how),
+    )
 
 
 @one_graph.cost

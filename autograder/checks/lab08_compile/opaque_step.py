@@ -132,6 +132,49 @@ def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
     return [torch.zeros_like(result) for result in results], believed
 
 
+@opaque_step.wrong(
+    "fake_of_small_integers",
+    "The graph expects int32 of the operator, and gets int64: `words_needed` returns torch.int64.",
+)
+def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
+    results, _ = _answered(xs, w, b, p)
+    return results, [(torch.int32, 1)]
+
+
+@opaque_step.wrong(
+    "fake_of_a_column",
+    "The graph expects a column of the operator, (N, 1). It returns (N,): one number for each row.",
+)
+def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
+    results, _ = _answered(xs, w, b, p)
+    return results, [(torch.int64, 2)]
+
+
+@opaque_step.wrong(
+    "fake_of_a_number",
+    "The graph expects a single number of the operator. It returns one for each row: z.shape[0].",
+)
+def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
+    results, _ = _answered(xs, w, b, p)
+    return results, [(torch.int64, 0)]
+
+
+@opaque_step.wrong(
+    "half_of_the_probability",
+    "The words were counted up to probability 0.5. How far is the second argument, p.",
+)
+def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
+    return _answered(xs, w, b, 0.5)
+
+
+@opaque_step.wrong(
+    "first_batch_only",
+    "There is a result for the first x only. The compiled step is called with each of `xs`.",
+)
+def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
+    return _answered(xs[:1], w, b, p)
+
+
 @opaque_step.cost
 def _(student: Student, draw: Draw) -> str:
     w, b = draw.tensor(9, 4), draw.tensor(9)

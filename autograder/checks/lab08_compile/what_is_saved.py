@@ -51,6 +51,7 @@ def what_is_saved(student: Student, draw: Draw) -> None:
     source, args = _program(draw, ("sin", "cos", "linear", "tanh"))
     cases = [(source, args, ALL), (source, args, FEWEST)]
     cases.append((*_program(draw, ("sin", "gram", "cos")), ALL))  # keeps two views of one result
+    cases.append((*_program(draw, ("tanh", "tanh", "sin")), ALL))  # two nodes, equal as pairs
     cases.append((*_program(draw, _chain(draw)), draw.choice((ALL, FEWEST))))
     for source, args, keep in cases:
         with explaining(_RAISED):
@@ -216,6 +217,51 @@ def _(source: str, args: Arguments, keep: str) -> Saved:
 def _(source: str, args: Arguments, keep: str) -> Saved:
     nodes = dict.fromkeys(map(_maker, _returned(source, args, keep)[1:]))
     return [(n.name, tuple(n.meta["val"].shape)) for n in nodes]
+
+
+@what_is_saved.wrong(
+    "equal_pairs_once",
+    "Two nodes gave the same pair, and one of them is missing: each made numbers of its own. "
+    "Remember the nodes, not what you wrote down about them.",
+)
+def _(source: str, args: Arguments, keep: str) -> Saved:
+    return list(dict.fromkeys(_saved(source, args, keep)))
+
+
+@what_is_saved.wrong(
+    "shape_of_the_view",
+    "The operator is the maker's, and the shape that of the view. Both belong to the node that "
+    "made the numbers.",
+)
+def _(source: str, args: Arguments, keep: str) -> Saved:
+    makers: dict[fx.Node, fx.Node] = {}
+    for node in _returned(source, args, keep)[1:]:
+        makers.setdefault(_maker(node), node)
+    shapes = [shape for _, shape in _named(list(makers.values()))]
+    return [(op, shape) for (op, _), shape in zip(_named(list(makers)), shapes, strict=True)]
+
+
+@what_is_saved.wrong(
+    "inputs_by_name",
+    "An input was named after its node. It is no operator: the word is `input`.",
+)
+def _(source: str, args: Arguments, keep: str) -> Saved:
+    nodes = dict.fromkeys(map(_maker, _returned(source, args, keep)[1:]))
+    return [(str(n.target), tuple(n.meta["val"].shape)) for n in nodes]
+
+
+what_is_saved.wrong(
+    "first_one_missing",
+    "The first of what is kept is missing. Only one result stands before it, that of `step`.",
+    what_is_saved=lambda source, args, keep: _named(
+        list(dict.fromkeys(map(_maker, _returned(source, args, keep)[2:])))
+    ),
+)
+what_is_saved.wrong(
+    "always_fewest",
+    "This is what the partitioner saves that saves fewest. `keep` decides which of the two cuts.",
+    what_is_saved=lambda source, args, keep: _saved(source, args, FEWEST),
+)
 
 
 @what_is_saved.cost

@@ -23,6 +23,7 @@ BREAKS = (
     ("words = y.argmax(-1).tolist()", "y = y + len(words)"),
     ("torch._dynamo.graph_break()",),
     ("y = y / float(y.norm())",),
+    ("y = y / max(1.0, y.std().item())  # a number",),
 )
 DECOYS = (
     ("if x.shape[0] > {n}:", "    y = y + 1"),
@@ -54,17 +55,20 @@ def where_it_breaks(student: Student, draw: Draw) -> None:
 
     source (defines `step`), args -> list of lines of the text, without their indentation.
     """
-    for breaks in (1, 2, *(draw.integer(0, 2) for _ in draw.cases(1))):
+    for breaks in (1, 2, *(draw.integer(0, 2) for _ in draw.cases(1)), COMMENTED):
         source, args = _program(draw, breaks)
         with explaining(_RAISED):
             got = student.call("where_it_breaks", source, args)
         expect_equal(got, _lines(source, [args]))
 
 
+COMMENTED = -1  # the one break whose line has a comment
+
+
 def _program(draw: Draw, breaks: int) -> tuple[str, list[Any]]:
     """So many lines that break, among others that look like it; never in the order of the alphabet,
     which is not asked for."""
-    broken = sorted(draw.shuffled(BREAKS)[:breaks])
+    broken = sorted(draw.shuffled(BREAKS)[:breaks]) if breaks != COMMENTED else [BREAKS[-1]]
     parts = draw.shuffled([*broken, *DECOYS[:2], draw.choice(DECOYS[2:])])
     lines = ["def step(x, w, b):", "    y = F.linear(x, w, b)"]
     for part in [broken.pop() if part in BREAKS else part for part in parts]:
@@ -147,6 +151,23 @@ where_it_breaks.wrong(
     "sorted",
     "These are the right lines, and not in the order in which Dynamo comes to them.",
     where_it_breaks=lambda source, args: sorted(_lines(source, [args])),
+)
+where_it_breaks.wrong(
+    "without_their_comments",
+    "A line lost its comment. The line of the text was asked for, all of it but the indentation.",
+    where_it_breaks=lambda source, args: [
+        line.partition("#")[0].strip() for line in _lines(source, [args])
+    ],
+)
+where_it_breaks.wrong(
+    "last_one_missing",
+    "The last break is missing: Dynamo's list of reasons has one for each break.",
+    where_it_breaks=lambda source, args: _lines(source, [args])[:-1],
+)
+where_it_breaks.wrong(
+    "return_counted",
+    "The `return` ends a graph and breaks none: nothing comes behind it.",
+    where_it_breaks=lambda source, args: [*_lines(source, [args]), _suspects(source)[-1]],
 )
 where_it_breaks.wrong(
     "indented",

@@ -62,9 +62,15 @@ def which_calls_compile(student: Student, draw: Draw) -> None:
         [(n, f32, True) for n in (3, 4, 2)],
         [(n, f32, True) for n in (big[0], limit, small[0])],
         [(small[k], dtype, True) for k, dtype in ((0, f32), (1, f64), (0, f32), (2, f32))],
+        [(small[k], dtype, True) for k, dtype in ((0, f32), (1, f64), (2, f64))],
+        [(small[k], dtype, True) for k, dtype in ((0, f32), (1, f32), (0, f64), (2, f64))],
         *([_call(draw, limit) for _ in range(6)] for _ in draw.cases(1)),
     ]
-    for calls in cases:
+    asked = [(calls, limit) for calls in cases]
+    # Early: nobody's limit is the example's 5 in all cases, and who has it there makes that mistake
+    # before any other.
+    asked[1:1] = [([(n, f32, False) for n in (2, 3, k, k + 1, k + 2)], k) for k in (4, 7)]
+    for calls, limit in asked:
         expect_equal(student.call("which_calls_compile", calls, limit), _torchs(calls, limit))
 
 
@@ -110,6 +116,8 @@ class _Rules:
     limit_above: bool = False
     small_count: bool = True  # 0 and 1 count as sizes that were met
     small_alike: bool = False  # 0 and 1 have one graph
+    symbols_replace: bool = False  # a graph with a symbol takes the place of those without
+    ones_become: bool = False  # a graph made for 0 or 1 has a symbol, which serves 2 and more
 
     def predict(self, calls: Sequence[Seen], limit: int) -> list[bool]:
         graphs: list[_Graph] = []
@@ -128,7 +136,9 @@ class _Rules:
                 met.append((n, dtype, training))
                 varies = bool(sizes - {n}) and (self.symbols_stay or n not in sizes)
                 symbol = self.symbols and (varies or self.from_the_start)
-                size = None if symbol and (n >= 2 or self.ones_too) else n
+                size = None if symbol and (n >= 2 or self.ones_too or self.ones_become) else n
+                if symbol and self.symbols_replace:
+                    graphs = [graph for graph in graphs if graph.size is None]
                 graphs.append(_Graph(size, dtype, training, self.above(n, limit)))
         return compiles
 
@@ -220,6 +230,25 @@ which_calls_compile.wrong(
     "turned_round",
     "True and False are the wrong way round: True stands for a call that compiles.",
     which_calls_compile=lambda calls, limit: [not compiles for compiles in _torchs(calls, limit)],
+)
+
+
+which_calls_compile.wrong(
+    "symbols_replace_numbers",
+    "An older graph was forgotten when N became a symbol. It stays, with its own N, and serves it: "
+    "Dynamo keeps all graphs of a function.",
+    which_calls_compile=_Rules(symbols_replace=True).predict,
+)
+which_calls_compile.wrong(
+    "limit_of_the_example",
+    "The limit was taken to be 5, as in the example. It is the second argument.",
+    which_calls_compile=lambda calls, limit: _Rules().predict(calls, 5),
+)
+which_calls_compile.wrong(
+    "symbol_made_for_one",
+    "The graph that was compiled for N = 0 or 1 was taken to hold a symbol, and so to serve "
+    "others. 0 and 1 never become one: such a graph serves its own N alone.",
+    which_calls_compile=_Rules(ones_become=True).predict,
 )
 
 

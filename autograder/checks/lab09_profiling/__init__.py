@@ -7,9 +7,10 @@ test compares the form of its traces with torch's own. A question that repairs t
 data, and runs it here (`played.py`).
 """
 
+from autograder.checks.next_lines import next_lines
 from autograder.judge import Lab
 
-lab = Lab("09_profiling", "A trace that you can act on")
+lab = Lab("09_profiling", "A trace that you can act on", next_lines())
 
 from . import busy_us
 from . import host_waits

@@ -10,7 +10,7 @@ from autograder.judge import Draw, Student, expect_tuple
 
 from . import lab
 from .draw_step import STEPS, backward, operators, region, traced, us
-from .machine import Copy, Event
+from .machine import Copy, Event, Fill
 from .times import Pair, expect_us, spans_of, union_us
 
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
@@ -62,7 +62,10 @@ def _drawn(draw: Draw) -> tuple[list[Event], list[Pair]]:
         back = backward(draw, operators(draw, draw.integer(7, 9), (3, 12)))
         table = Copy("HtoD (Pinned -> Device)", 64 * draw.integer(20, 90), us(draw, 2, 5), 2.5)
         parts = [region(draw, "data", [copy]), region(draw, "forward", forward)]
-        steps.append([*parts, region(draw, "backward", [back]), region(draw, "lr", [table])])
+        zeros = Fill(us(draw, 20, 40), us(draw, 2, 4))
+        steps.append([*parts, region(draw, "backward", [back]), region(draw, "lr", [table, zeros])])
+    last = Copy("DtoH (Device -> Pinned)", 2**20, us(draw, 400, 500), us(draw, 2, 4), stream=13)
+    steps[-1] = [*steps[-1], region(draw, "keep", [last, zeros])]
     events, machine = traced(draw, steps)
     return events, machine.seen.work
 

@@ -88,14 +88,16 @@ def read_number(draw: Draw) -> Span:
     copy = Copy("DtoH (Device -> Pinned)", 4, us(draw, 1.2, 1.9), us(draw, 3, 6))
     wait = Wait("cudaStreamSynchronize", us(draw, 0.3, 0.9))
     leaf = Span("cpu_op", "aten::_local_scalar_dense", us(draw, 3, 6), [copy, wait])
-    return Span("cpu_op", "aten::item", us(draw, 2, 4), [leaf])
+    item = Span("cpu_op", "aten::item", us(draw, 2, 4), [leaf])
+    name = f"<built-in method item of Tensor object at 0x7f{draw.integer(2**24, 2**28):x}>"
+    return Span("python_function", name, us(draw, 1, 2), [item])
 
 
 def traced(
     draw: Draw, steps: Sequence[Sequence[Any]], *, waiting: bool = True, rank: int = 0
 ) -> tuple[list[Event], Machine]:
-    """The trace of these steps, and the machine that ran them. What a profiler does behind the last
-    step, a wait for all streams, is in it too."""
+    """The trace of these steps, in no order, and the machine that ran them. What a profiler does
+    behind the last step, a wait for all streams, is in it too."""
     line = f"train.py({draw.integer(20, 90)})"
     number = draw.integer(2, 40)
     machine = Machine(
@@ -115,4 +117,4 @@ def traced(
     stop = Wait("cudaDeviceSynchronize", us(draw, 0.3, 0.6), stream=0)
     main = f"train.py({draw.integer(91, 120)}): main"
     machine.run([Span("python_function", main, us(draw, 20, 40), [*program, stop])])
-    return machine.events, machine
+    return draw.shuffled(machine.events), machine

@@ -22,7 +22,7 @@ from .draw_step import (
     traced,
     us,
 )
-from .machine import LOADER, STEP, TORCHS, Event, Span
+from .machine import LOADER, STEP, TORCHS, Event, Span, Wait
 from .times import expect_us
 
 Waits = list[tuple[str, int, float]]
@@ -108,10 +108,11 @@ def _step(
         forward.append(called(short, [read_number(draw)]))
     back = backward(draw, operators(draw, 4, (150, 260)))
     clip = function(draw, "clip_grad_norm_", [read_number(draw)], file=torchs)
+    event = Wait("cudaEventSynchronize", us(draw, 0.3, 0.9))
     return [
         region(draw, "forward", forward),
         region(draw, "backward", [back, called(long, [module(draw, [read_number(draw)])])]),
-        region(draw, "optimizer", [*operators(draw, 2, (30, 60)), called(through, [clip])]),
+        region(draw, "optimizer", [*operators(draw, 2, (30, 60)), called(through, [clip, event])]),
     ]
 
 

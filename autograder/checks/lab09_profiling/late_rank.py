@@ -13,7 +13,7 @@ from .draw_step import us
 from .machine import Event
 from .times import as_number, expect_us
 
-NAME = "gloo:all_reduce"
+NAME, BROADCAST = "gloo:all_reduce", "gloo:broadcast"
 Late = tuple[int, list[float]]
 _FORM = "(rank, [us that each rank waited])"
 _RAISED = {
@@ -70,14 +70,17 @@ class _Rank:
 def _drawn(draw: Draw, ranks: int) -> tuple[list[list[Event]], Late]:
     """Steps of data-parallel training. One rank is a little late in most of them, another much in
     one."""
-    often, much = draw.shuffled(range(ranks))[:2]
+    often, much, *others = draw.shuffled(range(ranks))
+    near = others[0] if ranks > 3 else None  # comes just before the last one: it waits least
     each = [_begun(draw) for _ in range(ranks)]
     waited, kept = [0.0] * ranks, [0.0] * ranks
     steps = 4
     dear = draw.integer(1, steps - 1)
     for step in range(steps):
         late = (much, us(draw, 4000, 6000)) if step == dear else (often, us(draw, 300, 700))
-        _compute(draw, each, step, late)
+        _compute(draw, each, step, [late, *([(near, late[1] - 50)] if ranks > 3 else [])])
+        for rank in each:  # another collective, beside the loop: its waiting is not asked for
+            rank.wrote(6, "user_annotation", BROADCAST, rank.now - us(draw, 200, 900))
         for _ in range(2):
             _reduce(draw, each, often, waited, kept)
         for rank in each:
@@ -90,7 +93,9 @@ def _begun(draw: Draw) -> _Rank:
     return _Rank(draw.integer(2000, 60000), draw.integer(10**9, 4 * 10**9) * 1.0, [])
 
 
-def _compute(draw: Draw, each: Sequence[_Rank], step: int, late: tuple[int, float]) -> None:
+def _compute(
+    draw: Draw, each: Sequence[_Rank], step: int, late: Sequence[tuple[int | None, float]]
+) -> None:
     """Forward and backward of every rank, up to its gradients. On the late one something takes
     longer."""
     where = draw.choice(("data", "forward", "backward"))
@@ -99,8 +104,7 @@ def _compute(draw: Draw, each: Sequence[_Rank], step: int, late: tuple[int, floa
         for name, usual in (("data", 150.0), ("forward", 700.0), ("backward", 1400.0)):
             begin = rank.now
             rank.now += usual + us(draw, 0, 40)
-            if number == late[0] and name == where:
-                rank.now += late[1]
+            rank.now += sum(by for which, by in late if which == number and name == where)
             rank.wrote(0, "user_annotation", name, begin)
 
 
@@ -125,17 +129,22 @@ def _reduce(
         kept[last] += arrived[last] - begin
 
 
-def _spans(events: Sequence[Event], *, in_order: bool = True) -> list[Event]:
-    found = [e for e in events if e["name"] == NAME]
+def _spans(events: Sequence[Event], *, in_order: bool = True, prefix: str = NAME) -> list[Event]:
+    found = [e for e in events if e["name"].startswith(prefix)]
     return sorted(found, key=lambda e: e["ts"]) if in_order else found
 
 
 def _read(
-    traces: Sequence[Sequence[Event]], *, in_order: bool = True, by_times: bool = False
+    traces: Sequence[Sequence[Event]],
+    *,
+    in_order: bool = True,
+    by_times: bool = False,
+    prefix: str = NAME,
 ) -> Late:
     """Read from the traces, and the ways to get it wrong."""
     waited, kept = [0.0] * len(traces), [0.0] * len(traces)
-    for together in zip(*(_spans(events, in_order=in_order) for events in traces), strict=True):
+    spans = [_spans(events, in_order=in_order, prefix=prefix) for events in traces]
+    for together in zip(*spans, strict=True):
         durs = [e["dur"] for e in together]
         shortest = durs.index(min(durs))
         for rank, dur in enumerate(durs):
@@ -158,6 +167,21 @@ late_rank.wrong(
     "This rank is last most often, and by little. The others wait longer for another one: add up "
     "the time.",
     late_rank=lambda traces: (_read(traces, by_times=True)[0], _read(traces)[1]),
+)
+late_rank.wrong(
+    "every_collective",
+    "Broadcasts were read as well. The all-reduces were asked for: events called "
+    "`gloo:all_reduce`, all of the name.",
+    late_rank=lambda traces: _read(traces, prefix="gloo:"),
+)
+late_rank.wrong(
+    "waits_least",
+    "This rank waits least itself. Who comes just before the last one waits little too: add up the "
+    "waits that each rank causes, where its collective is the shortest.",
+    late_rank=lambda traces: (
+        min(range(len(traces)), key=_read(traces)[1].__getitem__),
+        _read(traces)[1],
+    ),
 )
 late_rank.wrong(
     "whole_collectives",

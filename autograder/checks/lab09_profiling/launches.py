@@ -111,6 +111,7 @@ def _read(
     launch: Callable[[Event, Sequence[Event]], bool] = lambda call, work: bool(work),
     by_kernel: bool = False,
     innermost: bool = False,
+    all_around: bool = False,
     threads: bool = False,
     one_for_each_kernel: bool = False,
     cats: Sequence[str] = ("kernel",),
@@ -134,10 +135,11 @@ def _read(
         ]
         if not launch(call, given) or not around:
             continue
-        row = found.setdefault(around[-1 if innermost else 0]["name"], [0, 0, 0.0])
-        row[0] += len(given) if one_for_each_kernel else 1
-        row[1] += len(given)
-        row[2] += sum(e["dur"] for e in given)
+        for note in around if all_around else around[-1:] if innermost else around[:1]:
+            row = found.setdefault(note["name"], [0, 0, 0.0])
+            row[0] += len(given) if one_for_each_kernel else 1
+            row[1] += len(given)
+            row[2] += sum(e["dur"] for e in given)
     return {name: (int(c), int(n), took) for name, (c, n, took) in found.items()}
 
 
@@ -173,6 +175,14 @@ _wrong(
     "copies_too",
     "A copy was counted as a launch, or its time as a kernel's. Asked for are kernels.",
     cats=("kernel", "gpu_memcpy"),
+)
+
+
+_wrong(
+    "every_region_around",
+    "A launch inside an inner annotation was counted for that one as well. Asked for are the "
+    "outermost regions alone: each launch counts once.",
+    all_around=True,
 )
 
 

@@ -61,6 +61,15 @@ class Copy:
 
 
 @dataclass(frozen=True)
+class Fill:
+    """A `cudaMemsetAsync`: memory of the device that is filled with one byte."""
+
+    device_us: float
+    call_us: float
+    stream: int = 7
+
+
+@dataclass(frozen=True)
 class Wait:
     """A call in which the host waits until a stream is done, or all are (stream 0)."""
 
@@ -118,6 +127,9 @@ class Machine:
                 self._launch(part)
             elif isinstance(part, Copy):
                 self._copy(part)
+            elif isinstance(part, Fill):
+                begin = self._called("cudaMemsetAsync", part.call_us)
+                self._give("gpu_memset", "Memset (Device)", begin, part.device_us, part.stream, {})
             else:
                 self._wait(part)
         self.seen.end_us = max([self.now, *self.free.values()])

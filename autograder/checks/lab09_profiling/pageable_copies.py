@@ -57,7 +57,7 @@ def _drawn(draw: Draw) -> tuple[list[Event], Copies]:
     for _ in range(STEPS):
         pageable += [draw.integer(20, 90) * 4096 + 64 * draw.integer(0, 60) for _ in range(2)]
         steps.append(_step(draw, pageable[-2:]))
-    small = 8 * draw.integer(20, 600)
+    small = 8 * draw.integer(3, 100)
     steps[-1] = [*steps[-1], region(draw, "lr", [_moved(draw, PAGEABLE_IN, small)])]
     events, machine = traced(draw, steps)
     return events, (len(pageable) + 1, sum(pageable) + small, machine.seen.blocked_us)

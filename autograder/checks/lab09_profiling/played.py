@@ -33,6 +33,9 @@ OPERATORS = frozenset(
     )
 )
 MAX_ROWS, MAX_LIST, MAX_NUMEL = 1000, 64, 10_000
+LISTED = (
+    "`tape.read` takes one value: make one of the list on the device, with `aten.stack.default`."
+)
 _FORM = "rows of a tape: (names, call, args, kwargs)"
 _KERNEL_US, _COPY_US, _CALL_US = 4.0, 30.0, 3.0
 
@@ -96,7 +99,9 @@ def _play(state: Played, row: Row, where: str) -> None:
         state.launches += 1
         state.program.append(_launch(call))
     else:
-        raise Wrong(expected="calls of a tape", got=describe(call), where=where)
+        known = ", ".join(sorted(name for name in OPERATORS if name.startswith(FOREACH)))
+        lists = f"For lists a tape knows {known}." if call.startswith(FOREACH) else ""
+        raise Wrong(expected="calls of a tape", got=describe(call), where=where, why=lists)
     if len(made) != len(names):
         raise Wrong(expected=f"{len(made)} names", got=f"{len(names)} names", where=where)
     if sum(t.numel() for t in made) > MAX_NUMEL:
@@ -109,6 +114,8 @@ def _moved(
 ) -> Tensor:
     """Between the host's memory and the device's."""
     place, said = (state.device, "device") if call == "read" else (state.host, "host")
+    if call == "read" and args and isinstance(args[0], (list, tuple)):
+        raise Wrong(expected="one name", got=describe(args[0]), where=where, why=LISTED)
     if len(args) != 1 or not isinstance(args[0], str) or args[0] not in place:
         raise Wrong(expected=f"what the {said} has", got=describe(args), where=where)
     value, nbytes = place[args[0]], place[args[0]].nbytes

@@ -35,6 +35,7 @@ TRIP = (
     "A value goes from bfloat16 to float32 and back, which gives the same value: read the first "
     "one instead."
 )
+ITSELF = "A value is converted to the dtype that it has already. Read the value itself."
 DEAD = "A row of the step is read by nobody any more."
 LOST = (
     "From float32 to bfloat16 and back loses digits, so these two conversions are no detour: what "
@@ -67,7 +68,7 @@ def tidy(student: Student, draw: Draw) -> None:
     cases: list[Sequence[str]] = [
         ("constant", "there and back"),
         ("constant", "back and there"),
-        ("read between", "converted constant"),
+        ("read between", "converted constant", "to itself"),
         *([draw.choice(list(_PARTS)) for _ in range(4)] for _ in draw.cases(2)),
     ]
     for parts in cases:
@@ -244,10 +245,12 @@ def _why(every: Rows, dtypes: dict[str, str]) -> str:
     if any(name not in read for name, op, _, _ in every if op not in ("input", "output")):
         return DEAD
     fixed = {name for name, op, _, _ in every if op == "input" and name != "x"}
-    for _, op, args, _ in every:
+    for _, op, args, kwargs in every:
         names = [arg for arg in args if isinstance(arg, str)]
         if op not in ("input", "output") and all(name in fixed for name in names):
             return NOT_HOISTED
+        if op == CONVERT and all(dtypes.get(name) == kwargs["dtype"] for name in names):
+            return ITSELF
     return TRIP
 
 
@@ -258,11 +261,13 @@ def _tidied(
     *,
     hoists: bool = True,
     trips: str = "exact",
+    itself: bool = True,
     sweeps: bool = True,
     through: bool = True,
 ) -> Pair:
     """The repair, and the ways to get it wrong. trips: which are taken out; "exact", "all",
-    "none". through: a constant may depend on another one."""
+    "none". itself: so is a conversion to the same dtype. through: a constant may depend on another
+    one."""
     came_from: dict[str, str] = {}
     same: dict[str, str] = {}
     kept: Rows = []
@@ -271,7 +276,7 @@ def _tidied(
         if op == CONVERT and trips != "none":
             source = str(args[0])
             before = came_from.get(source, source)
-            if dtypes[before] == dtypes[name]:
+            if dtypes[before] == dtypes[name] and (itself or before != source):
                 same[name] = before
                 continue
             if dtypes[name] == "float32" or trips == "all":
@@ -320,6 +325,7 @@ _wrong(
     through=False,
 )
 _wrong("trips_left", TRIP, trips="none")
+_wrong("to_itself_left", ITSELF, itself=False)
 _wrong("every_trip", LOST, trips="all")
 _wrong(
     "dead_conversions",

@@ -50,6 +50,11 @@ def _drawn(draw: Draw, bound: str) -> tuple[list[Event], float]:
     wait. It is played anew, and nothing is read from the trace."""
     large = (50.0, 70.0) if bound == "host" else (160.0, 240.0)
     steps: list[Sequence[Any]] = [_step(draw, large) for _ in range(STEPS)]
+    if bound == "device":  # the last work lies on another stream than the last kernel
+        kept = Copy("DtoH (Device -> Pinned)", 2**23, us(draw, 900, 1200), us(draw, 2, 4), stream=5)
+        steps[0] = [region(draw, "keep", [kept]), *steps[0]]
+        late = Copy("DtoH (Device -> Pinned)", 2**23, us(draw, 900, 1200), us(draw, 2, 4), stream=5)
+        steps[-1] = [*steps[-1], region(draw, "keep", [late])]
     state = draw.integer(0, 2**31)
     events, _ = traced(Draw(state), steps)
     _, free = traced(Draw(state), steps, waiting=False)

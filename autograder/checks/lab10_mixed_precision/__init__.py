@@ -8,9 +8,10 @@ itself, on the check's side. A training step that is repaired is a list of rows,
 (`training.py`).
 """
 
+from autograder.checks.next_lines import next_lines
 from autograder.judge import Lab
 
-lab = Lab("10_mixed_precision", "Mixed precision")
+lab = Lab("10_mixed_precision", "Mixed precision", next_lines())
 
 from . import value_of_bits
 from . import rounded

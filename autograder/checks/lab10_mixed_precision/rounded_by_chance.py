@@ -205,6 +205,60 @@ def _(x: Tensor, random: Tensor, fraction_bits: int) -> Tensor:
     return _all(lambda n, r: _chosen(n, r, fraction_bits), x, first)
 
 
+def _bits_of(x: Tensor) -> Tensor:
+    return x.detach().contiguous().view(torch.int32)
+
+
+def _by_bits(x: Tensor, added: Tensor, fraction_bits: int, nan: bool = True) -> Tensor:
+    moved = ((_bits_of(x) + added) & -(2 ** (23 - fraction_bits))).view(torch.float32)
+    return torch.where(x.detach().isnan(), x.detach(), moved) if nan else moved
+
+
+rounded_by_chance.wrong(
+    "cut_off_with_the_bits",
+    "`random` was not used: the rest was cut off.",
+    rounded_by_chance=lambda x, random, fraction_bits: _by_bits(
+        x, torch.zeros_like(random), fraction_bits
+    ),
+)
+rounded_by_chance.wrong(
+    "half_added",
+    "Half a distance was added to the bits, whatever `random` is. That rounds to the nearest.",
+    rounded_by_chance=lambda x, random, fraction_bits: _by_bits(
+        x, torch.full_like(random, 2 ** (22 - fraction_bits)), fraction_bits
+    ),
+)
+rounded_by_chance.wrong(
+    "one_more_added",
+    "A rest and a random number that together stay one below the distance moved the number.",
+    rounded_by_chance=lambda x, random, fraction_bits: _by_bits(x, random + 1, fraction_bits),
+)
+rounded_by_chance.wrong(
+    "first_number_for_all",
+    "Every element got the first random number. Each has one of its own.",
+    rounded_by_chance=lambda x, random, fraction_bits: _by_bits(
+        x, random.flatten()[:1].expand(random.shape), fraction_bits
+    ),
+)
+rounded_by_chance.wrong(
+    "subtracted_below_zero",
+    "Negative numbers went the other way. The bits after the sign are those of |x|: adding moves "
+    "away from zero on both sides.",
+    rounded_by_chance=lambda x, random, fraction_bits: _by_bits(
+        x, random.where(_bits_of(x) >= 0, -random), fraction_bits
+    ),
+)
+rounded_by_chance.wrong(
+    "one_bit_too_many",
+    "The mask keeps one bit more than `fraction_bits`.",
+    rounded_by_chance=lambda x, random, fraction_bits: torch.where(
+        x.detach().isnan(),
+        x.detach(),
+        ((_bits_of(x) + random) & -(2 ** (22 - fraction_bits))).view(torch.float32),
+    ),
+)
+
+
 @rounded_by_chance.cost
 def _(student: Student, draw: Draw) -> str:
     x = torch.full((4096,), 1.001, dtype=torch.float32)

@@ -39,6 +39,7 @@ def bucket_order(student: Student, draw: Draw) -> None:
         ([8, 4, 4, 8], 8),
         ([4, 4, 4, 4, 4], 8),
         ([3], 100),
+        ([0, 5, 0, 8, 3, 0], 8),  # a parameter without elements is one all the same
         ([6, 5, 2, 4, 4, 3], 8),  # two buckets hold one byte less than the cap, and go on
         *(_drawn(draw) for _ in draw.cases(6)),
     ]
@@ -172,6 +173,42 @@ bucket_order.wrong(
     "Each gradient got a bucket of its own. A collective costs time however small it is: let a "
     "bucket hold cap bytes.",
     bucket_order=lambda nbytes, cap: [[k] for k in reversed(range(len(nbytes)))],
+)
+
+
+@bucket_order.wrong(
+    "empty_ones_left_out",
+    "A parameter whose gradient has 0 bytes is in no bucket. It is a parameter all the same, and "
+    "has its place in the order.",
+)
+def _(nbytes: Sizes, cap: int) -> Buckets:
+    kept = [[k for k in bucket if nbytes[k]] for bucket in torchs_buckets(nbytes, cap)]
+    return [bucket for bucket in kept if bucket]
+
+
+@bucket_order.wrong(
+    "overshoot_carried_on",
+    "What a bucket held beyond cap was counted for the next one too. A new bucket starts with 0 "
+    "bytes.",
+)
+def _(nbytes: Sizes, cap: int) -> Buckets:
+    buckets, bucket, held = list[list[int]](), list[int](), 0
+    for k in reversed(range(len(nbytes))):
+        bucket, held = [*bucket, k], held + nbytes[k]
+        if held >= cap:
+            buckets, bucket, held = [*buckets, bucket], [], held - cap
+    return [*buckets, bucket] if bucket else buckets
+
+
+bucket_order.wrong(
+    "counted_not_weighed",
+    "A bucket was closed when it held `cap` parameters. `cap` is a number of bytes.",
+    bucket_order=lambda nbytes, cap: torchs_buckets([1] * len(nbytes), cap),
+)
+bucket_order.wrong(
+    "last_bucket_first",
+    "The buckets are right, the last one first. The bucket that is full first is sent first.",
+    bucket_order=lambda nbytes, cap: torchs_buckets(nbytes, cap)[::-1],
 )
 
 

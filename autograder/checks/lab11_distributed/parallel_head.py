@@ -248,6 +248,40 @@ parallel_head.wrong(
 )
 
 
+parallel_head.wrong(
+    "bias_on_rank_1",
+    "By rows rank 1 added b. Alone there is no rank 1, and b is lost: let rank 0 add it.",
+    row_parallel=lambda x, w, b, dz, rank: [
+        (x @ w.T + (b if rank == 1 else 0.0), SUM),
+        *right_rows(x, w, b, dz, rank)[1:],
+    ],
+)
+parallel_head.wrong(
+    "bias_of_columns_nowhere",
+    "By columns nobody added b. Each rank holds the bias of its own words.",
+    column_parallel=lambda x, w, b, dz: [(x @ w.T, KEEP), *right_columns(x, w, b, dz)[1:]],
+)
+
+
+def _bias_by(pairs: Pairs, db: Tensor) -> Pairs:
+    return [*pairs[:3], (db, KEEP)]
+
+
+parallel_head.wrong(
+    "bias_gradient_averaged",
+    "db is a mean over the words. Each word read the bias, and paths add up; the mean belongs to "
+    "the loss, and dz brings it along.",
+    column_parallel=lambda x, w, b, dz: _bias_by(right_columns(x, w, b, dz), dz.mean(0)),
+    row_parallel=lambda x, w, b, dz, rank: _bias_by(right_rows(x, w, b, dz, rank), dz.mean(0)),
+)
+parallel_head.wrong(
+    "bias_gradient_of_one_word",
+    "db is the first row of dz. Each word read the bias, and paths add up: sum over the rows.",
+    column_parallel=lambda x, w, b, dz: _bias_by(right_columns(x, w, b, dz), dz[0]),
+    row_parallel=lambda x, w, b, dz, rank: _bias_by(right_rows(x, w, b, dz, rank), dz[0]),
+)
+
+
 @parallel_head.cost
 def _(student: Student, draw: Draw) -> str:
     x, w, b, dz = draw.tensor(32, 64), draw.tensor(150, 64), draw.tensor(150), draw.tensor(32, 150)

@@ -199,6 +199,47 @@ shard_rows.wrong(
 )
 
 
+def _padded_with(t: Tensor, rank: int, world: int, *, padding: Tensor) -> Tensor:
+    mine = _unpadded(t, rank, world)
+    rows = -(-len(t) // world)
+    return torch.cat([mine, padding.expand(rows - len(mine), *t.shape[1:])])
+
+
+shard_rows.wrong(
+    "padded_with_the_last_row",
+    "The padding repeats the last row. It holds zeros, or sums over shards count a row twice.",
+    shard=lambda t, rank, world: _padded_with(t, rank, world, padding=t[-1:]),
+)
+shard_rows.wrong(
+    "padded_in_float32",
+    "The shard has the dtype of the tensor. What torch.zeros makes is float32 unless it is told.",
+    shard=lambda t, rank, world: right_shard(t, rank, world).float(),
+)
+
+
+def _for_matrices(t: Tensor, rank: int, world: int) -> Tensor:
+    _, columns = t.shape[0], t.shape[1]
+    return right_shard(t, rank, world).reshape(-1, columns)
+
+
+shard_rows.wrong(
+    "for_matrices_only",
+    "Right for a matrix. A bias has one dimension, and other tensors have three: the rest of the "
+    "shape is t.shape[1:], whatever it is.",
+    shard=_for_matrices,
+)
+shard_rows.wrong(
+    "last_rank_first",
+    "The ranks are counted from the wrong end: rank 0 holds the first rows.",
+    shard=lambda t, rank, world: right_shard(t, world - 1 - rank, world),
+)
+shard_rows.wrong(
+    "joined_side_by_side",
+    "The shards were put side by side. They are rows: join them along dimension 0.",
+    unshard=lambda shards, v: torch.cat(list(shards), dim=-1)[..., :v],
+)
+
+
 @shard_rows.cost
 def _(student: Student, draw: Draw) -> str:
     w = draw.tensor(600, 64)

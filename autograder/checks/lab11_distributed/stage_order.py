@@ -15,6 +15,9 @@ NONE_SUCH = (
     "With fewer micro-batches than stages, the warm-up counts forwards that do not exist: min(P - "
     "s - 1, M)."
 )
+TWICE = "A micro-batch passes this stage twice in the same direction: each goes once each way."
+MISSING = "Not every micro-batch passes this stage: each goes once each way, M of them."
+UNSORTED = "The micro-batches come out of order: they pass in rising order both ways."
 FROM_ONE = "Micro-batches are numbered from 0."
 
 
@@ -69,7 +72,11 @@ def _order(got: Any, s: int, p: int, m: int) -> list[Action]:
 def _miscounted(numbers: Sequence[int], m: int) -> str:
     if numbers == list(range(1, m + 1)):
         return FROM_ONE
-    return NONE_SUCH if any(not 0 <= k < m for k in numbers) else ""
+    if any(not 0 <= k < m for k in numbers):
+        return NONE_SUCH
+    if len(set(numbers)) < len(numbers):
+        return TWICE
+    return MISSING if len(numbers) < m else UNSORTED
 
 
 def _is_action(got: Any) -> bool:
@@ -190,6 +197,24 @@ stage_order.wrong(
     "bubble_in_percent",
     "This is the bubble in percent. A share is between 0 and 1.",
     bubble=lambda p, m: 100 * _right_bubble(p, m),
+)
+
+
+stage_order.wrong(
+    "bubble_of_both_ways",
+    "The bubble counts 2 (P - 1) slots beside M micro-batches. Forward and backward have P - 1 "
+    "each, and each micro-batch fills two of them as well: (P - 1) / (M + P - 1).",
+    bubble=lambda p, m: 2 * (p - 1) / (m + 2 * (p - 1)),
+)
+stage_order.wrong(
+    "bubble_in_whole_numbers",
+    "This is always 0, or 1: `//` cuts off what is behind the point. A share is a fraction: `/`.",
+    bubble=lambda p, m: (p - 1) // (m + p - 1),
+)
+stage_order.wrong(
+    "bubble_in_slots",
+    "This is a time, in units of a forward. Asked for is its share of the run.",
+    bubble=lambda p, m: 3 * (p - 1),
 )
 
 

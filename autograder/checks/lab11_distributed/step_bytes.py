@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from autograder.judge import Draw, Student, Wrong, describe
 
 from . import lab
@@ -195,6 +197,87 @@ def _(plan: str, v: int, d: int, n: int, w: int) -> float:
     if plan != "columns":
         return sent_bytes(plan, v, d, n, w)
     return 4 * (2 * n * d + n * v) * (w - 1) / w
+
+
+def _only(plan_of: str, wrong: Callable[[int, int, int, int], float]) -> Callable[..., float]:
+    """Right but for one plan, whose numbers of four bytes are others."""
+
+    def answer(plan: str, v: int, d: int, n: int, w: int) -> float:
+        right = whole_bytes(plan, v, d, n, w)
+        return (4 * wrong(v, d, n, w) if plan == plan_of else right) * (w - 1) / w
+
+    return answer
+
+
+for _name, _sentence, _plan, _wrong in (
+    (
+        "ddp_one_way",
+        "DDP was counted as once around. An all-reduce goes around twice: the sums are formed, "
+        "then handed to all.",
+        "ddp",
+        lambda v, d, n, w: v * d,
+    ),
+    (
+        "columns_one_way",
+        "The column-parallel head was counted as once around. An all-reduce goes around twice.",
+        "columns",
+        lambda v, d, n, w: n * d + 3 * n,
+    ),
+    (
+        "two_numbers_a_row",
+        "Two numbers a row were counted for the loss. 11.7 joins three: a maximum and two sums.",
+        "columns",
+        lambda v, d, n, w: 2 * (n * d + 2 * n),
+    ),
+    (
+        "logits_all_reduced",
+        "The column-parallel head was charged for its logits, N times V. Nobody joins them: three "
+        "numbers for each word are enough.",
+        "columns",
+        lambda v, d, n, w: 2 * (n * d + n * v),
+    ),
+    (
+        "three_numbers_a_feature",
+        "The loss's three numbers were counted for each feature. They are three for each word: N.",
+        "columns",
+        lambda v, d, n, w: 2 * (n * d + 3 * d),
+    ),
+    (
+        "bias_counted",
+        "A bias was counted. This head has none.",
+        "ddp",
+        lambda v, d, n, w: 2 * (v * d + v),
+    ),
+):
+    step_bytes.wrong(_name, _sentence, step_bytes=_only(_plan, _wrong))
+
+
+def _rows_each(rows: Callable[[int, int], int]) -> Callable[..., float]:
+    """FSDP with so many rows on each rank."""
+
+    def answer(plan: str, v: int, d: int, n: int, w: int) -> float:
+        turns = {"fsdp": 3, "fsdp_kept": 2}.get(plan, 0)
+        whole = 4.0 * turns * rows(v, w) * w * d or whole_bytes(plan, v, d, n, w)
+        return whole * (w - 1) / w
+
+    return answer
+
+
+step_bytes.wrong(
+    "rows_rounded_down",
+    "The rows of a rank were rounded down. Then V % W rows would live nowhere: R = ceil(V / W).",
+    step_bytes=_rows_each(lambda v, w: v // w),
+)
+step_bytes.wrong(
+    "one_row_more",
+    "V // W + 1 is one row too many where V divides by W. ceil(V / W) is -(-V // W).",
+    step_bytes=_rows_each(lambda v, w: v // w + 1),
+)
+step_bytes.wrong(
+    "share_rounded",
+    "The share (W - 1) / W was rounded to two digits. It is exact: round the bytes, if anything.",
+    step_bytes=lambda plan, v, d, n, w: whole_bytes(plan, v, d, n, w) * round((w - 1) / w, 2),
+)
 
 
 @step_bytes.cost

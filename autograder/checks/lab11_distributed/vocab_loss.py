@@ -30,8 +30,8 @@ NO_TOP = (
     "float32."
 )
 ONE_TOP = (
-    "One maximum was taken for all rows. The exponentials of a row far below it are all 0 in "
-    "float32, and the log of their sum is -inf: each row has a maximum of its own."
+    "The exponentials of a row are all 0 in float32, and the log of their sum is -inf: what was "
+    "taken away lies far above that row's own maximum, which is what to send and to take away."
 )
 
 
@@ -344,6 +344,64 @@ vocab_loss.wrong(
     "The last function computed its own sums and left those of the other ranks alone: the "
     "all-reduce is missing.",
     vocab_loss=_not_exchanged,
+)
+
+
+def _picked(z: Tensor, target: Tensor, first: int, top: Tensor, *, low: int, high: int) -> Tensor:
+    """The target's logit where it lies between these columns; at the nearest one, else 0."""
+    at = target - first
+    mine = (at >= low) & (at < high)
+    picked = torch.where(mine, z[torch.arange(len(z)), at.clamp(0, z.shape[1] - 1)], 0.0)
+    return torch.stack([(z - top[:, None]).exp().sum(dim=1), picked])
+
+
+vocab_loss.wrong(
+    "words_below_picked",
+    "A logit was added where the target lies below `first`: that word is a lower rank's.",
+    vocab_sums=lambda z, target, first, top: _picked(
+        z, target, first, top, low=-(10**6), high=z.shape[1]
+    ),
+)
+vocab_loss.wrong(
+    "words_above_picked",
+    "A logit was added where the target lies above this rank's last column: that word is a higher "
+    "rank's.",
+    vocab_sums=lambda z, target, first, top: _picked(z, target, first, top, low=0, high=10**6),
+)
+vocab_loss.wrong(
+    "one_column_too_many",
+    "Column first + Vr belongs to the next rank. This rank's words are first <= target < first + "
+    "Vr.",
+    vocab_sums=lambda z, target, first, top: _picked(
+        z, target, first, top, low=0, high=z.shape[1] + 1
+    ),
+)
+
+
+def _far_below(z: Tensor, target: Tensor, first: int, top: Tensor) -> Tensor:
+    total, picked = right_sums(z, target, first, top)
+    return torch.stack([total, torch.where(is_mine(z, target, first), picked, -1e9)])
+
+
+vocab_loss.wrong(
+    "absent_far_below",
+    "Who does not hold the target added a very low number. These are summed, not maximised: who "
+    "does not hold it adds 0.",
+    vocab_sums=_far_below,
+)
+vocab_loss.wrong(
+    "averaged_over_columns_too",
+    "dz was divided by the columns as well. The loss is the mean over rows: divide by N.",
+    vocab_loss=lambda z, target, first, top, sums: (
+        (answer := right_loss(z, target, first, top, sums))[0],
+        answer[1] / z.shape[1],
+    ),
+)
+vocab_loss.wrong(
+    "one_number_for_the_top",
+    "vocab_top returned one number. A row far below it has exponentials that are all 0: send the "
+    "maximum of each row.",
+    vocab_top=lambda z: z.max(),
 )
 
 

@@ -26,7 +26,7 @@ _RAISED = {
 @lab.question(
     "broken_release",
     points=6,
-    minutes=18,
+    minutes=14,
     difficulty=4,
     hints=(
         "Which lines have to be there for each operator, and which once for the whole release? A "

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, expect_close, within
+from autograder.judge import Draw, Race, Student, Turn, expect_close, within
 
 from . import lab
 from .options import Meaning, drawn_cases, loss_of, with_weight
@@ -22,7 +22,7 @@ TOLERANCE = 2e-5  # of float32 sums of exponentials and of squares
 @lab.question(
     "loss_options",
     points=5,
-    minutes=12,
+    minutes=10,
     difficulty=3,
     hints=(
         "In which order do bias, cap and shift come, and which of them does the z-loss see?",
@@ -149,3 +149,13 @@ def _(student: Student, draw: Draw) -> str:
     plain = student.call("loss_options", x, w, b, t, shift=True)
     more = student.call("loss_options", x, w, b, t, shift=True, z_loss=1e-4, softcap=30.0)
     return f"loss {float(plain):.3f}; {float(more):.3f} with a cap of 30 and a z-loss of 0.0001"
+
+
+def _turn(draw: Draw) -> Turn:
+    """A sentence's worth of the head, many times: 8,192 rows of 600 words."""
+    n, v, d = 8_192, 600, 64
+    t = draw.integers(n, low=0, high=v - 1)
+    return Turn((draw.tensor(n, d), draw.tensor(v, d), draw.tensor(v), t), tolerance=1e-4)
+
+
+loss_options.race = Race("loss_options", "onelayer.kernels.chunked:chunked_head_loss", _turn)

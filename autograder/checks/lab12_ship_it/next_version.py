@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from autograder.checks.explaining import explaining
@@ -24,7 +24,7 @@ _RAISED = {
 @lab.question(
     "next_version",
     points=5,
-    minutes=15,
+    minutes=13,
     difficulty=4,
     hints=(
         "Whose code is it that breaks? Take one caller with positional arguments and one with "
@@ -243,8 +243,8 @@ _misread(
 )
 _misread(
     "returned",
-    "It returns another number of tensors. The old call runs; what the caller does with its result "
-    "does not.",
+    "It returns something else: another number of tensors, or another type. The old call runs; "
+    "what the caller does with its result does not.",
     returns_free=True,
 )
 _misread(
@@ -305,6 +305,38 @@ _wrong(
     "carried",
     "A version is three integers, not one number: 1.9 is followed by 1.10.",
     carried=True,
+)
+
+
+def _bent(bend: Callable[[str, list[str], str], Answer]) -> Any:
+    """`bend` of the right version, the right names and the version before."""
+
+    def answered(version: str, old: Sequence[str], new: Sequence[str]) -> Answer:
+        case = version, [*map(_parsed, old)], [*map(_parsed, new)]
+        return bend(*judged(case, Reading()), version)
+
+    return answered
+
+
+def _patch_stays(came: str, broken: list[str], before: str) -> Answer:
+    (major, _, patch), (was, *_, last) = came.split("."), before.split(".")
+    return (f"{came[: came.rindex('.')]}.{last}" if major == was and patch == "0" else came), broken
+
+
+def _minor_stays(came: str, broken: list[str], before: str) -> Answer:
+    (major, *_), (was, minor, _) = came.split("."), before.split(".")
+    return (came if major == was else f"{major}.{minor}.0"), broken
+
+
+next_version.wrong(
+    "patch_not_reset",
+    "The patch number begins at 0 again when the minor version was raised: 1.4.2, 1.5.0.",
+    next_version=_bent(_patch_stays),
+)
+next_version.wrong(
+    "minor_not_reset",
+    "The minor version begins at 0 again when the major one was raised: 1.4.2, 2.0.0.",
+    next_version=_bent(_minor_stays),
 )
 
 

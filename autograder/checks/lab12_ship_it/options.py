@@ -150,6 +150,7 @@ def drawn_cases(draw: Draw) -> Iterator[tuple[Given, Options]]:
         ({"reduction": "sum", "label_smoothing": 0.2, "z_loss": 0.25}, "offset"),
         ({"reduction": "mean", "z_loss": 0.4, "softcap": 1.5}, "large"),
         ({"reduction": "mean", "z_loss": 0.3, "weight": weight}, "plain"),
+        ({"reduction": "sum", "z_loss": 0.3, "ignore_index": draw.integer(1, v - 1)}, "plain"),
         ({"reduction": "mean", "shift": True}, "sentences"),
         ({"reduction": "none", "shift": True, "weight": weight, "z_loss": 0.2}, "sentences"),
         ({"reduction": "sum"}, "all_ignored"),

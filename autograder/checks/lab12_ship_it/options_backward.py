@@ -23,7 +23,7 @@ Gradients = tuple[Tensor, Tensor, Tensor | None]
 @lab.question(
     "options_backward",
     points=6,
-    minutes=18,
+    minutes=16,
     difficulty=5,
     hints=(
         "With q what a row wants to see (one-hot and smoothing, weighted) and p its softmax, what "

@@ -42,7 +42,7 @@ MISSING = "Two values that can meet do so in no run: what fails with both of the
 @lab.question(
     "pairs_covered",
     points=5,
-    minutes=13,
+    minutes=11,
     difficulty=4,
     hints=(
         "How many pairs does one run cover? And how many are there in all?",

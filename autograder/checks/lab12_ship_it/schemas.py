@@ -271,6 +271,11 @@ def _more_returns(draw: Draw, schema: Schema) -> Schema:
     return replace(schema, returns=("Tensor",) * (len(schema.returns) + draw.integer(1, 2)))
 
 
+def _other_returns(draw: Draw, schema: Schema) -> Schema:
+    """As many, and one of them a list."""
+    return replace(schema, returns=("Tensor[]", *schema.returns[1:]))
+
+
 def _writes(draw: Draw, schema: Schema) -> Schema:
     old = draw.choice([a for a in schema.positional if a.type == "Tensor"])
     return _with(schema, old, replace(old, type="Tensor(a!)"))
@@ -307,6 +312,7 @@ CHANGES: dict[str, tuple[Change, int]] = {
     "default_removed": (_default_removed, BREAK),
     "none_removed": (_none_removed, BREAK),
     "more_returns": (_more_returns, BREAK),
+    "other_returns": (_other_returns, BREAK),
     "writes": (_writes, BREAK),
     "keyword_only": (_keyword_only, BREAK),
     "positional": (_positional, FEATURE),

@@ -28,7 +28,7 @@ OVERFLOW = (
 @lab.question(
     "sharded_loss",
     points=5,
-    minutes=12,
+    minutes=9,
     difficulty=4,
     hints=(
         "The sums of the shards are relative to different maxima. What makes one of them relative "

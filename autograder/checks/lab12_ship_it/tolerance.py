@@ -28,7 +28,7 @@ NO_BOUND = (
 @lab.question(
     "tolerance",
     points=5,
-    minutes=12,
+    minutes=10,
     difficulty=4,
     hints=(
         "Which roundings does a term x_k w_k go through until it is in z? What does each of them "
@@ -180,6 +180,50 @@ _wrong(
     "The K roundings happen in the accumulator's dtype, and the last one in `out`: here it is the "
     "other way round.",
     swapped=True,
+)
+
+
+def _of_another(x: Tensor, w: Tensor, accumulator: torch.dtype, out: torch.dtype, k: int) -> Tensor:
+    """The bound for sums of k terms, where there are x.shape[1]."""
+    u, v = (torch.finfo(one).eps / 2 for one in (accumulator, out))
+    a, b = x.double(), w.double()
+    z, size = (a @ b.T).abs(), a.abs() @ b.abs().T
+    if k * u >= 1:
+        return torch.full_like(z, math.inf)
+    error = k * u / (1 - k * u) * size
+    return error if out == accumulator else error + v * (z + error)
+
+
+tolerance.wrong(
+    "one_addition_less",
+    "A term goes through its product's rounding and up to K - 1 additions': K in all. Here it is "
+    "one less.",
+    tolerance=lambda x, w, accumulator, out: _of_another(
+        x, w, accumulator, out, max(0, x.shape[1] - 1)
+    ),
+)
+tolerance.wrong(
+    "rows_for_terms",
+    "K is the number of terms of a sum, x.shape[1]. Here it is the number of rows.",
+    tolerance=lambda x, w, accumulator, out: _of_another(x, w, accumulator, out, x.shape[0]),
+)
+tolerance.wrong(
+    "last_rounding_alone",
+    "The roundings of the sum are missing: only the last one, to `out`, is here.",
+    tolerance=lambda x, w, accumulator, out: (
+        bound(x, w, accumulator, out)
+        if out == accumulator
+        else bound(x, w, accumulator, out) - bound(x, w, accumulator, accumulator)
+    ),
+)
+tolerance.wrong(
+    "dtype_of_x",
+    "The products and additions are rounded to the accumulator's dtype, not to that of x.",
+    tolerance=lambda x, w, accumulator, out: (
+        bound(x, w, x.dtype, out, out_always=True)
+        if out != accumulator
+        else bound(x, w, x.dtype, x.dtype)
+    ),
 )
 
 

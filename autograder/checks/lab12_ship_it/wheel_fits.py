@@ -27,7 +27,7 @@ _RAISED = {
 @lab.question(
     "wheel_fits",
     points=4,
-    minutes=12,
+    minutes=9,
     difficulty=3,
     hints=(
         "A name ends in three tags: Python, ABI, platform. Which of them may each name several "
@@ -45,7 +45,8 @@ def wheel_fits(student: Student, draw: Draw) -> None:
     """
     fixed = [_linux(draw, False), _linux(draw, True), _mac(draw, "arm64"), _mac(draw, "x86_64")]
     drawn = [_machine(draw) for _ in draw.cases(2)]
-    for machine in [*fixed, _windows(draw), *drawn]:
+    old = _linux(draw, False) | {"glibc": (2, draw.integer(14, 16))}  # one less than 2014's
+    for machine in [*fixed, old, _windows(draw), *drawn]:
         names = draw.shuffled(_names(draw, machine))
         with explaining(_RAISED):
             got = student.call("wheel_fits", names, machine)

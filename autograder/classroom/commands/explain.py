@@ -23,7 +23,7 @@ from ..run import devices, work
 from ..run.grading import job_for, safe_tier
 from ..run.job import Job
 from ..run.worker import lent_gpu
-from ..store import roster
+from ..store import changes, roster
 from ..store.journal import Journal, Record
 
 
@@ -80,6 +80,7 @@ def _case(asked: Asked) -> _Case:
     record = Journal(asked.folder / "journal" / release.name).read(line.student, line.key)
     if record is None:
         raise UserError(f"The record of {line.student} is missing or damaged. {AGAIN}")
+    record = changes.newest(record, changes.read(asked.folder, release.name))
     verdicts = {verdict.question: verdict for verdict in record.verdicts}
     verdict = verdicts[the_one(asked.question, list(verdicts), "question")]
     if verdict.question not in release.lab.questions:

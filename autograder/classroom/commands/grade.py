@@ -1,11 +1,11 @@
 """`autograder grade`: the class, a progress bar, the table, and where everything lies."""
 
 import errno
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from types import MappingProxyType
 
-from filelock import FileLock, Timeout
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -16,9 +16,12 @@ from autograder.judge import State
 from ..errors import UserError
 from ..intake.release import Release, graded
 from ..reports.rows import LEGEND, MARKS, Row
-from ..store import roster
+from ..store import changes, folder_lock, roster
+from ..store.journal import Record
 from .grading_run import GradingRun, Order, open_folder
 
+MOST_REFUSED = 3
+"""Names in the line of a reason; `ungradable.csv` has them all."""
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 
 
@@ -29,38 +32,36 @@ def grade(order: Order, console: Console) -> None:
     order = replace(order, out=order.out.absolute(), source=source)
     if source is None:
         roster.labs(order.out)
-    with _our_own(order):
+    with our_own(order):
         made = GradingRun(order)
         jobs = made.look_up()
         before = len(made.entries) - len(jobs)
         if before:
             console.print(f"{before} already graded, {len(jobs)} to grade")
-        with _progress(console) as progress:
-            bar = progress.add_task("grading", total=len(jobs), visible=bool(jobs))
+        with progress(console) as shown:
+            bar = shown.add_task("grading", total=len(jobs), visible=bool(jobs))
 
             def done(student: str) -> None:
                 if student:
-                    progress.update(bar, advance=1, description=student)
+                    shown.update(bar, advance=1, description=student)
                 else:
-                    progress.update(bar, description="gradebook and feedback", visible=True)
+                    shown.update(bar, description="gradebook and feedback", visible=True)
 
             made.grade(jobs, done=done)
     _show(made, console)
 
 
 @contextmanager
-def _our_own(order: Order) -> Iterator[None]:
+def our_own(order: Order) -> Iterator[None]:
     """The grading folder, for this process alone; trouble with it or its disk in one line."""
     try:
         order.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _unwritable(order, error) from error
     try:
-        with FileLock(order.out / ".lock", timeout=0):
+        with folder_lock.alone(order.out, "grade" if order.source else "regrade"):
             open_folder(order.out, order.source)
             yield
-    except Timeout:
-        raise UserError(f"Another `autograder grade` is at work in {order.out}.") from None
     except OSError as error:
         if error.errno not in DISK:
             raise
@@ -73,7 +74,7 @@ def _unwritable(order: Order, error: OSError) -> UserError:
     return UserError(f"Cannot write into {order.out}: {error.strerror}. {advice}")
 
 
-def _progress(console: Console) -> Progress:
+def progress(console: Console) -> Progress:
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -84,14 +85,23 @@ def _progress(console: Console) -> Progress:
 
 
 def _show(made: GradingRun, console: Console) -> None:
-    console.print(table(made.release, made.in_order))
+    shown = replace(made.release, lab=changes.changed(made.release.lab, made.changes))
+    console.print(table(shown, made.in_order, made.penalties()))
     out = made.order.out
     ungradable = len([row for row in made.rows.values() if row.record is None])
     say = [f"feedback    {out}/feedback/STUDENT/{made.release.name}/{made.release.name}.html"]
     if ungradable:
         say.append(f"ungradable  {ungradable}, with reasons in {out}/ungradable.csv")
+    if names := made.unknown_times:
+        say.append(
+            f"times       nobody of these names handed in: {_some(names)} (see submitted.csv)"
+        )
     for rule, files in made.ignored.items():
         say.append(f"ignored     {len(files)} {rule}: {_some(files)}")
+    if made.absent:
+        say.append(f"absent      {len(made.absent)} of {len(made.people)} handed in nothing")
+    if strangers := made.not_enrolled:
+        say.append(f"unknown     {len(strangers)} not enrolled: {_some(strangers)}")
     if asked := by_hand(made.release):
         say.append(f"by hand     {', '.join(asked)}: cd {out} && jupyter lab, then formgrader")
         say.append("            and then  nbgrader generate_feedback --force " + made.release.name)
@@ -106,35 +116,56 @@ def _some(files: Sequence[str]) -> str:
     return ", ".join(sorted(files)[:3]) + (", …" if len(files) > 3 else "")
 
 
-def table(release: Release, rows: Iterable[Row]) -> Table:
-    """Student, points, a mark per question, what happened."""
+def table(
+    release: Release, rows: Iterable[Row], penalties: Mapping[str, float] = MappingProxyType({})
+) -> Table:
+    """Student, points, a mark per question, what happened: a line for each student who was graded,
+    and one for all who were refused for one reason. penalties: points for lateness, by student."""
     made = Table(title=f"{release.name}, {release.lab.title}", caption=LEGEND, title_justify="left")
     made.add_column("student", overflow="fold")
     made.add_column(f"points of {release.lab.max_points:g}", justify="right")
-    made.add_column("questions")
+    made.add_column("questions", no_wrap=True)
     made.add_column("state", overflow="fold")
+    refused: dict[str, list[str]] = {}
     for row in rows:
-        made.add_row(*_cells(row))
+        student = row.submission.student
+        if row.record is None:
+            refused.setdefault(_reason(row), []).append(student)
+        else:
+            made.add_row(*_cells(row, row.record, penalties.get(student, 0.0)))
+    for reason, students in refused.items():
+        made.add_row(Text(_several(students)), Text("-"), Text(""), Text(reason, style="yellow"))
     return made
 
 
-def _cells(row: Row) -> tuple[Text, ...]:
-    student, notes = Text(row.submission.student), (row.submission.note, row.note)
-    if row.record is None:
-        text = "; ".join(filter(None, (row.ungradable, *notes)))
-        return student, Text("-"), Text(""), Text(f"ungradable: {text}", style="yellow")
+def _reason(row: Row) -> str:
+    text = "; ".join(filter(None, (row.ungradable, row.submission.note, row.note)))
+    return f"ungradable: {text}" if row.ungradable else text
+
+
+def _several(students: Sequence[str]) -> str:
+    more = len(students) - MOST_REFUSED
+    return ", ".join(students[:MOST_REFUSED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _cells(row: Row, record: Record, penalty: float) -> tuple[Text, ...]:
     marks, known, failed = Text(), list[str](), list[str]()
-    for verdict in row.record.verdicts:
+    for verdict in record.verdicts:
         marks.append(*MARKS[verdict.mark])
         known += [verdict.misconception] if verdict.misconception else []
         failed += [verdict.question] if verdict.state is State.UNGRADABLE else []
     remarks = [
         "graded" if row.is_new else "graded before",
-        "misconceptions: " + ", ".join(known) if known else "",
+        f"late: {penalty:g} points less" if penalty else "",
         "the grader failed at " + ", ".join(failed) if failed else "",
+        row.submission.note,
+        row.note,
+        "misconceptions: " + ", ".join(known) if known else "",
     ]
-    points = Text(f"{row.record.points:g}")
-    return student, points, marks, Text("; ".join(filter(None, (*remarks, *notes))))
+    points = Text(f"{max(0.0, record.points - penalty):g}")
+    # One line for each student, however narrow the terminal: the report has the rest.
+    state = Text("; ".join(filter(None, remarks)), no_wrap=True, overflow="ellipsis")
+    return Text(row.submission.student), points, marks, state
 
 
 def by_hand(release: Release) -> list[str]:

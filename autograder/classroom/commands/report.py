@@ -1,13 +1,12 @@
 """`autograder report`: the page, the files for the learning platforms, and where they lie."""
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from filelock import FileLock, Timeout
 from rich.console import Console
 
 from autograder import atomic_write
@@ -15,14 +14,18 @@ from autograder import atomic_write
 from ..errors import UserError, the_one
 from ..gradebook.course import in_one_line, quiet
 from ..gradebook.lateness import charge_again
+from ..intake.rebuild import Ungradable
 from ..intake.release import Release, releases
+from ..intake.submissions import Submission
+from ..intake.taking import take_again
+from ..reports.alike_page import alike_page
 from ..reports.canvas import canvas
 from ..reports.gradescope import gradescope
 from ..reports.moodle import moodle
 from ..reports.page import Report, page
 from ..reports.results import Result, expect_one_each, results
 from ..reports.returned import give_back
-from ..store import roster
+from ..store import changes, folder_lock, roster
 from .grade import DISK
 
 
@@ -30,13 +33,14 @@ from .grade import DISK
 class Wanted:
     """What the instructor asked for. lab: "" for every lab that has been graded. title: of the
     assignment in Canvas, "" where it is called as the lab is. provisional: also grades on which a
-    person has still to look at something."""
+    person has still to look at something. alike: also the page of answers that are alike."""
 
     folder: Path
     course: Path
     lab: str = ""
     title: str = ""
     provisional: bool = False
+    alike: bool = False
 
 
 def report(wanted: Wanted, console: Console) -> None:
@@ -50,21 +54,17 @@ def report(wanted: Wanted, console: Console) -> None:
         pass
     else:
         raise UserError(f"No lab has been graded in {wanted.folder}: autograder grade DIR_OR_ZIP")
-    with _alone(wanted.folder):
+    with alone(wanted.folder, "report"):
         for name in names:
             _report_one(wanted, known[name], console)
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def alone(folder: Path, command: str) -> Iterator[None]:
     """The grading folder while nobody grades into it; trouble with the disk in one line."""
     try:
-        with FileLock(folder / ".lock", timeout=0):
+        with folder_lock.alone(folder, command):
             yield
-    except Timeout:
-        raise UserError(
-            f"`autograder grade` is at work in {folder}. Wait until it is done."
-        ) from None
     except OSError as error:
         if error.errno not in DISK:
             raise
@@ -79,9 +79,33 @@ def _report_one(wanted: Wanted, release: Release, console: Console) -> None:
         people = results(wanted.folder, release, log)
     expect_one_each(people)
     folder = wanted.folder / "reports" / release.name
-    _write(folder, Report(release, wanted.folder, people, policy, datetime.now(UTC)), wanted)
+    lab = changes.changed(release.lab, changes.read(wanted.folder, release.name))
+    _write(
+        folder,
+        Report(replace(release, lab=lab), wanted.folder, people, policy, datetime.now(UTC)),
+        wanted,
+    )
+    if wanted.alike:
+        made = alike_page(release, _answers(wanted.folder, release, people), datetime.now(UTC))
+        atomic_write.write(folder / "alike.html", made.encode("utf-8", "replace"), mode=0o600)
     for line in _say(folder, people, wanted):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _answers(
+    folder: Path, release: Release, people: Sequence[Result]
+) -> dict[str, Mapping[str, str]]:
+    """What everybody with a verdict wrote, by student and cell. Raises UserError where a notebook
+    is gone."""
+    found: dict[str, Mapping[str, str]] = {}
+    for one in people:
+        if one.record is not None:
+            handed_in = Submission(one.student, one.line.origin, sha256=one.record.sha256)
+            with suppress(Ungradable):  # the lab has changed since
+                found[one.student] = take_again(
+                    handed_in, release, folder / "received"
+                ).rebuilt.answers
+    return found
 
 
 def _write(folder: Path, report: Report, wanted: Wanted) -> None:
@@ -103,12 +127,17 @@ def _write(folder: Path, report: Report, wanted: Wanted) -> None:
 
 def _say(folder: Path, people: list[Result], wanted: Wanted) -> Iterator[str]:
     yield f"page        {folder}/index.html"
+    if wanted.alike:
+        yield f"alike       {folder}/alike.html: a reason to look, and no verdict"
     yield f"platforms   {folder}/canvas.csv, moodle.csv, gradescope/STUDENT/results.json"
     yield f"return      {folder}/feedback.zip, for Canvas and Moodle"
-    left_blank = sum(one.counted(wanted.provisional) is None for one in people)
+    came = [one for one in people if one.came]
+    left_blank = sum(one.counted(wanted.provisional) is None for one in came)
+    if len(came) < len(people):
+        yield f"absent      {len(people) - len(came)} of {len(people)} handed in nothing"
     if left_blank:
         advice = "" if wanted.provisional else "; --provisional writes what stands so far"
         yield (
-            f"blank       {left_blank} of {len(people)} have no final grade yet: "
+            f"blank       {left_blank} of {len(came)} have no final grade yet: "
             f"their cells in the CSV files are empty{advice}"
         )

@@ -4,6 +4,7 @@ This module imports nbgrader, which takes seconds. Import it where it is used.
 """
 
 import logging
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from nbgrader.coursedir import CourseDirectory
 from traitlets.config.loader import PyFileConfigLoader
 
 from ..store.journal import Record
-from .recorded import RECORD
+from .recorded import RECORD, SETTLED
 
 
 class Converters:
@@ -35,10 +36,10 @@ class Converters:
             for step in converter.preprocessors:
                 converter.exporter.register_preprocessor(step)
 
-    def autograde(self, record: Record) -> None:
-        """The verdicts of a record of the journal into the gradebook and into autograded/. Raises
-        whatever stopped it."""
-        self._autograde.record = record
+    def autograde(self, record: Record, settled: Collection[str] = ()) -> None:
+        """The verdicts of a record of the journal into the gradebook and into autograded/. settled:
+        the cells whose mark by a person stands. Raises whatever stopped it."""
+        self._autograde.record, self._autograde.settled = record, settled
         self._convert(self._autograde, record.student)
 
     def feedback(self, student: str) -> None:
@@ -78,9 +79,13 @@ class _Autograde(_Telling, Autograde):  # type: ignore[misc]
     """nbgrader's own command reads the record from the journal; here it is at hand."""
 
     record: Record
+    settled: Collection[str]
 
     def init_single_notebook_resources(self, path: str) -> Any:
-        return super().init_single_notebook_resources(path) | {RECORD: self.record}
+        return super().init_single_notebook_resources(path) | {
+            RECORD: self.record,
+            SETTLED: self.settled,
+        }
 
 
 class _GenerateFeedback(_Telling, GenerateFeedback):  # type: ignore[misc]

@@ -6,18 +6,24 @@ nbgrader takes seconds to import, so it is imported where it is used.
 import glob
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from autograder import atomic_write
 
 from ..errors import UserError
-from ..intake.release import Release
+from ..intake.enrolment import Person
+from ..intake.exchanged import TIMESTAMP
+from ..intake.release import CHECK_SUFFIX, Release
+from ..store import changes
 
 LOCKED_S = 30.0
 """How long to wait for somebody else's transaction."""
+STEPS = ("submitted", "autograded", "feedback")
+"""nbgrader's folders for a student's notebook, in the order in which they are made."""
 NO_ANSWER = "does not answer, or does not let you in (see grade.log)"
 BROKEN = (
     "is damaged. Put back a copy of yours, or move it away: a new one is made, without the points "
@@ -50,6 +56,11 @@ if os.path.exists(elsewhere):
     with open(elsewhere) as file:
         c.CourseDirectory.db_url = file.read().strip()
     c.CourseDirectory.course_id = "default_course"
+c.GenerateAssignment.preprocessors = [  # source/ is the release already
+    "autograder.classroom.gradebook.lab_cells.SaveLab",
+]
+c.ExchangeFactory.collect = "autograder.classroom.gradebook.exchange.Collect"
+c.ExchangeFactory.release_feedback = "autograder.classroom.gradebook.exchange.ReleaseFeedback"
 c.Autograde.sanitize_preprocessors = [  # nbgrader's, but for CheckCellMetadata: cells are our own
     "nbgrader.preprocessors.ClearOutput",
     "nbgrader.preprocessors.DeduplicateIds",
@@ -68,7 +79,7 @@ c.GenerateFeedback.exporter_class = "autograder.classroom.gradebook.feedback.Fee
 c.GenerateFeedback.preprocessors = [
     "nbgrader.preprocessors.AssignLatePenalties",  # a person may have marked since
     "nbgrader.preprocessors.GetGrades",
-    "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
+    "autograder.classroom.gradebook.feedback.OpenMarks",
 ]
 c.AssignLatePenalties.plugin_class = "autograder.classroom.gradebook.penalties.LatePenalty"
 c.LatePenalty.file = os.path.join(c.CourseDirectory.root, "late.toml")
@@ -115,11 +126,8 @@ def prepare(folder: Path, release: Release) -> None:
     """
     expect_no_pattern(folder)
     configure(folder)
-    for step, content in (
-        ("source", release.instructor or release.notebook),
-        ("release", release.notebook),
-    ):
-        atomic_write.write(folder / step / release.name / f"{release.name}.ipynb", content)
+    for step in ("source", "release"):
+        atomic_write.write(folder / step / release.name / f"{release.name}.ipynb", release.notebook)
     _make_database(folder)
     _save_cells(folder, release)
 
@@ -245,16 +253,18 @@ def _save_cells(folder: Path, release: Release) -> None:
     """The lab's cells and points into the gradebook, by the step of nbgrader that does it."""
     import nbformat
     from nbgrader.api import Gradebook
-    from nbgrader.preprocessors import SaveCells
+
+    from .lab_cells import SaveLab
 
     notebook = nbformat.reads(  # type: ignore[no-untyped-call]
         release.notebook.decode(), as_version=4
     )
+    _revalue(notebook, changes.points(changes.read(folder, release.name)))
     names = {"notebook": release.name, "assignment": release.name, "db_url": database(folder)}
     with Gradebook(database(folder)) as gradebook:
         gradebook.update_or_create_assignment(release.name)
     try:
-        SaveCells().preprocess(notebook, {"nbgrader": names})
+        SaveLab().preprocess(notebook, {"nbgrader": names})
     except RuntimeError as error:
         raise UserError(
             f"{release.name} has other cells now than when {folder} was graded first. "
@@ -262,12 +272,54 @@ def _save_cells(folder: Path, release: Release) -> None:
         ) from error
 
 
+def _revalue(notebook: Any, points: Mapping[str, float]) -> None:
+    """Gives the checks of these questions the points that they are worth now; nbgrader counts a
+    cell's points among what nobody may change, so its checksum is another one then."""
+    from nbgrader.utils import compute_checksum
+
+    now = {question + CHECK_SUFFIX: worth for question, worth in points.items()}
+    for cell in notebook.cells:
+        told = cell.metadata.get("nbgrader", {})
+        if told.get("grade_id") in now:
+            told["points"] = now[told["grade_id"]]
+            told["checksum"] = compute_checksum(cell)
+
+
+def enrol(folder: Path, people: Iterable[Person]) -> None:
+    """Everybody on the class list into the gradebook, so that nbgrader's export and formgrader know
+    their names; a pseudonym has none."""
+    from nbgrader.api import Gradebook
+
+    configure(folder)
+    _make_database(folder)
+    with Gradebook(database(folder)) as gradebook:
+        for person in people:
+            gradebook.update_or_create_student(person.folder_id, **_names(person))
+
+
+def _names(person: Person) -> dict[str, str]:
+    if person.is_anonymous:
+        return {}
+    last, comma, first = person.name.partition(",")
+    if not comma:
+        first, _, last = person.name.rpartition(" ")
+    names = {"first_name": first.strip(), "last_name": last.strip(), "email": person.email}
+    return {key: text for key, text in names.items() if text}
+
+
 def stamp(folder: Path, student: str, lab: str, submitted: datetime | None) -> None:
     """Writes down when a notebook was handed in where nbgrader looks for it; nothing where that is
     not known, so that no earlier hand-in's time stays."""
-    path = folder / "submitted" / student / lab / "timestamp.txt"
     text = f"{submitted:%Y-%m-%d %H:%M:%S} UTC\n" if submitted else ""
-    if not text:
-        path.unlink(missing_ok=True)
-    elif not path.exists() or path.read_text(encoding="utf-8") != text:
-        atomic_write.write(path, text.encode(), waits=False)
+    lay_beside(folder, student, lab, TIMESTAMP, text)
+
+
+def lay_beside(folder: Path, student: str, lab: str, name: str, text: str) -> None:
+    """Writes the file `name` beside a student's notebook, in each of nbgrader's steps that has one;
+    "" takes it away."""
+    for step in STEPS:
+        path = folder / step / student / lab / name
+        if not text:
+            path.unlink(missing_ok=True)
+        elif path.parent.is_dir() and not (path.is_file() and path.read_text("utf-8") == text):
+            atomic_write.write(path, text.encode(), mode=0o600, waits=False)

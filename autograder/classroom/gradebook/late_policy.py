@@ -4,12 +4,17 @@
     per_day_percent = 10        # of the points earned, for each day begun after the due time
     cap_percent = 50            # never more than this
     times = "submitted.csv"     # optional: student, lab, submitted
+    canvas_late_days = 1        # optional: who is "late, says Canvas", which tells no time
 
     [due]
     01_strides = 2026-11-20T23:59:00+01:00
 
+    [extensions.01_strides]     # optional: who has a due time of their own
+    ada = 2026-11-27T23:59:00+01:00
+
 Times come from the instructor's side only: from the names that nbgrader's exchange gives, or from
-the file `times`. A submission whose time nobody knows is not late.
+the file `times`. A submission whose time nobody knows is not late, unless Canvas says that it is
+and `canvas_late_days` says how much that is to count.
 """
 
 import csv
@@ -18,18 +23,26 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
+from ..intake.enrolment import Person
 
 NAME = "late.toml"
-NUMBERS = {"grace_minutes": math.inf, "per_day_percent": 100.0, "cap_percent": 100.0}
+NUMBERS = {
+    "grace_minutes": math.inf,
+    "per_day_percent": 100.0,
+    "cap_percent": 100.0,
+    "canvas_late_days": 366.0,
+}
 """The numbers of the file and the largest that each can be."""
-KNOWN = (*NUMBERS, "times", "due")
+DEFAULTS = {"grace_minutes": 0, "cap_percent": 100, "canvas_late_days": 0}
+"""All can be lost, no grace is given, and what Canvas says costs nothing."""
+KNOWN = (*NUMBERS, "times", "due", "extensions")
 EXAMPLE_TIME = "2026-11-20T23:59:00+01:00"
 COLUMNS = ("student", "lab", "submitted")
 _DAY = timedelta(days=1)
@@ -38,13 +51,28 @@ _ZONE = re.compile(r"(Z| UTC|[+-]\d\d:?\d\d)$")
 
 @dataclass(frozen=True)
 class Policy:
-    """What lateness costs. due: by lab. submitted: by (lab, student), where `times` tells it."""
+    """What lateness costs. due: by lab. submitted: by (lab, student), where `times` tells it.
+    canvas_late: by how much somebody is late of whom Canvas only says that they are. extensions: a
+    due time by (lab, student)."""
 
     grace: timedelta = timedelta(0)
     per_day: float = 0.0
     cap: float = 1.0
     due: Mapping[str, datetime] = field(default_factory=dict)
     submitted: Mapping[tuple[str, str], datetime] = field(default_factory=dict)
+    canvas_late: timedelta = timedelta(0)
+    extensions: Mapping[tuple[str, str], datetime] = field(default_factory=dict)
+
+    def extension(self, lab: str, student: str) -> timedelta | None:
+        """How much later than the others the student may hand in."""
+        due = self.extensions.get((lab, student))
+        return due - self.due[lab] if due else None
+
+    def taken_as(self, lab: str, student: str) -> datetime | None:
+        """When somebody handed in of whom Canvas says that they were late, as far as this is to
+        count."""
+        due = self.extensions.get((lab, student), self.due.get(lab))
+        return due + self.canvas_late if due and self.canvas_late else None
 
     def penalty(self, score: float, late: timedelta) -> float:
         """The points that `late` costs somebody who earned `score`.
@@ -79,10 +107,25 @@ def written(policy: Policy) -> str:
         f"grace_minutes = {policy.grace.total_seconds() / 60!r}",
         f"per_day_percent = {policy.per_day * 100!r}",
         f"cap_percent = {policy.cap * 100!r}",
+        f"canvas_late_days = {policy.canvas_late / _DAY!r}",
         "[due]",
         *(f"{json.dumps(lab)} = {time.isoformat()}" for lab, time in policy.due.items()),
     ]
     return "\n".join([*lines, ""])
+
+
+def by_id(policy: Policy, people: Sequence[Person], path: Path) -> Policy:
+    """`policy` by the ids of the grading folder, for students whom it calls by another name of
+    theirs. Raises UserError for an extension of somebody who is not on the class list `people`."""
+    ids = {name: person.folder_id for person in people for name in person.ids}
+    for lab, student in policy.extensions if people else ():
+        if student.casefold() not in ids:
+            raise UserError(f"{path}: [extensions.{lab}]: {student!r} is not on the class list.")
+
+    def known(times: Mapping[tuple[str, str], datetime]) -> dict[tuple[str, str], datetime]:
+        return {(lab, ids.get(who.casefold(), who)): time for (lab, who), time in times.items()}
+
+    return replace(policy, submitted=known(policy.submitted), extensions=known(policy.extensions))
 
 
 def read(path: Path, *, labs: Collection[str] = ()) -> Policy | None:
@@ -104,19 +147,20 @@ def read(path: Path, *, labs: Collection[str] = ()) -> Policy | None:
     if unknown := sorted(set(declared) - set(KNOWN)):
         raise UserError(f"{path}: there is no setting {unknown[0]!r}, only {', '.join(KNOWN)}.")
     numbers = {name: _number(path, declared, name) for name in NUMBERS}
+    due = _due(f"{path}: [due]", declared.get("due", {}), labs)
     return Policy(
         timedelta(minutes=numbers["grace_minutes"]),
         numbers["per_day_percent"] / 100,
         numbers["cap_percent"] / 100,
-        _due(path, declared.get("due", {}), labs),
+        due,
         _times(path, declared.get("times", ""), labs),
+        timedelta(days=numbers["canvas_late_days"]),
+        dict(_extensions(path, declared.get("extensions", {}), due)),
     )
 
 
 def _number(path: Path, declared: Mapping[str, Any], name: str) -> float:
-    """`cap_percent` may be missing (all can be lost) and `grace_minutes` too (none is given)."""
-    default = {"grace_minutes": 0, "cap_percent": 100}.get(name)
-    value = declared.get(name, default)
+    value = declared.get(name, DEFAULTS.get(name))
     if value is None:
         raise UserError(f"{path}: {name} is missing, as in {name} = 10.")
     most = NUMBERS[name]
@@ -127,19 +171,41 @@ def _number(path: Path, declared: Mapping[str, Any], name: str) -> float:
     return float(value)
 
 
-def _due(path: Path, declared: Any, labs: Collection[str]) -> dict[str, datetime]:
+def _due(source: str, declared: Any, labs: Collection[str]) -> dict[str, datetime]:
+    if not isinstance(declared, Mapping):
+        raise UserError(f"{source} must be a table, a line per lab: 01_strides = {EXAMPLE_TIME}")
+    for lab in declared:
+        _expect_lab(source, lab, labs)
+    return {lab: _due_time(source, lab, time) for lab, time in declared.items()}
+
+
+def _due_time(source: str, name: str, time: Any) -> datetime:
+    if not isinstance(time, datetime) or time.tzinfo is None:
+        raise UserError(
+            f"{source}: the due time of {name} needs a date, a time and a zone, without quotes, "
+            f"as in {EXAMPLE_TIME}."
+        )
+    return time
+
+
+def _extensions(
+    path: Path, declared: Any, due: Mapping[str, datetime]
+) -> Iterator[tuple[tuple[str, str], datetime]]:
     if not isinstance(declared, Mapping):
         raise UserError(
-            f"{path}: [due] must be a table, a line per lab: 01_strides = {EXAMPLE_TIME}"
+            f"{path}: extensions go by lab, under a line such as [extensions.01_strides]"
         )
-    for lab, time in declared.items():
-        _expect_lab(f"{path}: [due]", lab, labs)
-        if not isinstance(time, datetime) or time.tzinfo is None:
-            raise UserError(
-                f"{path}: the due time of {lab} needs a date, a time and a zone, without quotes, "
-                f"as in {EXAMPLE_TIME}."
-            )
-    return dict(declared)
+    for lab, students in declared.items():
+        source = f"{path}: [extensions.{lab}]"
+        if lab not in due:
+            raise UserError(f"{source}: {lab} has no due time under [due] that could be extended.")
+        if not isinstance(students, Mapping):
+            raise UserError(f"{source} must be a table, a line per student: ada = {EXAMPLE_TIME}")
+        for student, told in students.items():
+            time = _due_time(source, student, told)
+            if time < due[lab]:
+                raise UserError(f"{source}: the due time of {student} is before everybody's.")
+            yield (lab, student), time
 
 
 def _expect_lab(source: str, lab: str, labs: Collection[str]) -> None:

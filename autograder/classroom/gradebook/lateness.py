@@ -31,6 +31,8 @@ def put_in_force(
     if due := declared.due.get(lab):
         assignment.duedate = _naive(due)
     for submission in assignment.submissions:
+        if assignment.duedate:
+            submission.extension = declared.extension(lab, submission.student_id)
         if time := declared.submitted.get((lab, submission.student_id)):
             submission.timestamp = _naive(time)
             stamp(folder, submission.student_id, lab, time)
@@ -54,10 +56,24 @@ def tell_time(
     if submission.timestamp != naive:
         stamp(folder, student, lab, time)
         submission.timestamp = naive
-        gradebook.db.commit()
+    if policy and submission.assignment.duedate:
+        submission.extension = policy.extension(lab, student)
+    gradebook.db.commit()
     changed = charge([submission], policy)
     gradebook.db.commit()
     return bool(changed)
+
+
+def times(folder: Path, lab: str) -> dict[str, tuple[datetime | None, timedelta | None]]:
+    """By student, when they handed in by the gradebook, in UTC, and how much more time they had;
+    nothing where there is no gradebook."""
+    if not has_gradebook(folder):
+        return {}
+    from nbgrader.api import Gradebook
+
+    with Gradebook(database(folder)) as gradebook:
+        every = [one for a in gradebook.assignments if a.name == lab for one in a.submissions]
+        return {one.student_id: (one.timestamp, one.extension) for one in every}
 
 
 def charge_again(folder: Path, lab: str) -> late_policy.Policy | None:

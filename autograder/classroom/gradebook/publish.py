@@ -30,12 +30,14 @@ from typing import TYPE_CHECKING, Any
 
 from autograder import atomic_write
 
+from ..intake.exchanged import SECRET, TIMESTAMP
+from ..intake.owners import LATE
 from ..intake.rebuild import notebook
-from ..intake.release import Release
+from ..intake.release import Release, graded
 from ..intake.taking import Entry
 from ..store.journal import Record, digest
 from . import late_policy
-from .course import database, in_one_line, prepare, quiet, stamp
+from .course import database, in_one_line, lay_beside, prepare, quiet, stamp
 from .lateness import put_in_force, tell_time
 
 if TYPE_CHECKING:
@@ -138,48 +140,99 @@ class _Publishing:
         student, submitted = one.record.student, self._submitted(one)
         is_new = student not in self.known or not self._is_recorded(one.record)
         if is_new:
-            self._hand_in(one, submitted)
-            self.converters.autograde(one.record)
-        if student in self.known and self._tell_time(student, submitted):
+            settled = self._hand_in(one, submitted)
+            self.converters.autograde(one.record, settled)
+        if self._may_differ(student) and self._tell_time(student, submitted):
             self.changed.add(student)
+        if not is_new:  # the same again may have come by another way
+            lab, secret = self.release.name, one.entry.submission.secret
+            lay_beside(self.folder, student, lab, SECRET, secret)
         if is_new or student in self.changed or not self._has_page(student):
             self.converters.feedback(student)
             self.changed.discard(student)
         return is_new
 
+    def _may_differ(self, student: str) -> bool:
+        """Whether nbgrader's autograding alone does not know what lateness is about here."""
+        extended = self.policy and (self.release.name, student) in self.policy.extensions
+        return student in self.known or bool(extended)
+
     def _submitted(self, one: Graded) -> datetime | None:
-        text = one.entry.submission.submitted
-        submitted = late_policy.moment(text) if text else None
+        handed_in = one.entry.submission
+        submitted = late_policy.moment(handed_in.submitted) if handed_in.submitted else None
+        if self.policy is None:
+            return submitted
         named = (self.release.name, one.record.student)
-        return self.policy.submitted.get(named, submitted) if self.policy else submitted
+        if submitted is None and LATE in handed_in.note:
+            submitted = self.policy.taken_as(*named)
+        return self.policy.submitted.get(named, submitted)
 
     def _tell_time(self, student: str, submitted: datetime | None) -> bool:
         lab = self.release.name
         return tell_time(self.folder, self.gradebook, lab, student, self.policy, submitted)
 
-    def _hand_in(self, one: Graded, submitted: datetime | None) -> None:
+    def _hand_in(self, one: Graded, submitted: datetime | None) -> set[str]:
         """Puts the rebuilt notebook where nbgrader collects them, and clears what it made of an
-        earlier one."""
+        earlier one. The cells whose mark by a person stands, because the text is the same."""
         lab, student = self.release.name, one.record.student
+        made = notebook(self.release, one.entry.rebuilt)
+        settled = self._settled(one.record, made) if student in self.known else set()
         for step in ("autograded", "feedback"):
             shutil.rmtree(self.folder / step / student / lab, ignore_errors=True)
-        made = notebook(self.release, one.entry.rebuilt)
         made["metadata"][OURS] = {"lab": lab, "record": one.record.key}
         data = json.dumps(made, ensure_ascii=False).encode()
         path = self._path("submitted", student, "ipynb")
         atomic_write.write(path, data, waits=False)
-        if submitted or (path.parent / "timestamp.txt").exists():
+        if submitted or (path.parent / TIMESTAMP).exists():
             stamp(self.folder, student, lab, submitted)
+        lay_beside(self.folder, student, lab, SECRET, one.entry.submission.secret)
+        return settled
+
+    def _settled(self, record: Record, made: Mapping[str, Any]) -> set[str]:
+        """The cells that a person has marked and in which nothing changed: neither the free text
+        nor the verdict. One that did is open again from now on, even if a kill comes next."""
+        from .recorded import is_settled, verdicts  # it imports nbgrader
+
+        lab, student, kept = self.release.name, record.student, set[str]()
+        before, now = self._free_texts(self._handed_in(student)), self._free_texts(made)
+        before, now = before | self._ours(student).get("verdicts", {}), now | verdicts(record)
+        for grade in self.gradebook.find_submission_notebook(lab, lab, student).grades:
+            if grade.name in now and is_settled(grade):
+                if before.get(grade.name) == now[grade.name]:
+                    kept.add(grade.name)
+                else:
+                    grade.needs_manual_grade = True
+        self.gradebook.db.commit()
+        return kept
+
+    def _handed_in(self, student: str) -> Mapping[str, Any]:
+        """The notebook before this one; nothing where there is none that can be read."""
+        try:
+            found: Mapping[str, Any] = json.loads(
+                self._path("submitted", student, "ipynb").read_bytes()
+            )
+        except (OSError, ValueError):
+            return {"cells": []}
+        return found
+
+    def _free_texts(self, made: Mapping[str, Any]) -> dict[str, str]:
+        """What a person marks, by cell."""
+        marked = {name for name, cell in self.release.answers.items() if graded(cell)["grade"]}
+        return {cell["id"]: cell["source"] for cell in made["cells"] if cell["id"] in marked}
 
     def _is_recorded(self, record: Record) -> bool:
         """Whether the grades of exactly this record are in the gradebook: the notebook beside it
         says so, and is written after them."""
-        path = self._path("autograded", record.student, "ipynb")
+        return self._ours(record.student).get("graded") == digest(record.to_json())
+
+    def _ours(self, student: str) -> Mapping[str, Any]:
+        """What we noted in the notebook that was graded last; nothing where there is none."""
         try:
-            ours: Mapping[str, Any] = json.loads(path.read_bytes())["metadata"][OURS]
+            data = self._path("autograded", student, "ipynb").read_bytes()
+            ours: Mapping[str, Any] = json.loads(data)["metadata"][OURS]
         except (OSError, ValueError, KeyError):
-            return False
-        return ours.get("graded") == digest(record.to_json())
+            return {}
+        return ours
 
     def _has_page(self, student: str) -> bool:
         """A whole one: a kill may have cut it off."""

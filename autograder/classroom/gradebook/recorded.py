@@ -8,6 +8,7 @@ This module imports nbgrader, which takes seconds. Import it where it is used.
 """
 
 import math
+import re
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,29 @@ from nbgrader.api import Gradebook
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Unicode
 
-from autograder.judge import State, Verdict
+from autograder.judge import Cause, State, Verdict
+from autograder.judge.verdict import one_line
 
 from ..intake.release import CHECK_SUFFIX
+from ..store import changes
 from ..store.journal import CellReport, Journal, Record, digest
 
 RECORD, GRADED, OPEN, OURS = "record", "graded", "onelayer_open", "onelayer"
+VERDICTS = "verdicts"
+SETTLED = "onelayer_settled"
 MAX_LINES = 40
 
 _COLOURS = {State.PASS: "#1a7f37", State.FAIL: "#b42318"}
 _FOR_A_PERSON = "#8a6d00"
+IN_SHORT = {
+    Cause.PASSED: "passed",
+    Cause.BLANK: "not answered",
+    Cause.MISSING: "not answered",
+    Cause.RAISED: "it raised an error",
+    Cause.TIMED_OUT: "it took too long",
+    Cause.DIED: "its process ended",
+    Cause.WROTE_INPUT: "it wrote into its input",
+}
 _OPEN = (State.UNGRADABLE, State.FLAGGED)
 
 
@@ -48,6 +62,8 @@ class RecordedVerdicts(NbGraderPreprocessor):  # type: ignore[misc]
         for report in record.cells:
             if report.name in cells:
                 cells[report.name].outputs = _printed(report)
+        if SETTLED not in resources:
+            resources[SETTLED] = _settled(**resources["nbgrader"])
         resources[OPEN] = []
         for verdict in record.verdicts:
             if cell := cells.get(verdict.question + CHECK_SUFFIX):
@@ -55,6 +71,7 @@ class RecordedVerdicts(NbGraderPreprocessor):  # type: ignore[misc]
             if verdict.state in _OPEN:
                 resources[OPEN].append(verdict.question + CHECK_SUFFIX)
         nb.metadata[OURS][GRADED] = digest(record.to_json())
+        nb.metadata[OURS][VERDICTS] = verdicts(record)
         return nb, resources
 
     def _read(self, nb: Any, student: str, assignment: str, **_: Any) -> Record:
@@ -64,21 +81,41 @@ class RecordedVerdicts(NbGraderPreprocessor):  # type: ignore[misc]
         record = journal.read(student, key) if key else None
         if record is None:
             raise NotJudged(f"{student}: grade this folder with `autograder grade`")
-        return record
+        return changes.applied(record, changes.read(Path(self.folder), assignment))
+
+
+def verdicts(record: Record) -> dict[str, str]:
+    """By check cell a hash of its verdict: whether a person has looked at this one or another."""
+    return {v.question + CHECK_SUFFIX: digest(v.to_json()) for v in record.verdicts}
+
+
+def _settled(db_url: str, notebook: str, assignment: str, student: str, **_: Any) -> set[str]:
+    """The free texts that a person has marked. A changed one was opened again when it came in."""
+    with Gradebook(db_url) as gradebook:
+        grades = gradebook.find_submission_notebook(notebook, assignment, student).grades
+        return {g.name for g in grades if is_settled(g) and not g.name.endswith(CHECK_SUFFIX)}
+
+
+def is_settled(grade: Any) -> bool:
+    """Whether a person has marked what stands there."""
+    return grade.manual_score is not None and not grade.needs_manual_grade
 
 
 class OpenQuestions(NbGraderPreprocessor):  # type: ignore[misc]
-    """Leaves a question open that a person must look at: nbgrader has counted it as zero."""
+    """Leaves a question open that a person must look at, which nbgrader has counted as zero; and a
+    mark in force that a person gave to the same text, which nbgrader has opened again."""
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        if not resources[OPEN]:
+        if not (resources[OPEN] or resources[SETTLED]):
             return nb, resources
         names = resources["nbgrader"]
+        of = names["notebook"], names["assignment"], names["student"]
         with Gradebook(names["db_url"]) as gradebook:
             for cell in resources[OPEN]:
-                of = names["notebook"], names["assignment"], names["student"]
                 grade = gradebook.find_grade(cell, *of)
                 grade.auto_score, grade.needs_manual_grade = None, True
+            for cell in resources[SETTLED]:
+                gradebook.find_grade(cell, *of).needs_manual_grade = False
             gradebook.db.commit()
         return nb, resources
 
@@ -90,9 +127,10 @@ def _judged(verdict: Verdict, points: float) -> Any:
     text = shown(verdict)
     page = {"text/plain": text, "text/html": _page(verdict, text)}
     number = {"text/plain": str(score(verdict, points))}
+    note = {OURS: {"mark": verdict.mark, "why": _in_short(verdict)}}
     return from_dict(  # type: ignore[no-untyped-call]
         [
-            {"output_type": "display_data", "metadata": {}, "data": page},
+            {"output_type": "display_data", "metadata": note, "data": page},
             {
                 "output_type": "execute_result",
                 "metadata": {},
@@ -101,6 +139,14 @@ def _judged(verdict: Verdict, points: float) -> Any:
             },
         ]
     )
+
+
+def _in_short(verdict: Verdict) -> str:
+    """What came of the question, in a few words for a table: a misconception by the first sentence
+    that names it."""
+    if verdict.misconception:
+        return one_line(re.split(r"(?<=[.?!])\s", str(verdict.sentence), maxsplit=1)[0])
+    return IN_SHORT.get(verdict.cause, "wrong" if verdict.state is State.FAIL else verdict.mark)
 
 
 def score(verdict: Verdict, points: float) -> float:

@@ -18,10 +18,11 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from types import MappingProxyType
 
 import yaml
 
@@ -41,6 +42,7 @@ _CANVAS = re.compile(
 )
 _ADDED = re.compile(r"^Copy of |( \(\d+\)|-Copy\d+)$")
 MAX_ID = 48
+NOBODY: Mapping[str, str] = MappingProxyType({})
 MARKS = (0, 6, 12, 24)
 """Lengths of a mark, the next where one does not do."""
 ATTEMPT = "_attempt"
@@ -48,6 +50,7 @@ ATTEMPT = "_attempt"
 CLONES = "-submissions"
 METADATA = "submission_metadata.yml"
 """What Gradescope lays beside the folders of its export: who handed each of them in."""
+LATE = "late, says Canvas"
 WRAPPERS = {"submitted", "inbound", "submissions"}
 """Outer folders that the instructor's side makes and that name nobody. A folder of any other name
 may be a student's own, and what lies in it is theirs to name: it could name a neighbour."""
@@ -214,7 +217,7 @@ def _by_its_name(file: Found, name: str, lab: str) -> Claim | None:
         return _exchanged(known, file, lab, lab)
     made = _named(owner, file, known["name"] or "")
     if known.re is _CANVAS:
-        note = "late, says Canvas" if known["late"] else ""
+        note = LATE if known["late"] else ""
         return replace(made, newer=float(known["again"] or 0), note=note)
     if known.re is _BLACKBOARD:
         day, clock = known["time"][:10], known["time"][11:].replace("-", ":")
@@ -229,21 +232,22 @@ def _seconds(time: str) -> float:
         return 0.0
 
 
-def student_ids(owners: Sequence[str]) -> dict[str, str]:
+def student_ids(owners: Sequence[str], known: Mapping[str, str] = NOBODY) -> dict[str, str]:
     """For each owner an id that is safe as a folder, in a URL and in a CSV file, and still theirs
     at a glance.
 
     Owners whose ids would differ in capitals or in dropped characters only get a mark each; so does
-    one whose name looks like the marked one of another.
+    one whose name looks like the marked one of another. known: ids of owners who handed in before;
+    they keep theirs, whoever comes now, and nobody else gets it.
     """
-    plain = {owner: _plain(owner) for owner in dict.fromkeys(owners)}
+    plain = {owner: _plain(owner) for owner in dict.fromkeys(owners) if owner not in known}
     marks = {owner: 0 if name else 1 for owner, name in plain.items()}
     while True:
         ids = {owner: _marked(name, owner, MARKS[marks[owner]]) for owner, name in plain.items()}
-        taken = Counter(map(str.casefold, ids.values()))
+        taken = Counter(map(str.casefold, [*ids.values(), *known.values()]))
         clashing = [owner for owner, name in ids.items() if taken[name.casefold()] > 1]
         if not clashing:
-            return ids
+            return {owner: known.get(owner) or ids[owner] for owner in dict.fromkeys(owners)}
         shortest = min(marks[owner] for owner in clashing)
         for owner in clashing:
             marks[owner] += marks[owner] == shortest

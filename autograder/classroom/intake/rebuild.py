@@ -92,11 +92,23 @@ def rebuild(data: bytes, release: Release) -> Rebuilt:
     if not answers:
         raise Ungradable(
             f"None of the answers of {release.name} is in the notebook. Is it another lab's?",
-            "no cell has an id, a function or a mark of this lab",
+            _why_none(by_id),
         )
     if lost:
         notes.append(f"{lost} answers had lost their ids and were found by what they define")
     return Rebuilt(answers, tuple(notes), _left_out(cells, used, release))
+
+
+def _why_none(by_id: Mapping[str, Sequence[_Cell]]) -> str:
+    """What the instructor is told of a notebook without an answer."""
+    name, alike = max(
+        by_id.items(), key=lambda item: bool(item[0]) * len(item[1]), default=("", ())
+    )
+    if name and len(alike) > 1:
+        return (
+            f"{len(alike)} cells bear one id, {name[:60]!r}: a tool has copied it into all of them"
+        )
+    return "no cell has an id, a function or a mark of this lab"
 
 
 def _parsed(data: bytes) -> list[Any]:

@@ -6,14 +6,16 @@ why, once for the student and once for the instructor.
 
 import hashlib
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import UserError
+from . import exchanged
 from .archive import in_archive
+from .enrolment import Person, identified
 from .files import Found, Quota, Unreadable, in_folder
-from .owners import Claim, claims, student_ids, whose
+from .owners import NOBODY, Claim, claims, student_ids, whose
 
 NO_NOTEBOOK = "There is no notebook among the files you handed in."
 ZIPPED = "You handed in an archive. Hand in the notebook in it, the file that ends in .ipynb."
@@ -33,7 +35,8 @@ class Submission:
     """One student's notebook for one lab.
 
     origin: where it lay, for the instructor. data: its bytes, and their sha256; empty where it is
-    ungradable. ungradable: the sentence for the student; empty where all is well.
+    ungradable. ungradable: the sentence for the student; empty where all is well. secret: by which
+    nbgrader's exchange gives them their feedback back. owner: as the layout names the student.
     """
 
     student: str
@@ -43,6 +46,8 @@ class Submission:
     submitted: str = ""
     note: str = ""
     ungradable: str = ""
+    secret: str = ""
+    owner: str = ""
 
 
 def files_in(source: Path) -> list[Found]:
@@ -65,19 +70,43 @@ def labs_named(files: Iterable[Found], known: Sequence[str]) -> list[str]:
     return [lab for lab in known if lab in paths]
 
 
-def submissions(files: Sequence[Found], lab: str, known: Sequence[str]) -> Iterator[Submission]:
+def submissions(
+    files: Sequence[Found],
+    lab: str,
+    known: Sequence[str],
+    people: Sequence[Person] = (),
+    *,
+    before: Mapping[str, str] = NOBODY,
+    collected: bool = False,
+) -> Iterator[Submission]:
     """One submission per student, in the order of their ids.
 
     known: all labs of the course, so that another lab's notebook is not taken for this one's.
+    people: who is enrolled; what is theirs goes by their id, wherever it came from.
+    before: the students of earlier hand-ins by owner. collected: by nbgrader, into the grading
+    folder: it tells the time.
     """
     by_owner: dict[str, list[Claim]] = {}
     for claim in claims(files, lab)[0]:
         if not _is_kept_for_another(claim, lab, known):
             by_owner.setdefault(claim.owner, []).append(claim)
-    ids, reading = student_ids(list(by_owner)), _Reading()
-    owners = {student.casefold(): owner for owner, student in ids.items()}
-    for name in sorted(owners):
-        yield _submission(ids[owners[name]], by_owner[owners[name]], (lab, known), reading)
+    by_student, reading = _by_student(by_owner, people, before), _Reading()
+    for student in sorted(by_student, key=str.casefold):
+        yield _submission(student, by_student[student], (lab, known), reading, collected=collected)
+
+
+def _by_student(
+    by_owner: Mapping[str, list[Claim]], people: Sequence[Person], before: Mapping[str, str]
+) -> dict[str, list[Claim]]:
+    """What several owners hold may be one person's: a number here, an e-mail there."""
+    persons = identified(people, {owner: _shown(own[0].file) for owner, own in by_owner.items()})
+    taken = [person.folder_id for person in people]
+    ids = student_ids([*taken, *(owner for owner in by_owner if owner not in persons)], before)
+    ids |= {owner: person.folder_id for owner, person in persons.items()}
+    found: dict[str, list[Claim]] = {}
+    for owner, own in by_owner.items():
+        found.setdefault(ids[owner], []).extend(own)
+    return found
 
 
 def ignored(files: Sequence[Found], lab: str, known: Sequence[str]) -> dict[str, list[str]]:
@@ -112,7 +141,12 @@ class _Reading:
 
 
 def _submission(
-    student: str, claimed: Sequence[Claim], labs: tuple[str, Sequence[str]], read: _Reading
+    student: str,
+    claimed: Sequence[Claim],
+    labs: tuple[str, Sequence[str]],
+    read: _Reading,
+    *,
+    collected: bool,
 ) -> Submission:
     lab, known = labs
     claimed = [one for one in claimed if not one.file.is_empty_folder] or claimed
@@ -121,7 +155,15 @@ def _submission(
     claim, *others = _candidates(ours, lab) or ours[:1] or claimed[:1]
     if others:
         claim, *others = _without_copies([claim, *others])
-    made = Submission(student, _shown(claim.file), submitted=claim.submitted, note=claim.note)
+    beside = [one.file for one in claimed if one.file.path[:-1] == claim.file.path[:-1]]
+    made = Submission(
+        student,
+        _shown(claim.file),
+        submitted=claim.submitted or (exchanged.time(beside) if collected else ""),
+        note=claim.note,
+        secret=exchanged.secret(beside),
+        owner=claim.owner,
+    )
     for one in claimed:
         if one.file.spoils:
             return replace(made, ungradable=one.file.spoils)
@@ -140,8 +182,8 @@ def _submission(
         return replace(made, ungradable=str(reason), note=note)
     if different:
         return replace(made, ungradable=_several([claim, *different]))
-    beside = [one for one in claimed if one not in (claim, *others) and _may_be_a_notebook(one)]
-    note = "; ".join(filter(None, (made.note, _unread(beside))))
+    unread = [one for one in claimed if one not in (claim, *others) and _may_be_a_notebook(one)]
+    note = "; ".join(filter(None, (made.note, _unread(unread))))
     return replace(made, note=note, data=data, sha256=hashlib.sha256(data).hexdigest())
 
 

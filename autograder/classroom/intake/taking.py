@@ -13,6 +13,9 @@ from threading import BoundedSemaphore
 from autograder import atomic_write
 
 from ..errors import UserError, the_one
+from .enrolment import Person
+from .exchanged import COLLECTED
+from .owners import NOBODY
 from .rebuild import Rebuilt, Ungradable, rebuild
 from .release import Release
 from .submissions import Submission, files_in, ignored, labs_named, submissions
@@ -49,15 +52,25 @@ class Taken:
     ignored: dict[str, list[str]] = field(default_factory=dict)
 
 
-def take_in(source: Path, known: Mapping[str, Release], lab: str, kept: Path) -> Taken:
+def take_in(
+    source: Path,
+    known: Mapping[str, Release],
+    lab: str,
+    kept: Path,
+    people: Sequence[Person] = (),
+    before: Mapping[str, str] = NOBODY,
+) -> Taken:
     """All hand-ins in `source` for `lab` (""; where the hand-in tells), their bytes in the folder
-    `kept`. Raises UserError for what the instructor can put right."""
+    `kept`. people: who is enrolled. before: the students of earlier hand-ins by owner. Raises
+    UserError for what the instructor can put right."""
     files = files_in(source)
     if not any(file.path[-1].endswith(".ipynb") for file in files) and not lab:
         raise UserError(f"There is no notebook in {source}. Name the folder of hand-ins.")
     name = _the_lab(lab, list(known), labs_named(files, list(known)))
     taken = Taken(known[name], ignored=ignored(files, name, list(known)))
-    _take_all(submissions(files, name, list(known)), taken, kept)
+    collected = source.resolve() == kept.with_name(COLLECTED).resolve()
+    found = submissions(files, name, list(known), people, before=before, collected=collected)
+    _take_all(found, taken, kept)
     if not taken.entries and not taken.refusals:
         raise UserError(f"There is no notebook of {name} in {source}.")
     return taken

@@ -8,6 +8,7 @@ student who has no grade as they are.
 
 from collections.abc import Iterator, Sequence
 
+from ..intake.enrolment import Person
 from ..intake.owners import canvas_user
 from .results import Result
 from .spreadsheet import written
@@ -27,6 +28,9 @@ def canvas(title: str, graded: Sequence[Result], *, provisional: bool = False) -
 
 def _students(graded: Sequence[Result], provisional: bool) -> Iterator[list[str | float | None]]:
     for result in graded:
+        who = result.person or Person(result.student)
         name, number = canvas_user(result.line.origin)
-        login = "" if number else result.student
-        yield [name or result.student, number, "", login, "", result.counted(provisional)]
+        number = who.canvas or number
+        login = who.login or ("" if number else who.student)
+        named = who.name or name or who.student
+        yield [named, number, who.number, login, who.section, result.counted(provisional)]

@@ -68,8 +68,7 @@ def scores(points: Sequence[float], max_points: float) -> str:
         )
         if points:
             middle = statistics.median(points)
-            axes.axvline(middle, color=GROUND, linewidth=4)
-            axes.axvline(middle, color=INK, linewidth=1.4, linestyle=(0, (4, 2)))
+            axes.axvline(middle, color=INK, linewidth=1.4, linestyle=(0, (4, 2)), zorder=0.8)
             side = "right" if middle > max_points / 2 else "left"
             text = f" median {middle:g} "
             top = axes.get_xaxis_transform()

@@ -1,7 +1,8 @@
 """A student's verdicts as Gradescope's autograders write them: `results.json`.
 
 The form: https://gradescope-autograders.readthedocs.io/en/latest/specs/ ("Output format"). Students
-see it when the instructor publishes the grades. No seed is in it.
+see a file of `autograder report` when the instructor publishes the grades, and what a run on
+Gradescope answered (`at_once`, `refused`) at once. No seed is in any of them.
 """
 
 import json
@@ -17,18 +18,42 @@ from .results import Result
 FOR_A_PERSON = "A person will look at this question."
 
 
-def gradescope(result: Result) -> bytes:
+def gradescope(result: Result, *, visibility: str = "after_published") -> bytes:
     """The file, for a student whose hand-in has a grade."""
     assert result.record is not None
     assert result.grade is not None
     body: dict[str, Any] = {
-        "visibility": "after_published",
+        "visibility": visibility,
         "stdout_visibility": "hidden",
         "score": round(result.grade.points, 2),
         "execution_time": round(result.record.wall_s, 2),
         "output": "\n".join(_summary(result)),
+        "output_format": "text",
         "tests": [*_checked(result), *_marked(result)],
     }
+    return _written(body)
+
+
+def at_once(result: Result) -> bytes | None:
+    """The file of a run on Gradescope, for the student who waits for it; None where a person has to
+    look at a verdict before any score may be told. Its score is that of the checks: free text is
+    marked later, and on Gradescope."""
+    if result.record is None or result.grade is None or result.reason:
+        return None
+    if result.verdicts(State.UNGRADABLE) or result.verdicts(State.FLAGGED):
+        return None
+    return gradescope(result, visibility="visible")
+
+
+def refused(lab: str, reason: str) -> bytes:
+    """The same for a hand-in that cannot be graded: a sentence, and no score, not even 0."""
+    test = {"name": lab, "status": "failed", "output": reason}
+    body = {"visibility": "visible", "stdout_visibility": "hidden", "tests": [test]}
+    body["output_format"] = "text"
+    return _written({**body, "output": f"This hand-in was not graded. {reason}"})
+
+
+def _written(body: dict[str, Any]) -> bytes:
     return json.dumps(body, ensure_ascii=False, indent=1).encode("utf-8", "replace")
 
 
@@ -38,8 +63,10 @@ def _summary(result: Result) -> Iterator[str]:
         yield f"Handed in late: {result.grade.penalty:g} points less."
     if result.reason:
         yield f"The newest hand-in was not graded, an earlier one was: {result.reason}"
-    if result.grade.open_cells:
-        yield "Not everything is marked yet."
+    if opened := result.grade.open_cells:
+        points = sum(result.grade.marks[name].max_points for name in opened)
+        named = ", ".join(name.removesuffix(CHECK_SUFFIX) for name in opened)
+        yield f"Not everything is marked yet: {named}, {points:g} points."
 
 
 def _checked(result: Result) -> Iterator[dict[str, Any]]:

@@ -9,6 +9,7 @@ Username.
 
 from collections.abc import Sequence
 
+from ..intake.enrolment import Person
 from ..intake.owners import moodle_participant
 from .results import Result
 from .spreadsheet import written
@@ -24,7 +25,10 @@ def moodle(graded: Sequence[Result], *, provisional: bool = False) -> bytes:
 
 
 def _row(result: Result, provisional: bool) -> list[str | float | None]:
+    who = result.person or Person(result.student)
     name, number = moodle_participant(result.line.origin)
-    identifier, username = (f"Participant {number}", "") if number else ("", result.student)
+    number = who.moodle or number
+    identifier = f"Participant {number}" if number else ""
+    username = "" if number else who.login or who.student
     most = result.grade.max_points if result.grade else None
-    return [identifier, name, username, result.counted(provisional), most, ""]
+    return [identifier, who.name or name, username, result.counted(provisional), most, ""]

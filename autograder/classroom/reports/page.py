@@ -46,7 +46,7 @@ class Report:
 
 def page(report: Report) -> str:
     """The HTML text."""
-    template = _environment().get_template("page.html.j2")
+    template = environment().get_template("page.html.j2")
     return template.render(_values(report))
 
 
@@ -60,9 +60,11 @@ def _values(report: Report) -> dict[str, Any]:
         "number": int(lab.name[:2]),
         "style": Markup((HERE / "page.css").read_text(encoding="utf-8")),
         "people": people,
+        "came": [one for one in people if one.came],
+        "enrolled": [one for one in people if one.person],
         "graded": records,
         "ungradable": [one for one in people if one.reason],
-        "waiting": [one for one in people if one.grade and one.grade.open_cells],
+        "waiting": [one for one in people if one.settled is None],
         "late": [one for one in people if one.grade and one.grade.late_s > 0],
         "middle": plain(median(points)) if points else NOTHING,
         "items": numbers,
@@ -116,7 +118,7 @@ def _judged_on(records: Sequence[Record]) -> str:
     return f"Judged by {'; '.join(text)}." if text else ""
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
     made = Environment(
         loader=FileSystemLoader(HERE),
         autoescape=True,
@@ -152,7 +154,9 @@ def _remarks(one: Result) -> str:
         text.append(f"{_duration(one.grade.late_s)} late")
     if one.grade and one.grade.open_cells:
         text.append("waits for a person")
-    return "; ".join([*text, *filter(None, [one.line.note])])
+    section = one.person.section if one.person else ""
+    note = "" if one.is_anonymous else one.line.note  # it can name a file, and that its student
+    return "; ".join([*text, *filter(None, [one.enrolment, section, note])])
 
 
 def _duration(late_s: float) -> str:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,15 @@ from autograder.judge import State, Verdict
 
 from ..errors import UserError
 from ..gradebook.course import database, has_gradebook, in_one_line
+from ..intake import enrolment
+from ..intake.enrolment import Person, identified
 from ..intake.owners import canvas_user, moodle_participant
 from ..intake.release import Release
-from ..store import roster
+from ..store import changes, roster
 from ..store.journal import Journal, Record
 
+NOTHING = "handed in nothing"
+STRANGER = "not enrolled"
 LOST = "The verdict is missing or damaged. Grade the class again: only what is lost runs."
 
 
@@ -52,12 +56,25 @@ class Grade:
 @dataclass(frozen=True)
 class Result:
     """A student. record, grade: None where there is none. reason: why the newest hand-in has no
-    verdict, "" where it has one."""
+    verdict, "" where it has one. person: as on the class list; None for who is not on it, and
+    where there is no list. enrolment: what the list says of somebody for whom it is not as usual.
+    """
 
     line: roster.Line
     record: Record | None = None
     grade: Grade | None = None
     reason: str = ""
+    person: Person | None = None
+    enrolment: str = ""
+
+    @property
+    def came(self) -> bool:
+        """Whether anything was handed in."""
+        return self.enrolment != NOTHING
+
+    @property
+    def is_anonymous(self) -> bool:
+        return self.person is not None and self.person.is_anonymous
 
     @property
     def student(self) -> str:
@@ -81,12 +98,32 @@ class Result:
 
 
 def results(folder: Path, release: Release, log: logging.Logger) -> list[Result]:
-    """Everybody on the roster, by name. Raises UserError where the lab was never graded here."""
+    """Everybody who handed in or is enrolled, by name. Raises UserError where the lab was never
+    graded here."""
     lines = roster.read(folder, release.name)
     journal = Journal(folder / "journal" / release.name)
     with in_one_line(folder, log):
-        grades = _grades(folder, release.name)
-    return [_result(line, journal, grades.get(line.student)) for line in lines.values()]
+        stored = grades(folder, release.name)
+    made = changes.read(folder, release.name)
+    found = [_result(line, journal, stored.get(line.student)) for line in lines.values()]
+    found = [replace(r, record=r.record and changes.applied(r.record, made)) for r in found]
+    people = enrolment.kept(folder)
+    return _with_people(found, people) if people else found
+
+
+def _with_people(found: Sequence[Result], people: Sequence[Person]) -> list[Result]:
+    """Who is who on the class list; whoever is on it and handed in nothing has a row too."""
+    known = identified(people, {one.student: one.line.origin for one in found})
+    known |= {person.folder_id: person for person in people}
+    rows = [replace(one, person=known.get(one.student)) for one in found]
+    rows = [one if one.person else replace(one, enrolment=STRANGER) for one in rows]
+    came = {one.person for one in rows}
+    rows += [
+        Result(roster.Line(person.folder_id), person=person, enrolment=NOTHING)
+        for person in people
+        if person not in came
+    ]
+    return sorted(rows, key=lambda one: one.student.casefold())
 
 
 def expect_one_each(people: Sequence[Result]) -> None:
@@ -112,7 +149,7 @@ def _result(line: roster.Line, journal: Journal, grade: Grade | None) -> Result:
     return Result(line, record, grade, line.ungradable)
 
 
-def _grades(folder: Path, lab: str) -> dict[str, Grade]:
+def grades(folder: Path, lab: str) -> dict[str, Grade]:
     """By student, what stands in nbgrader's gradebook; nothing where there is no gradebook yet."""
     if not has_gradebook(folder):
         return {}

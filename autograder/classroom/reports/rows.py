@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autograder import atomic_write
+from autograder.judge.verdict import one_line
 
 from ..intake.submissions import Submission
 from ..store.journal import Record
-from .spreadsheet import written
+from .spreadsheet import inert, written
 
 MARKS = {  # by the mark of a verdict
     "pass": ("●", "green"),
@@ -36,8 +37,10 @@ class Row:
 
 
 def write_ungradable(path: Path, rows: Sequence[Row], lab: str) -> None:
-    """Everyone without a grade, for a mail merge; kept for all labs, this lab's lines are new."""
-    kept = [line for line in _read(path) if line[:1] != [lab]]
+    """Everyone without a grade, for a mail merge. The lines of other labs, and of whoever is not
+    among `rows`, stay."""
+    ours = {inert(one_line(row.submission.student)) for row in rows}  # as the file has them
+    kept = [line for line in _read(path) if line[0] != lab or line[1] not in ours]
     fresh = [[lab, *_ungradable(row)] for row in rows if row.record is None]
     header = ["lab", "student", "file", "reason", "for the instructor"]
     atomic_write.write(path, written([header, *sorted([*kept, *fresh])]))

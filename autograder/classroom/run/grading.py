@@ -16,9 +16,9 @@ from ..errors import UserError
 from ..intake.rebuild import to_run
 from ..intake.release import Release
 from ..intake.taking import Entry
-from ..store import seed_secret
+from ..store import merges, roster, seed_secret
 from ..store.journal import Journal, Record, key_of
-from . import cluster, devices, pool
+from . import cluster, devices, pool, startup
 from .job import SUBMISSION_S, Job
 from .worker import Setting
 
@@ -62,25 +62,31 @@ class Grading:
     def look_up(self, entries: Mapping[str, Entry]) -> tuple[list[Record], list[Job]]:
         """What the journal holds of `entries` already, and the jobs that are left."""
         found, jobs = [], []
+        standing = roster.keys(self.out, self.release.name)
         for student, entry in entries.items():
-            key = key_of(entry.sha256, *self._circumstances)
-            record = self.journal.read(student, key)
-            if record is not None and record.is_final:
+            own, *merged = (key_of(entry.sha256, *told) for told in self._circumstances)
+            keys = sorted([own, *merged], key=lambda key: key != standing.get(student))
+            records = (self.journal.read(student, key) for key in keys)
+            if record := next((one for one in records if one and one.is_final), None):
                 found.append(record)
             else:
-                job = job_for(entry, self.release, key=key, secret=self.secret)
-                jobs.append(replace(job, device_share=self._device_share))
+                job = job_for(entry, self.release, key=own, secret=self.secret)
+                jobs.append(replace(job, device_share=self.device_share))
         if jobs:
             safe_tier(self.means.trusting)
         return found, jobs
 
     @cached_property
-    def _circumstances(self) -> tuple[str, ...]:
+    def _circumstances(self) -> list[tuple[str, ...]]:
+        """What a verdict depends on beside the submission: here, then as in each folder that was
+        merged into this one."""
         device = [self.means.device] if self._on_gpu else []
-        return self.release.version, TORCH, seed_secret.name_of(self.secret), probe().name, *device
+        seeds = [seed_secret.name_of(self.secret), *(one.seed for one in merges.read(self.out))]
+        tier = probe().name
+        return [(self.release.version, TORCH, seed, tier, *device) for seed in dict.fromkeys(seeds)]
 
     @cached_property
-    def _device_share(self) -> float:
+    def device_share(self) -> float:
         """Of one GPU, for each submission; 0 where everything stays on the CPU."""
         if self.means.device == "cpu":
             return 0.0
@@ -108,7 +114,10 @@ class Grading:
         scratch.mkdir(mode=0o700, exist_ok=True)
         setting = Setting(tier, self.out / "grade.log", scratch, os.getpid())
         try:
-            for job, outcome in pool.graded(jobs, setting, workers=workers, devices=gpus):
+            begun = startup.take()
+            for job, outcome in pool.graded(
+                jobs, setting, workers=workers, devices=gpus, begun=begun
+            ):
                 if isinstance(outcome, Record):
                     self.journal.write(outcome)
                 yield job, outcome

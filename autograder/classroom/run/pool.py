@@ -18,6 +18,7 @@ from ..errors import UserError
 from ..store.journal import Record
 from .devices import emptiest
 from .job import Fault, Job
+from .startup import Begun
 from .worker import NoDevice, NoJail, Ready, Setting, serve
 
 MAX_ATTEMPTS = 3
@@ -88,14 +89,16 @@ def graded(
     workers: int,
     devices: Sequence[str] = (),
     target: Callable[[Connection, Setting], None] = serve,
+    begun: Begun | None = None,
 ) -> Iterator[Outcome]:
     """Each job with its Record, or with the Fault that remained after three attempts; in the order
-    in which they are done. devices: the GPUs that the workers divide among themselves.
+    in which they are done. devices: the GPUs that the workers divide among themselves. begun: a
+    worker that is there already.
 
     Raises UserError where the sandbox does not start. Leaves no process behind, whichever way it is
     left.
     """
-    pool = Pool(setting, target, size=min(workers, len(jobs)), devices=devices)
+    pool = Pool(setting, target, size=min(workers, len(jobs)), devices=devices, begun=begun)
     try:
         yield from pool.run(jobs)
     finally:
@@ -112,7 +115,9 @@ class Pool:
         *,
         size: int,
         devices: Sequence[str] = (),
+        begun: Begun | None = None,
     ) -> None:
+        self.begun = begun
         self.setting, self.target, self.size, self.devices = setting, target, size, devices
         self.workers: list[_Worker] = []
         self.waiting: deque[tuple[Job, int]] = deque()
@@ -196,17 +201,24 @@ class Pool:
                 worker.has_company = True
 
     def _new(self) -> _Worker:
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
         device = emptiest(self.devices, (worker.device for worker in self.workers))
         alone = bool(device) and self.size <= len(self.devices)
-        setting = replace(self.setting, device=device, alone=alone)
+        worker = _Worker(*self._process(replace(self.setting, device=device, alone=alone)), device)
+        self.workers.append(worker)
+        return worker
+
+    def _process(self, setting: Setting) -> tuple[multiprocessing.process.BaseProcess, Connection]:
+        if begun := self.begun:
+            self.begun = None
+            with contextlib.suppress(OSError):  # it is gone; waiting for its answer will say so
+                begun.connection.send(setting)
+            return begun.process, begun.connection
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
         process = context.Process(target=self.target, args=(theirs, setting), daemon=True)
         process.start()
         theirs.close()
-        worker = _Worker(process, ours, device)
-        self.workers.append(worker)
-        return worker
+        return process, ours
 
     def _answers(self) -> list[tuple[_Worker, Answer]]:
         busy = self._busy()

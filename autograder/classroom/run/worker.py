@@ -6,15 +6,17 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 import torch
 
 import autograder.checks
-from autograder.sandbox import MOCKED, SIMULATED, Gpu, Jail, Tier, mocked_gpu
+from autograder.sandbox import MOCKED, SIMULATED, Gpu, Jail, Tier, mocked_gpu, probe
 
 from . import nvidia_smi, work
 from .devices import VISIBLE
@@ -68,29 +70,71 @@ def serve(connection: Connection, setting: Setting) -> None:
 
     After either of these the worker ends: the next submission gets a new process and a new jail.
     """
-    die_with_parent(setting.parent)
+    _belong_to(setting.parent)
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor(1) as beside:
+        _serve(connection, setting, partial(_opened, stack, setting), beside)
+
+
+def serve_when_told(connection: Connection, parent: int) -> None:
+    """The same for a worker that was begun before anybody knew its Setting, which arrives first:
+    the jail starts meanwhile."""
+    _belong_to(parent)
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor(2) as beside:
+        begun = beside.submit(_jail_beforehand, stack)
+        setting: Setting | None = connection.recv()
+        if setting is None:
+            return
+
+        def opened() -> Jail:
+            jail = begun.result()
+            fits = jail is not None and jail.tier == setting.tier
+            if jail is None or not fits or setting.device or setting.readable:
+                return _opened(stack, setting)
+            return jail
+
+        _serve(connection, setting, opened, beside)
+
+
+def _belong_to(parent: int) -> None:
+    die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    torch.set_num_threads(1)
+
+
+def _jail_beforehand(stack: contextlib.ExitStack) -> Jail | None:
+    """The jail that most classes are graded in."""
+    tier = probe()
+    return stack.enter_context(Jail(tier=tier)) if tier.safe else None
+
+
+def _opened(stack: contextlib.ExitStack, setting: Setting) -> Jail:
+    return stack.enter_context(_jail(setting))
+
+
+def _serve(
+    connection: Connection,
+    setting: Setting,
+    opened: Callable[[], Jail],
+    beside: ThreadPoolExecutor,
+) -> None:
     _write_to(setting.log)
     os.environ["TMPDIR"] = str(setting.scratch)  # torch makes a cache folder there and leaves it
-    torch.set_num_threads(1)
-    with contextlib.ExitStack() as stack:
-        # It imports Dynamo: the first question that opens a dispatch mode would wait for that. The
-        # jail starts at the same time.
-        beside = stack.enter_context(ThreadPoolExecutor(1))
-        dynamo = beside.submit(torch.compiler.reset)
-        try:
-            jail = stack.enter_context(_jail(setting))
-            dynamo.result()
-            if jail.gpu:
-                expect_healthy(jail, "in the jail")
-        except DeviceLost as lost:
-            connection.send(NoDevice(str(lost)))
-            return
-        except Exception as error:
-            connection.send(NoJail(f"{type(error).__name__}: {error}"))
-            return
-        connection.send(Ready())
-        _answer_jobs(connection, jail)
+    # It imports Dynamo: the first question that opens a dispatch mode would wait for that. The jail
+    # starts at the same time.
+    dynamo = beside.submit(torch.compiler.reset)
+    try:
+        jail = opened()
+        dynamo.result()
+        if jail.gpu:
+            expect_healthy(jail, "in the jail")
+    except DeviceLost as lost:
+        connection.send(NoDevice(str(lost)))
+        return
+    except Exception as error:
+        connection.send(NoJail(f"{type(error).__name__}: {error}"))
+        return
+    connection.send(Ready())
+    _answer_jobs(connection, jail)
 
 
 def _jail(setting: Setting) -> Jail:

@@ -19,7 +19,8 @@ class Line:
     """One student. origin: where the newest hand-in lay. submitted: its time in UTC, where the
     instructor's side knows one. ungradable: why the newest hand-in has no verdict. key: of the
     record that speaks for the student, and version: of the lab that it was judged by; "" where
-    there was never one.
+    there was never one. secret: by which nbgrader's exchange gives them their feedback back.
+    owner: the name from which the student's id was made.
     """
 
     student: str
@@ -30,6 +31,8 @@ class Line:
     key: str = ""
     sha256: str = ""
     version: str = ""
+    secret: str = ""
+    owner: str = ""
 
 
 def read(folder: Path, lab: str) -> dict[str, Line]:
@@ -50,6 +53,19 @@ def read(folder: Path, lab: str) -> dict[str, Line]:
             f"{path} is damaged. Remove it and grade every hand-in again: what is graded stays."
         ) from error
     return {line.student: line for line in sorted(lines, key=lambda line: line.student.casefold())}
+
+
+def keys(folder: Path, lab: str) -> dict[str, str]:
+    """By student the key of the record that speaks for them; nothing where there is no roster."""
+    lines = read(folder, lab) if _path(folder, lab).exists() else {}
+    return {student: line.key for student, line in lines.items() if line.key}
+
+
+def students(folder: Path) -> dict[str, str]:
+    """Everybody who ever handed in a lab, by owner: whoever comes again keeps the id."""
+    known = labs(folder) if folder.is_dir() else []
+    lines = [line for lab in known for line in read(folder, lab).values()]
+    return {line.owner: line.student for line in lines if line.owner}
 
 
 def labs(folder: Path) -> list[str]:

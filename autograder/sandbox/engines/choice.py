@@ -3,6 +3,7 @@
 import contextlib
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,11 @@ from . import bubblewrap, container
 from .isolation import JailSpec
 from .spawn import spawn
 
+CLOSED = (
+    "the jail's user cannot read {}, or a folder that its links lead through: make the environment "
+    "where others may read it, as in /opt, with an interpreter that lies in such a folder too"
+)
+"""What "execvp: No such file" means of an interpreter that is there."""
 CONTAINERS_NEED = ("PATH", "HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
 
 
@@ -34,9 +40,10 @@ class Jailed:
         self.log.close()
 
     def last_words(self) -> str:
-        """The end of the log."""
+        """The end of the log, or what it means."""
         self.log.seek(0)
-        return self.log.read()[-500:].decode("utf-8", errors="replace").strip()
+        said = self.log.read()[-500:].decode("utf-8", errors="replace").strip()
+        return CLOSED.format(sys.executable) if f"execvp {sys.executable}" in said else said
 
 
 def by_bubblewrap(spec: JailSpec) -> Jailed:

@@ -13,8 +13,11 @@ from ..engines.gpu import Gpu
 from ..engines.limits import Limits
 from ..wire.messages import call_request, read_call_reply
 from .loading import MAX_RESTARTS, Cell, CellResult, Loader
-from .request import Lost, ask_in_a_row
+from .request import LEFT_RUNNING, Lost, ask_in_a_row, expect_quiet
 from .running import Running
+
+MOST_BUSY = 1
+"""How often what its answers started may keep the processor busy."""
 
 
 class JailedStudent(Student, contextlib.AbstractContextManager["JailedStudent"]):
@@ -48,6 +51,7 @@ class JailedStudent(Student, contextlib.AbstractContextManager["JailedStudent"])
         self._total_s, self._until = total_s, time.monotonic() + total_s
         self._wall_s = self._left_s = limits.wall_s
         self._restarts, self._closed = 0, False
+        self._busy: list[Raised] = []  # what its answers started, and did not end
         self._cells, self._loader = tuple(cells), Loader(cells, limits)
         self._running: Running | None = self._loader.load(start, until=self._until)
         self.suspects_device = gpu is not None and self._loader.lost_a_process
@@ -121,20 +125,40 @@ class JailedStudent(Student, contextlib.AbstractContextManager["JailedStudent"])
             self._running = None
 
     def _send(self, function: str, requests: Sequence[Packed]) -> list[Reply]:
-        if why := self._used_up():
-            return [Reply(Raised(Cause.TIMED_OUT, "TimeoutError", why=why))]
+        if refused := self._refused():
+            return [Reply(refused)]
         running = self._fresh_or_running()  # running the cells again is charged to no question
         started = time.monotonic()
         replies, lost = self._ask(running, function, requests)
         self._left_s -= time.monotonic() - started
         if lost is None:
+            self._expect_quiet(running)
             return replies
         self._running = None
         self.suspects_device = self.gpu is not None
         raised = lost.raised
+        if raised.error == LEFT_RUNNING:
+            self._busy.append(raised)
         if raised.kind is Cause.TIMED_OUT and self._until <= time.monotonic():
             raised = replace(raised, why=self._used_up())
         return [*replies, Reply(raised)]
+
+    def _expect_quiet(self, running: Running) -> None:
+        """What an answer left running costs this answer nothing: its process is ended, and the
+        next question meets a fresh one. Whoever does it again is asked no more."""
+        try:
+            expect_quiet(running)
+        except Lost as busy:
+            self._running, self.suspects_device = None, self.gpu is not None
+            self._busy.append(busy.raised)
+
+    def _refused(self) -> Raised | None:
+        """Why nothing more is asked; None where it is."""
+        if len(self._busy) > MOST_BUSY:
+            last = self._busy[-1]
+            return replace(last, why=text("asked_no_more", how=last.why))
+        why = self._used_up()
+        return Raised(Cause.TIMED_OUT, "TimeoutError", why=why) if why else None
 
     def _used_up(self) -> Text | None:
         """Which budget is spent; None while there is time left."""

@@ -13,7 +13,7 @@ from autograder.judge.cell_names import bound
 
 from ..engines.limits import Limits
 from ..wire.messages import Ran, cell_request, read_cell_reply
-from .request import Lost, ask_in_a_row
+from .request import Lost, ask_in_a_row, expect_quiet
 from .running import Running
 
 MAX_RESTARTS = 4
@@ -106,6 +106,11 @@ class Loader:
             only_definitions=k in self._only_definitions,
         )
         ran, lost = ask_in_a_row(running, [request], read_cell_reply, patience_s=patience_s)
+        if lost is None:
+            try:
+                expect_quiet(running)
+            except Lost as busy:
+                lost = busy
         error = lost.raised if lost else _error(ran[0], seconds)
         self.results.setdefault(k, CellResult(cell.name, error, running.output.take()))
         if lost:

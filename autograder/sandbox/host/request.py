@@ -7,9 +7,10 @@ from typing import TypeVar
 from autograder.judge import Cause, GraderFault, Malformed, Raised, Text, text
 
 from ..wire.frames import Frame
-from .running import Died, Running, TooLate
+from .running import Busy, Died, Running, TooLate
 
 T = TypeVar("T")
+LEFT_RUNNING = "LeftRunning"
 LAST_BREATH_S = 0.5  # between closing the channel and being gone
 
 
@@ -43,6 +44,8 @@ def ask_in_a_row(
     try:
         deadline = time.monotonic() + patience_s
         running.exchange(requests, take, deadline=deadline, max_body_bytes=max_body_bytes)
+    except Busy as busy:
+        return answers, _busy(running, busy)
     except Died as died:
         return answers, _lost(running, _died(running, died.how))
     except TooLate:
@@ -52,6 +55,19 @@ def ask_in_a_row(
         why = text("no_answer", detail=str(forged))
         return answers, _lost(running, Raised(Cause.UNSENDABLE, "Malformed", why=why))
     return answers, None
+
+
+def expect_quiet(running: Running) -> None:
+    """Raises Lost, and ends the process, where what it started keeps the processor busy although
+    nothing is asked."""
+    try:
+        running.expect_quiet()
+    except Busy as busy:
+        raise _busy(running, busy) from None
+
+
+def _busy(running: Running, busy: Busy) -> Lost:
+    return _lost(running, Raised(Cause.DIED, LEFT_RUNNING, why=busy.how))
 
 
 def _died(running: Running, how: Text) -> Raised:

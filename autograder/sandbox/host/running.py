@@ -14,6 +14,7 @@ from itertools import chain
 from autograder.judge import GraderFault, Text, text
 
 from ..engines.gpu import CONTEXT_BYTES, Gpu
+from ..engines.left_running import Watch, left_running
 from ..engines.limits import Limits
 from ..engines.memory import tree, used_by_tree
 from ..wire.channel import READY, Line
@@ -30,6 +31,10 @@ class Died(Exception):
     def __init__(self, how: Text) -> None:
         super().__init__(how)
         self.how = how
+
+
+class Busy(Died):
+    """What it started keeps the processor from it, or does not end with the answer."""
 
 
 class TooLate(Exception):
@@ -68,6 +73,11 @@ class Running(ABC):
             raise Died(self.out_of_memory)
         if processes > self.limits.processes:
             raise Died(text("started_processes", processes=self.limits.processes))
+
+    def expect_quiet(self) -> None:
+        """Raises Busy when what it started keeps the processor busy although nothing is asked."""
+        if busy := left_running(self.pid):
+            raise Busy(text("left_running", n=busy))
 
     @property
     def out_of_memory(self) -> Text:
@@ -142,6 +152,7 @@ class _Exchange:
         self.announced = running.line.notifier.descriptor is None
         self.unread = False  # more than was read at once
         self.next_look = time.monotonic() + TICK_S
+        self.watch: Watch | None = None  # from the first look on: most answers are there before
 
     def run(self, deadline: float) -> None:
         try:
@@ -168,6 +179,7 @@ class _Exchange:
         if now >= self.next_look:
             self.running.check_memory()
             self.running.check_device()
+            self._check_starving()
             self.next_look = time.monotonic() + TICK_S
         patience_s = min(deadline, self.next_look) - now
         poll, channel, line = select.poll(), self.running.channel, self.running.line
@@ -187,6 +199,11 @@ class _Exchange:
                 self._send()
             if events & ~select.POLLOUT:
                 self.unread = self._receive()
+
+    def _check_starving(self) -> None:
+        self.watch = self.watch or Watch(self.running.pid)
+        if others := self.watch.starved_by():
+            raise Busy(text("starved", n=others))
 
     def _send(self) -> None:
         """Writes until all is written, or until the socket is full."""

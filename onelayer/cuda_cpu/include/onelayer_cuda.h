@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
 
 #include "onelayer_cuda/vectors.h"
 #include "onelayer_cuda/keywords.h"
@@ -15,3 +17,4 @@
 #include "onelayer_cuda/sync.h"
 #include "onelayer_cuda/atomics.h"
 #include "onelayer_cuda/device_math.h"
+#include "onelayer_cuda/cache_hints.h"

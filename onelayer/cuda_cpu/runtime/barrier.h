@@ -20,9 +20,27 @@ static int combined_predicate() {
     stop_launch();
 }
 
+// The barrier of one line, to which two threads came by two ways: it is in a function that both
+// branches call, or the two branches stand in one line. Known where calls are watched.
+[[noreturn]] static void ways_diverge(int other, int at) {
+    Report r = report_here(DIVERGENT_BARRIER, threads[0].line);
+    r.pc = threads[0].calls[at], r.other_pc = threads[other].calls[at];
+    index_of(0, r.thread), index_of(other, r.other_thread);
+    r.a = -1;
+    add_report(r);
+    stop_launch();
+}
+static int calls_of(const Thread& t) { return t.depth < 32 ? t.depth : 32; }
+
+static void compare_barriers(int other) {
+    const Thread &t = threads[other], &first = threads[0];
+    if (t.line != first.line) barrier_diverges(first.line, t.line, other);
+    for (int i = 0; i < calls_of(t) && i < calls_of(first); i++)
+        if (t.calls[i] != first.calls[i]) ways_diverge(other, i);
+}
+
 static void release_barrier() {
-    for (int i = 1; i < block.size; i++)
-        if (threads[i].line != threads[0].line) barrier_diverges(threads[0].line, threads[i].line, i);
+    for (int i = 1; i < block.size; i++) compare_barriers(i);
     block.barrier_result = combined_predicate();
     block.arrived = block.predicates = 0;
     block.epoch++;

@@ -6,10 +6,6 @@ extern "C" {
 ONELAYER_PER_THREAD uint3 onelayer_thread_index;
 uint3 onelayer_block_index;
 dim3 onelayer_block_size, onelayer_grid_size;
-uint3 onelayer_thread() { return onelayer_thread_index; }
-uint3 onelayer_block() { return onelayer_block_index; }
-dim3 onelayer_threads() { return onelayer_block_size; }
-dim3 onelayer_blocks() { return onelayer_grid_size; }
 __attribute__((aligned(1024))) char onelayer_dynamic_shared[MOST_SHARED];
 }
 
@@ -23,6 +19,8 @@ struct Thread {
     uint64_t value, result;
     unsigned steps;                        // loads and stores since the last barrier
     unsigned waits;                        // how often it asked in vain, since the last barrier
+    int depth;                             // how many functions it is in, and whence they were called
+    uint32_t calls[32];
 };
 
 struct Block {
@@ -32,6 +30,11 @@ struct Block {
     uint16_t warp_epoch[MOST_THREADS / WARP];
     bool dead;                             // a fault has stopped the launch
 };
+
+static void enter_call(Thread& t, uint32_t from) {
+    if (t.depth < 32) t.calls[t.depth] = from;
+    t.depth++;
+}
 
 static Thread threads[MOST_THREADS];
 static State states[MOST_THREADS];

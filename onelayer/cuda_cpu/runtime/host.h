@@ -43,15 +43,47 @@ EXPORT cudaError_t cudaSetDevice(int device) {
     return device ? failed(cudaErrorInvalidDevice) : cudaSuccess;
 }
 EXPORT cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSuccess; }
-EXPORT cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int) {
+// A GPU of compute capability 7.5, the oldest that nvcc is asked for here (nvcc.py). Its limits are
+// those of the table "Technical Specifications per Compute Capability" in NVIDIA's programming guide
+// https://docs.nvidia.com/cuda/cuda-c-programming-guide/#features-and-technical-specifications
+// What a model of GPU chooses for itself is this machine's: one multiprocessor, since blocks run one
+// after another, 1 GiB, and a cache of 4 MiB, which is that of a T4.
+EXPORT cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
+    if (device) return failed(cudaErrorInvalidDevice);
     memset(p, 0, sizeof *p);
     snprintf(p->name, sizeof p->name, "CUDA on the CPU");
-    p->totalGlobalMem = (size_t)1 << 30, p->sharedMemPerBlock = USUAL_SHARED;
-    p->sharedMemPerBlockOptin = MOST_SHARED, p->warpSize = WARP;
-    p->maxThreadsPerBlock = MOST_THREADS, p->multiProcessorCount = 1;
+    p->major = 7, p->minor = 5, p->warpSize = WARP, p->multiProcessorCount = 1;
+    p->maxThreadsPerBlock = p->maxThreadsPerMultiProcessor = MOST_THREADS;
+    p->maxBlocksPerMultiProcessor = 16;
     p->maxThreadsDim[0] = p->maxThreadsDim[1] = 1024, p->maxThreadsDim[2] = 64;
     p->maxGridSize[0] = 0x7fffffff, p->maxGridSize[1] = p->maxGridSize[2] = 65535;
-    p->major = 7, p->minor = 5;
+    p->regsPerBlock = p->regsPerMultiprocessor = 64 * 1024;
+    p->sharedMemPerBlock = USUAL_SHARED, p->totalConstMem = 64 * 1024;
+    p->sharedMemPerBlockOptin = p->sharedMemPerMultiprocessor = MOST_SHARED;
+    p->memPitch = 0x7fffffff, p->textureAlignment = 512;
+    p->totalGlobalMem = (size_t)1 << 30, p->l2CacheSize = 4 << 20, p->memoryBusWidth = 256;
+    p->concurrentKernels = p->unifiedAddressing = 1, p->asyncEngineCount = 1;
+    return cudaSuccess;
+}
+EXPORT cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+    cudaDeviceProp p;
+    if (cudaError_t error = cudaGetDeviceProperties(&p, device)) return error;
+    switch (attribute) {
+        case cudaDevAttrMaxThreadsPerBlock: *value = p.maxThreadsPerBlock; break;
+        case cudaDevAttrMaxSharedMemoryPerBlock: *value = (int)p.sharedMemPerBlock; break;
+        case cudaDevAttrWarpSize: *value = p.warpSize; break;
+        case cudaDevAttrMultiProcessorCount: *value = p.multiProcessorCount; break;
+        case cudaDevAttrL2CacheSize: *value = p.l2CacheSize; break;
+        case cudaDevAttrMaxThreadsPerMultiProcessor: *value = p.maxThreadsPerMultiProcessor; break;
+        case cudaDevAttrComputeCapabilityMajor: *value = p.major; break;
+        case cudaDevAttrComputeCapabilityMinor: *value = p.minor; break;
+        case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+            *value = (int)p.sharedMemPerMultiprocessor;
+            break;
+        case cudaDevAttrCooperativeLaunch: *value = p.cooperativeLaunch; break;
+        case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = (int)p.sharedMemPerBlockOptin; break;
+        default: return failed(cudaErrorInvalidValue);
+    }
     return cudaSuccess;
 }
 EXPORT cudaError_t cudaDeviceSynchronize() { return now(); }
@@ -77,7 +109,7 @@ EXPORT cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_
 }
 
 static constexpr size_t BETWEEN = 4096;  // a small step over the end does not meet the next
-EXPORT cudaError_t onelayer_malloc(void** pointer, size_t bytes) {
+EXPORT cudaError_t onelayer_malloc(void** pointer, size_t bytes, int line) {
     *pointer = nullptr;
     if (!bytes) return now();
 #ifdef ONELAYER_CHECK
@@ -88,8 +120,9 @@ EXPORT cudaError_t onelayer_malloc(void** pointer, size_t bytes) {
 #endif
     if (!memory) return failed(cudaErrorMemoryAllocation);
     memset(memory, 0xff, bytes);
-    if (!add_region((uintptr_t)memory, bytes, ALLOCATED, allocations++, 0))
-        return failed(cudaErrorMemoryAllocation);
+    Region* region = add_region((uintptr_t)memory, bytes, ALLOCATED, allocations++, 0);
+    if (!region) return failed(cudaErrorMemoryAllocation);
+    region->line = line, region->fresh = true;
     *pointer = memory;
     return now();
 }
@@ -101,13 +134,31 @@ static void give_back(Region& r) {
 #endif
     forget_region(r);
 }
-EXPORT cudaError_t cudaFree(void* pointer) {
-    if (!pointer) return now();
+static Region* held_by(uintptr_t address, bool freed) {
     for (int i = 0; i < region_count; i++)
-        if (regions[i].space == ALLOCATED && regions[i].low == (uintptr_t)pointer)
-            return regions[i].space = FREED, now();  // the memory stays, and nobody may touch it
-    return failed(cudaErrorInvalidDevicePointer);
+        if (address - regions[i].low < regions[i].high - regions[i].low &&
+            (regions[i].space == FREED) == freed)
+            return &regions[i];
+    return nullptr;
 }
+static cudaError_t invalid_free(uintptr_t address, int line) {
+    Region *freed = held_by(address, true), *held = held_by(address, false);
+    Report r = report_here(INVALID_FREE, line);
+    r.address = address;
+    if (freed && freed->low == address) r.a = 1, r.other_line = freed->freed;
+    else if (held) r.a = held->space == ALLOCATED ? 2 : 3;
+    add_report(r);
+    return failed(cudaErrorInvalidValue);
+}
+EXPORT cudaError_t onelayer_free(void* pointer, int line) {
+    if (!pointer) return now();
+    Region* r = held_by((uintptr_t)pointer, false);
+    if (!r || r->space != ALLOCATED || r->low != (uintptr_t)pointer)
+        return invalid_free((uintptr_t)pointer, line);
+    r->space = FREED, r->freed = line;  // the memory stays, and nobody may touch it
+    return now();
+}
+EXPORT cudaError_t cudaFree(void* pointer) { return onelayer_free(pointer, 0); }
 
 // What a copy needs to be device memory must be: kind 1 writes to it, 2 reads it, 3 both.
 static bool beyond(const void* pointer, size_t bytes, Access access, int line) {
@@ -124,11 +175,24 @@ EXPORT cudaError_t onelayer_memcpy(void* to, const void* from, size_t bytes, int
     if (into && beyond(to, bytes, WRITES, line)) return cudaErrorInvalidValue;
     if (out_of && beyond(from, bytes, READS, line)) return cudaErrorInvalidValue;
     memmove(to, from, bytes);
+    host_fills(to, bytes);
+    return now();
+}
+EXPORT cudaError_t onelayer_memcpy_rows(void* to, size_t to_pitch, const void* from,
+                                        size_t from_pitch, size_t row_bytes, size_t rows, int kind,
+                                        int line) {
+    if (row_bytes > to_pitch || row_bytes > from_pitch) return failed(cudaErrorInvalidPitchValue);
+    for (size_t i = 0; i < rows; i++)
+        if (cudaError_t error = onelayer_memcpy((char*)to + i * to_pitch,
+                                                (const char*)from + i * from_pitch, row_bytes, kind,
+                                                line))
+            return error;
     return now();
 }
 EXPORT cudaError_t onelayer_memset(void* to, int value, size_t bytes, int line) {
     if (beyond(to, bytes, WRITES, line)) return cudaErrorInvalidValue;
     memset(to, value, bytes);
+    host_fills(to, bytes);
     return now();
 }
 EXPORT cudaError_t onelayer_allow_shared(const char* text, int attribute, int value) {
@@ -150,6 +214,8 @@ EXPORT cudaError_t onelayer_allow_shared(const char* text, int attribute, int va
 
 // ---- from Python: begin, an argument each, the student's function, end ---------------------------
 EXPORT void onelayer_begin() {
+    call_number++;
+    if (!block.serial) block.serial = HOST_SERIAL;
     if (Region* r = dynamic_region()) r->high = r->low + MOST_SHARED;
     for (int i = region_count; i-- > 0;)
         if (regions[i].space == ARGUMENT) forget_region(regions[i]);
@@ -165,6 +231,7 @@ EXPORT void onelayer_argument(void* low, size_t bytes, int id, int shift) {
 }
 EXPORT void onelayer_end() {
     settle_write();
+    find_leaks();
     close_pool();
     fflush(stdout);
 }

@@ -47,12 +47,12 @@ static LaunchRecord& new_record(int line, const char* name, dim3 grid, dim3 size
     return l;
 }
 
-static void refuse(int line, int rule, const char* kernel) {
+static void refuse(int line, int rule, int64_t limit) {
     Report r = report_here(IMPOSSIBLE_LAUNCH, line);
-    memset(r.block, 0, sizeof r.block);
-    r.a = rule, r.b = (int64_t)shared_limit(kernel);
+    memset(r.block, 0, sizeof r.block), memset(r.thread, 0, sizeof r.thread);
+    r.a = rule, r.b = limit;
     add_report(r);
-    last_error = rule == 6 ? cudaErrorInvalidValue : cudaErrorInvalidConfiguration;
+    last_error = rule == 6 || rule == 9 ? cudaErrorInvalidValue : cudaErrorInvalidConfiguration;
 }
 
 static void number_threads() {
@@ -72,9 +72,20 @@ static bool run_block(uint64_t linear, size_t shared_bytes) {
     block.epoch = 0;
     memset(block.warp_epoch, 0, sizeof block.warp_epoch);
     make_ready_all();
-    for (int i = 0; i < block.size; i++) threads[i].waits = threads[i].steps = 0;
+    for (int i = 0; i < block.size; i++) threads[i].waits = threads[i].steps = threads[i].depth = 0;
     poison_shared(shared_bytes);
     return run_threads();
+}
+
+// The first thread of a kernel with __launch_bounds__ finds that its block is too large: the launch
+// has done nothing yet, and is refused as a GPU refuses it.
+static bool refused;
+extern "C" void onelayer_launch_bounds(unsigned most) {
+    if ((unsigned)block.size <= most) return;
+    LOCKED
+    if (!refused) refuse(launches[launch_number - 1].line, 9, most);
+    refused = true;
+    stop_launch();
 }
 
 extern "C" void onelayer_launch(int line, const char* name, dim3 grid, dim3 size,
@@ -87,11 +98,11 @@ extern "C" void onelayer_launch(int line, const char* name, dim3 grid, dim3 size
         stop_launch();
     }
     LaunchRecord& record = new_record(line, name, grid, size, shared_bytes);
-    if (int rule = broken_rule(name, grid, size, shared_bytes)) return refuse(line, rule, name);
+    if (int rule = broken_rule(name, grid, size, shared_bytes)) return refuse(line, rule, (int64_t)shared_limit(name));
     onelayer_grid_size = grid, onelayer_block_size = size;
     enter_kernel = enter, bound_arguments = bound;
     block.size = size.x * size.y * size.z;
-    block.dead = false;
+    block.dead = refused = false;
     number_threads();
     static_bytes = shared_bytes > USUAL_SHARED ? 0 : shared_bytes;
     set_dynamic_shared(shared_bytes);
@@ -102,7 +113,10 @@ extern "C" void onelayer_launch(int line, const char* name, dim3 grid, dim3 size
     memset(counts, 0, sizeof counts);
 #endif
     for (uint64_t i = 0, n = (uint64_t)grid.x * grid.y * grid.z; i < n && !sticky; i++)
-        if (!run_block(i, shared_bytes)) sticky = true, last_error = cudaErrorLaunchFailure;
+        if (!run_block(i, shared_bytes)) {
+            if (refused) break;
+            sticky = true, last_error = cudaErrorLaunchFailure;
+        }
 #ifdef ONELAYER_CHECK
     settle_write();
     settle_doubts();

@@ -10,12 +10,14 @@ struct Region {
     uintptr_t low, high;
     int32_t space, id;      // id: of the argument, of the shared section, running for cudaMalloc
     int32_t shift, finest;  // a granule is for 1 << shift bytes; there is room for 1 << finest
+    int32_t line, freed;    // where cudaMalloc and cudaFree stand; 0: nowhere
+    int32_t call, fresh;    // call: the first to hold it; fresh: some of it may be unwritten
     Granule* granules;
 };
 static constexpr int MOST_REGIONS = 512;
 static Region regions[MOST_REGIONS];
 static int region_count;
-static int allocations;
+static int allocations, call_number;
 
 static constexpr size_t MOST_GRANULE_BYTES = (size_t)1 << 29;
 
@@ -40,7 +42,7 @@ static Region* add_region(uintptr_t low, size_t bytes, int space, int id, int fi
     if (region_count == MOST_REGIONS) return nullptr;
     Region& r = regions[region_count++];
     int shift = low % 4 ? finest : 2;
-    r = {low, low + bytes, space, id, shift, finest, nullptr};
+    r = {low, low + bytes, space, id, shift, finest, 0, 0, call_number, 0, nullptr};
     r.granules = room_for_granules(bytes, finest, granule_bytes());
     return &r;
 }

@@ -5,6 +5,7 @@
 enum Kind {
     OUT_OF_BOUNDS, MISALIGNED, HOST_ACCESS, UNWRITTEN_SHARED, RACE, DIVERGENT_BARRIER,
     DIVERGENT_WARP, UNDEFINED_SHUFFLE, IMPOSSIBLE_LAUNCH, DIVISION_BY_ZERO, ASSERTION, STUCK,
+    UNWRITTEN_GLOBAL, INVALID_FREE, MISSING_RETURN, SAME_VALUE_RACE, LEAK,
 };
 enum Access { READS, WRITES, UPDATES };  // an update is an atomic
 
@@ -31,7 +32,8 @@ static bool same_place(const Report& r, const Report& s) {
 static void add_report(const Report& fresh) {
     for (int i = 0; i < report_count; i++)
         if (same_place(reports[i], fresh)) return;
-    if (report_count < MOST_REPORTS) reports[report_count++] = fresh;
+    int most = fresh.kind >= SAME_VALUE_RACE ? MOST_REPORTS / 2 : MOST_REPORTS;  // a warning
+    if (report_count < most) reports[report_count++] = fresh;
 }
 
 EXPORT int onelayer_report_count() { return report_count; }

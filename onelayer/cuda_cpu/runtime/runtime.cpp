@@ -39,8 +39,14 @@
 #include "regions.h"
 #include "races.h"
 #include "shared.h"
+#include "undefined.h"
 #ifdef ONELAYER_CHECK
 #include "trace.h"
+#else
+#include "unwatched.h"
 #endif
 #include "launches.h"
+#ifdef ONELAYER_CHECK
+#include "leaks.h"
+#endif
 #include "host.h"

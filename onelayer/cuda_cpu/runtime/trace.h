@@ -1,44 +1,11 @@
 // The compiler puts a call before each load and store (its -fsanitize=thread); these are the
 // functions that it calls. The access has not happened yet: a bad one never does.
 #pragma once
+#include "library.h"
+#include "fresh.h"
 
 enum Counted { GLOBAL_LOADS, GLOBAL_STORES, SHARED_LOADS, SHARED_STORES, ATOMICS, COUNTED };
 static uint64_t counts[COUNTED];
-
-#define LINKER extern "C" __attribute__((visibility("hidden")))
-LINKER const char __ehdr_start[];
-
-// The library's own constants: tables, string literals.
-struct Range {
-    uintptr_t low, high;
-};
-static Range constants[8];
-static int constant_count;
-
-static int find_constants(dl_phdr_info* info, size_t, void*) {
-    if (info->dlpi_addr != (uintptr_t)__ehdr_start) return 0;
-    for (int i = 0; i < info->dlpi_phnum && constant_count < 8; i++) {
-        const auto& p = info->dlpi_phdr[i];
-        if (p.p_type == PT_GNU_RELRO || (p.p_type == PT_LOAD && !(p.p_flags & PF_W)))
-            constants[constant_count++] = {info->dlpi_addr + p.p_vaddr,
-                                           info->dlpi_addr + p.p_vaddr + p.p_memsz};
-    }
-    return 1;
-}
-
-static bool is_constant(uintptr_t address) {
-    if (!constant_count) dl_iterate_phdr(find_constants, nullptr);
-    for (int i = 0; i < constant_count; i++)
-        if (address - constants[i].low < constants[i].high - constants[i].low) return true;
-    return false;
-}
-
-// Whether it is a variable of the library, of the student's host code or of the runtime.
-LINKER const char _end[];
-static bool in_library(uintptr_t address) {
-    return address - (uintptr_t)__ehdr_start < (uintptr_t)(_end - __ehdr_start);
-}
-static uint32_t offset_of(void* pc) { return (uint32_t)((uintptr_t)pc - (uintptr_t)__ehdr_start - 1); }
 
 [[noreturn]] static void bad_access(Kind kind, uintptr_t address, int size, Access access, void* pc,
                                     int a = 0) {
@@ -94,13 +61,6 @@ static inline void count(const Region& r, Access access) {
     else counts[(is_shared(r) ? SHARED_LOADS : GLOBAL_LOADS) + (access == WRITES)]++;
 }
 
-// Granules of four bytes do, until somebody touches less.
-static void refine(Region& r) {
-    size_t step = (size_t)1 << (r.shift - r.finest), count = ((r.high - r.low) >> r.finest) + 1;
-    for (size_t i = 0; i < count; i++) r.granules[i] = r.granules[i & ~(step - 1)];
-    r.shift = r.finest;
-}
-
 static inline void watch(Region& r, uintptr_t address, int size, Access access, void* pc) {
     if (!r.granules) return;
     if (r.shift > r.finest && ((address | size) & 3)) refine(r);
@@ -112,6 +72,7 @@ static inline void watch(Region& r, uintptr_t address, int size, Access access, 
     bool shared = is_shared(r), clean = true;
     for (size_t i = first; i <= last && clean; i += step) {
         Granule& g = r.granules[i];
+        if (r.fresh && access != WRITES && !g.written.serial) clean = see_unwritten(now, address, size);
         if (access == UPDATES && shared && g.written.serial != now.serial)
             clean = see_read(g, now, address, size, true);
         clean = (access == READS ? see_read(g, now, address, size, shared)
@@ -194,8 +155,12 @@ TRACE void __tsan_write_range(void* at, long bytes) { see_range(at, bytes, WRITE
 TRACE void __tsan_vptr_update(void**, void*) {}
 TRACE void __tsan_vptr_read(void**) {}
 TRACE void __tsan_init() {}
-TRACE void __tsan_func_entry(void*) {}
-TRACE void __tsan_func_exit() {}
+TRACE void __tsan_func_entry(void* from) {
+    if (in_kernel) enter_call(threads[current], offset_of(from));
+}
+TRACE void __tsan_func_exit() {
+    if (in_kernel) threads[current].depth--;
+}
 TRACE void __tsan_atomic_thread_fence(int) { fences++; }
 TRACE void __tsan_atomic_signal_fence(int) {}
 
@@ -265,25 +230,3 @@ FILLS(onelayer_watched_memset) FILLS(__tsan_memset)
     ATOMIC_ONE(bits, T, fetch_nand, (T)~(old & v))                                              \
     ATOMIC_SWAP(bits, T)
 ATOMIC(8, uint8_t) ATOMIC(16, uint16_t) ATOMIC(32, uint32_t) ATOMIC(64, uint64_t)
-
-// From -fsanitize=bounds: an index outside an array whose size the compiler knows.
-struct SourcePlace {
-    const char* file;
-    uint32_t line, column;
-};
-static void bad_index(const SourcePlace* place, int64_t index) {
-    Report r = report_here(OUT_OF_BOUNDS, (int)place->line);
-    r.a = 2, r.b = index;
-    add_report(r);
-    if (in_kernel) stop_launch();
-}
-TRACE void __ubsan_handle_out_of_bounds(SourcePlace* place, uintptr_t index) {
-    bad_index(place, (int64_t)index);
-}
-TRACE void __ubsan_handle_out_of_bounds_abort(SourcePlace* place, uintptr_t index) {
-    bad_index(place, (int64_t)index);
-}
-TRACE void __ubsan_handle_divrem_overflow(SourcePlace* place, uintptr_t, uintptr_t) {
-    add_report(report_here(DIVISION_BY_ZERO, (int)place->line));
-    if (in_kernel) stop_launch();
-}

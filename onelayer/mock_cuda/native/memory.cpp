@@ -3,6 +3,8 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
+
 #include "marks.h"
 
 namespace mock {
@@ -11,11 +13,15 @@ constexpr size_t PAGE = 2u << 20;  // what a driver hands out at least
 
 static size_t whole_pages(size_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
 
-// Aligned as a device's memory is: to 2 MiB, so that a block's offset means the same as there.
+// Aligned as a device's memory is: to 2 MiB, so that a block's offset means the same as there. Later
+// memory lies higher, as long as the kernel finds room there: torch 2.11 takes the lowest of equally
+// large blocks, newer ones the oldest.
 char* map_pages(size_t bytes) {
+    static std::atomic<size_t> higher{size_t(1) << 45};  // between a program's heap and its libraries
     size_t room = whole_pages(bytes) + PAGE;
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    char* raw = static_cast<char*>(mmap(nullptr, room, PROT_READ | PROT_WRITE, flags, -1, 0));
+    void* hint = reinterpret_cast<void*>(higher.fetch_add(room));
+    char* raw = static_cast<char*>(mmap(hint, room, PROT_READ | PROT_WRITE, flags, -1, 0));
     if (raw == MAP_FAILED) return nullptr;
     char* at = reinterpret_cast<char*>((reinterpret_cast<size_t>(raw) + PAGE - 1) / PAGE * PAGE);
     if (at > raw) munmap(raw, size_t(at - raw));

@@ -21,14 +21,18 @@ def _triton(module: ModuleType) -> None:
     mark_what_triton_launches(module)
 
 
+WATCHED = {
+    "torch": _torch,
+    "triton.runtime.jit": _triton,
+    "torch._inductor.runtime.triton_heuristics": _triton,
+}
+
+
 class _After:
     """Finds modules as they would be found without it, and does something once they are loaded."""
 
-    wanted: dict[str, Callable[[ModuleType], None]]
-
-    def __init__(self) -> None:
-        launcher = "torch._inductor.runtime.triton_heuristics"
-        self.wanted = {"torch": _torch, "triton.runtime.jit": _triton, launcher: _triton}
+    def __init__(self, wanted: dict[str, Callable[[ModuleType], None]]) -> None:
+        self.wanted = wanted
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         after = self.wanted.pop(name, None)
@@ -46,5 +50,13 @@ class _After:
         return spec
 
 
+def watch() -> None:
+    """Prepares each watched module: at once where it is loaded, else as soon as it is."""
+    waiting = {name: act for name, act in WATCHED.items() if name not in sys.modules}
+    sys.meta_path.insert(0, _After(waiting))
+    for name in WATCHED.keys() - waiting.keys():
+        WATCHED[name](sys.modules[name])
+
+
 if "ONELAYER_MOCK_FOLDER" in os.environ:
-    sys.meta_path.insert(0, _After())
+    watch()

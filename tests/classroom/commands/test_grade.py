@@ -38,6 +38,13 @@ def test_feedback_says_why(graded, name):
     assert PUPILS[name].says in feedback(graded, name)
 
 
+@pytest.mark.parametrize(("name", "told"), [("cleo-nothing", True), ("ada-all-right", False)])
+def test_a_text_that_nobody_wrote_is_told_so(graded, name, told):
+    row = feedback(graded, name).partition("1.11 In your own words")[2].partition("</tr>")[0]
+    assert ("not answered" in row) is told
+    assert ("a person will look at it" in row) is not told
+
+
 @pytest.mark.parametrize("name", GRADED)
 def test_feedback_opens_without_a_network_and_runs_nothing(graded, name):
     page = feedback(graded, name)

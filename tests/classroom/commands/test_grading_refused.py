@@ -26,7 +26,7 @@ def test_two_graders_on_one_folder_the_second_says_so(tmp_path):
     with FileLock(tmp_path / "out" / ".lock"):
         code, said = run(tmp_path / "hand_in", tmp_path / "out", scratch=tmp_path / "scratch")
     assert code == 1
-    assert "Another `autograder grade` is at work" in said
+    assert "Another `autograder` is at work" in said
     assert len(said.strip().splitlines()) == 1
 
 

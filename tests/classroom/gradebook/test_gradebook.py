@@ -19,6 +19,7 @@ from autograder import atomic_write
 from autograder.attacks.sample_class import NAME, ROOT, filled
 from autograder.classroom.errors import UserError
 from autograder.classroom.gradebook import course as nbcourse
+from autograder.classroom.gradebook.converters import Converters
 from autograder.classroom.gradebook.course import quiet
 from autograder.classroom.gradebook.publish import Graded, Publisher, publish
 from autograder.classroom.intake.rebuild import rebuild
@@ -233,6 +234,74 @@ def test_a_new_submission_replaces_and_a_persons_grade_stays(course):
         book.db.commit()
     course.write(course.record("ada", verdicts(), answer="Better."))
     assert course.score("ada") == RELEASE.lab.max_points + 3
+
+
+def mark(course, student, points, cell="why_silent"):
+    """As a person does in formgrader."""
+    with Gradebook(f"sqlite:///{course.folder / 'gradebook.db'}") as book:
+        (notebook,) = book.find_submission(NAME, student).notebooks
+        (grade,) = [grade for grade in notebook.grades if grade.name == cell]
+        grade.manual_score, grade.needs_manual_grade = points, False
+        book.db.commit()
+
+
+def test_the_same_text_is_marked_once(course):
+    course.write(course.record("ada", verdicts(address=State.FAIL)))
+    mark(course, "ada", 3.0)
+    again = course.record("ada", verdicts())
+    course.write(replace(again, record=replace(again.record, key=key_of("another"))))
+    assert course.grades("ada")["why_silent"] == 3.0
+    course.write(course.record("ada", verdicts(), answer="Better."))
+    assert course.grades("ada")["why_silent"] is None
+    mark(course, "ada", 4.0)
+    nbgraders_own(course, "autograde", NAME, "--force")
+    assert course.grades("ada")["why_silent"] == 4.0
+
+
+def test_a_changed_text_is_marked_again_though_a_kill_came_between(course, monkeypatch):
+    course.write(course.record("ada", verdicts()))
+    mark(course, "ada", 3.0)
+    better = course.record("ada", verdicts(), answer="Better.")
+    with monkeypatch.context() as killed:
+        killed.setattr(Converters, "autograde", kill)
+        with pytest.raises(KeyboardInterrupt):
+            course.write(better)
+    course.write(better)
+    assert course.grades("ada")["why_silent"] is None
+
+
+def test_a_flagged_answer_that_a_person_settled_stays_settled_until_its_verdict_is_another(course):
+    flagged = verdicts(address=State.FLAGGED)
+    course.write(course.record("ada", flagged))
+    mark(course, "ada", 1.5, "address_check")
+    course.write(course.record("ada", verdicts(address=State.FLAGGED, overlaps=State.FAIL)))
+    assert course.grades("ada")["address_check"] == 1.5
+    course.write(course.record("ada", verdicts(overlaps=State.FAIL)))
+    assert course.grades("ada")["address_check"] is None  # a person has not seen this verdict
+
+
+def test_what_a_second_person_marks_meanwhile_stays(course):
+    """Formgrader is open beside the command that publishes."""
+    ada = course.record("ada", verdicts(address=State.FAIL))
+    course.write(ada)
+
+    def arriving():
+        yield ada
+        mark(course, "ada", 3.0)
+        yield course.record("bob", verdicts())
+        mark(course, "bob", 2.0)
+        again = course.record("ada", verdicts())
+        yield replace(again, record=replace(again.record, key=key_of("again")))
+
+    with quiet(course.folder / "grade.log") as log:
+        assert publish(course.folder, RELEASE, arriving(), log).refused == set()
+    assert course.grades("ada")["why_silent"] == 3.0
+    assert course.grades("bob")["why_silent"] == 2.0
+    assert course.score("ada") == RELEASE.lab.max_points + 3
+
+
+def kill(*_):
+    raise KeyboardInterrupt
 
 
 def test_an_open_question_that_was_settled_later_is_settled(course):

@@ -6,6 +6,7 @@ import csv
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from nbgrader.api import Gradebook
 from autograder.attacks.sample_class import NAME, ROOT
 from autograder.classroom.errors import UserError
 from autograder.classroom.gradebook import course, late_policy, lateness
+from autograder.classroom.intake.enrolment import Person
+from autograder.classroom.intake.owners import LATE
 from tests.classroom.made_class import FREE_TEXT, LAB, grading_folder, record
 
 DUE = datetime(2026, 11, 20, 22, 59, tzinfo=UTC)
@@ -190,9 +193,8 @@ def test_feedback_shows_the_penalty_of_whoever_was_late(folder):
         name: (folder / "feedback" / name / NAME / f"{NAME}.html").read_text()
         for name in ("ada", "cleo")
     }
-    assert "Late submission penalty" in pages["cleo"]
-    assert f"Score: -{0.2 * LAB.max_points}" in pages["cleo"]
-    assert "Late submission penalty" not in pages["ada"]
+    assert f"Handed in late: {0.2 * LAB.max_points:g} points less" in pages["cleo"]
+    assert "Handed in late" not in pages["ada"]
 
 
 def test_the_penalty_follows_what_a_person_marks_later(folder):
@@ -251,3 +253,76 @@ def test_a_class_that_was_charged_by_nobody_stays_so(tmp_path):
     folder = grading_folder(tmp_path / "g", [record("cleo")], submitted=TIMES)
     assert lateness.charge_again(folder, NAME) is None
     assert float(exported(folder)["cleo"]["late_submission_penalty"]) == 0
+
+
+MORE_TIME = (
+    FILE
+    + f"""
+[extensions.{NAME}]
+ada = 2026-11-22T23:59:00+01:00
+"cleo@uni.example" = 2026-12-20T23:59:00+01:00
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("extensions = 3", "extensions go by lab"),
+        (f"[extensions]\n{NAME} = 3", "a line per student"),
+        ("[extensions.02_dispatcher]\nada = 2026-12-20T23:59:00Z", "has no due time under"),
+        (f"[extensions.{NAME}]\nada = 2026-12-20", "a zone"),
+        (f"[extensions.{NAME}]\nada = 2026-11-20T10:00:00Z", "before everybody's"),
+        ("[extra]\nada = 3", "no setting 'extra'"),
+    ],
+)
+def test_a_bad_extension_is_one_clear_line(read, text, says):
+    due = f"[due]\n{NAME} = 2026-11-20T23:59:00+01:00"
+    parts = [due, text] if text.startswith("[") else [text, due]
+    with pytest.raises(UserError, match=says) as caught:
+        read("\n".join(["per_day_percent = 10", *parts]))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_extension_goes_by_any_name_on_the_class_list(read, tmp_path):
+    people = [Person("ada", folder_id="ada"), Person("c", "", "cleo@uni.example", folder_id="cleo")]
+    policy = late_policy.by_id(read(MORE_TIME), people, tmp_path)
+    assert set(policy.extensions) == {(NAME, "ada"), (NAME, "cleo")}
+    with pytest.raises(UserError, match="is not on the class list"):
+        late_policy.by_id(read(MORE_TIME), people[:1], tmp_path)
+    assert late_policy.by_id(read(MORE_TIME), [], tmp_path) == read(MORE_TIME)
+
+
+def test_who_has_more_time_pays_from_their_own_due_time_on(tmp_path):
+    """In time by the extension; a day past it; and a second run without it charges what is due."""
+    extensions = {(NAME, "ada"): DUE + 3 * DAY, (NAME, "ben"): DUE + DAY}
+    policy = late_policy.Policy(15 * MINUTE, 0.1, 0.5, {NAME: DUE}, extensions=extensions)
+    records = [record(name) for name in ("ada", "ben", "cleo")]
+    times = dict.fromkeys(("ada", "ben", "cleo"), "2026-11-22 22:00:00")
+    place = tmp_path / "grading"
+    share = LAB.max_points / 10
+    for declared, costs in (
+        (policy, {"ada": 0, "ben": share, "cleo": 2 * share}),
+        (replace(policy, extensions={}), dict.fromkeys(times, 2 * share)),
+        (policy, {"ada": 0, "ben": share, "cleo": 2 * share}),
+    ):
+        grading_folder(place, records, policy=declared, submitted=times)
+        assert penalties(place) == costs
+
+
+def test_late_says_canvas_counts_if_the_instructor_says_so(tmp_path):
+    policy = late_policy.Policy(15 * MINUTE, 0.1, 0.5, {NAME: DUE})
+    for declared, cost in (
+        (policy, 0),
+        (replace(policy, canvas_late=2 * DAY), LAB.max_points / 5),
+        (replace(policy, canvas_late=2 * DAY, submitted={(NAME, "ada"): DUE}), 0),
+        (replace(policy, canvas_late=2 * DAY, due={}), 0),
+    ):
+        grading_folder(tmp_path / "g", [record("ada")], policy=declared, notes={"ada": LATE})
+        assert penalties(tmp_path / "g") == {"ada": cost}
+
+
+def penalties(folder):
+    with Gradebook(course.database(folder)) as book:
+        found = book.find_assignment(NAME).submissions
+        return {one.student_id: pytest.approx(one.late_submission_penalty) for one in found}

@@ -71,6 +71,20 @@ def test_nobody_disappears(tmp_path, owner, name, file, says, pack):
     assert len(found) == 2
 
 
+def test_an_id_does_not_depend_on_who_hands_in_beside(tmp_path):
+    """Ada and ADA come with the first zip; with the second Ada alone, and a stranger whose name is
+    as her id."""
+    first = taken(in_folder(tmp_path / "1", {"Ada/a.ipynb": b"1", "ADA/a.ipynb": b"2"}))
+    before = {one.owner: one.student for one in first.values()}
+    files = {"Ada/a.ipynb": b"3", f"{before['Ada']}/a.ipynb": b"4", "ada/a.ipynb": b"5"}
+    source = in_folder(tmp_path / "2", files)
+    again = {one.owner: one for one in submissions(files_in(source), LAB, KNOWN, before=before)}
+    assert again["Ada"].student == before["Ada"]
+    assert again["Ada"].data == b"3"
+    ids = [one.student.casefold() for one in again.values()]
+    assert len({*ids, before["ADA"].casefold()}) == 4
+
+
 def test_what_counted_is_said(tmp_path):
     files = {"ada/01_strides.ipynb": b"this", "ada/draft.ipynb": b"that", "bob/x.ipynb": b"only"}
     found = taken(in_folder(tmp_path, files))
@@ -93,7 +107,7 @@ FOLDERS = st.sampled_from(["", "ada", "bob/01_strides", "bob/02_autograd", "subm
 
 
 @given(st.sets(st.tuples(FOLDERS, NAMES), min_size=1, max_size=12))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_file_ends_in_one_row(tmp_path_factory, files):
     """Each is a student's (graded, refused or left for a better one) or is ignored by a rule that
     the summary counts."""

@@ -7,10 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 
 from autograder.attacks.sample_class import NAME
+from autograder.classroom.reports.leaderboard import Board, leaderboard_page, standings
 from autograder.classroom.reports.page import Report, page
-from autograder.judge import State
+from autograder.judge import Spread, State
 from tests.classroom.made_class import (
     RELEASE,
     SCRIPT,
@@ -26,7 +28,8 @@ FIRST = next(iter(RELEASE.lab.questions))
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """By name: an ordinary class, an empty one, a hostile student; and a student's feedback."""
+    """By name: an ordinary class, an empty one, a hostile student; a student's feedback, and a
+    leaderboard."""
     place = tmp_path_factory.mktemp("pages")
     evil = verdict(FIRST, State.FAIL, got=SCRIPT, sentence=SCRIPT, misconception=SCRIPT)
     hostile = record("eve", **{FIRST: evil})
@@ -34,8 +37,13 @@ def pages(tmp_path_factory):
     for name, people in classes.items():
         made = Report(RELEASE, Path("grading"), people, None, datetime.now(UTC))
         (place / f"{name}.html").write_text(page(made), encoding="utf-8")
+    raced = standings([(f"number {k}", Spread(k / 2, k / 2, k / 2)) for k in (1, 2, 3)])
+    board = leaderboard_page(
+        RELEASE.lab, [Board(FIRST, "Lab 1.1", "peer", raced, 0)], "one processor", datetime.now(UTC)
+    )
+    (place / "board.html").write_text(board, encoding="utf-8")
     folder = grading_folder(place / "grading", [hostile])
-    return {name: place / f"{name}.html" for name in classes} | {
+    return {name: place / f"{name}.html" for name in (*classes, "board")} | {
         "feedback": folder / "feedback" / "eve" / NAME / f"{NAME}.html"
     }
 
@@ -102,6 +110,16 @@ def test_letters_stand_out_in_both_themes(opened, theme):
     assert _contrast(_channels(fill), _channels(ground)) > 3
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_no_fault_with_what_a_student_gets_back(browser, pages, theme):
+    context = browser.new_context(color_scheme=theme, bypass_csp=True)
+    shown = context.new_page()
+    shown.goto(pages["feedback"].as_uri())
+    found = Axe().run(shown).response["violations"]
+    context.close()
+    assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
+
+
 def _channels(colour):
     inside = colour[colour.index("(") + 1 : colour.index(")")]
     return [float(part) / 255 for part in inside.split(",")[:3]]
@@ -118,10 +136,26 @@ def _contrast(one, other):
     return (high + 0.05) / (low + 0.05)
 
 
+@pytest.mark.parametrize("name", ["class", "feedback", "board"])
 @pytest.mark.parametrize("width", [360, 760, 1400])
-def test_no_page_is_wider_than_its_window(opened, width):
-    shown = opened("class", viewport={"width": width, "height": 800})
+def test_no_page_is_wider_than_its_window(opened, name, width):
+    shown = opened(name, viewport={"width": width, "height": 800})
     assert shown.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("name", ["class", "board"])
+def test_on_a_phone_every_number_has_the_name_of_its_column(opened, name):
+    shown = opened(name, viewport={"width": 360, "height": 800})
+    assert shown.locator(".wide thead").first.is_hidden()
+    assert shown.locator(".wide td").count() > 5
+    assert shown.locator(".wide td:not([data-head])").count() == 0
+
+
+def test_a_bar_of_the_leaderboard_lies_in_the_middle_of_its_row(opened):
+    shown = opened("board", viewport={"width": 1400, "height": 800})
+    bar, row = (shown.locator(where).first.bounding_box() for where in (".race", "tbody tr"))
+    off = bar["y"] + bar["height"] / 2 - row["y"] - row["height"] / 2
+    assert abs(off) <= 1
 
 
 def test_on_paper_it_is_dark_on_white_and_the_plots_fit(opened):

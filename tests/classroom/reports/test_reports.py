@@ -232,6 +232,26 @@ class TestPage:
             assert said in text
         assert f"<code>{FREE_TEXT}</code>" in text
 
+    def test_as_many_wait_as_the_command_leaves_blank(self):
+        people = [*class_of(20), ungradable("bob", "There is no notebook.")]
+        blank = sum(one.counted(provisional=False) is None for one in people)
+        assert blank > 0
+        (shown,) = re.findall(r"<b>(\d+)</b><span>waits? for a person", page_of(people))
+        assert int(shown) == blank
+
+    def test_each_cell_names_its_column_for_a_phone(self):
+        flagged = verdict(FIRST, State.FLAGGED, sentence="Too fast for this memory.")
+        people = [result("ada", record("ada", **{FIRST: flagged})), *class_of(12)]
+        people.append(ungradable("bob", "There is no notebook."))
+        cells = re.findall(r"<td[^>]*>", page_of(people))
+        assert len(cells) > 100
+        assert all(re.search(r'data-head="\S', cell) for cell in cells)
+
+    def test_the_median_lies_behind_the_bars(self):
+        figure = charts.scores([1.0, 2.0, 2.0, 3.0], 4.0)
+        line, bars = figure.index("stroke-dasharray"), figure.index("patch_3")
+        assert line < bars  # what comes first in an SVG is painted over
+
     def test_lateness_is_told(self):
         one = result("ada")
         one = replace(one, grade=replace(one.grade, penalty=3.0, late_s=90_000.0))
@@ -441,6 +461,7 @@ GRADESCOPE = {
         "score": {"type": "number", "minimum": 0},
         "execution_time": {"type": "number", "minimum": 0},
         "output": {"type": "string"},
+        "output_format": {"enum": ["text", "html", "simple_format", "md", "ansi"]},
         "visibility": {"enum": ["hidden", "after_due_date", "after_published", "visible"]},
         "stdout_visibility": {"enum": ["hidden", "after_due_date", "after_published", "visible"]},
         "extra_data": {"type": "object"},
@@ -453,6 +474,7 @@ GRADESCOPE = {
                 "properties": {
                     "score": {"type": "number"},
                     "max_score": {"type": "number"},
+                    "status": {"enum": ["passed", "failed"]},
                     "name": {"type": "string"},
                     "number": {"type": "string"},
                     "output": {"type": "string"},

@@ -74,7 +74,7 @@ def test_a_class_has_as_many_workers_as_its_devices_hold(
     """Without a device, or without a question for one, nothing changes."""
     seen = {}
 
-    def graded(jobs, setting, *, workers, devices):
+    def graded(jobs, setting, *, workers, devices, begun):
         seen.update(workers=workers, devices=devices)
         return iter(())
 

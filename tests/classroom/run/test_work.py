@@ -113,7 +113,8 @@ def test_a_helper_in_a_cell_that_is_not_graded_is_named():
 
 def test_a_name_that_stands_nowhere_is_an_ordinary_error():
     found = graded({"other"}, **GOOD | {"twice": "def twice(n): return helper(n)"})
-    assert (found["twice"].cause, found["twice"].sentence) == (Cause.RAISED, "")
+    assert found["twice"].cause is Cause.RAISED
+    assert found["twice"].sentence == text("your_code_raised", line=1)
     assert found["twice"].got.facts["error"] == "NameError"
 
 

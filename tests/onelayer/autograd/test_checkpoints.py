@@ -111,7 +111,7 @@ def plans(draw):
 
 
 class TestAgainstTorch:
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     @given(plan=plans())
     def test_kept_peak_and_what_runs_again_are_the_checkpoints(self, js, plan):
         chain, kept = plan
@@ -121,7 +121,7 @@ class TestAgainstTorch:
         *_, plain = measured(chain, kept, everything=True)
         assert grad.equal(plain)
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     @given(plan=plans())
     def test_everything_kept_is_autograd_alone(self, js, plan):
         chain, kept = plan
@@ -140,7 +140,7 @@ class TestAgainstTorch:
 
 
 class TestSchedule:
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=200)
     @given(plan=plans(), everything=st.booleans())
     def test_backward_finds_what_it_needs_and_leaves_nothing(self, js, plan, everything):
         chain, kept = plan

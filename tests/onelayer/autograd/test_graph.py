@@ -161,14 +161,14 @@ def settled(order, nodes):
 
 
 class TestOrder:
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=150)
     @given(output=graphs())
     def test_it_is_the_engines(self, js, output):
         nodes = graph_of(output)
         order = js("order", plain(nodes))
         assert settled(order, nodes) == settled(torchs_order(output), nodes)
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     @given(output=graphs())
     def test_every_edge_goes_down_and_no_two_boxes_meet(self, js, output):
         nodes = plain(graph_of(output))

@@ -191,11 +191,57 @@ def atomics__all(g: torch.Generator) -> list[Case]:
 @case
 def hosts__all(g: torch.Generator) -> list[Case]:
     x, s = torch.randn(500, generator=g), nan(1)
-    y, total = nan(1), torch.zeros(1, dtype=torch.int32)
+    y, z, total = nan(1), nan(40), torch.zeros(1, dtype=torch.int32)
     return [
         Case("sum_of_squares", (x, s, 500), ((s, (x * x).sum()[None]),), 0, 1e-2),
+        Case("names_of_the_device", (z, 40), ((z, torch.full((40,), 2.0)),), 2),
         Case("much_shared", (y, 65536), ((y, torch.tensor([16383.0])),), 0),
         Case("round_trip", (total, 50), ((total, torch.tensor([1275], dtype=torch.int32)),), 0),
+    ]
+
+
+@case
+def groups__of_threads(g: torch.Generator) -> list[Case]:
+    x, p = torch.randn(7, 75, generator=g) * 5, nan(7, 75)
+    d, least, most = torch.randn(64, generator=g).double(), *(nan(8).double() for _ in range(2))
+    s, up, below = torch.randint(9, (48,), generator=g).float(), nan(3, 16), nan(3, 16)
+    sums = s.view(3, 16).cumsum(1)
+    told = torch.zeros(64, dtype=torch.int32)
+    return [
+        Case("softmax_warps", (x, p, 7, 75), ((p, x.softmax(-1)),)),
+        Case(
+            "tiles_of_eight",
+            (d, least, most, 64),
+            ((least, d.view(8, 8).amin(1)), (most, d.view(8, 8).amax(1))),
+        ),
+        Case("scans", (s, up, below, 48), ((up, sums), (below, sums - s.view(3, 16)))),
+        Case("groups_tell", (told,), ((told, torch.tensor(_told(), dtype=torch.int32)),)),
+    ]
+
+
+def _told() -> list[int]:
+    """What `tell` writes, said without groups."""
+
+    def moved(i: int) -> int:
+        first, rank = i // 16 * 16, i % 16
+        up, down = first + max(rank - 1, 0), first + min(rank + 1, 15)
+        return up + down + (first + (rank ^ 3)) + first + 5
+
+    near = [0b111 + (32 <= i < 48) + 2 for i in range(64)]
+    odd = 1000 * sum(range(16)) + 16
+    return [moved(i ^ 1) + near[i] + (odd if i % 2 else 0) for i in range(64)]
+
+
+@case
+def groups__rows_and_device(g: torch.Generator) -> list[Case]:
+    x = torch.randint(1000, (5, 12), generator=g, dtype=torch.int32)
+    y = torch.zeros_like(x)
+    want = torch.zeros_like(x)
+    want[:, 2:10] = 2 * x[:, 2:10]
+    invalid_pitch = 12
+    return [
+        Case("twice_inside", (x, y, 5, 12, 8), ((y, want),), invalid_pitch),
+        Case("device_agrees_with_itself", (), (), 0),
     ]
 
 

@@ -9,6 +9,7 @@ from onelayer.cuda_cpu.declarations import declarators
 from onelayer.cuda_cpu.signature import signatures
 from onelayer.cuda_cpu.tokens import pieces, without_comments
 
+NULL = "::onelayer_cuda::Null{}"
 UNTOUCHED = [
     "// k<<<1, 2>>>(x)\n",
     "/* __shared__ float s[4]; */",
@@ -18,6 +19,7 @@ UNTOUCHED = [
     "__device__ __forceinline__ float f(float x) { return x; }",
     "__device__ float4 operator+(float4 a, float4 b);",
     "template <int N> __global__ void __launch_bounds__(256) k(float* x);",
+    "#define BOUNDS __launch_bounds__(",
 ]
 
 
@@ -39,10 +41,32 @@ def test_what_is_no_launch_and_no_memory_stays_as_it_is(text: str) -> None:
         ("k<16, float><<<g, b>>>(x);", "{ k<16, float>(onelayer_x...); }"),
         ("a::k<<<g, b>>>(x);", "{ a::k(onelayer_x...); }"),
         ("if (n) k<<<dim3(1, (n + 3) / 4), b, n >> 1>>>();", "dim3(1, (n + 3) / 4), b, n >> 1)();"),
+        (
+            "k<<<1, 0>>>(NULL, /* no */ 0 , f(0), 10, x[0]);",
+            f"1, 0)({NULL}, /* no */ {NULL} , f(0), 10, x[0]);",
+        ),
+        (
+            "template <class T> __global__ void k(T x) {}\nint f() { k<int><<<1, 1>>>(0, NULL); }",
+            f"1, 1)(0, {NULL});",
+        ),
+        ("k<<<1, 1>>>(0", "1, 1)(0"),
     ],
 )
 def test_a_launch_becomes_a_call(launch: str, becomes: str) -> None:
     assert becomes in body(launch)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "most"),
+    [
+        ("__global__ void __launch_bounds__(64) k(float* x) { }", "64"),
+        ("__launch_bounds__(2 * N, 1)\n__global__ void k(f<a, b> (*x)[3])\n{ }", "2 * N"),
+        ("__global__ __launch_bounds__(most(1, 2), {4}) void k() { }", "most(1, 2)"),
+    ],
+)
+def test_a_kernel_with_bounds_begins_with_a_look_at_them(kernel: str, most: str) -> None:
+    start, end = kernel.split("{ }")
+    assert body(kernel) == f"{start}{{ ::onelayer_launch_bounds({most}); }}{end}"
 
 
 def test_every_line_keeps_its_number() -> None:

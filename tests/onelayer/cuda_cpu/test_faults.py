@@ -14,8 +14,10 @@ from onelayer import cuda_cpu
 pytestmark = pytest.mark.compiler
 
 PLANTED = Path(__file__).parent / "planted" / "faults.cu"
+TWINS, UNSEEN = PLANTED.with_name("twins.cu"), PLANTED.with_name("unseen.cu")
+PAGE = Path(__file__).parents[3] / "docs" / "cuda_cpu.md"
 N = 40
-INVALID_CONFIGURATION, LAUNCH_FAILURE = 9, 719
+INVALID_VALUE, INVALID_CONFIGURATION, LAUNCH_FAILURE = 1, 9, 719
 
 # function -> the one kind that must be reported, and words of its sentence
 EXPECTED = {
@@ -63,10 +65,28 @@ EXPECTED = {
     "false_claim": ("assertion", "assert(n % 16 == 0)"),
     "never_ends": ("stuck", "does not end: 33554432 loads and stores, and no barrier"),
     "waits_forever": ("stuck", "waits for a value"),
+    "unwritten_workspace": ("unwritten_global", "reads byte 156 of cudaMalloc number"),
+    "sum_without_zero": ("unwritten_global", "and nothing has been written there yet"),
+    "freed_twice": ("invalid_free", "has given back already"),
+    "freed_in_the_middle": ("invalid_free", "cudaFree of byte 16 of cudaMalloc number"),
+    "freed_for_the_caller": ("invalid_free", "cudaFree of y, which cudaMalloc did not give"),
+    "freed_on_the_host": ("invalid_free", "which cudaMalloc did not give in this call or before"),
+    "no_return": ("missing_return", "thread (0, 0, 0) of block (0, 0, 0) comes to the end"),
+    "beyond_its_bounds": ("impossible_launch", "64 threads, and the kernel's __launch_bounds__"),
+    "two_in_one_line": ("divergent_barrier", "from two places in one line: these are two barriers"),
+    "two_callers": ("divergent_barrier", "and thread (40, 0, 0) from line"),
+}
+WARNED = {
+    "same_value": (
+        "same_value_race",
+        "thread (1, 0, 0) of block (0, 0, 0) writes y[0], and thread",
+    ),
+    "never_freed": ("leak", "160 bytes of this cudaMalloc are never given back"),
 }
 WITHOUT_WATCHING = [  # what needs no call before each load and store
     *("early_exit", "two_barriers", "absent_lanes", "outside_the_mask", "nobody_there"),
     *("no_blocks", "too_many_threads", "too_much_dynamic", "too_much_together", "false_claim"),
+    *("beyond_its_bounds", "freed_twice", "freed_for_the_caller", "no_return"),
 ]
 BY_ASAN = ["reads_past", "writes_past", "past_shared_array", "past_dynamic_shared"]
 BY_TSAN = ["missing_barrier", "missing_second_barrier", "missing_syncwarp"]
@@ -140,8 +160,70 @@ def test_tsan_finds_both_lines_of_a_race(function: str) -> None:
 
 
 def test_every_planted_function_is_expected_and_every_kind_is_planted() -> None:
-    assert set(kernels().signatures) == set(EXPECTED)
-    assert {kind for kind, _ in EXPECTED.values()} == set(cuda_cpu.KINDS)
+    planted = EXPECTED | WARNED
+    assert set(kernels().signatures) == set(planted)
+    assert {kind for kind, _ in planted.values()} == set(cuda_cpu.KINDS)
+
+
+@pytest.mark.parametrize("function", WARNED)
+def test_a_rule_that_is_broken_without_harm_is_a_warning_with_its_line(function: str) -> None:
+    kind, words = WARNED[function]
+    run = call(function)
+    assert run.ok, str(run)
+    assert [(f.kind, f.line) for f in run.warnings] == [(kind, line_of("here", function))]
+    assert words in run.warnings[0].sentence
+    assert str(run.warnings[0]) in str(run)
+
+
+def test_a_twin_without_the_fault_is_clean() -> None:
+    twins = cuda_cpu.build(TWINS)
+    assert set(twins.signatures) < set(EXPECTED | WARNED)
+    for function in twins.signatures:
+        for _ in range(2):
+            run = twins.call(function, torch.ones(N), torch.zeros(64), N)
+            assert (run.faults, run.warnings) == ((), ()), str(run)
+
+
+def test_what_is_not_seen_is_not_said_and_the_page_names_it() -> None:
+    unseen = cuda_cpu.build(UNSEEN)
+    page = PAGE.read_text(encoding="utf-8")
+    for function in unseen.signatures:
+        assert f"`{function}`" in page
+        run = unseen.call(function, torch.ones(32), torch.zeros(64), 32)
+        expected = ["leak"] if function == "kept_in_the_heap" else []
+        assert ([*run.faults], [w.kind for w in run.warnings]) == ([], expected), str(run)
+
+
+def test_each_row_of_the_page_is_a_kind_and_planted_functions_of_it() -> None:
+    rows = [row.split(" | ") for row in PAGE.read_text(encoding="utf-8").splitlines()]
+    seen = [(re.findall(r"`(\w+)`", here)[:1], re.findall(r"`(\w+)`", by)) for *_, here, by in
+            (row for row in rows if len(row) == 4 and "`" in row[2])]  # fmt: skip
+    planted = EXPECTED | WARNED
+    for kinds, functions in seen:
+        assert functions
+        assert {planted[function][0] for function in functions} == set(kinds)
+    assert {kinds[0] for kinds, _ in seen} == set(cuda_cpu.KINDS)
+
+
+def test_what_comes_fresh_from_torch_empty_is_fresh_when_the_call_says_so() -> None:
+    x, y = torch.ones(N), torch.empty(64)
+    fresh = kernels().call("reads_past", x, y, N, unwritten=[x])
+    assert [fault.kind for fault in fresh.faults][:1] == ["unwritten_global"], str(fresh)
+    assert "reads x[0], and nothing has been written" in fresh.faults[0].sentence
+    assert call("same_value").ok
+    assert kernels().call("same_value", x, y, N, unwritten=[y]).ok  # written, and never read
+    rest = kernels().call("same_value", x, y, N, unwritten=[x[10:20]])
+    assert [f.thread for f in rest.faults] == [(10, 0, 0)]
+
+
+def test_an_invalid_free_is_an_invalid_value_and_frees_nothing() -> None:
+    assert call("freed_in_the_middle").value == INVALID_VALUE
+    assert call("beyond_its_bounds").value == INVALID_VALUE
+
+
+def test_a_leak_is_not_told_after_a_fault_which_may_have_ended_the_function() -> None:
+    assert not call("never_freed", check=False).warnings
+    assert not call("freed_in_the_middle").warnings
 
 
 def test_a_bad_store_never_happens_and_the_device_is_lost_until_the_call_ends() -> None:

@@ -103,7 +103,7 @@ class TestTheArithmetic:
                     )
             assert (z >= 0).all()
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     @given(size=SIZES, seed=st.integers(0, 2**16))
     def test_its_threads_compute_the_product(self, js, size, seed):
         """Every output once, from tiles that are full, with as many loads as it says."""
@@ -133,7 +133,7 @@ class TestTheArithmetic:
         z, _ = product_by(turned, np.ones((3, 4)), w, 2)
         assert not np.allclose(z, np.ones((3, 4)) @ w.T)
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=200)
     @given(
         size=SIZES,
         at=st.fixed_dictionaries(

@@ -235,13 +235,13 @@ def drawn(js, view):
 
 
 class TestAgainstASlowSimulation:
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=400)
     @given(view=views())
     def test_every_bar_is_where_the_simulation_puts_it(self, js, view):
         ranks = js("ranksOf", view)
         assert drawn(js, view) == Ranks(view, ranks).run(PROGRAMS[view["way"]])
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=200)
     @given(view=views())
     def test_the_numbers_are_those_of_moments_counted_one_by_one(self, js, view):
         view |= {"speed": 1.0, "latency": 0.0, "ranks": 2, "slow": -1, "parts": 2, "activation": 2}
@@ -272,7 +272,7 @@ class TestAgainstASlowSimulation:
 
 
 class TestAgainstTorch:
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     @given(
         sizes=st.lists(st.integers(0, 60), min_size=1, max_size=12),
         caps=st.tuples(st.integers(1, 400), st.integers(1, 400)),

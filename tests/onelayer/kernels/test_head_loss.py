@@ -78,6 +78,21 @@ def assert_as_good_as_eager(fused: HeadLoss, given: Inputs, factor: float = 1.0)
 
 
 @every_version
+@pytest.mark.parametrize("given", [torch.float32, torch.float16])
+def test_under_autocast_it_takes_what_a_linear_takes(fused: HeadLoss, given: torch.dtype) -> None:
+    """x from a layer before, in 16 bits, beside weights of 32; the loss is float32, as eager's.
+    In float16, because Triton's interpreter cannot multiply bfloat16."""
+    x, *rest = inputs(70)
+    results = []
+    for loss_of in (eager_head_loss, fused):
+        with torch.autocast("cpu", torch.float16):
+            results.append(with_gradients(loss_of, (x.to(given), *rest)))  # type: ignore[arg-type]
+    for name, eager, ours in zip(("loss", "dx", "dw", "db"), *results, strict=True):
+        assert ours.dtype == eager.dtype, name
+        assert error(ours, eager) < 5e-3, (name, error(ours, eager))
+
+
+@every_version
 @pytest.mark.parametrize("n", [1, 7, 64, 67, 257])
 def test_any_number_of_tokens(fused: HeadLoss, n: int) -> None:
     assert_as_good_as_eager(fused, inputs(n))

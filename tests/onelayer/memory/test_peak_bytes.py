@@ -67,3 +67,12 @@ def test_a_storage_at_an_old_address_counts_again() -> None:
             torch.empty(1000)
             assert peak.now == 0
     assert peak.bytes == 4000
+
+
+def test_the_path_has_a_point_for_each_operator() -> None:
+    with onelayer.peak_bytes() as peak:
+        a = torch.empty(100)
+        torch.empty(200)  # gone before the next operator
+        a.add_(1)
+    assert peak.path == [400, 1200, 400]
+    assert max(peak.path) == peak.bytes

@@ -3,6 +3,7 @@ plain facts; it imports what it needs, for it is loaded by the tests' process as
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any
 
@@ -64,6 +65,17 @@ def allocator_rules() -> dict[str, Any]:
     facts["emptied"] = torch.cuda.memory_reserved()
     free, total = torch.cuda.mem_get_info()
     return facts | {"free": free, "total": total}
+
+
+def left_by_a_product(cache: str) -> dict[str, int]:
+    """Bytes of cuBLAS's workspace beside a product's operands and result: in it, and after it.
+    cache: what torch 2.15 is told about keeping it."""
+    os.environ["TORCH_CUBLAS_WORKSPACE_CACHE"] = cache
+    x = torch.empty(512, 512, device="cuda")
+    y = x @ x
+    beside = x.nbytes + y.nbytes
+    at_the_peak, after = torch.cuda.max_memory_allocated(), torch.cuda.memory_allocated()
+    return {"at the peak": at_the_peak - beside, "after it": after - beside}
 
 
 def out_of_memory_and_on() -> dict[str, Any]:

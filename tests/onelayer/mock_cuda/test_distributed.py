@@ -43,3 +43,21 @@ def test_ddps_collectives_run_on_a_stream_of_their_own(run):
     assert computing
     beside = {(call.process, call.stream) for call in reduces} - computing
     assert len({process for process, _ in beside}) == 2
+
+
+@pytest.mark.parametrize("name", ["FSDP", "fully_shard"])
+def test_a_model_in_parts_is_trained_as_the_whole_one(run, name):
+    whole = ranks.model()
+    ranks.step(whole, ranks.batches().flatten(0, 1))
+    expected = torch.cat([p.detach().flatten() for p in whole.parameters()])
+    for rank in run.result:
+        torch.testing.assert_close(torch.tensor(rank[name]), expected)
+
+
+def test_a_compiled_ddp_launches_inductors_kernels_and_averages(mocked):
+    run = mocked(ranks.compiled_ranks, devices=2, trace=False)
+    assert run.result == [{"parameters": 3}] * 2
+    launched = {call.process for call in run.kernels if call.kernel.startswith("triton_")}
+    averaged = {call.process for call in run.calls if "AllReduce" in call.kernel}
+    assert launched == averaged
+    assert len(averaged) == 2

@@ -56,6 +56,7 @@ def test_what_was_recorded_is_shown_and_says_where_it_comes_from(folder: Path) -
     assert "mocked NVIDIA H100" in run.provenance
     assert "a test" in run.provenance
     assert run.bundle()["text/plain"] == run.provenance
+    assert "<code>a test</code>" in run.bundle()["text/html"]
     with pytest.raises(ValueError, match="no history"):
         _ = run.history
 

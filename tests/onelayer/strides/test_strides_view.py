@@ -65,7 +65,7 @@ def tensors(draw):
 
 some_sizes = st.lists(st.sampled_from([-1, 0, 1, 2, 3, 4, 6, 12]), max_size=5)
 some_dim = st.integers(-5, 4)
-fresh = settings(max_examples=400, deadline=None, derandomize=False)
+fresh = settings(max_examples=400, derandomize=False)
 
 
 @fresh

@@ -302,7 +302,7 @@ def test_a_verdict_is_that_of_the_notebook(jail):
     for answer in answers:
         source = f"def plus_one(n): return {answer}"
         space = {}
-        exec(source, space)
+        exec(compile(source, "<cell 1>", "exec"), space)
         with jail.open([Cell("plus_one", source)]) as student:
             graded = ask(plus_one, student, seed=1)
         at_home = ask(plus_one, LocalStudent(space), seed=1)

@@ -95,13 +95,16 @@ def test_a_zygote_that_died_is_replaced_and_blames_nobody():
     def question(student, draw):
         """One more."""
         if jail_dies:
+            dying.append(os.pidfd_open(jail.pid))
             os.kill(tree(jail.pid)[1], signal.SIGKILL)  # the zygote
         student.call("f", 1)
 
+    dying = []
     with Jail(LIMITS) as jail, jail.open([HONEST]) as student:
         jail_dies = True
         verdict = ask(question, student, seed=1)
         assert verdict.state in (State.UNGRADABLE, State.PASS)
+        expect_gone(dying)  # the kernel takes its time to end a whole namespace
         jail_dies = False
         assert ask(question, student, seed=1).state is State.PASS
         with jail.open([HONEST]) as another:
@@ -457,6 +460,18 @@ def test_the_probe_builds_every_wall_and_imports_no_torch():
         failure = trial.failure(Limits(), start=choice.by_bubblewrap, program=program)
         assert f"{wall} is refused" in failure
     assert trial.failure(Limits(), start=choice.by_bubblewrap) == ""
+
+
+def test_an_interpreter_that_the_jails_user_cannot_read_is_one_sentence(tmp_path, monkeypatch):
+    """Its link leads through a folder that the jail has not: bubblewrap says "No such file"."""
+    hidden, bin_ = tmp_path / "hidden", tmp_path / "bin"
+    for folder in (hidden, bin_):
+        folder.mkdir()
+    (hidden / "python").symlink_to(sys.executable)
+    (bin_ / "python").symlink_to(hidden / "python")
+    monkeypatch.setattr(sys, "executable", str(bin_ / "python"))
+    failure = trial.failure(Limits(), start=choice.by_bubblewrap)
+    assert failure == f"the jail did not start: {choice.CLOSED.format(bin_ / 'python')}"
 
 
 def test_a_jail_that_says_nothing_is_not_waited_for_forever(monkeypatch):

@@ -29,4 +29,9 @@ static inline __nv_bfloat162 __float22bfloat162_rn(float2 x) {
     return __floats2bfloat162_rn(x.x, x.y);
 }
 static inline __nv_bfloat162 __halves2bfloat162(__nv_bfloat16 x, __nv_bfloat16 y) { return {x, y}; }
+static inline __nv_bfloat16 __ushort_as_bfloat16(unsigned short bits) {
+    __nv_bfloat16 x;
+    return x.bits = bits, x;
+}
+static inline unsigned short __bfloat16_as_ushort(__nv_bfloat16 x) { return x.bits; }
 static inline float2 __bfloat1622float2(__nv_bfloat162 x) { return {(float)x.x, (float)x.y}; }

@@ -56,8 +56,5 @@ static inline int __float2int_rn(float x) { return (int)rintf(x); }
 static inline int __float2int_rd(float x) { return (int)floorf(x); }
 static inline float __int2float_rn(int x) { return (float)x; }
 
-template <class T> static inline __attribute__((always_inline)) T __ldg(const T* at) { return *at; }
-template <class T> static inline __attribute__((always_inline)) T __ldcg(const T* at) { return *at; }
-template <class T> static inline __attribute__((always_inline)) void __stcg(T* at, T v) { *at = v; }
 static inline void __trap() { __builtin_trap(); }
 static inline void __nanosleep(unsigned) {}

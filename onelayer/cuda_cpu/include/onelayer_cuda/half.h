@@ -33,6 +33,11 @@ typedef __half2 half2;
 static inline __half __float2half(float x) { return __half(x); }
 static inline __half __float2half_rn(float x) { return __half(x); }
 static inline float __half2float(__half x) { return x; }
+static inline __half __ushort_as_half(unsigned short bits) {
+    __half x;
+    return x.bits = bits, x;
+}
+static inline unsigned short __half_as_ushort(__half x) { return x.bits; }
 static inline __half2 __halves2half2(__half x, __half y) { return {x, y}; }
 static inline __half2 make_half2(__half x, __half y) { return {x, y}; }
 static inline __half2 __float2half2_rn(float x) { return {__half(x), __half(x)}; }

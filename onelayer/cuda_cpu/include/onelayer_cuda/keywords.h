@@ -34,12 +34,22 @@ extern "C" void* memcpy(void*, const void*, size_t) noexcept __asm__("onelayer_w
 extern "C" void* memmove(void*, const void*, size_t) noexcept __asm__("onelayer_watched_memmove");
 extern "C" void* memset(void*, int, size_t) noexcept __asm__("onelayer_watched_memset");
 #endif
+#define ONELAYER_HIDDEN __attribute__((visibility("hidden")))
 extern "C" {
-extern __attribute__((visibility("hidden"))) ONELAYER_PER_THREAD uint3 onelayer_thread_index;
-extern __attribute__((visibility("hidden"))) uint3 onelayer_block_index;
-extern __attribute__((visibility("hidden"))) dim3 onelayer_block_size;
-extern __attribute__((visibility("hidden"))) dim3 onelayer_grid_size;
-extern __attribute__((visibility("hidden"))) char onelayer_dynamic_shared[];
+#ifdef ONELAYER_RUNTIME
+extern ONELAYER_HIDDEN ONELAYER_PER_THREAD uint3 onelayer_thread_index;
+extern ONELAYER_HIDDEN uint3 onelayer_block_index;
+extern ONELAYER_HIDDEN dim3 onelayer_block_size;
+extern ONELAYER_HIDDEN dim3 onelayer_grid_size;
+#define threadIdx onelayer_thread_index
+#define blockDim onelayer_block_size
+#else  // for a thread they never change: nobody watches loads of a constant. Host code may have its own
+extern ONELAYER_PER_THREAD const uint3 threadIdx __asm__("onelayer_thread_index") ONELAYER_HIDDEN;
+extern const uint3 blockIdx __asm__("onelayer_block_index") ONELAYER_HIDDEN;
+extern const uint3 blockDim __asm__("onelayer_block_size") ONELAYER_HIDDEN;
+extern const uint3 gridDim __asm__("onelayer_grid_size") ONELAYER_HIDDEN;
+#endif
+extern ONELAYER_HIDDEN char onelayer_dynamic_shared[];
 }
 
 // Shared memory of the type T, the same for all threads of a block: source.py writes a call for each
@@ -67,21 +77,4 @@ T& shared(int line, const char* function) {
     return *(T*)onelayer_shared(&Shared<T, number>::slot, sizeof(T), number, line, function);
 }
 }  // namespace onelayer_cuda
-#if defined(ONELAYER_CHECK) && !defined(ONELAYER_RUNTIME)  // memory of ours that nobody watches
-extern "C" {
-__attribute__((const)) uint3 onelayer_thread();
-__attribute__((const)) uint3 onelayer_block();
-__attribute__((const)) dim3 onelayer_threads();
-__attribute__((const)) dim3 onelayer_blocks();
-}
-#define threadIdx onelayer_thread()
-#define blockIdx onelayer_block()
-#define blockDim onelayer_threads()
-#define gridDim onelayer_blocks()
-#else
-#define threadIdx onelayer_thread_index
-#define blockIdx onelayer_block_index
-#define blockDim onelayer_block_size
-#define gridDim onelayer_grid_size
-#endif
 static constexpr int warpSize = 32;

@@ -6,7 +6,15 @@
 extern "C" void onelayer_launch(int line, const char* name, dim3 grid, dim3 block,
                                 size_t shared_bytes, void (*enter)(void*), void* bound);
 
+// The first thing that a kernel with __launch_bounds__(most) does; cuda_source.py writes the call.
+extern "C" void onelayer_launch_bounds(unsigned most);
+
 namespace onelayer_cuda {
+// What stands for NULL and 0 among a launch's arguments: the null of whatever the kernel asks for.
+struct Null {
+    template <class T> operator T() const { return T(); }
+};
+
 template <class Body> ONELAYER_UNSEEN void enter(void* body) { (*(Body*)body)(); }
 
 template <class Call> struct Launch {

@@ -46,6 +46,10 @@
     static inline T2 __hfma2(T2 x, T2 y, T2 z) {                                                  \
         return {__hfma(x.x, y.x, z.x), __hfma(x.y, y.y, z.y)};                                    \
     }                                                                                             \
+    static inline T2 operator+(T2 x, T2 y) { return {x.x + y.x, x.y + y.y}; }                     \
+    static inline T2 operator-(T2 x, T2 y) { return {x.x - y.x, x.y - y.y}; }                     \
+    static inline T2 operator*(T2 x, T2 y) { return {x.x * y.x, x.y * y.y}; }                     \
     static inline float __low2float(T2 x) { return x.x; }                                         \
     static inline float __high2float(T2 x) { return x.y; }                                        \
-    ONELAYER_ATOMIC T atomicAdd(T* at, T v) { ONELAYER_UPDATE_BITS(T, uint16_t, old + v) }
+    ONELAYER_ATOMIC T atomicAdd(T* at, T v) { ONELAYER_UPDATE_BITS(T, uint16_t, old + v) }          \
+    ONELAYER_ATOMIC T2 atomicAdd(T2* at, T2 v) { ONELAYER_UPDATE_BITS(T2, uint32_t, old + v) }

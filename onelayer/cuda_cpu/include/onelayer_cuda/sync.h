@@ -58,6 +58,15 @@ inline int within(int wish, int width, int here) {
 template <class T> T shuffle(unsigned mask, T value, int source, int line) {
     return value_of<T>(onelayer_warp(OL_SHUFFLE, mask, bits_of(value), source, line));
 }
+// A value of any size, eight bytes at a time: cooperative groups move structures of up to 32 bytes.
+template <class T> T shuffle_words(unsigned mask, T value, int source, int line) {
+    static_assert(sizeof(T) <= 32, "cooperative groups shuffle a value of at most 32 bytes");
+    uint64_t words[(sizeof(T) + 7) / 8] = {};
+    __builtin_memcpy(words, &value, sizeof(T));
+    for (uint64_t& word : words) word = onelayer_warp(OL_SHUFFLE, mask, word, source, line);
+    __builtin_memcpy(&value, words, sizeof(T));
+    return value;
+}
 }  // namespace onelayer_cuda
 
 template <class T>

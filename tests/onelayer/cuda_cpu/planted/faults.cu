@@ -281,3 +281,97 @@ __global__ void spins(int* y) {
     }
 }
 extern "C" void waits_forever(const float* x, float* y, int n) { spins<<<1, 2>>>((int*)y); }
+
+__global__ void sum_of_workspace(const float* from, float* y, int n) {
+    float v = 0;
+    for (int i = 0; i < n; i++) v += from[i];  // here unwritten_workspace
+    *y = v;
+}
+extern "C" void unwritten_workspace(const float* x, float* y, int n) {
+    float* workspace;
+    cudaMalloc(&workspace, n * sizeof(float));
+    cudaMemcpy(workspace, x, (n - 1) * sizeof(float), cudaMemcpyDeviceToDevice);
+    sum_of_workspace<<<1, 1>>>(workspace, y, n);
+    cudaFree(workspace);
+}
+
+__global__ void add_to(float* sum, const float* x) {
+    atomicAdd(sum, x[threadIdx.x]);  // here sum_without_zero
+}
+extern "C" void sum_without_zero(const float* x, float* y, int n) {
+    float* sum;
+    cudaMalloc(&sum, sizeof(float));
+    add_to<<<1, 32>>>(sum, x);
+    cudaMemcpy(y, sum, sizeof(float), cudaMemcpyDeviceToDevice);
+    cudaFree(sum);
+}
+
+extern "C" void freed_twice(const float* x, float* y, int n) {
+    float* workspace;
+    cudaMalloc(&workspace, n * sizeof(float));
+    cudaFree(workspace);  // there freed_twice
+    cudaFree(workspace);  // here freed_twice
+}
+
+extern "C" int freed_in_the_middle(const float* x, float* y, int n) {
+    static float* workspace;
+    cudaMalloc(&workspace, n * sizeof(float));
+    return cudaFree(workspace + 4);  // here freed_in_the_middle
+}
+
+extern "C" void freed_for_the_caller(const float* x, float* y, int n) {
+    cudaFree(y);  // here freed_for_the_caller
+}
+
+extern "C" void freed_on_the_host(const float* x, float* y, int n) {
+    float* mine = new float[n];
+    cudaFree(mine);  // here freed_on_the_host
+    delete[] mine;
+}
+
+__device__ float sign(float v) {  // here no_return
+    if (v > 0) return 1.0f;
+    if (v < 0) return -1.0f;
+}
+__global__ void signs(const float* x, float* y, int n) { y[threadIdx.x] = sign(n * x[threadIdx.x]); }
+extern "C" void no_return(const float* x, float* y, int n) { signs<<<1, 32>>>(x, y, 0); }
+
+template <int threads> __global__ void __launch_bounds__(2 * threads, 1) bounded(float* y) {
+    y[threadIdx.x] = 1.0f;
+}
+extern "C" int beyond_its_bounds(const float* x, float* y, int n) {
+    bounded<16><<<1, 64>>>(y);  // here beyond_its_bounds
+    return cudaGetLastError();
+}
+
+__global__ void either_in_one_line(float* y, int n) {
+    if (threadIdx.x < n) __syncthreads(); else __syncthreads();  // here two_in_one_line
+    y[threadIdx.x] = 1;
+}
+extern "C" void two_in_one_line(const float* x, float* y, int n) { either_in_one_line<<<1, 64>>>(y, n); }
+
+__device__ void meet() {
+    __syncthreads();  // here two_callers
+}
+__global__ void either_way(float* y, int n) {
+    if (threadIdx.x < n) {
+        meet();
+    } else {
+        y[threadIdx.x] = 1;
+        meet();  // there two_callers
+    }
+}
+extern "C" void two_callers(const float* x, float* y, int n) { either_way<<<1, 64>>>(y, n); }
+
+__global__ void everybody_says_so(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n && x[i] == x[i]) y[0] = 1.0f;  // here same_value
+}
+extern "C" void same_value(const float* x, float* y, int n) { everybody_says_so<<<2, 32>>>(x, y, n); }
+
+extern "C" void never_freed(const float* x, float* y, int n) {
+    float* workspace;
+    cudaMalloc(&workspace, n * sizeof(float));  // here never_freed
+    cudaMemcpy(workspace, x, n * sizeof(float), cudaMemcpyDeviceToDevice);
+    sum_of_workspace<<<1, 1>>>(workspace, y, n);
+}

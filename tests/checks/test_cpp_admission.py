@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from autograder import selftest
+from autograder.checks.cpp_admission import expect_admitted, not_admitted
 from autograder.checks.lab06_custom_op.bench import WIDEST_LOAD_BYTES, counts_of
-from autograder.checks.lab06_custom_op.cpp_admission import expect_admitted, not_admitted
 from autograder.checks.lab06_custom_op.heads import head
 from autograder.checks.lab06_custom_op.suspects import SUSPECTS
 from autograder.judge import Draw, Impossible, LocalStudent, NotAdmitted, Wrong

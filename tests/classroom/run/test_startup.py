@@ -1,0 +1,102 @@
+"""The worker that is begun before the class is read, and what a command does not import."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from autograder.checks import lab01_strides
+from autograder.classroom.run import pool, startup
+from autograder.classroom.run.worker import Setting
+from autograder.classroom.store.journal import Record
+from autograder.sandbox import Tier, probe
+from tests.classroom.commands.sample_grading import LIMIT_S
+from tests.classroom.run.test_pool import job, serve_by_name
+
+
+@pytest.fixture
+def begun():
+    startup.begin()
+    taken = startup.take()
+    yield taken
+    taken.process.kill()
+    taken.process.join()
+
+
+def setting(tmp_path, tier):
+    return Setting(tier, tmp_path / "log", tmp_path, os.getpid())
+
+
+@pytest.mark.jail
+@pytest.mark.whole_class
+@pytest.mark.timeout(LIMIT_S)
+def test_it_grades_what_it_is_given_in_the_jail_that_it_has_begun(begun, tmp_path):
+    """One question of a notebook without an answer: worker, jail and check have to be there."""
+    seeds = dict.fromkeys(lab01_strides.lab.questions, 7)
+    given = replace(job("ada"), seeds=seeds, only=("address",))
+    found = pool.graded([given], setting(tmp_path, probe()), workers=1, begun=begun)
+    _, outcome = next(found)
+    assert begun.process.is_alive()
+    found.close()
+    assert isinstance(outcome, Record), outcome
+    assert [verdict.question for verdict in outcome.verdicts] == ["address"]
+    assert {verdict.tier for verdict in outcome.verdicts} == {probe().name}
+    assert not begun.process.is_alive()
+
+
+def test_one_that_was_lost_meanwhile_is_replaced(begun, tmp_path):
+    begun.process.kill()
+    begun.process.join()
+    plain = setting(tmp_path, Tier("process", "none", False))
+    given = [job("fine-1")]
+    ((_, outcome),) = pool.graded(given, plain, workers=1, target=serve_by_name, begun=begun)
+    assert isinstance(outcome, Record)
+
+
+def test_ctrl_c_does_not_reach_it(begun):
+    begun.process.join(0.2)
+    os.kill(begun.process.pid, signal.SIGINT)
+    begun.process.join(1.0)
+    assert begun.process.is_alive()
+
+
+def test_what_nobody_took_is_ended_and_nobody_takes_it_twice():
+    before = multiprocessing.active_children()
+    startup.begin()
+    (child,) = (one for one in multiprocessing.active_children() if one not in before)
+    startup.end()
+    assert not child.is_alive()
+    assert startup.take() is None
+
+
+def imported(code):
+    """The modules that a fresh process has after `code`."""
+    said = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    return set(said.stdout.split())
+
+
+def test_whoever_begins_it_has_not_imported_torch_yet():
+    assert not {"torch", "numpy", "IPython"} & imported("import autograder.classroom.run.startup")
+
+
+def test_nbgrader_comes_without_a_grammar_of_web_addresses():
+    """It takes longer than nbgrader itself; and without it notebooks are checked all the same."""
+    there = imported(
+        "import autograder.classroom.gradebook, nbgrader.api, nbformat\n"
+        "nbformat.validate(nbformat.v4.new_notebook())"
+    )
+    assert {"nbgrader", "jsonschema"} <= there
+    assert "rfc3987_syntax.syntax_helpers" not in there
+    assert "lark" not in there

@@ -1,0 +1,125 @@
+"""Two teaching assistants who are ordinary users bring the halves of a class together, change a
+grade and give it back. No step needs root, or reads what is another's."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from autograder.attacks.sample_class import LAB, NAME, ROOT
+from autograder.judge import State
+from autograder.sandbox.engines import bubblewrap, privileges
+from tests.classroom.commands.test_merge import folder_of
+from tests.classroom.made_class import record, verdict
+
+pytestmark = [pytest.mark.whole_class, pytest.mark.timeout(900)]
+LIMIT_S = 600
+FIRST = next(iter(LAB.questions))
+FULL = LAB.max_points
+MARKS = """
+from nbgrader.api import Gradebook
+with Gradebook("sqlite:///gradebook.db") as book:
+    grade = book.find_grade("why_silent", "{lab}", "{lab}", "{student}")
+    grade.manual_score, grade.needs_manual_grade = {points}, False
+    book.db.commit()
+"""
+
+
+@dataclass(frozen=True)
+class User:
+    """Somebody without rights of their own; whoever is no root is the only one that there is."""
+
+    number: int
+    home: Path
+
+    def run(self, *command: object, folder: str = "") -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, *map(str, command)]
+        words = ["/bin/sh", "-c", 'cd "$0" && exec "$@"', str(self.home / folder), *words]
+        if os.geteuid() == 0:  # also where this Python lies below root's home
+            readable = bubblewrap.visible([ROOT])
+            spec = {"uid": self.number, "readable": readable, "command": words}
+            words = [sys.executable, "-I", "-S", privileges.__file__, json.dumps(spec)]
+        return subprocess.run(
+            words,
+            env={
+                "HOME": str(self.home),
+                "TMPDIR": str(self.home),
+                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+                "PYTHONPATH": str(ROOT),
+                "COLUMNS": "200",
+            },
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+
+    def autograder(self, *command: object) -> str:
+        done = self.run("-m", "autograder.cli", *command, "--course", ROOT)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def mark(self, grading: str, student: str, points: float) -> None:
+        """As formgrader does it."""
+        script = MARKS.format(lab=NAME, student=student, points=points)
+        done = self.run("-c", script, folder=grading)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def assistants() -> Iterator[tuple[User, User]]:
+    """Two homes that are their owner's alone."""
+    place = Path(tempfile.mkdtemp(prefix="assistants-"))
+    place.chmod(0o755)
+    numbers = (65533, 65534) if os.geteuid() == 0 else (os.geteuid(),) * 2
+    made = []
+    for number, name in zip(numbers, ("one", "two"), strict=True):
+        (place / name).mkdir(mode=0o700)
+        made.append(User(number, place / name))
+    yield made[0], made[1]
+    shutil.rmtree(place)
+
+
+def own(user: User) -> None:
+    if os.geteuid() == 0:
+        for path in (user.home, *user.home.rglob("*")):
+            os.chown(path, user.number, user.number)
+
+
+def test_two_halves_are_merged_changed_and_given_back(assistants: tuple[User, User]) -> None:
+    one, two = assistants
+    texts = {name: f"Says {name}." for name in ("ada", "dee", "kim")}
+    wrong = {FIRST: verdict(FIRST, State.FAIL)}
+    folder_of(one.home / "grading", [record("ada"), record("kim")], texts)
+    folder_of(two.home / "grading", [record("dee", **wrong), record("kim")], texts)
+    own(one)
+    own(two)
+    one.mark("grading", "ada", 5)
+    two.mark("grading", "dee", 3)
+    two.mark("grading", "kim", 4)
+    if one.number != two.number:
+        refused = one.run("-m", "autograder.cli", "merge", two.home / "grading", "--course", ROOT)
+        assert refused.returncode == 1
+        assert "Permission denied. Ask its owner for a copy of" in refused.stderr
+    shutil.copytree(two.home / "grading", one.home / "theirs")  # as if it was sent
+    own(one)
+    assert "1 come, 1 are in both" in one.autograder("merge", "theirs", "--yes")
+    why = ("--reason", "An appeal", "--yes")
+    one.autograder("change", NAME, "accept", FIRST, "--student", "dee", *why)
+    one.autograder("report", NAME, "--alike")
+    with open(one.home / "grading" / "reports" / NAME / "canvas.csv", encoding="utf-8") as file:
+        _, *rows = csv.DictReader(file)
+    points = {row["Student"]: float(row[NAME]) for row in rows}
+    assert points == {"ada": FULL + 5, "dee": FULL + 3, "kim": FULL + 4}
+    mine = {path.stat().st_uid for path in (one.home / "grading").rglob("*")}
+    assert mine == {one.number}

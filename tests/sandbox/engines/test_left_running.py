@@ -1,0 +1,92 @@
+"""Who keeps the processor busy although nothing is asked of it, and who does not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from autograder.sandbox.engines import left_running as engine
+from autograder.sandbox.engines.left_running import Watch, left_running
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+READY = "print('ready', flush=True)\n"
+WAIT = "import sys; sys.stdin.read()\n"
+SPIN = "while True: pass\n"
+
+
+@contextmanager
+def process(source: str) -> Iterator[int]:
+    command = [sys.executable, "-c", source + READY + WAIT]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    ) as it:
+        assert it.stdout is not None
+        it.stdout.readline()
+        yield it.pid
+        os.killpg(it.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("source", "busy"),
+    [
+        (f"import os\nfor _ in range(3):\n  if not os.fork():\n    {SPIN}", 3),
+        (f"import threading\ndef f():\n  {SPIN}threading.Thread(target=f).start()\n", 1),
+    ],
+    ids=["children", "a thread"],
+)  # fmt: skip
+def test_what_spins_is_counted(source: str, busy: int) -> None:
+    with process(source) as pid:
+        assert left_running(pid) == busy
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "",
+        "import os, time\nif not os.fork():\n  time.sleep(60)\n",
+        "import os\nif not os.fork():\n  os._exit(0)\n",  # nobody has asked how it ended
+        "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n",
+        "import os\nif not os.fork():\n  sum(range(10**5)); os._exit(0)\n",  # on its way out
+    ],
+    ids=["nobody", "a sleeper", "a zombie", "a waiting thread", "one that ends"],
+)
+def test_what_waits_or_ends_is_left_alone(source: str) -> None:
+    with process(source) as pid:
+        assert left_running(pid) == 0
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "MOST_BESIDE_S", 0.1)
+
+
+def starved(pid: int, looks: int) -> int:
+    """What the first look that finds something finds."""
+    watch = Watch(pid)
+    found = (watch.starved_by() for _ in range(looks) if not time.sleep(0.02))
+    return next(filter(None, found), 0)
+
+
+def test_who_keeps_the_main_thread_from_running_is_counted() -> None:
+    children = f"import os\nfor _ in range(12):\n  if not os.fork():\n    {SPIN}"
+    with process(f"{children}{READY}{SPIN}") as pid:
+        assert starved(pid, looks=1000)
+
+
+def test_who_works_while_the_main_thread_waits_is_not() -> None:
+    children = f"import os\nfor _ in range(3):\n  if not os.fork():\n    {SPIN}"
+    with process(f"{children}{READY}os.wait()\n") as pid:
+        assert starved(pid, looks=30) == 0
+
+
+def test_a_process_that_is_gone_left_nothing() -> None:
+    with process("") as pid:
+        pass
+    assert left_running(pid) == 0
