@@ -166,7 +166,7 @@ def test_a_frame_that_dynamo_tells_of_knows_its_line_of_the_text() -> None:
         ("given_to_backend", ('startswith("call_")', 'startswith("")'), "every_node"),
         ("given_to_backend", ('.startswith("call_")', ' == "call_function"'), "functions_only"),
         ("which_calls_compile", BY_NEW_SIZES, "symbol_forgotten"),
-        ("which_calls_compile", ("(n > limit) == above", "(n >= limit) == above"),
+        ("which_calls_compile", ("graphs, sizes =", "limit -= 1; graphs, sizes ="),
          "limit_counts_as_above"),
         ("bias_into_product", ('{"alpha": alpha}', '{"beta": alpha}'), "alpha_on_the_wrong_side"),
         ("bias_into_product", ("inserting_before(add)", "inserting_before(product)"),

@@ -85,7 +85,7 @@ def test_a_disk_that_is_truly_full_loses_nothing(tmp_path, small_disk):
         (tmp_path / "hand_in" / name).mkdir(parents=True)
         PUPILS[name].write(tmp_path / "hand_in" / name)
     kept, found = {}, []
-    for size in ("100k", "300k", "8m"):
+    for size in ("100k", "500k", "8m"):
         resize(size)
         code, said = run(tmp_path / "hand_in", disk, scratch=tmp_path / "scratch")
         print(said)
