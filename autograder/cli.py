@@ -425,5 +425,16 @@ def build_command(arguments: tuple[str, ...]) -> None:
     build.main(args=list(arguments), prog_name="autograder build")
 
 
+@main.command(
+    "translate", context_settings={"ignore_unknown_options": True, "help_option_names": []}
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def translate_command(arguments: tuple[str, ...]) -> None:
+    """Bring the course's words in another language up to date."""
+    from autograder.authoring.translate_command import translate_command as translate
+
+    translate.main(args=list(arguments), prog_name="autograder translate")
+
+
 if __name__ == "__main__":
     main(prog_name="autograder")

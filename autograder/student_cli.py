@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from autograder.notebook import progress as show_progress
-from autograder.notebook.course import find_root
+from autograder.notebook.course import find_root, homes
 from autograder.notebook.doctor import Finding, examine
 
 SETTINGS = Path(__file__).parent / "notebook" / "jupyter"
@@ -35,17 +35,21 @@ def main() -> None:
 
 
 @main.command(context_settings={"ignore_unknown_options": True})
+@click.option("--language", default="en", help="In which to read the course, as in es.")
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
-def lab(options: tuple[str, ...]) -> None:
+def lab(language: str, options: tuple[str, ...]) -> None:
     """Open JupyterLab on the home notebook. OPTIONS go to JupyterLab, as in --no-browser."""
     root = find_root(Path.cwd())
-    home = root / "notebooks" / "home.ipynb" if root else None
-    if home is None or not home.is_file():
+    if root is None or not (root / "notebooks" / "home.ipynb").is_file():
         raise click.ClickException("notebooks/home.ipynb is not here: go to the course's folder.")
+    home = homes(root).get(language)
+    if home is None:
+        known = ", ".join(homes(root))
+        raise click.ClickException(f"The course has no {language!r}. It is here in: {known}.")
     if importlib.util.find_spec("jupyterlab") is None:
         advice = 'pip install "jupyterlab>=4.4", then try again.'
         raise click.ClickException(f"JupyterLab is not installed: {advice}")
-    places = [f"--ServerApp.root_dir={root}", "--LabApp.default_url=/lab/tree/notebooks/home.ipynb"]
+    places = [f"--ServerApp.root_dir={root}", f"--LabApp.default_url=/lab/tree/{home}"]
     command = [sys.executable, "-m", "jupyterlab", *places, *STYLE, *options]
     sys.exit(_run(command, root))
 

@@ -675,7 +675,7 @@ onelayer.next_words(F.linear(x, W, bias), k=3)
 # ## What you can now say
 # - The keys of a call are those of its tensors and of the thread, minus the excluded ones. The
 #   highest one that does not fall through gets the call.
-# - Each kernel calls on itself: autocast casts, autograd records, the backend computes. A hole is
+# - Each kernel does its part and calls again: autocast casts, autograd records, the backend computes. A hole is
 #   an error, a fallback serves all operators.
 # - An implicit composite is taken apart at autograd's key, or, in inference mode, only at the
 #   backend's, below every mode.

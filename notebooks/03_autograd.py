@@ -767,7 +767,7 @@ reveal("words_that_lose", {0: "none", 599: "all 599"}.get(lost, "about a dozen")
 # %% [markdown] id="one-step-why"
 # All 599 lose: what one word gains the others lose together. But not alike: the gradient of a logit
 # is the probability that its word has too much, so the likely words are pushed down hardest. Raise
-# a word that had almost nothing, as "ha", and what the likely ones lose falls to nearly everybody:
+# a word that had almost nothing, as "ha", and nearly all the others gain what the likely ones lose:
 
 # %% id="one-step-rare"
 before, after = raised("ha", lr=0.001)

@@ -579,7 +579,7 @@ reveal("lines_that_wait", len(synced.intersection(lines)))
 # and also `x[mask]` and `nonzero`, whose result has a size that only the device knows.
 # `torch.where` does the same work with a size known beforehand. Copies between host and device wait
 # too: torch queues the copy and then waits for it, unless you say `non_blocking`. (From memory that
-# is not pinned CUDA's own call waits in any case: the step after the next.)
+# is not pinned CUDA's own call waits in any case: the section after the next.)
 # [`set_sync_debug_mode`](https://docs.pytorch.org/docs/stable/generated/torch.cuda.set_sync_debug_mode.html)
 # warns at such lines on a real GPU.
 

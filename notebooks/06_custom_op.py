@@ -296,7 +296,7 @@ for grain, begins in cut.items():
 reveal("chunks_of_seven_rows", len(cut[4]))
 
 # %% [markdown] id="parallel-why"
-# It takes as many threads as there are grains in the range, rounded up, if there are so many, and
+# It takes as many threads as there are grains in the range, rounded up, or all that there are, and
 # [cuts the range
 # evenly](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/ParallelOpenMP.h). So a
 # chunk can be smaller than the grain: here the second has 3 rows. With a grain of at least the
@@ -658,8 +658,8 @@ reveal("blocks_for_the_head", launch.grid[0] * launch.grid[1])
 # %% [markdown] id="grid-why"
 # The division is rounded up, along both sides. More than half of the threads have no output: nine
 # of sixteen rows do not exist, and the last block hangs over by eight columns. `if (n >= N || v >=
-# V) return;` sends them home. It is called the *guard*. They count in the mean that was printed
-# above: 55.69 loads a thread.
+# V) return;` sends them home. It is called the *guard*. The threads that went home count in the mean
+# that was printed above: 55.69 loads a thread.
 
 # %% [markdown] id="guard"
 # ## Without the guard

@@ -141,7 +141,7 @@ reveal("difference_left_without_faults", near[min(near, key=lambda share: abs(sh
 # %% [markdown] id="faults-why"
 # What was won was page faults, and they are a property of this allocator and not of fusion. Little
 # is left for the bytes, because this processor is busy with something else: a product and ten
-# million exponentials. So before you fuse, ask which of the two a kernel waits for. There is a
+# million exponentials. So before you fuse, ask whether a kernel waits for bytes or for arithmetic. There is a
 # picture for that question.
 
 # %% [markdown] id="roofline"
@@ -236,7 +236,7 @@ reveal("roofs_of_logits_and_fused", ", ".join(limits))
 # %% [markdown] id="roofline-gpu-why"
 # The three marks of a million tokens are the same arithmetic. Fusing moves the mark to the
 # *right*, until it stands under the flat roof: that is all it does, and on this device it is a lot.
-# On the H200 the slope is steeper and the ridge further left: the same arithmetic, more bytes a
+# On the H200 the slope lies higher and the ridge further left: the same arithmetic, more bytes a
 # second, less to win. Seven tokens stand at the far left, whatever you do: `W` has to be read, and
 # seven rows share it.
 

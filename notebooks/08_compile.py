@@ -593,7 +593,7 @@ from onelayer.memory.page_faults import give_back_freed_memory, keep_freed_memor
 
 states = {"given back": in_turn(give_back_freed_memory)}
 if not keep_freed_memory():
-    print("this C library cannot be told to keep memory: both rows below are the same case")
+    print("this C library cannot be told to keep memory: all rows below are the same case")
 in_turn(lambda: None)  # until the heap is as large as a step needs
 states["kept"] = in_turn(lambda: None)
 for state, found in states.items():
@@ -633,7 +633,7 @@ print(*(f"eager's extra time, memory {s}: {ms:.1f} ms" for s, ms in extra.items(
 # thresholds](https://man7.org/linux/man-pages/man3/mallopt.3.html) by the blocks that it sees
 # freed. On a GPU torch keeps freed memory itself
 # ([CUDA semantics](https://docs.pytorch.org/docs/stable/notes/cuda.html)),
-# so this candidate falls away. Before you say why something is faster, take that something away.
+# so this candidate falls away. Before you say why something is faster, take the cause away and measure again.
 
 # %% [markdown] id="side-by-side"
 # ## All stations side by side

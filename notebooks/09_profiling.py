@@ -385,7 +385,7 @@ onelayer.show_traces({"before": copies.before, "after": copies.after})
 
 # %% [markdown] id="loop-3"
 # ## Loop 3: thousands of small kernels
-# Adam takes about a dozen operations for each parameter, and the GPT has 28 of them. With
+# Adam takes about a dozen operations for each parameter, and the GPT has 28 parameters. With
 # `foreach=False` each operation on each parameter is a launch. How many launches does the optimizer
 # make in one step, about?
 
@@ -454,8 +454,8 @@ for name in sorted(count[0] | count[1]):
 
 # %% [markdown] id="loop-5"
 # ## Loop 5: a rank that waits
-# Two real processes, gradients averaged over gloo, on the CPU of this machine. Rank 1 has longer
-# sentences than rank 0. On which rank does the *all-reduce* last longer?
+# Two real processes, gradients averaged over gloo, on the CPU of this machine. Rank 1 has eight
+# times as many rows as rank 0. On which rank does the *all-reduce* last longer?
 
 # %% id="loop-5-guess"
 predict(
@@ -517,8 +517,8 @@ print(f"a call {call_s * 1e6:.1f} us, {flops_s / 1e9:.0f} GFLOP/s")
 print(f"{memory_s / 1e9:.1f} GB/s from memory, {cache_s / 1e9:.1f} GB/s from the cache")
 
 # %% [markdown] id="regime-ask"
-# Now the head, for N rows. It computes 2 N D V FLOPs, and reads and writes its weight, its input
-# and its output. Which of the three is the limit at N = 1?
+# Now the head, for N rows. It computes 2 N D V FLOPs, reads its weight and its input,
+# and writes its output. Which of the three is the limit at N = 1?
 
 # %% id="regime-guess"
 predict("limit_at_one_row", choices=["overhead", "bandwidth", "compute"])

@@ -364,8 +364,8 @@ reveal("apart_after_five_steps", outcome)
 
 # %% [markdown] id="start-why"
 # The same step taken from two places leads to two places. So DDP's constructor checks that all
-# ranks hold the same shapes, and then sends rank 0's parameters to all. A ring's bytes are those of
-# the average rank here; rank 0 is the source, and sends them all.
+# ranks hold the same shapes, and then sends rank 0's parameters to all. Where this page gives the
+# bytes of a ring, they are those that a rank sends on average; here rank 0 is the source.
 
 # %% id="start-constructor"
 DDP = nn.parallel.DistributedDataParallel
@@ -430,7 +430,7 @@ print(recorded[0][1], "gradients had left when the last one was ready")
 # %% [markdown] id="overlap-why"
 # All but the last, whose turn comes when nothing is left to hide behind. What you see above is this
 # run: ranks as rows, operators above, all-reduces below. On a CPU, sending is work for the same
-# cores. On a GPU the wires work beside most of the chip. Below is a profiler's recording of one
+# cores. On a GPU most of the chip goes on while the wires are busy. Below is a profiler's recording of one
 # device alone, whose gradients leave for the host's memory, from the same hooks and on a stream of
 # their own. No GPU ran: the device is mocked. What waits for what is torch's own, the lengths are a
 # model. Only the last copy has nothing to hide behind.
@@ -1252,4 +1252,4 @@ for rank, calls in enumerate(onelayer.run_ranks(2, recorded_calls)):
 #
 # Between torch 2.11 and 2.15 the calls and bytes of this page stay. Torch 2.13 warns that
 # `all_gather_into_tensor` and `reduce_scatter_tensor` are now called `all_gather_single` and
-# `reduce_scatter_single`; the forms with a list, used here, do not.
+# `reduce_scatter_single`; the forms with a list, used here, bring no warning.

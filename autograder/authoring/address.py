@@ -23,16 +23,19 @@ def binder(path: str) -> str:
     return f"https://mybinder.org/v2/gh/{_OWNER_AND_NAME}/{BRANCH}?urlpath=lab/tree/{quote(path)}"
 
 
-def links(path: str) -> str:
-    """One line of markdown. Words, not badge images: it reads the same without a network."""
-    return f"[Open in Colab]({colab(path)}) · [Open in Binder]({binder(path)})"
+def links(path: str, open_in: str) -> str:
+    """One line of markdown. Words, not badge images: it reads the same without a network. open_in:
+    the words of a link, with a field for its `place`."""
+    places = (("Colab", colab(path)), ("Binder", binder(path)))
+    return " · ".join(f"[{open_in.format(place=place)}]({address})" for place, address in places)
 
 
-def fill(text: str, notebooks: Set[str]) -> str:
+def fill(text: str, notebooks: Set[str], prefix: str = "") -> str:
     """`text` with each address token replaced.
 
-    `notebooks` holds the paths that a link may lead to. Other words in double braces are left
-    alone: an f-string may need them.
+    `notebooks` holds the paths that a link may lead to; `prefix` stands in front of a path where
+    another language than English has its notebooks. Other words in double braces are left alone: an
+    f-string may need them.
 
     Raises:
         ValueError: a link to a notebook that this build does not make.
@@ -49,6 +52,6 @@ def fill(text: str, notebooks: Set[str]) -> str:
                 f"{match.group()} leads to no notebook of this build; "
                 "write the path from the repository's root, as in {{colab:notebooks/home.ipynb}}"
             )
-        return colab(path) if name == "colab" else binder(path)
+        return colab(prefix + path) if name == "colab" else binder(prefix + path)
 
     return TOKEN.sub(replacement, text)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autograder.authoring.lab import CHECK_SUFFIX
+from autograder.authoring.language import Language
 from autograder.authoring.percent_source import Cell
 from autograder.authoring.problem import Problem, Refused
 
@@ -28,10 +29,15 @@ class Asked:
     difficulty: int
     by_a_person: bool = False
 
-    def __str__(self) -> str:
-        worth = "1 point" if self.points == 1 else f"{self.points:g} points"
-        marked = ", marked by a person" if self.by_a_person else ""
-        return f"*{self.minutes} minutes · difficulty {self.difficulty} of 5 · {worth}{marked}*"
+    def said_in(self, language: Language) -> str:
+        """The line below a question's title."""
+        points = language.one_point if self.points == 1 else language.points
+        return language.worth.format(
+            minutes=self.minutes,
+            difficulty=self.difficulty,
+            points=points.format(points=self.points),
+            marked=language.marked if self.by_a_person else "",
+        )
 
 
 def asked(root: Path, lab: str) -> dict[str, Asked]:
@@ -74,7 +80,9 @@ def asked_problems(cells: Sequence[Cell], known: Mapping[str, Asked]) -> Iterato
             yield cell.problem("questions are counted: leave the number away")
 
 
-def filled(number: int, cells: Sequence[Cell], known: Mapping[str, Asked]) -> tuple[Cell, ...]:
+def filled(
+    number: int, cells: Sequence[Cell], known: Mapping[str, Asked], language: Language
+) -> tuple[Cell, ...]:
     """The cells of lab `number` as its reader gets them: check cells with their points, and above
     each question its number and what it is worth, in the last `## ` heading before it."""
     made, heading, question = list(cells), None, 0
@@ -87,7 +95,9 @@ def filled(number: int, cells: Sequence[Cell], known: Mapping[str, Asked]) -> tu
         if cell.header.role in ("solution", "free_text"):
             question += 1
             if worth and heading is not None:
-                made[heading] = _headed(cells[heading], f"{number}.{question}", worth)
+                made[heading] = _headed(
+                    cells[heading], f"{number}.{question}", worth.said_in(language)
+                )
             heading = None
     return tuple(made)
 
@@ -103,6 +113,6 @@ def _of_free_text(cell: Cell) -> Asked | None:
     return Asked(says.points, says.minutes, says.difficulty, by_a_person=True)
 
 
-def _headed(cell: Cell, number: str, worth: Asked) -> Cell:
+def _headed(cell: Cell, number: str, worth: str) -> Cell:
     title, *rest = cell.text.removeprefix("## ").split("\n")
-    return replace(cell, text="\n".join([f"## {number} {title}", str(worth), *rest]))
+    return replace(cell, text="\n".join([f"## {number} {title}", worth, *rest]))

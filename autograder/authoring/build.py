@@ -1,6 +1,6 @@
 """The build: every source read, every notebook made, and only what differs written."""
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -8,12 +8,14 @@ from autograder import atomic_write
 from autograder.authoring import lab as labs
 from autograder.authoring.address import fill, links
 from autograder.authoring.arrival import arrival_cell
-from autograder.authoring.asked import asked, asked_problems, filled
+from autograder.authoring.asked import Asked, asked, asked_problems, filled
+from autograder.authoring.language import ENGLISH, Language, others
 from autograder.authoring.notebook import Notebook, code_or_markdown, notebook, render
 from autograder.authoring.percent_source import Cell, read_source
-from autograder.authoring.plan import Chapter, Lab, misplaced, notebooks_on_disk, plan
+from autograder.authoring.plan import Chapter, Lab, Plan, misplaced, notebooks_on_disk, plan
 from autograder.authoring.problem import Problem, Refused
 from autograder.authoring.published import generated_from, student_problems
+from autograder.authoring.sidecars import said_in
 from autograder.authoring.units import TOKEN, table
 
 from .student_version import student_versions
@@ -21,19 +23,22 @@ from .student_version import student_versions
 
 @dataclass(frozen=True)
 class Changes:
-    """What a build did, as paths from the repository's root."""
+    """What a build did, as paths from the repository's root; and what no translator has seen."""
 
     written: tuple[str, ...]
     removed: tuple[str, ...]
     unchanged: tuple[str, ...]
+    untranslated: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True)
 class Made:
-    """What the sources give: notebooks by path; per student notebook the lines not to be shown."""
+    """What the sources give: notebooks by path; per student notebook the lines not to be shown;
+    what the sidecars of other languages lack, where a notebook is in English instead."""
 
     files: dict[str, bytes]
     telling_lines: dict[str, frozenset[str]]
+    untranslated: tuple[Problem, ...]
 
 
 def build(root: Path) -> Changes:
@@ -50,11 +55,12 @@ def build(root: Path) -> Changes:
     removed = tuple(
         path for path in notebooks_on_disk(root) if path not in made.files and _remove(root / path)
     )
-    return Changes(written, removed, tuple(sorted(set(made.files) - set(written))))
+    unchanged = tuple(sorted(set(made.files) - set(written)))
+    return Changes(written, removed, unchanged, made.untranslated)
 
 
 def make(root: Path) -> Made:
-    """Every notebook that the sources under `root` give, in memory.
+    """Every notebook that the sources under `root` give, in every language, in memory.
 
     Raises:
         Refused: with everything that is wrong in any source.
@@ -73,59 +79,104 @@ def make(root: Path) -> Made:
         problems += rules(cells[unit.source])
         problems += _front_problems(cells[unit.source][0])
         problems += _link_problems(cells[unit.source], course.notebooks)
+    known = {lab.source: asked(root, lab.name) for lab in course.labs}
+    for source, questions in known.items():
+        problems += asked_problems(cells.get(source, ()), questions)
+    if problems:
+        raise Refused(*problems)
+    editions = [_edition(root, course, cells, known, language) for language in languages(root)]
+    return _render_all(course, editions)
+
+
+@dataclass(frozen=True)
+class _Edition:
+    """The course in one language: the cells of each source, and what their sidecars lack."""
+
+    language: Language
+    cells: dict[str, tuple[Cell, ...]]
+    untranslated: tuple[Problem, ...] = ()
+
+    def path(self, path: str) -> str:
+        return self.language.prefix + path
+
+
+def languages(root: Path) -> tuple[Language, ...]:
+    return (ENGLISH, *others(root))
+
+
+def _edition(
+    root: Path,
+    course: Plan,
+    cells: Mapping[str, tuple[Cell, ...]],
+    known: Mapping[str, Mapping[str, Asked]],
+    language: Language,
+) -> _Edition:
+    said, problems = dict(cells), []
+    if language != ENGLISH:
+        for source in cells:
+            said[source], lacking = said_in(root, language, source, cells[source])
+            problems += lacking
     for lab in course.labs:
-        known = asked(root, lab.name)
-        problems += asked_problems(cells.get(lab.source, ()), known)
-        cells[lab.source] = filled(lab.number, cells.get(lab.source, ()), known)
-    if problems:
-        raise Refused(*problems)
-    return _render_all(course.chapters, course.labs, cells, course.notebooks)
+        said[lab.source] = filled(lab.number, said[lab.source], known[lab.source], language)
+    return _Edition(language, said, tuple(problems))
 
 
-def _render_all(
-    chapters: Sequence[Chapter],
-    all_labs: Sequence[Lab],
-    cells: dict[str, tuple[Cell, ...]],
-    known: Set[str],
-) -> Made:
-    units = table(chapters, all_labs, cells)
-    made = {
-        c.notebook: _notebook(c.source, c.notebook, _listed(cells[c.source], units), known)
-        for c in chapters
-    }
-    # A student opens the lab; what nbgrader locks must read the same in both versions, so both link
-    # there.
-    instructor = {
-        lab.name: _notebook(lab.source, lab.student, cells[lab.source], known, number=lab.number)
-        for lab in all_labs
-    }
+def _render_all(course: Plan, editions: Sequence[_Edition]) -> Made:
+    made: dict[str, Notebook] = {}
+    instructor: dict[str, Notebook] = {}
+    hidden: dict[str, frozenset[str]] = {}
+    for edition in editions:
+        units = table(course.chapters, course.labs, edition.cells, edition.language)
+        for chapter in course.chapters:
+            cells = _listed(edition.cells[chapter.source], units)
+            made[edition.path(chapter.notebook)] = _notebook(
+                chapter.source, chapter.notebook, cells, course.notebooks, edition.language
+            )
+        # A student opens the lab; what nbgrader locks must read the same in both versions, so both
+        # link there.
+        for lab in course.labs:
+            cells = edition.cells[lab.source]
+            instructor[edition.path(lab.student)] = _notebook(
+                lab.source, lab.student, cells, course.notebooks, edition.language, lab.number
+            )
+            hidden[edition.path(lab.student)] = labs.telling_lines(cells)
+            made[edition.path(lab.notebook)] = instructor[edition.path(lab.student)]
     students = student_versions(instructor)
-    hidden = {lab.student: labs.telling_lines(cells[lab.source]) for lab in all_labs}
-    problems: list[Problem] = []
-    for lab in all_labs:
-        made[lab.notebook], made[lab.student] = instructor[lab.name], students[lab.name]
-        problems += student_problems(lab.student, students[lab.name], hidden[lab.student])
+    problems = [
+        problem
+        for path, notebook in students.items()
+        for problem in student_problems(path, notebook, hidden[path])
+    ]
     if problems:
         raise Refused(*problems)
-    return Made({path: render(made[path]) for path in sorted(made)}, hidden)
+    made |= students
+    lacking = tuple(problem for edition in editions for problem in edition.untranslated)
+    return Made({path: render(made[path]) for path in sorted(made)}, hidden, lacking)
 
 
 def _notebook(
-    source: str, linked: str, cells: Sequence[Cell], known: Set[str], *, number: int | None = None
+    source: str,
+    linked: str,
+    cells: Sequence[Cell],
+    known: Set[str],
+    language: Language,
+    number: int | None = None,
 ) -> Notebook:
     """The notebook of `source`; with a lab's `number`, the instructor's version of that lab."""
-    stubs = {} if number is None else labs.stubs(number, cells)
+    stubs = {} if number is None else labs.stubs(number, cells, language)
+    title = _with_links(cells[0].text, links(language.prefix + linked, language.open_in))
     return notebook(
         (
             code_or_markdown(
                 cell,
-                fill(_with_links(cell.text, linked) if position == 0 else cell.text, known),
+                fill(title if position == 0 else cell.text, known, language.prefix),
                 graded=None if number is None else labs.nbgrader_metadata(cell),
                 stub=stubs.get(cell.id),
             )
-            for position, cell in enumerate((cells[0], arrival_cell(), *cells[1:]))
+            for position, cell in enumerate((cells[0], arrival_cell(language), *cells[1:]))
         ),
         source=source,
+        language=language.code,
     )
 
 
@@ -134,10 +185,10 @@ def _listed(cells: Sequence[Cell], units: str) -> Sequence[Cell]:
     return [replace(cell, text=cell.text.replace(TOKEN, units)) for cell in cells]
 
 
-def _with_links(title: str, linked: str) -> str:
+def _with_links(title: str, said: str) -> str:
     """The title cell with the links as its second paragraph."""
     first, _, rest = title.partition("\n")
-    return "\n\n".join(filter(None, (first, links(linked), rest.strip("\n"))))
+    return "\n\n".join(filter(None, (first, said, rest.strip("\n"))))
 
 
 def _front_problems(first: Cell) -> Iterable[Problem]:

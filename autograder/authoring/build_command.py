@@ -41,6 +41,8 @@ def build_command(check: bool, root: Path) -> None:
             console.print(f"{verb:8} {path}", markup=False)
     total = len(changes.unchanged) + len(changes.written)
     console.print(f"{len(changes.unchanged)} of {total} notebooks were up to date.")
+    for problem in changes.untranslated:
+        console.print(f"in English {problem}", markup=False)
 
 
 def _say(problems: Iterable[Problem]) -> None:

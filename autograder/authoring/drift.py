@@ -30,6 +30,7 @@ def drift(root: Path) -> tuple[Problem, ...]:
         problems: list[Problem] = []
     except Refused as refused:
         made, problems = None, list(refused.problems)
+    problems += made.untranslated if made else ()
     for path in notebooks_on_disk(root):
         problems += _file_problems(path, (root / path).read_bytes(), made)
     if made is not None:
@@ -48,7 +49,7 @@ def _file_problems(path: str, content: bytes, made: Made | None) -> Iterator[Pro
         yield Problem(path, f"is not a notebook; {REBUILD}")
         return
     problems = list(notebook_problems(path, found))
-    if path.startswith("labs/"):
+    if path.split("/")[-3:-2] == ["labs"]:
         problems += student_problems(
             path, found, made.telling_lines.get(path, frozenset()) if made else frozenset()
         )

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from autograder.authoring import solution
+from autograder.authoring.language import ENGLISH, Language
 from autograder.authoring.percent_source import Cell
 from autograder.authoring.problem import Problem
 
@@ -48,21 +49,27 @@ def nbgrader_metadata(cell: Cell) -> dict[str, Any] | None:
     return metadata
 
 
-def stubs(number: int, cells: Sequence[Cell]) -> dict[str, str]:
-    """For each solution cell the stub that replaces its regions, by cell id."""
+def stubs(number: int, cells: Sequence[Cell], language: Language) -> dict[str, str]:
+    """For each solution cell the stub that replaces its regions, by cell id; for each free text the
+    words in its place, where they are not the English ones."""
     questions = [cell for cell in cells if cell.header.role in ("solution", "free_text")]
-    return {
-        cell.id: _stub(number, question, cell)
+    code = {
+        cell.id: _stub(number, question, cell, language)
         for question, cell in enumerate(questions, start=1)
         if cell.header.role == "solution"
     }
+    texts = [] if language == ENGLISH else [c.id for c in questions if c.id not in code]
+    return code | dict.fromkeys(texts, language.answer_here)
 
 
-def _stub(number: int, question: int, cell: Cell) -> str:
+def _stub(number: int, question: int, cell: Cell, language: Language) -> str:
     found = solution.regions(cell.text)
     lines = cell.header.about_lines or solution.about(found)
     cpp = any(region.cpp for region in found)
-    return solution.stub(number, question, cell.id, lines, places=len(found), cpp=cpp)
+    places = len(found)
+    return solution.stub(
+        number, question, cell.id, lines, places=places, cpp=cpp, language=language
+    )
 
 
 def telling_lines(cells: Sequence[Cell]) -> frozenset[str]:

@@ -35,14 +35,16 @@ def code_or_markdown(
     return made | {"execution_count": None, "outputs": []} if cell.kind == "code" else made
 
 
-def notebook(cells: Iterable[Notebook], *, source: str) -> Notebook:
-    """A Python notebook, format 4.5, that remembers which `source` it was made from."""
+def notebook(cells: Iterable[Notebook], *, source: str, language: str = "en") -> Notebook:
+    """A Python notebook, format 4.5, that remembers which `source` it was made from, and in which
+    language, where that is not English."""
+    ours = {"source": source} | ({} if language == "en" else {"language": language})
     return {
         "cells": list(cells),
         "metadata": {
             "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
             "language_info": {"file_extension": ".py", "name": "python"},  # what a script is called
-            OURS: {"source": source},
+            OURS: ours,
         },
         "nbformat": 4,
         "nbformat_minor": 5,

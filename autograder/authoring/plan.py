@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from autograder.authoring.language import others
 from autograder.authoring.problem import Problem
 
 NAME = re.compile(r"\d\d_[a-z][a-z0-9_]*")
@@ -91,9 +92,11 @@ def misplaced(root: Path) -> Iterator[Problem]:
 
 
 def notebooks_on_disk(root: Path) -> list[str]:
-    """Every `.ipynb` in the three rooms, except what JupyterLab keeps in hidden folders and
-    half-written files."""
-    found = (path.relative_to(root) for room in ROOMS for path in (root / room).rglob("*.ipynb"))
+    """Every `.ipynb` in the three rooms of each language, except what JupyterLab keeps in hidden
+    folders and half-written files."""
+    houses = (root, *(root / language.code for language in others(root)))
+    rooms = (house / room for house in houses for room in ROOMS)
+    found = (path.relative_to(root) for room in rooms for path in room.rglob("*.ipynb"))
     return sorted(
         path.as_posix() for path in found if not any(part.startswith(".") for part in path.parts)
     )

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from autograder.authoring.language import ENGLISH, Language
+
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 BEGINS, ENDS = (BEGIN, "// BEGIN SOLUTION"), (END, "// END SOLUTION")
 """In Python, and in C++ that stands in a string."""
@@ -85,22 +87,33 @@ def about(found: Iterable[Region]) -> int:
 
 
 def stub(
-    lab: int, question: int, name: str, lines: int, *, places: int = 1, cpp: bool = False
+    lab: int,
+    question: int,
+    name: str,
+    lines: int,
+    *,
+    places: int = 1,
+    cpp: bool = False,
+    language: Language = ENGLISH,
 ) -> str:
     """What the student finds in place of a region: the size of the answer, and an error when it is
-    called (in C++, when it is compiled). An answer with several `places` says the size of all, in
-    each.
+    called (in C++, when it is compiled), in English in any language: it is told by its words. An
+    answer with several `places` says the size of all, in each.
 
     >>> print(stub(1, 2, "contiguous_strides", 4))
     # about 4 lines
     raise NotImplementedError("Lab 1.2: contiguous_strides, about 4 lines")
     """
-    size = "about 1 line" if lines == 1 else f"about {lines} lines"
-    size += " in all" if places > 1 else ""
-    says = f'"Lab {lab}.{question}: {name}, {size}"'
+    says = f'"Lab {lab}.{question}: {name}, {_size(lines, places, ENGLISH)}"'
+    size = _size(lines, places, language)
     if cpp:
         return f"// {size}\n#error {says}"
     return f"# {size}\nraise NotImplementedError({says})"
+
+
+def _size(lines: int, places: int, language: Language) -> str:
+    size = language.one_line if lines == 1 else language.lines.format(lines=lines)
+    return size + (language.in_all if places > 1 else "")
 
 
 def telling_lines(found: Iterable[Region]) -> frozenset[str]:

@@ -14,9 +14,10 @@ from nbgrader.converters import GenerateAssignment
 from nbgrader.preprocessors import ClearSolutions, NbGraderPreprocessor
 from nbgrader.utils import is_grade, is_solution
 
+from autograder.authoring.language import ENGLISH
 from autograder.authoring.notebook import OURS
 
-TEXT_STUB = "*Your answer here.*"
+TEXT_STUB = ENGLISH.answer_here
 
 
 class DropAlternatives(NbGraderPreprocessor):  # type: ignore[misc]
@@ -32,7 +33,7 @@ class ClearToStub(ClearSolutions):  # type: ignore[misc]
 
     def preprocess_cell(self, cell: Any, resources: Any, cell_index: int) -> tuple[Any, Any]:
         stub = cell.metadata.pop(OURS, {}).get("stub")
-        self.text_stub = TEXT_STUB
+        self.text_stub = stub or TEXT_STUB
         self.code_stub = self.traits()["code_stub"].default() | ({"python": stub} if stub else {})
         answer: tuple[Any, Any] = super().preprocess_cell(cell, resources, cell_index)
         return answer

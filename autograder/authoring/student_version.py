@@ -30,7 +30,7 @@ class _Kept(logging.Handler):
 
 
 def student_versions(instructor: Mapping[str, Notebook]) -> dict[str, Notebook]:
-    """The student's notebook for each instructor's, by assignment name such as "01_strides".
+    """The student's notebook for each instructor's, by its path from the repository's root.
 
     All of them go through one converter: importing nbgrader costs more than any notebook.
 
@@ -41,12 +41,13 @@ def student_versions(instructor: Mapping[str, Notebook]) -> dict[str, Notebook]:
         return {}
     with tempfile.TemporaryDirectory(prefix="onelayer-release-") as place:
         course = Path(place).resolve()
-        for name, made in instructor.items():
-            folder = course / "source" / name
+        names = {path: f"{number:04d}" for number, path in enumerate(instructor)}
+        for path, made in instructor.items():
+            folder = course / "source" / names[path]
             folder.mkdir(parents=True)
-            (folder / f"{name}.ipynb").write_bytes(render(made))
+            (folder / f"{names[path]}.ipynb").write_bytes(render(made))
         _generate(course)
-        return {name: _read(course, name) for name in instructor}
+        return {path: _read(course, name) for path, name in names.items()}
 
 
 def _generate(course: Path) -> None:

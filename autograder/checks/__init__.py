@@ -13,8 +13,11 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 
-from autograder.judge import Lab, Question, say
+from autograder.judge import Lab, Question, content_room, say
+
+content_room(Path(__file__).parent)
 
 _MODULE = re.compile(r"lab\d\d_\w+")
 

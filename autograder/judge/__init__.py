@@ -30,7 +30,7 @@ from .student import (
 from .timing import TooFast, Turn, expect_no_slower
 from .values import Malformed, Packed, Unsendable, pack, storage_of, unpack
 from .verdict import Cause, State, Verdict
-from .words import Said, Text, say, text
+from .words import Said, Text, content, content_room, in_language, language, say, shown, text
 
 __all__ = [
     "DEVICES",
@@ -70,6 +70,8 @@ __all__ = [
     "answer_room",
     "ask",
     "clean_room",
+    "content",
+    "content_room",
     "describe",
     "diagnose",
     "expect_close",
@@ -81,10 +83,13 @@ __all__ = [
     "expect_view",
     "floor",
     "floor_s",
+    "in_language",
+    "language",
     "pack",
     "raised_by",
     "same_memory",
     "say",
+    "shown",
     "storage_of",
     "text",
     "text_of",

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from . import earlier
-from .words import Said, from_json, say
+from .words import Said, from_json, say, shown
 
 NOT_YET = "not yet"
 
@@ -128,7 +128,8 @@ class Verdict:
     def place(self) -> str:
         """Where the verdict was earned, in the words of its first line."""
         device = say("simulated_gpu") if self.device == "simulated" else self.device
-        return say("place", device=device, torch=self.torch.partition("+")[0], seed=self.seed)
+        seed = say("seed", seed=self.seed)
+        return say("place", device=device, torch=self.torch.partition("+")[0], seed=seed)
 
     @property
     def score(self) -> str:
@@ -136,7 +137,7 @@ class Verdict:
 
     @property
     def explanation(self) -> str:
-        return " ".join(map(str, filter(None, (self.sentence, *self.remarks))))
+        return " ".join(shown(said) for said in (self.sentence, *self.remarks) if said)
 
     def __str__(self) -> str:
         left = f"{one_line(self.question)}   {say(f'mark.{self.mark}')}   {self.score}"
@@ -180,7 +181,7 @@ def one_line(text: str) -> str:
 
 
 def _row(name: str, said: Said) -> list[str]:
-    return _wrapped(str(said), f"  {say(f'row.{name}'):<9} ", " " * INDENT) if said else []
+    return _wrapped(shown(said), f"  {say(f'row.{name}'):<9} ", " " * INDENT) if said else []
 
 
 def _wrapped(text: str, first: str, rest: str) -> list[str]:

@@ -3,14 +3,21 @@
 Whoever finds something out hands on a `Text`, which is data; it becomes words when it is shown. The
 words are those of `catalogues/en.toml`; a catalogue of another language is a file beside it, named
 after its language, and what it lacks is said in English. The sentences of a check are the course's
-content, and stay with their question.
+content: they stand in English with their question, and `content` finds what a file of the room in
+which they stand, named after the language too, has in their place.
+
+The language is that of whoever reads: named by `in_language`, by the environment, or by the folder
+of the notebook that runs.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -18,7 +25,41 @@ from typing import Any, NamedTuple, TypeAlias
 CATALOGUES = Path(__file__).parent / "catalogues"
 ENGLISH = "en"
 LANGUAGE = "ONELAYER_LANGUAGE"
-"""The environment variable that names a catalogue: "en" if it is not set."""
+"""The environment variable that names a language, as a notebook in Spanish sets it."""
+NOTEBOOK = "JPY_SESSION_NAME"
+"""Where Jupyter's server tells a kernel which notebook it runs."""
+_ROOMS = ("notebooks", "labs", "solutions")
+
+_chosen: ContextVar[str] = ContextVar("language", default="")
+_content_rooms: list[Path] = []
+
+
+def language() -> str:
+    """The code of the language in which words are said now, "en" where nobody names one."""
+    return _chosen.get() or os.environ.get(LANGUAGE) or _of_the_notebook() or ENGLISH
+
+
+@contextmanager
+def in_language(code: str) -> Iterator[None]:
+    """Says in the language `code`, or in that of whoever runs this where it is ""."""
+    token = _chosen.set(code)
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
+def _of_the_notebook() -> str:
+    """The language of es/labs/01_strides/01_strides.ipynb; "" for an English notebook."""
+    parts = Path(os.environ.get(NOTEBOOK, "")).parts
+    for folder, room in itertools.pairwise(parts):
+        if room in _ROOMS and _is_known(folder):
+            return folder
+    return ""
+
+
+def _is_known(code: str) -> bool:
+    return code.isalpha() and (CATALOGUES / f"{code}.toml").is_file()
 
 
 class Text(NamedTuple):
@@ -39,6 +80,33 @@ Said: TypeAlias = "str | Text"
 """What a verdict says: words of the course's content, or a Text of ours."""
 
 
+def shown(said: Said) -> str:
+    """What a verdict says, in words."""
+    return content(said) if isinstance(said, str) else str(said)
+
+
+def content(english: str) -> str:
+    """A sentence of the course's content in the language of now; itself where that has none."""
+    return english if language() == ENGLISH else _content(language()).get(english, english)
+
+
+def content_room(folder: Path) -> None:
+    """Makes known that sentences of content stand in the folders of `folder`, with a file for each
+    language: English words, and what is said in their place."""
+    _content_rooms.append(folder)
+    _content.cache_clear()
+
+
+@cache
+def _content(code: str) -> Mapping[str, str]:
+    paths = [path for room in _content_rooms for path in sorted(room.glob(f"**/{code}.toml"))]
+    return {
+        english: said
+        for path in (paths if _is_known(code) else [])
+        for english, said in tomllib.loads(path.read_text("utf-8")).items()
+    }
+
+
 def text(key: str, /, **facts: Any) -> Text:
     return Text(key, facts)
 
@@ -46,20 +114,20 @@ def text(key: str, /, **facts: Any) -> Text:
 def say(key: str, /, **facts: Any) -> str:
     """The sentence of `key` with its facts. Where a fact is called n, one and many may read
     otherwise."""
-    sentence = catalogue(os.environ.get(LANGUAGE, ENGLISH))[key]
+    sentence = catalogue(language())[key]
     if isinstance(sentence, dict):
         sentence = sentence["one" if facts["n"] == 1 else "many"]
     return str(sentence).format_map(facts)
 
 
 @cache
-def catalogue(language: str) -> Mapping[str, Any]:
-    """The sentences of `language` by key, English where it has none. Never raises for a language
+def catalogue(code: str) -> Mapping[str, Any]:
+    """The sentences of a language by key, English where it has none. Never raises for a language
     without a file."""
     english = tomllib.loads((CATALOGUES / f"{ENGLISH}.toml").read_text("utf-8"))
-    path = CATALOGUES / f"{language}.toml"
-    known = language.isalpha() and path.is_file()
-    return {**english, **tomllib.loads(path.read_text("utf-8"))} if known else english
+    if not _is_known(code):
+        return english
+    return {**english, **tomllib.loads((CATALOGUES / f"{code}.toml").read_text("utf-8"))}
 
 
 def from_json(value: Any) -> Any:
@@ -73,4 +141,6 @@ def from_json(value: Any) -> Any:
 
 def _shown(fact: Any) -> Any:
     """A list of texts is one text."""
-    return "; ".join(map(str, fact)) if isinstance(fact, list) else fact
+    if isinstance(fact, list):
+        return "; ".join(map(str, fact))
+    return content(fact) if isinstance(fact, str) else fact

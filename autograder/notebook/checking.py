@@ -31,6 +31,7 @@ from autograder.judge import (
     answer,
     ask,
     say,
+    shown,
     text,
 )
 from autograder.judge.torch_settings import as_started
@@ -206,5 +207,5 @@ def _next(verdict: Verdict) -> str:
     if not verdict.next_step:
         return ""
     call = f'<code>hint("{escape(verdict.question)}")</code>'
-    step = prose(str(verdict.next_step))
+    step = prose(shown(verdict.next_step))
     return f"<dl><dt>{say('row.next')}</dt><dd>{step} &ensp;{call}</dd></dl>"

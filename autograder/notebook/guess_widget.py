@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from autograder.judge import say
+
 _ESM = """
 const make = (tag, properties, ...children) => {
   const node = Object.assign(document.createElement(tag), properties);
@@ -18,18 +20,18 @@ const make = (tag, properties, ...children) => {
 };
 
 function render({ model, el }) {
-  const labels = model.get("labels");
+  const labels = model.get("labels"), words = model.get("words");
   const group = "ol-guess-" + Math.random().toString(36).slice(2);
   const status = make("p", { className: "ol-said" });
   status.setAttribute("role", "status");
-  const commit = make("button", { type: "submit", textContent: "This is my guess" });
+  const commit = make("button", { type: "submit", textContent: words.commit });
   const field = make("input", { type: "text", autocomplete: "off" });
   const radios = labels.map((_, k) => make("input", { type: "radio", name: group, value: k }));
   const options = labels.map((text, k) => make("label", {}, radios[k], make("span", {}, text)));
-  const asked = "Your guess, before you run the next cell";
+  const legend = make("legend", { textContent: words.asked });
   const form = labels.length
-    ? make("form", {}, make("fieldset", {}, make("legend", { textContent: asked }), ...options))
-    : make("form", {}, make("label", {}, make("span", {}, asked + ": "), field));
+    ? make("form", {}, make("fieldset", {}, legend, ...options))
+    : make("form", {}, make("label", {}, make("span", {}, words.asked + ": "), field));
   form.append(commit, status);
   form.className = "ol-guess";
 
@@ -37,7 +39,7 @@ function render({ model, el }) {
   const value = () => (labels.length ? labels[chosen()] : field.value.trim());
   const send = () => {
     if (!value()) return;
-    status.textContent = "You said " + value() + ".";
+    status.textContent = words.said.replace("{}", value());
     commit.hidden = true;
     model.set("heard", { number: chosen(), text: field.value, turn: Date.now() });
     model.save_changes();
@@ -96,11 +98,13 @@ def _widget_class() -> type | None:
         return None
 
     class GuessWidget(anywidget.AnyWidget):
-        """labels: the choices, none for free text. heard: what was committed. said: the reply."""
+        """labels: the choices, none for free text. words: what else stands on it. heard: what was
+        committed. said: the reply."""
 
         _esm = _ESM
         _css = _CSS
         labels = traitlets.List(traitlets.Unicode()).tag(sync=True)
+        words = traitlets.Dict().tag(sync=True)
         heard = traitlets.Dict().tag(sync=True)
         said = traitlets.Unicode().tag(sync=True)
 
@@ -113,7 +117,8 @@ def make_widget(labels: list[str], said: str, hear: Hear) -> Any:
     kind = _widget_class()
     if kind is None:
         return None
-    widget = kind(labels=labels, said=said)
+    words = {"asked": say("guess").rstrip(": "), "commit": say("this_is_my_guess")}
+    widget = kind(labels=labels, said=said, words={**words, "said": say("said", guess="{}")})
 
     def heard(change: Any) -> None:
         message = change["new"]

@@ -9,7 +9,7 @@ from html import escape
 from typing import Any
 
 from autograder.checks import UnknownQuestion, find
-from autograder.judge import Lab, Question, say
+from autograder.judge import Lab, Question, content, say
 
 from .card import Shown, calmly, card, fold, prose, quiet, sentence
 from .checking import question_name
@@ -42,8 +42,8 @@ def hinted(name: str, labs: Iterable[Lab] | None = None) -> Shown:
 
 def _shown(question: Question, used: int, note: str) -> Shown:
     """The first `used` hints: the earlier ones closed, the last one open."""
-    hints = [inspect.cleandoc(text) for text in question.hints[:used]]
-    title = f"{question.title} {question.name}"
+    hints = [inspect.cleandoc(content(text)) for text in question.hints[:used]]
+    title = f"{content(question.title)} {question.name}"
     rest = _rest(question, used)
     lines = [f"{title}   {say('hint_of', used=used, hints=len(question.hints))}"]
     folds = ""
@@ -53,7 +53,7 @@ def _shown(question: Question, used: int, note: str) -> Shown:
         shown = f"<pre>{escape(text)}</pre>" if kind == KINDS[-1] else f"<p>{prose(text)}</p>"
         folds += fold(summary, shown, is_open=number == used)
     head = f'<div class="ol-head"><code class="ol-name">{escape(question.name)}</code>'
-    head += f'<span class="ol-quiet">{escape(question.title)}</span></div>'
+    head += f'<span class="ol-quiet">{escape(content(question.title))}</span></div>'
     text = "\n".join([*lines, f"  {rest}", *([f"  {note}"] if note else [])])
     body = head + folds + quiet(rest) + quiet(note)
     return Shown(text, card(body, label=say("label.hints", question=question.name), role="group"))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 
 from autograder.checks import labs as all_labs
-from autograder.judge import Lab, Question, say
+from autograder.judge import Lab, Question, content, say
 from autograder.judge.verdict import NOT_YET
 
 from . import kernel
@@ -83,8 +83,8 @@ def _rows(lab: Lab, progress: Progress) -> list[Row]:
 
 def _about(question: Question) -> str:
     """What is asked, in the words of the check: "The place in the storage of an element"."""
-    first, *_ = (inspect.getdoc(question.check) or "").partition("\n")
-    return first.partition(". ")[0].rstrip(".")
+    first, *_ = (inspect.getdoc(question.check) or "").partition("\n\n")
+    return content(" ".join(first.split()).partition(". ")[0].rstrip("."))
 
 
 def _next(tables: Sequence[tuple[Lab, list[Row]]]) -> str:
@@ -142,7 +142,7 @@ def _is_near(lab: Lab, rows: list[Row]) -> bool:
 
 
 def _text(lab: Lab, rows: list[Row], remark: str) -> list[str]:
-    title = say("lab", name=lab.name, title=lab.title)
+    title = say("lab", name=lab.name, title=content(lab.title))
     if not _is_near(lab, rows):
         return [
             f"{title}   {say('score', points=0, n=lab.max_points)}",
@@ -163,11 +163,11 @@ def _html(lab: Lab, rows: list[Row], remark: str) -> str:
         f'<th scope="col"{_aligned(k)}>{say(f"head.{name}")}</th>' for k, name in enumerate(HEADS)
     )
     body = "".join(f"<tr>{_cells(row)}</tr>" for row in rows)
-    label = escape(f"{lab.name}: {lab.title}")
+    label = escape(f"{lab.name}: {content(lab.title)}")
     table = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     scrolled = f'<div class="ol-scroll"><table aria-label="{label}">{table}</div>'
     score = say("score", points=sum(row.earned for row in rows), n=lab.max_points)
-    line = f"{lab.name}: {lab.title}, {score}"
+    line = f"{lab.name}: {content(lab.title)}, {score}"
     return fold(line, scrolled + quiet(remark), is_open=_is_near(lab, rows))
 
 

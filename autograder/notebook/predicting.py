@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
-from autograder.judge import say
+from autograder.judge import content, say
 
 from . import kernel
 from .card import Shown, calmly, card, pill, prose, quiet, sentence
@@ -54,8 +54,8 @@ def _predict(key: str, choices: list[Any], guess: Any) -> Shown:
         return _prompt(key, offered, kept)
     said = plain(guess) if offered or not isinstance(guess, str) else typed(guess)
     if offered and not any(is_right(said, choice) for choice in offered):
-        listed = ", ".join(map(written, offered))
-        return sentence(say("no_choice", guess=written(said), choices=listed))
+        listed = ", ".join(map(_said, offered))
+        return sentence(say("no_choice", guess=_said(said), choices=listed))
     return _prompt(key, offered, store(key, said))
 
 
@@ -75,15 +75,20 @@ def said_in_words(prediction: Prediction | None) -> str:
     """What the reader said, and whether they have changed their mind since."""
     if prediction is None:
         return ""
-    first, last = written(prediction.first), written(prediction.last)
+    first, last = _said(prediction.first), _said(prediction.last)
     if first == last:
         return say("said", guess=first)
     return say("said_first", first=first, last=last)
 
 
+def _said(guess: Plain) -> str:
+    """A guess as a reader sees it, a choice in words in the reader's language."""
+    return content(written(guess))
+
+
 def _prompt(key: str, offered: list[Plain], kept: Kept) -> Prompt:
     said = said_in_words(kept.progress.predictions.get(key))
-    labels = [written(choice) for choice in offered]
+    labels = list(map(_said, offered))
     how = _how(key, offered)
     asked = say("guess")
     lines = [asked, *(f"  ( ) {label}" for label in labels)]
@@ -126,34 +131,35 @@ def _reveal(key: str, actual: Plain, within: float) -> Shown:
     prediction = kept.progress.predictions.get(key)
     lines = lines_for(key)
     if prediction is None:
-        return _unguessed(written(actual), lines)
+        return _unguessed(actual, lines)
     right = is_right(prediction.first, actual, within=within)
 
     def edit(progress: Progress) -> Progress:
         return progress.with_prediction(key, replace(progress.predictions[key], right=right))
 
     kept = progress_store().change(edit)
-    line = "" if right else lines.get(written(prediction.first), "")
+    line = "" if right else content(lines.get(written(prediction.first), ""))
     return _comparison(prediction, actual, right, line, kept.note)
 
 
-def _unguessed(actual: str, lines: Mapping[str, str]) -> Shown:
+def _unguessed(actual: Plain, lines: Mapping[str, str]) -> Shown:
     """The answer alone. The site finds it by its class, and puts beside it what its reader said;
     of the `lines` for wrong guesses, which nobody sees here, it shows the reader's."""
-    text = say("no_guess", actual=actual)
+    text = say("no_guess", actual=_said(actual))
     told = f'<p><span class="ol-answer">{prose(text)}</span></p>'
     for guess, line in lines.items():
-        if guess != actual:
-            told += f'<p class="ol-line" data-guess="{escape(guess)}" hidden>{prose(line)}</p>'
+        if guess != written(actual):
+            shown = f'data-guess="{escape(content(guess))}" hidden>{prose(content(line))}'
+            told += f'<p class="ol-line" {shown}</p>'
     return Shown(text, card(told, label=say("label.note")))
 
 
 def _comparison(prediction: Prediction, actual: Plain, right: bool, line: str, note: str) -> Shown:
-    first, result = written(prediction.first), written(actual)
+    first, result = _said(prediction.first), _said(actual)
     mark = "right" if right else "surprise"
     told = say(f"guessed.{mark}", guess=first, actual=result)
     if prediction.last != prediction.first:
-        told += " " + say("guessed_later", guess=written(prediction.last))
+        told += " " + say("guessed_later", guess=_said(prediction.last))
     head = f'<div class="ol-head">{pill(mark)}<span>{escape(told)}</span></div>'
     why = f"<p>{prose(line)}</p>" if line else ""
     html = card(head + why + quiet(note), label=say("label.guessed"), mark=mark)

@@ -6,10 +6,12 @@ A recording holds the text of the function that was run: one of another text is 
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import os
 import re
+import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from html import escape
@@ -131,7 +133,7 @@ def mocked(name: str, function: Callable[[], Any], **options: Any) -> Mocked:
     `options` are those of `on_mock_gpu`. The function returns what JSON has: numbers, texts, lists
     and dicts. It shows at once where the run comes from: mocked now, or mocked then.
 
-    Raises ValueError where the recording is of another text of the function, or there is none.
+    Raises ValueError where the recording is of other code than the function, or there is none.
     """
     source = inspect.getsource(function).rstrip()
     try:
@@ -185,14 +187,18 @@ def _history(snapshot: Mapping[str, Any]) -> AllocatorHistory | None:
         return None
 
 
+def _code(source: str) -> str:
+    return ast.dump(ast.parse(textwrap.dedent(source)))
+
+
 def _recorded(name: str, source: str, why: str) -> Mocked:
-    """The recording, if it is one of this very text."""
+    """The recording, if it is one of this very code, in whatever language its comments are."""
     found: Recording = read_recording(name, folder=FOLDER)
     if not isinstance(found.content, MockedRun):
         raise ValueError(f"there is no recording {name!r}. {why}")
-    if found.content.source != source:
+    if _code(found.content.source) != _code(source):
         raise ValueError(
-            f"the recording {name!r} is of another text of this function, and this machine cannot "
+            f"the recording {name!r} is of other code than this function, and this machine cannot "
             f"run it. {why}"
         )
     return Mocked(found.content, found.provenance)

@@ -67,9 +67,9 @@ print(sorted(keys_of_a_call(carried, ["BackendSelect"], ["AutocastCPU"])))
 # - A tensor made in `inference_mode` has neither autograd's key nor `ADInplaceOrView`.
 # - Meta tensors have no autocast key.
 #
-# Two of the six arguments choose no key.
+# Three of the seven arguments choose no key.
 #
-# `tensor_keys("cpu", "strided", torch.float32, True, False, False)` is `["AutocastCPU",
+# `tensor_keys("cpu", "strided", torch.float32, (7, 64), True, False, False)` is `["AutocastCPU",
 # "AutogradCPU", "ADInplaceOrView", "CPU"]`. Stuck? `hint("tensor_keys")`
 
 

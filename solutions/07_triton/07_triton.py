@@ -92,7 +92,7 @@ else:
 # Add the bias to the logits and take the softmax over the words: `y = softmax(x + b)`. x is (N, V),
 # b is (V,), the grid is `(N,)`, and BLOCK is the power of two from V on. All of them come with any
 # strides: `x_n` is how far it is from `x[n, v]` to `x[n + 1, v]`, in elements. Logits may be large,
-# and all below 0. Stuck? `hint("softmax_kernel")`
+# and all of a row may be below 0. Stuck? `hint("softmax_kernel")`
 
 
 # %% id="softmax_kernel" role="solution"

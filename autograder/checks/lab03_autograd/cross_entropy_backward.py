@@ -197,8 +197,8 @@ def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
 
 
 NO_COLUMN = (
-    "A target of -100 is no column of z: it marks a row that does not count. Find those rows first "
-    "(target != -100), take the 1 away in the others, and leave 0 in these."
+    "A target of -100 is no column of z: it marks a row that does not count. Find those that "
+    "count first (target != -100), take the 1 away in them, and leave 0 in the others."
 )
 
 

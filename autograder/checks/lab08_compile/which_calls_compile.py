@@ -171,8 +171,8 @@ which_calls_compile.wrong(
 )
 which_calls_compile.wrong(
     "one_is_like_the_others",
-    "N = 1 went into a graph whose N is a symbol. Sizes 0 and 1 are never symbols: they broadcast "
-    "and empty, so each has a graph of its own.",
+    "N = 1 went into a graph whose N is a symbol. Sizes 0 and 1 are never symbols: a 1 "
+    "broadcasts and a 0 is empty, so each has a graph of its own.",
     which_calls_compile=_Rules(ones_too=True).predict,
 )
 which_calls_compile.wrong(

@@ -22,16 +22,14 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from nbgrader.utils import is_grade, is_solution
 from traitlets import default
 
-from autograder.judge import Cause
+from autograder.judge import in_language, language, say
 
-from .recorded import IN_SHORT, OURS
+from .recorded import OURS
 
 HERE = Path(__file__).parent
 OPEN = "onelayer_unmarked"
 NO_RESPONSE = "No response."
 """What nbgrader itself remarks below an untouched cell; the table says so already."""
-FOR_A_PERSON = "a person will look at it"
-BY_A_PERSON = "marked by a person"
 
 
 class OpenMarks(NbGraderPreprocessor):  # type: ignore[misc]
@@ -64,9 +62,14 @@ class FeedbackPage(Exporter):
 
     def from_notebook_node(self, nb: Any, resources: Any = None, **kw: Any) -> Any:
         nb, resources = super().from_notebook_node(nb, resources, **kw)
-        page = ENVIRONMENT.get_template("feedback.html.j2").render(
-            **_totals(resources), title=_title(nb), parts=list(_parts(nb, resources))
-        )
+        ours = nb.metadata.get(OURS, {})
+        told = ours.get("told", {})
+        for cell in nb.cells:
+            cell.source = told.get(cell.get("id"), cell.source)
+        with in_language(ours.get("language", "")):
+            page = ENVIRONMENT.get_template("feedback.html.j2").render(
+                **_totals(resources), title=_title(nb), parts=list(_parts(nb, resources))
+            )
         return page, resources
 
 
@@ -77,6 +80,7 @@ def _totals(resources: Any) -> dict[str, Any]:
         "max_points": grades["max_score"],
         "penalty": grades["late_penalty"],
         "open": bool(resources.get(OPEN)),
+        "language": language(),
         "style": Markup((HERE / "feedback.css").read_text(encoding="utf-8")),
     }
 
@@ -84,7 +88,9 @@ def _totals(resources: Any) -> dict[str, Any]:
 def _title(nb: Any) -> str:
     """The notebook's first heading."""
     texts = (cell.source for cell in nb.cells if cell.cell_type == "markdown")
-    return next((text.splitlines()[0][2:] for text in texts if text.startswith("# ")), "Feedback")
+    return next(
+        (text.splitlines()[0][2:] for text in texts if text.startswith("# ")), say("page.title")
+    )
 
 
 def _parts(nb: Any, resources: Any) -> Iterator[Part]:
@@ -108,16 +114,16 @@ def _row(cell: Any, part: Part, unmarked: set[str]) -> dict[str, str]:
     return {
         "name": theirs.grade_id,
         "title": part.title or theirs.grade_id,
-        "points": f"{score:.4g} of {theirs.points:.4g}",
+        "points": say("page.part", points=score, whole=theirs.points),
         "mark": "open" if is_open else ours.get("mark", ""),
-        "why": FOR_A_PERSON if is_open else ours.get("why") or _of_a_text(cell),
+        "why": say("page.for_a_person") if is_open else ours.get("why") or _of_a_text(cell),
     }
 
 
 def _of_a_text(cell: Any) -> str:
     """What came of a free text that nobody is still to mark."""
     comment = cell.metadata.nbgrader.get("comment")
-    return IN_SHORT[Cause.BLANK] if comment == NO_RESPONSE else BY_A_PERSON
+    return say("short.blank" if comment == NO_RESPONSE else "page.by_a_person")
 
 
 def _verdict(cell: Any) -> dict[str, str]:
@@ -164,4 +170,5 @@ ENVIRONMENT = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+ENVIRONMENT.globals["say"] = say
 ENVIRONMENT.filters["plain"] = lambda points: f"{round(points, 2):.6g}"

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autograder import atomic_write
+from autograder.judge import in_language
 
 from ..intake.exchanged import SECRET, TIMESTAMP
 from ..intake.owners import LATE
@@ -141,7 +142,8 @@ class _Publishing:
         is_new = student not in self.known or not self._is_recorded(one.record)
         if is_new:
             settled = self._hand_in(one, submitted)
-            self.converters.autograde(one.record, settled)
+            with in_language(one.entry.rebuilt.language):
+                self.converters.autograde(one.record, settled)
         if self._may_differ(student) and self._tell_time(student, submitted):
             self.changed.add(student)
         if not is_new:  # the same again may have come by another way
@@ -179,7 +181,12 @@ class _Publishing:
         settled = self._settled(one.record, made) if student in self.known else set()
         for step in ("autograded", "feedback"):
             shutil.rmtree(self.folder / step / student / lab, ignore_errors=True)
-        made["metadata"][OURS] = {"lab": lab, "record": one.record.key}
+        made["metadata"][OURS] = {
+            "lab": lab,
+            "record": one.record.key,
+            "language": one.entry.rebuilt.language,
+            "told": self.release.told_in(one.entry.rebuilt.language),
+        }
         data = json.dumps(made, ensure_ascii=False).encode()
         path = self._path("submitted", student, "ipynb")
         atomic_write.write(path, data, waits=False)

@@ -18,7 +18,8 @@ from nbgrader.api import Gradebook
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Unicode
 
-from autograder.judge import Cause, State, Verdict
+from autograder.judge import Cause, State, Verdict, say
+from autograder.judge import shown as said
 from autograder.judge.verdict import one_line
 
 from ..intake.release import CHECK_SUFFIX
@@ -32,15 +33,16 @@ MAX_LINES = 40
 
 _COLOURS = {State.PASS: "#1a7f37", State.FAIL: "#b42318"}
 _FOR_A_PERSON = "#8a6d00"
-IN_SHORT = {
-    Cause.PASSED: "passed",
-    Cause.BLANK: "not answered",
-    Cause.MISSING: "not answered",
-    Cause.RAISED: "it raised an error",
-    Cause.TIMED_OUT: "it took too long",
-    Cause.DIED: "its process ended",
-    Cause.WROTE_INPUT: "it wrote into its input",
-}
+_IN_SHORT = (
+    Cause.PASSED,
+    Cause.BLANK,
+    Cause.MISSING,
+    Cause.RAISED,
+    Cause.TIMED_OUT,
+    Cause.DIED,
+    Cause.WROTE_INPUT,
+)
+"""Causes that have a word of their own in a table."""
 _OPEN = (State.UNGRADABLE, State.FLAGGED)
 
 
@@ -145,8 +147,10 @@ def _in_short(verdict: Verdict) -> str:
     """What came of the question, in a few words for a table: a misconception by the first sentence
     that names it."""
     if verdict.misconception:
-        return one_line(re.split(r"(?<=[.?!])\s", str(verdict.sentence), maxsplit=1)[0])
-    return IN_SHORT.get(verdict.cause, "wrong" if verdict.state is State.FAIL else verdict.mark)
+        return one_line(re.split(r"(?<=[.?!])\s", said(verdict.sentence), maxsplit=1)[0])
+    if verdict.cause in _IN_SHORT:
+        return say(f"short.{verdict.cause}")
+    return say("short.wrong" if verdict.state is State.FAIL else f"mark.{verdict.mark}")
 
 
 def score(verdict: Verdict, points: float) -> float:
@@ -159,7 +163,7 @@ def score(verdict: Verdict, points: float) -> float:
 def shown(verdict: Verdict) -> str:
     """The verdict as its student reads it. The seed stays secret as long as its seed secret
     lasts."""
-    return str(verdict).replace(f", seed {verdict.seed}", "", 1)
+    return str(verdict).replace(say("seed", seed=verdict.seed), "", 1)
 
 
 def _page(verdict: Verdict, text: str) -> str:

@@ -50,12 +50,14 @@ class Ungradable(Exception):
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """The answers by cell id, as text; what the instructor should know; and the names that only
-    cells outside the answers define, so that nobody wonders why they are missing."""
+    """The answers by cell id, as text; what the instructor should know; the names that only cells
+    outside the answers define, so that nobody wonders why they are missing; and the code of the
+    language in which the lab was given out, "" where that is English."""
 
     answers: dict[str, str]
     notes: tuple[str, ...] = ()
     left_out: frozenset[str] = frozenset()
+    language: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,8 @@ class _Cell:
 
 def rebuild(data: bytes, release: Release) -> Rebuilt:
     """The student's answers out of their notebook's bytes. Raises Ungradable."""
-    cells = list(_cells(_parsed(data)))
+    made = _parsed(data)
+    cells = list(_cells(made["cells"]))
     answers: dict[str, str] = {}
     lost = 0
     used: list[_Cell] = []
@@ -83,7 +86,7 @@ def rebuild(data: bytes, release: Release) -> Rebuilt:
     for name, asked in release.answers.items():
         found = by_id[name] or _by_content(asked, cells, release)
         used += found
-        source = _the_one(asked, found)
+        source = _the_one(asked, found, release.given[name])
         if source is None:
             notes.append(f"cell {name} is missing")
         else:
@@ -96,7 +99,16 @@ def rebuild(data: bytes, release: Release) -> Rebuilt:
         )
     if lost:
         notes.append(f"{lost} answers had lost their ids and were found by what they define")
-    return Rebuilt(answers, tuple(notes), _left_out(cells, used, release))
+    language = _language(made, release)
+    return Rebuilt(answers, tuple(notes), _left_out(cells, used, release), language)
+
+
+def _language(made: Mapping[str, Any], release: Release) -> str:
+    """What the notebook says of itself, where the lab was given out in that language."""
+    match made.get("metadata"):
+        case {"onelayer": {"language": str(code)}} if code in release.twins:
+            return code
+    return ""
 
 
 def _why_none(by_id: Mapping[str, Sequence[_Cell]]) -> str:
@@ -111,7 +123,8 @@ def _why_none(by_id: Mapping[str, Sequence[_Cell]]) -> str:
     return "no cell has an id, a function or a mark of this lab"
 
 
-def _parsed(data: bytes) -> list[Any]:
+def _parsed(data: bytes) -> dict[str, Any]:
+    """A notebook, as far as it has a list of cells."""
     try:
         made = json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -125,7 +138,7 @@ def _parsed(data: bytes) -> list[Any]:
         raise Ungradable("The file is not a notebook of today's format: it has no list of cells.")
     if len(cells) > MAX_CELLS:
         raise Ungradable(f"The notebook has more than {MAX_CELLS:,} cells.")
-    return cells
+    return dict(made)
 
 
 def _cells(raw: Iterable[Any]) -> Iterator[_Cell]:
@@ -169,10 +182,10 @@ def _texts_after_question(
     """Wherever the question stands: all free text between it and the next cell of the release, as
     one cell. A person reads it, so nothing of it is dropped."""
     own = [cell["id"] for cell in release.cells].index(asked["id"])
-    texts = [cell["source"].strip() for cell in release.cells]
-    released = {*texts[:own], *texts[own + 1 :]}
+    texts = [{text.strip() for text in release.given[c["id"]]} for c in release.cells]
+    released = set().union(*texts[:own], *texts[own + 1 :])
     for number, question in enumerate(cells):
-        if question.source.strip() != texts[own - 1]:
+        if question.source.strip() not in texts[own - 1]:
             continue
         written = list(
             takewhile(
@@ -218,14 +231,14 @@ def _places(cells: Iterable[_Cell]) -> str:
     return "cell " + ", ".join(str(cell.place) for cell in cells)
 
 
-def _the_one(asked: dict[str, Any], found: Sequence[_Cell]) -> str | None:
-    """The source of an answer; None where there is none. Untouched copies of the stub do not
-    count against a filled one."""
-    sources = {}
-    for cell in found:
-        sources[_without_trailing_blanks(cell.source)] = cell.source
-    if len(sources) > 1:
-        sources.pop(_without_trailing_blanks(asked["source"]), None)
+def _the_one(asked: dict[str, Any], found: Sequence[_Cell], given: Set[str]) -> str | None:
+    """The source of an answer; None where there is none. Untouched copies of the stub, as it was
+    `given` in any language, do not count against a filled one, and alone they are the English one.
+    """
+    sources = {_without_trailing_blanks(cell.source): cell.source for cell in found}
+    for untouched in map(_without_trailing_blanks, given):
+        if sources.pop(untouched, None) is not None and not sources:
+            return str(asked["source"])
     if len(sources) > 1:
         raise Ungradable(
             f"{len(sources)} different cells claim to be the answer {asked['id']!r}. "

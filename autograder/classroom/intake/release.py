@@ -3,8 +3,9 @@
 import hashlib
 import json
 import re
+from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
@@ -29,12 +30,14 @@ class Release:
     """A lab's questions and its student notebook, as bytes. What follows from these is found out
     once for a class.
 
-    instructor: the version with solutions, where the course's folder has it.
+    instructor: the version with solutions, where the course's folder has it. twins: the student
+    notebook in other languages, by their codes.
     """
 
     lab: Lab
     notebook: bytes
     instructor: bytes | None = None
+    twins: Mapping[str, bytes] = field(default_factory=dict)
 
     @cached_property
     def name(self) -> str:
@@ -43,8 +46,22 @@ class Release:
     @cached_property
     def cells(self) -> list[dict[str, Any]]:
         """The notebook's cells, sources as strings."""
-        cells: list[dict[str, Any]] = json.loads(self.notebook)["cells"]
-        return [cell | {"source": "".join(cell["source"])} for cell in cells]
+        return _cells(self.notebook)
+
+    @cached_property
+    def given(self) -> dict[str, frozenset[str]]:
+        """The sources of a cell in every language in which it was given out, by its id."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for notebook in (self.notebook, *self.twins.values()):
+            for cell in _cells(notebook):
+                found[cell["id"]].add(cell["source"])
+        return {name: frozenset(sources) for name, sources in found.items()}
+
+    def told_in(self, language: str) -> dict[str, str]:
+        """The prose of the notebook in another language, by cell; none for English."""
+        cells = _cells(self.twins[language]) if language in self.twins else []
+        ours = (cell for cell in cells if cell["id"] not in self.answers)
+        return {c["id"]: c["source"] for c in ours if c["cell_type"] == "markdown"}
 
     @cached_property
     def answers(self) -> dict[str, dict[str, Any]]:
@@ -99,6 +116,11 @@ class Release:
         return digest.hexdigest()
 
 
+def _cells(notebook: bytes) -> list[dict[str, Any]]:
+    cells: list[dict[str, Any]] = json.loads(notebook)["cells"]
+    return [cell | {"source": "".join(cell["source"])} for cell in cells]
+
+
 def graded(cell: NotebookCell) -> Mapping[str, Any]:
     """nbgrader's metadata of a cell of a release."""
     found: Mapping[str, Any] = cell["metadata"].get("nbgrader", {})
@@ -131,5 +153,9 @@ def releases(course: Path) -> dict[str, Release]:
         solved = course / "solutions" / lab.name / f"{lab.name}.ipynb"
         if notebook.is_file():
             instructor = solved.read_bytes() if solved.is_file() else None
-            found[lab.name] = Release(lab, notebook.read_bytes(), instructor)
+            twins = {
+                path.relative_to(course).parts[0]: path.read_bytes()
+                for path in sorted(course.glob(f"[a-z][a-z]/labs/{lab.name}/{lab.name}.ipynb"))
+            }
+            found[lab.name] = Release(lab, notebook.read_bytes(), instructor, twins)
     return found
