@@ -155,8 +155,8 @@ for name, modes in {
 # %% [markdown] id="table"
 # ## The table of an operator
 # Each operator has a row of cells, one per key, each with a kernel or none: the dispatcher takes
-# the highest key of the call and jumps. There are over a hundred keys: each kind of device or
-# layout has one for its backend and one for its autograd. A registration names one key, or an
+# the highest key of the call and jumps. There are over a hundred keys: each kind of device has one
+# for each layout that it knows, and one for its autograd. A registration names one key, or an
 # *alias*, which stands for many. For `F.linear`, PyTorch registered one kernel that computes it out
 # of other operators, so it is right for every backend. How many cells does that one registration
 # fill?
@@ -675,8 +675,8 @@ onelayer.next_words(F.linear(x, W, bias), k=3)
 # ## What you can now say
 # - The keys of a call are those of its tensors and of the thread, minus the excluded ones. The
 #   highest one that does not fall through gets the call.
-# - Each kernel does its part and calls again: autocast casts, autograd records, the backend computes. A hole is
-#   an error, a fallback serves all operators.
+# - Each kernel does its part and calls again: autocast casts, autograd records, the backend
+#   computes. A hole is an error, a fallback serves all operators.
 # - An implicit composite is taken apart at autograd's key, or, in inference mode, only at the
 #   backend's, below every mode.
 # - Schemas promise who writes and who shares; others build on the promise.

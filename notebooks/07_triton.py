@@ -825,8 +825,8 @@ reveal("registers_declared_in_ptx", "as many in both" if same else "those of the
 # ## Where the mask went
 # In TTIR the mask is a tile of bits, the second thing given to `tt.load`. In PTX it is a
 # *predicate*: `@%p1` says that a thread whose bit is not set does not load. There is no branch. And
-# where the compiler can prove the mask? `row_tops_of` knows that V is 600, and one thread of 128
-# takes four floats twice: words 0 to 511, then 512 to 1,023.
+# where the compiler can prove the mask? `row_tops_of` knows that V is 600, and each of 128
+# threads takes four floats twice: of words 0 to 511, then of 512 to 1,023.
 
 # %% id="predicates-run"
 for name, code in {"an argument": padded, "a constant": of_constant[600]}.items():

@@ -195,7 +195,7 @@ closest = min((600, 400, 100), key=lambda n: abs(n - left))
 reveal("different_logits", "all 600" if closest == 600 else f"about {closest}")
 
 # %% [markdown] id="six-hundred-why"
-# A third of the logits now share a number, and the answer stands: the first logit is far ahead of
+# A third of the distinct numbers is gone, and the answer stands: the first logit is far ahead of
 # the second. Between words that are nearly as likely, the order is lost. How often does the first
 # word change, over many sentences?
 
@@ -397,7 +397,7 @@ print(f"float32 {full[-1]:.3f}")
 
 # %% [markdown] id="scaler-clip"
 # The run that limped is back. Whatever looks at the gradients between `backward` and `step` sees
-# them *scaled*: a clip to norm 1 would make all of 2^16 gradients tiny. `unscale_` first, then
+# them *scaled*: a clip to norm 1 would leave gradients that are tiny once the scale is divided out. `unscale_` first, then
 # clip; `step` knows that it was done.
 
 # %% id="scaler-clip-run"
@@ -953,7 +953,7 @@ reveal("spared_and_it_lives", otherwise[len(alone)])
 # %% [markdown] id="range"
 # ## Why bfloat16 lives
 # float16 and bfloat16 differ in two things: exponent and fraction. To know which one counts, cross
-# them. Two formats that no chip has: 5 and 7 bits, and 8 and 10. Which of the four runs live?
+# them. Two formats in which no chip stores numbers: 5 and 7 bits, and 8 and 10. Which of the four runs live?
 
 # %% id="range-guess"
 predict(

@@ -121,8 +121,7 @@ print(PYPROJECT)
 
 # %% [markdown] id="build"
 # ## Compile it
-# This is what a build backend does for you: one call of the compiler for each source, one of the
-# linker. `-DTORCH_TARGET_VERSION` names the oldest torch that the library is for. With more
+# This is what a build backend does for you: compile each source, and link what comes out. `-DTORCH_TARGET_VERSION` names the oldest torch that the library is for. With more
 # sources,
 # [`BuildExtension`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/utils/cpp_extension.py#L749)
 # writes a file for ninja, which compiles several at once, and only those whose object is older than
@@ -311,7 +310,7 @@ for body in ("torch_from_the_future()", "7"):
 # %% [markdown] id="glibc"
 # ## The same for the system
 # The C library names its functions with the release that brought them. The highest one that our
-# library asks for is the oldest Linux that can load it. A name with `manylinux_2_17` promises 2.17
+# library asks for says how old a system can still load it. A name with `manylinux_2_17` promises 2.17
 # or older to PyPI; ours says `linux`, which promises nothing, and PyPI refuses it. So wheels are
 # built on an old system, in a container, for new ones.
 
@@ -475,8 +474,8 @@ print("after one bit:  ", "refused" if hashlib.sha256(touched).hexdigest() != pi
 # %% [markdown] id="schema"
 # ## The schema is the contract
 # Callers pass arguments by position and by name, and some calls were written down long ago: in
-# saved graphs and on other machines. torch's own operators keep a rule for that, and parse it from
-# two schemas
+# saved graphs and on other machines. torch's own operators keep a rule for that, which torch checks on the
+# old and the new schema
 # ([`function_schema.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/core/function_schema.h#L286)).
 # Four edits of ours. A new argument without a default breaks every call that was written before.
 # Which of the other three breaks some?
@@ -689,7 +688,7 @@ reveal(
 # ## What to test, if you cannot test everything
 # Our wheel claims five releases of torch, three of Python, four dtypes, two layouts, compiled or
 # not, gradients or not, and N of five kinds. All combinations are the product of these numbers.
-# Most faults need *one* of these to be wrong, or *two* together ([Kuhn, Wallace and Gallo counted
+# Most faults show at *one* value of these, or at *two* together ([Kuhn, Wallace and Gallo counted
 # them](https://doi.org/10.1109/TSE.2004.24)): float16 on 2.11, a transposed input under the
 # compiler. How many runs cover every pair of values?
 

@@ -38,7 +38,10 @@ ALONE = (
 
 
 # Tests that read what another file's tests have made: they follow it, in its worker.
-AFTER = {"test_notebooks.py::test_a_chapter_runs": "tests/book/test_book.py"}
+AFTER = {
+    "test_notebooks.py::test_a_chapter_runs": "tests/book/test_book.py",
+    "test_notebooks.py::test_an_untouched_lab": "tests/book/test_book.py",
+}
 
 
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -87,7 +88,18 @@ def shown(said: Said) -> str:
 
 def content(english: str) -> str:
     """A sentence of the course's content in the language of now; itself where that has none."""
-    return english if language() == ENGLISH else _content(language()).get(english, english)
+    if language() == ENGLISH:
+        return english
+    said = _content(language())
+    return said[english] if english in said else _filled_in(english, _patterns(language()))
+
+
+def _filled_in(english: str, patterns: Sequence[tuple[re.Pattern[str], str]]) -> str:
+    """The first pattern that is the whole sentence, with what stood in its fields."""
+    for pattern, said in patterns:
+        if found := pattern.fullmatch(english):
+            return said.format(*map(content, found.groups()))
+    return english
 
 
 def content_room(folder: Path) -> None:
@@ -95,6 +107,7 @@ def content_room(folder: Path) -> None:
     language: English words, and what is said in their place."""
     _content_rooms.append(folder)
     _content.cache_clear()
+    _patterns.cache_clear()
 
 
 @cache
@@ -105,6 +118,17 @@ def _content(code: str) -> Mapping[str, str]:
         for path in (paths if _is_known(code) else [])
         for english, said in tomllib.loads(path.read_text("utf-8")).items()
     }
+
+
+@cache
+def _patterns(code: str) -> tuple[tuple[re.Pattern[str], str], ...]:
+    """The entries with fields, written `{}`, the one with most words of its own first."""
+    made = [
+        (re.compile("(.*?)".join(map(re.escape, english.split("{}")))), said)
+        for english, said in _content(code).items()
+        if "{}" in english
+    ]
+    return tuple(sorted(made, key=lambda pair: -len(pair[0].pattern)))
 
 
 def text(key: str, /, **facts: Any) -> Text:

@@ -243,7 +243,7 @@ class TestTorchsOwnTraces:
 def test_no_wrong_answer_is_lucky(question: str) -> None:
     """Each known wrong answer fails whatever is drawn, and is known by its own sentence."""
     asked = lab.questions[question]
-    for seed in range(100, 104):
+    for seed in (100, 101):
         for known in asked.wrong_answers:
             verdict = ask(asked, LocalStudent(known.functions), seed=seed)
             assert verdict.state is State.FAIL, (known.name, seed)

@@ -110,11 +110,13 @@ def grading_folder(
     submitted: Mapping[str, str] | None = None,
     notes: Mapping[str, str] | None = None,
     log: str = "grade.log",
+    language: str = "",
 ) -> Path:
     """A grading folder as `autograder grade` leaves it: journal, nbgrader's gradebook, roster."""
     folder.mkdir(parents=True, exist_ok=True)
     times = submitted or {}
     rebuilt = rebuild(json.dumps(filled({FREE_TEXT: "Because."})).encode(), RELEASE)
+    rebuilt = replace(rebuilt, language=language)
     graded, lines = [], []
     for one in records:
         Journal(folder / "journal" / NAME).write(one)

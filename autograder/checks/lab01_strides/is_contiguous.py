@@ -82,7 +82,7 @@ def _(size: Sizes, stride: Sizes) -> bool:
 
 @is_contiguous.wrong(
     "without_gaps",
-    "It has no gaps, true. So has W.T: it fills its storage, in another order. Contiguous also "
+    "It has no gaps, true. Nor has W.T: it fills its storage, in another order. Contiguous also "
     "means row by row.",
 )
 def _(size: Sizes, stride: Sizes) -> bool:

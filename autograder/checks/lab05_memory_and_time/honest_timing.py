@@ -25,7 +25,7 @@ ALLOWED = 0.02
     difficulty=3,
     by_effect=True,
     hints=(
-        "Which of its five lines lie? Ask of each interval what lies between its two ends.",
+        "What does the plan as found measure? Ask of each interval what lies between its two ends.",
         "Ten runs before the first reading. Then for each repeat: flush, record, run, record. One "
         "sync before anybody reads an event. The flush keeps the device busy while the host "
         "launches the rest, so no launch lies between the two events.",

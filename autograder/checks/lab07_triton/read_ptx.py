@@ -181,8 +181,8 @@ _WRONG = {
         Reader(negated=False),
     ),
     "ampere_alone": (
-        "Tensor cores are looked for as mma.sync alone. From sm_90 on there is wgmma.mma_async, "
-        "from sm_100 on tcgen05.mma.",
+        "Tensor cores are looked for as mma.sync alone. On sm_90a it is wgmma.mma_async, "
+        "on sm_100a tcgen05.mma.",
         Reader(tensor_cores=("mma.sync",)),
     ),
     "fences_multiply": (

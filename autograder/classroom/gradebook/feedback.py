@@ -123,7 +123,7 @@ def _row(cell: Any, part: Part, unmarked: set[str]) -> dict[str, str]:
 def _of_a_text(cell: Any) -> str:
     """What came of a free text that nobody is still to mark."""
     comment = cell.metadata.nbgrader.get("comment")
-    return say("short.blank" if comment == NO_RESPONSE else "page.by_a_person")
+    return say("short.blank") if comment == NO_RESPONSE else say("page.by_a_person")
 
 
 def _verdict(cell: Any) -> dict[str, str]:

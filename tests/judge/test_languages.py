@@ -1,0 +1,170 @@
+"""What a student reads, in each language: all of it is there, with the facts of the English."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import string
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autograder.checks import labs
+from autograder.checks.next_lines import FILE as NEXT_LINES
+from autograder.judge import LocalStudent, ask, content, in_language, language, say, words
+from autograder.notebook.guess_lines import FILE as GUESS_LINES
+from tests.judge.test_ask import transpose_question
+from tests.judge.test_words import fields_of
+
+ROOT = Path(words.__file__).parents[2]
+ENGLISH = words.catalogue("en")
+CODES = sorted(path.stem for path in words.CATALOGUES.glob("*.toml") if path.stem != "en")
+IN_WORDS = re.compile(r"[a-z]{2,} [a-z]{2,}")
+
+
+def own(code: str) -> dict[str, Any]:
+    return tomllib.loads((words.CATALOGUES / f"{code}.toml").read_text("utf-8"))
+
+
+def specs(sentence: Any) -> set[tuple[str | None, str | None]]:
+    forms = sentence.values() if isinstance(sentence, dict) else [sentence]
+    return {(field, spec) for form in forms for _, field, spec, _ in string.Formatter().parse(form)
+            if field}  # fmt: skip
+
+
+def test_there_is_spanish() -> None:
+    assert CODES == ["es"]
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_sentence_of_ours_is_there_with_its_facts(code: str) -> None:
+    assert own(code).keys() == ENGLISH.keys()
+    for key, sentence in own(code).items():
+        assert fields_of(sentence) - {"n"} == fields_of(ENGLISH[key]) - {"n"}, key
+        assert specs(sentence) == specs(ENGLISH[key]), key
+
+
+def said_of_labs() -> Iterator[tuple[str, str]]:
+    """Every sentence of the labs' content, and whose it is."""
+    for lab in labs():
+        yield lab.name, lab.title
+        for question in lab:
+            yield question.name, question.title
+            goal = " ".join((inspect.getdoc(question.check) or "").partition("\n\n")[0].split())
+            yield question.name, goal.partition(". ")[0].rstrip(".")
+            for hint in question.hints:
+                yield question.name, hint
+            for wrong in question.wrong_answers:
+                yield f"{question.name}, {wrong.name}", wrong.sentence
+
+
+def said_of_guesses() -> Iterator[tuple[str, str]]:
+    lines = tomllib.loads(GUESS_LINES.read_text("utf-8"))
+    yield from ((key, line) for key, table in lines.items() for line in table.values())
+    for path in sorted((ROOT / "notebooks").glob("[0-9]*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "predict":
+                choices = [word.value for word in node.keywords if word.arg == "choices"]
+                for choice in ast.walk(choices[0]) if choices else ():
+                    value = getattr(choice, "value", None)
+                    if isinstance(value, str) and IN_WORDS.search(value):
+                        yield path.stem, value
+
+
+def said_of_sections() -> Iterator[tuple[str, str]]:
+    sections = tomllib.loads(NEXT_LINES.read_text("utf-8"))["sections"]
+    yield from sections.items()
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("said", [said_of_labs, said_of_guesses, said_of_sections])
+def test_all_content_is_there(code: str, said: Any) -> None:
+    known = words._content(code)
+    lacking = [(whose, english) for whose, english in said() if not known.get(english)]
+    assert lacking == []
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_section_is_called_as_in_its_chapter(code: str) -> None:
+    """`look_again` leads to a heading that the reader finds."""
+    with in_language(code):
+        for section, title in tomllib.loads(NEXT_LINES.read_text("utf-8"))["sections"].items():
+            (chapter,) = (ROOT / code / "notebooks").glob(f"{section[:2]}_*.md")
+            assert f"# {content(title)}\n" in chapter.read_text("utf-8"), section
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_no_entry_is_left_over(code: str) -> None:
+    """An English sentence that nobody says any more has no translation either."""
+    said = {english for part in (said_of_labs, said_of_guesses, said_of_sections)
+            for _, english in part()}  # fmt: skip
+    texts = "".join(
+        path.read_text("utf-8")
+        for room in ("autograder/checks", "notebooks")
+        for path in sorted((ROOT / room).rglob("*.py"))
+    )
+    texts = re.sub(r'"\s*\n\s*f?"', "", texts).replace('\\"', '"')
+    rest = [one for one in words._content(code) if one not in said]
+    assert [one for one in rest if re.split(r"\{\}|\{\{|\}\}", one)[0] not in texts] == []
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_verdict_is_said_without_a_word_of_the_english_catalogue(code: str) -> None:
+    def card() -> str:
+        return str(ask(transpose_question(), LocalStudent({"swap": lambda x: x}), seed=1))
+
+    with in_language(code):
+        told = card()
+    assert told != card()
+    sentences = [s for s in ENGLISH.values() if isinstance(s, str) and IN_WORDS.search(s)]
+    for sentence in sentences:
+        for part in re.split(r"\{[^}]*\}", sentence):
+            assert not IN_WORDS.search(part) or part.strip() not in told, sentence
+
+
+def test_the_fields_of_a_pattern_are_filled_and_said_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lab").mkdir()
+    (tmp_path / "lab" / "es.toml").write_text(
+        '"{} of {} rows" = "de {1} filas, {0}"\n"row {}" = "fila {}"\n"all" = "todas"\n'
+        '"a set {{}}" = "un conjunto {{}}"\n'
+    )
+    monkeypatch.setattr(words, "_content_rooms", [tmp_path])
+    words._content.cache_clear()
+    words._patterns.cache_clear()
+    try:
+        with in_language("es"):
+            assert content("all of 7 rows") == "de 7 filas, todas"
+            assert content("row {3}") == "fila {3}"
+            assert content("row 3\nof two lines") == "row 3\nof two lines"
+        assert content("all") == "all"
+    finally:
+        words._content.cache_clear()
+        words._patterns.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("notebook", "code"),
+    [
+        ("/home/a/course/es/labs/01_strides/01_strides.ipynb", "es"),
+        ("/home/es/course/labs/01_strides/01_strides.ipynb", "en"),
+        ("/c/xx/labs/01_strides/01_strides.ipynb", "en"),
+        ("es/notebooks/home.ipynb", "es"),
+        ("", "en"),
+    ],
+)
+def test_a_notebook_is_answered_in_the_language_of_its_folder(
+    notebook: str, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(words.LANGUAGE, raising=False)
+    monkeypatch.setenv(words.NOTEBOOK, notebook)
+    assert language() == code
+    monkeypatch.setenv(words.LANGUAGE, "en")
+    assert language() == "en"
+    with in_language("es"):
+        assert say("mark.pass") == own("es")["mark.pass"]
