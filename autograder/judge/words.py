@@ -123,12 +123,15 @@ def _content(code: str) -> Mapping[str, str]:
 @cache
 def _patterns(code: str) -> tuple[tuple[re.Pattern[str], str], ...]:
     """The entries with fields, written `{}`, the one with most words of its own first."""
-    made = [
-        (re.compile("(.*?)".join(map(re.escape, english.split("{}")))), said)
-        for english, said in _content(code).items()
-        if "{}" in english
-    ]
+    made = [(_pattern(one), said) for one, said in _content(code).items() if "{}" in one]
     return tuple(sorted(made, key=lambda pair: -len(pair[0].pattern)))
+
+
+def _pattern(english: str) -> re.Pattern[str]:
+    """A field of a short entry is one word: `{} after {}` is no pattern for torch's own messages."""
+    parts = english.split("{}")
+    field = "(.*?)" if sum(len(part.split()) for part in parts) > 2 else r"(\S+)"
+    return re.compile(field.join(map(re.escape, parts)))
 
 
 def text(key: str, /, **facts: Any) -> Text:

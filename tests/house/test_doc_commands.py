@@ -21,6 +21,8 @@ from click import Group
 from autograder import cli, student_cli
 from autograder.attacks.sample_class import NAME, filled, released, right_answers
 from autograder.authoring.address import REPOSITORY
+from autograder.authoring.build_command import build_command
+from autograder.authoring.translate_command import translate_command
 from tests.house import doc_commands
 from tests.house.doc_commands import REPO, Block, blocks, commands, faults, inline, pages
 from tests.house.test_house import EXTRAS, files_of_the_course, outside_make, targets
@@ -349,6 +351,10 @@ def test_extras_exist() -> None:
     assert set(named) <= set(EXTRAS)
 
 
+PASSED_ON = {"build": build_command, "translate": translate_command}
+"""Commands that hand their words on to one that an author alone imports."""
+
+
 def unknown(command: str) -> str:
     """What of a command in running text no program of ours knows; "" where all is known."""
     program, *words = command.split()
@@ -358,9 +364,9 @@ def unknown(command: str) -> str:
     found = group.commands.get(words[0])
     if found is None:
         return words[0]
-    options = {name for one in found.params for name in one.opts}
-    strange = [word for word in words[1:] if word.startswith("--") and word not in options]
-    return "" if found.name == "build" else " ".join(strange)
+    real = PASSED_ON.get(str(found.name), found)
+    options = {name for one in real.params for name in one.opts}
+    return " ".join(word for word in words[1:] if word.startswith("--") and word not in options)
 
 
 def test_what_the_text_names_exists() -> None:
@@ -375,6 +381,8 @@ def test_a_command_that_does_not_exist_would_be_found() -> None:
     assert unknown("autograder publish") == "publish"
     assert unknown("autograder grade DIR --quick") == "--quick"
     assert unknown("autograder report --provisional") == ""
+    assert unknown("autograder build --check") == ""
+    assert unknown("autograder translate es --all") == "--all"
 
 
 # ---- the first class ----------------------------------------------------------------------------

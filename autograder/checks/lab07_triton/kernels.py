@@ -33,7 +33,7 @@ FAULTS = {
     "race": "Two programs meet in one element. They run at the same time and in no order: each "
     "element is one program's, or everybody adds to it with tl.atomic_add.",
     "wrote_input": "This stores to an input. Outputs are the pointers that the page names so.",
-    "shapes": "Two blocks do not fit together. A row of rows[:, None] and a column of "
+    "shapes": "Two blocks do not fit together. A column of rows[:, None] and a row of "
     "words[None, :] make a tile; a (ROWS,) block beside it needs a [:, None].",
     "not_constexpr": "Blocks have shapes that are known when the kernel is compiled: those of "
     "tl.constexpr parameters. N and V come with each launch.",

@@ -256,4 +256,4 @@ which_calls_compile.wrong(
 def _(student: Student, draw: Draw) -> str:
     calls: list[Any] = [(n, torch.float32, True) for n in (2, 2, 3, 4, 5, 1)]
     compiles = sum(student.call("which_calls_compile", calls, 9))
-    return f"{compiles} compiles for {len(calls)} calls with 5 sizes; a size for each would be 5"
+    return f"{compiles} compiles for {len(calls)} calls with 5 sizes; one for each size would be 5"

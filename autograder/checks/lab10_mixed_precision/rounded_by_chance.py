@@ -263,4 +263,4 @@ rounded_by_chance.wrong(
 def _(student: Student, draw: Draw) -> str:
     x = torch.full((4096,), 1.001, dtype=torch.float32)
     mean = student.call("rounded_by_chance", x, _random(x, 7, draw), 7).mean().item()
-    return f"1.001 becomes 1 or 1.0078125 in 8 digits: {mean:.4f} in the mean of 4096"
+    return f"1.001 becomes 1 or 1.0078125 in 8 binary digits: {mean:.4f} in the mean of 4096"
