@@ -658,8 +658,8 @@ reveal("blocks_for_the_head", launch.grid[0] * launch.grid[1])
 # %% [markdown] id="grid-why"
 # The division is rounded up, along both sides. More than half of the threads have no output: nine
 # of sixteen rows do not exist, and the last block hangs over by eight columns. `if (n >= N || v >=
-# V) return;` sends them home. It is called the *guard*. The threads that went home count in the mean
-# that was printed above: 55.69 loads a thread.
+# V) return;` sends them home. It is called the *guard*. The threads that went home count in the
+# mean that was printed above: 55.69 loads a thread.
 
 # %% [markdown] id="guard"
 # ## Without the guard

@@ -141,8 +141,8 @@ reveal("difference_left_without_faults", near[min(near, key=lambda share: abs(sh
 # %% [markdown] id="faults-why"
 # What was won was page faults, and they are a property of this allocator and not of fusion. Little
 # is left for the bytes, because this processor is busy with something else: a product and ten
-# million exponentials. So before you fuse, ask whether a kernel waits for bytes or for arithmetic. There is a
-# picture for that question.
+# million exponentials. So before you fuse, ask whether a kernel waits for bytes or for arithmetic.
+# There is a picture for that question.
 
 # %% [markdown] id="roofline"
 # ## The roofline

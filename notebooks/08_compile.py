@@ -633,7 +633,8 @@ print(*(f"eager's extra time, memory {s}: {ms:.1f} ms" for s, ms in extra.items(
 # thresholds](https://man7.org/linux/man-pages/man3/mallopt.3.html) by the blocks that it sees
 # freed. On a GPU torch keeps freed memory itself
 # ([CUDA semantics](https://docs.pytorch.org/docs/stable/notes/cuda.html)),
-# so this candidate falls away. Before you say why something is faster, take the cause away and measure again.
+# so this candidate falls away. Before you say why something is faster, take the cause away and
+# measure again.
 
 # %% [markdown] id="side-by-side"
 # ## All stations side by side

@@ -397,8 +397,8 @@ print(f"float32 {full[-1]:.3f}")
 
 # %% [markdown] id="scaler-clip"
 # The run that limped is back. Whatever looks at the gradients between `backward` and `step` sees
-# them *scaled*: a clip to norm 1 would leave gradients that are tiny once the scale is divided out. `unscale_` first, then
-# clip; `step` knows that it was done.
+# them *scaled*: a clip to norm 1 would leave gradients that are tiny once the scale is divided out.
+# `unscale_` first, then clip; `step` knows that it was done.
 
 # %% id="scaler-clip-run"
 layer, scaler = onelayer.head(), torch.amp.GradScaler("cpu")
@@ -953,7 +953,8 @@ reveal("spared_and_it_lives", otherwise[len(alone)])
 # %% [markdown] id="range"
 # ## Why bfloat16 lives
 # float16 and bfloat16 differ in two things: exponent and fraction. To know which one counts, cross
-# them. Two formats in which no chip stores numbers: 5 and 7 bits, and 8 and 10. Which of the four runs live?
+# them. Two formats in which no chip stores numbers: 5 and 7 bits, and 8 and 10. Which of the four
+# runs live?
 
 # %% id="range-guess"
 predict(

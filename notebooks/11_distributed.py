@@ -430,10 +430,10 @@ print(recorded[0][1], "gradients had left when the last one was ready")
 # %% [markdown] id="overlap-why"
 # All but the last, whose turn comes when nothing is left to hide behind. What you see above is this
 # run: ranks as rows, operators above, all-reduces below. On a CPU, sending is work for the same
-# cores. On a GPU most of the chip goes on while the wires are busy. Below is a profiler's recording of one
-# device alone, whose gradients leave for the host's memory, from the same hooks and on a stream of
-# their own. No GPU ran: the device is mocked. What waits for what is torch's own, the lengths are a
-# model. Only the last copy has nothing to hide behind.
+# cores. On a GPU most of the chip goes on while the wires are busy. Below is a profiler's recording
+# of one device alone, whose gradients leave for the host's memory, from the same hooks and on a
+# stream of their own. No GPU ran: the device is mocked. What waits for what is torch's own, the
+# lengths are a model. Only the last copy has nothing to hide behind.
 
 # %% id="overlap-gpu"
 onelayer.show_recording("step_overlap")

@@ -121,8 +121,8 @@ print(PYPROJECT)
 
 # %% [markdown] id="build"
 # ## Compile it
-# This is what a build backend does for you: compile each source, and link what comes out. `-DTORCH_TARGET_VERSION` names the oldest torch that the library is for. With more
-# sources,
+# This is what a build backend does for you: compile each source, and link what comes out.
+# `-DTORCH_TARGET_VERSION` names the oldest torch that the library is for. With more sources,
 # [`BuildExtension`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/utils/cpp_extension.py#L749)
 # writes a file for ninja, which compiles several at once, and only those whose object is older than
 # the source; `CXX="ccache g++"` takes what any build on this machine has compiled before.
@@ -310,9 +310,9 @@ for body in ("torch_from_the_future()", "7"):
 # %% [markdown] id="glibc"
 # ## The same for the system
 # The C library names its functions with the release that brought them. The highest one that our
-# library asks for says how old a system can still load it. A name with `manylinux_2_17` promises 2.17
-# or older to PyPI; ours says `linux`, which promises nothing, and PyPI refuses it. So wheels are
-# built on an old system, in a container, for new ones.
+# library asks for says how old a system can still load it. A name with `manylinux_2_17` promises
+# 2.17 or older to PyPI; ours says `linux`, which promises nothing, and PyPI refuses it. So wheels
+# are built on an old system, in a container, for new ones.
 
 # %% id="glibc-run"
 versions = {tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([\d.]+)", " ".join(ours))}
@@ -474,8 +474,8 @@ print("after one bit:  ", "refused" if hashlib.sha256(touched).hexdigest() != pi
 # %% [markdown] id="schema"
 # ## The schema is the contract
 # Callers pass arguments by position and by name, and some calls were written down long ago: in
-# saved graphs and on other machines. torch's own operators keep a rule for that, which torch checks on the
-# old and the new schema
+# saved graphs and on other machines. torch's own operators keep a rule for that, which torch checks
+# on the old and the new schema
 # ([`function_schema.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/core/function_schema.h#L286)).
 # Four edits of ours. A new argument without a default breaks every call that was written before.
 # Which of the other three breaks some?

@@ -65,11 +65,12 @@ class Hunk:
 
 
 def fingerprint(cell: Cell) -> str:
-    """Eight hex digits of the English words of a cell; a change of code alone keeps them."""
+    """Eight hex digits of the English words of a cell; a change of code alone keeps them, and so
+    does one of line breaks."""
     said = cell.text
     if cell.kind == "code":
-        said = "\n\n".join("\n".join(words.lines) for words in words_of(cell.text))
-    return hashlib.sha256(said.encode()).hexdigest()[:8]
+        said = "\n".join("\n".join(words.lines) for words in words_of(cell.text))
+    return hashlib.sha256(" ".join(said.split()).encode()).hexdigest()[:8]
 
 
 def has_words(cell: Cell) -> bool:

@@ -128,7 +128,7 @@ def _patterns(code: str) -> tuple[tuple[re.Pattern[str], str], ...]:
 
 
 def _pattern(english: str) -> re.Pattern[str]:
-    """A field of a short entry is one word: `{} after {}` is no pattern for torch's own messages."""
+    """A field of a short entry is one word: `{} after {}` is none for torch's own messages."""
     parts = english.split("{}")
     field = "(.*?)" if sum(len(part.split()) for part in parts) > 2 else r"(\S+)"
     return re.compile(field.join(map(re.escape, parts)))

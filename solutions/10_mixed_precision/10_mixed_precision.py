@@ -865,19 +865,19 @@ def custom_op_under_autocast(case):
 # %% [markdown] id="why_bf16_lives" role="free_text" points=5 minutes=10 difficulty=3
 # Gradients are small numbers: they have a wide range of sizes and need few digits. `bfloat16` has
 # the 8 exponent bits of float32, so but for the last steps at either end what float32 can hold is
-# neither zero nor infinite in it, and no loss scale is needed; `float16` ends at 65504 and at 6e-8. For that `bfloat16` pays with three
-# bits of fraction: its numbers are 2**-7 apart at 1, so a running sum of ones stands still at 256,
-# and an update of less than a 512th of a weight disappears. So in both the weights of the optimizer
-# and its moments, and the sums inside products, means and the loss stay in float32: 16 bits are
-# for what is read often and used once. To decide, train the same seed in float32, in `bfloat16` and
-# in `float16` with a GradScaler, and compare the loss after a few thousand steps with the
-# difference between two seeds; beside it, the share of gradients that are zero and of steps left
-# out.
+# neither zero nor infinite in it, and no loss scale is needed; `float16` ends at 65504 and at 6e-8.
+# For that `bfloat16` pays with three bits of fraction: its numbers are 2**-7 apart at 1, so a
+# running sum of ones stands still at 256, and an update of less than a 512th of a weight
+# disappears. So in both the weights of the optimizer and its moments, and the sums inside products,
+# means and the loss stay in float32: 16 bits are for what is read often and used once. To decide,
+# train the same seed in float32, in `bfloat16` and in `float16` with a GradScaler, and compare the
+# loss after a few thousand steps with the difference between two seeds; beside it, the share of
+# gradients that are zero and of steps left out.
 #
 # **Rubric** (1 point each): range against precision, with the number of exponent bits or the two
-# ends of float16; no scaler, because nearly nothing that float32 holds leaves the range; the price, shown
-# at a sum or an update with a number; what stays in float32 and why; a measurement with something
-# to compare it with, such as the spread between seeds or the share of zero gradients.
+# ends of float16; no scaler, because nearly nothing that float32 holds leaves the range; the price,
+# shown at a sum or an update with a number; what stays in float32 and why; a measurement with
+# something to compare it with, such as the spread between seeds or the share of zero gradients.
 
 # %% [markdown] id="where-you-are"
 # ## Where you are

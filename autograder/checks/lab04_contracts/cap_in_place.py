@@ -26,9 +26,9 @@ OLD, NEW = "MulBackward0", "CapFnBackward"  # h's node after the edit: the one i
     hints=(
         "Three things are news to torch: z has other numbers, z has another history, and the "
         "report has none. Which line says each? What must backward know that the edit destroys?",
-        "Four lines: remember where z was at most the limit before you edit it; z.clamp_(max=limit); "
-        "ctx.mark_dirty(z); ctx.mark_non_differentiable(lost). Backward gets two gradients, uses "
-        "the first, and answers z and limit.",
+        "Four lines: remember where z was at most the limit before you edit it; "
+        "z.clamp_(max=limit); ctx.mark_dirty(z); ctx.mark_non_differentiable(lost). Backward gets "
+        "two gradients, uses the first, and answers z and limit.",
         "return dz * passed, None",
     ),
 )
