@@ -23,13 +23,13 @@ NO_PYTHON = Cannot go on. Python 3.11 to 3.13 is needed and no such Python runs 
 # JupyterLab opens a browser where there is a screen to open it on, and prints its address anyway.
 # At this log level the address is all that it prints.
 SCREEN = $(DISPLAY)$(WAYLAND_DISPLAY)$(filter Darwin,$(shell uname -s))
-JUPYTER = $(BIN)/onelayer lab --log-level=ERROR \
+JUPYTER = $(BIN)/onelayer lab $(if $(IN),--language $(IN)) --log-level=ERROR \
 	$(if $(SCREEN),,--no-browser) $(if $(filter 0,$(shell id -u)),--allow-root) $(JUPYTER_ARGS)
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-lab: env-lab ## set up what a student needs and open the course in JupyterLab
+lab: env-lab ## set up what a student needs and open the course in JupyterLab (IN=es: in Spanish)
 	@echo "JupyterLab starts; its address follows. Ctrl-C twice stops it."
 	@$(JUPYTER)
 

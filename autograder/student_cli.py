@@ -15,7 +15,7 @@ from rich.table import Table
 
 from autograder.notebook import progress as show_progress
 from autograder.notebook.course import find_root, homes
-from autograder.notebook.doctor import Finding, examine
+from autograder.notebook.doctor import Finding, examine, in_words
 
 SETTINGS = Path(__file__).parent / "notebook" / "jupyter"
 """What JupyterLab does otherwise for the course: it asks nobody about its news, a default that the
@@ -85,8 +85,9 @@ def _table(findings: tuple[Finding, ...]) -> Table:
     for name in ("", "", "found", "to do"):
         table.add_column(name, overflow="fold")
     for f in findings:
-        word = f"[{COLOURS[f.word]}]{f.word}[/]"
-        table.add_row(f.what, word, *(text.replace("[", "\\[") for text in (f.found, f.to_do)))
+        what, word, *rest = in_words(f)
+        said = (text.replace("[", "\\[") for text in rest)
+        table.add_row(what, f"[{COLOURS[f.word]}]{word}[/]", *said)
     return table
 
 

@@ -6,7 +6,7 @@ It stands in the text, so that a lab is one click away before any cell has run.
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from autograder.authoring.language import Language
+from autograder.authoring.language import ENGLISH, Language
 from autograder.authoring.percent_source import Cell
 from autograder.authoring.plan import NAME, Chapter, Lab
 
@@ -17,7 +17,7 @@ def table(
     chapters: Iterable[Chapter],
     labs: Iterable[Lab],
     cells: Mapping[str, Sequence[Cell]],
-    language: Language,
+    language: Language = ENGLISH,
 ) -> str:
     """Markdown, its links seen from `notebooks/`. cells: those of each source, the title first."""
     titles: dict[str, str] = {}

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
 
+from autograder.judge import content, say
+
 from .card import Shown, calmly, card, prose, told
 
 PYTHONS = ((3, 11), (3, 13))
@@ -132,19 +134,24 @@ def _span(versions: tuple[tuple[int, int], tuple[int, int]]) -> str:
     return f"{low} to {high}"
 
 
+def in_words(finding: Finding) -> tuple[str, str, str, str]:
+    """What was looked at, how it is, what was found, and what to do about it."""
+    word = say(f"doctor.{finding.word}")
+    return content(finding.what), word, content(finding.found), content(finding.to_do)
+
+
 def _shown(findings: tuple[Finding, ...]) -> Shown:
     missing = [finding.what for finding in findings if finding.word == "missing"]
-    summary = (
-        f"To do: {', '.join(missing)}." if missing else "This machine is ready for the course."
-    )
-    lines = [
-        f"  {f.what:<10} {f.word:<8} {f.found}{'. ' * bool(f.to_do)}{f.to_do}" for f in findings
-    ]
+    things = ", ".join(map(content, missing))
+    summary = say("to_do", things=things) if missing else say("machine_ready")
+    said = [in_words(finding) for finding in findings]
+    lines = [f"  {what:<10} {word:<8} {found}{'. ' * bool(to_do)}{to_do}"
+             for what, word, found, to_do in said]  # fmt: skip
     body = "".join(
-        f'<tr><th scope="row">{escape(f.what)}</th><td>{escape(f.word)}</td>'
-        f"<td>{escape(f.found)}{'. ' * bool(f.to_do)}{prose(f.to_do)}</td></tr>"
-        for f in findings
+        f'<tr><th scope="row">{escape(what)}</th><td>{escape(word)}</td>'
+        f"<td>{escape(found)}{'. ' * bool(to_do)}{prose(to_do)}</td></tr>"
+        for what, word, found, to_do in said
     )
     table = f"<table><caption>{escape(summary)}</caption><tbody>{body}</tbody></table>"
-    html = card(f'<div class="ol-scroll">{table}</div>', label="this machine", role="group")
+    html = card(f'<div class="ol-scroll">{table}</div>', label=say("label.machine"), role="group")
     return Shown("\n".join([summary, *lines]), html)

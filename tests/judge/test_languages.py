@@ -104,7 +104,7 @@ def test_no_entry_is_left_over(code: str) -> None:
             for _, english in part()}  # fmt: skip
     texts = "\n".join(
         node.value
-        for room in ("autograder/checks", "notebooks")
+        for room in ("autograder/checks", "autograder/notebook", "notebooks")
         for path in sorted((ROOT / room).rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)

@@ -238,7 +238,8 @@ def test_the_texts_of_the_notebooks_are_out_of_sight_and_a_students_own_are_not(
         return any(fnmatch(name, glob) for glob in globs)
 
     texts = [path.name for path in (ROOT / "notebooks").glob("*.py")]
-    assert len(texts) > 10
+    texts += [path.name for path in (ROOT / "es").rglob("*.md")]
+    assert len(texts) > 40
     assert all(map(hidden, texts))
     assert not any(map(hidden, ["home.ipynb", "01_strides.ipynb", "my_own.py", "notes.md"]))
 

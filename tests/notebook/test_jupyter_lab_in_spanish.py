@@ -1,0 +1,64 @@
+"""The course in Spanish in JupyterLab: from the page that opens to answers that pass."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from autograder.attacks.sample_class import LAB, NAME, QUESTIONS, right_answers, wrong_source
+from autograder.judge import content, in_language, say
+from tests.notebook.jupyter_lab import COURSE, ROOT, Notebook, Server, jupyter_lab
+from tests.notebook.test_jupyter_lab import Newcomer, opened, shoot
+
+pytestmark = pytest.mark.kernel
+
+HOME, LAB_01 = "es/notebooks/home.ipynb", f"es/labs/{NAME}/{NAME}.ipynb"
+FIRST, SECOND = QUESTIONS[:2]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    place = tmp_path_factory.mktemp("jupyter")
+    for room in ("notebooks", "labs", "es"):
+        shutil.copytree(ROOT / room, place / "course" / room)
+    command = (*COURSE, "--language", "es")
+    with jupyter_lab(place / "course", place / "rooms", command) as started:
+        yield started
+
+
+@pytest.fixture
+def page(browser: Any, server: Server) -> Iterator[Any]:
+    with opened(browser, server) as page:
+        yield page
+
+
+def test_lab_01_is_taken_in_spanish(page: Any) -> None:
+    """Home, the lab, a wrong answer by its name, a right one, a hint, the progress."""
+    home = Notebook(page, HOME)
+    home.run_all()
+    shoot(page, "es-home")
+    page.get_by_role("link", name="laboratorio 01").click()
+    lab, me = Notebook(page, LAB_01), Newcomer(page)
+    assert lab.cell("title").get_by_role("heading").inner_text() == "Laboratorio 01: strides"
+    me.run_down_to(lab, FIRST)
+    with in_language("es"):
+        known = next(w for w in LAB.questions[FIRST].wrong_answers if w.name == "column_major")
+        wrong = me.answer(lab, FIRST, wrong_source(FIRST, known))
+        said = re.sub("[*`]", "", content(known.sentence))
+        assert said in wrong.inner_text()
+        assert wrong.get_attribute("aria-label").startswith(f"{FIRST}: {say('mark.fail')}, ")
+        shoot(page, "es-wrong")
+        right = me.answer(lab, FIRST, right_answers()[FIRST])
+        assert right.get_attribute("aria-label").startswith(f"{FIRST}: {say('mark.pass')}, ")
+        lab.write(SECOND, f'hint("{SECOND}")')
+        lab.run_all()
+        hint = lab.shown(SECOND, ".ol-card")
+        assert content(LAB.questions[SECOND].hints[0]) in hint.inner_text()
+        card = lab.shown("where-you-are-run", ".ol-card").inner_text()
+        assert say("mark.pass") in card
+        shoot(page, "es-progress")
+    assert "fail" not in wrong.inner_text()
