@@ -614,10 +614,10 @@ named = [(1.15, "the same"), (2, "up to 2 times"), (float("inf"), "over 2 times"
 reveal("time_of_the_other_order", next(name for most, name in named if ratio < most))
 
 # %% [markdown] id="what-layout-costs-why"
-# Any order of the two loops suits `a` or `b.T`, and none suits both: one of them is walked with a
-# step of a whole row. Why does that take time? Take causes away, one at a time. *Every second
-# float* keeps the order, but no step is 1 any more. *Padded rows* keep the other order, and the
-# step is 16 floats longer. Nanoseconds for each element:
+# Each order of the two loops suits one of `a` and `b.T`, and none suits both: one of them is walked
+# with a step of a whole row. Why does that take time? Take causes away, one at a time. *Every
+# second float* keeps the order, but no step is 1 any more. *Padded rows* keep the other order, and
+# the step is 16 floats longer. Nanoseconds for each element:
 
 
 # %% id="what-layout-costs-causes"
@@ -645,7 +645,7 @@ for n in (96, 1000, 1024):
 # Every second float is enough to lose that, and at 96 x 96, where all lies in a near cache, nothing
 # else is lost. At 1,024 the step is a power of two: the floats of a column fall into a few *sets*
 # of the cache and drive each other out, until the padding parts them. What is left at 1,000 fits a
-# third one: memory comes in *lines* of many bytes, and down a column each line serves one float.
+# third cause: memory comes in *lines* of many bytes, and down a column each line serves one float.
 
 # %% [markdown] id="iterator"
 # ## One loop for all pointwise operators

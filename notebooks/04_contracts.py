@@ -343,8 +343,8 @@ print(node.name(), "saved logsumexp", tuple(node._saved_logsumexp.shape))
 
 # %% [markdown] id="fused-peak"
 # ## And at the worst moment?
-# What is *saved* lies between forward and backward. `peak_bytes` measures the most that is held at
-# any moment of both. How much of it does `FusedLoss` need, against the plain way?
+# What is *saved* is held between forward and backward. `peak_bytes` measures the most that is held
+# at any moment of both. How much of it does `FusedLoss` need, against the plain way?
 
 # %% id="fused-peak-guess"
 predict("peak_of_the_fused_loss", choices=["nearly nothing", "a third", "as much"])
@@ -580,7 +580,7 @@ reveal("undeclared_edit", grads[False])
 # %% [markdown] id="dirty-why"
 # In the first picture `h` has new floats and its old history. `mark_dirty` gives `h` our node as
 # its history, so whoever holds the old name passes through our node. `mark_dirty` also raises the
-# version of `h`. That matters when something changed the bytes that torch did not see, such as your
+# version of `h`. That matters when something that torch did not see changed the bytes, such as your
 # own kernel, or NumPy:
 
 
@@ -1017,7 +1017,7 @@ onelayer.show_bars({"enters": h.nbytes, "saved inside": inside.bytes}, unit="byt
 # Keeping the input of a block is cheap, keeping its inside is dear. The root is the answer for
 # layers that keep only their input. Here a piece of two blocks would save half of the inputs, and
 # hold the inside of one more block at the peak. That is worth it only where half of the inputs are
-# more than one inside: in a chain with over twice as many blocks as this ratio. So in practice a
+# more than one inside: in a chain of more blocks than twice this ratio. So in practice a
 # checkpoint goes around each block.
 
 # %% [markdown] id="play"

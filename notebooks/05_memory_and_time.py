@@ -311,7 +311,7 @@ for name, (most, reserved) in cures.items():
 # %% [markdown] id="out-of-memory"
 # ## An error message, read
 # A device of 256 MiB. Ten tensors of 20 MiB are held, every second one is deleted, and then 60 MiB
-# are asked for. 100 MiB are free, and no free block is as large. When `cudaMalloc` fails, the
+# are asked for. 100 MiB are free, and no free block has 60. When `cudaMalloc` fails, the
 # allocator gives those segments back to CUDA in which nothing is in use, and asks again. Does the
 # tensor fit?
 
@@ -485,8 +485,8 @@ reveal("lowers_the_peak_most", min(peaks, key=peaks.get))
 # everything back at once, when backward begins: the same peak. A loss in pieces never holds more
 # than a piece of the logits. `lean` of chapter 00 worked so, and torch's own [fused
 # loss](https://docs.pytorch.org/docs/stable/generated/torch.nn.LinearCrossEntropyLoss.html) does it
-# inside one operator. (`FusedLoss` of chapter 04 does not: it saves little, and its peak is as
-# high.)
+# inside one operator. (`FusedLoss` of chapter 04 does not: it keeps little for backward, and its
+# peak is as high.)
 
 # %% [markdown] id="a-launch"
 # ## A launch returns at once
@@ -619,9 +619,10 @@ for name, function in {"05_read_every_step": read_every_step, "05_read_once": re
 
 # %% [markdown] id="a-sync-in-the-loop-why"
 # There are twenty waits against one. (The second loop adds 20 times where the first one copies 20
-# times; it also fills the sum, and copies it once.) What each wait costs depends on how far ahead
-# the host is, and that is arithmetic. Say that the host needs 3 us for a launch, a kernel takes 6,
-# and between two steps the host has 100 us of work of its own. (These three numbers are made up.)
+# times; it also sets the sum to zero, and copies it once.) What each wait costs depends on how far
+# ahead the host is, and that is arithmetic. Say that the host needs 3 us for a launch, a kernel
+# takes 6, and between two steps the host has 100 us of work of its own. (These three numbers are
+# made up.)
 
 # %% id="a-sync-in-the-loop-model"
 launch, kernel, own, steps = 3, 6, 100, 20

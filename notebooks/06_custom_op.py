@@ -792,7 +792,7 @@ reveal("loads_of_a_tiled_thread", round(loads["tiled, global"]))
 #   for each other. All `ws[tx][k]` of one `k` lie in two banks. (`ws[T][T + 1]` spreads them.)
 #
 # Chapter 07 counts the last two from these addresses, and reads from compiled kernels how many of
-# them fit on a GPU at a time, their *occupancy*.
+# their threads fit on a GPU at a time, their *occupancy*.
 
 # %% [markdown] id="neighbours"
 # Neighbouring addresses matter because memory sends whole *sectors* of 32 bytes. Here is the corner

@@ -242,9 +242,9 @@ except NotImplementedError:
 # %% [markdown] id="loss"
 # ## How wrong was it?
 #
-# The loss is the surprise at the word that really came: `-log(p)`, where `p` is the row's softmax
-# at that word, averaged over the rows. Write it with `exp`, `log` and sums. Logits can be large and
-# far apart: what are `exp(1000)` and `log(exp(-1000))` in float32?
+# The loss is the surprise at the word that really came, averaged over the rows: `-log(p)`, where
+# `p` is the row's softmax at that word. Write it with `exp`, `log` and sums. Logits can be large
+# and far apart: what are `exp(1000)` and `log(exp(-1000))` in float32?
 #
 # Two equal logits give each word one half: `loss_by_hand(torch.zeros(1, 2), torch.tensor([0]))` is
 # `0.6931`. Stuck? `hint("loss_by_hand")`

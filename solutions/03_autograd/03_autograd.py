@@ -564,8 +564,8 @@ def raise_the_words(w, b, x, target, lr):
 
 
 # %% [markdown] id="real-words"
-# And on the page: after "she has" the model finds many participles about equally likely. Teach it
-# one of them with one step of yours, and look at the words around it.
+# And with real words: after "she has" the model finds many participles about equally likely. Teach
+# it one of them with one step of yours, and look at the words around it.
 
 
 # %% id="real-words-run"
