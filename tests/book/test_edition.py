@@ -47,7 +47,7 @@ def test_a_word_too_few_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "es").mkdir()
     (tmp_path / "es" / "site.toml").write_text('show = "x"\nmore = "y"\n')
     monkeypatch.setattr(edition, "ROOT", tmp_path)
-    with pytest.raises(ValueError, match="lacks or has too much: .*'more'"):
+    with pytest.raises(ValueError, match=r"lacks or has too much: .*'more'"):
         edition.words(SPANISH)
 
 
@@ -75,7 +75,8 @@ def test_a_door_leads_to_the_same_page_and_back(path: str) -> None:
     html = Path(path).with_suffix(".html")
     there = re.search(r'href="(.*?)"', edition.door(path, ENGLISH, SPANISH))
     back = re.search(r'href="(.*?)"', edition.door(path, SPANISH, ENGLISH))
-    assert there and back
+    assert there
+    assert back
     site = Path("/site")
     assert (site / html.parent / there[1]).resolve() == site / "es" / html
     assert (site / "es" / html.parent / back[1]).resolve() == site / html
