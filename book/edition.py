@@ -4,6 +4,8 @@ the language, with a door from each chapter and lab to its twin."""
 from __future__ import annotations
 
 import json
+import posixpath
+import re
 import tomllib
 from dataclasses import asdict, dataclass, fields
 from os.path import relpath
@@ -74,6 +76,18 @@ def door(page: str, here: Language, there: Language) -> str:
     way = relpath(there.prefix + html, PurePosixPath(here.prefix + html).parent)
     code = there.code
     return f'<a class="ol-door" hreflang="{code}" lang="{code}" href="{way}">{there.name}</a>'
+
+
+def to_english_pages(text: str, page: str, here: Language) -> str:
+    """Links to docs/ in a page's text as links to the English site: there is no other."""
+
+    def replaced(link: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(page), link["path"]))
+        way = relpath(f"{target}.html", PurePosixPath(here.prefix + page).parent)
+        return f'<a href="{way}{link["anchor"] or ""}">{link["said"]}</a>'
+
+    docs = r"\[(?P<said>[^\]]*)\]\((?P<path>[./]*docs/[^)#\s]+)\.md(?P<anchor>#[^)\s]*)?\)"
+    return re.sub(docs, replaced, text)
 
 
 def line(page: str, source: str, here: Language) -> str:

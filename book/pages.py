@@ -78,7 +78,11 @@ def stage_in(language: Language, plan: Plan, audience: Audience, folder: Path) -
 
 
 def _with_door(page: Notebook, path: str, source: str, language: Language) -> Notebook:
-    """The page with the way to its English twin below its title."""
+    """The page with the way to its English twin below its title, and its links to pages that are
+    there in English alone."""
+    for cell in page["cells"]:
+        if cell["cell_type"] == "markdown":
+            cell["source"] = edition.to_english_pages("".join(cell["source"]), path, language)
     first = page["cells"][0]
     title, _, rest = "".join(first["source"]).partition("\n")
     line = edition.line(path, str(Path(source).with_suffix(".md")), language)

@@ -123,7 +123,7 @@ def test_a_page_is_in_its_language_with_all_that_stands_around_it(site: Path, pa
     page.on("pageerror", lambda error: trouble.append(str(error)))
     page.goto((site / "notebooks" / "01_strides.html").as_uri())
     assert page.locator("html").get_attribute("lang") == "es"
-    assert "En esta página" in page.locator("body").inner_text()
+    assert "Saltar al contenido principal" in page.locator("body").inner_text()
     assert page.locator("meta[name=description]").get_attribute("content").startswith("PyTorch por")
     way = page.locator("article .ol-door")
     assert way.inner_text() == "English"
