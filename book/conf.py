@@ -16,6 +16,7 @@ copyright = "the authors of One Layer Deep. Text: CC BY 4.0, code: BSD 3-Clause"
 extensions = ["myst_nb"]
 language = os.environ.get("BOOK_LANGUAGE", "en")
 IS_ENGLISH = language == "en"
+WORDS = edition.words(edition.named(language))
 exclude_patterns = ["_build", "**.ipynb_checkpoints"]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 
@@ -24,13 +25,15 @@ nb_execution_cache_path = os.environ.get("BOOK_CACHE", "")
 nb_execution_timeout = 240
 nb_execution_raise_on_error = True
 nb_merge_streams = True
+nb_code_prompt_show = WORDS.show_code
+nb_code_prompt_hide = WORDS.hide_code
 nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # they come from a CDN; our views bring their own
 nb_mime_priority_overrides = [("html", "text/html", 0)]  # what works without a kernel comes first
 suppress_warnings = ["mystnb.unknown_mime_type"]
 
 myst_enable_extensions = ["colon_fence", "attrs_inline"]
 myst_heading_anchors = 3
-myst_html_meta = {"description": edition.words(edition.named(language)).description}
+myst_html_meta = {"description": WORDS.description}
 
 html_theme = "sphinx_book_theme"
 html_title = "One Layer Deep"

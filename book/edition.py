@@ -32,6 +32,8 @@ class Words:
     solution: str = "Show the solution"
     other_answer: str = "Show another right answer"
     hide: str = "Hide"
+    show_code: str = "Show code cell {type}"
+    hide_code: str = "Hide code cell {type}"
     edit: str = "Edit"
     before: str = "Your guess, before you read on:"
     show: str = "Show me"

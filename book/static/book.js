@@ -185,7 +185,8 @@ document.addEventListener("DOMContentLoaded", () => {
   if (place) sections()[place]?.scrollIntoView();
   const doors = [...document.querySelectorAll(".ol-door")];
   // Whose browser speaks one of the other languages comes to that front page first, once.
-  const isFront = document.documentElement.dataset.content_root === "./" && /(\/|index.html)$/.test(location.pathname);
+  const { lang, dataset } = document.documentElement;
+  const isFront = lang === "en" && dataset.content_root === "./" && /(\/|index\.html)$/.test(location.pathname);
   const asked = doors.find((way) => navigator.language?.startsWith(way.hreflang));
   if (isFront && asked && kept("language") === null) {
     keep("language", asked.hreflang);

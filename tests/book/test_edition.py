@@ -153,6 +153,7 @@ def test_a_browser_in_spanish_comes_to_the_spanish_front_page_once(
     """On a front page with a door, as the English one has it."""
     text = (site / "index.html").read_text("utf-8")
     text = text.replace('hreflang="en"', 'hreflang="es"').replace("../index.html", "es.html")
+    text = text.replace('<html lang="es"', '<html lang="en"')
     front = site / "other_index.html"
     front.write_text(text, "utf-8")
     (site / "es.html").write_text("<title>es</title>", "utf-8")
