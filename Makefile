@@ -83,8 +83,8 @@ mock: ## run the tests of the mocked CUDA device on a CUDA build of torch (5 GB 
 matrix: ## run the course on the oldest, pinned and newest torch (ROW=2.11: on one of them)
 	@"$(PYTHON)" -m bench.matrix $(ROW)
 
-book: env-dev ## build the site (AUDIENCE=class: without solutions)
-	$(BIN)/python -m book --audience $(or $(AUDIENCE),public)
+book: env-dev ## build the site (AUDIENCE=class: without solutions; IN=es: in Spanish too)
+	$(BIN)/python -m book --audience $(or $(AUDIENCE),public) $(if $(IN),--language $(IN))
 
 wheelhouse: ## gather wheels for a GPU node without a network (PYTHON=3.12; PEERS=1 for bench-gpu)
 	@"$(firstword $(wildcard $(BIN)/python) python3)" -m setup_env.wheelhouse \

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import click
 
+from autograder.authoring.language import ENGLISH, others
 from autograder.authoring.plan import plan
-from book import excerpts, living, map_of_units, pages
+from book import edition, excerpts, living, map_of_units, pages
 from book.lighten import lighten
 from book.pages import Audience
 from book.unit import ROOT
@@ -32,26 +33,39 @@ SPHINX = ["-b", "html", "-W", "--keep-going", "-q", "-j", "1"]
     show_default=True,
     help="Whether solutions are on the pages, behind a fold, or not at all.",
 )
+@click.option(
+    "--language",
+    "codes",
+    multiple=True,
+    type=click.Choice([one.code for one in others(ROOT)]),
+    help="Build the site in this language too, below the English one.",
+)
 @click.option("--out", type=click.Path(path_type=Path), default=ROOT / "build" / "book")
-def main(audience: str, out: Path) -> None:
+def main(audience: str, codes: tuple[str, ...], out: Path) -> None:
     """Build the site into OUT/html."""
     whom, made = Audience(audience), plan(ROOT)
-    staged = out / f"pages-{whom.value}"
-    pages.stage(made, whom, staged)
-    map_of_units.write(made, staged)
+    languages = [edition.named(code) for code in codes]
     site = out / ("html" if whom is Audience.PUBLIC else f"html-{whom.value}")
-    code = build(
-        staged, site, trees=out / f"trees-{whom.value}", cache=out / f"cache-{code_hash()}"
-    )
-    if code:
-        raise click.ClickException("The site was not built: Sphinx says above what is wrong.")
-    lighten(site)
-    living.write(site)
-    excerpts.write(site)
+    for language in (ENGLISH, *languages):
+        name = f"{whom.value}{language.prefix and '-'}{language.prefix.rstrip('/')}"
+        staged, place = out / f"pages-{name}", site / language.prefix
+        if language == ENGLISH:
+            pages.stage(made, whom, staged, languages)
+            map_of_units.write(made, staged)
+        else:
+            pages.stage_in(language, made, whom, staged)
+        trees, cache = out / f"trees-{name}", out / f"cache-{code_hash()}"
+        if build(staged, place, trees=trees, cache=cache, language=language.code):
+            raise click.ClickException("The site was not built: Sphinx says above what is wrong.")
+        (place / "_static" / "words.js").write_text(edition.script(language), "utf-8")
+        if language == ENGLISH:
+            living.write(place)
+        lighten(place)
+        excerpts.write(place, besides=[one.code for one in languages])
     click.echo(f"The site is in {site}. Open {site / 'index.html'}")
 
 
-def build(staged: Path, site: Path, *, trees: Path, cache: Path) -> int:
+def build(staged: Path, site: Path, *, trees: Path, cache: Path, language: str = "en") -> int:
     """Sphinx's exit code. Notebooks run in a place of their own, with nobody's progress."""
     with tempfile.TemporaryDirectory() as home:
         profile = Path(home, "profile_default")
@@ -61,6 +75,7 @@ def build(staged: Path, site: Path, *, trees: Path, cache: Path) -> int:
             "ONELAYER_HOME": home,
             "IPYTHONDIR": home,
             "BOOK_CACHE": str(cache),
+            "BOOK_LANGUAGE": language,
             "OMP_NUM_THREADS": "2",
             "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
         }

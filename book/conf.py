@@ -8,37 +8,39 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from autograder.authoring.address import BRANCH, REPOSITORY
+from book import edition
 
 project = "One Layer Deep"
 author = "One Layer Deep"
 copyright = "the authors of One Layer Deep. Text: CC BY 4.0, code: BSD 3-Clause"
 extensions = ["myst_nb"]
-language = "en"
+language = os.environ.get("BOOK_LANGUAGE", "en")
+IS_ENGLISH = language == "en"
+WORDS = edition.words(edition.named(language))
 exclude_patterns = ["_build", "**.ipynb_checkpoints"]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 
-nb_execution_mode = "cache"
+nb_execution_mode = os.environ.get("BOOK_EXECUTION", "cache")
 nb_execution_cache_path = os.environ.get("BOOK_CACHE", "")
 nb_execution_timeout = 240
 nb_execution_raise_on_error = True
 nb_merge_streams = True
+nb_code_prompt_show = WORDS.show_code
+nb_code_prompt_hide = WORDS.hide_code
 nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # they come from a CDN; our views bring their own
 nb_mime_priority_overrides = [("html", "text/html", 0)]  # what works without a kernel comes first
 suppress_warnings = ["mystnb.unknown_mime_type"]
 
 myst_enable_extensions = ["colon_fence", "attrs_inline"]
 myst_heading_anchors = 3
-myst_html_meta = {
-    "description": "PyTorch from the inside: one real layer, nn.Linear(64, 600), followed from a "
-    "stride to a sharded GPU job, in notebooks with labs that check your work."
-}
+myst_html_meta = {"description": WORDS.description}
 
 html_theme = "sphinx_book_theme"
 html_title = "One Layer Deep"
 html_static_path = ["static"]
 html_favicon = "static/layer_icon.svg"
 html_css_files = ["book.css"]
-html_js_files = ["book.js"]
+html_js_files = ["words.js", "book.js"]
 html_copy_source = True
 html_sourcelink_suffix = ""
 html_show_sphinx = False
@@ -51,7 +53,7 @@ html_theme_options = {
     "navbar_persistent": [],
     "repository_url": REPOSITORY,
     "repository_branch": BRANCH,
-    "path_to_docs": "",
+    "path_to_docs": "" if IS_ENGLISH else language,
     "use_edit_page_button": True,
     "use_repository_button": True,
     "use_download_button": True,
@@ -80,7 +82,7 @@ def bring_what_is_large(
     app: Any, name: str, template: str, context: dict[str, Any], tree: Any
 ) -> None:
     """The first page has the grammar model, the search what pages say; others need neither."""
-    if name == "index":
+    if name == "index" and IS_ENGLISH:
         app.add_css_file("living.css")
         for script in ("living_weights.js", "living_model.js", "living.js"):
             app.add_js_file(script, defer="defer")

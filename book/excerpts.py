@@ -5,6 +5,7 @@ the prose of every page is a script beside it, asked for by the page `search` al
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -54,13 +55,14 @@ class Prose(HTMLParser):
             self.parts.append(escape(data, quote=False))
 
 
-def write(site: Path) -> None:
-    """Put the prose of the pages of `site` beside the scripts that search them."""
+def write(site: Path, besides: Sequence[str] = ()) -> None:
+    """Put the prose of the pages of `site` beside the scripts that search them. besides: folders
+    with pages of another site."""
     pages = sorted(site.rglob("*.html"))
     texts = {
         page.relative_to(site).as_posix(): prose(page.read_text("utf-8"))
         for page in pages
-        if page.relative_to(site).parts[0] not in ("_static", "_sources")
+        if page.relative_to(site).parts[0] not in ("_static", "_sources", *besides)
     }
     script = f"const EXCERPTS = {json.dumps(texts, ensure_ascii=False)};\n{GIVE}"
     (site / "_static" / NAME).write_text(script, "utf-8")

@@ -12,14 +12,16 @@ import json
 import posixpath
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from autograder.authoring.address import BRANCH, REPOSITORY
 from autograder.authoring.arrival import ID as ARRIVAL
+from autograder.authoring.language import ENGLISH, Language
 from autograder.authoring.plan import Lab, Plan
 from autograder.authoring.solution import BEGINS, ENDS
-from book import glossary, under_title
+from book import edition, glossary, under_title
 from book.unit import HOME, ROOT, units
 
 PAGE = re.compile(r"(notebooks|labs)/(.*/)?\d\d_\w+\.ipynb")
@@ -35,9 +37,9 @@ class Audience(enum.Enum):
     CLASS = "class"
 
 
-def stage(plan: Plan, audience: Audience, folder: Path) -> None:
-    """Writes the notebooks of the site into `folder`; touches only what has changed, since Sphinx
-    reads again what is newer than its own notes."""
+def stage(plan: Plan, audience: Audience, folder: Path, doors: Sequence[Language] = ()) -> None:
+    """Writes the pages of the site into `folder`; touches only what has changed, since Sphinx reads
+    again what is newer than its own notes. doors: languages in which there are twins."""
     notebooks: dict[str, Notebook] = {}
     for chapter in plan.chapters:
         if chapter.notebook != HOME:
@@ -45,15 +47,50 @@ def stage(plan: Plan, audience: Audience, folder: Path) -> None:
     for lab in plan.labs:
         notebooks[lab.student] = lab_page(lab, audience)
     lines = under_title.lines(units(plan))
+    for path, line in lines.items():
+        lines[path] = " · ".join([line, *(edition.door(path, ENGLISH, one) for one in doors)])
     wanted = {path: _text(_with_line(page, lines[path])) for path, page in notebooks.items()}
     for path in sorted((ROOT / "book").glob("*.md")):
         wanted[path.name] = path.read_text("utf-8")
+    title, _, rest = wanted["index.md"].partition("\n")
+    ways = [edition.door("index.md", ENGLISH, one) for one in doors]
+    wanted["index.md"] = "\n\n".join(filter(None, (title, " · ".join(ways), rest.lstrip())))
     for kind in ("*.svg", "*.html"):  # what a page has in it
         for path in sorted((ROOT / "book" / "static").glob(kind)):
             wanted[f"static/{path.name}"] = path.read_text("utf-8")
     for path in sorted((ROOT / "docs").glob("*.md")):
         name = f"docs/{path.name}"
         wanted[name] = _outward(path.read_text("utf-8"), name)
+    _write(wanted, folder)
+
+
+def stage_in(language: Language, plan: Plan, audience: Audience, folder: Path) -> None:
+    """The same of the course in another language: its front page, its chapters, its labs."""
+    wanted = {"index.md": edition.front(plan, language)}
+    for source, path in [(one.source, one.notebook) for one in plan.chapters]:
+        if path != HOME:
+            page = _with_cards_alone(_read(language.prefix + path))
+            wanted[path] = _text(_with_door(page, path, source, language))
+    for lab in plan.labs:
+        page = lab_page(lab, audience, language)
+        wanted[lab.student] = _text(_with_door(page, lab.student, lab.source, language))
+    _write(wanted, folder)
+
+
+def _with_door(page: Notebook, path: str, source: str, language: Language) -> Notebook:
+    """The page with the way to its English twin below its title, and its links to pages that are
+    there in English alone."""
+    for cell in page["cells"]:
+        if cell["cell_type"] == "markdown":
+            cell["source"] = edition.to_english_pages("".join(cell["source"]), path, language)
+    first = page["cells"][0]
+    title, _, rest = "".join(first["source"]).partition("\n")
+    line = edition.line(path, str(Path(source).with_suffix(".md")), language)
+    first["source"] = f"{title}\n\n{line}\n{rest}"
+    return page
+
+
+def _write(wanted: dict[str, str], folder: Path) -> None:
     _clear(folder, keep=wanted)
     for name, text in wanted.items():
         write_if_new(folder / name, text)
@@ -108,42 +145,42 @@ def _text(notebook: Notebook) -> str:
     return json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False)
 
 
-def lab_page(lab: Lab, audience: Audience) -> Notebook:
+def lab_page(lab: Lab, audience: Audience, language: Language = ENGLISH) -> Notebook:
     """The lab as a student gets it; for the public with each solution folded below its stub, so
     that the checks have something to pass."""
-    page = _read(lab.student)
+    page = _read(language.prefix + lab.student)
     if audience is Audience.CLASS:
         page["metadata"]["mystnb"] = {"execution_mode": "off"}  # a stub has nothing to show
         return page
-    after = _answers(_read(lab.notebook)["cells"])
+    after = _answers(_read(language.prefix + lab.notebook)["cells"], edition.words(language))
     page["cells"] = [
         cell for asked in page["cells"] for cell in (asked, *after.get(asked["id"], ()))
     ]
     return _with_cards_alone(page)
 
 
-def _answers(cells: list[Cell]) -> dict[str, list[Cell]]:
+def _answers(cells: list[Cell], words: edition.Words) -> dict[str, list[Cell]]:
     """The folded cells that stand after each cell of the student's version, by its id."""
     found: dict[str, list[Cell]] = {}
     above = ""
     for cell in cells:
         if cell["metadata"].get("onelayer", {}).get("role") == "alternative":
-            found.setdefault(above, []).append(_folded(cell, "Show another right answer"))
+            found.setdefault(above, []).append(_folded(cell, words.other_answer, words.hide))
         elif cell["metadata"].get("nbgrader", {}).get("solution"):
             above = cell["id"]
-            found.setdefault(above, []).append(_folded(cell, "Show the solution"))
+            found.setdefault(above, []).append(_folded(cell, words.solution, words.hide))
         else:
             above = cell["id"]
     return found
 
 
-def _folded(cell: Cell, prompt: str) -> Cell:
+def _folded(cell: Cell, prompt: str, hide: str) -> Cell:
     shown = {"id": f"{cell['id']}-shown"[-64:], "cell_type": cell["cell_type"]}
     source = _without_marks("".join(cell["source"]))
     if cell["cell_type"] == "markdown":
         fold = f"<details><summary>{prompt}</summary>\n\n{source}\n\n</details>"
         return {**shown, "metadata": {}, "source": fold}
-    metadata = {"tags": [FOLD], "mystnb": {"code_prompt_show": prompt, "code_prompt_hide": "Hide"}}
+    metadata = {"tags": [FOLD], "mystnb": {"code_prompt_show": prompt, "code_prompt_hide": hide}}
     empty = {"outputs": [], "execution_count": None}
     return {**shown, **empty, "metadata": metadata, "source": source}
 

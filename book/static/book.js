@@ -1,12 +1,16 @@
+// What is said here, in the language of the site.
+const WORDS = window.OL_WORDS;
+const said = (guess) => WORDS.said.replace("{}", guess);
+
 // Names for what the theme leaves without one, so that a screen reader can say them.
 document.addEventListener("DOMContentLoaded", () => {
   for (const summary of document.querySelectorAll("nav summary")) {
     const above = summary.closest("li")?.querySelector("a");
-    summary.setAttribute("aria-label", `Pages below ${above ? above.textContent.trim() : "this"}`);
+    summary.setAttribute("aria-label", WORDS.pages_below.replace("{}", above ? above.textContent.trim() : "this"));
   }
   const home = document.querySelector(".navbar-brand")?.parentElement;
   home?.setAttribute("role", "navigation");
-  home?.setAttribute("aria-label", "Home");
+  home?.setAttribute("aria-label", WORDS.home);
 });
 
 // A table that a phone cannot hold becomes a list of its rows, each value with the name of its column.
@@ -43,19 +47,19 @@ document.addEventListener("DOMContentLoaded", () => {
 document.addEventListener("DOMContentLoaded", () => {
   const answers = [...document.querySelectorAll(".ol-answer")];
   for (const answer of answers) {
-    answer.textContent = answer.textContent.replace(/ No guess yet.*/, "");
+    answer.textContent = answer.textContent.split(` ${WORDS.unguessed}`)[0];
   }
   for (const list of document.querySelectorAll(".ol-choices")) {
     const how = list.nextElementSibling; // how to keep a guess in a notebook, with its key
     const place = `guess ${how?.textContent.match(/predict\("([^"]+)"/)?.[1]}`;
-    const said = document.createElement("p");
-    said.setAttribute("role", "status");
+    const status = document.createElement("p");
+    status.setAttribute("role", "status");
     how?.remove();
-    list.previousElementSibling.textContent = "Your guess, before you read on:";
+    list.previousElementSibling.textContent = WORDS.before;
     const buttons = [...list.children].map((item) => withButton(item, item.textContent));
-    const show = withButton(list.appendChild(document.createElement("li")), "Show me");
+    const show = withButton(list.appendChild(document.createElement("li")), WORDS.show);
     show.className = "ol-show";
-    list.after(said);
+    list.after(status);
     const rest = closed(list.closest(".cell"));
     const below = (node) => list.compareDocumentPosition(node) & Node.DOCUMENT_POSITION_FOLLOWING;
     const answer = answers.find(below);
@@ -68,9 +72,9 @@ document.addEventListener("DOMContentLoaded", () => {
       show.hidden = true;
       rest.removeAttribute("hidden");
       if (guess === show.textContent) return;
-      said.textContent = `You said ${guess}. The answer comes below.`;
+      status.textContent = `${said(guess)} ${WORDS.below}`;
       if (!answer) return;
-      answer.textContent = `You said ${guess}. ${answer.textContent}`;
+      answer.textContent = `${said(guess)} ${answer.textContent}`;
       for (const line of answer.closest(".ol-card").querySelectorAll(".ol-line")) {
         line.hidden = line.dataset.guess !== guess; // what is behind a tempting wrong one
       }
@@ -94,15 +98,15 @@ document.addEventListener("DOMContentLoaded", () => {
     const button = document.createElement("button");
     button.type = "button";
     button.className = "ol-copy";
-    button.textContent = "Copy";
+    button.textContent = WORDS.copy;
     button.addEventListener("click", async () => {
       try {
         await navigator.clipboard.writeText(block.querySelector("pre").innerText);
-        button.textContent = "Copied";
+        button.textContent = WORDS.copied;
       } catch {
-        button.textContent = "Not allowed"; // a browser may forbid it to a file
+        button.textContent = WORDS.not_allowed; // a browser may forbid it to a file
       }
-      setTimeout(() => { button.textContent = "Copy"; }, 1500);
+      setTimeout(() => { button.textContent = WORDS.copy; }, 1500);
     });
     block.append(button);
   }
@@ -134,7 +138,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const button = document.createElement("button");
   button.type = "button";
   button.className = "ol-open-all";
-  button.textContent = "Open every answer";
+  button.textContent = WORDS.open_all;
   button.addEventListener("click", () => {
     document.querySelectorAll(".ol-rest[hidden]").forEach((box) => box.removeAttribute("hidden"));
     button.remove();
@@ -173,3 +177,26 @@ function keep(place, text) {
 function kept(place) {
   try { return localStorage.getItem(place); } catch { return null; }
 }
+
+// The door to the same page in another language leads to the same section of it.
+document.addEventListener("DOMContentLoaded", () => {
+  const sections = () => [...document.querySelectorAll("article section")];
+  const place = /^#section-(\d+)$/.exec(location.hash)?.[1];
+  if (place) sections()[place]?.scrollIntoView();
+  const doors = [...document.querySelectorAll(".ol-door")];
+  // Whose browser speaks one of the other languages comes to that front page first, once.
+  const { lang, dataset } = document.documentElement;
+  const isFront = lang === "en" && dataset.content_root === "./" && /(\/|index\.html)$/.test(location.pathname);
+  const asked = doors.find((way) => navigator.language?.startsWith(way.hreflang));
+  if (isFront && asked && kept("language") === null) {
+    keep("language", asked.hreflang);
+    location.replace(asked.href);
+  }
+  for (const way of doors) {
+    way.addEventListener("click", () => {
+      keep("language", way.hreflang);
+      const here = sections().findLastIndex((one) => one.getBoundingClientRect().top < 160);
+      way.hash = here > 0 ? `section-${here}` : "";
+    });
+  }
+});
