@@ -228,6 +228,9 @@ TABLE: dict[str, RunBy | Answers | Played] = {
     "python -m bench.binder_memory notebooks/08_compile.ipynb": Answers(
         "python -m bench.binder_memory --help", "NOTEBOOKS"
     ),
+    "python -m bench.languages es": RunBy(
+        "bench/test_languages.py::test_a_lab_as_given_out_runs_in_spanish", '["es", "labs/00'
+    ),
     "python -m repo2docker --no-build .": RunBy(
         "setup_env/test_conda_files.py::test_repo2docker_takes_the_python_that_the_file_names",
         '"repo2docker", "--no-build"',
