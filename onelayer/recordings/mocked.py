@@ -1,6 +1,6 @@
 """`mocked`: a cell's function on the mocked device, or the recording of it where there is none.
 
-A recording holds the text of the function that was run: one of another text is not shown.
+A recording holds the text of the function that was run: one of other code is not shown.
 `python -m bench.mocked 05_memory_and_time` makes those of a chapter anew.
 """
 

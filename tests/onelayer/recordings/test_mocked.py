@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -61,9 +62,19 @@ def test_what_was_recorded_is_shown_and_says_where_it_comes_from(folder: Path) -
         _ = run.history
 
 
-def test_a_recording_of_another_text_is_refused(folder: Path) -> None:
-    with pytest.raises(ValueError, match="of another text"):
+def test_a_recording_of_other_code_is_refused(folder: Path) -> None:
+    with pytest.raises(ValueError, match="of other code"):
         mocked("05_small", other)
+
+
+def test_a_comment_in_another_language_is_no_other_code(folder: Path) -> None:
+    file = folder / "05_small.json"
+    kept = json.loads(file.read_text("utf-8"))
+    source = kept["content"]["source"]
+    source[0] += "  # un comentario"
+    source.insert(1, "    # y otro")
+    file.write_text(json.dumps(kept), "utf-8")
+    assert mocked("05_small", small).result == [1, 2]
 
 
 def test_where_there_is_neither_device_nor_recording_it_says_so(folder: Path) -> None:
