@@ -30,7 +30,7 @@ from .student import (
 from .timing import TooFast, Turn, expect_no_slower
 from .values import Malformed, Packed, Unsendable, pack, storage_of, unpack
 from .verdict import Cause, State, Verdict
-from .words import Said, Text, content, content_room, in_language, language, say, shown, text
+from .words import Said, Text, content, content_room, in_language, language, say, text
 
 __all__ = [
     "DEVICES",
@@ -89,7 +89,6 @@ __all__ = [
     "raised_by",
     "same_memory",
     "say",
-    "shown",
     "storage_of",
     "text",
     "text_of",

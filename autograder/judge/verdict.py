@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from . import earlier
-from .words import Said, from_json, say, shown
+from .words import Said, content, from_json, say
 
 NOT_YET = "not yet"
 
@@ -137,7 +137,7 @@ class Verdict:
 
     @property
     def explanation(self) -> str:
-        return " ".join(shown(said) for said in (self.sentence, *self.remarks) if said)
+        return " ".join(content(said) for said in (self.sentence, *self.remarks) if said)
 
     def __str__(self) -> str:
         left = f"{one_line(self.question)}   {say(f'mark.{self.mark}')}   {self.score}"
@@ -181,7 +181,7 @@ def one_line(text: str) -> str:
 
 
 def _row(name: str, said: Said) -> list[str]:
-    return _wrapped(shown(said), f"  {say(f'row.{name}'):<9} ", " " * INDENT) if said else []
+    return _wrapped(content(said), f"  {say(f'row.{name}'):<9} ", " " * INDENT) if said else []
 
 
 def _wrapped(text: str, first: str, rest: str) -> list[str]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,8 +35,14 @@ _content_rooms: list[Path] = []
 
 
 def language() -> str:
-    """The code of the language in which words are said now, "en" where nobody names one."""
-    return _chosen.get() or os.environ.get(LANGUAGE) or _of_the_notebook() or ENGLISH
+    """The code of the language in which words are said now: of the one that was chosen, of the
+    environment, or of a notebook such as es/labs/01_strides/01_strides.ipynb; else "en"."""
+    named = _chosen.get() or os.environ.get(LANGUAGE)
+    parts = [] if named else Path(os.environ.get(NOTEBOOK, "")).parts
+    for folder, room in itertools.pairwise(parts):
+        if room in _ROOMS and _is_known(folder):
+            return folder
+    return named or ENGLISH
 
 
 @contextmanager
@@ -48,15 +53,6 @@ def in_language(code: str) -> Iterator[None]:
         yield
     finally:
         _chosen.reset(token)
-
-
-def _of_the_notebook() -> str:
-    """The language of es/labs/01_strides/01_strides.ipynb; "" for an English notebook."""
-    parts = Path(os.environ.get(NOTEBOOK, "")).parts
-    for folder, room in itertools.pairwise(parts):
-        if room in _ROOMS and _is_known(folder):
-            return folder
-    return ""
 
 
 def _is_known(code: str) -> bool:
@@ -81,25 +77,42 @@ Said: TypeAlias = "str | Text"
 """What a verdict says: words of the course's content, or a Text of ours."""
 
 
-def shown(said: Said) -> str:
-    """What a verdict says, in words."""
-    return content(said) if isinstance(said, str) else str(said)
+def content(said: Said) -> str:
+    """What a verdict says, in words: a sentence of the course's content in the language of now, or
+    itself where that has none."""
+    if not isinstance(said, str) or language() == ENGLISH:
+        return str(said)
+    known = _content(language())
+    return known[said] if said in known else _filled_in(said)
 
 
-def content(english: str) -> str:
-    """A sentence of the course's content in the language of now; itself where that has none."""
-    if language() == ENGLISH:
-        return english
-    said = _content(language())
-    return said[english] if english in said else _filled_in(english, _patterns(language()))
-
-
-def _filled_in(english: str, patterns: Sequence[tuple[re.Pattern[str], str]]) -> str:
-    """The first pattern that is the whole sentence, with what stood in its fields."""
-    for pattern, said in patterns:
-        if found := pattern.fullmatch(english):
-            return said.format(*map(content, found.groups()))
+def _filled_in(english: str) -> str:
+    """The first entry with fields that is the whole sentence, with what stands in its fields."""
+    for parts, said in _patterns(language()):
+        fields = _fields(english, parts)
+        if fields is not None:
+            return said.format(*map(content, fields))
     return english
+
+
+def _fields(english: str, parts: Sequence[str]) -> list[str] | None:
+    """What stands between the parts of an entry, each at its first place: in linear time, since a
+    student's own text comes by here. A field of a short entry is one word, so `{} after {}` is not
+    taken for a message of torch's."""
+    first, *inner, last = parts
+    place, end = len(first), len(english) - len(last)
+    if not (english.startswith(first) and english.endswith(last) and place <= end):
+        return None
+    found = []
+    for part in inner:
+        at = english.find(part, place, end)
+        if at < 0:
+            return None
+        found.append(english[place:at])
+        place = at + len(part)
+    found.append(english[place:end])
+    is_short = sum(len(part.split()) for part in parts) <= 2
+    return None if is_short and any(len(field.split()) != 1 for field in found) else found
 
 
 def content_room(folder: Path) -> None:
@@ -121,17 +134,10 @@ def _content(code: str) -> Mapping[str, str]:
 
 
 @cache
-def _patterns(code: str) -> tuple[tuple[re.Pattern[str], str], ...]:
-    """The entries with fields, written `{}`, the one with most words of its own first."""
-    made = [(_pattern(one), said) for one, said in _content(code).items() if "{}" in one]
-    return tuple(sorted(made, key=lambda pair: -len(pair[0].pattern)))
-
-
-def _pattern(english: str) -> re.Pattern[str]:
-    """A field of a short entry is one word: `{} after {}` is none for torch's own messages."""
-    parts = english.split("{}")
-    field = "(.*?)" if sum(len(part.split()) for part in parts) > 2 else r"(\S+)"
-    return re.compile(field.join(map(re.escape, parts)))
+def _patterns(code: str) -> tuple[tuple[list[str], str], ...]:
+    """The entries with fields, written `{}`, as the parts between them, the longest first."""
+    made = [(one.split("{}"), said) for one, said in _content(code).items() if "{}" in one]
+    return tuple(sorted(made, key=lambda pair: -len("".join(pair[0]))))
 
 
 def text(key: str, /, **facts: Any) -> Text:

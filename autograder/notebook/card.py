@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from html import escape
 
-from autograder.judge import Said, say, shown
+from autograder.judge import Said, content, say
 from autograder.judge.verdict import NOT_YET, one_line
 
 TONES = {
@@ -106,7 +106,7 @@ def rows(pairs: Iterable[tuple[str, Said]]) -> str:
     found = ""
     for name, value in pairs:
         if value:
-            name, text = escape(say(f"row.{name}")), escape(shown(value))
+            name, text = escape(say(f"row.{name}")), escape(content(value))
             found += f'<dt>{name}</dt><dd class="ol-value">{text}</dd>'
     return f"<dl>{found}</dl>" if found else ""
 

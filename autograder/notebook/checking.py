@@ -30,8 +30,8 @@ from autograder.judge import (
     Verdict,
     answer,
     ask,
+    content,
     say,
-    shown,
     text,
 )
 from autograder.judge.torch_settings import as_started
@@ -207,5 +207,5 @@ def _next(verdict: Verdict) -> str:
     if not verdict.next_step:
         return ""
     call = f'<code>hint("{escape(verdict.question)}")</code>'
-    step = prose(shown(verdict.next_step))
+    step = prose(content(verdict.next_step))
     return f"<dl><dt>{say('row.next')}</dt><dd>{step} &ensp;{call}</dd></dl>"

@@ -149,6 +149,19 @@ def test_the_fields_of_a_pattern_are_filled_and_said_too(
         words._patterns.cache_clear()
 
 
+@pytest.mark.parametrize("code", CODES)
+def test_a_students_own_text_comes_through_however_long(code: str) -> None:
+    """What an answer returned or raised is looked up, too: that takes no longer than reading it."""
+    with in_language(code):
+        for text in (
+            "of " * 100_000,
+            " {} , : of in at " * 50_000,
+            "\n" * 100_000,
+            "{0.__class__}",
+        ):
+            assert content(text) == text
+
+
 @pytest.mark.parametrize(
     ("notebook", "code"),
     [

@@ -18,8 +18,7 @@ from nbgrader.api import Gradebook
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Unicode
 
-from autograder.judge import Cause, State, Verdict, say
-from autograder.judge import shown as said
+from autograder.judge import Cause, State, Verdict, content, say
 from autograder.judge.verdict import one_line
 
 from ..intake.release import CHECK_SUFFIX
@@ -147,7 +146,7 @@ def _in_short(verdict: Verdict) -> str:
     """What came of the question, in a few words for a table: a misconception by the first sentence
     that names it."""
     if verdict.misconception:
-        return one_line(re.split(r"(?<=[.?!])\s", said(verdict.sentence), maxsplit=1)[0])
+        return one_line(re.split(r"(?<=[.?!])\s", content(verdict.sentence), maxsplit=1)[0])
     if verdict.cause in _IN_SHORT:
         return say(f"short.{verdict.cause}")
     return say("short.wrong" if verdict.state is State.FAIL else f"mark.{verdict.mark}")
