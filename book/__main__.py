@@ -54,7 +54,8 @@ def main(audience: str, codes: tuple[str, ...], out: Path) -> None:
             map_of_units.write(made, staged)
         else:
             pages.stage_in(language, made, whom, staged)
-        trees, cache = out / f"trees-{name}", out / f"cache-{code_hash()}"
+        # Cells that are the same in two languages show other words.
+        trees, cache = out / f"trees-{name}", out / f"cache-{code_hash()}" / language.prefix
         if build(staged, place, trees=trees, cache=cache, language=language.code):
             raise click.ClickException("The site was not built: Sphinx says above what is wrong.")
         (place / "_static" / "words.js").write_text(edition.script(language), "utf-8")
@@ -76,6 +77,7 @@ def build(staged: Path, site: Path, *, trees: Path, cache: Path, language: str =
             "IPYTHONDIR": home,
             "BOOK_CACHE": str(cache),
             "BOOK_LANGUAGE": language,
+            "ONELAYER_LANGUAGE": language,  # the page lacks the cell that says it in a notebook
             "OMP_NUM_THREADS": "2",
             "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
         }

@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, Page
 
 from autograder.authoring.language import ENGLISH, others
 from autograder.authoring.plan import plan
+from book import __main__ as main
 from book import edition, excerpts, pages
 from book.__main__ import build
 from book.lighten import lighten
@@ -109,6 +110,17 @@ def site(staged: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     lighten(place / "es")
     excerpts.write(place / "es")
     return place / "es"
+
+
+@pytest.mark.parametrize("language", ["en", "es"])
+def test_the_cells_of_a_page_speak_its_language(
+    language: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[dict[str, str]] = []
+    monkeypatch.setattr(main.subprocess, "call", lambda _, env: seen.append(env) or 0)
+    trees = tmp_path / "trees"
+    assert build(tmp_path, tmp_path, trees=trees, cache=tmp_path, language=language) == 0
+    assert seen[0]["ONELAYER_LANGUAGE"] == seen[0]["BOOK_LANGUAGE"] == language
 
 
 @pytest.fixture
