@@ -139,7 +139,7 @@ def test_a_page_is_in_its_language_with_all_that_stands_around_it(site: Path, pa
     assert page.locator("meta[name=description]").get_attribute("content").startswith("PyTorch por")
     way = page.locator("article .ol-door")
     assert way.inner_text() == "English"
-    page.mouse.wheel(0, 3000)
+    page.evaluate("document.querySelectorAll('article section')[5].scrollIntoView()")
     page.wait_for_timeout(300)
     way.evaluate("way => { way.addEventListener('click', (e) => e.preventDefault()); way.click() }")
     place = re.search(r"notebooks/01_strides.html#section-(\d+)$", str(way.evaluate("w => w.href")))
