@@ -5,6 +5,7 @@ import ctypes
 import os
 import signal
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -119,6 +120,7 @@ def _serve(
 ) -> None:
     _write_to(setting.log)
     os.environ["TMPDIR"] = str(setting.scratch)  # torch makes a cache folder there and leaves it
+    tempfile.tempdir = None  # the jail that began before may have asked for the folder of then
     # It imports Dynamo: the first question that opens a dispatch mode would wait for that. The jail
     # starts at the same time.
     dynamo = beside.submit(torch.compiler.reset)
