@@ -204,6 +204,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
+@pytest.mark.compiler
 def test_a_gpus_path_with_every_peer(
     both: None, events: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,8 @@ def test_what_runs_is_seen_and_what_does_not_run_is_not() -> None:
     assert way.files == {"autograder/judge/student.py"}
 
 
+@pytest.mark.jail
+@pytest.mark.whole_class
 def test_one_more_hand_in_passes_few_functions() -> None:
     way = way_of_a_graded_answer()
     assert len(way.functions) <= GRADED_FUNCTIONS, sorted(way.functions)
