@@ -23,6 +23,7 @@ import hashlib
 import io
 import re
 import tokenize
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -287,15 +288,17 @@ def _code(text: str) -> str:
 
 def skeleton(cells: Sequence[Cell], entries: Sequence[Entry]) -> str:
     """The sidecar with an entry for every cell that has words, in the order of the source: those
-    that are there as they are, the others in English, to be translated."""
-    by_id = {entry.id: entry for entry in entries}
-    parts = []
+    that are there as they are, the others in English, to be translated. Behind them what belongs to
+    no cell any more: only a person knows whether a cell was renamed."""
+    by_id: dict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        by_id[entry.id].append(entry)
+    kept: list[Entry] = []
     for cell in cells:
-        if not (has_words(cell) or cell.id in by_id):
-            continue
-        entry = by_id.get(cell.id) or Entry(cell.id, UNTRANSLATED, english_entry(cell), 0)
-        parts.append(f"<!-- {entry.id} {entry.english} -->\n{entry.text}\n")
-    return "\n".join(parts)
+        new = [Entry(cell.id, UNTRANSLATED, english_entry(cell), 0)] if has_words(cell) else []
+        kept += by_id.pop(cell.id, new)
+    kept += (entry for left_over in by_id.values() for entry in left_over)
+    return "\n".join(f"<!-- {entry.id} {entry.english} -->\n{entry.text}\n" for entry in kept)
 
 
 def english_entry(cell: Cell) -> str:

@@ -178,6 +178,15 @@ def test_what_a_sidecar_lacks_is_named_and_read_in_english_meanwhile(
                 ast.parse(source)
 
 
+@pytest.mark.parametrize("fault", ["gone", "twice"])
+def test_no_translation_is_lost_by_bringing_sidecars_up_to_date(course: Path, fault: str) -> None:
+    """A cell that was renamed: its words are still there for whoever moves them."""
+    FAULTS[fault][0](course)
+    before = (course / SIDECAR).read_text("utf-8").count("también")
+    assert FAULTS[fault][1] in translate(course, CHAPTER_SOURCE)
+    assert (course / SIDECAR).read_text("utf-8").count("también") == before
+
+
 def test_a_change_of_code_alone_asks_for_nothing(course: Path) -> None:
     edit(course, CHAPTER_SOURCE, '# %% id="not-a-cell"', '# %% id="no-cell"')
     assert build(course).untranslated == ()

@@ -110,7 +110,7 @@ def grading_folder(
     submitted: Mapping[str, str] | None = None,
     notes: Mapping[str, str] | None = None,
     log: str = "grade.log",
-    language: str = "",
+    language: str = "en",
 ) -> Path:
     """A grading folder as `autograder grade` leaves it: journal, nbgrader's gradebook, roster."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -66,7 +66,7 @@ class FeedbackPage(Exporter):
         told = ours.get("told", {})
         for cell in nb.cells:
             cell.source = told.get(cell.get("id"), cell.source)
-        with in_language(ours.get("language", "")):
+        with in_language(ours.get("language", "en")):
             page = ENVIRONMENT.get_template("feedback.html.j2").render(
                 **_totals(resources), title=_title(nb), parts=list(_parts(nb, resources))
             )

@@ -52,12 +52,12 @@ class Ungradable(Exception):
 class Rebuilt:
     """The answers by cell id, as text; what the instructor should know; the names that only cells
     outside the answers define, so that nobody wonders why they are missing; and the code of the
-    language in which the lab was given out, "" where that is English."""
+    language in which the lab was given out."""
 
     answers: dict[str, str]
     notes: tuple[str, ...] = ()
     left_out: frozenset[str] = frozenset()
-    language: str = ""
+    language: str = "en"
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def _language(made: Mapping[str, Any], release: Release) -> str:
     match made.get("metadata"):
         case {"onelayer": {"language": str(code)}} if code in release.twins:
             return code
-    return ""
+    return "en"
 
 
 def _why_none(by_id: Mapping[str, Sequence[_Cell]]) -> str:

@@ -97,3 +97,18 @@ def test_the_total_is_the_same_on_the_page_in_the_report_and_in_the_gradebook(cl
 
 def total(text):
     return float(re.search(r'<p class="score"><b>(.*?)</b>', text)[1])
+
+
+@pytest.mark.parametrize("teacher", ["en", "es"])
+@pytest.mark.parametrize(
+    ("student", "says"), [("en", "it raised an error"), ("es", "lanzó un error")]
+)
+def test_a_page_speaks_the_language_of_the_hand_in_and_not_the_teachers(
+    tmp_path, monkeypatch, teacher, student, says
+):
+    monkeypatch.setenv("ONELAYER_LANGUAGE", teacher)
+    raised = verdict(RAISED, State.FAIL, cause=Cause.RAISED)
+    folder = grading_folder(tmp_path, [record("ada", **{RAISED: raised})], language=student)
+    text = page(folder, "ada")
+    assert rows(text)[f"{RAISED}_check"][2] == says
+    assert f'lang="{student}"' in text
