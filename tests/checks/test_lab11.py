@@ -16,7 +16,7 @@ from torch import Tensor
 
 import onelayer
 from autograder import selftest
-from autograder.checks.lab11_distributed import every_word, fsdp_step, lab, sharded_head
+from autograder.checks.lab11_distributed import every_word, fsdp_step, lab, sharded_head, vocab_loss
 from autograder.checks.lab11_distributed.ddp_step import _drawn as drawn_ranks
 from autograder.checks.lab11_distributed.ddp_step import ddp_step
 from autograder.checks.lab11_distributed.faulty_ddp import HUNG
@@ -279,3 +279,15 @@ def test_what_the_page_says_of_an_example_is_what_the_solution_says(function: st
     )[0]
     names = selftest.execute(ROOT / "solutions" / "11_distributed" / "11_distributed.ipynb")
     assert eval(f"{function}({given})", names) == eval(said)
+
+
+def test_rows_that_are_certain_cost_no_right_answer() -> None:
+    """Their dz is 1e-9 in float64 and 0 in float32: a probability of 1 - 1e-9 is 1 there."""
+    z, target = torch.zeros(2, 10), torch.tensor([9, 9])
+    z[:, 9] = 22.0
+    right = {
+        "vocab_top": vocab_loss.right_top,
+        "vocab_sums": vocab_loss.right_sums,
+        "vocab_loss": vocab_loss.right_loss,
+    }
+    vocab_loss._expect_loss(LocalStudent(right), z, target, 2, tolerance=1e-5)

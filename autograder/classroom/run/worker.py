@@ -5,7 +5,6 @@ import ctypes
 import os
 import signal
 import sys
-import tempfile
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -119,8 +118,10 @@ def _serve(
     beside: ThreadPoolExecutor,
 ) -> None:
     _write_to(setting.log)
-    os.environ["TMPDIR"] = str(setting.scratch)  # torch makes a cache folder there and leaves it
-    tempfile.tempdir = None  # the jail that began before may have asked for the folder of then
+    os.environ["TMPDIR"] = str(setting.scratch)
+    # torch makes a folder for its cache and leaves it. By itself it would make it in the folder of
+    # temporary files, and Python may know another one: that of when the jail began beforehand.
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(setting.scratch / "torch")
     # It imports Dynamo: the first question that opens a dispatch mode would wait for that. The jail
     # starts at the same time.
     dynamo = beside.submit(torch.compiler.reset)
