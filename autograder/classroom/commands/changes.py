@@ -2,7 +2,7 @@
 changes; with --yes it is done, recorded, and published. Nothing runs again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +13,7 @@ from rich.console import Console
 from ..errors import UserError, the_one
 from ..gradebook import late_policy
 from ..gradebook.course import in_one_line, quiet
-from ..gradebook.marks import Marks, give
+from ..gradebook.marks import Marks, give, overrides
 from ..gradebook.publish import Graded, Publisher
 from ..intake import enrolment
 from ..intake.rebuild import Ungradable
@@ -29,6 +29,8 @@ KINDS = ("drop", "points", "accept", "undo")
 MOST_NAMES = 12
 AGAIN = "Add --yes to do it."
 NO_MARKS: Marks = MappingProxyType({})
+Overrides = Mapping[tuple[str, str], float]
+"""See `overrides`."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,9 @@ def change(decision: Decision, console: Console) -> None:
     with alone(decision.folder, "change"):
         records = dict(with_a_verdict(decision.folder, release))
         after = _decided(decision, release, before, records)
-        say(console, differences(list(records.values()), before, after, sure=decision.sure))
+        given = overrides_of(decision.folder, release)
+        found = list(records.values())
+        say(console, differences(found, before, after, given, sure=decision.sure))
         if decision.sure:
             changes.write(decision.folder, release.name, after)
             publish_again(decision.folder, decision.course, release, console)
@@ -139,22 +143,53 @@ def _accepted(
     return replace(made, student=student, sha256=graded[student].sha256)
 
 
+def overrides_of(folder: Path, release: Release) -> Overrides:
+    """Raises UserError where the gradebook cannot be read."""
+    with quiet(folder / "grade.log") as log, in_one_line(folder, log):
+        return overrides(folder, release.name)
+
+
 def differences(
-    records: Sequence[Record], before: Sequence[Change], after: Sequence[Change], *, sure: bool
+    records: Sequence[Record],
+    before: Sequence[Change],
+    after: Sequence[Change],
+    given: Overrides,
+    *,
+    sure: bool,
 ) -> Iterator[str]:
-    """Whose grade changes, or changed where that is `sure`."""
-    moved = []
+    """Whose grade changes, or changed where that is `sure`; and which marks that a person gave to a
+    check stay, though its verdict or its worth is another one."""
+    moved, kept = list[str](), list[str]()
     for record in records:
         old, new = changes.applied(record, before), changes.applied(record, after)
-        if old.points != new.points:
-            moved.append(f"  {record.student}  {old.points:g} -> {new.points:g}")
-    was, now = _most(records, before), _most(records, after)
-    if was != now:
-        yield f"The checks are worth {now:g} points in all, and were worth {was:g}."
+        was, now = _points(old, given), _points(new, given)
+        if was != now:
+            moved.append(f"  {record.student}  {was:g} -> {now:g}")
+        kept += _kept(old, new, given)
+    most_before, most_after = _most(records, before), _most(records, after)
+    if most_before != most_after:
+        yield f"The checks are worth {most_after:g} points in all, and were worth {most_before:g}."
     verb = "changed" if sure else "change"
     colon = ":" if moved else "."
     yield f"{len(moved)} of {len(records)} grades {verb}{colon}"
     yield from shortened(moved)
+    if kept:
+        yield "What a person gave in formgrader stays:"
+        yield from shortened(kept)
+
+
+def _points(record: Record, given: Overrides) -> float:
+    """As the gradebook counts the checks: what a person gave goes before a verdict."""
+    return round(sum(given.get((record.student, v.question), v.points) for v in record.verdicts), 6)
+
+
+def _kept(old: Record, new: Record, given: Overrides) -> Iterator[str]:
+    """The marks by a person of checks that are about to be worth something else."""
+    was = {v.question: (v.points, v.max_points) for v in old.verdicts}
+    for v in new.verdicts:
+        points = given.get((new.student, v.question))
+        if points is not None and was[v.question] != (v.points, v.max_points):
+            yield f"  {new.student}  {v.question}: {points:g} of now {v.max_points:g}"
 
 
 def shortened(lines: Sequence[str]) -> Iterator[str]:

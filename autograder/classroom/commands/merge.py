@@ -28,7 +28,7 @@ from ..intake.release import Release, releases
 from ..reports.rows import Row, write_ungradable
 from ..store import changes, merges, roster, seed_secret
 from ..store.journal import Journal, Record, key_of
-from .changes import AGAIN, differences, moment, publish_again, say
+from .changes import AGAIN, differences, moment, overrides_of, publish_again, say
 from .grading_run import handed_in, origins
 from .merge_plan import Plan, expect_one_each, held, plan
 from .report import alone
@@ -203,7 +203,8 @@ def _said(merging: Merging, made: Plan) -> Iterator[str]:
         yield f"  version   {made.others} were judged by another one: autograder regrade"
     if made.after != list(made.here.made):
         records = list(made.here.records.values())
-        lines = differences(records, made.here.made, made.after, sure=merging.sure)
+        given = overrides_of(merging.folder, made.here.release)
+        lines = differences(records, made.here.made, made.after, given, sure=merging.sure)
         yield from (f"  {line}" for line in lines)
     if made.differed:
         yield f"  {len(made.differed)} times the two differ:"
@@ -219,7 +220,8 @@ def _note(merging: Merging, plans: Sequence[Plan]) -> None:
     seed = merging.other / "seed"
     name = seed_secret.name_of(seed_secret.secret(merging.other)) if seed.exists() else ""
     differed = tuple(line for one in plans for line in one.differed)
-    merges.add(merging.folder, merges.Merge(str(merging.other), name, moment(), differed))
+    here = seed_secret.name_of(seed_secret.secret(merging.folder))
+    merges.add(merging.folder, merges.Merge(str(merging.other), name, moment(), differed, here))
 
 
 def _bring(merging: Merging, made: Plan) -> None:

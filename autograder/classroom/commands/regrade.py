@@ -27,6 +27,7 @@ from .changes import (
     expect_reason,
     handed_in_then,
     moment,
+    overrides_of,
     publish_again,
     say,
     shortened,
@@ -79,7 +80,8 @@ def _regrade(again: Again, release: Release, console: Console) -> None:
     made = Change(again.question, again.reason, moment(), student=again.student)
     after = [*before, replace(made, judged=tuple(found))]
     say(console, _marks(found, (changes.newest(r, before) for r in chosen.values())))
-    say(console, differences(list(records.values()), before, after, sure=again.sure))
+    given = overrides_of(again.folder, release)
+    say(console, differences(list(records.values()), before, after, given, sure=again.sure))
     if again.sure:
         changes.write(again.folder, release.name, after)
         publish_again(again.folder, again.course, release, console)
@@ -138,15 +140,16 @@ def _judged(
 
 
 def _job(again: Again, grading: Grading, line: roster.Line, record: Record, *, made: int) -> Job:
-    """The same submission with the same inputs. A question is asked after those before it, as it
-    was the first time. made: how many changes there are, so that nothing that was judged for one of
-    them counts for the next."""
+    """The same submission with the inputs on record, in whichever folder it was judged. A question
+    is asked after those before it, as it was the first time. made: how many changes there are, so
+    that nothing that was judged for one of them counts for the next."""
     release, names = grading.release, list(grading.release.lab.questions)
     only = tuple(names[: names.index(again.question) + 1]) if again.question else ()
     key = key_of(record.key, release.version, TORCH, str(made), *only)
     entry = handed_in_then(again.folder, release, line, record)
     job = job_for(entry, release, key=key, secret=grading.secret)
-    return replace(job, only=only, device_share=grading.device_share)
+    seeds = job.seeds | {verdict.question: verdict.seed for verdict in record.verdicts}
+    return replace(job, only=only, seeds=seeds, device_share=grading.device_share)
 
 
 def _otherwise(record: Record, anew: Record, again: Again) -> Iterator[Judged | str]:

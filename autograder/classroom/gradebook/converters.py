@@ -4,7 +4,6 @@ This module imports nbgrader, which takes seconds. Import it where it is used.
 """
 
 import logging
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from nbgrader.coursedir import CourseDirectory
 from traitlets.config.loader import PyFileConfigLoader
 
 from ..store.journal import Record
-from .recorded import RECORD, SETTLED
+from .recorded import RECORD
 
 
 class Converters:
@@ -36,10 +35,10 @@ class Converters:
             for step in converter.preprocessors:
                 converter.exporter.register_preprocessor(step)
 
-    def autograde(self, record: Record, settled: Collection[str] = ()) -> None:
-        """The verdicts of a record of the journal into the gradebook and into autograded/. settled:
-        the cells whose mark by a person stands. Raises whatever stopped it."""
-        self._autograde.record, self._autograde.settled = record, settled
+    def autograde(self, record: Record) -> None:
+        """The verdicts of a record of the journal into the gradebook and into autograded/. Raises
+        whatever stopped it."""
+        self._autograde.record = record
         self._convert(self._autograde, record.student)
 
     def feedback(self, student: str) -> None:
@@ -79,13 +78,9 @@ class _Autograde(_Telling, Autograde):  # type: ignore[misc]
     """nbgrader's own command reads the record from the journal; here it is at hand."""
 
     record: Record
-    settled: Collection[str]
 
     def init_single_notebook_resources(self, path: str) -> Any:
-        return super().init_single_notebook_resources(path) | {
-            RECORD: self.record,
-            SETTLED: self.settled,
-        }
+        return super().init_single_notebook_resources(path) | {RECORD: self.record}
 
 
 class _GenerateFeedback(_Telling, GenerateFeedback):  # type: ignore[misc]

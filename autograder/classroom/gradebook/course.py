@@ -70,8 +70,7 @@ c.Autograde.sanitize_preprocessors = [  # nbgrader's, but for CheckCellMetadata:
 c.Autograde.autograde_preprocessors = [
     "autograder.classroom.gradebook.recorded.RecordedVerdicts",
     "nbgrader.preprocessors.LimitOutput",
-    "nbgrader.preprocessors.SaveAutoGrades",
-    "autograder.classroom.gradebook.recorded.OpenQuestions",
+    "autograder.classroom.gradebook.recorded.SaveGrades",
     "nbgrader.preprocessors.AssignLatePenalties",
 ]
 c.RecordedVerdicts.folder = c.CourseDirectory.root

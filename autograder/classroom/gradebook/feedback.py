@@ -24,12 +24,10 @@ from traitlets import default
 
 from autograder.judge import in_language, language, say
 
-from .recorded import OURS
+from .recorded import NO_RESPONSE, OURS
 
 HERE = Path(__file__).parent
 OPEN = "onelayer_unmarked"
-NO_RESPONSE = "No response."
-"""What nbgrader itself remarks below an untouched cell; the table says so already."""
 
 
 class OpenMarks(NbGraderPreprocessor):  # type: ignore[misc]

@@ -98,13 +98,15 @@ def _naive(time: datetime) -> datetime:
 
 def charge(submissions: Iterable[Any], policy: late_policy.Policy | None) -> set[str]:
     """Sets the penalty of each of nbgrader's `submissions` by its score of now; the students whose
-    penalty changed."""
-    changed = set()
+    penalty changed. It reads all of them before it sets the first one: from then on the gradebook
+    is closed to others, and formgrader waits for five seconds."""
+    owed = []
     for submission in submissions:
         past = timedelta(seconds=submission.total_seconds_late)
         for notebook in submission.notebooks:
             points = (policy.penalty(notebook.score, past) if policy else 0.0) or None
             if points != (notebook.late_submission_penalty or None):
-                changed.add(submission.student_id)
-            notebook.late_submission_penalty = points
-    return changed
+                owed.append((submission.student_id, notebook, points))
+    for _, notebook, points in owed:
+        notebook.late_submission_penalty = points
+    return {student for student, _, _ in owed}

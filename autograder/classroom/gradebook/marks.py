@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..intake.release import CHECK_SUFFIX
 from .course import database, has_gradebook
 
 
@@ -46,6 +47,21 @@ def marks(folder: Path, lab: str) -> dict[str, dict[str, Given]]:
     return found
 
 
+def overrides(folder: Path, lab: str) -> dict[tuple[str, str], float]:
+    """By student and question, the points that a person gave to a check: they count whatever its
+    verdict is, also while they wait for a second look. Nothing where there is no gradebook."""
+    if not has_gradebook(folder):
+        return {}
+    from nbgrader.api import Grade, Gradebook
+
+    with Gradebook(database(folder)) as gradebook:
+        return {
+            (student, cell.removesuffix(CHECK_SUFFIX)): points
+            for student, cell, points in _of(gradebook, lab, Grade, Grade.manual_score)
+            if points is not None and cell.endswith(CHECK_SUFFIX)
+        }
+
+
 def _of(gradebook: Any, lab: str, table: Any, *columns: Any) -> Any:
     """Student, cell and these columns of every row, in one query: nbgrader's objects one by one
     take a second for twenty students."""
@@ -64,11 +80,12 @@ def _of(gradebook: Any, lab: str, table: Any, *columns: Any) -> Any:
 
 
 def give(folder: Path, lab: str, given: Marks) -> None:
-    """Writes these marks down. Their students' pages of feedback go, so that the next publishing
-    makes them anew, whenever it comes."""
+    """Writes these marks down, at the end and all at once: formgrader waits for five seconds. Their
+    students' pages of feedback go, so that the next publishing makes them anew, whenever it
+    comes."""
     from nbgrader.api import Gradebook
 
-    with Gradebook(database(folder)) as gradebook:
+    with Gradebook(database(folder)) as gradebook, gradebook.db.no_autoflush:
         for student, cells in given.items():
             (folder / "feedback" / student / lab / f"{lab}.html").unlink(missing_ok=True)
             for cell, one in cells.items():

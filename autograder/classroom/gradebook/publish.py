@@ -34,9 +34,10 @@ from autograder.judge import in_language
 from ..intake.exchanged import SECRET, TIMESTAMP
 from ..intake.owners import LATE
 from ..intake.rebuild import notebook
-from ..intake.release import Release, graded
+from ..intake.release import CHECK_SUFFIX, Release
 from ..intake.taking import Entry
-from ..store.journal import Record, digest
+from ..store import changes
+from ..store.journal import Journal, Record, digest
 from . import late_policy
 from .course import database, in_one_line, lay_beside, prepare, quiet, stamp
 from .lateness import put_in_force, tell_time
@@ -44,7 +45,7 @@ from .lateness import put_in_force, tell_time
 if TYPE_CHECKING:
     from .converters import Converters
 
-OURS = "onelayer"
+OURS, FOUND = "onelayer", "found"
 
 
 @dataclass(frozen=True)
@@ -141,9 +142,9 @@ class _Publishing:
         student, submitted = one.record.student, self._submitted(one)
         is_new = student not in self.known or not self._is_recorded(one.record)
         if is_new:
-            settled = self._hand_in(one, submitted)
+            self._hand_in(one, submitted)
             with in_language(one.entry.rebuilt.language):
-                self.converters.autograde(one.record, settled)
+                self.converters.autograde(one.record)
         if self._may_differ(student) and self._tell_time(student, submitted):
             self.changed.add(student)
         if not is_new:  # the same again may have come by another way
@@ -173,44 +174,47 @@ class _Publishing:
         lab = self.release.name
         return tell_time(self.folder, self.gradebook, lab, student, self.policy, submitted)
 
-    def _hand_in(self, one: Graded, submitted: datetime | None) -> set[str]:
+    def _hand_in(self, one: Graded, submitted: datetime | None) -> None:
         """Puts the rebuilt notebook where nbgrader collects them, and clears what it made of an
-        earlier one. The cells whose mark by a person stands, because the text is the same."""
+        earlier one."""
         lab, student = self.release.name, one.record.student
         made = notebook(self.release, one.entry.rebuilt)
-        settled = self._settled(one.record, made) if student in self.known else set()
-        for step in ("autograded", "feedback"):
-            shutil.rmtree(self.folder / step / student / lab, ignore_errors=True)
         made["metadata"][OURS] = {
             "lab": lab,
             "record": one.record.key,
             "language": one.entry.rebuilt.language,
             "told": self.release.told_in(one.entry.rebuilt.language),
+            FOUND: self._found(one.record),
         }
+        if student in self.known:
+            self._open_again(student, made)
+        for step in ("autograded", "feedback"):
+            shutil.rmtree(self.folder / step / student / lab, ignore_errors=True)
         data = json.dumps(made, ensure_ascii=False).encode()
         path = self._path("submitted", student, "ipynb")
         atomic_write.write(path, data, waits=False)
         if submitted or (path.parent / TIMESTAMP).exists():
             stamp(self.folder, student, lab, submitted)
         lay_beside(self.folder, student, lab, SECRET, one.entry.submission.secret)
-        return settled
 
-    def _settled(self, record: Record, made: Mapping[str, Any]) -> set[str]:
-        """The cells that a person has marked and in which nothing changed: neither the free text
-        nor the verdict. One that did is open again from now on, even if a kill comes next."""
-        from .recorded import is_settled, verdicts  # it imports nbgrader
+    def _found(self, record: Record) -> dict[str, str]:
+        """By check what was judged of it, the last time: not what an instructor made of that, for
+        a mark that a person gave stays through such a change."""
+        judged = Journal(self.folder / "journal" / record.lab).read(record.student, record.key)
+        last = changes.newest(judged or record, changes.read(self.folder, record.lab))
+        return {v.question + CHECK_SUFFIX: f"{v.cause} {v.misconception}" for v in last.verdicts}
 
-        lab, student, kept = self.release.name, record.student, set[str]()
-        before, now = self._free_texts(self._handed_in(student)), self._free_texts(made)
-        before, now = before | self._ours(student).get("verdicts", {}), now | verdicts(record)
-        for grade in self.gradebook.find_submission_notebook(lab, lab, student).grades:
-            if grade.name in now and is_settled(grade):
-                if before.get(grade.name) == now[grade.name]:
-                    kept.add(grade.name)
-                else:
-                    grade.needs_manual_grade = True
+    def _open_again(self, student: str, made: Mapping[str, Any]) -> None:
+        """Of the cells that a person has marked, those in which something changed: the text, or
+        what was judged of it. The mark of every other one stands, though a kill comes next."""
+        from .recorded import is_settled  # it imports nbgrader
+
+        lab, before, now = self.release.name, _seen(self._handed_in(student)), _seen(made)
+        grades = self.gradebook.find_submission_notebook(lab, lab, student).grades
+        differing = [g for g in grades if before.get(g.name) != now.get(g.name) and is_settled(g)]
+        for grade in differing:
+            grade.needs_manual_grade = True
         self.gradebook.db.commit()
-        return kept
 
     def _handed_in(self, student: str) -> Mapping[str, Any]:
         """The notebook before this one; nothing where there is none that can be read."""
@@ -221,11 +225,6 @@ class _Publishing:
         except (OSError, ValueError):
             return {"cells": []}
         return found
-
-    def _free_texts(self, made: Mapping[str, Any]) -> dict[str, str]:
-        """What a person marks, by cell."""
-        marked = {name for name, cell in self.release.answers.items() if graded(cell)["grade"]}
-        return {cell["id"]: cell["source"] for cell in made["cells"] if cell["id"] in marked}
 
     def _is_recorded(self, record: Record) -> bool:
         """Whether the grades of exactly this record are in the gradebook: the notebook beside it
@@ -249,6 +248,15 @@ class _Publishing:
     def _path(self, step: str, student: str, kind: str) -> Path:
         lab = self.release.name
         return self.folder / step / student / lab / f"{lab}.{kind}"
+
+
+def _seen(made: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """What a person has before them who marks a cell of this notebook: its text; of a check, the
+    answer and what was found."""
+    texts = {cell["id"]: (cell["source"],) for cell in made["cells"]}
+    found = made.get("metadata", {}).get(OURS, {}).get(FOUND, {})
+    checks = {c: (*texts.get(c.removesuffix(CHECK_SUFFIX), ()), one) for c, one in found.items()}
+    return texts | checks
 
 
 class Publisher:

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from nbformat.notebooknode import from_dict
-from nbgrader.api import Gradebook
+from nbgrader.api import Grade, Gradebook
 from nbgrader.preprocessors import NbGraderPreprocessor
+from nbgrader.utils import compute_checksum, determine_grade, is_grade, is_solution
+from sqlalchemy import case
 from traitlets import Unicode
 
 from autograder.judge import Cause, State, Verdict, content, say
@@ -26,8 +28,8 @@ from ..store import changes
 from ..store.journal import CellReport, Journal, Record, digest
 
 RECORD, GRADED, OPEN, OURS = "record", "graded", "onelayer_open", "onelayer"
-VERDICTS = "verdicts"
-SETTLED = "onelayer_settled"
+NO_RESPONSE = "No response."
+"""What nbgrader remarks below an untouched cell."""
 MAX_LINES = 40
 
 _COLOURS = {State.PASS: "#1a7f37", State.FAIL: "#b42318"}
@@ -63,8 +65,6 @@ class RecordedVerdicts(NbGraderPreprocessor):  # type: ignore[misc]
         for report in record.cells:
             if report.name in cells:
                 cells[report.name].outputs = _printed(report)
-        if SETTLED not in resources:
-            resources[SETTLED] = _settled(**resources["nbgrader"])
         resources[OPEN] = []
         for verdict in record.verdicts:
             if cell := cells.get(verdict.question + CHECK_SUFFIX):
@@ -72,7 +72,6 @@ class RecordedVerdicts(NbGraderPreprocessor):  # type: ignore[misc]
             if verdict.state in _OPEN:
                 resources[OPEN].append(verdict.question + CHECK_SUFFIX)
         nb.metadata[OURS][GRADED] = digest(record.to_json())
-        nb.metadata[OURS][VERDICTS] = verdicts(record)
         return nb, resources
 
     def _read(self, nb: Any, student: str, assignment: str, **_: Any) -> Record:
@@ -85,40 +84,43 @@ class RecordedVerdicts(NbGraderPreprocessor):  # type: ignore[misc]
         return changes.applied(record, changes.read(Path(self.folder), assignment))
 
 
-def verdicts(record: Record) -> dict[str, str]:
-    """By check cell a hash of its verdict: whether a person has looked at this one or another."""
-    return {v.question + CHECK_SUFFIX: digest(v.to_json()) for v in record.verdicts}
-
-
-def _settled(db_url: str, notebook: str, assignment: str, student: str, **_: Any) -> set[str]:
-    """The free texts that a person has marked. A changed one was opened again when it came in."""
-    with Gradebook(db_url) as gradebook:
-        grades = gradebook.find_submission_notebook(notebook, assignment, student).grades
-        return {g.name for g in grades if is_settled(g) and not g.name.endswith(CHECK_SUFFIX)}
-
-
 def is_settled(grade: Any) -> bool:
     """Whether a person has marked what stands there."""
     return grade.manual_score is not None and not grade.needs_manual_grade
 
 
-class OpenQuestions(NbGraderPreprocessor):  # type: ignore[misc]
-    """Leaves a question open that a person must look at, which nbgrader has counted as zero; and a
-    mark in force that a person gave to the same text, which nbgrader has opened again."""
+class SaveGrades(NbGraderPreprocessor):  # type: ignore[misc]
+    """As nbgrader's SaveAutoGrades, but for two things. A question that a person must look at is
+    left open; and a mark that a person gave is neither opened nor closed here, where nbgrader opens
+    every one. What a new text or another verdict puts in question was opened when that came in."""
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        if not (resources[OPEN] or resources[SETTLED]):
-            return nb, resources
         names = resources["nbgrader"]
         of = names["notebook"], names["assignment"], names["student"]
         with Gradebook(names["db_url"]) as gradebook:
-            for cell in resources[OPEN]:
-                grade = gradebook.find_grade(cell, *of)
-                grade.auto_score, grade.needs_manual_grade = None, True
-            for cell in resources[SETTLED]:
-                gradebook.find_grade(cell, *of).needs_manual_grade = False
+            scores, remarks = {}, []
+            for cell in nb.cells:
+                name = cell.metadata.get("nbgrader", {}).get("grade_id")
+                if is_grade(cell):
+                    score = None if name in resources[OPEN] else determine_grade(cell, self.log)[0]
+                    scores[gradebook.find_grade(name, *of).id] = score
+                if is_solution(cell):
+                    is_blank = cell.metadata.nbgrader.get("checksum") == compute_checksum(cell)
+                    comment = gradebook.find_comment(name, *of)
+                    remarks.append((comment, NO_RESPONSE if is_blank else None))
+            for comment, remark in remarks:
+                comment.auto_comment = remark
+            for grade_id, score in scores.items():
+                _save(gradebook, grade_id, score)
             gradebook.db.commit()
         return nb, resources
+
+
+def _save(gradebook: Any, grade_id: str, score: float | None) -> None:
+    """In one statement, because a person may be marking this cell at the moment."""
+    needs = case((Grade.manual_score.is_(None), score is None), else_=Grade.needs_manual_grade)
+    values = {Grade.auto_score: score, Grade.needs_manual_grade: needs}
+    gradebook.db.query(Grade).filter_by(id=grade_id).update(values, synchronize_session=False)
 
 
 def _judged(verdict: Verdict, points: float) -> Any:

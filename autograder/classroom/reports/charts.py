@@ -9,6 +9,7 @@ import io
 import re
 import statistics
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
@@ -58,10 +59,25 @@ ROW = 0.34
 """Inches of height for a question."""
 
 
-def scores(points: Sequence[float], max_points: float) -> str:
+@dataclass(frozen=True)
+class Shape:
+    """A plot is drawn for a desk and for a phone, and the page shows the one that fits: letters
+    that shrink with a wide plot cannot be read. name: a class of the page's style sheet. width: in
+    inches."""
+
+    name: str
+    width: float
+    legend_columns: int
+
+
+WIDE, NARROW = Shape("plot", 9, 4), Shape("small-plot", 4, 2)
+
+
+def scores(points: Sequence[float], max_points: float, shape: Shape = WIDE) -> str:
     """How many students have how many points; the median is marked."""
     with mpl.rc_context(STYLE):
-        figure, axes = _figure(2.7)
+        figure = Figure(figsize=(shape.width, 2.7), layout="constrained")
+        axes = figure.subplots()
         edges = _edges(max_points)
         counts, *_ = axes.hist(
             points, bins=edges, color=PASSED, edgecolor=GROUND, linewidth=1.2, rwidth=1.0
@@ -72,15 +88,15 @@ def scores(points: Sequence[float], max_points: float) -> str:
             side = "right" if middle > max_points / 2 else "left"
             text = f" median {middle:g} "
             top = axes.get_xaxis_transform()
-            axes.text(middle, 1.03, text, transform=top, ha=side, va="bottom", fontsize=9)
+            axes.text(middle, 1.03, text, transform=top, ha=side, va="bottom")
         axes.set(xlim=(edges[0], edges[-1]), ylim=(0, max(1.0, max(counts, default=0)) * 1.06))
         axes.set_xlabel(f"points of {max_points:g}, from the checks")
         axes.set_ylabel("students")
         axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12 if shape is WIDE else 6))
         axes.grid(axis="y")
         axes.tick_params(axis="y", colors=SOFT)
-        return _svg(figure, "scores", _scores_in_words(points, max_points))
+        return _svg(figure, "scores", shape, _scores_in_words(points, max_points))
 
 
 def _edges(max_points: float) -> list[float]:
@@ -100,17 +116,36 @@ def _scores_in_words(points: Sequence[float], max_points: float) -> str:
     )
 
 
-def questions(items: Sequence[Item]) -> str:
-    """A bar of outcomes per question, and beside it how well the question tells students apart."""
+def questions(items: Sequence[Item], shape: Shape = WIDE) -> str:
+    """A bar of outcomes per question, and how well the question tells students apart."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9, 0.95 + ROW * max(len(items), 1)), layout="constrained")
-        left, right = figure.subplots(1, 2, sharey=True, width_ratios=(2.4, 1))
-        _outcomes(left, items)
-        _discriminations(right, items)
-        return _svg(figure, "questions", _questions_in_words(items))
+        figure, (bars, dots) = _pair(shape, items, widths=(2.4, 1))
+        _outcomes(bars, items, columns=shape.legend_columns)
+        _discriminations(dots, items)
+        return _svg(figure, "questions", shape, _questions_in_words(items))
 
 
-def _outcomes(axes: Axes, items: Sequence[Item]) -> None:
+def _pair(
+    shape: Shape, items: Sequence[Item], widths: tuple[float, float] = (1, 1)
+) -> tuple[Figure, Sequence[Axes]]:
+    """Two plots with a row for each question: side by side, or one above the other, each with the
+    names of the questions."""
+    height = 0.95 + ROW * max(len(items), 1)
+    if shape is WIDE:
+        figure = Figure(figsize=(shape.width, height), layout="constrained")
+        made = figure.subplots(1, 2, sharey=True, width_ratios=widths)
+        named = made[:1]
+    else:
+        figure = Figure(figsize=(shape.width, 2 * height), layout="constrained")
+        named = made = figure.subplots(2, 1)
+    for axes in named:
+        names = [item.question.name for item in items]
+        axes.set_yticks(range(len(items)), names, family="monospace")
+        axes.set_ylim(max(len(items), 1) - 0.5, -0.5)  # the first one on top
+    return figure, made
+
+
+def _outcomes(axes: Axes, items: Sequence[Item], *, columns: int) -> None:
     rows = range(len(items))
     start = [0.0] * len(items)
     totals = [max(1, i.passed + i.wrong + i.open + i.blank) for i in items]
@@ -120,20 +155,18 @@ def _outcomes(axes: Axes, items: Sequence[Item]) -> None:
                   hatch=hatch, edgecolor=hatched if hatch else SOFT, linewidth=0)  # fmt: skip
         axes.barh(rows, shares, left=start, height=0.66, fill=False, edgecolor=SOFT, linewidth=0.6)
         start = [a + b for a, b in zip(start, shares, strict=True)]
-    axes.set_yticks(rows, [item.question.name for item in items], family="monospace", fontsize=9)
-    axes.invert_yaxis()
     axes.set(xlim=(0, 1))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))
     axes.set_xlabel("share of the students")
     axes.spines["left"].set_visible(False)
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False, fontsize=9,
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, frameon=False,
                 borderpad=0, handlelength=1.4, columnspacing=1.2)  # fmt: skip
 
 
 def _discriminations(axes: Axes, items: Sequence[Item]) -> None:
     for row, item in enumerate(items):
         if item.discrimination is None:
-            axes.text(0.08, row, "cannot be said", fontsize=8, color=SOFT, va="center")
+            axes.text(0.08, row, "cannot be said", color=SOFT, va="center")
             continue
         axes.hlines(row, 0, item.discrimination, color=SOFT, linewidth=1.4)
         axes.plot(item.discrimination, row, "o", color=INK, markersize=6)
@@ -155,17 +188,13 @@ def _questions_in_words(items: Sequence[Item]) -> str:
     return f"Bars of the outcomes per question. {text}."
 
 
-def costs(items: Sequence[Item]) -> str:
+def costs(items: Sequence[Item], shape: Shape = WIDE) -> str:
     """Time and memory per question: from the median to what 95 of 100 stay below."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9, 0.7 + ROW * max(len(items), 1)), layout="constrained")
-        left, right = figure.subplots(1, 2, sharey=True)
-        _spreads(left, [item.wall_s for item in items], "time", seconds)
-        _spreads(right, [item.peak_bytes for item in items], "memory", in_bytes)
-        names = [item.question.name for item in items]
-        left.set_yticks(range(len(items)), names, family="monospace", fontsize=9)
-        left.invert_yaxis()
-        return _svg(figure, "costs", _costs_in_words(items))
+        figure, (time, memory) = _pair(shape, items)
+        _spreads(time, [item.wall_s for item in items], "time", seconds)
+        _spreads(memory, [item.peak_bytes for item in items], "memory", in_bytes)
+        return _svg(figure, "costs", shape, _costs_in_words(items))
 
 
 def _spreads(
@@ -219,11 +248,6 @@ def _costs_in_words(items: Sequence[Item]) -> str:
     return f"Time and memory per question. {text}."
 
 
-def _figure(height: float) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(9, height), layout="constrained")
-    return figure, figure.subplots()
-
-
 _ELSEWHERE = re.compile(
     r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>|<style.*?</style>", re.S
 )
@@ -232,12 +256,14 @@ _SIZE = re.compile(r'(<svg [^>]*?) width="[^"]*"', re.S)
 _HEIGHT = re.compile(r'(<svg [^>]*?) height="[^"]*"', re.S)
 
 
-def _svg(figure: Figure, name: str, words: str) -> str:
+def _svg(figure: Figure, name: str, shape: Shape, words: str) -> str:
     """`figure` as an element of the page: named, text in words, in the page's colours."""
     out = io.StringIO()
+    name += "" if shape is WIDE else f"-{shape.name}"
     figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     text = _ID.sub(rf"\1{name}-", _ELSEWHERE.sub("", out.getvalue())).strip()
     text = _HEIGHT.sub(r"\1", _SIZE.sub(r"\1", text, count=1), count=1)
     for colour, variable in VARIABLES.items():
         text = text.replace(colour, f"var(--{variable})")
-    return text.replace("<svg ", f'<svg role="img" aria-label="{escape(words, quote=True)}" ', 1)
+    head = f'<svg class="{shape.name}" role="img" aria-label="{escape(words, quote=True)}" '
+    return text.replace("<svg ", head, 1)

@@ -4,7 +4,7 @@ It opens from a disk without a network, runs no script and forbids any (Content-
 Every value is escaped by the template engine; only our own plots and style are let through.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -73,9 +73,9 @@ def _values(report: Report) -> dict[str, Any]:
         "flagged": _queue(people, State.FLAGGED),
         "failed": _queue(people, State.UNGRADABLE),
         "by_hand": list(_by_hand(report)),
-        "chart_scores": Markup(charts.scores(points, lab.max_points)),
-        "chart_questions": Markup(charts.questions(numbers)),
-        "chart_costs": Markup(charts.costs(numbers)),
+        "chart_scores": _both(charts.scores, points, lab.max_points),
+        "chart_questions": _both(charts.questions, numbers),
+        "chart_costs": _both(charts.costs, numbers),
         "seconds": charts.seconds,
         "in_bytes": charts.in_bytes,
         "most_names": MOST_NAMES,
@@ -86,6 +86,11 @@ def _values(report: Report) -> dict[str, Any]:
         "folder": report.folder,
         "now": f"{report.now:%Y-%m-%d %H:%M} UTC",
     }
+
+
+def _both(chart: Callable[..., str], *values: Any) -> Markup:
+    """The plot for a desk and the one for a phone; the style sheet shows one of them."""
+    return Markup("".join(chart(*values, shape) for shape in (charts.WIDE, charts.NARROW)))
 
 
 def _is_complete(record: Record) -> bool:

@@ -16,12 +16,14 @@ from ..errors import UserError
 @dataclass(frozen=True)
 class Merge:
     """origin: the other folder. seed: the name of its seed secret. when: in UTC. differed: what
-    stood otherwise there than here, and what became of it."""
+    stood otherwise there than here, and what became of it. here: the name of this folder's seed
+    secret at that time; "" where nobody noted it."""
 
     origin: str
     seed: str
     when: str
     differed: tuple[str, ...] = ()
+    here: str = ""
 
 
 def read(folder: Path) -> list[Merge]:
@@ -36,6 +38,13 @@ def read(folder: Path) -> list[Merge]:
         raise UserError(
             f"{path}, which says what was merged into the folder, is damaged. Put a copy back."
         ) from error
+
+
+def seeds(folder: Path, here: str) -> list[str]:
+    """The names of the other folders' seed secrets whose verdicts count beside those of `here`,
+    this folder's own. Who removes that one wants fresh inputs for everybody, so what was merged
+    under it does not speak for anybody any more. Raises UserError."""
+    return [one.seed for one in read(folder) if one.here in ("", here)]
 
 
 def add(folder: Path, merge: Merge) -> None:

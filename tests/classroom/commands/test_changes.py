@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from autograder.attacks.sample_class import NAME
 from autograder.classroom.gradebook.course import database
 from autograder.classroom.store import changes, folder_lock
 from autograder.judge import State
-from tests.classroom.made_class import LAB, four_students, record, verdict
+from tests.classroom.made_class import LAB, four_students, mark, record, verdict
 
 FIRST, SECOND, *_ = LAB.questions
 WORTH, FULL = LAB.questions[FIRST].points, LAB.max_points
@@ -88,6 +89,38 @@ def test_a_second_person_may_read_what_was_changed_while_somebody_grades(grading
         assert "`autograder grade` of " in change(NAME, "drop", FIRST, *WHY, code=1)
 
 
+def moved(said):
+    """Whose grade changes, as it is said: before and after."""
+    found = re.findall(r"^  (\w+)  (\S+) -> (\S+)$", said, re.MULTILINE)
+    return {name: (float(was), float(now)) for name, was, now in found}
+
+
+@pytest.mark.parametrize("what", [("drop", FIRST), ("accept", FIRST, "--answer", KNOWN)])
+def test_what_is_said_of_a_grade_that_a_person_overrode_is_what_comes(grading, what):
+    """A person gave Ada less than her right answer is worth, and Bob and Dee more."""
+    check = f"{FIRST}_check"
+    for name, points in {"ada": WORTH / 2, "bob": WORTH / 4, "dee": WORTH / 2}.items():
+        mark(grading, name, points, cell=check)
+    before = scores(grading)
+    said = change(NAME, *what, *WHY)
+    assert scores(grading) == before
+    done = change(NAME, *what, *WHY, "--yes")
+    after = scores(grading)
+    assert moved(said) == moved(done)
+    differing = {name for name in before if before[name][0] != after[name][0]}
+    assert set(moved(said)) == differing <= {"cy"}
+    assert f"{len(differing)} of 4 grades change" in said
+    assert f"  bob  {FIRST}: {WORTH / 4:g} of now " in said  # his mark stays, and that is said
+    with Gradebook(database(grading)) as book:
+        marks = {name: book.find_grade(check, NAME, NAME, name) for name in ("ada", "bob", "dee")}
+        assert {name: one.score for name, one in marks.items()} == {
+            "ada": WORTH / 2, "bob": WORTH / 4, "dee": WORTH / 2
+        }  # fmt: skip
+        assert not any(one.needs_manual_grade for one in marks.values())
+    change(NAME, "undo", "1", *WHY, "--yes")
+    assert scores(grading) == before
+
+
 def test_an_undone_change_leaves_the_grades_as_they_were_and_a_trace(grading):
     before = scores(grading)
     change(NAME, "points", SECOND, "--to", 100, *WHY, "--yes")
@@ -148,8 +181,6 @@ def test_dropped_and_then_accepted_is_still_dropped():
     ],
 )
 def test_what_cannot_be_done_is_one_line(grading, arguments, says):
-    import re
-
     assert re.search(says, change(*arguments, code=1))
 
 

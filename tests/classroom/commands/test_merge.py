@@ -364,6 +364,13 @@ def test_nothing_is_judged_again_after_a_merge(place, monkeypatch):
     here = grading.Grading(place / "grading", RELEASE, grading.Means())
     (found,), jobs = here.look_up({"cy": entry})
     assert (found.key, jobs) == (key, [])
+    (place / "grading" / "seed").unlink()  # the instructor wants fresh inputs for everybody
+    for _ in range(2):
+        here = grading.Grading(place / "grading", RELEASE, grading.Means())
+        assert [job.student for job in here.look_up({"cy": entry})[1]] == ["cy"]
+    merge("other", "--yes")  # and then the other folder's verdicts after all
+    here = grading.Grading(place / "grading", RELEASE, grading.Means())
+    assert here.look_up({"cy": entry})[1] == []
 
 
 def test_who_is_at_work_in_either_folder_is_named(place):

@@ -20,7 +20,7 @@ from autograder.classroom.run.job import Fault
 from autograder.classroom.store import changes
 from autograder.classroom.store.journal import Journal
 from autograder.judge import Cause, State
-from tests.classroom.made_class import LAB, four_students, record, verdict
+from tests.classroom.made_class import LAB, four_students, mark, record, verdict
 
 FIRST, SECOND, *_ = LAB.questions
 WORTH, FULL = LAB.questions[FIRST].points, LAB.max_points
@@ -87,7 +87,9 @@ def test_one_student_is_judged_again_and_nobody_else(grading, judge):
     before = scores(grading)
     said = again(NAME, "--student", "DEE", *WHY, "--yes")
     assert "1 of 4 grades changed:" in said
-    assert [job.student for job in judge["jobs"]] == ["dee"]
+    (job,) = judge["jobs"]
+    assert job.student == "dee"
+    assert set(job.seeds.values()) == {77_777}  # those on record, in whichever folder it was judged
     assert scores(grading) == before | {"dee": FULL + 3}  # with what a person gave
     (listed,) = changes.read(grading, NAME)
     assert (listed.student, listed.reason) == ("dee", "Its check was wrong")
@@ -147,6 +149,23 @@ def test_it_is_undone_as_any_change_and_what_was_judged_first_is_kept(grading, j
     assert scores(grading) == before
     for name, data in journal.items():
         assert (grading / "journal" / NAME / name).read_bytes() == data
+
+
+def test_a_mark_that_a_person_gave_goes_before_another_verdict_and_waits_for_them(grading, judge):
+    mark(grading, "dee", WORTH / 2, cell=f"{FIRST}_check")
+    mark(grading, "ada", WORTH / 2, cell=f"{FIRST}_check")
+    before = scores(grading)
+    said = again(NAME, "--question", FIRST, *WHY)
+    assert "2 of 4 grades change:" in said
+    assert f"  dee  {FIRST}: {WORTH / 2:g} of now {WORTH:g}" in said
+    again(NAME, "--question", FIRST, *WHY, "--yes")
+    assert scores(grading) == before | {"bob": FULL, "cy": FULL}
+    with Gradebook(database(grading)) as book:
+        is_open = {
+            name: book.find_grade(f"{FIRST}_check", NAME, NAME, name).needs_manual_grade
+            for name in before
+        }
+    assert is_open == {"ada": False, "bob": False, "cy": False, "dee": True}
 
 
 def test_a_question_that_was_dropped_stays_dropped(grading, judge):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from nbconvert.writers import FilesWriter
 from nbgrader.api import Gradebook
+from nbgrader.preprocessors import AssignLatePenalties
 from sqlalchemy.exc import OperationalError
 
 from autograder import atomic_write
@@ -278,6 +279,35 @@ def test_a_flagged_answer_that_a_person_settled_stays_settled_until_its_verdict_
     assert course.grades("ada")["address_check"] == 1.5
     course.write(course.record("ada", verdicts(overlaps=State.FAIL)))
     assert course.grades("ada")["address_check"] is None  # a person has not seen this verdict
+
+
+def test_nbgraders_own_command_opens_nothing_that_a_person_settled(course):
+    flagged = verdicts(address=State.FLAGGED, overlaps=State.UNGRADABLE)
+    course.write(course.record("ada", flagged))
+    mark(course, "ada", 1.5, "address_check")
+    mark(course, "ada", 0.5, "gather_flat_check")  # which had passed
+    nbgraders_own(course, "autograde", NAME, "--force")
+    found = course.grades("ada")
+    assert (found["address_check"], found["gather_flat_check"]) == (1.5, 0.5)
+    assert found["overlaps_check"] is None  # nobody has looked
+
+
+def test_a_mark_of_the_same_text_stands_wherever_a_kill_came(course, monkeypatch):
+    """Before nbgrader's steps, among them, and after them; three times in a row."""
+    course.write(course.record("ada", verdicts(address=State.FLAGGED, overlaps=State.FAIL)))
+    mark(course, "ada", 3.0)
+    mark(course, "ada", 1.5, "address_check")
+    again = course.record("ada", verdicts(address=State.FLAGGED))
+    steps = (Converters, "autograde"), (AssignLatePenalties, "preprocess"), (Converters, "feedback")
+    for step in steps:
+        with monkeypatch.context() as killed:
+            killed.setattr(*step, kill)
+            with pytest.raises(KeyboardInterrupt):
+                course.write(again)
+    course.write(again)
+    found = course.grades("ada")
+    assert (found["why_silent"], found["address_check"]) == (3.0, 1.5)
+    assert found["overlaps_check"] == RELEASE.lab.questions["overlaps"].points
 
 
 def test_what_a_second_person_marks_meanwhile_stays(course):

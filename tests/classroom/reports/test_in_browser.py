@@ -163,9 +163,33 @@ def test_on_paper_it_is_dark_on_white_and_the_plots_fit(opened):
     shown.emulate_media(media="print")
     ground = shown.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     assert ground == "rgb(255, 255, 255)"
-    widths = shown.locator("figure svg").evaluate_all("all => all.map(one => one.clientWidth)")
+    widths = shown.locator("figure svg:visible").evaluate_all(
+        "all => all.map(one => one.clientWidth)"
+    )
     assert len(widths) == 3
     assert max(widths) <= 680
+
+
+LETTERS = """all => all.map(text => [
+    text.textContent.trim(),
+    parseFloat(getComputedStyle(text).fontSize) * text.ownerSVGElement.getScreenCTM().a,
+    text.getBoundingClientRect().right - text.ownerSVGElement.getBoundingClientRect().right,
+])"""
+
+
+@pytest.mark.parametrize("width", [390, 700, 768, 1280])
+def test_every_letter_of_a_plot_can_be_read_at_every_width(opened, width):
+    shown = opened("class", viewport={"width": width, "height": 844})
+    letters = shown.locator("figure svg:visible text").evaluate_all(LETTERS)
+    assert {name for name, _, _ in letters} >= {"students", "discrimination", "time", "memory"}
+    assert {name: size for name, size, _ in letters if size < 10.5} == {}
+    assert {name: over for name, _, over in letters if over > 1} == {}
+    assert (
+        shown.locator("figure").evaluate_all(
+            "all => all.filter(one => one.scrollWidth > one.clientWidth).length"
+        )
+        == 0
+    )  # nothing to be found by scrolling sideways only
 
 
 def test_a_reader_of_the_screen_is_told_the_plots_and_the_sections(opened):

@@ -161,7 +161,7 @@ class TestPage:
         assert "script" not in tags.tags
         assert tags.acting == []
         assert len(set(tags.ids)) == len(tags.ids)
-        assert text.count("<svg") == (3 if size else 0)
+        assert text.count("<svg") == (6 if size else 0)  # each for a desk, and for a phone
         assert len(text) < 2_000_000
 
     def test_nothing_a_student_chose_becomes_markup(self):
@@ -195,8 +195,10 @@ class TestPage:
 
     def test_every_plot_is_told_in_words_and_drawn_in_the_pages_colours(self):
         text = page_of(class_of(12))
-        labels = re.findall(r'<svg role="img" aria-label="([^"]+)"', text)
+        labels = re.findall(r'<svg class="plot" role="img" aria-label="([^"]+)"', text)
+        small = re.findall(r'<svg class="small-plot" role="img" aria-label="([^"]+)"', text)
         assert len(labels) == 3
+        assert small == labels
         assert "Histogram of the points of 12 students" in labels[0]
         assert all(question in labels[1] for question in LAB.questions)
         figures = "".join(re.findall(r"<svg.*?</svg>", text, flags=re.DOTALL))
