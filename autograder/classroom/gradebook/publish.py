@@ -33,9 +33,11 @@ from autograder.judge import in_language
 
 from ..intake.exchanged import SECRET, TIMESTAMP
 from ..intake.owners import LATE
+from ..intake.personal import prose
 from ..intake.rebuild import notebook
 from ..intake.release import Release, graded
 from ..intake.taking import Entry
+from ..store import variants
 from ..store.journal import Record, digest
 from . import late_policy
 from .course import database, in_one_line, lay_beside, prepare, quiet, stamp
@@ -104,13 +106,16 @@ def _publishing(
         changed = put_in_force(folder, gradebook, release.name, policy)
         known = {one.student_id for one in gradebook.find_assignment(release.name).submissions}
         converters = Converters(folder, release.name, log)
-        yield _Publishing(folder, release, policy, log, gradebook, converters, changed, known)
+        given = variants.read(folder, release.lab)
+        yield _Publishing(
+            folder, release, policy, log, gradebook, converters, changed, known, given
+        )
 
 
 @dataclass
 class _Publishing:
     """A lab's gradebook, open. changed: whose penalty is another one now, and whose page is not.
-    known: who was in it when it was opened."""
+    known: who was in it when it was opened. variants: who has numbers of their own."""
 
     folder: Path
     release: Release
@@ -120,6 +125,7 @@ class _Publishing:
     converters: Converters
     changed: set[str]
     known: set[str]
+    variants: Mapping[str, variants.Variant]
 
     @contextmanager
     def not_refused(self, student: str, refused: set[str]) -> Iterator[None]:
@@ -185,7 +191,7 @@ class _Publishing:
             "lab": lab,
             "record": one.record.key,
             "language": one.entry.rebuilt.language,
-            "told": self.release.told_in(one.entry.rebuilt.language),
+            "told": self._told(student, one.entry.rebuilt.language),
         }
         data = json.dumps(made, ensure_ascii=False).encode()
         path = self._path("submitted", student, "ipynb")
@@ -194,6 +200,11 @@ class _Publishing:
             stamp(self.folder, student, lab, submitted)
         lay_beside(self.folder, student, lab, SECRET, one.entry.submission.secret)
         return settled
+
+    def _told(self, student: str, language: str) -> dict[str, str]:
+        """The prose of their page where it is not that of the English release, by cell."""
+        told, variant = self.release.told_in(language), self.variants.get(student)
+        return told | prose(self.release, variant, language) if variant else told
 
     def _settled(self, record: Record, made: Mapping[str, Any]) -> set[str]:
         """The cells that a person has marked and in which nothing changed: neither the free text
