@@ -114,16 +114,23 @@ grading_folder = click.option(
 
 @main.command("release")
 @click.argument("lab")
+@click.option(
+    "--variants",
+    "for_each",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Who is enrolled: each gets a copy of LAB with numbers of their own.",
+)
 @grading_folder
 @course
-def release_command(lab: str, folder: Path, course: Path) -> None:
+def release_command(lab: str, for_each: Path | None, folder: Path, course: Path) -> None:
     """Make a grading folder that nbgrader's exchange can give LAB out from."""
     from rich.console import Console
 
     with _one_line():
         from autograder.classroom.commands.release import release
 
-        release(folder, _folder_of(course), lab, Console())
+        release(folder, _folder_of(course), lab, Console(), for_each=for_each)
 
 
 @main.command("gradescope")

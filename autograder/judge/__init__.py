@@ -7,14 +7,14 @@ lab.
 
 from .admission import Rules
 from .answer import Raised, Reply, answer, raised_by
-from .ask import ask, diagnose, unasked
+from .ask import PUBLIC, ask, diagnose, unasked
 from .clean_room import answer_room, clean_room, floor, text_of
 from .compare import Wrong, expect_close, expect_equal, expect_view, same_memory
 from .device import DEVICES, Device
 from .draw import LAYOUTS, Draw
 from .flagged import Flagged, Impossible, NotAdmitted
 from .kinds import expect_kind, expect_tensors, expect_tuple, within
-from .question import Lab, Question, WrongAnswer
+from .question import Lab, Numbers, Question, WrongAnswer
 from .race import Race, Spread
 from .roofline import floor_s
 from .student import (
@@ -35,6 +35,7 @@ from .words import Said, Text, content, content_room, in_language, language, say
 __all__ = [
     "DEVICES",
     "LAYOUTS",
+    "PUBLIC",
     "Call",
     "Cause",
     "Device",
@@ -48,6 +49,7 @@ __all__ = [
     "Malformed",
     "NoAnswer",
     "NotAdmitted",
+    "Numbers",
     "Packed",
     "Question",
     "Race",

@@ -8,6 +8,7 @@ import re
 import time
 from dataclasses import replace
 from itertools import zip_longest
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from .answer import Raised
 from .compare import Wrong, expect_close
 from .draw import Draw
 from .flagged import Flagged
-from .question import Question, WrongAnswer
+from .question import Numbers, Question, WrongAnswer
 from .student import (
     Call,
     GraderFault,
@@ -29,13 +30,19 @@ from .student import (
 from .verdict import Cause, State, Verdict
 from .words import Said, text
 
+PUBLIC: Numbers = MappingProxyType({})
+"""The numbers that everybody reads in the public lab."""
 
-def ask(question: Question, student: Student, *, seed: int, rounds: int = 1) -> Verdict:
-    """Asks `question` with the inputs of `seed` and judges the answer. Never raises for what the
-    student did.
+
+def ask(
+    question: Question, student: Student, *, seed: int, rounds: int = 1, numbers: Numbers = PUBLIC
+) -> Verdict:
+    """Asks `question` with the inputs of `seed`, and these numbers in its text, and judges the
+    answer. Never raises for what the student did.
 
     An exception of the check itself is a fault of ours: the verdict is then `ungradable`.
     """
+    question = question.of(numbers)
     started, cpu = time.monotonic(), time.process_time()
     student.begin(
         may_write=question.may_write,
@@ -128,6 +135,11 @@ def _lesson(
     lesson |= asked
     # Before the diagnosis, which asks on.
     is_nothing = bool(student.calls) and student.calls[-1].outcome is None
+    if found["cause"] is Cause.WRONG:
+        theirs = _right_for(question, student, seed=seed, rounds=rounds)
+        if theirs is not None:
+            said = text("other_numbers", theirs=_written(theirs), own=_written(question.said))
+            return lesson | {"sentence": said}
     known = diagnose(question, student, seed=seed, rounds=rounds)
     if known is None and question.by_effect and found["cause"] is Cause.WRONG:
         known = _of_the_same_effect(question, found, seed=seed, rounds=rounds)
@@ -147,7 +159,26 @@ def _asked(question: Question, calls: list[Call]) -> str:
         return ""
     last, given = calls[-1], calls[-1].arguments
     named = zip_longest(_parameters(question, last.function)[: len(given)], given, fillvalue="")
-    return ", ".join(f"{name} {described}".strip() for name, described in named)
+    told = ", ".join(f"{name} {described}".strip() for name, described in named)
+    return f"{told}; {_written(question.numbers)}" if question.numbers else told
+
+
+def _written(numbers: Numbers) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in numbers.items())
+
+
+def _right_for(question: Question, student: Student, *, seed: int, rounds: int) -> Numbers | None:
+    """Other numbers of the question's text with which the student's wrong answer would be right.
+    Whoever has them was asked for others; the calls made to find out are not part of the answer."""
+    before = len(student.calls)
+    for numbers in question.variants if _is_cheap(question) else ():
+        if numbers != question.said:
+            draw = Draw(seed, rounds=rounds)
+            found = _found(question.of(numbers), student, draw)
+            del student.calls[before:]
+            if found["cause"] is Cause.PASSED:
+                return numbers
+    return None
 
 
 def _parameters(question: Question, function: str) -> list[str]:

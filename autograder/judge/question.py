@@ -8,8 +8,10 @@ check honest (`autograder selftest`).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial, update_wrapper
 from typing import Any, overload
 
 from .draw import Draw
@@ -19,6 +21,8 @@ from .words import Said
 
 Check = Callable[[Student, Draw], None]
 Answer = Callable[..., Any]
+Numbers = Mapping[str, int]
+"""Numbers that stand in a question's text, by the names under which its check takes them."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,10 @@ class Question:
     themselves. host: why its tensors stay on the CPU even where a class is graded on a GPU.
     by_effect: its answers are plans, and many plans do the same: a mistake is told by what the plan
     does, as the check found it. next_lines: what follows the sentence of a known wrong answer, by
-    its name.
+    its name. variant: numbers of its text of which each student of a class may get others, by name:
+    that of the public lab, then the others. The check takes them by keyword, and so does whatever
+    else hangs on them: a wrong answer, the cost. numbers: those with which it is asked, {} for the
+    public ones.
     """
 
     name: str
@@ -72,8 +79,15 @@ class Question:
     next_lines: Mapping[str, Said] = field(default_factory=dict)
     cost_of: Callable[[Student, Draw], str] | None = None
     race: Race | None = None
+    variant: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    numbers: Numbers = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        taken, public = _numbers_of(self.check), self.variants[0]
+        if {name: taken.get(name) for name in public} != public:
+            raise ValueError(
+                f"the check of {self.name!r} takes {taken}, and its text says {public}"
+            )
         if not 0 <= self.device_share <= 1:
             share = self.device_share
             raise ValueError(f"{self.name!r} takes a share of one device, so 0 to 1: {share}")
@@ -82,6 +96,29 @@ class Question:
     def goal(self) -> str:
         """The first paragraph of the check's docstring: what is asked."""
         return (self.check.__doc__ or "").strip().split("\n\n")[0]
+
+    @property
+    def variants(self) -> list[dict[str, int]]:
+        """Every choice of its variant's numbers, the public one first; [{}] without a variant."""
+        choices = itertools.product(*self.variant.values())
+        return [dict(zip(self.variant, chosen, strict=True)) for chosen in choices]
+
+    @property
+    def said(self) -> Numbers:
+        """Each number of the variant as it is asked."""
+        return {**self.variants[0], **self.numbers}
+
+    def of(self, numbers: Numbers) -> Question:
+        """This question, asked with these numbers in its text."""
+        if not numbers:
+            return self
+        wrong = [
+            replace(w, functions={n: _bound(f, numbers) for n, f in w.functions.items()})
+            for w in self.wrong_answers
+        ]
+        cost_of = self.cost_of and _bound(self.cost_of, numbers)
+        check = _bound(self.check, numbers)
+        return replace(self, check=check, wrong_answers=wrong, cost_of=cost_of, numbers=numbers)
 
     def otherwise(self, **right: Answer) -> None:
         """Names what a wrong answer to one of several functions leaves right."""
@@ -113,6 +150,20 @@ class Question:
         passing."""
         self.cost_of = measure
         return measure
+
+
+def _numbers_of(function: Answer) -> Numbers:
+    """What `function` takes by keyword alone, as it is where nobody says otherwise."""
+    return getattr(function, "__kwdefaults__", None) or {}
+
+
+def _bound(function: Answer, numbers: Numbers) -> Answer:
+    """`function`, told those of `numbers` that it takes."""
+    takes = _numbers_of(function)
+    told = {name: value for name, value in numbers.items() if name in takes}
+    made = update_wrapper(partial(function, **told), function)
+    made.__kwdefaults__ = takes  # type: ignore[attr-defined]  # whoever tells it others
+    return made
 
 
 @dataclass

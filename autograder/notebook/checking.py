@@ -20,9 +20,11 @@ import torch._dynamo  # noqa: F401
 
 from autograder.checks import UnknownQuestion, find, lab_of
 from autograder.judge import (
+    PUBLIC,
     Cause,
     Lab,
     LocalStudent,
+    Numbers,
     Packed,
     Question,
     Reply,
@@ -55,14 +57,15 @@ class Checked(Shown):
     verdict: Verdict
 
 
-def check(name: Any = "", *, seed: int | None = None) -> Shown:
+def check(name: Any = "", *, seed: int | None = None, **numbers: Any) -> Shown:
     """Asks the question `name` with fresh inputs and shows the verdict.
 
-    A verdict names its seed: `check("name", seed=8841)` asks with the same inputs again.
+    A verdict names its seed: `check("name", seed=8841)` asks with the same inputs again. numbers:
+    those of the question's text, where a student's notebook has others than the public lab.
     """
     name = name if type(name) is str else question_name(name)
     names = sys._getframe(1).f_globals
-    shown = calmly(partial(checked, name, names, seed=seed), f'check("{name}")')
+    shown = calmly(partial(checked, name, names, seed=seed, numbers=numbers), f'check("{name}")')
     if os.environ.get("NBGRADER_EXECUTION") and isinstance(shown, Checked):
         return scored(shown, shown.verdict)
     return shown
@@ -79,15 +82,20 @@ def checked(
     *,
     seed: int | None = None,
     labs: Iterable[Lab] | None = None,
+    numbers: Numbers = PUBLIC,
 ) -> Shown:
     """Like `check`, of the functions in `names`, with the questions of `labs`."""
     try:
         question = find(name, labs)
     except UnknownQuestion as unknown:
         return sentence(str(unknown))
+    if numbers and numbers not in question.variants:
+        written = ", ".join(f"{number} = {value!r}"[:60] for number, value in numbers.items())
+        return sentence(say("no_such_numbers", name=name, numbers=written))
+    drawn = secrets.randbelow(SEEDS) if seed is None else seed
     student, printed = NotebookStudent(names), Printed()
     with redirect_stdout(printed), as_started():
-        verdict = ask(question, student, seed=secrets.randbelow(SEEDS) if seed is None else seed)
+        verdict = ask(question, student, seed=drawn, numbers=numbers)
     if student.replaced or verdict.mark == NOT_YET:
         verdict = _plainly(verdict, question, student)
     notes: list[Said] = [_store(verdict)]

@@ -22,7 +22,7 @@ from autograder.checks.lab11_distributed.ddp_step import ddp_step
 from autograder.checks.lab11_distributed.faulty_ddp import HUNG
 from autograder.checks.lab11_distributed.language_net import Params, net_loss, stepped
 from autograder.checks.lab11_distributed.pipeline import all_forward_first, one_f_one_b, run
-from autograder.checks.lab11_distributed.step_bytes import sent_bytes
+from autograder.checks.lab11_distributed.step_bytes import sent_bytes, step_bytes
 from autograder.checks.lab11_distributed.trace_events import MISMATCH
 from autograder.judge import Draw, LocalStudent, State, Verdict, ask
 
@@ -239,14 +239,20 @@ def test_the_truth_of_a_sharded_step_is_that_of_fully_shard_and_so_are_its_colle
 
 @pytest.mark.parametrize("ranks", [7, 64])
 @pytest.mark.parametrize("plan", ["fsdp", "fsdp_kept"])
-def test_the_bill_of_a_sharded_head_is_what_torch_sends(plan: str, ranks: int) -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_the_bill_of_a_sharded_head_is_what_torch_sends(
+    plan: str, ranks: int, dtype: torch.dtype
+) -> None:
+    """In each dtype that the variant of the question has."""
+    assert dtype.itemsize in step_bytes.variant["itemsize"]
     from torch.distributed.fsdp import fully_shard
 
     with onelayer.fake_group(ranks), onelayer.record_collectives() as log:
-        layer = torch.nn.Linear(64, 600, bias=False)
+        layer = torch.nn.Linear(64, 600, bias=False, dtype=dtype)
         fully_shard(layer, reshard_after_forward=plan == "fsdp")
-        layer(torch.ones(32, 64)).sum().backward()
-    assert log.ring_bytes == pytest.approx(sent_bytes(plan, 600, 64, 32, ranks), abs=16)
+        layer(torch.ones(32, 64, dtype=dtype)).sum().backward()
+    predicted = sent_bytes(plan, 600, 64, 32, ranks) * dtype.itemsize / 4
+    assert log.ring_bytes == pytest.approx(predicted, abs=16)
 
 
 def test_one_forward_one_backward_is_as_short_as_gpipe_and_holds_less() -> None:

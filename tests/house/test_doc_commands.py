@@ -75,6 +75,10 @@ EXCHANGE = "classroom/gradebook/test_exchange.py::test_the_whole_circle"
 
 TABLE: dict[str, RunBy | Answers | Played] = {
     "autograder release 01_strides": RunBy(EXCHANGE, 'autograder("release", NAME)'),
+    "autograder release 11_distributed --variants class.csv": RunBy(
+        "classroom/commands/test_release.py::test_each_student_gets_a_copy_of_their_own",
+        'autograder("release", "11_distributed", "--variants", "class.csv")',
+    ),
     "nbgrader release_assignment 01_strides": RunBy(
         EXCHANGE, 'nbgrader("release_assignment", NAME)'
     ),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from autograder.judge import Draw, Lab, Question, Student
+from autograder.judge import Draw, Lab, LocalStudent, Question, Student, ask, expect_equal
 
 WELL: dict[str, Any] = {"points": 1, "minutes": 5, "difficulty": 1, "hints": ("a", "b", "c")}
 
@@ -73,3 +73,74 @@ def test_a_name_is_asked_once_and_questions_are_counted() -> None:
 
 def test_the_goal_is_the_first_paragraph() -> None:
     assert asked().goal == "Two times n."
+
+
+def add(n: int, more: int) -> int:
+    return n + more
+
+
+def numbered(**options: Any) -> Question:
+    @Lab("07_test", "").question("plus", **{**WELL, "variant": {"more": (2, 3)}, **options})
+    def plus(student: Student, draw: Draw, *, more: int = 2) -> None:
+        expect_equal(student.call("plus", 10), add(10, more))
+
+    plus.wrong("forgotten", "Nothing was added.", plus=lambda n: n)
+
+    @plus.wrong("twice", "It was added twice.")
+    def _(n: int, *, more: int = 2) -> int:
+        return add(add(n, more), more)
+
+    return plus
+
+
+def test_a_variant_reaches_the_check_the_wrong_answers_and_the_cost() -> None:
+    question = numbered()
+
+    @question.cost
+    def _(student: Student, draw: Draw, *, more: int = 2) -> str:
+        return f"{more} added"
+
+    assert question.variants == [{"more": 2}, {"more": 3}]
+    own = question.of({"more": 3})
+    assert (question.said, own.said) == ({"more": 2}, {"more": 3})
+    own.check(LocalStudent({"plus": lambda n: n + 3}), Draw(1))
+    question.check(LocalStudent({"plus": lambda n: n + 2}), Draw(1))
+    assert [known.functions["plus"](10) for known in own.wrong_answers] == [10, 16]
+    assert [known.functions["plus"](10) for known in question.wrong_answers] == [10, 14]
+    assert own.cost_of is not None
+    assert own.cost_of(LocalStudent({}), Draw(1)) == "3 added"
+    again = own.of({"more": 2})
+    assert again.wrong_answers[1].functions["plus"](10) == 14
+
+
+def test_without_a_variant_there_is_one_way_to_ask() -> None:
+    question = asked()
+    assert (question.variants, question.of({}) is question) == ([{}], True)
+
+
+def test_the_check_and_the_text_begin_with_the_same_number() -> None:
+    with pytest.raises(ValueError, match="its text says"):
+        numbered(variant={"more": (3, 2)})
+    with pytest.raises(ValueError, match="its text says"):
+        numbered(variant={"other": (2, 3)})
+
+
+def test_who_answers_for_other_numbers_is_told_so() -> None:
+    question = numbered()
+    for own, theirs in ((2, 3), (3, 2)):
+        student = LocalStudent({"plus": lambda n, theirs=theirs: n + theirs})
+        verdict = ask(question, student, seed=1, numbers={"more": own})
+        assert verdict.points == 0
+        assert verdict.asked.endswith(f"; more = {own}")
+        assert f"right for more = {theirs}. Asked is more = {own}" in verdict.explanation
+        assert len(student.calls) == 1  # what was tried besides is no part of the answer
+
+
+def test_a_known_mistake_with_the_own_numbers_keeps_its_name() -> None:
+    question = numbered()
+    for name in ("forgotten", "twice"):
+        (known,) = (w for w in question.of({"more": 3}).wrong_answers if w.name == name)
+        verdict = ask(question, LocalStudent(known.functions), seed=1, numbers={"more": 3})
+        assert verdict.misconception == name
+    verdict = ask(question, LocalStudent({"plus": lambda n: n + 3}), seed=1, numbers={"more": 3})
+    assert verdict.points == question.points

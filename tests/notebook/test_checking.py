@@ -17,6 +17,7 @@ import torch
 
 import autograder
 import autograder.checks
+from autograder.checks.lab11_distributed.step_bytes import sent_bytes
 from autograder.judge import Cause, Draw, Lab, State, Student, Verdict, expect_close, text
 from autograder.notebook import guess_widget, kernel, predicting
 from autograder.notebook.card import Shown, prose
@@ -151,6 +152,20 @@ def test_each_check_asks_with_fresh_inputs_and_a_seed_asks_again() -> None:
     assert len(seeds) > 1
     texts = {checked_function(lambda x, dy: dy.mT @ x + 1, seed=5).text for _ in range(2)}
     assert len(texts) == 1
+
+
+def test_a_notebook_with_numbers_of_its_own_is_asked_for_those() -> None:
+    names = {"step_bytes": lambda *sizes: sent_bytes(*sizes) / 2}
+    own = checked("step_bytes", names, numbers={"itemsize": 2})
+    assert isinstance(own, Checked)
+    assert own.verdict.cause is Cause.PASSED
+    public = checked("step_bytes", names)
+    assert "right for itemsize = 2" in public.text
+    for numbers in ({"itemsize": 3}, {"items": 2}, {"itemsize": "2"}, {"itemsize": [2]}):
+        said = checked("step_bytes", names, numbers=numbers)
+        assert not isinstance(said, Checked)
+        assert "no such numbers" in said.text
+    assert "no such numbers" in checked("head_flops", names, numbers={"n": 2}).text
 
 
 def test_a_stub_is_not_answered_yet_and_says_how_long_it_takes() -> None:

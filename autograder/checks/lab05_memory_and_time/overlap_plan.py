@@ -24,19 +24,21 @@ STEPS = 'a list of (kind, batch, stream), ("record", event, stream) and ("wait",
     hints=(
         "How many streams does a pipeline of three kinds of work need? And who has to wait for "
         "whom, of those that are on different streams?",
-        "A stream for each kind. Kernel i waits for copy in i, copy out i for kernel i. And copy "
-        "in i + 2 overwrites the buffer that kernel i reads: it waits for kernel i, no later one.",
+        "A stream for each kind. Kernel i waits for copy in i, copy out i for kernel i. And a copy "
+        "in overwrites the buffer that an earlier kernel reads: it waits for that one, no later "
+        "one.",
         'plan += [("in", i, 0), ("record", f"in{i}", 0), ("wait", f"in{i}", 1), ("kernel", i, 1)]',
     ),
+    variant={"buffers": (2, 3, 4)},
 )
-def overlap_plan(student: Student, draw: Draw) -> None:
+def overlap_plan(student: Student, draw: Draw, *, buffers: int = 2) -> None:
     """A plan of streams and events for batches that are copied in, computed and copied out.
 
     batches: list of (us of the copy in, us of the kernel, us of the copy out). Each kind of work
     has an engine of its own. Batches lie in two buffers in turn: the copy in of batch i + 2 may
     begin when the kernel of batch i is over -> a list of steps in the order in which the host gives
     them: ("in" | "kernel" | "out", batch, stream), ("record", event, stream), ("wait", event,
-    stream). No race, and the shortest time that there is.
+    stream). No race, and the shortest time that there is. buffers: where there are more than two.
     """
     fixed: list[Batches] = [
         [(31, 47, 13)],
@@ -44,11 +46,18 @@ def overlap_plan(student: Student, draw: Draw) -> None:
         [(60, 21, 9), (53, 17, 11), (57, 19, 8), (49, 23, 10)],  # the copies in decide
         [(20, 90, 7), (25, 11, 80), (30, 85, 6), (71, 14, 33), (15, 66, 41)],
     ]
+    if buffers > 2:
+        fixed.append(_first_is_long(buffers))
     for batches in fixed + [_drawn_batches(draw) for _ in draw.cases(3)]:
         plan = student.call("overlap_plan", batches)
         model = _played(_checked(plan, batches), batches)
-        _expect_no_race(model, batches)
-        _expect_shortest(model, batches)
+        _expect_no_race(model, batches, buffers)
+        _expect_shortest(model, batches, buffers)
+
+
+def _first_is_long(buffers: int) -> Batches:
+    """While the first kernel runs, all other buffers can be filled: who uses fewer is slower."""
+    return [(20, 97 * buffers, 6), *((30 + i, 5 + i, 4) for i in range(buffers + 2))]
 
 
 def _drawn_batches(draw: Draw) -> Batches:
@@ -91,19 +100,19 @@ def _played(plan: Plan, batches: Batches) -> StreamModel:
     return model
 
 
-def _needs(batches: Batches) -> list[tuple[str, str]]:
+def _needs(batches: Batches, buffers: int) -> list[tuple[str, str]]:
     """(earlier, later), for all work that has to wait for other work."""
     found = []
     for i in range(len(batches)):
         found += [(f"in{i}", f"kernel{i}"), (f"kernel{i}", f"out{i}")]
-        found += [(f"kernel{i - 2}", f"in{i}")] if i >= 2 else []
+        found += [(f"kernel{i - buffers}", f"in{i}")] if i >= buffers else []
     return found
 
 
-def _expect_no_race(model: StreamModel, batches: Batches) -> None:
+def _expect_no_race(model: StreamModel, batches: Batches, buffers: int) -> None:
     """Nothing may lean on durations: an order holds only by a stream or an event."""
     past = {piece.name: piece.after for piece in model.pieces}
-    for earlier, later in _needs(batches):
+    for earlier, later in _needs(batches, buffers):
         if earlier not in past[later]:
             raise Wrong(
                 expected=f"{later} after {earlier}",
@@ -113,8 +122,8 @@ def _expect_no_race(model: StreamModel, batches: Batches) -> None:
             )
 
 
-def _expect_shortest(model: StreamModel, batches: Batches) -> None:
-    best = _shortest_us(batches)
+def _expect_shortest(model: StreamModel, batches: Batches, buffers: int) -> None:
+    best = _shortest_us(batches, buffers)
     if model.done_us > best:
         raise Wrong(
             expected=f"{best} us",
@@ -123,14 +132,15 @@ def _expect_shortest(model: StreamModel, batches: Batches) -> None:
         )
 
 
-def _shortest_us(batches: Batches) -> int:
+def _shortest_us(batches: Batches, buffers: int = 2) -> int:
     """Each engine takes the batches in order: the longest chain of what has to wait."""
+    needs = _needs(batches, buffers)
     done: dict[str, int] = {}
     for i, batch in enumerate(batches):
         for k, kind in enumerate(ENGINES):
             before = [
                 f"{kind}{i - 1}",
-                *(e for e, later in _needs(batches) if later == f"{kind}{i}"),
+                *(e for e, later in needs if later == f"{kind}{i}"),
             ]
             done[f"{kind}{i}"] = max((done.get(name, 0) for name in before), default=0) + batch[k]
     return max(done.values())
@@ -168,40 +178,40 @@ overlap_plan.wrong(
 )
 overlap_plan.wrong(
     "buffer_overwritten",
-    "The copy in of batch i + 2 overwrites the buffer that kernel i may still be reading: it has "
-    "to wait for that kernel.",
+    "A copy in overwrites the buffer that an earlier kernel may still be reading: it has to wait "
+    "for that kernel.",
     overlap_plan=lambda batches: _plan(batches, buffers=0),
 )
 overlap_plan.wrong(
     "one_buffer",
-    "The copy in waits for the kernel of the batch before. There are two buffers, so it may run "
-    "beside that kernel: wait for the one before it.",
+    "The copy in waits for the kernel of the batch before, which reads another buffer: it may run "
+    "beside that kernel. Wait for the kernel that reads the same buffer.",
     overlap_plan=lambda batches: _plan(batches, buffers=1),
 )
 overlap_plan.wrong(
     "event_too_early",
     "The event was recorded before the work that it stands for. An event is over when all that its "
     "stream was given *before it* is over.",
-    overlap_plan=lambda batches: _plan(batches, early=True),
+    overlap_plan=lambda batches, *, buffers=2: _plan(batches, buffers=buffers, early=True),
 )
 overlap_plan.wrong(
     "copies_share_a_stream",
     "Both directions share a stream, so the next copy in waits behind a copy out that waits for "
     "its kernel. Each direction has an engine of its own: give it a stream too.",
-    overlap_plan=lambda batches: _plan(batches, streams=(0, 1, 0)),
+    overlap_plan=lambda batches, *, buffers=2: _plan(batches, buffers=buffers, streams=(0, 1, 0)),
 )
 overlap_plan.wrong(
     "kernel_with_copy_in",
     "Copy in and kernel share a stream, so the next batch is not copied while this one is "
     "computed.",
-    overlap_plan=lambda batches: _plan(batches, streams=(0, 0, 1)),
+    overlap_plan=lambda batches, *, buffers=2: _plan(batches, buffers=buffers, streams=(0, 0, 1)),
 )
 
 
 @overlap_plan.wrong(
     "stream_per_batch",
-    "A stream for each batch keeps the order inside a batch. Nothing says that batch i + 2 waits "
-    "for the buffer of batch i.",
+    "A stream for each batch keeps the order inside a batch. Nothing says that a batch waits for "
+    "the kernel that reads its buffer.",
 )
 def _(batches: Batches) -> Plan:
     return [(kind, i, i) for i in range(len(batches)) for kind in ENGINES]
@@ -209,11 +219,11 @@ def _(batches: Batches) -> Plan:
 
 @overlap_plan.wrong(
     "two_streams",
-    "A stream for each buffer is safe: it keeps the whole batch in order. But the copy in of batch "
-    "i + 2 then waits for the copy out of batch i as well, not only for its kernel.",
+    "A stream for each buffer is safe: it keeps the whole batch in order. But a copy in then waits "
+    "for the copy out of the batch that had the buffer before, not only for its kernel.",
 )
-def _(batches: Batches) -> Plan:
-    return [(kind, i, i % 2) for i in range(len(batches)) for kind in ENGINES]
+def _(batches: Batches, *, buffers: int = 2) -> Plan:
+    return [(kind, i, i % buffers) for i in range(len(batches)) for kind in ENGINES]
 
 
 @overlap_plan.cost

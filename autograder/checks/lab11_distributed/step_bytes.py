@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
+from typing import Any
 
 from autograder.judge import Draw, Student, Wrong, describe
 
@@ -22,17 +24,18 @@ ROUNDING = 64.0
     hints=(
         "Write down each plan's collectives with the size of the whole tensor. How often is w "
         "gathered, and what is reduced: a gradient of w, or something of the size of x?",
-        "share = (W - 1) / W of 4 bytes. ddp: an all-reduce of V * D. fsdp: with V rounded up to "
-        "a multiple of W, two all-gathers and a reduce-scatter. columns: all-reduces of dx and of "
-        "three numbers for each word.",
+        "share = (W - 1) / W of the bytes of a number. ddp: an all-reduce of V * D. fsdp: with V "
+        "rounded up to a multiple of W, two all-gathers and a reduce-scatter. columns: all-reduces "
+        "of dx and of three numbers for each word.",
         "return 2 * share * (n * d + 3 * n)",
     ),
+    variant={"itemsize": (4, 2, 8)},
 )
-def step_bytes(student: Student, draw: Draw) -> None:
+def step_bytes(student: Student, draw: Draw, *, itemsize: int = 4) -> None:
     """What one rank sends in one training step of the head w (V, D), float32, in rings.
 
     plan ("ddp", "fsdp", "fsdp_kept" or "columns"), v, d, n (words on each rank), w (the number of
-    ranks) -> bytes.
+    ranks) -> bytes. itemsize: of the numbers, where they are not float32.
     """
     sizes = [(600, 64, 32, 7), (600, 64, 32, 2), (600, 64, 8, 1), (600, 64, 32, 64)]
     sizes += [
@@ -41,7 +44,7 @@ def step_bytes(student: Student, draw: Draw) -> None:
     ]
     cases = [(plan, *size) for size in sizes for plan in PLANS]
     for case, got in zip(cases, student.each("step_bytes", cases), strict=True):
-        _expect_bytes(got, sent_bytes(*case), case[0])
+        _expect_bytes(got, sent_bytes(*case) * itemsize / 4, case[0])
 
 
 def _expect_bytes(got: object, want: float, plan: str) -> None:
@@ -91,7 +94,7 @@ step_bytes.wrong(
 )
 step_bytes.wrong(
     "numbers",
-    "These are numbers, not bytes: a float32 takes four of them.",
+    "These are numbers, not bytes: each of them takes as many as its dtype says.",
     step_bytes=lambda plan, v, d, n, w: sent_bytes(plan, v, d, n, w) / 4,
 )
 
@@ -278,6 +281,21 @@ step_bytes.wrong(
     "The share (W - 1) / W was rounded to two digits. It is exact: round the bytes, if anything.",
     step_bytes=lambda plan, v, d, n, w: whole_bytes(plan, v, d, n, w) * round((w - 1) / w, 2),
 )
+
+
+def _of_any_dtype(answer: Callable[..., float]) -> Callable[..., float]:
+    """A wrong answer that counts the bytes of float32, for numbers of any size."""
+
+    @wraps(answer)
+    def scaled(*sizes: Any, itemsize: int = 4) -> float:
+        return answer(*sizes) * itemsize / 4
+
+    return scaled
+
+
+for _known in step_bytes.wrong_answers:
+    if _known.name != "numbers":
+        _known.functions["step_bytes"] = _of_any_dtype(_known.functions["step_bytes"])
 
 
 @step_bytes.cost

@@ -23,7 +23,7 @@ from ..run import devices, work
 from ..run.grading import job_for, safe_tier
 from ..run.job import Job
 from ..run.worker import lent_gpu
-from ..store import changes, roster
+from ..store import changes, roster, variants
 from ..store.journal import Journal, Record
 
 
@@ -97,7 +97,8 @@ def _job(folder: Path, line: roster.Line, record: Record, release: Release) -> J
         entry = take_again(submission, release, folder / "received")
     except Ungradable as reason:
         raise UserError(f"The lab's notebook has changed since the grading: {reason}") from reason
-    job = job_for(entry, release, key=record.key, secret=b"")
+    variant = variants.read(folder, release.lab).get(line.student, {})
+    job = job_for(entry, release, key=record.key, secret=b"", variant=variant)
     return replace(job, seeds={v.question: v.seed for v in record.verdicts}, quiet=True)
 
 

@@ -267,7 +267,8 @@ def open_folder(out: Path, source: Path | None) -> None:
         raise UserError(f"{source} lies inside the grading folder {out}. Grade into another: --out")
     expect_no_pattern(out)
     shutil.rmtree(out / ".scratch", ignore_errors=True)
-    of_labs = ("journal/*", "source/*", "release/*", *(f"{step}/*/*" for step in STEPS))
-    for folder in (".", "received", "roll", *of_labs):
+    of_labs = ["journal/*", "source/*", "release/*", "handouts/*/*", "handouts/*/*/*"]
+    of_labs += [f"{step}/*/*" for step in STEPS]
+    for folder in (".", "received", "roll", "variants", *of_labs):
         for partial in out.glob(f"{folder}/.*.tmp"):
             partial.unlink(missing_ok=True)

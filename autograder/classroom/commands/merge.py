@@ -26,7 +26,7 @@ from ..intake.enrolment import Person
 from ..intake.owners import LATE, student_ids
 from ..intake.release import Release, releases
 from ..reports.rows import Row, write_ungradable
-from ..store import changes, merges, roster, seed_secret
+from ..store import changes, merges, roster, seed_secret, variants
 from ..store.journal import Journal, Record, key_of
 from .changes import AGAIN, differences, moment, overrides_of, publish_again, say
 from .grading_run import handed_in, origins
@@ -36,6 +36,10 @@ from .report import alone
 NAMELESS = (
     "{other} knows its students by pseudonyms, and {folder} has no class list that could say who "
     "they are. Grade into {folder} with --roster first."
+)
+VARIANTS = (
+    "{student} was asked for other numbers of {lab} in {other} than was given out here. Copy the "
+    "folder variants/ from the grading folder that gave the lab out, and grade there once more."
 )
 LATER = "{}: {} more time there, {} here: what late.toml says counts"
 Times = Mapping[str, tuple[datetime | None, timedelta | None]]
@@ -73,6 +77,8 @@ def merge(merging: Merging, console: Console) -> None:
         every = sorted(ids.values())
         theirs = (the_one(name, every, "student", f" in {other}") for name in merging.theirs)
         merging = replace(merging, theirs=tuple(theirs))
+        for release in chosen:
+            _expect_same_variants(merging, release, ids)
         plans = [_planned(merging, release, ids) for release in chosen]
         for one in plans:
             say(console, _said(merging, one))
@@ -160,6 +166,16 @@ def _planned(merging: Merging, release: Release, ids: Mapping[str, str]) -> Plan
     made.differed += _late_rules(merging, release, made, known)
     made.lines = [_with_time(line, known) for line in made.lines]
     return made
+
+
+def _expect_same_variants(merging: Merging, release: Release, ids: Mapping[str, str]) -> None:
+    """What was judged there with other numbers than a student was given is no verdict here."""
+    here = variants.read(merging.folder, release.lab)
+    there = variants.read(merging.other, release.lab)
+    came = roster.read(merging.other, release.name)
+    for name in came:
+        if here.get(ids.get(name, name)) != there.get(name):
+            raise UserError(VARIANTS.format(student=name, lab=release.name, other=merging.other))
 
 
 def _with_time(line: roster.Line, known: Times) -> roster.Line:

@@ -18,7 +18,7 @@ from ..errors import UserError, the_one
 from ..intake.release import Release, releases
 from ..run.grading import TORCH, Grading, Means, job_for
 from ..run.job import Job
-from ..store import changes, roster
+from ..store import changes, roster, variants
 from ..store.changes import Change, Judged
 from ..store.journal import Record, key_of
 from .changes import (
@@ -145,9 +145,11 @@ def _job(again: Again, grading: Grading, line: roster.Line, record: Record, *, m
     that nothing that was judged for one of them counts for the next."""
     release, names = grading.release, list(grading.release.lab.questions)
     only = tuple(names[: names.index(again.question) + 1]) if again.question else ()
-    key = key_of(record.key, release.version, TORCH, str(made), *only)
+    variant = grading.variants.get(line.student, {})
+    asked = (*only, *variants.in_key(variant))
+    key = key_of(record.key, release.version, TORCH, str(made), *asked)
     entry = handed_in_then(again.folder, release, line, record)
-    job = job_for(entry, release, key=key, secret=grading.secret)
+    job = job_for(entry, release, key=key, secret=grading.secret, variant=variant)
     seeds = job.seeds | {verdict.question: verdict.seed for verdict in record.verdicts}
     return replace(job, only=only, seeds=seeds, device_share=grading.device_share)
 

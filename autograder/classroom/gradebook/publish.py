@@ -33,10 +33,11 @@ from autograder.judge import in_language
 
 from ..intake.exchanged import SECRET, TIMESTAMP
 from ..intake.owners import LATE
+from ..intake.personal import prose
 from ..intake.rebuild import notebook
 from ..intake.release import CHECK_SUFFIX, Release
 from ..intake.taking import Entry
-from ..store import changes
+from ..store import changes, variants
 from ..store.journal import Journal, Record, digest
 from . import late_policy
 from .course import database, in_one_line, lay_beside, prepare, quiet, stamp
@@ -105,13 +106,16 @@ def _publishing(
         changed = put_in_force(folder, gradebook, release.name, policy)
         known = {one.student_id for one in gradebook.find_assignment(release.name).submissions}
         converters = Converters(folder, release.name, log)
-        yield _Publishing(folder, release, policy, log, gradebook, converters, changed, known)
+        given = variants.read(folder, release.lab)
+        yield _Publishing(
+            folder, release, policy, log, gradebook, converters, changed, known, given
+        )
 
 
 @dataclass
 class _Publishing:
     """A lab's gradebook, open. changed: whose penalty is another one now, and whose page is not.
-    known: who was in it when it was opened."""
+    known: who was in it when it was opened. variants: who has numbers of their own."""
 
     folder: Path
     release: Release
@@ -121,6 +125,7 @@ class _Publishing:
     converters: Converters
     changed: set[str]
     known: set[str]
+    variants: Mapping[str, variants.Variant]
 
     @contextmanager
     def not_refused(self, student: str, refused: set[str]) -> Iterator[None]:
@@ -183,7 +188,7 @@ class _Publishing:
             "lab": lab,
             "record": one.record.key,
             "language": one.entry.rebuilt.language,
-            "told": self.release.told_in(one.entry.rebuilt.language),
+            "told": self._told(student, one.entry.rebuilt.language),
             FOUND: self._found(one.record),
         }
         if student in self.known:
@@ -196,6 +201,11 @@ class _Publishing:
         if submitted or (path.parent / TIMESTAMP).exists():
             stamp(self.folder, student, lab, submitted)
         lay_beside(self.folder, student, lab, SECRET, one.entry.submission.secret)
+
+    def _told(self, student: str, language: str) -> dict[str, str]:
+        """The prose of their page where it is not that of the English release, by cell."""
+        told, variant = self.release.told_in(language), self.variants.get(student)
+        return told | prose(self.release, variant, language) if variant else told
 
     def _found(self, record: Record) -> dict[str, str]:
         """By check what was judged of it, the last time: not what an instructor made of that, for

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 
 from autograder.sandbox import DEFAULT_SHARE, MOCKED, Tier, mocked_gpu, probe
 from onelayer.mock_cuda.builds import NoMock
@@ -16,7 +17,7 @@ from ..errors import UserError
 from ..intake.rebuild import to_run
 from ..intake.release import Release
 from ..intake.taking import Entry
-from ..store import merges, roster, seed_secret
+from ..store import merges, roster, seed_secret, variants
 from ..store.journal import Journal, Record, key_of
 from . import cluster, devices, pool, startup
 from .job import SUBMISSION_S, Job
@@ -27,6 +28,7 @@ NOT_SAFE = (
     "Put that right, or pass --i-trust-students to run it with your own rights."
 )
 NO_GPU = "There is no NVIDIA GPU here (no /dev/nvidia0), so nothing can be graded on cuda."
+NOTHING_ELSE: variants.Variant = MappingProxyType({})
 TORCH = importlib.metadata.version("torch")
 
 
@@ -58,19 +60,22 @@ class Grading:
         self.out, self.release, self.means = out, release, means
         self.secret = seed_secret.secret(out)
         self.journal = Journal(out / "journal" / release.name)
+        self.variants = variants.read(out, release.lab)
 
     def look_up(self, entries: Mapping[str, Entry]) -> tuple[list[Record], list[Job]]:
         """What the journal holds of `entries` already, and the jobs that are left."""
         found, jobs = [], []
         standing = roster.keys(self.out, self.release.name)
         for student, entry in entries.items():
-            own, *merged = (key_of(entry.sha256, *told) for told in self._circumstances)
+            variant = self.variants.get(student, {})
+            asked = variants.in_key(variant)
+            own, *merged = (key_of(entry.sha256, *told, *asked) for told in self._circumstances)
             keys = sorted([own, *merged], key=lambda key: key != standing.get(student))
             records = (self.journal.read(student, key) for key in keys)
             if record := next((one for one in records if one and one.is_final), None):
                 found.append(record)
             else:
-                job = job_for(entry, self.release, key=own, secret=self.secret)
+                job = job_for(entry, self.release, key=own, secret=self.secret, variant=variant)
                 jobs.append(replace(job, device_share=self.device_share))
         if jobs:
             safe_tier(self.means.trusting)
@@ -140,8 +145,16 @@ class Grading:
         return cluster.graded(jobs, location, spec=self.means.cluster)
 
 
-def job_for(entry: Entry, release: Release, *, key: str, secret: bytes) -> Job:
-    """The job that grades `entry`, with the seeds of this secret."""
+def job_for(
+    entry: Entry,
+    release: Release,
+    *,
+    key: str,
+    secret: bytes,
+    variant: variants.Variant = NOTHING_ELSE,
+) -> Job:
+    """The job that grades `entry`, with the seeds of this secret. variant: its student's own
+    numbers, where they have others than the public lab."""
     names, extra_s = release.lab.questions, release.budgets_s
     return Job(
         entry.submission.student,
@@ -156,4 +169,5 @@ def job_for(entry: Entry, release: Release, *, key: str, secret: bytes) -> Job:
         SUBMISSION_S + extra_s,
         release.loopback,
         release.device_share,
+        variant=dict(variant),
     )

@@ -3,7 +3,9 @@ else."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+
+from autograder.judge import Numbers
 
 from ..store.journal import Record
 
@@ -25,6 +27,7 @@ class Job:
     first: what was found when it was asked beside others; only the questions that it names as timed
     out are then asked, once more. only: the questions to be asked, none of them for all of the lab.
     quiet: nothing else runs on the machine, so that questions which time something are asked too.
+    variant: by question, the numbers in its text that are this student's own.
     """
 
     student: str
@@ -42,6 +45,7 @@ class Job:
     first: Record | None = None
     only: tuple[str, ...] = ()
     quiet: bool = False
+    variant: dict[str, Numbers] = field(default_factory=dict)
 
     def again(self, first: Record) -> Job:
         """The job that asks once more what timed out."""

@@ -120,7 +120,8 @@ def _asked(question: Question, student: JailedStudent, job: Job) -> Verdict:
         Path(f"/proc/{pid}/clear_refs").write_text(RESET, encoding="ascii")
     except OSError:
         before = 0
-    verdict = ask(question, student, seed=job.seeds[question.name], rounds=ROUNDS)
+    numbers = job.variant.get(question.name, {})
+    verdict = ask(question, student, seed=job.seeds[question.name], rounds=ROUNDS, numbers=numbers)
     if not before or student.pid != pid:
         return verdict
     return replace(verdict, peak_bytes=max(PAGE_BYTES, resident_bytes(pid, "VmHWM") - before))

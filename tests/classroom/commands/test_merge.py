@@ -22,7 +22,7 @@ from autograder.classroom.commands import merge as command
 from autograder.classroom.gradebook.course import database
 from autograder.classroom.gradebook.marks import Given, marks
 from autograder.classroom.reports.rows import Row, write_ungradable
-from autograder.classroom.store import changes, folder_lock, merges, roster, seed_secret
+from autograder.classroom.store import changes, folder_lock, merges, roster, seed_secret, variants
 from autograder.classroom.store.changes import Change
 from autograder.classroom.store.journal import key_of
 from autograder.classroom.store.roster import Line
@@ -371,6 +371,19 @@ def test_nothing_is_judged_again_after_a_merge(place, monkeypatch):
     merge("other", "--yes")  # and then the other folder's verdicts after all
     here = grading.Grading(place / "grading", RELEASE, grading.Means())
     assert here.look_up({"cy": entry})[1] == []
+
+
+def test_verdicts_on_other_numbers_than_were_given_out_do_not_come(place, monkeypatch):
+    """Lab 01 has none: what each folder knows of them is made up."""
+    given = {"cy": {FIRST: {"n": 3}}}
+    monkeypatch.setattr(
+        variants, "read", lambda folder, lab: given if folder.name == "grading" else {}
+    )
+    before = files(place)
+    assert "cy was asked for other numbers of 01_strides" in merge("other", "--yes", code=1)
+    assert files(place) == before
+    monkeypatch.setattr(variants, "read", lambda folder, lab: given)
+    assert "students  3 come" in merge("other")
 
 
 def test_who_is_at_work_in_either_folder_is_named(place):

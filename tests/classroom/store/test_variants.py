@@ -1,0 +1,66 @@
+"""Who has numbers of their own: drawn from the secret and the name, and written down."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from autograder import checks
+from autograder.classroom.errors import UserError
+from autograder.classroom.store import variants
+
+LAB, NONE = checks.lab("11"), checks.lab("01")
+NAMES = [f"student-{n}" for n in range(60)]
+
+
+def values(secret: bytes, names: list[str] = NAMES) -> list[int]:
+    return [variants.drawn(secret, LAB, name)["step_bytes"]["itemsize"] for name in names]
+
+
+def test_the_secret_and_the_name_decide_and_nothing_else() -> None:
+    assert values(b"a") == values(b"a")
+    assert values(b"a") != values(b"b")
+    assert values(b"a")[::-1] == values(b"a", NAMES[::-1])
+
+
+def test_each_other_value_is_somebodys_and_the_public_one_nobodys() -> None:
+    public, *others = LAB.questions["step_bytes"].variant["itemsize"]
+    assert set(values(b"a")) == set(others)
+    assert public not in values(b"a")
+    assert variants.drawn(b"a", NONE, "ada") == {}
+
+
+def test_what_was_given_out_is_read_back_and_is_the_owners_alone(tmp_path: Path) -> None:
+    given = {"ada": {"step_bytes": {"itemsize": 8}}}
+    assert variants.read(tmp_path, LAB) == {}
+    variants.write(tmp_path, LAB, given)
+    assert variants.read(tmp_path, LAB) == given
+    assert variants.read(tmp_path, NONE) == {}
+    (path,) = (tmp_path / "variants").iterdir()
+    assert path.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"ada": 3}', '{"ada": {"step_bytes"'])
+def test_a_damaged_list_is_no_class_without_variants(tmp_path: Path, text: str) -> None:
+    variants.write(tmp_path, LAB, {})
+    (path,) = (tmp_path / "variants").iterdir()
+    path.write_text(text)
+    with pytest.raises(UserError, match="damaged"):
+        variants.read(tmp_path, LAB)
+
+
+@pytest.mark.parametrize("told", [{"gone": {"n": 1}}, {"step_bytes": {"itemsize": 3}}])
+def test_numbers_that_are_no_longer_asked_are_named(tmp_path: Path, told: object) -> None:
+    variants.write(tmp_path, LAB, {})
+    (path,) = (tmp_path / "variants").iterdir()
+    path.write_text(json.dumps({"ada": told}))
+    with pytest.raises(UserError, match="no longer asks"):
+        variants.read(tmp_path, LAB)
+
+
+def test_a_key_says_nothing_of_public_numbers() -> None:
+    assert variants.in_key({}) == []
+    one, other = ({"q": {"n": n}} for n in (1, 2))
+    assert variants.in_key(one) != variants.in_key(other)
