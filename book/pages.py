@@ -21,7 +21,7 @@ from autograder.authoring.arrival import ID as ARRIVAL
 from autograder.authoring.language import ENGLISH, Language
 from autograder.authoring.plan import Lab, Plan
 from autograder.authoring.solution import BEGINS, ENDS
-from book import edition, glossary, under_title
+from book import edition, glossary, living, under_title
 from book.unit import HOME, ROOT, units
 
 PAGE = re.compile(r"(notebooks|labs)/(.*/)?\d\d_\w+\.ipynb")
@@ -55,9 +55,7 @@ def stage(plan: Plan, audience: Audience, folder: Path, doors: Sequence[Language
     title, _, rest = wanted["index.md"].partition("\n")
     ways = [edition.door("index.md", ENGLISH, one) for one in doors]
     wanted["index.md"] = "\n\n".join(filter(None, (title, " · ".join(ways), rest.lstrip())))
-    for kind in ("*.svg", "*.html"):  # what a page has in it
-        for path in sorted((ROOT / "book" / "static").glob(kind)):
-            wanted[f"static/{path.name}"] = path.read_text("utf-8")
+    wanted |= _front_parts(ENGLISH)
     for path in sorted((ROOT / "docs").glob("*.md")):
         name = f"docs/{path.name}"
         wanted[name] = _outward(path.read_text("utf-8"), name)
@@ -66,7 +64,7 @@ def stage(plan: Plan, audience: Audience, folder: Path, doors: Sequence[Language
 
 def stage_in(language: Language, plan: Plan, audience: Audience, folder: Path) -> None:
     """The same of the course in another language: its front page, its chapters, its labs."""
-    wanted = {"index.md": edition.front(plan, language)}
+    wanted = {"index.md": edition.front(plan, language), **_front_parts(language)}
     for source, path in [(one.source, one.notebook) for one in plan.chapters]:
         if path != HOME:
             page = _with_cards_alone(_read(language.prefix + path))
@@ -75,6 +73,10 @@ def stage_in(language: Language, plan: Plan, audience: Audience, folder: Path) -
         page = lab_page(lab, audience, language)
         wanted[lab.student] = _text(_with_door(page, lab.student, lab.source, language))
     _write(wanted, folder)
+
+
+def _front_parts(language: Language) -> dict[str, str]:
+    return {f"front/{name}": text for name, text in living.parts(language).items()}
 
 
 def _with_door(page: Notebook, path: str, source: str, language: Language) -> Notebook:

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page
 from autograder.authoring.language import ENGLISH, others
 from autograder.authoring.plan import plan
 from book import __main__ as main
-from book import edition, excerpts, pages
+from book import edition, excerpts, living, pages
 from book.__main__ import build
 from book.lighten import lighten
 from book.pages import Audience
@@ -107,6 +107,7 @@ def site(staged: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         code = build(staged, place / "es", trees=place / "trees", cache=place, language="es")
     assert code == 0
     (place / "es" / "_static" / "words.js").write_text(edition.script(SPANISH), "utf-8")
+    living.write(place / "es")
     lighten(place / "es")
     excerpts.write(place / "es")
     return place / "es"
@@ -149,6 +150,35 @@ def test_a_page_is_in_its_language_with_all_that_stands_around_it(site: Path, pa
         f"[...document.querySelectorAll('article section')][{place[1]}].getBoundingClientRect().top"
     )
     assert abs(page.evaluate(top)) < 200
+    assert trouble == []
+
+
+def test_the_model_of_the_front_page_speaks_its_language(site: Path, page: Page) -> None:
+    """No text of the English page's is seen or read aloud, and each floor is a door that opens."""
+    trouble: list[str] = []
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    page.goto((site / "index.html").as_uri())
+    page.locator(".living-top button").first.wait_for()
+    told = [str(page.evaluate("document.querySelector('article').innerText"))]
+    box = page.get_by_label("La frase hasta ahora")
+    for sentence in ("<es> yo canto <script>", "", " ".join(["<es>"] * 17)):
+        box.fill(sentence)
+        told.append(page.locator(".living-said").inner_text())
+    assert len(set(told)) == 4
+    told += page.evaluate(
+        "[...document.querySelectorAll('article [aria-label], article title, article desc')]"
+        ".map((one) => one.getAttribute('aria-label') ?? one.textContent)"
+    )
+    english = living.sentences(ENGLISH)
+    said = [*english.values(), *english["sentences"].values()]
+    parts = [part for one in said for form in ([one] if isinstance(one, str) else list(one))
+             for part in re.split(r"\{\w+\}|<code>.*?</code>|\(.*?\)", form)]  # fmt: skip
+    sentences = [part.strip() for part in parts if len(re.findall(r"[a-z]{2,}", part)) > 1]
+    assert len(sentences) > 40
+    assert [one for one in sentences if one in "\n".join(told)] == []
+    doors = [door.get_attribute("href") for door in page.locator(".living-floor a").all()]
+    assert len(doors) == 7
+    assert all((site / str(door)).is_file() for door in doors)
     assert trouble == []
 
 
