@@ -26,6 +26,7 @@ LANGUAGES = others(ROOT)
 (SPANISH,) = LANGUAGES
 NOTEBOOKS = [c.notebook for c in PLAN.chapters if c.notebook != HOME]
 NOTEBOOKS += [lab.student for lab in PLAN.labs]
+SHEETS = ["docs/diagnosis.md", "docs/glossary.md"]
 
 
 @pytest.fixture(scope="module")
@@ -83,10 +84,37 @@ def test_a_door_leads_to_the_same_page_and_back(path: str) -> None:
     assert (site / "es" / html.parent / back[1]).resolve() == site / html
 
 
+def test_the_sheets_for_students_have_a_twin(staged: Path) -> None:
+    assert set(SHEETS) == {path.relative_to(staged).as_posix() for path in staged.glob("docs/*")}
+    for name in SHEETS:
+        text = (staged / name).read_text("utf-8")
+        assert len(text.splitlines()) > 30
+        assert f"]({name})" in (staged / "index.md").read_text("utf-8")
+        for link in re.findall(r"\]\(([^)#:]+)\)", text):
+            assert (staged / name).parent.joinpath(link).is_file(), link
+
+
+def test_a_row_of_the_sheet_leads_to_the_units_of_the_english_one() -> None:
+    def rows(folder: Path) -> list[tuple[list[str], str]]:
+        lines = (folder / "docs" / "diagnosis.md").read_text("utf-8").split("\n| ")[2:]
+        cells = [line.strip(" |\n").split(" | ") for line in lines]
+        return [(re.findall(r"`[^`]*`", symptom), unit) for symptom, _, unit in cells]
+
+    assert len(rows(ROOT)) > 20
+    assert rows(ROOT / "es") == rows(ROOT)
+
+
+def test_a_spanish_chapter_leads_to_the_spanish_sheets(staged: Path) -> None:
+    texts = {path.name: path.read_text("utf-8") for path in staged.glob("notebooks/*.ipynb")}
+    assert "](../docs/diagnosis.md)" in texts["12_ship_it.ipynb"]
+    assert [name for name, text in texts.items() if "](../docs/glossary.md#" not in text] == []
+    assert not [name for name, text in texts.items() if re.search(r"\.\./docs/\w+\.html", text)]
+
+
 def test_an_english_page_has_a_door_where_there_is_a_twin(tmp_path: Path) -> None:
     for doors, ways in ((LANGUAGES, 1), ((), 0)):
         pages.stage(PLAN, Audience.PUBLIC, tmp_path, doors)
-        for path in (*NOTEBOOKS, "index.md"):
+        for path in (*NOTEBOOKS, "index.md", *SHEETS):
             assert (tmp_path / path).read_text("utf-8").count("ol-door") == ways, path
 
 
@@ -180,6 +208,23 @@ def test_the_model_of_the_front_page_speaks_its_language(site: Path, page: Page)
     assert len(doors) == 7
     assert all((site / str(door)).is_file() for door in doors)
     assert trouble == []
+
+
+def test_the_twins_of_docs_are_read_in_spanish_and_the_sheet_is_one_page(
+    site: Path, page: Page
+) -> None:
+    for name in SHEETS:
+        page.goto((site / name).with_suffix(".html").as_uri())
+        links = page.locator("article a[href]").evaluate_all("all => all.map((one) => one.href)")
+        local = [link.partition("#")[0] for link in links if link.startswith("file:")]
+        there = [link.removeprefix("file://") for link in local if "/es/" in link]
+        assert all(Path(link).is_file() for link in there)
+        assert page.locator("article .ol-door").get_attribute("href") == f"../../{name[:-3]}.html"
+    page.goto((site / "docs" / "diagnosis.html").as_uri())
+    for paper in ("A4", "Letter"):
+        printed = page.pdf(format=paper)
+        assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 1, paper
+    assert page.locator("article tbody tr").count() > 20
 
 
 def test_the_search_finds_a_spanish_word(site: Path, page: Page) -> None:
