@@ -28,7 +28,7 @@ from autograder.checks import UnknownQuestion, find, labs
 from autograder.judge import Lab
 from autograder.notebook import doctor
 from autograder.notebook.course import find_root
-from autograder.notebook.doctor import examine
+from autograder.notebook.doctor import Finding, examine
 
 ROOT = Path(__file__).parents[2]
 HOME = ROOT / "notebooks" / "home.py"
@@ -241,7 +241,7 @@ def test_the_command_speaks_the_language_that_it_is_asked_for(
     monkeypatch.chdir(ROOT)
     assert "The course has no 'xx'" in run("lab", "--language", "xx").output
     monkeypatch.setenv("ONELAYER_LANGUAGE", "es")
-    monkeypatch.setattr(student_cli, "examine", lambda: (doctor.Finding("GPU", "none", "x", "y"),))
+    monkeypatch.setattr(student_cli, "examine", lambda: (Finding("GPU", "none", "x", "y"),))
     assert run("doctor").output.split()[:4] == ["qué", "hay", "qué", "hacer"]
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     assert "JupyterLab no está instalado" in run("lab").output
