@@ -13,6 +13,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from autograder.judge import in_language, say
+from autograder.judge import language as spoken
 from autograder.notebook import progress as show_progress
 from autograder.notebook.course import find_root, homes
 from autograder.notebook.doctor import Finding, examine, in_words
@@ -35,23 +37,30 @@ def main() -> None:
 
 
 @main.command(context_settings={"ignore_unknown_options": True})
-@click.option("--language", default="en", help="In which to read the course, as in es.")
+@click.option("--language", help="In which to read the course, as in es. Default: yours, or en.")
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
-def lab(language: str, options: tuple[str, ...]) -> None:
+def lab(language: str | None, options: tuple[str, ...]) -> None:
     """Open JupyterLab on the home notebook. OPTIONS go to JupyterLab, as in --no-browser."""
-    root = find_root(Path.cwd())
-    if root is None or not (root / "notebooks" / "home.ipynb").is_file():
-        raise click.ClickException("notebooks/home.ipynb is not here: go to the course's folder.")
-    home = homes(root).get(language)
-    if home is None:
-        known = ", ".join(homes(root))
-        raise click.ClickException(f"The course has no {language!r}. It is here in: {known}.")
-    if importlib.util.find_spec("jupyterlab") is None:
-        advice = 'pip install "jupyterlab>=4.4", then try again.'
-        raise click.ClickException(f"JupyterLab is not installed: {advice}")
+    with in_language(language or ""):
+        root, home = _home(spoken())
     places = [f"--ServerApp.root_dir={root}", f"--LabApp.default_url=/lab/tree/{home}"]
     command = [sys.executable, "-m", "jupyterlab", *places, *STYLE, *options]
     sys.exit(_run(command, root))
+
+
+def _home(language: str) -> tuple[Path, str]:
+    """The course's folder and the home notebook in it. Raises ClickException where one lacks, or
+    JupyterLab."""
+    root = find_root(Path.cwd())
+    if root is None or not (root / "notebooks" / "home.ipynb").is_file():
+        raise click.ClickException(say("cli.not_here"))
+    home = homes(root).get(language)
+    if home is None:
+        known = ", ".join(homes(root))
+        raise click.ClickException(say("cli.no_language", language=language, known=known))
+    if importlib.util.find_spec("jupyterlab") is None:
+        raise click.ClickException(say("cli.no_jupyterlab"))
+    return root, home
 
 
 def _run(command: list[str], folder: Path | None) -> int:
@@ -82,7 +91,7 @@ def doctor() -> None:
 
 def _table(findings: tuple[Finding, ...]) -> Table:
     table = Table(box=None, pad_edge=False)
-    for name in ("", "", "found", "to do"):
+    for name in ("", "", say("head.found"), say("head.to_do")):
         table.add_column(name, overflow="fold")
     for f in findings:
         what, word, *rest = in_words(f)
@@ -136,5 +145,5 @@ def mock_gpu(
         raise click.ClickException(str(error)) from None
     click.echo(run.page)
     for file in run.files:
-        click.echo(f"written   {file}")
+        click.echo(f"{say('cli.written'):<9} {file}")
     sys.exit(run.exit_code)

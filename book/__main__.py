@@ -59,8 +59,7 @@ def main(audience: str, codes: tuple[str, ...], out: Path) -> None:
         if build(staged, place, trees=trees, cache=cache, language=language.code):
             raise click.ClickException("The site was not built: Sphinx says above what is wrong.")
         (place / "_static" / "words.js").write_text(edition.script(language), "utf-8")
-        if language == ENGLISH:
-            living.write(place)
+        living.write(place)
         lighten(place)
         excerpts.write(place, besides=[one.code for one in languages])
     click.echo(f"The site is in {site}. Open {site / 'index.html'}")

@@ -82,7 +82,7 @@ def bring_what_is_large(
     app: Any, name: str, template: str, context: dict[str, Any], tree: Any
 ) -> None:
     """The first page has the grammar model, the search what pages say; others need neither."""
-    if name == "index" and IS_ENGLISH:
+    if name == "index":
         app.add_css_file("living.css")
         for script in ("living_weights.js", "living_model.js", "living.js"):
             app.add_js_file(script, defer="defer")

@@ -38,6 +38,9 @@ class Words:
     before: str = "Your guess, before you read on:"
     show: str = "Show me"
     said: str = "You said {}."
+    closed: str = (
+        "The answer is closed until you guess. The page's Open every answer prints it, too."
+    )
     below: str = "The answer comes below."
     unguessed: str = "No guess yet"
     open_all: str = "Open every answer"
@@ -81,15 +84,23 @@ def door(page: str, here: Language, there: Language) -> str:
 
 
 def to_english_pages(text: str, page: str, here: Language) -> str:
-    """Links to docs/ in a page's text as links to the English site: there is no other."""
+    """Links to docs/ in a page's text as links to the English site, where a page has no twin."""
 
     def replaced(link: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(page), link["path"]))
+        if f"{target}.md" in twins(here):
+            return link.group()
         way = relpath(f"{target}.html", PurePosixPath(here.prefix + page).parent)
         return f'<a href="{way}{link["anchor"] or ""}">{link["said"]}</a>'
 
     docs = r"\[(?P<said>[^\]]*)\]\((?P<path>[./]*docs/[^)#\s]+)\.md(?P<anchor>#[^)\s]*)?\)"
     return re.sub(docs, replaced, text)
+
+
+def twins(language: Language) -> list[str]:
+    """The pages of docs/ that `language` has, by their path in the English course."""
+    folder = ROOT / language.code / "docs"
+    return [f"docs/{path.name}" for path in sorted(folder.glob("*.md"))]
 
 
 def line(page: str, source: str, here: Language) -> str:
@@ -115,7 +126,8 @@ def front(made: Plan, language: Language) -> str:
         rows.append(f"| [{name}]({chapter.notebook}) | {promise} | {solve} |")
         pages += [chapter.notebook, lab.student]
     head = f"| {language.units} | {language.about} | {language.solve} |\n|:--|:--|:--|"
-    listed = "\n".join(page.removesuffix(".ipynb") for page in pages)
+    pages += twins(language)
+    listed = "\n".join(str(Path(page).with_suffix("")) for page in pages)
     contents = f"\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
     return text.replace(UNITS, "\n".join([head, *rows])) + contents
 

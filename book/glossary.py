@@ -1,4 +1,4 @@
-"""A chapter's first use of a word of docs/glossary.md becomes a link to it."""
+"""A chapter's first use of a word of docs/glossary.md, or of its twin, becomes a link to it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 
+from autograder.authoring.language import ENGLISH, Language
 from book.unit import ROOT
 
 PAGE = "docs/glossary.md"
@@ -17,16 +18,22 @@ KEPT = re.compile(
 
 
 @cache
-def words() -> dict[str, str]:
-    """Each word of the page in small letters, and its anchor there."""
-    heads = re.findall(r"^## (.+)$", (ROOT / PAGE).read_text("utf-8"), re.MULTILINE)
-    return {head.lower(): head.lower().replace(" ", "-") for head in heads}
+def words(language: Language = ENGLISH) -> dict[str, str]:
+    """Each word of the page in small letters, and its anchor there. In every language an entry is
+    headed by the English word; what the chapters say for it is bold in a twin."""
+    text = (ROOT / language.prefix / PAGE).read_text("utf-8")
+    entries = re.findall(r"^## (.+)\n\n(.+)$", text, re.MULTILINE)
+    return {
+        word.lower(): head.lower().replace(" ", "-")
+        for head, entry in entries
+        for word in ([head] if language == ENGLISH else re.findall(r"\*\*(.+?)\*\*", entry))
+    }
 
 
-def linked(texts: Sequence[str], up: str) -> list[str]:
+def linked(texts: Sequence[str], up: str, language: Language = ENGLISH) -> list[str]:
     """`texts`, the prose of one page in its order, with the first use of each word a link. `up`
     leads from the page to the root."""
-    open_words, made = dict(words()), []
+    open_words, made = dict(words(language)), []
     for text in texts:
         parts = list(_parts(text))
         made.append("".join(_first_uses(p, open_words, up) if free else p for p, free in parts))
@@ -50,12 +57,14 @@ def _first_uses(prose: str, open_words: dict[str, str], up: str) -> str:
 
     def replaced(found: re.Match[str]) -> str:
         word = re.sub(r"\s+", " ", found["word"]).lower()
-        anchor = open_words.pop(word, None)
+        anchor = open_words.get(word)
         if anchor is None:  # used a second time
             return found.group()
+        for other in [one for one, its in open_words.items() if its == anchor]:
+            del open_words[other]
         return f"[{found.group()}]({up}{PAGE}#{anchor})"
 
     longest_first = sorted(open_words, key=len, reverse=True)
     any_of_them = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in longest_first)
-    pattern = rf"(?<![\w./-])(?P<word>{any_of_them})s?(?![\w/-])"
+    pattern = rf"(?<![\w./-])(?P<word>{any_of_them})(?:e?s)?(?![\w/-])"
     return re.sub(pattern, replaced, prose, flags=re.IGNORECASE)

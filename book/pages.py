@@ -21,7 +21,7 @@ from autograder.authoring.arrival import ID as ARRIVAL
 from autograder.authoring.language import ENGLISH, Language
 from autograder.authoring.plan import Lab, Plan
 from autograder.authoring.solution import BEGINS, ENDS
-from book import edition, glossary, under_title
+from book import edition, glossary, living, under_title
 from book.unit import HOME, ROOT, units
 
 PAGE = re.compile(r"(notebooks|labs)/(.*/)?\d\d_\w+\.ipynb")
@@ -52,29 +52,35 @@ def stage(plan: Plan, audience: Audience, folder: Path, doors: Sequence[Language
     wanted = {path: _text(_with_line(page, lines[path])) for path, page in notebooks.items()}
     for path in sorted((ROOT / "book").glob("*.md")):
         wanted[path.name] = path.read_text("utf-8")
-    title, _, rest = wanted["index.md"].partition("\n")
     ways = [edition.door("index.md", ENGLISH, one) for one in doors]
-    wanted["index.md"] = "\n\n".join(filter(None, (title, " · ".join(ways), rest.lstrip())))
-    for kind in ("*.svg", "*.html"):  # what a page has in it
-        for path in sorted((ROOT / "book" / "static").glob(kind)):
-            wanted[f"static/{path.name}"] = path.read_text("utf-8")
+    wanted["index.md"] = _below_title(wanted["index.md"], ways)
+    wanted |= _front_parts(ENGLISH)
     for path in sorted((ROOT / "docs").glob("*.md")):
         name = f"docs/{path.name}"
-        wanted[name] = _outward(path.read_text("utf-8"), name)
+        ways = [edition.door(name, ENGLISH, one) for one in doors if name in edition.twins(one)]
+        wanted[name] = _below_title(_outward(path.read_text("utf-8"), name), ways)
     _write(wanted, folder)
 
 
 def stage_in(language: Language, plan: Plan, audience: Audience, folder: Path) -> None:
     """The same of the course in another language: its front page, its chapters, its labs."""
-    wanted = {"index.md": edition.front(plan, language)}
+    wanted = {"index.md": edition.front(plan, language), **_front_parts(language)}
     for source, path in [(one.source, one.notebook) for one in plan.chapters]:
         if path != HOME:
-            page = _with_cards_alone(_read(language.prefix + path))
+            page = _with_words(_with_cards_alone(_read(language.prefix + path)), language)
             wanted[path] = _text(_with_door(page, path, source, language))
     for lab in plan.labs:
         page = lab_page(lab, audience, language)
         wanted[lab.student] = _text(_with_door(page, lab.student, lab.source, language))
+    for name in edition.twins(language):
+        text = (ROOT / language.prefix / name).read_text("utf-8")
+        way = edition.door(name, language, ENGLISH)
+        wanted[name] = _below_title(edition.to_english_pages(text, name, language), [way])
     _write(wanted, folder)
+
+
+def _front_parts(language: Language) -> dict[str, str]:
+    return {f"front/{name}": text for name, text in living.parts(language).items()}
 
 
 def _with_door(page: Notebook, path: str, source: str, language: Language) -> Notebook:
@@ -111,13 +117,18 @@ def _with_cards_alone(notebook: Notebook) -> Notebook:
     return notebook
 
 
-def _with_words(notebook: Notebook) -> Notebook:
+def _with_words(notebook: Notebook, language: Language = ENGLISH) -> Notebook:
     """With links to the glossary; the title's cell has links enough."""
     prose = [cell for cell in notebook["cells"][1:] if cell["cell_type"] == "markdown"]
-    texts = glossary.linked(["".join(cell["source"]) for cell in prose], up="../")
+    texts = glossary.linked(["".join(cell["source"]) for cell in prose], "../", language)
     for cell, text in zip(prose, texts, strict=True):
         cell["source"] = text
     return notebook
+
+
+def _below_title(text: str, ways: Sequence[str]) -> str:
+    title, _, rest = text.partition("\n")
+    return "\n\n".join(filter(None, (title, " · ".join(ways), rest.lstrip())))
 
 
 def _with_line(notebook: Notebook, line: str) -> Notebook:

@@ -160,6 +160,7 @@ function closed(cell) {
   rest.className = "ol-rest";
   rest.setAttribute("hidden", "until-found");
   while (cell.nextSibling && cell.nextSibling.nodeName !== "SECTION") rest.append(cell.nextSibling);
+  cell.dataset.closed = WORDS.closed; // what paper has in its place
   cell.after(rest);
   return rest;
 }

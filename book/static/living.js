@@ -1,5 +1,6 @@
 // The first page: a sentence in, 600 scores out, and the floors that the one call goes through.
-// living_model.js computes, living_weights.js (written with the site) holds what it computes with.
+// living_model.js computes, living_weights.js (written with the site) holds what it computes with. What
+// is said stands in the page, in its language: book/front/en.toml and its like.
 "use strict";
 
 document.addEventListener("DOMContentLoaded", () => {
@@ -15,11 +16,18 @@ document.addEventListener("DOMContentLoaded", () => {
   const find = (selector) => root.querySelector(selector);
   const input = find("#living-text"), said = find(".living-said"), top = find(".living-top");
   const scores = find(".living-scores"), ranks = find(".living-ranks input");
+  const SENTENCES = JSON.parse(find(".living-sentences").textContent);
   let state = null, chosen = null; // what the last sentence gave; the word that is followed down
 
   const escape = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;");
   const percent = (p) => (p >= 0.0005 ? `${(100 * p).toFixed(1)} %` : "0 %");
   const bytes = (n) => n.toLocaleString("en-US");
+  // A sentence with its facts. Of two forms, the first is for one.
+  const say = (name, facts = {}) => {
+    const form = SENTENCES[name];
+    const sentence = Array.isArray(form) ? form[facts.n === 1 ? 0 : 1] : form;
+    return sentence.replace(/\{(\w+)\}/g, (_, fact) => facts[fact]);
+  };
   const word = (i) => `<b>${escape(model.words[i])}</b>`;
   const order = (values) => [...values.keys()].sort((a, b) => values[b] - values[a]);
 
@@ -45,26 +53,23 @@ document.addEventListener("DOMContentLoaded", () => {
 
   function python({ N, x }) {
     floor("python",
-      `<code>logits = F.linear(x, weight, bias)</code>: (${N}, 64) in, (${N}, 600) out. The last row of <code>x</code> is what the model made of your ${N} word${N > 1 ? "s" : ""}:`,
-      bars(x, "The 64 numbers that enter the head"));
+      say("python", { n: N, words: say("words", { n: N }) }), bars(x, say("entering")));
   }
 
   function dispatcher({ N }) {
     const step = (name, key, depth) =>
       `<div class="living-step" style="margin-left:${depth * 1.1}rem"><code>${name}</code> <span>${key}</span></div>`;
     floor("dispatcher",
-      `One name, several answers. The keys of the tensors say who is asked next; ${bytes(2 * N * V * D)} FLOP wait at the end.`,
-      step("aten::linear", "composite: it is made of other operators", 0) +
-      step("aten::t", "a view of the weight: strides swapped, nothing copied", 1) +
-      step("aten::addmm", "AutogradCPU: writes down how to go back", 1) +
-      step("aten::addmm", `CPU: (${N}, 64) · (64, 600), computed`, 2));
+      say("dispatcher", { flop: bytes(2 * N * V * D) }),
+      step("aten::linear", say("linear"), 0) + step("aten::t", say("transposed"), 1) +
+      step("aten::addmm", say("autograd_key"), 1) + step("aten::addmm", say("cpu_key", { n: N }), 2));
   }
 
   function autograd({ p }, i) {
     const gradient = Float64Array.from(p, (share, j) => share - (j === i ? 1 : 0));
     const most = order(gradient.map(Math.abs)).slice(0, 5);
     floor("autograd",
-      `If the next word is ${word(i)}, the loss is −log ${p[i].toPrecision(3)} = ${(-Math.log(p[i])).toFixed(3)}. Its gradient at the scores is the probabilities, minus 1 at ${word(i)}. The five largest:`,
+      say("autograd", { word: word(i), p: p[i].toPrecision(3), loss: (-Math.log(p[i])).toFixed(3) }),
       `<ul class="living-list">${most.map((j) => `<li>${word(j)} <code>${gradient[j].toExponential(2)}</code></li>`).join("")}</ul>`);
   }
 
@@ -72,17 +77,20 @@ document.addEventListener("DOMContentLoaded", () => {
     const sums = new Float64Array(D + 1);
     sums[0] = model.bias[i];
     for (let j = 0; j < D; j++) sums[j + 1] = sums[j] + x[j] * model.weight[i * D + j];
+    const score = z[i].toFixed(3);
     floor("kernel",
-      `The score of ${word(i)}: begin at the bias, ${sums[0].toFixed(3)}, add 64 products, and end at ${z[i].toFixed(3)}. The sum on its way:`,
-      bars(sums, `A running sum that ends at ${z[i].toFixed(3)}`));
+      say("kernel", { word: word(i), bias: sums[0].toFixed(3), score }), bars(sums, say("running", { score })));
   }
 
   function memory({ N }, i) {
     const at = (600 * i) / V;
     const strip = `<rect class="all" width="600" height="16" y="4"/><rect class="up" x="${at}" y="0" width="2" height="24"/>`;
     floor("memory",
-      `The weight is ${bytes(4 * V * D)} bytes in one line, strides (64, 1). The row of ${word(i)} is bytes ${bytes(4 * D * i)} to ${bytes(4 * D * (i + 1) - 1)}. <code>weight.T</code> is the same line, strides (1, 64). The scores of ${N} word${N > 1 ? "s" : ""}: ${bytes(4 * N * V)} bytes.`,
-      drawn(600, 24, strip, `Row ${i} of 600 in the line of bytes`));
+      say("memory", {
+        bytes: bytes(4 * V * D), word: word(i), first: bytes(4 * D * i), last: bytes(4 * D * (i + 1) - 1),
+        words: say("words", { n: N }), scores: bytes(4 * N * V),
+      }),
+      drawn(600, 24, strip, say("row", { row: i })));
   }
 
   const BLOCK = 64; // columns at a time; the last block has only 24, which a mask must know
@@ -97,7 +105,7 @@ document.addEventListener("DOMContentLoaded", () => {
       seen.push(most + Math.log(sum));
     }
     floor("compiler",
-      `The loss needs log Σ exp of all 600 scores. A fused kernel takes them ${BLOCK} at a time and keeps two numbers a row, the largest so far and a sum, instead of ${bytes(4 * N * V)} bytes of scores. log Σ exp after each of ${seen.length} blocks (the last has ${V % BLOCK} columns):`,
+      say("compiler", { block: BLOCK, bytes: bytes(4 * N * V), blocks: seen.length, left: V % BLOCK }),
       `<ul class="living-list">${seen.map((value) => `<li><code>${value.toFixed(4)}</code></li>`).join("")}</ul>`);
   }
 
@@ -110,9 +118,10 @@ document.addEventListener("DOMContentLoaded", () => {
     const sums = shards.map((shard) => shard.reduce((a, b) => a + Math.exp(b - most), 0));
     const all = sums.reduce((a, b) => a + b, 0);
     const row = (r) => `<tr><th scope="row">${r}</th><td>${shards[r].length}</td><td>${largest[r].toFixed(3)}</td><td>${percent(sums[r] / all)}</td></tr>`;
+    const heads = ["rank", "rows", "largest", "part"].map((name) => `<th scope="col">${say(name)}</th>`);
     floor("ranks",
-      `600 rows over ${count} rank${count > 1 ? "s" : ""}. Each keeps its own scores and sends its largest and its sum. Together: log Σ exp = ${(most + Math.log(all)).toFixed(4)}, the number that the floor above found.`,
-      `<table><thead><tr><th scope="col">rank</th><th scope="col">rows</th><th scope="col">largest</th><th scope="col">its part of Σ exp</th></tr></thead><tbody>${shards.map((_, r) => row(r)).join("")}</tbody></table>`);
+      say("ranks", { n: count, loss: (most + Math.log(all)).toFixed(4) }),
+      `<table><thead><tr>${heads.join("")}</tr></thead><tbody>${shards.map((_, r) => row(r)).join("")}</tbody></table>`);
   }
 
   const ACROSS = 50, SIDE = 600 / ACROSS, TALL = 15;
@@ -121,7 +130,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const least = Math.min(...z), range = Math.max(...z) - least;
     scores.innerHTML = [...z].map((score, j) => {
       const x = (j % ACROSS) * SIDE, y = Math.floor(j / ACROSS) * TALL;
-      return `<rect data-row="${j}" class="${j === i ? "chosen" : "score"}" style="--p:${((score - least) / range).toFixed(3)}" x="${x}" y="${y}" width="${SIDE - 1}" height="${TALL - 1}"><title>${escape(model.words[j])}: score ${score.toFixed(2)}, ${percent(p[j])}</title></rect>`;
+      return `<rect data-row="${j}" class="${j === i ? "chosen" : "score"}" style="--p:${((score - least) / range).toFixed(3)}" x="${x}" y="${y}" width="${SIDE - 1}" height="${TALL - 1}"><title>${say("score", { word: escape(model.words[j]), score: score.toFixed(2), share: percent(p[j]) })}</title></rect>`;
     }).join("");
     top.innerHTML = first.map((j) => `<li><button type="button" data-row="${j}" aria-pressed="${j === i}"><span>${escape(model.words[j])}</span><span>${percent(p[j])}</span><i style="width:${100 * p[j]}%"></i></button></li>`).join("");
     python(state); dispatcher(state); autograd(state, i); kernel(state, i);
@@ -131,15 +140,15 @@ document.addEventListener("DOMContentLoaded", () => {
   function ask() {
     const words = input.value.normalize("NFC").trim().split(/\s+/).filter(Boolean);
     const strange = words.find((one) => !model.index.has(one));
-    if (strange !== undefined) { said.textContent = `"${strange}" is not one of the 600 words of the grammar.`; return; }
-    if (words.length === 0) { said.textContent = "Begin with <en> or <es>, then a pronoun."; return; }
-    if (words.length > CONTEXT) { said.textContent = `The model reads at most ${CONTEXT} words.`; return; }
+    if (strange !== undefined) { said.textContent = say("strange", { word: strange }); return; }
+    if (words.length === 0) { said.textContent = say("begin"); return; }
+    if (words.length > CONTEXT) { said.textContent = say("too_long", { most: CONTEXT }); return; }
     const rows = model.hidden(words.map((one) => model.index.get(one)));
     const x = rows[rows.length - 1], z = model.scores(x), p = softmax(z);
     state = { N: words.length, x, z, p };
     chosen = null;
     const best = order(p)[0];
-    said.textContent = `Next: ${model.words[best]}, ${percent(p[best])}.`;
+    said.textContent = say("next", { word: model.words[best], share: percent(p[best]) });
     draw();
   }
 

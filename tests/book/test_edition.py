@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page
 from autograder.authoring.language import ENGLISH, others
 from autograder.authoring.plan import plan
 from book import __main__ as main
-from book import edition, excerpts, pages
+from book import edition, excerpts, living, pages
 from book.__main__ import build
 from book.lighten import lighten
 from book.pages import Audience
@@ -26,6 +26,7 @@ LANGUAGES = others(ROOT)
 (SPANISH,) = LANGUAGES
 NOTEBOOKS = [c.notebook for c in PLAN.chapters if c.notebook != HOME]
 NOTEBOOKS += [lab.student for lab in PLAN.labs]
+SHEETS = ["docs/diagnosis.md", "docs/glossary.md"]
 
 
 @pytest.fixture(scope="module")
@@ -83,10 +84,37 @@ def test_a_door_leads_to_the_same_page_and_back(path: str) -> None:
     assert (site / "es" / html.parent / back[1]).resolve() == site / html
 
 
+def test_the_sheets_for_students_have_a_twin(staged: Path) -> None:
+    assert set(SHEETS) == {path.relative_to(staged).as_posix() for path in staged.glob("docs/*")}
+    for name in SHEETS:
+        text = (staged / name).read_text("utf-8")
+        assert len(text.splitlines()) > 30
+        assert f"]({name})" in (staged / "index.md").read_text("utf-8")
+        for link in re.findall(r"\]\(([^)#:]+)\)", text):
+            assert (staged / name).parent.joinpath(link).is_file(), link
+
+
+def test_a_row_of_the_sheet_leads_to_the_units_of_the_english_one() -> None:
+    def rows(folder: Path) -> list[tuple[list[str], str]]:
+        lines = (folder / "docs" / "diagnosis.md").read_text("utf-8").split("\n| ")[2:]
+        cells = [line.strip(" |\n").split(" | ") for line in lines]
+        return [(re.findall(r"`[^`]*`", symptom), unit) for symptom, _, unit in cells]
+
+    assert len(rows(ROOT)) > 20
+    assert rows(ROOT / "es") == rows(ROOT)
+
+
+def test_a_spanish_chapter_leads_to_the_spanish_sheets(staged: Path) -> None:
+    texts = {path.name: path.read_text("utf-8") for path in staged.glob("notebooks/*.ipynb")}
+    assert "](../docs/diagnosis.md)" in texts["12_ship_it.ipynb"]
+    assert [name for name, text in texts.items() if "](../docs/glossary.md#" not in text] == []
+    assert not [name for name, text in texts.items() if re.search(r"\.\./docs/\w+\.html", text)]
+
+
 def test_an_english_page_has_a_door_where_there_is_a_twin(tmp_path: Path) -> None:
     for doors, ways in ((LANGUAGES, 1), ((), 0)):
         pages.stage(PLAN, Audience.PUBLIC, tmp_path, doors)
-        for path in (*NOTEBOOKS, "index.md"):
+        for path in (*NOTEBOOKS, "index.md", *SHEETS):
             assert (tmp_path / path).read_text("utf-8").count("ol-door") == ways, path
 
 
@@ -107,6 +135,7 @@ def site(staged: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         code = build(staged, place / "es", trees=place / "trees", cache=place, language="es")
     assert code == 0
     (place / "es" / "_static" / "words.js").write_text(edition.script(SPANISH), "utf-8")
+    living.write(place / "es")
     lighten(place / "es")
     excerpts.write(place / "es")
     return place / "es"
@@ -150,6 +179,52 @@ def test_a_page_is_in_its_language_with_all_that_stands_around_it(site: Path, pa
     )
     assert abs(page.evaluate(top)) < 200
     assert trouble == []
+
+
+def test_the_model_of_the_front_page_speaks_its_language(site: Path, page: Page) -> None:
+    """No text of the English page's is seen or read aloud, and each floor is a door that opens."""
+    trouble: list[str] = []
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    page.goto((site / "index.html").as_uri())
+    page.locator(".living-top button").first.wait_for()
+    told = [str(page.evaluate("document.querySelector('article').innerText"))]
+    box = page.get_by_label("La frase hasta ahora")
+    for sentence in ("<es> yo canto <script>", "", " ".join(["<es>"] * 17)):
+        box.fill(sentence)
+        told.append(page.locator(".living-said").inner_text())
+    assert len(set(told)) == 4
+    told += page.evaluate(
+        "[...document.querySelectorAll('article [aria-label], article title, article desc')]"
+        ".map((one) => one.getAttribute('aria-label') ?? one.textContent)"
+    )
+    english = living.sentences(ENGLISH)
+    said = [*english.values(), *english["sentences"].values()]
+    parts = [part for one in said for form in ([one] if isinstance(one, str) else list(one))
+             for part in re.split(r"\{\w+\}|<code>.*?</code>|\(.*?\)", form)]  # fmt: skip
+    sentences = [part.strip() for part in parts if len(re.findall(r"[a-z]{2,}", part)) > 1]
+    assert len(sentences) > 40
+    assert [one for one in sentences if one in "\n".join(told)] == []
+    doors = [door.get_attribute("href") for door in page.locator(".living-floor a").all()]
+    assert len(doors) == 7
+    assert all((site / str(door)).is_file() for door in doors)
+    assert trouble == []
+
+
+def test_the_twins_of_docs_are_read_in_spanish_and_the_sheet_is_one_page(
+    site: Path, page: Page
+) -> None:
+    for name in SHEETS:
+        page.goto((site / name).with_suffix(".html").as_uri())
+        links = page.locator("article a[href]").evaluate_all("all => all.map((one) => one.href)")
+        local = [link.partition("#")[0] for link in links if link.startswith("file:")]
+        there = [link.removeprefix("file://") for link in local if "/es/" in link]
+        assert all(Path(link).is_file() for link in there)
+        assert page.locator("article .ol-door").get_attribute("href") == f"../../{name[:-3]}.html"
+    page.goto((site / "docs" / "diagnosis.html").as_uri())
+    for paper in ("A4", "Letter"):
+        printed = page.pdf(format=paper)
+        assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 1, paper
+    assert page.locator("article tbody tr").count() > 20
 
 
 def test_the_search_finds_a_spanish_word(site: Path, page: Page) -> None:

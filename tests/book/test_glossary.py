@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from autograder.authoring.language import Language, others
 from autograder.authoring.plan import plan
 from book import glossary
 from book.unit import ROOT, cells, units
@@ -66,3 +67,38 @@ def test_each_word_leads_to_a_chapter_that_is_there() -> None:
     links = re.findall(r"\]\(\.\./([^)]+)\)", text)
     assert len(links) == len(glossary.words())
     assert all((ROOT / link).is_file() for link in links)
+
+
+TWINS = pytest.mark.parametrize("language", others(ROOT), ids=lambda one: one.code)
+
+
+@TWINS
+def test_a_twin_has_the_same_words_with_the_same_chapters(language: Language) -> None:
+    entry = re.compile(r"^## (.+)\n\n.+ \[.+\]\(\.\./(.+)\)\.$", re.MULTILINE)
+    english = entry.findall((ROOT / glossary.PAGE).read_text("utf-8"))
+    assert len(english) == len(glossary.words())
+    twin = (ROOT / language.code / glossary.PAGE).read_text("utf-8")
+    assert entry.findall(twin) == english
+    assert set(glossary.words(language).values()) == set(glossary.words().values())
+
+
+@TWINS
+def test_the_chapters_in_a_language_use_nearly_all_words_of_its_twin(language: Language) -> None:
+    words = glossary.words(language)
+    chapters = (ROOT / language.code / "notebooks").glob("[0-9]*.md")
+    prose = " ".join(" ".join(path.read_text("utf-8").split()) for path in chapters).lower()
+    anchors = {anchor for word, anchor in words.items() if word in prose}
+    assert len(anchors) > 0.8 * len(set(words.values()))
+
+
+def test_the_first_use_of_a_spanish_word_is_a_link_whatever_its_number() -> None:
+    (language,) = others(ROOT)
+    texts = [
+        "Autograd guarda un nodo. Los operadores son",
+        "un operador. Dos *tensores\nguardados*",
+    ]
+    assert glossary.linked(texts, "../", language) == [
+        "[Autograd](../docs/glossary.md#autograd) guarda un nodo. Los "
+        "[operadores](../docs/glossary.md#operator) son",
+        "un operador. Dos *[tensores\nguardados](../docs/glossary.md#saved-tensor)*",
+    ]

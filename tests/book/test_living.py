@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import string
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from py_mini_racer import MiniRacer
 
 import onelayer
+from autograder.authoring.language import ENGLISH, Language, others
 from book import living
 from book.unit import ROOT
 from onelayer.model.grammar import TOKENS
@@ -70,3 +73,48 @@ def test_the_script_holds_words_and_weights(tmp_path: Path) -> None:
     data = json.loads(text.removeprefix("window.LIVING = ").rstrip(";\n"))
     assert data["words"] == list(TOKENS)
     assert sum(len(t["data"]) for t in data["tensors"].values()) < 750_000
+
+
+def said(language: Language) -> dict[str, Any]:
+    every = living.sentences(language)
+    return {**every.pop("sentences"), **{f"page.{name}": text for name, text in every.items()}}
+
+
+def fields(sentence: str | list[str]) -> list[set[str]]:
+    forms = [sentence] if isinstance(sentence, str) else sentence
+    return [{name for _, name, _, _ in string.Formatter().parse(form) if name} for form in forms]
+
+
+@pytest.mark.parametrize("language", others(ROOT), ids=lambda one: one.code)
+def test_a_language_says_all_that_the_first_page_says(language: Language) -> None:
+    english, other = said(ENGLISH), said(language)
+    assert other.keys() == english.keys()
+    for name, sentence in english.items():
+        assert fields(other[name]) == fields(sentence), name
+    same = {name for name, sentence in english.items() if other[name] == sentence}
+    assert same <= {"rank", "page.ranks", "page.features"}
+
+
+def test_each_sentence_of_the_first_page_is_said_by_its_script() -> None:
+    script = (ROOT / "book" / "static" / "living.js").read_text("utf-8")
+    asked = set(re.findall(r'say\("(\w+)"', script)) | {"rank", "rows", "largest", "part"}
+    assert asked == living.sentences(ENGLISH)["sentences"].keys()
+
+
+def test_a_sentence_too_few_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (language,) = others(ROOT)
+    text = (ROOT / "es" / "front.toml").read_text("utf-8")
+    (tmp_path / "es").mkdir()
+    (tmp_path / "es" / "front.toml").write_text(text.replace("noscript =", "more ="), "utf-8")
+    monkeypatch.setattr(living, "ROOT", tmp_path)
+    with pytest.raises(ValueError, match=r"lacks or has too much: \['more', 'noscript'\]"):
+        living.sentences(language)
+
+
+@pytest.mark.parametrize("language", [ENGLISH, *others(ROOT)], ids=lambda one: one.code)
+def test_the_parts_of_the_first_page_hold_no_open_field(language: Language) -> None:
+    parts = living.parts(language)
+    assert set(parts) == {"living.html", "layer.svg"}
+    html, told = re.split(r'<script type="application/json"[^>]*>', parts["living.html"])
+    assert json.loads(told.partition("</script>")[0]) == living.sentences(language)["sentences"]
+    assert "{" not in html + parts["layer.svg"]

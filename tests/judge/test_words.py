@@ -69,7 +69,8 @@ def keys_said() -> Iterator[tuple[str, str, set[str] | None]]:
     """Each call of `say` or `text` with a literal key: the file, the key, the facts it gives."""
     paths = [path for room in ROOMS for path in (ROOT / "autograder" / room).rglob("*.py")]
     checks = ROOT / "autograder" / "checks"
-    for path in [*paths, checks / "__init__.py", checks / "next_lines.py"]:
+    cli = ROOT / "autograder" / "student_cli.py"
+    for path in [*paths, cli, checks / "__init__.py", checks / "next_lines.py"]:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             name = getattr(getattr(node, "func", None), "id", "")
             if isinstance(node, ast.Call) and name in SPEAKERS and node.args:

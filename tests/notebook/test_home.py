@@ -28,7 +28,7 @@ from autograder.checks import UnknownQuestion, find, labs
 from autograder.judge import Lab
 from autograder.notebook import doctor
 from autograder.notebook.course import find_root
-from autograder.notebook.doctor import examine
+from autograder.notebook.doctor import Finding, examine
 
 ROOT = Path(__file__).parents[2]
 HOME = ROOT / "notebooks" / "home.py"
@@ -228,6 +228,35 @@ def test_lab_opens_jupyterlab_on_the_home_notebook(
     assert result.exit_code == 1
     assert "JupyterLab is not installed" in result.output
     assert len(result.output.splitlines()) == 1
+
+
+def test_the_command_speaks_the_language_that_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for folder in ("notebooks", "labs"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(student_cli, "_run", lambda *_: 0)
+    assert "ve a la carpeta del curso" in run("lab", "--language", "es").output
+    monkeypatch.chdir(ROOT)
+    assert "The course has no 'xx'" in run("lab", "--language", "xx").output
+    monkeypatch.setenv("ONELAYER_LANGUAGE", "es")
+    monkeypatch.setattr(student_cli, "examine", lambda: (Finding("GPU", "none", "x", "y"),))
+    assert run("doctor").output.split()[:4] == ["qué", "hay", "qué", "hacer"]
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    assert "JupyterLab no está instalado" in run("lab").output
+
+
+def test_lab_opens_the_home_notebook_of_the_language_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    commands: list[list[str]] = []
+    monkeypatch.setattr(student_cli, "_run", lambda command, _: commands.append(command) or 0)
+    monkeypatch.chdir(ROOT)
+    for code, home in (("es", "es/notebooks/home.ipynb"), ("en", "notebooks/home.ipynb")):
+        monkeypatch.setenv("ONELAYER_LANGUAGE", code)
+        run("lab")
+        assert f"--LabApp.default_url=/lab/tree/{home}" in commands[-1]
 
 
 def test_the_texts_of_the_notebooks_are_out_of_sight_and_a_students_own_are_not() -> None:
