@@ -143,7 +143,9 @@ def grid_text(layout: Layout) -> list[str]:
             "  …" if r is None else row_text(row, digits, layout.text)
             for r, row in zip(panel.rows, panel.cells, strict=True)
         ]
-    lines += ["  " + say("… and {n:,} more", n=layout.panels_left_out)] if layout.panels_left_out else []
+    lines += (
+        ["  " + say("… and {n:,} more", n=layout.panels_left_out)] if layout.panels_left_out else []
+    )
     return lines or ["  " + say("no elements")]
 
 
