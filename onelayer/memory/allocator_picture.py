@@ -71,7 +71,7 @@ def _phases(
     sketch: Sketch, columns: list[tuple[str, dict[str, int]]], width: float, ink: Ink
 ) -> None:
     """Each phase's name under its beginning, where the one before it leaves room."""
-    names, free = [phase for phase, _ in columns], 0.0
+    names, free = [say(phase) for phase, _ in columns], 0.0
     for n, name in enumerate(names):
         if n and names[n - 1] == name:
             continue
@@ -91,7 +91,8 @@ def _legend(sketch: Sketch, fills: dict[str, str]) -> None:
     asked = say("asked for in:")
     sketch.text(0.0, 3.1 + _HEIGHT, asked, size=_SIZE)
     x, y = 0.8 + text_width(asked, _SIZE), 3.1 + _HEIGHT
-    for name, fill in fills.items():
+    for kind, fill in fills.items():
+        name = say(kind)
         sketch.box(x, y - 0.3, width=0.6, height=0.6, facecolor=fill, edgecolor="none")
         sketch.text(x + 0.85, y, name, size=_SIZE)
         x += 1.9 + text_width(name, _SIZE)
