@@ -273,7 +273,7 @@ def test_a_view_speaks_spanish(name: str, spanish: None) -> None:
     assert {one: english(one) for one in repr(view).splitlines() if english(one)} == {}
 
 
-# All that a reader sees or hears, but for code and names of arguments: at first, and after each press
+# All that a reader sees or hears, but for code and arguments' names: at first, and after each press
 # of what there is to press. A field is given what is no number, and what cannot be.
 _SEEN = """(most) => {
   const view = document.querySelector(".ol-view");
