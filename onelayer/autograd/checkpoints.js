@@ -92,29 +92,32 @@ function filled(element, attributes, children) {
   return element;
 }
 
-const bytes = (n) => `${n.toLocaleString("en")} bytes`;
-const layersOf = (n) => `${n} layer${n === 1 ? "" : "s"}`;
+const bytes = (n) => say("{n} bytes", { n: n.toLocaleString("en") });
+const layersForward = (n) => counted(n, "{n} layer forward", "{n} layers forward");
 const percent = (share) => `${(100 * share).toFixed(share && share < 0.1 ? 1 : 0)} %`;
 
 /** "3", "1 and 16", "3 to 6": numbers in order. */
 export function spoken(numbers) {
   const [first, last] = [numbers[0], numbers.at(-1)];
-  if (numbers.length > 2 && last - first === numbers.length - 1) return `${first} to ${last}`;
-  return numbers.length > 1 ? `${numbers.slice(0, -1).join(", ")} and ${last}` : String(first);
+  if (numbers.length > 2 && last - first === numbers.length - 1) return say("{first} to {last}", { first, last });
+  return numbers.length > 1 ? numbers.slice(0, -1).join(", ") + say(" and ") + last : String(first);
 }
 
 /** What a step did, in words. */
 export function sentence({ kind, layer, keeps }, view) {
-  const who = `layer ${layer + 1}`;
+  const who = say("layer {n}", { n: layer + 1 });
   const has = (part) => keeps.some(([, p]) => p === part);
-  if (kind === "backward") return `backward of ${who}: what it saved is read and freed`;
+  if (kind === "backward") return say("backward of {who}: what it saved is read and freed", { who });
   if (kind === "again") {
-    const rebuilt = [view.layers[layer].inside ? "what it saves inside" : "",
-      has("entry") ? `what enters layer ${layer + 2}` : ""].filter(Boolean);
-    return `${who} runs again: ${rebuilt.join(" and ")} ${rebuilt.length > 1 ? "are" : "is"} there again`;
+    const rebuilt = [view.layers[layer].inside ? say("what it saves inside") : "",
+      has("entry") ? say("what enters layer {n}", { n: layer + 2 }) : ""].filter(Boolean);
+    const fields = { who, what: rebuilt.join(say(" and ")) };
+    return rebuilt.length > 1 ? say("{who} runs again: {what} are there again", fields)
+      : say("{who} runs again: {what} is there again", fields);
   }
-  if (view.all) return `${who} runs: what enters it and what it saves inside stay`;
-  return has("entry") ? `${who} runs: what enters it stays, a checkpoint begins here` : `${who} runs: nothing of it stays`;
+  if (view.all) return say("{who} runs: what enters it and what it saves inside stay", { who });
+  return has("entry") ? say("{who} runs: what enters it stays, a checkpoint begins here", { who })
+    : say("{who} runs: nothing of it stays", { who });
 }
 
 class Page {
@@ -122,32 +125,33 @@ class Page {
     this.model = model;
     const button = (words, press, more = {}) => h("button", { type: "button", onclick: press, ...more }, words);
     this.buttons = {
-      all: button("keep everything", () => this.write({ all: true, at: 0 })),
-      fewer: button("−", () => this.space(-1), { "aria-label": "shorter interval" }),
-      more: button("+", () => this.space(1), { "aria-label": "longer interval" }),
-      shorter: button("−", () => this.resize(-1), { "aria-label": "one layer less" }),
-      longer: button("+", () => this.resize(1), { "aria-label": "one layer more" }),
-      next: button("next step", () => this.go(1)),
-      back: button("one back", () => this.go(-1)),
-      peak: button("to the peak", () => this.go("peak")),
-      start: button("start again", () => this.go("start")),
+      all: button(say("keep everything"), () => this.write({ all: true, at: 0 })),
+      fewer: button("−", () => this.space(-1), { "aria-label": say("shorter interval") }),
+      more: button("+", () => this.space(1), { "aria-label": say("longer interval") }),
+      shorter: button("−", () => this.resize(-1), { "aria-label": say("one layer less") }),
+      longer: button("+", () => this.resize(1), { "aria-label": say("one layer more") }),
+      next: button(say("next step"), () => this.go(1)),
+      back: button(say("one back"), () => this.go(-1)),
+      peak: button(say("to the peak"), () => this.go("peak")),
+      start: button(say("start again"), () => this.go("start")),
     };
     this.interval = h("span", { class: "count", "data-of": "interval" });
     this.depth = h("span", { class: "count", "data-of": "layers" });
-    this.fields = { entry: this.field("entry", "bytes that enter each layer"), inside: this.field("inside", "bytes that each saves inside") };
-    this.strip = h("ol", { class: "strip", "aria-label": "layers" });
+    this.fields = { entry: this.field("entry", say("bytes that enter each layer")),
+      inside: this.field("inside", say("bytes that each saves inside")) };
+    this.strip = h("ol", { class: "strip", "aria-label": say("layers") });
     this.says = h("p", { class: "says", role: "status" });
     this.numbers = h("div", { class: "numbers" });
     this.overTime = h("figure", { class: "chart" });
     this.overInterval = h("figure", { class: "chart" });
     const { all, fewer, more, shorter, longer, next, back, peak, start } = this.buttons;
-    this.root = h("div", { class: "ol-view ol-checkpoints", role: "group", "aria-label": "bytes saved against recomputed" },
+    this.root = h("div", { class: "ol-view ol-checkpoints", role: "group", "aria-label": say("bytes saved against recomputed") },
       h("div", { class: "bar" }, all,
-        h("span", { class: "stepper" }, "a checkpoint every", fewer, this.interval, more),
-        h("span", { class: "stepper" }, "layers", shorter, this.depth, longer)),
+        h("span", { class: "stepper" }, say("a checkpoint every"), fewer, this.interval, more),
+        h("span", { class: "stepper" }, say("layers"), shorter, this.depth, longer)),
       h("div", { class: "bar" }, this.fields.entry.label, this.fields.inside.label),
-      h("p", { class: "legend" }, "Above: what enters a layer. Click it to keep it or to make it again. ",
-        "Below: what the layer saves besides."),
+      h("p", { class: "legend" }, say("Above: what enters a layer. Click it to keep it or to make it again. "),
+        say("Below: what the layer saves besides.")),
       this.strip, this.numbers,
       h("div", { class: "bar" }, next, back, peak, start), this.says,
       h("div", { class: "charts" }, this.overTime, this.overInterval));
@@ -222,10 +226,10 @@ class Page {
     for (const [part, { input }] of Object.entries(this.fields)) {
       const same = layers.every((layer) => layer[part] === layers[0][part]);
       input.value = same ? layers[0][part] : "";
-      input.placeholder = same ? "" : "differ";
+      input.placeholder = same ? "" : say("differ");
     }
-    this.says.textContent = at === 0 ? `${plan.length} steps: forward, then backward. Nothing has run yet.`
-      : `${at}. ${sentence(plan[at - 1], this.view)} (${bytes(now[at - 1])} held)`;
+    this.says.textContent = at === 0 ? say("{n} steps: forward, then backward. Nothing has run yet.", { n: plan.length })
+      : say("{at}. {what} ({bytes} held)", { at, what: sentence(plan[at - 1], this.view), bytes: bytes(now[at - 1]) });
     this.drawStrip(plan.slice(0, at));
     this.drawNumbers(sum);
     this.overTime.replaceChildren(this.timeChart(plan, now));
@@ -244,19 +248,20 @@ class Page {
     this.strip.replaceChildren(...layers.map((layer, i) => {
       const keep = all || kept[i] || i === 0;
       const entry = h("button", { type: "button", class: `entry ${state(`${i},entry`)}`, "aria-pressed": String(keep),
-        "aria-label": `entry of layer ${i + 1}, ${bytes(layer.entry)}`, "aria-disabled": i === 0 ? "true" : null,
-        onclick: () => i && this.toggle(i) }, keep ? "keep" : "again");
+        "aria-label": say("entry of layer {n}, {bytes}", { n: i + 1, bytes: bytes(layer.entry) }), "aria-disabled": i === 0 ? "true" : null,
+        onclick: () => i && this.toggle(i) }, keep ? say("keep") : say("again"));
       const inside = h("span", { class: `inside ${layer.inside ? state(`${i},inside`) : "none"}` },
-        layer.inside ? (all ? "keep" : "again") : "");
+        layer.inside ? (all ? say("keep") : say("again")) : "");
       const now = current?.layer === i ? ` now ${current.kind}` : "";
       return h("li", { class: `layer${keep ? " first" : ""}${now}` }, entry, inside, h("span", { class: "number" }, i + 1));
     }));
   }
 
   drawNumbers({ kept, peak, made, again, extra }) {
-    const rows = [["kept after the forward", bytes(kept)], ["most held at once", bytes(peak)],
-      ["made again in backward", bytes(made)],
-      ["extra work, if backward costs two forwards", `${layersOf(again)} forward, ${percent(extra)} of a step`]];
+    const rows = [[say("kept after the forward"), bytes(kept)], [say("most held at once"), bytes(peak)],
+      [say("made again in backward"), bytes(made)],
+      [say("extra work, if backward costs two forwards"),
+        say("{layers}, {share} of a step", { layers: layersForward(again), share: percent(extra) })]];
     this.numbers.replaceChildren(...rows.map(([name, value]) => h("div", {}, h("span", {}, name), h("b", {}, value))));
   }
 
@@ -267,9 +272,9 @@ class Page {
     const bars = now.map((value, i) => s("rect", { class: `${plan[i].kind}${i === this.view.at - 1 ? " here" : ""}`,
       x: CHART.left + i * wide, width: Math.max(wide - 0.6, 0.4), height: (tall * value) / most,
       y: CHART.top + tall - (tall * value) / most }));
-    return this.chart("bytes held after each step", bars, [
-      s("text", { x: CHART.left, y: CHART.height - 8 }, "forward"),
-      s("text", { x: CHART.left + wide * this.view.layers.length, y: CHART.height - 8 }, "backward, and what runs again")]);
+    return this.chart(say("bytes held after each step"), bars, [
+      s("text", { x: CHART.left, y: CHART.height - 8 }, say("forward")),
+      s("text", { x: CHART.left + wide * this.view.layers.length, y: CHART.height - 8 }, say("backward, and what runs again"))]);
   }
 
   intervalChart({ peak }, interval) {
@@ -286,11 +291,11 @@ class Page {
       class: i + 1 === interval ? "here" : best.includes(i + 1) ? "best" : "dot" }));
     const line = s("path", { class: "line", d: `M${peaks.map((value, i) => `${x(i + 1)} ${y(value)}`).join("L")}` });
     const rule = s("path", { class: "rule", d: `M${CHART.left} ${y(plain)}H${CHART.width - CHART.right}` });
-    return this.chart("the peak, by interval", [rule, line, ...dots], [
+    return this.chart(say("the peak, by interval"), [rule, line, ...dots], [
       s("text", { x: CHART.left, y: CHART.height - 8 }, "1"),
       s("text", { x: CHART.width - CHART.right, y: CHART.height - 8, "text-anchor": "end" }, String(layers.length)),
-      s("text", { x: CHART.width / 2, y: CHART.height - 8, "text-anchor": "middle" }, `lowest at ${spoken(best)}: ${bytes(lowest)}`),
-      s("text", { x: CHART.width - CHART.right, y: y(plain) - 4, "text-anchor": "end" }, "everything kept")]);
+      s("text", { x: CHART.width / 2, y: CHART.height - 8, "text-anchor": "middle" }, say("lowest at {at}: {bytes}", { at: spoken(best), bytes: bytes(lowest) })),
+      s("text", { x: CHART.width - CHART.right, y: y(plain) - 4, "text-anchor": "end" }, say("everything kept"))]);
   }
 
   chart(title, marks, words) {

@@ -7,6 +7,7 @@ notebook, where it is an anywidget, and on a page without a kernel.
 from collections.abc import Sequence
 
 from onelayer.drawing.played import Played
+from onelayer.drawing.words import say
 
 _MOST = 64  # layers that can still be told apart
 
@@ -20,8 +21,15 @@ class CheckpointsView(Played):
         layers, kept = self.view["layers"], self.view["kept"]
         saved = sum(layer["entry"] + layer["inside"] for layer in layers)
         starts = [str(i) for i, keep in enumerate(kept, start=1) if keep]
-        plan = "no checkpoint" if self.view["all"] else f"checkpoints at layers {', '.join(starts)}"
-        return f"{len(layers)} layers that save {saved:,} bytes for backward, {plan}"
+        plan = say("no checkpoint")
+        if not self.view["all"]:
+            plan = say("checkpoints at layers {layers}", layers=", ".join(starts))
+        return say(
+            "{n} layers that save {saved:,} bytes for backward, {plan}",
+            n=len(layers),
+            saved=saved,
+            plan=plan,
+        )
 
 
 def show_checkpoints(

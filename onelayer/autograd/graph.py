@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from onelayer.drawing.words import say
+
 _LIMIT = 100  # nodes that a person would look at
 _LEAF_SEQUENCE = 2**64 - 1  # what torch gives AccumulateGrad, so that it runs as soon as it can
 
@@ -29,8 +31,8 @@ class Saved:
     def __str__(self) -> str:
         if self.shape is None:
             return f"{self.name}: {self.note}"
-        owner = f", in the storage of {self.shares}" if self.shares else ""
-        return f"{self.name} {self.shape}, {self.nbytes:,} bytes{owner}"
+        owner = say(", in the storage of {name}", name=self.shares) if self.shares else ""
+        return f"{self.name} {self.shape}, {say('{n:,} bytes', n=self.nbytes)}{owner}"
 
 
 @dataclass(frozen=True)
@@ -131,5 +133,5 @@ def _one(name: str, t: torch.Tensor, owners: Mapping[int, str], held: set[int]) 
 def _reason(error: RuntimeError) -> str:
     text = str(error)
     if "modified by an inplace operation" in text:
-        return "changed in place since it was saved"
-    return "freed by an earlier backward" if "freed" in text else text.partition("\n")[0]
+        return say("changed in place since it was saved")
+    return say("freed by an earlier backward") if "freed" in text else text.partition("\n")[0]

@@ -110,24 +110,24 @@ function filled(element, attributes, children) {
   return element;
 }
 
-const bytes = (n) => `${n.toLocaleString("en")} bytes`;
+const bytes = (n) => say("{n} bytes", { n: n.toLocaleString("en") });
 const title = (node) => [node.name, node.leaf].filter(Boolean).join(" ");
 const shape = (sizes) => `(${sizes.join(", ")}${sizes.length === 1 ? "," : ""})`;
 
 /** What a node says in its box, under its name. */
 export function summary(node) {
-  if (node.leaf) return `adds to the .grad of ${node.leaf}`;
+  if (node.leaf) return say("adds to the .grad of {leaf}", { leaf: node.leaf });
   const shown = node.saved.filter((t) => t.shape !== null);
-  if (shown.length < node.saved.length) return "saved tensors: gone or changed";
-  if (!shown.length) return "saved nothing";
+  if (shown.length < node.saved.length) return say("saved tensors: gone or changed");
+  if (!shown.length) return say("saved nothing");
   const total = shown.filter((t) => t.fresh).reduce((sum, t) => sum + t.nbytes, 0);
-  return `saved ${shown.length} · ${total ? bytes(total) : "no bytes of its own"}`;
+  return say("saved {n} · {bytes}", { n: shown.length, bytes: total ? bytes(total) : say("no bytes of its own") });
 }
 
 export function sentence(t) {
   if (t.shape === null) return `${t.name}: ${t.note}`;
-  const cost = t.shares ? `in the storage of ${t.shares}, costs nothing`
-    : t.fresh ? `${bytes(t.nbytes)} kept for backward` : "in a storage that another node keeps too";
+  const cost = t.shares ? say("in the storage of {name}, costs nothing", { name: t.shares })
+    : t.fresh ? say("{bytes} kept for backward", { bytes: bytes(t.nbytes) }) : say("in a storage that another node keeps too");
   return `${t.name} ${shape(t.shape)}: ${cost}`;
 }
 
@@ -138,14 +138,14 @@ class Page {
     this.nodes = nodes;
     this.run = order(nodes);
     this.buttons = {
-      next: h("button", { type: "button", onclick: () => this.go(1) }, "run the next node"),
-      back: h("button", { type: "button", onclick: () => this.go(-1) }, "one back"),
-      start: h("button", { type: "button", onclick: () => this.go(-Infinity) }, "start again"),
+      next: h("button", { type: "button", onclick: () => this.go(1) }, say("run the next node")),
+      back: h("button", { type: "button", onclick: () => this.go(-1) }, say("one back")),
+      start: h("button", { type: "button", onclick: () => this.go(-Infinity) }, say("start again")),
     };
     this.says = h("p", { class: "says", role: "status" });
     this.details = h("div", { class: "details" });
     const { next, back, start } = this.buttons;
-    this.root = h("div", { class: "ol-view ol-graph", role: "group", "aria-label": "autograd graph" },
+    this.root = h("div", { class: "ol-view ol-graph", role: "group", "aria-label": say("autograd graph") },
       h("div", { class: "bar" }, next, back, start, this.says),
       h("div", { class: "stage" }, this.picture()), this.details);
     el.append(this.root);
@@ -219,14 +219,15 @@ class Page {
     const node = this.nodes[picked];
     const lines = node.saved.map((t) => h("li", { class: t.fresh ? "fresh" : null }, sentence(t)));
     this.details.replaceChildren(h("div", { class: "name" }, title(node)), h("ul", {},
-      ...(lines.length ? lines : [h("li", {}, node.leaf ? "a leaf's node saves nothing" : "saved nothing")])));
+      ...(lines.length ? lines : [h("li", {}, node.leaf ? say("a leaf's node saves nothing") : say("saved nothing"))])));
   }
 
   told(ran) {
-    if (ran === 0) return "backward has not begun: the seed waits at the top";
+    if (ran === 0) return say("backward has not begun: the seed waits at the top");
     const node = this.nodes[this.run[ran - 1]];
     const after = node.next.filter((k) => k !== null).map((k) => title(this.nodes[k]));
-    const what = node.leaf ? `adds its gradient to ${node.leaf}.grad` : `hands on to ${after.join(", ")}`;
-    return `${ran}. ${node.name} ${what}${ran === this.run.length ? ". All have run." : ""}`;
+    const what = node.leaf ? say("adds its gradient to {leaf}.grad", { leaf: node.leaf })
+      : say("hands on to {nodes}", { nodes: after.join(", ") });
+    return `${ran}. ${node.name} ${what}${ran === this.run.length ? say(". All have run.") : ""}`;
   }
 }

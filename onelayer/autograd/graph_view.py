@@ -10,6 +10,7 @@ from dataclasses import asdict
 import torch
 
 from onelayer.drawing.played import Played
+from onelayer.drawing.words import say
 
 from .graph import Node, graph_of
 
@@ -29,16 +30,20 @@ class GraphView(Played):
         return sum(saved.nbytes for node in self.nodes for saved in node.saved if saved.fresh)
 
     def __repr__(self) -> str:
-        told = f"{len(self.nodes)} nodes, {self.saved_bytes:,} bytes held for backward alone"
+        told = say(
+            "{n} nodes, {held:,} bytes held for backward alone",
+            n=len(self.nodes),
+            held=self.saved_bytes,
+        )
         return "\n".join([told, *self._lines(0, 1, set())])
 
     def _lines(self, place: int, depth: int, seen: set[int]) -> list[str]:
         node, indent = self.nodes[place], "  " * depth
         title = f"{indent}{node.name} {node.leaf}".rstrip()
         if place in seen:
-            return [f"{title} (see above)"]
+            return [title + say(" (see above)")]
         seen.add(place)
-        lines = [title, *(f"{indent}  saved {saved}" for saved in node.saved)]
+        lines = [title, *(indent + say("  saved {tensor}", tensor=saved) for saved in node.saved)]
         for after in node.next:
             lines += [f"{indent}  None"] if after is None else self._lines(after, depth + 1, seen)
         return lines

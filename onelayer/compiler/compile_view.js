@@ -27,8 +27,8 @@ export function clicked(view, column, place) {
 /** What a step says: the picked calls, and how many entries each station has for them. */
 export function told(view) {
   const found = lit(view, view.picked);
-  const counts = view.columns.map(({ name }, k) => `${found[k].length} in ${name}`);
-  return `${view.picked.join(", ") || "nothing picked"}: ${counts.join(", ")}`;
+  const counts = view.columns.map(({ name }, k) => say("{n} in {column}", { n: found[k].length, column: name }));
+  return `${view.picked.join(", ") || say("nothing picked")}: ${counts.join(", ")}`;
 }
 
 function h(tag, attributes = {}, ...children) {
@@ -46,10 +46,10 @@ class Page {
     this.model = model;
     const view = model.get("view");
     this.entries = view.columns.map((column, k) => column.entries.map((e, place) => this.entry(e, k, place)));
-    this.back = h("button", { type: "button", onclick: () => this.write(stepped(this.view, -1)) }, "call before");
-    this.next = h("button", { type: "button", onclick: () => this.write(stepped(this.view, 1)) }, "next call");
+    this.back = h("button", { type: "button", onclick: () => this.write(stepped(this.view, -1)) }, say("call before"));
+    this.next = h("button", { type: "button", onclick: () => this.write(stepped(this.view, 1)) }, say("next call"));
     this.says = h("p", { class: "says", role: "status" });
-    this.full = h("pre", { class: "full", tabindex: 0, "aria-label": "the entry in full" });
+    this.full = h("pre", { class: "full", tabindex: 0, "aria-label": say("the entry in full") });
     const columns = view.columns.map((column, k) => h("section", { class: `column ${column.name}` },
       h("div", { class: "name" }, column.name), h("ol", { "aria-label": column.name }, ...this.entries[k].map((b) => h("li", {}, b)))));
     el.append(h("div", { class: "ol-view ol-compile", role: "group", "aria-label": view.title },
@@ -74,7 +74,7 @@ class Page {
       onclick: () => this.write(clicked(this.view, column, place)),
       onmouseenter: () => light(entry.ops), onmouseleave: () => light([]) },
       h("code", {}, entry.text), entry.small ? h("span", { class: "small" }, entry.small) : null,
-      entry.side === "backward" ? h("span", { class: "tag" }, "backward") : null);
+      entry.side === "backward" ? h("span", { class: "tag" }, say("backward")) : null);
   }
 
   light(picked, kind) {

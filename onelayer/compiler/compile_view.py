@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from onelayer.drawing.played import Played
+from onelayer.drawing.words import say
 
 from .fx_record import FxGraph
 from .inductor_file import InductorFile
@@ -57,16 +58,18 @@ def _view(story: CompileStory, piece: Piece) -> dict[str, Any]:
     before = story.frames[0].before if story.frames else ()
     columns = [
         _column("Python", (_entry(t, on_line.get(n, [])) for n, t in story.lines if t.strip())),
-        _column("bytecode", (_entry(str(one), on_line.get(one.line, [])) for one in before)),
-        _column("captured", _nodes(piece.captured)),
+        _column(say("bytecode"), (_entry(str(one), on_line.get(one.line, [])) for one in before)),
+        _column(say("captured"), _nodes(piece.captured)),
     ]
     joint = piece.joint or piece.forward
     if joint is not None:
-        columns.append(_column("joint" if piece.joint else "forward", _nodes(joint)))
+        columns.append(_column(say("joint") if piece.joint else say("forward"), _nodes(joint)))
     if piece.forward_file is not None:
-        columns.append(_column("kernels", _kernels(piece)))
+        columns.append(_column(say("kernels"), _kernels(piece)))
     ops = [node.name for node in piece.captured.calls]
-    title = f"{story.function} on torch {story.torch_version}"
+    title = say(
+        "{function} on torch {version}", function=story.function, version=story.torch_version
+    )
     return {"title": title, "ops": ops, "columns": columns, "picked": ops[:1], "entry": None}
 
 
@@ -84,7 +87,9 @@ def _nodes(graph: FxGraph) -> Iterable[dict[str, Any]]:
     for node in graph.calls:
         shape = "" if node.shape is None else f"{node.dtype} {list(node.shape)}".replace("'", "")
         text = f"{node.name} = {short(node.target)}"
-        full = f"{node}\n{node.nbytes:,} bytes" + (", a view" if node.view else "")
+        full = (
+            f"{node}\n" + say("{n:,} bytes", n=node.nbytes) + (say(", a view") if node.view else "")
+        )
         yield _entry(text, node.origins, side=node.side, small=shape, full=full)
 
 
@@ -101,7 +106,12 @@ def _kernels(piece: Piece) -> Iterable[dict[str, Any]]:
             known = {node.name: node.origins for node in graph.nodes} if graph else {}
             joined = {op for n in kernel.nodes for op in known.get(n, ())}
             ops = [node.name for node in piece.captured.calls if node.name in joined]
-            small = f"reads {kernel.bytes_read:,} B, writes {kernel.bytes_written:,} B"
-            full = "\n".join([kernel.name, f"computes {', '.join(kernel.nodes)}", kernel.source])
+            small = say(
+                "reads {read:,} B, writes {written:,} B",
+                read=kernel.bytes_read,
+                written=kernel.bytes_written,
+            )
+            computes = say("computes {nodes}", nodes=", ".join(kernel.nodes))
+            full = "\n".join([kernel.name, computes, kernel.source])
             text = kernel.name.removeprefix("extern_kernels.")
             yield _entry(text, ops, side=side, small=small, full=full)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from onelayer.drawing.sketch import Ink, Sketch, text_width
 from onelayer.drawing.still import Still
+from onelayer.drawing.words import say
 
 from .fx_record import FxGraph, FxNode
 from .piece import Kept, Piece
@@ -26,9 +27,9 @@ class Row:
     reads: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        said = [f"kept, {self.kept.nbytes:,} bytes"] if self.kept else []
-        said += ["a second time"] if self.again else []
-        said += [f"reads {', '.join(self.reads)}"] if self.reads else []
+        said = [say("kept, {n:,} bytes", n=self.kept.nbytes)] if self.kept else []
+        said += [say("a second time")] if self.again else []
+        said += [say("reads {names}", names=", ".join(self.reads))] if self.reads else []
         return f"{self.name:<26} {'; '.join(said)}".rstrip()
 
 
@@ -49,7 +50,7 @@ class CutPicture(Still):
         left = _column(sketch, "forward", self.forward, x=0.3)
         chips = [f"{row.kept.nbytes:,} B" for row in self.forward if row.kept]
         middle = left + _GAP + max([4.0, *(text_width(chip, _SIZE) for chip in chips)])
-        sketch.text((left + middle) / 2, 0.6, "kept", size=8, anchor="center", weight="bold")
+        sketch.text((left + middle) / 2, 0.6, say("kept"), size=8, anchor="center", weight="bold")
         for number, row in enumerate(self.forward):
             if row.kept:
                 _crossing(sketch, f"{row.kept.nbytes:,} B", left, middle, _y(number))
@@ -116,7 +117,7 @@ def _column(sketch: Sketch, title: str, rows: Sequence[Row], *, x: float) -> flo
         middle = y + _HEIGHT / 2
         sketch.text(x + wide / 2, middle, row.name, size=_SIZE, anchor="center", color=_DIGITS)
         if row.reads:
-            told = f"reads {', '.join(row.reads)}"
+            told = say("reads {names}", names=", ".join(row.reads))
             sketch.text(x + wide + 0.4, middle, told, size=_SIZE, color=sketch.ink.soft)
     return x + wide
 

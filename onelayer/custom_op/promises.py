@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from onelayer.drawing.explorable import Explorable, Line, Part, Scene, explorable
+from onelayer.drawing.words import say
 
 _NO, _YES = "no", "yes"
 _MEANS = {
@@ -32,22 +33,26 @@ def play_promises() -> Explorable:
 
     All outcomes come from the installed torch: 16 operators are registered, used and dropped.
     """
+    answers = (say(_NO), say(_YES))
     choices = {
-        "makes inputs contiguous": (_NO, _YES),
-        "has a backward": (_NO, _YES),
-        "has a fake kernel": (_NO, _YES),
-        "has a rule for autocast": (_NO, _YES),
+        say("makes inputs contiguous"): answers,
+        say("has a backward"): answers,
+        say("has a fake kernel"): answers,
+        say("has a rule for autocast"): answers,
     }
-    return explorable("an operator and its promises", choices, _scene, means=_MEANS)
+    means = {look: say(words) for look, words in _MEANS.items()}
+    return explorable(say("an operator and its promises"), choices, _scene, means=means)
 
 
 def _scene(*given: str) -> Scene:
-    looks = outcomes(*(one == _YES for one in given))
-    lines = [Line(use, [Part(1, look, _MEANS[look])]) for use, look in looks.items()]
+    looks = outcomes(*(one == say(_YES) for one in given))
+    lines = [Line(say(use), [Part(1, look, say(_MEANS[look]))]) for use, look in looks.items()]
     right = sum(look == "green" for look in looks.values())
-    silent = [use for use, look in looks.items() if look == "red"]
-    told = f"{right} of {len(looks)} uses are right."
-    return Scene(lines, f"{told} Nobody is told about: {', '.join(silent)}." if silent else told)
+    silent = [say(use) for use, look in looks.items() if look == "red"]
+    told = say("{right} of {all} uses are right.", right=right, all=len(looks))
+    if silent:
+        told += say(" Nobody is told about: {uses}.", uses=", ".join(silent))
+    return Scene(lines, told)
 
 
 def outcomes(contiguous: bool, backward: bool, fake: bool, autocast: bool) -> dict[str, str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from onelayer.drawing.sketch import Ink, Sketch
 from onelayer.drawing.still import Still
+from onelayer.drawing.words import say
 
 SECTOR_BYTES, ITEMSIZE = 32, 4
 _PER_SECTOR = SECTOR_BYTES // ITEMSIZE
@@ -25,7 +26,7 @@ class Moved(Still):
 
     def told(self, asked: frozenset[tuple[int, int]]) -> str:
         moved = len(self.sectors(asked)) * SECTOR_BYTES
-        return f"{len(asked) * ITEMSIZE} bytes wanted, {moved} sent"
+        return say("{wanted} bytes wanted, {sent} sent", wanted=len(asked) * ITEMSIZE, sent=moved)
 
     def __repr__(self) -> str:
         return "\n".join(f"{name}: {self.told(asked)}" for name, asked in self.loads)

@@ -49,14 +49,15 @@ export function settled(view) {
 /** What the picked thread does, in two sentences. */
 export function told(view) {
   const out = lane(view, view), from = loads(view, view, view.step);
-  const element = (name, place) => place ? `${name}[${place}]` : `0 for ${name}`;
-  const beyond = out.row >= view.n ? `row ${out.row} is beyond N = ${view.n}`
-    : `column ${out.column} is beyond V = ${view.v}`;
+  const element = (name, place) => place ? `${name}[${place}]` : say("0 for {name}", { name });
+  const beyond = out.row >= view.n ? say("row {row} is beyond N = {n}", { row: out.row, n: view.n })
+    : say("column {column} is beyond V = {v}", { column: out.column, v: view.v });
+  const fields = { tx: view.tx, ty: view.ty, bx: view.bx, by: view.by, row: out.row, column: out.column, beyond };
   return [
-    `Thread (${view.tx}, ${view.ty}) of block (${view.bx}, ${view.by}) ` +
-      (out.live ? `computes z[${out.row},${out.column}].` : `computes nothing: ${beyond}.`),
-    `Step ${view.step + 1} of ${grid(view).steps}: it brings ${element("x", from.x)} and ` +
-      `${element("w", from.w)}.`,
+    out.live ? say("Thread ({tx}, {ty}) of block ({bx}, {by}) computes z[{row},{column}].", fields)
+      : say("Thread ({tx}, {ty}) of block ({bx}, {by}) computes nothing: {beyond}.", fields),
+    say("Step {step} of {steps}: it brings {x} and {w}.", { step: view.step + 1, steps: grid(view).steps,
+      x: element("x", from.x), w: element("w", from.w) }),
   ];
 }
 
@@ -85,12 +86,12 @@ class Page {
     this.switches = h("div", { class: "switches" });
     this.whole = h("div", { class: "whole" });
     this.stage = h("div", { class: "stage" });
-    this.say = h("div", { class: "say", role: "status" });
+    this.told = h("div", { class: "say", role: "status" });
     this.sums = h("dl", { class: "sums" });
     this.bar = h("div", { class: "bar" });
-    el.append(h("div", { class: "ol-view ol-tiles", role: "group", "aria-label": "the tiled product" },
+    el.append(h("div", { class: "ol-view ol-tiles", role: "group", "aria-label": say("the tiled product") },
       this.switches, this.whole, h("div", { class: "frame" }, h("div", { class: "work" }, this.stage,
-        h("div", { class: "side" }, this.say, this.bar, this.sums)))));
+        h("div", { class: "side" }, this.told, this.bar, this.sums)))));
     this.controls();
     this.redraw = () => this.draw();
     model.on("change:view", this.redraw);
@@ -108,14 +109,14 @@ class Page {
     const view = this.view;
     this.count = h("output", {}, `${view.n}`);
     const slider = h("input", { type: "range", min: 1, max: Math.max(40, view.n), value: view.n,
-      "aria-label": "N, rows of x", oninput: (event) => this.set({ n: Number(event.target.value) }) });
+      "aria-label": say("N, rows of x"), oninput: (event) => this.set({ n: Number(event.target.value) }) });
     this.sizes = [...new Set([...TILES, view.tile])].sort((a, b) => a - b).map((tile) =>
       h("button", { type: "button", "data-tile": tile, onclick: () => this.set({ tile, step: 0 }) }, `${tile}`));
     this.switches.append(h("label", {}, h("span", {}, "N"), slider, this.count),
-      h("div", { class: "choice", role: "group", "aria-label": "tile" }, h("span", {}, "tile"), ...this.sizes));
-    this.back = h("button", { type: "button", onclick: () => this.set({ step: this.view.step - 1 }) }, "back");
+      h("div", { class: "choice", role: "group", "aria-label": say("tile") }, h("span", {}, say("tile")), ...this.sizes));
+    this.back = h("button", { type: "button", onclick: () => this.set({ step: this.view.step - 1 }) }, say("back"));
     this.next = h("button", { type: "button", class: "next",
-      onclick: () => this.set({ step: this.view.step + 1 }) }, "next step");
+      onclick: () => this.set({ step: this.view.step + 1 }) }, say("next step"));
     this.bar.append(this.back, this.next);
   }
 
@@ -128,7 +129,7 @@ class Page {
     this.next.disabled = view.step >= steps - 1;
     this.whole.replaceChildren(...this.overview(view));
     this.stage.replaceChildren(this.product(view));
-    this.say.replaceChildren(...told(view).map((text) => h("p", {}, text)));
+    this.told.replaceChildren(...told(view).map((text) => h("p", {}, text)));
     this.sums.replaceChildren(...this.totals(view));
   }
 
@@ -142,7 +143,7 @@ class Page {
         const picked = row === view.by && column === view.bx;
         boxes.push(s("rect", { x: column * side, y: row * tall, width: side, height: tall,
           class: picked ? "block picked" : "block", "data-block": `${column},${row}`,
-          onclick: () => this.set({ bx: column, by: row, step: 0 }) }, title(`block (${column}, ${row})`)));
+          onclick: () => this.set({ bx: column, by: row, step: 0 }) }, title(say("block ({column}, {row})", { column, row }))));
       }
     const down = tall / view.tile;
     const edge = [
@@ -150,10 +151,10 @@ class Page {
       s("rect", { class: "beyond", x: 0, y: view.n * down, width: view.v * unit, height: high - view.n * down }),
     ];
     const picture = s("svg", { viewBox: `-1 -1 ${WIDE + 2} ${high + 2}`, tabindex: 0, role: "img",
-      "aria-label": "the blocks of z; arrow keys move to another", onkeydown: (event) => this.walk(event) },
+      "aria-label": say("the blocks of z; arrow keys move to another"), onkeydown: (event) => this.walk(event) },
       ...boxes, ...edge);
-    const caption = `z (${view.n}, ${view.v}) is computed by ${bx} x ${by} blocks of ` +
-      `${view.tile} x ${view.tile} threads. Pick a block.`;
+    const caption = say("z ({n}, {v}) is computed by {bx} x {by} blocks of {tile} x {tile} threads. Pick a block.",
+      { n: view.n, v: view.v, bx, by, tile: view.tile });
     return [h("p", {}, caption), picture];
   }
 
@@ -176,13 +177,13 @@ class Page {
         const when = Math.floor(column / tile);
         const state = when === view.step ? "now" : when < view.step ? "done" : "later";
         const x = view.by * tile + k, w = view.bx * tile + k;
-        box(column, d + 2 + k, x < view.n ? `x ${state}` : `beyond ${state}`, x < view.n ? `x[${x},${column}]` : "beyond N");
-        box(d + 2 + k, column, w < view.v ? `w ${state}` : `beyond ${state}`, w < view.v ? `w[${w},${column}]` : "beyond V");
+        box(column, d + 2 + k, x < view.n ? `x ${state}` : `beyond ${state}`, x < view.n ? `x[${x},${column}]` : say("beyond N"));
+        box(d + 2 + k, column, w < view.v ? `w ${state}` : `beyond ${state}`, w < view.v ? `w[${w},${column}]` : say("beyond V"));
       }
     for (let ty = 0; ty < tile; ty++)
       for (let tx = 0; tx < tile; tx++) {
         const out = lane(view, { ...view, tx, ty });
-        box(d + 2 + tx, d + 2 + ty, out.live ? "z" : "beyond lane", `thread (${tx}, ${ty})`,
+        box(d + 2 + tx, d + 2 + ty, out.live ? "z" : "beyond lane", say("thread ({tx}, {ty})", { tx, ty }),
           { "data-lane": `${tx},${ty}`, onclick: () => this.set({ tx, ty }) });
       }
     const frame = (x, y, width, height, kind) => marks.push(s("rect", { class: kind, x: x * cell, y: y * cell,
@@ -195,20 +196,20 @@ class Page {
     if (from.x) frame(from.x[1], d + 2 + view.ty, 1, 1, "brings");
     if (from.w) frame(d + 2 + view.ty, from.w[1], 1, 1, "brings");
     const write = (x, name, side) => marks.push(s("text",
-      { x, y: corner - 1.2 * cell, class: side }, `${name}, ${tile} of its rows`));
+      { x, y: corner - 1.2 * cell, class: side }, say("{name}, {tile} of its rows", { name, tile })));
     write(0, "x", "start");
     write(corner - 1.2 * cell, "w", "end");
     return s("svg", { viewBox: `-1 -1 ${WIDE + 2} ${WIDE + 2}`, role: "img",
-      "aria-label": "the block's tiles of x and w, and its threads" }, ...marks);
+      "aria-label": say("the block's tiles of x and w, and its threads") }, ...marks);
   }
 
   totals(view) {
     const sum = counts(view), share = Math.round(100 * sum.idle / sum.threads);
     const per = (loads) => (loads / Math.max(view.n * view.v, 1)).toFixed(1);
     return [
-      ["threads", `${number(sum.threads)}, ${share} % without an output`],
-      ["loads for an output, naive", per(sum.naive)],
-      ["loads for an output, tiled", per(sum.tiled)],
+      [say("threads"), say("{n}, {share} % without an output", { n: number(sum.threads), share })],
+      [say("loads for an output, naive"), per(sum.naive)],
+      [say("loads for an output, tiled"), per(sum.tiled)],
     ].flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]);
   }
 }

@@ -5,6 +5,7 @@ anywidget, and on a page without a kernel.
 """
 
 from onelayer.drawing.played import Played
+from onelayer.drawing.words import say
 
 
 class TilesView(Played):
@@ -17,9 +18,17 @@ class TilesView(Played):
         n, v, d, tile = (at[name] for name in ("n", "v", "d", "tile"))
         wide, high = -(-v // tile), -(-n // tile)
         threads = wide * high * tile**2
-        return (
-            f"z ({n}, {v}) by {wide} x {high} blocks of {tile} x {tile} threads: {threads:,} "
-            f"threads, {threads - n * v:,} of them without an output, {-(-d // tile)} steps"
+        return say(
+            "z ({n}, {v}) by {wide} x {high} blocks of {tile} x {tile} threads: {threads:,} "
+            "threads, {idle:,} of them without an output, {steps} steps",
+            n=n,
+            v=v,
+            wide=wide,
+            high=high,
+            tile=tile,
+            threads=threads,
+            idle=threads - n * v,
+            steps=-(-d // tile),
         )
 
 

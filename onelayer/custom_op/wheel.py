@@ -9,6 +9,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from onelayer.drawing.explorable import Explorable, Line, Part, Scene, explorable
+from onelayer.drawing.words import say
 
 PYTHONS = ((3, 10), (3, 11), (3, 12), (3, 13), (3, 14))
 TORCHES = ((2, 10), (2, 11), (2, 12), (2, 13), (2, 14), (2, 15))
@@ -74,20 +75,24 @@ def play_wheel() -> Explorable:
     else of the Python that it needs.
     """
     choices = {
-        "asks of torch": tuple(_TORCH),
-        "asks of Python": tuple(_PYTHON),
-        "METADATA says": tuple(_SAYS),
+        say("asks of torch"): tuple(map(say, _TORCH)),
+        say("asks of Python"): tuple(map(say, _PYTHON)),
+        say("METADATA says"): tuple(_SAYS),
     }
-    return explorable("where a wheel runs", choices, _scene, means=_MEANS)
+    means = {look: say(words) for look, words in _MEANS.items()}
+    return explorable(say("where a wheel runs"), choices, _scene, means=means)
 
 
 def _scene(interface: str, python_interface: str, says: str) -> Scene:
+    interface = next(one for one in _TORCH if say(one) == interface)
+    python_interface = next(one for one in _PYTHON if say(one) == python_interface)
     name = f"headloss-0.1.0-{_PYTHON[python_interface]}-{_PLATFORM}.whl"
     lines = [_line(torch, interface, name, _SAYS[says]) for torch in TORCHES]
     looks = [part.look for line in lines for part in line.parts]
-    told = f"{name}: runs on {looks.count('green')} of {len(looks)}."
+    runs = looks.count("green")
+    told = say("{name}: runs on {runs} of {all}.", name=name, runs=runs, all=len(looks))
     if alone := looks.count("red"):
-        told += f" On {alone} it is installed, and may meet an undefined symbol."
+        told += say(" On {n} it is installed, and may meet an undefined symbol.", n=alone)
     return Scene(lines, told)
 
 
@@ -98,7 +103,7 @@ def _line(torch: tuple[int, int], interface: str, name: str, needs: str) -> Line
         look = "grey" if not taken else "green" if promised(interface, torch) else "red"
         parts.append(Part(1, look, f"py {_dotted(python)}"))
     runs = sum(part.look == "green" for part in parts)
-    return Line(f"torch {_dotted(torch)}", parts, f"{runs} of {len(parts)}")
+    return Line(f"torch {_dotted(torch)}", parts, say("{n} of {all}", n=runs, all=len(parts)))
 
 
 def _dotted(version: tuple[int, int]) -> str:

@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from onelayer.drawing.words import say
+
 from .dispatch import path
 
 MODES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
@@ -47,7 +49,7 @@ class Key:
     registered: str
 
     def __str__(self) -> str:
-        return f"{self.name:<16} {self.registered.rpartition('/')[2] or 'falls through'}"
+        return f"{self.name:<16} {self.registered.rpartition('/')[2] or say('falls through')}"
 
 
 def keys(op: str, tensors: list[torch.Tensor]) -> list[Key]:
@@ -117,47 +119,54 @@ def path_of_linear(
 
 def _python() -> Stop:
     source = inspect.getsource(torch.nn.Linear.forward).strip().splitlines()
-    says = "The last Python on the way down: a method whose body is one call."
+    says = say("The last Python on the way down: a method whose body is one call.")
     file = "torch/nn/modules/linear.py"
     return Stop("python", "nn.Linear.forward", file, says, (source[0], f"    {source[-1].strip()}"))
 
 
 def _binding() -> Stop:
-    says = (
+    says = say(
         "A C++ function that looks like a Python one. It checks the arguments, takes the C++ "
         "tensors out of the Python objects, lets go of the interpreter lock and calls "
         "at::linear. tools/autograd/gen_python_functions.py writes it when torch is built."
     )
     file = "torch/csrc/autograd/generated/python_nn_functions.cpp"
-    seen = (f"F.linear is {F.linear!r}", f"from {F.linear.__module__}")
+    seen = (
+        say("F.linear is {function!r}", function=F.linear),
+        say("from {module}", module=F.linear.__module__),
+    )
     return Stop("binding", "F.linear", file, says, seen)
 
 
 def _dispatcher(found: list[Key], called: list[str]) -> Stop:
-    inner = " and ".join(op.removeprefix("aten::") for op in called)
-    says = (
+    inner = say(" and ").join(op.removeprefix("aten::") for op in called)
+    says = say(
         "Each operator has a table with an entry per key. The tensors and the mode make a set of "
         "keys, and the highest one with a kernel is called. linear has no kernel per device: its "
-        f"entry is a recipe that calls {inner}, and each of them comes back to the dispatcher."
+        "entry is a recipe that calls {inner}, and each of them comes back to the dispatcher.",
+        inner=inner,
     )
     file = "aten/src/ATen/core/dispatch/Dispatcher.h"
-    seen = ("keys of this call, highest first:", *map(str, found))
+    seen = (say("keys of this call, highest first:"), *map(str, found))
     return Stop("dispatcher", "aten::linear", file, says, seen)
 
 
 def _autograd(found: list[Key], op: str, z: torch.Tensor, mode: str) -> Stop:
     skipped = not any(key.name.startswith("Autograd") for key in found)
     if skipped:
-        says = f"Not visited: {mode} has taken the autograd keys out of the set."
+        says = say("Not visited: {mode} has taken the autograd keys out of the set.", mode=mode)
     elif z.grad_fn is None:
-        says = "Visited, but there is nothing to record: it dispatches again, without its own key."
-    else:
-        says = (
-            f"Makes a node {type(z.grad_fn).__name__}, keeps what backward will need, and "
-            "dispatches again, without its own key. It never hears the name linear. "
-            "tools/autograd/derivatives.yaml says what to keep and what to compute."
+        says = say(
+            "Visited, but there is nothing to record: it dispatches again, without its own key."
         )
-    seen = (f"keys of {op}, highest first:", *map(str, found))
+    else:
+        says = say(
+            "Makes a node {node}, keeps what backward will need, and "
+            "dispatches again, without its own key. It never hears the name linear. "
+            "tools/autograd/derivatives.yaml says what to keep and what to compute.",
+            node=type(z.grad_fn).__name__,
+        )
+    seen = (say("keys of {op}, highest first:", op=op), *map(str, found))
     own = next((key.registered for key in found if key.name.startswith("Autograd")), "")
     file = own.partition(":")[0] or "torch/csrc/autograd/generated/VariableType.cpp"
     return Stop("autograd", op, file, says, seen, skipped)
@@ -168,15 +177,24 @@ def _kernel(found: list[Key], op: str, device: str) -> Stop:
     own = next(k for k in found if k.registered and not k.name.startswith("Autograd"))
     if own.registered.startswith("torch/"):  # a kernel in Python is registered where it is written
         file = own.registered.partition(":")[0]
-    says = f"The function that the table holds for {own.name}. It {does}."
+    says = say(
+        "The function that the table holds for {key}. It {does}.", key=own.name, does=say(does)
+    )
     return Stop("kernel", op, file, says, (str(own),))
 
 
 def _back(z: torch.Tensor) -> Stop:
-    says = "A Python object around the C++ tensor. What the layers did has left its marks on it."
+    says = say(
+        "A Python object around the C++ tensor. What the layers did has left its marks on it."
+    )
     node = type(z.grad_fn).__name__ if z.grad_fn is not None else None
     seen = (
-        f"shape {tuple(z.shape)}, {str(z.dtype).removeprefix('torch.')}, on {z.device}",
+        say(
+            "shape {shape}, {dtype}, on {device}",
+            shape=tuple(z.shape),
+            dtype=str(z.dtype).removeprefix("torch."),
+            device=z.device,
+        ),
         f"grad_fn {node}",
     )
-    return Stop("python", "the result", "torch/csrc/autograd/python_variable.cpp", says, seen)
+    return Stop("python", say("the result"), "torch/csrc/autograd/python_variable.cpp", says, seen)

@@ -2,14 +2,14 @@
 // each stop says came from torch; here it is only chosen and shown. No dependencies.
 
 /** How deep each layer lies under Python. */
-export const DEPTH = { python: 0, binding: 1, dispatcher: 2, autograd: 3, kernel: 4 };
+export const DEPTH = { python: 0, binding: 1, "dispatcher": 2, autograd: 3, kernel: 4 };
 
 /** Which of PyTorch's four rooms a file belongs to, and what the room is for. */
 export function roomOf(file) {
-  if (file.startsWith("torch/csrc/")) return ["torch/csrc", "C++ behind Python"];
-  if (file.startsWith("torch/")) return ["torch", "the Python you import"];
-  if (file.startsWith("c10/")) return ["c10", "the core: tensors, storages, keys"];
-  return ["aten", "operators and kernels"];
+  if (file.startsWith("torch/csrc/")) return ["torch/csrc", say("C++ behind Python")];
+  if (file.startsWith("torch/")) return ["torch", say("the Python you import")];
+  if (file.startsWith("c10/")) return ["c10", say("the core: tensors, storages, keys")];
+  return ["aten", say("operators and kernels")];
 }
 
 /** The stops of the chosen device and mode. */
@@ -37,10 +37,10 @@ class Page {
     this.at = { stop: 0, device: view.devices[0], mode: view.modes[0] };
     this.stairs = h("ol", { class: "stairs" });
     this.told = h("div", { class: "told", role: "status" });
-    this.back = h("button", { type: "button", onclick: () => this.go(-1) }, "back");
-    this.next = h("button", { type: "button", class: "next", onclick: () => this.go(1) }, "next stop");
+    this.back = h("button", { type: "button", onclick: () => this.go(-1) }, say("back"));
+    this.next = h("button", { type: "button", class: "next", onclick: () => this.go(1) }, say("next stop"));
     this.switches = h("div", { class: "switches" });
-    el.append(h("div", { class: "ol-view ol-call", role: "group", "aria-label": "the path of one call" },
+    el.append(h("div", { class: "ol-view ol-call", role: "group", "aria-label": say("the path of one call") },
       this.switches, h("div", { class: "stage" }, this.stairs, this.told),
       h("div", { class: "bar" }, this.back, this.next)));
     this.refresh();
@@ -59,7 +59,8 @@ class Page {
   refresh() {
     const route = routeOf(this.view, this.at);
     this.switches.replaceChildren(
-      this.choice("device", "device", this.view.devices), this.choice("mode", "mode", this.view.modes));
+      this.choice("device", say("device"), this.view.devices),
+      this.choice("mode", say("mode"), this.view.modes));
     this.stairs.replaceChildren(...route.map((stop, k) => this.stair(stop, k)));
     this.told.replaceChildren(...this.details(route[this.at.stop]));
     this.back.disabled = this.at.stop === 0;
@@ -81,8 +82,8 @@ class Page {
     const button = h("button", { type: "button", "aria-current": now ? "step" : null,
       class: stop.skipped ? "stop skipped" : "stop", onclick: () => this.choose({ stop: k }),
       onkeydown: (event) => this.walk(event) },
-      h("span", { class: "layer" }, stop.layer), h("code", {}, stop.name),
-      stop.skipped ? h("span", { class: "layer" }, "not visited") : null);
+      h("span", { class: "layer" }, say(stop.layer)), h("code", {}, stop.name),
+      stop.skipped ? h("span", { class: "layer" }, say("not visited")) : null);
     return h("li", { style: `--depth: ${DEPTH[stop.layer]}` }, button);
   }
 
@@ -100,7 +101,7 @@ class Page {
       h("div", { class: "name" }, h("code", {}, stop.name)),
       h("p", {}, stop.says),
       h("p", { class: "where" }, h("b", {}, room), ` ${what}`, h("br"), h("code", {}, stop.file)),
-      h("pre", { tabindex: 0, "aria-label": "what this torch reports" }, stop.seen.join("\n")),
+      h("pre", { tabindex: 0, "aria-label": say("what this torch reports") }, stop.seen.join("\n")),
     ];
   }
 }

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from onelayer.drawing.played import Played
+from onelayer.drawing.words import say
 
 from .call_path import MODES, path_of_linear
 
@@ -27,7 +28,7 @@ class CallView(Played):
     def __repr__(self) -> str:
         """The first route: one line per stop."""
         route = next(iter(self.routes.values()))
-        stops = (f"{s['layer']:<11} {s['name']:<18} {s['file']}" for s in route)
+        stops = (f"{say(s['layer']):<11} {s['name']:<18} {s['file']}" for s in route)
         return "\n".join([self._view["call"], *(f"  {line}" for line in stops)])
 
 
@@ -54,5 +55,6 @@ def show_call(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None =
             routes[f"{device}, {mode}"] = [asdict(s) for s in path_of_linear(*moved, mode=mode)]
     shapes = ", ".join(str(tuple(t.shape)) for t in given)
     # Through JSON, so that a tuple here is the list that the page sees.
-    view = {"call": f"F.linear of {shapes}", "devices": devices, "modes": list(MODES)}
+    call = say("F.linear of {shapes}", shapes=shapes)
+    view = {"call": call, "devices": devices, "modes": list(MODES)}
     return CallView(json.loads(json.dumps(view | {"routes": routes}))).show()

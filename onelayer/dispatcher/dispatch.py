@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from onelayer.drawing.words import say
+
 # Everything under torch._C that this file reads is private to PyTorch. It is read in this file
 # alone, so that a change there is mended in one place.
 _C: Any = torch._C
@@ -41,7 +43,7 @@ class Entry:
     def where(self) -> str:
         """The file's name; what a notebook compiles has a number or a bracket for one."""
         name = re.split(r"[/\\]", self.registered)[-1].partition(":")[0]
-        return "a notebook cell" if re.match(r"<|\d+\.py$", name) else name
+        return say("a notebook cell") if re.match(r"<|\d+\.py$", name) else name
 
     @property
     def composite(self) -> bool:
@@ -58,10 +60,11 @@ class Stop:
     @property
     def words(self) -> str:
         if self.fate == "runs":
-            return f"{MEANING.get(self.entry.kind, self.entry.kind)} ({self.entry.where})"
+            return f"{say(MEANING.get(self.entry.kind, self.entry.kind))} ({self.entry.where})"
         if self.fate == "excluded":
-            return "excluded in this thread just now"
-        return "falls through to the next key" if self.fate == "falls through" else self.fate
+            return say("excluded in this thread just now")
+        passed = self.fate == "falls through"
+        return say("falls through to the next key") if passed else say(self.fate)
 
 
 def key_set(*tensors: torch.Tensor) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import torch
 
 from onelayer.drawing.sketch import Ink, Sketch, text_width
 from onelayer.drawing.still import Still
+from onelayer.drawing.words import say
 
 from .dispatch import Stop, path
 
@@ -28,17 +29,17 @@ class DispatchPicture(Still):
     @property
     def alt(self) -> str:
         stops = " ".join(f"{stop.entry.key}: {stop.words}." for stop in self.stops)
-        return f"The keys of this call of {self.op}, highest priority first. {stops}"
+        return say("The keys of this call of {op}, highest priority first. ", op=self.op) + stops
 
     def __repr__(self) -> str:
         mark = {"runs": ">", "falls through": "|", "excluded": "x", "not reached": " "}
         wide = max((len(stop.entry.key) for stop in self.stops), default=0)
         lines = [f"  {mark[s.fate]} {s.entry.key:{wide}}  {s.words}" for s in self.stops]
-        return "\n".join([f"{self.op}: highest priority first", *lines])
+        return "\n".join([say("{op}: highest priority first", op=self.op), *lines])
 
     def drawn(self, ink: Ink) -> bytes:
         sketch = Sketch(ink)
-        title = f"{self.op}: the keys of this call, highest priority first"
+        title = say("{op}: the keys of this call, highest priority first", op=self.op)
         sketch.text(0.2, 0.5, title, size=8.5, weight="bold")
         wide = 0.8 + max((text_width(stop.entry.key, 7.5) for stop in self.stops), default=4.0)
         for place, stop in enumerate(self.stops):

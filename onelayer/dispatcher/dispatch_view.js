@@ -2,14 +2,14 @@
 // operator's table. All rules are here, so that the view runs in a notebook and on a page without one.
 
 const PARTS = {
-  device: { label: "device", options: ["cpu", "meta"] },
-  layout: { label: "layout", options: ["strided", "sparse_coo"] },
-  negative: { label: "negative view (lazy -x)" },
-  made: { label: "made in inference_mode" },
+  device: { label: say("device"), options: ["cpu", "meta"] },
+  layout: { label: say("layout"), options: ["strided", "sparse_coo"] },
+  negative: { label: say("negative view (lazy -x)") },
+  made: { label: say("made in inference_mode") },
   needs: { label: "requires_grad" },
   autocast: { label: "autocast(\"cpu\")" },
-  grad: { label: "gradients", options: ["enabled", "no_grad", "inference_mode"] },
-  mode: { label: "a TorchDispatchMode" },
+  grad: { label: say("gradients"), options: ["enabled", "no_grad", "inference_mode"] },
+  mode: { label: say("a TorchDispatchMode") },
 };
 const TENSOR = ["device", "layout", "negative", "made", "needs"];
 const THREAD = ["autocast", "grad", "mode"];
@@ -72,8 +72,8 @@ class Page {
     this.says = h("p", { class: "says" });
     const { tables } = model.get("view");
     el.replaceChildren(h("div", { class: "ol-view ol-dispatch" },
-      this.choice("op", "operator", Object.keys(tables)),
-      this.group("the tensor", TENSOR), this.group("the thread", THREAD), this.way, this.says));
+      this.choice("op", say("operator"), Object.keys(tables)),
+      this.group(say("the tensor"), TENSOR), this.group(say("the thread"), THREAD), this.way, this.says));
     this.redraw = () => this.refresh();
     model.on("change:view", this.redraw);
     this.refresh();
@@ -94,7 +94,7 @@ class Page {
 
   choice(name, label, options) {
     const select = h("select", { "data-part": name, onchange: () => this.write(name, select.value) },
-      ...options.map((option) => h("option", { value: option }, option)));
+      ...options.map((option) => h("option", { value: option }, say(option))));
     return h("label", {}, h("span", {}, label), select);
   }
 
@@ -120,7 +120,7 @@ class Page {
 
   drawStop(key, fate, entry, { meaning }) {
     const why = fate === "runs" ? `${meaning[entry?.kind ?? "missing"]}${entry ? ` (${entry.where})` : ""}`
-      : fate === "excluded" ? "excluded in this thread" : fate;
+      : fate === "excluded" ? say("excluded in this thread") : say(fate);
     return h("li", { class: fate.replace(" ", "-") }, h("span", { class: "mark" }, MARKS[fate]),
       h("code", {}, key), h("span", { class: "why" }, why));
   }
@@ -129,8 +129,10 @@ class Page {
     const ran = way.filter(([, fate]) => fate === "runs").map(([key]) => key);
     const last = ran.at(-1);
     const kind = table[last]?.kind ?? "missing";
-    if (kind === "missing") return `${op} has no kernel for ${last}: the call raises.`;
-    if (kind === "math kernel") return `The way ends at ${last}: ${op} calls other operators, each with a way of its own.`;
-    return `The way: ${ran.join(" → ")}.`;
+    if (kind === "missing") return say("{op} has no kernel for {key}: the call raises.", { op, key: last });
+    if (kind === "math kernel") {
+      return say("The way ends at {key}: {op} calls other operators, each with a way of its own.", { op, key: last });
+    }
+    return say("The way: {keys}.", { keys: ran.join(" → ") });
   }
 }

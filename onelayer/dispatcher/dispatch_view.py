@@ -8,6 +8,7 @@ installed.
 from typing import Any
 
 from onelayer.drawing.played import Played
+from onelayer.drawing.words import say
 
 from .dispatch import MEANING, dispatch_table, ends_the_way, in_order
 
@@ -36,7 +37,7 @@ class DispatchView(Played):
     def __repr__(self) -> str:
         table = self.view["tables"][self.view["op"]]
         lines = [f"  {key:18} {entry['kind']} ({entry['where']})" for key, entry in table.items()]
-        return "\n".join([f"{self.view['op']}: some keys of its table", *lines])
+        return "\n".join([say("{op}: some keys of its table", op=self.view["op"]), *lines])
 
 
 def play_dispatch(op: str = OPERATORS[0]) -> DispatchView:
@@ -52,7 +53,8 @@ def play_dispatch(op: str = OPERATORS[0]) -> DispatchView:
     tables = {name: _rows(name) for name in operators}
     ends = [key for key in _KEYS if ends_the_way(key)]
     order = list(in_order(_KEYS))
-    view = {"op": op, "tables": tables, "order": order, "ends": ends, "meaning": MEANING, **START}
+    meaning = {kind: say(words) for kind, words in MEANING.items()}
+    view = {"op": op, "tables": tables, "order": order, "ends": ends, "meaning": meaning, **START}
     return DispatchView(view).show()
 
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from onelayer.drawing.sketch import Ink, Sketch, text_width
 from onelayer.drawing.still import Still
+from onelayer.drawing.words import say
 
 _FILL, _CALLER, _EDGE, _WORDS = "#9fcfe8", "#e3e7eb", "#2e6f8e", "#1c2733"
 _STEP, _HEIGHT, _SIZE, _SMALL = 2.0, 1.0, 8.0, 7.0  # units of a sketch; points
-_WAY = "▼ dispatcher ▲"  # down as a call, up as a result
+_WAY = "▼ {dispatcher} ▲"  # down as a call, up as a result
 _BEGINS, _RETURNS = " begins", " returns"
 
 
@@ -36,8 +37,9 @@ class Stack(Still):
     def drawn(self, ink: Ink) -> bytes:
         sketch = Sketch(ink)
         ends = 2 * len(self.frames)
+        way = _WAY.format(dispatcher=say("dispatcher"))
         step = max(
-            [text_width(_WAY, _SMALL)]
+            [text_width(way, _SMALL)]
             + [(text_width(f.name, _SIZE) + 0.4) / (f.end - f.begin) for f in self.frames]
         )
         self._frame(sketch, self.call, 0, left=0.3, width=step * (ends + 1), fill=_CALLER)
@@ -47,7 +49,7 @@ class Stack(Still):
             self._frame(sketch, frame.name, frame.depth + 1, left=left, width=width, fill=_FILL)
             y = 0.3 + _STEP * (frame.depth + 0.75)
             middle = left + width / 2
-            sketch.text(middle, y, _WAY, size=_SMALL, anchor="center", color=ink.soft)
+            sketch.text(middle, y, way, size=_SMALL, anchor="center", color=ink.soft)
         return sketch.png()
 
     def _frame(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from onelayer.drawing.sketch import Ink, Sketch
 from onelayer.drawing.still import Still
+from onelayer.drawing.words import say
 
 Held = tuple[tuple[int, ...], ...]  # [rank][slice]: of how many ranks it is the sum
 _FILL, _EDGE, _CAME, _DIGITS = "#54a3c8", "#5a6672", "#c2571a", "#1c2733"
@@ -37,8 +38,8 @@ class RingPicture(Still):
                 )
                 for rank, h in enumerate(held)
             )
-            lines.append(f"turn {turn}: " + " | ".join(ranks))
-        return "\n".join([*lines, "* came in this turn"])
+            lines.append(say("turn {n}", n=turn) + ": " + " | ".join(ranks))
+        return "\n".join([*lines, say("* came in this turn")])
 
     def drawn(self, ink: Ink) -> bytes:
         sketch = Sketch(ink)
@@ -47,7 +48,7 @@ class RingPicture(Still):
         wide, high = across * (box + _ARROW) + 0.6, 5.6
         for turn, (held, came) in enumerate(zip(self.turns[1:], self.came, strict=True)):
             left, top = 0.3 + turn % _COLUMNS * wide, 0.3 + turn // _COLUMNS * high
-            sketch.text(left, top + 0.3, f"turn {turn + 1}", size=_SIZE, weight="bold")
+            sketch.text(left, top + 0.3, say("turn {n}", n=turn + 1), size=_SIZE, weight="bold")
             for rank in range(n):
                 below = rank >= across
                 column = n - 1 - rank if below else rank

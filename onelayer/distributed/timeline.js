@@ -224,16 +224,19 @@ export function inFlight({ way, parts }, ranks) {
 const MIB = 2 ** 20;
 const CAPS = [1, 2, 4, 8, 16, 25, 50, 100, 1000];
 const DEFAULT_CAP = 25; // MiB; torch's first bucket then closes at 1 MiB
-const LABELS = { ddp: "DDP", fsdp: "FSDP", gpipe: "GPipe", "1f1b": "1F1B", recorded: "recorded" };
+const LABELS = { ddp: "DDP", fsdp: "FSDP", gpipe: "GPipe", "1f1b": "1F1B", recorded: say("recorded") };
 const SAYS = {
-  ddp: "Each rank takes its own rows through all layers. A bucket leaves when its last gradient is there.",
-  fsdp: "Each rank keeps a slice of every layer: gathered before use, one layer ahead, and dropped again. Gradients leave as slices.",
-  gpipe: "Each rank keeps some layers. All micro-batches go forward through them, then all go back.",
-  "1f1b": "The same stages, but a rank takes a micro-batch back as soon as it can, so it keeps fewer.",
-  recorded: "What these ranks did. Between the bars Python ran, or another process had the core.",
+  ddp: say("Each rank takes its own rows through all layers. A bucket leaves when its last gradient is there."),
+  fsdp: say("Each rank keeps a slice of every layer: gathered before use, one layer ahead, and dropped again. Gradients leave as slices."),
+  gpipe: say("Each rank keeps some layers. All micro-batches go forward through them, then all go back."),
+  "1f1b": say("The same stages, but a rank takes a micro-batch back as soon as it can, so it keeps fewer."),
+  recorded: say("What these ranks did. Between the bars Python ran, or another process had the core."),
 };
-const WORDS = { forward: "forward of", backward: "backward of", "all-reduce": "all-reduce of bucket", "all-gather": "all-gather of layer",
-  "reduce-scatter": "reduce-scatter of layer", send: "sends micro-batch" };
+const OF_LAYER = { forward: say("forward of layer {name}"), backward: say("backward of layer {name}"),
+  "all-reduce": say("all-reduce of bucket {name}"), "all-gather": say("all-gather of layer {name}"),
+  "reduce-scatter": say("reduce-scatter of layer {name}") };
+const OF_PART = { forward: say("forward of micro-batch {name}"), backward: say("backward of micro-batch {name}"),
+  send: say("sends micro-batch {name}") };
 
 function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -248,17 +251,17 @@ function h(tag, attributes = {}, ...children) {
 const plainName = (kind) => kind.replaceAll("_", "-");
 const percent = (share) => `${(100 * share).toFixed(0)} %`;
 const ms = (time) => `${time.toLocaleString("en", { maximumFractionDigits: time < 10 ? 2 : 1 })} ms`;
-const bytesOf = (n) => (n >= MIB ? `${(n / MIB).toLocaleString("en", { maximumFractionDigits: 1 })} MiB` : `${Math.round(n).toLocaleString("en")} bytes`);
+const bytesOf = (n) => (n >= MIB ? `${(n / MIB).toLocaleString("en", { maximumFractionDigits: 1 })} MiB` : say("{n} bytes", { n: Math.round(n).toLocaleString("en") }));
 const range = (numbers) => {
   const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
-  return low === high ? bytesOf(low) : `${bytesOf(low)} to ${bytesOf(high)}`;
+  return low === high ? bytesOf(low) : say("{low} to {high}", { low: bytesOf(low), high: bytesOf(high) });
 };
 
 /** What a bar is, in words. */
 export function told({ kind, name, bytes }, way) {
-  const unit = kind === "forward" || kind === "backward" ? (way === "gpipe" || way === "1f1b" ? "micro-batch " : "layer ") : "";
-  const seen = { wait: `waits for ${plainName(name)}`, operators: name };
-  const who = way === "recorded" ? seen[kind] ?? plainName(kind) : `${WORDS[kind]} ${unit}${name}`;
+  const modelled = way === "gpipe" || way === "1f1b" ? OF_PART : OF_LAYER;
+  const seen = { wait: say("waits for {name}", { name: plainName(name) }), operators: name };
+  const who = way === "recorded" ? seen[kind] ?? plainName(kind) : say(modelled[kind], { name });
   return bytes ? `${who}, ${bytesOf(bytes)}` : who;
 }
 
@@ -268,22 +271,22 @@ class Page {
     this.ways = Object.fromEntries(Object.entries(LABELS).map(([way, words]) => [way,
       h("button", { type: "button", onclick: () => this.write({ way, at: null }) }, words)]));
     this.steppers = {
-      ranks: this.stepper("ranks", "rank", (by) => ({ ranks: this.view.ranks + by })),
-      layers: this.stepper("layers", "layer", (by) => this.resized(by)),
-      cap: this.stepper("bucket", "bucket size", (by) => ({ caps: capped(CAPS[this.cap() + by]) })),
-      parts: this.stepper("micro-batches", "micro-batch", (by) => ({ parts: this.view.parts + by })),
-      speed: this.stepper("network", "network speed", (by) => ({ speed: this.view.speed * 2 ** by })),
+      ranks: this.stepper(say("ranks"), say("rank"), (by) => ({ ranks: this.view.ranks + by })),
+      layers: this.stepper(say("layers"), say("layer"), (by) => this.resized(by)),
+      cap: this.stepper(say("bucket"), say("bucket size"), (by) => ({ caps: capped(CAPS[this.cap() + by]) })),
+      parts: this.stepper(say("micro-batches"), say("micro-batch"), (by) => ({ parts: this.view.parts + by })),
+      speed: this.stepper(say("network"), say("network speed"), (by) => ({ speed: this.view.speed * 2 ** by })),
     };
-    this.slow = h("button", { type: "button", onclick: () => this.write({ slow: this.view.slow < 0 ? 1 : -1 }) }, "rank 1 is slow");
-    this.reshard = h("button", { type: "button", onclick: () => this.write({ reshard: !this.view.reshard }) }, "drop after forward");
+    this.slow = h("button", { type: "button", onclick: () => this.write({ slow: this.view.slow < 0 ? 1 : -1 }) }, say("rank 1 is slow"));
+    this.reshard = h("button", { type: "button", onclick: () => this.write({ reshard: !this.view.reshard }) }, say("drop after forward"));
     this.says = h("p", { class: "says" });
     this.tracks = h("div", { class: "tracks", role: "img" });
-    this.time = h("input", { type: "range", min: 0, max: 1000, "aria-label": "time", oninput: () => this.write({ at: Number(this.time.value) / 1000 }) });
+    this.time = h("input", { type: "range", min: 0, max: 1000, "aria-label": say("time"), oninput: () => this.write({ at: Number(this.time.value) / 1000 }) });
     this.now = h("p", { class: "now", role: "status" });
     this.numbers = h("div", { class: "numbers" });
     const all = Object.values(this.steppers).map(({ label }) => label);
     this.controls = h("div", { class: "bar" }, ...all, this.reshard, this.slow);
-    this.root = h("div", { class: "ol-view ol-timeline", role: "group", "aria-label": "compute and communication over time" },
+    this.root = h("div", { class: "ol-view ol-timeline", role: "group", "aria-label": say("compute and communication over time") },
       h("div", { class: "bar ways" }, ...Object.values(this.ways)), this.says, this.controls,
       this.tracks, this.time, this.now, this.key = h("p", { class: "key" }), this.numbers);
     el.append(this.root);
@@ -303,8 +306,8 @@ class Page {
   }
 
   stepper(words, unit, change) {
-    const press = (by, sign, name) => h("button", { type: "button", "aria-label": `${name} ${unit}`, onclick: () => this.write({ ...change(by), at: null }) }, sign);
-    const [fewer, more] = [press(-1, "−", "less"), press(1, "+", "more")];
+    const press = (by, sign, name) => h("button", { type: "button", "aria-label": say(name, { unit }), onclick: () => this.write({ ...change(by), at: null }) }, sign);
+    const [fewer, more] = [press(-1, "−", "less {unit}"), press(1, "+", "more {unit}")];
     const count = h("span", { class: "count", "data-of": words });
     return { fewer, more, count, label: h("span", { class: "stepper" }, words, fewer, count, more) };
   }
@@ -333,7 +336,7 @@ class Page {
     }
     this.controls.hidden = view.way === "recorded";
     const counts = { ranks: ranksOf(view), layers: view.layers.length, parts: view.parts, speed: `${bytesOf(view.speed)}/ms`,
-      cap: CAPS[this.cap()] === CAPS.at(-1) ? "all" : bytesOf(view.caps[1]) };
+      cap: CAPS[this.cap()] === CAPS.at(-1) ? say("all") : bytesOf(view.caps[1]) };
     const ends = { ranks: [view.ranks <= 1, view.ranks >= 8], layers: [view.layers.length <= 1, view.layers.length >= 16],
       parts: [view.parts <= 1, view.parts >= 16], speed: [view.speed <= MIB / 16, view.speed >= 64 * MIB], cap: [this.cap() <= 0, this.cap() >= CAPS.length - 1] };
     for (const [name, { fewer, more, count, label }] of Object.entries(this.steppers)) {
@@ -348,8 +351,9 @@ class Page {
     this.says.textContent = SAYS[view.way];
     this.draw(drawn, numbers);
     this.tell(drawn, numbers);
-    this.key.replaceChildren(...[["forward", "forward"], ["backward", "backward"], ["network", piped ? "sends" : "collectives"], ["wait", "computes nothing"]]
-      .filter(([kind]) => view.way !== "recorded" || kind === "network").concat(view.way === "recorded" ? [["compute", "operators"], ["wait", "Python waits"]] : [])
+    this.key.replaceChildren(...[["forward", say("forward")], ["backward", say("backward")],
+      ["network", piped ? say("sends") : say("collectives")], ["wait", say("computes nothing")]]
+      .filter(([kind]) => view.way !== "recorded" || kind === "network").concat(view.way === "recorded" ? [["compute", say("operators")], ["wait", say("Python waits")]] : [])
       .map(([kind, words]) => h("span", {}, h("i", { class: kind }), words)));
     this.count(numbers, piped);
   }
@@ -360,7 +364,7 @@ class Page {
     const label = (words, share) => (share > 0.005 + 0.0105 * words.length ? words : "");
     const bar = ({ kind, lane, name, start, end }) => h("span", { class: `${lane} ${kind}`, style: `left:${at(start)};width:${at(end - start)}` },
       label(plainName(name || kind), (end - start) / (span || 1)));
-    this.tracks.setAttribute("aria-label", `timeline of ${ranks} ranks`);
+    this.tracks.setAttribute("aria-label", say("timeline of {n} ranks", { n: ranks }));
     this.tracks.replaceChildren(...Array.from({ length: ranks }, (_, rank) => {
       const mine = drawn.filter((one) => one.rank === rank);
       const idle = this.view.way === "recorded" ? [] : gaps(mine, span).map(([start, end]) => ({ kind: "wait", lane: "compute", name: "", start, end }));
@@ -376,22 +380,22 @@ class Page {
   tell(drawn, { span }) {
     const { at, way } = this.view;
     this.time.value = Math.round(1000 * (at ?? 0));
-    if (at === null) return void (this.now.textContent = "Move the slider to see what every rank does at one moment.");
+    if (at === null) return void (this.now.textContent = say("Move the slider to see what every rank does at one moment."));
     const time = at * span;
     const during = (rank) => drawn.filter((bar) => bar.rank === rank && bar.start <= time && time < bar.end).map((bar) => told(bar, way));
-    const all = Array.from({ length: ranksOf(this.view) }, (_, rank) => `rank ${rank}: ${during(rank).join(" | ") || "nothing"}`);
+    const all = Array.from({ length: ranksOf(this.view) }, (_, rank) => `rank ${rank}: ${during(rank).join(" | ") || say("nothing")}`);
     this.now.replaceChildren(h("b", {}, ms(time)), ...all.map((words) => h("span", {}, words)));
   }
 
   count({ span, idle, hidden, network, sent }, piped) {
     const { view } = this;
     const ranks = ranksOf(view);
-    const rows = [["one step", ms(span)], [piped ? "bubble: nothing computed" : "nothing computed", percent(idle)],
-      ["communication behind compute", network ? percent(hidden) : "none to hide"], ["a rank sends", range(sent)]];
-    if (view.way !== "recorded") rows.push(["a rank keeps of the parameters", range(parameters(view))]);
-    if (view.way === "ddp") rows.push(["buckets", buckets(view.layers.map(({ bytes }) => bytes).reverse(), view.caps).length]);
-    if (piped) rows.push(["bubble if sends took no time", `${percent((ranks - 1) / (view.parts + ranks - 1))}`],
-      ["micro-batches kept by rank 0", `${inFlight(view, ranks)[0]} of ${view.parts}`]);
+    const rows = [[say("one step"), ms(span)], [piped ? say("bubble: nothing computed") : say("nothing computed"), percent(idle)],
+      [say("communication behind compute"), network ? percent(hidden) : say("none to hide")], [say("a rank sends"), range(sent)]];
+    if (view.way !== "recorded") rows.push([say("a rank keeps of the parameters"), range(parameters(view))]);
+    if (view.way === "ddp") rows.push([say("buckets"), buckets(view.layers.map(({ bytes }) => bytes).reverse(), view.caps).length]);
+    if (piped) rows.push([say("bubble if sends took no time"), `${percent((ranks - 1) / (view.parts + ranks - 1))}`],
+      [say("micro-batches kept by rank 0"), say("{n} of {all}", { n: inFlight(view, ranks)[0], all: view.parts })]);
     this.numbers.replaceChildren(...rows.map(([name, value]) => h("div", {}, h("span", {}, name), h("b", {}, value))));
   }
 }

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from onelayer.drawing.played import Played
+from onelayer.drawing.words import say
 
 from .rank_log import RankLog
 
@@ -26,8 +27,15 @@ class TimelineView(Played):
         view = self.view
         if view["way"] == "recorded":
             return _recorded_text(view["recorded"])
-        model = f"{view['way']} on {view['ranks']} ranks, {len(view['layers'])} layers"
-        return model + (f", {view['parts']} micro-batches" if view["way"] in WAYS[2:] else "")
+        model = say(
+            "{way} on {ranks} ranks, {layers} layers",
+            way=view["way"],
+            ranks=view["ranks"],
+            layers=len(view["layers"]),
+        )
+        if view["way"] not in WAYS[2:]:
+            return model
+        return model + say(", {parts} micro-batches", parts=view["parts"])
 
 
 def show_timeline(
@@ -99,7 +107,9 @@ def recorded_bars(logs: Sequence[RankLog]) -> list[dict[str, Any]]:
 def _bars_of(log: RankLog, rank: int) -> list[dict[str, Any]]:
     bars = []
     for done in log.compute:
-        name = done.name if done.operators == 1 else f"{done.name} and {done.operators - 1} more"
+        name = done.name
+        if done.operators > 1:
+            name = say("{name} and {n} more", name=done.name, n=done.operators - 1)
         bars.append(_bar(rank, "compute", "operators", name, (done.started_ms, done.ended_ms)))
     for call in log.collectives:
         if call.ended_ms is not None:
@@ -120,4 +130,10 @@ def _recorded_text(bars: list[dict[str, Any]]) -> str:
     lanes = [bar["lane"] for bar in bars]
     span = max(bar["end"] for bar in bars)
     calls, spans = lanes.count("network"), lanes.count("compute")
-    return f"{ranks} ranks in {span:.1f} ms: {calls} collectives, {spans} stretches of compute"
+    return say(
+        "{ranks} ranks in {span:.1f} ms: {calls} collectives, {spans} stretches of compute",
+        ranks=ranks,
+        span=span,
+        calls=calls,
+        spans=spans,
+    )

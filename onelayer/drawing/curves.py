@@ -7,6 +7,7 @@ from math import isfinite
 
 from .sketch import Ink
 from .still import Still
+from .words import say
 
 _COLOURS, _STYLES = ("#2f83ad", "#c2571a", "#4d8a4a"), ("-", "--", "-.")
 _TOLD = 9  # values of a curve that its text gives
@@ -23,10 +24,12 @@ class Curves(Still):
     def __repr__(self) -> str:
         """Some values of each curve, evenly spaced, the first and the last among them."""
         wide = max(len(name) for name, _ in self.values)
-        lines = [f"{self.unit} over {self.step}"]
+        lines = [say("{unit} over {step}", unit=self.unit, step=self.step)]
         for name, ys in self.values:
             places = sorted({round(i * (len(ys) - 1) / (_TOLD - 1)) for i in range(_TOLD)})
-            told = ", ".join(f"{ys[place]:.3g} at {place}" for place in places)
+            told = ", ".join(
+                say("{value:.3g} at {place}", value=ys[place], place=place) for place in places
+            )
             lines.append(f"  {name:<{wide}}  {told}")
         return "\n".join(lines)
 

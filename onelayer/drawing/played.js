@@ -6,6 +6,17 @@ function render({ model, el }) {
   return () => page.redraw && model.off("change:view", page.redraw);
 }
 
+/** A text in the reader's language, with its fields: say("{n} floats", { n: 3 }). WORDS stands on top
+ * of the script; what it lacks is said in English. */
+function say(english, fields = {}) {
+  return (WORDS[english] ?? english).replace(/\{(\w+)\}/g, (whole, name) => fields[name] ?? whole);
+}
+
+/** One text or the other, whichever fits n. `shown` is how n is written. */
+function counted(n, one, many, shown = n) {
+  return say(n === 1 ? one : many, { n: shown });
+}
+
 /** A model for a page without a kernel, with the few methods that a page uses. */
 export function standalone(view) {
   const state = { view };

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from .display import Shown
+from .words import words_of
 
 
 class Played(Shown):
@@ -54,8 +55,10 @@ class Played(Shown):
 
 
 def script_of(kind: type[Played]) -> str:
-    """The JavaScript module of this kind of view: its own source, then what all views share."""
-    return _beside(kind, ".js") + _beside(Played, ".js")
+    """The JavaScript module of this kind of view: the words of the reader's language, its own
+    source, then what all views share."""
+    script = _beside(kind, ".js") + _beside(Played, ".js")
+    return words_of(script) + script
 
 
 def style_of(kind: type[Played]) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, Self
 
+from onelayer.drawing.words import say
+
 BEFORE = "before"  # the phase of what was held when the recording began
 _MORE, _LESS = {"segment_alloc", "segment_map"}, {"segment_free", "segment_unmap"}
 _MIB = 2**20
@@ -114,16 +116,22 @@ class AllocatorHistory:
 
     def __str__(self) -> str:
         at, most = self.peak
-        told = f"{len(self.requests):,} lines of trace; at the peak, in {at.phase}, "
-        told += f"{most / _MIB:.1f} MiB are in use and {max(self.reserved()) / _MIB:.1f} reserved"
-        head = "MiB in use at the end of each phase, by the phase that asked for them:"
+        told = say(
+            "{n:,} lines of trace; at the peak, in {phase}, {used:.1f} MiB are in use and "
+            "{reserved:.1f} reserved",
+            n=len(self.requests),
+            phase=at.phase,
+            used=most / _MIB,
+            reserved=max(self.reserved()) / _MIB,
+        )
+        head = say("MiB in use at the end of each phase, by the phase that asked for them:")
         return "\n".join([told, head, *self._table()])
 
     def _table(self) -> list[str]:
         ends = {r.phase: held for r, held in zip(self.requests, self.held(), strict=True)}
         asked = [p for p in (BEFORE, *self.phases) if any(held[p] for held in ends.values())]
         wide = max(10, *(len(phase) + 2 for phase in (*asked, *self.phases)))
-        lines = ["".join(f"{word:>{wide}}" for word in ("", *asked, "in all"))]
+        lines = ["".join(f"{word:>{wide}}" for word in ("", *map(say, asked), say("in all")))]
         for phase, held in ends.items():
             numbers = [held[one] for one in asked] + [sum(held.values())]
             lines.append(f"{phase:>{wide}}" + "".join(f"{n / _MIB:>{wide}.2f}" for n in numbers))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from onelayer.drawing.sketch import Ink, Sketch, text_width
 from onelayer.drawing.still import Still
+from onelayer.drawing.words import say
 
 from .allocator_history import AllocatorHistory
 
@@ -22,7 +23,7 @@ class AllocatorPicture(Still):
 
     @property
     def alt(self) -> str:
-        return "bytes in use over the trace; the table has the numbers"
+        return say("bytes in use over the trace; the table has the numbers")
 
     def __repr__(self) -> str:
         return str(self.history)
@@ -41,7 +42,8 @@ class AllocatorPicture(Still):
                 top -= height
                 style = {"facecolor": fills[_kind(name)], "edgecolor": "none"}
                 sketch.box(n * width, top, width=width, height=height, **style)
-        sketch.text(0.0, 0.4, f"{most / 2**20:.1f} MiB at the peak", size=_SIZE, color=ink.soft)
+        peak = say("{mib:.1f} MiB at the peak", mib=most / 2**20)
+        sketch.text(0.0, 0.4, peak, size=_SIZE, color=ink.soft)
         sketch.text(_WIDTH, 0.4, self.device, size=_SIZE, anchor="right", color=ink.soft)
         _phases(sketch, columns, width, ink)
         _legend(sketch, fills)
@@ -69,7 +71,7 @@ def _phases(
     sketch: Sketch, columns: list[tuple[str, dict[str, int]]], width: float, ink: Ink
 ) -> None:
     """Each phase's name under its beginning, where the one before it leaves room."""
-    names, free = [phase for phase, _ in columns], 0.0
+    names, free = [say(phase) for phase, _ in columns], 0.0
     for n, name in enumerate(names):
         if n and names[n - 1] == name:
             continue
@@ -86,9 +88,11 @@ def _kind(phase: str) -> str:
 
 
 def _legend(sketch: Sketch, fills: dict[str, str]) -> None:
-    sketch.text(0.0, 3.1 + _HEIGHT, "asked for in:", size=_SIZE)
-    x, y = 0.8 + text_width("asked for in:", _SIZE), 3.1 + _HEIGHT
-    for name, fill in fills.items():
+    asked = say("asked for in:")
+    sketch.text(0.0, 3.1 + _HEIGHT, asked, size=_SIZE)
+    x, y = 0.8 + text_width(asked, _SIZE), 3.1 + _HEIGHT
+    for kind, fill in fills.items():
+        name = say(kind)
         sketch.box(x, y - 0.3, width=0.6, height=0.6, facecolor=fill, edgecolor="none")
         sketch.text(x + 0.85, y, name, size=_SIZE)
         x += 1.9 + text_width(name, _SIZE)

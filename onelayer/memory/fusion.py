@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from onelayer.drawing.explorable import Explorable, Line, Part, Scene, explorable
+from onelayer.drawing.words import counted, say
 
 from .traffic import TrafficOp, count_traffic
 
@@ -57,20 +58,22 @@ def play_fusion(*, n: int = 3584) -> Explorable:
     if n < 1:
         raise ValueError(f"a loss is of at least one token, got {n}")
     steps = head_loss_steps(n)
-    choices = {f"{one.name} and {two.name}": (_OFF, _ON) for one, two in pairwise(steps)}
+    ways = (say(_OFF), say(_ON))
+    choices = {one.name + say(" and ") + two.name: ways for one, two in pairwise(steps)}
 
     def scene(*choice: str) -> Scene:
         return _scene(list(_kernels(steps, choice)), steps)
 
-    about = f"the loss of the head for {n:,} tokens, as kernels"
-    return explorable(about, choices, scene, means=_MEANS)
+    about = say("the loss of the head for {n:,} tokens, as kernels", n=n)
+    means = {look: say(words) for look, words in _MEANS.items()}
+    return explorable(about, choices, scene, means=means)
 
 
 def _kernels(steps: Sequence[Step], choice: Sequence[str]) -> Iterator[list[Step]]:
     """The steps of each kernel."""
     kernel = [steps[0]]
     for step, way in zip(steps[1:], choice, strict=True):
-        if way == _OFF:
+        if way == say(_OFF):
             yield kernel
             kernel = []
         kernel.append(step)
@@ -83,16 +86,21 @@ def _scene(kernels: Sequence[Sequence[Step]], steps: Sequence[Step]) -> Scene:
     lines = [_line(name, *both) for name, both in zip(names, moved, strict=True)]
     now, apart = sum(map(sum, moved)), sum(sum(joined([step])) for step in steps)
     gone = [_result(step) for kernel in kernels for step in kernel[:-1]]
-    told = f"No tensor any more: {', '.join(gone)}." if gone else "Each result is a tensor."
-    count = f"{len(kernels)} kernels" if len(kernels) > 1 else "1 kernel"
-    return Scene(
-        lines, f"{count}, {now:,} bytes: {now / apart:.0%} of what four kernels move. {told}"
+    told = say("Each result is a tensor.")
+    if gone:
+        told = say("No tensor any more: {results}.", results=", ".join(gone))
+    bill = say(
+        "{kernels}, {now:,} bytes: {share:.0%} of what four kernels move. ",
+        kernels=counted(len(kernels), "{n} kernel", "{n} kernels"),
+        now=now,
+        share=now / apart,
     )
+    return Scene(lines, bill + told)
 
 
 def _result(step: Step) -> str:
     names = {"linear": "the logits", "clamp": "the clamped logits"}
-    return names.get(step.name, "their log-softmax")
+    return say(names.get(step.name, "their log-softmax"))
 
 
 def _line(name: str, read: int, written: int) -> Line:
@@ -101,4 +109,4 @@ def _line(name: str, read: int, written: int) -> Line:
 
 
 def _size(nbytes: int) -> str:
-    return f"{nbytes / 1e6:.1f} MB" if nbytes >= 1e5 else f"{nbytes:,} bytes"
+    return f"{nbytes / 1e6:.1f} MB" if nbytes >= 1e5 else say("{n:,} bytes", n=nbytes)

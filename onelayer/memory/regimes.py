@@ -6,6 +6,7 @@ from math import ceil, floor, log10
 
 from onelayer.drawing.sketch import Ink, Sketch
 from onelayer.drawing.still import Still
+from onelayer.drawing.words import say
 
 _WIDTH, _HEIGHT, _SIZE, _DOT = 22.0, 11.0, 8.0, 0.28
 _FILLS = ("#54a3c8", "#d1605e", "#e0a03c", "#5fb37a", "#b07cc6")
@@ -21,11 +22,14 @@ class Regimes(Still):
 
     @property
     def alt(self) -> str:
-        return "times over the size, on logarithmic scales; the text has the numbers"
+        return say("times over the size, on logarithmic scales; the text has the numbers")
 
     def __repr__(self) -> str:
         wide = max(len(name) for name, _ in self.series)
-        lines = [f"microseconds over {self.size}, first, middle and last point of each series"]
+        first = say(
+            "microseconds over {size}, first, middle and last point of each series", size=self.size
+        )
+        lines = [first]
         for name, points in self.series:
             told = [points[0], points[len(points) // 2], points[-1]]
             lines.append(f"{name:<{wide}}  " + "  ".join(f"{n:,.0f}: {us:,.3g}" for n, us in told))
@@ -82,7 +86,7 @@ def _us(decade: int) -> str:
 
 def _legend(sketch: Sketch, names: Sequence[str], left: float, size: str) -> None:
     x, y = left, 2.9 + _HEIGHT
-    sketch.text(x, y, f"over {size}:", size=_SIZE)
+    sketch.text(x, y, say("over {size}:", size=size), size=_SIZE)
     for n, name in enumerate(names):
         y += 1.0
         fill = _FILLS[n % len(_FILLS)]

@@ -55,14 +55,14 @@ export function overTime({ before, steps }) {
   })];
 }
 
-const WORDS = { grow: "cudaMalloc gives a segment of", shrink: "cudaFree takes back a segment of",
-  map: "a segment grows by", unmap: "a segment gives back",
-  alloc: "a tensor asks for", free: "a tensor gives back" };
+const DID = { grow: "cudaMalloc gives a segment of {n} bytes", shrink: "cudaFree takes back a segment of {n} bytes",
+  map: "a segment grows by {n} bytes", unmap: "a segment gives back {n} bytes",
+  alloc: "a tensor asks for {n} bytes", free: "a tensor gives back {n} bytes" };
 
 /** What a step did, in words. */
 export function sentence([kind, , bytes, stream, phase]) {
-  const where = stream ? `, stream ${stream}` : "";
-  return `${WORDS[kind]} ${bytes.toLocaleString("en")} bytes (${phase}${where})`;
+  const where = stream ? say(", stream {stream}", { stream }) : "";
+  return `${say(DID[kind], { n: bytes.toLocaleString("en") })} (${phase}${where})`;
 }
 
 // ---- The page.
@@ -94,19 +94,19 @@ class Page {
   constructor(model, el) {
     this.model = model;
     const button = (words, press) => h("button", { type: "button", onclick: press }, words);
-    this.back = button("one back", () => this.go(this.view.at - 1));
-    this.next = button("next step", () => this.go(this.view.at + 1));
-    this.fullest = button("most reserved", () => this.go(this.peak()));
-    this.slider = h("input", { type: "range", min: 0, step: 1, "aria-label": "step",
+    this.back = button(say("one back"), () => this.go(this.view.at - 1));
+    this.next = button(say("next step"), () => this.go(this.view.at + 1));
+    this.fullest = button(say("most reserved"), () => this.go(this.peak()));
+    this.slider = h("input", { type: "range", min: 0, step: 1, "aria-label": say("step"),
       oninput: () => this.go(Number(this.slider.value)) });
     this.says = h("p", { class: "says", role: "status" });
     this.numbers = h("div", { class: "numbers" });
-    this.rows = h("ol", { class: "rows", "aria-label": "segments" });
+    this.rows = h("ol", { class: "rows", "aria-label": say("segments") });
     this.chart = h("figure", { class: "chart" });
-    this.root = h("div", { class: "ol-view ol-segments", role: "group", "aria-label": "segments of the allocator, step by step" },
+    this.root = h("div", { class: "ol-view ol-segments", role: "group", "aria-label": say("segments of the allocator, step by step") },
       h("div", { class: "bar" }, this.back, this.next, this.fullest), this.slider, this.says, this.numbers,
-      h("p", { class: "legend" }, h("span", { class: "key used" }), "a tensor ", h("span", { class: "key new" }),
-        "the one of this step ", h("span", { class: "key free" }), "reserved and free. A row is what one cudaMalloc gave."),
+      h("p", { class: "legend" }, h("span", { class: "key used" }), say("a tensor "), h("span", { class: "key new" }),
+        say("the one of this step "), h("span", { class: "key free" }), say("reserved and free. A row is what one cudaMalloc gave.")),
       this.rows, this.chart);
     el.append(this.root);
     this.redraw = () => this.refresh();
@@ -136,11 +136,11 @@ class Page {
     this.next.disabled = at === steps.length;
     this.slider.max = steps.length;
     this.slider.value = at;
-    this.says.textContent = at === 0 ? `${steps.length} steps. Nothing was asked for yet.`
-      : `${at} of ${steps.length}: ${sentence(steps[at - 1])}`;
+    this.says.textContent = at === 0 ? say("{n} steps. Nothing was asked for yet.", { n: steps.length })
+      : say("{at} of {n}: {what}", { at, n: steps.length, what: sentence(steps[at - 1]) });
     const { used, reserved, largest } = sums(segments);
-    const rows = [["in use", mib(used)], ["reserved", mib(reserved)], ["free, in all", mib(reserved - used)],
-      ["largest free stretch", mib(largest)]];
+    const rows = [[say("in use"), mib(used)], [say("reserved"), mib(reserved)], [say("free, in all"), mib(reserved - used)],
+      [say("largest free stretch"), mib(largest)]];
     this.numbers.replaceChildren(...rows.map(([name, value]) => h("div", {}, h("span", {}, name), h("b", {}, value))));
     this.drawRows(segments, at ? steps[at - 1] : null);
     this.chart.replaceChildren(this.drawChart());
@@ -152,12 +152,12 @@ class Page {
     const percent = (n, of) => `${(100 * n) / of}%`;
     this.rows.replaceChildren(...segments.map(({ address, bytes, stream, tensors }) => {
       const blocks = tensors.map(([at, n]) => h("span", { class: `tensor${at === current ? " new" : ""}`,
-        title: `${n.toLocaleString("en")} bytes`,
+        title: say("{n} bytes", { n: n.toLocaleString("en") }),
         style: `left:${percent(at - address, bytes)};width:max(2px,${percent(n, bytes)})` }));
-      const name = `${mib(bytes)}${stream ? `, stream ${stream}` : ""}`;
+      const name = `${mib(bytes)}${stream ? say(", stream {stream}", { stream }) : ""}`;
       return h("li", {}, h("span", { class: "name" }, name),
         h("span", { class: "place" }, h("span", { class: "segment", style: `width:max(3%,${percent(bytes, longest)})`,
-          role: "img", "aria-label": `${name}: ${tensors.length} tensors` }, ...blocks)));
+          role: "img", "aria-label": `${name}: ${counted(tensors.length, "{n} tensor", "{n} tensors")}` }, ...blocks)));
     }));
   }
 
@@ -168,8 +168,8 @@ class Page {
     const x = (i) => CHART.left + (wide * i) / Math.max(times.length - 1, 1);
     const y = (n) => CHART.top + tall - (tall * n) / most;
     const area = (k) => `M${x(0)} ${y(0)}${times.map((t, i) => `L${x(i)} ${y(t[k])}`).join("")}L${x(times.length - 1)} ${y(0)}Z`;
-    return s("svg", { viewBox: `0 0 ${CHART.width} ${CHART.height}`, role: "img", "aria-label": "bytes over the steps" },
-      s("text", { x: CHART.left, y: 11 }, `reserved (light) and in use (dark) after each step; at most ${mib(most)} reserved`),
+    return s("svg", { viewBox: `0 0 ${CHART.width} ${CHART.height}`, role: "img", "aria-label": say("bytes over the steps") },
+      s("text", { x: CHART.left, y: 11 }, say("reserved (light) and in use (dark) after each step; at most {most} reserved", { most: mib(most) })),
       s("path", { class: "reserved", d: area(1) }), s("path", { class: "used", d: area(0) }),
       s("path", { class: "here", d: `M${x(this.view.at)} ${CHART.top}V${CHART.height - CHART.bottom}` }));
   }

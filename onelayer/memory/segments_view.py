@@ -7,6 +7,7 @@ notebook, where it is an anywidget, and on a page without a kernel.
 from collections.abc import Iterable, Iterator
 
 from onelayer.drawing.played import Played
+from onelayer.drawing.words import say
 
 from .allocator_history import AllocatorHistory, Segment
 
@@ -32,7 +33,12 @@ class SegmentsView(Played):
         kinds = [kind for kind, *_ in steps]
         segments = len(held) + kinds.count("grow") + kinds.count("map")
         tensors, frees = kinds.count("alloc"), kinds.count("shrink")
-        return f"{segments} segments, of which {frees} go back, and {tensors} tensors, step by step"
+        return say(
+            "{segments} segments, of which {frees} go back, and {tensors} tensors, step by step",
+            segments=segments,
+            frees=frees,
+            tensors=tensors,
+        )
 
 
 def show_segments(history: AllocatorHistory, *, at: int | None = None) -> SegmentsView:

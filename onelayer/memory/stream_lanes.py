@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from onelayer.drawing.sketch import Ink, Sketch, text_width
 from onelayer.drawing.still import Still
+from onelayer.drawing.words import say
 
-from .stream_trace import StreamTrace, Work
+from .stream_trace import StreamTrace, Work, lane_name
 
 _WIDTH, _STEP, _HEIGHT, _SIZE = 24.0, 1.4, 0.9, 8.0
 _HOST, _KERNELS, _COPIES = "#9aa5b1", "#54a3c8", "#e0a03c"
@@ -22,18 +23,18 @@ class StreamLanes(Still):
 
     @property
     def alt(self) -> str:
-        return "lanes of a trace; the text has the numbers"
+        return say("lanes of a trace; the text has the numbers")
 
     def __repr__(self) -> str:
         return str(self.trace)
 
     def drawn(self, ink: Ink) -> bytes:
         sketch, trace = Sketch(ink), self.trace
-        left = 0.4 + max(text_width(lane, _SIZE) for lane in trace.lanes)
+        left = 0.4 + max(text_width(lane_name(lane), _SIZE) for lane in trace.lanes)
         scale = _WIDTH / (trace.span_us or 1.0)
         for row, (lane, works) in enumerate(trace.lanes.items()):
             y = 0.2 + row * _STEP
-            sketch.text(left, y + _HEIGHT / 2, lane, size=_SIZE, anchor="right")
+            sketch.text(left, y + _HEIGHT / 2, lane_name(lane), size=_SIZE, anchor="right")
             style = {"facecolor": _fill(lane), "edgecolor": "none"}
             for start, end in _bars(works, trace.span_us / _FINEST):
                 width = max((end - start) * scale, 0.03)

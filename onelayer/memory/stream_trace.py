@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Self
 
+from onelayer.drawing.words import say
+
 _ON_STREAMS = {"kernel", "gpu_memcpy", "gpu_memset"}
 _LONGEST_NAME = 48
+_HOST, _COPIES, _KERNELS = "host thread", "copies, stream", "kernels, stream"
 Span = tuple[float, float]
 
 
@@ -84,20 +87,36 @@ class StreamTrace:
         }
 
     def __str__(self) -> str:
-        wide = max(map(len, self.lanes))
-        lines = [f"{self.span_us / 1e3:.2f} ms from the first line to the last"]
+        wide = max(len(lane_name(lane)) for lane in self.lanes)
+        lines = [say("{ms:.2f} ms from the first line to the last", ms=self.span_us / 1e3)]
         for lane, works in self.lanes.items():
-            busy = self.busy_us(lane)
-            share = f"{busy / 1e3:8.2f} ms at work, {busy / self.span_us:4.0%}"
-            lines.append(f"{lane:<{wide}} {share}, {len(works)} calls")
+            busy, n = self.busy_us(lane), len(works)
+            told = say(
+                "{ms:8.2f} ms at work, {share:4.0%}, {n} calls",
+                ms=busy / 1e3,
+                share=busy / self.span_us,
+                n=n,
+            )
+            lines.append(f"{lane_name(lane):<{wide}} {told}")
         return "\n".join([*lines, *self._overlaps()])
 
     def _overlaps(self) -> Iterator[str]:
         for lane, other in combinations(self.lanes, 2):
             brief, long = sorted((lane, other), key=self.busy_us)
             if (shared := self.overlap_us(lane, other)) > 0:
-                of = shared / self.busy_us(brief)
-                yield f"{shared / 1e3:.2f} ms of {brief}, {of:.0%}, beside {long}"
+                yield say(
+                    "{ms:.2f} ms of {brief}, {share:.0%}, beside {long}",
+                    ms=shared / 1e3,
+                    brief=lane_name(brief),
+                    share=shared / self.busy_us(brief),
+                    long=lane_name(long),
+                )
+
+
+def lane_name(lane: str) -> str:
+    """A lane's name for the reader: "kernels, stream 7" in the reader's language."""
+    kind, _, number = lane.rpartition(" ")
+    return f"{say(kind)} {number}" if kind else lane
 
 
 def read_trace(events: Iterable[Mapping[str, Any]]) -> StreamTrace:
@@ -119,10 +138,10 @@ def read_trace(events: Iterable[Mapping[str, Any]]) -> StreamTrace:
             streams.setdefault(stream, []).append(work)
             copies[stream] = copies.get(stream, True) and event["cat"] != "kernel"
     found = sorted((_outermost(works) for works in hosts.values()), key=lambda w: w[0].start_us)
-    lanes = {f"host thread {n}": works for n, works in enumerate(found, start=1)}
+    lanes = {f"{_HOST} {n}": works for n, works in enumerate(found, start=1)}
     for stream in sorted(streams):
-        kind = "copies" if copies[stream] else "kernels"
-        lanes[f"{kind}, stream {stream}"] = sorted(streams[stream], key=lambda w: w.start_us)
+        kind = _COPIES if copies[stream] else _KERNELS
+        lanes[f"{kind} {stream}"] = sorted(streams[stream], key=lambda w: w.start_us)
     return _from_zero(lanes)
 
 

@@ -128,8 +128,8 @@ export function formula(bits, f) {
   const minus = sign ? "−" : "";
   const share = `${fraction}/${2 ** f.fraction}`;
   switch (kind(bits, f)) {
-    case "NaN": return f.finite ? "all bits 1: not a number" : "exponent all ones, fraction not 0: not a number";
-    case "infinity": return `exponent all ones, fraction 0: ${minus}∞`;
+    case "NaN": return f.finite ? say("all bits 1: not a number") : say("exponent all ones, fraction not 0: not a number");
+    case "infinity": return say("exponent all ones, fraction 0: {minus}∞", { minus });
     case "normal": return `${minus}2^(${exponent} − ${bias(f)}) × (1 + ${share})`;
     default: return `${minus}2^(1 − ${bias(f)}) × (0 + ${share})`;
   }
@@ -156,27 +156,27 @@ function s(tag, attributes = {}, ...children) {
 
 const LINE = { width: 640, height: 74, margin: 70, axis: 34 };
 const AROUND = 2; // numbers on each side
-const MARKED = { "rounds to it": "of-caught", was: "of-was" }; // as the line is coloured
+const MARKED = { [say("rounds to it")]: "of-caught", [say("was")]: "of-was" }; // as the line is coloured
 
 class Page {
   constructor(model, el) {
     this.model = model;
-    this.keys = h("div", { class: "keys", role: "group", "aria-label": "bits" });
+    this.keys = h("div", { class: "keys", role: "group", "aria-label": say("bits") });
     this.says = h("p", { class: "says", role: "status" });
     this.line = h("div", { class: "line" });
     this.facts = h("dl", { class: "facts" });
     this.everywhere = h("tbody");
-    this.typed = h("input", { type: "text", inputmode: "decimal", "aria-label": "a number", onchange: () => this.type() });
+    this.typed = h("input", { type: "text", inputmode: "decimal", "aria-label": say("a number"), onchange: () => this.type() });
     const { numbers } = this.view;
-    this.offered = numbers.length ? h("select", { "aria-label": "a number of the head", onchange: () => this.offer() },
-      h("option", { value: "" }, "choose …"), ...numbers.map(([name], k) => h("option", { value: k }, name))) : null;
-    this.down = h("button", { type: "button", onclick: () => this.step(-1) }, "next down");
-    this.up = h("button", { type: "button", onclick: () => this.step(1) }, "next up");
-    const head = h("tr", {}, ...["format", "stores", "error"].map((name) => h("th", { scope: "col" }, name)));
-    el.append(h("div", { class: "ol-view ol-bits", role: "group", "aria-label": "the bits of a number" },
-      h("div", { class: "bar" }, h("label", {}, "number ", this.typed), this.offered, this.down, this.up),
+    this.offered = numbers.length ? h("select", { "aria-label": say("a number of the head"), onchange: () => this.offer() },
+      h("option", { value: "" }, say("choose …")), ...numbers.map(([name], k) => h("option", { value: k }, name))) : null;
+    this.down = h("button", { type: "button", onclick: () => this.step(-1) }, say("next down"));
+    this.up = h("button", { type: "button", onclick: () => this.step(1) }, say("next up"));
+    const head = h("tr", {}, ...[say("format"), say("stores"), say("error")].map((name) => h("th", { scope: "col" }, name)));
+    el.append(h("div", { class: "ol-view ol-bits", role: "group", "aria-label": say("the bits of a number") },
+      h("div", { class: "bar" }, h("label", {}, say("number "), this.typed), this.offered, this.down, this.up),
       this.keys, this.says, this.line, this.facts,
-      h("table", {}, h("caption", {}, "the same number in each format"), h("thead", {}, head), this.everywhere)));
+      h("table", {}, h("caption", {}, say("the same number in each format")), h("thead", {}, head), this.everywhere)));
     this.redraw = () => this.refresh();
     model.on("change:view", this.redraw);
     this.refresh();
@@ -212,7 +212,7 @@ class Page {
     const understood = !Number.isNaN(x) || given.toLowerCase() === "nan";
     this.typed.setAttribute("aria-invalid", String(!understood));
     if (understood) this.write({ bits: null, exact: written(x) });
-    else this.says.textContent = `"${given}" is not a number`;
+    else this.says.textContent = say("\"{given}\" is not a number", { given });
   }
 
   offer() {
@@ -237,7 +237,7 @@ class Page {
     const focused = this.keys.contains(document.activeElement) ? document.activeElement.dataset.place : null;
     const group = (name, from, count) => h("div", { class: `group ${name}` },
       h("div", { class: "row8" }, ...Array.from({ length: count }, (_, k) => this.key(name, from - k, bits, f))),
-      h("span", { class: "name" }, name === "sign" ? "sign" : `${name}, ${count} bits`));
+      h("span", { class: "name" }, name === "sign" ? say("sign") : say("{name}, {n} bits", { name: say(name), n: count })));
     this.keys.replaceChildren(group("sign", f.exponent + f.fraction, 1),
       group("exponent", f.exponent + f.fraction - 1, f.exponent), group("fraction", f.fraction - 1, f.fraction));
     if (focused !== null) this.keys.querySelector(`[data-place="${focused}"]`)?.focus();
@@ -245,19 +245,21 @@ class Page {
 
   key(name, place, bits, f) {
     const on = Math.floor(bits / 2 ** place) % 2;
-    const weight = name === "sign" ? "minus" : name === "exponent" ? `${2 ** (place - f.fraction)}` : `1/${2 ** (f.fraction - place)}`;
+    const weight = name === "sign" ? say("minus") : name === "exponent" ? `${2 ** (place - f.fraction)}` : `1/${2 ** (f.fraction - place)}`;
     return h("button", { type: "button", class: on ? "on" : "off", "data-place": place, title: weight, "aria-pressed": String(on === 1),
-      "aria-label": name === "sign" ? "sign bit" : `${name} bit ${weight}`, onclick: () => this.put(flipped(bits, place)) }, String(on));
+      "aria-label": name === "sign" ? say("sign bit") : say("{name} bit {weight}", { name: say(name), weight }), onclick: () => this.put(flipped(bits, place)) }, String(on));
   }
 
   told(bits, f) {
     const what = kind(bits, f);
-    const found = [["it is", what === "normal" ? "a normal number" : what === "subnormal" ? "subnormal: no leading 1, fewer bits left" : what]];
+    const found = [[say("it is"), what === "normal" ? say("a normal number")
+      : what === "subnormal" ? say("subnormal: no leading 1, fewer bits left") : say(what)]];
     const caught = catches(bits, f);
-    if (caught) found.push(["to the next", `${text(ulp(bits, f))} (one ulp)${value(bits, f) ? `, ${text(ulp(bits, f) / Math.abs(value(bits, f)), 3)} of it` : ""}`],
-      ["rounds to it", `all from ${text(caught[0])} to ${text(caught[1])}`]);
+    if (caught) found.push([say("to the next"), say("{ulp} (one ulp)", { ulp: text(ulp(bits, f)) })
+      + (value(bits, f) ? say(", {share} of it", { share: text(ulp(bits, f) / Math.abs(value(bits, f)), 3) }) : "")],
+      [say("rounds to it"), say("all from {low} to {high}", { low: text(caught[0]), high: text(caught[1]) })]);
     const exact = numeric(this.view.exact);
-    if (this.view.bits === null && Number.isFinite(exact)) found.push(["was", text(exact, 12)]);
+    if (this.view.bits === null && Number.isFinite(exact)) found.push([say("was"), text(exact, 12)]);
     return found;
   }
 
@@ -266,11 +268,11 @@ class Page {
     const exact = numeric(this.view.exact);
     const stored = here ? value(shown(this.view), f) : value(nearest(exact, f), f);
     const error = stored - exact;
-    const share = Number.isFinite(error) && exact !== 0 ? `${text((100 * error) / Math.abs(exact), 3)} %` : Object.is(stored, exact) ? "none" : "not finite";
+    const share = Number.isFinite(error) && exact !== 0 ? `${text((100 * error) / Math.abs(exact), 3)} %` : Object.is(stored, exact) ? say("none") : say("not finite");
     const choose = () => this.write({ format: name, bits: null });
     return h("tr", { class: here ? "here" : "" },
       h("th", { scope: "row" }, h("button", { type: "button", "aria-pressed": String(here), onclick: choose }, name)),
-      h("td", {}, text(stored)), h("td", {}, error === 0 ? "none" : share));
+      h("td", {}, text(stored)), h("td", {}, error === 0 ? say("none") : share));
   }
 
   /** The number and its neighbours on a line, at their true distances, and the number before it. */
@@ -294,7 +296,8 @@ class Page {
     const exact = numeric(this.view.exact);
     const was = this.view.bits === null && exact >= low && exact <= high && exact !== value(bits, f)
       ? [s("circle", { class: "was", cx: x(exact), cy: LINE.axis, r: 4.5 })] : [];
-    return [s("svg", { viewBox: `0 0 ${LINE.width} ${LINE.height}`, role: "img", "aria-label": `${text(value(bits, f))} among its neighbours ${text(low, 6)} to ${text(high, 6)}` },
+    return [s("svg", { viewBox: `0 0 ${LINE.width} ${LINE.height}`, role: "img", "aria-label": say("{number} among its neighbours {low} to {high}",
+      { number: text(value(bits, f)), low: text(low, 6), high: text(high, 6) }) },
       s("rect", { class: "caught", x: from, y: LINE.axis - 6, width: Math.max(0, to - from), height: 12 }),
       s("path", { class: "ground", d: `M${LINE.margin / 2} ${LINE.axis}H${LINE.width - LINE.margin / 2}` }), ...ticks, ...was)];
   }

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from math import isfinite
 
 from onelayer.drawing.played import Played
+from onelayer.drawing.words import say
 
 from .formats import FORMATS, in_groups, pattern_of, value_of
 
@@ -36,7 +37,13 @@ class BitsView(Played):
     def __repr__(self) -> str:
         text = in_groups(self.bits, FORMATS[self.format])
         exact = float(self.view["exact"])  # NaN and infinity come from the page as texts
-        return f"{exact:.9g} in {self.format}: {text}, which is {self.number:.9g}"
+        return say(
+            "{exact:.9g} in {format}: {bits}, which is {number:.9g}",
+            exact=exact,
+            format=self.format,
+            bits=text,
+            number=self.number,
+        )
 
 
 def show_bits(

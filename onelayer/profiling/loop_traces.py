@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import torch
 
+from onelayer.drawing.words import say
 from onelayer.mock_cuda.builds import NoMock
 from onelayer.mock_cuda.run import on_mock_gpu
 from onelayer.profiling.profiled import Event, profiled
@@ -52,7 +53,11 @@ class LoopTraces:
         return list(zip(_SIDES, (self.before, self.after), strict=True))
 
     def __str__(self) -> str:
-        return f"{len(self.before):,} events before the repair, {len(self.after):,} after"
+        return say(
+            "{before:,} events before the repair, {after:,} after",
+            before=len(self.before),
+            after=len(self.after),
+        )
 
 
 _SIDES = ("before", "after")
@@ -113,9 +118,11 @@ def loop_trace(name: str) -> LoopTrace:
     """
     LOOPS[name]
     if torch.cuda.is_available():
-        return LoopTrace(name, _traced("cuda", name), provenance_here("cuda", "this cell"))
+        return LoopTrace(name, _traced("cuda", name), provenance_here("cuda", say("this cell")))
     try:
-        return LoopTrace(name, _mocked()[name], mocked_provenance(f"Tesla {DEVICE}", "this cell"))
+        return LoopTrace(
+            name, _mocked()[name], mocked_provenance(f"Tesla {DEVICE}", say("this cell"))
+        )
     except NoMock:
         found = read_recording(f"loop_{name}", folder=FOLDER)
     if not isinstance(found.content, LoopTraces) or found.made is None:

@@ -45,9 +45,11 @@ export function partners(side, [lane, place]) {
 export const us = (time) => (time >= 1000 ? `${(time / 1000).toLocaleString("en", { maximumFractionDigits: 2 })} ms` : `${time.toLocaleString("en", { maximumFractionDigits: 1 })} us`);
 
 /** What there is of each kind, in words. */
-export function counted({ counts, span }) {
-  const words = { call: ["call", "calls"], wait: ["wait", "waits"], kernel: ["kernel", "kernels"], copy: ["copy", "copies"], operator: ["operator", "operators"] };
-  const told = Object.entries(words).flatMap(([kind, [one, many]]) => (counts[kind] ? [`${counts[kind].toLocaleString("en")} ${counts[kind] === 1 ? one : many}`] : []));
+export function inWords({ counts, span }) {
+  const words = { call: ["{n} call", "{n} calls"], wait: ["{n} wait", "{n} waits"], kernel: ["{n} kernel", "{n} kernels"],
+    copy: ["{n} copy", "{n} copies"], operator: ["{n} operator", "{n} operators"] };
+  const told = Object.entries(words).flatMap(([kind, [one, many]]) =>
+    (counts[kind] ? [counted(counts[kind], one, many, counts[kind].toLocaleString("en"))] : []));
   return `${us(span)}: ${told.join(", ")}`;
 }
 
@@ -65,14 +67,15 @@ class Page {
   constructor(model, el) {
     this.model = model;
     const press = (by, sign, name) => h("button", { type: "button", "aria-label": name, onclick: () => this.zoom(by) }, sign);
-    [this.out, this.in] = [press(-1, "−", "zoom out"), press(1, "+", "zoom in")];
-    this.place = h("input", { type: "range", min: 0, max: 1000, "aria-label": "first moment", oninput: () => this.write({ from: Number(this.place.value) / 1000 }) });
+    [this.out, this.in] = [press(-1, "−", say("zoom out")), press(1, "+", say("zoom in"))];
+    this.place = h("input", { type: "range", min: 0, max: 1000, "aria-label": say("first moment"), oninput: () => this.write({ from: Number(this.place.value) / 1000 }) });
     this.window = h("span", { class: "window" });
     this.tracks = h("div", { class: "tracks" });
     this.now = h("p", { class: "now", role: "status" });
-    const key = [["region", "region"], ["operator", "operator"], ["call", "call of CUDA"], ["wait", "the host waits"], ["kernel", "kernel"], ["copy", "copy"]];
-    el.append(h("div", { class: "ol-view ol-traces", role: "group", "aria-label": "traces side by side" },
-      h("div", { class: "bar" }, h("span", {}, "zoom"), this.out, this.in, this.window), this.place, this.tracks, this.now,
+    const key = [["region", say("region")], ["operator", say("operator")], ["call", say("call of CUDA")],
+      ["wait", say("the host waits")], ["kernel", say("kernel")], ["copy", say("copy")]];
+    el.append(h("div", { class: "ol-view ol-traces", role: "group", "aria-label": say("traces side by side") },
+      h("div", { class: "bar" }, h("span", {}, say("zoom")), this.out, this.in, this.window), this.place, this.tracks, this.now,
       h("p", { class: "key" }, ...key.map(([kind, words]) => h("span", {}, h("i", { class: kind }), words)))));
     this.redraw = () => this.refresh();
     model.on("change:view", this.redraw);
@@ -105,7 +108,7 @@ class Page {
     const window = shown(view);
     this.place.value = Math.round(1000 * (window[0] / longest(view)));
     [this.out.disabled, this.in.disabled, this.place.disabled] = [view.zoom <= 0, view.zoom >= MOST_ZOOM, view.zoom <= 0];
-    this.window.textContent = `${us(window[0])} to ${us(window[1])}`;
+    this.window.textContent = say("{low} to {high}", { low: us(window[0]), high: us(window[1]) });
     this.tracks.replaceChildren(...view.sides.map((side, s) => this.side(side, s, window)));
     this.tell();
   }
@@ -126,16 +129,19 @@ class Page {
       });
       return h("div", { class: "lane" }, h("b", {}, name), h("div", { class: "bars" }, ...spans));
     });
-    return h("div", { role: "group", "aria-label": side.label }, h("div", { class: "side" }, side.label, h("small", {}, counted(side))), ...lanes);
+    return h("div", { role: "group", "aria-label": side.label }, h("div", { class: "side" }, side.label, h("small", {}, inWords(side))), ...lanes);
   }
 
   tell() {
     const { sides, chosen } = this.view;
-    if (!chosen) return void (this.now.textContent = "Choose a bar to see what it is, and what it launched. Zoom goes to the bar that is chosen.");
+    if (!chosen) return void (this.now.textContent = say("Choose a bar to see what it is, and what it launched. Zoom goes to the bar that is chosen."));
     const [s, lane, place] = chosen;
     const bar = sides[s].lanes[lane].bars[place];
     const others = partners(sides[s], [lane, place]).slice(0, 2).map(([l, b]) => sides[s].lanes[l].bars[b]);
-    const words = others.map((other) => `${other.name}, ${us(other.took)}, begins ${us(Math.abs(other.start - bar.start))} ${other.start < bar.start ? "earlier" : "later"}`);
-    this.now.replaceChildren(h("b", {}, `${bar.name}: ${us(bar.took)}, at ${us(bar.start)}`), ...words.map((text) => h("span", {}, text)));
+    const words = others.map((other) =>
+      say(other.start < bar.start ? "{name}, {took}, begins {gap} earlier" : "{name}, {took}, begins {gap} later",
+        { name: other.name, took: us(other.took), gap: us(Math.abs(other.start - bar.start)) }));
+    const it = say("{name}: {took}, at {start}", { name: bar.name, took: us(bar.took), start: us(bar.start) });
+    this.now.replaceChildren(h("b", {}, it), ...words.map((text) => h("span", {}, text)));
   }
 }

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onelayer.drawing.played import Played
+from onelayer.drawing.words import counted, say
 from onelayer.profiling.profiled import Event
 
 ON_DEVICE = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "copy"}
@@ -75,16 +76,16 @@ def _lanes(whole: Sequence[Event]) -> dict[str, list[Event]]:
         {e["tid"] for e in whole if e["cat"] == "cpu_op"}, key=lambda t: t not in steps
     )
     if regions:
-        lanes["regions"] = _outermost([e for e in regions if e["tid"] in steps] or regions)
+        lanes[say("regions")] = _outermost([e for e in regions if e["tid"] in steps] or regions)
     for number, thread in enumerate(threads, start=1):
         mine = [e for e in whole if e["cat"] == "cpu_op" and e["tid"] == thread]
-        lanes[f"operators {number}"] = _outermost(mine)
+        lanes[say("operators {n}", n=number)] = _outermost(mine)
     for e in whole:
         if e["cat"] == "cuda_runtime":
-            lanes.setdefault("calls of CUDA", []).append(e)
+            lanes.setdefault(say("calls of CUDA"), []).append(e)
     for e in sorted(whole, key=lambda e: str(e["tid"])):
         if e["cat"] in ON_DEVICE:
-            lanes.setdefault(f"stream {e['tid']}", []).append(e)
+            lanes.setdefault(say("stream {stream}", stream=e["tid"]), []).append(e)
     return lanes
 
 
@@ -117,7 +118,12 @@ def _kind(event: Event) -> str:
 
 def _text(side: Mapping[str, Any]) -> str:
     counts = side["counts"]
-    many = {"call": "calls", "wait": "waits", "kernel": "kernels", "copy": "copies"}
-    found = [(counts[kind], kind) for kind in many if counts.get(kind)]
-    words = ", ".join(f"{n:,} {kind if n == 1 else many[kind]}" for n, kind in found)
-    return f"{side['label']}: {side['span'] / 1e3:.2f} ms; {words or 'on the host alone'}"
+    words = {
+        "call": ("{n:,} call", "{n:,} calls"),
+        "wait": ("{n:,} wait", "{n:,} waits"),
+        "kernel": ("{n:,} kernel", "{n:,} kernels"),
+        "copy": ("{n:,} copy", "{n:,} copies"),
+    }
+    found = (counted(counts[kind], *both) for kind, both in words.items() if counts.get(kind))
+    told = ", ".join(found) or say("on the host alone")
+    return f"{side['label']}: {side['span'] / 1e3:.2f} ms; {told}"

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from onelayer.drawing.display import Shown
+from onelayer.drawing.words import say
 from onelayer.recordings.provenance import FIELDS, Provenance
 
 HERE = Path(__file__).parent
@@ -71,8 +72,9 @@ class Recording(Shown):
     def provenance(self) -> str:
         """One line: where, with what, when and how, or that there is nothing."""
         if self.made is None:
-            return (
-                f"{self.name}: no recording. `make record` makes it on a machine with a CUDA GPU."
+            return say(
+                "{name}: no recording. `make record` makes it on a machine with a CUDA GPU.",
+                name=self.name,
             )
         return f"{self.name}: {self.made}"
 
@@ -85,7 +87,7 @@ class Recording(Shown):
         bundle = {"text/plain": repr(self)}
         if self.content is not None:
             page_of = _found(SHOWS[shows_of(self.content)][1])
-            page = page_of(self.content, self.made.device if self.made else "")
+            page = page_of(self.content, self.made.device_name if self.made else "")
             bundle["text/html"] = f"<p>{escape(self.provenance)}</p>{page}"
         return bundle
 

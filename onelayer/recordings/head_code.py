@@ -11,6 +11,7 @@ from torch import Tensor
 
 from onelayer.compiler.inductor_reader import read_inductor_file
 from onelayer.compiler.story import CompileStory, compile_story
+from onelayer.drawing.words import say
 from onelayer.model.gpt import head
 
 TOKENS = 3584  # words in the batch, as in chapter 08
@@ -46,9 +47,9 @@ class HeadCode:
 
 def page_of(code: HeadCode, device: str = "") -> str:
     """The kernels at once, the files behind a fold each, which says for which device."""
-    written = f", written for {escape(device)}" if device else ""
+    written = say(", written for {device}", device=escape(device)) if device else ""
     folds = [
-        f"<details><summary>{escape(side)}: the whole file{written}</summary>"
+        f"<details><summary>{escape(side)}: {say('the whole file')}{written}</summary>"
         f"<pre>{escape(source.strip())}</pre></details>"
         for side, source in code.files.items()
     ]

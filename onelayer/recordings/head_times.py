@@ -6,6 +6,7 @@ from html import escape
 from typing import Any, Self
 
 from onelayer.drawing.bars import Bars
+from onelayer.drawing.words import say
 
 
 @dataclass(frozen=True)
@@ -53,21 +54,24 @@ class HeadTimes:
         return tuple(row for row in self.rows if row.tokens == most)
 
     def __str__(self) -> str:
-        lines = [f"{'tokens':>10}  {'version':<18} {'ms':>10} {'peak MiB':>10}  of the floor"]
+        head = f"{'tokens':>10}  {say('version'):<18} {'ms':>10} {say('peak MiB'):>10}"
+        lines = [head + say("  of the floor")]
         for row in self.rows:
             mib = f"{row.peak_bytes / 2**20:,.1f}"
             floor = f"{row.floor_ms / row.ms:>13.0%}" if row.floor_ms else ""
             lines.append(f"{row.tokens:>10,}  {row.peer:<18} {row.ms:>10,.3f} {mib:>10}{floor}")
-        left_out = f"; not to be had: {', '.join(self.absent)}" if self.absent else ""
-        return "\n".join([*lines, f"{self.dtype}, forward and backward, medians{left_out}"])
+        last = say("{dtype}, forward and backward, medians", dtype=self.dtype)
+        if self.absent:
+            last += say("; not to be had: {names}", names=", ".join(self.absent))
+        return "\n".join([*lines, last])
 
 
 def page_of(times: HeadTimes, device: str = "") -> str:
     """The table, and bars for the largest batch, each of which says on which device."""
-    on = f" on {device}" if device else ""
+    on = say(" on {device}", device=device) if device else ""
     took = Bars(tuple((row.peer, row.ms) for row in times.largest), f"ms{on}")
     at_peak = tuple((row.peer, row.peak_bytes) for row in times.largest)
-    peaks = Bars(at_peak, f"bytes at the peak{on}")
+    peaks = Bars(at_peak, say("bytes at the peak") + on)
     return f"<pre>{escape(str(times))}</pre>{took.html()}{peaks.html()}"
 
 

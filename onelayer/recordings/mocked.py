@@ -18,6 +18,7 @@ from html import escape
 from typing import Any, Self
 
 from onelayer.drawing.display import Shown
+from onelayer.drawing.words import say
 from onelayer.memory.allocator_history import AllocatorHistory, read_snapshots
 from onelayer.mock_cuda.builds import NoMock
 from onelayer.mock_cuda.calls import short_kernel
@@ -86,12 +87,12 @@ class MockedRun:
         }
 
     def __str__(self) -> str:
-        return f"{len(self.calls)} calls of CUDA"
+        return say("{n} calls of CUDA", n=len(self.calls))
 
 
 def page_of(run: MockedRun, device: str = "") -> str:
     """A sentence: the chapter's cell prints what it wants to show."""
-    return f"<p>{escape(f'{run} on {device or run.device}')}</p>"
+    return f"<p>{escape(say('{run} on {device}', run=run, device=device or run.device))}</p>"
 
 
 @dataclass(frozen=True, repr=False)
@@ -141,7 +142,7 @@ def mocked(name: str, function: Callable[[], Any], **options: Any) -> Mocked:
     except NoMock as why:
         return _recorded(name, source, str(why)).show()
     run = run_of(seen, source)
-    made = mocked_provenance(seen.device.name, os.environ.get(KEEP, "this cell"))
+    made = mocked_provenance(seen.device.name, os.environ.get(KEEP) or say("this cell"))
     if KEEP in os.environ:
         FOLDER.mkdir(exist_ok=True)
         store(name, run, made, FOLDER)

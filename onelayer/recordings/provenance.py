@@ -11,6 +11,8 @@ from pathlib import Path
 
 import torch
 
+from onelayer.drawing.words import say
+
 _KERNEL_SAYS = Path("/proc/driver/nvidia/version")
 
 
@@ -29,9 +31,22 @@ class Provenance:
     made_by: str
 
     def __str__(self) -> str:
-        where = self.device + _NO_GPU.get(self.ran_on, "")
-        with_what = f"driver {self.driver}, torch {self.torch}, triton {self.triton}"
-        return f"recorded on {where}, {with_what}, {self.date}, by `{self.made_by}`"
+        return say(
+            "recorded on {where}, driver {driver}, torch {torch}, triton {triton}, {date}, "
+            "by `{by}`",
+            where=self.device_name + say(_NO_GPU.get(self.ran_on, "")),
+            driver=self.driver,
+            torch=self.torch,
+            triton=self.triton,
+            date=self.date,
+            by=self.made_by,
+        )
+
+    @property
+    def device_name(self) -> str:
+        """The device for the reader, who learns in any language that it is mocked."""
+        mocked, _, name = self.device.partition("mocked ")
+        return self.device if mocked or not name else say("mocked {device}", device=name)
 
 
 _NO_GPU = {

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import islice, product
 
+from onelayer.drawing.words import say
+
 _FEW = 64  # elements that may all be drawn
 _COUNTED = 10_000  # elements up to which different cells are counted one by one
 
@@ -141,8 +143,10 @@ def grid_text(layout: Layout) -> list[str]:
             "  …" if r is None else row_text(row, digits, layout.text)
             for r, row in zip(panel.rows, panel.cells, strict=True)
         ]
-    lines += [f"  … and {layout.panels_left_out:,} more"] if layout.panels_left_out else []
-    return lines or ["  no elements"]
+    lines += (
+        ["  " + say("… and {n:,} more", n=layout.panels_left_out)] if layout.panels_left_out else []
+    )
+    return lines or ["  " + say("no elements")]
 
 
 def row_text(cells: Iterable[int | None], digits: int, text: Callable[[int], str] = str) -> str:

@@ -6,6 +6,8 @@ from functools import cached_property
 
 import torch
 
+from onelayer.drawing.words import say
+
 from .layout import Layout, Scalar, grid_text, row_text, runs, written
 from .values import drawn_values
 
@@ -46,37 +48,53 @@ class Storage:
         return written(self.values[cell]) if cell in self.values else ""
 
     def title(self) -> str:
-        kinds = " and ".join(dict.fromkeys(layout.dtype for layout in self.layouts))
-        kind = kinds if " and " not in kinds else f"{self.cell_bytes}-byte cells, read as {kinds}"
-        where = "" if self.device == "cpu" else f", on {self.device}"
-        where += ", no values" if self.cells and not self.values else ""
-        return f"storage {self.letter}: {self.cells:,} {kind}, {self.nbytes:,} bytes{where}"
+        kinds = list(dict.fromkeys(layout.dtype for layout in self.layouts))
+        kind = kinds[0]
+        if len(kinds) > 1:
+            read_as = say(" and ").join(kinds)
+            kind = say("{n}-byte cells, read as {kinds}", n=self.cell_bytes, kinds=read_as)
+        where = "" if self.device == "cpu" else say(", on {device}", device=self.device)
+        where += say(", no values") if self.cells and not self.values else ""
+        return say(
+            "storage {letter}: {cells:,} {kind}, {nbytes:,} bytes{where}",
+            letter=self.letter,
+            cells=self.cells,
+            kind=kind,
+            nbytes=self.nbytes,
+            where=where,
+        )
 
     def facts(self, layout: Layout) -> list[str]:
         """What to say about one of its tensors, shortest first things first."""
         others = ", ".join(other.name for other in self.layouts if other is not layout)
         facts = [
-            f"shape {layout.shape}",
-            f"strides {layout.stride}",
-            f"offset {layout.offset:,}",
-            f"{layout.nbytes:,} bytes",
-            layout.order,
+            say("shape {shape}", shape=layout.shape),
+            say("strides {stride}", stride=layout.stride),
+            say("offset {offset:,}", offset=layout.offset),
+            say("{n:,} bytes", n=layout.nbytes),
+            say(layout.order),
         ]
         if layout.width > 1:
-            facts.append(f"{layout.width} cells per element")
+            facts.append(say("{n} cells per element", n=layout.width))
         if layout.distinct is not None and layout.distinct < layout.numel:
-            facts.append(f"{layout.numel:,} elements over {layout.distinct:,} cells")
+            n, cells = layout.numel, layout.distinct
+            facts.append(say("{n:,} elements over {cells:,} cells", n=n, cells=cells))
         elif any(layout.readers(cell) > 1 for cell in layout.drawn):
-            facts.append("several elements per cell")
-        shared = f"shares storage {self.letter} with {others}" if others else "shares nothing"
+            facts.append(say("several elements per cell"))
+        shared = say("shares nothing")
+        if others:
+            shared = say("shares storage {letter} with {others}", letter=self.letter, others=others)
         return [*facts, shared]
 
     def __str__(self) -> str:
         """The row of the storage, then each tensor's facts and its grid."""
         digits = max([len(str(max(self.cells - 1, 0))), *map(len, map(self.text, self.values))])
-        lines = [self.title(), f"  address {row_text(self.drawn, digits)}"]
-        if self.values:
-            lines.append(f"  value   {row_text(self.drawn, digits, self.text)}")
+        names = [say("address"), say("value")]
+        wide = max(map(len, names))
+        rows = [row_text(self.drawn, digits)]
+        rows += [row_text(self.drawn, digits, self.text)] if self.values else []
+        lines = [self.title()]
+        lines += [f"  {name:<{wide}} {row}" for name, row in zip(names, rows, strict=False)]
         for layout in self.layouts:
             lines += [f"{layout.name}: {', '.join(self.facts(layout))}", *grid_text(layout)]
         return "\n".join(lines)

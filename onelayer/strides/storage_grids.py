@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from onelayer.drawing.sketch import Sketch, text_width
+from onelayer.drawing.words import say
 
 from .layout import Layout, Panel, Side
 from .storage import Storage
@@ -153,7 +154,7 @@ def _grids(pen: Pen, layout: Layout, room: float) -> _Grids:
 
 def _draw_grids(pen: Pen, grids: _Grids, x: float, y: float) -> float:
     if not grids.layout.panels:
-        pen.note(x, y + 0.4, "no elements")
+        pen.note(x, y + 0.4, say("no elements"))
         return y + 0.8
     bottom = y
     for place, panel in enumerate(grids.layout.panels):
@@ -163,7 +164,7 @@ def _draw_grids(pen: Pen, grids: _Grids, x: float, y: float) -> float:
         left = x + column * (grids.grid + _BETWEEN)
         bottom = max(bottom, _draw_panel(pen, grids, panel, left, y))
     if grids.layout.panels_left_out:
-        pen.note(x, bottom + 0.5, f"… and {grids.layout.panels_left_out:,} more")
+        pen.note(x, bottom + 0.5, say("… and {n:,} more", n=grids.layout.panels_left_out))
         bottom += 0.9
     return bottom
 

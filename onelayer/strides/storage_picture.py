@@ -10,6 +10,7 @@ import torch
 from onelayer.drawing.display import argument_names
 from onelayer.drawing.sketch import Ink, Sketch, text_width
 from onelayer.drawing.still import Still
+from onelayer.drawing.words import say
 
 from .layout import Layout, Scalar, Side
 from .storage import Storage, storages_of
@@ -111,12 +112,12 @@ def _blend(ramp: Sequence[tuple[int, int, int]], t: float) -> str:
 def _draw_row(pen: Pen, storage: Storage, y: float) -> float:
     """The storage as lines of cells, under each one track per tensor. Returns where it ends."""
     if not storage.drawn:
-        pen.note(0.2, y + 0.4, "no cells")
+        pen.note(0.2, y + 0.4, say("no cells"))
         return y + 1.0
-    labels = ["address", *(layout.name for layout in storage.layouts)]
+    labels = [say("address"), *(layout.name for layout in storage.layouts)]
     left = 0.6 + max(text_width(label, pen.small) for label in labels)
     for line in _lines(storage.drawn, left, pen):
-        pen.note(left - 0.3, y + 0.2, "address", anchor="right")
+        pen.note(left - 0.3, y + 0.2, labels[0], anchor="right")
         for place in line:
             pen.index(place.x + pen.width / 2, y + 0.2, place.cell, anchor="center")
         y += 0.5
@@ -160,5 +161,5 @@ def _draw_track(pen: Pen, layout: Layout, line: list[_Place], y: float) -> None:
             pen.bar(xs[0] + 0.12, y, width=xs[-1] - xs[0] + pen.width - 0.24)
         for x in xs if n > 1 else []:
             middle = x + pen.width / 2
-            words = f"{n}\u00d7" if n < 1000 else "many"
+            words = f"{n}\u00d7" if n < 1000 else say("many")
             pen.sketch.text(middle, y, words, size=6, anchor="center", weight="bold")

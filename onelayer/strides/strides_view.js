@@ -57,7 +57,7 @@ export function transpose(view, dim0, dim1) {
 /** view[..., start:stop:step, ...] along `dim`; null stands for a bound that is left out. */
 export function slice(view, dim, start = null, stop = null, step = 1) {
   const d = wrapped(view, dim);
-  if (step < 1) throw new Error(`a step of ${step}: torch slices forwards only, by 1 or more`);
+  if (step < 1) throw new Error(say("a step of {step}: torch slices forwards only, by 1 or more", { step }));
   const size = view.shape[d];
   const bound = (i, low) => Math.min(Math.max(i < 0 ? i + size : i, low), size);
   const from = bound(start ?? 0, 0);
@@ -72,16 +72,17 @@ export function slice(view, dim, start = null, stop = null, step = 1) {
 export function expand(view, sizes) {
   const fresh = sizes.length - view.shape.length;
   if (fresh < 0) {
-    throw new Error(`expand needs a size for each of the ${view.shape.length} dimensions`);
+    const dims = view.shape.length;
+    throw new Error(say("expand needs a size for each of the {dims} dimensions", { dims }));
   }
   const shape = [...sizes];
   const stride = [];
   for (let d = sizes.length - 1; d >= 0; d--) {
     const old = d < fresh ? 1 : view.shape[d - fresh];
-    if (sizes[d] === -1 && d < fresh) throw new Error("-1 keeps a size: a new dimension has none");
+    if (sizes[d] === -1 && d < fresh) throw new Error(say("-1 keeps a size: a new dimension has none"));
     if (sizes[d] === -1) shape[d] = old;
     if (old !== 1 && shape[d] !== old) {
-      throw new Error(`dimension ${d - fresh} has size ${old}: only a size of 1 can expand`);
+      throw new Error(say("dimension {d} has size {old}: only a size of 1 can expand", { d: d - fresh, old }));
     }
     const inner = d + 1 < sizes.length ? shape[d + 1] * stride[0] : 1;
     stride.unshift(shape[d] !== old ? 0 : d < fresh ? inner : view.stride[d - fresh]);
@@ -93,9 +94,10 @@ export function expand(view, sizes) {
 /** Sliding windows of `size` elements along `dim`, `step` apart, in a new last dimension. */
 export function unfold(view, dim, size, step) {
   const d = wrapped(view, dim);
-  if (step < 1) throw new Error(`a step of ${step}: windows move forwards, by 1 or more`);
+  if (step < 1) throw new Error(say("a step of {step}: windows move forwards, by 1 or more", { step }));
   if (size < 0 || size > view.shape[d]) {
-    throw new Error(`a window of ${size} does not fit into dimension ${d}, of size ${view.shape[d]}`);
+    throw new Error(say("a window of {size} does not fit into dimension {d}, of size {all}",
+      { size, d, all: view.shape[d] }));
   }
   return {
     shape: [...view.shape.with(d, Math.floor((view.shape[d] - size) / step) + 1), size],
@@ -109,9 +111,9 @@ export function inferred(view, sizes) {
   const n = numel(view.shape);
   const known = numel(sizes.filter((size) => size !== -1));
   const unknown = sizes.filter((size) => size === -1).length;
-  if (unknown > 1) throw new Error("only one size can be -1");
+  if (unknown > 1) throw new Error(say("only one size can be -1"));
   if (unknown ? known === 0 || n % known : known !== n) {
-    throw new Error(`${n} elements do not make (${sizes.join(", ")})`);
+    throw new Error(say("{n} elements do not make ({sizes})", { n, sizes: sizes.join(", ") }));
   }
   return sizes.map((size) => (size === -1 ? n / known : size));
 }
@@ -141,7 +143,7 @@ export function viewAs(view, sizes) {
 export function numbers(text) {
   const words = text.replace(/[()[\]]/g, " ").split(/[\s,]+/).filter(Boolean);
   const bad = words.find((word) => !/^-?\d{1,12}$/.test(word));
-  if (bad !== undefined) throw new Error(`"${bad}" is not a whole number`);
+  if (bad !== undefined) throw new Error(say("\"{bad}\" is not a whole number", { bad }));
   return words.map(Number);
 }
 
@@ -149,28 +151,31 @@ export function numbers(text) {
  * question, which the picture answers. */
 export function checked(view) {
   const { shape, stride, offset } = view;
-  if (shape.some((size) => size < 0)) throw new Error("a size is at least 0");
+  if (shape.some((size) => size < 0)) throw new Error(say("a size is at least 0"));
   if (stride.length !== shape.length) {
-    throw new Error(`${count(shape.length, "size")}, but ${count(stride.length, "stride")}`);
+    throw new Error(say("{sizes}, but {strides}", { sizes: counted(shape.length, "{n} size", "{n} sizes"),
+      strides: counted(stride.length, "{n} stride", "{n} strides") }));
   }
-  if (stride.some((s) => s < 0)) throw new Error("torch has no negative strides");
-  if (offset < 0) throw new Error("an offset is at least 0");
-  if (shape.length > 6) throw new Error("more than 6 dimensions are too many to draw");
-  if (numel(shape) > LIMIT) throw new Error(`${numel(shape)} elements are too many to walk over`);
+  if (stride.some((s) => s < 0)) throw new Error(say("torch has no negative strides"));
+  if (offset < 0) throw new Error(say("an offset is at least 0"));
+  if (shape.length > 6) throw new Error(say("more than 6 dimensions are too many to draw"));
+  if (numel(shape) > LIMIT) throw new Error(say("{n} elements are too many to walk over", { n: numel(shape) }));
   return view;
 }
 
 function wrapped(view, dim) {
   const dims = view.shape.length;
   if (dim < -dims || dim >= dims) {
-    const range = dims ? `${-dims} to ${dims - 1}` : "none";
-    throw new Error(`there is no dimension ${dim} in ${tuple(view.shape)}: choose ${range}`);
+    const range = dims ? say("{low} to {high}", { low: -dims, high: dims - 1 }) : say("none");
+    throw new Error(say("there is no dimension {dim} in {shape}: choose {range}",
+      { dim, shape: tuple(view.shape), range }));
   }
   return dim < 0 ? dim + dims : dim;
 }
 
 export const tuple = (list) => `(${list.join(", ")}${list.length === 1 ? "," : ""})`;
-const count = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
+const elements = (n) => counted(n, "{n} element", "{n} elements");
+const floatsOf = (n) => counted(n, "{n} float", "{n} floats");
 
 // ---- The page. Its state lives in a model, as { shape, stride, offset, size }: anywidget's in a
 // notebook, a few lines of our own on a page without a kernel.
@@ -208,7 +213,7 @@ const OPERATIONS = {
 
 function one(text) {
   const found = numbers(text);
-  if (found.length !== 1) throw new Error(`"${text}" is not one whole number`);
+  if (found.length !== 1) throw new Error(say("\"{text}\" is not one whole number", { text }));
   return found[0];
 }
 
@@ -240,21 +245,23 @@ export function facts(view, size) {
   const missing = outside(view, size);
   return [
     isContiguous(view)
-      ? ["yes", "contiguous", "row-major order visits one float after the other"]
-      : ["no", "not contiguous", `row-major order visits ${listed(walk, 6)}`],
+      ? ["yes", say("contiguous"), say("row-major order visits one float after the other")]
+      : ["no", say("not contiguous"), say("row-major order visits {floats}", { floats: listed(walk, 6) })],
     floats === walk.length
-      ? ["yes", "no overlap", `${count(walk.length, "element")}, ${count(floats, "float")}`]
-      : ["no", "overlapping", `${count(walk.length, "element")} over ${count(floats, "float")}`],
+      ? ["yes", say("no overlap"), `${elements(walk.length)}, ${floatsOf(floats)}`]
+      : ["no", say("overlapping"),
+        say("{elements} over {floats}", { elements: elements(walk.length), floats: floatsOf(floats) })],
     missing.length
-      ? ["bad", "out of bounds", `reads ${listed(missing, 4)}, but ${lastFloat(size)}`]
-      : ["yes", "in bounds", `of ${count(size, "float")}`],
+      ? ["bad", say("out of bounds"),
+        say("reads {floats}, but {last}", { floats: listed(missing, 4), last: lastFloat(size) })]
+      : ["yes", say("in bounds"), counted(size, "of {n} float", "of {n} floats")],
   ];
 }
 
 /** How much of a side of n elements is drawn. */
 const seen = (n) => (n > SHOWN.side ? SHOWN.corner : n);
 
-const lastFloat = (size) => (size ? `the last float is at ${size - 1}` : "there are no floats");
+const lastFloat = (size) => (size ? say("the last float is at {at}", { at: size - 1 }) : say("there are no floats"));
 
 class Page {
   constructor(model, el) {
@@ -264,7 +271,7 @@ class Page {
     this.inputs = {};
     this.given = Object.fromEntries(
       Object.entries(OPERATIONS).map(([name, { fields }]) => [name, { ...fields }]));
-    this.root = h("div", { class: "ol-view ol-strides", role: "group", "aria-label": "stride visualizer" });
+    this.root = h("div", { class: "ol-view ol-strides", role: "group", "aria-label": say("stride visualizer") });
     this.root.append(...this.editor(), ...this.operator(), ...this.stage());
     el.append(this.root);
     this.redraw = () => this.refresh();
@@ -305,26 +312,26 @@ class Page {
     this.complaint = h("p", { class: "complaint", role: "alert" });
     return [
       h("div", { class: "fields" },
-        this.field("shape", "shape: the sizes"),
-        this.field("strides", "strides, in elements"),
-        this.field("offset", "storage offset, in elements"),
-        this.field("floats", "how many floats the storage has"),
-        h("button", { type: "button", onclick: () => this.straighten() }, "contiguous strides")),
+        this.field("shape", say("shape"), say("shape: the sizes")),
+        this.field("strides", say("strides"), say("strides, in elements")),
+        this.field("offset", say("offset"), say("storage offset, in elements")),
+        this.field("floats", say("floats"), say("how many floats the storage has")),
+        h("button", { type: "button", onclick: () => this.straighten() }, say("contiguous strides"))),
       this.complaint,
     ];
   }
 
-  field(name, label) {
+  field(name, shown, label) {
     this.inputs[name] = h("input", { type: "text", inputmode: "numeric", autocomplete: "off",
       spellcheck: "false", "aria-label": label, oninput: () => this.edit() });
-    return h("label", { class: "field" }, h("span", {}, name), this.inputs[name]);
+    return h("label", { class: "field" }, h("span", {}, shown), this.inputs[name]);
   }
 
   edit() {
     try {
       const [shape, stride] = [this.parsed("shape", numbers), this.parsed("strides", numbers)];
       const [offset, size] = [this.parsed("offset", one), this.parsed("floats", one)];
-      if (size < 0 || size > LIMIT) throw new Error(`a storage has 0 to ${LIMIT} floats here`);
+      if (size < 0 || size > LIMIT) throw new Error(say("a storage has 0 to {most} floats here", { most: LIMIT }));
       this.write(checked({ shape, stride, offset }), size, { edit: true });
     } catch (error) {
       this.complain(error);
@@ -349,7 +356,8 @@ class Page {
   }
 
   complain(error) {
-    this.complaint.textContent = error ? `${error.message}. Below is the last view that was one.` : "";
+    this.complaint.textContent = error
+      ? say("{what}. Below is the last view that was one.", { what: error.message }) : "";
     for (const [name, input] of Object.entries(this.inputs)) {
       input.setAttribute("aria-invalid", error !== null && (error.field ?? name) === name);
     }
@@ -358,7 +366,7 @@ class Page {
   // -- What the reader applies.
 
   operator() {
-    this.tabs = h("div", { class: "tabs", role: "radiogroup", "aria-label": "operation" },
+    this.tabs = h("div", { class: "tabs", role: "radiogroup", "aria-label": say("operation") },
       ...Object.keys(OPERATIONS).map((name) => h("button", { type: "button", role: "radio",
         onclick: () => this.pick(name), onkeydown: (event) => this.turn(event, name) }, name)));
     this.form = h("form", { class: "form", onsubmit: (event) => this.apply(event) });
@@ -406,7 +414,7 @@ class Page {
     try {
       words = `x${code(this.view, ...Object.values(this.given[this.operation]))}`;
     } catch {} // what is wrong is said when it is applied
-    this.form.querySelector(".apply").textContent = `apply ${words}`;
+    this.form.querySelector(".apply").textContent = say("apply {words}", { words });
   }
 
   apply(event) {
@@ -426,13 +434,14 @@ class Page {
     const shape = inferred(this.view, sizes);
     const floats = numel(shape);
     this.answer.append(
-      h("p", {}, h("b", {}, `x.view(${sizes.join(", ")}) needs a copy. `),
-        `In row-major order the elements lie at ${listed(addresses(this.view), 8)}, and no strides `
-        + `for ${tuple(shape)} walk that way.`),
+      h("p", {}, h("b", {}, say("x.view({sizes}) needs a copy. ", { sizes: sizes.join(", ") })),
+        say("In row-major order the elements lie at {at}, and no strides for {shape} walk that way.",
+          { at: listed(addresses(this.view), 8), shape: tuple(shape) })),
       h("button", { type: "button", onclick: () => {
         this.answer.replaceChildren();
         this.write({ shape, stride: contiguousStride(shape), offset: 0 }, floats);
-      } }, `x.reshape(${sizes.join(", ")}): copy ${count(floats, "float")} into a new storage`));
+      } }, say("x.reshape({sizes}): copy {floats} into a new storage",
+        { sizes: sizes.join(", "), floats: floatsOf(floats) })));
   }
 
   // -- What the reader sees.
@@ -440,20 +449,20 @@ class Page {
   stage() {
     const button = (words, act) => h("button", { type: "button", onclick: act }, words);
     this.code = h("code", { class: "code" });
-    this.undo = button("undo", () => this.back(1));
-    this.reset = button("reset", () => this.back(this.past.length));
+    this.undo = button(say("undo"), () => this.back(1));
+    this.reset = button(say("reset"), () => this.back(this.past.length));
     this.facts = h("ul", { class: "facts" });
     this.grids = h("div", { class: "grids" });
     this.says = h("p", { class: "says", "aria-live": "polite" });
-    this.storage = h("div", { class: "storage", role: "grid", "aria-label": "storage" });
+    this.storage = h("div", { class: "storage", role: "grid", "aria-label": say("storage") });
     const title = (what, why) => h("div", { class: "name" }, `${what} `, h("small", {}, why));
     return [
       h("div", { class: "bar" }, this.code, this.undo, this.reset),
       h("div", { class: "stage" },
-        h("div", { class: "tensor" }, title("tensor", "each element shows its address"), this.grids,
+        h("div", { class: "tensor" }, title(say("tensor"), say("each element shows its address")), this.grids,
           this.says),
         this.facts),
-      title("storage", "the floats that there are"), this.storage,
+      title(say("storage"), say("the floats that there are")), this.storage,
     ];
   }
 
@@ -486,11 +495,11 @@ class Page {
   drawGrids() {
     const { shape } = this.view;
     const note = (words) => h("p", { class: "note" }, words);
-    if (numel(shape) === 0) return [note(`no elements: ${tuple(shape)} has a size of 0`)];
+    if (numel(shape) === 0) return [note(say("no elements: {shape} has a size of 0", { shape: tuple(shape) }))];
     const outers = [...indices(shape.slice(0, -2))];
     const more = outers.length - SHOWN.panels;
     return [...outers.slice(0, SHOWN.panels).map((outer) => this.drawPanel(outer)),
-      ...(more > 0 ? [note(`… and ${more} more`)] : [])];
+      ...(more > 0 ? [note(say("… and {n} more", { n: more }))] : [])];
   }
 
   /** The last two dimensions at one index of those before. */
@@ -512,7 +521,7 @@ class Page {
     const cut = seen(rows) < rows || seen(columns) < columns;
     return h("div", { class: "panel" },
       outer.length ? h("p", { class: "note" }, named(outer)) : null, grid,
-      cut ? h("p", { class: "note" }, `… a corner of ${rows} by ${columns}`) : null);
+      cut ? h("p", { class: "note" }, say("… a corner of {rows} by {columns}", { rows, columns })) : null);
   }
 
   drawElement(index) {
@@ -522,7 +531,8 @@ class Page {
     return this.tinted(at, h("div", { class: past ? "cell missing" : "cell", role: "gridcell",
       tabindex: -1, "data-at": at, "data-index": index, onpointerenter: choose, onfocus: choose,
       onkeydown: (event) => this.walk(event, index),
-      "aria-label": `${named(index)}, address ${at}${past ? ", out of bounds" : ""}` }, `${at}`));
+      "aria-label": past ? say("{element}, address {at}, out of bounds", { element: named(index), at })
+        : say("{element}, address {at}", { element: named(index), at }) }, `${at}`));
   }
 
   drawStorage() {
@@ -530,9 +540,9 @@ class Page {
     const missing = outside(this.view, this.size);
     const note = (words, kind = "note") => h("span", { class: kind }, words);
     const cells = Array.from({ length: shown }, (_, at) => this.drawFloat(at));
-    if (this.size > shown) cells.push(note(`… to ${this.size - 1}`));
-    if (this.size === 0) cells.push(note("no floats"));
-    if (missing.length) cells.push(note("end of the storage", "wall"));
+    if (this.size > shown) cells.push(note(say("… to {at}", { at: this.size - 1 })));
+    if (this.size === 0) cells.push(note(say("no floats")));
+    if (missing.length) cells.push(note(say("end of the storage"), "wall"));
     cells.push(...missing.slice(0, SHOWN.missing).map((at) => this.drawFloat(at)));
     if (missing.length > SHOWN.missing) cells.push(note("…"));
     return cells;
@@ -540,12 +550,12 @@ class Page {
 
   drawFloat(at) {
     const readers = this.readers.get(at)?.length ?? 0;
-    const [kind, told] = at >= this.size ? ["cell missing", "out of bounds"]
-      : readers ? ["cell", `read by ${count(readers, "element")}`] : ["cell idle", "not read"];
+    const [kind, told] = at >= this.size ? ["cell missing", say("out of bounds")]
+      : readers ? ["cell", counted(readers, "read by {n} element", "read by {n} elements")] : ["cell idle", say("not read")];
     const choose = () => this.choose({ at });
     return this.tinted(at, h("div", { class: kind, role: "gridcell", tabindex: -1, "data-at": at,
       onpointerenter: choose, onfocus: choose, onkeydown: (event) => this.along(event),
-      "aria-label": `address ${at}, ${told}` }, `${at}`,
+      "aria-label": say("address {at}, {told}", { at, told }) }, `${at}`,
       readers > 1 ? h("sup", { "aria-hidden": "true" }, `${readers}×`) : null));
   }
 
@@ -583,10 +593,12 @@ class Page {
     const others = (this.readers.get(at) ?? []).filter((i) => String(i) !== String(index)).map(named);
     const bold = (words, kind = null) => h("b", { class: kind }, words);
     const parts = index
-      ? [bold(named(index)), " is at ", bold(formula(this.view, index)), ". ", others.length
-        ? `${listed(others, 4)} ${others.length > 1 ? "read" : "reads"} the same float. ` : ""]
-      : [bold(`address ${at}`), ` is read by ${listed(others, 4) || "no element"}. `];
-    const past = at >= this.size ? [bold(`✕ out of bounds: ${lastFloat(this.size)}.`, "bad")] : [];
+      ? [bold(named(index)), say(" is at "), bold(formula(this.view, index)), ". ", others.length
+        ? say(others.length > 1 ? "{others} read the same float. " : "{others} reads the same float. ",
+          { others: listed(others, 4) }) : ""]
+      : [bold(say("address {at}", { at })),
+        say(" is read by {others}. ", { others: listed(others, 4) || say("no element") })];
+    const past = at >= this.size ? [bold(say("✕ out of bounds: {last}.", { last: lastFloat(this.size) }), "bad")] : [];
     return [...parts, ...past];
   }
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 
 from onelayer.drawing.played import Played
+from onelayer.drawing.words import say
 
 from .layout import Layout, grid_text
 
@@ -33,8 +34,14 @@ class StridesView(Played):
 
     def __repr__(self) -> str:
         layout = Layout("x", "float32", self.shape, self.stride, self.offset, 0, "")
-        title = f"x: shape {self.shape}, strides {self.stride}, offset {self.offset}"
-        return "\n".join([f"{title}, over {self.view['size']} floats", *grid_text(layout)])
+        title = say(
+            "x: shape {shape}, strides {stride}, offset {offset}, over {size} floats",
+            shape=self.shape,
+            stride=self.stride,
+            offset=self.offset,
+            size=self.view["size"],
+        )
+        return "\n".join([title, *grid_text(layout)])
 
 
 def show_strides(

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from onelayer.drawing.sketch import Ink
 from onelayer.drawing.still import Still
+from onelayer.drawing.words import say
 
 _COLOURS, _MARKS = ("#2f83ad", "#c2571a", "#4d8a4a", "#8a5fa8"), "osD^vPX*"
 _SCALES = {True: (1e12, "T"), False: (1e9, "G")}
@@ -45,14 +46,14 @@ class Roofline(Still):
     def __repr__(self) -> str:
         lines = [
             f"{name}: {_rate(roof.flop_s, 'FLOP')}, {_rate(roof.bytes_s, 'B')}, "
-            f"ridge at {roof.flop_s / roof.bytes_s:,.3g} FLOP/byte"
+            + say("ridge at {ridge:,.3g} FLOP/byte", ridge=roof.flop_s / roof.bytes_s)
             for name, roof in self.roofs
         ]
         wide = max(len(name) for name, _ in self.works)
         for name, work in self.works:
-            took = "not measured"
+            took = say("not measured")
             if work.seconds is not None:
-                took = f"measured {_rate(work.flops / work.seconds, 'FLOP')}"
+                took = say("measured {rate}", rate=_rate(work.flops / work.seconds, "FLOP"))
             lines.append(f"  {name:<{wide}}  {work.intensity:>8,.3g} FLOP/byte, {took}")
         return "\n".join(lines)
 
@@ -78,7 +79,7 @@ class Roofline(Still):
                 marker=_MARKS[n % len(_MARKS)], color=ink.strong, linestyle="none", markersize=5,
                 markerfacecolor="none" if hollow else ink.strong,
             )  # fmt: skip
-        axes.set_xlabel("FLOP per byte of memory traffic", color=ink.strong, fontsize=8)
+        axes.set_xlabel(say("FLOP per byte of memory traffic"), color=ink.strong, fontsize=8)
         axes.set_ylabel(f"{unit}FLOP/s", color=ink.strong, fontsize=8)
         low, high = axes.dataLim.intervaly  # decades have labels
         axes.set_ylim(10 ** floor(log10(low)), 1.5 * 10 ** ceil(log10(high)))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from onelayer.drawing.sketch import Ink, Sketch
 from onelayer.drawing.still import Still
+from onelayer.drawing.words import counted, say
 
 LANES = 32
 SECTOR_BYTES = 32
@@ -28,10 +29,12 @@ class Warps(Still):
         return "\n".join(f"{name:<{wide}}  {self._words(hits)}" for name, hits in self.rows)
 
     def _words(self, hits: Sequence[int]) -> str:
-        touched = _counted(sum(hit > 0 for hit in hits), self.unit)
+        touched = sum(hit > 0 for hit in hits)
         if self.unit == "sector":
-            return f"{touched} of {SECTOR_BYTES} bytes"
-        return f"{touched}, {_counted(max(hits), 'turn')}"
+            sectors = counted(touched, "{n} sector", "{n} sectors")
+            return say("{sectors} of {size} bytes", sectors=sectors, size=SECTOR_BYTES)
+        banks = counted(touched, "{n} bank", "{n} banks")
+        return f"{banks}, {counted(max(hits), '{n} turn', '{n} turns')}"
 
     def drawn(self, ink: Ink) -> bytes:
         sketch = Sketch(ink)
@@ -80,10 +83,6 @@ def show_banks(warps: Mapping[str, Sequence[int]]) -> Warps:
         hits = Counter(word % BANKS for word in {address // BANK_BYTES for address in addresses})
         rows.append((name, tuple(hits[bank] for bank in range(BANKS))))
     return Warps(tuple(rows), "bank").show()
-
-
-def _counted(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def _check(warps: Mapping[str, Sequence[int]]) -> None:

@@ -23,14 +23,14 @@ Swap = tuple[str, str]
 
 
 def personal(release: Release, variant: Mapping[str, Numbers], language: str = ENGLISH) -> bytes:
-    """The student notebook of `release` in that language ("" is English), with the numbers of
+    """The student notebook of `release` in that language, with the numbers of
     `variant`; the bytes of the release where it has none. Raises UserError where the lab does not
     say a number once."""
     data = release.twins.get(language, release.notebook)
     if not variant:
         return data
     made = json.loads(data)
-    swaps = list(_swaps(release, variant, language or ENGLISH))
+    swaps = list(_swaps(release, variant, language))
     for cell in made["cells"]:
         source = "".join(cell["source"])
         if (now := _swapped(source, swaps)) != source:

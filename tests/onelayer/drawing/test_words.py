@@ -1,0 +1,321 @@
+"""What views and pictures say in Spanish: nothing in English, from a catalogue that lacks nothing
+and has nothing too much. All of chapters are shown, and in a browser every button is pressed.
+"""
+
+import ast
+import json
+import re
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from PIL import Image
+
+import onelayer
+from autograder.judge import words as judge_words
+from onelayer.compiler.story import CompileStory, compile_story
+from onelayer.drawing import words
+from onelayer.drawing.played import Played, script_of
+from onelayer.drawing.sketch import Sketch
+from onelayer.drawing.still import Still
+from onelayer.profiling.traces_view import show_traces
+from onelayer.recordings import HERE, read_recording
+from onelayer.strides.strides_view import StridesView
+from onelayer.triton_kernel.roofline import Roof, Work, show_roofline
+from onelayer.triton_kernel.warp_view import show_banks, show_sectors
+from tests.onelayer.drawing.shown import Script, shown
+
+ROOT = Path(onelayer.__file__).parent
+SPANISH = words.catalogue("es")
+# Words that Spanish does not have, and that no identifier on these pages is.
+ENGLISH = re.compile(
+    r"(?<![\w.])(the|of|is|are|and|with|each|from|what|which|nothing|reads?|at|on|its|that|this|by|"
+    r"steps?|blocks?|threads?|layers?|keep|again|back|next|kept|address|bounds)(?![\w.(:])",
+    re.IGNORECASE,
+)
+
+
+@pytest.fixture
+def spanish(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONELAYER_LANGUAGE", "es")
+
+
+# ---- The language.
+
+
+@pytest.mark.parametrize(
+    ("named", "notebook"),
+    [
+        ("", ""),
+        ("es", ""),
+        ("en", "/home/a/es/labs/01_strides/01_strides.ipynb"),
+        ("xx", ""),
+        ("", "/home/a/es/labs/01_strides/01_strides.ipynb"),
+        ("", "es/notebooks/01_strides.ipynb"),
+        ("", "/home/es/a/notebooks/01_strides.ipynb"),
+        ("", "/home/xx/labs/01_strides/01_strides.ipynb"),
+    ],
+)
+def test_the_language_is_the_one_in_which_a_check_answers(
+    named: str, notebook: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONELAYER_LANGUAGE", named)
+    monkeypatch.setenv("JPY_SESSION_NAME", notebook)
+    assert words.language() == judge_words.language()
+
+
+def test_the_languages_are_those_of_the_checks() -> None:
+    theirs = {file.stem for file in judge_words.CATALOGUES.glob("*.toml")} - {"en"}
+    assert {file.stem for file in words.CATALOGUES.glob("*.toml")} == theirs
+
+
+def test_another_language_is_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "fr.toml").write_text('"{n} float" = "{n} flottant"\n"undo" = "annuler"\n')
+    monkeypatch.setattr(words, "CATALOGUES", tmp_path)
+    monkeypatch.setenv("ONELAYER_LANGUAGE", "fr")
+    assert words.counted(1, "{n} float", "{n} floats") == "1 flottant"
+    assert words.counted(2, "{n} float", "{n} floats") == "2 floats"  # not in the file
+    assert '"undo": "annuler"' in script_of(StridesView).splitlines()[0]
+
+
+def test_a_script_says_its_texts(spanish: None) -> None:
+    js = Script(StridesView)
+    assert js.value_of("say('no floats')") == SPANISH["no floats"]
+    assert js.value_of("counted(1, '{n} float', '{n} floats', '1')") == "1 float"
+    assert js.value_of("counted(0, '{n} size', '{n} sizes')") == "0 tamaños"
+    assert js.value_of("say('of our own: {a}, {b}', { a: 0, b: '{a}' })") == "of our own: 0, {a}"
+
+
+def test_english_has_no_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONELAYER_LANGUAGE", "en")
+    assert script_of(StridesView).startswith("const WORDS = {};\n")
+
+
+# ---- The catalogue.
+
+
+def _python_texts() -> tuple[set[str], set[str]]:
+    """All texts of the package, and those that `say` and `counted` of `words` are given."""
+    every, asked = set(), set()
+    for file in ROOT.rglob("*.py"):
+        source = file.read_text("utf-8")
+        speaks = "drawing.words import" in source or "from .words import" in source
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                every.add(node.value)
+            called = isinstance(node, ast.Call) and getattr(node.func, "id", "")
+            if speaks and called in ("say", "counted"):
+                assert isinstance(node, ast.Call)
+                given = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
+                asked.update(text for text in given if isinstance(text, str))
+    return every, asked
+
+
+def _script_texts() -> tuple[set[str], set[str]]:
+    text = r'"(?:[^"\\\n]|\\.)*"'
+    every, asked = set(), set()
+    for file in ROOT.rglob("*.js"):
+        source = file.read_text("utf-8")
+        every.update(json.loads(found) for found in re.findall(text, source))
+        for call in re.findall(rf"\bsay\(({text})", source):
+            asked.add(json.loads(call))
+        for call in re.findall(rf"\bcounted\([^\"]*({text}), ({text})", source):
+            asked.update(map(json.loads, call))
+    return every, asked
+
+
+def test_every_text_that_is_asked_for_has_its_spanish() -> None:
+    asked = _python_texts()[1] | _script_texts()[1]
+    assert len(asked) > 300
+    assert sorted(asked - SPANISH.keys()) == []
+
+
+def test_every_text_of_the_catalogue_is_used() -> None:
+    used = _python_texts()[0] | _script_texts()[0]
+    assert sorted(SPANISH.keys() - used) == []
+
+
+@pytest.mark.parametrize("code", sorted(f.stem for f in words.CATALOGUES.glob("*.toml")))
+def test_fields_and_outer_spaces_stay(code: str) -> None:
+    def frame(text: str) -> tuple[list[str], str, str]:
+        ends = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
+        return (sorted(re.findall(r"\{[^}]*\}", text)), *ends)
+
+    said = words.catalogue(code)
+    assert [one for one, other in said.items() if frame(one) != frame(other)] == []
+
+
+# ---- What is shown.
+
+
+def _head() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    return torch.rand(7, 4), torch.rand(6, 4, requires_grad=True), torch.rand(6, requires_grad=True)
+
+
+def _story() -> CompileStory:
+    def head(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return F.linear(x, w).exp().sum()
+
+    return compile_story(head, *_head()[:2], backend="aot_eager")
+
+
+def _loss() -> torch.Tensor:
+    x, w, b = _head()
+    return F.linear(x, w, b).exp().sum()
+
+
+def _history() -> Any:
+    return read_recording("step_memory").content
+
+
+def _events() -> Any:
+    loop = read_recording("loop_reads_the_loss", folder=HERE / "loops").content
+    return loop.before  # type: ignore[union-attr]
+
+
+VIEWS: dict[str, Callable[[], Played]] = {
+    "strides": lambda: onelayer.show_strides((3, 4)),
+    "overlapping strides": lambda: onelayer.show_strides((2, 2, 3), stride=(1, 0, 1), offset=4),
+    "dispatch": lambda: onelayer.play_dispatch("aten::linear"),
+    "call": lambda: onelayer.show_call(*_head()),
+    "graph": lambda: onelayer.show_graph(_loss()),
+    "checkpoints": lambda: onelayer.show_checkpoints([(1024, 2048)] * 4, every=2),
+    "tiles": lambda: onelayer.show_tiles(n=7, v=20, d=8, tile=4),
+    "compile": lambda: onelayer.show_compile(_story()),
+    "ddp": lambda: onelayer.show_timeline("ddp", ranks=2),
+    "pipeline": lambda: onelayer.show_timeline("1f1b", ranks=3),
+    "segments": lambda: onelayer.show_segments(_history()),
+    "traces": lambda: show_traces({"uno": _events()}),
+    "bits": lambda: onelayer.show_bits(13.13, numbers={"logit": 3.5}),
+    "promises": onelayer.play_promises,
+    "wheel": onelayer.play_wheel,
+    "fusion": lambda: onelayer.play_fusion(n=64),
+}
+LOG = ["Autograd begins", "CPU begins", "CPU returns", "Autograd returns"]
+ONE = torch.arange(12.0).view(3, 4)
+PICTURES: dict[str, Callable[[], Any]] = {
+    "storage": lambda: onelayer.show_storage(
+        ONE, ONE.T, ONE.expand(2, 3, 4), names=["a", "b", "c"]
+    ),
+    "bytes": lambda: onelayer.show_storage(ONE, ONE.view(torch.int16), names=["a", "b"]),
+    "nothing": lambda: onelayer.show_storage(torch.empty(0), names=["a"]),
+    "many": lambda: onelayer.show_storage(torch.ones(1).expand(9, 2, 900), names=["a"]),
+    "meta": lambda: onelayer.show_storage(torch.empty(2, device="meta"), names=["a"]),
+    "dispatch": lambda: onelayer.show_dispatch("aten::addmm", *_head()),
+    "stack": lambda: onelayer.show_stack("head(x, W)", LOG),
+    "cut": lambda: onelayer.show_cut(_story()),
+    "ring": lambda: onelayer.show_ring([[[1, 1], [1, 1]], [[1, 2], [2, 1]], [[2, 2], [2, 2]]]),
+    "collectives": lambda: onelayer.show_collectives([{"x": [1]}, {"x": [2]}]),
+    "bars": lambda: onelayer.show_bars({"uno": 3, "dos": 4}, unit="bytes"),
+    "curves": lambda: onelayer.show_curves({"uno": [1.0, 2.0]}, step="paso", unit="coste"),
+    "regimes": lambda: onelayer.show_regimes({"uno": [(1, 9.0), (64, 30.0)]}, size="N"),
+    "moved": lambda: onelayer.show_moved(64, uno=[(0, 0), (1, 0)]),
+    "sectors": lambda: show_sectors({"uno": range(0, 128, 4), "dos": [0]}),
+    "banks": lambda: show_banks({"uno": range(0, 128, 4), "dos": [0, 128]}),
+    "roofline": lambda: show_roofline({"GPU": Roof(1e12, 1e11)}, {"k": Work(1e9, 1e8, 0.1)}),
+    "memory": lambda: read_recording("step_memory"),
+    "overlap": lambda: read_recording("step_overlap"),
+    "code": lambda: read_recording("head_loss"),
+    "mocked run": lambda: read_recording("05_first_tensor", folder=HERE / "mocked"),
+    "loop": lambda: read_recording("loop_reads_the_loss", folder=HERE / "loops"),
+    "no recording": lambda: read_recording("nobody_made_it"),
+}
+
+
+def english(text: str) -> list[str]:
+    """What of a text is English: itself, where it stands in the catalogue and in Spanish reads
+    otherwise; or the words of ENGLISH in it."""
+    text = text.strip()
+    known = [one for one, said in SPANISH.items() if one.strip() == text and one != said]
+    return known or ENGLISH.findall(text)
+
+
+def test_english_is_found() -> None:
+    assert english("undo") == ["undo"]
+    assert english("Two of them") == ["of"]
+    assert not english("x.view(3, 4) necesita una copia, fp32.read()")
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_speaks_spanish(
+    name: str, spanish: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[str] = []
+    put, dot = Sketch.text, BytesIO()
+    Image.new("RGBA", (1, 1)).save(dot, format="png")
+
+    def text(self: Sketch, x: float, y: float, words: str, **style: Any) -> None:
+        drawn.append(words)
+        put(self, x, y, words, **style)
+
+    monkeypatch.setattr(Sketch, "text", text)
+    monkeypatch.setattr(Sketch, "png", lambda self: dot.getvalue())  # its words are enough
+    picture = PICTURES[name]()
+    drawn += [picture.alt] if isinstance(picture, Still) else []
+    bundle = picture.bundle()
+    page = re.sub(
+        r"(?s:<style>.*?</style>|<pre>.*?</pre>)|<[^>]*>", "\n", bundle.get("text/html", "")
+    )
+    plain = "" if name == "code" else bundle["text/plain"]  # what Inductor wrote is code
+    drawn += page.splitlines() + plain.splitlines()
+    drawn = [one for one in drawn if one.strip()]
+    assert drawn
+    assert {one: english(one) for one in drawn if english(one)} == {}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_speaks_spanish(name: str, spanish: None) -> None:
+    view = VIEWS[name]()
+    assert {one: english(one) for one in repr(view).splitlines() if english(one)} == {}
+
+
+# All that a reader sees or hears, but for code and arguments' names: at first, and after each press
+# of what there is to press. A field is given what is no number, and what cannot be.
+_SEEN = """(most) => {
+  const view = document.querySelector(".ol-view");
+  const found = new Set();
+  const look = () => {
+    for (const e of [view, ...view.querySelectorAll("*")]) {
+      if (e.closest("code, pre.full, .form .field, .ol-traces .bars")) continue;
+      for (const name of ["aria-label", "title", "placeholder", "alt"])
+        if (e.getAttribute(name)) found.add(e.getAttribute(name));
+      for (const node of e.childNodes)
+        if (node.nodeType === Node.TEXT_NODE) found.add(node.textContent);
+    }
+  };
+  const press = (e) => {
+    const tell = (name) => e.dispatchEvent(new Event(name, { bubbles: true }));
+    const type = (text) => {
+      e.value = text;
+      for (const name of ["input", "change"]) tell(name);
+      look();
+    };
+    if (e.tagName === "SELECT") type(e.options[e.options.length - 1].value);
+    else if (e.type === "text") for (const text of ["1, 1.5", "-9", "2, 2"]) type(text);
+    else if (e.type === "range") type((Number(e.min) + Number(e.max)) / 2);
+    else {
+      tell("pointerenter");
+      e.click ? e.click() : tell("click"); // a box of an SVG has no click()
+    }
+    look();
+  };
+  look();
+  for (let k = 0; k < most; k++) {
+    const e = view.querySelectorAll("button, [role=button], .cell, input, select")[k];
+    if (e) press(e);
+  }
+  return [...found];
+}"""
+_MOST_PRESSES = 60
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_shows_no_english(name: str, spanish: None, browser: Any, tmp_path: Path) -> None:
+    with shown(browser, tmp_path, VIEWS[name]().html()) as page:
+        seen = page.evaluate(_SEEN, _MOST_PRESSES)
+    assert len(seen) > 5
+    assert {one: english(one) for one in seen if english(one)} == {}
