@@ -9,7 +9,8 @@
 # 04](../../notebooks/04_contracts.ipynb). Any right answer counts, also one that asks torch; you
 # learn more by not asking. Each question has a stub, a check that answers at once, and three hints.
 # Keep helper functions inside the cell of the question that uses them: only those cells are graded.
-# Sizes: N tokens, D features, V words; `dx` is dloss/dx.
+# Sizes: N tokens, D features, V words; `dx` is dloss/dx. N may be 1, and what comes in float64
+# goes out in float64.
 
 # %% id="setup" tags=["setup"]
 from itertools import combinations
@@ -203,7 +204,7 @@ check("head_loss")
 @torch.no_grad()
 def head_loss_forward(x, w, b, target):
     """Row by row: no more than one row of logits at a time."""
-    lse, total = torch.empty(len(x)), torch.zeros(())
+    lse, total = x.new_empty(len(x)), x.new_zeros(())
     for n, row in enumerate(x):
         z = w @ row + b  # (V,)
         top = z.max()

@@ -188,6 +188,16 @@ def _(nbytes: Ints, flops: Ints, budget: int) -> tuple[int, Keep] | None:
 
 
 @best_schedule.wrong(
+    "cost_behind_it",
+    "The schedule alone is asked for: a list of indices, without its cost.",
+)
+def _(nbytes: Ints, flops: Ints, budget: int) -> tuple[Keep, int] | None:
+    every = every_schedule(len(nbytes))
+    keep = _cheapest([keep for keep in every if peak(nbytes, keep) <= budget], flops)
+    return None if keep is None else (keep, again(flops, keep))
+
+
+@best_schedule.wrong(
     "even_pieces",
     "Only pieces of equal length were tried. These layers differ: look at every list that begins "
     "with 0.",
@@ -195,6 +205,16 @@ def _(nbytes: Ints, flops: Ints, budget: int) -> tuple[int, Keep] | None:
 def _(nbytes: Ints, flops: Ints, budget: int) -> Keep | None:
     even = [list(range(0, len(nbytes), k)) for k in range(1, len(nbytes) + 1)]
     return _cheapest([keep for keep in even if peak(nbytes, keep) <= budget], flops)
+
+
+@best_schedule.wrong(
+    "all_dropped_if_none",
+    "Where no schedule fits the answer is None. [0] keeps the least at the end of the forward, but "
+    "its one segment comes back whole, and that is over the budget.",
+)
+def _(nbytes: Ints, flops: Ints, budget: int) -> Keep:
+    fits = [keep for keep in every_schedule(len(nbytes)) if peak(nbytes, keep) <= budget]
+    return _cheapest(fits, flops) or [0]
 
 
 @best_schedule.cost

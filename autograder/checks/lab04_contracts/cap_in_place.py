@@ -44,6 +44,7 @@ def cap_in_place(student: Student, draw: Draw) -> None:
         dy = 2.0 + draw.tensor(*z.shape).abs()  # above every limit, below no logit that was cut
         limit = draw.choice((0.25, 0.5))
         z[0, 0] = limit  # not cut off
+        z[0, 1] = limit + 1e-6  # cut off
         got = parts(student.call("cap_in_place", z, limit, dy), "z, lost, gradient, node")
         want, names = _torchs_cap(z, limit, dy), ("z", "what each row lost", "the gradient")
         for name, mine, torchs in zip(names, got[:3], want, strict=True):
@@ -171,6 +172,64 @@ def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
     capped, _, dz = _torchs_cap(z, limit, dy)
     _, lost = capped
     return capped, lost, dz, NEW
+
+
+@cap_in_place.wrong(
+    "both_ends_cut",
+    "z was cut off at both ends. The limit is an upper one: what is far below it stays.",
+)
+def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
+    _, lost, dz = _torchs_cap(z, limit, dy)
+    return z.clamp(-limit, limit), lost, dz, NEW
+
+
+@cap_in_place.wrong(
+    "other_end_cut",
+    "z was raised to the limit where it was below: `clamp(min=...)`. Nothing may lie above it: "
+    "`max=`.",
+)
+def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
+    _, lost, dz = _torchs_cap(z, limit, dy)
+    return z.clamp(min=limit), lost, dz, NEW
+
+
+@cap_in_place.wrong(
+    "mask_of_sizes",
+    "The mask looks at abs(z). A logit far below zero is not cut off, and its gradient passes: "
+    "compare z itself with the limit.",
+)
+def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
+    capped, lost, _ = _torchs_cap(z, limit, dy)
+    return capped, lost, dy * (z.abs() <= limit), NEW
+
+
+@cap_in_place.wrong(
+    "whole_rows_masked",
+    "The mask is one for each row, so a logit that was cut off stops the whole row. Each logit has "
+    "its own.",
+)
+def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
+    capped, lost, _ = _torchs_cap(z, limit, dy)
+    return capped, lost, dy * (z <= limit).all(1, keepdim=True), NEW
+
+
+@cap_in_place.wrong(
+    "one_where_cut",
+    "The gradient is 1 where z was cut off. Nothing that z was shows in the limit there, so "
+    "nothing passes: 0.",
+)
+def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
+    capped, lost, _ = _torchs_cap(z, limit, dy)
+    return capped, lost, torch.where(z <= limit, dy, 1.0), NEW
+
+
+@cap_in_place.wrong(
+    "largest_loss_alone",
+    "The report holds the largest loss of each row. What a row lost is the sum over its logits.",
+)
+def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
+    capped, _, dz = _torchs_cap(z, limit, dy)
+    return capped, (z - limit).clamp(min=0).amax(1), dz, NEW
 
 
 @cap_in_place.cost

@@ -23,19 +23,26 @@ from .dropout_block import (
 )
 from .faulty_checkpoint import (
     another_mask,
+    another_mask_and_back,
     back_to_the_seed,
     back_to_then,
+    from_its_own_seed,
     from_the_seed,
+    from_the_side,
     keeping_inside,
     keeping_mask,
     keeping_the_graph,
     left_in_the_past,
+    on_from_its_own_seed,
     rewinding,
+    run_twice,
     seed_kept,
+    state_aside,
     state_too_late,
     stateless,
     through_the_graph,
     unrecorded,
+    weights_swapped,
     without_dropout,
     without_dy,
 )
@@ -148,8 +155,9 @@ checkpoint_block.wrong(
 )
 checkpoint_block.wrong(
     "unrecorded",
-    "The second run left no graph: inside a Function torch records nothing, so there is nothing to "
-    "go back through. `with torch.enable_grad():` around the block switches it on.",
+    "What you differentiate has no graph: inside a Function torch records nothing, so there is "
+    "nothing to go back through. `with torch.enable_grad():` around the block, and around whatever "
+    "you make of its y, switches it on.",
     checkpoint_backward=unrecorded,
 )
 checkpoint_block.wrong(
@@ -190,6 +198,56 @@ checkpoint_block.wrong(
     "and does not reach the second half: tensors do, histories do not. Run the block again.",
     checkpoint_forward=keeping_the_graph,
     checkpoint_backward=through_the_graph,
+)
+
+
+checkpoint_block.wrong(
+    "another_mask_and_back",
+    "Backward left the generator as it was, and that is right. But the second run drew another "
+    "mask. Set the saved state before you run the block, and the present one after it.",
+    checkpoint_backward=another_mask_and_back,
+)
+checkpoint_block.wrong(
+    "no_state_and_back",
+    "Backward left the generator as it was, but no state was saved, so the second run drew another "
+    "mask. Save torch.get_rng_state() as it is before the block runs.",
+    checkpoint_forward=stateless,
+    checkpoint_backward=another_mask_and_back,
+)
+for _name, _first in (("own_seed", checkpointed), ("own_seed_and_no_state", stateless)):
+    checkpoint_block.wrong(
+        _name,
+        "The second run began at a seed that backward was given. It is not the one of forward, and "
+        "others had drawn since: only the saved state says where the block began.",
+        checkpoint_forward=_first,
+        checkpoint_backward=from_its_own_seed,
+    )
+for _name, _first in (("own_seed_left", checkpointed), ("own_seed_left_and_no_state", stateless)):
+    checkpoint_block.wrong(
+        _name,
+        "The second run began at a seed that backward was given, and the generator went on from "
+        "there. Only the saved state says where the block began; the present one is set again "
+        "after it.",
+        checkpoint_forward=_first,
+        checkpoint_backward=on_from_its_own_seed,
+    )
+checkpoint_block.wrong(
+    "state_on_the_side",
+    "Backward used the state that the last forward left behind, not one that was saved. Two blocks "
+    "may run before the first backward: all that a call needs travels in its own list.",
+    checkpoint_forward=state_aside,
+    checkpoint_backward=from_the_side,
+)
+checkpoint_block.wrong(
+    "weights_swapped",
+    "dw2 came before dw1. The order is that of the arguments: (dx, dw1, dw2).",
+    checkpoint_backward=weights_swapped,
+)
+checkpoint_block.wrong(
+    "run_twice",
+    "Forward ran the block twice, so y has the second mask, and the next one draws what comes "
+    "after both. Run it once.",
+    checkpoint_forward=run_twice,
 )
 
 

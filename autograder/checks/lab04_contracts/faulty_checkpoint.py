@@ -137,3 +137,59 @@ def from_the_seed(saved: Saved, dy: Tensor, seed: int) -> Backward:
         torch.manual_seed(int(saved[3]))
         grads = rerun(saved, dy)
     return grads, torch.rand(2)
+
+
+@torch.random.fork_rng(devices=[])
+def another_mask_and_back(saved: Saved, dy: Tensor, seed: int) -> Backward:
+    """Runs the block with the generator as it is, and leaves no trace of that."""
+    begin(seed)
+    with torch.random.fork_rng(devices=[]):
+        grads = rerun(saved, dy)
+    return grads, torch.rand(2)
+
+
+@torch.random.fork_rng(devices=[])
+def from_its_own_seed(saved: Saved, dy: Tensor, seed: int) -> Backward:
+    """Runs the block from backward's own seed."""
+    begin(seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        grads = rerun(saved, dy)
+    return grads, torch.rand(2)
+
+
+@torch.random.fork_rng(devices=[])
+def on_from_its_own_seed(saved: Saved, dy: Tensor, seed: int) -> Backward:
+    """Runs the block from backward's own seed, and goes on from there."""
+    torch.manual_seed(seed)
+    return rerun(saved, dy), torch.rand(2)
+
+
+def weights_swapped(saved: Saved, dy: Tensor, seed: int) -> Backward:
+    """Answers w2 before w1."""
+    (dx, dw1, dw2), draws = recomputed(saved, dy, seed)
+    return (dx, dw2, dw1), draws
+
+
+@torch.random.fork_rng(devices=[])
+def run_twice(x: Tensor, w1: Tensor, w2: Tensor, seed: int) -> Forward:
+    """Runs the block once more than it should."""
+    begin(seed)
+    block(x, w1, w2)
+    state = torch.get_rng_state()
+    return block(x, w1, w2), [x, w1, w2, state], torch.rand(2)
+
+
+left_behind: list[Tensor] = []
+
+
+def state_aside(x: Tensor, w1: Tensor, w2: Tensor, seed: int) -> Forward:
+    """Leaves the state where the next call overwrites it."""
+    y, saved, draws = checkpointed(x, w1, w2, seed)
+    left_behind[:] = saved[3:]
+    return y, saved[:3], draws
+
+
+def from_the_side(saved: Saved, dy: Tensor, seed: int) -> Backward:
+    """Runs the block from the state that the last forward left."""
+    return recomputed([*saved[:3], *left_behind], dy, seed)

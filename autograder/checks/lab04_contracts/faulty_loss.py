@@ -81,8 +81,76 @@ def unrecorded(saved: list[Tensor], dloss: Tensor, needs: Needs) -> Answers:
 left_behind: list[Tensor] = []
 
 
+def logits_behind(saved: list[Tensor], dloss: Tensor, needs: Needs) -> Answers:
+    """The probabilities of the last forward, whatever was saved."""
+    x, w, b, target = saved[:4]
+    p = F.linear(left_behind[0], w, b).softmax(1)
+    return _from((p - F.one_hot(target, len(w))) * (dloss / len(x)), saved, needs)
+
+
 def keeping_aside(x: Tensor, w: Tensor, b: Tensor, target: Tensor) -> Loss:
     """Leaves the arguments where the next call overwrites them."""
     loss, saved = right_forward(x, w, b, target)
     left_behind[:] = [x.clone(), w.clone(), b.clone(), target.clone()]
     return loss, saved
+
+
+def _from(dz: Tensor, saved: list[Tensor], needs: Needs) -> Answers:
+    """The three gradients, from that of the logits."""
+    x, w = saved[:2]
+    return for_whom((dz @ w, dz.T @ x, dz.sum(0)), needs)
+
+
+def softmax(z: Tensor) -> Tensor:
+    """The right probabilities."""
+    return z.softmax(1)
+
+
+def recomputing(
+    probabilities: Callable[[Tensor], Tensor], *, with_bias: bool = True
+) -> Callable[..., Answers]:
+    """A second half that makes `probabilities` of its logits."""
+
+    def head_loss_backward(saved: list[Tensor], dloss: Tensor, needs: Needs) -> Answers:
+        x, w, b, target = saved[:4]
+        p = probabilities(F.linear(x, w, b if with_bias else None))
+        return _from((p - F.one_hot(target, len(w))) * (dloss / len(x)), saved, needs)
+
+    return head_loss_backward
+
+
+def every_hit(saved: list[Tensor], dloss: Tensor, needs: Needs) -> Answers:
+    """Takes a 1 away for each target in each row."""
+    x, w, b, target = saved[:4]
+    dz = F.linear(x, w, b).softmax(1)
+    dz[:, target] -= 1
+    return _from(dz * (dloss / len(x)), saved, needs)
+
+
+def repeats_once(saved: list[Tensor], dloss: Tensor, needs: Needs) -> Answers:
+    """Writes to the rows of the targets by index: one that stands there twice is written once."""
+    x, w, b, target = saved[:4]
+    factor = dloss / len(x)
+    p = F.linear(x, w, b).softmax(1) * factor
+    dw, db = p.T @ x, p.sum(0)
+    dw[target] -= factor * x
+    db[target] -= factor
+    return for_whom((p @ w - factor * w[target], dw, db), needs)
+
+
+def alone_forgotten(saved: list[Tensor], dloss: Tensor, needs: Needs) -> Answers:
+    """Gives up where neither x nor w learns."""
+    return right_backward(saved, dloss, needs) if any(needs[:2]) else (None, None, None)
+
+
+def lse_over_all(x: Tensor, w: Tensor, b: Tensor, target: Tensor) -> Loss:
+    """One log-sum-exp for all rows."""
+    z, (_, saved) = F.linear(x, w, b), right_forward(x, w, b, target)
+    return (z.logsumexp((0, 1)) - z.gather(1, target[:, None])[:, 0]).mean(), saved
+
+
+def safe_logarithm(x: Tensor, w: Tensor, b: Tensor, target: Tensor) -> Loss:
+    """The logarithm of a probability and a little."""
+    _, saved = right_forward(x, w, b, target)
+    p = F.linear(x, w, b).softmax(1).gather(1, target[:, None])
+    return -(p + 1e-8).log().mean(), saved

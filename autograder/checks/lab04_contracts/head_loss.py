@@ -13,15 +13,23 @@ from . import lab
 from .answers import LEARNING, Needs, expect_answers, expect_named, parts
 from .faulty_loss import (
     across,
+    alone_forgotten,
     also_saving,
     bare,
+    every_hit,
     every_target,
     keeping_aside,
     left_behind,
+    logits_behind,
+    lse_over_all,
     overflowing,
+    recomputing,
+    repeats_once,
+    safe_logarithm,
     saving_gradients,
     saving_one,
     saving_sums,
+    softmax,
     unpacking,
     unrecorded,
 )
@@ -58,36 +66,40 @@ def head_loss(student: Student, draw: Draw) -> None:
     head_loss_backward: that list, dloss (a tensor of shape ()), needs (three bools) -> (dx, dw,
     db), with None for each that nobody needs.
     """
-    always: list[tuple[float, Needs, float]] = [
-        (1.0, (True, True, True), 1.0),
-        (1.0, (False, True, True), 0.5),
-        (150.0, (True, True, False), 1.0),
-        (1.0, (True, False, False), -2.0),
+    always: list[tuple[list[Batch], Needs, float]] = [
+        (two_batches(draw, 1.0), (True, True, True), 1.0),
+        (two_batches(draw, 1.0), (False, True, True), 0.5),
+        (two_batches(draw, 150.0), (True, True, False), 1.0),
+        (two_batches(draw, 1.0), (True, False, False), -2.0),
+        (two_batches(draw, 1.0), (False, False, True), 2.0),
+        (two_batches(draw, 1.0, n=1), (True, True, True), 0.5),
+        (two_batches(draw, 1.0, dtype=torch.float64), (True, True, True), 0.5),
     ]
-    drawn = [(2.0, draw.choice(LEARNING), draw.choice((0.25, 3.0))) for _ in draw.cases(2)]
+    drawn = [
+        (two_batches(draw, 2.0), draw.choice(LEARNING), draw.choice((0.25, 3.0)))
+        for _ in draw.cases(2)
+    ]
     with student.afresh() as later:  # which has seen no forward
-        for scale, needs, dloss in always + drawn:
-            batches = two_batches(draw, scale)
+        for batches, needs, dloss in always + drawn:
             # Both forwards come before the first backward, as in a net that uses the loss twice.
-            kept = [_ask_loss(student, batch, scale) for batch in batches]
+            kept = [_ask_loss(student, batch) for batch in batches]
             for batch, saved in zip(batches, kept, strict=True):
-                seed = torch.tensor(dloss)
+                seed = torch.tensor(dloss, dtype=batch[0].dtype)
                 got = later.call("head_loss_backward", saved, seed, needs)
                 want = torchs_loss_gradients(batch, seed, needs)
-                expect_answers(got, want, "dx dw db", tolerance=room(scale))
+                expect_answers(got, want, "dx dw db", tolerance=room(batch))
 
 
-def _ask_loss(student: Student, batch: Batch, scale: float) -> list[Tensor]:
+def _ask_loss(student: Student, batch: Batch) -> list[Tensor]:
     """Asks the first half -> what it saved."""
     x, w, b, target = batch
     loss, kept = parts(student.call("head_loss_forward", *batch), "loss, saved")
-    loss = torch.tensor(loss) if isinstance(loss, float) else loss
-    expect_named(
-        "the loss", loss, F.cross_entropy(F.linear(x, w, b), target), tolerance=room(scale)
-    )
+    loss = torch.tensor(loss, dtype=x.dtype) if isinstance(loss, float) else loss
+    want = F.cross_entropy(F.linear(x, w, b), target)
+    expect_named("the loss", loss, want, tolerance=room(batch))
     saved = expect_tensors(kept, "a list of tensors to save")
     why = "Too much was saved: the logits, and all that is as large, can be computed again."
-    expect_few_bytes(saved, batch, 8 * len(x), why)
+    expect_few_bytes(saved, batch, 2 * x.element_size() * len(x), why)
     return handed_on(saved, batch)
 
 
@@ -202,6 +214,97 @@ head_loss.wrong(
     "before the first backward: all that a call needs travels in its own list.",
     head_loss_forward=keeping_aside,
     head_loss_backward=lambda saved, dloss, needs: right_backward(left_behind, dloss, needs),
+)
+
+
+head_loss.wrong(
+    "logits_on_the_side",
+    "Backward used the logits that the last forward left behind, not what was saved. Two forwards "
+    "may come before the first backward, and the logits are what should not be kept.",
+    head_loss_forward=keeping_aside,
+    head_loss_backward=logits_behind,
+)
+head_loss.wrong(
+    "repeated_word",
+    "A word that is the target of two rows was counted once: `dw[target] -= ...` writes such a row "
+    "once. Take the 1 away in dz, where each row has its own, or use index_add_.",
+    head_loss_backward=repeats_once,
+)
+head_loss.wrong(
+    "every_target_pushed",
+    "dz[:, target] -= 1 takes a 1 away in every row for the target of every row. Row n has one "
+    "target: dz[torch.arange(N), target].",
+    head_loss_backward=every_hit,
+)
+head_loss.wrong(
+    "word_0_left_out",
+    "The rows whose target is 0 were left out. Here 0 is a word like the others: no target stands "
+    "for padding.",
+    head_loss_forward=lambda x, w, b, target: (
+        F.cross_entropy(F.linear(x, w, b), target, ignore_index=0).nan_to_num(),
+        right_forward(x, w, b, target)[1],
+    ),
+)
+head_loss.wrong(
+    "bias_forgotten_again",
+    "The logits of backward are not those of forward: b is missing in the second computation, so "
+    "exp(z - lse) is no softmax.",
+    head_loss_backward=recomputing(softmax, with_bias=False),
+)
+head_loss.wrong(
+    "bias_forgotten",
+    "The loss is that of x @ w.T. The head adds b to it.",
+    head_loss_forward=lambda x, w, b, target: right_forward(x, w, torch.zeros_like(b), target),
+)
+head_loss.wrong(
+    "maximum_saved",
+    "The row's maximum was saved, or used, in place of the log-sum-exp. exp(z - max) does not sum "
+    "to 1: the sum of the exponentials belongs to it, too.",
+    head_loss_backward=recomputing(lambda z: (z - z.amax(1, keepdim=True)).exp()),
+)
+head_loss.wrong(
+    "softmax_over_rows",
+    "The probabilities sum to 1 over the rows, dim=0. Each row has its own distribution over the "
+    "words: dim=1.",
+    head_loss_backward=recomputing(lambda z: z.softmax(0)),
+)
+head_loss.wrong(
+    "softmax_over_all",
+    "The probabilities sum to 1 over all rows together. Each row has its own sum: dim=1.",
+    head_loss_backward=recomputing(lambda z: z.flatten().softmax(0).view_as(z)),
+)
+head_loss.wrong(
+    "lse_over_all",
+    "One log-sum-exp was taken over all the rows. Each row has its own: dim=1.",
+    head_loss_forward=lse_over_all,
+)
+head_loss.wrong(
+    "small_number_in_the_logarithm",
+    "The loss has a ceiling: a small number stands in the logarithm, against log(0). A very wrong "
+    "row then costs about 18, where it costs hundreds. torch.logsumexp needs no such number.",
+    head_loss_forward=safe_logarithm,
+)
+head_loss.wrong(
+    "bias_alone",
+    "b alone needed a gradient, and got none. Each of the three is asked for itself: db is the sum "
+    "of dz, whoever else learns.",
+    head_loss_backward=alone_forgotten,
+)
+head_loss.wrong(
+    "in_float32",
+    "Right for float32. The gradients of float64 tensors are float64 to the last digit: `.float()` "
+    "on the way leaves seven of them.",
+    head_loss_backward=lambda saved, dloss, needs: [
+        g if g is None else g.float().to(g.dtype) for g in right_backward(saved, dloss, needs)
+    ],
+)
+head_loss.wrong(
+    "half_precision",
+    "The log-sum-exp was saved in half precision: three digits, and exp turns their error into a "
+    "factor of every probability. Four bytes a row are there for it.",
+    head_loss_backward=recomputing(
+        lambda z: (z - z.logsumexp(1, keepdim=True).half().to(z.dtype)).exp()
+    ),
 )
 
 

@@ -142,6 +142,107 @@ def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> T
     return a.to(x.dtype), b.to(x.dtype), c.to(x.dtype)
 
 
+linear_double_backward.wrong(
+    "dx_forgotten",
+    "The path through dx is missing in d_dy. dx = dy @ w reads dy, and gx is what arrives for it: "
+    "gx @ w.T has the shape of dy.",
+    linear_double_backward=lambda x, w, dy, gx, gw, gb: (x @ gw.T + gb, dy @ gw, dy.T @ gx),
+)
+
+
+def _d_dy(x: Tensor, w: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Tensor:
+    return gx @ w.T + x @ gw.T + gb
+
+
+@linear_double_backward.wrong(
+    "first_dx_again",
+    "d_x is dx of the first backward. Now the question is who read x: dw did, so what arrives is "
+    "gw.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return _d_dy(x, w, gx, gw, gb), dy @ w, dy.T @ gx
+
+
+@linear_double_backward.wrong(
+    "first_dw_again",
+    "d_w is dw of the first backward. Now the question is who read w: dx did, so what arrives is "
+    "gx.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return _d_dy(x, w, gx, gw, gb), dy @ gw, dy.T @ x
+
+
+@linear_double_backward.wrong(
+    "first_dx_on_top",
+    "d_x has dx of the first backward on top. One backward is asked for, that of the backward: "
+    "x was read by dw alone.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return _d_dy(x, w, gx, gw, gb), dy @ gw + dy @ w, dy.T @ gx
+
+
+@linear_double_backward.wrong(
+    "gx_added",
+    "d_x has gx in it. What arrives for dx goes on to those that dx was made of, dy and w: it is "
+    "no gradient of x.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return _d_dy(x, w, gx, gw, gb), dy @ gw + gx, dy.T @ gx
+
+
+@linear_double_backward.wrong(
+    "gw_added",
+    "d_w has gw in it. What arrives for dw goes on to those that dw was made of, dy and x: it is "
+    "no gradient of w.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return _d_dy(x, w, gx, gw, gb), dy @ gw, dy.T @ gx + gw
+
+
+@linear_double_backward.wrong(
+    "weight_before_x",
+    "d_w came before d_x. The order is (d_dy, d_x, d_w).",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return _d_dy(x, w, gx, gw, gb), dy.T @ gx, dy @ gw
+
+
+@linear_double_backward.wrong(
+    "bias_shared_out",
+    "gb was divided among the rows. db is a sum over the rows, not a mean: each row of dy gets all "
+    "of gb.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return _d_dy(x, w, gx, gw, gb / max(len(x), 1)), dy @ gw, dy.T @ gx
+
+
+@linear_double_backward.wrong(
+    "arrivals_multiplied",
+    "gx was multiplied by gw. What arrives for dx never meets what arrives for dw: each goes along "
+    "its own path, gx with w and gw with x.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return gx @ gw.T + x @ w.T + gb, dy @ gw, dy.T @ gx
+
+
+@linear_double_backward.wrong(
+    "gx_by_gw",
+    "gx was multiplied by gw. What arrives for dx never meets what arrives for dw: each goes along "
+    "its own path, gx with w and gw with x.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return gx @ gw.T + x @ gw.T + gb, dy @ gw, dy.T @ gx
+
+
+@linear_double_backward.wrong(
+    "y_in_the_path",
+    "x @ w.T stands in d_dy: that is y, and nothing that arrived is in it. On the path through dw "
+    "it is gw that arrives: x @ gw.T.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return gx @ w.T + x @ w.T + gb, dy @ gw, dy.T @ gx
+
+
 @linear_double_backward.cost
 def _(student: Student, draw: Draw) -> str:
     n, v, d = 32, 600, 64

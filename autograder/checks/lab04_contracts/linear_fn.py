@@ -47,17 +47,28 @@ def linear_fn(student: Student, draw: Draw) -> None:
     with answer_room(student, harness, ["linear_fn"], Rules()) as room:
         for needs, with_bias in always + drawn:
             _ask(room, draw, needs, with_bias or not any(needs[:2]))
+        _ask(room, draw, (True, True, True), True, n=1)
+        _ask(room, draw, (True, True, True), True, dtype=torch.float64)
 
 
-def _ask(room: Student, draw: Draw, needs: tuple[bool, ...], with_bias: bool) -> None:
-    n, v, d = draw.integer(2, 9), draw.integer(10, 19), draw.integer(20, 29)
-    x = draw.tensor(n, d, requires_grad=needs[0])
-    w = draw.tensor(v, d, requires_grad=needs[1])
-    b = draw.tensor(v, requires_grad=needs[2]) if with_bias else None
-    dy = draw.tensor(n, v)
+def _ask(
+    room: Student,
+    draw: Draw,
+    needs: tuple[bool, ...],
+    with_bias: bool,
+    *,
+    n: int = 0,
+    dtype: torch.dtype = torch.float32,
+) -> None:
+    n, v, d = n or draw.integer(2, 9), draw.integer(10, 19), draw.integer(20, 29)
+    x = draw.tensor(n, d, dtype=dtype, requires_grad=needs[0])
+    w = draw.tensor(v, d, dtype=dtype, requires_grad=needs[1])
+    b = draw.tensor(v, dtype=dtype, requires_grad=needs[2]) if with_bias else None
+    dy = draw.tensor(n, v, dtype=dtype)
+    tolerance = 1e-12 if dtype is torch.float64 else 1e-5
     y, saved, answers = parts(room.call("linear_fn", x, w, b, dy), "y, saved, answers")
-    expect_named("y", y, F.linear(x, w, b).detach())
-    expect_answers(answers, _torchs_linear(x, w, b, dy), "dx dw db")
+    expect_named("y", y, F.linear(x, w, b).detach(), tolerance=tolerance)
+    expect_answers(answers, _torchs_linear(x, w, b, dy), "dx dw db", tolerance=tolerance)
     _expect_saved(expect_tensors(saved, "a list of tensors to save"), x, w, b)
 
 
@@ -205,6 +216,69 @@ def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
 def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
     y, saved, (dx, dw, db) = _plain(x, w, b, dy)
     return y, saved, (dx, dw, None if db is None else dy.sum(0, keepdim=True))
+
+
+@linear_fn.wrong(
+    "bias_summed_to_a_number",
+    "db was summed to one number. The bias has an entry for each output, and so has its gradient: "
+    "sum over the rows alone, dim=0.",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, saved, (dx, dw, db) = _plain(x, w, b, dy)
+    return y, saved, (dx, dw, None if db is None else dy.sum())
+
+
+@linear_fn.wrong(
+    "bias_summed_over_outputs",
+    "db was summed over the outputs: it has a number for each token. The bias has one for each "
+    "output, so the sum goes over the rows, dim=0.",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, saved, (dx, dw, db) = _plain(x, w, b, dy)
+    return y, saved, (dx, dw, None if db is None else dy.sum(1))
+
+
+@linear_fn.wrong(
+    "weight_first",
+    "dw came first, and dx second. torch hands the first answer to the first input of forward, "
+    "which is x.",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, saved, (dx, dw, db) = _plain(x, w, b, dy)
+    return y, saved, (dw, dx, db)
+
+
+@linear_fn.wrong(
+    "bias_not_added",
+    "y lacks the bias: this is x @ w.T alone. Add b where it is not None.",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    _, saved, answers = _plain(x, w, b, dy)
+    return F.linear(x, w).detach(), saved, answers
+
+
+@linear_fn.wrong(
+    "rows_squeezed",
+    "Right for several rows. With one row y has lost a dimension: squeeze takes away every "
+    "dimension of size 1, and y is (N, V) for N = 1, too.",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, saved, answers = _plain(x, w, b, dy)
+    return y.squeeze(), saved, answers
+
+
+@linear_fn.wrong(
+    "in_float32",
+    "Right for float32. The gradients of float64 tensors are float64 to the last digit: `.float()` "
+    "on the way leaves seven of them.",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, saved, answers = _plain(x, w, b, dy)
+    return (
+        y.float().to(y.dtype),
+        saved,
+        [g if g is None else g.float().to(g.dtype) for g in answers],
+    )
 
 
 @linear_fn.cost

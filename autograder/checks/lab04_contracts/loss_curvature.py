@@ -14,6 +14,7 @@ from autograder.judge import Draw, Student
 
 from . import lab
 from .answers import Triple, expect_named, parts
+from .fused_loss import hard_targets
 
 Answer = tuple[Tensor, None]
 Backward = Callable[..., Any]  # of z, target, dloss
@@ -47,13 +48,19 @@ def loss_curvature(student: Student, draw: Draw) -> None:
     """
     for n, shift in [(3, 0.0), (1, 0.0), (2, 120.0), (2, -120.0), (draw.integer(2, 12), 0.0)]:
         z = draw.tensor(n, draw.integer(4, 9)) + shift  # exp of 120 is inf in float32
-        v, target = draw.tensor(*z.shape), draw.integers(n, low=0, high=z.shape[1] - 1)
-        got = parts(student.call("loss_curvature", z, target, v), "loss, dz, gradient")
-        want = _curvature(F.cross_entropy, z, target, v)
-        for name, mine, torchs in zip(
-            ("the loss", "dz", "the gradient of the gradient"), got, want, strict=True
-        ):
-            expect_named(name, mine, torchs, tolerance=1e-5 if not shift else 1e-4)
+        target = draw.integers(n, low=0, high=z.shape[1] - 1)
+        _ask(student, z, target, draw.tensor(*z.shape), tolerance=1e-5 if not shift else 1e-4)
+    for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-10)):
+        z, v = draw.tensor(4, 6, dtype=dtype), draw.tensor(4, 6, dtype=dtype)
+        _ask(student, z, hard_targets(draw, 4, 6), v, tolerance=tolerance)
+
+
+def _ask(student: Student, z: Tensor, target: Tensor, v: Tensor, *, tolerance: float) -> None:
+    got = parts(student.call("loss_curvature", z, target, v), "loss, dz, gradient")
+    want = _curvature(F.cross_entropy, z, target, v)
+    names = ("the loss", "dz", "the gradient of the gradient")
+    for name, mine, torchs in zip(names, got, want, strict=True):
+        expect_named(name, mine, torchs, tolerance=tolerance)
 
 
 def _curvature(loss_of: Callable[..., Tensor], z: Tensor, target: Tensor, v: Tensor) -> Triple:
@@ -207,6 +214,60 @@ def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
         return F.cross_entropy(z, target, reduction="sum")
 
     return _own(_right, z, target, v, forward=summed)
+
+
+@loss_curvature.wrong(
+    "summed_throughout",
+    "Loss and gradient belong together, but they are those of the sum over the rows. The code as "
+    "found takes the mean.",
+)
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    def summed(z: Tensor, target: Tensor) -> Tensor:
+        return F.cross_entropy(z, target, reduction="sum")
+
+    return _own(
+        lambda z, target, dloss: _right(z, target, dloss * len(z)), z, target, v, forward=summed
+    )
+
+
+@loss_curvature.wrong(
+    "word_0_left_out",
+    "The rows whose target is 0 were left out. Here 0 is a word like the others: no target stands "
+    "for padding.",
+)
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    def without(z: Tensor, target: Tensor) -> Tensor:
+        return F.cross_entropy(z, target, ignore_index=0).nan_to_num()
+
+    return _own(_right, z, target, v, forward=without)
+
+
+@loss_curvature.wrong(
+    "target_forgotten",
+    "The 1 at the target is missing: dz is softmax minus one-hot. This pushes every word down, the "
+    "right one too.",
+)
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    return _own(lambda z, target, dloss: (z.softmax(1) * (dloss / len(z)), None), z, target, v)
+
+
+@loss_curvature.wrong(
+    "softmax_over_rows",
+    "The probabilities sum to 1 over the rows, dim=0. Each row has its own distribution over the "
+    "words: dim=1.",
+)
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    return _own(lambda z, *others: _from(z.softmax(0), *others), z, target, v)
+
+
+@loss_curvature.wrong(
+    "in_float32",
+    "Right for float32. The gradients of float64 tensors are float64 to the last digit: `.float()` "
+    "on the way leaves seven of them.",
+)
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    loss, dz, second = _curvature(F.cross_entropy, z, target, v)
+    return loss.float().to(z.dtype), dz, second
 
 
 @loss_curvature.cost

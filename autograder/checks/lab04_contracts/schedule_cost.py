@@ -33,8 +33,10 @@ def schedule_cost(student: Student, draw: Draw) -> None:
     rising, the first is 0) -> (peak bytes from the end of the forward on, recomputed FLOPs).
     """
     fixed: list[tuple[Ints, Ints, Keep]] = [
-        ([4, 9, 7, 2, 5, 3, 6, 2], [11, 13, 17, 19, 23, 29, 31, 37], [0, 3, 5]),
+        ([4, 9, 7, 2, 5, 3, 6, 2], [11, 13, 17, 19, 23, 29, 31, 37], [0, 4, 5]),
+        ([3, 1, 2, 8, 5, 4, 7, 6], [2, 9, 4, 7, 3, 8, 5, 6], [0, 4, 5]),
         ([3, 1, 2], [2, 3, 5], [0, 1, 2]),
+        ([7], [2], [0]),
     ]
     cases = fixed + [_drawn_schedule(draw) for _ in draw.cases(6)]
     for case, got in zip(cases, student.each("schedule_cost", cases), strict=True):
@@ -136,8 +138,8 @@ def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
 
 @schedule_cost.wrong(
     "gone_too_early",
-    "Activation i was let go before the moment was weighed. While layer i's backward runs it reads "
-    "activation i: first the peak, then the dropping.",
+    "The peak was taken while activation i was not held: it was gone already, or not yet back. "
+    "While layer i's backward runs it reads activation i: recompute, take the peak, then drop.",
 )
 def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
     inside = [
@@ -145,6 +147,43 @@ def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
         for start, end in segments(len(nbytes), keep)
     ]
     return max(sum(nbytes[k] for k in keep), *inside, 0), again(flops, keep)
+
+
+schedule_cost.wrong(
+    "segment_alone",
+    "The peak is that of a segment alone. What is kept below it is held, too, until backward comes "
+    "there.",
+    schedule_cost=lambda nbytes, flops, keep: (
+        max(sum(nbytes[start:end]) for start, end in segments(len(nbytes), keep)),
+        again(flops, keep),
+    ),
+)
+schedule_cost.wrong(
+    "largest_alone",
+    "The peak is the largest activation. All that is held at one time adds up.",
+    schedule_cost=lambda nbytes, flops, keep: (max(nbytes), again(flops, keep)),
+)
+schedule_cost.wrong(
+    "counted",
+    "The peak is a number of activations. They differ in size: add up their bytes.",
+    schedule_cost=lambda nbytes, flops, keep: (peak([1] * len(nbytes), keep), again(flops, keep)),
+)
+schedule_cost.wrong(
+    "everything_again",
+    "All the layers ran again. A kept activation is not made a second time, and nobody needs what "
+    "the last layer writes.",
+    schedule_cost=lambda nbytes, flops, keep: (peak(nbytes, keep), sum(flops)),
+)
+
+
+@schedule_cost.wrong(
+    "one_at_a_time",
+    "The peak has one activation beside the kept ones. A missing one is made from those on the way "
+    "to it, and they stay: while a segment goes back, all of it is held.",
+)
+def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
+    moments = [{k for k in keep if k <= i} | {i} for i in range(len(nbytes))]
+    return max(sum(nbytes[k] for k in held) for held in moments), again(flops, keep)
 
 
 schedule_cost.wrong(
