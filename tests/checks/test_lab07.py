@@ -268,6 +268,10 @@ class TestFaults:
             ("x = y_ptr.buffer", "unknown_word"),
             ("x = tl.full((2048, 2048), 0.0, tl.float32)", "too_large"),
             ("x = 9 * 10 ** 3", "misused"),
+            ("x = 1 << 1000000000", "too_large"),
+            ("x = tl.trans(tl.arange(0, 4), 1, 0)", "shapes"),
+            ("x = tl.advance(y_ptr, (0,))", "misused"),
+            ("x = float('a number')", "misused"),
             ("x = 4611686018427387904 * 4", "too_large"),
             ("x = 1 // 0", "misused"),
             ("if tl.arange(0, 4) > 1:\n        pass", "misused"),
@@ -368,11 +372,47 @@ class TestMeaning:
             ("tl.trans(tl.arange(0, 4)[:, None] + tl.zeros((4, 1), tl.float32)).sum(0)",
              [0.0, 1.0, 2.0, 3.0]),
             ("min(3, 5) + tl.zeros((4,), tl.float32)", [3.0] * 4),
+            ("tl.maximum(tl.zeros([4], tl.float32), float('-Infinity'))", [0.0] * 4),
+            ("tl.arange(0, 4) << 1", [0.0, 2.0, 4.0, 6.0]),
+            ("tl.arange(0, 8 >> 1) >> 1", [0.0, 0.0, 1.0, 1.0]),
+            ("tl.max(input=tl.arange(0, 4), axis=0)", [3.0] * 4),
+            ("tl.multiple_of(tl.arange(0, 4), 4) + tl.zeros_like(tl.arange(0, 4))", [0, 1, 2, 3]),
+            ("tl.fdiv(tl.arange(0, 4), 2)", [0.0, 0.5, 1.0, 1.5]),
+            ("tl.softmax(tl.zeros((4,), tl.float32) - 200)", [0.25] * 4),
+            ("tl.permute(tl.arange(0, 4)[:, None], (1, 0)).reshape(4)", [0.0, 1.0, 2.0, 3.0]),
+            ("tl.arange(0, 4)[:, None].trans(1, 0).view(4)", [0.0, 1.0, 2.0, 3.0]),
+            ("tl.zeros((4,), tl.float32).exp2()", [1.0] * 4),
         ],
     )  # fmt: skip
     def test_values(self, expression: str, want: list[float]) -> None:
         source = f"def k(y_ptr):\n    tl.store(y_ptr + tl.arange(0, 4), {expression})\n"
         assert read(source, y_ptr=torch.zeros(4)).tensors["y_ptr"].tolist() == want
+
+    def test_a_tuple_of_blocks_gives_each_name_its_own(self) -> None:
+        source = (
+            "def k(y_ptr, B: tl.constexpr):\n    n, v = tl.program_id(0), tl.arange(0, B)\n"
+            "    tl.static_assert(B > 1)\n    HALF = tl.constexpr(B // 2)\n"
+            "    tl.store(y_ptr + v, v + n + HALF)\n"
+        )
+        assert read(source, y_ptr=torch.zeros(4), B=4).tensors["y_ptr"].tolist() == [2, 3, 4, 5]
+
+    def test_a_block_pointer_has_edges_and_moves(self) -> None:
+        source = (
+            "def k(x_ptr, y_ptr, N, B: tl.constexpr):\n"
+            "    x = tl.make_block_ptr(x_ptr, (3, N), (N, 1), (0, 0), (B, B), (1, 0))\n"
+            "    y = tl.make_block_ptr(base=y_ptr, shape=(3, N), strides=(N, 1), offsets=(0, 0),\n"
+            "                          block_shape=(B, B), order=(1, 0))\n"
+            "    for _ in range(0, N, B):\n"
+            "        block = tl.load(x, boundary_check=(0, 1), padding_option='zero')\n"
+            "        tl.store(y, block * 2, boundary_check=(0, 1))\n"
+            "        x = tl.advance(x, (0, B))\n        y = y.advance((0, B))\n"
+        )
+        x = Draw(3).tensor(3, 7)
+        run = read(source, x_ptr=x, y_ptr=torch.zeros(3, 7), N=7, B=4)
+        assert torch.equal(run.tensors["y_ptr"], 2 * x)
+        with pytest.raises(Fault) as caught:
+            read(source.replace("(0, 1))", "(0,))"), x_ptr=x, y_ptr=torch.zeros(3, 7), N=7, B=4)
+        assert caught.value.kind == "out_of_bounds"
 
     def test_a_program_knows_its_place(self) -> None:
         source = (
