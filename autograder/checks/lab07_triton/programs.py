@@ -397,10 +397,10 @@ def _block_pointer(
         raise Fault("misused", "a block pointer begins at a single pointer")
     sizes = tuple(map(constant, block_shape))
     bounded(sizes)
-    given = tuple(tuple(map(_whole, part)) for part in (shape, strides, offsets))
-    if {len(part) for part in given} != {len(sizes)}:
+    if {len(shape), len(strides), len(offsets)} != {len(sizes)}:
         raise Fault("shapes", "shape, strides, offsets and block_shape have one length")
-    return BlockPointer(base, *given, sizes)
+    size, stride, first = (tuple(map(_whole, part)) for part in (shape, strides, offsets))
+    return BlockPointer(base, size, stride, first, sizes)
 
 
 def _advanced(pointer: Any, offsets: Any) -> BlockPointer:
