@@ -783,23 +783,58 @@ def column_sums(z_ptr, sum_ptr, N, V, ROWS: tl.constexpr, BLOCK: tl.constexpr):
 }
 
 # %% [markdown] id="detective-case-asked"
-# `broken_kernel("Ada")` returns the number of the line and the line as it should be, and `None` for
-# a kernel that you leave for later. Any repair of one line that makes the kernel right is right.
-# Stuck? `hint("broken_kernel")`
+# The check has other kernels of these kinds, and draws their names: write the review that finds
+# such lines. `broken_kernel(source)` gets the text of a kernel. It returns the number of the line
+# that is wrong and the line as it should be, and `None` for a kernel that you leave for later. Any
+# repair of one line that makes the kernel right is right. The wrong line breaks one of five rules:
+#
+# - Masked lanes change nothing: they hold -inf in a maximum, and inf in a minimum.
+# - Each index that may go beyond its size is in the mask.
+# - Programs, and the turns of a loop, begin as far apart as a block is wide.
+# - A loop keeps what the turns before have found.
+# - Where programs meet in one element, they add atomically.
+#
+# The texts are laid out as these five are. Some lines may change places, and a comment may stand
+# between them. Stuck? `hint("broken_kernel")`
 
 
 # %% id="broken_kernel" role="solution"
-def broken_kernel(suspect):
-    """ "Ada", "Bo", "Cy", "Di" or "Ed" -> (number of the line, the line as it should be)."""
+def broken_kernel(source):
+    """source, the text of a kernel -> (number of the line, the line as it should be)."""
     ### BEGIN SOLUTION
-    repairs = {
-        "Ada": (4, 'x = tl.load(x_ptr + row * x_n + j, mask=j < V, other=float("-inf"))'),
-        "Bo": (7, "inside = (i < N)[:, None] & (k < D)[None, :]"),
-        "Cy": (3, "j = tl.program_id(1) * WORDS + tl.arange(0, WORDS)"),
-        "Di": (8, "higher = tl.maximum(top, tl.max(z, 0))"),
-        "Ed": (7, "tl.atomic_add(sum_ptr + j, part, mask=j < V)"),
-    }
-    return repairs[suspect]
+    size = dict(re.findall(r"(\w+) < (\w+)", source))  # of an index
+    width = dict(re.findall(r"= (\w+) \+ tl\.arange\(0, (\w+)\)", source))  # by a loop's start
+    made = dict(re.findall(r"(\w+) = (.*)", source))
+    lost = 'float("inf")' if "tl.min(" in source else 'float("-inf")'
+
+    def of_two_edges(_):
+        i, k = re.search(r"(\w+)\[:, None\] \* \w+ \+ (\w+)\[None, :\]", source).groups()
+        return f"= ({i} < {size[i]})[:, None] & ({k} < {size[k]})[None, :]"
+
+    def so_far(top):
+        old = re.search(r"tl\.exp\((\w+) - ", source)[1]
+        return f"= tl.maximum({old}, {top[1]})"
+
+    def stored(line):
+        place = line[1] if "program_id" in made[line[1]] else made[line[1]]
+        shared = [i for i in made if "program_id" in made[i] and not re.search(rf"\b{i}\b", place)]
+        return line[0].replace("store", "atomic_add") if shared else line[0]
+
+    rules = [
+        (r"program_id\((\d)\) \* \w+ (.*\(0, (\w+)\))", r"program_id(\1) * \3 \2"),
+        (r"for (\w+) in (.*), \w+\):", lambda m: f"for {m[1]} in {m[2]}, {width[m[1]]}):"),
+        (r"= \(\w+ < \w+\)\[[^]]*\]$", of_two_edges),
+        (r"^ {8}(\w+) = tl\.sum\(", r"        \1 += tl.sum("),
+        (r"= (tl\.max\(\w+, 0\))$", so_far),
+        (r"tl\.store\(\w+ \+ (\w+)", stored),
+    ]
+    if re.search(r"tl\.(max|min)\(", source):
+        rules.append((r"other=.*", f"other={lost})"))
+    for number, line in enumerate(source.splitlines(), 1):
+        for pattern, instead in rules:
+            if (right := re.sub(pattern, instead, line)) != line:
+                return number, right
+    return None
     ### END SOLUTION
 
 
@@ -808,29 +843,104 @@ check("broken_kernel")
 
 
 # %% id="broken_kernel_alternative" role="alternative"
-def broken_kernel(suspect):
-    """As changes of a text; Ada's in the line behind the load, Bo's in the load itself."""
-    lines = SUSPECTS[suspect].splitlines()
-    number, before, after = {
-        "Ada": (5, "tl.max(x, 0)", 'tl.max(tl.where(j < V, x, float("-inf")), 0)'),
-        "Bo": (8, "mask=inside", "mask=inside & (k < D)[None, :]"),
-        "Cy": (3, "* ROWS", "* WORDS"),
-        "Di": (8, "tl.max(z, 0)", "tl.max(tl.maximum(z, top), 0)"),
-        "Ed": (7, "tl.store", "tl.atomic_add"),
-    }[suspect]
-    return number, lines[number - 1].replace(before, after)
+def broken_kernel(source):
+    """Rule by rule, with the repair in another line where there is one."""
+
+    def having(pattern):
+        rows = enumerate(source.splitlines(), 1)
+        found = ((n, line, re.search(pattern, line)) for n, line in rows)
+        return next(((n, line, m) for n, line, m in found if m), (0, "", None))
+
+    number, line, edge = having(r"= \((\w+) < \w+\)\[[^]]*\]$")
+    if edge:
+        pair = re.search(r"(\w+)(\[:, None\]) \* \w+ \+ (\w+)(\[None, :\])", source).groups()
+        k, place = pair[2:] if pair[0] == edge[1] else pair[:2]
+        return number, f"{line} & ({k} < {re.search(rf'{k} < (.+?)[,)]', source)[1]}){place}"
+    number, line, reduced = having(r"tl\.(max|min)\((\w+), 0\)\)$")
+    if reduced and "maximum" not in line:
+        j, V = re.search(r"mask=(\w+) < (\w+)", source).groups()
+        inf = "-inf" if reduced[1] == "max" else "inf"
+        if f'float("{inf}")' not in source:
+            x = f'tl.where({j} < {V}, {reduced[2]}, float("{inf}"))'
+            return number, line[: reduced.start(2)] + x + line[reduced.end(2) :]
+    number, line, top = having(r"= tl\.max\((\w+), 0\)$")
+    if top:
+        old = re.search(r"tl\.exp\((\w+) - ", source)[1]
+        return number, line.replace(top[0], f"= max({old}, tl.max({top[1]}, axis=0))")
+    if "tl.log(" in source:
+        number, line, _ = having("other=0.0")
+        return number, line.replace("other=0.0", "other=-1e30")
+    number, line, lone = having(r"^ {8}(\w+) = (tl\.sum.*)")
+    if lone:
+        return number, f"{lone[1]} = {lone[1]} + {lone[2]}"
+    number, line, step = having(r"(program_id\(\d\)) \* (\w+) \+ tl\.arange\(0, (?!\2\))(\w+)")
+    if step:
+        index = line.split("=")[0].strip()
+        return number, f"{index} = tl.arange(0, {step[3]}) + {step[3]} * tl.{step[1]}"
+    if "atomic" not in source and re.search(r"tl\.sum\(\w+, 0\)", source):
+        number, line, _ = having(r"tl\.store\(")
+        return number, line.replace("tl.store", "tl.atomic_add").replace("mask=", "")
+    number, line, loop = having(r"for (\w+) in range\(0, (\w+), ")
+    width = re.search(rf"= {loop[1]} \+ tl\.arange\(0, (\w+)\)", source)[1]
+    return number, f"for {loop[1]} in range(0, {loop[2]}, {width}):"
 
 
-# %% id="broken_kernel_alternative_elsewhere" role="alternative"
-def broken_kernel(suspect):
-    """Other lines and other words for the same repairs."""
-    return {
-        "Ada": (4, "x = tl.load(x_ptr + row * x_n + j % V)"),
-        "Bo": (7, "inside = (i[:, None] < N) & (k[None, :] < D)"),
-        "Cy": (3, "j = tl.arange(0, WORDS) + WORDS * tl.program_id(axis=1)"),
-        "Di": (8, "higher = max(top, tl.max(z, axis=0))"),
-        "Ed": (7, "tl.atomic_add(sum_ptr + j, part, j < V)"),
-    }[suspect]
+# %% id="broken_kernel_alternative_as_a_tree" role="alternative"
+def broken_kernel(source):
+    """As a tree of Python's: the first statement that a rule changes, said anew."""
+    import ast
+
+    tree = ast.parse(source)
+    said, every = ast.unparse, list(ast.walk(tree))
+    calls = [node for node in every if isinstance(node, ast.Call)]
+    made = {node.targets[0].id: said(node.value) for node in every if isinstance(node, ast.Assign)}
+    sizes = {said(n.left): said(n.comparators[0]) for n in every if isinstance(n, ast.Compare)}
+    spread = [node for node in every if isinstance(node, ast.Subscript)]
+    columns = {said(node.value): said(node.slice).strip("()") for node in spread}
+    loops = [node for node in every if isinstance(node, ast.For)]
+    in_loops = [node for loop in loops for node in loop.body]
+    words = {said(call.func) for call in calls}
+
+    def width(text):
+        return next(
+            (text.split("arange(0, ")[1].split(")")[0] for _ in [0] if "arange" in text), ""
+        )
+
+    for node in sorted((n for n in every if isinstance(n, ast.stmt)), key=lambda n: n.lineno):
+        value = getattr(node, "value", None)
+        if isinstance(node, ast.For):
+            tile = next(width(t) for t in made.values() if f"{node.target.id} + tl.arange" in t)
+            if said(node.iter.args[2]) != tile:
+                node.iter.args[2] = ast.Name(tile)
+                return node.lineno, said(node).splitlines()[0]
+        begins = isinstance(value, ast.BinOp) and "program_id" in said(value.left)
+        if begins and said(value.left.right) != width(said(value.right)):
+            value.left.right = ast.Name(width(said(value.right)))
+            return node.lineno, said(node)
+        if isinstance(value, ast.Subscript) and isinstance(value.value, ast.Compare):
+            edges = [f"({i} < {sizes[i]})[{at}]" for i, at in columns.items() if i in sizes]
+            return node.lineno, f"{node.targets[0].id} = {' & '.join(edges)}"
+        if not isinstance(value, ast.Call):
+            continue
+        word = said(value.func)
+        if word == "tl.load" and words & {"tl.max", "tl.min"}:
+            lost = "float('inf')" if "tl.min" in words else "float('-inf')"
+            other = next(k for k in value.keywords if k.arg == "other")
+            if said(other.value) != lost:
+                other.value = ast.parse(lost, mode="eval").body
+                return node.lineno, said(node)
+        if word == "tl.max" and node in in_loops:
+            old = next(said(c.args[0].left) for c in calls if said(c.func) == "tl.exp")
+            return node.lineno, f"{node.targets[0].id} = tl.maximum({old}, {said(value)})"
+        if word == "tl.sum" and node in in_loops and isinstance(node, ast.Assign):
+            return node.lineno, f"{node.targets[0].id} += {said(value)}"
+        if word == "tl.store":
+            place = said(value.args[0].right)
+            place = place if "program_id" in made[place] else made[place]
+            mine = {i for i, text in made.items() if "program_id" in text}
+            if not mine <= {n.id for n in ast.walk(ast.parse(place)) if isinstance(n, ast.Name)}:
+                return node.lineno, said(node).replace("tl.store", "tl.atomic_add")
+    return None
 
 
 # %% [markdown] id="a-compilers-text"

@@ -22,7 +22,7 @@ from autograder.checks.lab07_triton.kernels import FAULTS, Case, padded, tf32
 from autograder.checks.lab07_triton.memory import Fault
 from autograder.checks.lab07_triton.programs import launched
 from autograder.checks.lab07_triton.read_ptx import TARGETS, facts
-from autograder.checks.lab07_triton.suspects import SUSPECTS
+from autograder.checks.lab07_triton.suspects import PLANS, drawn
 from autograder.judge import Cause, Draw, LocalStudent, State, Verdict, ask
 from autograder.selftest import alternatives, execute
 
@@ -36,7 +36,6 @@ except ImportError:  # PyPI has it for Linux alone
 
 ROOT = Path(__file__).resolve().parents[2]
 SOLUTION = ROOT / "solutions" / "07_triton" / "07_triton.ipynb"
-FAULTY = {("Bo", "out_of_bounds"), ("Cy", "race"), ("Ed", "race")}
 KERNELS = ("softmax_kernel", "linear_kernel", "fused_loss_kernel", "fused_backward_kernel")
 
 
@@ -88,17 +87,15 @@ class TestAgainstTriton:
                 for name in case.want:
                     torch.testing.assert_close(mine[name], theirs[name], rtol=1e-4, atol=1e-4)
 
-    @pytest.mark.filterwarnings("ignore:.*encountered in exp:RuntimeWarning")  # Di's, on numpy
+    @pytest.mark.filterwarnings("ignore:.*encountered in exp:RuntimeWarning")  # on numpy
     def test_every_suspect_does_the_same_in_both(self) -> None:
         pytest.importorskip("triton")
         from onelayer.kernels.triton_jit import kernel as jit
 
-        module = import_module("autograder.checks.lab07_triton.broken_kernel")
-        for suspect, source in SUSPECTS.items():
-            run = jit(_function(source))
-            for case in module._CASES[suspect](Draw(3)):
-                kernel = admitted(source)
-                if (suspect, fault_in(kernel, case)) in FAULTY:
+        for suspect in drawn(3, 1):
+            run, kernel = jit(_function(suspect.source)), admitted(suspect.source)
+            for case in suspect.cases:
+                if fault_in(kernel, case):
                     continue
                 mine = launched(kernel, case.grid, case.given, tuple(case.want))
                 theirs = {k: _copied(v) for k, v in case.given.items()}
@@ -271,6 +268,10 @@ class TestFaults:
             ("x = y_ptr.buffer", "unknown_word"),
             ("x = tl.full((2048, 2048), 0.0, tl.float32)", "too_large"),
             ("x = 9 * 10 ** 3", "misused"),
+            ("x = 1 << 1000000000", "too_large"),
+            ("x = tl.trans(tl.arange(0, 4), 1, 0)", "shapes"),
+            ("x = tl.advance(y_ptr, (0,))", "misused"),
+            ("x = float('a number')", "misused"),
             ("x = 4611686018427387904 * 4", "too_large"),
             ("x = 1 // 0", "misused"),
             ("if tl.arange(0, 4) > 1:\n        pass", "misused"),
@@ -371,11 +372,47 @@ class TestMeaning:
             ("tl.trans(tl.arange(0, 4)[:, None] + tl.zeros((4, 1), tl.float32)).sum(0)",
              [0.0, 1.0, 2.0, 3.0]),
             ("min(3, 5) + tl.zeros((4,), tl.float32)", [3.0] * 4),
+            ("tl.maximum(tl.zeros([4], tl.float32), float('-Infinity'))", [0.0] * 4),
+            ("tl.arange(0, 4) << 1", [0.0, 2.0, 4.0, 6.0]),
+            ("tl.arange(0, 8 >> 1) >> 1", [0.0, 0.0, 1.0, 1.0]),
+            ("tl.max(input=tl.arange(0, 4), axis=0)", [3.0] * 4),
+            ("tl.multiple_of(tl.arange(0, 4), 4) + tl.zeros_like(tl.arange(0, 4))", [0, 1, 2, 3]),
+            ("tl.fdiv(tl.arange(0, 4), 2)", [0.0, 0.5, 1.0, 1.5]),
+            ("tl.softmax(tl.zeros((4,), tl.float32) - 200)", [0.25] * 4),
+            ("tl.permute(tl.arange(0, 4)[:, None], (1, 0)).reshape(4)", [0.0, 1.0, 2.0, 3.0]),
+            ("tl.arange(0, 4)[:, None].trans(1, 0).view(4)", [0.0, 1.0, 2.0, 3.0]),
+            ("tl.zeros((4,), tl.float32).exp2()", [1.0] * 4),
         ],
     )  # fmt: skip
     def test_values(self, expression: str, want: list[float]) -> None:
         source = f"def k(y_ptr):\n    tl.store(y_ptr + tl.arange(0, 4), {expression})\n"
         assert read(source, y_ptr=torch.zeros(4)).tensors["y_ptr"].tolist() == want
+
+    def test_a_tuple_of_blocks_gives_each_name_its_own(self) -> None:
+        source = (
+            "def k(y_ptr, B: tl.constexpr):\n    n, v = tl.program_id(0), tl.arange(0, B)\n"
+            "    tl.static_assert(B > 1)\n    HALF = tl.constexpr(B // 2)\n"
+            "    tl.store(y_ptr + v, v + n + HALF)\n"
+        )
+        assert read(source, y_ptr=torch.zeros(4), B=4).tensors["y_ptr"].tolist() == [2, 3, 4, 5]
+
+    def test_a_block_pointer_has_edges_and_moves(self) -> None:
+        source = (
+            "def k(x_ptr, y_ptr, N, B: tl.constexpr):\n"
+            "    x = tl.make_block_ptr(x_ptr, (3, N), (N, 1), (0, 0), (B, B), (1, 0))\n"
+            "    y = tl.make_block_ptr(base=y_ptr, shape=(3, N), strides=(N, 1), offsets=(0, 0),\n"
+            "                          block_shape=(B, B), order=(1, 0))\n"
+            "    for _ in range(0, N, B):\n"
+            "        block = tl.load(x, boundary_check=(0, 1), padding_option='zero')\n"
+            "        tl.store(y, block * 2, boundary_check=(0, 1))\n"
+            "        x = tl.advance(x, (0, B))\n        y = y.advance((0, B))\n"
+        )
+        x = Draw(3).tensor(3, 7)
+        run = read(source, x_ptr=x, y_ptr=torch.zeros(3, 7), N=7, B=4)
+        assert torch.equal(run.tensors["y_ptr"], 2 * x)
+        with pytest.raises(Fault) as caught:
+            read(source.replace("(0, 1))", "(0,))"), x_ptr=x, y_ptr=torch.zeros(3, 7), N=7, B=4)
+        assert caught.value.kind == "out_of_bounds"
 
     def test_a_program_knows_its_place(self) -> None:
         source = (
@@ -462,32 +499,40 @@ def _run(solved: dict[str, Any], question: str, case: Case) -> Any:
 
 
 class TestPage:
-    def test_the_suspects_are_those_of_the_check(self, solved: dict[str, Any]) -> None:
-        assert solved["SUSPECTS"] == SUSPECTS
+    def test_the_answer_repairs_the_five_of_the_page(self, solved: dict[str, Any]) -> None:
+        repairs = {name: solved["broken_kernel"](text) for name, text in solved["SUSPECTS"].items()}
+        assert {name: number for name, (number, _) in repairs.items()} == {
+            "Ada": 4, "Bo": 7, "Cy": 3, "Di": 8, "Ed": 7
+        }  # fmt: skip
 
-    def test_no_suspect_is_right_as_it_stands(self) -> None:
-        for suspect, source in SUSPECTS.items():
-            first, *_ = source.splitlines()
-            said = {suspect: (1, first)}
+    def test_a_list_of_repairs_is_no_answer(self, solved: dict[str, Any]) -> None:
+        """Of all kernels of one seed: with another one their names are others."""
+        published = {s.source: solved["broken_kernel"](s.source) for s in drawn(3, 1)}
+        student = LocalStudent({"broken_kernel": published.get})
+        assert ask(lab.questions["broken_kernel"], student, seed=3).state is State.PASS
+        assert not {s.source for s in drawn(4, 1)} & set(published)
+        assert ask(lab.questions["broken_kernel"], student, seed=4).state is State.FAIL
+
+    def test_no_suspect_is_right_as_it_stands_and_each_is_told_its_rule(self) -> None:
+        known = import_module("autograder.checks.lab07_triton.broken_kernel")
+        suspects = drawn(5, 1)
+        assert len(suspects) == sum(len(plan.flaws) for plan in PLANS)
+        for suspect in suspects:
+            first = suspect.source.splitlines()[0]
+            said = {suspect.source: (1, first)}
             student = LocalStudent({"broken_kernel": said.get})
-            verdict = ask(lab.questions["broken_kernel"], student, seed=3)
-            assert verdict.state is State.FAIL
-            assert suspect in str(verdict.where)
-            assert "no repair" not in str(verdict.sentence)
+            verdict = ask(lab.questions["broken_kernel"], student, seed=5)
+            assert (verdict.state, verdict.sentence) == (State.FAIL, known.MISSED[suspect.kind])
 
-    def test_a_sentence_about_a_line_is_told_of_that_line_alone(self) -> None:
-        elsewhere = 9, "y += tl.sum(tl.where((k < D)[None, :], x * u[None, :], 0.0), 1)"
-        student = LocalStudent({"broken_kernel": {"Bo": elsewhere}.get})
+    def test_a_kernel_that_is_left_out_is_asked_for(self, solved: dict[str, Any]) -> None:
+        def all_but_stores(source: str) -> Any:
+            number, line = solved["broken_kernel"](source)
+            return None if "atomic_add" in line else (number, line)
+
+        student = LocalStudent({"broken_kernel": all_but_stores})
         verdict = ask(lab.questions["broken_kernel"], student, seed=3)
-        assert (verdict.state, verdict.sentence) == (State.FAIL, FAULTS["out_of_bounds"])
-
-    def test_a_kernel_that_is_left_out_is_named(self, solved: dict[str, Any]) -> None:
-        def all_but_ed(suspect: str) -> Any:
-            return None if suspect == "Ed" else solved["broken_kernel"](suspect)
-
-        student = LocalStudent({"broken_kernel": all_but_ed})
-        verdict = ask(lab.questions["broken_kernel"], student, seed=3)
-        assert "Ed" in str(verdict.sentence)
+        assert "programs meet" in str(verdict.where)
+        assert "no repair" in str(verdict.sentence)
 
     def test_a_kernel_without_its_decorator_is_missed(self, solved: dict[str, Any]) -> None:
         names = {**solved, "SOURCES": {}}

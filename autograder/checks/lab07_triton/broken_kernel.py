@@ -1,102 +1,133 @@
-"""The detective case: five kernels that look right, each with one line that is not."""
+"""The detective case: kernels that look right, each with one line that is not."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
-import torch
-
+from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
 
 from . import lab
 from .admitted import Refused
-from .kernels import HOST, Case, judged, launcher, output
+from .kernels import HOST, Case, judged, launcher
 from .memory import Fault
-from .suspects import SUSPECTS
+from .suspects import INF, Suspect, drawn
 
 _FORM = "(number of the line, the line as it should be), or None"
 MAX_LINE = 120
 Repair = tuple[int, str] | None
+_RAISED = {
+    "AttributeError": "A pattern was not found, so there is no match to ask. Kernels are drawn: "
+    "most of them have none of the lines that a rule looks for.",
+    "KeyError": "Every name is drawn, those of kernels, pointers, sizes and tiles too: take them "
+    "from the text.",
+}
 
 
 @lab.question(
     "broken_kernel",
     points=5,
-    minutes=10,
+    minutes=12,
     difficulty=4,
     hints=(
-        "Run each on a small input on which you know the answer: all numbers below 0, a D that is "
-        "no multiple of the tile, more words than one tile, two programs.",
+        "Which line of each of the five breaks which rule? Then write the rule as a change of a "
+        "line that changes no line which is right: the first line that it changes is the one.",
         "Ada's masked lanes take part in the maximum. Bo's last tile hangs over D. Cy's programs "
         "leave words out. Di forgets what the tiles before had as their maximum. Ed's programs "
-        "meet in one element.",
-        '"Ada": what a masked lane holds must lose against every number: other=float("-inf")',
+        "meet in one element. Find names by their place: the tile of an index stands in its "
+        "tl.arange(0, ...), its size behind its `<`.",
+        'r"program_id\\((\\d)\\) \\* \\w+ \\+ tl\\.arange\\(0, (\\w+)\\)" becomes '
+        'r"program_id(\\1) * \\2 + tl.arange(0, \\2)"',
     ),
     host=HOST,
 )
 def broken_kernel(student: Student, draw: Draw) -> None:
-    """Detective case: in each of five kernels one line is wrong. Which, and how should it read?
+    """Detective case: in each kernel one line is wrong. Which, and how should it read?
 
-    "Ada", "Bo", "Cy", "Di" or "Ed" -> (number of the line, from 1, the line as it should be).
+    source, the text of a kernel -> (number of the line, from 1, the line as it should be).
     """
-    given = {suspect: student.call("broken_kernel", suspect) for suspect in SUSPECTS}
-    repairs = {suspect: _repair(suspect, got) for suspect, got in given.items()}
-    for suspect, repair in repairs.items():
+    suspects = drawn(draw.seed, draw.rounds)
+    with explaining(_RAISED):
+        said = list(student.each("broken_kernel", [(s.source,) for s in suspects]))
+    repairs = [_repair(suspect, got) for suspect, got in zip(suspects, said, strict=True)]
+    for suspect, repair in zip(suspects, repairs, strict=True):
         if repair is not None:
-            _expect_repaired(suspect, repair, list(_CASES[suspect](draw)))
-    for suspect, repair in repairs.items():
+            _expect_repaired(suspect, repair)
+    for suspect, repair in zip(suspects, repairs, strict=True):
         if repair is None:
-            why = f"There is no repair of {suspect}'s kernel yet."
-            raise Wrong(expected=_FORM, got="None", where=f"for {suspect}", why=why)
+            raise Wrong(
+                expected=_FORM,
+                got="None",
+                where=f"for a kernel that {_BREAKS[suspect.kind]}",
+                why="There is no repair of this kernel yet.",
+            )
 
 
-def _repair(suspect: str, got: Any) -> Repair:
+_BREAKS: Mapping[str, str] = {
+    "other": "gives masked lanes a number that counts",
+    "mask": "leaves one edge of a tile unmasked",
+    "step": "moves on by another distance than a block is wide",
+    "carried": "forgets what the turns before have found",
+    "meet": "stores where programs meet",
+}
+
+
+def _repair(suspect: Suspect, got: Any) -> Repair:
     if got is None:
         return None
-    number, line = expect_tuple(got, 2, _FORM, where=f"for {suspect}")
-    lines = SUSPECTS[suspect].splitlines()
-    if type(number) is not int or not 1 <= number <= len(lines):
-        raise Wrong(expected=f"a line, 1 to {len(lines)}", got=describe(number), where=suspect)
+    number, line = expect_tuple(got, 2, _FORM)
+    last = len(suspect.source.splitlines())
+    if type(number) is not int or not 1 <= number <= last:
+        raise Wrong(expected=f"a line, 1 to {last}", got=describe(number))
     if not isinstance(line, str) or len(line) > MAX_LINE or "\n" in line:
         raise Wrong(expected=f"one line, at most {MAX_LINE} characters", got=describe(line))
     return number, line
 
 
-def _expect_repaired(suspect: str, repair: tuple[int, str], cases: list[Case]) -> None:
+def _expect_repaired(suspect: Suspect, repair: tuple[int, str]) -> None:
+    if (wrong := _judged(suspect, repair)) is not None:
+        raise Wrong(expected=wrong.expected, got=wrong.got, where=wrong.where, why=wrong.why)
+
+
+@lru_cache(maxsize=1024)
+def _judged(suspect: Suspect, repair: tuple[int, str]) -> Wrong | None:
+    """What is wrong with a repair. Kept: a diagnosis asks for the same ones many times."""
+    number, line = repair
     try:
-        judged(launcher(_repaired(suspect, repair)), cases)
+        judged(launcher(suspect.with_line(number, line)), suspect.cases)
     except Wrong as wrong:
-        raise Wrong(
+        was = suspect.source.splitlines()[number - 1].strip()
+        return Wrong(
             expected=wrong.expected,
             got=wrong.got,
-            where=f"in {suspect}'s kernel with your line {repair[0]}, {wrong.where}",
-            why=_why(suspect, repair, cases) or wrong.why,
-        ) from None
+            where=f"with your line {number}, {line.strip()!r} for {was!r}, {wrong.where}",
+            why=_why(suspect, repair) or wrong.why,
+        )
+    return None
 
 
-def _why(suspect: str, repair: tuple[int, str], cases: list[Case]) -> str:
-    """The sentence of a known repair of the same line that fails alike in every case."""
-    mine = _outcomes(suspect, repair, cases)
-    for known, theirs, sentence in _WRONG.values():
-        same = known == suspect and theirs[0] == repair[0]
-        if same and _outcomes(suspect, theirs, cases) == mine:
+def _why(suspect: Suspect, repair: tuple[int, str]) -> str:
+    """The sentence of what fails alike in every case: the kernel as it was, or a known repair of
+    the same line."""
+    mine = _outcomes(suspect, repair)
+    first = suspect.source.splitlines()[0]
+    if _outcomes(suspect, (1, first)) == mine:
+        return MISSED[suspect.kind]
+    for known, sentence in _REPAIRS.values():
+        theirs = known(suspect.source)
+        same = theirs is not None and theirs[0] == repair[0]
+        if theirs and same and _outcomes(suspect, theirs) == mine:
             return sentence
     return ""
 
 
-def _repaired(suspect: str, repair: tuple[int, str]) -> str:
-    """The kernel with that line, indented as the one before."""
-    number, line = repair
-    lines = SUSPECTS[suspect].splitlines()
-    before = lines[number - 1]
-    lines[number - 1] = before[: len(before) - len(before.lstrip())] + line.strip()
-    return "\n".join(lines)
-
-
-def _outcomes(suspect: str, repair: tuple[int, str], cases: list[Case]) -> list[Any]:
-    source = _repaired(suspect, repair)
-    return [_outcome(source, case) for case in cases]
+@lru_cache(maxsize=1024)
+def _outcomes(suspect: Suspect, repair: tuple[int, str]) -> list[Any]:
+    source = suspect.with_line(*repair)
+    return [_outcome(source, case) for case in suspect.cases]
 
 
 def _outcome(source: str, case: Case) -> Any:
@@ -109,127 +140,167 @@ def _outcome(source: str, case: Case) -> Any:
     return [stored[name].nan_to_num(nan=1e30).tolist() for name in case.want]
 
 
-def _ada(draw: Draw) -> list[Case]:
-    """The largest of a row: numbers below 0, and V no power of two."""
-    return [_row_case(draw, n, v, shift) for n, v, shift in ((3, 21, -9.0), (2, 33, 5.0))]
+MISSED: Mapping[str, str] = {
+    "other": "Masked lanes still take part. What they hold must lose against every number: -inf "
+    "in a maximum, inf in a minimum.",
+    "mask": "A tile has two edges, and one of them is still without a mask: each index that may "
+    "go beyond its size is compared with it.",
+    "step": "Programs beside each other, or turns of a loop, still begin another distance apart "
+    "than a block is wide: elements are left out, or come twice.",
+    "carried": "Each turn of the loop still forgets what the turns before have found.",
+    "meet": "Programs still store where others do: in an element that they share, what the last "
+    "one stores is all that is left. tl.atomic_add adds.",
+}
+"""What is true of a kernel whose line is as wrong as it was, by the rule that it breaks."""
 
 
-def _row_case(draw: Draw, n: int, v: int, shift: float) -> Case:
-    x = draw.tensor(n, v) + shift
-    given = {"x_ptr": x, "top_ptr": output(draw, n), "V": v, "x_n": v, "BLOCK": 64}
-    return Case((n,), given, {"top_ptr": x.amax(1)})
+def _edited(source: str, pattern: str, instead: str, *, only: str = "") -> Repair:
+    """The first line that has `pattern`, with `instead` for it; None where none has, or where the
+    text has no `only`."""
+    for number, line in enumerate(source.splitlines(), 1):
+        if re.search(only, source) and re.search(pattern, line):
+            return number, re.sub(pattern, instead, line).strip()
+    return None
 
 
-def _bo(draw: Draw) -> list[Case]:
-    return [_product_case(draw, n, d) for n, d in ((5, 21), (19, 40), (3, 16))]
+_WRONG_STEP = r"program_id\((\d)\) \* (\w+) \+ tl\.arange\(0, (?!\2\))(\w+)\)"
+_ONE_EDGE = r"= \((\w+) < (\w+)\)\[([^]]+)\]$"
+_OTHER = r"other=(?:0\.0|float\(\"-inf\"\))"
+_OLD = r"= tl\.max\((\w+), 0\)$"
+_SHARED = r"tl\.store\((\w+) \+ (\w+), (\w+), mask=(.*)\)$"
+_BY_COLUMN = r"tl\.sum\(\w+, 0\)\n"
 
 
-def _product_case(draw: Draw, n: int, d: int) -> Case:
-    x, u = draw.tensor(n, d), draw.tensor(d)
-    given = {"x_ptr": x, "u_ptr": u, "y_ptr": output(draw, n), "N": n, "D": d,
-             "ROWS": 16, "FEATURES": 16}  # fmt: skip
-    return Case((-(-n // 16),), given, {"y_ptr": (x.double() @ u.double()).float()})
+def _other(in_a_maximum: str, in_a_minimum: str, pattern: str = _OTHER) -> Callable[[str], Repair]:
+    """Other words for what masked lanes hold; None where that is right as it is."""
+
+    def repair(source: str) -> Repair:
+        if re.search(r"tl\.min\(", source):
+            return _edited(source, pattern, in_a_minimum)
+        wrong = pattern.replace("float", "never")  # -inf is right in a maximum
+        return _edited(source, wrong, in_a_maximum, only=r"tl\.max\(")
+
+    return repair
 
 
-def _cy(draw: Draw) -> list[Case]:
-    return [_bias_case(draw, n, v) for n, v in ((9, 70), (20, 33), (4, 16))]
+def _other_edge(form: str) -> Callable[[str], Repair]:
+    """A mask with the index that it left out; `form` has {mine}, the mask that was there, and
+    {theirs}."""
+
+    def repair(source: str) -> Repair:
+        if not (mine := re.search(_ONE_EDGE, source, re.MULTILINE)):
+            return None
+        place = "None, :" if mine[3] == ":, None" else ":, None"
+        for index in re.findall(rf"(\w+)\[{place}\]", source):
+            if size := re.search(rf"mask={index} < (\w+)", source):
+                theirs = f"({index} < {size[1]})[{place}]"
+                said = form.format(mine=mine[0][2:], theirs=theirs)
+                return _edited(source, _ONE_EDGE, f"= {said}")
+        return None
+
+    return repair
 
 
-def _bias_case(draw: Draw, n: int, v: int) -> Case:
-    z, b = draw.tensor(n, v), draw.tensor(v)
-    given = {"z_ptr": z, "b_ptr": b, "y_ptr": output(draw, n, v), "N": n, "V": v,
-             "ROWS": 8, "WORDS": 32}  # fmt: skip
-    return Case((-(-n // 8), -(-v // 32)), given, {"y_ptr": z + b})
+def _first_maximum(source: str) -> Repair:
+    old = re.search(r"tl\.exp\((\w+) - \w+\)", source)
+    return _edited(source, _OLD, f"= {old[1]}") if old else None
 
 
-def _di(draw: Draw) -> list[Case]:
-    return [_lse_case(draw, n, v) for n, v in ((4, 75), (3, 100), (2, 11))]
-
-
-def _lse_case(draw: Draw, n: int, v: int) -> Case:
-    z = draw.tensor(n, v)
-    z[:, :16] += 130
-    given = {"z_ptr": z, "lse_ptr": output(draw, n), "V": v, "WORDS": 16}
-    return Case((n,), given, {"lse_ptr": z.double().logsumexp(1).float()})
-
-
-def _ed(draw: Draw) -> list[Case]:
-    return [_sum_case(draw, n, v) for n, v in ((5, 21), (18, 30), (1, 7))]
-
-
-def _sum_case(draw: Draw, n: int, v: int) -> Case:
-    z = draw.tensor(n, v)
-    given = {"z_ptr": z, "sum_ptr": torch.zeros(v), "N": n, "V": v, "ROWS": 4, "BLOCK": 32}
-    return Case((-(-n // 4),), given, {"sum_ptr": z.double().sum(0).float()})
-
-
-_CASES: Mapping[str, Callable[[Draw], list[Case]]] = {
-    "Ada": _ada, "Bo": _bo, "Cy": _cy, "Di": _di, "Ed": _ed
-}  # fmt: skip
-_WRONG: Mapping[str, tuple[str, tuple[int, str], str]] = {
+_REPAIRS: Mapping[str, tuple[Callable[[str], Repair], str]] = {
     "other_is_small": (
-        "Ada",
-        (4, "x = tl.load(x_ptr + row * x_n + j, mask=j < V, other=-1.0)"),
-        "The masked lanes still win where all numbers of a row are below what they hold. Only one "
-        "number loses against every other.",
+        _other("other=-1.0", "other=1.0"),
+        "The masked lanes still take part where a row has no number beyond what they hold. Only "
+        "one number loses against every other.",
+    ),
+    "other_wins": (
+        _other(f"other={INF}", "other=-1e30"),
+        "What masked lanes hold now wins against every number. In a maximum it has to be the "
+        "smallest there is, in a minimum the largest.",
     ),
     "no_mask": (
-        "Ada",
-        (4, "x = tl.load(x_ptr + row * x_n + j)"),
+        _other(")", ")", rf", mask=\w+ < \w+, {_OTHER}\)"),
         "Without a mask the lanes beyond V read the next row, and behind the last row what is "
         "nobody's.",
     ),
-    "rows_alone": (
-        "Bo",
-        (7, "inside = (i < N)[:, None]"),
-        "This is Bo's line as it stands: the rows are masked, and the last tile of features hangs "
-        "over D.",
+    "other_edge_alone": (
+        _other_edge("{theirs}"),
+        "Now the other edge is masked and this one is not: a tile has two edges.",
     ),
-    "features_alone": (
-        "Bo",
-        (7, "inside = (k < D)[None, :]"),
-        "Now the features are masked and the rows are not: a tile has two edges.",
+    "either_edge": (
+        _other_edge("{mine} | {theirs}"),
+        "With | a lane takes part where one of its two indices is inside. Both have to be: &.",
     ),
-    "words_for_rows": (
-        "Cy",
-        (2, "i = tl.program_id(0) * WORDS + tl.arange(0, ROWS)"),
-        "Cy's rows were right. Programs beside each other along axis 1 begin ROWS words apart, and "
-        "have WORDS words.",
+    "narrower_block": (
+        lambda source: _edited(
+            source, _WRONG_STEP, r"program_id(\1) * \2 + tl.arange(0, \2)"
+        ),
+        "The width of the block was right, and the step was not: the grid has one program for "
+        "each block of that width.",
     ),
-    "axes_exchanged": (
-        "Cy",
-        (3, "j = tl.program_id(0) * WORDS + tl.arange(0, WORDS)"),
-        "Now rows and words have the same number: only tiles on the diagonal are computed.",
+    "other_axis": (
+        lambda source: _edited(
+            source,
+            _WRONG_STEP,
+            r"program_id(1 - \1) * \3 + tl.arange(0, \3)",
+            only=r"program_id\(1\)",
+        ),
+        "The axis of the grid was right. Now rows and words have the same number: only tiles on "
+        "the diagonal are computed.",
     ),
     "old_maximum": (
-        "Di",
-        (8, "higher = top"),
+        _first_maximum,
         "The maximum never grows: it stays at -inf, and every difference to it is no number.",
     ),
     "scale_turned": (
-        "Di",
-        (9, "total = total * tl.exp(higher - top) + tl.sum(tl.exp(z - higher), 0)"),
-        "The line of the sum was right: the old sum shrinks by exp(old - new). What `higher` is, "
-        "the line before says.",
+        lambda source: _edited(
+            source, r"\* tl\.exp\((\w+) - (\w+)\)", r"* tl.exp(\2 - \1)", only=rf"(?m){_OLD}"
+        ),
+        "The line of the sum was right: the old sum shrinks by exp(old - new). What the new "
+        "maximum is, the line before says.",
     ),
     "added_by_hand": (
-        "Ed",
-        (7, "tl.store(sum_ptr + j, tl.load(sum_ptr + j, mask=j < V) + part, mask=j < V)"),
+        lambda source: _edited(
+            source,
+            _SHARED,
+            r"tl.store(\1 + \2, tl.load(\1 + \2, mask=\4) + \3, mask=\4)",
+            only=_BY_COLUMN,
+        ),
         "Read, add and store are three steps: another program may do its own between them. The "
         "three have to be one.",
     ),
-}
+    "added_without_mask": (
+        lambda source: _edited(
+            source, _SHARED, r"tl.atomic_add(\1 + \2, \3)", only=_BY_COLUMN
+        ),
+        "tl.atomic_add takes a mask as tl.store does. Without it lanes beyond the last column add "
+        "to what is nobody's.",
+    ),
+}  # fmt: skip
+"""Repairs of one line that are none: what each makes of a kernel, None where it has nothing to
+change, and its sentence."""
 
-
-def _answer(suspect: str, repair: tuple[int, str]) -> Callable[[str], Repair]:
-    return lambda name: repair if name == suspect else None
-
-
-for _key, (_suspect, _edit, _sentence) in _WRONG.items():
-    broken_kernel.wrong(_key, _sentence, broken_kernel=_answer(_suspect, _edit))
+for _key, (_known, _sentence) in _REPAIRS.items():
+    broken_kernel.wrong(_key, _sentence, broken_kernel=_known)
+for _kind, _pattern in {
+    "other": rf"(?<=, ){_OTHER}\)$",
+    "mask": _ONE_EDGE,
+    "step": _WRONG_STEP,
+    "carried": _OLD,
+    "meet": _SHARED,
+}.items():
+    broken_kernel.wrong(
+        f"{_kind}_missed",
+        MISSED[_kind],
+        broken_kernel=lambda source, kind=_kind, pattern=_pattern: _edited(
+            source,
+            pattern,
+            r"\g<0>",
+            only={"other": r"tl\.min\(", "meet": _BY_COLUMN}.get(kind, ""),
+        ),
+    )
 
 
 @broken_kernel.cost
 def _(student: Student, draw: Draw) -> str:
-    lines = sum(len(source.splitlines()) for source in SUSPECTS.values())
-    return f"5 of {lines} lines changed"
+    lines = [len(suspect.source.splitlines()) for suspect in drawn(draw.seed, draw.rounds)]
+    return f"{len(lines)} of {sum(lines)} lines changed, under names that were drawn"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -93,6 +93,34 @@ class Pointer:
 
     buffer: Buffer
     at: Block
+
+
+@dataclass(frozen=True)
+class BlockPointer:
+    """What tl.make_block_ptr makes: a block of a tensor of this shape and these strides, from
+    `offsets` on. All but `block` are numbers of the launch."""
+
+    base: Pointer
+    shape: tuple[Any, ...]
+    strides: tuple[Any, ...]
+    offsets: tuple[Any, ...]
+    block: tuple[int, ...]
+
+    def lanes(self, checked: Any) -> tuple[Pointer, Block]:
+        """A pointer for each lane, and whether it is inside in the dimensions `checked`."""
+        at, inside = self.base.at, np.ones(self.block, dtype=bool)
+        for axis, wide in enumerate(self.block):
+            along = [1] * len(self.block)
+            along[axis] = wide
+            index = (np.asarray(self.offsets[axis]) + np.arange(wide)).reshape(along)
+            at = at + index * self.strides[axis]
+            if axis in checked:
+                inside = inside & (index >= 0) & (index < self.shape[axis])
+        return Pointer(self.base.buffer, np.broadcast_to(at, self.block)), inside
+
+    def advanced(self, by: tuple[Any, ...]) -> BlockPointer:
+        moved = tuple(a + b for a, b in zip(self.offsets, by, strict=True))
+        return replace(self, offsets=moved)
 
 
 def buffer_of(name: str, t: Tensor, *, writable: bool) -> Buffer:

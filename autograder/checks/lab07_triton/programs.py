@@ -16,8 +16,8 @@ import numpy as np
 from torch import Tensor
 
 from .admitted import Kernel, Refused
-from .memory import Block, Buffer, Fault, Pointer, buffer_of, tensor_in
-from .words import DTYPES, WORDS, computed, kind_of, numbers
+from .memory import Block, BlockPointer, Buffer, Fault, Pointer, buffer_of, tensor_in
+from .words import DTYPES, METHODS, WORDS, bounded, computed, constant, kind_of, numbers
 
 MAX_WORK = 400_000  # expressions and hundreds of elements, of all programs of a launch
 MAX_INTEGER = 2**62
@@ -25,6 +25,7 @@ _BINARY: Mapping[type, Callable[..., Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
     ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
     ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor,
+    ast.LShift: operator.lshift, ast.RShift: operator.rshift,
 }  # fmt: skip
 _COMPARE: Mapping[type, Callable[..., Any]] = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
@@ -80,7 +81,7 @@ class Budget:
 
     def spend(self, value: Any) -> Any:
         """Raises Fault."""
-        self.left -= 1 + int(np.size(value)) // 256
+        self.left -= 1 + (value.size if isinstance(value, np.ndarray) else 0) // 256
         if self.left < 0:
             raise Fault("endless", "the kernel computes more than any of this lab should")
         return value
@@ -241,7 +242,7 @@ class Program:
             return WORDS["trans"](value)
         if node.attr == "shape":
             return np.shape(value)
-        if node.attr == "dtype":
+        if node.attr in ("dtype", "type"):
             return value.buffer.values if isinstance(value, Pointer) else numbers(value).dtype
         if node.attr == "element_ty" and isinstance(value, np.ndarray):
             return value.dtype  # of x_ptr.dtype
@@ -267,6 +268,8 @@ class Program:
             "load": self._load,
             "store": self._store,
             "atomic_add": self._add,
+            "make_block_ptr": _block_pointer,
+            "advance": _advanced,
         }
         if word not in own and word not in WORDS:
             raise Fault("unknown_word", f"tl.{word} is no word of this lab's kernels")
@@ -274,7 +277,9 @@ class Program:
 
     def _method(self, word: ast.Attribute, given: list[Any], named: dict[str, Any]) -> Any:
         name = {"to": "cast"}.get(word.attr, word.attr)
-        if name not in ("cast", "sum", "max", "min", "exp", "log", "trans", "abs"):
+        if name == "advance":
+            return _advanced(self.value(word.value), *given, **named)
+        if name not in METHODS:
             raise Fault("unknown_word", f".{word.attr} is no word of this lab's kernels")
         return WORDS[name](self.value(word.value), *given, **named)
 
@@ -284,25 +289,32 @@ class Program:
     def _num_programs(self, axis: int) -> Block:
         return np.asarray(self.grid[axis] if axis < len(self.grid) else 1)
 
-    def _load(self, pointer: Any, mask: Any = None, other: Any = None, **_: Any) -> Block:
-        buffer, at, lanes = _lanes(pointer, mask)
+    def _load(
+        self, pointer: Any, mask: Any = None, other: Any = None, boundary_check: Any = (),
+        padding_option: str = "", **_: Any,
+    ) -> Block:  # fmt: skip
+        buffer, at, lanes = _lanes(pointer, mask, boundary_check)
         result = np.full(at.shape, _nothing(buffer), buffer.values.dtype)
+        if isinstance(pointer, BlockPointer) and padding_option == "zero":
+            other = 0
         if other is not None:
             result[...] = _spread(other, at.shape)
         if lanes.any():
             result[lanes] = buffer.load(at[lanes], self.number)
         return result
 
-    def _store(self, pointer: Any, value: Any, mask: Any = None, **_: Any) -> None:
-        buffer, at, lanes = _lanes(pointer, mask)
+    def _store(
+        self, pointer: Any, value: Any, mask: Any = None, boundary_check: Any = (), **_: Any
+    ) -> None:
+        buffer, at, lanes = _lanes(pointer, mask, boundary_check)
         values = _spread(value, at.shape)
         if lanes.any():
             with np.errstate(all="ignore"):
                 buffer.store(at[lanes], values[lanes], self.number)
 
-    def _add(self, pointer: Any, value: Any, mask: Any = None, **_: Any) -> None:
-        buffer, at, lanes = _lanes(pointer, mask)
-        values = _spread(value, at.shape)
+    def _add(self, pointer: Any, val: Any, mask: Any = None, **_: Any) -> None:
+        buffer, at, lanes = _lanes(pointer, mask, ())
+        values = _spread(val, at.shape)
         if lanes.any():
             buffer.add(at[lanes], values[lanes], self.number)
 
@@ -327,9 +339,11 @@ def _two(op: ast.operator, a: Any, b: Any) -> Any:
     if isinstance(a, Pointer) or isinstance(b, Pointer):
         return _moved(op, a, b)
     plain = isinstance(a, (int, float)) and isinstance(b, (int, float))
-    whole = isinstance(op, (ast.Mod, ast.FloorDiv, ast.BitAnd, ast.BitOr, ast.BitXor))
-    if whole:
+    shift = isinstance(op, (ast.LShift, ast.RShift))
+    if shift or isinstance(op, (ast.Mod, ast.FloorDiv, ast.BitAnd, ast.BitOr, ast.BitXor)):
         a, b = _integral(a), _integral(b)
+    if shift and not (np.all(np.greater_equal(b, 0)) and np.all(np.less(b, 63))):
+        raise Fault("too_large", "a number of 64 bits is shifted by 0 to 62")
     if isinstance(op, (ast.Mod, ast.FloorDiv, ast.Div)) and plain and not b:
         raise Fault("misused", "this divides by 0")
     if not plain:
@@ -364,12 +378,35 @@ def _whole(value: Any) -> int:
     return int(block)
 
 
-def _lanes(pointer: Any, mask: Any) -> tuple[Buffer, Block, Block]:
+def _lanes(pointer: Any, mask: Any, checked: Any) -> tuple[Buffer, Block, Block]:
     """The buffer, the place of each lane, and whether the lane takes part."""
+    if isinstance(pointer, BlockPointer):
+        if mask is not None:
+            raise Fault("misused", "a block pointer takes boundary_check, and no mask")
+        pointer, mask = pointer.lanes(checked)
     if not isinstance(pointer, Pointer):
         raise Fault("misused", f"a pointer is needed, not {kind_of(pointer)}")
     at = np.asarray(pointer.at)
     return pointer.buffer, at, _spread(True if mask is None else mask, at.shape).astype(bool)
+
+
+def _block_pointer(
+    base: Any, shape: Any, strides: Any, offsets: Any, block_shape: Any, order: Any
+) -> BlockPointer:
+    if not isinstance(base, Pointer) or np.ndim(base.at):
+        raise Fault("misused", "a block pointer begins at a single pointer")
+    sizes = tuple(map(constant, block_shape))
+    bounded(sizes)
+    if {len(shape), len(strides), len(offsets)} != {len(sizes)}:
+        raise Fault("shapes", "shape, strides, offsets and block_shape have one length")
+    size, stride, first = (tuple(map(_whole, part)) for part in (shape, strides, offsets))
+    return BlockPointer(base, size, stride, first, sizes)
+
+
+def _advanced(pointer: Any, offsets: Any) -> BlockPointer:
+    if not isinstance(pointer, BlockPointer) or len(offsets) != len(pointer.block):
+        raise Fault("misused", "tl.advance moves a block pointer, in each of its dimensions")
+    return pointer.advanced(tuple(map(_whole, offsets)))
 
 
 def _spread(value: Any, shape: tuple[int, ...]) -> Block:
@@ -386,7 +423,7 @@ def _nothing(buffer: Buffer) -> Any:
 
 
 def _builtin(said: str, given: list[Any], named: dict[str, Any]) -> Any:
-    if said == "float" and len(given) == 1 and given[0] in ("inf", "-inf", "nan"):
+    if said == "float" and len(given) == 1 and isinstance(given[0], str):
         return float(given[0])
     if said in ("min", "max") and len(given) == 2 and not named:
         if all(isinstance(one, (int, float)) for one in given):

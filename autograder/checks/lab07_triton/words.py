@@ -92,8 +92,8 @@ def zeros(shape: Any, dtype: Any) -> Block:
 
 
 def reduced(operation: Callable[..., Any]) -> Callable[..., Block]:
-    def word(x: Any, axis: Any = None, keep_dims: bool = False) -> Block:
-        block = numbers(x)
+    def word(input: Any, axis: Any = None, keep_dims: bool = False) -> Block:
+        block = numbers(input)
         if axis is not None and not -block.ndim <= axis < block.ndim:
             raise Fault("shapes", f"a block of {block.shape} has no axis {axis}")
         kept = np.float32 if block.dtype == np.float16 else block.dtype  # as Triton adds
@@ -111,6 +111,7 @@ def dot(
     input_precision: str | None = None,
     allow_tf32: bool | None = None,
     out_dtype: Any = DTYPES["float32"],
+    max_num_imprecise_acc: int | None = None,
 ) -> Block:
     """(M, K) by (K, N), added up in float32."""
     a, b = numbers(a), numbers(b)
@@ -134,8 +135,41 @@ def _tf32(block: Block) -> Block:
     return np.where(np.isfinite(block), rounded.view(np.float32), block)
 
 
-def trans(x: Any) -> Block:
-    return numbers(x).T
+def trans(input: Any, *dims: Any) -> Block:
+    """The dimensions in the order `dims`, two numbers or a tuple; without it in reverse."""
+    block = numbers(input)
+    order = dims[0] if len(dims) == 1 and isinstance(dims[0], tuple) else dims
+    if order and sorted(order) != list(range(block.ndim)):
+        raise Fault("shapes", f"a block of {block.shape} has no dimensions {order}")
+    return block.transpose(order or None)
+
+
+def softmax(x: Any, dim: Any = None, keep_dims: bool = False, ieee_rounding: bool = False) -> Block:
+    """As Triton writes it: along the first dimension unless told otherwise."""
+    block = numbers(x)
+    axis = 0 if dim is None else dim
+    if not 0 <= axis < block.ndim:
+        raise Fault("shapes", f"a block of {block.shape} has no axis {axis}")
+    with np.errstate(all="ignore"):
+        e = np.exp(block - block.max(axis=axis, keepdims=True))
+        return np.asarray(e / e.sum(axis=axis, keepdims=True), np.float32)
+
+
+def zeros_like(input: Any) -> Block:
+    return np.zeros_like(numbers(input))
+
+
+def divided(x: Any, y: Any, ieee_rounding: bool = False) -> Block:
+    return computed(np.true_divide, x, y)
+
+
+def same(input: Any, values: Any = None) -> Any:
+    """Of the words that promise the compiler something about a value."""
+    return input
+
+
+def said(*parts: Any, **more: Any) -> None:
+    """Of the words that print or promise, and compute nothing."""
 
 
 def where(condition: Any, x: Any, y: Any) -> Block:
@@ -144,23 +178,23 @@ def where(condition: Any, x: Any, y: Any) -> Block:
     return computed(np.where, condition, x, y)
 
 
-def expand_dims(x: Any, axis: int) -> Block:
-    return np.expand_dims(numbers(x), axis)
+def expand_dims(input: Any, axis: int) -> Block:
+    return np.expand_dims(numbers(input), axis)
 
 
-def broadcast_to(x: Any, *shape: Any) -> Block:
+def broadcast_to(input: Any, *shape: Any) -> Block:
     sizes = _shape(shape[0] if len(shape) == 1 else shape)
     try:
-        return np.broadcast_to(numbers(x), sizes)
+        return np.broadcast_to(numbers(input), sizes)
     except ValueError:
-        raise Fault("shapes", f"{np.shape(x)} is not broadcast to {sizes}") from None
+        raise Fault("shapes", f"{np.shape(input)} is not broadcast to {sizes}") from None
 
 
-def reshape(x: Any, *shape: Any) -> Block:
+def reshape(input: Any, *shape: Any) -> Block:
     sizes = _shape(shape[0] if len(shape) == 1 else shape)
-    if math.prod(sizes) != numbers(x).size:
-        raise Fault("shapes", f"{np.shape(x)} has no shape {sizes}")
-    return numbers(x).reshape(sizes)
+    if math.prod(sizes) != numbers(input).size:
+        raise Fault("shapes", f"{np.shape(input)} has no shape {sizes}")
+    return numbers(input).reshape(sizes)
 
 
 def cdiv(a: Any, b: Any) -> Any:
@@ -169,11 +203,11 @@ def cdiv(a: Any, b: Any) -> Any:
     return computed(lambda x, y: -(-x // y), a, b)
 
 
-def cast(x: Any, dtype: Any) -> Block:
+def cast(input: Any, dtype: Any) -> Block:
     if not isinstance(dtype, np.dtype):
         raise Fault("misused", "a dtype is needed, such as tl.float32")
     with np.errstate(all="ignore"):
-        return numbers(x).astype(dtype)
+        return numbers(input).astype(dtype)
 
 
 def sigmoid(x: Any) -> Block:
@@ -210,5 +244,14 @@ WORDS: Mapping[str, Callable[..., Any]] = {
     "log": floating(np.log), "log2": floating(np.log2), "sqrt": floating(np.sqrt),
     "rsqrt": floating(lambda x: 1 / np.sqrt(x)), "abs": elementwise(np.abs),
     "maximum": elementwise(np.maximum), "minimum": elementwise(np.minimum),
+    "permute": trans, "view": reshape, "zeros_like": zeros_like, "softmax": softmax,
+    "fdiv": divided, "div_rn": divided, "multiple_of": same, "max_contiguous": same,
+    "max_constancy": same, "constexpr": same, "assume": said, "static_assert": said,
+    "static_print": said, "device_print": said, "device_assert": said, "debug_barrier": said,
     "fma": lambda x, y, z: computed(lambda a, b, c: a * b + c, x, y, z),
 }  # fmt: skip
+METHODS = frozenset({
+    "cast", "sum", "max", "min", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sigmoid", "abs",
+    "trans", "permute", "expand_dims", "broadcast_to", "reshape", "view", "softmax",
+})  # fmt: skip
+"""The words that are methods of a block too; `.to` is cast."""
