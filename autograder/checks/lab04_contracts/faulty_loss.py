@@ -66,6 +66,13 @@ def across(saved: list[Tensor], dloss: Tensor, needs: Needs) -> Answers:
     return for_whom((dz @ w, dz.T @ x, dz.sum(0)), needs)
 
 
+def bias_missing(saved: list[Tensor], dloss: Tensor, needs: Needs) -> Answers:
+    """Subtracts the log-sum-exp of the logits with b from logits without it."""
+    x, w, _, target, lse = saved
+    p = (F.linear(x, w) - lse[:, None]).exp()
+    return _from((p - F.one_hot(target, len(w))) * (dloss / len(x)), saved, needs)
+
+
 def bare(x: Tensor, w: Tensor, b: Tensor, target: Tensor) -> Loss:
     """Saves the arguments and nothing else."""
     loss, saved = right_forward(x, w, b, target)

@@ -16,6 +16,7 @@ from .faulty_loss import (
     alone_forgotten,
     also_saving,
     bare,
+    bias_missing,
     every_hit,
     every_target,
     keeping_aside,
@@ -247,9 +248,14 @@ head_loss.wrong(
 )
 head_loss.wrong(
     "bias_forgotten_again",
-    "The logits of backward are not those of forward: b is missing in the second computation, so "
-    "exp(z - lse) is no softmax.",
+    "The logits of backward are not those of forward: b is missing in the second computation.",
     head_loss_backward=recomputing(softmax, with_bias=False),
+)
+head_loss.wrong(
+    "bias_forgotten_beside_its_sum",
+    "The logits of backward are not those of forward: b is missing in the second computation, and "
+    "the saved log-sum-exp is that of the logits with b, so exp(z - lse) does not sum to 1.",
+    head_loss_backward=bias_missing,
 )
 head_loss.wrong(
     "bias_forgotten",
