@@ -42,7 +42,7 @@ def ask(
 
     An exception of the check itself is a fault of ours: the verdict is then `ungradable`.
     """
-    question = question.of(numbers)
+    question = question.of(numbers) if numbers else question
     started, cpu = time.monotonic(), time.process_time()
     student.begin(
         may_write=question.may_write,

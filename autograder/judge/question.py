@@ -110,8 +110,6 @@ class Question:
 
     def of(self, numbers: Numbers) -> Question:
         """This question, asked with these numbers in its text."""
-        if not numbers:
-            return self
         wrong = [
             replace(w, functions={n: _bound(f, numbers) for n, f in w.functions.items()})
             for w in self.wrong_answers

@@ -210,9 +210,10 @@ class _Publishing:
     def _found(self, record: Record) -> dict[str, str]:
         """By check what was judged of it, the last time: not what an instructor made of that, for
         a mark that a person gave stays through such a change."""
-        judged = Journal(self.folder / "journal" / record.lab).read(record.student, record.key)
-        last = changes.newest(judged or record, changes.read(self.folder, record.lab))
-        return {v.question + CHECK_SUFFIX: f"{v.cause} {v.misconception}" for v in last.verdicts}
+        if made := changes.read(self.folder, record.lab):
+            judged = Journal(self.folder / "journal" / record.lab).read(record.student, record.key)
+            record = changes.newest(judged or record, made)
+        return {v.question + CHECK_SUFFIX: f"{v.cause} {v.misconception}" for v in record.verdicts}
 
     def _open_again(self, student: str, made: Mapping[str, Any]) -> None:
         """Of the cells that a person has marked, those in which something changed: the text, or

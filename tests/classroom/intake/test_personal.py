@@ -100,4 +100,4 @@ def test_the_page_says_what_the_own_copy_says() -> None:
     assert "bfloat16" in told["the-bill"]
     assert "palabras" in told["the-bill"]
     assert prose(ELEVEN, {}, SPANISH) == {}
-    assert "two bytes each" in prose(ELEVEN, BF16, "")["the-bill"]  # English, as a hand-in tells it
+    assert "two bytes each" in prose(ELEVEN, BF16, "en")["the-bill"]
