@@ -502,6 +502,8 @@ def test_everything_lies_where_the_pages_say_and_is_closed(hour: str, home: Path
         "gradebook.url",
         "enrolled.csv",
         "changes/",
+        "variants/",
+        "handouts/",
         "merges.json",
         "races/",
         "collected/",
