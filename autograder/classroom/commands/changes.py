@@ -10,11 +10,14 @@ from types import MappingProxyType
 
 from rich.console import Console
 
+from autograder.judge import Verdict
+
 from ..errors import UserError, the_one
 from ..gradebook import late_policy
 from ..gradebook.course import in_one_line, quiet
-from ..gradebook.marks import Marks, give, overrides
+from ..gradebook.marks import Marks, give
 from ..gradebook.publish import Graded, Publisher
+from ..gradebook.shares import Share, shares
 from ..intake import enrolment
 from ..intake.rebuild import Ungradable
 from ..intake.release import Release, releases
@@ -29,8 +32,8 @@ KINDS = ("drop", "points", "accept", "undo")
 MOST_NAMES = 12
 AGAIN = "Add --yes to do it."
 NO_MARKS: Marks = MappingProxyType({})
-Overrides = Mapping[tuple[str, str], float]
-"""See `overrides`."""
+Overrides = Mapping[tuple[str, str], Share]
+"""See `shares`."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,7 @@ def _accepted(
 def overrides_of(folder: Path, release: Release) -> Overrides:
     """Raises UserError where the gradebook cannot be read."""
     with quiet(folder / "grade.log") as log, in_one_line(folder, log):
-        return overrides(folder, release.name)
+        return shares(folder, release.name)
 
 
 def differences(
@@ -158,7 +161,7 @@ def differences(
     sure: bool,
 ) -> Iterator[str]:
     """Whose grade changes, or changed where that is `sure`; and which marks that a person gave to a
-    check stay, though its verdict or its worth is another one."""
+    check count on, though its verdict or its worth is another one."""
     moved, kept = list[str](), list[str]()
     for record in records:
         old, new = changes.applied(record, before), changes.applied(record, after)
@@ -174,22 +177,31 @@ def differences(
     yield f"{len(moved)} of {len(records)} grades {verb}{colon}"
     yield from shortened(moved)
     if kept:
-        yield "What a person gave in formgrader stays:"
+        yield "What a person gave in formgrader keeps its share of the points:"
         yield from shortened(kept)
 
 
 def _points(record: Record, given: Overrides) -> float:
     """As the gradebook counts the checks: what a person gave goes before a verdict."""
-    return round(sum(given.get((record.student, v.question), v.points) for v in record.verdicts), 6)
+    return round(sum(_counted(record.student, v, given) for v in record.verdicts), 6)
+
+
+def _counted(student: str, verdict: Verdict, given: Overrides) -> float:
+    share = given.get((student, verdict.question))
+    return verdict.points if share is None else share.at(verdict.max_points)
 
 
 def _kept(old: Record, new: Record, given: Overrides) -> Iterator[str]:
     """The marks by a person of checks that are about to be worth something else."""
-    was = {v.question: (v.points, v.max_points) for v in old.verdicts}
+    was = {v.question: v for v in old.verdicts}
     for v in new.verdicts:
-        points = given.get((new.student, v.question))
-        if points is not None and was[v.question] != (v.points, v.max_points):
-            yield f"  {new.student}  {v.question}: {points:g} of now {v.max_points:g}"
+        share, before = given.get((new.student, v.question)), was[v.question]
+        if share is not None and (before.points, before.max_points) != (v.points, v.max_points):
+            line = (
+                f"  {new.student}  {v.question}: {share.at(v.max_points):g} of now {v.max_points:g}"
+            )
+            most = before.max_points
+            yield line if most == v.max_points else f"{line}, was {share.at(most):g} of {most:g}"
 
 
 def shortened(lines: Sequence[str]) -> Iterator[str]:
@@ -211,7 +223,7 @@ def publish_again(
     written = _published(folder, course, release)
     if given:
         with quiet(folder / "grade.log") as log, in_one_line(folder, log):
-            give(folder, release.name, given)
+            give(folder, release, given)
         _published(folder, course, release)
     say(console, [f"Published: {written} in the gradebook, with their pages."])
     say(console, [f"report      autograder report {release.name} --out {folder}"])

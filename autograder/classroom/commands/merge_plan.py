@@ -58,7 +58,7 @@ def held(folder: Path, release: Release, ids: Mapping[str, str]) -> Held:
         release,
         {ids.get(n, n): replace(line, student=ids.get(n, n)) for n, line in lines.items()},
         {ids.get(n, n): replace(one, student=ids.get(n, n)) for n, one in read.items() if one},
-        {ids.get(n, n): given for n, given in marks(folder, release.name).items()},
+        {ids.get(n, n): given for n, given in marks(folder, release).items()},
         [_renamed(one, ids) for one in changes.read(folder, release.name)],
     )
 

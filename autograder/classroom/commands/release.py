@@ -11,6 +11,7 @@ from autograder import atomic_write
 
 from ..errors import UserError, the_one
 from ..gradebook.course import enrol, in_one_line, prepare, quiet
+from ..gradebook.shares import keep
 from ..intake.enrolment import Person
 from ..intake.owners import student_ids
 from ..intake.personal import ENGLISH, personal
@@ -41,6 +42,7 @@ def release(
         f"give out    cd {out} && nbgrader release_assignment {one.name}",
     ]
     with our_own(order), quiet(out / "grade.log") as log, in_one_line(out, log):
+        keep(out, one)
         prepare(out, one)
         if for_each:
             people = enrolled(order)

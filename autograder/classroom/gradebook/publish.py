@@ -39,7 +39,7 @@ from ..intake.release import CHECK_SUFFIX, Release
 from ..intake.taking import Entry
 from ..store import changes, variants
 from ..store.journal import Journal, Record, digest
-from . import late_policy
+from . import late_policy, shares
 from .course import database, in_one_line, lay_beside, prepare, quiet, stamp
 from .lateness import put_in_force, tell_time
 
@@ -101,6 +101,7 @@ def _publishing(
 
     from .converters import Converters
 
+    shares.keep(folder, release)
     prepare(folder, release)
     with Gradebook(database(folder)) as gradebook:
         changed = put_in_force(folder, gradebook, release.name, policy)

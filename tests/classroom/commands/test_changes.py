@@ -97,7 +97,8 @@ def moved(said):
 
 @pytest.mark.parametrize("what", [("drop", FIRST), ("accept", FIRST, "--answer", KNOWN)])
 def test_what_is_said_of_a_grade_that_a_person_overrode_is_what_comes(grading, what):
-    """A person gave Ada less than her right answer is worth, and Bob and Dee more."""
+    """A person gave Ada less than her right answer is worth, and Bob and Dee more. Nothing is left
+    of that where the question is dropped, until it is undone."""
     check = f"{FIRST}_check"
     for name, points in {"ada": WORTH / 2, "bob": WORTH / 4, "dee": WORTH / 2}.items():
         mark(grading, name, points, cell=check)
@@ -108,14 +109,19 @@ def test_what_is_said_of_a_grade_that_a_person_overrode_is_what_comes(grading, w
     after = scores(grading)
     assert moved(said) == moved(done)
     differing = {name for name in before if before[name][0] != after[name][0]}
-    assert set(moved(said)) == differing <= {"cy"}
+    is_dropped = what[0] == "drop"
+    assert set(moved(said)) == differing == ({"ada", "bob", "dee"} if is_dropped else {"cy"})
     assert f"{len(differing)} of 4 grades change" in said
-    assert f"  bob  {FIRST}: {WORTH / 4:g} of now " in said  # his mark stays, and that is said
+    if is_dropped:
+        assert f"  bob  {FIRST}: 0 of now 0, was {WORTH / 4:g} of {WORTH:g}\n" in said
+    else:
+        assert f"  bob  {FIRST}: {WORTH / 4:g} of now {WORTH:g}\n" in said
     with Gradebook(database(grading)) as book:
         marks = {name: book.find_grade(check, NAME, NAME, name) for name in ("ada", "bob", "dee")}
         assert {name: one.score for name, one in marks.items()} == {
-            "ada": WORTH / 2, "bob": WORTH / 4, "dee": WORTH / 2
-        }  # fmt: skip
+            name: points * (not is_dropped)
+            for name, points in {"ada": WORTH / 2, "bob": WORTH / 4, "dee": WORTH / 2}.items()
+        }
         assert not any(one.needs_manual_grade for one in marks.values())
     change(NAME, "undo", "1", *WHY, "--yes")
     assert scores(grading) == before

@@ -136,7 +136,7 @@ def test_two_halves_become_one_class_and_every_export_agrees(place):
     other = files(place / "other")
     merge("other", "--yes")
     assert scores(place / "grading") == MERGED
-    given = marks(place / "grading", NAME)
+    given = marks(place / "grading", RELEASE)
     assert given["dee"] == {FREE_TEXT: Given(3.0, None, "Which stride?")}
     assert given["kim"] == {FREE_TEXT: Given(4.0, None, "Good.")}
     assert given["lee"] == {FREE_TEXT: Given(2.0, None, "Too short.")}

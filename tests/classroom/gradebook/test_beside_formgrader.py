@@ -65,6 +65,10 @@ class Formgrader:
     def __init__(self, folder: Path) -> None:
         self.book = Gradebook(f"sqlite:///{folder / 'gradebook.db'}")
 
+    def shows(self, student: str, cell: str) -> float:
+        points: float = self.book.find_grade(cell, NAME, NAME, student).manual_score
+        return points
+
     def save(self, student: str, cell: str, points: float) -> None:
         """What the handler of PUT /formgrader/api/grade/ID does."""
         grade = self.book.find_grade_by_id(self.book.find_grade(cell, NAME, NAME, student).id)
@@ -97,6 +101,8 @@ def test_neither_a_mark_nor_a_verdict_is_lost(grading, killed):
     left = drawn.randrange(30)  # marks until the kill, once it has begun to publish
     while is_running(at_work) and not (killed and marked_beside > left):
         key = drawn.choice(["ada", "bob", "cy", "dee"]), drawn.choice([FREE_TEXT, CHECK])
+        if key in given:
+            assert formgrader.shows(*key) == given[key]
         given[key] = drawn.randrange(9) / 4
         formgrader.save(*key, given[key])  # raises where the gradebook is locked
         marked_beside += bool(changes.read(grading, NAME))
