@@ -16,8 +16,8 @@ from autograder.checks.lab05_memory_and_time.plan_that_fits import (
 )
 from autograder.checks.lab05_memory_and_time.recorded_streams import _drawn_program, _needed
 from autograder.checks.lab05_memory_and_time.training_steps import held_in_second_step
-from autograder.checks.lab05_memory_and_time.waiting_lines import _fragments
-from autograder.judge import Draw, LocalStudent, ask
+from autograder.checks.lab05_memory_and_time.waiting_lines import _fragments, _waits
+from autograder.judge import Cause, Draw, LocalStudent, ask
 from onelayer.recordings import read_recording
 from onelayer.recordings.mocked import FOLDER, MockedRun
 
@@ -66,6 +66,17 @@ def ordered(program: list[tuple[object, ...]]) -> set[tuple[str, int]]:
             if not known:
                 found.add((name, stream))
     return found
+
+
+@pytest.mark.parametrize("seed", range(0, 150, 10))
+def test_lines_that_wait_equally_long_may_stand_in_any_order(seed: int) -> None:
+    """A set, a stable sort and a reversed one differ in nothing else."""
+    student = LocalStudent(
+        {"waiting_lines": lambda log: sorted(_waits(log), key=lambda wait: (-wait[1], -wait[0]))}
+    )
+    for each in range(seed, seed + 10):
+        verdict = ask(lab.questions["waiting_lines"], student, seed=each)
+        assert verdict.cause is Cause.PASSED, (each, verdict)
 
 
 @pytest.mark.parametrize("seed", range(40))

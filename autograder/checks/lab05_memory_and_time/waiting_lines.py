@@ -104,8 +104,17 @@ def _drawn_logs(draw: Draw) -> list[Log]:
 
 
 def _made(draw: Draw, lines: int) -> Log:
-    """A log of drawn lines, with a copy from ordinary memory, a wait for nothing and a long launch
-    in it, on a clock of its own."""
+    """A log in which no two lines wait equally long: which of them came first would be chance."""
+    while True:
+        log = _laid_out(draw, lines)
+        waits = [us for _, us in _waits(log)]
+        if len(set(waits)) == len(waits):
+            return log
+
+
+def _laid_out(draw: Draw, lines: int) -> Log:
+    """Drawn lines, with a copy from ordinary memory, a wait for nothing and a long launch among
+    them, on a clock of their own."""
     kinds = [*_fragments(), *EXTRA]
     copies = [k for k in kinds if "there.copy_" in k[0]]  # from ordinary memory, from pinned
     must = [*copies, *(k for k in EXTRA if "Query" not in k[1][0])]

@@ -18,7 +18,7 @@ from ..errors import UserError
 from ..store.journal import Record
 from .devices import emptiest
 from .job import Fault, Job
-from .startup import Begun
+from .startup import Begun, without_ctrl_c
 from .worker import NoDevice, NoJail, Ready, Setting, serve
 
 MAX_ATTEMPTS = 3
@@ -216,7 +216,8 @@ class Pool:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=self.target, args=(theirs, setting), daemon=True)
-        process.start()
+        with without_ctrl_c():
+            process.start()
         theirs.close()
         return process, ours
 

@@ -30,7 +30,7 @@ def begin() -> None:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs, os.getpid()), daemon=True)
-    with _without_ctrl_c():
+    with without_ctrl_c():
         process.start()
     theirs.close()
     _waiting.append(Begun(process, ours))
@@ -53,14 +53,21 @@ def end() -> None:
 
 
 @contextlib.contextmanager
-def _without_ctrl_c() -> Iterator[None]:
+def without_ctrl_c() -> Iterator[None]:
     """Ctrl-C goes to all processes of a terminal and is the parent's to answer: what starts here
-    does not hear it, from its first instruction on."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    does not hear it, from its first instruction until `ignore_ctrl_c`. The parent answers one that
+    came meanwhile when this ends."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def ignore_ctrl_c() -> None:
+    """In a process that was started so: from now on it may come, and does nothing."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _serve(connection: Connection, parent: int) -> None:

@@ -22,6 +22,7 @@ from . import nvidia_smi, work
 from .devices import VISIBLE
 from .health import DeviceLost, expect_healthy
 from .job import Fault
+from .startup import ignore_ctrl_c
 
 PR_SET_PDEATHSIG = 1
 SIMULATED_BYTES = 16 * 2**30
@@ -97,7 +98,7 @@ def serve_when_told(connection: Connection, parent: int) -> None:
 
 def _belong_to(parent: int) -> None:
     die_with_parent(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    ignore_ctrl_c()
     torch.set_num_threads(1)
 
 

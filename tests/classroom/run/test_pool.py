@@ -87,6 +87,18 @@ def serve_by_name(connection, setting):
         connection.send(record(given, Cause.GRADER_FAULT if is_open else Cause.PASSED))
 
 
+class InterruptedWhileItStarts:
+    """`serve_by_name`, and a Ctrl-C that comes while the worker still imports."""
+
+    def __reduce__(self):
+        return interrupt, ()
+
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+    return serve_by_name
+
+
 def serve_without_jail(connection, setting):
     connection.send(NoJail("no namespaces here"))
 
@@ -136,6 +148,12 @@ def test_a_lost_worker_costs_an_attempt_and_no_neighbour(tmp_path, kind):
 def test_a_death_is_named(tmp_path):
     (fault,) = outcomes(["dies-9"], tmp_path).values()
     assert "-9" in fault.reason
+
+
+def test_ctrl_c_does_not_reach_a_worker_that_starts(tmp_path):
+    (outcome,) = outcomes(["fine-1"], tmp_path, InterruptedWhileItStarts()).values()
+    assert isinstance(outcome, Record), outcome
+    assert attempts(tmp_path, "fine-1") == 1
 
 
 def test_a_question_that_the_grader_failed_at_is_tried_again(tmp_path):
