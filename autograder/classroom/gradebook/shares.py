@@ -86,7 +86,11 @@ def keep(folder: Path, release: Release) -> None:
         if stored[key][0].at(most) != stored[key][1]
     }
     before = read(folder, lab)
-    notes = {k: one for k, one in before.items() if k in stored and stored[k][1] in one.ours}
+    notes = {
+        key: Noted(one.share, (stored[key][1],))  # a kill may have left two points, one in no use
+        for key, one in before.items()
+        if key in stored and stored[key][1] in one.ours
+    }
     if moved:
         begun = {key: Noted(share, (was, new)) for key, (share, was, new) in moved.items()}
         write(folder, lab, notes | begun)

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from nbgrader.api import Gradebook
+from rich.console import Console
 
 from autograder import cli
-from autograder.attacks.sample_class import NAME
+from autograder.attacks.sample_class import NAME, ROOT
 from autograder.classroom.commands import changes as publishing
 from autograder.classroom.commands import merge as command
 from autograder.classroom.gradebook.course import database
@@ -240,6 +241,25 @@ def test_what_was_changed_after_the_grading_comes_too(place):
     assert scores(place / "grading")["cy"] == FULL - WORTH
     merge("other", "--yes")
     assert changes.read(place / "grading", NAME) == found
+
+
+def test_a_mark_comes_as_the_share_of_its_question_that_it_was(place):
+    """Dee had a quarter, of a question that was worth more there, and is worth nothing here."""
+    mark(place / "other", "dee", WORTH / 4, cell=f"{FIRST}_check")
+    early, late = (f"2026-11-2{n} 10:00 UTC" for n in (1, 2))
+    more = Change(FIRST, "Hard", early, points=8.0)
+    changes.write(place / "other", NAME, [more])
+    publishing.publish_again(place / "other", ROOT, RELEASE, Console(quiet=True))
+    mark(place / "other", "dee", 3.0)  # her text is another one than was published before
+    assert scores(place / "other")["dee"] == FULL - WORTH + 2 + 3
+    changes.write(place / "grading", NAME, [Change(FIRST, "Its text", late, points=0.0)])
+    said = merge("other", "--yes")
+    assert f"{FIRST}: 0 points here, 8 there; the later decision counts" in said
+    assert scores(place / "grading")["dee"] == FULL - WORTH + 3
+    words = ["change", NAME, "undo", "2", "--reason", "It was right", "--yes"]
+    done = CliRunner().invoke(cli.main, words)
+    assert done.exit_code == 0, done.output
+    assert scores(place / "grading")["dee"] == FULL - WORTH + 2 + 3
 
 
 def test_what_was_judged_again_there_counts_here(place):

@@ -97,6 +97,21 @@ def test_a_kill_in_the_middle_costs_nobody_their_share(grading, monkeypatch, mom
         assert given(grading) == ((0, 0) if what[0] == "drop" else (WORTH / 4, WORTH))
 
 
+def test_after_a_kill_that_was_undone_no_points_are_taken_for_ours(grading, monkeypatch):
+    """They would have stood for his share, had the command come to its end."""
+
+    def killed(*given):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shares, "_move", killed)
+        change("drop", FIRST, code=1)
+    change("undo", 1)
+    mark(grading, "bob", 0, cell=CHECK)
+    change("points", SECOND, "--to", 7)
+    assert given(grading) == (0, WORTH)
+
+
 def test_a_mark_that_is_saved_meanwhile_stays_as_it_was_saved(grading, monkeypatch):
     move = shares._move
 
