@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -21,7 +22,12 @@ from book.lighten import lighten
 from book.pages import Audience
 from book.unit import ROOT
 
-QUIET_KERNEL = '{"IPKernelApp": {"log_level": 40}}'  # it warns of its own loopback sockets
+# A kernel warns of its own loopback sockets. And it sends what a cell prints in pieces, five a
+# second, of which MyST-NB makes lines: two prints with `end=""` would be torn apart.
+KERNEL = {
+    "log_level": 40,
+    "exec_lines": ["__import__('sys').stdout.flush_interval = 3600"],
+}
 SPHINX = ["-b", "html", "-W", "--keep-going", "-q", "-j", "1"]
 
 
@@ -70,7 +76,7 @@ def build(staged: Path, site: Path, *, trees: Path, cache: Path, language: str =
     with tempfile.TemporaryDirectory() as home:
         profile = Path(home, "profile_default")
         profile.mkdir()
-        (profile / "ipython_kernel_config.json").write_text(QUIET_KERNEL)
+        (profile / "ipython_kernel_config.json").write_text(json.dumps({"IPKernelApp": KERNEL}))
         environment = os.environ | {
             "ONELAYER_HOME": home,
             "IPYTHONDIR": home,

@@ -42,6 +42,7 @@ html_favicon = "static/layer_icon.svg"
 html_css_files = ["book.css"]
 html_js_files = ["words.js", "book.js"]
 html_copy_source = True
+html_use_index = False  # of a page that would be empty
 html_sourcelink_suffix = ""
 html_show_sphinx = False
 html_last_updated_fmt = None

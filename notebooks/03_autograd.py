@@ -363,8 +363,8 @@ reveal("grad_after_two_backwards", round(norms[1] / norms[0], 3))
 
 # %% [markdown] id="accumulate-why"
 # `AccumulateGrad` adds; nothing but you empties `.grad`. Forget `zero_grad()`, and each step walks
-# along the sum of all gradients so far. That is momentum which never fades: SGD with a momentum of
-# 1. On the simplest of losses, `w * w / 2`, it looks faster at first, and then it never settles:
+# along the sum of all gradients so far. That is momentum which never fades: SGD with `momentum=1`.
+# On the simplest of losses, `w * w / 2`, it looks faster at first, and then it never settles:
 
 
 # %% id="accumulate-forgotten"

@@ -1072,7 +1072,7 @@ else:
 # - A mask becomes a predicate, `tl.dot` what the precision allows, `num_stages` shared memory.
 # - A search is paid for each key. The interpreter knows no races, no rounding and no time.
 #
-# Now write some: lab 07.
+# Now write some: [Lab 07](../labs/07_triton/07_triton.ipynb).
 
 # %% [markdown] id="sources"
 # ## Where this is written

@@ -138,7 +138,7 @@ print(f"{outer_us:,.0f} us, {outer_us / steps_us:.0%} of the steps; the rest: Py
 # function of four lines reads a number in its last one. Which line does the trace name?
 
 # %% id="which-line-guess"
-predict("line_in_the_trace", choices=["of the `def`", "of the call that waits"])
+predict("line_in_the_trace", choices=["of the def", "of the call that waits"])
 
 
 # %% id="which-line-run"
@@ -154,7 +154,7 @@ name = next(name for name in names if name.endswith(": read_loss"))
 line = int(name.rpartition("(")[2].partition(")")[0])
 first = read_loss.__code__.co_firstlineno
 print(name, "and the function begins in line", first)
-reveal("line_in_the_trace", "of the `def`" if line == first else "of the call that waits")
+reveal("line_in_the_trace", "of the def" if line == first else "of the call that waits")
 
 # %% [markdown] id="which-line-why"
 # The name is the function's. The profiler is told of a call when its frame is new, and notes the

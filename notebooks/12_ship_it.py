@@ -55,7 +55,7 @@ x = onelayer.hidden("\n".join(lines))  # (12, 64)
 followed = [[*onelayer.grammar.encode(line)[1:], 0] for line in lines]  # 0 is <end>
 target = torch.tensor(followed).flatten()  # (12,): the word that comes next
 here = Path(tempfile.mkdtemp(prefix="headloss-"))
-atexit.register(shutil.rmtree, here, ignore_errors=True)
+_ = atexit.register(shutil.rmtree, here, ignore_errors=True)
 
 # %% [markdown] id="project"
 # ## Three files

@@ -68,7 +68,11 @@ def _given(lab: str, start: str) -> frozenset[str] | None:
 
 def _loaded(cell: ast.Module) -> set[str]:
     """The names that a cell reads and does not make anywhere in itself."""
-    names = [part for part in ast.walk(cell) if isinstance(part, ast.Name)]
+    parts = list(ast.walk(cell))
+    names = [part for part in parts if isinstance(part, ast.Name)]
     made = {part.id for part in names if isinstance(part.ctx, ast.Store)} | bound(cell.body)
-    made |= {part.arg for part in ast.walk(cell) if isinstance(part, ast.arg)}
+    made |= {part.arg for part in parts if isinstance(part, ast.arg)}
+    for part in parts:
+        if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            made |= bound(part.body)  # a function inside a function, what it imports
     return {part.id for part in names if isinstance(part.ctx, ast.Load)} - made

@@ -19,6 +19,14 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const pre of document.querySelectorAll("article .highlight-text pre")) {
     if (/[\u2500-\u257f]|\S {5,}\S/.test(pre.textContent)) pre.classList.add("ol-drawn");
   }
+  // So does a table of numbers that a cell printed (four columns of them), or a schedule of dots and digits.
+  const isRow = (line) => (line.match(/\S {2,}(?=[-\d])/g) ?? []).length > 3 || /(?: [.\d]){12}/.test(line);
+  for (const pre of document.querySelectorAll("article .cell_output pre")) {
+    const rows = pre.textContent.split("\n").filter(isRow);
+    if (rows.length < 3) continue;
+    pre.classList.add("ol-drawn");
+    pre.tabIndex = 0;
+  }
   const tables = [...document.querySelectorAll("article .pst-scrollable-table-container table")];
   for (const table of tables) {
     const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent.trim());
@@ -31,7 +39,17 @@ document.addEventListener("DOMContentLoaded", () => {
       });
     }
   }
+  // A long name may break where its words end; not on a phone, where its table is a list.
+  for (const name of document.querySelectorAll(".pst-scrollable-table-container td :is(.pre, a)")) {
+    if (name.children.length || name.textContent.length < 20) continue;
+    const parts = name.textContent.split(/(?<=[_\/])(?=\w)/);
+    name.replaceChildren(...parts.flatMap((part, i) => (i ? [document.createElement("wbr"), part] : [part])));
+  }
   const fit = () => {
+    for (const picture of document.querySelectorAll(".onelayer-sketch")) {
+      const isShrunk = (one) => one.clientWidth && one.clientWidth < 0.9 * one.getAttribute("width");
+      picture.classList.toggle("ol-shrunk", [...picture.querySelectorAll("img")].some(isShrunk));
+    }
     for (const table of tables) {
       table.classList.remove("ol-rows");
       const isWide = innerWidth <= 600 && table.scrollWidth > table.parentElement.clientWidth;
@@ -39,6 +57,7 @@ document.addEventListener("DOMContentLoaded", () => {
     }
   };
   fit();
+  addEventListener("load", fit); // pictures have their sizes
   addEventListener("resize", fit);
 });
 

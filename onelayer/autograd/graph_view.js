@@ -111,6 +111,10 @@ function filled(element, attributes, children) {
 }
 
 const bytes = (n) => say("{n} bytes", { n: n.toLocaleString("en") });
+
+/** A name that a box can hold; its middle is left out, and the details give all of it. */
+export const short = (name) => (name.length > 26 ? `${name.slice(0, 12)}…${name.slice(-13)}` : name);
+
 const title = (node) => [node.name, node.leaf].filter(Boolean).join(" ");
 const shape = (sizes) => `(${sizes.join(", ")}${sizes.length === 1 ? "," : ""})`;
 
@@ -199,7 +203,7 @@ class Page {
       onkeydown: (event) => { if (["Enter", " "].includes(event.key)) { event.preventDefault(); pick(); } } },
       s("rect", { width: BOX.width, height: BOX.height, rx: 7 }),
       s("text", { x: 10, y: 19, class: "name", lengthAdjust: "spacingAndGlyphs",
-        textLength: node.name.length > 20 ? BOX.width - 36 : null }, node.name),
+        textLength: node.name.length > 20 ? BOX.width - 36 : null }, short(node.name)),
       s("text", { x: 10, y: 36, class: "small" }, summary(node)),
       s("text", { x: BOX.width - 8, y: 19, class: "turn", "text-anchor": "end" }, ""));
   }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from .sketch import Ink, Sketch, text_width
 from .still import Still
 
-_WIDTH = 18.0  # of the longest bar, in units of a sketch
+_WIDTH = 11.0  # of the longest bar, in units of a sketch: wider, and a phone makes the words small
 _STEP, _HEIGHT, _SIZE = 1.4, 0.9, 8.0
 _FILL, _EDGE = "#54a3c8", "#2e6f8e"
 
@@ -27,8 +27,11 @@ class Bars(Still):
         return "\n".join(f"{n:<{wide}}  {w:>{longest}}  {b}".rstrip() for n, w, b in rows)
 
     def words(self, value: float) -> str:
-        """Whole numbers in full, others with three digits."""
-        number = f"{value:,}" if isinstance(value, int) else f"{value:,.3g}"
+        """Whole numbers and thousands in full, others with three digits."""
+        if isinstance(value, int):
+            number = f"{value:,}"
+        else:
+            number = f"{value:,.0f}" if value >= 999.5 else f"{value:.3g}"
         return f"{number} {self.unit}".strip()
 
     @property

@@ -16,14 +16,13 @@ In `mocked/` lies what chapters' cells saw on the mocked device: `mocked.py`.
 
 import json
 from dataclasses import dataclass
-from html import escape
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
 from onelayer.drawing.display import Shown
 from onelayer.drawing.words import say
-from onelayer.recordings.provenance import FIELDS, Provenance
+from onelayer.recordings.provenance import FIELDS, Provenance, in_html
 
 HERE = Path(__file__).parent
 
@@ -88,7 +87,7 @@ class Recording(Shown):
         if self.content is not None:
             page_of = _found(SHOWS[shows_of(self.content)][1])
             page = page_of(self.content, self.made.device_name if self.made else "")
-            bundle["text/html"] = f"<p>{escape(self.provenance)}</p>{page}"
+            bundle["text/html"] = f"<p><em>{in_html(self.provenance)}</em></p>{page}"
         return bundle
 
 

@@ -10,7 +10,6 @@ import ast
 import inspect
 import json
 import os
-import re
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from onelayer.mock_cuda.calls import short_kernel
 from onelayer.mock_cuda.run import MockRun, on_mock_gpu
 from onelayer.mock_cuda.summary import source as text_of
 from onelayer.recordings import HERE, Recording, read_recording
-from onelayer.recordings.provenance import mocked_provenance
+from onelayer.recordings.provenance import in_html, mocked_provenance
 from onelayer.recordings.storing import store
 
 FOLDER = HERE / "mocked"
@@ -121,8 +120,7 @@ class Mocked(Shown):
         return self.provenance
 
     def bundle(self) -> dict[str, Any]:
-        told = re.sub(r"`(.+?)`", r"<code>\1</code>", escape(repr(self)))  # the command
-        return {"text/plain": repr(self), "text/html": f"<p><em>{told}</em></p>"}
+        return {"text/plain": repr(self), "text/html": f"<p><em>{in_html(repr(self))}</em></p>"}
 
 
 def mocked(name: str, function: Callable[[], Any], **options: Any) -> Mocked:

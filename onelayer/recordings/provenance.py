@@ -5,6 +5,7 @@ import re
 import subprocess
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
+from html import escape
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,6 +48,11 @@ class Provenance:
         """The device for the reader, who learns in any language that it is mocked."""
         mocked, _, name = self.device.partition("mocked ")
         return self.device if mocked or not name else say("mocked {device}", device=name)
+
+
+def in_html(told: str) -> str:
+    """A line about provenance, its command in the letters of code."""
+    return re.sub(r"`(.+?)`", r"<code>\1</code>", escape(told))
 
 
 _NO_GPU = {

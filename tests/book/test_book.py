@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import nbformat
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
@@ -21,6 +22,7 @@ import onelayer
 from autograder.authoring.address import BRANCH, REPOSITORY
 from autograder.authoring.plan import plan
 from book import map_of_units, pages, under_title, unit
+from book.__main__ import build
 from book.pages import Audience
 from book.unit import ROOT
 
@@ -34,6 +36,34 @@ FRONT = [Path("index.html"), Path("units.html"), Path("teach.html")]
 FRONT += [Path("docs/first-class.html"), Path("docs/wire.html")]  # for all that teach.html lists
 ALL = [*FRONT, *CHAPTERS, *LABS]
 LIMIT_BYTES = 3_000_000
+
+# What a machine sees of an ugly page: Markdown that stayed Markdown, or made a list of a sentence
+# whose line began with "1."; a function's repr below a cell; letters pressed into one another.
+UGLY = r"""() => {
+  const [article, found] = [document.querySelector('article'), []];
+  const ids = [...document.querySelectorAll('[id]')].map((e) => e.id);
+  found.push(...ids.filter((id, n) => ids.indexOf(id) !== n).map((id) => ['an id twice', id]));
+  for (const list of article.querySelectorAll('ol:not(.ol-view *)')) {
+    if (list.children.length === 1) found.push(['a list of one', list.textContent]);
+  }
+  const walk = document.createTreeWalker(article, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const { data, parentElement } = walk.currentNode;
+    if (parentElement.closest('pre, code, script, style, textarea')) continue;
+    if (/`|\*\*[a-z]|\]\(|\$\$|^:::|\{(ref|doc)\}/i.test(data)) found.push(['raw', data]);
+  }
+  for (const output of article.querySelectorAll('.output.text_plain')) {
+    if (/^\s*</.test(output.textContent)) found.push(['a repr', output.textContent]);
+  }
+  for (const text of article.querySelectorAll('svg text[textLength]')) {
+    const length = text.getAttribute('textLength');
+    text.removeAttribute('textLength');
+    const share = length / text.getComputedTextLength();
+    text.setAttribute('textLength', length);
+    if (share < 0.7) found.push(['pressed', text.textContent]);
+  }
+  return found;
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +115,23 @@ def test_a_page_needs_no_network_and_is_light(site: Path, page: Page, path: Path
     assert visit.said == []
     assert visit.bytes < LIMIT_BYTES
     assert page.locator("article h1").count() == 1
+    assert page.evaluate(UGLY) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "html"),
+    [
+        ("an id twice", "<i id=a></i><i id=a></i>"),
+        ("a list of one", "<p>with a momentum of</p><ol><li>On the simplest</li></ol>"),
+        ("raw", "<p>by `python -m bench`</p>"),
+        ("raw", "<p>it is **bold**</p>"),
+        ("a repr", "<div class='output text_plain'><pre>&lt;function rmtree></pre></div>"),
+        ("pressed", "<svg><text y=20 textLength=40 lengthAdjust=spacing>wwwwwwwwwwww</text></svg>"),
+    ],
+)
+def test_an_ugly_page_would_be_found(page: Page, kind: str, html: str) -> None:
+    page.set_content(f"<article><pre>`code`</pre>{html}")
+    assert [found[0] for found in page.evaluate(UGLY)] == [kind]
 
 
 # What a lab shows in the dark, the other labs show with the same colours.
@@ -123,13 +170,36 @@ def test_on_a_phone_the_page_does_not_scroll_sideways(
     context.close()
 
 
-@pytest.mark.parametrize("path", [path for path in ALL if path.parts[0] == "docs"], ids=str)
-def test_on_a_phone_no_table_is_cut_off(site: Path, page: Page, path: Path) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
-    Visit(page, site, path)
+@pytest.mark.parametrize("width", [390, 768, 1000])
+def test_no_table_is_cut_off(site: Path, page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 844})
     wide = "all => all.filter(one => one.scrollWidth > one.clientWidth + 1).length"
-    assert page.locator(".pst-scrollable-table-container").count()
-    assert page.locator(".pst-scrollable-table-container").evaluate_all(wide) == 0
+    seen = 0
+    for path in sorted(site.glob("docs/*.html")):
+        Visit(page, site, path.relative_to(site))
+        tables = page.locator(".pst-scrollable-table-container")
+        assert tables.evaluate_all(wide) == 0, path.name
+        seen += tables.count()
+    assert seen > 20
+
+
+def test_a_table_of_numbers_keeps_its_columns_on_a_phone(site: Path, page: Page) -> None:
+    """A cell printed it; with its lines wrapped nobody could tell which number stands where."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    Visit(page, site, Path("notebooks/05_memory_and_time.html"))
+    table = page.locator(".cell_output pre", has_text="microseconds, modelled")
+    assert table.evaluate("e => getComputedStyle(e).whiteSpace") == "pre"
+    text = page.locator(".cell_output pre", has_text="goes on y = x * 2")
+    assert text.evaluate("e => getComputedStyle(e).whiteSpace") == "pre-wrap"
+
+
+def test_a_picture_that_shrank_says_that_it_grows(site: Path, page: Page) -> None:
+    Visit(page, site, Path("notebooks/01_strides.html"))
+    assert page.locator(".onelayer-sketch.ol-shrunk").count() == 0
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.locator(".onelayer-sketch.ol-shrunk").first.wait_for(state="attached")
+    large = page.locator(".onelayer-sketch:not(.ol-shrunk) img:visible")
+    assert large.evaluate_all("all => all.every((one) => one.width <= 390)")
 
 
 def test_a_wide_table_is_a_list_of_rows_on_a_phone_alone(site: Path, page: Page) -> None:
@@ -177,6 +247,8 @@ def test_the_front_page_has_the_layer_the_units_and_three_doors(site: Path, page
     Visit(page, site, Path("index.html"))
     assert page.get_by_role("img", name="The layer nn.Linear(64, 600)").is_visible()
     assert page.locator("article h2").all_inner_texts() == ["Read", "Do", "Teach"]
+    asked = [len(one.worths) for one in unit.units(PLAN)]
+    assert f"{min(asked)} to {max(asked)} questions" in page.locator("article").inner_text()
     page.locator("article").get_by_role("link", name="The units").click()
     page.wait_for_url("**/units.html")
     assert page.locator("article h2").count() == len(CHAPTERS)
@@ -398,6 +470,20 @@ def test_after_a_chapter_comes_its_lab(site: Path) -> None:
         html = (site / Path(one.chapter).with_suffix(".html")).read_text("utf-8")
         (following,) = re.findall(r'<a class="right-next"\s+href="([^"]+)"', html)
         assert following == "../" + Path(one.lab).with_suffix(".html").as_posix()
+        assert re.search(rf'href="{following}"><span[^>]*>Lab {one.number}</span>', html), (
+            one.number
+        )
+
+
+def test_a_line_that_a_cell_prints_slowly_stays_a_line(tmp_path: Path) -> None:
+    """A kernel would send it in two pieces, and each piece would begin a line."""
+    staged, site = tmp_path / "pages", tmp_path / "html"
+    staged.mkdir()
+    code = "import time\nprint('one,', end=' ')\ntime.sleep(1)\nprint('two')"
+    cells = [nbformat.v4.new_markdown_cell("# A page"), nbformat.v4.new_code_cell(code)]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), staged / "index.ipynb")
+    assert build(staged, site, trees=tmp_path / "trees", cache=tmp_path / "cache") == 0
+    assert "one, two\n" in (site / "index.html").read_text("utf-8")
 
 
 def test_no_mark_of_the_build_is_on_a_page() -> None:

@@ -26,6 +26,7 @@ ANSWER = """def contiguous_strides(shape):
 HELPER = "def grown(step, size): return step * max(size, 1)"
 USES = ANSWER.format(step="grown(step, size)")
 PLAIN = ANSWER.format(step="step * max(size, 1)")
+INSIDE = USES.replace("    strides, step", f"    {HELPER}\n    strides, step")
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +54,8 @@ def notebook(*cells: str) -> dict[str, Any]:
         (["import cmath", PLAIN.replace("[], 1", "[], int(cmath.pi) - 2")], ["cmath"]),
         (["N = 1", PLAIN.replace("[], 1", "[], N")], ["N"]),
         (["step = 3", PLAIN], []),  # a name of the function's own
+        ([HELPER, INSIDE], []),  # a function of the function's own
+        (["import cmath", INSIDE.replace("def grown", "import cmath\n    def grown")], []),
         (["len = len", PLAIN.replace("[], 1", "[], len([0])")], []),
         (["%timeit 1 + 1", "!ls", PLAIN], []),
         ([PLAIN], []),

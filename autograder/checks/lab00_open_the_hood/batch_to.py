@@ -114,5 +114,5 @@ def _(student: Student, draw: Draw) -> str:
     new = student.call("batch_to", x, y, torch.bfloat16)[0].nbytes
     same = student.call("batch_to", x, y, torch.float32)[0]
     shared = same.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
-    again = "none: `.to` hands back the same tensor" if shared else f"{same.nbytes:,} more"
+    again = "none: .to hands back the same tensor" if shared else f"{same.nbytes:,} more"
     return f"{new:,} new bytes for 32 tokens in bfloat16; for the dtype that they have, {again}"

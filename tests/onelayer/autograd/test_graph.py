@@ -25,6 +25,16 @@ def js():
     return Script(GraphView)
 
 
+class NameThatNoBoxOfThisPictureCanHold(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, dy):
+        return dy
+
+
 def head_loss(*, x_learns=False):
     """The head's loss, and the tensors that it was made of."""
     w, b = torch.randn(6, 4, requires_grad=True), torch.randn(6, requires_grad=True)
@@ -221,3 +231,17 @@ class TestInABrowser:
             page.get_by_role("button", name="start again").click()
             page.get_by_role("button", name="AddmmBackward0").press("Enter")
             assert "in the storage of x" in page.locator(".details").inner_text()
+
+    def test_a_long_name_is_shortened_in_its_box_and_whole_below(self, browser, tmp_path):
+        y = NameThatNoBoxOfThisPictureCanHold.apply(torch.ones(1, requires_grad=True))
+        whole = y.grad_fn.name()
+        with shown(browser, tmp_path, onelayer.show_graph(y).html()) as page:
+            named = page.locator("svg .node .name").first
+            share = named.evaluate(
+                "e => { const length = e.getAttribute('textLength');"
+                " e.removeAttribute('textLength'); return length / e.getComputedTextLength() }"
+            )
+            assert share > 0.7
+            assert named.text_content().startswith(whole[:12])
+            page.get_by_role("button", name=whole).press("Enter")
+            assert whole in page.locator(".details").inner_text()

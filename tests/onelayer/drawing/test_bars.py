@@ -15,8 +15,8 @@ def test_text_is_in_proportion() -> None:
 
 
 def test_numbers_are_written_as_they_are() -> None:
-    bars = onelayer.show_bars({"bytes": 153_600, "ratio": 10.1983})
-    assert [bars.words(value) for _, value in bars.values] == ["153,600", "10.2"]
+    bars = onelayer.show_bars({"bytes": 153_600, "ratio": 10.1983, "ns": 1404.2, "most": 999.7})
+    assert [bars.words(n) for _, n in bars.values] == ["153,600", "10.2", "1,404", "1,000"]
 
 
 def test_the_drawing_is_in_proportion() -> None:

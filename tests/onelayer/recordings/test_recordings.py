@@ -120,6 +120,7 @@ class TestReading:
         bundle = made.bundle()
         assert bundle["text/plain"] == repr(made)
         assert all(word in bundle["text/html"] for word in told)
+        assert f"<code>{GPU.made_by}</code>" in bundle["text/html"]
 
     @pytest.mark.parametrize("field", [*FIELDS, "shows", "content"])
     def test_one_without_provenance_is_refused(self, tmp_path: Path, field: str) -> None:
