@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from autograder.judge import Draw, Student, expect_equal, expect_tuple, within
 
@@ -18,6 +19,7 @@ TARGET_BYTES, LOSS_BYTES = 8, 4
     points=4,
     minutes=8,
     difficulty=3,
+    by_effect=True,
     hints=(
         "How many programs load one element of x? And one of w?",
         "A program of linear_kernel loads its rows of x and its words of w, with all features. So "
@@ -71,74 +73,216 @@ def _counted(n: int, v: int, d: int, itemsize: int, rows: int, words: int) -> Mo
 
 @dataclass(frozen=True)
 class _Rules:
-    """What moves, and what people take to do so or not."""
+    """What moves, and what people take to do so. Of a tensor: once for each tile of "rows" or
+    "words", for each "program" or "token", or "once"."""
 
-    reloads: bool = True  # every program loads its tiles again
-    rows_and_columns: bool = True  # x goes with the columns of programs, w with the rows
+    x: str = "words"
+    w: str = "rows"
+    b: str = "rows"  # or "never"
+    fused_x: str = "once"
+    fused_w: str = "rows"
+    fused_t: str = "once"
     masked: bool = True  # lanes that hang over load nothing
-    z_twice: bool = True  # written by one kernel, read by the next
-    z_stays: bool = True  # the fused kernel has no z in memory
-    w_once: bool = False  # the fused kernel loads w once for all programs
-    wide_targets: bool = True  # int64
-    in_bytes: bool = True
+    masked_stores: bool = True
+    whole_tiles: bool = False  # the last one, which hangs over, is left out
+    z_read: int = 1
+    z_written: int = 1
+    z_kept: int = 0  # by the fused kernel
+    size: int = 0  # of an element of x, w and b; 0: itemsize
+    z_size: int = 0
+    targets: tuple[int, int] = (TARGET_BYTES, TARGET_BYTES)  # before, after; -1: itemsize
+    losses: tuple[int, int] = (LOSS_BYTES, 2 * LOSS_BYTES)  # of a token; below 0: itemsizes
+    one_loss: bool = False
 
     def __call__(self, n: int, v: int, d: int, itemsize: int, rows: int, words: int) -> Moved:
-        size = itemsize if self.in_bytes else 1
-        target = TARGET_BYTES if self.wide_targets else itemsize
-        many_rows, many_words = len(_tiles(n, rows)), len(_tiles(v, words))
-        full_n, full_v = (n, v) if self.masked else (many_rows * rows, many_words * words)
-        x_times, w_times = many_words, many_rows
-        if not self.rows_and_columns:
-            x_times, w_times = w_times, x_times
-        if not self.reloads:
-            x_times = w_times = 1
-        z, weights = n * v * size, (full_v * d + full_v) * size
-        read = full_n * d * size * x_times + weights * w_times + n * target
-        read += z if self.z_twice else 0
-        fused = full_n * d * size + n * target
-        fused += weights * (1 if self.w_once or not self.reloads else many_rows)
-        kept = 0 if self.z_stays else z
-        return (read, z + LOSS_BYTES * n), (fused, 2 * LOSS_BYTES * n + kept)
+        size, z_size = self.size or itemsize, self.z_size or self.size or itemsize
+        r, c = n // rows, v // words
+        if not self.whole_tiles:
+            r, c = len(_tiles(n, rows)), len(_tiles(v, words))
+        times = {"rows": r, "words": c, "program": r * c, "token": n, "once": 1, "never": 0}
+        full_n, full_v = (n, v) if self.masked else (r * rows, c * words)
+        z = (n * v if self.masked_stores else r * rows * c * words) * z_size
+        x, w, b = full_n * d * size, full_v * d * size, full_v * size
+        t, fused_t = (n * max(one, -one * itemsize) for one in self.targets)
+        b_after = self.b if self.b in ("once", "never") else self.fused_w
+        tokens = 1 if self.one_loss else n
+        loss, fused_loss = (tokens * max(one, -one * itemsize) for one in self.losses)
+        read = x * times[self.x] + w * times[self.w] + b * times[self.b] + self.z_read * z + t
+        fused = x * times[self.fused_x] + w * times[self.fused_w] + b * times[b_after]
+        fused += fused_t * times[self.fused_t]
+        return (read, self.z_written * z + loss), (fused, self.z_kept * z + fused_loss)
 
 
-_WRONG = {
+_right = _Rules()
+_WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
     "each_tensor_once": (
         "Each tensor is counted once. That is the least that can move; these programs share "
         "nothing, and each loads its tiles for itself.",
-        _Rules(reloads=False),
+        _Rules(x="once", w="once", b="once", fused_w="once"),
     ),
     "rows_for_columns": (
         "x and w are exchanged: the tiles of x are loaded once for each tile of words, those of w "
         "once for each tile of rows.",
-        _Rules(rows_and_columns=False),
+        _Rules(x="rows", w="words", b="words"),
+    ),
+    "tiles_exchanged": (
+        "The numbers of tiles are exchanged, before and after: there are ceil(N / ROWS) tiles of "
+        "rows and ceil(V / WORDS) of words.",
+        _Rules(x="rows", w="words", b="words", fused_w="words"),
     ),
     "masked_lanes_count": (
         "The lanes that hang over the edge are counted. A masked lane loads nothing.",
         _Rules(masked=False),
     ),
+    "masked_stores_count": (
+        "The lanes that hang over the edge are counted, in loads and in stores. A masked lane "
+        "moves nothing.",
+        _Rules(masked=False, masked_stores=False),
+    ),
+    "last_tiles_dropped": (
+        "The tiles are counted with //. The last one hangs over, and a program loads what is left "
+        "of it: round up.",
+        _Rules(whole_tiles=True),
+    ),
     "logits_never_read": (
         "The logits are written and never read again. The loss kernel reads each of them: that is "
         "what fusion saves.",
-        _Rules(z_twice=False),
+        _Rules(z_read=0),
+    ),
+    "logits_never_written": (
+        "Before the fusion the logits are read and never written. linear_kernel stores each of "
+        "them.",
+        _Rules(z_written=0),
+    ),
+    "logits_read_twice": (
+        "Before the fusion the logits are read twice. The loss kernel loads each row once.",
+        _Rules(z_read=2),
     ),
     "logits_still_written": (
         "The fused kernel writes no logit. It stores a loss and a log-sum-exp for each row.",
-        _Rules(z_stays=False),
+        _Rules(z_kept=1),
+    ),
+    "float32_logits": (
+        "The logits are counted with 4 bytes each. z has the itemsize of x, w and b.",
+        _Rules(z_size=4),
+    ),
+    "always_float32": (
+        "x, w, b and z are counted with 4 bytes an element. Their elements are itemsize bytes.",
+        _Rules(size=4),
+    ),
+    "x_once": (
+        "Before the fusion x is counted once. Programs that differ in their tile of words load "
+        "the same rows of x again.",
+        _Rules(x="once"),
+    ),
+    "weights_once_before": (
+        "Before the fusion w and b are counted once. Programs that differ in their tile of rows "
+        "load the same words again.",
+        _Rules(w="once", b="once", fused_w="rows"),
+    ),
+    "all_for_each_program": (
+        "Before the fusion each program is counted as if it loaded all of x, w and b. It loads its "
+        "own rows and its own words.",
+        _Rules(x="program", w="program", b="program"),
     ),
     "weights_once": (
         "After the fusion w and b are counted once. Every program goes over all words, so each "
         "of the ceil(N / ROWS) programs loads all of w and b.",
-        _Rules(w_once=True),
+        _Rules(fused_w="once"),
+    ),
+    "weights_for_each_token": (
+        "After the fusion w and b are counted once for each token. A program has ROWS tokens, and "
+        "loads w and b once for all of them.",
+        _Rules(fused_w="token"),
+    ),
+    "x_for_each_tile": (
+        "After the fusion x is counted once for each tile of words. A program loads its rows of x "
+        "once, before it walks.",
+        _Rules(fused_x="words"),
+    ),
+    "targets_for_each_tile": (
+        "After the fusion the targets are counted once for each tile of words. A program loads its "
+        "targets once, before it walks.",
+        _Rules(fused_t="words"),
+    ),
+    "no_bias": (
+        "b is missing: it is loaded with w, a bias for each word.",
+        _Rules(b="never"),
+    ),
+    "bias_once": (
+        "b is counted once. It is loaded as often as w.",
+        _Rules(b="once"),
     ),
     "narrow_targets": (
         "A target is an int64: 8 bytes, whatever the dtype of x.",
-        _Rules(wide_targets=False),
+        _Rules(targets=(-1, -1)),
+    ),
+    "targets_of_4": (
+        "A target is counted with 4 bytes. An int64 has 8.",
+        _Rules(targets=(4, 4)),
+    ),
+    "no_targets": (
+        "The targets are missing. Before and after the fusion a kernel loads one for each token.",
+        _Rules(targets=(0, 0)),
+    ),
+    "no_targets_before": (
+        "Before the fusion the targets are missing: the loss kernel loads one for each row of z.",
+        _Rules(targets=(0, TARGET_BYTES)),
+    ),
+    "no_targets_after": (
+        "After the fusion the targets are missing: each program loads those of its rows.",
+        _Rules(targets=(TARGET_BYTES, 0)),
+    ),
+    "no_lse": (
+        "After the fusion one number is stored for each token. The fused kernel stores two: the "
+        "loss and the lse.",
+        _Rules(losses=(LOSS_BYTES, LOSS_BYTES)),
+    ),
+    "lse_before": (
+        "Before the fusion two numbers are stored for each token. That loss kernel stores the loss "
+        "alone; it is the fused one that keeps an lse too.",
+        _Rules(losses=(2 * LOSS_BYTES, 2 * LOSS_BYTES)),
+    ),
+    "no_loss_before": (
+        "Before the fusion no loss is stored: the second kernel stores a float32 for each row.",
+        _Rules(losses=(0, 2 * LOSS_BYTES)),
+    ),
+    "losses_of_itemsize": (
+        "A loss and an lse are float32: 4 bytes each, whatever the dtype of x.",
+        _Rules(losses=(-1, -2)),
+    ),
+    "wide_losses": (
+        "A loss and an lse are counted with 8 bytes each. A float32 has 4.",
+        _Rules(losses=(8, 16)),
+    ),
+    "one_loss": (
+        "One loss is stored for all tokens. These kernels store one for each.",
+        _Rules(one_loss=True),
     ),
     "elements": (
         "These are elements of x, w, b and z. Each of them is itemsize bytes.",
-        _Rules(in_bytes=False),
+        _Rules(size=1),
+    ),
+    "after_first": (
+        "What moves after the fusion stands first. The order is before, after.",
+        lambda *case: _right(*case)[::-1],
+    ),
+    "reads_together": (
+        "The two reads stand together, then the two writes. The pairs are (read, written) before "
+        "and (read, written) after.",
+        lambda *case: tuple(zip(*_right(*case), strict=True)),
+    ),
+    "sums": (
+        "What is read and what is written has been added up. Both are asked for, before and after.",
+        lambda *case: tuple(map(sum, _right(*case))),
+    ),
+    "four_numbers": (
+        "These four numbers belong in two pairs: (read, written) before and (read, written) after.",
+        lambda *case: sum(_right(*case), ()),
     ),
 }
+
+
 for _key, (_sentence, _rules) in _WRONG.items():
     fused_bytes.wrong(_key, _sentence, fused_bytes=_rules)
 

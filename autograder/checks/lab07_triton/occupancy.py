@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,9 +45,17 @@ def occupancy(student: Student, draw: Draw) -> None:
         warps, binding = expect_tuple(got, 2, _FORM)
         want_warps, want_binding = _filled(block, machine)
         with within("the warps,"):
-            expect_equal(warps, want_warps)
+            part = isinstance(warps, float) and not warps.is_integer()
+            expect_equal(warps, want_warps, why=_PARTS if part else "")
         with within("the limits,"):
-            expect_equal(binding, want_binding)
+            expect_equal(binding, want_binding, why=_ALONE if isinstance(binding, str) else "")
+
+
+_PARTS = (
+    "A part of a block is resident here. Blocks come whole: round down to blocks first, then count "
+    "their warps."
+)
+_ALONE = "This is the name of one limit. Asked for is a list: several can bind at once."
 
 
 def _machine(**more: int) -> Machine:
@@ -66,9 +74,17 @@ def _cases(draw: Draw) -> Iterator[tuple[Block, Machine]]:
     yield _block(1, 16, 1000), _machine()  # blocks
     yield _block(8, 24, 4096), _machine()  # warps
     yield _block(2, 24, 21_505), _machine()  # shared: 3, by a few bytes
+    yield _block(2, 24, 16_950), _machine()  # shared in whole units: 4, else 5
+    yield _block(2, 24, 22_400), _machine(reserved=100)  # reserved, then rounded up: 4, else 3
+    yield _block(1, 33, 0), _machine(blocks=60)  # a block of one warp: 44, else 54
+    yield _block(2, 200, 0), _machine()  # registers of both warps: 4 blocks
+    yield _block(1, 200, 0), _machine(registers=13_000, blocks=60)  # of 32 threads: 2
+    yield _block(1, 16, 0), _machine(warps=100, blocks=100)  # what is reserved alone: 88
+    yield _block(3, 24, 2000), _machine()  # warps: 18, and two stay free
+    yield _block(4, 66, 0), _machine(register_unit=512)  # units of 16 registers, not of 8
     yield _block(3, 40, 8192), _machine()  # the last warps stay free: 56 is no multiple of 3
     yield _block(4, 128, 21_504), _machine()
-    yield _block(4, 32, 5000), _machine(warps=64, blocks=16)  # several at once
+    yield _block(4, 32, 4000), _machine(warps=64, blocks=16, registers=65_536)  # three at once
     yield _block(8, 250, 120_000), _machine()  # none fits
     yield _block(5, 90, 3000), _machine(registers=43_000)
     for _ in draw.cases(4):
@@ -107,30 +123,33 @@ class _Rules:
     """The rules, and what people take them for."""
 
     whole_units: bool = True
-    reserves: bool = True
+    up: Callable[[int, int], int] = _up
+    reserves: str = "each"  # "each" block, "after" rounding, "once" for an SM, "never"
     of_a_thread: bool = True  # registers are a thread's, 32 threads to a warp
+    registers_of: str = "warp"  # what is rounded, or "one warp" or "nothing"
+    shared_rounded: bool = True
     whole_blocks: bool = True
     limits: tuple[str, ...] = LIMITS
     counts_warps: bool = True
     all_that_bind: bool = True
+    pick: Callable[[Iterable[int]], int] = min
 
     def __call__(self, block: Block, machine: Machine) -> Resident:
         warps = block["warps"]
-        taken = block["registers"] * (WARP if self.of_a_thread else 1)
-        shared = block["shared"] + (machine["reserved"] if self.reserves else 0)
-        if self.whole_units:
-            taken, shared = (
-                _up(taken, machine["register_unit"]),
-                _up(shared, machine["shared_unit"]),
-            )
+        taken = self._registers(block, machine)
+        shared = block["shared"] + (machine["reserved"] if self.reserves == "each" else 0)
+        if self.whole_units and self.shared_rounded:
+            shared = self.up(shared, machine["shared_unit"])
+        shared += machine["reserved"] if self.reserves == "after" else 0
+        free = machine["shared"] - (machine["reserved"] if self.reserves == "once" else 0)
         room: dict[str, Any] = {
             "warps": machine["warps"] / warps,
             "blocks": machine["blocks"],
-            "registers": machine["registers"] / (taken * warps),
-            "shared": machine["shared"] / shared if shared else machine["blocks"] + 1,
+            "registers": machine["registers"] / taken if taken else machine["blocks"] + 1,
+            "shared": free / shared if shared else machine["blocks"] + 1,
         }
         fits = {limit: int(room[limit]) for limit in self.limits}
-        least = min(fits.values())
+        least = self.pick(fits.values())
         binding = sorted(limit for limit in fits if fits[limit] == least)
         if not self.whole_blocks:
             return int(min(room.values()) * warps), binding
@@ -138,8 +157,30 @@ class _Rules:
             : None if self.all_that_bind else 1
         ]
 
+    def _registers(self, block: Block, machine: Machine) -> int:
+        """What a block takes."""
+        unit, warps = machine["register_unit"], block["warps"]
+        mine = block["registers"] * (WARP if self.of_a_thread else 1)
+        if not self.whole_units:
+            return mine * warps
+        if self.registers_of == "block":
+            return self.up(mine * warps, unit)
+        if self.registers_of == "thread":  # as if a unit were 8 registers of each thread
+            return WARP * self.up(block["registers"], 8) * warps
+        if self.registers_of == "nothing":
+            return mine * warps
+        return self.up(mine, unit) * (1 if self.registers_of == "one warp" else warps)
 
-_WRONG = {
+
+_right = _Rules()
+
+
+def _changed(by: Callable[[int, list[str], Block, Machine], Any]) -> Callable[..., Any]:
+    """What `by` makes of the right answer."""
+    return lambda block, machine: by(*_right(block, machine), block, machine)
+
+
+_WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
     "units_ignored": (
         "Registers and shared memory are given in whole units: 33 registers of 32 threads are "
         "1,056, and take 1,280 where the unit is 256.",
@@ -147,15 +188,14 @@ _WRONG = {
     ),
     "nothing_reserved": (
         "The system takes some shared memory for each block, on top of what the block asks for.",
-        _Rules(reserves=False),
+        _Rules(reserves="never"),
     ),
     "registers_of_a_warp": (
         "The registers are those of a thread. A warp has 32 of them.",
         _Rules(of_a_thread=False),
     ),
     "parts_of_blocks": (
-        "A part of a block is resident here. Blocks come whole: round down to blocks first, then "
-        "count their warps.",
+        _PARTS,
         _Rules(whole_blocks=False),
     ),
     "no_limit_of_blocks": (
@@ -173,6 +213,116 @@ _WRONG = {
     "one_limit": (
         "One limit is named where several bind. Lifting one of them alone would change nothing.",
         _Rules(all_that_bind=False),
+    ),
+    "registers_of_a_block_rounded": (
+        "The registers of a block are rounded up as a whole. Each warp gets whole units of its "
+        "own.",
+        _Rules(registers_of="block"),
+    ),
+    "registers_of_a_thread_rounded": (
+        "The registers of a thread are rounded up to a multiple of 8. A warp gets whole units, and "
+        "the machine says how large they are.",
+        _Rules(registers_of="thread"),
+    ),
+    "shared_not_rounded": (
+        "Registers come in whole units here, and shared memory does not: a block takes whole "
+        "multiples of shared_unit.",
+        _Rules(shared_rounded=False),
+    ),
+    "rounded_down": (
+        "What a block takes is rounded down to whole units: it would get less than it needs.",
+        _Rules(up=lambda n, unit: n // unit * unit),
+    ),
+    "a_unit_too_many": (
+        "What fits its units exactly is given one more. Round up, and leave whole multiples alone.",
+        _Rules(up=lambda n, unit: (n // unit + 1) * unit),
+    ),
+    "reserved_after_rounding": (
+        "What the system reserves is added behind the rounding. A block takes both together in "
+        "whole units.",
+        _Rules(reserves="after"),
+    ),
+    "reserved_once": (
+        "What the system reserves is taken from the SM once. It is taken for each block.",
+        _Rules(reserves="once"),
+    ),
+    "no_limit_of_warps": (
+        "An SM holds no more than `warps` warps, however few registers they take.",
+        _Rules(limits=("blocks", "registers", "shared")),
+    ),
+    "no_limit_of_registers": (
+        "Registers are left out. They are the SM's, and all its warps divide them.",
+        _Rules(limits=("warps", "blocks", "shared")),
+    ),
+    "shared_ignored_without_any": (
+        "A block that asks for no shared memory takes none here. The system reserves some for it "
+        "too.",
+        lambda block, machine: (
+            _right if block["shared"] else _Rules(limits=("warps", "blocks", "registers"))
+        )(block, machine),
+    ),
+    "warps_rounded_up": (
+        "By the limit of warps blocks are rounded up: the last of them would be one too many.",
+        lambda block, machine: _right(
+            block, {**machine, "warps": _up(machine["warps"], block["warps"])}
+        ),
+    ),
+    "at_least_one": (
+        "A block that fits nowhere is given room. Then no warp is resident: 0.",
+        _changed(
+            lambda warps, binding, block, machine: (
+                warps or block["warps"],
+                binding if warps else [],
+            )
+        ),
+    ),
+    "most_room": (
+        "This is the limit that leaves the most room. Blocks fit as long as none of the four is "
+        "passed: the least of them.",
+        _Rules(pick=max),
+    ),
+    "registers_of_one_warp": (
+        "A block is given the registers of one warp. Each of its warps takes as many.",
+        _Rules(registers_of="one warp"),
+    ),
+    "registers_not_rounded": (
+        "Shared memory comes in whole units here, and registers do not: a warp takes whole "
+        "multiples of register_unit.",
+        _Rules(registers_of="nothing"),
+    ),
+    "share": (
+        "This is a share of the SM's warps. Asked for is their number.",
+        _changed(lambda warps, binding, block, machine: (warps / machine["warps"], binding)),
+    ),
+    "threads_counted": (
+        "These are threads. Asked for are warps, 32 threads each.",
+        _changed(lambda warps, binding, block, machine: (WARP * warps, binding)),
+    ),
+    "not_a_list": (
+        _ALONE,
+        _changed(lambda warps, binding, block, machine: (warps, binding[0])),
+    ),
+    "those_that_do_not_bind": (
+        "These are the limits that leave room for another block. Asked for are those that do not.",
+        _changed(
+            lambda warps, binding, block, machine: (
+                warps,
+                [limit for limit in sorted(LIMITS) if limit not in binding],
+            )
+        ),
+    ),
+    "limits_first": (
+        "The limits stand first. Asked for are the warps, then the limits.",
+        _changed(lambda warps, binding, block, machine: (binding, warps)),
+    ),
+    "not_sorted": (
+        "The right limits, and not sorted: the order of the alphabet is asked for.",
+        _changed(
+            lambda warps, binding, block, machine: (
+                warps,
+                [limit for limit in LIMITS if limit in binding],
+            )
+        ),
     ),
 }
 for _key, (_sentence, _rules) in _WRONG.items():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
@@ -18,8 +19,6 @@ TARGETS = ("sm_75", "sm_80", "sm_90", "sm_100")
 NAMES = ("loads", "stores", "masked", "mma", "registers")
 _FORM = f"a dict with {', '.join(map(repr, NAMES))}"
 _ACCESS = re.compile(r"^(@!?%\w+\s+)?(ld|st)\.([\w.:]+)")
-
-_REGISTERS = re.compile(r"^\.reg\s+\.b32\s+%r<(\d+)>")
 
 
 @lab.question(
@@ -49,16 +48,26 @@ def read_ptx(student: Student, draw: Draw) -> None:
         _edited(draw, _compiled(draw.choice(TARGETS)), False) for _ in draw.cases(3)
     ]  # fmt: skip
     for ptx in texts:
-        _expect_facts(student.call("read_ptx", ptx), facts(ptx))
+        _expect_facts(student.call("read_ptx", ptx), facts(ptx), ptx)
 
 
-def _expect_facts(got: Any, want: Facts) -> None:
+def _expect_facts(got: Any, want: Facts, ptx: str) -> None:
     got = expect_kind(got, dict, _FORM)
     if set(got) != set(want):
         raise Wrong(expected=_FORM, got=describe(sorted(map(str, got))))
     for name in NAMES:
         with within(f"{name},"):
-            expect_equal(got[name], want[name])
+            expect_equal(got[name], want[name], why=_widths(ptx, name, got[name]))
+
+
+def _widths(ptx: str, name: str, got: Any) -> str:
+    """The sentence of the one misreading that finds the same widths and counts in this text."""
+    if name not in ("loads", "stores"):
+        return ""
+    if not isinstance(got, dict):
+        return "loads and stores are dicts: for each width in bytes how many accesses have it."
+    same = [sentence for sentence, reader in _WRONG.values() if reader(ptx)[name] == got]
+    return same[0] if len(same) == 1 else ""
 
 
 @cache
@@ -79,6 +88,9 @@ _FIXED = (
     "\twgmma.fence.sync.aligned;",
     "\t// @%p1 ld.global.b32 { %r1 }, [ %rd1 + 0 ];",
     "\t// mma.sync.aligned.m16n8k16",
+    "\t.reg .f32 \t%f<27>;",
+    "\t@%p4 bra \t$L__BB0_2;",
+    "\tfma.rn.f32 \t%r1, %r2, %r3, %r4;",
 )
 
 
@@ -109,33 +121,46 @@ def _drawn(draw: Draw) -> str:
 class Reader:
     """The facts of a text, and the ways to misread it."""
 
-    vectors: bool = True
-    in_bytes: bool = True
+    vectors: Sequence[str] = ("v2", "v4")
+    bits: int = 8  # of a unit of the widths
+    value_bits: int = 0  # of each value; 0: as its type says
+    types: str = "bfus"
     comments: bool = False
-    shared: bool = False
+    spaces: Sequence[str] = ("global",)
+    predicated: bool = True  # accesses behind a predicate are found
     negated: bool = True
+    exchanged: bool = False
+    masked: Sequence[str] = ("ld", "st")
+    all_masked: bool = False
+    registers: str = r"^\.reg\s+\.b32\s+%r<(\d+)>"
+    sum_registers: bool = False
     tensor_cores: Sequence[str] = ("mma.sync", "wgmma.mma_async", "tcgen05.mma")
     every_mma: bool = False
     modifiers: bool = True
     one_less: bool = False
 
     def __call__(self, ptx: str) -> Facts:
+        return deepcopy(_kept(self, ptx))
+
+    def read(self, ptx: str) -> Facts:
         loads: dict[int, int] = {}
         stores: dict[int, int] = {}
         masked = mma = registers = 0
         for line in ptx.splitlines():
             code = line.strip() if not self.comments else line.strip().removeprefix("//").strip()
             mma += self._multiplies(code)
-            if declared := _REGISTERS.match(code):
-                registers = int(declared[1]) - self.one_less
+            if declared := re.match(self.registers, code):
+                registers = int(declared[1]) - self.one_less + registers * self.sum_registers
+            masked += self.all_masked and code.startswith("@")
             access = _ACCESS.match(code)
-            if not access or not self._counts(access[3]):
+            if not access or not self._counts(access[3]) or not (self.predicated or not access[1]):
                 continue
-            of = loads if access[2] == "ld" else stores
+            of = loads if (access[2] == "ld") != self.exchanged else stores
             width = self._width(access[3])
             of[width] = of.get(width, 0) + 1
             predicate = access[1] or ""
-            masked += bool(predicate) and (self.negated or "!" not in predicate)
+            counts = access[2] in self.masked and not self.all_masked
+            masked += counts and bool(predicate) and (self.negated or "!" not in predicate)
         return {"loads": loads, "stores": stores, "masked": masked, "mma": mma,
                 "registers": registers}  # fmt: skip
 
@@ -143,30 +168,38 @@ class Reader:
         parts = words.split(".")
         if not self.modifiers and not re.fullmatch(r"v[24]|[bfus]\d+", parts[1]):
             return False
-        return parts[0] == "global" or (self.shared and parts[0] == "shared")
+        return parts[-1][0] in self.types and (not self.spaces or parts[0] in self.spaces)
 
     def _width(self, words: str) -> int:
         parts = words.split(".")
-        bits = int(parts[-1][1:])
-        many = next((int(part[1]) for part in parts if re.fullmatch(r"v[24]", part)), 1)
-        return (bits // 8 if self.in_bytes else bits) * (many if self.vectors else 1)
+        bits = self.value_bits or int(parts[-1][1:])
+        many = next((int(part[1]) for part in parts if part in self.vectors), 1)
+        return bits * many // self.bits
 
     def _multiplies(self, code: str) -> bool:
         if self.every_mma:
             return bool(re.match(r"(@!?%\w+\s+)?(mma|wgmma|tcgen05)\.", code))
+        if not self.tensor_cores:
+            return "mma" in code
         word = code.split(maxsplit=1)[-1] if code.startswith("@") else code
         return word.startswith(tuple(f"{name}." for name in self.tensor_cores))
+
+
+@lru_cache(maxsize=1024)
+def _kept(reader: Reader, ptx: str) -> Facts:
+    """A diagnosis asks every reader of the same texts, many times."""
+    return reader.read(ptx)
 
 
 facts = Reader()
 _WRONG = {
     "vectors_ignored": (
         "The widths are those of one value. .v4.b32 moves four of them at once: 16 bytes.",
-        Reader(vectors=False),
+        Reader(vectors=()),
     ),
     "bits": (
         "These are bits. An access of .v4.b32 is 16 bytes wide.",
-        Reader(in_bytes=False),
+        Reader(bits=1),
     ),
     "comments_count": (
         "Lines behind // are counted. The assembler does not see them.",
@@ -174,7 +207,7 @@ _WRONG = {
     ),
     "shared_too": (
         "ld.shared and st.shared are counted too. They go to shared memory.",
-        Reader(shared=True),
+        Reader(spaces=("global", "shared")),
     ),
     "negated_predicates": (
         "@!%p1 is a predicate as well: the lane takes part where it is false.",
@@ -193,6 +226,94 @@ _WRONG = {
     "modifiers_missed": (
         "An access with a modifier, such as ld.global.nc or ld.global.L1::evict_last, is left out.",
         Reader(modifiers=False),
+    ),
+    "every_space": (
+        "Loads of parameters and of shared memory are counted too. Asked for are ld.global and "
+        "st.global.",
+        Reader(spaces=()),
+    ),
+    "values": (
+        "The keys are numbers of values. .v4.b32 are 4 values of 4 bytes each: 16.",
+        Reader(value_bits=8),
+    ),
+    "values_of_4_bytes": (
+        "Each value is taken for 4 bytes. .b16 has 2 and .b64 has 8.",
+        Reader(value_bits=32),
+    ),
+    "pairs_missed": (
+        "The widths of .v2 are those of one value: they are two.",
+        Reader(vectors=("v4",)),
+    ),
+    "fours_missed": (
+        "The widths of .v4 are those of one value: they are four.",
+        Reader(vectors=("v2",)),
+    ),
+    "only_b": (
+        "Accesses of .f32, .u8 and .s32 are left out: a type need not begin with b.",
+        Reader(types="b"),
+    ),
+    "predicated_missed": (
+        "Accesses behind a predicate are left out. @%p1 stands in front of the instruction.",
+        Reader(predicated=False),
+    ),
+    "loads_for_stores": (
+        "Loads and stores are exchanged: ld is a load, st is a store.",
+        Reader(exchanged=True),
+    ),
+    "masked_loads": (
+        "Only loads behind a predicate are counted. Stores have one too.",
+        Reader(masked=("ld",)),
+    ),
+    "masked_stores": (
+        "Only stores behind a predicate are counted. Loads have one too.",
+        Reader(masked=("st",)),
+    ),
+    "every_predicate": (
+        "Every instruction behind a predicate is counted. Asked for are those that load from "
+        "global memory or store to it.",
+        Reader(all_masked=True),
+    ),
+    "blackwell_missed": (
+        "tcgen05.mma is left out, with which sm_100a multiplies.",
+        Reader(tensor_cores=("mma.sync", "wgmma.mma_async")),
+    ),
+    "hopper_missed": (
+        "wgmma.mma_async is left out, with which sm_90a multiplies.",
+        Reader(tensor_cores=("mma.sync", "tcgen05.mma")),
+    ),
+    "all_of_blackwell": (
+        "Every tcgen05 instruction is counted. Only tcgen05.mma multiplies.",
+        Reader(tensor_cores=("mma.sync", "wgmma.mma_async", "tcgen05")),
+    ),
+    "all_of_hopper": (
+        "Every wgmma instruction is counted. Only wgmma.mma_async multiplies.",
+        Reader(tensor_cores=("mma.sync", "wgmma", "tcgen05.mma")),
+    ),
+    "mma_anywhere": (
+        "Every line with mma in it is counted, fences and comments too. Asked for are the "
+        "instructions that multiply.",
+        Reader(tensor_cores=()),
+    ),
+    "fma_multiplies": (
+        "fma is counted. It multiplies two numbers, and not on the tensor cores.",
+        Reader(tensor_cores=("mma.sync", "wgmma.mma_async", "tcgen05.mma", "fma")),
+    ),
+    "registers_of_64": (
+        "These are the registers of 64 bits, %rd. Asked for are those of 32: %r.",
+        Reader(registers=r"^\.reg\s+\.b64\s+%rd<(\d+)>"),
+    ),
+    "registers_of_all_kinds": (
+        "The registers of all kinds are added up. Asked for are the 32-bit ones that are called "
+        "%r.",
+        Reader(registers=r"^\.reg\s+\.\w+\s+%\w+<(\d+)>", sum_registers=True),
+    ),
+    "last_kind_of_register": (
+        "Each .reg line overwrites the one before. Asked for is the one with %r.",
+        Reader(registers=r"^\.reg\s+\.\w+\s+%\w+<(\d+)>"),
+    ),
+    "float_registers_too": (
+        "%f is counted beside %r. Asked for are those that are called %r.",
+        Reader(registers=r"^\.reg\s+\.[bf]32\s+%[rf]<(\d+)>", sum_registers=True),
     ),
     "last_register": (
         "%r<119> declares 119 registers, %r0 to %r118: this is the number of the last one.",

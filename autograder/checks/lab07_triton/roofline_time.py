@@ -43,7 +43,7 @@ def roofline_time(student: Student, draw: Draw) -> None:
         seconds, named = expect_tuple(got, 2, _FORM)
         _expect_seconds(seconds, sum(max(_times(kernel, machine)) for kernel in kernels))
         with within("the roofs,"):
-            expect_equal(named, list(roofs))
+            expect_equal(named, list(roofs), why=_names(named))
 
 
 def _machine(draw: Draw) -> Machine:
@@ -58,7 +58,7 @@ def _machine(draw: Draw) -> Machine:
 def _kernel(draw: Draw, machine: Machine, roof: str) -> Kernel:
     """Its roof takes some hundred microseconds; the others between a fifth and four fifths of
     that, so no roof is far away."""
-    us = draw.integer(100, 900)
+    us = draw.integer(100, 900) + 0.37  # no whole number of them: who rounds is seen
     shares = {other: draw.integer(20, 80) / 100 for other in ROOFS} | {roof: 1.0}
     return {other: round(machine[other] * us * 1e-6 * shares[other]) for other in ROOFS}
 
@@ -70,6 +70,16 @@ def _times(kernel: Kernel, machine: Machine) -> list[float]:
 def _expect_seconds(got: Any, want: float) -> None:
     if not isinstance(got, float) or not abs(got - want) <= 1e-6 * want:
         raise Wrong(expected=f"{want:.6g} s", got=describe(got))
+
+
+def _names(named: Any) -> str:
+    """What is wrong with the names of roofs, whichever kernels they are for."""
+    if isinstance(named, (list, tuple)) and all(name in ROOFS for name in named):
+        return ""
+    return (
+        'A roof is named as in the dictionaries: a list with "bytes", "flops" or "exps" for each '
+        "kernel."
+    )
 
 
 def _all_at_once(kernels: Sequence[Kernel], machine: Machine) -> float:
@@ -141,6 +151,106 @@ roofline_time.wrong(
         _bound()(kernels, machine)[1],
     ),
 )
+
+
+def _each(kernels: Sequence[Kernel], times_of: Callable[[Kernel], Mapping[str, float]]) -> Bound:
+    times = list(map(times_of, kernels))
+    return sum(max(of.values()) for of in times), [max(of, key=of.__getitem__) for of in times]
+
+
+_right = _bound()
+_MORE: dict[str, tuple[str, Callable[..., Any]]] = {
+    "milliseconds": (
+        "These are milliseconds. Per-second rates give seconds.",
+        lambda kernels, machine: (1e3 * _right(kernels, machine)[0], _right(kernels, machine)[1]),
+    ),
+    "shortest_named": (
+        "The roof is named after the shortest of the three times. The longest one is the bound.",
+        lambda kernels, machine: (
+            _right(kernels, machine)[0],
+            _bound(pick=min)(kernels, machine)[1],
+        ),
+    ),
+    "no_exps_in_the_time": (
+        "The roofs are right, and the time leaves the exps out: where they are the roof, they are "
+        "the time.",
+        lambda kernels, machine: (
+            _bound(roofs=ROOFS[:2])(kernels, machine)[0],
+            _right(kernels, machine)[1],
+        ),
+    ),
+    "flops_and_exps_added": (
+        "The times of flops and exps are added. They have units of their own, which work at the "
+        "same time.",
+        _bound(each=lambda times: max(times[0], times[1] + times[2])),
+    ),
+    "bytes_added": (
+        "The time of the bytes is added to that of the computing. Within a kernel loads go on "
+        "while others compute.",
+        _bound(each=lambda times: times[0] + max(times[1:])),
+    ),
+    "bytes_and_flops_added": (
+        "The times of bytes and flops are added. Within a kernel loads go on while others compute.",
+        _bound(each=lambda times: max(times[0] + times[1], times[2])),
+    ),
+    "exps_as_flops": (
+        "The exps are added to the flops. Other units compute them, at a rate of their own.",
+        lambda kernels, machine: _bound(roofs=ROOFS[:2])(
+            [{**kernel, "flops": kernel["flops"] + kernel["exps"]} for kernel in kernels], machine
+        ),
+    ),
+    "rate_by_work": (
+        "This divides rates by work. Work divided by a rate is a time.",
+        lambda kernels, machine: _each(
+            kernels, lambda kernel: {roof: machine[roof] / kernel[roof] for roof in ROOFS}
+        ),
+    ),
+    "rate_times_work": (
+        "This multiplies rates with work. Work divided by a rate is a time.",
+        lambda kernels, machine: _each(
+            kernels, lambda kernel: {roof: machine[roof] * kernel[roof] for roof in ROOFS}
+        ),
+    ),
+    "whole_seconds": (
+        "// rounds down to whole seconds, of which a kernel takes none: these times are divided "
+        "with /.",
+        lambda kernels, machine: _each(
+            kernels, lambda kernel: {roof: kernel[roof] // machine[roof] for roof in ROOFS}
+        ),
+    ),
+    "mean": (
+        "This is the mean of the kernels' times. They run one after the other, so their times add.",
+        lambda kernels, machine: (
+            _right(kernels, machine)[0] / len(kernels),
+            _right(kernels, machine)[1],
+        ),
+    ),
+    "not_added": (
+        "These are the times of the kernels. Asked for is one number: their sum.",
+        lambda kernels, machine: (
+            [max(_times(kernel, machine)) for kernel in kernels],
+            _right(kernels, machine)[1],
+        ),
+    ),
+    "last_kernel": (
+        "Only the last kernel is here: each kernel has a roof, and their times add.",
+        lambda kernels, machine: _right(kernels[-1:], machine),
+    ),
+    "first_kernel": (
+        "Only the first kernel is here: each kernel has a roof, and their times add.",
+        lambda kernels, machine: _right(kernels[:1], machine),
+    ),
+    "roofs_first": (
+        "The roofs stand first. Asked for are the seconds, then the roofs.",
+        lambda kernels, machine: _right(kernels, machine)[::-1],
+    ),
+    "no_roofs": (
+        "This is the time alone. The roof of each kernel is asked for too: (seconds, roofs).",
+        lambda kernels, machine: _right(kernels, machine)[0],
+    ),
+}
+for _key, (_sentence, _function) in _MORE.items():
+    roofline_time.wrong(_key, _sentence, roofline_time=_function)
 
 
 @roofline_time.cost

@@ -24,6 +24,7 @@ _FORM = "(top, total), a tensor (N,) each"
     points=3,
     minutes=8,
     difficulty=3,
+    by_effect=True,
     hints=(
         "Each total counts in units of exp(its own top). In which unit do you add the two?",
         "top = maximum of both. Each total is scaled by exp(its top - top): at most 1, so nothing "
@@ -114,7 +115,7 @@ def _merge(a: State, b: State, scale: Callable[[Tensor, Tensor], Tensor], by: An
 
 
 def _scale(top: Tensor, of: Tensor) -> Tensor:
-    return torch.where(of == -math.inf, 0.0, top - of).exp()
+    return (top - torch.where(of == -math.inf, 0.0, of)).exp()
 
 
 running_lse.wrong(
@@ -142,13 +143,91 @@ running_lse.wrong(
     "scaled_up",
     "The difference has the wrong sign: exp(top - its top) is above 1 and makes the smaller total "
     "larger. A total in units of a smaller top shrinks.",
-    running_lse=lambda a, b: _merge(a, b, lambda top, of: 1 / _scale(top, of), torch.maximum),
+    running_lse=lambda a, b: _merge(a, b, lambda top, of: (of - top).exp(), torch.maximum),
 )
 running_lse.wrong(
     "smaller_top",
     "This keeps the smaller of the two tops: the other total is scaled up, and exp overflows.",
     running_lse=lambda a, b: _merge(a, b, _scale, torch.minimum),
 )
+
+
+def _but(change: Callable[[Tensor, Tensor], Any]) -> Callable[[State, State], Any]:
+    """What `change` makes of the right top and total."""
+    return lambda a, b: change(*_merge(a, b, _scale, torch.maximum))
+
+
+_MORE: dict[str, tuple[str, Callable[[State, State], Any]]] = {
+    "tops_added": (
+        "The tops are added. The largest logit of both tiles is the larger of the two.",
+        lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    ),
+    "last_top": (
+        "The second top is taken for that of both. Where it is the smaller one, the first total is "
+        "scaled up and overflows.",
+        lambda a, b: _merge(a, b, _scale, lambda _, top: top),
+    ),
+    "top_of_all_rows": (
+        "One top is taken for all rows. Each row has its own.",
+        lambda a, b: _merge(
+            a, b, _scale, lambda x, y: torch.maximum(x, y).max().expand_as(x) if len(x) else x
+        ),
+    ),
+    "only_the_second_rescaled": (
+        "Only the second total is scaled. If the first tile has the smaller top, its total counts "
+        "too much.",
+        lambda a, b: (
+            torch.maximum(a[0], b[0]),
+            a[1] + b[1] * _scale(b[0], torch.maximum(a[0], b[0])),
+        ),
+    ),
+    "scales_exchanged": (
+        "Each total is scaled by the other one's distance to the top. It counts in units of exp("
+        "its own top).",
+        lambda a, b: _merge((a[0], b[1]), (b[0], a[1]), _scale, torch.maximum),
+    ),
+    "larger_top_alone": (
+        "Only the total with the larger top is left. The other tile counts too, by exp(its top - "
+        "the larger).",
+        lambda a, b: (torch.maximum(a[0], b[0]), torch.where(a[0] >= b[0], a[1], b[1])),
+    ),
+    "powers_of_two": (
+        "The totals are scaled by powers of 2, and they were added up as powers of e.",
+        lambda a, b: _merge(a, b, lambda top, of: _scale(top, of) ** math.log(2), torch.maximum),
+    ),
+    "logarithm": (
+        "This is the log-sum-exp, and not the total: the sum of exp(logit - top), without a "
+        "logarithm.",
+        _but(lambda top, total: (top, top + total.log())),
+    ),
+    "logarithm_of_the_total": (
+        "This is the logarithm of the total. The total is the sum itself.",
+        _but(lambda top, total: (top, total.log())),
+    ),
+    "unscaled_sum": (
+        "This is the sum of exp(logit). The total counts in units of exp(top): without them it "
+        "overflows.",
+        lambda a, b: (
+            torch.maximum(a[0], b[0]),
+            torch.logaddexp(a[0] + a[1].log(), b[0] + b[1].log()).exp(),
+        ),
+    ),
+    "total_first": (
+        "The total stands first. Asked for are (top, total).",
+        _but(lambda top, total: (total, top)),
+    ),
+    "zero_for_empty_tiles": (
+        "The top of two tiles without a logit is -inf, and 0 is returned: what replaces it in the "
+        "differences is not the top.",
+        _but(lambda top, total: (torch.where(top == -math.inf, 0.0, top), total)),
+    ),
+    "finite_for_empty_tiles": (
+        "The top of two tiles without a logit is -inf, and a finite number is returned.",
+        _but(lambda top, total: (top.clamp(min=-1e30), total)),
+    ),
+}
+for _key, (_sentence, _function) in _MORE.items():
+    running_lse.wrong(_key, _sentence, running_lse=_function)
 
 
 @running_lse.wrong(

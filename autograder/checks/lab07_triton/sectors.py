@@ -55,6 +55,7 @@ def _cases(draw: Draw) -> Iterator[Access]:
     yield 4, (0, 0), 32, 4  # all of them the same
     yield 0, (0, 1), 16, 2
     yield 12, (24, 1), 16, 4
+    yield 2, (33, 1), 1, 2  # from the middle of a word on
     for _ in draw.cases(4):
         itemsize, columns = draw.choice((1, 2, 4)), 2 ** draw.integer(0, 5)
         strides = draw.integer(0, 130), draw.choice((0, 1, 1, 2, 3, 8, 64))
@@ -152,6 +153,64 @@ _WRONG = {
             _ways([place // itemsize * BANK_BYTES for place in
                    _bytes(first, stride, columns, itemsize)]),
         ),
+    ),
+    "words_from_the_tile_on": (
+        "The words are counted from the tile's first byte on. A word begins at a multiple of 4 "
+        "bytes of the memory.",
+        lambda first, *rest: (
+            _sectors(_bytes(first, *rest)),
+            _ways([place - first for place in _bytes(first, *rest)]),
+        ),
+    ),
+    "sectors_from_the_tile_on": (
+        "The sectors are counted from the tile's first byte on. A sector begins at a multiple of "
+        "32 bytes of the memory.",
+        lambda first, *rest: (_sectors(_bytes(0, *rest)), _ways(_bytes(first, *rest))),
+    ),
+    "no_stride_along_a_row": (
+        "Neighbours in a row are taken to lie side by side. stride[1] says how far apart they are.",
+        _answer(
+            places_of=lambda first, stride, columns, itemsize: _bytes(
+                first, (stride[0], 1), columns, itemsize
+            )
+        ),
+    ),
+    "one_row": (
+        "All 32 lanes are taken to be in one row. Behind `columns` of them the next row begins.",
+        _answer(
+            places_of=lambda first, stride, columns, itemsize: _bytes(first, stride, 32, itemsize)
+        ),
+    ),
+    "bytes_for_banks": (
+        "Each byte is given a bank of its own. A bank is 4 bytes wide.",
+        _answer(ways_of=lambda places: _ways([place * BANK_BYTES for place in places])),
+    ),
+    "banks_of_sectors": (
+        "Banks are counted in sectors. A bank is 4 bytes wide, whatever a sector is.",
+        _answer(ways_of=lambda places: max(
+            [p // 32 % BANKS for p in places].count(bank) for bank in range(BANKS))),
+    ),
+    "banks_that_work": (
+        "This counts the banks that are used. The ways are the words that the busiest of them is "
+        "asked for.",
+        _answer(ways_of=lambda places: len({p // BANK_BYTES % BANKS for p in places})),
+    ),
+    "bytes_by_32": (
+        "This divides a number of bytes by 32. Whoever begins in the middle of a sector touches "
+        "one more, and bytes in a gap are not touched.",
+        lambda first, stride, columns, itemsize: (
+            -(-(max(_bytes(0, stride, columns, itemsize)) + itemsize) // SECTOR_BYTES),
+            _ways(_bytes(first, stride, columns, itemsize)),
+        ),
+    ),
+    "each_place_a_sector": (
+        "Each lane's place is counted as a sector of its own. Places in the same 32 bytes share "
+        "one.",
+        _answer(sector_of=lambda places: len(set(places))),
+    ),
+    "ways_first": (
+        "The ways stand first. Asked for are the sectors, then the ways.",
+        lambda *access: _answer()(*access)[::-1],
     ),
     "lanes_with_a_conflict": (
         "This counts the lanes that share a bank, over all banks. The ways are those of the worst "
