@@ -1,7 +1,8 @@
 """`autograder selftest`: the course's own answers, asked the course's own questions.
 
 For every question of every lab: the solution and each alternative pass, the untouched stub fails,
-and each known wrong answer fails *with its own sentence*. A question with fewer than three wrong
+and each known wrong answer fails *with its own sentence*; of what they read in another language,
+nothing is left in English. A question with fewer than three wrong
 answers or fewer than two right ones is an error, and so is a lab without questions: a checker that
 found nothing to check has failed.
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import json
 import linecache
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,14 +36,29 @@ from autograder.judge import (
     NoAnswer,
     Question,
     State,
+    Text,
+    Verdict,
     Wrong,
     WroteInput,
     ask,
+    content,
+    in_language,
+    words,
 )
 from autograder.judge.torch_settings import one_thread
 
 SEEDS = (1, 2, 3)
 MIN_WRONG, MIN_RIGHT = 3, 2
+LANGUAGES = sorted(path.stem for path in words.CATALOGUES.glob("*.toml") if path.stem != "en")
+ENGLISH = {
+    *("the", "of", "are", "not", "with", "that", "which", "and", "from", "was", "were", "each"),
+    *("it", "to", "for", "by", "at", "on", "this", "its", "than", "then", "what", "when"),
+    *("where", "who", "does", "be", "been", "an", "there", "their"),
+}
+"""Words that English sentences are made of, and that no other language of ours has."""
+_QUOTED = re.compile(r"`[^`]*`|\"[^\"]*(?:\"|$)|'[^']*(?:'|$)")
+_WORD = re.compile(r"(?<![\w.<:/])[a-z]+(?![\w(=:/]|\.\w)", re.IGNORECASE)
+_ERROR = re.compile(r"[A-Za-z]+(?:Error|Exception): ")
 Namespace = dict[str, Any]
 Cell = dict[str, Any]
 
@@ -164,6 +181,7 @@ def _right_faults(question: Question, answers: list[Namespace], seed: int) -> It
             yield f"{name} does not pass:\n{verdict}"
         elif question.cost_of is None or not verdict.cost:
             yield f"{name} passes without a cost line"
+        yield from left_in_english(verdict)
 
 
 def _stub_faults(question: Question, stub: Namespace, seed: int) -> Iterator[str]:
@@ -180,6 +198,28 @@ def _wrong_faults(question: Question, seed: int) -> Iterator[str]:
         elif verdict.sentence != known.sentence:
             seen = verdict.misconception or "nothing"
             yield f"wrong answer {known.name!r} is taken for {seen!r} (seed {seed})"
+        yield from left_in_english(verdict)
+
+
+def left_in_english(verdict: Verdict) -> Iterator[str]:
+    """The rows of a verdict in which a reader of another language meets English: beside code, what
+    the student wrote, and the messages of torch and Python, which are English for all."""
+    rows = ("title", "sentence", "expected", "got", "where", "next_step", "cost")
+    for code in LANGUAGES:
+        with in_language(code):
+            for row in rows:
+                said = getattr(verdict, row)
+                if isinstance(said, Text) and said.key in ("error", "lines"):
+                    continue
+                shown = content(said)
+                if not _ERROR.match(shown) and english_in(shown):
+                    yield f"{row} is in English for a reader of {code!r}: {shown}"
+
+
+def english_in(shown: str) -> list[str]:
+    """Of a text that is not English, the words that are; what stands in quotes is quoted."""
+    found = _WORD.findall(_QUOTED.sub("", shown))
+    return [word for word in found if word.lower() in ENGLISH]
 
 
 def execute(notebook: Path) -> Namespace:

@@ -72,10 +72,8 @@ def _directives(code: str) -> Iterator[tuple[int, str]]:
         if name == "pragma" and rest.startswith(("unroll", "once", "GCC unroll")):
             continue
         if name not in _DIRECTIVES:
-            yield (
-                _at(code, found.start()),
-                f"#{name} {'of this file' * (name == 'include')}".strip(),
-            )
+            why = f"#{name} of this file" if name == "include" else f"#{name}"
+            yield _at(code, found.start()), why
 
 
 def _names(code: str) -> Iterator[tuple[int, str]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
-from autograder.judge import NoAnswer, Wrong
+from autograder.judge import NoAnswer, Wrong, text
 
 
 @contextmanager
@@ -18,6 +19,5 @@ def explaining(sentences: Mapping[str, str]) -> Iterator[None]:
         raised = none.raised
         if raised.kind != "raised" or raised.error not in sentences:
             raise
-        where = "; ".join(f"line {number}: {source}" for number, source in raised.lines[-2:])
-        why = sentences[raised.error]
-        raise Wrong(expected="a value", got=str(raised), where=where, why=why) from None
+        where, why = replace(raised, lines=raised.lines[-2:]).where, sentences[raised.error]
+        raise Wrong(expected=text("a_value"), got=raised.told, where=where, why=why) from None

@@ -39,6 +39,7 @@ from .compare import Wrong
 from .flagged import Impossible, NotAdmitted
 from .student import Call, NoAnswer, Student, describe
 from .verdict import Cause
+from .words import text
 
 _STUB = re.compile(r"""raise NotImplementedError\(["'](Lab \d+\.\d+: [^"']*)""")
 MAX_TEXT = 50_000
@@ -53,8 +54,8 @@ def text_of(student: Student, function: str, kind: str = "C++") -> str:
     """
     got = student.value_of(function)
     if not isinstance(got, str) or len(got) > MAX_TEXT:
-        why = f"The function of this cell returns the {kind}, as text. Is there a `return`?"
-        raise Wrong(expected=f"{kind} as text", got=describe(got), why=why)
+        why = text("returns_text", kind=kind)
+        raise Wrong(expected=text("as_text", kind=kind), got=describe(got), why=why)
     return got
 
 

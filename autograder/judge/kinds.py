@@ -14,6 +14,7 @@ import torch
 
 from .compare import Wrong
 from .student import describe
+from .words import text
 
 T = TypeVar("T")
 
@@ -52,6 +53,10 @@ def within(place: str, *, why: str | Callable[[], str] = "") -> Iterator[None]:
     try:
         yield
     except Wrong as wrong:
-        where = f"{place} {wrong.where}".rstrip(" ,")
+        where = (
+            text("within", place=place, rest=wrong.where)
+            if place and wrong.where
+            else (place.rstrip(",") or wrong.where)
+        )
         reason = (why() if callable(why) else why) or wrong.why
         raise Wrong(expected=wrong.expected, got=wrong.got, where=where, why=reason) from None

@@ -294,9 +294,8 @@ def describe(value: Any, room: int = 160) -> str:
 
 
 def _tensor_in_words(t: torch.Tensor) -> str:
-    if not t.dim():
-        return f"a {str(t.dtype).removeprefix('torch.')} tensor without dimensions"
-    dtype = "" if t.dtype is torch.float32 else f" {str(t.dtype).removeprefix('torch.')}"
+    plain = t.dtype is torch.float32 and t.dim()  # "()" alone is an empty tuple
+    dtype = "" if plain else f" {str(t.dtype).removeprefix('torch.')}"
     layout = "" if t.is_contiguous() else f" strides {tuple(t.stride())}"
     offset = f" offset {t.storage_offset()}" if t.storage_offset() else ""
     return f"{tuple(t.shape)}{dtype}{layout}{offset}"

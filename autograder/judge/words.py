@@ -13,6 +13,7 @@ of the notebook that runs.
 from __future__ import annotations
 
 import itertools
+import operator
 import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +30,8 @@ LANGUAGE = "ONELAYER_LANGUAGE"
 NOTEBOOK = "JPY_SESSION_NAME"
 """Where Jupyter's server tells a kernel which notebook it runs."""
 _ROOMS = ("notebooks", "labs", "solutions")
+MAX_CLAUSES = 12
+"""Of a list, with "; " between, that is said clause by clause."""
 
 _chosen: ContextVar[str] = ContextVar("language", default="")
 _content_rooms: list[Path] = []
@@ -87,7 +90,13 @@ def content(said: Said) -> str:
 
 
 def _filled_in(english: str) -> str:
-    """The first entry with fields that is the whole sentence, with what stands in its fields."""
+    """The first entry with fields that is the whole sentence, with what stands in its fields; or
+    clause by clause, where each clause of a list has an entry."""
+    clauses = english.split("; ", MAX_CLAUSES)
+    if 1 < len(clauses) <= MAX_CLAUSES:
+        each = list(map(content, clauses))
+        if all(map(operator.ne, each, clauses)):
+            return "; ".join(each)
     for parts, said in _patterns(language()):
         fields = _fields(english, parts)
         if fields is not None:
@@ -97,8 +106,8 @@ def _filled_in(english: str) -> str:
 
 def _fields(english: str, parts: Sequence[str]) -> list[str] | None:
     """What stands between the parts of an entry, each at its first place: in linear time, since a
-    student's own text comes by here. A field of a short entry is one word, so `{} after {}` is not
-    taken for a message of torch's."""
+    student's own text comes by here. A field of a short entry is one word, a list of them, or an
+    entry itself, so `{} after {}` is not taken for a message of torch's."""
     first, *inner, last = parts
     place, end = len(first), len(english) - len(last)
     if not (english.startswith(first) and english.endswith(last) and place <= end):
@@ -112,7 +121,11 @@ def _fields(english: str, parts: Sequence[str]) -> list[str] | None:
         place = at + len(part)
     found.append(english[place:end])
     is_short = sum(len(part.split()) for part in parts) <= 2
-    return None if is_short and any(len(field.split()) != 1 for field in found) else found
+    return None if is_short and not all(map(_is_small, found)) else found
+
+
+def _is_small(field: str) -> bool:
+    return len(field.replace(", ", ",").split()) == 1 or field in _content(language())
 
 
 def content_room(folder: Path) -> None:

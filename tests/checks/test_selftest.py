@@ -13,7 +13,7 @@ import torch
 from rich.console import Console
 
 from autograder import checks, selftest
-from autograder.judge import Draw, KnownAnswer, Lab, Student, WrongAnswer, expect_equal
+from autograder.judge import Draw, KnownAnswer, Lab, Student, WrongAnswer, ask, expect_equal, text
 
 ROOT = Path(__file__).parents[2]
 
@@ -75,6 +75,17 @@ def test_an_answer_whose_verdict_hangs_on_the_seed_is_found(lab: Lab) -> None:
     found = seeds_of(lab)
     assert any("the solution fails with" in fault for fault in found)
     assert any("passes with 3 of 3 seeds: 1" in fault for fault in found)
+
+
+def test_a_verdict_that_another_language_reads_in_english_is_found(lab: Lab) -> None:
+    question = lab.questions["contiguous_strides"]
+    verdict = ask(question, KnownAnswer({"contiguous_strides": lambda size: "none"}), seed=1)
+    assert list(selftest.left_in_english(verdict)) == []
+    for got in ("the first of the two", text("within", place="en dw", rest="for each row")):
+        (fault,) = selftest.left_in_english(replace(verdict, got=got))
+        assert "got is in English for a reader of 'es'" in fault
+    for got in ("`the` code 'of the", "IndexError: list index out of the range", "in situ"):
+        assert list(selftest.left_in_english(replace(verdict, got=got))) == []
 
 
 def test_two_wrong_answers_that_look_alike_are_found(lab: Lab) -> None:

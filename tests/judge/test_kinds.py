@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 import torch
 
-from autograder.judge import Wrong, expect_equal, expect_kind, expect_tensors, expect_tuple, within
+from autograder.judge import (
+    Wrong,
+    expect_equal,
+    expect_kind,
+    expect_tensors,
+    expect_tuple,
+    in_language,
+    within,
+)
 
 
 @pytest.mark.parametrize("got", [(1, 2), [1, 2]])
@@ -51,7 +59,9 @@ def test_tensors_come_back_as_a_list() -> None:
 def test_a_place_stands_before_the_place_in_it() -> None:
     with pytest.raises(Wrong) as wrong, within("in dw"), within("on rank 1,"):
         expect_equal([1, 3], [1, 2])
-    assert wrong.value.where == "in dw on rank 1, at [1]"
+    assert str(wrong.value.where) == "in dw on rank 1, at [1]"
+    with in_language("es"):
+        assert str(wrong.value.where).endswith(" en [1]")
 
 
 def test_a_place_without_a_place_in_it_ends_cleanly() -> None:

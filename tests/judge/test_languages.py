@@ -17,6 +17,7 @@ from autograder.checks import labs
 from autograder.checks.next_lines import FILE as NEXT_LINES
 from autograder.judge import LocalStudent, ask, content, in_language, language, say, words
 from autograder.notebook.guess_lines import FILE as GUESS_LINES
+from autograder.selftest import english_in
 from tests.judge.test_ask import transpose_question
 from tests.judge.test_words import fields_of
 
@@ -88,6 +89,71 @@ def test_all_content_is_there(code: str, said: Any) -> None:
     assert lacking == []
 
 
+SHOWN = {"expected", "got", "where", "why", "told", "place", "form", "said", "_FORM"}
+"""What a check calls a text that a verdict shows."""
+SHOWING = {
+    *("within", "expect_tuple", "expect_kind", "expect_tensors", "expect_us", "expect_number"),
+    *("floor", "Fault", "Refused", "_wrong"),
+}
+"""What it hands such a text to."""
+NOT_SHOWN = {
+    "There is no lab {}. There are {}.": "an instructor's",
+    "{}: still there": "raised by a known answer",
+    "{}: RuntimeError: as an example": "raised by a known answer",
+    "{} {} ({} of it)": "one of a list, which has an entry",
+    "{} (And divided it by W.)": "a known answer's sentence, which has an entry",
+    "<built-in method item of Tensor object at 0x7f{}>": "a trace",
+    '"""{}: operators for a wide head."""': "a file",
+}
+
+
+def said_from_parts() -> Iterator[tuple[str, str, list[str]]]:
+    """Where a check puts a text together or hands one on, the text with `{}` for its fields, and
+    how it may come out."""
+    for path in sorted((ROOT / "autograder" / "checks").rglob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        parts = {part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)
+                 for part in node.values}  # fmt: skip
+        found = {node for top in shown_in(tree) for node in ast.walk(top)} - parts
+        for node in sorted(found, key=lambda node: getattr(node, "lineno", 0)):
+            where = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
+            if isinstance(node, ast.JoinedStr):
+                yield where, written(node, "{}"), [written(node, "7"), written(node, "")]
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield where, node.value, [node.value]
+
+
+def shown_in(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield node
+        elif isinstance(node, ast.Call):
+            yield from (word.value for word in node.keywords if word.arg in SHOWN)
+            called = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            yield from node.args if called in SHOWING else ()
+        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") in SHOWN:
+            yield node.value
+
+
+def written(node: ast.JoinedStr, field: str) -> str:
+    return "".join(str(v.value) if isinstance(v, ast.Constant) else field for v in node.values)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_what_a_check_puts_together_from_parts_is_there(code: str) -> None:
+    """An f-string needs an entry with `{}` for its fields, even one with few words of its own."""
+    known, lacking, exempt = words._content(code), [], set()
+    with in_language(code):
+        for where, text, forms in said_from_parts():
+            said = any(content(form) != form or form in known for form in forms)
+            if not said and any(map(english_in, forms)):
+                rest = [one for one in NOT_SHOWN if text.startswith(one)]
+                exempt.update(rest)
+                lacking += [] if rest else [f"{where}: {text}"]
+    assert lacking == []
+    assert exempt == NOT_SHOWN.keys()
+
+
 @pytest.mark.parametrize("code", CODES)
 def test_a_section_is_called_as_in_its_chapter(code: str) -> None:
     """`look_again` leads to a heading that the reader finds."""
@@ -104,7 +170,13 @@ def test_no_entry_is_left_over(code: str) -> None:
             for _, english in part()}  # fmt: skip
     texts = "\n".join(
         node.value
-        for room in ("autograder/checks", "autograder/notebook", "notebooks")
+        for room in (
+            "autograder/checks",
+            "autograder/judge",
+            "autograder/notebook",
+            "notebooks",
+            "onelayer/memory",
+        )
         for path in sorted((ROOT / room).rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
@@ -133,7 +205,7 @@ def test_the_fields_of_a_pattern_are_filled_and_said_too(
     (tmp_path / "lab").mkdir()
     (tmp_path / "lab" / "es.toml").write_text(
         '"{} of {} rows" = "de {1} filas, {0}"\n"row {}" = "fila {}"\n"all" = "todas"\n'
-        '"a set {{}}" = "un conjunto {{}}"\n'
+        '"a set {{}}" = "un conjunto {{}}"\n"in {}" = "en {}"\n"the loss" = "la pérdida"\n'
     )
     monkeypatch.setattr(words, "_content_rooms", [tmp_path])
     words._content.cache_clear()
@@ -143,6 +215,10 @@ def test_the_fields_of_a_pattern_are_filled_and_said_too(
             assert content("all of 7 rows") == "de 7 filas, todas"
             assert content("row {3}") == "fila {3}"
             assert content("row 3\nof two lines") == "row 3\nof two lines"
+            assert content("in the loss") == "en la pérdida"
+            assert content("in a message of torch's") == "in a message of torch's"
+            assert content("in dx, dw; row 3") == "en dx, dw; fila 3"
+            assert content("in dx; and a message") == "in dx; and a message"
         assert content("all") == "all"
     finally:
         words._content.cache_clear()

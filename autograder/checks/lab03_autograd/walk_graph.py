@@ -94,7 +94,7 @@ def _as_pair(visit: Any) -> Any:
 
 
 def _named(shape: Any) -> Any:
-    return f"a tensor {describe(shape)}" if isinstance(shape, Tensor) else shape
+    return f"tensor {describe(shape)}" if isinstance(shape, Tensor) else shape
 
 
 def _torchs_nodes(loss: Tensor) -> list[Visit]:

@@ -26,6 +26,7 @@ from autograder.judge import (
     expect_close,
     expect_tuple,
     floor,
+    text,
     text_of,
 )
 from onelayer.custom_op.cpp_compiler import compiler
@@ -69,7 +70,7 @@ def explained(sentences: Mapping[str, str]) -> Iterator[None]:
         why = known.get(part) or known.get(word) or known.get(raised.error)
         if raised.kind != "raised" or why is None:
             raise
-        raise Wrong(expected="a value", got=str(raised), why=why) from None
+        raise Wrong(expected=text("a_value"), got=raised.told, why=why) from None
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from autograder.judge import Draw, Student, Wrong, describe, expect_close, expect_tuple
+from autograder.judge import text as said
 
 from . import lab
 from .bench import explained, room_for_python
@@ -99,8 +100,8 @@ def _expect_schema(op: str, declared: Any, want: str) -> None:
             why = f"Who passes it by name counts on the name. Your schema: {text}"
             raise Wrong(expected=place, got=where, where=f"in {op}", why=why)
         if mine != wanted:
-            where = f"in {op}, {place}"
-            raise Wrong(expected=wanted, got=mine, where=where, why=f"Your schema: {text}")
+            there = said("within", place=f"in {op},", rest=place)
+            raise Wrong(expected=wanted, got=mine, where=there, why=f"Your schema: {text}")
     if len(got) != len(right):
         says = f"{len(right)} arguments and returns"
         raise Wrong(expected=says, got=str(len(got)), where=f"in {op}", why=f"Your schema: {text}")
@@ -124,7 +125,8 @@ def _facts(text: str) -> list[Fact]:
     try:
         schema = torch._C.parse_schema(text)
     except RuntimeError as error:
-        raise Wrong(expected="a schema", got=text, where=str(error).splitlines()[0]) from None
+        refused = said("error", error="RuntimeError", message=str(error).splitlines()[0])
+        raise Wrong(expected="a schema", got=text, where=refused) from None
     sets: list[str] = []
     facts = []
     for a in schema.arguments:

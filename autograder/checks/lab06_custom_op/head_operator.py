@@ -148,8 +148,10 @@ def _roomy(draw: Draw, *shape: int) -> Tensor:
 def _expect_taken(got: tuple[object, str], want: Tensor) -> None:
     y, said = got
     if y is None:
-        why = "These arguments fit, and your operator refuses them. Any strides are welcome, and "
-        why += "N = 0, and float64, and no bias."
+        why = (
+            "These arguments fit, and your operator refuses them. Any strides are welcome, and "
+            "N = 0, and float64, and no bias."
+        )
         raise Wrong(expected=describe(want), got=said, why=why)
     expect_close(y, want)
 

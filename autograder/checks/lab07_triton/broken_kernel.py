@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
+from autograder.judge import Draw, Student, Wrong, describe, expect_tuple, text
 
 from . import lab
 from .admitted import Refused
@@ -100,10 +100,11 @@ def _judged(suspect: Suspect, repair: tuple[int, str]) -> Wrong | None:
         judged(launcher(suspect.with_line(number, line)), suspect.cases)
     except Wrong as wrong:
         was = suspect.source.splitlines()[number - 1].strip()
+        place = f"with your line {number}, {line.strip()!r} for {was!r},"
         return Wrong(
             expected=wrong.expected,
             got=wrong.got,
-            where=f"with your line {number}, {line.strip()!r} for {was!r}, {wrong.where}",
+            where=text("within", place=place, rest=wrong.where),
             why=_why(suspect, repair) or wrong.why,
         )
     return None

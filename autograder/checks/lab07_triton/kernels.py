@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.judge import Draw, Question, Student, Wrong, expect_close, expect_kind, within
+from autograder.judge import Draw, Question, Student, Wrong, expect_close, expect_kind, text, within
 
 from .admitted import Kernel, Refused, admitted
 from .memory import Fault
@@ -165,7 +165,7 @@ def _launched(launch: Launcher, case: Case) -> Stored:
     except Fault as fault:
         raise Wrong(
             expected="a launch without a fault",
-            got=f"{fault.kind}: {fault}",
+            got=text("error", error=fault.kind, message=str(fault)),
             where=case.sizes,
             why=FAULTS[fault.kind],
         ) from None

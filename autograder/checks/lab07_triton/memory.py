@@ -43,7 +43,7 @@ class Buffer:
 
     def load(self, at: Block, program: int) -> Block:
         """The elements at these places, all of the tensor. Raises Fault."""
-        at = self._inside(at, "loads from")
+        at = self._inside(at, f"loads from {self.name}")
         if self.writable:
             others = self.written[at]
             if ((others != NOBODY) & (others != program)).any():
@@ -72,7 +72,7 @@ class Buffer:
     def _writable(self, at: Block) -> Block:
         if not self.writable:
             raise Fault("wrote_input", f"a store to {self.name}, which is only to be read")
-        return self._inside(at, "stores to")
+        return self._inside(at, f"stores to {self.name}")
 
     def _expect_alone(self, at: Block, program: int, writers: Block) -> None:
         for others in (writers, self.read[at]):
@@ -83,7 +83,7 @@ class Buffer:
         at = at + self.first
         inside = (at >= 0) & (at < len(self.values))
         if not inside.all() or not self.mine[at].all():
-            raise Fault("out_of_bounds", f"{does} {self.name}, outside of the tensor")
+            raise Fault("out_of_bounds", f"{does}, outside of the tensor")
         return at
 
 

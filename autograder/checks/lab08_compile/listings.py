@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.judge import Question, Wrong, describe, expect_close, expect_tuple, within
+from autograder.judge import Question, Wrong, describe, expect_close, expect_tuple, text, within
 from onelayer.compiler.listing import Row, operator
 
 Rows = list[Row]
@@ -109,7 +109,8 @@ def _called(op: str, given: list[Any], kwargs: dict[str, Any], name: str) -> Ten
         result: Tensor = operator(op)(*given, **kwargs)
     except Exception as error:  # a stranger's arguments
         line = str(error).partition("\n")[0]
-        raise Wrong(expected="a listing that runs", got=line, where=f"{name} = {op}") from None
+        got = text("error", error=type(error).__name__, message=line)
+        raise Wrong(expected="a listing that runs", got=got, where=f"{name} = {op}") from None
     return result
 
 
@@ -119,10 +120,10 @@ def expect_same(got: Rows, rows: Sequence[Row], inputs: Inputs) -> None:
     want, came = _seeded(rows, mine), _seeded(got, theirs)
     if len(came) != len(want):
         raise Wrong(expected=f"{len(want)} results", got=f"{len(came)} results")
-    sides = [(f"result {k}", c, w) for k, (c, w) in enumerate(zip(came, want, strict=True))]
-    sides += [(f"input {name} afterwards", theirs[name], mine[name]) for name in mine]
-    for name, came_as, wanted in sides:
-        with within(f"{name},"):
+    sides = [(f"result {k},", c, w) for k, (c, w) in enumerate(zip(came, want, strict=True))]
+    sides += [(f"input {name} afterwards,", theirs[name], mine[name]) for name in mine]
+    for place, came_as, wanted in sides:
+        with within(place):
             expect_close(came_as, wanted, tolerance=1e-4)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.judge import Wrong, describe, expect_tuple
+from autograder.judge import Wrong, describe, expect_tuple, text
 from onelayer.compiler.listing import operator
 from onelayer.profiling.tape import FOREACH, Row
 
@@ -147,7 +147,8 @@ def _operated(
         result = operator(call)(*given, **kwargs)
     except Exception as error:  # a stranger's arguments
         line = str(error).partition("\n")[0]
-        raise Wrong(expected="a call that runs", got=line, where=where) from None
+        got = text("error", error=type(error).__name__, message=line)
+        raise Wrong(expected="a call that runs", got=got, where=where) from None
     return list(result) if call.startswith(FOREACH) else [result]
 
 
@@ -161,7 +162,8 @@ def _gradients(state: Played, args: list[Any], where: str) -> list[Tensor]:
         made = torch.autograd.grad(loss, weights, retain_graph=True)
     except RuntimeError as error:
         line = str(error).partition("\n")[0]
-        raise Wrong(expected=form, got=line, where=where) from None
+        got = text("error", error=type(error).__name__, message=line)
+        raise Wrong(expected=form, got=got, where=where) from None
     return [g.detach() for g in made]
 
 

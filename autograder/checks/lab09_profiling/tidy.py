@@ -9,7 +9,16 @@ import torch
 from torch import Tensor
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, Wrong, describe, expect_close, expect_tuple, within
+from autograder.judge import (
+    Draw,
+    Student,
+    Wrong,
+    describe,
+    expect_close,
+    expect_tuple,
+    text,
+    within,
+)
 from onelayer.compiler.listing import Row, operator
 
 from . import lab
@@ -200,10 +209,12 @@ def _made(rows: Rows, inputs: dict[str, Tensor], place: str = "the step") -> dic
         for arg in args:
             if isinstance(arg, str) and arg not in made:
                 told = f"{arg!r}, which no row before has"
-                raise Wrong(expected="names of earlier rows", got=told, where=f"in {place}, {name}")
+                raise Wrong(
+                    expected="names of earlier rows", got=told, where=f"in {place}, row {name}"
+                )
         if op != "output":
             made[name] = _called(op, [made.get(a, a) if isinstance(a, str) else a for a in args],
-                                 kwargs, f"in {place}, {name}")  # fmt: skip
+                                 kwargs, f"in {place}, row {name}")  # fmt: skip
     return made
 
 
@@ -213,7 +224,8 @@ def _called(op: str, given: list[Any], kwargs: dict[str, str], where: str) -> Te
         result: Tensor = operator(op)(*given, **named)
     except Exception as error:  # a stranger's arguments
         line = str(error).partition("\n")[0]
-        raise Wrong(expected="a listing that runs", got=line, where=where) from None
+        got = text("error", error=type(error).__name__, message=line)
+        raise Wrong(expected="a listing that runs", got=got, where=where) from None
     return result
 
 

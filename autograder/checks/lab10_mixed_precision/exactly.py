@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.judge import Wrong, describe
+from autograder.judge import Said, Text, Wrong, describe, text
 
 
 def as_number(got: Any) -> Any:
@@ -27,7 +27,7 @@ def same_number(a: float, b: float) -> bool:
 
 
 def expect_number(
-    got: Any, want: float, where: str, *, tolerance: float = 0.0, why: str = ""
+    got: Any, want: float, where: Said, *, tolerance: float = 0.0, why: str = ""
 ) -> None:
     """The number `want`, or one that is `tolerance` times |want| away. Raises Wrong for others."""
     number = as_number(got)
@@ -57,7 +57,11 @@ def expect_elements(
         raise Wrong(
             expected=repr(wanted),
             got=repr(came),
-            where=f"{where} {x!r}, one of {len(wrong)} wrong among {want.numel()}".strip(),
+            where=text(
+                "within",
+                place=f"{where} {x!r},".strip(),
+                rest=f"one of {len(wrong)} wrong among {want.numel()}",
+            ),
             why=why(x, wanted, came),
         )
 
@@ -66,5 +70,6 @@ def _floats(t: Tensor) -> Sequence[float]:
     return [float(n) for n in t.detach().flatten().to(torch.float64).tolist()]
 
 
-def _kind(t: Tensor) -> str:
-    return f"a tensor {tuple(t.shape)} {str(t.dtype).removeprefix('torch.')}"
+def _kind(t: Tensor) -> Text:
+    kind = str(t.dtype).removeprefix("torch.")
+    return text("tensor", tensor=f"{tuple(t.shape)} {kind}")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, expect_tuple
+from autograder.judge import Draw, Student, expect_tuple, text
 
 from . import lab
 from .exactly import expect_number
@@ -45,8 +45,10 @@ def spacing(student: Student, draw: Draw) -> None:
             distance, bound = _known(x, Format(wide, long))
             where = f"at {x!r}, with {wide} exponent and {long} fraction bits"
             pair = expect_tuple(got, 2, "(distance, bound)", where=where)
-            expect_number(pair[0], distance, f"the distance {where}")
-            expect_number(pair[1], bound, f"the bound {where}", tolerance=1e-9)
+            expect_number(pair[0], distance, text("within", place="the distance", rest=where))
+            expect_number(
+                pair[1], bound, text("within", place="the bound", rest=where), tolerance=1e-9
+            )
 
 
 def _cases(draw: Draw) -> list[tuple[float, int, int]]:

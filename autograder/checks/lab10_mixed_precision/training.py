@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from autograder.judge import Draw, Wrong, describe
+from autograder.judge import Draw, Wrong, describe, text
 
 Rows = list[tuple[Any, ...]]
 Batch = tuple[Tensor, Tensor]
@@ -66,8 +66,9 @@ def trained(rows: Any, task: Task) -> Trained:
             try:
                 run.verbs[verb](*arguments)
             except (RuntimeError, AssertionError, TypeError, KeyError, ValueError) as error:
-                said = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-                where = f"row {place}, {describe(row)}"
+                line = str(error).partition("\n")[0]
+                said = text("error", error=type(error).__name__, message=line)
+                where = text("within", place=f"row {place},", rest=describe(row))
                 raise Wrong(expected="rows that run", got=said, where=where) from None
         run.end()
     return run.seen

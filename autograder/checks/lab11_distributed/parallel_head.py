@@ -109,13 +109,13 @@ def _expect(answers: Sequence[Pairs], want: Sequence[Sequence[Tensor]], where: s
     for k, name in enumerate(NAMES):
         for rank, answer in enumerate(answers):
             mine, how = answer[k]
-            place = f"{name} {where}, on rank {rank} of {len(answers)}"
+            place = f"in {name} {where}, on rank {rank} of {len(answers)}"
             if how == SUM:
                 _expect_alike([a[k][0] for a in answers], name, where)
                 mine = torch.stack([a[k][0] for a in answers]).sum(dim=0)
                 place += ", after the sum"
             why = _misplaced(mine, [of_one[rank] for of_one in want], k)
-            with within(f"in {place}", why=why):
+            with within(place, why=why):
                 expect_close(mine, want[k][rank], tolerance=1e-5)
 
 

@@ -331,7 +331,7 @@ _WHOLE = {"name": "", "files": ["headloss/_C.so"], "asks": ["torch_old"], "links
 
 def _raises(step: str) -> Callable[..., Any]:
     def raising(*_: Any) -> Any:
-        raise NotInstalled(f"{step}: it does not")
+        raise NotInstalled(f"{step}: RuntimeError: as an example")
 
     return raising
 

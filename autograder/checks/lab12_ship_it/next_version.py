@@ -60,7 +60,7 @@ def _difference(old: Schemas, new: Schemas) -> str:
     before, after = ({s.name: str(s) for s in one} for one in (old, new))
     for name in [*before, *after]:
         if before.get(name) != after.get(name):
-            return f"from {before.get(name, 'nothing')} to {after.get(name, 'nothing')}:"
+            return f"changed from {before.get(name, 'nothing')} to {after.get(name, 'nothing')}:"
     return "with nothing changed"
 
 
