@@ -28,6 +28,7 @@ def run(labs: list[Lab]) -> tuple[int, str]:
     return number, console.file.getvalue()  # type: ignore[attr-defined]
 
 
+@pytest.mark.whole_lab
 @pytest.mark.timeout(1_500)  # it asks every known answer of a lab; lab 06 compiles most of its own
 @pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "solutions").glob("[0-9]*")))
 def test_a_lab_is_clean(name: str) -> None:
