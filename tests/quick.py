@@ -27,7 +27,9 @@ _folder = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="no jail, browser, compiler, class or whole lab")
+    parser.addoption(
+        "--quick", action="store_true", help="no jail, browser, compiler, class or whole lab"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
