@@ -3,9 +3,6 @@ and whatever shows a total shows the same one."""
 
 from __future__ import annotations
 
-import csv
-import json
-import re
 import shutil
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +21,7 @@ from autograder.classroom.commands import regrade
 from autograder.classroom.gradebook.converters import Converters
 from autograder.classroom.gradebook.course import database, quiet
 from autograder.judge import State
+from tests.classroom import exports
 from tests.classroom.made_class import (
     FREE_TEXT,
     LAB,
@@ -193,25 +191,7 @@ def shown(folder):
             converters.feedback(student)
     done = CliRunner().invoke(cli.main, ["report", NAME, "--provisional"])
     assert done.exit_code == 0, done.output
-    place = folder / "reports" / NAME
-    canvas = list(csv.DictReader((place / "canvas.csv").read_text("utf-8").splitlines()))
-    moodle = csv.DictReader((place / "moodle.csv").read_text("utf-8-sig").splitlines())
-    results = {s: place / "gradescope" / s / "results.json" for s in STUDENTS}
-    rows = re.findall(r"<tr>.*?</tr>", (place / "index.html").read_text("utf-8"))
-    table = {
-        re.search(r"<bdi>(\w+)</bdi>", row)[1]: re.search(r'"total" class="num">([\d.]+)', row)[1]
-        for row in rows
-        if 'data-head="total" class="num">' in row
-    }
-    pages = {s: (folder / "feedback" / s / NAME / f"{NAME}.html").read_text() for s in STUDENTS}
-    return {
-        "gradebook": scores(folder),
-        "canvas": {r["Student"]: float(r[NAME]) for r in canvas if r["Student"] in STUDENTS},
-        "moodle": {r["Username"]: float(r["Grade"]) for r in moodle},
-        "gradescope": {s: json.loads(path.read_bytes())["score"] for s, path in results.items()},
-        "report": {s: float(total) for s, total in table.items()},
-        "page": {s: float(re.search(r'"score">.*?<b>([\d.]+)', p)[1]) for s, p in pages.items()},
-    }
+    return {"gradebook": scores(folder), **exports.everywhere(folder)}
 
 
 @pytest.fixture(scope="module")

@@ -1,33 +1,44 @@
-"""A class of 300 from every platform, a tenth of it broken and a twentieth hostile: 300 rows
-come out, and every export says the same of each. The judge is made by hand: nothing is run."""
+"""A class of 300 from every platform, a tenth of it broken and a twentieth hostile, through the
+commands that an instructor types: 300 rows come out, and whatever shows a total shows the same one
+of each. The judge alone is made by hand: nobody's code is run."""
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
+import itertools
 import json
 import random
-from collections import Counter
-from dataclasses import replace
-from datetime import UTC, datetime
+import subprocess
+import sys
+import zipfile
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+from nbgrader.api import Gradebook
+from rich.console import Console
 
+from autograder import cli
 from autograder.attacks.sample_class import filled
+from autograder.classroom.commands.grade import grade
+from autograder.classroom.commands.grading_run import Order
+from autograder.classroom.gradebook.converters import Converters
+from autograder.classroom.gradebook.course import database, quiet
 from autograder.classroom.intake.release import releases
 from autograder.classroom.intake.taking import take_in
-from autograder.classroom.reports.canvas import canvas
-from autograder.classroom.reports.gradescope import gradescope
-from autograder.classroom.reports.moodle import moodle
-from autograder.classroom.reports.page import Report, page
-from autograder.classroom.reports.results import Result, expect_one_each
-from autograder.classroom.reports.rows import Row, write_ungradable
-from autograder.classroom.store.roster import Line
+from autograder.classroom.run import grading
+from autograder.classroom.store import roster
+from autograder.classroom.store.journal import Record
 from autograder.judge import State
+from autograder.sandbox import Tier
+from tests.classroom import exports
 from tests.classroom.intake.handed_in import in_folder, in_zip
-from tests.classroom.made_class import LAB, NAME, RELEASE, ROOT, marked, record, result, verdict
+from tests.classroom.made_class import FREE_TEXT, LAB, NAME, ROOT, record, verdict
 
+pytestmark = pytest.mark.timeout(1800)
 SIZE = 300
 KNOWN = releases(ROOT)
 FILE = f"{NAME}.ipynb"
@@ -41,8 +52,10 @@ SHAPES = {  # where a platform puts what a student calls `name`
     "Blackboard": "Lab 1_{who}_attempt_2026-11-20-10-00-00_{name}",
     "Gradescope": "assignment_7_export/submission_{number}/{name}",
     "GitHub Classroom": "lab-1-submissions/lab-1-{who}/labs/" + NAME + "/{name}",
+    "Drive": "{who}.ipynb",
 }
 EXPORT = "assignment_7_export/submission_metadata.yml"
+LATE = f"per_day_percent = 10\n[due]\n{NAME} = 2026-11-19T12:00:00Z\n"
 WHOLE = json.dumps(filled({})).encode()
 BROKEN = {
     FILE: [b"", b"{", WHOLE[:-900], b"\xff\xfe", b'{"cells": 3}', b"[]", b"null"],
@@ -97,81 +110,136 @@ def submitter(path):
     return f"{folder}:\n  :submitters:\n  - :email: {folder}@example.org\n".encode()
 
 
-def judged(drawn, student, origin):
-    """A record and a grade, some of them still for a person."""
-    wrong = [name for name in LAB.questions if drawn.random() < 0.3]
-    states = [State.FAIL, State.FAIL, State.FAIL, State.FLAGGED]
-    found = {name: verdict(name, drawn.choice(states)) for name in wrong}
-    made = result(student, record(student, **found))
-    if drawn.random() < 0.7:
-        made = marked(made, drawn.randrange(6))
-        is_open = {f"{n}_check" for n, v in found.items() if v.state is State.FLAGGED}
-        marks = {n: replace(m, is_open=n in is_open) for n, m in made.grade.marks.items()}
-        penalty = drawn.choice([0.0, 0.0, 1.5])
-        made = replace(made, grade=replace(made.grade, marks=marks, penalty=penalty))
-    return replace(made, line=replace(made.line, origin=origin))
-
-
-@pytest.fixture(scope="module", params=range(2))
-def class_(request, tmp_path_factory):
-    """Everybody's result, and the rows of those who have none."""
-    place, drawn = tmp_path_factory.mktemp("class"), random.Random(-request.param)
-    people, refused = [], []
-    for shape, (source, size, nobodys) in class_of(request.param, place).items():
-        before = {one.line.owner: one.student for one in people}
-        taken = take_in(source, KNOWN, NAME, place / "received", before=before)
+@pytest.mark.parametrize("seed", range(2))
+def test_everybody_is_taken_or_refused_with_a_reason(tmp_path, seed):
+    ids, refused, before = [], [], {}
+    for shape, (source, size, nobodys) in class_of(seed, tmp_path).items():
+        taken = take_in(source, KNOWN, NAME, tmp_path / "received", before=before)
         assert len(taken.entries) + len(taken.refusals) == size, shape
         assert [file for files in taken.ignored.values() for file in files] == nobodys, shape
-        for entry in taken.entries.values():
-            told = entry.submission
-            made = judged(drawn, told.student, told.origin)
-            people.append(replace(made, line=replace(made.line, owner=told.owner)))
-        for one in taken.refusals:
-            told = one.submission
-            line = Line(told.student, told.origin, ungradable=one.reason, owner=told.owner)
-            people.append(Result(line, reason=one.reason))
-            refused.append(Row(told, ungradable=one.reason, note=one.note))
-    return people, refused
-
-
-def cells(data):
-    return list(csv.reader(io.StringIO(data.decode())))
-
-
-def test_300_come_in_and_300_rows_come_out(class_):
-    people, refused = class_
-    ids = Counter(one.student.casefold() for one in people)
-    assert len(people) == SIZE
-    assert ids.most_common(1)[0][1] == 1
+        refused += taken.refusals
+        came = [*taken.entries.values(), *taken.refusals]
+        before |= {one.submission.owner: one.submission.student for one in came}
+        ids += [one.submission.student.casefold() for one in came]
+    assert len(ids) == len(set(ids)) == SIZE
     assert 20 < len(refused) < 80
-    assert all(one.reason.endswith(".") for one in people if one.reason)
-    expect_one_each(people)
+    assert all(one.reason.endswith(".") for one in refused)
 
 
-@pytest.mark.parametrize("provisional", [False, True])
-def test_every_export_says_the_same_of_each(class_, provisional):
-    people, _ = class_
-    want = [one.counted(provisional) for one in people]
-    _, _, *of_canvas = cells(canvas("Lab 1", people, provisional=provisional))
-    _, *of_moodle = cells(moodle(people, provisional=provisional))
-    assert [number(row[5]) for row in of_canvas] == want
-    assert [number(row[3]) for row in of_moodle] == want
-    for one, points in zip(people, want, strict=True):
-        if points is not None and one.record:
-            assert json.loads(gradescope(one))["score"] == points
-    assert any(point is None for point in want)
-    assert any(point for point in want)
+@dataclass
+class Graded:
+    """judged: everybody's verdicts. given: what a person gave for a free text."""
+
+    folder: Path
+    judged: dict[str, Record] = field(default_factory=dict)
+    given: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def lines(self):
+        return roster.read(self.folder, NAME)
+
+    def total(self, student):
+        """Who came by the exchange came late, and loses a tenth."""
+        points = self.judged[student].points + self.given.get(student, 0.0)
+        return points * (0.9 if self.lines[student].submitted else 1.0)
+
+    def is_settled(self, student):
+        """Whether nobody has to look: not at a verdict, and not at a text, which WHOLE lacks."""
+        states = {verdict.state for verdict in self.judged[student].verdicts}
+        is_blank = self.lines[student].sha256 == hashlib.sha256(WHOLE).hexdigest()
+        return states <= {State.PASS, State.FAIL} and (is_blank or student in self.given)
 
 
-def number(cell):
-    return float(cell) if cell else None
+def drawn_record(job):
+    """A third is wrong, and with a few the grader failed or found something odd."""
+    drawn = random.Random(job.student)
+    wrong = [name for name in LAB.questions if drawn.random() < 0.3]
+    states = [State.FAIL] * 12 + [State.FLAGGED, State.UNGRADABLE]
+    found = {name: verdict(name, drawn.choice(states)) for name in wrong}
+    return replace(record(job.student, **found), key=job.key, sha256=job.sha256)
 
 
-def test_nobody_is_called_by_a_formula_and_nobody_is_missing_on_the_page(class_, tmp_path):
-    people, refused = class_
-    text = page(Report(RELEASE, Path("grading"), people, None, datetime.now(UTC)))
-    assert all(f"<bdi>{one.student}</bdi>" in text for one in people)
-    write_ungradable(tmp_path / "ungradable.csv", refused, NAME)
-    _, *rows = cells((tmp_path / "ungradable.csv").read_bytes())
-    assert sorted(row[1] for row in rows) == sorted(one.submission.student for one in refused)
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory):
+    """Each platform's download graded into one folder; a third of the free texts marked, and their
+    pages made anew, as `nbgrader generate_feedback --force` does it."""
+    place = tmp_path_factory.mktemp("class")
+    made = Graded(place / "grading")
+
+    def run(of, jobs):
+        for job in jobs:
+            made.judged[job.student] = drawn_record(job)
+            of.journal.write(made.judged[job.student])
+            yield job, made.judged[job.student]
+
+    (place / "course").mkdir()
+    (place / "course" / "labs").symlink_to(ROOT / "labs")
+    (place / "course" / "late.toml").write_text(LATE)
+    said = io.StringIO()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(grading, "probe", lambda: Tier("made", "for a test", safe=True))
+        patched.setattr(grading.Grading, "run", run)
+        for source, _, _ in class_of(0, place).values():
+            grade(Order(source, made.folder, place / "course", lab=NAME), Console(file=said))
+    made.given = dict(zip(sorted(made.judged)[::3], itertools.cycle([0.0, 1.5, 4, 5])))
+    with Gradebook(database(made.folder)) as book:
+        for student, points in made.given.items():
+            one = book.find_grade(FREE_TEXT, NAME, NAME, student)
+            one.manual_score, one.needs_manual_grade = points, False
+        book.db.commit()
+    with quiet(made.folder / "grade.log") as log:
+        converters = Converters(made.folder, NAME, log)
+        for student in made.given:
+            converters.feedback(student)
+    return made
+
+
+def report(made, *options):
+    words = ["report", NAME, "--out", made.folder, "--course", made.folder.parent / "course"]
+    done = CliRunner().invoke(cli.main, [*map(str, words), *options])
+    assert done.exit_code == 0, done.output
+
+
+def exported(made):
+    """What `nbgrader export` says, whose process takes its own time to start."""
+    command = [str(Path(sys.executable).parent / "nbgrader"), "export"]
+    subprocess.run(command, cwd=made.folder, check=True, capture_output=True, timeout=300)
+    return exports.of_nbgrader(made.folder / "grades.csv")
+
+
+@pytest.mark.whole_class
+def test_300_come_in_300_rows_come_out_and_every_total_is_the_same(graded):
+    report(graded, "--provisional")
+    wanted = {student: graded.total(student) for student in graded.judged}
+    nothing = dict.fromkeys(set(graded.lines) - set(wanted))
+    assert len(wanted) + len(nothing) == SIZE
+    found = exports.everywhere(graded.folder)
+    for place in ("canvas", "moodle", "report"):
+        assert found[place] == pytest.approx(wanted | nothing, abs=0.01), place
+    for place in ("gradescope", "page"):
+        assert found[place] == pytest.approx(wanted, abs=0.01), place
+    assert exported(graded) == pytest.approx(wanted, abs=0.01)
+
+
+@pytest.mark.whole_class
+def test_nobody_gets_a_grade_on_which_a_person_has_still_to_look(graded):
+    report(graded)
+    settled = {s: graded.total(s) for s in graded.judged if graded.is_settled(s)}
+    assert 30 < len(settled) < len(graded.judged) - 30
+    found = exports.everywhere(graded.folder)
+    waiting = dict.fromkeys(set(graded.lines) - set(settled))
+    assert found["canvas"] == pytest.approx(settled | waiting, abs=0.01)
+    assert found["moodle"] == pytest.approx(settled | waiting, abs=0.01)
+    assert found["gradescope"] == pytest.approx(settled, abs=0.01)
+    place = graded.folder / "reports" / NAME
+    with zipfile.ZipFile(place / "feedback.zip") as archive:
+        returned = sorted(archive.read(name) for name in archive.namelist())
+    pages = (graded.folder / "feedback" / s / NAME / f"{NAME}.html" for s in settled)
+    assert returned == sorted(page.read_bytes() for page in pages)
+
+
+@pytest.mark.whole_class
+def test_who_has_no_verdict_is_named_with_a_reason_and_nobody_by_a_formula(graded):
+    _, *rows = csv.reader((graded.folder / "ungradable.csv").read_text("utf-8").splitlines())
+    assert sorted(row[1] for row in rows) == sorted(set(graded.lines) - set(graded.judged))
     assert not any(cell.startswith(("=", "+", "@")) for row in rows for cell in row)

@@ -1,5 +1,6 @@
-"""Two teaching assistants who are ordinary users bring the halves of a class together, change a
-grade and give it back. No step needs root, or reads what is another's."""
+"""An ordinary user grades what came from Canvas, in the jail, and gives it back; two of them bring
+the halves of a class together and change a grade. No step needs root, or reads what is another's.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +11,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from autograder.attacks.sample_class import LAB, NAME, ROOT
+from autograder.attacks.sample_class import LAB, NAME, PUPILS, QUESTIONS, ROOT
 from autograder.judge import State
 from autograder.sandbox.engines import bubblewrap, privileges
+from tests.classroom import exports
 from tests.classroom.commands.test_merge import folder_of
 from tests.classroom.made_class import record, verdict
 
@@ -123,3 +126,54 @@ def test_two_halves_are_merged_changed_and_given_back(assistants: tuple[User, Us
     assert points == {"ada": FULL + 5, "dee": FULL + 3, "kim": FULL + 4}
     mine = {path.stat().st_uid for path in (one.home / "grading").rglob("*")}
     assert mine == {one.number}
+
+
+CLASS = ("ada-all-right", "ben-half", "gus-wrong-1", "max-loops", "uma-sends-script", "vic-cut-off")
+ADA, _, GUS, *_, VIC = (f"{name}_{number}" for number, name in enumerate(CLASS, 100))
+MARKED = 4.0
+
+
+def earned(name: str) -> float:
+    expected = PUPILS[name].expected
+    return sum(LAB.questions[q].points for q in QUESTIONS if expected[q] == "pass")
+
+
+def download(home: Path) -> None:
+    """What Canvas gives."""
+    with zipfile.ZipFile(home / "submissions.zip", "w") as archive:
+        for number, name in enumerate(CLASS, 100):
+            PUPILS[name].write(home)
+            made = home / f"{NAME}.ipynb"
+            archive.write(made, f"{name}_{number}_7{number}_{NAME}.ipynb")
+            made.unlink()
+
+
+@pytest.mark.jail
+def test_a_class_is_graded_marked_and_given_back(assistants: tuple[User, User]) -> None:
+    user, _ = assistants
+    download(user.home)
+    own(user)
+    assert "bubblewrap" in user.run("-m", "autograder.cli", "doctor").stdout
+    words = ("--lab", NAME, "--workers", "1")
+    said = user.autograder("grade", "submissions.zip", *words)
+    assert "ungradable  1" in said
+    again = user.autograder("grade", "submissions.zip", *words)
+    assert f"{len(CLASS) - 1} already graded, 0 to grade" in again
+    user.mark("grading", ADA, MARKED)
+    for command in (("generate_feedback", "--force", NAME), ("export",)):
+        done = user.run("-m", "nbgrader", *command, folder="grading")
+        assert done.returncode == 0, done.stderr
+    user.autograder("report", NAME, "--provisional")
+
+    wanted = {f"{n}_{number}": earned(n) for number, n in enumerate(CLASS[:-1], 100)}
+    wanted[ADA] += MARKED
+    found = exports.everywhere(user.home / "grading")
+    for place in ("canvas", "moodle", "report"):
+        assert found[place] == wanted | {VIC: None}, place
+    assert found["gradescope"] == found["page"] == wanted
+    assert exports.of_nbgrader(user.home / "grading" / "grades.csv") == wanted
+    for student in (ADA, GUS):
+        explained = user.autograder("explain", student, NAME, QUESTIONS[0])
+        assert "The same verdict as recorded." in explained
+    everything = list((user.home / "grading").rglob("*"))
+    assert {path.stat().st_uid for path in everything} == {user.number}

@@ -66,6 +66,7 @@ def change(decision: Decision, console: Console) -> None:
         say(console, lines or [f"Nothing of {release.name} was changed after its grading."])
         return
     with alone(decision.folder, "change"):
+        late_rules(decision.folder, decision.course)  # what is recorded can be published
         records = dict(with_a_verdict(decision.folder, release))
         after = _decided(decision, release, before, records)
         given = overrides_of(decision.folder, release)
@@ -230,9 +231,7 @@ def publish_again(
 
 
 def _published(folder: Path, course: Path, release: Release) -> int:
-    declared, made = course / late_policy.NAME, changes.read(folder, release.name)
-    policy = late_policy.read(declared)
-    policy = policy and late_policy.by_id(policy, enrolment.kept(folder), declared)
+    policy, made = late_rules(folder, course), changes.read(folder, release.name)
     with Publisher(folder, release, policy) as publisher:
         for line, record in with_a_verdict(folder, release):
             entry = handed_in_then(folder, release, line, record)
@@ -243,6 +242,13 @@ def _published(folder: Path, course: Path, release: Release) -> int:
             f"{refused[0]}: see grade.log, then type autograder regrade {release.name}"
         )
     return publisher.published.written
+
+
+def late_rules(folder: Path, course: Path) -> late_policy.Policy | None:
+    """What late.toml beside the labs says, by the ids of the grading folder. Raises UserError."""
+    declared = course / late_policy.NAME
+    policy = late_policy.read(declared)
+    return policy and late_policy.by_id(policy, enrolment.kept(folder), declared)
 
 
 def handed_in_then(folder: Path, release: Release, line: roster.Line, record: Record) -> Entry:

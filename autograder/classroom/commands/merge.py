@@ -28,7 +28,7 @@ from ..intake.release import Release, releases
 from ..reports.rows import Row, write_ungradable
 from ..store import changes, merges, roster, seed_secret, variants
 from ..store.journal import Journal, Record, key_of
-from .changes import AGAIN, differences, moment, overrides_of, publish_again, say
+from .changes import AGAIN, differences, late_rules, moment, overrides_of, publish_again, say
 from .grading_run import handed_in, origins
 from .merge_plan import Plan, expect_one_each, held, plan
 from .report import alone
@@ -190,8 +190,8 @@ def _with_time(line: roster.Line, known: Times) -> roster.Line:
 def _late_rules(merging: Merging, release: Release, made: Plan, known: Times) -> Iterator[str]:
     """Where lateness costs something else there than by the course's rules."""
     lab, declared = release.name, merging.course / late_policy.NAME
-    here, there = late_policy.read(declared), late_policy.read(merging.other / late_policy.NAME)
-    here = here and late_policy.by_id(here, enrolment.kept(merging.folder), declared)
+    here = late_rules(merging.folder, merging.course)
+    there = late_policy.read(merging.other / late_policy.NAME)
     if (rule := _rule(here, lab)) != (other := _rule(there, lab)):
         yield f"late rules: {rule} in {declared}, {other} there; the first ones count"
     comes = {line.student for line in made.lines}

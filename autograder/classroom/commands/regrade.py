@@ -26,6 +26,7 @@ from .changes import (
     differences,
     expect_reason,
     handed_in_then,
+    late_rules,
     moment,
     overrides_of,
     publish_again,
@@ -64,6 +65,7 @@ def regrade(again: Again, console: Console) -> None:
     expect_reason(again.reason)
     order = Order(None, again.folder.absolute(), again.course)
     with our_own(order):
+        late_rules(order.out, order.course)  # what is recorded can be published
         _regrade(_named(replace(again, folder=order.out), release), release, console)
 
 

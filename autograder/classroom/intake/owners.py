@@ -40,6 +40,8 @@ _BLACKBOARD = re.compile(
 _CANVAS = re.compile(
     r"(?P<student>[^_]+)(?P<late>_LATE)?(?P<user>_\d+)_\d+_(?P<name>.+?)(-(?P<again>\d+))?", re.I
 )
+_EXPORT = re.compile(r"assignment_\d+_export")
+_EXPORTED = re.compile(r"submission_\d+")
 _ADDED = re.compile(r"^Copy of |( \(\d+\)|-Copy\d+)$")
 MAX_ID = 48
 NOBODY: Mapping[str, str] = MappingProxyType({})
@@ -164,9 +166,12 @@ def _wrapping(paths: Sequence[tuple[str, ...]], lab: str) -> int:
 def _is_the_class(outer: str, inside: Sequence[tuple[str, ...]]) -> bool:
     """Whether Gradescope or GitHub Classroom made this folder, around those of the students."""
     if (METADATA,) in inside:
-        return bool(re.fullmatch(r"assignment_\d+_export", outer))
-    begins = f"{outer.removesuffix(CLONES)}-"
-    return outer.endswith(CLONES) and all(path[0].startswith(begins) for path in inside if path)
+        return bool(_EXPORT.fullmatch(outer))
+    return all(_is_clone(outer, path[0]) for path in inside if path)
+
+
+def _is_clone(outer: str, name: str) -> bool:
+    return outer.endswith(CLONES) and name.startswith(f"{outer.removesuffix(CLONES)}-")
 
 
 def _expect_one_student(outer: str, inside: Sequence[tuple[str, ...]], lab: str) -> None:
@@ -302,4 +307,11 @@ def _from_the_owner(origin: str) -> list[str]:
     parts = origin.split("/")
     while len(parts) > 1 and parts[0].casefold() in WRAPPERS:
         del parts[0]
+    outer, *inside = parts
+    if len(inside) > 1 and (_is_clone(outer, inside[0]) or _is_exported(outer, inside[0])):
+        del parts[0]
     return parts
+
+
+def _is_exported(outer: str, name: str) -> bool:
+    return bool(_EXPORT.fullmatch(outer) and _EXPORTED.fullmatch(name))

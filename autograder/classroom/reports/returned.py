@@ -9,6 +9,7 @@ Moodle under "Upload multiple feedback files in a zip"
 
 import io
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -40,8 +41,14 @@ def give_back(
 def _pages(
     folder: Path, lab: str, graded: Sequence[Result], provisional: bool
 ) -> Iterator[tuple[str, Path]]:
-    """A name in the archive and the page that goes there."""
-    for one in graded:
-        page = folder / "feedback" / one.student / lab / f"{lab}.html"
-        if one.counted(provisional) is not None and page.is_file():
-            yield beside_hand_in(one.line.origin, f"{lab}.html"), page
+    """A name in the archive and the page that goes there. Where two hand-ins lay in the same place,
+    as in a folder each that came from two downloads, the ids of the class keep them apart."""
+    pages = [
+        (one.student, beside_hand_in(one.line.origin, f"{lab}.html"), page)
+        for one in graded
+        if one.counted(provisional) is not None
+        and (page := folder / "feedback" / one.student / lab / f"{lab}.html").is_file()
+    ]
+    taken = Counter(name.casefold() for _, name, _ in pages)
+    for student, name, page in pages:
+        yield (name if taken[name.casefold()] == 1 else f"{student}/{lab}.html"), page

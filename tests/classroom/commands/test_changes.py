@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from nbgrader.api import Gradebook
 
 from autograder import cli
-from autograder.attacks.sample_class import NAME
+from autograder.attacks.sample_class import NAME, ROOT
 from autograder.classroom.gradebook.course import database
 from autograder.classroom.store import changes, folder_lock
 from autograder.judge import State
@@ -188,6 +188,28 @@ def test_dropped_and_then_accepted_is_still_dropped():
 )
 def test_what_cannot_be_done_is_one_line(grading, arguments, says):
     assert re.search(says, change(*arguments, code=1))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("change", NAME, "drop", FIRST),
+        ("regrade", NAME, "--student", "bob", "--question", FIRST),
+    ],
+    ids=" ".join,
+)
+def test_late_rules_that_cannot_be_read_stop_a_change_before_it_is_recorded(grading, words):
+    """Else the list would say what the gradebook does not."""
+    (grading.parent / "course").mkdir()
+    (grading.parent / "course" / "labs").symlink_to(ROOT / "labs")
+    (grading.parent / "course" / "late.toml").write_text("per_day = 10")
+    before = scores(grading)
+    done = CliRunner().invoke(cli.main, [*words, "--course", "course", *WHY, "--yes"])
+    assert done.exit_code == 1
+    (line,) = done.output.strip().splitlines()
+    assert "late.toml" in line
+    assert changes.read(grading, NAME) == []
+    assert scores(grading) == before
 
 
 def test_a_damaged_list_stops_everything_that_would_show_grades(grading):

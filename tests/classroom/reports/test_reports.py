@@ -538,6 +538,12 @@ BACK = {
     ),
     "submissions/ada/01_strides.ipynb": f"ada/{NAME}.html",
     "ada/../../bob_7_8_x.ipynb": f"ada/{NAME}.html",
+    "assignment_7_export/submission_12/01_strides.ipynb": f"submission_12/{NAME}.html",
+    "lab-1-submissions/lab-1-ada/labs/x/01_strides.ipynb": f"lab-1-ada/{NAME}.html",
+    "lab-1-submissions/bob_7_8_x.ipynb": f"lab-1-submissions/{NAME}.html",
+    "assignment_7_export/Bob_12345_assignsubmission_file_/x.ipynb": (
+        f"assignment_7_export/{NAME}.html"
+    ),
 }
 
 
@@ -574,6 +580,20 @@ class TestReturned:
         ada, bob = marked(result("ada"), 4.0), result("bob")
         assert set(sent(ada, bob)) == {f"ada/{NAME}.html"}
         assert set(sent(ada, bob, provisional=True)) == {f"ada/{NAME}.html", f"bob/{NAME}.html"}
+
+    @pytest.mark.parametrize("folders", [("ada", "ada"), ("Ada", "ada")])
+    def test_two_who_handed_in_at_the_same_place_get_a_page_each(self, sent, folders):
+        """From the folders of two assistants; and where capitals are the same, one file."""
+        first, second = (
+            replace(one, line=replace(one.line, origin=f"{folder}/01_strides.ipynb"))
+            for folder, one in zip(
+                folders, [marked(result(name), 4.0) for name in ("ada", "ada-5f0c2e")], strict=True
+            )
+        )
+        assert sent(first, second) == {
+            f"ada/{NAME}.html": "for ada",
+            f"ada-5f0c2e/{NAME}.html": "for ada-5f0c2e",
+        }
 
     def test_who_has_no_page_is_left_out(self, tmp_path):
         give_back(tmp_path / "feedback.zip", tmp_path, NAME, [marked(result("ada"), 4.0)])
