@@ -193,6 +193,20 @@ def test_a_table_of_numbers_keeps_its_columns_on_a_phone(site: Path, page: Page)
     assert text.evaluate("e => getComputedStyle(e).whiteSpace") == "pre-wrap"
 
 
+def test_the_doctors_words_are_whole_on_a_phone(site: Path, page: Page) -> None:
+    """They were once broken letter by letter, to give the last column room."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    Visit(page, site, Path("notebooks/00_open_the_hood.html"))
+    words = page.locator(".ol-card caption ~ tbody th")
+    lines = """all => all.map((one) => {
+      const range = document.createRange();
+      range.selectNodeContents(one);
+      return range.getClientRects().length;
+    })"""
+    assert words.count() > 5
+    assert set(words.evaluate_all(lines)) == {1}
+
+
 def test_a_picture_that_shrank_says_that_it_grows(site: Path, page: Page) -> None:
     Visit(page, site, Path("notebooks/01_strides.html"))
     assert page.locator(".onelayer-sketch.ol-shrunk").count() == 0
