@@ -183,6 +183,14 @@ def test_no_table_is_cut_off(site: Path, page: Page, width: int) -> None:
     assert seen > 20
 
 
+def test_a_head_without_a_word_is_not_shown(site: Path, page: Page) -> None:
+    Visit(page, site, Path("docs/mock_cuda.html"))
+    heads = page.locator("article thead")
+    shown = [bool(heads.nth(n).text_content().strip()) for n in range(heads.count())]
+    assert [heads.nth(n).is_visible() for n in range(heads.count())] == shown
+    assert {True, False} == set(shown)
+
+
 def test_a_table_of_numbers_keeps_its_columns_on_a_phone(site: Path, page: Page) -> None:
     """A cell printed it; with its lines wrapped nobody could tell which number stands where."""
     page.set_viewport_size({"width": 390, "height": 844})
@@ -293,6 +301,7 @@ def test_a_word_is_followed_down_and_a_strange_one_named(site: Path, page: Page)
     page.locator(".living-ranks input").fill("7")
     rows = page.locator('[data-floor="ranks"] td:nth-child(2)').all_inner_texts()
     assert [int(row) for row in rows] == [86] * 6 + [84]
+    assert page.locator('[data-floor="ranks"] thead').is_visible()
     page.get_by_label("The sentence so far").fill("<en> she <script>")
     assert '"<script>" is not one of the 600 words' in page.locator(".living-said").inner_text()
 
