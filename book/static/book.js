@@ -41,7 +41,7 @@ document.addEventListener("DOMContentLoaded", () => {
   }
   // A long name may break where its words end; on a phone a table with one is a list, and it need not.
   for (const name of document.querySelectorAll(".pst-scrollable-table-container td :is(.pre, a), .ol-card th code")) {
-    if (name.children.length || name.textContent.length < (name.closest(".ol-card") ? 16 : 24)) continue;
+    if (name.children.length || name.textContent.length < (name.closest(".ol-card") ? 10 : 24)) continue;
     const parts = name.textContent.split(/(?<=[_\/])(?=\w)/);
     name.replaceChildren(...parts.flatMap((part, i) => (i ? [document.createElement("wbr"), part] : [part])));
   }

@@ -205,7 +205,7 @@ def test_the_doctors_words_are_whole_on_a_phone(site: Path, page: Page) -> None:
     """They were once broken letter by letter, to give the last column room."""
     page.set_viewport_size({"width": 390, "height": 844})
     Visit(page, site, Path("notebooks/00_open_the_hood.html"))
-    words = page.locator(".ol-card caption ~ tbody th")
+    words = page.locator(".ol-card caption ~ tbody :is(th, th + td)")
     lines = """all => all.map((one) => {
       const range = document.createRange();
       range.selectNodeContents(one);
