@@ -39,9 +39,9 @@ document.addEventListener("DOMContentLoaded", () => {
       });
     }
   }
-  // A long name may break where its words end; not on a phone, where its table is a list.
-  for (const name of document.querySelectorAll(".pst-scrollable-table-container td :is(.pre, a)")) {
-    if (name.children.length || name.textContent.length < 20) continue;
+  // A long name may break where its words end; on a phone a table with one is a list, and it need not.
+  for (const name of document.querySelectorAll(".pst-scrollable-table-container td :is(.pre, a), .ol-card th code")) {
+    if (name.children.length || name.textContent.length < (name.closest(".ol-card") ? 10 : 24)) continue;
     const parts = name.textContent.split(/(?<=[_\/])(?=\w)/);
     name.replaceChildren(...parts.flatMap((part, i) => (i ? [document.createElement("wbr"), part] : [part])));
   }

@@ -183,6 +183,14 @@ def test_no_table_is_cut_off(site: Path, page: Page, width: int) -> None:
     assert seen > 20
 
 
+def test_a_head_without_a_word_is_not_shown(site: Path, page: Page) -> None:
+    Visit(page, site, Path("docs/mock_cuda.html"))
+    heads = page.locator("article thead")
+    shown = [bool(heads.nth(n).text_content().strip()) for n in range(heads.count())]
+    assert [heads.nth(n).is_visible() for n in range(heads.count())] == shown
+    assert {True, False} == set(shown)
+
+
 def test_a_table_of_numbers_keeps_its_columns_on_a_phone(site: Path, page: Page) -> None:
     """A cell printed it; with its lines wrapped nobody could tell which number stands where."""
     page.set_viewport_size({"width": 390, "height": 844})
@@ -191,6 +199,20 @@ def test_a_table_of_numbers_keeps_its_columns_on_a_phone(site: Path, page: Page)
     assert table.evaluate("e => getComputedStyle(e).whiteSpace") == "pre"
     text = page.locator(".cell_output pre", has_text="goes on y = x * 2")
     assert text.evaluate("e => getComputedStyle(e).whiteSpace") == "pre-wrap"
+
+
+def test_the_doctors_words_are_whole_on_a_phone(site: Path, page: Page) -> None:
+    """They were once broken letter by letter, to give the last column room."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    Visit(page, site, Path("notebooks/00_open_the_hood.html"))
+    words = page.locator(".ol-card caption ~ tbody :is(th, th + td)")
+    lines = """all => all.map((one) => {
+      const range = document.createRange();
+      range.selectNodeContents(one);
+      return range.getClientRects().length;
+    })"""
+    assert words.count() > 5
+    assert set(words.evaluate_all(lines)) == {1}
 
 
 def test_a_picture_that_shrank_says_that_it_grows(site: Path, page: Page) -> None:
@@ -279,6 +301,7 @@ def test_a_word_is_followed_down_and_a_strange_one_named(site: Path, page: Page)
     page.locator(".living-ranks input").fill("7")
     rows = page.locator('[data-floor="ranks"] td:nth-child(2)').all_inner_texts()
     assert [int(row) for row in rows] == [86] * 6 + [84]
+    assert page.locator('[data-floor="ranks"] thead').is_visible()
     page.get_by_label("The sentence so far").fill("<en> she <script>")
     assert '"<script>" is not one of the 600 words' in page.locator(".living-said").inner_text()
 
