@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from autograder.checks.lab07_triton import lab
+from autograder.checks.lab07_triton import lab, repairs
 from autograder.checks.lab07_triton.admitted import Kernel, Refused, admitted
 from autograder.checks.lab07_triton.kernels import FAULTS, Case, padded, tf32
 from autograder.checks.lab07_triton.memory import Fault
@@ -262,12 +262,13 @@ class TestFaults:
             ("x = tl.arange(0, 4) < y_ptr", "misused"),
             ("x = missing + 1", "unknown_name"),
             ("x = tl.sort(tl.arange(0, 4))", "unknown_word"),
-            ("x = open('/etc/passwd')", "unknown_word"),
+            ("x = open('/etc/passwd')", "unknown_function"),
             ("x = tl.arange(0, 4).tofile('x')", "unknown_word"),
             ("x = tl.arange.__globals__", "unknown_word"),
             ("x = y_ptr.buffer", "unknown_word"),
             ("x = tl.full((2048, 2048), 0.0, tl.float32)", "too_large"),
-            ("x = 9 * 10 ** 3", "misused"),
+            ("x = 9 * 10 ** 300", "misused"),
+            ("x = tl.arange(0, 4) ** 2", "misused"),
             ("x = 1 << 1000000000", "too_large"),
             ("x = tl.trans(tl.arange(0, 4), 1, 0)", "shapes"),
             ("x = tl.advance(y_ptr, (0,))", "misused"),
@@ -276,7 +277,7 @@ class TestFaults:
             ("x = 1 // 0", "misused"),
             ("if tl.arange(0, 4) > 1:\n        pass", "misused"),
             ("while True:\n        pass", "endless"),
-            ("for i in range(10 ** 9):\n        pass", "misused"),
+            ("for i in range(10 ** 9):\n        pass", "endless"),
             ("for i in range(1000000000):\n        pass", "endless"),
             ("x = tl.load(1)", "misused"),
             ("x = tl.load(y_ptr, nobody=1, mask=tl.zeros((2, 2), tl.float32) > 0)", "shapes"),
@@ -539,6 +540,89 @@ class TestPage:
         student = LocalStudent({"written": lambda name: names["SOURCES"][name]})
         verdict = ask(lab.questions["softmax_kernel"], student, seed=3)
         assert verdict.state is State.FAIL
+
+
+RIGHT_FORMS = (
+    ("softmax_kernel", 'float("-inf")', "-math.inf"),
+    ("softmax_kernel", "tl.exp(", "tl.extra.cuda.libdevice.exp("),
+    ("softmax_kernel", "tl.max(z, 0)", "tl.max(z, axis=0, return_indices=True)[0]"),
+    ("softmax_kernel", "tl.max(z, 0)", "tl.sum(tl.where(v == tl.argmax(z, 0), z, 0.0), 0)"),
+    ("softmax_kernel", "tl.max(z, 0)", "tl.max(tl.flip(z, 0), 0)"),
+    ("softmax_kernel", "tl.max(z, 0)", "tl.broadcast(z, tl.max(z, 0))[1]"),
+    ("softmax_kernel", "tl.sum(e, 0)", "tl.max(tl.cumsum(e, 0), 0)"),
+    ("softmax_kernel", "    v = tl.arange", "    assert BLOCK >= 1\n    v = tl.arange"),
+    ("softmax_kernel", "BLOCK: tl.constexpr", "BLOCK: tl.constexpr = 1024"),
+    ("linear_kernel", "tl.dot(x, tl.trans(w)", "tl.dot(input=x, other=tl.trans(w)"),
+    ("linear_kernel", "tl.arange(0, FEATURES)", "tl.arange(0, FEATURES**1)"),
+    ("fused_loss_kernel", "tl.zeros((ROWS,), tl.float32)", "tl.full_like(top, 0.0)"),
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "old", "new", "sentence"),
+    [
+        ("softmax_kernel", "tl.max(z, 0)", "tl.min(z, 0)", "The smallest is taken"),
+        ("softmax_kernel", "tl.exp(", "tl.exp2(", "tl.exp2 is a power of 2."),
+        ("softmax_kernel", "z += tl.load", "z -= tl.load", repairs.TURNED),
+        ("softmax_kernel", ', other=float("-inf")', "", repairs.OTHER),
+        ("softmax_kernel", "e / tl.sum(e, 0)", "e / (tl.sum(e, 0) + 0.1)", repairs.TOO_MANY),
+        ("softmax_kernel", "e / tl.sum", "e.to(tl.float16) / tl.sum", repairs.HALF),
+        ("fused_loss_kernel", "top - higher)", "higher - top)", repairs.EXCHANGED),
+    ],
+)
+def test_one_place_that_makes_a_kernel_wrong_is_told(
+    question: str, old: str, new: str, sentence: str, solved: dict[str, Any]
+) -> None:
+    source = solved["written"](question)
+    assert old in source
+    assert str(asked(question, source.replace(old, new)).sentence).startswith(sentence)
+
+
+@pytest.mark.parametrize(("question", "old", "new"), RIGHT_FORMS)
+def test_an_unusual_form_of_a_right_kernel_passes(
+    question: str, old: str, new: str, solved: dict[str, Any]
+) -> None:
+    source = solved["written"](question)
+    assert old in source
+    assert asked(question, source.replace(old, new)).state is State.PASS
+
+
+HELPED = """\
+def softmax_kernel(x_ptr, b_ptr, y_ptr, V, x_n, x_v, b_v, y_n, y_v, BLOCK: tl.constexpr):
+    n = tl.program_id(0)
+    v = tl.arange(0, BLOCK)
+    z = tl.load(x_ptr + n * x_n + v * x_v, mask=v < V, other=float("-inf"))
+    z += tl.load(b_ptr + v * b_v, mask=v < V, other=0.0)
+    tl.store(y_ptr + n * y_n + v * y_v, shares(z), mask=v < V)
+"""
+
+
+@pytest.mark.parametrize(
+    ("helper", "state"),
+    [
+        ("def shares(z):\n    return above(z) / tl.sum(above(z), 0)\n", State.PASS),
+        ("def shares(z):\n    return above(z)\n", State.FAIL),
+    ],
+)
+def test_a_kernel_calls_functions_of_its_own(helper: str, state: State) -> None:
+    texts = {"softmax_kernel": HELPED, "shares": helper,
+             "above": "def above(z):\n    return tl.exp(z - tl.max(z, 0))\n"}  # fmt: skip
+    student = LocalStudent({"written": texts.__getitem__})
+    assert ask(lab.questions["softmax_kernel"], student, seed=3).state is state
+
+
+def test_a_function_that_is_nowhere_is_told() -> None:
+    student = LocalStudent({"written": {"softmax_kernel": HELPED}.__getitem__})
+    verdict = ask(lab.questions["softmax_kernel"], student, seed=3)
+    assert (verdict.cause, verdict.sentence) == (Cause.WRONG, FAULTS["unknown_function"])
+
+
+def test_a_sum_that_changes_its_dtype_in_a_loop_is_no_kernel(solved: dict[str, Any]) -> None:
+    source = solved["written"]("linear_kernel")
+    narrow = source.replace(
+        "tl.zeros((ROWS, WORDS), tl.float32)", "tl.zeros((ROWS, WORDS), tl.float16)"
+    )
+    assert asked("linear_kernel", narrow).sentence == FAULTS["dtypes"]
 
 
 def test_without_triton_kernels_are_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

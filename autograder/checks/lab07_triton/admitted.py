@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 MAX_CHARACTERS = 20_000
 _STATEMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.If, ast.Expr,
-               ast.Pass, ast.Return)  # fmt: skip
+               ast.Pass, ast.Return, ast.Assert)  # fmt: skip
 _EXPRESSIONS = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp,
                 ast.Call, ast.Attribute, ast.Subscript, ast.Slice, ast.Tuple, ast.List)  # fmt: skip
 _PARTS = (ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context, ast.keyword)
@@ -36,22 +36,36 @@ class Kernel:
     body: tuple[ast.stmt, ...]
     lines: tuple[str, ...]
 
+    @property
+    def called(self) -> frozenset[str]:
+        """The names that it calls as functions: float, range, and those of helpers."""
+        calls = (
+            node for part in self.body for node in ast.walk(part) if isinstance(node, ast.Call)
+        )
+        return frozenset(call.func.id for call in calls if isinstance(call.func, ast.Name))
+
     def at(self, line: int) -> str:
         """Line `line` (from 1) as it is shown to people."""
         return f"line {line}: {self.lines[line - 1].strip()}" if line else ""
 
 
-def admitted(source: str) -> Kernel:
-    """The kernel that `source` defines: one function, with or without its decorator.
+def admitted(source: str, *, returns: bool = False) -> Kernel:
+    """The kernel that `source` defines: one function, with or without its decorator. returns: it is
+    one that kernels call, and may return a value.
 
     Raises Refused.
     """
     function = _function(source)
     for node in ast.walk(ast.Module(function.body, [])):
         _expect_known(node)
+        if isinstance(node, ast.Return) and node.value is not None and not returns:
+            line = node.lineno
+            raise Refused("A kernel returns nothing: it stores what it has computed.", line)
     given = function.args
-    if given.vararg or given.kwarg or given.kwonlyargs or given.posonlyargs or given.defaults:
-        raise Refused("A kernel has plain parameters, without * and without defaults.")
+    if given.vararg or given.kwarg or given.kwonlyargs or given.posonlyargs:
+        raise Refused("A kernel has plain parameters, without *.")
+    if not all(isinstance(default, ast.Constant) for default in given.defaults):
+        raise Refused("The default of a kernel's parameter is a number.")
     constants = [a.arg for a in given.args if a.annotation and _is_constexpr(a.annotation)]
     names = tuple(a.arg for a in given.args)
     lines = tuple(textwrap.dedent(source).splitlines())
@@ -83,8 +97,6 @@ def _expect_known(node: ast.AST) -> None:
         raise Refused(f"A kernel of this lab has no {_named(node)}.", line)
     if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For)):
         _expect_names(node, line)
-    if isinstance(node, ast.Return) and node.value is not None:
-        raise Refused("A kernel returns nothing: it stores what it has computed.", line)
     if isinstance(node, ast.Compare) and len(node.ops) > 1:
         raise Refused("Triton has no a < b < c: write (a < b) & (b < c).", line)
 

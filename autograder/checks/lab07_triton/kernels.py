@@ -9,16 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from autograder.judge import Draw, Question, Student, Wrong, expect_close, expect_kind, text, within
+from autograder.judge import (
+    Draw,
+    NoAnswer,
+    Question,
+    Student,
+    Wrong,
+    expect_close,
+    expect_kind,
+    text,
+    within,
+)
 
 from .admitted import Kernel, Refused, admitted
 from .memory import Fault
 from .programs import Run, launched
+from .repairs import MOST, repairs
 
 HOST = "The check reads the kernel and computes what each of its programs does, on the CPU."
 TOLERANCE = 4e-5
@@ -42,6 +56,8 @@ FAULTS = {
     "misused": "Triton does not take this expression.",
     "unknown_name": "Nobody has given this name a value. A kernel knows its parameters, its own "
     "names and tl, and no global.",
+    "unknown_function": "A kernel calls words of tl, and functions of yours that begin with "
+    "@kernel too.",
     "unknown_word": "The kernels of this lab are written in these words of tl: program_id, "
     "arange, load, store, atomic_add, dot, trans, where, sum, max, exp, log and their like.",
     "too_large": "The block is larger than any of this lab.",
@@ -96,7 +112,33 @@ def judge_kernel(
         with within("", why=known.sentence):
             judged(lambda case: known.stored(case.given), cases)
     else:
-        judged(launcher(source), cases, misreadings)
+        helpers = _helpers(student, source)
+        judged(launcher(source, helpers), cases, misreadings, partial(_repaired, source, helpers))
+
+
+BUILT_IN = frozenset({"float", "range", "min", "max"})
+
+
+def _helpers(student: Student, source: str) -> dict[str, Kernel]:
+    """The student's own functions that a kernel calls, and those that they call. One that is not
+    there is left out: whoever calls it is told so. Raises Wrong."""
+    found: dict[str, Kernel] = {}
+    wanted = list(_read(source).called)
+    while wanted:
+        name = wanted.pop()
+        if name in BUILT_IN or name in found:
+            continue
+        before = len(student.calls)
+        try:
+            text = student.value_of("written", name)
+        except NoAnswer:
+            del student.calls[before:]
+            continue
+        helper = _read(text, returns=True) if isinstance(text, str) else None
+        if helper is not None and helper.name == name:
+            found[name] = helper
+            wanted += helper.called
+    return found
 
 
 _kept: dict[CasesOf, tuple[int, int, list[Case]]] = {}
@@ -112,8 +154,25 @@ def _drawn(cases_of: CasesOf, draw: Draw) -> list[Case]:
     return cases
 
 
-def judged(launch: Launcher, cases: Iterable[Case], misreadings: Misreadings | None = None) -> None:
-    """As judge_kernel, of what `launch` stores."""
+def _repaired(source: str, helpers: Mapping[str, Kernel], cases: list[Case]) -> str:
+    """The sentence of the one change of this kernel with which all cases are right, else ""."""
+    for sentence, kernel in islice(repairs(_read(source)), MOST):
+        try:
+            judged(_launcher(kernel, helpers), cases)
+        except (Wrong, Refused):
+            continue
+        return sentence
+    return ""
+
+
+def judged(
+    launch: Launcher,
+    cases: Iterable[Case],
+    misreadings: Misreadings | None = None,
+    repaired: Callable[[list[Case]], str] = lambda cases: "",
+) -> None:
+    """As judge_kernel, of what `launch` stores. repaired: the sentence of a kernel that no
+    misreading is like, of the cases, that which failed first."""
     for case in cases:
         stored = _launched(launch, case)
         try:
@@ -121,6 +180,7 @@ def judged(launch: Launcher, cases: Iterable[Case], misreadings: Misreadings | N
                 _expect_stored(stored, case)
         except Wrong as wrong:
             why = _sentence(launch, cases, misreadings) if misreadings else ""
+            why = why or repaired([case, *(one for one in cases if one is not case)])
             raise Wrong(
                 expected=wrong.expected, got=wrong.got, where=wrong.where, why=why
             ) from None
@@ -128,17 +188,21 @@ def judged(launch: Launcher, cases: Iterable[Case], misreadings: Misreadings | N
 
 def run_of(student: Student, name: str, case: Case) -> Run:
     """One launch of a kernel that has passed, for its cost."""
-    kernel = admitted(student.call("written", name))
-    return launched(kernel, case.grid, case.given, tuple(case.want))
+    source = student.call("written", name)
+    helpers = _helpers(student, source)
+    return launched(admitted(source), case.grid, case.given, tuple(case.want), helpers)
 
 
-def launcher(source: str) -> Launcher:
-    """Launches of the kernel that `source` is. Raises Wrong for a text that is none."""
-    kernel = _read(source)
+def launcher(source: str, helpers: Mapping[str, Kernel] = MappingProxyType({})) -> Launcher:
+    """Launches of the kernel that `source` is, which may call `helpers`. Raises Wrong for a text
+    that is none."""
+    return _launcher(_read(source), helpers)
 
+
+def _launcher(kernel: Kernel, helpers: Mapping[str, Kernel]) -> Launcher:
     def launch(case: Case) -> Stored:
         try:
-            return launched(kernel, case.grid, case.given, tuple(case.want)).tensors
+            return launched(kernel, case.grid, case.given, tuple(case.want), helpers).tensors
         except Fault as fault:
             fault.args = (f"{fault} ({kernel.at(fault.line)})",)
             raise
@@ -146,9 +210,9 @@ def launcher(source: str) -> Launcher:
     return launch
 
 
-def _read(source: str) -> Kernel:
+def _read(source: str, *, returns: bool = False) -> Kernel:
     try:
-        return admitted(source)
+        return admitted(source, returns=returns)
     except Refused as refused:
         where = f"line {refused.line} of the kernel" if refused.line else ""
         raise Wrong(

@@ -7,9 +7,11 @@ other, and the buffers remember who was where: what would be a race on a GPU is 
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,16 +23,22 @@ from .words import DTYPES, METHODS, WORDS, bounded, computed, constant, kind_of,
 
 MAX_WORK = 400_000  # expressions and hundreds of elements, of all programs of a launch
 MAX_INTEGER = 2**62
+MAX_POWER = 64
 _BINARY: Mapping[type, Callable[..., Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
     ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
     ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor,
-    ast.LShift: operator.lshift, ast.RShift: operator.rshift,
+    ast.LShift: operator.lshift, ast.RShift: operator.rshift, ast.Pow: operator.pow,
 }  # fmt: skip
 _COMPARE: Mapping[type, Callable[..., Any]] = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
     ast.Eq: operator.eq, ast.NotEq: operator.ne,
 }  # fmt: skip
+
+
+_NUMBERS = {"math.inf": math.inf, "math.pi": math.pi, "math.e": math.e, "torch.inf": math.inf}
+_HOMES = {"tl", "tl.math", "triton", "triton.language", "tl.extra.libdevice", "libdevice",
+          "tl.extra.cuda.libdevice"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -44,10 +52,14 @@ class Run:
 
 
 def launched(
-    kernel: Kernel, grid: tuple[int, ...], given: Mapping[str, Any], outputs: tuple[str, ...]
+    kernel: Kernel,
+    grid: tuple[int, ...],
+    given: Mapping[str, Any],
+    outputs: tuple[str, ...],
+    helpers: Mapping[str, Kernel] = MappingProxyType({}),
 ) -> Run:
     """Runs all programs of a grid. given: by parameter, tensors (those of `outputs` may be written
-    to) and numbers.
+    to) and numbers. helpers: the functions that the kernel may call, by name.
 
     Raises Refused for parameters that are not those of `given`, and Fault, with its line.
     """
@@ -58,7 +70,7 @@ def launched(
     names = {name: _argument(kernel, name, value, buffers) for name, value in given.items()}
     budget = Budget(MAX_WORK)
     for number, place in enumerate(np.ndindex(*grid[::-1])):
-        program = Program(number, place[::-1], grid, dict(names), budget)
+        program = Program(number, place[::-1], grid, dict(names), budget, helpers)
         program.run(kernel)
     return Run(
         {name: tensor_in(buffers[name], t) for name, t in tensors.items()},
@@ -88,7 +100,10 @@ class Budget:
 
 
 class _Returned(Exception):
-    """A program that is done before its last line."""
+    """A program, or a function that it calls, that is done before its last line; with a value."""
+
+    def __init__(self, value: Any = None) -> None:
+        self.value = value
 
 
 @dataclass
@@ -100,6 +115,7 @@ class Program:
     grid: tuple[int, ...]
     names: dict[str, Any]
     budget: Budget
+    helpers: Mapping[str, Kernel]
     line: int = field(default=0, init=False)
 
     def run(self, kernel: Kernel) -> None:
@@ -157,11 +173,25 @@ class Program:
         for turn in range(*ends):
             self.budget.spend(turn)
             self._bind(node.target, turn if word == "tl.static_range" else np.asarray(turn))
-            self._all(node.body)
+            self._turn(node)
 
     def _while(self, node: ast.While) -> None:
         while self.budget.spend(self._truth(node.test)):
-            self._all(node.body)
+            self._turn(node)
+
+    def _turn(self, loop: ast.For | ast.While) -> None:
+        """Once through a loop. Raises Fault for a block that leaves it with another dtype: Triton
+        compiles a loop once."""
+        before = {name: value for name, value in self.names.items() if _is_float(value)}
+        self._all(loop.body)
+        for name, value in before.items():
+            now = self.names[name]
+            if _is_float(now) and now.dtype != value.dtype:
+                self.line = loop.lineno
+                raise Fault(
+                    "dtypes",
+                    f"{name} enters the loop as {value.dtype} and leaves it as {now.dtype}",
+                )
 
     def _if(self, node: ast.If) -> None:
         self._all(node.body if self._truth(node.test) else node.orelse)
@@ -173,7 +203,7 @@ class Program:
         return bool(value)
 
     def _return(self, node: ast.Return) -> None:
-        raise _Returned
+        raise _Returned(None if node.value is None else self.value(node.value))
 
     def value(self, node: ast.expr) -> Any:
         """What an expression is. Raises Fault."""
@@ -225,6 +255,8 @@ class Program:
     def _subscript(self, node: ast.Subscript) -> Any:
         """x[:, None] and its like: a dimension of size 1 for each None."""
         value = self.value(node.value)
+        if isinstance(value, tuple):
+            return value[_whole(self.value(node.slice))]
         places = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         index = tuple(map(_place, places))
         block = value.at if isinstance(value, Pointer) else numbers(value)
@@ -233,6 +265,8 @@ class Program:
         return Pointer(value.buffer, block[index]) if isinstance(value, Pointer) else block[index]
 
     def _attribute(self, node: ast.Attribute) -> Any:
+        if (said := ast.unparse(node)) in _NUMBERS:
+            return _NUMBERS[said]
         if _is_tl(node.value):
             if node.attr not in DTYPES:
                 raise Fault("unknown_word", f"tl.{node.attr} is no word of this lab's kernels")
@@ -257,9 +291,23 @@ class Program:
                 return self._tl(word.attr, given, named)
             if isinstance(word, ast.Attribute):
                 return self._method(word, given, named)
+            if said in self.helpers:
+                return self._of_helper(self.helpers[said], given, named)
             return _builtin(said, given, named)
         except (TypeError, AttributeError, IndexError, ValueError, OverflowError):
             raise Fault("misused", f"{said} does not take this") from None
+
+    def _of_helper(self, helper: Kernel, given: list[Any], named: dict[str, Any]) -> Any:
+        """What a function of the student's own returns: it has names of its own."""
+        names = dict(zip(helper.parameters, given, strict=False)) | named
+        if len(given) > len(helper.parameters) or set(names) != set(helper.parameters):
+            raise Fault("misused", f"{helper.name} takes {', '.join(helper.parameters)}")
+        inside = Program(self.number, self.place, self.grid, names, self.budget, self.helpers)
+        try:
+            inside._all(helper.body)
+        except _Returned as returned:
+            return returned.value
+        return None
 
     def _tl(self, word: str, given: list[Any], named: dict[str, Any]) -> Any:
         own: Mapping[str, Callable[..., Any]] = {
@@ -298,7 +346,8 @@ class Program:
         if isinstance(pointer, BlockPointer) and padding_option == "zero":
             other = 0
         if other is not None:
-            result[...] = _spread(other, at.shape)
+            with np.errstate(all="ignore"):  # -inf for integers
+                result[...] = _spread(other, at.shape)
         if lanes.any():
             result[lanes] = buffer.load(at[lanes], self.number)
         return result
@@ -319,8 +368,12 @@ class Program:
             buffer.add(at[lanes], values[lanes], self.number)
 
 
+def _is_float(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f"
+
+
 def _is_tl(node: ast.expr) -> bool:
-    return ast.unparse(node) in ("tl", "tl.math", "triton", "triton.language")
+    return ast.unparse(node) in _HOMES
 
 
 def _place(node: ast.expr) -> Any:
@@ -346,6 +399,8 @@ def _two(op: ast.operator, a: Any, b: Any) -> Any:
         raise Fault("too_large", "a number of 64 bits is shifted by 0 to 62")
     if isinstance(op, (ast.Mod, ast.FloorDiv, ast.Div)) and plain and not b:
         raise Fault("misused", "this divides by 0")
+    if isinstance(op, ast.Pow) and not (plain and 0 <= b <= MAX_POWER and abs(a) <= MAX_POWER):
+        raise Fault("misused", "** is for numbers that are known when the kernel is compiled")
     if not plain:
         return computed(operation, a, b)
     result = operation(a, b)
@@ -429,7 +484,7 @@ def _builtin(said: str, given: list[Any], named: dict[str, Any]) -> Any:
         if all(isinstance(one, (int, float)) for one in given):
             return min(given) if said == "min" else max(given)
         return computed(np.minimum if said == "min" else np.maximum, *given)
-    raise Fault("unknown_word", f"{said}(...) is no word of this lab's kernels")
+    raise Fault("unknown_function", f"there is no function {said} that begins with @kernel")
 
 
 _STATEMENT: Mapping[type, Callable[[Program, Any], None]] = {
@@ -441,6 +496,7 @@ _STATEMENT: Mapping[type, Callable[[Program, Any], None]] = {
     ast.If: Program._if,
     ast.Expr: Program._expression,
     ast.Pass: lambda program, node: None,
+    ast.Assert: lambda program, node: None,  # as Triton: only where it is asked to debug
     ast.Return: Program._return,
 }
 _EXPRESSION: Mapping[type, Callable[[Program, Any], Any]] = {

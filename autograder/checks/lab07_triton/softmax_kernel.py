@@ -57,6 +57,7 @@ def _cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, 3, 13, x="strided", b="offset")
     yield _case(draw, 2, 37, shift=-300.0)
     yield _case(draw, 2, 41, shift=300.0)
+    yield _case(draw, 2, 23, bias=300.0)
     yield _case(draw, 4, 64)
     yield _case(draw, 3, 1)
     for _ in draw.cases(2):
@@ -66,11 +67,12 @@ def _cases(draw: Draw) -> Iterator[Case]:
 
 def _case(
     draw: Draw, n: int, v: int, *, x: str = "contiguous", b: str = "contiguous",
-    y: str = "contiguous", shift: float = 0.0,
+    y: str = "contiguous", shift: float = 0.0, bias: float = 0.0,
 ) -> Case:  # fmt: skip
-    """shift: of all logits: the softmax stays, exp overflows or vanishes."""
+    """shift: of all x, bias: of all b: the softmax stays, exp overflows or vanishes."""
     given_x, given_b = draw.tensor(n, v, layout=x), draw.tensor(v, layout=b)
     given_x += shift
+    given_b += bias
     out = output(draw, n, v, layout=y)
     given = {
         "x_ptr": given_x, "b_ptr": given_b, "y_ptr": out, "V": v,
@@ -98,6 +100,10 @@ def _top_of_padding(z: Tensor, given: Given) -> Tensor:
     return e / e.sum(1, keepdim=True)
 
 
+def _shares(e: Tensor) -> Stored:
+    return {"y_ptr": e / e.sum(1, keepdim=True)}
+
+
 def _columns_written(y: Tensor, given: Given) -> Tensor:
     """y as it is when its strides were ignored."""
     memory = y.softmax(1).flatten()
@@ -120,6 +126,13 @@ MISREADINGS = {
         "Right until a logit is above 88: exp of it is inf in float32. Subtract the row's maximum "
         "first.",
         _of(lambda z, given: z.exp() / z.exp().sum(1, keepdim=True)),
+    ),
+    "maximum_without_bias": Misreading(
+        "The maximum is that of x, without the bias. Where the bias is large, exp overflows: it "
+        "has to be the maximum of what goes into exp.",
+        lambda given: _shares(
+            (given["x_ptr"] + given["b_ptr"] - given["x_ptr"].amax(1, keepdim=True)).exp()
+        ),
     ),
     "no_bias": Misreading(
         "The bias is missing.",

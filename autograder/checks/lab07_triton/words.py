@@ -92,7 +92,7 @@ def zeros(shape: Any, dtype: Any) -> Block:
 
 
 def reduced(operation: Callable[..., Any]) -> Callable[..., Block]:
-    def word(input: Any, axis: Any = None, keep_dims: bool = False) -> Block:
+    def word(input: Any, axis: Any = None, keep_dims: bool = False, **_: Any) -> Block:
         block = numbers(input)
         if axis is not None and not -block.ndim <= axis < block.ndim:
             raise Fault("shapes", f"a block of {block.shape} has no axis {axis}")
@@ -104,9 +104,80 @@ def reduced(operation: Callable[..., Any]) -> Callable[..., Block]:
     return word
 
 
+def indexed(
+    value: Callable[..., Block], place: Callable[..., Any]
+) -> Callable[..., Block | tuple[Block, Block]]:
+    """tl.max and tl.min: with return_indices the place of the number too."""
+
+    def word(
+        input: Any,
+        axis: Any = None,
+        return_indices: bool = False,
+        return_indices_tie_break_left: bool = True,
+        keep_dims: bool = False,
+    ) -> Block | tuple[Block, Block]:
+        found = value(input, axis, keep_dims)
+        return (found, place(input, axis, keep_dims=keep_dims)) if return_indices else found
+
+    return word
+
+
+def placed(operation: Callable[..., Any]) -> Callable[..., Block]:
+    """tl.argmax and tl.argmin, of which the leftmost wins a tie."""
+
+    def word(input: Any, axis: int, tie_break_left: bool = True, keep_dims: bool = False) -> Block:
+        block = numbers(input)
+        if not -block.ndim <= axis < block.ndim:
+            raise Fault("shapes", f"a block of {block.shape} has no axis {axis}")
+        return np.asarray(operation(block, axis=axis, keepdims=keep_dims))
+
+    return word
+
+
+def cumulated(input: Any, axis: int = 0, reverse: bool = False, dtype: Any = None) -> Block:
+    block = numbers(input)
+    if not -block.ndim <= axis < block.ndim:
+        raise Fault("shapes", f"a block of {block.shape} has no axis {axis}")
+    turned = np.flip(block, axis) if reverse else block
+    total = np.cumsum(turned, axis=axis, dtype=dtype or block.dtype)
+    return np.flip(total, axis) if reverse else total
+
+
+def flip(x: Any, dim: int | None = None) -> Block:
+    block = numbers(x)
+    return np.flip(block, block.ndim - 1 if dim is None else dim)
+
+
+def gather(src: Any, index: Any, axis: int) -> Block:
+    """src at these places along `axis`. Raises Fault where there is none."""
+    block, at = numbers(src), numbers(index)
+    if at.dtype.kind not in "iu" or at.ndim != block.ndim or not 0 <= axis < block.ndim:
+        raise Fault("shapes", "tl.gather takes a block, as many dimensions of indices, an axis")
+    if at.size and (at.min() < 0 or at.max() >= block.shape[axis]):
+        raise Fault("misused", "tl.gather is asked for a place that the block does not have")
+    try:
+        return np.take_along_axis(block, at, axis)
+    except (ValueError, IndexError):
+        raise Fault("shapes", f"{at.shape} does not index {block.shape}") from None
+
+
+def broadcast(input: Any, other: Any) -> tuple[Block, ...]:
+    a, b = (np.asarray(numbers(one)) for one in (input, other))
+    computed(np.not_equal, a, b)  # raises Fault where they do not fit
+    return tuple(np.broadcast_arrays(a, b))
+
+
+def full_like(input: Any, value: Any) -> Block:
+    return np.full_like(numbers(input), value)
+
+
+def clamp(x: Any, min: Any, max: Any, **_: Any) -> Block:
+    return computed(np.minimum, computed(np.maximum, x, min), max)
+
+
 def dot(
-    a: Any,
-    b: Any,
+    input: Any,
+    other: Any,
     acc: Any = None,
     input_precision: str | None = None,
     allow_tf32: bool | None = None,
@@ -114,7 +185,7 @@ def dot(
     max_num_imprecise_acc: int | None = None,
 ) -> Block:
     """(M, K) by (K, N), added up in float32."""
-    a, b = numbers(a), numbers(b)
+    a, b = numbers(input), numbers(other)
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         raise Fault("shapes", f"tl.dot of {a.shape} and {b.shape}: (M, K) and (K, N) are needed")
     if a.dtype != b.dtype:
@@ -239,8 +310,13 @@ def floating(operation: Callable[..., Any]) -> Callable[[Any], Block]:
 WORDS: Mapping[str, Callable[..., Any]] = {
     "arange": arange, "zeros": zeros, "full": full, "dot": dot, "trans": trans, "where": where,
     "expand_dims": expand_dims, "broadcast_to": broadcast_to, "reshape": reshape, "cdiv": cdiv,
-    "cast": cast, "sigmoid": sigmoid, "sum": reduced(np.sum), "max": reduced(np.max),
-    "min": reduced(np.min), "exp": floating(np.exp), "exp2": floating(np.exp2),
+    "cast": cast, "sigmoid": sigmoid, "sum": reduced(np.sum),
+    "max": indexed(reduced(np.max), placed(np.argmax)),
+    "min": indexed(reduced(np.min), placed(np.argmin)), "argmax": placed(np.argmax),
+    "argmin": placed(np.argmin), "cumsum": cumulated, "flip": flip, "gather": gather,
+    "broadcast": broadcast, "full_like": full_like, "clamp": clamp,
+    "ravel": lambda x: reshape(x, numbers(x).size), "exp": floating(np.exp),
+    "exp2": floating(np.exp2),
     "log": floating(np.log), "log2": floating(np.log2), "sqrt": floating(np.sqrt),
     "rsqrt": floating(lambda x: 1 / np.sqrt(x)), "abs": elementwise(np.abs),
     "maximum": elementwise(np.maximum), "minimum": elementwise(np.minimum),
@@ -252,6 +328,7 @@ WORDS: Mapping[str, Callable[..., Any]] = {
 }  # fmt: skip
 METHODS = frozenset({
     "cast", "sum", "max", "min", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sigmoid", "abs",
-    "trans", "permute", "expand_dims", "broadcast_to", "reshape", "view", "softmax",
+    "trans", "permute", "expand_dims", "broadcast_to", "reshape", "view", "softmax", "argmax",
+    "argmin", "cumsum", "gather", "ravel",
 })  # fmt: skip
 """The words that are methods of a block too; `.to` is cast."""
