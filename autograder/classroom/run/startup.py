@@ -55,19 +55,13 @@ def end() -> None:
 @contextlib.contextmanager
 def without_ctrl_c() -> Iterator[None]:
     """Ctrl-C goes to all processes of a terminal and is the parent's to answer: what starts here
-    does not hear it, from its first instruction until `ignore_ctrl_c`. The parent answers one that
-    came meanwhile when this ends."""
+    does not hear it, from its first instruction until it ignores it itself. The parent answers one
+    that came meanwhile when this ends."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def ignore_ctrl_c() -> None:
-    """In a process that was started so: from now on it may come, and does nothing."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _serve(connection: Connection, parent: int) -> None:

@@ -22,7 +22,6 @@ from . import nvidia_smi, work
 from .devices import VISIBLE
 from .health import DeviceLost, expect_healthy
 from .job import Fault
-from .startup import ignore_ctrl_c
 
 PR_SET_PDEATHSIG = 1
 SIMULATED_BYTES = 16 * 2**30
@@ -98,7 +97,8 @@ def serve_when_told(connection: Connection, parent: int) -> None:
 
 def _belong_to(parent: int) -> None:
     die_with_parent(parent)
-    ignore_ctrl_c()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # see `without_ctrl_c`
     torch.set_num_threads(1)
 
 
