@@ -291,4 +291,4 @@ def _(segments: Plain, left: int, nbytes: int) -> str:
 def _(student: Student, draw: Draw) -> str:
     segments, *_ = _case(SPLINTERS, 0, 1)
     told = student.call("how_served", segments, 2 * MIB, 12 * MIB)
-    return f"{_free(segments):,} bytes are free, 12 MiB are asked for: {told}"
+    return f"{_free(segments):,} bytes are free, 12 MiB are asked for: {told!r}"
