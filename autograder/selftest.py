@@ -181,7 +181,7 @@ def _right_faults(question: Question, answers: list[Namespace], seed: int) -> It
             yield f"{name} does not pass:\n{verdict}"
         elif question.cost_of is None or not verdict.cost:
             yield f"{name} passes without a cost line"
-        yield from left_in_english(verdict)
+        yield from left_in_english(verdict, _languages_of(question))
 
 
 def _stub_faults(question: Question, stub: Namespace, seed: int) -> Iterator[str]:
@@ -198,14 +198,22 @@ def _wrong_faults(question: Question, seed: int) -> Iterator[str]:
         elif verdict.sentence != known.sentence:
             seen = verdict.misconception or "nothing"
             yield f"wrong answer {known.name!r} is taken for {seen!r} (seed {seed})"
-        yield from left_in_english(verdict)
+        yield from left_in_english(verdict, _languages_of(question))
 
 
-def left_in_english(verdict: Verdict) -> Iterator[str]:
+def _languages_of(question: Question) -> Iterator[str]:
+    """Those into which its sentences are translated; a new lab begins in English alone."""
+    for code in LANGUAGES:
+        with in_language(code):
+            if any(content(known.sentence) != known.sentence for known in question.wrong_answers):
+                yield code
+
+
+def left_in_english(verdict: Verdict, codes: Iterable[str] = LANGUAGES) -> Iterator[str]:
     """The rows of a verdict in which a reader of another language meets English: beside code, what
     the student wrote, and the messages of torch and Python, which are English for all."""
     rows = ("title", "sentence", "expected", "got", "where", "next_step", "cost")
-    for code in LANGUAGES:
+    for code in codes:
         with in_language(code):
             for row in rows:
                 said = getattr(verdict, row)

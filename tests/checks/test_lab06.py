@@ -426,7 +426,7 @@ def test_a_source_that_does_not_compile_is_told_its_own_line(
         text = solved[name]().replace("y", "why", 1)
         verdict = asked(name, lambda text=text: text)
         assert "does not take it" in str(verdict.sentence), str(verdict)
-        assert re.search(r":\d+: ", verdict.got), str(verdict)
+        assert re.search(r":\d+: ", str(verdict.got)), str(verdict)
         assert "/" not in str(verdict.got).split(".c")[0]
 
 

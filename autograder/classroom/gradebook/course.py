@@ -147,6 +147,20 @@ def has_gradebook(folder: Path) -> bool:
     return bool(_elsewhere(folder)) or (folder / "gradebook.db").exists()
 
 
+def has_tables(folder: Path) -> bool:
+    """Whether the gradebook was made already: to open one without tables starts a command that must
+    be on the PATH."""
+    import sqlalchemy
+
+    if not has_gradebook(folder):
+        return False
+    engine = sqlalchemy.create_engine(database(folder))
+    try:
+        return bool(sqlalchemy.inspect(engine).get_table_names())
+    finally:
+        engine.dispose()
+
+
 def _elsewhere(folder: Path) -> str:
     """The address of a gradebook on a database server; "" where it is a file of the folder."""
     try:

@@ -15,7 +15,7 @@ from autograder import atomic_write
 from ..errors import UserError
 from ..intake.release import CHECK_SUFFIX, Release
 from ..store import changes
-from .course import database, has_gradebook
+from .course import database, has_gradebook, has_tables
 
 Key = tuple[str, str]
 """A student and a question."""
@@ -77,6 +77,8 @@ def keep(folder: Path, release: Release) -> None:
 
     A kill in the middle loses nothing, for the notes come first. A mark that somebody saves
     meanwhile stays as they saved it. Raises UserError for damaged notes."""
+    if not has_tables(folder):
+        return
     lab, stored = release.name, _stored(folder, release.name)
     now = changes.changed(release.lab, changes.read(folder, lab)).questions
     worth = {key: now[key[1]].points for key in stored if key[1] in now}
