@@ -15,7 +15,7 @@ from autograder import atomic_write
 from ..errors import UserError
 from ..intake.release import CHECK_SUFFIX, Release
 from ..store import changes
-from .course import database, has_gradebook, has_tables
+from .course import database, has_tables
 
 Key = tuple[str, str]
 """A student and a question."""
@@ -55,7 +55,7 @@ def shares(folder: Path, lab: str) -> dict[Key, Share]:
 def _stored(folder: Path, lab: str) -> dict[Key, tuple[Share, float]]:
     """The shares, and the points that stand for them in the gradebook."""
     found = dict[Key, tuple[Share, float]]()
-    if not has_gradebook(folder):
+    if not has_tables(folder):
         return found
     from nbgrader.api import Grade, Gradebook
 
@@ -77,8 +77,6 @@ def keep(folder: Path, release: Release) -> None:
 
     A kill in the middle loses nothing, for the notes come first. A mark that somebody saves
     meanwhile stays as they saved it. Raises UserError for damaged notes."""
-    if not has_tables(folder):
-        return
     lab, stored = release.name, _stored(folder, release.name)
     now = changes.changed(release.lab, changes.read(folder, lab)).questions
     worth = {key: now[key[1]].points for key in stored if key[1] in now}

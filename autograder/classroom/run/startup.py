@@ -10,6 +10,7 @@ import os
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
@@ -57,6 +58,7 @@ def without_ctrl_c() -> Iterator[None]:
     """Ctrl-C goes to all processes of a terminal and is the parent's to answer: what starts here
     does not hear it, from its first instruction until it ignores it itself. The parent answers one
     that came meanwhile when this ends."""
+    resource_tracker.ensure_running()  # it lets all signals in again when it starts
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

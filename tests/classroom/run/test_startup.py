@@ -66,6 +66,27 @@ def test_ctrl_c_does_not_reach_it(begun):
     assert begun.process.is_alive()
 
 
+FIRST = """
+import os, signal
+from autograder.classroom.run import startup
+startup.begin()
+begun = startup.take()
+os.kill(begun.process.pid, signal.SIGINT)
+begun.process.join(1.0)
+print(begun.process.is_alive())
+begun.process.kill()
+begun.process.join()
+"""
+
+
+def test_ctrl_c_does_not_reach_the_first_process_of_all():
+    """With which multiprocessing begins a tracker of its own, and lets all signals in again."""
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
 def test_what_nobody_took_is_ended_and_nobody_takes_it_twice():
     before = multiprocessing.active_children()
     startup.begin()
