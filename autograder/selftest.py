@@ -28,6 +28,7 @@ from rich.table import Table
 from autograder import checks
 from autograder.judge import (
     Cause,
+    Doubles,
     Draw,
     Flagged,
     KnownAnswer,
@@ -191,8 +192,9 @@ def _stub_faults(question: Question, stub: Namespace, seed: int) -> Iterator[str
 
 
 def _wrong_faults(question: Question, seed: int) -> Iterator[str]:
+    doubles = Doubles(question, seed)
     for known in question.wrong_answers:
-        verdict = ask(question, KnownAnswer(known.functions), seed=seed)
+        verdict = ask(question, KnownAnswer(known.functions), seed=seed, doubles=doubles)
         if verdict.state is not State.FAIL:
             yield f"wrong answer {known.name!r} is not rejected (seed {seed})"
         elif verdict.sentence != known.sentence:

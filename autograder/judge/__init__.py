@@ -7,7 +7,7 @@ lab.
 
 from .admission import Rules
 from .answer import Raised, Reply, answer, raised_by
-from .ask import PUBLIC, ask, diagnose, unasked
+from .ask import PUBLIC, Doubles, ask, diagnose, unasked
 from .clean_room import answer_room, clean_room, floor, text_of
 from .compare import Wrong, expect_close, expect_equal, expect_view, same_memory
 from .device import DEVICES, Device
@@ -39,6 +39,7 @@ __all__ = [
     "Call",
     "Cause",
     "Device",
+    "Doubles",
     "Draw",
     "Flagged",
     "GraderFault",

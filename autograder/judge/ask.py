@@ -6,6 +6,7 @@ import inspect
 import math
 import re
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import zip_longest
 from types import MappingProxyType
@@ -35,10 +36,17 @@ PUBLIC: Numbers = MappingProxyType({})
 
 
 def ask(
-    question: Question, student: Student, *, seed: int, rounds: int = 1, numbers: Numbers = PUBLIC
+    question: Question,
+    student: Student,
+    *,
+    seed: int,
+    rounds: int = 1,
+    numbers: Numbers = PUBLIC,
+    doubles: Doubles | None = None,
 ) -> Verdict:
     """Asks `question` with the inputs of `seed`, and these numbers in its text, and judges the
-    answer. Never raises for what the student did.
+    answer. Never raises for what the student did. doubles: what its known wrong answers answered to
+    the same, where many students are asked the same.
 
     An exception of the check itself is a fault of ours: the verdict is then `ungradable`.
     """
@@ -63,7 +71,8 @@ def ask(
             found |= {"points": question.points, "witnessed": tuple(sorted(student.witnessed))}
             found["cost"] = _cost(question, student, seed)
         elif found["cause"].state is State.FAIL:
-            found |= _lesson(question, student, found, seed=seed, rounds=rounds)
+            doubles = doubles or Doubles(question, seed, rounds)
+            found |= _lesson(question, student, found, doubles)
     except GraderFault as fault:
         found = {"cause": Cause.GRADER_FAULT, "sentence": text("grader_fault", reason=str(fault))}
     except Exception as error:
@@ -124,8 +133,30 @@ def _no_answer(none: NoAnswer, question: Question) -> dict[str, Any]:
     return {"cause": cause, **said, "sentence": why}
 
 
+class Doubles:
+    """The known wrong answers of `question`, each asked with the inputs of `seed` when it is first
+    looked at, for whoever is compared with them."""
+
+    def __init__(self, question: Question, seed: int, rounds: int = 1) -> None:
+        self._question, self._seed, self._rounds = question, seed, rounds
+        self._asked: dict[str, tuple[dict[str, Any], list[Call]]] = {}
+
+    def draw(self) -> Draw:
+        return Draw(self._seed, rounds=self._rounds)
+
+    def each(self) -> Iterator[tuple[WrongAnswer, dict[str, Any], list[Call]]]:
+        """Every one with what the check found, as fields of a verdict, and the calls."""
+        for known in self._question.wrong_answers:
+            if known.name not in self._asked:
+                double = KnownAnswer(known.functions)
+                double.begin(may_write=self._question.may_write)
+                found = _found(self._question, double, self.draw())
+                self._asked[known.name] = found, double.calls
+            yield known, *self._asked[known.name]
+
+
 def _lesson(
-    question: Question, student: Student, found: dict[str, Any], *, seed: int, rounds: int
+    question: Question, student: Student, found: dict[str, Any], doubles: Doubles
 ) -> dict[str, Any]:
     """What there is to learn from a wrong answer: what was asked, and the misconception by name."""
     lesson: dict[str, Any] = {"next_step": question.hints[0] if question.hints else ""}
@@ -136,13 +167,13 @@ def _lesson(
     # Before the diagnosis, which asks on.
     is_nothing = bool(student.calls) and student.calls[-1].outcome is None
     if found["cause"] is Cause.WRONG:
-        theirs = _right_for(question, student, seed=seed, rounds=rounds)
+        theirs = _right_for(question, student, doubles)
         if theirs is not None:
             said = text("other_numbers", theirs=_written(theirs), own=_written(question.said))
             return lesson | {"sentence": said}
-    known = diagnose(question, student, seed=seed, rounds=rounds)
+    known = diagnose(question, student, doubles)
     if known is None and question.by_effect and found["cause"] is Cause.WRONG:
-        known = _of_the_same_effect(question, found, seed=seed, rounds=rounds)
+        known = _of_the_same_effect(found, doubles)
     if known:
         fitting = question.next_lines.get(known.name, lesson["next_step"])
         named = {"misconception": known.name, "sentence": known.sentence, "next_step": fitting}
@@ -167,14 +198,13 @@ def _written(numbers: Numbers) -> str:
     return ", ".join(f"{name} = {value}" for name, value in numbers.items())
 
 
-def _right_for(question: Question, student: Student, *, seed: int, rounds: int) -> Numbers | None:
+def _right_for(question: Question, student: Student, doubles: Doubles) -> Numbers | None:
     """Other numbers of the question's text with which the student's wrong answer would be right.
     Whoever has them was asked for others; the calls made to find out are not part of the answer."""
     before = len(student.calls)
     for numbers in question.variants if _is_cheap(question) else ():
         if numbers != question.said:
-            draw = Draw(seed, rounds=rounds)
-            found = _found(question.of(numbers), student, draw)
+            found = _found(question.of(numbers), student, doubles.draw())
             del student.calls[before:]
             if found["cause"] is Cause.PASSED:
                 return numbers
@@ -203,9 +233,7 @@ def _cost(question: Question, student: Student, seed: int) -> str:
         return ""
 
 
-def diagnose(
-    question: Question, student: Student, *, seed: int, rounds: int = 1
-) -> WrongAnswer | None:
+def diagnose(question: Question, student: Student, doubles: Doubles) -> WrongAnswer | None:
     """The known wrong answer that behaves exactly as the student's, up to and including the call
     that failed, and beyond.
 
@@ -216,30 +244,20 @@ def diagnose(
     """
     seen, longest = list(student.calls), list(student.calls)
     same: list[WrongAnswer] = []
-    for known in question.wrong_answers:
-        double = KnownAnswer(known.functions)
-        double.begin(may_write=question.may_write)
-        found = _found(question, double, Draw(seed, rounds=rounds))
-        if found["cause"] is not Cause.PASSED and _same_transcript(double.calls, seen):
+    for known, found, calls in doubles.each():
+        if found["cause"] is not Cause.PASSED and _same_transcript(calls, seen):
             if student.used_a_room or not _is_cheap(question) or _is_assert(seen[-1].outcome):
                 return known
             same.append(known)
-        longest = max(longest, double.calls, key=len)
+        longest = max(longest, calls, key=len)
     beyond = longest[len(seen) :]
     return next((known for known in same if _agree_beyond(student, known, beyond)), None)
 
 
-def _of_the_same_effect(
-    question: Question, found: dict[str, Any], *, seed: int, rounds: int
-) -> WrongAnswer | None:
+def _of_the_same_effect(found: dict[str, Any], doubles: Doubles) -> WrongAnswer | None:
     """The one known wrong answer of which the check finds the very same; None where none is, or
     more than one."""
-    same: list[WrongAnswer] = []
-    for known in question.wrong_answers:
-        double = KnownAnswer(known.functions)
-        double.begin(may_write=question.may_write)
-        if _found(question, double, Draw(seed, rounds=rounds)) == found:
-            same.append(known)
+    same = [known for known, theirs, _ in doubles.each() if theirs == found]
     return same[0] if len(same) == 1 else None
 
 
