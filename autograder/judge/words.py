@@ -98,7 +98,8 @@ def _filled_in(english: str) -> str:
         if all(map(operator.ne, each, clauses)):
             return "; ".join(each)
     for parts, said in _patterns(language()):
-        fields = _fields(english, parts)
+        # Of a thousand entries a handful begin so. Asked here, that takes a tenth of the time.
+        fields = _fields(english, parts) if english.startswith(parts[0]) else None
         if fields is not None:
             return said.format(*map(content, fields))
     return english

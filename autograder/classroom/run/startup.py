@@ -71,6 +71,10 @@ def _serve(connection: Connection, parent: int) -> None:
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
     os.close(quiet)
+    # Imports no torch: the zygote does that beside this worker, and not after it.
+    from autograder.sandbox import begin_usual
+
+    tier, zygote = begin_usual()
     from . import worker
 
-    worker.serve_when_told(connection, parent)
+    worker.serve_when_told(connection, parent, tier, zygote)

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 import autograder.checks
-from autograder.sandbox import MOCKED, SIMULATED, Gpu, Jail, Tier, mocked_gpu, probe
+from autograder.sandbox import MOCKED, SIMULATED, BegunZygote, Gpu, Jail, Tier, mocked_gpu
 
 from . import nvidia_smi, work
 from .devices import VISIBLE
@@ -75,12 +75,14 @@ def serve(connection: Connection, setting: Setting) -> None:
         _serve(connection, setting, partial(_opened, stack, setting), beside)
 
 
-def serve_when_told(connection: Connection, parent: int) -> None:
+def serve_when_told(
+    connection: Connection, parent: int, tier: Tier, zygote: BegunZygote | None
+) -> None:
     """The same for a worker that was begun before anybody knew its Setting, which arrives first:
-    the jail starts meanwhile."""
+    the jail, of this `tier`, starts meanwhile."""
     _belong_to(parent)
     with contextlib.ExitStack() as stack, ThreadPoolExecutor(2) as beside:
-        begun = beside.submit(_jail_beforehand, stack)
+        begun = beside.submit(_jail_beforehand, stack, tier, zygote)
         setting: Setting | None = connection.recv()
         if setting is None:
             return
@@ -102,10 +104,11 @@ def _belong_to(parent: int) -> None:
     torch.set_num_threads(1)
 
 
-def _jail_beforehand(stack: contextlib.ExitStack) -> Jail | None:
+def _jail_beforehand(
+    stack: contextlib.ExitStack, tier: Tier, zygote: BegunZygote | None
+) -> Jail | None:
     """The jail that most classes are graded in."""
-    tier = probe()
-    return stack.enter_context(Jail(tier=tier)) if tier.safe else None
+    return stack.enter_context(Jail(tier=tier, begun=zygote)) if tier.safe else None
 
 
 def _opened(stack: contextlib.ExitStack, setting: Setting) -> Jail:
@@ -168,10 +171,9 @@ def lent_gpu(device: str, *, alone: bool) -> Gpu:
 
 
 def _answer_jobs(connection: Connection, jail: Jail) -> None:
-    labs = {lab.name: lab for lab in autograder.checks.labs()}
     while (job := connection.recv()) is not None:
         try:
-            connection.send(work.grade(job, labs[job.lab], jail))
+            connection.send(work.grade(job, autograder.checks.lab(job.lab), jail))
         except DeviceLost as lost:
             connection.send(NoDevice(str(lost)))
             return

@@ -14,6 +14,7 @@ from autograder.judge import GraderFault
 from ..engines.gpu import Gpu
 from ..engines.isolation import known, place_name
 from ..engines.limits import Limits
+from .beginning import BegunZygote
 from .jailed_student import JailedStudent
 from .loading import Cell
 from .process import PlainProcess
@@ -31,6 +32,7 @@ class Jail:
     readable: further paths that submissions may read. tier: what `probe()` returned; a tier without
     walls is taken only when it is given here. without: walls to leave out, for attacks that must
     work without them; never for grading (see `walls`). gpu: the one that submissions are lent.
+    begun: its zygote, where somebody began it with the same.
     """
 
     def __init__(
@@ -41,7 +43,9 @@ class Jail:
         *,
         without: Iterable[str] = (),
         gpu: Gpu | None = None,
+        begun: BegunZygote | None = None,
     ) -> None:
+        self._begun = begun
         self.without, self.gpu = known(without), gpu
         self.limits = gpu.limits(limits or Limits()) if gpu else limits or Limits()
         self.tier = tier or BUBBLEWRAP
@@ -95,6 +99,7 @@ class Jail:
         )
 
     def _new_zygote(self) -> ZygoteClient:
+        begun, self._begun = self._begun, None
         try:
             return ZygoteClient(
                 self.limits,
@@ -102,6 +107,7 @@ class Jail:
                 without=self.without,
                 engine=self.tier.name,
                 gpu=self.gpu,
+                begun=begun,
             )
         except (GraderFault, OSError) as fault:
             raise GraderFault(explained(str(fault))) from fault

@@ -17,18 +17,16 @@ from typing import Any
 
 from autograder.judge import GraderFault, Text, text
 
-from ..engines import bubblewrap, cgroups
-from ..engines.choice import ENGINES
+from ..engines import cgroups
 from ..engines.gpu import Gpu
-from ..engines.isolation import JailSpec
 from ..engines.limits import Limits
 from ..wire.channel import Line
+from .beginning import BegunZygote, begin
 from .running import Running, how_it_ended
 
 START_S = 120.0  # importing torch from a cold disk
 ORDER_S = 10.0  # what the zygote and the kernel may take for anything
 MAX_MESSAGE = 65_536
-PROGRAM = "from autograder.sandbox.inside.zygote import main; main(int(sys.argv[1]))"
 
 
 class ZygoteLost(Exception):
@@ -46,37 +44,29 @@ class ZygoteClient:
         without: frozenset[str] = frozenset(),
         engine: str = "bubblewrap",
         gpu: Gpu | None = None,
+        begun: BegunZygote | None = None,
     ) -> None:
         """Raises GraderFault when the jail does not come up. engine: see `engines`. gpu: what its
-        submissions are lent."""
+        submissions are lent. begun: one that was begun with the same."""
         self.limits, self.without, self.gpu = limits, without, gpu
         self._lock, self._lost = threading.Lock(), False
         self._hierarchies = cgroups.find()
         cgroups.sweep(self._hierarchies)
         self._holds_memory = cgroups.hold_memory(self._hierarchies)
-        self._paths = bubblewrap.visible(readable)
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            with theirs:
-                spec = JailSpec(
-                    bubblewrap.python(PROGRAM),
-                    paths=self._paths,
-                    tmp_bytes=limits.tmp_bytes,
-                    handed=theirs.fileno(),
-                    without=without,
-                    gpu=gpu,
-                )
-                self._jailed = ENGINES[engine](spec)
+            self._begun = begun or begin(
+                engine, limits, readable=readable, without=without, gpu=gpu
+            )
         except OSError as error:
-            self._control.close()
             raise GraderFault(f"the jail cannot be started: {error}") from error
+        self._control = self._begun.control
         self._await_ready()
 
     def _await_ready(self) -> None:
         try:
             message, _ = self._hear(START_S)
         except ZygoteLost as error:
-            reason = self._jailed.last_words()
+            reason = self._begun.jailed.last_words()
             self.close()
             raise GraderFault(f"the jail did not start: {reason or error}") from error
         if message.get("threads") != 1:
@@ -86,7 +76,7 @@ class ZygoteClient:
     @property
     def pid(self) -> int:
         """Of the jail's outermost process, as this machine counts."""
-        return self._jailed.process.pid
+        return self._begun.jailed.process.pid
 
     def _hear(self, patience_s: float) -> tuple[dict[str, Any], list[int]]:
         self._control.settimeout(patience_s)
@@ -121,7 +111,7 @@ class ZygoteClient:
         Raises ZygoteLost or GraderFault.
         """
         limits = replace(self.limits, loopback=loopback or self.limits.loopback)
-        order = {"do": "fork", "limits": asdict(limits), "paths": self._paths}
+        order = {"do": "fork", "limits": asdict(limits), "paths": self._begun.paths}
         order["without"] = sorted(self.without)
         is_limited = "limits" not in self.without
         lent = is_limited and self._hierarchies
@@ -155,8 +145,7 @@ class ZygoteClient:
 
     def close(self) -> None:
         """Ends the jail and everything in it."""
-        self._control.close()  # the zygote leaves when it hears nothing more
-        self._jailed.end()
+        self._begun.end()
 
 
 class ForkedProcess(Running):
