@@ -9,6 +9,8 @@ from autograder.sandbox import BUBBLEWRAP, Cell, Jail, Limits
 from autograder.sandbox.engines.choice import ENGINES
 from autograder.sandbox.host import beginning
 
+pytestmark = pytest.mark.jail
+
 WITHOUT_TORCH = """
 from autograder.sandbox import begin_usual
 import sys
