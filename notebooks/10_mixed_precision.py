@@ -470,6 +470,10 @@ wide_leaf = torch.zeros(1, requires_grad=True)  # the cause taken away: .grad is
 for _ in range(1000):
     wide_leaf.bfloat16().sum().backward()
 print(".grad of a float32 leaf, the same product in bfloat16:", wide_leaf.grad.item())
+wide_table = torch.nn.Embedding(2, 1)
+wide_table(place).bfloat16().sum().backward()
+print("an embedding's gradient, its table float32:", wide_table.weight.grad[0, 0].item())
+print("index_add into float32:", torch.zeros(1).index_add(0, place, ones.float()).item())
 print(
     "a matmul of 65,536 ones:",
     (torch.ones(65536, dtype=torch.bfloat16) @ torch.ones(65536, dtype=torch.bfloat16)).item(),
