@@ -11,7 +11,6 @@ import enum
 import json
 import posixpath
 import re
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -227,6 +226,6 @@ def _clear(folder: Path, keep: dict[str, str]) -> None:
     for path in [*folder.rglob("*.ipynb"), *folder.rglob("*.md")]:
         if path.relative_to(folder).as_posix() not in {*keep, "units.md"}:
             path.unlink()
-    for path in folder.glob("*/**/"):
+    for path in sorted(folder.glob("*/**/"), reverse=True):  # what is inside comes first
         if not any(path.iterdir()):
-            shutil.rmtree(path)
+            path.rmdir()

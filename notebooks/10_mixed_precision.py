@@ -174,9 +174,9 @@ for dtype in (torch.bfloat16, torch.float16):
     print(f"; subnormal {len(small):,}, worst {small.max():.3f}" if len(small) else "")
 
 # %% [markdown] id="spacing-relative"
-# For normal numbers it is: half of `eps`, whatever their size. Subnormal numbers have the same ulp
-# all the way down, so the smaller they are, the fewer bits they have left. What does rounding do to
-# 600 logits?
+# For normal numbers it is the same: half of `eps` at most, whatever their size. Subnormal numbers
+# have the same ulp all the way down, so the smaller they are, the fewer bits they have left. What
+# does rounding do to 600 logits?
 
 # %% [markdown] id="six-hundred"
 # ## Six hundred logits, fewer numbers
@@ -270,14 +270,18 @@ for n in (16, 128, 1024, 8192):
     dz = logits_gradient(n)
     print(f"N {n:5}: float16 {zeros(dz, torch.float16):6.1%} zeros", end=", ")
     print(f"bfloat16 {zeros(dz, torch.bfloat16):6.1%}, float32 {zeros(dz, torch.float32):6.1%}")
+    dw, short = dz.T @ states[:n], dz.half().float().T @ states[:n]  # (600, 64) each
+    print(f"    the weight's gradient in float16: {zeros(dw, torch.float16):.1%} zeros", end="; ")
+    print(f"made of float16 dz: error {(short - dw).norm() / dw.norm():.1e}")
 share = zeros(logits_gradient(1024), torch.float16)
 otherwise = "less than 1 %" if share < 0.01 else "about a half"
 reveal("zeros_of_the_gradient", "more than 90 %" if share > 0.9 else otherwise)
 
 # %% [markdown] id="underflow-why"
 # Nothing was wrong with the gradients: they lie where float16 has no numbers. bfloat16 has the
-# exponent of float32, and loses none. The larger the batch, the more are lost. Yet the gradient of
-# a weight, a sum over the batch, does not get smaller with it. So the remedy is a factor.
+# exponent of float32, and loses none. The larger the batch, the more are lost. The gradient of the
+# weight is a sum over the batch, and would fit. But it is made of the numbers that were lost on the
+# way, and its error grows with the batch. So the remedy is a factor on all of them.
 
 # %% [markdown] id="scale"
 # ## A factor moves them up
@@ -466,6 +470,10 @@ wide_leaf = torch.zeros(1, requires_grad=True)  # the cause taken away: .grad is
 for _ in range(1000):
     wide_leaf.bfloat16().sum().backward()
 print(".grad of a float32 leaf, the same product in bfloat16:", wide_leaf.grad.item())
+wide_table = torch.nn.Embedding(2, 1)
+wide_table(place).bfloat16().sum().backward()
+print("an embedding's gradient, its table float32:", wide_table.weight.grad[0, 0].item())
+print("index_add into float32:", torch.zeros(1).index_add(0, place, ones.float()).item())
 print(
     "a matmul of 65,536 ones:",
     (torch.ones(65536, dtype=torch.bfloat16) @ torch.ones(65536, dtype=torch.bfloat16)).item(),
@@ -535,7 +543,8 @@ reveal("ends_on_average", "near 2" if abs(many.mean() - 2) < 0.02 else "anywhere
 # %% [markdown] id="autocast-key"
 # ## Autocast is a dispatch key
 # Every CPU tensor carries `AutocastCPU`, and a thread normally excludes it. Entering the region
-# takes it off the excluded list. That is all that `torch.autocast` switches.
+# takes it off the excluded list, and notes the dtype to cast to and whether casts are kept
+# ([`__enter__`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/amp/autocast_mode.py#L308-L320)).
 
 # %% id="autocast-key-run"
 x, weight = states[:4].clone().requires_grad_(), head.weight.detach()
@@ -835,23 +844,26 @@ class Casting(Speaking):
 
 
 ended = {}
-for kind in (Silent, Speaking, Casting):
+for kind, inside in ((Silent, False), (Speaking, False), (Casting, False), (Silent, True)):
     said = []
     with torch.autocast("cpu", torch.bfloat16):
         out = kind.apply(x, w)
     try:
-        out.sum().backward()  # outside
+        with torch.autocast("cpu", torch.bfloat16, enabled=inside):
+            out.sum().backward()
     except RuntimeError as error:
         said.append(f"an error: {error}")
-    print(f"{kind.__name__:9}", "; ".join(said).replace("torch.", ""))
-    ended[kind] = "an error" if "error" in said[-1] else said[-1].rpartition(".")[2]
-reveal("product_in_backward", ended[Silent])
+    where = "backward in a region: " if inside else ""
+    print(f"{kind.__name__:9}", where + "; ".join(said).replace("torch.", ""))
+    ended[kind, inside] = "an error" if "error" in said[-1] else said[-1].rpartition(".")[2]
+reveal("product_in_backward", ended[Silent, False])
 
 # %% [markdown] id="inside-why"
-# The region holds for every product inside a forward, also inside an operator, and for no backward.
-# So `dz` comes in bfloat16 and meets a float32 weight, with nobody to cast. `custom_fwd` notes how
-# autocast stood, and `custom_bwd` restores it. With `cast_inputs`, the inputs are cast *and*
-# autocast is off inside, as with `register_autocast`
+# The region holds for every product that runs while it is open, also inside an operator. Behind it,
+# where torch's recipe calls `backward`, `dz` comes in bfloat16 and meets a float32 weight, with
+# nobody to cast. Called inside a region, as in the last line, a backward's products are cast too.
+# `custom_fwd` notes how autocast stood, and `custom_bwd` restores it. With `cast_inputs`, the
+# inputs are cast *and* autocast is off inside, as with `register_autocast`
 # ([`autocast_mode.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/amp/autocast_mode.py#L481-L495)).
 
 # %% [markdown] id="two-numbers"

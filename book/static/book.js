@@ -45,6 +45,8 @@ document.addEventListener("DOMContentLoaded", () => {
     const parts = name.textContent.split(/(?<=[_\/])(?=\w)/);
     name.replaceChildren(...parts.flatMap((part, i) => (i ? [document.createElement("wbr"), part] : [part])));
   }
+  // A table that fits only with a column of one word in each line is no better than one that does not.
+  const isPressed = (cell) => cell.clientWidth < 90 && cell.clientHeight > 120;
   const fit = () => {
     for (const picture of document.querySelectorAll(".onelayer-sketch")) {
       const isShrunk = (one) => one.clientWidth && one.clientWidth < 0.9 * one.getAttribute("width");
@@ -52,13 +54,35 @@ document.addEventListener("DOMContentLoaded", () => {
     }
     for (const table of tables) {
       table.classList.remove("ol-rows");
-      const isWide = innerWidth <= 600 && table.scrollWidth > table.parentElement.clientWidth;
-      table.classList.toggle("ol-rows", isWide);
+      const isWide = table.scrollWidth > table.parentElement.clientWidth;
+      const isTight = isWide || [...table.querySelectorAll("tbody td")].some(isPressed);
+      table.classList.toggle("ol-rows", innerWidth <= 600 && isTight);
     }
   };
   fit();
   addEventListener("load", fit); // pictures have their sizes
   addEventListener("resize", fit);
+});
+
+// "--" above "lab" is read as two words, and "6e-" above "8" as a difference: both stay whole.
+document.addEventListener("DOMContentLoaded", () => {
+  const whole = /((?<![\w-])--?[a-z][\w-]{1,30}|\d(?:\.\d+)?e-\d+)/;
+  const walk = document.createTreeWalker(document.querySelector("article") ?? document.body, NodeFilter.SHOW_TEXT);
+  const found = [];
+  while (walk.nextNode()) {
+    const { data, parentElement } = walk.currentNode;
+    if (whole.test(data) && !parentElement.closest("svg, script, style, textarea")) found.push(walk.currentNode);
+  }
+  for (const text of found) {
+    const parts = text.data.split(whole).map((part, place) => {
+      if (place % 2 === 0) return part; // what stands between
+      const word = document.createElement("span");
+      word.className = "ol-whole";
+      word.textContent = part;
+      return word;
+    });
+    text.replaceWith(...parts);
+  }
 });
 
 // A guess where no kernel listens: the choices become buttons, the answer says what was guessed, and

@@ -107,7 +107,7 @@ def _kernels(piece: Piece) -> Iterable[dict[str, Any]]:
             joined = {op for n in kernel.nodes for op in known.get(n, ())}
             ops = [node.name for node in piece.captured.calls if node.name in joined]
             small = say(
-                "reads {read:,} B, writes {written:,} B",
+                "reads {read:,}\u00a0B, writes {written:,}\u00a0B",
                 read=kernel.bytes_read,
                 written=kernel.bytes_written,
             )

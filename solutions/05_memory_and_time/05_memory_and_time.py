@@ -7,7 +7,7 @@
 #
 # Work from top to bottom, in about two hours. No question needs a GPU. Each question has a stub, a
 # check that answers at once, and three hints. Keep helper functions inside the cell of the question
-# that uses them: only those cells are graded. Sizes: n rows, V words; 1 MiB is 2**20 bytes.
+# that uses them: only those cells are graded. Sizes: n rows, V words; 1 MiB is `2**20` bytes.
 
 # %% id="setup" tags=["setup"]
 import math

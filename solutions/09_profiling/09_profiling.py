@@ -74,9 +74,9 @@ print(longest_kernel(slow.before))
 # %% [markdown] id="idle"
 # ## Idle
 #
-# Whatever the cause, a slow loop shows first as a device that has nothing to do. Between the first
-# thing that the device does and the last, how long is it at work, and how long is it idle? Streams
-# overlap: two things at once are one busy device. Stuck? `hint("busy_us")`
+# Loops 1 to 3 show first as a device that has nothing to do; loop 4 keeps it busy with what nobody
+# needs. Between the first thing that the device does and the last, how long is it at work, and how
+# long is it idle? Streams overlap: two things at once are one busy device. Stuck? `hint("busy_us")`
 
 
 # %% id="busy_us" role="solution"
@@ -117,9 +117,9 @@ def busy_us(events):
 # %% [markdown] id="who-waits"
 # ## Loop 1: it reads a number in each step
 #
-# `loss.item()` copies four bytes and waits until all that was launched before is done. In the trace
-# the wait is a call of the runtime whose name ends in `Synchronize`. Which functions of the program
-# wait in its steps, how often, how long in all?
+# `loss.item()` copies four bytes and waits until all that was launched before on the same stream is
+# done. In the trace the wait is a call of the runtime whose name ends in `Synchronize`. Which
+# functions of the program wait in its steps, how often, how long in all?
 #
 # A function is the innermost `python_function` around the wait, on the same thread (`tid`), that is
 # the program's own: names that begin with `torch/`, `nn.Module: ` or `<built-in ` are torch's. When
@@ -277,8 +277,8 @@ def pageable_copies(events):
 # ## Loop 3: thousands of small kernels
 #
 # A launch costs the host a few us. If the device is done sooner than that, the host is the limit,
-# and larger kernels cost nothing: `foreach` puts many tensors into one, `torch.compile` many
-# operators, a CUDA graph many launches into one call.
+# and fewer launches of larger kernels save its time: `foreach` puts many tensors into one,
+# `torch.compile` many operators, a CUDA graph many launches into one call.
 #
 # For each region, an outermost `user_annotation` inside a `ProfilerStep#`: how many calls launch
 # kernels, how many kernels come of them, and how long do those take on the device? Sum over all

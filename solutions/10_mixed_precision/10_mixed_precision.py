@@ -866,7 +866,7 @@ def custom_op_under_autocast(case):
 # Gradients are small numbers: they have a wide range of sizes and need few digits. `bfloat16` has
 # the 8 exponent bits of float32, so but for the last steps at either end what float32 can hold is
 # neither zero nor infinite in it, and no loss scale is needed; `float16` ends at 65504 and at 6e-8.
-# For that `bfloat16` pays with three bits of fraction: its numbers are 2**-7 apart at 1, so a
+# For that `bfloat16` pays with three bits of fraction: its numbers are `2**-7` apart at 1, so a
 # running sum of ones stands still at 256, and an update of less than a 512th of a weight
 # disappears. So in both the weights of the optimizer and its moments, and the sums inside products,
 # means and the loss stay in float32: 16 bits are for what is read often and used once. To decide,

@@ -46,8 +46,9 @@ for version in ("2.9.1", "2.11", "2.13.0", "2.16.0"):
 # %% [markdown] id="wheel-names"
 # ## Which wheel fits?
 #
-# pip decides by the name alone: `name-version(-build)-python-abi-platform.whl`. Each of the three
-# tags may be a set, with dots between. A wheel fits if one of each set fits, together:
+# pip reads in the name whether a wheel fits a machine:
+# `name-version(-build)-python-abi-platform.whl`. Each of the three tags may be a set, with dots
+# between. A wheel fits if one of each set fits, together:
 #
 # | Python and ABI | fits |
 # |---|---|

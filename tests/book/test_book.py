@@ -201,18 +201,42 @@ def test_a_table_of_numbers_keeps_its_columns_on_a_phone(site: Path, page: Page)
     assert text.evaluate("e => getComputedStyle(e).whiteSpace") == "pre-wrap"
 
 
+LINES = """all => all.map((one) => {
+  const range = document.createRange();
+  range.selectNodeContents(one);
+  return new Set([...range.getClientRects()].map((box) => box.top)).size;
+})"""
+
+
 def test_the_doctors_words_are_whole_on_a_phone(site: Path, page: Page) -> None:
     """They were once broken letter by letter, to give the last column room."""
     page.set_viewport_size({"width": 390, "height": 844})
     Visit(page, site, Path("notebooks/00_open_the_hood.html"))
     words = page.locator(".ol-card caption ~ tbody :is(th, th + td)")
-    lines = """all => all.map((one) => {
-      const range = document.createRange();
-      range.selectNodeContents(one);
-      return range.getClientRects().length;
-    })"""
     assert words.count() > 5
-    assert set(words.evaluate_all(lines)) == {1}
+    assert set(words.evaluate_all(LINES)) == {1}
+
+
+def test_an_option_a_number_and_its_unit_are_whole_on_a_phone(site: Path, page: Page) -> None:
+    """A line once ended with "--" and the next began with "lab", or "4" stood above "GB"."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    Visit(page, site, Path("docs/machines.html"))
+    options = page.locator(".ol-whole", has_text="--")
+    assert "--lab" in options.all_text_contents()
+    assert set(options.evaluate_all(LINES)) == {1}
+    assert re.search("4\u00a0GB", (site / "docs/platforms.html").read_text("utf-8"))
+
+
+def test_no_column_is_a_word_wide_on_a_phone(site: Path, page: Page) -> None:
+    """What a question asks stood in a third of the table, and a file's purpose in a fifth."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    Visit(page, site, Path("docs/conda.html"))
+    page.locator("table.ol-rows", has_text="who brings torch").wait_for()
+    Visit(page, site, LABS[0])
+    rows = page.locator(".ol-card details[open] tbody tr")
+    share = "all => all.map((one) => one.cells[0].offsetWidth / one.offsetWidth)"
+    assert rows.count() > 5
+    assert min(rows.evaluate_all(share)) > 0.95
 
 
 def test_a_picture_that_shrank_says_that_it_grows(site: Path, page: Page) -> None:

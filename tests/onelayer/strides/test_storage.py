@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import onelayer
-from onelayer.strides.storage_picture import _all_tints
+from onelayer.strides.storage_grids import _DIGITS, _FAINT
+from onelayer.strides.storage_picture import _RAMPS, _all_tints, _blend
 
 
 def png_size(png):
@@ -251,6 +252,19 @@ class Silent(torch.Tensor):
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         raise AssertionError("nobody may read")
+
+
+def luminance(colour):
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("ink", [_DIGITS, _FAINT])
+def test_digits_can_be_read_on_every_tint(ink):
+    """Addresses once had 3:1 on the deep cells, in the smallest letters of the course."""
+    tints = [_blend(ramp, step / 10) for ramp in _RAMPS for step in range(11)]
+    assert all((luminance(tint) + 0.05) / (luminance(ink) + 0.05) >= 4.5 for tint in tints)
 
 
 class TestValues:
