@@ -39,6 +39,8 @@ from tests.classroom.made_class import (
     verdict,
 )
 
+pytestmark = pytest.mark.whole_class
+
 FIRST, SECOND, *_ = LAB.questions
 WORTH, FULL = LAB.questions[FIRST].points, LAB.max_points
 WRONG = {FIRST: verdict(FIRST, State.FAIL)}
