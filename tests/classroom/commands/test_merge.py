@@ -135,6 +135,14 @@ def test_nothing_changes_before_the_instructor_is_sure(place):
     assert "Add --yes to do it." in said
 
 
+@pytest.mark.parametrize("folder", ["grading", "other"])
+def test_a_lost_notebook_stops_it_before_anything_is_noted(place, folder):
+    sorted((place / folder / "received").iterdir())[0].unlink()
+    before = files(place)
+    assert "only what is lost runs" in merge("other", "--yes", code=1)
+    assert files(place) == before
+
+
 def test_two_halves_become_one_class_and_every_export_agrees(place):
     other = files(place / "other")
     merge("other", "--yes")
