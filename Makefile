@@ -36,7 +36,7 @@ lab: env-lab ## set up what a student needs and open the course in JupyterLab (I
 test: env-dev check ## set up everything, then run every check and every test
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-quick: check ## every check, and each test that needs no jail, browser, compiler, class or whole lab
+quick: check ## every check, and each test that takes no seconds: no jail, browser, compiler, class
 	$(BIN)/python -m pytest --quick -n 2 --dist loadfile
 
 check: env-dev ## lint, format, types, import rules, and whether generated files are up to date

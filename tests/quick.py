@@ -21,15 +21,13 @@ SLOW = {
     "compiler": ("g++", "c++", "clang++", "nvcc"),
 }
 """What `--quick` leaves out by mark, and the programs by which one without its mark is known."""
-OTHER = {"whole_lab", "whole_class", "kernel", "slurm", "sshd", "postgres", "gpu", "mock"}
+OTHER = {"whole_lab", "whole_class", "slow", "kernel", "slurm", "sshd", "postgres", "gpu", "mock"}
 LEFT_OUT = {*SLOW, *OTHER}
 _folder = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--quick", action="store_true", help="no jail, browser, compiler, class or whole lab"
-    )
+    parser.addoption("--quick", action="store_true", help="nothing that takes seconds")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -134,6 +134,8 @@ class _Packer:
         self.nodes += 1
         if depth > MAX_DEPTH or self.nodes > MAX_NODES:
             raise Unsendable("nested")
+        if type(value) in _PLAIN:
+            return _leaf(value)
         if isinstance(value, torch.Tensor):
             return {"x": self.tensor(value)}
         if isinstance(value, list):
@@ -185,6 +187,10 @@ class _Packer:
         return number, 0
 
 
+_PLAIN = frozenset({type(None), bool, float, int, str})
+"""What most parts of long answers are: of these no other kind needs to be ruled out."""
+
+
 def _leaf(value: Any) -> Any:
     if value is None or isinstance(value, bool):
         return value
@@ -207,6 +213,8 @@ def _leaf(value: Any) -> Any:
 
 def _has_lone_surrogate(text: str) -> bool:
     """Such a string cannot be written to any file: it would stop a grader long after it came."""
+    if text.isascii():  # nearly all are, and a trace has a hundred thousand
+        return False
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -100,6 +100,7 @@ def test_only_what_an_edit_touches_is_written(course: Path) -> None:
     assert build(course).written == (CHAPTER_NOTEBOOK,)
 
 
+@pytest.mark.slow
 def test_bytes_do_not_depend_on_hash_order_place_time_or_locale(tmp_path: Path) -> None:
     for name, seed, zone in (("one", "1", "UTC"), ("another-longer-name", "2", "Asia/Tokyo")):
         write_course(tmp_path / name)
@@ -247,6 +248,7 @@ def test_the_author_may_say_another_size(course: Path) -> None:
     assert 'contiguous_strides, about 1 line")' in text(course, STUDENT, "contiguous_strides")
 
 
+@pytest.mark.slow
 def test_nbgraders_own_command_with_a_database_makes_the_same_file(course: Path) -> None:
     place = course / "elsewhere"
     source = place / "solutions/01_strides/01_strides.ipynb"
@@ -371,6 +373,7 @@ build(pathlib.Path(sys.argv[1]))
     assert drift(course) == ()
 
 
+@pytest.mark.slow
 def test_two_builds_at_once_agree(tmp_path: Path) -> None:
     write_course(tmp_path)
     both = [

@@ -265,6 +265,7 @@ def test_every_cell_of_the_course_gives_itself_for_its_own_words(source: str) ->
             assert in_code(one.text, other).count("«otro», sí") == len(words)
 
 
+@pytest.mark.slow
 def test_the_course_is_whole_in_every_language() -> None:
     assert [one.code for one in others(ROOT)] == ["es"]
     assert [str(one) for one in make(ROOT).untranslated] == []

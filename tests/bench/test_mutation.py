@@ -63,6 +63,7 @@ def test_what_a_test_reaches_is_known(room: tuple[Path, list[str]]) -> None:
     assert found.test.endswith("test_planted_room.py::test_larger")
 
 
+@pytest.mark.slow
 def test_a_mutant_is_noticed_and_what_no_test_reaches_survives(
     room: tuple[Path, list[str]],
 ) -> None:
@@ -74,6 +75,7 @@ def test_a_mutant_is_noticed_and_what_no_test_reaches_survives(
     assert {name for name in left if name.startswith("larger")} == {"larger: a > b compares by GtE"}
 
 
+@pytest.mark.slow
 def test_a_mutant_that_never_ends_is_noticed(room: tuple[Path, list[str]]) -> None:
     found = apart(reach, "planted_room", *room)
     broken = MODULE.replace("return a if", "return 0 if")

@@ -17,7 +17,7 @@ from autograder.checks.lab05_memory_and_time.plan_that_fits import (
 from autograder.checks.lab05_memory_and_time.recorded_streams import _drawn_program, _needed
 from autograder.checks.lab05_memory_and_time.training_steps import held_in_second_step
 from autograder.checks.lab05_memory_and_time.waiting_lines import _fragments, _waits
-from autograder.judge import Cause, Draw, LocalStudent, ask
+from autograder.judge import Cause, Doubles, Draw, LocalStudent, ask
 from onelayer.recordings import read_recording
 from onelayer.recordings.mocked import FOLDER, MockedRun
 
@@ -25,11 +25,14 @@ SEEDS = range(1, 9)
 ON_STREAMS = ("use", "record", "wait")
 
 
+@pytest.mark.slow
 def test_every_known_wrong_answer_fails_by_its_name_on_every_seed() -> None:
     for question in (q for q in lab if q.name != "bytes_held"):  # measures torch: the selftest does
-        for wrong in question.wrong_answers:
-            for seed in SEEDS:
-                verdict = ask(question, LocalStudent(wrong.functions), seed=seed)
+        for seed in SEEDS:
+            doubles = Doubles(question, seed)
+            for wrong in question.wrong_answers:
+                student = LocalStudent(wrong.functions)
+                verdict = ask(question, student, seed=seed, doubles=doubles)
                 assert verdict.misconception == wrong.name, (question.name, wrong.name, seed)
 
 

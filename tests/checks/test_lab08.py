@@ -128,6 +128,7 @@ def assert_same(got: Any, rows: list[Any], inputs: dict[str, torch.Tensor]) -> N
 
 
 @pytest.mark.parametrize("name", PASSES)
+@pytest.mark.slow
 def test_a_pass_of_the_course_keeps_what_any_graph_computes(name: str) -> None:
     """Graphs that no check draws: products of products, writes into results, `add(m, m)`."""
     folder = Path(__file__).parents[2] / "solutions" / "08_compile"

@@ -23,7 +23,7 @@ from autograder.checks.lab09_profiling.machine import (
     Span,
     Wait,
 )
-from autograder.judge import Draw, LocalStudent, State, ask, pack
+from autograder.judge import Doubles, Draw, LocalStudent, State, ask, pack
 from onelayer.profiling.loop_traces import FOLDER, LoopTraces
 from onelayer.profiling.profiled import profiled
 from onelayer.profiling.slow_loops import LOOPS
@@ -240,12 +240,14 @@ class TestTorchsOwnTraces:
 
 
 @pytest.mark.parametrize("question", lab.questions)
+@pytest.mark.slow
 def test_no_wrong_answer_is_lucky(question: str) -> None:
     """Each known wrong answer fails whatever is drawn, and is known by its own sentence."""
     asked = lab.questions[question]
     for seed in (100, 101):
+        doubles = Doubles(asked, seed)
         for known in asked.wrong_answers:
-            verdict = ask(asked, LocalStudent(known.functions), seed=seed)
+            verdict = ask(asked, LocalStudent(known.functions), seed=seed, doubles=doubles)
             assert verdict.state is State.FAIL, (known.name, seed)
             assert verdict.sentence == known.sentence, (known.name, seed)
 

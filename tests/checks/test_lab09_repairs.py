@@ -10,7 +10,7 @@ import torch
 
 from autograder.checks.lab09_profiling import lab
 from autograder.checks.lab09_profiling.played import MAX_LIST, MAX_NUMEL, MAX_ROWS, played
-from autograder.judge import Draw, LocalStudent, Wrong, ask
+from autograder.judge import Doubles, Draw, LocalStudent, Wrong, ask
 from onelayer.profiling.tape import Tape
 
 mended = import_module("autograder.checks.lab09_profiling.mended_loop")
@@ -20,11 +20,14 @@ HOST = {"batch": torch.ones(2, 3)}
 DEVICE = {"w": torch.ones(3, 2), "u": torch.ones(2, 2)}
 
 
+@pytest.mark.slow
 def test_every_known_wrong_answer_fails_by_its_name_on_every_seed() -> None:
     for question in REPAIRS:
-        for wrong in question.wrong_answers:
-            for seed in range(5):
-                verdict = ask(question, LocalStudent(wrong.functions), seed=seed)
+        for seed in range(5):
+            doubles = Doubles(question, seed)
+            for wrong in question.wrong_answers:
+                student = LocalStudent(wrong.functions)
+                verdict = ask(question, student, seed=seed, doubles=doubles)
                 assert verdict.misconception == wrong.name, (wrong.name, seed)
 
 

@@ -138,6 +138,7 @@ LEFT_OUT: list[tuple[str, str, list[tuple[str, str]]]] = [
 @pytest.mark.parametrize(
     ("question", "known", "edits"), LEFT_OUT, ids=lambda v: v if isinstance(v, str) else ""
 )
+@pytest.mark.slow
 def test_what_is_left_out_is_named(question: str, known: str, edits: list[tuple[str, str]]) -> None:
     verdict = answered(question, *edits)
     assert verdict.state is State.FAIL

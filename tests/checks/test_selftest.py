@@ -95,11 +95,13 @@ def test_two_wrong_answers_that_look_alike_are_found(lab: Lab) -> None:
     assert any("'twin' is taken for" in fault for fault in faults(lab))
 
 
+@pytest.mark.slow
 def test_too_few_wrong_answers_are_found(lab: Lab) -> None:
     del lab.questions["address"].wrong_answers[2:]
     assert any("2 wrong answer(s)" in fault for fault in faults(lab))
 
 
+@pytest.mark.slow
 def test_a_check_that_rejects_the_solution_is_found(lab: Lab) -> None:
     def wants_minus_one(student: Student, draw: Draw) -> None:
         expect_equal(student.call("address", (0,), (1,), (1,), 0), -1)
@@ -108,6 +110,7 @@ def test_a_check_that_rejects_the_solution_is_found(lab: Lab) -> None:
     assert any("the solution does not pass" in fault for fault in faults(lab))
 
 
+@pytest.mark.slow
 def test_a_question_that_the_page_does_not_ask_is_found(lab: Lab) -> None:
     lab.questions["addresses"] = replace(lab.questions["address"], name="addresses")
     assert any("addresses: the page has no check cell" in fault for fault in faults(lab))
@@ -123,6 +126,7 @@ def test_one_question_is_asked_alone(lab: Lab) -> None:
     assert all("overlaps" in fault for fault in found.faults)
 
 
+@pytest.mark.slow
 def test_a_missing_cost_line_is_found(lab: Lab) -> None:
     change(lab, "overlaps", cost_of=None)
     assert any("without a cost line" in fault for fault in faults(lab))

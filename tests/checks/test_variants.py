@@ -10,7 +10,7 @@ import pytest
 from autograder import checks
 from autograder.checks.lab05_memory_and_time.overlap_plan import _plan, overlap_plan
 from autograder.checks.lab11_distributed.step_bytes import sent_bytes, step_bytes
-from autograder.judge import LocalStudent, Numbers, Question, ask
+from autograder.judge import Doubles, LocalStudent, Numbers, Question, ask
 
 Right = Callable[[Numbers], Callable[..., Any]]
 RIGHT: dict[str, tuple[Question, Right]] = {
@@ -50,6 +50,8 @@ def test_a_known_mistake_is_known_whatever_the_numbers(name: str) -> None:
     question, _ = RIGHT[name]
     for said in question.variants:
         own = question.of(said)
+        doubles = Doubles(own, 11)
         for known in own.wrong_answers:
-            verdict = ask(question, LocalStudent(known.functions), seed=11, numbers=said)
+            student = LocalStudent(known.functions)
+            verdict = ask(question, student, seed=11, numbers=said, doubles=doubles)
             assert verdict.misconception == known.name, (said, known.name, verdict)

@@ -110,6 +110,7 @@ class HerePool:
         self.jail.close()
 
 
+@pytest.mark.slow
 def test_the_whole_run_with_the_cpu_as_the_gpu(tmp_path, monkeypatch):
     """One lab's solution and a wrong answer; and that one passed off as right."""
 

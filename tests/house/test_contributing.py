@@ -54,6 +54,7 @@ def run(root: Path, module: str, *words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_page_has_its_number_and_its_worth(course: Path) -> None:
     page = (course / "labs/01_strides/01_strides.ipynb").read_text("utf-8")
     assert "## 1.11 The bytes of a row" in page

@@ -343,6 +343,7 @@ ANSWERED = [how for how in TABLE.values() if isinstance(how, Answers)]
 
 
 @pytest.mark.parametrize("how", ANSWERED, ids=lambda how: how.instead)
+@pytest.mark.slow
 def test_a_long_command_answers(how: Answers) -> None:
     words = how.instead.split()
     words[0] = {"python": sys.executable, "make": "make"}.get(words[0], str(BIN / words[0]))
@@ -541,6 +542,7 @@ sys.exit(selftest.run(pathlib.Path(), [lab]))
 """
 
 
+@pytest.mark.slow
 def test_the_unit_on_the_page_is_built_and_asked(tmp_path: Path) -> None:
     copy = copy_of_the_course(tmp_path / "course")
     for other in [*copy.glob("notebooks/[0-9]*"), *copy.glob("solutions/*"), *copy.glob("labs/*")]:

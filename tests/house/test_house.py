@@ -135,6 +135,7 @@ def jupyter_home(tmp_path: Path) -> dict[str, str]:
     return {f"JUPYTER_{room}": str(tmp_path / room) for room in rooms}
 
 
+@pytest.mark.slow
 def test_make_lab_without_a_display_prints_the_address_of_the_home_notebook(
     jupyter_home: dict[str, str],
 ) -> None:

@@ -140,6 +140,7 @@ def written(node: ast.JoinedStr, field: str) -> str:
 
 
 @pytest.mark.parametrize("code", CODES)
+@pytest.mark.slow
 def test_what_a_check_puts_together_from_parts_is_there(code: str) -> None:
     """An f-string needs an entry with `{}` for its fields, even one with few words of its own."""
     known, lacking, exempt = words._content(code), [], set()

@@ -543,6 +543,7 @@ def test_the_unit_is_read_from_the_notebooks_name(monkeypatch: pytest.MonkeyPatc
     assert progress_store().read().progress.predictions["key"].unit == "01_strides"
 
 
+@pytest.mark.slow
 def test_the_judge_never_loads_the_face_and_the_face_nothing_heavy() -> None:
     program = """
 import sys

@@ -278,6 +278,7 @@ def test_a_run_command_gives_its_exit_code(tmp_path: Path, monkeypatch: pytest.M
     assert student_cli._run([sys.executable, "-c", "raise SystemExit(7)"], tmp_path) == 7
 
 
+@pytest.mark.slow
 def test_what_ends_the_command_ends_jupyterlab(tmp_path: Path) -> None:
     """Here a stand-in for it, which says when it is there and how it was ended."""
     stand_in = """if True:

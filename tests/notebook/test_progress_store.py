@@ -280,6 +280,7 @@ def start(process: subprocess.Popen[str]) -> None:
     process.stdin.flush()
 
 
+@pytest.mark.slow
 def test_two_notebooks_at_once_lose_no_change(tmp_path: Path) -> None:
     two = [writer(tmp_path, name, 40) for name in ("a", "b")]
     for process in two:

@@ -67,6 +67,7 @@ def change(decision: Decision, console: Console) -> None:
         return
     with alone(decision.folder, "change"):
         late_rules(decision.folder, decision.course)  # what is recorded can be published
+        expect_kept(decision.folder, release)
         records = dict(with_a_verdict(decision.folder, release))
         after = _decided(decision, release, before, records)
         given = overrides_of(decision.folder, release)
@@ -91,6 +92,12 @@ def with_a_verdict(folder: Path, release: Release) -> Iterator[tuple[roster.Line
         record = journal.read(line.student, line.key) if line.key else None
         if record is not None:
             yield line, record
+
+
+def expect_kept(folder: Path, release: Release) -> None:
+    """Raises UserError where a notebook that has a verdict is not there to be published again."""
+    for line, record in with_a_verdict(folder, release):
+        handed_in_then(folder, release, line, record)
 
 
 def _decided(

@@ -28,7 +28,16 @@ from ..intake.release import Release, releases
 from ..reports.rows import Row, write_ungradable
 from ..store import changes, merges, roster, seed_secret, variants
 from ..store.journal import Journal, Record, key_of
-from .changes import AGAIN, differences, late_rules, moment, overrides_of, publish_again, say
+from .changes import (
+    AGAIN,
+    differences,
+    expect_kept,
+    late_rules,
+    moment,
+    overrides_of,
+    publish_again,
+    say,
+)
 from .grading_run import handed_in, origins
 from .merge_plan import Plan, expect_one_each, held, plan
 from .report import alone
@@ -81,6 +90,8 @@ def merge(merging: Merging, console: Console) -> None:
             _expect_same_variants(merging, release, ids)
         plans = [_planned(merging, release, ids) for release in chosen]
         for one in plans:
+            for place in (folder, other):  # what is noted can be published
+                expect_kept(place, one.here.release)
             say(console, _said(merging, one))
         say(console, _renamed(ids))
         if not merging.sure:

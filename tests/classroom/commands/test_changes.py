@@ -212,6 +212,15 @@ def test_late_rules_that_cannot_be_read_stop_a_change_before_it_is_recorded(grad
     assert scores(grading) == before
 
 
+def test_a_lost_notebook_stops_a_change_before_it_is_recorded(grading):
+    lost = sorted((grading / "received").iterdir())[0]
+    lost.unlink()
+    before = scores(grading)
+    for sure in ((), ("--yes",)):
+        assert "only what is lost runs" in change(NAME, "drop", FIRST, *WHY, *sure, code=1)
+    assert (changes.read(grading, NAME), scores(grading)) == ([], before)
+
+
 def test_a_damaged_list_stops_everything_that_would_show_grades(grading):
     (grading / "changes").mkdir()
     (grading / "changes" / f"{NAME}.json").write_text('[{"question": 3')

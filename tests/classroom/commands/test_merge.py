@@ -39,6 +39,8 @@ from tests.classroom.made_class import (
     verdict,
 )
 
+pytestmark = pytest.mark.whole_class
+
 FIRST, SECOND, *_ = LAB.questions
 WORTH, FULL = LAB.questions[FIRST].points, LAB.max_points
 WRONG = {FIRST: verdict(FIRST, State.FAIL)}
@@ -131,6 +133,14 @@ def test_nothing_changes_before_the_instructor_is_sure(place):
     assert "max: handed in max/01_strides.ipynb here, and max/01_strides.ipynb there" in said
     assert f"max: {FREE_TEXT}: 1 points there, for another answer; what is here stays" in said
     assert "Add --yes to do it." in said
+
+
+@pytest.mark.parametrize("folder", ["grading", "other"])
+def test_a_lost_notebook_stops_it_before_anything_is_noted(place, folder):
+    sorted((place / folder / "received").iterdir())[0].unlink()
+    before = files(place)
+    assert "only what is lost runs" in merge("other", "--yes", code=1)
+    assert files(place) == before
 
 
 def test_two_halves_become_one_class_and_every_export_agrees(place):

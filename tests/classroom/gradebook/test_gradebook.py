@@ -31,6 +31,8 @@ from autograder.classroom.store.journal import CellReport, Journal, Record, key_
 from autograder.judge import Cause, State, Verdict, text
 from tests.classroom.made_class import CAUSES
 
+pytestmark = pytest.mark.whole_class
+
 RELEASE = releases(ROOT)[NAME]
 SCRIPT = "</pre><script>alert(1)</script>"
 

@@ -20,6 +20,8 @@ from autograder.classroom.intake.enrolment import Person
 from autograder.classroom.intake.owners import LATE
 from tests.classroom.made_class import FREE_TEXT, LAB, grading_folder, record
 
+pytestmark = pytest.mark.whole_class
+
 DUE = datetime(2026, 11, 20, 22, 59, tzinfo=UTC)
 FILE = """\
 grace_minutes = 15

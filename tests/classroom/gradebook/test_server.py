@@ -65,6 +65,7 @@ def test_the_grades_are_on_the_server_and_nbgrader_finds_them(tmp_path: Path, se
     console.file.close()
 
 
+@pytest.mark.slow
 def test_a_server_that_is_gone_costs_no_verdict_and_says_so(tmp_path: Path) -> None:
     url = f"postgresql+psycopg://ours:secret@/postgres?host={tmp_path}"
     given = order(tmp_path, url)

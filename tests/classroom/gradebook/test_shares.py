@@ -16,6 +16,8 @@ from autograder.classroom.gradebook.course import database
 from autograder.classroom.gradebook.shares import Share
 from tests.classroom.made_class import LAB, four_students, mark
 
+pytestmark = pytest.mark.whole_class
+
 FIRST, SECOND, *_ = LAB.questions
 CHECK, WORTH = f"{FIRST}_check", LAB.questions[FIRST].points
 WHY = ("--reason", "Why")

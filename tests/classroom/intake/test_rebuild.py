@@ -347,6 +347,7 @@ CELLS = st.one_of(
 
 @given(st.lists(CELLS, max_size=6))
 @settings(max_examples=200)
+@pytest.mark.slow
 def test_any_list_of_cells_gives_a_good_notebook_or_a_reason(cells):
     try:
         rebuilt = rebuild(json.dumps({"cells": cells}).encode(), RELEASE)

@@ -36,6 +36,7 @@ def test_nobody_alike():
     assert "No two answers have more in common" in page
 
 
+@pytest.mark.slow
 def test_the_report_writes_it_when_asked(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     records = []

@@ -101,6 +101,7 @@ def setting(tmp_path):
     return Setting(BUBBLEWRAP, tmp_path / "log", tmp_path, os.getpid())
 
 
+@pytest.mark.slow
 def test_grading_goes_on_without_a_lost_device_and_stops_in_one_sentence_without_any(tmp_path):
     jobs = [job(name) for name in ("ada", "bob", "cleo")]
     given = {"setting": setting(tmp_path), "target": serve_until_bob}

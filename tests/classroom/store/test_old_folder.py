@@ -16,6 +16,8 @@ from autograder.classroom.gradebook.course import CONFIG
 from autograder.classroom.store import roster
 from autograder.cli import main
 
+pytestmark = pytest.mark.whole_class
+
 ADA, GUS = "ada-all-right", "gus-wrong-2"
 POINTS = {ADA: 30.0, GUS: 0.0}
 

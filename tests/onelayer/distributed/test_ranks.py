@@ -183,6 +183,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_the_ranks_end_with_a_notebook_that_is_killed() -> None:
     process = subprocess.Popen([sys.executable, "-c", KILLED])
     grown = psutil.Process(process.pid)
@@ -197,6 +198,7 @@ def test_the_ranks_end_with_a_notebook_that_is_killed() -> None:
     assert alive == []
 
 
+@pytest.mark.slow
 def test_a_program_is_not_run_again_in_its_ranks(tmp_path: Path) -> None:
     """It needs no `if __name__ == "__main__"`, and what it imports costs its ranks nothing."""
     script = tmp_path / "script.py"
@@ -220,6 +222,7 @@ def test_a_process_with_threads_is_not_forked_though_it_says_so(
     assert os.getpid() not in parents
 
 
+@pytest.mark.slow
 def test_a_function_of_a_notebook_cell() -> None:
     cells = [
         "import torch, torch.distributed as dist, onelayer\nseven = torch.tensor([7])",

@@ -72,6 +72,7 @@ def test_it_is_one_piece_that_fetches_nothing() -> None:
     expect_one_piece(made().html(), text="1 and quick, or slow.")
 
 
+@pytest.mark.slow
 def test_without_anywidget_it_is_the_html() -> None:
     expect_html_without_anywidget("view = onelayer.play_fusion()")
 

@@ -292,6 +292,7 @@ for capability in (75, 80, 90):
 """
 
 
+@pytest.mark.slow
 def test_the_kernels_compile_for_gpus_that_are_not_here(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", OFFLINE],

@@ -135,6 +135,7 @@ def test_sentences_and_the_next_word(reduction: str, shift: bool) -> None:
     assert_same((x, w, b, t), reduction=reduction, shift=shift)
 
 
+@pytest.mark.slow
 def test_an_arguments_own_gradient_by_differences() -> None:
     x, w, b, t = given(5)
     leaves = [one[:5].requires_grad_() for one in (x, w)]
@@ -186,6 +187,7 @@ def test_the_error_is_no_larger_than_the_ordinary_paths(
 
 
 @pytest.mark.parametrize("loss_of", [chunked_head_loss, triton_head_loss])
+@pytest.mark.slow
 def test_the_mean_costs_float16_nothing(loss_of: Any) -> None:
     """A probability of 1 / 900, divided by 700 tokens, is 27 of float16's smallest steps: who
     divides before the sum is wrong by 0.16 %, whatever is multiplied into it later."""
@@ -220,6 +222,7 @@ def test_a_scalers_first_factor_arrives_under_autocast() -> None:
         assert error(one / factor, a) < 5e-3, name
 
 
+@pytest.mark.slow
 def test_a_quarter_of_a_million_tokens_in_float16() -> None:
     n, words = 262_144, 64
     g = torch.Generator().manual_seed(8)

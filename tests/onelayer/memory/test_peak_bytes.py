@@ -2,6 +2,7 @@
 
 import gc
 
+import pytest
 import torch
 import torch.nn.functional as F
 
@@ -38,6 +39,7 @@ def test_views_writes_and_what_was_there_before_take_nothing() -> None:
     assert peak.bytes == 4
 
 
+@pytest.mark.slow
 def test_what_autograd_saves_is_held_until_backward_frees_it() -> None:
     x = torch.randn(100, requires_grad=True)
     with onelayer.peak_bytes() as peak:

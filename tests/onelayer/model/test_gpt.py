@@ -383,6 +383,7 @@ weights.save({{"a": torch.zeros(3)}}, Path({str(copy)!r}))
     weights.load(copy)
 
 
+@pytest.mark.slow
 def test_a_reader_beside_two_writers_always_finds_whole_weights(tmp_path: Path) -> None:
     path = tmp_path / "w.safetensors"
     weights.save({"a": torch.zeros(50_000)}, path)
@@ -411,6 +412,7 @@ for i in range(200):
 # ---- training ----
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bits() -> None:
     sentences = grammar.split().train
     one, same, other = (
@@ -420,6 +422,7 @@ def test_the_same_seed_gives_the_same_bits() -> None:
     assert not torch.equal(one["head.weight"], other["head.weight"])
 
 
+@pytest.mark.slow
 def test_training_learns_and_leaves_random_numbers_alone() -> None:
     losses: list[float] = []
     state = torch.get_rng_state()
@@ -477,6 +480,7 @@ def test_a_good_model_is_written_with_its_card(
     assert "None" not in card
 
 
+@pytest.mark.slow
 def test_a_killed_training_leaves_the_old_weights_whole(copy: Path) -> None:
     before = copy.read_bytes()
     command = [sys.executable, "-m", "onelayer.model.train", "--steps", "1000", "--out", str(copy)]
@@ -493,6 +497,7 @@ def test_a_killed_training_leaves_the_old_weights_whole(copy: Path) -> None:
 # ---- importing ----
 
 
+@pytest.mark.slow
 def test_importing_runs_no_op_and_a_fork_can_compute() -> None:
     program = """
 import os, signal, sys, threading

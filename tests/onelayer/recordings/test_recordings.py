@@ -270,6 +270,7 @@ class TestStoring:
 
 
 class TestTimes:
+    @pytest.mark.slow
     def test_the_benchmark_gives_them(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -338,6 +339,7 @@ class TestCommand:
         (line,) = capsys.readouterr().err.splitlines()
         assert said in line
 
+    @pytest.mark.slow
     def test_a_node_with_torch_alone_can_record(self, tmp_path: Path) -> None:
         """Nothing is imported that a student's or an author's machine adds to torch."""
         program = f"""
@@ -360,6 +362,7 @@ print(record.record("step_overlap", "cpu", Path({str(tmp_path)!r})))
         made = recordings.read_recording("step_overlap", folder=tmp_path)
         assert isinstance(made.content, StreamTrace)
 
+    @pytest.mark.slow
     def test_one_that_fails_is_named_and_leaves_nothing(
         self, tmp_path: Path, capfd: pytest.CaptureFixture[str]
     ) -> None:

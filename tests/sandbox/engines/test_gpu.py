@@ -112,6 +112,7 @@ def test_memory_over_the_cap_is_seen_from_outside_and_ends_the_process(gpu_jail,
         assert student.suspects_device
 
 
+@pytest.mark.slow
 def test_a_zygote_that_touched_the_gpu_forks_no_more(monkeypatch):
     touched = "import torch; torch.cuda.is_initialized = lambda: True; "
     monkeypatch.setattr(beginning, "PROGRAM", touched + beginning.PROGRAM)

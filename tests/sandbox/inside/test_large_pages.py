@@ -44,6 +44,7 @@ os.waitpid(child, 0)
 """
 
 
+@pytest.mark.slow
 def test_what_is_held_stays_and_a_fork_copies_what_it_writes() -> None:
     if forking.kernel() < (6, 1):
         pytest.skip("this kernel gathers no pages when it is asked")
