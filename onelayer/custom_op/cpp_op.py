@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from onelayer.drawing.words import say
+
 from .build_cache import cached
 from .cpp_compiler import CompileError, compile_shared, identity, preprocessed_lines
 
@@ -49,8 +51,8 @@ class CppOps:
         return sorted({*super().__dir__(), *self.names()})
 
     def __repr__(self) -> str:
-        built = f"built in {self.build_s:.1f} s" if self.build_s else "built before"
-        return "\n".join([f"{self.namespace or 'no operator'}, {built}", *self._schemas()])
+        built = say("built in {s:.1f} s", s=self.build_s) if self.build_s else say("built before")
+        return "\n".join([f"{self.namespace or say('no operator')}, {built}", *self._schemas()])
 
     def _schemas(self) -> list[str]:
         packets = [getattr(self, name) for name in self.names()]
