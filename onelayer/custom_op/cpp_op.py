@@ -38,8 +38,10 @@ class CppOps:
         try:
             return getattr(getattr(torch.ops, self.namespace), name)
         except AttributeError:
-            defined = ", ".join(self.names()) or "none"
-            raise AttributeError(f"no operator {name!r} here; defined: {defined}") from None
+            defined = ", ".join(self.names()) or say("none")
+            raise AttributeError(
+                say("no operator {name!r} here; defined: {defined}", name=name, defined=defined)
+            ) from None
 
     def names(self) -> list[str]:
         """The names of its operators."""
@@ -138,7 +140,13 @@ def _registered(library: ctypes.CDLL, source: str, name: str) -> str:
     library.onelayer_namespaces.restype = library.onelayer_register.restype = ctypes.c_char_p
     namespaces = library.onelayer_namespaces().decode().split()
     if len(namespaces) > 1:
-        raise RuntimeError(f"{name} defines the namespaces {namespaces}: one to a source.")
+        raise RuntimeError(
+            say(
+                "{name} defines the namespaces {namespaces}: one to a source.",
+                name=name,
+                namespaces=namespaces,
+            )
+        )
     own = namespaces[0] if namespaces else ""
     count = _taken.get(own, 0) + 1
     suffix = f"_{count}" if count > 1 else ""
@@ -158,7 +166,7 @@ def _refused(source: str) -> str:
         try:
             torch._C.parse_schema(schema)
         except RuntimeError as error:
-            return f"line {source.count(chr(10), 0, at.start()) + 1}: {error}"
+            return say("line {line}", line=source[: at.start()].count("\n") + 1) + f": {error}"
     return ""
 
 

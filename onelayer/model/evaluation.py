@@ -67,5 +67,5 @@ def exact_translations(model: GPT, sentences: Sequence[Sentence]) -> float:
 def share(hits: Sequence[bool]) -> float:
     """How many of `hits` are true, 0 to 1. Raises ValueError for none: that would prove nothing."""
     if not hits:
-        raise ValueError("nothing to measure: these sentences ask for nothing of the kind")
+        raise ValueError(say("nothing to measure: these sentences ask for nothing of the kind"))
     return sum(hits) / len(hits)

@@ -37,7 +37,7 @@ def play_masks(*, n: int = 7, v: int = 600) -> Explorable:
     a side below 1.
     """
     if min(n, v) < 1:
-        raise ValueError(f"a matrix has at least one element, got {n} x {v}")
+        raise ValueError(say("a matrix has at least one element, got {n} x {v}", n=n, v=v))
 
     def scene(wide: str, high: str, mask: str) -> Scene:
         return _scene(n, v, int(high), int(wide), mask == say(_MASKED))

@@ -159,6 +159,62 @@ def test_every_text_of_the_catalogue_is_used() -> None:
     assert sorted(SPANISH.keys() - used) == []
 
 
+TWO_WORDS = re.compile(r"[A-Za-z]{2,} [a-z]{2,}")
+NOT_SAID = {
+    "__init__.py": "Python's own words for a name that is not there",
+    "kernels/": "an operator's errors, as torch words its own",
+    "model/__init__.py": "Python's own words for a name that is not there",
+    "model/train.py": "an author's command",
+    "model/weights/model_card.py": "a file",
+    "mock_cuda/devices.py": "where figures come from",
+    "recordings/__init__.py": "an author's: a file that is no recording",
+    "recordings/head_code.py": "an author's: a file that is no recording",
+    "recordings/head_times.py": "an author's: a file that is no recording",
+    "recordings/storing.py": "an author's: what is not kept",
+    "triton_kernel/__init__.py: module ": "Python's own words for a name that is not there",
+    "autograd/graph.py: modified by ": "torch's words",
+    "compiler/unbuilt.py: this file ": "nobody calls it",
+    "custom_op/cpp_compiler.py: undefined reference": "a linker's words",
+    "custom_op/promises.py: the kernel ": "nobody reads it: that it is raised is the outcome",
+    "mock_cuda/calls.py: copy to ": "data",
+    "mock_cuda/kernels.py: a kernel of ": "data",
+    "mock_cuda/recording.py: mocked device": "a file",
+    "mock_cuda/values.py: ": "torch's words",
+    "model/grammar/clauses.py: am are": "words of the grammar",
+    "model/grammar/vocabulary.py: the grammar has": "an author's",
+    "quiet.py: ": "torch's words",
+}
+"""Where English stays, as a file or a text's beginning in it, and why."""
+
+
+def _unsaid_texts() -> set[str]:
+    """Each text of the package with English words that are not code, and that no `say` knows: of an
+    error, any two words; of others, those with a word of ENGLISH."""
+    found = set()
+    for file in ROOT.rglob("*.py"):
+        tree = ast.parse(file.read_text("utf-8"))
+        nodes = list(ast.walk(tree))
+        raised = {part for node in nodes if isinstance(node, ast.Raise) for part in ast.walk(node)}
+        passed = {node.value for node in nodes if isinstance(node, ast.Expr)}  # a docstring
+        passed |= {
+            part for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values
+        }
+        for node in set(nodes) - passed:
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            texts = [one.value for one in parts if isinstance(one, ast.Constant)]
+            text = "…".join(one for one in texts if isinstance(one, str))
+            in_words = TWO_WORDS.search(text) and (node in raised or ENGLISH.search(text))
+            if in_words and text not in SPANISH and "(?" not in text and "\\w" not in text:
+                found.add(f"{file.relative_to(ROOT).as_posix()}: {text}")
+    return found
+
+
+def test_no_text_that_a_student_reads_is_english_alone() -> None:
+    unsaid = _unsaid_texts()
+    assert sorted(one for one in unsaid if not one.startswith(tuple(NOT_SAID))) == []
+    assert [left for left in NOT_SAID if not any(one.startswith(left) for one in unsaid)] == []
+
+
 @pytest.mark.parametrize("code", sorted(f.stem for f in words.CATALOGUES.glob("*.toml")))
 def test_fields_and_outer_spaces_stay(code: str) -> None:
     def frame(text: str) -> tuple[list[str], str, str]:
@@ -332,6 +388,16 @@ REPORTS: dict[str, Callable[[], object]] = {
 }
 
 
+ERRORS: dict[str, Callable[[], object]] = {
+    "view": lambda: onelayer.show_strides((3,), stride=(1, 2)),
+    "storage": onelayer.show_storage,
+    "graph": lambda: onelayer.show_graph(torch.ones(2)),
+    "ranks": lambda: onelayer.run_ranks(0, print),
+    "word": lambda: onelayer.hidden("la cabezza"),
+    "device": lambda: device_model("H1000"),
+}
+
+
 @pytest.mark.parametrize("name", REPORTS)
 def test_a_report_speaks_spanish(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     told = {}
@@ -340,6 +406,14 @@ def test_a_report_speaks_spanish(name: str, monkeypatch: pytest.MonkeyPatch) -> 
         told[code] = str(REPORTS[name]()).splitlines()
     assert {one: english(one) for one in told["es"] if english(one)} == {}
     assert told["en"] != told["es"]
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_an_error_speaks_spanish(name: str, spanish: None) -> None:
+    with pytest.raises((TypeError, ValueError)) as error:
+        ERRORS[name]()
+    assert english(str(error.value)) == []
+    assert str(error.value) not in SPANISH
 
 
 def english(text: str) -> list[str]:
