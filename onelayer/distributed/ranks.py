@@ -34,8 +34,12 @@ GRACE_S = 1.0
 
 
 class RanksFailed(RuntimeError):
-    """At least one rank raised, ended or did not come back; the message says which, and where."""
+    """At least one rank raised, ended or did not come back; the message says which, and where.
 
+    waiting: the ranks that did not come back, in order.
+    """
+
+    waiting: tuple[int, ...] = ()
     says_where = True  # to a verdict: the lines of who called these ranks say nothing more
 
 
@@ -92,8 +96,10 @@ def run_ranks(
         if all(isinstance(rank.answer, bytes) for rank in ranks):
             return Results([cloudpickle.loads(rank.answer) for rank in ranks], printed)
         kinds = {type(rank.answer) for rank in ranks}
-        error = RanksWait if kinds == {bytes, type(None)} else RanksFailed
-        raise error(_report(ranks, task))
+        kind = RanksWait if kinds == {bytes, type(None)} else RanksFailed
+        error = kind(_report(ranks, task))
+        error.waiting = tuple(rank.number for rank in late)
+        raise error
 
 
 @dataclass

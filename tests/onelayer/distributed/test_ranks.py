@@ -90,6 +90,7 @@ def test_a_deadlock_ends_and_says_where_each_rank_waits() -> None:
     said = str(failed.value)
     assert "rank 0 was not back after 1.5 s, and waiting in all_reduce()" in said
     assert "rank 1 was not back after 1.5 s, and waiting in barrier()" in said
+    assert failed.value.waiting == (0, 1)
     assert said.count("in one_forgot_its_turn") == 2
     assert "multiprocessing" not in said
 
