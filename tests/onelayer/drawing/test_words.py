@@ -408,6 +408,19 @@ def test_a_report_speaks_spanish(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert told["en"] != told["es"]
 
 
+def test_a_chapter_prints_its_report_in_spanish(
+    spanish: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chapter = json.loads((ROOT.parent / "es/notebooks/03_autograd.ipynb").read_text("utf-8"))
+    (cell,) = (one for one in chapter["cells"] if one["id"] == "saved-bytes-run")
+    x, w, b = _head()
+    x.requires_grad_()
+    exec("".join(cell["source"]), {"onelayer": onelayer, "F": F, "learning": x, "W": w, "b": b})
+    told = capsys.readouterr().out.splitlines()
+    assert told[-2:] == ["168 bytes asignados o copiados", "           168  aten::addmm"]
+    assert {one: english(one) for one in told if english(one)} == {}
+
+
 @pytest.mark.parametrize("name", ERRORS)
 def test_an_error_speaks_spanish(name: str, spanish: None) -> None:
     with pytest.raises((TypeError, ValueError)) as error:
