@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import click
 from rich.console import Console
 from rich.table import Table
 
-from autograder.judge import in_language, say
+from autograder.judge import content, in_language, say
 from autograder.judge import language as spoken
+from autograder.judge.words import CATALOGUES, LANGUAGE
 from autograder.notebook import progress as show_progress
 from autograder.notebook.course import find_root, homes
 from autograder.notebook.doctor import Finding, examine, in_words
@@ -31,7 +35,61 @@ STYLE = [
 COLOURS = {"ok": "green", "missing": "yellow", "none": "dim"}
 
 
-@click.group()
+LOCALE = ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
+"""Where gettext looks for the reader's language: the first that is set counts."""
+
+
+class Command(click.Command):
+    """Says its help in the reader's language: a docstring of one line for each paragraph."""
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        return content(_paragraphs(self)[0]).partition(".")[0]
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        pieces = " ".join(self.collect_usage_pieces(ctx))
+        formatter.write_usage(ctx.command_path, pieces, prefix=content("Usage: "))
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.indentation():
+            for paragraph in _paragraphs(self):
+                formatter.write_paragraph()
+                formatter.write_text(content(paragraph))
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
+        records = [option.get_help_record(ctx) for option in options]
+        with formatter.section(content("Options")):
+            formatter.write_dl([(flag, content(words)) for flag, words in filter(None, records)])
+
+
+def _paragraphs(command: click.Command) -> list[str]:
+    return [" ".join(one.split()) for one in (command.help or "").split("\n\n")]
+
+
+class Course(Command, click.Group):
+    """The commands, in the language of the environment."""
+
+    command_class = Command
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        with in_language(os.environ.get(LANGUAGE) or _of_the_terminal()):
+            return super().main(*args, **options)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        with formatter.section(content("Commands")):
+            known = [(name, self.commands[name]) for name in self.list_commands(ctx)]
+            formatter.write_dl([(name, one.get_short_help_str()) for name, one in known])
+
+
+def _of_the_terminal() -> str:
+    """The code of the first language that the terminal's variables name and the course speaks."""
+    named = next(filter(None, map(os.environ.get, LOCALE)), "")
+    codes = [re.split(r"[_.@]", one)[0] for one in named.split(":")]
+    return next((one for one in codes if (CATALOGUES / f"{one}.toml").is_file()), "")
+
+
+@click.group(cls=Course)
 def main() -> None:
     """One Layer Deep: open the labs, look at this machine, see how far you are."""
 
@@ -41,7 +99,7 @@ def main() -> None:
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 def lab(language: str | None, options: tuple[str, ...]) -> None:
     """Open JupyterLab on the home notebook. OPTIONS go to JupyterLab, as in --no-browser."""
-    with in_language(language or ""):
+    with in_language(language or spoken()):
         root, home = _home(spoken())
     places = [f"--ServerApp.root_dir={root}", f"--LabApp.default_url=/lab/tree/{home}"]
     command = [sys.executable, "-m", "jupyterlab", *places, *STYLE, *options]
@@ -108,10 +166,10 @@ def progress() -> None:
 
 @main.command("mock-gpu", context_settings={"ignore_unknown_options": True})
 @click.option("--memory", help="Of each device, as in 24GiB. Default: the device's own.")
-@click.option("--device", default="H100", show_default=True, help="T4, L4, A100, H100 or H200.")
-@click.option("--devices", default=1, show_default=True, help="How many.")
+@click.option("--device", default="H100", help="T4, L4, A100, H100 or H200. Default: H100.")
+@click.option("--devices", default=1, help="How many. Default: 1.")
 @click.option("--values", is_flag=True, help="Compute what torch's CPU kernels can: slow.")
-@click.option("--out", default="mock-gpu", show_default=True, help="Where the files go.")
+@click.option("--out", default="mock-gpu", help="Where the files go. Default: mock-gpu.")
 @click.argument("script", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def mock_gpu(
@@ -133,14 +191,15 @@ def mock_gpu(
     from onelayer.mock_cuda.script import run_script
 
     try:
-        run = run_script(
-            script,
-            arguments,
-            model=device_model(device, memory),
-            devices=devices,
-            values=values,
-            out=Path(out),
-        )
+        with mock.patch.dict(os.environ, {LANGUAGE: spoken()}):
+            run = run_script(
+                script,
+                arguments,
+                model=device_model(device, memory),
+                devices=devices,
+                values=values,
+                out=Path(out),
+            )
     except (NoMock, ValueError) as error:
         raise click.ClickException(str(error)) from None
     click.echo(run.page)

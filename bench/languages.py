@@ -21,6 +21,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from autograder.judge import in_language, say, words
+from onelayer.drawing import words as instruments
 
 ROOT = Path(__file__).parents[1]
 IN_WORDS = re.compile(r"[A-Za-z]{2,} [a-z]{2,}")
@@ -65,7 +66,7 @@ def _faults(path: Path, language: str) -> Iterator[str]:
         room = next((room for room in marks if room in path.parts), "")
         if cell.id.endswith("_check") and room and marks[room] not in shown.partition("\n")[0]:
             yield f"{cell.id}: {shown.partition(chr(10))[0]}"
-        yield from (f"{cell.id} is in English: {part!r}" for part in _english(shown))
+        yield from (f"{cell.id} is in English: {part!r}" for part in _english(shown, language))
 
 
 def _environment(home: str) -> dict[str, str]:
@@ -79,9 +80,14 @@ def _shown(cell: Any) -> str:
     return "\n".join(texts)
 
 
-def _english(shown: str) -> Iterator[str]:
-    """Parts of the English catalogue that stand in the text, without what its fields held."""
-    for sentence in words.catalogue("en").values():
+def _english(shown: str, language: str) -> Iterator[str]:
+    """Parts of the English catalogues that stand in the text, without what their fields held."""
+    reports = [
+        one
+        for one, said in instruments.catalogue(language).items()
+        if one != said and len(one.split()) > 4
+    ]
+    for sentence in [*words.catalogue("en").values(), *reports]:
         for form in sentence.values() if isinstance(sentence, dict) else [sentence]:
             for part in re.split(r"\{[^}]*\}", form):
                 if len(part.split()) > 2 and IN_WORDS.search(part) and part.strip() in shown:

@@ -47,11 +47,15 @@ def show_checkpoints(
     Raises ValueError for no or more than 64 layers, for negative bytes, and for `every` below 1.
     """
     if not 1 <= len(layers) <= _MOST:
-        raise ValueError(f"show_checkpoints draws 1 to {_MOST} layers, got {len(layers)}")
+        raise ValueError(
+            say("show_checkpoints draws 1 to {most} layers, got {n}", most=_MOST, n=len(layers))
+        )
     if min(min(pair) for pair in layers) < 0:
-        raise ValueError(f"a layer cannot save a negative number of bytes: {list(layers)}")
+        raise ValueError(
+            say("a layer cannot save a negative number of bytes: {layers}", layers=list(layers))
+        )
     if every is not None and every < 1:
-        raise ValueError(f"a checkpoint has at least one layer, got every={every}")
+        raise ValueError(say("a checkpoint has at least one layer, got every={every}", every=every))
     chain = [{"entry": int(entry), "inside": int(inside)} for entry, inside in layers]
     kept = [i % (every or 1) == 0 for i in range(len(chain))]
     return CheckpointsView({"layers": chain, "kept": kept, "all": every is None, "at": 0}).show()

@@ -55,9 +55,11 @@ def graph_of(
     Raises TypeError for what is not a tensor, ValueError without a graph or for over 100 nodes.
     """
     if not isinstance(output, torch.Tensor):
-        raise TypeError(f"a graph hangs on a tensor, got {type(output).__name__}")
+        raise TypeError(say("a graph hangs on a tensor, got {kind}", kind=type(output).__name__))
     if output.grad_fn is None:
-        raise ValueError("this tensor has no grad_fn: no operation that is recorded has made it")
+        raise ValueError(
+            say("this tensor has no grad_fn: no operation that is recorded has made it")
+        )
     nodes = _walk(output.grad_fn)
     order = sorted({node._sequence_nr() for node in nodes} - {_LEAF_SEQUENCE})
     owners = {t.untyped_storage().data_ptr(): name for name, t in (names or {}).items()}
@@ -84,7 +86,7 @@ def _walk(root: Any) -> list[Any]:
                 nodes.append(after)
                 seen.add(after)
         if len(nodes) > _LIMIT:
-            raise ValueError(f"more than {_LIMIT} nodes are too many to look at")
+            raise ValueError(say("more than {most} nodes are too many to look at", most=_LIMIT))
     return nodes
 
 

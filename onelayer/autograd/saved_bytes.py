@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
+from onelayer.drawing.words import say
 from onelayer.memory.byte_count import storages, table
 
 
@@ -37,9 +38,10 @@ class SavedBytes(saved_tensors_hooks):
 
     def __repr__(self) -> str:
         if not self.tensors:
-            return "0 bytes: no storage was saved for backward"
+            return say("0 bytes: no storage was saved for backward")
         rows = [(t.bytes, f"{str(t.dtype).removeprefix('torch.')} {t.shape}") for t in self.tensors]
-        return f"{self.bytes:,} bytes saved for backward\n{table(rows)}"
+        told = say("{n:,} bytes saved for backward", n=self.bytes)
+        return f"{told}\n{table(rows)}"
 
     def _pack(self, tensor: torch.Tensor) -> torch.Tensor:
         fresh = [s for s in storages(tensor) if s.nbytes() and s._cdata not in self._alive]

@@ -4,6 +4,8 @@ import dis
 from dataclasses import dataclass
 from types import CodeType
 
+from onelayer.drawing.words import say
+
 
 @dataclass(frozen=True)
 class Instruction:
@@ -28,8 +30,12 @@ class Frame:
     after: tuple[Instruction, ...]
 
     def __str__(self) -> str:
-        before, after = len(self.before), len(self.after)
-        return f"{self.name}: {before} instructions read, {after} written"
+        return say(
+            "{name}: {before} instructions read, {after} written",
+            name=self.name,
+            before=len(self.before),
+            after=len(self.after),
+        )
 
 
 def instructions(code: CodeType) -> tuple[Instruction, ...]:

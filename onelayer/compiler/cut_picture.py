@@ -75,7 +75,7 @@ def show_cut(story: CompileStory, *, piece: int = 0) -> CutPicture:
 
 def _picture(piece: Piece) -> CutPicture:
     if piece.forward is None or piece.backward is None:
-        raise ValueError("no gradient was asked for: there is no backward, and no cut")
+        raise ValueError(say("no gradient was asked for: there is no backward, and no cut"))
     kept = [one for one in piece.saved if one.kind == "computed"]
     makers = {piece.forward.behind_views(one.name).name: one for one in kept}
     forward = tuple(Row(_word(n), makers.get(n.name)) for n in _operators(piece.forward))

@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
+from onelayer.drawing.words import say
+
 
 @dataclass(frozen=True)
 class FxNode:
@@ -51,7 +53,7 @@ class FxGraph:
         found = [node for node in self.nodes if node.name == name]
         if not found:
             names = ", ".join(node.name for node in self.nodes)
-            raise KeyError(f"no node {name!r}: the graph has {names}")
+            raise KeyError(say("no node {name!r}: the graph has {names}", name=name, names=names))
         return found[0]
 
     @property

@@ -8,6 +8,8 @@ and Triton for a GPU, and a function `call` that allocates buffers and calls ker
 from dataclasses import dataclass, field
 from math import prod
 
+from onelayer.drawing.words import counted, say
+
 ITEM_BYTES = {
     "float64": 8,
     "int64": 8,
@@ -105,8 +107,15 @@ class InductorFile:
         return sum(buffer.nbytes for buffer in self.allocated)
 
     def __str__(self) -> str:
-        lines = [f"{len(self.kernels)} kernels, {self.bytes_allocated:,} bytes allocated"]
+        called = counted(len(self.kernels), "{n} kernel", "{n} kernels")
+        head = say("{kernels}, {n:,} bytes allocated", kernels=called, n=self.bytes_allocated)
+        wide = max(7, *(len(say(kernel.language)) for kernel in self.kernels), 0)
+        lines = [head]
         for kernel in self.kernels:
-            told = f"reads {kernel.bytes_read:>12,}  writes {kernel.bytes_written:>12,}"
-            lines.append(f"  {told}  {kernel.language:<7} {kernel.name}")
+            told = say(
+                "reads {read:>12,}  writes {written:>12,}",
+                read=kernel.bytes_read,
+                written=kernel.bytes_written,
+            )
+            lines.append(f"  {told}  {say(kernel.language):<{wide}} {kernel.name}")
         return "\n".join(lines)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from onelayer.compiler.fx_record import FxGraph
 from onelayer.compiler.generated_kernel import Nest, body_of
 from onelayer.compiler.inductor_file import ITEM_BYTES, Buffer, InductorFile, Kernel, Loop
+from onelayer.drawing.words import say
 
 
 def read_inductor_file(
@@ -214,7 +215,7 @@ def _call(tree: ast.Module) -> ast.FunctionDef:
     """The function that allocates and calls; a method of `Runner`, or a function of that name."""
     found = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "call"]
     if not found:
-        raise ValueError("this is no file of Inductor's: it has no function `call`")
+        raise ValueError(say("this is no file of Inductor's: it has no function `call`"))
     return found[0]
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from onelayer.compiler.fx_record import FxGraph
 from onelayer.compiler.inductor_file import InductorFile
+from onelayer.drawing.words import say
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Kept:
     kind: str
 
     def __str__(self) -> str:
-        return f"{self.nbytes:>14,}  {self.kind:<16} {self.name} {self.dtype} {self.shape}"
+        return f"{self.nbytes:>14,}  {say(self.kind):<16} {self.name} {self.dtype} {self.shape}"
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class GraphBreak:
     code: str
 
     def __str__(self) -> str:
-        return f"line {self.line}, {self.code!r}: {self.reason.splitlines()[0]}"
+        reason = self.reason.splitlines()[0]
+        return say("line {line}, {code!r}: {reason}", line=self.line, code=self.code, reason=reason)
 
 
 @dataclass(frozen=True)

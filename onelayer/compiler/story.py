@@ -23,6 +23,7 @@ from onelayer.compiler.bytecode import Frame, instructions
 from onelayer.compiler.compile_watch import Backend, Watch
 from onelayer.compiler.guards import Guard, guards_of
 from onelayer.compiler.piece import GraphBreak, Piece
+from onelayer.drawing.words import counted, say
 
 
 @dataclass(frozen=True)
@@ -38,17 +39,21 @@ class CompileStory:
     torch_version: str = torch.__version__
 
     def __str__(self) -> str:
-        told = [
-            f"{self.function}: {len(self.pieces)} graphs, {len(self.breaks)} graph breaks, "
-            f"{len(self.guards)} guards, torch {self.torch_version}"
-        ]
-        told += [f"  break at {found}" for found in self.breaks]
+        counts = (
+            counted(len(self.pieces), "{n} graph", "{n} graphs"),
+            counted(len(self.breaks), "{n} graph break", "{n} graph breaks"),
+            counted(len(self.guards), "{n} guard", "{n} guards"),
+        )
+        told = [f"{self.function}: {', '.join(counts)}, torch {self.torch_version}"]
+        told += [say("  break at {place}", place=found) for found in self.breaks]
         for number, piece in enumerate(self.pieces):
-            told.append(f"  graph {number}: {len(piece.captured.calls)} calls captured")
+            calls = counted(len(piece.captured.calls), "{n} call captured", "{n} calls captured")
+            told.append(say("  graph {number}: {calls}", number=number, calls=calls))
             for side in ("joint", "forward", "backward"):
                 if (graph := getattr(piece, side)) is not None:
-                    told.append(f"    {side}: {len(graph.calls)} operators")
-            told.append(f"    kept for backward: {piece.saved_bytes:,} bytes of its own")
+                    many = counted(len(graph.calls), "{n} operator", "{n} operators")
+                    told.append(f"    {side}: {many}")
+            told.append(say("    kept for backward: {n:,} bytes of its own", n=piece.saved_bytes))
             for side in ("forward_file", "backward_file"):
                 if (file := getattr(piece, side)) is not None:
                     told += [f"    {side}: {line}" for line in str(file).splitlines()]

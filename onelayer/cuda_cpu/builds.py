@@ -12,6 +12,7 @@ from onelayer.cuda_cpu.modes import Mode, compiler
 from onelayer.cuda_cpu.text import Text
 from onelayer.custom_op.build_cache import cached, digest
 from onelayer.custom_op.cpp_compiler import CompileError, identity, run
+from onelayer.drawing.words import say
 
 
 def library(text: Text, mode: Mode) -> Path:
@@ -51,7 +52,8 @@ def _build_runtime(mode: Mode, path: Path) -> None:
     source = Path(__file__).parent / "runtime" / "runtime.cpp"
     done = run([*compiler(), *mode.runtime_flags(), "-c", source, "-o", path])
     if done.returncode:
-        raise RuntimeError(f"this compiler cannot build the runtime:\n{done.stderr[-2000:]}")
+        told = say("this compiler cannot build the runtime:")
+        raise RuntimeError(f"{told}\n{done.stderr[-2000:]}")
 
 
 @cache

@@ -8,6 +8,7 @@ import torch
 
 from onelayer.cuda_cpu.sanitized_child import TYPES
 from onelayer.cuda_cpu.signature import Parameter, Signature
+from onelayer.drawing.words import say
 
 POINTEES = {
     "float": (torch.float32,),
@@ -41,8 +42,13 @@ def prepare(
     names = ", ".join(p.name for p in signature.parameters)
     if len(given) != len(signature.parameters):
         raise TypeError(
-            f"{signature.name}({names}) takes {len(signature.parameters)} arguments, "
-            f"and {len(given)} came"
+            say(
+                "{function}({names}) takes {n} arguments, and {came} came",
+                function=signature.name,
+                names=names,
+                n=len(signature.parameters),
+                came=len(given),
+            )
         )
     pairs = zip(signature.parameters, given, strict=True)
     return [_fitting(signature.name, p, value, device) for p, value in pairs]
@@ -57,9 +63,16 @@ def _fitting(
     if parameter.kind == "stream" and value is None:
         return None
     if isinstance(value, torch.Tensor) or not isinstance(value, (int, float)):
-        raise TypeError(f"{where} is a number ({parameter.kind}), not {type(value).__name__}")
+        raise TypeError(
+            say(
+                "{where} is a number ({type}), not {kind}",
+                where=where,
+                type=parameter.kind,
+                kind=type(value).__name__,
+            )
+        )
     if parameter.kind in ("integer", "bool", "stream") and isinstance(value, float):
-        raise TypeError(f"{where} is an integer, not {value}")
+        raise TypeError(say("{where} is an integer, not {value}", where=where, value=value))
     return value
 
 
@@ -67,14 +80,33 @@ def _tensor(where: str, parameter: Parameter, value: object, device: str) -> tor
     if value is None:
         return None  # a null pointer
     if not isinstance(value, torch.Tensor):
-        raise TypeError(f"{where} is a pointer: pass a tensor, not {type(value).__name__}")
+        raise TypeError(
+            say(
+                "{where} is a pointer: pass a tensor, not {kind}",
+                where=where,
+                kind=type(value).__name__,
+            )
+        )
     wished = POINTEES.get(parameter.of, (value.dtype,))
     if value.dtype not in wished:
         raise TypeError(
-            f"{where} points to {parameter.of} ({wished[0]}), and the tensor is {value.dtype}"
+            say(
+                "{where} points to {of} ({wished}), and the tensor is {dtype}",
+                where=where,
+                of=parameter.of,
+                wished=wished[0],
+                dtype=value.dtype,
+            )
         )
     if value.device.type != device:
-        raise TypeError(f"{where} must be a tensor on {device}, not on {value.device}")
+        raise TypeError(
+            say(
+                "{where} must be a tensor on {device}, not on {place}",
+                where=where,
+                device=device,
+                place=value.device,
+            )
+        )
     return value.detach()
 
 

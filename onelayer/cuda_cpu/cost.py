@@ -1,7 +1,9 @@
 """What a kernel asked of memory, per CUDA thread: the course's cost line."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Self
+
+from onelayer.drawing.words import say
 
 NAMES = ("global_loads", "global_stores", "shared_loads", "shared_stores", "atomics")
 
@@ -33,12 +35,12 @@ class Cost:
         return any(getattr(self, name) for name in NAMES)
 
     def __str__(self) -> str:
-        atomics = f", {self.atomics:.4g} atomics" if self.atomics else ""
-        return (
-            f"per thread {self.global_loads:.4g} global loads, "
-            f"{self.global_stores:.4g} global stores, {self.shared_loads:.4g} shared loads, "
-            f"{self.shared_stores:.4g} shared stores{atomics}"
+        told = say(
+            "per thread {global_loads:.4g} global loads, {global_stores:.4g} global stores, "
+            "{shared_loads:.4g} shared loads, {shared_stores:.4g} shared stores",
+            **asdict(self),
         )
+        return told + (say(", {n:.4g} atomics", n=self.atomics) if self.atomics else "")
 
 
 def total(costs: list[Cost]) -> Cost:

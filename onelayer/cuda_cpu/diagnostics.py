@@ -2,6 +2,8 @@
 
 import re
 
+from onelayer.drawing.words import counted, say
+
 _GNU = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:(?P<column>\d+):)?\s*(?P<rest>.*)$")
 _NVCC = re.compile(r"^(?P<file>[^(\n]+)\((?P<line>\d+)\)\s*:\s*(?P<rest>.*)$")
 _OURS = re.compile(r"onelayer_cuda::|::?onelayer_\w+|ONELAYER_\w+")
@@ -23,16 +25,24 @@ def students_errors(output: str, source: str, name: str) -> str:
             led_here = at
         elif re.match(r"(fatal )?error\b", rest):
             if not own and not led_here and "onelayer_cuda" in match["file"]:
-                return f"{name}: the course's own header does not compile here: {rest}"
+                return say(
+                    "{name}: the course's own header does not compile here: {words}",
+                    name=name,
+                    words=rest,
+                )
             line = at if own else led_here or len(lines)
             told.setdefault(min(line, len(lines)), _sentence(rest))
             led_here = None
     first = list(told.items())[:MOST]
     shown = [f"{name}:{n}: error: {text}\n    {lines[n - 1].strip()}" for n, text in first]
-    if len(told) > MOST:
-        shown.append(f"... and {len(told) - MOST} more lines with errors")
-    last = next((line for line in reversed(output.splitlines()) if line.strip()), "no word")
-    return "\n".join(shown) or f"{name}: the compiler failed, and named no line: {last}"
+    if (more := len(told) - MOST) > 0:
+        shown.append(
+            counted(more, "... and {n} more line with errors", "... and {n} more lines with errors")
+        )
+    if shown:
+        return "\n".join(shown)
+    last = next((line for line in reversed(output.splitlines()) if line.strip()), say("no word"))
+    return say("{name}: the compiler failed, and named no line: {words}", name=name, words=last)
 
 
 def _sentence(rest: str) -> str:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from onelayer.drawing.words import say
+
 KINDS = (
     "out_of_bounds",
     "misaligned",
@@ -46,7 +48,8 @@ class Fault:
     code: str = ""
 
     def __str__(self) -> str:
-        place = f"line {self.line}" if self.line else "some line"
-        head = f"{self.kind}, {place}{f' of {self.kernel}' if self.kernel else ''}"
+        place = say("line {line}", line=self.line) if self.line else say("some line")
+        whose = say(" of {kernel}", kernel=self.kernel) if self.kernel else ""
+        head = f"{self.kind}, {place}{whose}"
         shown = f"\n    {self.line:>4} | {self.code}" if self.code else ""
         return f"{head}: {self.sentence}{shown}"

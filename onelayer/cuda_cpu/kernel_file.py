@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import torch
 
+from onelayer.drawing.words import say
+
 from .call_arguments import prepare
 from .outcome import Run
 from .signature import Signature, signatures
@@ -41,8 +43,13 @@ class Kernels(ABC):
 
     def _signature(self, function: str) -> Signature:
         if function not in self.signatures:
-            there = ", ".join(self.signatures) or "none"
+            there = ", ".join(self.signatures) or say("none")
             raise AttributeError(
-                f'the file has no host function extern "C" ... {function}(...); it exports: {there}'
+                say(
+                    'the file has no host function extern "C" ... {function}(...); '
+                    "it exports: {there}",
+                    function=function,
+                    there=there,
+                )
             )
         return self.signatures[function]

@@ -7,6 +7,7 @@ from typing import Literal
 
 from onelayer.custom_op import cpp_compiler
 from onelayer.custom_op.cpp_compiler import NoCompiler, identity
+from onelayer.drawing.words import say
 
 INCLUDE = Path(__file__).parent / "include"
 Sanitizer = Literal["address", "thread"]
@@ -34,7 +35,10 @@ def compiler() -> tuple[str, ...]:
     Linux: the runtime reads ELF files."""
     if sys.platform != "linux":
         raise NoCompiler(
-            f"CUDA on the CPU needs Linux, and this is {sys.platform}: use Colab or WSL."
+            say(
+                "CUDA on the CPU needs Linux, and this is {platform}: use Colab or WSL.",
+                platform=sys.platform,
+            )
         )
     return cpp_compiler.compiler()
 

@@ -9,6 +9,7 @@ from onelayer.cuda_cpu.diagnostics import students_errors
 from onelayer.cuda_cpu.text import Text
 from onelayer.custom_op.build_cache import cached
 from onelayer.custom_op.cpp_compiler import CompileError, NoCompiler, run
+from onelayer.drawing.words import say
 
 TARGETS = ("sm_75", "sm_80", "sm_90")
 
@@ -24,7 +25,7 @@ def nvcc() -> str:
     for wish in (wishes[0], "nvcc", wishes[-1]):
         if found := shutil.which(wish):
             return found
-    raise NoCompiler("nvcc is not on this machine: it comes with NVIDIA's CUDA toolkit.")
+    raise NoCompiler(say("nvcc is not on this machine: it comes with NVIDIA's CUDA toolkit."))
 
 
 def cubin(text: Text, target: str) -> bytes:

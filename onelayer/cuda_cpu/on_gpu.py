@@ -9,6 +9,7 @@ from onelayer.cuda_cpu.call_arguments import invoke, prepare
 from onelayer.cuda_cpu.faults import KernelFault
 from onelayer.cuda_cpu.signature import Signature
 from onelayer.cuda_cpu.text import Text
+from onelayer.drawing.words import say
 
 from .kernel_file import Kernels, Tensors, Values
 from .outcome import Run
@@ -22,7 +23,7 @@ class OnGpu(Kernels):
     def __init__(self, text: Text) -> None:
         super().__init__(text)
         if not torch.cuda.is_available():
-            raise RuntimeError("device='cuda' needs a GPU, and this machine has none.")
+            raise RuntimeError(say("device='cuda' needs a GPU, and this machine has none."))
         major, minor = torch.cuda.get_device_capability()
         self._library = ctypes.CDLL(str(nvcc.library(text, f"sm_{major}{minor}")))
 
@@ -46,5 +47,7 @@ class OnGpu(Kernels):
         try:
             torch.cuda.synchronize()
         except RuntimeError as error:
-            raise KernelFault(f"the GPU reports: {str(error).splitlines()[0]}") from error
+            raise KernelFault(
+                say("the GPU reports: {words}", words=str(error).splitlines()[0])
+            ) from error
         return Run(value, where="cuda")

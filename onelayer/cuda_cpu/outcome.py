@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Self
 
 from onelayer.cuda_cpu.faults import WARNINGS, KernelFault
+from onelayer.drawing.words import say
 
 from .cost import Cost, total
 from .faults import Fault
@@ -96,4 +97,5 @@ class Run:
         kernels = ", ".join(dict.fromkeys(launch.kernel for launch in self.launches))
         counted = f"\n{self.cost}" if self.cost.counted else ""
         warned = "".join(f"\n{warning}" for warning in self.warnings)
-        return f"clean: {kernels or 'no launch'} ({self.where}){counted}{warned}"
+        clean = say("clean: {kernels}", kernels=kernels or say("no launch"))
+        return f"{clean} ({say(self.where)}){counted}{warned}"

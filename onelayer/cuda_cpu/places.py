@@ -10,6 +10,7 @@ from onelayer.cuda_cpu.call_arguments import POINTEES
 from onelayer.cuda_cpu.cuda_source import Placed
 from onelayer.cuda_cpu.runtime_library import Region
 from onelayer.cuda_cpu.signature import Signature
+from onelayer.drawing.words import say
 
 ARGUMENT, ALLOCATED, DEVICE, CONSTANT, SHARED, DYNAMIC_SHARED, FREED = range(7)
 _SIZES = {name: dtypes[0].itemsize for name, dtypes in POINTEES.items()}
@@ -18,13 +19,15 @@ _SIZES |= {"short": 2, "float2": 8, "float4": 16}  # no dtype of torch's
 
 @dataclass(frozen=True)
 class Place:
-    """A stretch of memory with a name: a parameter, a cudaMalloc, an array of the device."""
+    """A stretch of memory with a name: a parameter, a cudaMalloc, an array of the device; or
+    dynamic shared memory, which has none of its own."""
 
     name: str
     low: int
     high: int
     itemsize: int = 1
     shared: bool = False
+    dynamic: bool = False
 
     def element(self, address: int) -> str:
         """Return the name with an index, in elements where their size is known."""
@@ -33,7 +36,7 @@ class Place:
             return self.name
         if self.itemsize > 1:
             return f"{self.name}[{offset // self.itemsize}]"
-        return f"byte {offset} of {self.name}"
+        return say("byte {n} of {name}", n=offset, name=self.name)
 
 
 def argument_places(
@@ -53,10 +56,12 @@ def place_of_region(region: Region, placed: Sequence[Placed]) -> Place | None:
     if region.space == ARGUMENT:
         return None
     if region.space in (ALLOCATED, FREED):
-        line = f" (line {region.line})" if region.line else ""
-        return Place(f"cudaMalloc number {region.id + 1}{line}", region.low, region.high)
+        name = say("cudaMalloc number {n}", n=region.id + 1)
+        line = say(" (line {line})", line=region.line) if region.line else ""
+        return Place(name + line, region.low, region.high)
     if region.space == DYNAMIC_SHARED:
-        return Place("dynamic shared memory", region.low, region.high, shared=True)
+        name = say("dynamic shared memory")
+        return Place(name, region.low, region.high, shared=True, dynamic=True)
     name, itemsize = _declared(placed[region.id - 1].declaration)
     return Place(name, region.low, region.high, itemsize, shared=region.space == SHARED)
 

@@ -22,6 +22,7 @@ from onelayer.cuda_cpu.sentences import Context, faults
 from onelayer.cuda_cpu.signature import Signature
 from onelayer.cuda_cpu.text import Text
 from onelayer.custom_op.cpp_compiler import NoCompiler, run
+from onelayer.drawing.words import say
 
 from .kernel_file import Kernels, Tensors, Values
 from .outcome import Run, launches_of
@@ -91,7 +92,8 @@ class Sanitized(Kernels):
         )
         print(done.stdout, end="")
         if done.returncode not in (0, _FOUND):
-            raise RuntimeError(f"the process under the sanitizer failed:\n{done.stderr[-2000:]}")
+            told = say("the process under the sanitizer failed:")
+            raise RuntimeError(f"{told}\n{done.stderr[-2000:]}")
         return done.stderr
 
 
@@ -107,7 +109,9 @@ def _sanitizer_library(sanitizer: str) -> str:
     name = _LIBRARIES[sanitizer]
     path = run([*compiler(), f"-print-file-name={name}"]).stdout.strip()
     if not os.path.isabs(path):
-        raise NoCompiler(f"a sanitizer run needs g++ with {name}; this compiler has none")
+        raise NoCompiler(
+            say("a sanitizer run needs g++ with {name}; this compiler has none", name=name)
+        )
     return os.path.realpath(path)
 
 

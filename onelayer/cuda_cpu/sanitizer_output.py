@@ -4,6 +4,7 @@ import re
 
 from onelayer.cuda_cpu.faults import Fault
 from onelayer.cuda_cpu.text import Text
+from onelayer.drawing.words import say
 
 _ASAN = re.compile(r"ERROR: AddressSanitizer: (?P<what>[\w-]+)(?P<body>.*?)(?=^==|\Z)", re.S | re.M)
 _ACCESS = re.compile(r"\b(?P<access>READ|WRITE) of size (?P<size>\d+)")
@@ -30,8 +31,14 @@ def sanitizer_faults(said: str, text: Text) -> list[Fault]:
 def _bounds(match: re.Match[str], text: Text) -> Fault:
     line, kernel = _frame(match["body"], text)
     access = _ACCESS.search(match["body"])
-    how = f"a {access['access'].lower()} of {access['size']} bytes" if access else "an access"
-    sentence = f"AddressSanitizer finds {how} outside: {match['what']}"
+    sentence = say("AddressSanitizer finds an access outside: {what}", what=match["what"])
+    if access:
+        sentence = say(
+            "AddressSanitizer finds a {access} of {n} bytes outside: {what}",
+            access=access["access"].lower(),
+            n=access["size"],
+            what=match["what"],
+        )
     return Fault("out_of_bounds", line, sentence, kernel, code=text.line(line))
 
 
@@ -40,9 +47,19 @@ def _race(match: re.Match[str], text: Text) -> Fault:
         (p["access"].lower(), *_frame(p["frames"], text)) for p in _PART.finditer(match["body"])
     ]
     (access, line, kernel), *others = parts or [("access", 0, "")]
-    before = f", and a {others[0][0]} in line {others[0][1]}" if others else ""
-    sentence = f"ThreadSanitizer finds a {access} here{before}, by two threads and without order"
-    other = others[0][1] if others else None
+    sentence = say(
+        "ThreadSanitizer finds a {access} here, by two threads and without order", access=access
+    )
+    other = None
+    if others:
+        before, other, _ = others[0]
+        sentence = say(
+            "ThreadSanitizer finds a {access} here, and a {before} in line {line}, by two threads "
+            "and without order",
+            access=access,
+            before=before,
+            line=other,
+        )
     return Fault("race", line, sentence, kernel, other, code=text.line(line))
 
 

@@ -2,18 +2,20 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from onelayer.cuda_cpu.faults import KINDS, Fault
 from onelayer.cuda_cpu.places import Place, nearest, place_of
 from onelayer.cuda_cpu.runtime_library import LaunchRecord, Report
 from onelayer.cuda_cpu.text import Text
+from onelayer.drawing.words import counted, say
 
 from .outcome import dim
 
 READS, WRITES, UPDATES = range(3)
 _OF_HOST_CODE = ("host_access", "invalid_free", "leak")
 _DOES = {READS: "reads", WRITES: "writes", UPDATES: "updates atomically"}
-_DID = {READS: "read", WRITES: "wrote", UPDATES: "updated atomically"}
+_DID = {READS: "read it", WRITES: "wrote it", UPDATES: "updated it atomically"}
 
 
 @dataclass(frozen=True)
@@ -56,40 +58,49 @@ def _fault(r: Report, c: Context) -> Fault:
 
 
 def _who(block: Sequence[int], thread: Sequence[int]) -> str:
-    return f"thread {dim(thread)} of block {dim(block)}"
+    return say("thread {thread} of block {block}", thread=dim(thread), block=dim(block))
+
+
+def _thread(thread: Sequence[int]) -> str:
+    return say("thread {thread}", thread=dim(thread))
 
 
 def _out_of_bounds(r: Report, c: Context, other: int | None) -> str:
-    who = _who(r.block, r.thread)
+    how = {"who": _who(r.block, r.thread), "does": say(_DOES[r.access])}
     if r.a == 1:
-        return f"{who} {_DOES[r.access]} beyond its own local variables"
+        return say("{who} {does} beyond its own local variables", **how)
     if r.a == 4 and (near := _beyond_device(c.places, r.address)):
-        return f"{who} {_DOES[r.access]} {_outside(near, r.address)}"
+        return say("{who} {does} {what}", **how, what=_outside(near, r.address))
     if r.a == 4:
-        return f"{who} {_DOES[r.access]} a variable of the host: a kernel cannot reach it on a GPU"
+        return say("{who} {does} a variable of the host: a kernel cannot reach it on a GPU", **how)
     if r.a == 2:
-        return f"{who} uses index {r.b}, outside the array that is indexed here"
+        return say("{who} uses index {n}, outside the array that is indexed here", **how, n=r.b)
     if r.a == 3:
-        return f"the copy {_DOES[r.access]} {r.size} bytes that are not all device memory"
+        return say("the copy {does} {n} bytes that are not all device memory", **how, n=r.size)
     if (shared := _beyond_shared(c.places, r.address)) is not None:
-        return f"{who} {_DOES[r.access]} {shared}"
+        return say("{who} {does} {what}", **how, what=shared)
     if (freed := place_of(c.places, r.address)) is not None and freed.high >= r.address + r.size:
-        return f"{who} {_DOES[r.access]} {freed.element(r.address)}, which cudaFree gave back"
+        element = freed.element(r.address)
+        return say("{who} {does} {what}, which cudaFree gave back", **how, what=element)
     near = nearest(c.places, r.address)
     if r.address < 4096:
-        return f"{who} {_DOES[r.access]} through a null pointer"
+        return say("{who} {does} through a null pointer", **how)
     if near is None or abs(r.address - near.low) > 1 << 32:
-        return f"{who} {_DOES[r.access]} {r.size} bytes at {r.address:#x}, nobody's memory"
-    return f"{who} {_DOES[r.access]} {_outside(near, r.address)}"
+        nobodys = "{who} {does} {n} bytes at {address:#x}, nobody's memory"
+        return say(nobodys, **how, n=r.size, address=r.address)
+    return say("{who} {does} {what}", **how, what=_outside(near, r.address))
 
 
 def _outside(p: Place, address: int) -> str:
     n = (p.high - p.low) // p.itemsize
     index = (address - p.low) // p.itemsize
-    unit = "elements" if p.itemsize > 1 else "bytes"
-    side = "before its beginning" if index < 0 else f"past its end: it has {n} {unit}"
-    which = f"{p.name}[{index}]" if p.itemsize > 1 else f"byte {index} of {p.name}"
-    return f"{which}, {side}"
+    which = f"{p.name}[{index}]"
+    size = counted(n, "{n} element", "{n} elements")
+    if p.itemsize == 1:
+        which, size = say("byte {n} of {name}", n=index, name=p.name), say("{n} bytes", n=n)
+    if index < 0:
+        return say("{which}, before its beginning", which=which)
+    return say("{which}, past its end: it has {size}", which=which, size=size)
 
 
 def _beyond_device(places: list[Place], address: int) -> Place | None:
@@ -101,9 +112,12 @@ def _beyond_shared(places: list[Place], address: int) -> str | None:
     for p in places:
         if not p.shared or not p.low - 2048 <= address < p.high + (1 << 16):
             continue
-        if p.name.startswith("dynamic"):
-            size = p.high - p.low
-            return f"byte {address - p.low} of dynamic shared memory; the launch asked for {size}"
+        if p.dynamic:
+            return say(
+                "byte {n} of dynamic shared memory; the launch asked for {size}",
+                n=address - p.low,
+                size=p.high - p.low,
+            )
         if address < p.high + 4096:
             return _outside(p, address)
     return None
@@ -111,159 +125,230 @@ def _beyond_shared(places: list[Place], address: int) -> str | None:
 
 def _misaligned(r: Report, c: Context, other: int | None) -> str:
     place = place_of(c.places, r.address)
-    what = f" ({place.element(r.address)})" if place else ""
-    return (
-        f"{_who(r.block, r.thread)} {_DOES[r.access]} {r.size} bytes at an address{what} that "
-        f"is no multiple of {r.size}: a vector must lie at a multiple of its own size"
+    return say(
+        "{who} {does} {n} bytes at an address{what} that is no multiple of {n}: a vector must lie "
+        "at a multiple of its own size",
+        who=_who(r.block, r.thread),
+        does=say(_DOES[r.access]),
+        n=r.size,
+        what=f" ({place.element(r.address)})" if place else "",
     )
 
 
-def _host_access(r: Report, c: Context, other: int | None) -> str:
+def _element(r: Report, c: Context, otherwise: str) -> str:
+    """The place that the report is about, or what is said of one without a name."""
     place = place_of(c.places, r.address)
-    what = place.element(r.address) if place else "device memory"
-    return (
-        f"host code {_DOES[r.access]} {what}, which is device memory: on a GPU this ends the "
-        "process. A kernel or cudaMemcpy can reach it"
+    return place.element(r.address) if place else say(otherwise)
+
+
+def _host_access(r: Report, c: Context, other: int | None) -> str:
+    return say(
+        "host code {does} {what}, which is device memory: on a GPU this ends the process. A kernel "
+        "or cudaMemcpy can reach it",
+        does=say(_DOES[r.access]),
+        what=_element(r, c, "device memory"),
     )
 
 
 def _unwritten(r: Report, c: Context, other: int | None) -> str:
-    place = place_of(c.places, r.address)
-    what = place.element(r.address) if place else "shared memory"
-    return f"{_who(r.block, r.thread)} reads {what}, which no thread of its block has written"
+    return say(
+        "{who} reads {what}, which no thread of its block has written",
+        who=_who(r.block, r.thread),
+        what=_element(r, c, "shared memory"),
+    )
 
 
 def _unwritten_global(r: Report, c: Context, other: int | None) -> str:
-    place = place_of(c.places, r.address)
-    what = place.element(r.address) if place else "device memory"
-    return f"{_who(r.block, r.thread)} reads {what}, and nothing has been written there yet"
+    return say(
+        "{who} reads {what}, and nothing has been written there yet",
+        who=_who(r.block, r.thread),
+        what=_element(r, c, "device memory"),
+    )
 
 
 def _race(r: Report, c: Context, other: int | None) -> str:
     place = place_of(c.places, r.address)
-    what = place.element(r.address) if place else "memory"
-    there = f" in line {other}" if other else ""
     same_block = dim(r.block) == dim(r.other_block)
-    whom = f"thread {dim(r.other_thread)}" if same_block else _who(r.other_block, r.other_thread)
-    head = (
-        f"{_who(r.block, r.thread)} {_DOES[r.access]} {what}, "
-        f"and {whom} {_DID[r.other_access]} it{there}"
+    head = say(
+        "{who} {does} {what}, and {whom} {did}{there}",
+        who=_who(r.block, r.thread),
+        does=say(_DOES[r.access]),
+        what=_element(r, c, "memory"),
+        whom=_thread(r.other_thread) if same_block else _who(r.other_block, r.other_thread),
+        did=say(_DID[r.other_access]),
+        there=say(" in line {line}", line=other) if other else "",
     )
     if place is not None and place.shared:
-        return f"{head}, with no __syncthreads() between"
-    cure = "no barrier orders two blocks" if not same_block else "nothing orders the two"
-    return f"{head}; {cure}, so the result depends on who comes first"
+        return say("{race}, with no __syncthreads() between", race=head)
+    cure = say("nothing orders the two") if same_block else say("no barrier orders two blocks")
+    return say("{race}; {why}, so the result depends on who comes first", race=head, why=cure)
 
 
 def _same_value_race(r: Report, c: Context, other: int | None) -> str:
-    there = f" (line {other})" if other else ""
-    place = place_of(c.places, r.address)
-    what = place.element(r.address) if place else "memory"
-    whom = _who(r.other_block, r.other_thread)
-    return (
-        f"{_who(r.block, r.thread)} {_DOES[r.access]} {what}, and {whom} {_DID[r.other_access]} it"
-        f"{there} with nothing between: both found the same value this time, and C++ promises "
-        "nothing of two accesses without order. One thread that writes is enough, or an atomic"
+    return say(
+        "{who} {does} {what}, and {whom} {did}{there} with nothing between: both found the same "
+        "value this time, and C++ promises nothing of two accesses without order. One thread that "
+        "writes is enough, or an atomic",
+        who=_who(r.block, r.thread),
+        does=say(_DOES[r.access]),
+        what=_element(r, c, "memory"),
+        whom=_who(r.other_block, r.other_thread),
+        did=say(_DID[r.other_access]),
+        there=say(" (line {line})", line=other) if other else "",
     )
 
 
 def _divergent_barrier(r: Report, c: Context, other: int | None) -> str:
-    who = _who(r.block, r.thread)
+    who, whom = _who(r.block, r.thread), _thread(r.other_thread)
     if r.a < 0:
         return _two_ways(r, c, other)
     if other:
-        return f"{who} waits here, and thread {dim(r.other_thread)} at the barrier in line {other}"
-    return (
-        f"{r.a} of the {r.c} threads of block {dim(r.block)} wait at this barrier, and {r.b} have "
-        f"returned, thread {dim(r.other_thread)} for one: all threads of a block must come to it"
+        waits = "{who} waits here, and {whom} at the barrier in line {line}"
+        return say(waits, who=who, whom=whom, line=other)
+    return say(
+        "{waiting} of the {all} threads of block {block} wait at this barrier, and {gone} have "
+        "returned, {whom} for one: all threads of a block must come to it",
+        waiting=r.a,
+        all=r.c,
+        block=dim(r.block),
+        gone=r.b,
+        whom=whom,
     )
 
 
 def _two_ways(r: Report, c: Context, other: int | None) -> str:
-    mine, there = c.line_of.get(r.pc), f"thread {dim(r.other_thread)}"
-    ways = (
-        "two places in one line" if mine == other else f"line {mine}, and {there} from line {other}"
-    )
-    return (
-        f"{_who(r.block, r.thread)} comes to this barrier from {ways}: these are two barriers, and "
-        "each waits for all threads of the block"
+    mine, there = c.line_of.get(r.pc), _thread(r.other_thread)
+    ways = say("two places in one line")
+    if mine != other:
+        both = "line {line}, and {whom} from line {other}"
+        ways = say(both, line=mine, whom=there, other=other)
+    return say(
+        "{who} comes to this barrier from {ways}: these are two barriers, and each waits for all "
+        "threads of the block",
+        who=_who(r.block, r.thread),
+        ways=ways,
     )
 
 
 def _divergent_warp(r: Report, c: Context, other: int | None) -> str:
     who = _who(r.block, r.thread)
     if r.a < 0:
-        return f"{who} is lane {r.c} and calls this with mask {r.b:#010x}, which does not name it"
-    there = f"thread {dim(r.other_thread)}, which its mask {r.b:#010x} names,"
+        unnamed = (
+            "{who} is lane {lane} and calls this with mask {mask:#010x}, which does not name it"
+        )
+        return say(unnamed, who=who, lane=r.c, mask=r.b)
+    masks = {"who": who, "whom": _thread(r.other_thread), "mask": r.b}
     if r.b != r.c and other == r.line:
-        return f"{who} waits with mask {r.b:#010x}, and {there} came with mask {r.c:#010x}"
-    where = f"is in line {other}" if other else "does not come"
-    return f"{who} waits in this warp operation, and {there} {where}"
+        return say(
+            "{who} waits with mask {mask:#010x}, and {whom}, which its mask {mask:#010x} names, "
+            "came with mask {came:#010x}",
+            **masks,
+            came=r.c,
+        )
+    where = say("is in line {line}", line=other) if other else say("does not come")
+    return say(
+        "{who} waits in this warp operation, and {whom}, which its mask {mask:#010x} names, "
+        "{where}",
+        **masks,
+        where=where,
+    )
+
+
+_NO_LANE = ("does not exist: the block is too small", "has returned", "is not in the mask")
 
 
 def _undefined_shuffle(r: Report, c: Context, other: int | None) -> str:
-    why = ("does not exist: the block is too small", "has returned", "is not in the mask")[r.c]
-    return f"{_who(r.block, r.thread)} is lane {r.a} and reads from lane {r.b}, which {why}"
+    return say(
+        "{who} is lane {own} and reads from lane {lane}, which {why}",
+        who=_who(r.block, r.thread),
+        own=r.a,
+        lane=r.b,
+        why=say(_NO_LANE[r.c]),
+    )
+
+
+_RULES = {
+    1: "the grid is {grid}: a launch needs a block, so return before it if there is no work",
+    2: "the block is {block}: it needs at least one thread",
+    3: "the block is {block}, and at most (1024, 1024, 64) is possible",
+    4: "the block {block} has {threads} threads, and 1024 is the most",
+    5: "the grid is {grid}, and at most (2147483647, 65535, 65535) is possible",
+    6: "{shared} bytes of dynamic shared memory, and {most} is the most for this kernel "
+    "(cudaFuncSetAttribute raises 49152 up to 65536, what every GPU from sm_75 on has)",
+    7: "{most} bytes of shared memory, and 49152 is the most that a kernel can declare",
+    8: "a kernel launches a kernel, which is not possible here: launch from host code",
+    9: "the block {block} has {threads} threads, and the kernel's __launch_bounds__ promise at "
+    "most {most}",
+}
+"""What a launch broke, by the runtime's number."""
 
 
 def _impossible(r: Report, c: Context, other: int | None) -> str:
     launch = c.launches[r.launch]
-    grid, block = dim(launch.grid), dim(launch.block)
-    rules: dict[int, str] = {
-        1: f"the grid is {grid}: a launch needs a block, so return before it if there is no work",
-        2: f"the block is {block}: it needs at least one thread",
-        3: f"the block is {block}, and at most (1024, 1024, 64) is possible",
-        4: f"the block {block} has {block[0] * block[1] * block[2]} threads, and 1024 is the most",
-        5: f"the grid is {grid}, and at most (2147483647, 65535, 65535) is possible",
-        6: f"{launch.shared_bytes} bytes of dynamic shared memory, and {r.b} is the most for this "
-        "kernel (cudaFuncSetAttribute raises 49152 up to 65536, what every GPU from sm_75 on has)",
-        9: f"the block {block} has {block[0] * block[1] * block[2]} threads, and the kernel's "
-        f"__launch_bounds__ promise at most {r.b}",
-        8: "a kernel launches a kernel, which is not possible here: launch from host code",
-        7: f"{r.b} bytes of shared memory, and 49152 is the most that a kernel can declare",
-    }
-    return rules[r.a]
+    block = dim(launch.block)
+    return say(
+        _RULES[r.a],
+        grid=dim(launch.grid),
+        block=block,
+        threads=prod(block),
+        shared=launch.shared_bytes,
+        most=r.b,
+    )
 
 
 def _division(r: Report, c: Context, other: int | None) -> str:
-    return f"{_who(r.block, r.thread)} divides an integer by zero"
+    return say("{who} divides an integer by zero", who=_who(r.block, r.thread))
 
 
 def _assertion(r: Report, c: Context, other: int | None) -> str:
-    return f"assert({r.text.decode(errors='replace')}) fails in {_who(r.block, r.thread)}"
+    asserted = r.text.decode(errors="replace")
+    return say("assert({code}) fails in {who}", code=asserted, who=_who(r.block, r.thread))
 
 
 def _stuck(r: Report, c: Context, other: int | None) -> str:
+    who = _who(r.block, r.thread)
     if r.a:
-        return f"{_who(r.block, r.thread)} does not end: {r.a} loads and stores, and no barrier"
-    return f"{_who(r.block, r.thread)} waits for a value that no other thread writes"
+        return say("{who} does not end: {n} loads and stores, and no barrier", who=who, n=r.a)
+    return say("{who} waits for a value that no other thread writes", who=who)
 
 
 def _invalid_free(r: Report, c: Context, other: int | None) -> str:
     place = place_of(c.places, r.address)
-    what = place.element(r.address) if place else "a pointer"
     if r.a == 1:
-        name = place.name if place else "what"
-        return f"cudaFree of {name}, which the cudaFree in line {other} has given back already"
+        return say(
+            "cudaFree of {what}, which the cudaFree in line {line} has given back already",
+            what=place.name if place else say("memory"),
+            line=other,
+        )
     if r.a == 2:
-        return f"cudaFree of {what}: it takes the address that cudaMalloc gave, and no other"
+        return say(
+            "cudaFree of {what}: it takes the address that cudaMalloc gave, and no other",
+            what=_element(r, c, "a pointer"),
+        )
     if r.a == 3:
-        name = place.name if place else "memory"
-        return f"cudaFree of {name}, which cudaMalloc did not give: it is the caller's"
-    return f"cudaFree of {r.address:#x}, which cudaMalloc did not give in this call or before it"
+        return say(
+            "cudaFree of {what}, which cudaMalloc did not give: it is the caller's",
+            what=place.name if place else say("memory"),
+        )
+    return say(
+        "cudaFree of {address:#x}, which cudaMalloc did not give in this call or before it",
+        address=r.address,
+    )
 
 
 def _missing_return(r: Report, c: Context, other: int | None) -> str:
-    return (
-        f"{_who(r.block, r.thread)} comes to the end of this function, which promises a value, and "
-        "finds no return: nvcc warns, and what the caller gets is undefined"
+    return say(
+        "{who} comes to the end of this function, which promises a value, and finds no return: "
+        "nvcc warns, and what the caller gets is undefined",
+        who=_who(r.block, r.thread),
     )
 
 
 def _leak(r: Report, c: Context, other: int | None) -> str:
-    return (
-        f"{r.a} bytes of this cudaMalloc are never given back: the function has ended, and no "
-        "variable holds their address any more. cudaFree was not called"
+    return say(
+        "{n} bytes of this cudaMalloc are never given back: the function has ended, and no "
+        "variable holds their address any more. cudaFree was not called",
+        n=r.a,
     )
 
 

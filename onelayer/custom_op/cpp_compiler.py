@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from onelayer.drawing.words import say
+
 _LIMIT = 3  # errors that a person would look at: the rest mostly follow from the first
 _PLACE = re.compile(r"^(?P<file>[^\s:][^:]*):(?P<line>\d+):(?:\d+:)?\s+(?P<text>.*)$")
 _LINKER = re.compile(r"undefined reference to .*|undefined symbol.*|multiple definition of [^;]*")
@@ -34,8 +36,10 @@ def compiler() -> tuple[str, ...]:
         if words and (path := shutil.which(words[0])):
             return (path, *words[1:])
     raise NoCompiler(
-        "This needs a C++ compiler: install g++ (Debian, Ubuntu: apt install g++; macOS: "
-        "xcode-select --install; conda: conda install cxx-compiler)."
+        say(
+            "This needs a C++ compiler: install g++ (Debian, Ubuntu: apt install g++; macOS: "
+            "xcode-select --install; conda: conda install cxx-compiler)."
+        )
     )
 
 
@@ -93,8 +97,10 @@ def own_lines(said: str, name: str, source: str) -> str:
     told = list(first.values())
     if not told:
         told = list(dict.fromkeys(_LINKER.findall(said))) or said.strip().splitlines()[-1:]
-    more = f"\nand {len(told) - _LIMIT} more" if len(told) > _LIMIT else ""
-    return f"{name} does not compile.\n" + "\n".join(told[:_LIMIT]) + more
+    lines = [say("{name} does not compile.", name=name), *told[:_LIMIT]]
+    if (more := len(told) - _LIMIT) > 0:
+        lines.append(say("and {n} more", n=more))
+    return "\n".join(lines)
 
 
 def _errors(said: str, name: str) -> list[tuple[str, int]]:

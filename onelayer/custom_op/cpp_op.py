@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from onelayer.drawing.words import say
+
 from .build_cache import cached
 from .cpp_compiler import CompileError, compile_shared, identity, preprocessed_lines
 
@@ -36,8 +38,10 @@ class CppOps:
         try:
             return getattr(getattr(torch.ops, self.namespace), name)
         except AttributeError:
-            defined = ", ".join(self.names()) or "none"
-            raise AttributeError(f"no operator {name!r} here; defined: {defined}") from None
+            defined = ", ".join(self.names()) or say("none")
+            raise AttributeError(
+                say("no operator {name!r} here; defined: {defined}", name=name, defined=defined)
+            ) from None
 
     def names(self) -> list[str]:
         """The names of its operators."""
@@ -49,8 +53,8 @@ class CppOps:
         return sorted({*super().__dir__(), *self.names()})
 
     def __repr__(self) -> str:
-        built = f"built in {self.build_s:.1f} s" if self.build_s else "built before"
-        return "\n".join([f"{self.namespace or 'no operator'}, {built}", *self._schemas()])
+        built = say("built in {s:.1f} s", s=self.build_s) if self.build_s else say("built before")
+        return "\n".join([f"{self.namespace or say('no operator')}, {built}", *self._schemas()])
 
     def _schemas(self) -> list[str]:
         packets = [getattr(self, name) for name in self.names()]
@@ -136,7 +140,13 @@ def _registered(library: ctypes.CDLL, source: str, name: str) -> str:
     library.onelayer_namespaces.restype = library.onelayer_register.restype = ctypes.c_char_p
     namespaces = library.onelayer_namespaces().decode().split()
     if len(namespaces) > 1:
-        raise RuntimeError(f"{name} defines the namespaces {namespaces}: one to a source.")
+        raise RuntimeError(
+            say(
+                "{name} defines the namespaces {namespaces}: one to a source.",
+                name=name,
+                namespaces=namespaces,
+            )
+        )
     own = namespaces[0] if namespaces else ""
     count = _taken.get(own, 0) + 1
     suffix = f"_{count}" if count > 1 else ""
@@ -156,7 +166,7 @@ def _refused(source: str) -> str:
         try:
             torch._C.parse_schema(schema)
         except RuntimeError as error:
-            return f"line {source.count(chr(10), 0, at.start()) + 1}: {error}"
+            return say("line {line}", line=source[: at.start()].count("\n") + 1) + f": {error}"
     return ""
 
 

@@ -71,8 +71,10 @@ def show_moved(columns: int, **loads: Iterable[tuple[int, int]]) -> Moved:
     """
     wanted = {name: frozenset(asked) for name, asked in loads.items()}
     if not wanted or not all(0 < len(asked) <= 32 for asked in wanted.values()):
-        raise ValueError(f"a load asks for 1 to 32 elements: {wanted}")
+        raise ValueError(say("a load asks for 1 to 32 elements: {wanted}", wanted=wanted))
     for row, column in frozenset().union(*wanted.values()):
         if not (0 <= row < _ROWS and 0 <= column < min(_COLUMNS, columns)):
-            raise ValueError(f"({row}, {column}) is not in the corner that is drawn")
+            raise ValueError(
+                say("({row}, {column}) is not in the corner that is drawn", row=row, column=column)
+            )
     return Moved(columns, tuple(wanted.items())).show()

@@ -45,6 +45,8 @@ def show_tiles(*, n: int = 7, v: int = 600, d: int = 64, tile: int = 16) -> Tile
     """
     sizes = {"n": n, "v": v, "d": d, "tile": tile}
     if min(sizes.values()) < 1 or tile > 32:
-        raise ValueError(f"sizes are from 1 up, and a tile has up to 32 x 32 threads: {sizes}")
+        raise ValueError(
+            say("sizes are from 1 up, and a tile has up to 32 x 32 threads: {sizes}", sizes=sizes)
+        )
     last = -(-v // tile) - 1
     return TilesView({**sizes, "bx": last, "by": 0, "tx": 0, "ty": 0, "step": 0}).show()

@@ -45,7 +45,9 @@ def show_call(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None =
     Raises ValueError for an x that is not a matrix.
     """
     if x.dim() != 2:
-        raise ValueError(f"show_call follows a matrix x (N, in), got {tuple(x.shape)}")
+        raise ValueError(
+            say("show_call follows a matrix x (N, in), got {shape}", shape=tuple(x.shape))
+        )
     devices = ["cpu", "meta", *(["cuda"] if torch.cuda.is_available() else [])]
     given = [t for t in (x, weight, bias) if t is not None]
     routes = {}

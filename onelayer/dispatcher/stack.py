@@ -76,9 +76,9 @@ def show_stack(call: str, log: Sequence[str]) -> Stack:
             continue
         name = event.removesuffix(_RETURNS)
         if not open_ or open_[-1][0] != name:
-            raise ValueError(f"{event!r} closes no frame: {list(log)}")
+            raise ValueError(say("{event!r} closes no frame: {log}", event=event, log=list(log)))
         _, begin = open_.pop()
         frames.append(Frame(name, len(open_), begin, time))
     if open_ or not frames:
-        raise ValueError(f"each kernel begins and returns: {list(log)}")
+        raise ValueError(say("each kernel begins and returns: {log}", log=list(log)))
     return Stack(call, tuple(sorted(frames, key=lambda frame: frame.begin))).show()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from onelayer.drawing.sketch import Ink, Sketch, text_width
 from onelayer.drawing.still import Still
+from onelayer.drawing.words import say
 
 Held = tuple[tuple[int, ...], ...]
 _RANKS, _MIXED = ("#9fcfe8", "#f3c58c", "#d8cdf0", "#f2b8ae"), "#b9dfc4"
@@ -65,6 +66,8 @@ def show_collectives(ranks: Sequence[Mapping[str, Sequence[int]]]) -> Collective
     """
     names = list(ranks[0]) if ranks else []
     if not names or any(list(rank) != names for rank in ranks):
-        raise ValueError(f"each rank names the same rows, at least one: {list(ranks)}")
+        raise ValueError(
+            say("each rank names the same rows, at least one: {ranks}", ranks=list(ranks))
+        )
     rows = [(name, tuple(tuple(rank[name]) for rank in ranks)) for name in names]
     return CollectivesPicture(tuple(rows)).show()

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import torch.distributed as dist
 
+from onelayer.drawing.words import say
+
 
 @contextlib.contextmanager
 def fake_group(ranks: int, *, rank: int = 0) -> Iterator[None]:
@@ -23,9 +25,18 @@ def fake_group(ranks: int, *, rank: int = 0) -> Iterator[None]:
     Raises ValueError for a rank that is none of them; RuntimeError inside another group.
     """
     if not 0 <= rank < ranks:
-        raise ValueError(f"rank {rank} of {ranks}: ranks are numbered from 0 to {ranks - 1}.")
+        raise ValueError(
+            say(
+                "rank {rank} of {n}: ranks are numbered from 0 to {last}.",
+                rank=rank,
+                n=ranks,
+                last=ranks - 1,
+            )
+        )
     if dist.is_initialized():
-        raise RuntimeError("This process is in a group already: leave it before you fake another.")
+        raise RuntimeError(
+            say("This process is in a group already: leave it before you fake another.")
+        )
     from torch.testing._internal.distributed import fake_pg  # registers the backend
 
     del fake_pg

@@ -3,8 +3,18 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from onelayer.drawing.words import counted, say
+
 _LINES = 24  # of calls that a printed log shows
 _BETWEEN_TWO = ("send", "recv")  # messages from one rank to one other: no collective, no ring
+_TOGETHER = (
+    "{n} collective; a ring sends {sent:,} bytes",
+    "{n} collectives; a ring sends {sent:,} bytes",
+)
+_MESSAGES = (
+    "{n} message between two ranks; this rank sends {sent:,} bytes",
+    "{n} messages between two ranks; this rank sends {sent:,} bytes",
+)
 
 
 @dataclass
@@ -61,22 +71,19 @@ class RankLog:
         return asdict(self)
 
     def __repr__(self) -> str:
-        messages = [call for call in self.collectives if call.name in _BETWEEN_TWO]
-        together = [call for call in self.collectives if call.name not in _BETWEEN_TWO]
+        messages = [call.ring_bytes for call in self.collectives if call.name in _BETWEEN_TWO]
+        together = [call.ring_bytes for call in self.collectives if call.name not in _BETWEEN_TWO]
         says = [
-            f"{_many(calls, kind)}; {who} {sum(call.ring_bytes for call in calls):,} bytes"
-            for calls, kind, who in (
-                (together, "collective", "a ring sends"),
-                (messages, "message between two ranks", "this rank sends"),
-            )
-            if calls
+            counted(len(sent), *words, sent=sum(sent))
+            for sent, words in ((together, _TOGETHER), (messages, _MESSAGES))
+            if sent
         ]
-        head = f"rank {self.rank}, {self.backend}: {'; '.join(says) or 'no collective'}"
+        head = f"rank {self.rank}, {self.backend}: {'; '.join(says) or say('no collective')}"
         if self.sent_bytes is not None:
-            head += f", {self.sent_bytes:,} were sent"
+            head += say(", {n:,} were sent", n=self.sent_bytes)
         lines = [_line(call) for call in self.collectives[:_LINES]]
         if (more := len(self.collectives) - _LINES) > 0:
-            lines.append(f"  and {more} more")
+            lines.append(say("  and {n} more", n=more))
         return "\n".join([head, *lines])
 
 
@@ -95,11 +102,6 @@ def ring_bytes(name: str, nbytes: int, ranks: int) -> int:
     if name == "all_to_all":  # each rank holds `nbytes` of its own, and keeps a share
         shares = ranks
     return turns * nbytes * (ranks - 1) // shares
-
-
-def _many(calls: list[Collective], kind: str) -> str:
-    noun, space, rest = kind.partition(" ")
-    return f"{len(calls)} {noun}{'' if len(calls) == 1 else 's'}{space}{rest}"
 
 
 def _line(call: Collective) -> str:

@@ -8,11 +8,22 @@ from pathlib import Path
 
 from torch import distributed
 
+from onelayer.drawing.words import counted, say
+
 from . import one_rank
 from .one_rank import Failed, Frame
 
 _FRAME = re.compile(r'File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.+)')
 _NOTED_WAIT = "_noted_wait"  # stands for Work.wait() while collectives are recorded
+_Fate = tuple[str, str, str]
+"""What is said of one rank, what of several, and what stands in the field of either."""
+_ENDED = ("rank {ranks} ended with {what}", "ranks {ranks} ended with {what}")
+_RAISED = ("rank {ranks} raised {what}", "ranks {ranks} raised {what}")
+_STILL = ("rank {ranks} was still waiting{what}", "ranks {ranks} were still waiting{what}")
+_LATE = (
+    "rank {ranks} was not back after {s:g} s, and waiting{what}",
+    "ranks {ranks} were not back after {s:g} s, and waiting{what}",
+)
 
 
 def report(
@@ -21,22 +32,22 @@ def report(
     """A paragraph for each fate, causes first, with all ranks that share it; a line for those who
     are done. answers: in the order in which they came, None where none did; stacks: of those."""
     failed = {n: answer for n, answer in answers.items() if isinstance(answer, Failed)}
-    how = "still" if failed else f"not back after {timeout_s:g} s, and"
+    how = _STILL if failed else _LATE
     fates = [(number, _fault(answer)) for number, answer in failed.items()]
-    fates += [(number, _waiting(stacks[number], how)) for number in sorted(stacks)]
+    fates += [(number, (*how, _waiting(stacks[number]))) for number in sorted(stacks)]
     done = sorted(n for n, answer in answers.items() if isinstance(answer, bytes))
     calling = [] if failed else [n for n in sorted(stacks) if _call_of_torch(_frames(stacks[n]))]
-    return "\n".join(["not every rank came back", *_together(fates), *_done(done, calling)])
+    told = _together(fates, timeout_s)
+    return "\n".join([say("not every rank came back"), *told, *_done(done, calling)])
 
 
-def _together(fates: list[tuple[int, tuple[str, str]]]) -> Iterator[str]:
-    """Ranks of one fate in one paragraph. A fate: a verb and how it goes on."""
-    sharing: dict[tuple[str, str], list[int]] = {}
+def _together(fates: list[tuple[int, _Fate]], timeout_s: float) -> Iterator[str]:
+    """Ranks of one fate in one paragraph."""
+    sharing: dict[_Fate, list[int]] = {}
     for number, fate in fates:
         sharing.setdefault(fate, []).append(number)
-    for (verb, rest), numbers in sharing.items():
-        plural = verb == "was" and len(numbers) > 1
-        yield f"rank {_listed(numbers)} {'were' if plural else verb} {rest}"
+    for (one, many, what), numbers in sharing.items():
+        yield counted(len(numbers), one, many, ranks=_listed(numbers), what=what, s=timeout_s)
 
 
 def _listed(numbers: list[int]) -> str:
@@ -48,27 +59,31 @@ def _done(done: list[int], calling: list[int]) -> list[str]:
     """Who returned, and what that has to do with those who stand in a call of torch."""
     if not done:
         return []
-    line = f"done: rank {_listed(done)}"
+    line = counted(len(done), "done: rank {ranks}", "done: ranks {ranks}", ranks=_listed(done))
     if calling:
-        wait = "wait" if len(calling) > 1 else "waits"
-        line += f", without the call that rank {_listed(calling)} {wait} for"
+        line += counted(
+            len(calling),
+            ", without the call that rank {ranks} waits for",
+            ", without the call that ranks {ranks} wait for",
+            ranks=_listed(calling),
+        )
     return [line]
 
 
-def _fault(failed: Failed) -> tuple[str, str]:
+def _fault(failed: Failed) -> _Fate:
     if not failed.kind:
-        return "ended", f"with {failed.message}"
+        return (*_ENDED, failed.message)
     head = f"{failed.kind}: {failed.message}"
-    return "raised", "\n    ".join([head, *map(_place, failed.frames)])
+    return (*_RAISED, "\n    ".join([head, *map(_place, failed.frames)]))
 
 
-def _waiting(stack: str, how: str) -> tuple[str, str]:
+def _waiting(stack: str) -> str:
     """Where a rank was: torch's function, and the lines that led to it, innermost last; nothing
     where it said nothing."""
     frames = _frames(stack)
     theirs = [frame for frame in reversed(frames) if one_rank.is_theirs(frame[0])]
-    inside = f" in {name}()" if (name := _call_of_torch(frames)) else ""
-    return "was", "\n    ".join([f"{how} waiting{inside}", *map(_place, theirs)])
+    inside = say(" in {name}()", name=name) if (name := _call_of_torch(frames)) else ""
+    return "\n    ".join([inside, *map(_place, theirs)])
 
 
 def _frames(stack: str) -> list[Frame]:
@@ -92,7 +107,7 @@ def _place(frame: Frame) -> str:
     cell's file is no place that anybody could look at."""
     file, line, name = frame
     source = linecache.getline(file, line).strip()
-    where = f"line {line}, in {name}"
+    where = say("line {line}, in {name}", line=line, name=name)
     if Path(file).is_file() and "ipykernel_" not in file:
         where = f"{file}, {where}"
     return f"{where}: {source}" if source else where

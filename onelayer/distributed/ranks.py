@@ -17,6 +17,8 @@ from typing import Any
 
 import cloudpickle
 
+from onelayer.drawing.words import say
+
 from .one_rank import STACK, Failed, Task, run_rank
 from .rank_report import report
 
@@ -32,9 +34,17 @@ GRACE_S = 1.0
 
 
 class RanksFailed(RuntimeError):
-    """At least one rank raised, ended or did not come back; the message says which, and where."""
+    """At least one rank raised, ended or did not come back; the message says which, and where.
 
+    waiting: the ranks that did not come back, in order.
+    """
+
+    waiting: tuple[int, ...] = ()
     says_where = True  # to a verdict: the lines of who called these ranks say nothing more
+
+
+class RanksWait(RanksFailed):
+    """No rank failed: some are done, and the others were still waiting when the time was over."""
 
 
 class Results(list[Any]):
@@ -66,10 +76,13 @@ def run_ranks(
     first call takes two seconds, to import torch once for all later ones.
 
     Raises RanksFailed, with the traceback of every rank that raised and the place where each other
-    one waited, when a rank raises, ends or is not back after `timeout_s`; ValueError for n < 1.
+    one waited, when a rank raises, ends or is not back after `timeout_s`: RanksWait where that is
+    all, and others are done. Raises ValueError for n < 1.
     """
     if not 1 <= n <= MAX_RANKS:
-        raise ValueError(f"n = {n} ranks: from 1 to {MAX_RANKS} run on one machine.")
+        raise ValueError(
+            say("n = {n} ranks: from 1 to {most} run on one machine.", n=n, most=MAX_RANKS)
+        )
     payload = cloudpickle.dumps((function, args))
     with tempfile.TemporaryDirectory(prefix="ranks-") as folder:
         task = Task(payload, n, Path(folder), backend, timeout_s)
@@ -82,7 +95,11 @@ def run_ranks(
             print("".join(f"[rank {number}] {line}\n" for line in text.splitlines()), end="")
         if all(isinstance(rank.answer, bytes) for rank in ranks):
             return Results([cloudpickle.loads(rank.answer) for rank in ranks], printed)
-        raise RanksFailed(_report(ranks, task))
+        kinds = {type(rank.answer) for rank in ranks}
+        kind = RanksWait if kinds == {bytes, type(None)} else RanksFailed
+        error = kind(_report(ranks, task))
+        error.waiting = tuple(rank.number for rank in late)
+        raise error
 
 
 @dataclass
@@ -101,10 +118,12 @@ class _Rank:
             self.answer, self.order = self.connection.recv(), time.monotonic()
         except (EOFError, OSError):
             self.process.join(GRACE_S)
-            said = printed.read_text(errors="replace").split("\n")
-            last = next((line.strip() for line in reversed(said) if line.strip()), "")
-            wrote = f"; the last it wrote was: {last[-MAX_LAST_WORDS:]}" if last else ""
-            self.answer = Failed("", f"exit code {self.process.exitcode}{wrote}", ())
+            lines = printed.read_text(errors="replace").split("\n")
+            last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+            said = say("exit code {code}", code=self.process.exitcode)
+            if last:
+                said += say("; the last it wrote was: {words}", words=last[-MAX_LAST_WORDS:])
+            self.answer = Failed("", said, ())
 
 
 @contextlib.contextmanager

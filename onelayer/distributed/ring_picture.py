@@ -102,5 +102,7 @@ def show_ring(turns: Sequence[Sequence[Sequence[int]]]) -> RingPicture:
     """
     shapes = {(len(held), *(len(rank) for rank in held)) for held in turns}
     if len(turns) < 2 or len(shapes) != 1 or len(turns[0]) < 2 or len({*map(len, turns[0])}) != 1:
-        raise ValueError(f"a ring has two ranks or more, alike in each turn: {turns}")
+        raise ValueError(
+            say("a ring has two ranks or more, alike in each turn: {turns}", turns=turns)
+        )
     return RingPicture(tuple(tuple(tuple(rank) for rank in held) for held in turns)).show()

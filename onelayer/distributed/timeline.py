@@ -62,16 +62,26 @@ def show_timeline(
     """
     recorded = [] if isinstance(way, str) else recorded_bars(way)
     if isinstance(way, str) and way not in WAYS:
-        raise ValueError(f"show_timeline knows {', '.join(WAYS)}, or logs of ranks, not {way!r}")
+        raise ValueError(
+            say(
+                "show_timeline knows {known}, or logs of ranks, not {way!r}",
+                known=", ".join(WAYS),
+                way=way,
+            )
+        )
     for name, n, most in (
         ("ranks", ranks, _MOST_RANKS),
         ("layers", len(layers), _MOST_LAYERS),
         ("parts", parts, _MOST_PARTS),
     ):
         if not 1 <= n <= most:
-            raise ValueError(f"show_timeline draws 1 to {most} {name}, got {n}")
+            raise ValueError(
+                say("show_timeline draws 1 to {most} {name}, got {n}", most=most, name=name, n=n)
+            )
     if min(min(pair) for pair in layers) < 0 or bucket_cap_mb <= 0:
-        raise ValueError("a layer cannot take less than 0 ms or bytes, nor a bucket hold nothing")
+        raise ValueError(
+            say("a layer cannot take less than 0 ms or bytes, nor a bucket hold nothing")
+        )
     first = 1 if bucket_cap_mb == _DEFAULT_CAP_MIB else bucket_cap_mb
     return TimelineView(
         {
@@ -99,7 +109,7 @@ def recorded_bars(logs: Sequence[RankLog]) -> list[dict[str, Any]]:
     """
     bars = [bar for rank, log in enumerate(logs) for bar in _bars_of(log, rank)]
     if not bars:
-        raise ValueError("show_timeline draws what was recorded, and these logs hold nothing")
+        raise ValueError(say("show_timeline draws what was recorded, and these logs hold nothing"))
     begin = min(bar["start"] for bar in bars)
     return [bar | {"start": bar["start"] - begin, "end": bar["end"] - begin} for bar in bars]
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from .sketch import Ink, Sketch, text_width
 from .still import Still
+from .words import say
 
 _WIDTH = 11.0  # of the longest bar, in units of a sketch: wider, and a phone makes the words small
 _STEP, _HEIGHT, _SIZE = 1.4, 0.9, 8.0
@@ -61,5 +62,7 @@ def show_bars(values: Mapping[str, float], *, unit: str = "") -> Bars:
     Raises ValueError for no values, for negative ones, and for NaN or infinity.
     """
     if not values or not all(0 <= value < float("inf") for value in values.values()):
-        raise ValueError(f"show_bars draws finite numbers from 0 up, got {dict(values)}")
+        raise ValueError(
+            say("show_bars draws finite numbers from 0 up, got {values}", values=dict(values))
+        )
     return Bars(tuple(values.items()), unit).show()

@@ -71,5 +71,10 @@ def show_curves(values: Mapping[str, Sequence[float]], *, step: str, unit: str) 
     curves = tuple((name, tuple(map(float, ys))) for name, ys in values.items())
     whole = all(ys and all(map(isfinite, ys)) for _, ys in curves)
     if not 0 < len(curves) <= len(_COLOURS) or not whole:
-        raise ValueError(f"show_curves draws one to three curves of finite numbers, got {values}")
+        raise ValueError(
+            say(
+                "show_curves draws one to three curves of finite numbers, got {values}",
+                values=values,
+            )
+        )
     return Curves(curves, step, unit).show()

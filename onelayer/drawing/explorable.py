@@ -10,6 +10,7 @@ from itertools import product
 from typing import NamedTuple
 
 from .played import Played
+from .words import say
 
 _MOST_SCENES = 200
 LOOKS = ("blue", "pale", "orange", "green", "red", "grey")
@@ -82,14 +83,22 @@ def explorable(
     part whose look means nothing.
     """
     if unknown := set(means) - set(LOOKS):
-        raise ValueError(f"a part looks like one of {LOOKS}, not {sorted(unknown)}")
+        raise ValueError(
+            say(
+                "a part looks like one of {looks}, not {unknown}",
+                looks=LOOKS,
+                unknown=sorted(unknown),
+            )
+        )
     ways = list(product(*choices.values()))
     if not 0 < len(ways) <= _MOST_SCENES:
-        raise ValueError(f"1 to {_MOST_SCENES} combinations can be shown, not {len(ways)}")
+        raise ValueError(
+            say("1 to {most} combinations can be shown, not {n}", most=_MOST_SCENES, n=len(ways))
+        )
     scenes = {_key(way): scene(*way) for way in ways}
     parts = [part for one in scenes.values() for line in one.lines for part in line.parts]
     if mute := {part.look for part in parts} - set(means):
-        raise ValueError(f"nobody says what these looks mean: {sorted(mute)}")
+        raise ValueError(say("nobody says what these looks mean: {mute}", mute=sorted(mute)))
     view = {
         "about": about,
         "choices": {name: list(options) for name, options in choices.items()},

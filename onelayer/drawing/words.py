@@ -1,4 +1,5 @@
-"""The words of pictures and views: English where they are made, and what is said in its place.
+"""The words of pictures, views, reports and errors: English where they are made, and what is said
+in its place.
 
 A file `es.toml` beside this one holds the Spanish of each English text; `fr.toml` would hold the
 French. What a file lacks is said in English. Which language a reader has is found as
@@ -46,9 +47,9 @@ def say(english: str, /, **fields: Any) -> str:
     return said.format_map(fields) if fields else said
 
 
-def counted(n: int, one: str, many: str) -> str:
-    """`one` or `many`, whichever fits, with n as its field."""
-    return say(one if n == 1 else many, n=n)
+def counted(n: int, one: str, many: str, **fields: Any) -> str:
+    """`one` or `many`, whichever fits, with n as a field."""
+    return say(one if n == 1 else many, n=n, **fields)
 
 
 def words_of(script: str) -> str:

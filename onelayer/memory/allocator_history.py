@@ -53,7 +53,7 @@ class AllocatorHistory:
 
     def __post_init__(self) -> None:
         if not any(request.action == "alloc" for request in self.requests):
-            raise ValueError("nobody asked the allocator for anything")
+            raise ValueError(say("nobody asked the allocator for anything"))
 
     @property
     def phases(self) -> tuple[str, ...]:
@@ -179,7 +179,9 @@ def _in_phases(
     for phase, snapshot in phases:
         trace = snapshot["device_traces"][device]
         if len(trace) < seen:
-            raise ValueError(f"the trace is shorter after {phase} than before: lines are lost")
+            raise ValueError(
+                say("the trace is shorter after {phase} than before: lines are lost", phase=phase)
+            )
         yield from ((phase, entry) for entry in trace[seen:])
         seen = len(trace)
 

@@ -7,6 +7,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from onelayer.drawing.words import say
+
 _COPIES_IN_PLACE = frozenset({"aten::copy_", "aten::_foreach_copy_"})
 _LINES = 16  # of a printed count
 
@@ -51,8 +53,9 @@ class ByteCount(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __repr__(self) -> str:
         if not self.ops:
-            return "0 bytes: nothing was allocated or copied"
-        return f"{self.bytes:,} bytes allocated or copied\n{table([(n, op) for op, n in self.ops])}"
+            return say("0 bytes: nothing was allocated or copied")
+        told = say("{n:,} bytes allocated or copied", n=self.bytes)
+        return f"{told}\n{table([(n, op) for op, n in self.ops])}"
 
 
 def count_bytes() -> ByteCount:
@@ -82,7 +85,7 @@ def table(rows: Sequence[tuple[int, str]]) -> str:
     """The first rows, bytes and what took them; the others in one."""
     lines = [f"{n:>14,}  {what}" for n, what in rows[:_LINES]]
     if more := rows[_LINES:]:
-        lines.append(f"{sum(n for n, _ in more):>14,}  in {len(more)} more")
+        lines.append(f"{sum(n for n, _ in more):>14,}  {say('in {n} more', n=len(more))}")
     return "\n".join(lines)
 
 

@@ -56,7 +56,7 @@ def play_fusion(*, n: int = 3584) -> Explorable:
     result. Nothing is timed. Raises ValueError for n below 1.
     """
     if n < 1:
-        raise ValueError(f"a loss is of at least one token, got {n}")
+        raise ValueError(say("a loss is of at least one token, got {n}", n=n))
     steps = head_loss_steps(n)
     ways = (say(_OFF), say(_ON))
     choices = {one.name + say(" and ") + two.name: ways for one, two in pairwise(steps)}

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from onelayer.drawing.words import counted
+
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # mallopt's names for its settings
 _MOST = 2**30  # bytes
 _MOST_ONCE = 2**25  # bytes: what mallopt(3) allows, and older versions of glibc take no more
@@ -18,7 +20,7 @@ class PageFaults:
     count: int = 0
 
     def __repr__(self) -> str:
-        return f"{self.count:,} page faults"
+        return counted(self.count, "{n:,} page fault", "{n:,} page faults")
 
 
 @contextmanager

@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from onelayer.drawing.words import say
+
 from .byte_count import storages
 
 
@@ -30,7 +32,7 @@ class PeakBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def __repr__(self) -> str:
-        return f"{self.bytes:,} bytes held at once"
+        return say("{n:,} bytes held at once", n=self.bytes)
 
     def _born(self, storage: torch.UntypedStorage) -> None:
         number, nbytes = storage._cdata, storage.nbytes()

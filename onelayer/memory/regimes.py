@@ -66,9 +66,9 @@ def show_regimes(series: Mapping[str, Points], *, size: str) -> Regimes:
     Raises ValueError for no series, for one without points, and for what is not above zero.
     """
     if not series or not all(series.values()):
-        raise ValueError("show_regimes draws at least one point of each series")
+        raise ValueError(say("show_regimes draws at least one point of each series"))
     if min(number for points in series.values() for point in points for number in point) <= 0:
-        raise ValueError("a logarithmic scale has no place for 0 or less")
+        raise ValueError(say("a logarithmic scale has no place for 0 or less"))
     held = tuple((name, tuple(points)) for name, points in series.items())
     return Regimes(held, size).show()
 

@@ -55,7 +55,13 @@ def show_segments(history: AllocatorHistory, *, at: int | None = None) -> Segmen
     before = [_segment(segment) for segment in history.before]
     segments = len(before) + sum(kind == "grow" for kind, *_ in steps)
     if len(steps) > _MOST_STEPS or segments > _MOST_SEGMENTS:
-        raise ValueError(f"{len(steps):,} steps and {segments} segments are too many to draw")
+        raise ValueError(
+            say(
+                "{count:,} steps and {segments} segments are too many to draw",
+                count=len(steps),
+                segments=segments,
+            )
+        )
     start = _fullest(before, steps) if at is None else at
     return SegmentsView({"before": before, "steps": steps, "at": start}).show()
 

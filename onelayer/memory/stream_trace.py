@@ -41,7 +41,7 @@ class StreamTrace:
 
     def __post_init__(self) -> None:
         if not self.lanes or not all(self.lanes.values()):
-            raise ValueError("nothing was at work")
+            raise ValueError(say("nothing was at work"))
 
     @property
     def span_us(self) -> float:

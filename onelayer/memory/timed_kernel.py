@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from onelayer.drawing.words import say
+
 
 @dataclass
 class TimedKernel:
@@ -70,7 +72,9 @@ class TimedKernel:
         if start in self.clocks:
             return self.clocks[end] - self.clocks[start]
         if max(self.events[start], self.events[end]) > self.now_us:
-            raise RuntimeError(f"the event {end!r} is not over: the host has not waited for it")
+            raise RuntimeError(
+                say("the event {end!r} is not over: the host has not waited for it", end=end)
+            )
         return self.events[end] - self.events[start]
 
     def _launch(self, us: float) -> None:

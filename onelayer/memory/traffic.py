@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from onelayer.drawing.words import counted, say
+
 from .byte_count import tensors
 
 
@@ -56,8 +58,9 @@ class Traffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __repr__(self) -> str:
         lines = [f"{op.bytes_read:>14,} {op.bytes_written:>14,}  {op.name}" for op in self.ops]
-        total = f"{self.bytes_read:>14,} {self.bytes_written:>14,}  in {len(self.ops)} operators"
-        return "\n".join([f"{'bytes read':>14} {'written':>14}", *lines, total])
+        among = counted(len(self.ops), "in {n} operator", "in {n} operators")
+        total = f"{self.bytes_read:>14,} {self.bytes_written:>14,}  {among}"
+        return "\n".join([f"{say('bytes read'):>14} {say('written'):>14}", *lines, total])
 
 
 _FILLS = frozenset({"aten::copy_", "aten::fill_", "aten::zero_"})

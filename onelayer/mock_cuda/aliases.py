@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from onelayer.drawing.words import say
+
 
 class NeverComputed(RuntimeError):
     """A number was asked for that no kernel of the mocked device computed; the message names it."""
@@ -97,9 +99,11 @@ def require(t: Tensor) -> None:
     """Raises NeverComputed unless all numbers of the tensor are there."""
     kernel = missing(t)
     if kernel is not None:
-        raise NeverComputed(f"this number was never computed: {why(kernel)}")
+        raise NeverComputed(say("this number was never computed: {why}", why=why(kernel)))
 
 
 def why(kernel: str) -> str:
     """What is said of a number that `kernel`, as `missing` names it, should have written."""
-    return f"{kernel} was launched on a mocked device" if kernel else "nothing wrote this memory"
+    if not kernel:
+        return say("nothing wrote this memory")
+    return say("{kernel} was launched on a mocked device", kernel=kernel)

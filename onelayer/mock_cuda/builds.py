@@ -12,13 +12,14 @@ from functools import cache
 from pathlib import Path
 
 from onelayer.custom_op import build_cache, cpp_compiler
+from onelayer.drawing.words import say
 from onelayer.mock_cuda.stubs import assembly, unmocked_names
 
 NATIVE = Path(__file__).parent / "native"
 FLAGS = ("-std=c++17", "-O1", "-fPIC", "-DNDEBUG", "-fvisibility=default", "-fno-gnu-unique")
 NAME = "libcuda.so.1"
 """Also the driver's name: whoever looks for the driver by it finds this library loaded already."""
-ELSEWHERE = "Elsewhere the chapters show recordings that a mocked device made."
+ELSEWHERE = " Elsewhere the chapters show recordings that a mocked device made."
 
 
 class NoMock(RuntimeError):
@@ -51,13 +52,15 @@ def library() -> Path:
 def _require() -> Path:
     """The folder of NVIDIA's wheels that torch's CUDA build brought. Raises NoMock."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
-        raise NoMock(f"The mocked device needs Linux on x86_64. {ELSEWHERE}")
+        raise NoMock(say("The mocked device needs Linux on x86_64.") + say(ELSEWHERE))
     packages = nvidia_packages()
     if packages is None:
-        raise NoMock(
+        lacking = say(
             "The mocked device needs a CUDA build of torch, and this one has none of CUDA's "
-            f'headers: pip install "torch==={_torch_version()}" (5 GB). {ELSEWHERE}'
+            'headers: pip install "torch==={version}" (5 GB).',
+            version=_torch_version(),
         )
+        raise NoMock(lacking + say(ELSEWHERE))
     try:
         cpp_compiler.compiler()
     except cpp_compiler.NoCompiler as error:
@@ -145,4 +148,5 @@ def _names(header: Path, api: str) -> str:
 def _compile(*words: str | Path) -> None:
     done = cpp_compiler.run([*cpp_compiler.compiler(), *words])
     if done.returncode:
-        raise cpp_compiler.CompileError(f"The mocked device does not compile.\n{done.stderr}")
+        told = say("The mocked device does not compile.")
+        raise cpp_compiler.CompileError(f"{told}\n{done.stderr}")

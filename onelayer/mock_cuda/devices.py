@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, dataclass, replace
 
+from onelayer.drawing.words import say
+
 GIB = 2**30
 _UNITS = {"MiB": 2**20, "GiB": GIB, "MB": 10**6, "GB": 10**9}
 
@@ -149,7 +151,9 @@ def device_model(name: str, memory: str | int | None = None) -> DeviceModel:
     Raises ValueError for a device that is not in the table, or a memory that is no size.
     """
     if name not in DEVICES:
-        raise ValueError(f"device {name!r}: known are {', '.join(DEVICES)}")
+        raise ValueError(
+            say("device {name!r}: known are {known}", name=name, known=", ".join(DEVICES))
+        )
     model = DEVICES[name]
     return model if memory is None else replace(model, memory_bytes=parse_bytes(memory))
 
@@ -160,5 +164,5 @@ def parse_bytes(text: str | int) -> int:
         return text
     match = re.fullmatch(r"\s*([\d.]+)\s*(\w+)\s*", text)
     if not match or match[2] not in _UNITS:
-        raise ValueError(f"memory {text!r}: say it as in 8 GiB or 24 GB")
+        raise ValueError(say("memory {text!r}: say it as in 8 GiB or 24 GB", text=text))
     return int(float(match[1]) * _UNITS[match[2]])

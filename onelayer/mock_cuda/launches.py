@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from onelayer.drawing.words import counted, say
 from onelayer.mock_cuda.calls import Call, Line, short_kernel
 
 WAITS = {"wait", "copy", "memory"}
@@ -71,11 +72,13 @@ def launch_table(calls: Iterable[Call], *, most: int = 20) -> str:
     """The kernels as a table, with what their times are worth."""
     groups = by_kernel(calls)
     head = (
-        f"{'kernel':<{LONGEST_NAME}} {'times':>6} {'grid':>14} {'block':>12} {'us, modelled':>13}"
+        f"{say('kernel'):<{LONGEST_NAME}} {say('times'):>6} {say('grid'):>14} "
+        f"{say('block'):>12} {say('us, modelled'):>13}"
     )
-    rows = [_row(group) for group in groups[:most]]
-    more = [f"and {len(groups) - most} other kernels"] if len(groups) > most else []
-    return "\n".join([head, *rows, *more])
+    lines = [head, *(_row(group) for group in groups[:most])]
+    if (more := len(groups) - most) > 0:
+        lines.append(counted(more, "and {n} other kernel", "and {n} other kernels"))
+    return "\n".join(lines)
 
 
 def _row(group: Group) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from onelayer.drawing.words import say
 from onelayer.mock_cuda.aliases import missing, on_cpu, why
 
 
@@ -18,9 +19,9 @@ def print_honestly(*, values: bool) -> None:
         if not self.is_cuda:
             return str(theirs(self, tensor_contents=tensor_contents))
         if not values:
-            return _without_numbers(self, "never computed")
+            return _without_numbers(self, say("never computed"))
         if (kernel := missing(self)) is not None:
-            return _without_numbers(self, f"never computed: {why(kernel)}")
+            return _without_numbers(self, say("never computed: {why}", why=why(kernel)))
         text = theirs(on_cpu(self.detach()).clone(), tensor_contents=tensor_contents)
         return f"{text[:-1]}, device='{self.device}')"
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import cloudpickle
 
+from onelayer.drawing.words import counted, say
 from onelayer.mock_cuda.calls import Call, read_calls
 from onelayer.mock_cuda.devices import DeviceModel, device_model
 from onelayer.mock_cuda.environment import mocked_environment
@@ -45,7 +46,7 @@ class Uncomputed:
 
     def __repr__(self) -> str:
         size = f"size={self.shape}, dtype={self.dtype}, device={self.device!r}"
-        return f"tensor(never computed, {size})"
+        return say("tensor(never computed, {size})", size=size)
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,10 +78,12 @@ class MockRun:
         return max((s.get("allocated_bytes.all.peak", 0) for s in self.stats.values()), default=0)
 
     def __repr__(self) -> str:
-        kernels = sum(call.took_us for call in self.kernels)
-        return (
-            f"mocked {self.device.name}: {len(self.kernels)} kernels, {kernels:.0f} us modelled, "
-            f"{self.peak_bytes:,} bytes at the peak"
+        return say(
+            "mocked {device}: {kernels}, {us:.0f} us modelled, {n:,} bytes at the peak",
+            device=self.device.name,
+            kernels=counted(len(self.kernels), "{n} kernel", "{n} kernels"),
+            us=sum(call.took_us for call in self.kernels),
+            n=self.peak_bytes,
         )
 
     def show_timeline(self) -> Any:
@@ -173,7 +176,8 @@ def _outcome(folder: Path, ended: str) -> Any:
         return cloudpickle.loads((folder / "outcome").read_bytes())
     except (FileNotFoundError, EOFError):
         last = (folder / "printed").read_text(errors="replace").strip().splitlines()[-3:]
-        return Failed("ProcessEnded", f"{ended}; the last it wrote was:\n" + "\n".join(last), "")
+        told = say("{ended}; the last it wrote was:", ended=ended)
+        return Failed("ProcessEnded", "\n".join([told, *last]), "")
 
 
 def _seen(folder: Path, model: DeviceModel, devices: int, outcome: Any, printed: str) -> MockRun:

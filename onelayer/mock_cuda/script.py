@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from onelayer.drawing.words import say
 from onelayer.mock_cuda.calls import read_calls
 from onelayer.mock_cuda.devices import DeviceModel
 from onelayer.mock_cuda.environment import OUT_OF_MEMORY, mocked_environment
@@ -63,7 +64,7 @@ def _seen(folder: Path, model: DeviceModel, code: int, values: bool) -> Seen:
         calls=read_calls(folder),
         stats=counters,
         out_of_memory=ran_out.read_text().strip() if ran_out.exists() else "",
-        ended="well" if code == 0 else f"with exit code {code}",
+        ended=say("with exit code {code}", code=code) if code else say("well"),
     )
 
 

@@ -6,6 +6,7 @@ import linecache
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from onelayer.drawing.words import counted, say
 from onelayer.mock_cuda.calls import TO_HOST, Call, Line
 from onelayer.mock_cuda.devices import DeviceModel
 from onelayer.mock_cuda.launches import Group, by_kernel, host_copies, host_waits
@@ -35,17 +36,25 @@ def summary(seen: Seen) -> str:
 
 
 def _head(seen: Seen) -> Iterator[str]:
-    yield f"mocked {seen.model.name}, {_size(seen.model.memory_bytes)}: launches, memory and order"
-    yield "are torch's own; times are a model; no speed of a real GPU can be read from them"
-    yield f"ended     {seen.ended}"
+    yield say(
+        "mocked {device}, {size}: launches, memory and order",
+        device=seen.model.name,
+        size=_size(seen.model.memory_bytes),
+    )
+    yield say("are torch's own; times are a model; no speed of a real GPU can be read from them")
+    yield _row("ended", seen.ended)
+
+
+def _row(name: str, told: str) -> str:
+    return f"{say(name) if name else '':<9} {told}"
 
 
 def _memory(seen: Seen) -> Iterator[str]:
     used = [s for s in seen.stats if s.get("allocated_bytes.all.peak")]
     if seen.out_of_memory:
-        yield f"memory    does not fit: {seen.out_of_memory}"
+        yield _row("memory", say("does not fit: {words}", words=seen.out_of_memory))
     elif used:
-        yield f"memory    fits in {_size(seen.model.memory_bytes)}"
+        yield _row("memory", say("fits in {size}", size=_size(seen.model.memory_bytes)))
     for counters in used:
         yield f"          {peak_words(counters)}"
 
@@ -54,39 +63,63 @@ def peak_words(counters: dict[str, int]) -> str:
     """A device's peaks in words: allocated, reserved, and what of that no tensor could use."""
     allocated = counters["allocated_bytes.all.peak"]
     reserved = counters["reserved_bytes.all.peak"]
-    lost = 1 - allocated / reserved
-    words = f"peak {_size(allocated)} allocated, {_size(reserved)} reserved, {lost:.0%} unused"
-    return f"{words}; {counters.get('num_alloc_retries', 0)} retries after a full device"
+    words = say(
+        "peak {allocated} allocated, {reserved} reserved, {lost:.0%} unused",
+        allocated=_size(allocated),
+        reserved=_size(reserved),
+        lost=1 - allocated / reserved,
+    )
+    return words + counted(
+        counters.get("num_alloc_retries", 0),
+        "; {n} retry after a full device",
+        "; {n} retries after a full device",
+    )
 
 
 def _work(calls: Sequence[Call]) -> Iterator[str]:
     kernels = [call for call in calls if call.kind == "kernel"]
-    total_ms = sum(call.took_us for call in kernels) / 1e3
-    yield f"kernels   {len(kernels):,} launches, {total_ms:.1f} ms of the device's modelled time"
+    launched = counted(
+        len(kernels),
+        "{n:,} launch, {ms:.1f} ms of the device's modelled time",
+        "{n:,} launches, {ms:.1f} ms of the device's modelled time",
+        ms=sum(call.took_us for call in kernels) / 1e3,
+    )
+    yield _row("kernels", launched)
     for group in by_kernel(calls)[:5]:
         yield f"{len(group.calls):>9,} x {group.name}"
     for name in sorted({call.api for call in calls if call.kind == "not mocked"}):
-        yield f"not mocked: {name}; please open an issue for onelayer with this name"
+        yield say("not mocked: {name}; please open an issue for onelayer with this name", name=name)
 
 
 def _host(calls: Sequence[Call], *, values: bool) -> Iterator[str]:
     waits, copies = host_waits(calls), host_copies(calls)
-    yield f"waits     the host stood {_count(waits):,} times until the device was done"
+    stood = counted(
+        _count(waits),
+        "the host stood {n:,} time until the device was done",
+        "the host stood {n:,} times until the device was done",
+    )
+    yield _row("waits", stood)
     yield from _places(waits)
-    yield f"copies    {_count(copies):,} between host and device, or on it"
+    yield _row("copies", say("{n:,} between host and device, or on it", n=_count(copies)))
     yield from _places(copies)
     read = sum(call.kernel == TO_HOST for call in calls)
     if read and not values:
-        yield f"numbers   {read:,} copies to the host read numbers that nothing computed: NaN"
+        nothing = counted(
+            read,
+            "{n:,} copy to the host read numbers that nothing computed: NaN",
+            "{n:,} copies to the host read numbers that nothing computed: NaN",
+        )
+        yield _row("numbers", nothing)
 
 
 def _places(groups: Sequence[Group]) -> Iterator[str]:
     for group in groups[:_MOST_LINES]:
-        where = f"{group.line}  {source(group.line)}" if group.line else "no line of Python"
-        size = f", {group.bytes:,} bytes" if group.bytes else ""
+        where = f"{group.line}  {source(group.line)}" if group.line else say("no line of Python")
+        size = say(", {n:,} bytes", n=group.bytes) if group.bytes else ""
         yield f"{len(group.calls):>9,} x {where}  ({group.name}{size})"
     if len(groups) > _MOST_LINES:
-        yield f"          and {len(groups) - _MOST_LINES} other lines"
+        more = len(groups) - _MOST_LINES
+        yield _row("", counted(more, "and {n} other line", "and {n} other lines"))
 
 
 def source(line: Line) -> str:

@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 
+from onelayer.drawing.words import say
 from onelayer.mock_cuda.environment import OF_ONE_RUN
 
 MOST_KEPT = 2
@@ -34,10 +35,12 @@ def run_forked(environment: Mapping[str, str], printed: Path, timeout_s: float) 
             line.settimeout(timeout_s)
             code = line.recv(64).decode()
         except TimeoutError:
-            return f"no answer after {timeout_s:g} s"
+            return say("no answer after {s:g} s", s=timeout_s)
         finally:
             _end(line)
-    return f"exit code {code}" if code else f"nothing could fork it:\n{zygote.last_words()}"
+    if not code:
+        return f"{say('nothing could fork it:')}\n{zygote.last_words()}"
+    return say("exit code {code}", code=code)
 
 
 def _end(line: socket.socket) -> None:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import torch
 
+from onelayer.drawing.words import say
+
 from .gpt import GPT, complete, padded
 from .grammar import Sentence, determined, encode
 
@@ -17,7 +19,11 @@ class Scores:
     translation: float
 
     def __str__(self) -> str:
-        return f"next word {self.next_word:.2%}, translation {self.translation:.2%}"
+        return say(
+            "next word {next_word:.2%}, translation {translation:.2%}",
+            next_word=self.next_word,
+            translation=self.translation,
+        )
 
     @property
     def good_enough(self) -> bool:
@@ -61,5 +67,5 @@ def exact_translations(model: GPT, sentences: Sequence[Sentence]) -> float:
 def share(hits: Sequence[bool]) -> float:
     """How many of `hits` are true, 0 to 1. Raises ValueError for none: that would prove nothing."""
     if not hits:
-        raise ValueError("nothing to measure: these sentences ask for nothing of the kind")
+        raise ValueError(say("nothing to measure: these sentences ask for nothing of the kind"))
     return sum(hits) / len(hits)

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from onelayer.drawing.words import say
+
 from . import weights
 from .grammar import END, TOKENS, V, decode, encode, readings
 
@@ -96,7 +98,7 @@ def trained() -> GPT:
     try:
         model.load_state_dict(state, assign=True)
     except RuntimeError:
-        raise weights.WeightsError(weights.FILE, "holds another model than this one") from None
+        raise weights.WeightsError(weights.FILE, say("holds another model than this one")) from None
     return model.eval()
 
 
@@ -138,9 +140,11 @@ def next_words(logits: Tensor, k: int = 5) -> NextWords:
     """
     shape = tuple(logits.shape)
     if len(shape) not in (1, 2) or shape[-1] != V or 0 in shape:
-        raise ValueError(f"next_words takes logits (600,) or (N, 600) with N > 0, got {shape}")
+        raise ValueError(
+            say("next_words takes logits (600,) or (N, 600) with N > 0, got {shape}", shape=shape)
+        )
     if not 1 <= k <= V:
-        raise ValueError(f"k is how many words to show, 1 to {V}, got {k}")
+        raise ValueError(say("k is how many words to show, 1 to {v}, got {k}", v=V, k=k))
     last = logits if logits.dim() == 1 else logits[-1]  # (V,)
     values, indices = last.detach().float().softmax(dim=0).topk(k)  # (k,) each
     words = [TOKENS[i] for i in indices.tolist()]
@@ -157,9 +161,12 @@ def complete(model: GPT, prompts: Sequence[str]) -> list[str]:
     rows = [encode(prompt) for prompt in prompts]
     for prompt in prompts:
         if len(means := readings(prompt.split())) > 1:
-            raise ValueError(f"{prompt!r} has no one answer: {' or '.join(sorted(means))}")
+            answers = say(" or ").join(sorted(means))
+            raise ValueError(
+                say("{prompt!r} has no one answer: {answers}", prompt=prompt, answers=answers)
+            )
     if [] in rows:
-        raise ValueError("a prompt needs at least one word, for instance <en>")
+        raise ValueError(say("a prompt needs at least one word, for instance <en>"))
     while growing := [row for row in rows if row[-1] != PAD and len(row) < CONTEXT]:
         last = torch.tensor([len(row) - 1 for row in growing])
         logits = model(padded(growing))[torch.arange(len(growing)), last]  # (B, T, V) -> (B, V)
@@ -175,7 +182,9 @@ def padded(rows: Sequence[Sequence[int]]) -> Tensor:
     """
     T = max(len(row) for row in rows)
     if T > CONTEXT:
-        raise ValueError(f"a sentence has {T} words; the model reads at most {CONTEXT}")
+        raise ValueError(
+            say("a sentence has {t} words; the model reads at most {most}", t=T, most=CONTEXT)
+        )
     return torch.tensor([[*row, *[PAD] * (T - len(row))] for row in rows])
 
 

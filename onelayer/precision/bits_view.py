@@ -63,9 +63,17 @@ def show_bits(
     offered = {name: float(number) for name, number in (numbers or {}).items()}
     for number in (value, *offered.values()):
         if not isfinite(number) or abs(number) > _LARGEST:
-            raise ValueError(f"show_bits begins with a finite float32, got {number}")
+            raise ValueError(
+                say("show_bits begins with a finite float32, got {number}", number=number)
+            )
     if format not in FORMATS:
-        raise ValueError(f"no format {format!r}: choose one of {', '.join(FORMATS)}")
+        raise ValueError(
+            say(
+                "no format {format!r}: choose one of {known}",
+                format=format,
+                known=", ".join(FORMATS),
+            )
+        )
     named = [[name, number] for name, number in offered.items()]
     view = {"format": format, "bits": None, "exact": float(value), "numbers": named}
     return BitsView(view).show()

@@ -126,7 +126,7 @@ def loop_trace(name: str) -> LoopTrace:
     except NoMock:
         found = read_recording(f"loop_{name}", folder=FOLDER)
     if not isinstance(found.content, LoopTraces) or found.made is None:
-        raise ValueError(f"there is no recording of {name!r}")
+        raise ValueError(say("there is no recording of {name!r}", name=name))
     return LoopTrace(name, found.content, found.made)
 
 

@@ -43,7 +43,9 @@ def show_traces(traces: Mapping[str, Sequence[Event]]) -> TracesView:
     sides = [_side(label, events) for label, events in traces.items()]
     bars = sum(len(lane["bars"]) for side in sides for lane in side["lanes"])
     if not sides or bars > _MOST_BARS:
-        raise ValueError(f"show_traces draws 1 to {_MOST_BARS:,} bars, got {bars:,}")
+        raise ValueError(
+            say("show_traces draws 1 to {most:,} bars, got {bars:,}", most=_MOST_BARS, bars=bars)
+        )
     return TracesView({"sides": sides, "from": 0.0, "zoom": 0, "chosen": None}).show()
 
 
@@ -54,7 +56,7 @@ def _side(label: str, events: Sequence[Event]) -> dict[str, Any]:
     steps = [e for e in whole if e["name"].startswith("ProfilerStep#")]
     lanes = _lanes(whole)
     if not lanes:
-        raise ValueError(f"nothing in the trace {label!r} has a duration")
+        raise ValueError(say("nothing in the trace {label!r} has a duration", label=label))
     first = min(e["ts"] for e in steps or whole)
     bars = {name: [_bar(e, first) for e in found] for name, found in lanes.items()}
     span = max(bar["start"] + bar["took"] for lane in bars.values() for bar in lane)

@@ -113,7 +113,7 @@ class Mocked(Shown):
     def history(self) -> AllocatorHistory:
         """Raises ValueError where nobody asked the allocator for anything."""
         if self.run.history is None:
-            raise ValueError("this run has no history of the allocator")
+            raise ValueError(say("this run has no history of the allocator"))
         return self.run.history
 
     def __repr__(self) -> str:
@@ -150,7 +150,9 @@ def mocked(name: str, function: Callable[[], Any], **options: Any) -> Mocked:
 def run_of(seen: MockRun, source: str) -> MockedRun:
     """What is kept of a run. Raises ValueError for more calls than a page can hold."""
     if len(seen.calls) > MOST_CALLS:
-        raise ValueError(f"{len(seen.calls):,} calls: at most {MOST_CALLS:,} are kept")
+        raise ValueError(
+            say("{n:,} calls: at most {most:,} are kept", n=len(seen.calls), most=MOST_CALLS)
+        )
     calls = tuple(
         CudaCall(
             api=call.api,
@@ -194,10 +196,14 @@ def _recorded(name: str, source: str, why: str) -> Mocked:
     """The recording, if it is one of this very code, in whatever language its comments are."""
     found: Recording = read_recording(name, folder=FOLDER)
     if not isinstance(found.content, MockedRun):
-        raise ValueError(f"there is no recording {name!r}. {why}")
+        raise ValueError(say("there is no recording {name!r}. {why}", name=name, why=why))
     if _code(found.content.source) != _code(source):
         raise ValueError(
-            f"the recording {name!r} is of other code than this function, and this machine cannot "
-            f"run it. {why}"
+            say(
+                "the recording {name!r} is of other code than this function, and this machine "
+                "cannot run it. {why}",
+                name=name,
+                why=why,
+            )
         )
     return Mocked(found.content, found.provenance)

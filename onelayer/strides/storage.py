@@ -107,11 +107,18 @@ def storages_of(tensors: Sequence[torch.Tensor], names: Sequence[str]) -> tuple[
     and tensors differ in number.
     """
     if not tensors:
-        raise ValueError("show_storage needs at least one tensor: show_storage(w, w.T)")
+        raise ValueError(say("show_storage needs at least one tensor: show_storage(w, w.T)"))
     for tensor in tensors:
         _require_strided(tensor)
     if len(names) != len(tensors):
-        raise ValueError(f"{len(tensors)} tensors, but {len(names)} names: {list(names)}")
+        raise ValueError(
+            say(
+                "{n} tensors, but {named} names: {names}",
+                n=len(tensors),
+                named=len(names),
+                names=list(names),
+            )
+        )
     groups: dict[tuple[str, int], list[tuple[torch.Tensor, str]]] = {}
     for tensor, name in zip(tensors, names, strict=True):
         groups.setdefault(_identity(tensor), []).append((tensor, _short(name)))
@@ -120,9 +127,11 @@ def storages_of(tensors: Sequence[torch.Tensor], names: Sequence[str]) -> tuple[
 
 def _require_strided(tensor: object) -> None:
     if not isinstance(tensor, torch.Tensor):
-        raise TypeError(f"show_storage takes tensors, got {type(tensor).__name__}")
+        raise TypeError(say("show_storage takes tensors, got {kind}", kind=type(tensor).__name__))
     if tensor.layout != torch.strided:
-        raise TypeError(f"a {tensor.layout} tensor has no strides over one storage to show")
+        raise TypeError(
+            say("a {layout} tensor has no strides over one storage to show", layout=tensor.layout)
+        )
 
 
 def _storage(place: int, group: list[tuple[torch.Tensor, str]]) -> Storage:

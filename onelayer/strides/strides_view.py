@@ -62,12 +62,33 @@ def show_strides(
     """
     sizes = [int(n) for n in shape]
     if min([*sizes, *(stride or ()), offset, 0]) < 0:
-        raise ValueError(f"a negative number in {sizes}, strides {stride} or offset {offset}")
+        raise ValueError(
+            say(
+                "a negative number in {sizes}, strides {stride} or offset {offset}",
+                sizes=sizes,
+                stride=stride,
+                offset=offset,
+            )
+        )
     if (numel := math.prod(sizes)) > _LIMIT:
-        raise ValueError(f"{numel:,} elements are too many to walk over: at most {_LIMIT:,}")
+        raise ValueError(
+            say(
+                "{numel:,} elements are too many to walk over: at most {most:,}",
+                numel=numel,
+                most=_LIMIT,
+            )
+        )
     steps = _row_major(sizes) if stride is None else [int(s) for s in stride]
     if len(steps) != len(sizes):
-        raise ValueError(f"{len(sizes)} sizes {sizes}, but {len(steps)} strides {steps}")
+        raise ValueError(
+            say(
+                "{n} sizes {sizes}, but {count} strides {steps}",
+                n=len(sizes),
+                sizes=sizes,
+                count=len(steps),
+                steps=steps,
+            )
+        )
     reach = 1 + sum((n - 1) * s for n, s in zip(sizes, steps, strict=True)) if numel else 0
     view = {"shape": sizes, "stride": steps, "offset": int(offset), "size": int(offset) + reach}
     return StridesView(view).show()

@@ -36,8 +36,10 @@ __all__ = ["kernel", "watch"]
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
+    from onelayer.drawing.words import say
+
     if name not in _HOMES:
         raise AttributeError(f"module 'onelayer.triton_kernel' has no attribute {name!r}")
     if find_spec("triton") is None:
-        raise ImportError(NOT_HERE)
+        raise ImportError(say(NOT_HERE))
     return getattr(import_module(f"onelayer.triton_kernel.{_HOMES[name]}"), name)

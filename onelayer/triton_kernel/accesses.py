@@ -12,11 +12,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 from triton.runtime.interpreter import interpreter_builder
 
+from onelayer.drawing.words import counted, say
+
 # What the interpreter calls -> what it is, and where the mask stands among its arguments.
 _WATCHED = {
     "create_masked_load": ("load", 1),
     "create_masked_store": ("store", 2),
     "create_atomic_rmw": ("atomic", 3),
+}
+_MANY = {
+    "load": "loads    {elements:>9,} elements, {n:>11,} bytes; masked off {idle:,}",
+    "store": "stores   {elements:>9,} elements, {n:>11,} bytes; masked off {idle:,}",
+    "atomic": "atomics  {elements:>9,} elements, {n:>11,} bytes; masked off {idle:,}",
 }
 Program = tuple[int, int, int]
 
@@ -94,17 +101,18 @@ class Accesses:
         return sum(len(one.touched) for one in self.made) - inside
 
     def __repr__(self) -> str:
-        lines = [f"{self.programs} programs"]
-        for kind in ("load", "store", "atomic"):
+        lines = [counted(self.programs, "{n} program", "{n} programs")]
+        for kind, many in _MANY.items():
             found = list(self._of(kind))
             if found:
                 elements = sum(len(one.touched) for one in found)
-                idle = sum(one.mask.size for one in found) - elements
-                nbytes = sum(one.nbytes for one in found)
-                lines.append(
-                    f"{kind + 's':8} {elements:>9,} elements, {nbytes:>11,} bytes; "
-                    f"masked off {idle:,}"
+                told = say(
+                    many,
+                    elements=elements,
+                    n=sum(one.nbytes for one in found),
+                    idle=sum(one.mask.size for one in found) - elements,
                 )
+                lines.append(told)
         return "\n".join(lines)
 
     def _of(self, *kinds: str) -> Iterator[Access]:

@@ -22,6 +22,8 @@ from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from onelayer.drawing.words import say
+
 WARP = 32
 STAGES = ("ttir", "ttgir", "llir", "ptx", "sass")
 """The first four are texts of Triton's; the last is read back from the machine code."""
@@ -63,9 +65,14 @@ class Compiled:
         return [line.strip() for line in own if any(word in line for word in words)]
 
     def __repr__(self) -> str:
-        return (
-            f"{self.name}: {self.warps} warps, {self.registers} registers a thread, "
-            f"{self.spilled_bytes} bytes spilled, {self.shared_bytes:,} bytes shared"
+        return say(
+            "{name}: {warps} warps, {registers} registers a thread, {spilled} bytes spilled, "
+            "{shared:,} bytes shared",
+            name=self.name,
+            warps=self.warps,
+            registers=self.registers,
+            spilled=self.spilled_bytes,
+            shared=self.shared_bytes,
         )
 
 
@@ -98,7 +105,7 @@ def compiled(
     seconds = time.perf_counter() - began
     used = _resources(made.asm["cubin"])
     return Compiled(
-        name=f"{made.metadata.name} for sm_{capability}",
+        name=say("{kernel} for sm_{capability}", kernel=made.metadata.name, capability=capability),
         texts={stage: made.asm[stage] for stage in STAGES[:-1]},
         registers=used["REG"],
         spilled_bytes=used["STACK"] + used["LOCAL"],

@@ -3,6 +3,7 @@
 import torch
 
 from onelayer.drawing.explorable import Explorable, Line, Part, Scene, explorable
+from onelayer.drawing.words import counted, say
 
 _MEANS = {
     "blue": "a tile",
@@ -11,10 +12,10 @@ _MEANS = {
     "red": "lanes beyond the edge, with no mask",
 }
 _WIDE, _HIGH = (8, 16, 64, 128, 256, 1024), (1, 4, 16)
-_MASKED = "on"
+_MASKED, _UNMASKED = "on", "off"
 _ITEMSIZE = 4
 _WORDS, _ROWS, _MASK = "words in a tile", "rows in a tile", "mask"
-_START = {_WORDS: "16", _ROWS: "16"}
+_START = (_WORDS, _ROWS)
 
 
 def astray(n: int, v: int, high: int, wide: int) -> tuple[int, int]:
@@ -36,17 +37,20 @@ def play_masks(*, n: int = 7, v: int = 600) -> Explorable:
     a side below 1.
     """
     if min(n, v) < 1:
-        raise ValueError(f"a matrix has at least one element, got {n} x {v}")
+        raise ValueError(say("a matrix has at least one element, got {n} x {v}", n=n, v=v))
 
     def scene(wide: str, high: str, mask: str) -> Scene:
-        return _scene(n, v, int(high), int(wide), mask == _MASKED)
+        return _scene(n, v, int(high), int(wide), mask == say(_MASKED))
 
     choices = {
-        _WORDS: tuple(map(str, _WIDE)),
-        _ROWS: tuple(map(str, _HIGH)),
-        _MASK: (_MASKED, "off"),
+        say(_WORDS): tuple(map(str, _WIDE)),
+        say(_ROWS): tuple(map(str, _HIGH)),
+        say(_MASK): (say(_MASKED), say(_UNMASKED)),
     }
-    return explorable(f"z ({n}, {v}) in tiles", choices, scene, means=_MEANS, start=_START)
+    about = say("z ({n}, {v}) in tiles", n=n, v=v)
+    means = {look: say(words) for look, words in _MEANS.items()}
+    start = {say(name): "16" for name in _START}
+    return explorable(about, choices, scene, means=means, start=start)
 
 
 def _scene(n: int, v: int, high: int, wide: int, masked: bool) -> Scene:
@@ -54,13 +58,25 @@ def _scene(n: int, v: int, high: int, wide: int, masked: bool) -> Scene:
     programs = lanes // (high * wide)
     touched = n * v if masked else lanes
     lines = [
-        _side(f"{v} words", v, wide, masked, longest=max(_padded(v, tile) for tile in _WIDE)),
-        _side(f"{n} rows", n, high, masked, longest=max(_padded(n, tile) for tile in _HIGH)),
+        _side(_many_words(v), v, wide, masked, longest=max(_padded(v, tile) for tile in _WIDE)),
+        _side(_many_rows(n), n, high, masked, longest=max(_padded(n, tile) for tile in _HIGH)),
     ]
-    count = f"{programs} programs" if programs > 1 else "1 program"
-    told = f"{count}, {lanes:,} lanes, {lanes - n * v:,} of them beyond the edge. "
-    told += f"Read and written: {2 * _ITEMSIZE * touched:,} bytes."
+    told = say(
+        "{programs}, {lanes:,} lanes, {beyond:,} of them beyond the edge. ",
+        programs=counted(programs, "{n} program", "{n} programs"),
+        lanes=lanes,
+        beyond=lanes - n * v,
+    )
+    told += say("Read and written: {n:,} bytes.", n=2 * _ITEMSIZE * touched)
     return Scene(lines, told if masked else f"{told} {_damage(n, v, high, wide)}")
+
+
+def _many_words(n: int) -> str:
+    return counted(n, "{n} word", "{n} words")
+
+
+def _many_rows(n: int) -> str:
+    return counted(n, "{n} row", "{n} rows")
 
 
 def _padded(length: int, tile: int) -> int:
@@ -81,8 +97,10 @@ def _side(name: str, length: int, tile: int, masked: bool, *, longest: int) -> L
 def _damage(n: int, v: int, high: int, wide: int) -> str:
     inside, outside = astray(n, v, high, wide)
     if not inside + outside:
-        return "No lane is beyond the edge: here a mask changes nothing."
-    return (
-        f"{inside:,} lanes double an element of the next rows once more, and {outside:,} write to "
-        "memory that is not z's."
+        return say("No lane is beyond the edge: here a mask changes nothing.")
+    return say(
+        "{inside:,} lanes double an element of the next rows once more, and {outside:,} write to "
+        "memory that is not z's.",
+        inside=inside,
+        outside=outside,
     )

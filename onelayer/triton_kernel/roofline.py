@@ -117,7 +117,13 @@ def show_roofline(roofs: Mapping[str, Roof], works: Mapping[str, Work]) -> Roofl
     """
     numbers = [n for pair in (*roofs.values(), *works.values()) for n in pair if n is not None]
     if not 0 < len(roofs) <= len(_COLOURS) or not works or not all(n > 0 for n in numbers):
-        raise ValueError(f"show_roofline draws one to four roofs and works; got {roofs}, {works}")
+        raise ValueError(
+            say(
+                "show_roofline draws one to four roofs and works; got {roofs}, {works}",
+                roofs=roofs,
+                works=works,
+            )
+        )
     return Roofline(tuple(roofs.items()), tuple(works.items())).show()
 
 

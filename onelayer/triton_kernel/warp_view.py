@@ -87,4 +87,6 @@ def show_banks(warps: Mapping[str, Sequence[int]]) -> Warps:
 
 def _check(warps: Mapping[str, Sequence[int]]) -> None:
     if not warps or not all(0 < len(addresses) <= LANES for addresses in warps.values()):
-        raise ValueError(f"a warp is 1 to {LANES} addresses; got {dict(warps)}")
+        raise ValueError(
+            say("a warp is 1 to {lanes} addresses; got {warps}", lanes=LANES, warps=dict(warps))
+        )

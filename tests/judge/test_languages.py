@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click import Context
 
 from autograder.checks import labs
 from autograder.checks.next_lines import FILE as NEXT_LINES
 from autograder.judge import LocalStudent, ask, content, in_language, language, say, words
 from autograder.notebook.guess_lines import FILE as GUESS_LINES
 from autograder.selftest import english_in
+from autograder.student_cli import main
 from tests.judge.test_ask import transpose_question
 from tests.judge.test_words import fields_of
 
@@ -81,8 +83,20 @@ def said_of_sections() -> Iterator[tuple[str, str]]:
     yield from sections.items()
 
 
+def said_of_commands() -> Iterator[tuple[str, str]]:
+    """What `onelayer --help` and the help of its commands say, by their paragraphs."""
+    yield from (("onelayer", one) for one in ("Usage: ", "Options", "Commands"))
+    for command in (main, *main.commands.values()):
+        for paragraph in inspect.getdoc(command.callback).split("\n\n"):  # type: ignore[union-attr]
+            yield str(command.name), " ".join(paragraph.split())
+        for option in command.get_params(Context(command)):
+            yield str(command.name), getattr(option, "help", None) or "Options"
+
+
 @pytest.mark.parametrize("code", CODES)
-@pytest.mark.parametrize("said", [said_of_labs, said_of_guesses, said_of_sections])
+@pytest.mark.parametrize(
+    "said", [said_of_labs, said_of_guesses, said_of_sections, said_of_commands]
+)
 def test_all_content_is_there(code: str, said: Any) -> None:
     known = words._content(code)
     lacking = [(whose, english) for whose, english in said() if not known.get(english)]
@@ -167,7 +181,7 @@ def test_a_section_is_called_as_in_its_chapter(code: str) -> None:
 @pytest.mark.parametrize("code", CODES)
 def test_no_entry_is_left_over(code: str) -> None:
     """An English sentence that nobody says any more has no translation either."""
-    said = {english for part in (said_of_labs, said_of_guesses, said_of_sections)
+    said = {english for part in (said_of_labs, said_of_guesses, said_of_sections, said_of_commands)
             for _, english in part()}  # fmt: skip
     texts = "\n".join(
         node.value

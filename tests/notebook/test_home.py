@@ -29,6 +29,7 @@ from autograder.judge import Lab
 from autograder.notebook import doctor
 from autograder.notebook.course import find_root
 from autograder.notebook.doctor import Finding, examine
+from autograder.selftest import english_in
 
 ROOT = Path(__file__).parents[2]
 HOME = ROOT / "notebooks" / "home.py"
@@ -245,6 +246,34 @@ def test_the_command_speaks_the_language_that_it_is_asked_for(
     assert run("doctor").output.split()[:4] == ["qué", "hay", "qué", "hacer"]
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     assert "JupyterLab no está instalado" in run("lab").output
+
+
+@pytest.mark.parametrize(
+    ("variables", "code"),
+    [
+        ({}, "en"),
+        ({"LANG": "es_CO.UTF-8"}, "es"),
+        ({"LANG": "es_ES", "LC_ALL": "C.UTF-8"}, "en"),
+        ({"LANG": "en_US", "LANGUAGE": "fr:es"}, "es"),
+        ({"LANG": "es_ES", "ONELAYER_LANGUAGE": "en"}, "en"),
+        ({"ONELAYER_LANGUAGE": "es"}, "es"),
+    ],
+)
+def test_the_command_speaks_the_language_of_the_terminal(
+    variables: dict[str, str], code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (*student_cli.LOCALE, "ONELAYER_LANGUAGE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, text in variables.items():
+        monkeypatch.setenv(name, text)
+    pages = [run("--help"), run("lab", "--help"), run("mock-gpu", "--help")]
+    pages.append(run("mock-gpu", "--device", "K80", str(ROOT / "pyproject.toml")))
+    said = {"en": ["Usage: ", "Usage: ", "Default: H100", "known are"],
+            "es": ["Uso: ", "Por omisión", "Por omisión, H100", "se conocen"]}  # fmt: skip
+    for page, words in zip(pages, said[code], strict=True):
+        assert words in page.output
+        if code != "en":
+            assert english_in(page.output.replace("Error: ", "")) == []
 
 
 def test_lab_opens_the_home_notebook_of_the_language_of_the_environment(

@@ -8,6 +8,8 @@ one row of the head, two meanings.
 import difflib
 import unicodedata
 
+from onelayer.drawing.words import say
+
 from .clauses import PERSONS, TENSES
 from .verbs import VERBS
 
@@ -54,7 +56,9 @@ def decode(indices: list[int]) -> str:
     """
     for index in indices:
         if not 0 <= index < V:
-            raise IndexError(f"token index {index} is outside 0..{V - 1}")
+            raise IndexError(
+                say("token index {index} is outside 0..{last}", index=index, last=V - 1)
+            )
     return " ".join(TOKENS[index] for index in indices)
 
 
@@ -64,8 +68,13 @@ def _index(word: str) -> int:
     same = [token for token in TOKENS if _bare(token) == _bare(word)]
     near = " ".join(list(dict.fromkeys(same + difflib.get_close_matches(word, TOKENS)))[:3])
     raise UnknownWordError(
-        f"{word!r} is not one of the {V} words of the grammar. Near it: {near or 'none'}. "
-        "All of them: onelayer.grammar.TOKENS"
+        say(
+            "{word!r} is not one of the {n} words of the grammar. Near it: {near}. "
+            "All of them: onelayer.grammar.TOKENS",
+            word=word,
+            n=V,
+            near=near or say("none"),
+        )
     )
 
 

@@ -18,6 +18,8 @@ from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
+from onelayer.drawing.words import say
+
 FILE = Path(__file__).parent / "grammar_gpt.safetensors"
 BLANK = b"0" * 64
 DIGEST = re.compile(rb'"sha256":"([0-9a-f]{64})"')
@@ -28,8 +30,12 @@ class WeightsError(RuntimeError):
 
     def __init__(self, path: Path, fault: str) -> None:
         super().__init__(
-            f"{path} {fault}. Restore it with `git checkout -- onelayer/model/weights` at the top "
-            "of your clone, or train it again with `python -m onelayer.model.train`."
+            say(
+                "{path} {fault}. Restore it with `git checkout -- onelayer/model/weights` at the "
+                "top of your clone, or train it again with `python -m onelayer.model.train`.",
+                path=path,
+                fault=fault,
+            )
         )
 
 
@@ -38,11 +44,15 @@ def load(path: Path = FILE) -> dict[str, Tensor]:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        raise WeightsError(path, "is missing") from None
+        raise WeightsError(path, say("is missing")) from None
     except OSError as error:
-        raise WeightsError(path, f"cannot be read ({error.strerror})") from None
+        raise WeightsError(
+            path, say("cannot be read ({strerror})", strerror=error.strerror)
+        ) from None
     if digest(data) is None:
-        raise WeightsError(path, f"is damaged: its {len(data):,} bytes do not match its sha256")
+        raise WeightsError(
+            path, say("is damaged: its {n:,} bytes do not match its sha256", n=len(data))
+        )
     return from_bytes(data)
 
 

@@ -197,7 +197,7 @@ class TestGenerated:
         assert sum(f.bytes_read + f.bytes_written for f in files) < eager.bytes / 2
 
     def test_it_prints_itself(self, story: Any) -> None:
-        assert "head_loss: 1 graphs, 0 graph breaks" in str(story)
+        assert "head_loss: 1 graph, 0 graph breaks" in str(story)
         assert "extern_kernels.addmm" in str(story)
 
     def test_settings_are_as_before(self, story: Any) -> None:

@@ -47,7 +47,7 @@ EXPECTED = {
     "missing_second_barrier": ("race", "with no __syncthreads() between"),
     "missing_syncwarp": ("race", "s[16]"),
     "lost_update": ("race", "no barrier orders two blocks"),
-    "early_histogram": ("race", "updated atomically it"),
+    "early_histogram": ("race", "updated it atomically"),
     "early_exit": ("divergent_barrier", "40 of the 64 threads of block (0, 0, 0) wait"),
     "two_barriers": ("divergent_barrier", "thread (40, 0, 0) at the barrier in line"),
     "absent_lanes": ("divergent_warp", "thread (20, 0, 0), which its mask 0xffffffff names, is in"),

@@ -1,11 +1,13 @@
-"""What views and pictures say in Spanish: nothing in English, from a catalogue that lacks nothing
-and has nothing too much. All of chapters are shown, and in a browser every button is pressed.
+"""What views, pictures, reports and errors say in Spanish: nothing in English, from a catalogue
+that lacks nothing and has nothing too much. All of chapters are shown, and in a browser every
+button is pressed.
 """
 
 import ast
 import json
 import re
 from collections.abc import Callable
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -17,14 +19,33 @@ from PIL import Image
 
 import onelayer
 from autograder.judge import words as judge_words
+from onelayer.autograd.saved_bytes import SavedTensor
+from onelayer.compiler.inductor_file import InductorFile, Kernel
+from onelayer.compiler.piece import GraphBreak, Kept
 from onelayer.compiler.story import CompileStory, compile_story
+from onelayer.cuda_cpu.cost import Cost
+from onelayer.cuda_cpu.faults import KINDS, Fault
+from onelayer.cuda_cpu.outcome import Launch, Run
+from onelayer.cuda_cpu.places import Place
+from onelayer.cuda_cpu.runtime_library import LaunchRecord, Report
+from onelayer.cuda_cpu.sentences import Context, faults
+from onelayer.cuda_cpu.text import Text
+from onelayer.distributed.one_rank import Failed
+from onelayer.distributed.rank_log import Collective, RankLog
+from onelayer.distributed.rank_report import report
 from onelayer.drawing import words
 from onelayer.drawing.played import Played, script_of
 from onelayer.drawing.sketch import Sketch
 from onelayer.drawing.still import Still
+from onelayer.memory.byte_count import Op
+from onelayer.memory.page_faults import PageFaults
+from onelayer.mock_cuda.devices import device_model
+from onelayer.mock_cuda.run import MockRun
+from onelayer.mock_cuda.summary import Seen, summary
 from onelayer.profiling.traces_view import show_traces
 from onelayer.recordings import HERE, read_recording
 from onelayer.strides.strides_view import StridesView
+from onelayer.triton_kernel.masks import play_masks
 from onelayer.triton_kernel.roofline import Roof, Work, show_roofline
 from onelayer.triton_kernel.warp_view import show_banks, show_sectors
 from tests.onelayer.drawing.shown import Script, shown
@@ -139,6 +160,62 @@ def test_every_text_of_the_catalogue_is_used() -> None:
     assert sorted(SPANISH.keys() - used) == []
 
 
+TWO_WORDS = re.compile(r"[A-Za-z]{2,} [a-z]{2,}")
+NOT_SAID = {
+    "__init__.py": "Python's own words for a name that is not there",
+    "kernels/": "an operator's errors, as torch words its own",
+    "model/__init__.py": "Python's own words for a name that is not there",
+    "model/train.py": "an author's command",
+    "model/weights/model_card.py": "a file",
+    "mock_cuda/devices.py": "where figures come from",
+    "recordings/__init__.py": "an author's: a file that is no recording",
+    "recordings/head_code.py": "an author's: a file that is no recording",
+    "recordings/head_times.py": "an author's: a file that is no recording",
+    "recordings/storing.py": "an author's: what is not kept",
+    "triton_kernel/__init__.py: module ": "Python's own words for a name that is not there",
+    "autograd/graph.py: modified by ": "torch's words",
+    "compiler/unbuilt.py: this file ": "nobody calls it",
+    "custom_op/cpp_compiler.py: undefined reference": "a linker's words",
+    "custom_op/promises.py: the kernel ": "nobody reads it: that it is raised is the outcome",
+    "mock_cuda/calls.py: copy to ": "data",
+    "mock_cuda/kernels.py: a kernel of ": "data",
+    "mock_cuda/recording.py: mocked device": "a file",
+    "mock_cuda/values.py: ": "torch's words",
+    "model/grammar/clauses.py: am are": "words of the grammar",
+    "model/grammar/vocabulary.py: the grammar has": "an author's",
+    "quiet.py: ": "torch's words",
+}
+"""Where English stays, as a file or a text's beginning in it, and why."""
+
+
+def _unsaid_texts() -> set[str]:
+    """Each text of the package with English words that are not code, and that no `say` knows: of an
+    error, any two words; of others, those with a word of ENGLISH."""
+    found = set()
+    for file in ROOT.rglob("*.py"):
+        tree = ast.parse(file.read_text("utf-8"))
+        nodes = list(ast.walk(tree))
+        raised = {part for node in nodes if isinstance(node, ast.Raise) for part in ast.walk(node)}
+        passed = {node.value for node in nodes if isinstance(node, ast.Expr)}  # a docstring
+        passed |= {
+            part for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values
+        }
+        for node in set(nodes) - passed:
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            texts = [one.value for one in parts if isinstance(one, ast.Constant)]
+            text = "…".join(one for one in texts if isinstance(one, str))
+            in_words = TWO_WORDS.search(text) and (node in raised or ENGLISH.search(text))
+            if in_words and text not in SPANISH and "(?" not in text and "\\w" not in text:
+                found.add(f"{file.relative_to(ROOT).as_posix()}: {text}")
+    return found
+
+
+def test_no_text_that_a_student_reads_is_english_alone() -> None:
+    unsaid = _unsaid_texts()
+    assert sorted(one for one in unsaid if not one.startswith(tuple(NOT_SAID))) == []
+    assert [left for left in NOT_SAID if not any(one.startswith(left) for one in unsaid)] == []
+
+
 @pytest.mark.parametrize("code", sorted(f.stem for f in words.CATALOGUES.glob("*.toml")))
 def test_fields_and_outer_spaces_stay(code: str) -> None:
     def frame(text: str) -> tuple[list[str], str, str]:
@@ -156,6 +233,7 @@ def _head() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return torch.rand(7, 4), torch.rand(6, 4, requires_grad=True), torch.rand(6, requires_grad=True)
 
 
+@cache  # it holds no words: they are said when it is shown
 def _story() -> CompileStory:
     def head(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return F.linear(x, w).exp().sum()
@@ -194,6 +272,7 @@ VIEWS: dict[str, Callable[[], Played]] = {
     "promises": onelayer.play_promises,
     "wheel": onelayer.play_wheel,
     "fusion": lambda: onelayer.play_fusion(n=64),
+    "masks": lambda: play_masks(n=3, v=20),
 }
 LOG = ["Autograd begins", "CPU begins", "CPU returns", "Autograd returns"]
 ONE = torch.arange(12.0).view(3, 4)
@@ -224,6 +303,132 @@ PICTURES: dict[str, Callable[[], Any]] = {
     "loop": lambda: read_recording("loop_reads_the_loss", folder=HERE / "loops"),
     "no recording": lambda: read_recording("nobody_made_it"),
 }
+
+
+def _counted(count: Any, *, ops: int) -> Any:
+    """The same count as if it had seen so many operators."""
+    count.ops = [Op("aten::mm", 4096)] * ops
+    return count
+
+
+def _saved() -> Any:
+    saved = onelayer.count_saved()
+    saved.tensors = [SavedTensor((7, 600), torch.float32, 16800)] * 20
+    return saved
+
+
+def _inductor_file() -> InductorFile:
+    kernel = Kernel("extern_kernels.mm", "library", ("a",), ("b",), 4096, 512)
+    return InductorFile((), (), (kernel,), (), "")
+
+
+def _log(*names: str) -> RankLog:
+    calls = [Collective(name, 4096, 2048, 2, "cpu", "", 1.0, 2.0) for name in names]
+    return RankLog(0, "gloo", calls, sent_bytes=2112)
+
+
+def _ranks(*, failed: bool) -> str:
+    stack = f'File "{__file__}", line 7 in step'
+    raised = {2: Failed("ValueError", "x", ((__file__, 7, "step"),)), 3: Failed("", "código", ())}
+    answers: dict[int, Any] = {0: None, 1: None, 4: b""} | (raised if failed else {})
+    return report(answers, {0: stack, 1: stack}, 2.0)
+
+
+def _faults() -> str:
+    """Every fault of a kernel, each way in which it can be told."""
+    launch = LaunchRecord(name=b"k", grid=(1, 1, 1), block=(32, 1, 1))
+    places = [Place("y", 4096, 8192, 4), Place("tile", 9000, 9064, 4, shared=True)]
+    told = []
+    for kind, name in enumerate(KINDS):
+        for a in range(1, 10) if name == "impossible_launch" else range(-1, 5):
+            for address in (0, 4100, 8196, 9004, 9070, 1 << 40):
+                for line, c in ((0, 0), (3, 1), (3, 2)):
+                    one = Report(kind=kind, line=5, other_line=line, address=address, size=4)
+                    one.a, one.b, one.c, one.text = a, 7, c, b"n < N"
+                    context = Context(Text("k<<<1, 32>>>()\n"), places, [launch])
+                    told += map(str, faults([one], context))
+    assert len(told) > 1000
+    return "\n".join(dict.fromkeys(told))
+
+
+def _run() -> Run:
+    launch = Launch("k", 1, (1, 1, 1), (32, 1, 1), 0, 32, Cost(32, 1.0, 2.0, 3.0, 4.0, 5.0))
+    return Run.of(None, [Fault("leak", 0, "x", "k", code="c")], (launch,))
+
+
+def _page() -> str:
+    counters = {"allocated_bytes.all.peak": 2**29, "reserved_bytes.all.peak": 2**30}
+    model = device_model("L4", "1 GiB")
+    ran_out = summary(Seen(model, False, [], [counters], "CUDA", "bien"))
+    return ran_out + summary(Seen(model, False, [], [counters], "", "bien"))
+
+
+REPORTS: dict[str, Callable[[], object]] = {
+    "story": _story,
+    "frame": lambda: _story().frames[0],
+    "break": lambda: GraphBreak("call_function", "f", 3, "print(x)"),
+    "kept": lambda: [
+        str(Kept("x", (7,), "float32", 28, kind))
+        for kind in ("input", "computed", "view of an input")
+    ],
+    "Inductor's file": _inductor_file,
+    "bytes": lambda: _counted(onelayer.count_bytes(), ops=20),
+    "no bytes": onelayer.count_bytes,
+    "traffic": onelayer.count_traffic,
+    "page faults": lambda: [PageFaults(1), PageFaults(2)],
+    "peak": onelayer.peak_bytes,
+    "saved": _saved,
+    "nothing saved": onelayer.count_saved,
+    "collectives": lambda: _log("all_reduce", *["send"] * 30),
+    "no collective": _log,
+    "failed ranks": lambda: _ranks(failed=True),
+    "waiting ranks": lambda: _ranks(failed=False),
+    "faults of a kernel": _faults,
+    "a clean kernel": _run,
+    "a mocked run": lambda: MockRun(device_model("H100"), 1, None, "", [], {}, {}),
+    "a mocked script": _page,
+}
+
+
+ERRORS: dict[str, Callable[[], object]] = {
+    "view": lambda: onelayer.show_strides((3,), stride=(1, 2)),
+    "storage": onelayer.show_storage,
+    "graph": lambda: onelayer.show_graph(torch.ones(2)),
+    "ranks": lambda: onelayer.run_ranks(0, print),
+    "word": lambda: onelayer.hidden("la cabezza"),
+    "device": lambda: device_model("H1000"),
+}
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_report_speaks_spanish(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {}
+    for code in ("en", "es"):
+        monkeypatch.setenv("ONELAYER_LANGUAGE", code)
+        told[code] = str(REPORTS[name]()).splitlines()
+    assert {one: english(one) for one in told["es"] if english(one)} == {}
+    assert told["en"] != told["es"]
+
+
+def test_a_chapter_prints_its_report_in_spanish(
+    spanish: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chapter = json.loads((ROOT.parent / "es/notebooks/03_autograd.ipynb").read_text("utf-8"))
+    (cell,) = (one for one in chapter["cells"] if one["id"] == "saved-bytes-run")
+    x, w, b = _head()
+    x.requires_grad_()
+    exec("".join(cell["source"]), {"onelayer": onelayer, "F": F, "learning": x, "W": w, "b": b})
+    told = capsys.readouterr().out.splitlines()
+    assert told[-2:] == ["168 bytes asignados o copiados", "           168  aten::addmm"]
+    assert {one: english(one) for one in told if english(one)} == {}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_an_error_speaks_spanish(name: str, spanish: None) -> None:
+    with pytest.raises((TypeError, ValueError)) as error:
+        ERRORS[name]()
+    assert english(str(error.value)) == []
+    assert str(error.value) not in SPANISH
 
 
 def english(text: str) -> list[str]:
