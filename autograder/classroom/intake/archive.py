@@ -17,6 +17,7 @@ from ..errors import UserError
 from .files import (
     MAX_DEPTH,
     MAX_NOTEBOOK_BYTES,
+    TOO_DEEP,
     TOO_LARGE,
     Found,
     Quota,
@@ -94,8 +95,12 @@ def _folder_zipped(path: Path, infos: Sequence[zipfile.ZipInfo]) -> int:
 
 
 def _shown(parts: tuple[str, ...]) -> tuple[str, ...]:
-    """A path that is only ever compared and shown: without steps upwards, and never empty."""
-    return tuple(part for part in parts if part != "..")[-MAX_DEPTH:] or ("unnamed",)
+    """A path that is only ever compared and shown: without steps upwards, and never empty. Of a
+    deep one its beginning, which says whose it is, and its name."""
+    downwards = tuple(part for part in parts if part != "..")
+    if len(downwards) > MAX_DEPTH:
+        return (*downwards[: MAX_DEPTH - 1], downwards[-1])
+    return downwards or ("unnamed",)
 
 
 def _unsafe(info: zipfile.ZipInfo, parts: tuple[str, ...], names: Counter[tuple[str, str]]) -> str:
@@ -103,6 +108,8 @@ def _unsafe(info: zipfile.ZipInfo, parts: tuple[str, ...], names: Counter[tuple[
         return "The notebook in the archive is a link, not a file. Hand in the file itself."
     if _wanders(info.filename, parts):
         return "The notebook's name in the archive leads out of the archive."
+    if len(parts) > MAX_DEPTH:
+        return TOO_DEEP
     if names[_twin_key(info.filename)] > 1:
         return "The archive holds this notebook twice; the names differ in capitals at most."
     if info.flag_bits & _ENCRYPTED:
@@ -132,7 +139,6 @@ def _wanders(name: str, parts: tuple[str, ...]) -> bool:
         or "\\" in name
         or "\0" in name
         or ".." in parts
-        or len(parts) > MAX_DEPTH
         or any(len(part) > MAX_NAME for part in parts)
         or name[1:2] == ":"
     )

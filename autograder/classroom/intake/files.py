@@ -28,6 +28,7 @@ TOO_LARGE = (
     f"The notebook is larger than {MAX_NOTEBOOK_BYTES // 2**20} MB. Clear its outputs, save it "
     "and hand it in again."
 )
+TOO_DEEP = f"The notebook lies in more than {MAX_DEPTH - 1} folders. Hand in the file itself."
 EMPTY = "The folder that was handed in is empty."
 LINKED = (
     "The notebook has a second name elsewhere on the disk (a hard link), so it may be somebody "
@@ -158,6 +159,8 @@ def _below(root: Path, path: tuple[str, ...], quota: Quota) -> Iterator[Found]:
             yield Found(here, partial(_read, root, here), is_file=stat.S_ISREG(mode))
         elif len(here) < MAX_DEPTH:
             yield from _below(root, here, quota)
+        else:
+            yield Found(here, refusing(TOO_DEEP))  # a row for whoever has nothing else
 
 
 def _mode(entry: os.DirEntry[str]) -> int:

@@ -135,13 +135,15 @@ def whose(path: tuple[str, ...]) -> str:
 
 def _flat(name: str) -> tuple[str, re.Match[str] | None]:
     """The owner of a file that lies in no folder, and the pattern that it fits. Of two marks the
-    first is the platform's: Canvas's comes before all that a student can name, and so on."""
+    first is the platform's: it comes before all that a student can name."""
     name = name.removesuffix(".ipynb")
-    for pattern in (_CANVAS, _BLACKBOARD, _MOODLE, _INBOUND):
-        if known := pattern.fullmatch(name):
-            mark = known["user"] if pattern is _CANVAS else ""
-            return known["student"] + (ATTEMPT if pattern is _BLACKBOARD else mark), known
-    return name, None
+    patterns = (_CANVAS, _BLACKBOARD, _MOODLE, _INBOUND)
+    fitting = filter(None, (pattern.fullmatch(name) for pattern in patterns))
+    known = min(fitting, key=lambda fits: fits.end("student"), default=None)
+    if known is None:
+        return name, None
+    marks = {_CANVAS: known.groupdict().get("user") or "", _BLACKBOARD: ATTEMPT}
+    return known["student"] + marks.get(known.re, ""), known
 
 
 def _wrapping(paths: Sequence[tuple[str, ...]], lab: str) -> int:

@@ -43,12 +43,15 @@ class TestHostileArchive:
             "/etc/01_strides.ipynb",
             "eve\\..\\01_strides.ipynb",
             "C:/eve/01_strides.ipynb",
-            "eve/" + "d/" * 40 + "01_strides.ipynb",
             "eve/" + "n" * 300 + ".ipynb",
         ],
     )
     def test_a_name_that_leads_elsewhere(self, tmp_path, name):
         assert "leads out" in self.reason(tmp_path, name)
+
+    def test_a_name_that_leads_deep(self, tmp_path):
+        name = "eve/" + "d/" * 40 + "01_strides.ipynb"
+        assert "in more than 7 folders" in self.reason(tmp_path, name)
 
     def test_a_link(self, tmp_path):
         mode = (stat.S_IFLNK | 0o777) << 16

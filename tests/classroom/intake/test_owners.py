@@ -110,6 +110,48 @@ def test_a_student_cannot_hand_in_as_somebody_else(tmp_path):
     }
 
 
+def test_a_name_like_another_platforms_changes_nobodys_number(tmp_path):
+    """Blackboard's mark, in a name that Moodle has put its own in front of."""
+    moodle = "Eve E_777_assignsubmission_file_"
+    source = in_zip(
+        tmp_path, {f"{moodle}ada_attempt_2026-11-20-10-00-00_01_strides.ipynb": b"eve"}
+    )
+    (eve,) = taken(source).values()
+    assert (eve.student, eve.data) == ("Eve_E_777", b"eve")
+    assert layout.moodle_participant(eve.origin) == ("Eve E", "777")
+
+
+DEEP = "Ada L_333_assignsubmission_file_/b/c/d/e/f/g"
+
+
+@pytest.mark.parametrize("wrapper", ["", "submissions/"])
+@pytest.mark.parametrize("owner", ["Eve E_777_assignsubmission_file_", "eve"])
+def test_a_deep_folder_in_an_archive_is_still_its_owners(tmp_path, wrapper, owner):
+    """Whose it is stands at the beginning of a path, however long a student makes it."""
+    ada = "Ada L_333_assignsubmission_file_" if "_777_" in owner else "ada"
+    files = {
+        f"{wrapper}{owner}/{DEEP}/01_strides.ipynb": b"eve",
+        f"{wrapper}{ada}/01_strides.ipynb": b"ada",
+    }
+    found = taken(in_zip(tmp_path, files))
+    assert len(found) == 2
+    (ada_id,) = (name for name in found if name.casefold().startswith("ada"))
+    assert found[ada_id].data == b"ada"
+    (eve,) = (one for name, one in found.items() if name != ada_id)
+    assert "in more than 7 folders" in eve.ungradable
+
+
+def test_who_hands_in_a_deep_folder_alone_has_a_row(tmp_path):
+    place = tmp_path / "class"
+    for path in ("ada/01_strides.ipynb", "eve/a/b/c/d/e/f/g/h/01_strides.ipynb"):
+        (place / path).parent.mkdir(parents=True)
+        (place / path).write_bytes(b"{}")
+    (place / "ada/a/b/c/d/e/f/g/h").mkdir(parents=True)
+    found = taken(place)
+    assert found["ada"].data == b"{}"
+    assert "no notebook" in found["eve"].ungradable
+
+
 ONE_PERSON = {
     "Blackboard, two attempts": (
         {
