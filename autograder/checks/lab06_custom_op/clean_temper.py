@@ -20,7 +20,7 @@ from autograder.judge import (
 )
 
 from . import lab
-from .bench import explained, room_for_python
+from .bench import CHANGED, explained, room_for_python
 
 Maybe = Tensor | None
 Said = dict[str, str]
@@ -42,6 +42,7 @@ _ABOUT = {
     "backward.",
 }
 _RAISED = {
+    "ChangedArgument": CHANGED,
     "RuntimeError": "The operator or its backward raised: an answer for z, and None for t.",
     "AttributeError": "The library defines no operator `temper`.",
 }
@@ -196,6 +197,15 @@ _WRONG = {
 }
 for _key, (_sentence, _bend) in _WRONG.items():
     clean_temper.wrong(_key, _sentence, tempered=_tempering(_bend))
+
+
+class ChangedArgument(Exception):
+    """The harness's, by name."""
+
+
+@clean_temper.wrong("changes_what_z_is", CHANGED)
+def _(name: str, z: Tensor, t: float, dy: Maybe = None) -> Answer:
+    raise ChangedArgument("z has other memory, another shape or another requires_grad now")
 
 
 @clean_temper.cost

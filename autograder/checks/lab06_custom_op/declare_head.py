@@ -12,7 +12,7 @@ from autograder.judge import Draw, Student, Wrong, describe, expect_close, expec
 from autograder.judge import text as said
 
 from . import lab
-from .bench import explained, room_for_python
+from .bench import CHANGED, explained, room_for_python
 from .heads import head
 
 SCHEMAS = {
@@ -25,6 +25,7 @@ Fact = tuple[str, str]
 _MAX_SCHEMA = 400
 
 _RAISED = {
+    "ChangedArgument": CHANGED,
     "AttributeError": "One of the three operators was not defined: head, cap_ and top, in this "
     "library.",
     "NotImplementedError": "An operator has a schema and no kernel for the CPU: library.impl.",
@@ -230,6 +231,25 @@ for _name, (_sentence, _bent) in _WRONG.items():
 )
 def _(name: str, op: str = "", *args: Any, **kwargs: Any) -> Any:
     return {o: (text, ["CompositeImplicitAutograd"]) for o, (text, _) in _saying()(name).items()}
+
+
+class ChangedArgument(Exception):
+    """The harness's, by name."""
+
+
+def _right(name: str, op: str = "", *args: Any, **kwargs: Any) -> Any:
+    """The schemas, and head where it is called."""
+    if not op:
+        return _saying()(name)
+    x, w, *b = args
+    return head(x, w, *(b or [torch.zeros(len(w))]))
+
+
+def _other_memory(name: str, z: Tensor, limit: float) -> Any:
+    raise ChangedArgument("z has other memory, another shape or another requires_grad now")
+
+
+declare_head.wrong("other_memory", CHANGED, declared=_right, capped=_other_memory)
 
 
 @declare_head.cost
