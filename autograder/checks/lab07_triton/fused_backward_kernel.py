@@ -15,12 +15,15 @@ from .fused_loss_kernel import case_of as forward_case
 from .fused_loss_kernel import loss_of
 from .kernels import (
     HOST,
+    IN_FLOAT16,
+    TINY,
     Case,
     Given,
     Misreading,
     Stored,
     as_if_contiguous,
     faulty,
+    float16,
     judge_kernel,
     list_wrong,
     output,
@@ -61,6 +64,7 @@ def _cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, 7, 43, 32, (16, 16), x="transposed")
     yield _case(draw, 16, 64, 16, (16, 16), shift=300.0)
     yield _case(draw, 1, 2, 16, (16, 16))
+    yield _case(draw, 3, 44, 16, (16, 16), scale=TINY)
     for _ in draw.cases(2):
         n, v = draw.integer(2, 40), draw.integer(41, 99)
         x = draw.choice(("contiguous", "transposed", "offset"))
@@ -69,9 +73,9 @@ def _cases(draw: Draw) -> Iterator[Case]:
 
 def _case(
     draw: Draw, n: int, v: int, d: int, tiles: tuple[int, int], *, x: str = "contiguous",
-    shift: float = 0.0,
+    shift: float = 0.0, scale: float = 1.0,
 ) -> Case:  # fmt: skip
-    forward = forward_case(draw, n, v, d, tiles, x=x, shift=shift)
+    forward = forward_case(draw, n, v, d, tiles, x=x, shift=shift, scale=scale)
     inputs = {k: value for k, value in forward.given.items() if k != "loss_ptr"}
     inputs |= {"lse_ptr": forward.want["lse_ptr"], "dloss_ptr": draw.tensor(n)}
     outputs = {
@@ -152,10 +156,13 @@ def _unstrided(given: Given) -> Stored:
     return _from(_dz(given, x), x, given["w_ptr"])
 
 
-def _rounded(given: Given) -> Stored:
-    x, w = tf32(given["x_ptr"]), tf32(given["w_ptr"])
-    dz = _dz(given | {"w_ptr": w}, x)
-    return _from(tf32(dz), x, w) | {"db_ptr": dz.sum(0)}
+def _rounded(by: Callable[[Tensor], Tensor]) -> Callable[[Given], Stored]:
+    def stored(given: Given) -> Stored:
+        x, w = by(given["x_ptr"]), by(given["w_ptr"])
+        dz = _dz(given | {"w_ptr": w}, x)
+        return _from(by(dz), x, w) | {"db_ptr": dz.sum(0)}
+
+    return stored
 
 
 MISREADINGS = {
@@ -201,8 +208,9 @@ MISREADINGS = {
     "in_tf32": Misreading(
         'tl.dot rounds float32 to tf32, ten bits, unless it is told input_precision="ieee": in '
         "each of the three products.",
-        _rounded,
+        _rounded(tf32),
     ),
+    "in_float16": Misreading(IN_FLOAT16, _rounded(float16)),
     "strides_of_x_ignored": Misreading(
         "x is read as if its rows lay one after the other. x_n and x_d say where an element is.",
         _unstrided,

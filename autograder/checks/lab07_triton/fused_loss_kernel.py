@@ -12,6 +12,8 @@ from autograder.judge import Draw, Student
 from . import lab
 from .kernels import (
     HOST,
+    HUGE,
+    IN_FLOAT16,
     Case,
     Given,
     Misreading,
@@ -19,6 +21,7 @@ from .kernels import (
     as_if_contiguous,
     blocks,
     faulty,
+    float16,
     judge_kernel,
     list_wrong,
     output,
@@ -64,6 +67,7 @@ def _cases(draw: Draw) -> Iterator[Case]:
     yield case_of(draw, 16, 64, 16, (16, 32))
     yield case_of(draw, 1, 2, 16, (16, 16))
     yield case_of(draw, 4, 50, 16, (16, 16), first=130.0)
+    yield case_of(draw, 3, 44, 16, (16, 16), scale=HUGE, w_scale=1 / HUGE)
     for _ in draw.cases(2):
         n, v = draw.integer(2, 40), draw.integer(41, 99)
         x = draw.choice(("contiguous", "transposed", "offset"))
@@ -72,11 +76,13 @@ def _cases(draw: Draw) -> Iterator[Case]:
 
 def case_of(
     draw: Draw, n: int, v: int, d: int, tiles: tuple[int, int], *, x: str = "contiguous",
-    shift: float = 0.0, first: float = 0.0,
+    shift: float = 0.0, first: float = 0.0, scale: float = 1.0, w_scale: float = 1.0,
 ) -> Case:  # fmt: skip
-    """shift: of all logits; first: of those of the first tile. The targets are any words."""
+    """shift: of all logits; first: of those of the first tile; scale: of x; w_scale: of w. The targets are any words."""
     of_x, of_w, of_b = draw.tensor(n, d, layout=x), draw.tensor(v, d), draw.tensor(v) + shift
     of_b[: tiles[1]] += first
+    of_x *= scale
+    of_w *= w_scale
     t = draw.integers(n, low=0, high=v - 1)
     loss, lse = output(draw, n), output(draw, n)
     given = {
@@ -158,9 +164,12 @@ def _last_tiles_target(z: Tensor, lse: Tensor, given: Given) -> Tensor:
     return lse - torch.where(t >= first, _at(z, t), 0.0)
 
 
-def _rounded(given: Given) -> Stored:
-    z = head(tf32(given["x_ptr"]), tf32(given["w_ptr"]), given["b_ptr"])
-    return {"loss_ptr": loss_of(z, given["t_ptr"]), "lse_ptr": z.logsumexp(1)}
+def _rounded(by: Callable[[Tensor], Tensor]) -> Callable[[Given], Stored]:
+    def stored(given: Given) -> Stored:
+        z = head(by(given["x_ptr"]), by(given["w_ptr"]), given["b_ptr"])
+        return {"loss_ptr": loss_of(z, given["t_ptr"]), "lse_ptr": z.logsumexp(1)}
+
+    return stored
 
 
 def _unstrided(given: Given) -> Stored:
@@ -209,8 +218,9 @@ MISREADINGS = {
     "no_bias": Misreading("The bias is missing from the logits.", _no_bias),
     "in_tf32": Misreading(
         'tl.dot rounds float32 to tf32, ten bits, unless it is told input_precision="ieee".',
-        _rounded,
+        _rounded(tf32),
     ),
+    "in_float16": Misreading(IN_FLOAT16, _rounded(float16)),
     "strides_of_x_ignored": Misreading(
         "x is read as if its rows lay one after the other. x_n and x_d say where an element is.",
         _unstrided,

@@ -319,6 +319,20 @@ def list_wrong(question: Question, misreadings: Misreadings) -> None:
         question.wrong(key, known.sentence, written=lambda name, key=key: misread(key))
 
 
+def float16(t: Tensor) -> Tensor:
+    """t (float32) rounded to float16: ten bits, as tf32, and few exponents, so that small numbers
+    lose more of them."""
+    return t.half().float()
+
+
+TINY, HUGE = 2.0**-20, 2.0**17
+"""Numbers of these sizes have four bits in float16 and none, and ten in tf32."""
+IN_FLOAT16 = (
+    "A float16 holds what was a float32: ten bits behind the point, and none of a number below "
+    "6e-8. Leave the factors as they were loaded."
+)
+
+
 def tf32(t: Tensor) -> Tensor:
     """t (float32) rounded to ten bits behind the point, as a product without "ieee" does it."""
     bits = t.contiguous().view(torch.int32)

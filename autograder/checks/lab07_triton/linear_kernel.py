@@ -12,7 +12,9 @@ from autograder.judge import Draw, Student
 from . import lab
 from .kernels import (
     HOST,
+    IN_FLOAT16,
     LAYOUTS,
+    TINY,
     Case,
     Given,
     Misreading,
@@ -20,6 +22,7 @@ from .kernels import (
     as_if_contiguous,
     blocks,
     faulty,
+    float16,
     judge_kernel,
     list_wrong,
     output,
@@ -61,6 +64,7 @@ def _cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, (3, 21, 17), (16, 32, 16), b="strided")
     yield _case(draw, (1, 1, 1), (16, 16, 16))
     yield _case(draw, (33, 70, 48), (32, 16, 16), x="offset", w="strided")
+    yield _case(draw, (4, 25, 18), (16, 32, 16), scale=TINY)
     for _ in draw.cases(2):
         sizes = draw.integer(2, 40), draw.integer(41, 80), draw.integer(17, 39)
         tiles = tuple(draw.choice((16, 32)) for _ in range(3))
@@ -70,12 +74,14 @@ def _cases(draw: Draw) -> Iterator[Case]:
 
 def _case(
     draw: Draw, sizes: tuple[int, int, int], tiles: tuple[int, ...], *, x: str = "contiguous",
-    w: str = "contiguous", b: str = "contiguous", y: str = "contiguous",
+    w: str = "contiguous", b: str = "contiguous", y: str = "contiguous", scale: float = 1.0,
 ) -> Case:  # fmt: skip
-    """sizes: N, V, D. tiles: ROWS, WORDS, FEATURES."""
+    """sizes: N, V, D. tiles: ROWS, WORDS, FEATURES. scale: of x, b and y."""
     (n, v, d), (rows, words, features) = sizes, tiles
     of_x, of_w = draw.tensor(n, d, layout=x), draw.tensor(v, d, layout=w)
     of_b, of_y = draw.tensor(v, layout=b), output(draw, n, v, layout=y)
+    of_x *= scale
+    of_b *= scale
     given = {
         "x_ptr": of_x, "w_ptr": of_w, "b_ptr": of_b, "y_ptr": of_y, "N": n, "V": v, "D": d,
         "x_n": of_x.stride(0), "x_d": of_x.stride(1), "w_v": of_w.stride(0),
@@ -156,6 +162,9 @@ MISREADINGS = {
         'tl.dot rounds float32 to tf32, ten bits, unless it is told input_precision="ieee". Three '
         "digits are left of seven.",
         _of(lambda x, w, b, given: head(tf32(x), tf32(w), b)),
+    ),
+    "in_float16": Misreading(
+        IN_FLOAT16, _of(lambda x, w, b, given: head(float16(x), float16(w), b))
     ),
     "strides_of_x_ignored": Misreading(
         "x is read as if its rows lay one after the other. x_n and x_d say where an element is.",
