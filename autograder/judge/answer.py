@@ -108,7 +108,7 @@ def answer(
 
 
 def form_of(value: Any) -> Any:
-    """All of an argument that a function could change and that is no element of a tensor: a tensor's
+    """All of an argument that a function could change and that is no element of a tensor: its
     memory, shape and requires_grad, what a list holds. Two forms are equal if nothing was."""
     if isinstance(value, torch.Tensor):
         place = value.untyped_storage().data_ptr(), value.storage_offset()

@@ -78,7 +78,8 @@ def case_of(
     draw: Draw, n: int, v: int, d: int, tiles: tuple[int, int], *, x: str = "contiguous",
     shift: float = 0.0, first: float = 0.0, scale: float = 1.0, w_scale: float = 1.0,
 ) -> Case:  # fmt: skip
-    """shift: of all logits; first: of those of the first tile; scale: of x; w_scale: of w. The targets are any words."""
+    """shift: of all logits; first: of those of the first tile; scale: of x; w_scale: of w. The
+    targets are any words."""
     of_x, of_w, of_b = draw.tensor(n, d, layout=x), draw.tensor(v, d), draw.tensor(v) + shift
     of_b[: tiles[1]] += first
     of_x *= scale

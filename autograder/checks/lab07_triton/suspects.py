@@ -63,8 +63,8 @@ class Suspect:
 
 @lru_cache(maxsize=4)
 def drawn(seed: int, rounds: int) -> tuple[Suspect, ...]:
-    """Each flaw of each plan, and each plan as it should be, in a fresh order and under fresh names. Kept: a diagnosis asks for
-    those of a seed again, once for each known mistake."""
+    """Each flaw of each plan, and each plan as it should be, in a fresh order and under fresh
+    names. Kept: a diagnosis asks for those of a seed again, once for each known mistake."""
     draw = Draw(seed, rounds=rounds)
     flaws = draw.shuffled([(plan, flaw) for plan in PLANS for flaw in (*plan.flaws, NONE)])
     return tuple(_suspect(draw, plan, flaw) for plan, flaw in flaws)
