@@ -37,7 +37,7 @@ _ABOUT = {
     "returns z itself.",
     "test_autograd_registration": "z learns and y does not: the operator has no backward.",
     "test_faketensor": "The fake kernel says something else than the real one returns: shape, "
-    "strides or dtype; or there is none.",
+    "strides, dtype, or whether it is z itself; or there is none.",
     "test_aot_dispatch_dynamic": "Compiled and eager runs differ: look at the fake kernel and the "
     "backward.",
 }

@@ -244,6 +244,8 @@ def faked(
     with FakeTensorMode():
         x, w, b = (torch.empty(s, dtype=dtype, device=device) for s in shapes)
         y = operator_of(full_name)(x, w, b if bias else None)
+        if not isinstance(y, Tensor):
+            return y
         return tuple(y.shape), y.stride(), y.dtype, y.device.type
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -68,7 +69,7 @@ def _cases(draw: Draw) -> Iterator[Case]:
     for _ in draw.cases(2):
         sizes = draw.integer(2, 40), draw.integer(41, 80), draw.integer(17, 39)
         tiles = tuple(draw.choice((16, 32)) for _ in range(3))
-        layouts = {name: draw.choice(LAYOUTS) for name in ("x", "w", "b")}
+        layouts: dict[str, Any] = {name: draw.choice(LAYOUTS) for name in ("x", "w", "b")}
         yield _case(draw, sizes, tiles, **layouts)
 
 
