@@ -21,7 +21,9 @@ from .kernels import (
     Misreading,
     Stored,
     as_if_contiguous,
+    as_if_exchanged,
     blocks,
+    covered,
     faulty,
     float16,
     judge_kernel,
@@ -132,6 +134,39 @@ def _columns_written(x: Tensor, w: Tensor, b: Tensor, given: Given) -> Tensor:
     return head(x, w, b).flatten().as_strided(y.shape, y.stride())
 
 
+def _but_the_last_tile(x: Tensor, w: Tensor, b: Tensor, given: Given) -> Tensor:
+    kept = max(0, blocks(given["D"], given["FEATURES"]) - 1) * given["FEATURES"]
+    return head(x[:, :kept], w[:, :kept], b)
+
+
+def _first_tile_again(x: Tensor, w: Tensor, b: Tensor, given: Given) -> Tensor:
+    size = given["FEATURES"]
+    return head(blocks(given["D"], size) * x[:, :size], w[:, :size], b)
+
+
+def _by_steps_of_rows(x: Tensor, w: Tensor, b: Tensor, given: Given) -> Tensor:
+    starts = range(0, given["D"], given["ROWS"])
+    return head(x * covered(starts, given["FEATURES"], given["D"]), w, b)
+
+
+def _doubled(x: Tensor, w: Tensor, b: Tensor, given: Given) -> Tensor:
+    """Each turn adds the sum so far once more."""
+    y = torch.zeros(len(x), len(w))
+    tiles = (torch.split(t, given["FEATURES"], 1) for t in (x, w))
+    for of_x, of_w in zip(*tiles, strict=True):
+        y = 2 * y + of_x @ of_w.T
+    return y + b
+
+
+def _bias_of_rows(x: Tensor, w: Tensor, b: Tensor, given: Given) -> Tensor:
+    of_rows = torch.nn.functional.pad(b[: len(x)], (0, max(0, len(x) - len(b))))
+    return x @ w.T + of_rows[:, None]
+
+
+def _bias_below_n(x: Tensor, w: Tensor, b: Tensor, given: Given) -> Tensor:
+    return head(x, w, torch.where(torch.arange(len(b)) < len(x), b, 0.0))
+
+
 MISREADINGS = {
     "edge_not_masked": faulty("out_of_bounds"),
     "last_features_dropped": Misreading(
@@ -151,6 +186,43 @@ MISREADINGS = {
         "The two numbers of a program are exchanged: axis 0 of the grid goes over rows, axis 1 "
         "over words. With as many tiles one way as the other nobody would notice.",
         _of(_axes_exchanged),
+    ),
+    "last_tile_dropped": Misreading(
+        "The last tile of features is missing, whole or not: the loop goes on while first < D.",
+        _of(_but_the_last_tile),
+    ),
+    "first_tile_again": Misreading(
+        "Every turn of the loop brings the first tile of features: d is first + tl.arange(...).",
+        _of(_first_tile_again),
+    ),
+    "steps_of_rows": Misreading(
+        "The loop goes on by ROWS, and a tile is FEATURES wide: features are left out, or come "
+        "more than once.",
+        _of(_by_steps_of_rows),
+    ),
+    "sum_passed_and_added": Misreading(
+        "Each turn adds what was there before once more: tl.dot(x, w, z) is z + x w already.",
+        _of(_doubled),
+    ),
+    "bias_of_rows": Misreading(
+        "The bias was taken by the rows. It belongs to the words, and is a row beside the tile.",
+        _of(_bias_of_rows),
+    ),
+    "bias_below_n": Misreading(
+        "The mask of the bias compares with N. It has an element for each of V words.",
+        _of(_bias_below_n),
+    ),
+    "negative_cut": Misreading(
+        "What is below 0 became 0. The head has no such rule.",
+        _of(lambda x, w, b, given: head(x, w, b).clamp(min=0)),
+    ),
+    "strides_of_x_exchanged": Misreading(
+        "x is read with its two strides exchanged: x_n is a step to the next row.",
+        _of(lambda x, w, b, given: head(as_if_exchanged(x), w, b)),
+    ),
+    "strides_of_w_exchanged": Misreading(
+        "w is read with its two strides exchanged: w_v is a step to the next word.",
+        _of(lambda x, w, b, given: head(x, as_if_exchanged(w), b)),
     ),
     "no_bias": Misreading(
         "The bias is missing.", _of(lambda x, w, b, given: x @ w.T)
