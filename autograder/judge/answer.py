@@ -89,7 +89,7 @@ def answer(
     storages = list(map(device.arrive, request.storages))
     args, kwargs = unpack(request.tree, storages)
     given = [*args, *kwargs.values()]
-    forms = list(map(_form, given))
+    forms = list(map(form_of, given))
     try:
         with as_started(), device.running():
             result = namespace[function](*args, **kwargs)
@@ -100,29 +100,31 @@ def answer(
         return Reply(Raised(Cause.UNSENDABLE, "TypeError", why=text("returned", what=error.what)))
     except BaseException as error:
         return Reply(raised_by(error))
-    written = {-1 - k: b"" for k, value in enumerate(given) if _changed(value, forms[k])}
+    written = {-1 - k: b"" for k, value in enumerate(given) if has_changed(value, forms[k])}
     for k, before in enumerate(request.storages):
         if (after := storage_bytes(storages[k])) != before:
             written[k] = after
     return Reply(value, written)
 
 
-def _form(value: Any) -> Any:
-    """All of an argument that a function could change and that is no element of a tensor; two forms
-    are equal if nothing was."""
+def form_of(value: Any) -> Any:
+    """All of an argument that a function could change and that is no element of a tensor: its
+    memory, shape and requires_grad, what a list holds. Two forms are equal if nothing was."""
     if isinstance(value, torch.Tensor):
         place = value.untyped_storage().data_ptr(), value.storage_offset()
-        return "tensor", value.dtype, *place, tuple(value.shape), value.stride()
+        shape = tuple(value.shape), value.stride()
+        return "tensor", value.dtype, *place, *shape, value.requires_grad
     if isinstance(value, dict):
-        return "dict", [(key, _form(part)) for key, part in value.items()]
+        return "dict", [(key, form_of(part)) for key, part in value.items()]
     if isinstance(value, (list, tuple)):
-        return type(value), list(map(_form, value))
+        return type(value), list(map(form_of, value))
     return type(value), repr(value)
 
 
-def _changed(value: Any, form: Any) -> bool:
+def has_changed(value: Any, form: Any) -> bool:
+    """Whether `value` has another form by now."""
     try:
-        return bool(_form(value) != form)
+        return bool(form_of(value) != form)
     except Exception:  # what the student put there may do anything when it is asked
         return True
 

@@ -9,6 +9,7 @@ import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -63,6 +64,9 @@ BROKEN_CPP = {
     "added_to_what_was_there": [("y[n * V + v] = sum", "y[n * V + v] += sum")],
     "last_feature_missing": [("d < D", "d + 1 < D")],
     "written_by_columns": [("y[n * V + v]", "y[v * N + n]")],
+    "strides_of_w_exchanged": [("v * w_v + d * w_d", "d * w_v + v * w_d")],
+    "features_of_x_side_by_side": [("d * x_d", "d")],
+    "sums_in_integers": [("float sum", "int sum")],
     "by_a_library": [("extern", "namespace at { inline void linear() {} }\nextern"), ("float sum", "at::linear();\n float sum")],
 }  # fmt: skip
 BROKEN_NAIVE = {
@@ -102,6 +106,9 @@ BROKEN_TILED = {
     "tiles_swapped": [("xs[i][k] * ws[j][k]", "xs[j][k] * ws[i][k]")],
     "first_tile_again": [("d = first + j", "d = j")],
     "added_to_what_was_there": [("y[n * V + v] = sum", "y[n * V + v] += sum")],
+    "tile_of_x_read_across": [("xs[i][k] * ws[j][k]", "xs[k][i] * ws[j][k]")],
+    "feature_of_the_row": [("d = first + j", "d = first + i")],
+    "sum_begun_for_each_tile": [("// the tiles are whole", "sum = 0;")],
     "edge_not_stored": [("if (n < N && v < V) y", "if ((blockIdx.y + 1) * TILE <= N && (blockIdx.x + 1) * TILE <= V) y")],
 }  # fmt: skip
 BROKEN = [
@@ -137,10 +144,12 @@ def no_checks(text: str) -> str:
         (lambda text: edited(text, ("Tensor x, Tensor w, Tensor? b", "Tensor(a!) x, Tensor w, Tensor? b")), "writes into none"),
         (lambda text: None, "as text"),
         (lambda text: edited(text, ("    else if (x.scalar_type() == ScalarType::Double)\n        loops<double>(x, w, b, y);\n    else\n        STD_TORCH_CHECK(false, \"there are kernels for float32 and float64 alone\");", "    else loops<double>(x, w, b, y);")), "has no kernel here"),
+        (lambda text: edited(text, ("    STD_TORCH_CHECK(x.scalar_type() == w.scalar_type(), \"x and w have two dtypes\");\n", "")), "x is float64 and w float32"),
+        (lambda text: edited(text, ("(lab6, CPU, m)", "(lab6, CUDA, m)")), "no kernel for the CPU"),
         (lambda text: "\n" * 18 + edited(text, (", x.size(1), \" features, w has \", w.size(1)", "")), "says both"),
         (lambda text: edited(text, (", x.size(1), \" features, w has \", w.size(1)", "")), "says both"),
     ],
-    ids=["no checks", "no double", "not defined", "b needed", "x written", "None", "else double", "later lines", "says nothing"],
+    ids=["no checks", "no double", "not defined", "b needed", "x written", "None", "else double", "one dtype", "for CUDA", "later lines", "says nothing"],
 )  # fmt: skip
 def test_a_broken_operator_is_told_why(
     solved: dict[str, Any], asked: Any, edit: Callable[[str], str], says: str
@@ -276,6 +285,47 @@ def test_a_bias_may_get_its_gradient_from_a_product(asked: Any) -> None:
 def test_a_kernel_of_the_page_may_be_its_own_fake(asked: Any, solved: dict[str, Any]) -> None:
     kernel = solved["head_kernel"]
     assert asked("fake_head", lambda x, w, b=None: kernel(x, w, b)).state is State.PASS
+
+
+def test_a_fake_kernel_may_compute_and_has_to_return(asked: Any) -> None:
+    """Of a GPU that is not there, torch refuses to index a fake tensor."""
+
+    def computes(x: Any, w: Any, b: Any = None) -> Any:
+        y = w @ x.T
+        return (y if b is None else y + b[:, None]).T
+
+    assert asked("fake_head", computes).state is State.PASS
+    assert "returned None" in str(asked("fake_head", lambda x, w, b=None: None).sentence)
+
+
+def test_what_is_computed_for_nobody_is_counted_where_the_weight_learns_alone(asked: Any) -> None:
+    def either(x: Any, w: Any, dy: Any, needs: Any) -> Any:
+        dx = dy @ w if needs[0] or needs[1] else None
+        return dx, *answers(x, w, dy, needs)[1:]
+
+    assert asked("teach_head", teaching(either)).state is State.FAIL
+
+
+@pytest.mark.parametrize(
+    "cap",
+    [
+        lambda z, limit=30.0: [setattr(z, "data", z.clamp(max=limit)), z][1],
+        lambda z, limit=30.0: z.clamp_(max=limit).requires_grad_(),
+    ],
+)
+def test_an_operator_in_place_writes_numbers_and_nothing_else(
+    asked: Any, solved: dict[str, Any], cap: Any
+) -> None:
+    right = solved["declare_head"]
+
+    def declare_head(library: Any) -> None:
+        right(SimpleNamespace(define=library.define, impl=impl(library)))
+
+    def impl(library: Any) -> Any:
+        return lambda op, kernel, key: library.impl(op, cap if op == "cap_" else kernel, key)
+
+    verdict = asked("declare_head", declare_head)
+    assert "another tensor of its argument" in str(verdict.sentence), str(verdict)
 
 
 def test_what_6_7_teaches_is_taught_to_the_operator_that_6_2_declares(

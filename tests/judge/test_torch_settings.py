@@ -80,7 +80,7 @@ def test_the_answer_of_the_next_cell_is_judged_as_before(
 ) -> None:
     def right(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         made = torch.zeros(5, 2)
-        made += x.requires_grad_() @ w
+        made += x.clone().requires_grad_() @ w
         made.sum().backward()
         return made.detach()
 

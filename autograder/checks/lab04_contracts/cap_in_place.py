@@ -232,6 +232,30 @@ def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
     return capped, (z - limit).clamp(min=0).amax(1), dz, NEW
 
 
+@cap_in_place.wrong("zero_where_cut", "What was over the limit became 0. It becomes the limit.")
+def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
+    _, lost, dz = _torchs_cap(z, limit, dy)
+    return torch.where(z > limit, 0.0, z), lost, dz, NEW
+
+
+@cap_in_place.wrong(
+    "bent",
+    "The logits were bent by tanh. They are cut off: what is at most the limit stays as it was.",
+)
+def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
+    _, lost, dz = _torchs_cap(z, limit, dy)
+    return limit * (z / limit).tanh(), lost, dz, NEW
+
+
+@cap_in_place.wrong(
+    "mask_turned_round",
+    "The gradient passes at the limit and above it, and stops below. It is the other way round.",
+)
+def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
+    capped, lost, _ = _torchs_cap(z, limit, dy)
+    return capped, lost, dy * (z >= limit), NEW
+
+
 @cap_in_place.cost
 def _(student: Student, draw: Draw) -> str:
     z = draw.tensor(32, 600)

@@ -281,6 +281,21 @@ def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
     )
 
 
+@linear_fn.wrong("bias_twice", "The bias was added twice.")
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, saved, answers = _plain(x, w, b, dy)
+    return y if b is None else y + b.detach(), saved, answers
+
+
+@linear_fn.wrong(
+    "db_of_the_first_row",
+    "db is the first row of dy. All rows read the one bias, and paths add up.",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, saved, (dx, dw, db) = _plain(x, w, b, dy)
+    return y, saved, (dx, dw, None if db is None else dy[0])
+
+
 @linear_fn.cost
 def _(student: Student, draw: Draw) -> str:
     layer, n = onelayer.head(), 32

@@ -179,6 +179,21 @@ loss_curvature.wrong(
 
 
 @loss_curvature.wrong(
+    "sigmoid", "p is the sigmoid of each logit. Softmax divides by the sum of the row."
+)
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    return _own(lambda z, *others: _from(z.sigmoid(), *others), z, target, v)
+
+
+@loss_curvature.wrong(
+    "log_of_the_softmax",
+    "p is the logarithm of the softmax. dz needs the softmax itself.",
+)
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    return _own(lambda z, *others: _from(z.log_softmax(1), *others), z, target, v)
+
+
+@loss_curvature.wrong(
     "dloss_ignored",
     "dloss was not used. Here the loss is squared, so what arrives is no plain 1: each backward "
     "multiplies by the gradient that arrives.",

@@ -187,6 +187,68 @@ def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
 
 
 schedule_cost.wrong(
+    "result_held",
+    "The last activation is counted twice in the peak. Each that is held counts once.",
+    schedule_cost=lambda nbytes, flops, keep: (
+        peak(nbytes, keep) + nbytes[-1],
+        again(flops, keep),
+    ),
+)
+schedule_cost.wrong(
+    "run_twice",
+    "The FLOPs are twice those that run again: each missing activation is made again once.",
+    schedule_cost=lambda nbytes, flops, keep: (peak(nbytes, keep), 2 * again(flops, keep)),
+)
+schedule_cost.wrong(
+    "backward_counted",
+    "The FLOPs of the backward were added. Asked for are those of the layers that run forward "
+    "again.",
+    schedule_cost=lambda nbytes, flops, keep: (
+        peak(nbytes, keep),
+        again(flops, keep) + 2 * sum(flops),
+    ),
+)
+schedule_cost.wrong(
+    "flops_times_bytes",
+    "The FLOPs of a layer were multiplied with bytes. They are added up as they are.",
+    schedule_cost=lambda nbytes, flops, keep: (
+        peak(nbytes, keep),
+        sum(flops[i - 1] * nbytes[i - 1] for i in range(len(flops)) if i not in keep),
+    ),
+)
+
+
+@schedule_cost.wrong(
+    "one_step_back",
+    "One layer is run for a missing activation, the one behind the nearest that is held. As long "
+    "as the activation itself is missing the next one has to run: while, not if.",
+)
+def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
+    def once(held: set[int], i: int) -> range:
+        nearest = max(k for k in held if k < i)
+        return range(nearest, nearest + 1)
+
+    return _walked(nbytes, flops, keep, once)
+
+
+@schedule_cost.wrong(
+    "last_segment_on_top",
+    "The peak is that of the last segment. An earlier one may be larger: look at each.",
+)
+def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
+    last = sum(nbytes[k] for k in keep) + sum(nbytes[keep[-1] + 1 :])
+    return last, again(flops, keep)
+
+
+@schedule_cost.wrong(
+    "input_not_counted",
+    "Activation 0 is missing from the peak. It is kept to the end: layer 0 reads it.",
+)
+def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
+    return peak([0, *nbytes[1:]], keep), again(flops, keep)
+
+
+schedule_cost.wrong(
     "flops_first",
     "Both numbers are right, in the other order: (peak bytes, recomputed FLOPs) was asked for.",
     schedule_cost=lambda nbytes, flops, keep: (again(flops, keep), peak(nbytes, keep)),

@@ -40,6 +40,11 @@ COMPILING = {
     "undefined symbol": "The text compiles, but the function that the page names is not in it: "
     'keep its name and `extern "C"`.',
 }
+CHANGED = (
+    "The operator makes another tensor of its argument: `z.data = ...` gives it other memory, and "
+    "the views of the old one see nothing; requires_grad_() gives it a gradient. A kernel may "
+    "write numbers alone, and only where its schema says so."
+)
 _LIBRARIES = re.compile(
     r"\b(?:at|c10|torch|thrust|cub)::|<(?:torch|ATen|c10|thrust|cub)/|\bPy\w+|\bdlopen\b|\bdlsym\b"
     r"|\bcu?blas\w*"

@@ -20,7 +20,7 @@ from autograder.judge import (
 )
 
 from . import lab
-from .bench import explained, room_for_python
+from .bench import CHANGED, explained, room_for_python
 
 Maybe = Tensor | None
 Said = dict[str, str]
@@ -37,11 +37,12 @@ _ABOUT = {
     "returns z itself.",
     "test_autograd_registration": "z learns and y does not: the operator has no backward.",
     "test_faketensor": "The fake kernel says something else than the real one returns: shape, "
-    "strides or dtype; or there is none.",
+    "strides, dtype, or whether it is z itself; or there is none.",
     "test_aot_dispatch_dynamic": "Compiled and eager runs differ: look at the fake kernel and the "
     "backward.",
 }
 _RAISED = {
+    "ChangedArgument": CHANGED,
     "RuntimeError": "The operator or its backward raised: an answer for z, and None for t.",
     "AttributeError": "The library defines no operator `temper`.",
 }
@@ -196,6 +197,15 @@ _WRONG = {
 }
 for _key, (_sentence, _bend) in _WRONG.items():
     clean_temper.wrong(_key, _sentence, tempered=_tempering(_bend))
+
+
+class ChangedArgument(Exception):
+    """The harness's, by name."""
+
+
+@clean_temper.wrong("changes_what_z_is", CHANGED)
+def _(name: str, z: Tensor, t: float, dy: Maybe = None) -> Answer:
+    raise ChangedArgument("z has other memory, another shape or another requires_grad now")
 
 
 @clean_temper.cost

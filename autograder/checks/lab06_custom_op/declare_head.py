@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.judge import Draw, Student, Wrong, describe, expect_close, expect_tuple
+from autograder.judge import Draw, Student, Wrong, describe, expect_close, expect_tuple, within
 from autograder.judge import text as said
 
 from . import lab
-from .bench import explained, room_for_python
+from .bench import CHANGED, explained, room_for_python
 from .heads import head
 
 SCHEMAS = {
@@ -25,6 +25,7 @@ Fact = tuple[str, str]
 _MAX_SCHEMA = 400
 
 _RAISED = {
+    "ChangedArgument": CHANGED,
     "AttributeError": "One of the three operators was not defined: head, cap_ and top, in this "
     "library.",
     "NotImplementedError": "An operator has a schema and no kernel for the CPU: library.impl.",
@@ -70,13 +71,17 @@ def _expect_head(room: Student, x: Tensor, w: Tensor, b: Tensor) -> None:
     expect_close(y, head(x, w, torch.zeros(9)))
 
 
+_NOT_Z = "cap_ writes into z, and what it returns is z. Is its kernel cap_kernel?"
+
+
 def _expect_capped(room: Student, z: Tensor, limit: float) -> None:
     want = z.clamp(max=limit)
     got, written, same = expect_tuple(room.call("capped", "declare_head", z, limit), 3, "z, capped")
-    expect_close(got, want)
-    expect_close(written, want)
-    if same is not True:
-        raise Wrong(expected="z itself", got="a copy", where="in what cap_ returned")
+    with within("", why=_NOT_Z):
+        expect_close(got, want)
+        expect_close(written, want)
+        if same is not True:
+            raise Wrong(expected="z itself", got="a copy", where="in what cap_ returned")
 
 
 def _expect_top(room: Student, z: Tensor) -> None:
@@ -230,6 +235,25 @@ for _name, (_sentence, _bent) in _WRONG.items():
 )
 def _(name: str, op: str = "", *args: Any, **kwargs: Any) -> Any:
     return {o: (text, ["CompositeImplicitAutograd"]) for o, (text, _) in _saying()(name).items()}
+
+
+class ChangedArgument(Exception):
+    """The harness's, by name."""
+
+
+def _right(name: str, op: str = "", *args: Any, **kwargs: Any) -> Any:
+    """The schemas, and head where it is called."""
+    if not op:
+        return _saying()(name)
+    x, w, *b = args
+    return head(x, w, *(b or [torch.zeros(len(w))]))
+
+
+def _other_memory(name: str, z: Tensor, limit: float) -> Any:
+    raise ChangedArgument("z has other memory, another shape or another requires_grad now")
+
+
+declare_head.wrong("other_memory", CHANGED, declared=_right, capped=_other_memory)
 
 
 @declare_head.cost

@@ -13,6 +13,8 @@ import functools
 import re
 import secrets
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -22,6 +24,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from autograder.judge.admission import defined
+from autograder.judge.answer import form_of, has_changed
 from onelayer import cuda_cpu
 from onelayer.custom_op.cpp_op import load_cpp
 
@@ -196,10 +199,24 @@ def schemas_in(namespace: str) -> dict[str, tuple[str, list[str]]]:
     return found
 
 
+class ChangedArgument(Exception):
+    """An operator made another tensor of its argument."""
+
+
+@contextmanager
+def numbers_alone(z: Tensor) -> Iterator[None]:
+    """Inside, an operator may write numbers into z. Raises ChangedArgument for anything else."""
+    form = form_of(z)
+    yield
+    if has_changed(z, form):
+        raise ChangedArgument("z has other memory, another shape or another requires_grad now")
+
+
 def capped(name: str, z: Tensor, limit: float) -> tuple[Any, Tensor, bool]:
     """(what the answer's cap_ returned, the z that it was given, whether they are one memory)."""
     z = z.clone()
-    got = declared(name, "cap_", z, limit)
+    with numbers_alone(z):
+        got = declared(name, "cap_", z, limit)
     same = isinstance(got, Tensor) and got.data_ptr() == z.data_ptr()
     return got.clone() if isinstance(got, Tensor) else got, z, same
 
@@ -227,6 +244,8 @@ def faked(
     with FakeTensorMode():
         x, w, b = (torch.empty(s, dtype=dtype, device=device) for s in shapes)
         y = operator_of(full_name)(x, w, b if bias else None)
+        if not isinstance(y, Tensor):
+            return y
         return tuple(y.shape), y.stride(), y.dtype, y.device.type
 
 
@@ -268,7 +287,8 @@ def tempered(name: str, z: Tensor, t: float, dy: Maybe = None) -> Any:
     with warnings.catch_warnings(action="ignore"):
         tests: dict[str, Any] = dict(torch.library.opcheck(op, (z, t), raise_exception=False))
         z = z.detach().clone().requires_grad_(dy is not None)
-        y = op(z, t)
+        with numbers_alone(z):
+            y = op(z, t)
         # Without a backward torch records the operators that a kernel calls inside, and opcheck of
         # torch 2.15 is content with that. A kernel that writes through pointers calls none.
         has = torch._C._dispatch_has_kernel_for_dispatch_key

@@ -19,6 +19,7 @@ from autograder.judge import (
     expect_close,
     expect_kind,
     expect_tuple,
+    within,
 )
 
 from . import lab
@@ -55,6 +56,7 @@ SENTENCES = {
     "w.size(0), and say both.",
     "x_of_one_dimension": "x has one dimension and was not refused: the strides of a second one do "
     "not exist.",
+    "x_of_three_dimensions": "x has three dimensions and was not refused: the loops know of two.",
     "w_of_three_dimensions": "w has three dimensions and was not refused: the loops know of two.",
     "bias_of_two_dimensions": "b has two dimensions and was not refused.",
     "weight_of_another_dtype": "x is float64 and w float32. The loops read the bytes of one as the "
@@ -133,7 +135,8 @@ def _unwelcome(draw: Draw) -> Iterator[Refused]:
     yield Refused(x[0], w, b, (), "x_of_one_dimension")
     yield Refused(x, w[:, None, :].expand(v, d, d), b, (), "w_of_three_dimensions")
     yield Refused(x, w, b[None, :].expand(v, v), (), "bias_of_two_dimensions")
-    yield Refused(x.double(), w, b.double(), (), "weight_of_another_dtype")
+    yield Refused(x[:, :, None].expand(n, d, 2), w, b, (), "x_of_three_dimensions")
+    yield Refused(x.double(), w, None, (), "weight_of_another_dtype")
     yield Refused(x.double(), w.double(), b, (), "bias_of_another_dtype")
     cx, cw, cb = (t.to(torch.complex128) for t in (x, w, b))
     yield Refused(cx, cw, cb, (), "complex_has_no_kernel")
@@ -145,6 +148,12 @@ def _roomy(draw: Draw, *shape: int) -> Tensor:
     return draw.tensor(4 * shape[0], *shape[1:])[: shape[0]]
 
 
+_OTHER_SHAPE = (
+    "y is (N, V): a row for each token, as x has, and a column for each word, of which w has one "
+    "in each row."
+)
+
+
 def _expect_taken(got: tuple[object, str], want: Tensor) -> None:
     y, said = got
     if y is None:
@@ -152,8 +161,11 @@ def _expect_taken(got: tuple[object, str], want: Tensor) -> None:
             "These arguments fit, and your operator refuses them. Any strides are welcome, and "
             "N = 0, and float64, and no bias."
         )
+        if "Could not run" in said:
+            why = _RAISED["NotImplementedError"]
         raise Wrong(expected=describe(want), got=said, why=why)
-    expect_close(y, want)
+    with within("", why=_OTHER_SHAPE if isinstance(y, Tensor) and y.shape != want.shape else ""):
+        expect_close(y, want)
 
 
 def _expect_refused(got: tuple[object, str], bad: Refused) -> None:
@@ -175,10 +187,11 @@ _PLACE = re.compile(r"\S*\.(?:cpp|cc|h)\b\W*(?:line )?\d*")
 def _misfit(x: Tensor, w: Tensor, b: Maybe) -> str:
     """The first of SENTENCES that these arguments call for."""
     found = {
-        "x_of_one_dimension": x.dim() != 2,
+        "x_of_one_dimension": x.dim() < 2,
+        "x_of_three_dimensions": x.dim() > 2,
         "w_of_three_dimensions": w.dim() != 2,
         "bias_of_two_dimensions": b is not None and b.dim() != 1,
-        "features_unchecked": x.shape[-1] != w.shape[-1],
+        "features_unchecked": x.shape[1:2] != w.shape[1:2],
         "bias_size_unchecked": b is not None and len(b) != len(w),
         "weight_of_another_dtype": x.dtype != w.dtype,
         "bias_of_another_dtype": b is not None and b.dtype != w.dtype,
@@ -237,6 +250,13 @@ head_operator.wrong(
     "result_always_float",
     "The result of float64 arguments is float32. Allocate from x, so that its dtype follows.",
     run_operator=lambda name, x, w, b: (F.linear(x, w, b).float(), ""),
+)
+
+
+head_operator.wrong(
+    "no_bias",
+    "The products are right and the bias is missing.",
+    run_operator=lambda name, x, w, b: (F.linear(x, w), ""),
 )
 
 

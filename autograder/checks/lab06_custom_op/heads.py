@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from autograder.judge import LAYOUTS, Draw
+from autograder.judge import LAYOUTS, Draw, Question, expect_close, within
 
 
 class Given(NamedTuple):
@@ -31,10 +31,12 @@ FIRST = (  # N, layouts of x, w and b: what fails first names a misconception
 )
 
 
-def cases(draw: Draw) -> Iterator[Given]:
-    """Heads of every layout, with V and D that are no multiple of 8."""
-    for n, *layouts in FIRST:
-        yield _drawn(draw, n, *layouts)
+def cases(draw: Draw, *, roomy: bool = False) -> Iterator[Given]:
+    """Heads of every layout, with V and D that are no multiple of 8. roomy: the first x and w lie
+    in memory that is so large that whoever exchanges their strides stays inside."""
+    for k, (n, *layouts) in enumerate(FIRST):
+        given = _drawn(draw, n, *layouts)
+        yield _with_room(draw, given) if roomy and not k else given
     for _ in draw.cases(2):
         yield _drawn(draw, draw.integer(2, 40), *(draw.choice(LAYOUTS) for _ in range(3)))
 
@@ -43,6 +45,11 @@ def _drawn(draw: Draw, n: int, in_x: str, in_w: str, in_b: str) -> Given:
     v, d = 8 * draw.integer(2, 5) + draw.integer(1, 7), 8 * draw.integer(2, 4) + draw.integer(1, 7)
     x, w = draw.tensor(n, d, layout=in_x), draw.tensor(v, d, layout=in_w)
     return Given(x, w, draw.tensor(v, layout=in_b))
+
+
+def _with_room(draw: Draw, given: Given) -> Given:
+    x, w = (draw.tensor(len(t) + t.shape[1], t.shape[1])[: len(t)] for t in (given.x, given.w))
+    return Given(x, w, given.b)
 
 
 def head(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
@@ -83,3 +90,133 @@ def without_the_rest(y: Tensor, rows: int, columns: int) -> Tensor:
     written = torch.full_like(y, math.nan)
     written[:rows, :columns] = y[:rows, :columns]
     return written
+
+
+STILL_NAN = (
+    "Part of y is NaN, as all of it was before: nobody has written there, or something was added "
+    "to what stood there."
+)
+
+
+def expect_logits(y: Any, x: Tensor, w: Tensor, b: Tensor) -> None:
+    """Raises Wrong for a y that is not the head's."""
+    with within("", why=lambda: STILL_NAN if _holds_nan(y) else ""):
+        expect_close(y, head(x, w, b))
+
+
+def _holds_nan(y: Any) -> bool:
+    return isinstance(y, Tensor) and y.is_floating_point() and bool(y.isnan().any())
+
+
+def _with_strides(t: Tensor, *strides: int) -> Tensor:
+    return read(t, (t.shape[0], t.shape[1]), (strides[0], strides[1]))
+
+
+def _row_by_row(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    """A bias for each token: b[n]."""
+    of_tokens = read(b, (len(x), 1), (b.stride(0), 1))
+    return head(x, w, torch.zeros_like(b)) + of_tokens
+
+
+def _in_integers(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    """Each sum is an int: what is behind the point is cut off at each step."""
+    sums = b.trunc().expand(len(x), -1)
+    for d in range(x.shape[1]):
+        sums = (sums + x[:, d : d + 1] * w[:, d]).trunc()
+    return sums
+
+
+Readings = dict[str, tuple[str, Callable[[Tensor, Tensor, Tensor], Tensor]]]
+READINGS: Readings = {
+    "features_of_x_side_by_side": (
+        "The rows of x are found and the features in them are not: they lie x_d apart, and were "
+        "taken from places side by side.",
+        lambda x, w, b: head(_with_strides(x, x.stride(0), 1), w, b),
+    ),
+    "features_of_w_side_by_side": (
+        "The rows of w are found and the features in them are not: they lie w_d apart, and were "
+        "taken from places side by side.",
+        lambda x, w, b: head(x, _with_strides(w, w.stride(0), 1), b),
+    ),
+    "strides_of_w_ignored": (
+        "w was read as if its rows lay one after the other. w_v and w_d say where an element is.",
+        lambda x, w, b: head(x, as_if_contiguous(w), b),
+    ),
+    "w_by_the_strides_of_x": (
+        "w was read with the strides of x. It has its own: w_v and w_d.",
+        lambda x, w, b: head(x, _with_strides(w, *x.stride()), b),
+    ),
+    "stride_of_the_bias_ignored": (
+        "Right, until the bias has a stride: b[v] is the v-th float in memory, and the v-th "
+        "element lies at v * b_v.",
+        lambda x, w, b: head(x, w, as_if_contiguous(b)),
+    ),
+    "bias_forgotten": (
+        "The products are right and the bias is missing.",
+        lambda x, w, b: head(x, w, torch.zeros_like(b)),
+    ),
+    "bias_subtracted": (
+        "The bias was taken off. It is added.",
+        lambda x, w, b: head(x, w, -b),
+    ),
+    "one_bias_for_all": (
+        "Every logit got the first bias. Each word has its own: b[v * b_v].",
+        lambda x, w, b: head(x, w, b[:1].expand(len(b))),
+    ),
+    "bias_of_the_token": (
+        "The bias was taken by the number of the token. It belongs to the word: b[v * b_v].",
+        _row_by_row,
+    ),
+    "first_feature_missing": (
+        "The first feature is missing from every sum: d begins at 0.",
+        lambda x, w, b: head(x[:, 1:], w[:, 1:], b),
+    ),
+    "last_feature_missing": (
+        "The last feature is missing from every sum: d runs while d < D.",
+        lambda x, w, b: head(x[:, :-1], w[:, :-1], b),
+    ),
+    "sums_in_integers": (
+        "The sum is an int: at each step what stands behind the point is lost. It is a float.",
+        _in_integers,
+    ),
+    "negative_logits_cut": (
+        "Logits below 0 became 0. A head has no such rule: any number may come out.",
+        lambda x, w, b: head(x, w, b).clamp(min=0),
+    ),
+}
+"""Misreadings that a kernel of any kind may make: the sentence, and the y of it."""
+OF_LOOPS: Readings = {
+    "strides_of_x_exchanged": (
+        "x was read with its two strides exchanged. A step to the next token is x_n, one to the "
+        "next feature x_d.",
+        lambda x, w, b: head(_with_strides(x, *reversed(x.stride())), w, b),
+    ),
+    "strides_of_w_exchanged": (
+        "w was read with its two strides exchanged. A step to the next word is w_v, one to the "
+        "next feature w_d.",
+        lambda x, w, b: head(x, _with_strides(w, *reversed(w.stride())), b),
+    ),
+    "last_token_missing": (
+        "The last row of y was not written: n runs while n < N.",
+        lambda x, w, b: without_the_rest(head(x, w, b), len(x) - 1, len(w)),
+    ),
+    "last_word_missing": (
+        "The last column of y was not written: v runs while v < V.",
+        lambda x, w, b: without_the_rest(head(x, w, b), len(x), len(w) - 1),
+    ),
+    "sums_not_begun_anew": (
+        "Each sum went on where the one before had ended. It begins anew for each logit.",
+        lambda x, w, b: head(x, w, b).double().flatten().cumsum(0).view(len(x), -1).float(),
+    ),
+}
+"""Those of loops on a CPU. On a GPU other mistakes do the same, or the launch fails."""
+
+
+def list_readings(question: Question, function: str, readings: Readings = READINGS) -> None:
+    """Lists each as a wrong answer to `question`, by `function`, the model of a kernel."""
+    for key, (sentence, y) in readings.items():
+        question.wrong(key, sentence, **{function: _model(y)})
+
+
+def _model(y: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
+    return lambda name, x, w, b, *_: y(x, w, b)

@@ -24,6 +24,7 @@ LEARNING: tuple[Needs, ...] = (
     (True, False, False),
     (False, False, True),
     (True, True, False),
+    (False, True, False),
 )
 ROUNDED = 0.02  # of the largest value: bfloat16 keeps 8 bits, and sums round again
 _RAISED = {
@@ -107,8 +108,14 @@ def _expect_taught(got: Any, want: Taught, needs: Needs, autocast: bool) -> None
         raise Wrong(expected=expected, got=str(products), where=f"where {needs} learn", why=why)
 
 
+_UNANSWERED = (
+    "This tensor learns and got no gradient. ctx.needs_input_grad has an entry for each input that "
+    "was passed, in the order of the inputs, and backward answers in that order."
+)
+
+
 def _expect(name: str, mine: Any, torchs: Tensor, tolerance: float) -> None:
-    with within(f"in {name}"):
+    with within(f"in {name}", why=_UNANSWERED if mine is None else ""):
         expect_close(mine, torchs, tolerance=tolerance)
 
 
@@ -168,8 +175,9 @@ def _in_half(right: Taught, given: Sequence[Any]) -> Taught:
 
 _WRONG: dict[str, tuple[str, Bend]] = {
     "autocast_passes_by": (
-        "Under autocast y is still float32: autocast knows the operators on its lists, and yours "
-        'is on none. register_autocast puts it there, for the device "cpu".',
+        "Under autocast y is still float32: nothing casts what comes in to bfloat16. "
+        "register_autocast puts an operator on the lists of autocast, for a device and with a "
+        "dtype.",
         _uncast,
     ),
     "cast_to_half": (

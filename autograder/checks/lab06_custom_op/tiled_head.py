@@ -9,12 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.judge import Draw, Student, Wrong, expect_close
+from autograder.judge import Draw, Student, Wrong
 
 from . import lab
 from .bench import BUILD_S, counts_of, explained, needs_compiler, room_for
 from .faults import DIVERGENT, OUT_OF_BOUNDS, RACE, SENTENCES, UNWRITTEN
-from .heads import as_if_contiguous, cases, head, without_the_rest
+from .heads import as_if_contiguous, cases, expect_logits, head, list_readings, without_the_rest
 
 SMALLEST_TILE = 8
 Counted = list[int | str | Tensor]
@@ -52,7 +52,7 @@ def tiled_head(student: Student, draw: Draw) -> None:
         for x, w, b in cases(draw):
             with explained(SENTENCES):
                 y = room.call("run_cu", "tiled_head", x, w, b)
-            expect_close(y, head(x, w, b))
+            expect_logits(y, x, w, b)
         _expect_few_loads(room, draw)
 
 
@@ -163,9 +163,37 @@ _MISPLACED = {
         "The sum of thread (i, j) took row j of xs, row i of ws. Its n comes from i, its v from j.",
         "ajfk,cifk->aicj",
     ),
+    "tile_of_x_read_across": (
+        "Row i of xs is the token of your thread, and the sum went down column i instead: xs[i][k] "
+        "meets ws[j][k], if xs[i][j] was brought from row i of the tile.",
+        "akfi,cjfk->aicj",
+    ),
 }
 for _key, (_sentence, _form) in _MISPLACED.items():
     tiled_head.wrong(_key, _sentence, run_cu=_multiplied(_form))
+
+
+@tiled_head.wrong(
+    "feature_of_the_row",
+    "The feature that a thread brings was counted by its row, so that a row of a tile holds one "
+    "feature 16 times: place [i][j] is feature first + j.",
+)
+def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
+    sums = torch.einsum("aifi,cjfj->aicj", _in_tiles(x), _in_tiles(w)).flatten(2).flatten(0, 1)
+    return (16 * sums[: len(x), : len(w)] + b.double()).float()
+
+
+@tiled_head.wrong(
+    "sum_begun_for_each_tile",
+    "Only the last tile of features is left in each sum: it begins before the loop over the tiles "
+    "and grows in it.",
+)
+def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
+    last = (x.shape[1] - 1) // 16 * 16
+    return head(x[:, last:], w[:, last:], b)
+
+
+list_readings(tiled_head, "run_cu")
 
 
 @tiled_head.wrong(

@@ -22,6 +22,8 @@ Repair = tuple[int, str] | None
 _RAISED = {
     "AttributeError": "A pattern was not found, so there is no match to ask. Kernels are drawn: "
     "most of them have none of the lines that a rule looks for.",
+    "TypeError": "A pattern was not found, so there is nothing to take from it. Some of the "
+    "kernels are right: there none of the rules finds anything.",
     "KeyError": "Every name is drawn, those of kernels, pointers, sizes and tiles too: take them "
     "from the text.",
 }
@@ -53,11 +55,12 @@ def broken_kernel(student: Student, draw: Draw) -> None:
     with explaining(_RAISED):
         said = list(student.each("broken_kernel", [(s.source,) for s in suspects]))
     repairs = [_repair(suspect, got) for suspect, got in zip(suspects, said, strict=True)]
-    for suspect, repair in zip(suspects, repairs, strict=True):
+    answers = sorted(zip(suspects, repairs, strict=True), key=lambda pair: not pair[0].kind)
+    for suspect, repair in answers:
         if repair is not None:
             _expect_repaired(suspect, repair)
-    for suspect, repair in zip(suspects, repairs, strict=True):
-        if repair is None:
+    for suspect, repair in answers:
+        if repair is None and suspect.kind:
             raise Wrong(
                 expected=_FORM,
                 got="None",
@@ -113,6 +116,8 @@ def _judged(suspect: Suspect, repair: tuple[int, str]) -> Wrong | None:
 def _why(suspect: Suspect, repair: tuple[int, str]) -> str:
     """The sentence of what fails alike in every case: the kernel as it was, or a known repair of
     the same line."""
+    if not suspect.kind:
+        return WAS_RIGHT
     mine = _outcomes(suspect, repair)
     first = suspect.source.splitlines()[0]
     if _outcomes(suspect, (1, first)) == mine:
@@ -141,6 +146,10 @@ def _outcome(source: str, case: Case) -> Any:
     return [stored[name].nan_to_num(nan=1e30).tolist() for name in case.want]
 
 
+WAS_RIGHT = (
+    "This kernel was right as it is, and your line makes it wrong. A rule changes no line that is "
+    "right, and `None` says that there is none to change."
+)
 MISSED: Mapping[str, str] = {
     "other": "Masked lanes still take part. What they hold must lose against every number: -inf "
     "in a maximum, inf in a minimum.",
@@ -300,8 +309,17 @@ for _kind, _pattern in {
         ),
     )
 
+broken_kernel.wrong(
+    "changes_what_is_right",
+    WAS_RIGHT,
+    broken_kernel=lambda source: _edited(
+        source, r"tl\.store\(", "tl.atomic_add(", only=r'(?s)other=float\("inf"\).*tl\.min\('
+    ),
+)
+
 
 @broken_kernel.cost
 def _(student: Student, draw: Draw) -> str:
-    lines = [len(suspect.source.splitlines()) for suspect in drawn(draw.seed, draw.rounds)]
+    suspects = [suspect for suspect in drawn(draw.seed, draw.rounds) if suspect.kind]
+    lines = [len(suspect.source.splitlines()) for suspect in suspects]
     return f"{len(lines)} of {sum(lines)} lines changed, under names that were drawn"

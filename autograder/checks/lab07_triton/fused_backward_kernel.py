@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,12 +16,15 @@ from .fused_loss_kernel import case_of as forward_case
 from .fused_loss_kernel import loss_of
 from .kernels import (
     HOST,
+    IN_FLOAT16,
+    TINY,
     Case,
     Given,
     Misreading,
     Stored,
     as_if_contiguous,
     faulty,
+    float16,
     judge_kernel,
     list_wrong,
     output,
@@ -61,6 +65,7 @@ def _cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, 7, 43, 32, (16, 16), x="transposed")
     yield _case(draw, 16, 64, 16, (16, 16), shift=300.0)
     yield _case(draw, 1, 2, 16, (16, 16))
+    yield _case(draw, 3, 44, 16, (16, 16), scale=TINY)
     for _ in draw.cases(2):
         n, v = draw.integer(2, 40), draw.integer(41, 99)
         x = draw.choice(("contiguous", "transposed", "offset"))
@@ -69,9 +74,9 @@ def _cases(draw: Draw) -> Iterator[Case]:
 
 def _case(
     draw: Draw, n: int, v: int, d: int, tiles: tuple[int, int], *, x: str = "contiguous",
-    shift: float = 0.0,
+    shift: float = 0.0, scale: float = 1.0,
 ) -> Case:  # fmt: skip
-    forward = forward_case(draw, n, v, d, tiles, x=x, shift=shift)
+    forward = forward_case(draw, n, v, d, tiles, x=x, shift=shift, scale=scale)
     inputs = {k: value for k, value in forward.given.items() if k != "loss_ptr"}
     inputs |= {"lse_ptr": forward.want["lse_ptr"], "dloss_ptr": draw.tensor(n)}
     outputs = {
@@ -152,10 +157,98 @@ def _unstrided(given: Given) -> Stored:
     return _from(_dz(given, x), x, given["w_ptr"])
 
 
-def _rounded(given: Given) -> Stored:
-    x, w = tf32(given["x_ptr"]), tf32(given["w_ptr"])
-    dz = _dz(given | {"w_ptr": w}, x)
-    return _from(tf32(dz), x, w) | {"db_ptr": dz.sum(0)}
+def _rounded(by: Callable[[Tensor], Tensor]) -> Callable[[Given], Stored]:
+    def stored(given: Given) -> Stored:
+        x, w = by(given["x_ptr"]), by(given["w_ptr"])
+        dz = _dz(given | {"w_ptr": w}, x)
+        return _from(by(dz), x, w) | {"db_ptr": dz.sum(0)}
+
+    return stored
+
+
+def _with_rows_beyond(
+    dz_of: Callable[[Given], Tensor], of_a_row: Callable[[Given], Tensor]
+) -> Callable[[Given], Stored]:
+    """The gradients that follow from a wrong dz, with that of each row beyond N: its x, target and
+    lse are 0."""
+
+    def stored(given: Given) -> Stored:
+        beyond = -int(given["N"]) % int(given["ROWS"])
+        found = _from(dz_of(given), given["x_ptr"], given["w_ptr"])
+        if beyond:
+            found["db_ptr"] = found["db_ptr"] + beyond * of_a_row(given)
+        return found
+
+    return stored
+
+
+def _row_beyond(given: Given) -> Tensor:
+    dz: Tensor = given["b_ptr"].exp()
+    dz[0] -= 1
+    return dz
+
+
+def _uncast_dz(given: Given) -> Tensor:
+    return _softmax(given, given["x_ptr"]) - _hit(given)
+
+
+def _hits_not_weighted(given: Given) -> Tensor:
+    return _times_cotangent(_softmax(given, given["x_ptr"]), given) - _hit(given)
+
+
+def _first_word_hit(given: Given) -> Tensor:
+    return -torch.eye(1, int(given["V"]))[0]
+
+
+def _db_by(dz_of: Callable[[Given], Tensor], of_a_row: Callable[[Given], Tensor]) -> Any:
+    """db alone by a wrong dz, with that of the rows beyond N."""
+
+    def db(given: Given, right: Stored) -> Tensor:
+        beyond = -int(given["N"]) % int(given["ROWS"])
+        found = dz_of(given).sum(0)
+        return found + beyond * of_a_row(given) if beyond else found
+
+    return _but(db=db)
+
+
+def _hit_in_each_tile(given: Given, x: Tensor) -> Tensor:
+    place = torch.arange(given["V"]) % given["WORDS"]
+    hits = (place == given["t_ptr"][:, None]).float()
+    return _times_cotangent(_softmax(given, x) - hits, given)
+
+
+def _whole_tiles(given: Given, x: Tensor) -> Tensor:
+    whole = given["V"] // given["WORDS"] * given["WORDS"]
+    return torch.where(torch.arange(given["V"]) < whole, _dz(given, x), 0.0)
+
+
+def _without_bias(given: Given, x: Tensor) -> Tensor:
+    return _dz(given | {"b_ptr": torch.zeros(int(given["V"]))}, x)
+
+
+def _without_lse(given: Given, x: Tensor) -> Tensor:
+    z = head(x, given["w_ptr"], given["b_ptr"])
+    return _times_cotangent(z.exp() - _hit(given), given)
+
+
+def _by_jacobian(given: Given, x: Tensor) -> Tensor:
+    p = _softmax(given, x)
+    return _times_cotangent(p * (1 - p), given)
+
+
+def _times_p(given: Given, x: Tensor) -> Tensor:
+    p = _softmax(given, x)
+    return _times_cotangent(p * (p - _hit(given)), given)
+
+
+def _logits_in_float16(given: Given) -> Stored:
+    x, w = float16(given["x_ptr"]), float16(given["w_ptr"])
+    return _from(_dz(given | {"w_ptr": w}, x), given["x_ptr"], given["w_ptr"])
+
+
+def _by_the_strides_of_x(given: Given, right: Stored) -> Tensor:
+    dx = right["dx_ptr"]
+    return dx.T.reshape(dx.shape) if given["x_n"] == 1 < given["x_d"] else dx
 
 
 MISREADINGS = {
@@ -198,11 +291,82 @@ MISREADINGS = {
         "softmax is not 0: mask dz, or load their cotangent as 0.",
         _but(db=_db_with_rows_beyond),
     ),
+    "no_cotangent_beyond": Misreading(
+        "dloss is missing, and with it what keeps the tokens beyond N out of db.",
+        _with_rows_beyond(_uncast_dz, _row_beyond),
+    ),
+    "hits_not_weighted": Misreading(
+        "The 1 at the target was taken off after the product with dloss. Both are multiplied: "
+        "(softmax - onehot) * dloss.",
+        _with_rows_beyond(_hits_not_weighted, _first_word_hit),
+    ),
+    "averaged": Misreading(
+        "The gradients are divided by N. dloss is the cotangent of each token's loss, and whoever "
+        "averages has divided it.",
+        _by(lambda given, x: _dz(given, x) / given["N"]),
+    ),
+    "lse_left_out": Misreading(
+        "The softmax is exp(z - lse), and lse was not taken off.", _by(_without_lse)
+    ),
+    "no_bias": Misreading(
+        "The bias is missing from the logits that are computed again.", _by(_without_bias)
+    ),
+    "dw_missing": Misreading(
+        "dw is still 0: nobody adds to it.", _but(dw=lambda given, right: given["dw_ptr"])
+    ),
+    "dx_missing": Misreading(
+        "dx holds what it held: nobody stores there.",
+        _but(dx=lambda given, right: torch.full_like(right["dx_ptr"], torch.nan)),
+    ),
+    "db_of_the_softmax": Misreading(
+        "db adds up the softmax. It is the sum of dz over the tokens.",
+        _db_by(lambda given: _softmax(given, given["x_ptr"]), lambda given: given["b_ptr"].exp()),
+    ),
+    "db_without_cotangent": Misreading(
+        "db adds up softmax - onehot without dloss. It is the sum of dz over the tokens.",
+        _db_by(_uncast_dz, _row_beyond),
+    ),
+    "db_averaged": Misreading(
+        "db is divided by ROWS. Paths add up: it is the sum of dz over the tokens.",
+        _but(db=lambda given, right: right["db_ptr"] / given["ROWS"]),
+    ),
+    "dw_transposed": Misreading(
+        "dw was written as (D, V). It is (V, D), as w: the element [v, d] is at v * D + d.",
+        _but(dw=lambda given, right: right["dw_ptr"].T.reshape(right["dw_ptr"].shape)),
+    ),
+    "dx_by_the_strides_of_x": Misreading(
+        "dx was written with the strides of x. It is contiguous, whatever x is.",
+        _but(dx=_by_the_strides_of_x),
+    ),
+    "target_within_the_tile": Misreading(
+        "The target is looked for at the same place of each tile. It is a word of all V: compare "
+        "it with v.",
+        _by(_hit_in_each_tile),
+    ),
+    "last_words_dropped": Misreading(
+        "The last words are missing: V is no multiple of WORDS, and the tile that hangs over its "
+        "end counts too.",
+        _by(_whole_tiles),
+    ),
+    "jacobian_s_diagonal": Misreading(
+        "dz is p (1 - p): that is the diagonal of the softmax's Jacobian. Through the logarithm of "
+        "the loss all of it comes to softmax - onehot.",
+        _by(_by_jacobian),
+    ),
+    "softmax_twice": Misreading(
+        "dz was multiplied by the softmax once more. It is softmax - onehot, times dloss.",
+        _by(_times_p),
+    ),
+    "logits_in_float16": Misreading(
+        "The logits are computed again with factors in float16, which the forward did not do.",
+        _logits_in_float16,
+    ),
     "in_tf32": Misreading(
         'tl.dot rounds float32 to tf32, ten bits, unless it is told input_precision="ieee": in '
         "each of the three products.",
-        _rounded,
+        _rounded(tf32),
     ),
+    "in_float16": Misreading(IN_FLOAT16, _rounded(float16)),
     "strides_of_x_ignored": Misreading(
         "x is read as if its rows lay one after the other. x_n and x_d say where an element is.",
         _unstrided,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 import torch
@@ -12,13 +13,17 @@ from autograder.judge import Draw, Student
 from . import lab
 from .kernels import (
     HOST,
+    HUGE,
+    IN_FLOAT16,
     Case,
     Given,
     Misreading,
     Stored,
     as_if_contiguous,
     blocks,
+    covered,
     faulty,
+    float16,
     judge_kernel,
     list_wrong,
     output,
@@ -64,6 +69,7 @@ def _cases(draw: Draw) -> Iterator[Case]:
     yield case_of(draw, 16, 64, 16, (16, 32))
     yield case_of(draw, 1, 2, 16, (16, 16))
     yield case_of(draw, 4, 50, 16, (16, 16), first=130.0)
+    yield case_of(draw, 3, 44, 16, (16, 16), scale=HUGE, w_scale=1 / HUGE)
     for _ in draw.cases(2):
         n, v = draw.integer(2, 40), draw.integer(41, 99)
         x = draw.choice(("contiguous", "transposed", "offset"))
@@ -72,11 +78,14 @@ def _cases(draw: Draw) -> Iterator[Case]:
 
 def case_of(
     draw: Draw, n: int, v: int, d: int, tiles: tuple[int, int], *, x: str = "contiguous",
-    shift: float = 0.0, first: float = 0.0,
+    shift: float = 0.0, first: float = 0.0, scale: float = 1.0, w_scale: float = 1.0,
 ) -> Case:  # fmt: skip
-    """shift: of all logits; first: of those of the first tile. The targets are any words."""
+    """shift: of all logits; first: of those of the first tile; scale: of x; w_scale: of w. The
+    targets are any words."""
     of_x, of_w, of_b = draw.tensor(n, d, layout=x), draw.tensor(v, d), draw.tensor(v) + shift
     of_b[: tiles[1]] += first
+    of_x *= scale
+    of_w *= w_scale
     t = draw.integers(n, low=0, high=v - 1)
     loss, lse = output(draw, n), output(draw, n)
     given = {
@@ -158,9 +167,12 @@ def _last_tiles_target(z: Tensor, lse: Tensor, given: Given) -> Tensor:
     return lse - torch.where(t >= first, _at(z, t), 0.0)
 
 
-def _rounded(given: Given) -> Stored:
-    z = head(tf32(given["x_ptr"]), tf32(given["w_ptr"]), given["b_ptr"])
-    return {"loss_ptr": loss_of(z, given["t_ptr"]), "lse_ptr": z.logsumexp(1)}
+def _rounded(by: Callable[[Tensor], Tensor]) -> Callable[[Given], Stored]:
+    def stored(given: Given) -> Stored:
+        z = head(by(given["x_ptr"]), by(given["w_ptr"]), given["b_ptr"])
+        return {"loss_ptr": loss_of(z, given["t_ptr"]), "lse_ptr": z.logsumexp(1)}
+
+    return stored
 
 
 def _unstrided(given: Given) -> Stored:
@@ -171,6 +183,88 @@ def _unstrided(given: Given) -> Stored:
 def _no_bias(given: Given) -> Stored:
     z = given["x_ptr"] @ given["w_ptr"].T
     return {"loss_ptr": loss_of(z, given["t_ptr"]), "lse_ptr": z.logsumexp(1)}
+
+
+def _no_bias_beyond(given: Given) -> Stored:
+    """As _no_bias, where it was the bias that kept out the words beyond V."""
+    z = given["x_ptr"] @ given["w_ptr"].T
+    lse = _padded(z, given)
+    return {"loss_ptr": lse - _at(z, given["t_ptr"]), "lse_ptr": lse}
+
+
+def _first_words(count: Callable[[Given], int]) -> Callable[[Given], Stored]:
+    """Of the first words alone, target or not."""
+
+    def stored(given: Given) -> Stored:
+        z, t, kept = _logits(given), given["t_ptr"], count(given)
+        lse = z[:, :kept].logsumexp(1)
+        return {"loss_ptr": lse - torch.where(t < kept, _at(z, t), 0.0), "lse_ptr": lse}
+
+    return stored
+
+
+def _whole_tiles(given: Given) -> int:
+    return int(given["V"] // given["WORDS"] * given["WORDS"])
+
+
+def _but_the_last_tile(given: Given) -> int:
+    return max(0, blocks(given["V"], given["WORDS"]) - 1) * int(given["WORDS"])
+
+
+def _by_steps_of_rows(given: Given) -> Stored:
+    z, t = _logits(given), given["t_ptr"]
+    times = covered(range(0, given["V"], given["ROWS"]), given["WORDS"], given["V"])
+    lse = (z + times.log()).logsumexp(1)
+    return {"loss_ptr": lse - times[t] * _at(z, t), "lse_ptr": lse}
+
+
+def _at_the_same_place(z: Tensor, lse: Tensor, given: Given) -> Tensor:
+    """The target counted within each tile."""
+    words, t = given["WORDS"], given["t_ptr"]
+    found = torch.zeros(len(z))
+    for first in range(0, given["V"], words):
+        beyond = torch.full((len(z), max(0, first + words - given["V"])), -torch.inf)
+        tile = torch.cat([z[:, first : first + words], beyond], 1)
+        found += torch.where(t < words, _at(tile, t.clamp(max=words - 1)), 0.0)
+    return lse - found
+
+
+def _less_the_maximum(z: Tensor, lse: Tensor, given: Given) -> Tensor:
+    """The target's logit less the maximum so far, of the tile in which it lies."""
+    so_far = torch.cat([tile.amax(1, True).expand_as(tile) for tile in _tiled(z, given)], 1)
+    return lse - _at(z - so_far.cummax(1).values, given["t_ptr"])
+
+
+def _tile_rescaled_too(z: Tensor, given: Given) -> Tensor:
+    top, total = torch.full((len(z),), -torch.inf), torch.zeros(len(z))
+    for tile in _tiled(z, given):
+        higher = torch.maximum(top, tile.amax(1))
+        total = (total + (tile - higher[:, None]).exp().sum(1)) * (top - higher).exp()
+        top = higher
+    return top + total.log()
+
+
+def _maximum_from_0(z: Tensor, given: Given) -> Tensor:
+    top = z.amax(1).clamp(min=0)
+    return top + (z - top[:, None]).exp().sum(1).log()
+
+
+def _without_its_bias(z: Tensor, lse: Tensor, given: Given) -> Tensor:
+    return lse - _at(z - given["b_ptr"], given["t_ptr"])
+
+
+def _rows_of(given: Given, value: float) -> Tensor:
+    return torch.full((int(given["N"]),), value)
+
+
+def _right(given: Given) -> Stored:
+    z = _logits(given)
+    return {"loss_ptr": loss_of(z, given["t_ptr"]), "lse_ptr": z.logsumexp(1)}
+
+
+def _turned_round(given: Given) -> Stored:
+    right = _right(given)
+    return {"loss_ptr": right["lse_ptr"], "lse_ptr": right["loss_ptr"]}
 
 
 MISREADINGS = {
@@ -207,10 +301,97 @@ MISREADINGS = {
         _loss(lambda z, lse, given: _at(z, given["t_ptr"]) - lse),
     ),
     "no_bias": Misreading("The bias is missing from the logits.", _no_bias),
+    "no_bias_beyond": Misreading(
+        "The bias is missing from the logits, and nothing else keeps the words beyond V out: there "
+        "the logit has to be -inf.",
+        _no_bias_beyond,
+    ),
+    "last_words_dropped": Misreading(
+        "The last words are missing: V is no multiple of WORDS, and the tile that hangs over its "
+        "end counts too.",
+        _first_words(_whole_tiles),
+    ),
+    "last_tile_dropped": Misreading(
+        "The last tile of words is missing, whole or not: the loop goes on while first < V.",
+        _first_words(_but_the_last_tile),
+    ),
+    "steps_of_rows": Misreading(
+        "The loop goes on by ROWS, and a tile is WORDS wide: words come more than once, or are "
+        "left out.",
+        _by_steps_of_rows,
+    ),
+    "maximum_left_off": Misreading(
+        "lse is without the maximum that was taken off before exp: it is added to the logarithm.",
+        _lse(lambda z, given: z.logsumexp(1) - z.amax(1)),
+    ),
+    "maximum_multiplied": Misreading(
+        "The maximum was multiplied with the logarithm of the sum. It is added.",
+        _lse(lambda z, given: z.amax(1) * (z.logsumexp(1) - z.amax(1))),
+    ),
+    "maximum_alone": Misreading(
+        "lse_ptr holds the maximum of each row, without the logarithm of the sum.",
+        lambda given: _right(given) | {"lse_ptr": _logits(given).amax(1)},
+    ),
+    "maximum_from_0": Misreading(
+        "The maximum begins at 0. Where all logits are far below, every exp is 0: it begins at "
+        "-inf.",
+        _lse(_maximum_from_0),
+    ),
+    "maximum_not_kept": Misreading(
+        "The maximum so far stays at -inf: at the end of a turn, top is higher.",
+        _lse(lambda z, given: _rows_of(given, -torch.inf)),
+    ),
+    "tile_rescaled_too": Misreading(
+        "What the new tile adds was rescaled as well. Only the sum so far counts in units of the "
+        "old maximum.",
+        _lse(_tile_rescaled_too),
+    ),
+    "base_2": Misreading(
+        "exp2 and log2 are of base 2. Here it is e.",
+        _lse(lambda z, given: (z * math.log(2)).logsumexp(1) / math.log(2)),
+    ),
+    "no_lse": Misreading(
+        "The loss is the target's logit with its sign turned: lse is missing.",
+        _loss(lambda z, lse, given: -_at(z, given["t_ptr"])),
+    ),
+    "probability": Misreading(
+        "The loss is the probability of the target. It is minus the logarithm of it.",
+        _loss(lambda z, lse, given: (_at(z, given["t_ptr"]) - lse).exp()),
+    ),
+    "exchanged": Misreading(
+        "loss_ptr holds lse, and lse_ptr the loss.",
+        _turned_round,
+    ),
+    "lse_not_stored": Misreading(
+        "lse_ptr holds what it held: nobody stores there.",
+        lambda given: _right(given) | {"lse_ptr": _rows_of(given, math.nan)},
+    ),
+    "loss_not_stored": Misreading(
+        "loss_ptr holds what it held: nobody stores there.",
+        lambda given: _right(given) | {"loss_ptr": _rows_of(given, math.nan)},
+    ),
+    "target_within_the_tile": Misreading(
+        "The target is looked for at the same place of each tile. It is a word of all V: compare "
+        "it with v.",
+        _loss(_at_the_same_place),
+    ),
+    "target_without_bias": Misreading(
+        "The target's logit is without its bias: take it where z is complete.",
+        _loss(_without_its_bias),
+    ),
+    "target_less_the_maximum": Misreading(
+        "The target's logit is less by the maximum so far. That is taken off for exp alone.",
+        _loss(_less_the_maximum),
+    ),
+    "exp_of_the_target": Misreading(
+        "exp of the target's logit was taken off. It is the logit itself.",
+        _loss(lambda z, lse, given: lse - _at(z, given["t_ptr"]).exp()),
+    ),
     "in_tf32": Misreading(
         'tl.dot rounds float32 to tf32, ten bits, unless it is told input_precision="ieee".',
-        _rounded,
+        _rounded(tf32),
     ),
+    "in_float16": Misreading(IN_FLOAT16, _rounded(float16)),
     "strides_of_x_ignored": Misreading(
         "x is read as if its rows lay one after the other. x_n and x_d say where an element is.",
         _unstrided,

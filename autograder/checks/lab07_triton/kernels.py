@@ -123,7 +123,7 @@ def _helpers(student: Student, source: str) -> dict[str, Kernel]:
     """The student's own functions that a kernel calls, and those that they call. One that is not
     there is left out: whoever calls it is told so. Raises Wrong."""
     found: dict[str, Kernel] = {}
-    wanted = list(_read(source).called)
+    wanted = list(_parsed(source).called)
     while wanted:
         name = wanted.pop()
         if name in BUILT_IN or name in found:
@@ -134,7 +134,7 @@ def _helpers(student: Student, source: str) -> dict[str, Kernel]:
         except NoAnswer:
             del student.calls[before:]
             continue
-        helper = _read(text, returns=True) if isinstance(text, str) else None
+        helper = _parsed(text, returns=True) if isinstance(text, str) else None
         if helper is not None and helper.name == name:
             found[name] = helper
             wanted += helper.called
@@ -156,7 +156,7 @@ def _drawn(cases_of: CasesOf, draw: Draw) -> list[Case]:
 
 def _repaired(source: str, helpers: Mapping[str, Kernel], cases: list[Case]) -> str:
     """The sentence of the one change of this kernel with which all cases are right, else ""."""
-    for sentence, kernel in islice(repairs(_read(source)), MOST):
+    for sentence, kernel in islice(repairs(_parsed(source)), MOST):
         try:
             judged(_launcher(kernel, helpers), cases)
         except (Wrong, Refused):
@@ -196,7 +196,7 @@ def run_of(student: Student, name: str, case: Case) -> Run:
 def launcher(source: str, helpers: Mapping[str, Kernel] = MappingProxyType({})) -> Launcher:
     """Launches of the kernel that `source` is, which may call `helpers`. Raises Wrong for a text
     that is none."""
-    return _launcher(_read(source), helpers)
+    return _launcher(_parsed(source), helpers)
 
 
 def _launcher(kernel: Kernel, helpers: Mapping[str, Kernel]) -> Launcher:
@@ -210,7 +210,7 @@ def _launcher(kernel: Kernel, helpers: Mapping[str, Kernel]) -> Launcher:
     return launch
 
 
-def _read(source: str, *, returns: bool = False) -> Kernel:
+def _parsed(source: str, *, returns: bool = False) -> Kernel:
     try:
         return admitted(source, returns=returns)
     except Refused as refused:
@@ -296,12 +296,31 @@ def padded(n: int) -> int:
 
 def as_if_contiguous(t: Tensor) -> Tensor:
     """t as somebody reads it who ignores its strides. Raises Fault where that leaves its memory."""
+    return _read(t, tuple(torch.empty(t.shape).stride()))
+
+
+def as_if_exchanged(t: Tensor) -> Tensor:
+    """t (rows, columns) as somebody reads it who exchanges its strides. Raises Fault likewise."""
+    return _read(t, t.stride()[::-1])
+
+
+def _read(t: Tensor, strides: tuple[int, ...]) -> Tensor:
     memory = torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())[int(t.storage_offset()) :]
     mine = torch.zeros(len(memory), dtype=torch.bool)
     mine.as_strided(t.shape, t.stride()).fill_(True)
-    if len(memory) < t.numel() or not bool(mine[: t.numel()].all()):
+    last = sum((n - 1) * stride for n, stride in zip(t.shape, strides, strict=True))
+    if last >= len(memory) or not bool(mine.as_strided(t.shape, strides).all()):
         raise Fault("out_of_bounds", "strides ignored")
-    return memory[: t.numel()].view(t.shape)
+    return memory.as_strided(t.shape, strides, int(t.storage_offset()))
+
+
+def covered(starts: Iterable[int], width: int, size: int) -> Tensor:
+    """How often each of `size` places lies in a tile of this width that begins at one of these
+    starts."""
+    times = torch.zeros(size)
+    for first in starts:
+        times[first : first + width] += 1
+    return times
 
 
 def faulty(kind: str) -> Misreading:
@@ -317,6 +336,20 @@ def list_wrong(question: Question, misreadings: Misreadings) -> None:
     """Lists each misreading as a known wrong answer."""
     for key, known in misreadings.items():
         question.wrong(key, known.sentence, written=lambda name, key=key: misread(key))
+
+
+def float16(t: Tensor) -> Tensor:
+    """t (float32) rounded to float16: ten bits, as tf32, and few exponents, so that small numbers
+    lose more of them."""
+    return t.half().float()
+
+
+TINY, HUGE = 2.0**-20, 2.0**17
+"""Numbers of these sizes have four bits in float16 and none, and ten in tf32."""
+IN_FLOAT16 = (
+    "A float16 holds what was a float32: ten bits behind the point, and none of a number below "
+    "6e-8. Leave the factors as they were loaded."
+)
 
 
 def tf32(t: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,14 +13,19 @@ from autograder.judge import Draw, Student
 from . import lab
 from .kernels import (
     HOST,
+    IN_FLOAT16,
     LAYOUTS,
+    TINY,
     Case,
     Given,
     Misreading,
     Stored,
     as_if_contiguous,
+    as_if_exchanged,
     blocks,
+    covered,
     faulty,
+    float16,
     judge_kernel,
     list_wrong,
     output,
@@ -61,21 +67,24 @@ def _cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, (3, 21, 17), (16, 32, 16), b="strided")
     yield _case(draw, (1, 1, 1), (16, 16, 16))
     yield _case(draw, (33, 70, 48), (32, 16, 16), x="offset", w="strided")
+    yield _case(draw, (4, 25, 18), (16, 32, 16), scale=TINY)
     for _ in draw.cases(2):
         sizes = draw.integer(2, 40), draw.integer(41, 80), draw.integer(17, 39)
         tiles = tuple(draw.choice((16, 32)) for _ in range(3))
-        layouts = {name: draw.choice(LAYOUTS) for name in ("x", "w", "b")}
+        layouts: dict[str, Any] = {name: draw.choice(LAYOUTS) for name in ("x", "w", "b")}
         yield _case(draw, sizes, tiles, **layouts)
 
 
 def _case(
     draw: Draw, sizes: tuple[int, int, int], tiles: tuple[int, ...], *, x: str = "contiguous",
-    w: str = "contiguous", b: str = "contiguous", y: str = "contiguous",
+    w: str = "contiguous", b: str = "contiguous", y: str = "contiguous", scale: float = 1.0,
 ) -> Case:  # fmt: skip
-    """sizes: N, V, D. tiles: ROWS, WORDS, FEATURES."""
+    """sizes: N, V, D. tiles: ROWS, WORDS, FEATURES. scale: of x, b and y."""
     (n, v, d), (rows, words, features) = sizes, tiles
     of_x, of_w = draw.tensor(n, d, layout=x), draw.tensor(v, d, layout=w)
     of_b, of_y = draw.tensor(v, layout=b), output(draw, n, v, layout=y)
+    of_x *= scale
+    of_b *= scale
     given = {
         "x_ptr": of_x, "w_ptr": of_w, "b_ptr": of_b, "y_ptr": of_y, "N": n, "V": v, "D": d,
         "x_n": of_x.stride(0), "x_d": of_x.stride(1), "w_v": of_w.stride(0),
@@ -125,6 +134,39 @@ def _columns_written(x: Tensor, w: Tensor, b: Tensor, given: Given) -> Tensor:
     return head(x, w, b).flatten().as_strided(y.shape, y.stride())
 
 
+def _but_the_last_tile(x: Tensor, w: Tensor, b: Tensor, given: Given) -> Tensor:
+    kept = max(0, blocks(given["D"], given["FEATURES"]) - 1) * given["FEATURES"]
+    return head(x[:, :kept], w[:, :kept], b)
+
+
+def _first_tile_again(x: Tensor, w: Tensor, b: Tensor, given: Given) -> Tensor:
+    size = given["FEATURES"]
+    return head(blocks(given["D"], size) * x[:, :size], w[:, :size], b)
+
+
+def _by_steps_of_rows(x: Tensor, w: Tensor, b: Tensor, given: Given) -> Tensor:
+    starts = range(0, given["D"], given["ROWS"])
+    return head(x * covered(starts, given["FEATURES"], given["D"]), w, b)
+
+
+def _doubled(x: Tensor, w: Tensor, b: Tensor, given: Given) -> Tensor:
+    """Each turn adds the sum so far once more."""
+    y = torch.zeros(len(x), len(w))
+    tiles = (torch.split(t, given["FEATURES"], 1) for t in (x, w))
+    for of_x, of_w in zip(*tiles, strict=True):
+        y = 2 * y + of_x @ of_w.T
+    return y + b
+
+
+def _bias_of_rows(x: Tensor, w: Tensor, b: Tensor, given: Given) -> Tensor:
+    of_rows = torch.nn.functional.pad(b[: len(x)], (0, max(0, len(x) - len(b))))
+    return x @ w.T + of_rows[:, None]
+
+
+def _bias_below_n(x: Tensor, w: Tensor, b: Tensor, given: Given) -> Tensor:
+    return head(x, w, torch.where(torch.arange(len(b)) < len(x), b, 0.0))
+
+
 MISREADINGS = {
     "edge_not_masked": faulty("out_of_bounds"),
     "last_features_dropped": Misreading(
@@ -145,6 +187,43 @@ MISREADINGS = {
         "over words. With as many tiles one way as the other nobody would notice.",
         _of(_axes_exchanged),
     ),
+    "last_tile_dropped": Misreading(
+        "The last tile of features is missing, whole or not: the loop goes on while first < D.",
+        _of(_but_the_last_tile),
+    ),
+    "first_tile_again": Misreading(
+        "Every turn of the loop brings the first tile of features: d is first + tl.arange(...).",
+        _of(_first_tile_again),
+    ),
+    "steps_of_rows": Misreading(
+        "The loop goes on by ROWS, and a tile is FEATURES wide: features are left out, or come "
+        "more than once.",
+        _of(_by_steps_of_rows),
+    ),
+    "sum_passed_and_added": Misreading(
+        "Each turn adds what was there before once more: tl.dot(x, w, z) is z + x w already.",
+        _of(_doubled),
+    ),
+    "bias_of_rows": Misreading(
+        "The bias was taken by the rows. It belongs to the words, and is a row beside the tile.",
+        _of(_bias_of_rows),
+    ),
+    "bias_below_n": Misreading(
+        "The mask of the bias compares with N. It has an element for each of V words.",
+        _of(_bias_below_n),
+    ),
+    "negative_cut": Misreading(
+        "What is below 0 became 0. The head has no such rule.",
+        _of(lambda x, w, b, given: head(x, w, b).clamp(min=0)),
+    ),
+    "strides_of_x_exchanged": Misreading(
+        "x is read with its two strides exchanged: x_n is a step to the next row.",
+        _of(lambda x, w, b, given: head(as_if_exchanged(x), w, b)),
+    ),
+    "strides_of_w_exchanged": Misreading(
+        "w is read with its two strides exchanged: w_v is a step to the next word.",
+        _of(lambda x, w, b, given: head(x, as_if_exchanged(w), b)),
+    ),
     "no_bias": Misreading(
         "The bias is missing.", _of(lambda x, w, b, given: x @ w.T)
     ),
@@ -156,6 +235,9 @@ MISREADINGS = {
         'tl.dot rounds float32 to tf32, ten bits, unless it is told input_precision="ieee". Three '
         "digits are left of seven.",
         _of(lambda x, w, b, given: head(tf32(x), tf32(w), b)),
+    ),
+    "in_float16": Misreading(
+        IN_FLOAT16, _of(lambda x, w, b, given: head(float16(x), float16(w), b))
     ),
     "strides_of_x_ignored": Misreading(
         "x is read as if its rows lay one after the other. x_n and x_d say where an element is.",

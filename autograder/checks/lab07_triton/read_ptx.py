@@ -86,6 +86,7 @@ _FIXED = (
     "\t@%p3 st.shared.b32 \t[ %r5 + 0 ], { %r1 };",
     "\tmma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 \t{ %r1 }, { %r2 }, { %r3 }, { %r1 };",
     "\twgmma.fence.sync.aligned;",
+    "\tst.global.b32 \t[ %rd1 + 0 ], { %r1 }; // all lanes: @%p1 guards the next one",
     "\t// @%p1 ld.global.b32 { %r1 }, [ %rd1 + 0 ];",
     "\t// mma.sync.aligned.m16n8k16",
     "\t.reg .f32 \t%f<27>;",
@@ -132,6 +133,8 @@ class Reader:
     exchanged: bool = False
     masked: Sequence[str] = ("ld", "st")
     all_masked: bool = False
+    named_anywhere: bool = False  # %p in an access is taken for a predicate of it
+    remarked: bool = True  # what stands before a // in its line counts
     registers: str = r"^\.reg\s+\.b32\s+%r<(\d+)>"
     sum_registers: bool = False
     tensor_cores: Sequence[str] = ("mma.sync", "wgmma.mma_async", "tcgen05.mma")
@@ -151,6 +154,8 @@ class Reader:
             mma += self._multiplies(code)
             if declared := re.match(self.registers, code):
                 registers = int(declared[1]) - self.one_less + registers * self.sum_registers
+            if "//" in code and not self.remarked:
+                continue
             masked += self.all_masked and code.startswith("@")
             access = _ACCESS.match(code)
             if not access or not self._counts(access[3]) or not (self.predicated or not access[1]):
@@ -158,7 +163,7 @@ class Reader:
             of = loads if (access[2] == "ld") != self.exchanged else stores
             width = self._width(access[3])
             of[width] = of.get(width, 0) + 1
-            predicate = access[1] or ""
+            predicate = access[1] or "%p" * (self.named_anywhere and "%p" in code)
             counts = access[2] in self.masked and not self.all_masked
             masked += counts and bool(predicate) and (self.negated or "!" not in predicate)
         return {"loads": loads, "stores": stores, "masked": masked, "mma": mma,
@@ -212,6 +217,15 @@ _WRONG = {
     "negated_predicates": (
         "@!%p1 is a predicate as well: the lane takes part where it is false.",
         Reader(negated=False),
+    ),
+    "named_anywhere": (
+        "An access is taken for masked where its line names a %p anywhere. A predicate stands in "
+        "front of the instruction, with an @.",
+        Reader(named_anywhere=True),
+    ),
+    "remarked_missed": (
+        "An instruction with a comment behind it is left out. Only what follows // is none.",
+        Reader(remarked=False),
     ),
     "ampere_alone": (
         "Tensor cores are looked for as mma.sync alone. On sm_90a it is wgmma.mma_async, "

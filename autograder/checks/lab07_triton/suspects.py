@@ -22,11 +22,15 @@ CasesOf = Callable[[Draw], list[Case]]
 
 @dataclass(frozen=True)
 class Flaw:
-    """One line made wrong. kind: the rule that it breaks; right, wrong: the fragment."""
+    """One line made wrong. kind: the rule that it breaks, "" for none; right, wrong: the
+    fragment."""
 
     kind: str
     right: str
     wrong: str
+
+
+NONE = Flaw("", "", "")
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Plan:
 @dataclass(frozen=True, eq=False)
 class Suspect:
     """A kernel with one wrong line: its text, the number of that line (from 1), the rule that the
-    line breaks, and launches with what each must store."""
+    line breaks ("" and 0 of a kernel that is right), and launches with what each must store."""
 
     source: str
     line: int
@@ -59,16 +63,16 @@ class Suspect:
 
 @lru_cache(maxsize=4)
 def drawn(seed: int, rounds: int) -> tuple[Suspect, ...]:
-    """Each flaw of each plan, in a fresh order and under fresh names. Kept: a diagnosis asks for
-    those of a seed again, once for each known mistake."""
+    """Each flaw of each plan, and each plan as it should be, in a fresh order and under fresh
+    names. Kept: a diagnosis asks for those of a seed again, once for each known mistake."""
     draw = Draw(seed, rounds=rounds)
-    flaws = draw.shuffled([(plan, flaw) for plan in PLANS for flaw in plan.flaws])
+    flaws = draw.shuffled([(plan, flaw) for plan in PLANS for flaw in (*plan.flaws, NONE)])
     return tuple(_suspect(draw, plan, flaw) for plan, flaw in flaws)
 
 
 def _suspect(draw: Draw, plan: Plan, flaw: Flaw) -> Suspect:
     lines = [line for group in plan.groups for line in draw.shuffled(group)]
-    (place,) = (n for n, line in enumerate(lines) if flaw.right in line)
+    place = next(n for n, line in enumerate(lines) if flaw.right in line)
     lines[place] = lines[place].replace(flaw.right, flaw.wrong)
     names = _names(draw, lines)
     lines = [_renamed(line, names) for line in lines]
@@ -77,7 +81,8 @@ def _suspect(draw: Draw, plan: Plan, flaw: Flaw) -> Suspect:
     lines.insert(above, f"{indent}# {draw.choice(_COMMENTS)}")
     source = "\n".join(lines) + "\n"
     cases = [_case_renamed(case, names) for case in plan.cases(draw)]
-    return Suspect(source, place + 1 + (place >= above), flaw.kind, cases)
+    line = place + 1 + (place >= above) if flaw.kind else 0
+    return Suspect(source, line, flaw.kind, cases)
 
 
 _COMMENTS = ("which part is mine", "where is it", "one program of many", "compute", "the block")
