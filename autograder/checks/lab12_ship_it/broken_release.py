@@ -81,8 +81,9 @@ _MISSED = {
     "and not run.",
     "no_fake": "An operator has no fake kernel. It runs eagerly; torch.compile cannot ask it for "
     "shapes.",
-    "no_gradient": "An operator has no gradient registered. Forward is right, and backward fails, "
-    "or leaves everything below it untrained.",
+    "no_gradient": "An operator has no gradient registered. Where its kernel calls torch's "
+    "operators, autograd records those, and warns; one that writes through pointers leaves "
+    "everything below it untrained.",
     "undeclared_write": "A kernel writes into an argument, and its schema does not say so. "
     "functionalization then believes that the argument is as it was.",
     "torch_unpinned": "It was built with one version of torch and installs beside another. torch's "
