@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from .engines.gpu import CONTEXT_BYTES, CUDA, DEFAULT_SHARE, SIMULATED, Gpu
     from .engines.limits import Limits
     from .engines.mocked_gpu import MOCKED, mocked_gpu
-    from .host.beginning import BegunZygote, begin_usual
     from .host.jail import Jail
     from .host.jailed_student import JailedStudent
     from .host.loading import Cell, CellResult
     from .host.tiers import BUBBLEWRAP, Tier, probe
+    from .host.zygote_startup import BegunZygote, begin_usual
 
 __all__ = [
     "BUBBLEWRAP",
@@ -61,7 +61,7 @@ _ROOMS = {
     "engines.gpu": ("CONTEXT_BYTES", "CUDA", "DEFAULT_SHARE", "SIMULATED", "Gpu"),
     "engines.limits": ("Limits",),
     "engines.mocked_gpu": ("MOCKED", "mocked_gpu"),
-    "host.beginning": ("BegunZygote", "begin_usual"),
+    "host.zygote_startup": ("BegunZygote", "begin_usual"),
     "host.jail": ("Jail",),
     "host.jailed_student": ("JailedStudent",),
     "host.loading": ("Cell", "CellResult"),

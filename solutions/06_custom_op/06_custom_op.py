@@ -1075,10 +1075,10 @@ def repair(suspect):
 # fake kernel what comes out: without it tracing stops there, and with wrong strides the code that
 # it generates for the next operator reads the wrong elements. Without a backward the graph ends at
 # the operator, which writes through pointers, so nothing before it learns, and without an autocast
-# rule it meets mixed dtypes or runs in float32. The threads beyond the edge load parts of the tile for the others, and a barrier
-# that some threads never reach is undefined: so they stay and only the write is masked. A run on
-# the CPU finds faults of logic (bounds, races, barriers); it says nothing of speed, coalescing,
-# bank conflicts or occupancy.
+# rule it meets mixed dtypes or runs in float32. The threads beyond the edge load parts of the tile
+# for the others, and a barrier that some threads never reach is undefined: so they stay and only
+# the write is masked. A run on the CPU finds faults of logic (bounds, races, barriers); it says
+# nothing of speed, coalescing, bank conflicts or occupancy.
 #
 # **Rubric** (1 point each): a schema says what is read, written and aliased, and who uses that; the
 # fake kernel stands in for the data while tracing, and wrong strides make wrong reads; the graph

@@ -68,7 +68,7 @@ def marked(question: Question) -> Any:
     return pytest.param(question.name, marks=marks)
 
 
-@pytest.mark.parametrize("name", map(marked, QUESTIONS.values()))
+@pytest.mark.parametrize("name", [marked(question) for question in QUESTIONS.values()])
 def test_a_strange_answer_is_no_fault_of_the_check(name: str) -> None:
     question, failed = QUESTIONS[name], []
     known = question.wrong_answers[-1]  # it goes furthest, as a rule

@@ -63,6 +63,7 @@ def test_every_command_has_a_short_help(autograder):
         )
 
 
+@pytest.mark.jail
 def test_a_lab_goes_by_its_number(autograder, hand_in, no_jail):
     for number in ("1", "01", NAME):
         assert "There is no bwrap" in told(autograder("grade", hand_in, "--lab", number))

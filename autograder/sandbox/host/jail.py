@@ -14,13 +14,13 @@ from autograder.judge import GraderFault
 from ..engines.gpu import Gpu
 from ..engines.isolation import known, place_name
 from ..engines.limits import Limits
-from .beginning import BegunZygote
 from .jailed_student import JailedStudent
 from .loading import Cell
 from .process import PlainProcess
 from .running import Running
 from .tiers import BUBBLEWRAP, Tier, explained, obstacle
 from .zygote_client import ZygoteClient, ZygoteLost
+from .zygote_startup import BegunZygote
 
 
 class Jail:

@@ -21,8 +21,8 @@ from ..engines import cgroups
 from ..engines.gpu import Gpu
 from ..engines.limits import Limits
 from ..wire.channel import Line
-from .beginning import BegunZygote, begin
 from .running import Running, how_it_ended
+from .zygote_startup import BegunZygote, begin
 
 START_S = 120.0  # importing torch from a cold disk
 ORDER_S = 10.0  # what the zygote and the kernel may take for anything

@@ -88,6 +88,7 @@ def test_right_answers_are_raced_once_and_nobody_else_is_harmed(
     assert again.output == done.output
 
 
+@pytest.mark.jail
 def test_what_an_instructor_can_put_right_is_one_line(tmp_path) -> None:
     assert "no grading folder" in typed(tmp_path / "nothing").output
     assert "has not been graded" in typed(tmp_path).output

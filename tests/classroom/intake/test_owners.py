@@ -113,9 +113,7 @@ def test_a_student_cannot_hand_in_as_somebody_else(tmp_path):
 def test_a_name_like_another_platforms_changes_nobodys_number(tmp_path):
     """Blackboard's mark, in a name that Moodle has put its own in front of."""
     moodle = "Eve E_777_assignsubmission_file_"
-    source = in_zip(
-        tmp_path, {f"{moodle}ada_attempt_2026-11-20-10-00-00_01_strides.ipynb": b"eve"}
-    )
+    source = in_zip(tmp_path, {f"{moodle}ada_attempt_2026-11-20-10-00-00_01_strides.ipynb": b"eve"})
     (eve,) = taken(source).values()
     assert (eve.student, eve.data) == ("Eve_E_777", b"eve")
     assert layout.moodle_participant(eve.origin) == ("Eve E", "777")

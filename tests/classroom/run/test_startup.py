@@ -59,6 +59,7 @@ def test_one_that_was_lost_meanwhile_is_replaced(begun, tmp_path):
     assert isinstance(outcome, Record)
 
 
+@pytest.mark.jail
 def test_ctrl_c_does_not_reach_it(begun):
     begun.process.join(0.2)
     os.kill(begun.process.pid, signal.SIGINT)
@@ -79,6 +80,7 @@ begun.process.join()
 """
 
 
+@pytest.mark.jail
 def test_ctrl_c_does_not_reach_the_first_process_of_all():
     """With which multiprocessing begins a tracker of its own, and lets all signals in again."""
     done = subprocess.run(

@@ -73,6 +73,7 @@ class TestLinks:
                 assert places == [k for k, e in enumerate(column["entries"]) if op in e["ops"]]
         assert js("lit", view.view, []) == [[] for _ in view.columns]
 
+    @pytest.mark.compiler
     def test_kernels_are_linked_through_their_nodes(self):
         """Two elementwise calls are one kernel, which belongs to both."""
 

@@ -88,6 +88,7 @@ extern "C" void launch(int* z, int N, int V, int tile) {
 
 
 class TestTheArithmetic:
+    @pytest.mark.compiler
     def test_a_kernel_s_threads_have_the_same_outputs(self, js):
         """The kernel writes down who it was; CUDA on the CPU runs it."""
         kernels = cuda_cpu.build(WHO, check=False)

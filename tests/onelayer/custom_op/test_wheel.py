@@ -56,6 +56,7 @@ def test_metadata_decides_which_torch(torch_: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize(("flag", "want"), [("0x020b000000000000", (2, 11)), (None, None)])
+@pytest.mark.compiler
 def test_torchs_header_aims_at_the_target_or_at_its_own_release(
     flag: str | None, want: tuple[int, int] | None
 ) -> None:

@@ -24,7 +24,7 @@ from autograder.judge import (
 )
 from autograder.sandbox import Cell, Gpu, Jail
 from autograder.sandbox.engines import gpu
-from autograder.sandbox.host import beginning
+from autograder.sandbox.host import zygote_startup
 from autograder.sandbox.inside import zygote
 from tests.sandbox.simulated_gpu import CELL, HINTS, MIB, SIMULATED, asking
 
@@ -115,7 +115,7 @@ def test_memory_over_the_cap_is_seen_from_outside_and_ends_the_process(gpu_jail,
 @pytest.mark.slow
 def test_a_zygote_that_touched_the_gpu_forks_no_more(monkeypatch):
     touched = "import torch; torch.cuda.is_initialized = lambda: True; "
-    monkeypatch.setattr(beginning, "PROGRAM", touched + beginning.PROGRAM)
+    monkeypatch.setattr(zygote_startup, "PROGRAM", touched + zygote_startup.PROGRAM)
     with (
         Jail(gpu=SIMULATED) as gpu_jail,
         pytest.raises(GraderFault, match="zygote has touched the GPU"),

@@ -7,7 +7,7 @@ import pytest
 
 from autograder.sandbox import BUBBLEWRAP, Cell, Jail, Limits
 from autograder.sandbox.engines.choice import ENGINES
-from autograder.sandbox.host import beginning
+from autograder.sandbox.host import zygote_startup
 
 pytestmark = pytest.mark.jail
 
@@ -32,7 +32,7 @@ def test_it_begins_without_torch_and_the_jail_that_takes_it_ends_it() -> None:
 
 
 def test_a_jail_whose_begun_zygote_has_died_starts_another() -> None:
-    zygote = beginning.begin("bubblewrap", Limits())
+    zygote = zygote_startup.begin("bubblewrap", Limits())
     with Jail(begun=zygote) as jail:
         zygote.jailed.process.kill()
         zygote.jailed.process.wait()
@@ -46,5 +46,5 @@ def test_what_cannot_be_started_leaves_nothing_open(monkeypatch: pytest.MonkeyPa
         raise OSError("no more processes")
 
     monkeypatch.setitem(ENGINES, "bubblewrap", refuse)
-    monkeypatch.setattr(beginning, "probe", lambda: BUBBLEWRAP)
-    assert beginning.begin_usual() == (BUBBLEWRAP, None)
+    monkeypatch.setattr(zygote_startup, "probe", lambda: BUBBLEWRAP)
+    assert zygote_startup.begin_usual() == (BUBBLEWRAP, None)
