@@ -103,6 +103,17 @@ def rebuild(data: bytes, release: Release) -> Rebuilt:
     return Rebuilt(answers, tuple(notes), _left_out(cells, used, release), language)
 
 
+def untouched_in(data: bytes, release: Release) -> str:
+    """The language of a notebook whose answers are all there and as they were given out; "" for
+    every other."""
+    try:
+        rebuilt = rebuild(data, release)
+    except Ungradable:
+        return ""
+    stubs = {name: cell["source"] for name, cell in release.answers.items()}
+    return rebuilt.language if rebuilt.answers == stubs else ""
+
+
 def _language(made: Mapping[str, Any], release: Release) -> str:
     """What the notebook says of itself, where the lab was given out in that language."""
     match made.get("metadata"):

@@ -6,7 +6,7 @@ why, once for the student and once for the instructor.
 
 import hashlib
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -78,13 +78,15 @@ def submissions(
     *,
     before: Mapping[str, str] = NOBODY,
     collected: bool = False,
+    untouched_in: Callable[[bytes], str] = lambda _: "",
 ) -> Iterator[Submission]:
     """One submission per student, in the order of their ids.
 
     known: all labs of the course, so that another lab's notebook is not taken for this one's.
     people: who is enrolled; what is theirs goes by their id, wherever it came from.
     before: the students of earlier hand-ins by owner. collected: by nbgrader, into the grading
-    folder: it tells the time.
+    folder: it tells the time. untouched_in: the language of a notebook whose answers are all as
+    they were given out, "" for every other; it is asked where one student's notebooks differ.
     """
     by_owner: dict[str, list[Claim]] = {}
     for claim in claims(files, lab)[0]:
@@ -92,7 +94,8 @@ def submissions(
             by_owner.setdefault(claim.owner, []).append(claim)
     by_student, reading = _by_student(by_owner, people, before), _Reading()
     for student in sorted(by_student, key=str.casefold):
-        yield _submission(student, by_student[student], (lab, known), reading, collected=collected)
+        own = by_student[student]
+        yield _submission(student, own, (lab, known), reading, untouched_in, collected=collected)
 
 
 def _by_student(
@@ -145,6 +148,7 @@ def _submission(
     claimed: Sequence[Claim],
     labs: tuple[str, Sequence[str]],
     read: _Reading,
+    untouched_in: Callable[[bytes], str],
     *,
     collected: bool,
 ) -> Submission:
@@ -155,15 +159,7 @@ def _submission(
     claim, *others = _candidates(ours, lab) or ours[:1] or claimed[:1]
     if others:
         claim, *others = _without_copies([claim, *others])
-    beside = [one.file for one in claimed if one.file.path[:-1] == claim.file.path[:-1]]
-    made = Submission(
-        student,
-        _shown(claim.file),
-        submitted=claim.submitted or (exchanged.time(beside) if collected else ""),
-        note=claim.note,
-        secret=exchanged.secret(beside),
-        owner=claim.owner,
-    )
+    made = _from(claim, student, claimed, collected=collected)
     for one in claimed:
         if one.file.spoils:
             return replace(made, ungradable=one.file.spoils)
@@ -175,16 +171,47 @@ def _submission(
     if len(others) >= MAX_CANDIDATES:
         return replace(made, ungradable=_several([claim, *others]))
     try:
-        data = read(claim)
-        different = [one for one in others if read(one) != data]
+        notebooks = {one: read(one) for one in (claim, *others)}
     except Unreadable as reason:
         note = IN_PARTS if str(reason) == TOO_MUCH else made.note
         return replace(made, ungradable=str(reason), note=note)
+    claim, *different = _handed_in(notebooks, untouched_in)
+    made = _from(claim, student, claimed, collected=collected)
     if different:
         return replace(made, ungradable=_several([claim, *different]))
-    unread = [one for one in claimed if one not in (claim, *others) and _may_be_a_notebook(one)]
+    unread = [one for one in claimed if one not in notebooks and _may_be_a_notebook(one)]
     note = "; ".join(filter(None, (made.note, _unread(unread))))
+    data = notebooks[claim]
     return replace(made, note=note, data=data, sha256=hashlib.sha256(data).hexdigest())
+
+
+def _from(claim: Claim, student: str, claimed: Sequence[Claim], *, collected: bool) -> Submission:
+    """What is known of a submission before its file is read."""
+    beside = [one.file for one in claimed if one.file.path[:-1] == claim.file.path[:-1]]
+    return Submission(
+        student,
+        _shown(claim.file),
+        submitted=claim.submitted or (exchanged.time(beside) if collected else ""),
+        note=claim.note,
+        secret=exchanged.secret(beside),
+        owner=claim.owner,
+    )
+
+
+def _handed_in(
+    notebooks: Mapping[Claim, bytes], untouched_in: Callable[[bytes], str]
+) -> list[Claim]:
+    """The notebooks that differ, without those that nobody has answered in: a copy of the whole
+    course holds the lab once in each language. Of nothing but such ones the English one counts.
+    """
+    first: dict[bytes, Claim] = {}
+    for claim, data in notebooks.items():
+        first.setdefault(data, claim)
+    if len(first) == 1:
+        return list(first.values())
+    languages = {claim: untouched_in(data) for data, claim in first.items()}
+    answered = [claim for claim, language in languages.items() if not language]
+    return answered or [min(languages, key=lambda claim: languages[claim] != "en")]
 
 
 def _other_lab(claim: Claim, lab: str, known: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from threading import BoundedSemaphore
 
@@ -16,7 +17,7 @@ from ..errors import UserError, the_one
 from .enrolment import Person
 from .exchanged import COLLECTED
 from .owners import NOBODY
-from .rebuild import Rebuilt, Ungradable, rebuild
+from .rebuild import Rebuilt, Ungradable, rebuild, untouched_in
 from .release import Release
 from .submissions import Submission, files_in, ignored, labs_named, submissions
 
@@ -69,7 +70,15 @@ def take_in(
     name = _the_lab(lab, list(known), labs_named(files, list(known)))
     taken = Taken(known[name], ignored=ignored(files, name, list(known)))
     collected = source.resolve() == kept.with_name(COLLECTED).resolve()
-    found = submissions(files, name, list(known), people, before=before, collected=collected)
+    found = submissions(
+        files,
+        name,
+        list(known),
+        people,
+        before=before,
+        collected=collected,
+        untouched_in=partial(untouched_in, release=known[name]),
+    )
     _take_all(found, taken, kept)
     if not taken.entries and not taken.refusals:
         raise UserError(f"There is no notebook of {name} in {source}.")

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from autograder.attacks.sample_class import ROOT
-from autograder.classroom.intake.rebuild import notebook, rebuild
+from autograder.classroom.intake.rebuild import notebook, rebuild, untouched_in
 from autograder.classroom.intake.release import releases
 
 RELEASES = releases(ROOT)
@@ -33,6 +33,25 @@ def test_an_untouched_lab_is_an_untouched_lab(lab, code):
     assert rebuilt.language == code
     assert rebuilt.answers == {name: cell["source"] for name, cell in release.answers.items()}
     assert notebook(release, rebuilt)["cells"] == release.cells
+    assert untouched_in(data(made(lab, code)), release) == code
+    assert untouched_in(release.notebook, release) == "en"
+
+
+@pytest.mark.parametrize(("lab", "code"), EDITIONS)
+def test_a_lab_with_one_answer_touched_or_lost_is_touched(lab, code):
+    release = RELEASES[lab]
+    for name in release.answers:
+        twin = made(lab, code)
+        (cell,) = (cell for cell in twin["cells"] if cell["id"] == name)
+        cell["source"] = "".join(cell["source"]) + "\n# mío"
+        assert untouched_in(data(twin), release) == ""
+        twin["cells"].remove(cell)
+        assert untouched_in(data(twin), release) == ""
+
+
+@pytest.mark.parametrize("made", [b"", b"{}", b"\xff", b'{"cells": []}'])
+def test_what_is_no_notebook_of_the_lab_is_none_that_nobody_touched(made):
+    assert untouched_in(made, RELEASES["01_strides"]) == ""
 
 
 @pytest.mark.parametrize(("lab", "code"), EDITIONS)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from autograder.attacks.sample_class import ROOT
 from autograder.classroom.errors import UserError
 from autograder.classroom.intake import files as in_files
 from autograder.classroom.intake import owners as layout
 from autograder.classroom.intake import submissions as intake
+from autograder.classroom.intake.release import releases
 from autograder.classroom.intake.submissions import files_in, ignored, labs_named, submissions
+from autograder.classroom.intake.taking import take_in
 from tests.classroom.intake.handed_in import KNOWN, LAB, in_folder, in_zip, taken
+from tests.house.test_house import files_of_the_course
 
 
 def test_the_newest_of_several_hand_ins_counts(tmp_path):
@@ -285,3 +291,81 @@ class TestOneOwner:
 def test_a_folder_without_a_notebook_is_named(tmp_path):
     found = taken(in_folder(tmp_path, {"ada/report.pdf": b"", "bob/01_strides.ipynb": b""}))
     assert "no notebook" in found["ada"].ungradable
+
+
+RELEASES = releases(ROOT)
+
+
+@cache
+def course():
+    """Every file of the repository, by its path in it."""
+    return {str(path.relative_to(ROOT)): path.read_bytes() for path in files_of_the_course()}
+
+
+class TestACopyOfTheWholeCourse:
+    """Somebody forks the repository, fills in a lab in one language and hands in all of it."""
+
+    ENGLISH, SPANISH = f"labs/{LAB}/{LAB}.ipynb", f"es/labs/{LAB}/{LAB}.ipynb"
+
+    def saved(self, path, answers=()):
+        """The lab as Jupyter saves it: with a mark of its own, and with these answers in it."""
+        made = json.loads(course()[path])
+        made["metadata"]["saved"] = path
+        for cell in made["cells"]:
+            if cell["id"] in answers:
+                cell["source"] = answers[cell["id"]]
+        return json.dumps(made).encode()
+
+    def filled(self, path):
+        answer = "def address(index, size, stride, offset):\n    return 41\n"
+        return self.saved(path, {"address": answer})
+
+    def take(self, tmp_path, mine):
+        """What is taken in of the course's files with `mine` instead of theirs, and of bob's."""
+        fork = {f"ada/{path}": data for path, data in (course() | mine).items()}
+        source = in_zip(tmp_path, fork | {f"bob/{LAB}.ipynb": self.filled(self.ENGLISH)})
+        return take_in(source, RELEASES, LAB, tmp_path)
+
+    @pytest.mark.parametrize("path", [ENGLISH, SPANISH])
+    @pytest.mark.parametrize("other", ["as given out", "run and saved"])
+    def test_the_language_that_was_filled_in_counts(self, tmp_path, path, other):
+        (untouched,) = {self.ENGLISH, self.SPANISH} - {path}
+        beside = {untouched: self.saved(untouched)} if other == "run and saved" else {}
+        found = self.take(tmp_path, beside | {path: self.filled(path)})
+        assert not found.refusals
+        assert set(found.entries) == {"ada", "bob"}
+        ada = found.entries["ada"]
+        assert "return 41" in ada.rebuilt.answers["address"]
+        assert ada.submission.origin == f"ada/{path}"
+        assert ada.rebuilt.language == ("es" if path == self.SPANISH else "en")
+
+    def test_both_filled_in_is_not_guessed(self, tmp_path):
+        both = {path: self.filled(path) for path in (self.ENGLISH, self.SPANISH)}
+        (refused,) = self.take(tmp_path, both).refusals
+        assert refused.submission.student == "ada"
+        assert refused.reason == (
+            f"There are several notebooks (ada/{self.SPANISH}, ada/{self.ENGLISH}). Hand in one."
+        )
+
+    def test_free_text_alone_is_an_answer(self, tmp_path):
+        text = next(
+            name for name, cell in RELEASES[LAB].answers.items() if cell["cell_type"] == "markdown"
+        )
+        found = self.take(tmp_path, {self.SPANISH: self.saved(self.SPANISH, {text: "Porque sí."})})
+        assert found.entries["ada"].rebuilt.answers[text] == "Porque sí."
+
+    def test_a_damaged_one_is_not_taken_for_an_untouched_one(self, tmp_path):
+        mine = {self.ENGLISH: b"{", self.SPANISH: self.filled(self.SPANISH)}
+        (refused,) = self.take(tmp_path, mine).refusals
+        assert "several notebooks" in refused.reason
+
+    def test_of_none_that_was_filled_in_the_english_one_counts(self, tmp_path):
+        found = self.take(tmp_path, {})
+        assert not found.refusals
+        assert found.entries["ada"].submission.origin == f"ada/{self.ENGLISH}"
+
+    def test_of_none_that_was_filled_in_one_counts_where_none_is_english(self, tmp_path):
+        twins = {"": self.saved(self.SPANISH), "again/": course()[self.SPANISH]}
+        files = {f"ada/{folder}{LAB}.ipynb": data for folder, data in twins.items()}
+        found = take_in(in_folder(tmp_path / "in", files), RELEASES, LAB, tmp_path)
+        assert found.entries["ada"].rebuilt.language == "es"
