@@ -168,6 +168,10 @@ def test_a_page_is_in_its_language_with_all_that_stands_around_it(site: Path, pa
     assert page.locator("meta[name=description]").get_attribute("content").startswith("PyTorch por")
     way = page.locator("article .ol-door")
     assert way.inner_text() == "English"
+    parted = "one => getComputedStyle(one).hyphens"
+    prose = page.locator("article section > p:has(code)").first
+    assert prose.evaluate(parted) == "auto"
+    assert prose.locator("code").first.evaluate(parted) == "manual"
     page.evaluate("document.querySelectorAll('article section')[5].scrollIntoView()")
     page.wait_for_timeout(300)
     way.evaluate("way => { way.addEventListener('click', (e) => e.preventDefault()); way.click() }")
@@ -178,6 +182,10 @@ def test_a_page_is_in_its_language_with_all_that_stands_around_it(site: Path, pa
         f"[...document.querySelectorAll('article section')][{place[1]}].getBoundingClientRect().top"
     )
     assert abs(page.evaluate(top)) < 200
+    page.evaluate("document.documentElement.lang = 'en'")
+    for width, parts in ((1280, "manual"), (500, "auto")):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert prose.evaluate(parted) == parts
     assert trouble == []
 
 
