@@ -90,7 +90,11 @@ def _english(shown: str, language: str) -> Iterator[str]:
     for sentence in [*words.catalogue("en").values(), *reports]:
         for form in sentence.values() if isinstance(sentence, dict) else [sentence]:
             for part in re.split(r"\{[^}]*\}", form):
-                if len(part.split()) > 2 and IN_WORDS.search(part) and part.strip() in shown:
+                if (
+                    len(re.findall(r"\w+", part)) > 2
+                    and IN_WORDS.search(part)
+                    and part.strip() in shown
+                ):
                     yield part.strip()
 
 

@@ -267,5 +267,5 @@ def test_every_cell_of_the_course_gives_itself_for_its_own_words(source: str) ->
 
 @pytest.mark.slow
 def test_the_course_is_whole_in_every_language() -> None:
-    assert [one.code for one in others(ROOT)] == ["es"]
+    assert "es" in [one.code for one in others(ROOT)]
     assert [str(one) for one in make(ROOT).untranslated] == []

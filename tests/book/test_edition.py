@@ -23,7 +23,7 @@ from book.unit import HOME, ROOT
 
 PLAN = plan(ROOT)
 LANGUAGES = others(ROOT)
-(SPANISH,) = LANGUAGES
+(SPANISH,) = (one for one in LANGUAGES if one.code == "es")
 NOTEBOOKS = [c.notebook for c in PLAN.chapters if c.notebook != HOME]
 NOTEBOOKS += [lab.student for lab in PLAN.labs]
 SHEETS = ["docs/diagnosis.md", "docs/glossary.md"]
@@ -112,7 +112,7 @@ def test_a_spanish_chapter_leads_to_the_spanish_sheets(staged: Path) -> None:
 
 
 def test_an_english_page_has_a_door_where_there_is_a_twin(tmp_path: Path) -> None:
-    for doors, ways in ((LANGUAGES, 1), ((), 0)):
+    for doors, ways in ((LANGUAGES, len(LANGUAGES)), ((), 0)):
         pages.stage(PLAN, Audience.PUBLIC, tmp_path, doors)
         for path in (*NOTEBOOKS, "index.md", *SHEETS):
             assert (tmp_path / path).read_text("utf-8").count("ol-door") == ways, path
@@ -168,6 +168,10 @@ def test_a_page_is_in_its_language_with_all_that_stands_around_it(site: Path, pa
     assert page.locator("meta[name=description]").get_attribute("content").startswith("PyTorch por")
     way = page.locator("article .ol-door")
     assert way.inner_text() == "English"
+    parted = "one => getComputedStyle(one).hyphens"
+    prose = page.locator("article section > p:has(code)").first
+    assert prose.evaluate(parted) == "auto"
+    assert prose.locator("code").first.evaluate(parted) == "manual"
     page.evaluate("document.querySelectorAll('article section')[5].scrollIntoView()")
     page.wait_for_timeout(300)
     way.evaluate("way => { way.addEventListener('click', (e) => e.preventDefault()); way.click() }")
@@ -178,6 +182,10 @@ def test_a_page_is_in_its_language_with_all_that_stands_around_it(site: Path, pa
         f"[...document.querySelectorAll('article section')][{place[1]}].getBoundingClientRect().top"
     )
     assert abs(page.evaluate(top)) < 200
+    page.evaluate("document.documentElement.lang = 'en'")
+    for width, parts in ((1280, "manual"), (500, "auto")):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert prose.evaluate(parted) == parts
     assert trouble == []
 
 

@@ -86,6 +86,8 @@ def _files(release: Release, secret: bytes) -> Iterator[tuple[str, bytes, int]]:
     yield "run_autograder", RUN.replace("@LAB@", release.name).encode(), 0o755
     yield "seed", secret, 0o600
     yield f"course/labs/{release.name}/{release.name}.ipynb", release.notebook, 0o644
+    for code, twin in release.twins.items():
+        yield f"course/{code}/labs/{release.name}/{release.name}.ipynb", twin, 0o644
     for path in _of_the_course():
         yield f"course/{path.relative_to(ROOT)}", path.read_bytes(), 0o644
 

@@ -20,6 +20,7 @@ from autograder.sandbox import probe
 
 from ..errors import UserError
 from ..gradebook.course import quiet
+from ..gradebook.publish import language_of
 from ..intake.release import Release, releases
 from ..intake.submissions import NO_NOTEBOOK
 from ..intake.taking import take_in
@@ -64,7 +65,9 @@ def _refusal(hand_in: Path, release: Release) -> bytes | None:
         return refused(release.name, NO_NOTEBOOK)
     if len(taken.entries) + len(taken.refusals) != 1:
         return refused(release.name, SEVERAL)
-    return refused(release.name, taken.refusals[0].reason) if taken.refusals else None
+    for refusal in taken.refusals:
+        return refused(release.name, refusal.reason, refusal.language)
+    return None
 
 
 def _graded(root: Path, hand_in: Path, release: Release, console: Console) -> bytes:
@@ -77,7 +80,7 @@ def _graded(root: Path, hand_in: Path, release: Release, console: Console) -> by
     grade(Order(hand_in, out, root / "source" / "course", release.name, workers=1), console)
     with quiet(out / "grade.log") as log:
         (one,) = results(out, release, log)
-    body = at_once(one)
+    body = at_once(one, language_of(out, release.name, one.student))
     if body is None:
         raise UserError(HELD_BACK.format(what=one.reason or "See the table above."))
     return body

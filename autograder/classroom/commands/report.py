@@ -14,6 +14,7 @@ from autograder import atomic_write
 from ..errors import UserError, the_one
 from ..gradebook.course import in_one_line, quiet
 from ..gradebook.lateness import charge_again
+from ..gradebook.publish import language_of
 from ..intake.rebuild import Ungradable
 from ..intake.release import Release, releases
 from ..intake.submissions import Submission
@@ -122,7 +123,8 @@ def _write(folder: Path, report: Report, wanted: Wanted) -> None:
             continue
         target = folder / "gradescope" / one.student
         target.mkdir(parents=True)
-        (target / "results.json").write_bytes(gradescope(one))
+        language = language_of(wanted.folder, lab, one.student)
+        (target / "results.json").write_bytes(gradescope(one, language))
 
 
 def _say(folder: Path, people: list[Result], wanted: Wanted) -> Iterator[str]:

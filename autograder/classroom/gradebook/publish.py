@@ -241,16 +241,8 @@ class _Publishing:
     def _is_recorded(self, record: Record) -> bool:
         """Whether the grades of exactly this record are in the gradebook: the notebook beside it
         says so, and is written after them."""
-        return self._ours(record.student).get("graded") == digest(record.to_json())
-
-    def _ours(self, student: str) -> Mapping[str, Any]:
-        """What we noted in the notebook that was graded last; nothing where there is none."""
-        try:
-            data = self._path("autograded", student, "ipynb").read_bytes()
-            ours: Mapping[str, Any] = json.loads(data)["metadata"][OURS]
-        except (OSError, ValueError, KeyError):
-            return {}
-        return ours
+        ours = _ours(self.folder, self.release.name, record.student)
+        return ours.get("graded") == digest(record.to_json())
 
     def _has_page(self, student: str) -> bool:
         """A whole one: a kill may have cut it off."""
@@ -260,6 +252,22 @@ class _Publishing:
     def _path(self, step: str, student: str, kind: str) -> Path:
         lab = self.release.name
         return self.folder / step / student / lab / f"{lab}.{kind}"
+
+
+def _ours(folder: Path, lab: str, student: str) -> Mapping[str, Any]:
+    """What we noted in the notebook that was graded last; nothing where there is none."""
+    try:
+        data = (folder / "autograded" / student / lab / f"{lab}.ipynb").read_bytes()
+        ours: Mapping[str, Any] = json.loads(data)["metadata"][OURS]
+    except (OSError, ValueError, KeyError):
+        return {}
+    return ours
+
+
+def language_of(folder: Path, lab: str, student: str) -> str:
+    """The code of the language in which a student is told their grade: of the hand-in that it is
+    for, as on their page of feedback."""
+    return str(_ours(folder, lab, student).get("language", "en"))
 
 
 def _seen(made: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:

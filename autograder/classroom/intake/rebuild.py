@@ -41,11 +41,13 @@ _IMPORTED = re.compile(r"^(?:from +\S+ +)?import +([^#\n(]+)", re.MULTILINE)
 
 class Ungradable(Exception):
     """The submission is no notebook of this lab; the message is the sentence for its student, and
-    `note` the one for the instructor."""
+    `note` the one for the instructor. language: of the lab as its student has it, where the
+    notebook still says so."""
 
     def __init__(self, sentence: str, note: str = "") -> None:
         super().__init__(sentence)
         self.note = note
+        self.language = "en"
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,15 @@ class _Cell:
 def rebuild(data: bytes, release: Release) -> Rebuilt:
     """The student's answers out of their notebook's bytes. Raises Ungradable."""
     made = _parsed(data)
-    cells = list(_cells(made["cells"]))
+    language = _language(made, release)
+    try:
+        return _rebuilt(list(_cells(made["cells"])), release, language)
+    except Ungradable as reason:
+        reason.language = language
+        raise
+
+
+def _rebuilt(cells: Sequence[_Cell], release: Release, language: str) -> Rebuilt:
     answers: dict[str, str] = {}
     lost = 0
     used: list[_Cell] = []
@@ -99,7 +109,6 @@ def rebuild(data: bytes, release: Release) -> Rebuilt:
         )
     if lost:
         notes.append(f"{lost} answers had lost their ids and were found by what they define")
-    language = _language(made, release)
     return Rebuilt(answers, tuple(notes), _left_out(cells, used, release), language)
 
 

@@ -36,11 +36,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A submission that cannot be graded; `reason` for its student, `note` for the instructor."""
+    """A submission that cannot be graded; `reason` for its student, `note` for the instructor.
+    language: in which the student has the lab, where the notebook says so."""
 
     submission: Submission
     reason: str
     note: str = ""
+    language: str = "en"
 
 
 @dataclass
@@ -104,7 +106,8 @@ def _sort(submission: Submission, taken: Taken) -> bool:
     try:
         rebuilt = rebuild(submission.data, taken.release)
     except Ungradable as reason:
-        taken.refusals.append(Refusal(without_data, str(reason), reason.note))
+        refusal = Refusal(without_data, str(reason), reason.note, reason.language)
+        taken.refusals.append(refusal)
     else:
         taken.entries[submission.student] = Entry(without_data, rebuilt, submission.sha256)
     return True

@@ -2,39 +2,41 @@
 
 The form: https://gradescope-autograders.readthedocs.io/en/latest/specs/ ("Output format"). Students
 see a file of `autograder report` when the instructor publishes the grades, and what a run on
-Gradescope answered (`at_once`, `refused`) at once. No seed is in any of them.
+Gradescope answered (`at_once`, `refused`) at once. Each is in the language of the hand-in, whose
+code the caller knows. No seed is in any of them.
 """
 
 import json
 from collections.abc import Iterator
 from typing import Any
 
-from autograder.judge import State, Verdict
+from autograder.judge import State, Verdict, content, in_language, say
 
 from ..gradebook.recorded import shown
 from ..intake.release import CHECK_SUFFIX
 from .results import Result
 
-FOR_A_PERSON = "A person will look at this question."
 
-
-def gradescope(result: Result, *, visibility: str = "after_published") -> bytes:
+def gradescope(
+    result: Result, language: str = "en", *, visibility: str = "after_published"
+) -> bytes:
     """The file, for a student whose hand-in has a grade."""
     assert result.record is not None
     assert result.grade is not None
-    body: dict[str, Any] = {
-        "visibility": visibility,
-        "stdout_visibility": "hidden",
-        "score": round(result.grade.points, 2),
-        "execution_time": round(result.record.wall_s, 2),
-        "output": "\n".join(_summary(result)),
-        "output_format": "text",
-        "tests": [*_checked(result), *_marked(result)],
-    }
+    with in_language(language):
+        body: dict[str, Any] = {
+            "visibility": visibility,
+            "stdout_visibility": "hidden",
+            "score": round(result.grade.points, 2),
+            "execution_time": round(result.record.wall_s, 2),
+            "output": "\n".join(_summary(result)),
+            "output_format": "text",
+            "tests": [*_checked(result), *_marked(result)],
+        }
     return _written(body)
 
 
-def at_once(result: Result) -> bytes | None:
+def at_once(result: Result, language: str = "en") -> bytes | None:
     """The file of a run on Gradescope, for the student who waits for it; None where a person has to
     look at a verdict before any score may be told. Its score is that of the checks: free text is
     marked later, and on Gradescope."""
@@ -42,15 +44,18 @@ def at_once(result: Result) -> bytes | None:
         return None
     if result.verdicts(State.UNGRADABLE) or result.verdicts(State.FLAGGED):
         return None
-    return gradescope(result, visibility="visible")
+    return gradescope(result, language, visibility="visible")
 
 
-def refused(lab: str, reason: str) -> bytes:
+def refused(lab: str, reason: str, language: str = "en") -> bytes:
     """The same for a hand-in that cannot be graded: a sentence, and no score, not even 0."""
+    with in_language(language):
+        reason = content(reason)
+        output = say("gradescope.refused", reason=reason)
     test = {"name": lab, "status": "failed", "output": reason}
     body = {"visibility": "visible", "stdout_visibility": "hidden", "tests": [test]}
     body["output_format"] = "text"
-    return _written({**body, "output": f"This hand-in was not graded. {reason}"})
+    return _written({**body, "output": output})
 
 
 def _written(body: dict[str, Any]) -> bytes:
@@ -60,13 +65,13 @@ def _written(body: dict[str, Any]) -> bytes:
 def _summary(result: Result) -> Iterator[str]:
     assert result.grade is not None
     if result.grade.penalty:
-        yield f"Handed in late: {result.grade.penalty:g} points less."
+        yield say("page.late", penalty=f"{result.grade.penalty:g}")
     if result.reason:
-        yield f"The newest hand-in was not graded, an earlier one was: {result.reason}"
+        yield say("gradescope.earlier", reason=content(result.reason))
     if opened := result.grade.open_cells:
         points = sum(result.grade.marks[name].max_points for name in opened)
         named = ", ".join(name.removesuffix(CHECK_SUFFIX) for name in opened)
-        yield f"Not everything is marked yet: {named}, {points:g} points."
+        yield say("gradescope.open", cells=named, points=points)
 
 
 def _checked(result: Result) -> Iterator[dict[str, Any]]:
@@ -86,7 +91,7 @@ def _checked(result: Result) -> Iterator[dict[str, Any]]:
 
 def _output(verdict: Verdict) -> str:
     if verdict.state in (State.UNGRADABLE, State.FLAGGED):
-        return f"{shown(verdict)}\n{FOR_A_PERSON}"
+        return f"{shown(verdict)}\n{say('gradescope.for_a_person')}"
     return shown(verdict)
 
 

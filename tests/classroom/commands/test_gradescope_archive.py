@@ -34,10 +34,16 @@ def test_both_scripts_lie_at_its_root_are_executable_and_are_bash(made):
 
 
 def test_the_lab_is_in_it_and_no_solution_test_or_grade(made):
-    labs = [name for name in made.namelist() if name.startswith("course/labs/")]
-    assert labs == ["course/labs/01_strides/01_strides.ipynb"]
+    labs = [name for name in made.namelist() if name.endswith(".ipynb")]
+    places = ("labs", *(f"{code}/labs" for code in RELEASE.twins))
+    assert labs == [f"course/{place}/01_strides/01_strides.ipynb" for place in places]
     tops = {name.split("/")[1] for name in made.namelist() if name.startswith("course/")}
-    assert tops == {*gradescope_archive.PACKAGES, *gradescope_archive.PROJECT, "labs"}
+    assert tops == {
+        *gradescope_archive.PACKAGES,
+        *gradescope_archive.PROJECT,
+        "labs",
+        *RELEASE.twins,
+    }
     assert not any("__pycache__" in name for name in made.namelist())
 
 

@@ -27,8 +27,9 @@ from autograder.classroom.reports.results import results
 from autograder.judge import State
 from autograder.sandbox.engines import bubblewrap, container
 from autograder.sandbox.host import tiers
+from autograder.selftest import english_in
 from tests.classroom.commands.sample_grading import LIMIT_S, SEED
-from tests.classroom.made_class import record, result, verdict
+from tests.classroom.made_class import grading_folder, record, result, verdict
 from tests.classroom.reports.test_reports import GRADESCOPE
 
 RELEASE = releases(ROOT)[NAME]
@@ -146,6 +147,33 @@ def test_what_cannot_be_graded_gets_its_sentence_and_no_score(place, files, reas
     assert reason in made["output"]
     assert "score" not in made
     assert [test.get("score") for test in made["tests"]] == [None]
+
+
+def test_a_refusal_is_in_the_language_of_the_notebook(place):
+    """Which lies in the zip, so that a notebook in it is known."""
+    twin = json.loads(RELEASE.twins["es"])
+    twin["cells"] = []
+    (place / "submission" / f"{NAME}.ipynb").write_text(json.dumps(twin))
+    why, made = run(place)
+    assert not why
+    texts = [made["output"], *(test["output"] for test in made["tests"])]
+    assert [english_in(text.replace(NAME, "")) for text in texts] == [[], []]
+    assert "no está ninguna de las respuestas" in made["output"]
+
+
+def test_a_grade_is_told_in_the_language_of_the_notebook(place, monkeypatch):
+    def graded(order, console):
+        grading_folder(order.out, [record(gradescope_run.STUDENT)], language="es")
+
+    made = tiers.Tier("made", "for a test", safe=True)
+    monkeypatch.setattr(gradescope_run, "probe", lambda: made)
+    monkeypatch.setattr(gradescope_run, "grade", graded)
+    (place / "submission" / f"{NAME}.ipynb").write_bytes(RELEASE.twins["es"])
+    why, made = run(place)
+    assert not why
+    texts = [made["output"], *(test["output"] for test in made["tests"])]
+    assert made["output"].startswith("Aún no está todo puntuado: ")
+    assert [english_in(text.replace(FREE_TEXT, "")) for text in texts] == [[]] * len(texts)
 
 
 def test_names_of_another_platform_make_no_second_student(place):

@@ -97,6 +97,12 @@ class TestReport:
         points = json.loads(made.read_bytes())["score"]
         assert points == LAB.max_points - LAB.questions[FIRST].points
 
+    def test_results_are_in_the_language_of_the_hand_in(self, autograder, tmp_path):
+        grading_folder(tmp_path / "grading", [record("ada")], language="es")
+        assert autograder("report", NAME, "--provisional").exit_code == 0
+        made = tmp_path / "grading" / "reports" / NAME / "gradescope" / "ada" / "results.json"
+        assert json.loads(made.read_bytes())["output"].startswith("Aún no está todo puntuado: ")
+
     def test_a_grade_whose_verdicts_are_lost_has_no_results(self, autograder, grading):
         lost = [path for path in (grading / "journal" / NAME).iterdir() if "bob" in path.name]
         assert lost

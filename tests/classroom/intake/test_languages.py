@@ -7,7 +7,8 @@ import json
 import pytest
 
 from autograder.attacks.sample_class import ROOT
-from autograder.classroom.intake.rebuild import notebook, rebuild, untouched_in
+from autograder.authoring.language import others
+from autograder.classroom.intake.rebuild import Ungradable, notebook, rebuild, untouched_in
 from autograder.classroom.intake.release import releases
 
 RELEASES = releases(ROOT)
@@ -23,7 +24,10 @@ def data(twin):
 
 
 def test_each_lab_is_given_out_in_each_language():
-    assert len(EDITIONS) == len(RELEASES) == 13
+    codes = [one.code for one in others(ROOT)]
+    assert "es" in codes
+    assert len(RELEASES) == 13
+    assert [(lab, code) for lab in RELEASES for code in codes] == EDITIONS
 
 
 @pytest.mark.parametrize(("lab", "code"), EDITIONS)
@@ -98,3 +102,14 @@ def test_both_stubs_beside_an_answer_do_not_count_against_it():
     assert rebuild(data(twin), release).answers["address"] == answer["source"]
     twin["cells"].remove(answer)
     assert rebuild(data(twin), release).answers["address"] == english["source"]
+
+
+def test_a_refusal_knows_the_language_that_the_notebook_names():
+    twin = made("01_strides", "es")
+    twin["cells"] = []
+    with pytest.raises(Ungradable) as refused:
+        rebuild(data(twin), RELEASES["01_strides"])
+    assert refused.value.language == "es"
+    with pytest.raises(Ungradable) as refused:
+        rebuild(data(twin)[:-1], RELEASES["01_strides"])
+    assert refused.value.language == "en"

@@ -20,7 +20,12 @@ from autograder.attacks.sample_class import NAME
 from autograder.classroom.errors import UserError
 from autograder.classroom.gradebook import late_policy
 from autograder.classroom.intake.owners import canvas_user, moodle_participant
-from autograder.classroom.intake.submissions import Submission, files_in, submissions
+from autograder.classroom.intake.submissions import (
+    NO_NOTEBOOK,
+    Submission,
+    files_in,
+    submissions,
+)
 from autograder.classroom.reports import charts
 from autograder.classroom.reports.canvas import canvas
 from autograder.classroom.reports.gradescope import gradescope
@@ -33,6 +38,7 @@ from autograder.classroom.reports.rows import Row, write_ungradable
 from autograder.classroom.reports.spreadsheet import inert, written
 from autograder.classroom.store.roster import Line
 from autograder.judge import State
+from autograder.selftest import english_in
 from tests.classroom.made_class import (
     FREE_TEXT,
     LAB,
@@ -47,7 +53,7 @@ from tests.classroom.made_class import (
 )
 
 NOW = datetime(2026, 11, 21, 19, 0, tzinfo=UTC)
-FIRST, SECOND, *_ = LAB.questions
+FIRST, SECOND, *OTHERS = LAB.questions
 
 
 def page_of(people, policy=None):
@@ -514,8 +520,25 @@ class TestGradescope:
         made = json.loads(gradescope(one))
         assert sum(test["score"] for test in made["tests"]) - 2.0 == made["score"]
         assert made["tests"][-1] == {"name": FREE_TEXT, "score": 4.0, "max_score": 5.0}
-        assert made["output"] == "Handed in late: 2 points less."
+        assert made["output"] == "Handed in late: 2 points less, already taken off."
         assert made["tests"][0]["number"] == "1.1"
+
+    def test_in_spanish_no_word_of_it_is_english(self):
+        """Lateness, an earlier hand-in, an open text, and each kind of verdict."""
+        wrong = LAB.questions[FIRST].wrong_answers[0]
+        failed = verdict(FIRST, State.FAIL, misconception=wrong.name, sentence=wrong.sentence)
+        blank = verdict(SECOND, State.FAIL, blank=True)
+        looked_at = dict(zip(OTHERS, (State.FLAGGED, State.UNGRADABLE), strict=False))
+        held = {name: verdict(name, state) for name, state in looked_at.items()}
+        one = result("ada", record("ada", **{FIRST: failed, SECOND: blank, **held}))
+        one = replace(one, grade=replace(one.grade, penalty=2.0), reason=NO_NOTEBOOK)
+        for language in ("es", "en"):
+            made = json.loads(gradescope(one, language))
+            told = [made["output"], *(test["output"] for test in made["tests"])]
+            texts = "\n".join(told).replace(FREE_TEXT, "")
+            left = [word for word in english_in(texts) if word not in LAB.questions]
+            assert (left == []) is (language == "es"), left
+            assert len(set(told)) == len(told)
 
     def test_no_seed_is_in_it(self):
         assert b"77777" in record("ada").to_json().encode()
