@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import repeat
 from types import MappingProxyType
 
 import yaml
@@ -138,7 +139,7 @@ def _flat(name: str) -> tuple[str, re.Match[str] | None]:
     first is the platform's: it comes before all that a student can name."""
     name = name.removesuffix(".ipynb")
     patterns = (_CANVAS, _BLACKBOARD, _MOODLE, _INBOUND)
-    fitting = filter(None, (pattern.fullmatch(name) for pattern in patterns))
+    fitting = filter(None, map(re.Pattern.fullmatch, patterns, repeat(name)))
     known = min(fitting, key=lambda fits: fits.end("student"), default=None)
     if known is None:
         return name, None

@@ -41,13 +41,11 @@ _IMPORTED = re.compile(r"^(?:from +\S+ +)?import +([^#\n(]+)", re.MULTILINE)
 
 class Ungradable(Exception):
     """The submission is no notebook of this lab; the message is the sentence for its student, and
-    `note` the one for the instructor. language: of the lab as its student has it, where the
-    notebook still says so."""
+    `note` the one for the instructor."""
 
     def __init__(self, sentence: str, note: str = "") -> None:
         super().__init__(sentence)
         self.note = note
-        self.language = "en"
 
 
 @dataclass(frozen=True)
@@ -76,15 +74,7 @@ class _Cell:
 def rebuild(data: bytes, release: Release) -> Rebuilt:
     """The student's answers out of their notebook's bytes. Raises Ungradable."""
     made = _parsed(data)
-    language = _language(made, release)
-    try:
-        return _rebuilt(list(_cells(made["cells"])), release, language)
-    except Ungradable as reason:
-        reason.language = language
-        raise
-
-
-def _rebuilt(cells: Sequence[_Cell], release: Release, language: str) -> Rebuilt:
+    cells = list(_cells(made["cells"]))
     answers: dict[str, str] = {}
     lost = 0
     used: list[_Cell] = []
@@ -109,7 +99,17 @@ def _rebuilt(cells: Sequence[_Cell], release: Release, language: str) -> Rebuilt
         )
     if lost:
         notes.append(f"{lost} answers had lost their ids and were found by what they define")
+    language = _language(made, release)
     return Rebuilt(answers, tuple(notes), _left_out(cells, used, release), language)
+
+
+def language_of(data: bytes, release: Release) -> str:
+    """The language in which its student has the lab, where the notebook still says so: of one that
+    cannot be rebuilt."""
+    try:
+        return _language(_parsed(data), release)
+    except Ungradable:
+        return "en"
 
 
 def untouched_in(data: bytes, release: Release) -> str:

@@ -175,10 +175,11 @@ def _submission(
     except Unreadable as reason:
         note = IN_PARTS if str(reason) == TOO_MUCH else made.note
         return replace(made, ungradable=str(reason), note=note)
-    claim, *different = _handed_in(notebooks, untouched_in)
-    made = _from(claim, student, claimed, collected=collected)
-    if different:
-        return replace(made, ungradable=_several([claim, *different]))
+    if others:
+        claim, *different = _handed_in(notebooks, untouched_in)
+        made = _from(claim, student, claimed, collected=collected)
+        if different:
+            return replace(made, ungradable=_several([claim, *different]))
     unread = [one for one in claimed if one not in notebooks and _may_be_a_notebook(one)]
     note = "; ".join(filter(None, (made.note, _unread(unread))))
     data = notebooks[claim]

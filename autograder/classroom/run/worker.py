@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -171,9 +171,10 @@ def lent_gpu(device: str, *, alone: bool) -> Gpu:
 
 
 def _answer_jobs(connection: Connection, jail: Jail) -> None:
+    labs = cache(autograder.checks.lab)  # imported with the first job of its own
     while (job := connection.recv()) is not None:
         try:
-            connection.send(work.grade(job, autograder.checks.lab(job.lab), jail))
+            connection.send(work.grade(job, labs(job.lab), jail))
         except DeviceLost as lost:
             connection.send(NoDevice(str(lost)))
             return

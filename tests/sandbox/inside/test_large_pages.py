@@ -23,10 +23,16 @@ def held(name):
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name + ":"))
 
-block = mmap.mmap(-1, BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+def mapped(protection=mmap.PROT_READ | mmap.PROT_WRITE):
+    return mmap.mmap(-1, BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, protection)
+
+# The kernel makes one range of neighbours that may be written, and half of that would be empty.
+fences = [mapped(mmap.PROT_READ)]
+block = mapped()
+fences.append(mapped(mmap.PROT_READ))
 for start in range(0, BYTES, PAGE):
     block[start : start + 8] = start.to_bytes(8, "big")
-sparse = mmap.mmap(-1, BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+sparse = mapped()
 sparse[0] = 1
 resident = held("Rss")
 print("gathered", large_pages.gather())
