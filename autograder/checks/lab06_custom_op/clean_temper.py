@@ -20,7 +20,7 @@ from autograder.judge import (
 )
 
 from . import lab
-from .bench import CHANGED, explained, room_for_python
+from .bench import CHANGED, ChangedArgument, explained, room_for_python
 
 Maybe = Tensor | None
 Said = dict[str, str]
@@ -197,10 +197,6 @@ _WRONG = {
 }
 for _key, (_sentence, _bend) in _WRONG.items():
     clean_temper.wrong(_key, _sentence, tempered=_tempering(_bend))
-
-
-class ChangedArgument(Exception):
-    """The harness's, by name."""
 
 
 @clean_temper.wrong("changes_what_z_is", CHANGED)

@@ -12,7 +12,7 @@ from autograder.judge import Draw, Student, Wrong, describe, expect_close, expec
 from autograder.judge import text as said
 
 from . import lab
-from .bench import CHANGED, explained, room_for_python
+from .bench import CHANGED, ChangedArgument, explained, room_for_python
 from .heads import head
 
 SCHEMAS = {
@@ -235,10 +235,6 @@ for _name, (_sentence, _bent) in _WRONG.items():
 )
 def _(name: str, op: str = "", *args: Any, **kwargs: Any) -> Any:
     return {o: (text, ["CompositeImplicitAutograd"]) for o, (text, _) in _saying()(name).items()}
-
-
-class ChangedArgument(Exception):
-    """The harness's, by name."""
 
 
 def _right(name: str, op: str = "", *args: Any, **kwargs: Any) -> Any:

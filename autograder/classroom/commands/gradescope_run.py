@@ -65,9 +65,10 @@ def _refusal(hand_in: Path, release: Release) -> bytes | None:
         return refused(release.name, NO_NOTEBOOK)
     if len(taken.entries) + len(taken.refusals) != 1:
         return refused(release.name, SEVERAL)
-    for refusal in taken.refusals:
-        return refused(release.name, refusal.reason, refusal.language)
-    return None
+    if not taken.refusals:
+        return None
+    first = taken.refusals[0]
+    return refused(release.name, first.reason, first.language)
 
 
 def _graded(root: Path, hand_in: Path, release: Release, console: Console) -> bytes:

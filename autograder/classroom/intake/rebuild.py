@@ -103,7 +103,7 @@ def rebuild(data: bytes, release: Release) -> Rebuilt:
     return Rebuilt(answers, tuple(notes), _left_out(cells, used, release), language)
 
 
-def language_of(data: bytes, release: Release) -> str:
+def language_named_in(data: bytes, release: Release) -> str:
     """The language in which its student has the lab, where the notebook still says so: of one that
     cannot be rebuilt."""
     try:

@@ -17,7 +17,7 @@ from ..errors import UserError, the_one
 from .enrolment import Person
 from .exchanged import COLLECTED
 from .owners import NOBODY
-from .rebuild import Rebuilt, Ungradable, language_of, rebuild, untouched_in
+from .rebuild import Rebuilt, Ungradable, language_named_in, rebuild, untouched_in
 from .release import Release
 from .submissions import Submission, files_in, ignored, labs_named, submissions
 
@@ -106,7 +106,7 @@ def _sort(submission: Submission, taken: Taken) -> bool:
     try:
         rebuilt = rebuild(submission.data, taken.release)
     except Ungradable as reason:
-        language = language_of(submission.data, taken.release)
+        language = language_named_in(submission.data, taken.release)
         taken.refusals.append(Refusal(without_data, str(reason), reason.note, language))
     else:
         taken.entries[submission.student] = Entry(without_data, rebuilt, submission.sha256)

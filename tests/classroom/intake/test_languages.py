@@ -10,7 +10,7 @@ from autograder.attacks.sample_class import ROOT
 from autograder.authoring.language import others
 from autograder.classroom.intake.rebuild import (
     Ungradable,
-    language_of,
+    language_named_in,
     notebook,
     rebuild,
     untouched_in,
@@ -116,4 +116,4 @@ def test_a_refusal_knows_the_language_that_the_notebook_names():
     for handed_in, language in ((data(twin), "es"), (data(twin)[:-1], "en")):
         with pytest.raises(Ungradable):
             rebuild(handed_in, RELEASES["01_strides"])
-        assert language_of(handed_in, RELEASES["01_strides"]) == language
+        assert language_named_in(handed_in, RELEASES["01_strides"]) == language
