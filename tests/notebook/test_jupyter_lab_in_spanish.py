@@ -17,7 +17,7 @@ from tests.notebook.test_jupyter_lab import Newcomer, opened, shoot
 pytestmark = pytest.mark.kernel
 
 HOME, LAB_01 = "es/notebooks/home.ipynb", f"es/labs/{NAME}/{NAME}.ipynb"
-FIRST, SECOND = QUESTIONS[:2]
+FIRST = QUESTIONS[0]
 
 
 @pytest.fixture(scope="module")
@@ -37,28 +37,34 @@ def page(browser: Any, server: Server) -> Iterator[Any]:
 
 
 def test_lab_01_is_taken_in_spanish(page: Any) -> None:
-    """Home, the lab, a wrong answer by its name, a right one, a hint, the progress."""
+    """Home, the lab, each question wrong by its name and then right, a hint, the progress."""
     home = Notebook(page, HOME)
     home.run_all()
     shoot(page, "es-home")
     page.get_by_role("link", name="laboratorio 01").click()
     lab, me = Notebook(page, LAB_01), Newcomer(page)
     assert lab.cell("title").get_by_role("heading").inner_text() == "Laboratorio 01: strides"
-    me.run_down_to(lab, FIRST)
     with in_language("es"):
-        known = next(w for w in LAB.questions[FIRST].wrong_answers if w.name == "column_major")
-        wrong = me.answer(lab, FIRST, wrong_source(FIRST, known))
-        said = re.sub("[*`]", "", content(known.sentence))
-        assert said in wrong.inner_text()
-        assert wrong.get_attribute("aria-label").startswith(f"{FIRST}: {say('mark.fail')}, ")
-        shoot(page, "es-wrong")
-        right = me.answer(lab, FIRST, right_answers()[FIRST])
-        assert right.get_attribute("aria-label").startswith(f"{FIRST}: {say('mark.pass')}, ")
-        lab.write(SECOND, f'hint("{SECOND}")')
+        for question in QUESTIONS:
+            me.run_down_to(lab, question)
+            _wrong_then_right(lab, me, question)
+        lab.write(FIRST, f'hint("{FIRST}")')
         lab.run_all()
-        hint = lab.shown(SECOND, ".ol-card")
-        assert content(LAB.questions[SECOND].hints[0]) in hint.inner_text()
+        hint = lab.shown(FIRST, ".ol-card")
+        assert content(LAB.questions[FIRST].hints[0]) in hint.inner_text()
         card = lab.shown("where-you-are-run", ".ol-card").inner_text()
-        assert say("mark.pass") in card
+        assert card.count(say("mark.pass")) == len(QUESTIONS)
         shoot(page, "es-progress")
-    assert "fail" not in wrong.inner_text()
+
+
+def _wrong_then_right(lab: Notebook, me: Newcomer, question: str) -> None:
+    """Answers with the first known wrong answer, which is named, then with the right one."""
+    known = LAB.questions[question].wrong_answers[0]
+    wrong = me.answer(lab, question, wrong_source(question, known))
+    text = wrong.inner_text()
+    assert re.sub("[*`]", "", content(known.sentence)) in text
+    assert "fail" not in text
+    assert wrong.get_attribute("aria-label").startswith(f"{question}: {say('mark.fail')}, ")
+    shoot(lab.page, f"es-wrong-{question}")
+    right = me.answer(lab, question, right_answers()[question])
+    assert right.get_attribute("aria-label").startswith(f"{question}: {say('mark.pass')}, ")
