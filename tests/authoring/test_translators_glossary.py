@@ -1,4 +1,4 @@
-"""The glossary that a translation follows: it can be read by a machine, and the texts keep to it."""
+"""The glossary of a translation: a machine can read it, and the texts keep to it."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_the_texts_keep_to_it(language: Language) -> None:
 
 
 def test_a_word_that_strays_is_seen() -> None:
-    """Each way in which a Spanish text says a thing of the glossary, and two in which it does not."""
+    """A term in another form is the term; another word for the thing is not."""
     forms = re.compile(inflected("producto de matrices"))
     assert forms.search(plain("dos productos de las matrices"))
     assert not forms.search(plain("la multiplicación de matrices"))
