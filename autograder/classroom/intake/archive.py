@@ -4,6 +4,7 @@ A name in an archive is text that a stranger chose: it decides whose notebook it
 else. No path is built from it.
 """
 
+import itertools
 import lzma
 import stat
 import zipfile
@@ -24,6 +25,7 @@ from .files import (
     Unreadable,
     at_most,
     empty,
+    hidden,
     is_hidden,
     refusing,
     spoiling,
@@ -56,6 +58,7 @@ def in_archive(path: Path, quota: Quota) -> Iterator[Found]:
     except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
         raise UserError(f"Cannot read {path} as a zip archive: {error}.") from error
     infos = [info for info in listed if not info.is_dir()] + _empty_folders(listed)
+    left_behind = set[tuple[str, ...]]()
     names = Counter(_twin_key(info.filename) for info in infos)
     top = _folder_zipped(path, infos)
     for info in infos:
@@ -66,6 +69,7 @@ def in_archive(path: Path, quota: Quota) -> Iterator[Found]:
                 yield spoiling(shown, sentence)
             continue
         if any(is_hidden(part) for part in parts if part != ".."):
+            left_behind.add(_down_to_the_hidden(shown))
             continue
         if info.is_dir():
             yield empty(shown)
@@ -73,6 +77,13 @@ def in_archive(path: Path, quota: Quota) -> Iterator[Found]:
         reason = _unsafe(info, parts, names)
         read = refusing(reason) if reason else partial(_read, path, info)
         yield Found(shown, read, is_file=_is_file(info))
+    yield from map(hidden, sorted(left_behind))
+
+
+def _down_to_the_hidden(path: tuple[str, ...]) -> tuple[str, ...]:
+    """A hidden folder stands for all that is in it."""
+    visible = itertools.takewhile(lambda part: not is_hidden(part), path)
+    return path[: len(list(visible)) + 1]
 
 
 def _empty_folders(infos: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:

@@ -45,14 +45,16 @@ class Found:
     """One file: its path inside the hand-in, and how to read it.
 
     read: the bytes, or Unreadable. is_file: False for a link, a device and whatever else is no
-    ordinary file. is_empty_folder: it stands for a folder without a file. spoils: why nothing of
-    its owner's can be graded; empty almost always.
+    ordinary file. is_empty_folder: it stands for a folder without a file. is_hidden: it, or all of
+    the folder that it stands for, is what tools leave behind. spoils: why nothing of its owner's
+    can be graded; empty almost always.
     """
 
     path: tuple[str, ...]
     read: Callable[[], bytes]
     is_file: bool = True
     is_empty_folder: bool = False
+    is_hidden: bool = False
     spoils: str = ""
 
 
@@ -98,8 +100,8 @@ class Quota:
 
 
 def in_folder(root: Path, quota: Quota) -> Iterator[Found]:
-    """Every file below `root`; links and devices too, whose `read` refuses. Hidden folders are
-    left out, and so is what an owner has beyond their quota.
+    """Every file below `root`; links and devices too, whose `read` refuses. A hidden folder stands
+    for all that is in it; what an owner has beyond their quota is left out.
 
     Raises UserError where `root` cannot be read or is no hand-in by its sheer size.
     """
@@ -114,6 +116,11 @@ def spoiling(path: tuple[str, ...], sentence: str) -> Found:
 def empty(path: tuple[str, ...]) -> Found:
     """A folder in which there is nothing to hand in."""
     return Found(path, refusing(EMPTY), is_file=False, is_empty_folder=True)
+
+
+def hidden(path: tuple[str, ...]) -> Found:
+    """What a tool left behind: it is counted, and nobody hands it in."""
+    return Found(path, refusing("A hidden file is not read."), is_file=False, is_hidden=True)
 
 
 def is_hidden(name: str) -> bool:
@@ -153,9 +160,11 @@ def _below(root: Path, path: tuple[str, ...], quota: Quota) -> Iterator[Found]:
             if sentence := quota.refusal(here):
                 yield spoiling(here, sentence)
             continue
-        if is_hidden(name) or not mode:
+        if not mode:
             continue
-        if not stat.S_ISDIR(mode):
+        if is_hidden(name):
+            yield hidden(here)
+        elif not stat.S_ISDIR(mode):
             yield Found(here, partial(_read, root, here), is_file=stat.S_ISREG(mode))
         elif len(here) < MAX_DEPTH:
             yield from _below(root, here, quota)

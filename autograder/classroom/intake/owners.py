@@ -78,10 +78,12 @@ class Claim:
 
 def claims(files: Sequence[Found], lab: str) -> tuple[list[Claim], list[Found]]:
     """Each file with its owner, as the layout says, and the files that are nobody's: those that lie
-    beside the students' folders and are named as no platform names a hand-in.
+    beside the students' folders and are named as no platform names a hand-in. Hidden ones are
+    neither.
 
     A notebook that lies there is whose name it bears.
     """
+    files = [file for file in files if not file.is_hidden]
     depth = _wrapping([file.path for file in files], lab)
     people, prefix = _submitters(files, depth), _classroom_prefix(files, depth)
     found, nobodys = list[Claim](), list[Found]()

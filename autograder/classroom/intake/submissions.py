@@ -26,6 +26,7 @@ MAX_TOTAL_BYTES = 4 * 2**30
 TOO_MUCH = "It was not read: all hand-ins together are larger than may be read at once."
 OTHER_LAB = "You handed in the notebook of {}. Hand in {}.ipynb."
 BESIDE = "beside the students' hand-ins"
+HIDDEN = "hidden, as tools leave them behind"
 ELSEWHERE = "kept for another lab"
 IN_PARTS = "grade the class in two folders"
 
@@ -66,7 +67,7 @@ def files_in(source: Path) -> list[Found]:
 
 def labs_named(files: Iterable[Found], known: Sequence[str]) -> list[str]:
     """Those of the `known` labs whose name occurs in a path of the hand-in."""
-    paths = "\n".join(["/".join(file.path) for file in files])
+    paths = "\n".join(["/".join(file.path) for file in files if not file.is_hidden])
     return [lab for lab in known if lab in paths]
 
 
@@ -116,7 +117,8 @@ def ignored(files: Sequence[Found], lab: str, known: Sequence[str]) -> dict[str,
     """The files that no submission comes from, by the rule that says so."""
     found, nobodys = claims(files, lab)
     others = [claim.file for claim in found if _is_kept_for_another(claim, lab, known)]
-    rules = {BESIDE: nobodys, ELSEWHERE: others}
+    left_behind = [file for file in files if file.is_hidden]
+    rules = {BESIDE: nobodys, ELSEWHERE: others, HIDDEN: left_behind}
     return {rule: list(map(_shown, files)) for rule, files in rules.items() if files}
 
 

@@ -67,7 +67,8 @@ def take_in(
     `kept`. people: who is enrolled. before: the students of earlier hand-ins by owner. Raises
     UserError for what the instructor can put right."""
     files = files_in(source)
-    if not any(file.path[-1].endswith(".ipynb") for file in files) and not lab:
+    notebooks = (file.path[-1].endswith(".ipynb") and not file.is_hidden for file in files)
+    if not any(notebooks) and not lab:
         raise UserError(f"There is no notebook in {source}. Name the folder of hand-ins.")
     name = _the_lab(lab, list(known), labs_named(files, list(known)))
     taken = Taken(known[name], ignored=ignored(files, name, list(known)))

@@ -109,34 +109,40 @@ NAMES = st.sampled_from(
 )  # fmt: skip
 
 
-FOLDERS = st.sampled_from(["", "ada", "bob/01_strides", "bob/02_autograd", "submitted/cy"])
+FOLDERS = st.sampled_from(
+    ["", "ada", "bob/01_strides", "bob/02_autograd", "submitted/cy", "ada/.ipynb_checkpoints"]
+)
 
 
-@given(st.sets(st.tuples(FOLDERS, NAMES), min_size=1, max_size=12))
+@given(st.sets(st.tuples(FOLDERS, NAMES), min_size=1, max_size=12), st.booleans())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_every_file_ends_in_one_row(tmp_path_factory, files):
-    """Each is a student's (graded, refused or left for a better one) or is ignored by a rule that
-    the summary counts."""
+def test_every_file_ends_in_one_row(tmp_path_factory, files, zipped):
+    """Each that came in is a student's (graded, refused or left for a better one) or is ignored by
+    a rule that the summary counts; a hidden folder counts once."""
     root = tmp_path_factory.mktemp("class")
-    in_folder(root, {f"{folder}/{name}".lstrip("/"): name.encode() for folder, name in files})
-    found = files_in(root)
+    names = [f"{folder}/{name}".lstrip("/") for folder, name in files]
+    source = (in_zip if zipped else in_folder)(root, {name: name.encode() for name in names})
+    found = files_in(source)
     try:
         rows = list(submissions(found, LAB, KNOWN))
     except UserError:
         return  # nothing is graded, and one sentence says why
-    passed_over = [path for paths in ignored(found, LAB, KNOWN).values() for path in paths]
-    owners = {claim.owner for claim in layout.claims(found, LAB)[0]}
-    claimed = [claim.file for claim in layout.claims(found, LAB)[0]]
-    assert len(claimed) + len(ignored(found, LAB, KNOWN).get(intake.BESIDE, ())) == len(found)
-    assert len(set(passed_over)) == len(passed_over)
-    assert len(rows) <= len(owners)
+    claimed = layout.claims(found, LAB)[0]
+    passed_over = ignored(found, LAB, KNOWN)
+    theirs = [claim for claim in claimed if not intake._is_kept_for_another(claim, LAB, KNOWN)]
+    counted = ["/".join(claim.file.path) for claim in theirs if not claim.file.is_empty_folder]
+    counted += [path for paths in passed_over.values() for path in paths]
+    assert set(_came_in(names)) <= set(counted)
+    assert len(set(counted)) == len(counted)
     assert all(one.ungradable or one.data for one in rows)
-    kept_apart = {
-        claim.owner
-        for claim in layout.claims(found, LAB)[0]
-        if not intake._is_kept_for_another(claim, LAB, KNOWN)
-    }
-    assert len(rows) == len(kept_apart)
+    assert len(rows) == len({claim.owner for claim in theirs})
+
+
+def _came_in(names):
+    """The files by name; of those in a hidden folder, the folder."""
+    for name in names:
+        above, is_hidden, _ = name.partition("/.ipynb_checkpoints")
+        yield above + is_hidden
 
 
 def test_another_labs_notebook_is_nobodys_hand_in(tmp_path):
