@@ -29,6 +29,8 @@ from ..reports.returned import give_back
 from ..store import changes, folder_lock, roster
 from .grade import DISK
 
+ALIKE = "alike.html"
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -81,14 +83,13 @@ def _report_one(wanted: Wanted, release: Release, console: Console) -> None:
     expect_one_each(people)
     folder = wanted.folder / "reports" / release.name
     lab = changes.changed(release.lab, changes.read(wanted.folder, release.name))
-    _write(
-        folder,
-        Report(replace(release, lab=lab), wanted.folder, people, policy, datetime.now(UTC)),
-        wanted,
-    )
+    now = datetime.now(UTC)
     if wanted.alike:
-        made = alike_page(release, _answers(wanted.folder, release, people), datetime.now(UTC))
-        atomic_write.write(folder / "alike.html", made.encode("utf-8", "replace"), mode=0o600)
+        made = alike_page(release, _answers(wanted.folder, release, people), now)
+        atomic_write.write(folder / ALIKE, made.encode("utf-8", "replace"), mode=0o600)
+    alike = ALIKE if (folder / ALIKE).exists() else ""
+    changed = replace(release, lab=lab)
+    _write(folder, Report(changed, wanted.folder, people, policy, now, alike), wanted)
     for line in _say(folder, people, wanted):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
@@ -130,7 +131,7 @@ def _write(folder: Path, report: Report, wanted: Wanted) -> None:
 def _say(folder: Path, people: list[Result], wanted: Wanted) -> Iterator[str]:
     yield f"page        {folder}/index.html"
     if wanted.alike:
-        yield f"alike       {folder}/alike.html: a reason to look, and no verdict"
+        yield f"alike       {folder}/{ALIKE}: a reason to look, and no verdict"
     yield f"platforms   {folder}/canvas.csv, moodle.csv, gradescope/STUDENT/results.json"
     yield f"return      {folder}/feedback.zip, for Canvas and Moodle"
     came = [one for one in people if one.came]

@@ -35,13 +35,15 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Report:
-    """What the page is made of. policy: what lateness costs; now: when the page is written."""
+    """What the page is made of. policy: what lateness costs; now: when the page is written;
+    alike: the page of answers that are alike, where it lies beside this one."""
 
     release: Release
     folder: Path
     people: Sequence[Result]
     policy: late_policy.Policy | None
     now: datetime
+    alike: str = ""
 
 
 def page(report: Report) -> str:
@@ -59,6 +61,7 @@ def _values(report: Report) -> dict[str, Any]:
         "lab": lab,
         "number": int(lab.name[:2]),
         "style": Markup((HERE / "page.css").read_text(encoding="utf-8")),
+        "alike": report.alike,
         "people": people,
         "came": [one for one in people if one.came],
         "enrolled": [one for one in people if one.person],

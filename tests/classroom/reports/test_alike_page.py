@@ -51,10 +51,12 @@ def test_the_report_writes_it_when_asked(tmp_path, monkeypatch):
     assert plain.exit_code == 0, plain.output
     place = tmp_path / "grading" / "reports" / NAME / "alike.html"
     assert not place.exists()
+    assert place.name not in place.with_name("index.html").read_text()
     asked = CliRunner().invoke(cli.main, ["report", NAME, "--alike"])
     assert asked.exit_code == 0, asked.output
     assert "a reason to look, and no verdict" in asked.output
     assert f"<code>{QUESTION}</code>: <bdi>ann</bdi> and <bdi>zoe</bdi>" in place.read_text()
+    assert f'<a href="{place.name}">' in place.with_name("index.html").read_text()
     (tmp_path / "grading" / "received" / f"{sha256}.ipynb").unlink()
     gone = CliRunner().invoke(cli.main, ["report", NAME, "--alike"])
     assert gone.exit_code == 1
