@@ -70,7 +70,7 @@ UGLY = r"""() => {
 def site() -> Path:
     """The site, built by the command that the README names. A fault of any page fails here."""
     done = subprocess.run(
-        [sys.executable, "-m", "book"], cwd=ROOT, capture_output=True, text=True, timeout=900
+        [sys.executable, "-m", "book"], cwd=ROOT, capture_output=True, text=True, timeout=3000
     )
     assert done.returncode == 0, done.stderr[-4000:]
     assert "WARNING" not in done.stderr, done.stderr[-4000:]

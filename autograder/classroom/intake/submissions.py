@@ -158,9 +158,9 @@ def _submission(
     claimed = [one for one in claimed if not one.file.is_empty_folder] or claimed
     strays = {one.file: name for one in claimed if (name := _other_lab(one, lab, known))}
     ours = [one for one in claimed if one.file not in strays]
-    claim, *others = _candidates(ours, lab) or ours[:1] or claimed[:1]
-    if others:
-        claim, *others = _without_copies([claim, *others])
+    fits = _candidates(ours, lab) or ours[:1] or claimed[:1]
+    named = [one for one in fits if not one.is_copy] or fits
+    claim = named[0]
     made = _from(claim, student, claimed, collected=collected)
     for one in claimed:
         if one.file.spoils:
@@ -170,14 +170,13 @@ def _submission(
     if not _may_be_a_notebook(claim):
         archived = any(one.file.path[-1].lower().endswith(ARCHIVES) for one in claimed)
         return replace(made, ungradable=ZIPPED if archived else NO_NOTEBOOK)
-    if len(others) >= MAX_CANDIDATES:
-        return replace(made, ungradable=_several([claim, *others]))
+    copies = [one for one in fits if one not in named]
     try:
-        notebooks = {one: read(one) for one in (claim, *others)}
+        notebooks = _notebooks(named, copies, read, untouched_in)
     except Unreadable as reason:
         note = IN_PARTS if str(reason) == TOO_MUCH else made.note
         return replace(made, ungradable=str(reason), note=note)
-    if others:
+    if len(notebooks) > 1:
         claim, *different = _handed_in(notebooks, untouched_in)
         made = _from(claim, student, claimed, collected=collected)
         if different:
@@ -199,6 +198,25 @@ def _from(claim: Claim, student: str, claimed: Sequence[Claim], *, collected: bo
         secret=exchanged.secret(beside),
         owner=claim.owner,
     )
+
+
+def _notebooks(
+    named: Sequence[Claim],
+    copies: Sequence[Claim],
+    read: _Reading,
+    untouched_in: Callable[[bytes], str],
+) -> dict[Claim, bytes]:
+    """What may count: the notebooks named as they were given out and, where nobody has answered in
+    those, the copies beside them (who downloads the lab again gets its name back, with a number).
+    Raises Unreadable."""
+    if len(named) > MAX_CANDIDATES:
+        raise Unreadable(_several(named))
+    notebooks = {one: read(one) for one in named}
+    if not copies or not all(map(untouched_in, notebooks.values())):
+        return notebooks
+    if len(copies) > MAX_CANDIDATES:
+        raise Unreadable(_several([*named, *copies]))
+    return notebooks | {one: read(one) for one in copies}
 
 
 def _handed_in(
@@ -250,11 +268,6 @@ def _candidates(claimed: Sequence[Claim], lab: str) -> list[Claim]:
             fit = path[-3:] == given_out, claim.stem == lab, lab in claim.stem, claim.newer
             fits.setdefault(fit, []).append(claim)
     return fits[max(fits)] if fits else []
-
-
-def _without_copies(fits: list[Claim]) -> list[Claim]:
-    """Those whose name is as it was given out, where there are any."""
-    return [claim for claim in fits if not claim.is_copy] or fits
 
 
 def _shown(file: Found) -> str:

@@ -353,6 +353,25 @@ class TestACopyOfTheWholeCourse:
             f"There are several notebooks (ada/{self.SPANISH}, ada/{self.ENGLISH}). Hand in one."
         )
 
+    @pytest.mark.parametrize("given", ["as given out", "run and saved"])
+    def test_a_copy_that_was_filled_in_counts_beside_an_untouched_lab(self, tmp_path, given):
+        """Who downloads the lab again gets its name back, with a number."""
+        untouched = RELEASES[LAB].notebook if given == "as given out" else self.saved(self.ENGLISH)
+        files = {
+            f"ada/{LAB}.ipynb": untouched,
+            f"ada/{LAB} (1).ipynb": self.filled(self.ENGLISH),
+            f"bob/{LAB}.ipynb": untouched,
+            f"bob/{LAB} (1).ipynb": untouched,
+            f"eve/{LAB}.ipynb": untouched,
+            **{f"eve/{LAB} ({n}).ipynb": self.filled(self.ENGLISH) for n in range(1, 6)},
+        }
+        found = take_in(in_folder(tmp_path / "in", files), RELEASES, LAB, tmp_path)
+        origins = {name: entry.submission.origin for name, entry in found.entries.items()}
+        assert origins == {"ada": f"ada/{LAB} (1).ipynb", "bob": f"bob/{LAB}.ipynb"}
+        assert "return 41" in found.entries["ada"].rebuilt.answers["address"]
+        (refused,) = found.refusals
+        assert "There are several notebooks" in refused.reason
+
     def test_free_text_alone_is_an_answer(self, tmp_path):
         text = next(
             name for name, cell in RELEASES[LAB].answers.items() if cell["cell_type"] == "markdown"
