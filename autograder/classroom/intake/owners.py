@@ -39,7 +39,9 @@ _BLACKBOARD = re.compile(
     r"(?P<student>.+?)_attempt_(?P<time>\d{4}(-\d\d){5})(_(?P<name>.*)|\.txt)?"
 )
 _CANVAS = re.compile(
-    r"(?P<student>[^_]+)(?P<late>_LATE)?(?P<user>_\d+)_\d+_(?P<name>.+?)(-(?P<again>\d+))?", re.I
+    r"(?P<student>[^_]+)(?P<late>_LATE)?(?P<user>_\d+)_(?P<file>\d+)_"
+    r"(?P<name>.+?)(-(?P<again>\d+))?",
+    re.I,
 )
 _EXPORT = re.compile(r"assignment_\d+_export")
 _EXPORTED = re.compile(r"submission_\d+")
@@ -54,6 +56,10 @@ CLONES = "-submissions"
 METADATA = "submission_metadata.yml"
 """What Gradescope lays beside the folders of its export: who handed each of them in."""
 LATE = "late, says Canvas"
+ONE_NUMBER = (
+    "{!r} and {!r} bear one number of Canvas's, which gives each file its own. If Blackboard named "
+    "them, its assignment's name looks like Canvas: put each student's files into a folder."
+)
 WRAPPERS = {"submitted", "inbound", "submissions"}
 """Outer folders that the instructor's side makes and that name nobody. A folder of any other name
 may be a student's own, and what lies in it is theirs to name: it could name a neighbour."""
@@ -85,6 +91,7 @@ def claims(files: Sequence[Found], lab: str) -> tuple[list[Claim], list[Found]]:
     """
     files = [file for file in files if not file.is_hidden]
     depth = _wrapping([file.path for file in files], lab)
+    _expect_canvas_counted([file.path[-1] for file in files if len(file.path) == depth + 1])
     people, prefix = _submitters(files, depth), _classroom_prefix(files, depth)
     found, nobodys = list[Claim](), list[Found]()
     for file in files:
@@ -98,6 +105,18 @@ def claims(files: Sequence[Found], lab: str) -> tuple[list[Claim], list[Found]]:
         else:
             found.append(claim)
     return found, nobodys
+
+
+def _expect_canvas_counted(names: Sequence[str]) -> None:
+    """Canvas gives a file's number once. Two files with one were named by Blackboard, whose name
+    begins with the assignment's ("Lab_1_2"): all students would become one. Raises UserError."""
+    first: dict[tuple[str, str], str] = {}
+    for name in names:
+        known = _flat(name)[1]
+        if known is not None and known.re is _CANVAS:
+            before = first.setdefault((known["user"], known["file"]), name)
+            if before != name:
+                raise UserError(ONE_NUMBER.format(before, name))
 
 
 def _submitters(files: Sequence[Found], depth: int) -> dict[str, str]:

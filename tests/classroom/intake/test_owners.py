@@ -280,3 +280,15 @@ class TestIds:
 
     def test_do_not_depend_on_who_else_handed_in_first(self):
         assert student_ids(["ada", "Ada"]) == student_ids(["Ada", "ada"])
+
+
+@pytest.mark.parametrize("pack", [in_folder, in_zip])
+def test_a_blackboard_assignment_called_as_canvas_calls_files_is_no_canvas(tmp_path, pack):
+    """All students would be "Lab", number 1, and the newest of them would count."""
+    time = "attempt_2026-11-20-10-00-00"
+    files = {f"Lab_1_2_{who}_{time}_01_strides.ipynb": who.encode() for who in ("ada", "bob")}
+    with pytest.raises(UserError, match="assignment's name looks like Canvas"):
+        taken(pack(tmp_path, files))
+    (tmp_path / "apart").mkdir()
+    apart = {f"{name.split('_')[3]}/{name}": data for name, data in files.items()}
+    assert set(taken(pack(tmp_path / "apart", apart))) == {"ada", "bob"}
