@@ -34,7 +34,7 @@ lab: env-lab ## set up what a student needs and open the course in JupyterLab (I
 	@$(JUPYTER)
 
 test: env-dev check ## set up everything, then run every check and every test
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 quick: check ## every check, and each test that takes no seconds: no jail, browser, compiler, class
 	$(BIN)/python -m pytest --quick -n 2 --dist loadfile

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -58,6 +59,12 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile | None:
     """For `--dist loadfile`; xdist's groups do not reach its scheduler under pytest 9.2."""
     return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """For `-n auto`: one more than there are cores. While a test waits for a jail, a browser or a
+    kernel, another one can run."""
+    return len(os.sched_getaffinity(0)) + 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

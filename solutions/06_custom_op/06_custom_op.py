@@ -731,9 +731,11 @@ def fake_head(x, w, b=None):
 # both. `op` is the operator's name, as in `"lab6_7::head"`:
 #
 # - `torch.library.register_autograd(op, backward, setup_context=keep)`. `keep(ctx, inputs, output)`
-#   is called after the kernel; save what backward reads. `backward(ctx, dy)` answers for x, w and
-#   b: what `ctx.needs_input_grad` asks for, else `None`. b may be `None` itself: the dispatcher
-#   does not pass on what equals its default, and `needs_input_grad` then has two entries.
+#   is called after the kernel; save what backward reads with `ctx.save_for_backward`. If somebody
+#   then writes into it, backward raises; it must not go on with the new numbers. `backward(ctx,
+#   dy)` answers for x, w and b: what `ctx.needs_input_grad` asks for, else `None`. b may be `None`
+#   itself: the dispatcher does not pass on what equals its default, and `needs_input_grad` then has
+#   two entries.
 # - `torch.library.register_autocast(op, device, dtype)` casts what comes in: on the `"cpu"`, to
 #   bfloat16.
 #
@@ -755,16 +757,25 @@ class Products(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def taught(name, x, w, b, dy, autocast=False):
-    """(y, [dx, dw, db], products in the backward) of a new operator that your function taught."""
+def taught(name, x, w, b, dy, autocast=False, written=False):
+    """(y, [dx, dw, db], products in the backward) of a new operator that your function taught.
+    written: into w, between forward and backward; [] where the backward then raises."""
+    w = w.detach().clone().requires_grad_(w.requires_grad)
     op, _ = new_operator()
     eval(name)(op)
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         y = operator_of(op)(x, w, b)
     learn = [t is not None and t.requires_grad for t in (x, w, b)]
     inputs = [t for t, one in zip((x, w, b), learn, strict=True) if one]
-    with Products() as products, warnings.catch_warnings(action="ignore"):
-        found = iter(torch.autograd.grad(y, inputs, dy.to(y.dtype), allow_unused=True))
+    if written:
+        w.detach().zero_()
+    try:
+        with Products() as products, warnings.catch_warnings(action="ignore"):
+            found = iter(torch.autograd.grad(y, inputs, dy.to(y.dtype), allow_unused=True))
+    except RuntimeError:
+        if not written:
+            raise
+        return y.detach().contiguous(), [], 0
     answers = [next(found) if one else None for one in learn]
     answers = [dt if dt is None else dt.contiguous() for dt in answers]
     return y.detach().contiguous(), answers, products.count

@@ -258,7 +258,21 @@ def answers(x: Any, w: Any, dy: Any, needs: Any) -> Any:
     return dx, dw, dy.sum(0) if any(needs[2:]) else None
 
 
+def on_ctx(op: str) -> None:
+    """What the backward reads is an attribute of ctx, which remembers no version."""
+
+    def keep(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.x, ctx.w = inputs[:2]
+
+    def backward(ctx: Any, dy: Any) -> Any:
+        return answers(ctx.x, ctx.w, dy, ctx.needs_input_grad)
+
+    torch.library.register_autograd(op, backward, setup_context=keep)
+    torch.library.register_autocast(op, "cpu", torch.bfloat16)
+
+
 TAUGHT = {
+    "saved_on_ctx": on_ctx,
     "autocast_passes_by": teaching(answers, autocast=None),
     "cast_to_half": teaching(answers, autocast=torch.float16),
     "everybody_answered": teaching(lambda x, w, dy, needs: (dy @ w, dy.T @ x, dy.sum(0))),
@@ -280,6 +294,22 @@ def test_a_bias_may_get_its_gradient_from_a_product(asked: Any) -> None:
         return dx, dw, (ones @ dy)[0] if any(needs[2:]) else None
 
     assert asked("teach_head", teaching(by_ones)).state is State.PASS
+
+
+def test_a_backward_may_keep_copies(asked: Any) -> None:
+    """They cost memory, and no later write reaches them."""
+
+    def teach_head(op: str) -> None:
+        def keep(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_backward(*(t.clone() for t in inputs[:2]))
+
+        def backward(ctx: Any, dy: Any) -> Any:
+            return answers(*ctx.saved_tensors, dy, ctx.needs_input_grad)
+
+        torch.library.register_autograd(op, backward, setup_context=keep)
+        torch.library.register_autocast(op, "cpu", torch.bfloat16)
+
+    assert asked("teach_head", teach_head).state is State.PASS
 
 
 def test_a_kernel_of_the_page_may_be_its_own_fake(asked: Any, solved: dict[str, Any]) -> None:

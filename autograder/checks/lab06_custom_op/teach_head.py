@@ -64,6 +64,7 @@ def teach_head(student: Student, draw: Draw) -> None:
             _ask(room, draw, needs, with_bias, autocast=False)
         for needs in ((True, True, True), draw.choice(LEARNING[:3])):
             _ask(room, draw, needs, True, autocast=True)
+        _ask_written(room, draw)
 
 
 def _ask(room: Student, draw: Draw, needs: Needs, with_bias: bool, *, autocast: bool) -> None:
@@ -75,6 +76,19 @@ def _ask(room: Student, draw: Draw, needs: Needs, with_bias: bool, *, autocast: 
     with explained(_RAISED):
         got = room.call("taught", "teach_head", x, w, b, dy, autocast)
     _expect_taught(got, _torchs(x, w, b, dy, autocast), needs, autocast)
+
+
+def _ask_written(room: Student, draw: Draw) -> None:
+    """A backward after somebody wrote into w: it raises, or has kept the numbers of its forward."""
+    n, v, d = draw.integer(2, 9), draw.integer(10, 19), draw.integer(20, 29)
+    x, w, dy = draw.tensor(n, d, requires_grad=True), draw.tensor(v, d), draw.tensor(n, v)
+    with explained(_RAISED):
+        got = room.call("taught", "teach_head", x, w, None, dy, False, True)
+    _, gradients, _ = expect_tuple(got, 3, "(y, gradients, products)")
+    if gradients:
+        dx = expect_tuple(gradients, 3, "three gradients")[0]
+        with within("in dx, where w was written between forward and backward", why=WRITTEN):
+            expect_close(dx, dy @ w)
 
 
 def _torchs(
@@ -108,6 +122,11 @@ def _expect_taught(got: Any, want: Taught, needs: Needs, autocast: bool) -> None
         raise Wrong(expected=expected, got=str(products), where=f"where {needs} learn", why=why)
 
 
+WRITTEN = (
+    "Somebody wrote into w after the forward, and the backward went on with the new numbers. "
+    "ctx.save_for_backward remembers the version that it saved, and raises; an attribute of ctx "
+    "does not."
+)
 _UNANSWERED = (
     "This tensor learns and got no gradient. ctx.needs_input_grad has an entry for each input that "
     "was passed, in the order of the inputs, and backward answers in that order."
@@ -124,15 +143,21 @@ Bend = Callable[[Taught, Sequence[Any]], Taught]
 
 def _bent(bend: Bend) -> Callable[..., Taught]:
     def taught(
-        name: str, x: Tensor, w: Tensor, b: Maybe, dy: Tensor, autocast: bool = False
+        name: str,
+        x: Tensor,
+        w: Tensor,
+        b: Maybe,
+        dy: Tensor,
+        autocast: bool = False,
+        written: bool = False,
     ) -> Taught:
-        return bend(_torchs(x, w, b, dy, autocast), (x, w, b, dy, autocast))
+        return bend(_torchs(x, w, b, dy, autocast), (x, w, b, dy, autocast, written))
 
     return taught
 
 
 def _uncast(right: Taught, given: Sequence[Any]) -> Taught:
-    x, w, b, dy, _ = given
+    x, w, b, dy, *_ = given
     return _torchs(x, w, b, dy, False)
 
 
@@ -158,7 +183,7 @@ def _bias_unanswered(right: Taught, given: Sequence[Any]) -> Taught:
 
 
 def _swapped(right: Taught, given: Sequence[Any]) -> Taught:
-    x, _, _, dy, _ = given
+    x, _, _, dy, *_ = given
     y, (dx, dw, db), products = right
     return y, [dx, None if dw is None else (x.detach().T @ dy).contiguous(), db], products
 
@@ -169,8 +194,13 @@ def _means(right: Taught, given: Sequence[Any]) -> Taught:
 
 
 def _in_half(right: Taught, given: Sequence[Any]) -> Taught:
-    x, w, b, dy, autocast = given
+    x, w, b, dy, autocast, _ = given
     return _torchs(x, w, b, dy, autocast, torch.float16)
+
+
+def _on_ctx(right: Taught, given: Sequence[Any]) -> Taught:
+    y, (dx, dw, db), products = right
+    return y, [torch.zeros_like(dx) if given[-1] and dx is not None else dx, dw, db], products
 
 
 _WRONG: dict[str, tuple[str, Bend]] = {
@@ -197,6 +227,7 @@ _WRONG: dict[str, tuple[str, Bend]] = {
         "db is a mean over the rows. Paths add up: a sum.",
         _means,
     ),
+    "saved_on_ctx": (WRITTEN, _on_ctx),
     "two_answers": (
         "There are two answers and three inputs: b has a gradient too.",
         _bias_unanswered,
@@ -220,7 +251,15 @@ for _key, (_sentence, _bend) in _WRONG.items():
     "No gradient came back: no backward is registered, and this kernel calls no operator that "
     "autograd could record instead. So y's node only warns.",
 )
-def _(name: str, x: Tensor, w: Tensor, b: Maybe, dy: Tensor, autocast: bool = False) -> Taught:
+def _(
+    name: str,
+    x: Tensor,
+    w: Tensor,
+    b: Maybe,
+    dy: Tensor,
+    autocast: bool = False,
+    written: bool = False,
+) -> Taught:
     return _torchs(x, w, b, dy, autocast)[0], [None, None, None], 0
 
 
