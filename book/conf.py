@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from autograder.authoring.address import BRANCH, REPOSITORY
 from book import edition
 from book.no_break import NumbersWithTheirUnits
+from book.no_guess import CodeWithoutGuesses
 
 project = "One Layer Deep"
 author = "One Layer Deep"
@@ -94,5 +95,6 @@ def bring_what_is_large(
 
 def setup(app: Any) -> None:
     app.add_post_transform(NumbersWithTheirUnits)
+    app.add_post_transform(CodeWithoutGuesses)
     app.connect("html-page-context", lead_to_the_source, priority=400)
     app.connect("html-page-context", bring_what_is_large)
