@@ -315,6 +315,17 @@ def test_the_model_in_the_first_page_gives_torchs_scores(site: Path, page: Page)
     assert not visit.said
 
 
+def test_a_sentence_with_two_meanings_gets_no_nonsense(site: Path, page: Page) -> None:
+    Visit(page, site, Path("index.html"))
+    box, before = page.get_by_label("The sentence so far"), page.evaluate("livingScores()")
+    box.fill("<es> nosotros hablamos <en>")
+    told = page.locator(".living-said").inner_text()
+    assert told.startswith('"nosotros hablamos" means "we speak" and "we spoke"')
+    assert page.evaluate("livingScores()") == before
+    box.fill("<en> we speak <es> nosotros hablamos")
+    assert page.locator(".living-said").inner_text().startswith("Next: <end>")
+
+
 def test_a_word_is_followed_down_and_a_strange_one_named(site: Path, page: Page) -> None:
     Visit(page, site, Path("index.html"))
     page.get_by_role("button", name="<es> yo canto <en>").click()
