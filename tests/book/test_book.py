@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, Page
 import onelayer
 from autograder.authoring.address import BRANCH, REPOSITORY
 from autograder.authoring.plan import plan
-from book import map_of_units, pages, under_title, unit
+from book import map_of_units, pages, shared_link, under_title, unit
 from book.__main__ import build
 from book.pages import Audience
 from book.unit import ROOT
@@ -287,6 +287,15 @@ def test_the_doors_of_a_page_lead_to_its_notebook(site: Path, path: Path) -> Non
         assert f'href="{link}"' in html, link
     assert f'_sources/{notebook}"' in html
     assert (site / "_sources" / notebook).is_file()
+
+
+@pytest.mark.parametrize("path", ALL, ids=str)
+def test_a_shared_link_shows_the_page_and_a_picture(site: Path, path: Path) -> None:
+    html = (site / path).read_text("utf-8")
+    (title,) = re.findall(r'<meta property="og:title" content="([^"]+)" />', html)
+    assert f"<title>{title} &#8212; One Layer Deep</title>" in html or "index" in path.name
+    assert html.count(f'content="{shared_link.ADDRESS}"') == 1
+    assert '<meta property="og:description" content="PyTorch from the inside' in html
 
 
 def test_the_front_page_has_the_layer_the_units_and_three_doors(site: Path, page: Page) -> None:
