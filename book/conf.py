@@ -8,8 +8,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from autograder.authoring.address import BRANCH, REPOSITORY
-from book import edition
+from book import edition, shared_link
 from book.no_break import NumbersWithTheirUnits
+from book.no_guess import CodeWithoutGuesses
 
 project = "One Layer Deep"
 author = "One Layer Deep"
@@ -92,7 +93,19 @@ def bring_what_is_large(
         app.add_js_file("excerpts.js")
 
 
+def show_in_a_shared_link(
+    app: Any, name: str, template: str, context: dict[str, Any], tree: Any
+) -> None:
+    """A page's title, what the course is, and its picture, for whoever is sent the link."""
+    title = context.get("title") or project
+    context["metatags"] += shared_link.tags(
+        title, WORDS.description, language, WORDS.shared_picture
+    )
+
+
 def setup(app: Any) -> None:
     app.add_post_transform(NumbersWithTheirUnits)
+    app.add_post_transform(CodeWithoutGuesses)
     app.connect("html-page-context", lead_to_the_source, priority=400)
     app.connect("html-page-context", bring_what_is_large)
+    app.connect("html-page-context", show_in_a_shared_link)

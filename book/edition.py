@@ -29,6 +29,7 @@ class Words:
         "PyTorch from the inside: one real layer, nn.Linear(64, 600), followed from a stride to a "
         "sharded GPU job, in notebooks with labs that check your work."
     )
+    shared_picture: str = "A grid of 600 cells, the scores of the next word, and the highest lit."
     solution: str = "Show the solution"
     other_answer: str = "Show another right answer"
     hide: str = "Hide"

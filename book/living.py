@@ -17,6 +17,7 @@ from autograder.authoring.language import ENGLISH, Language
 from book.unit import ROOT
 from onelayer.model import weights
 from onelayer.model.grammar import TOKENS
+from onelayer.model.grammar.corpus import to_english
 
 NAME = "living_weights.js"
 FRONT = ROOT / "book" / "front"
@@ -31,9 +32,19 @@ def write(site: Path) -> None:
 
 
 def script_data() -> dict[str, Any]:
-    """`words`: the 600; `tensors`: by name its `shape`, its `scale`, its numbers in base64."""
+    """`words`: the 600; `tensors`: by name its `shape`, its `scale`, its numbers in base64;
+    `ambiguous`: each Spanish clause that means two things, and what it means."""
     tensors = {name: packed(value) for name, value in sorted(weights.load().items())}
-    return {"words": TOKENS, "tensors": tensors}
+    return {"words": TOKENS, "tensors": tensors, "ambiguous": ambiguous()}
+
+
+def ambiguous() -> dict[str, list[str]]:
+    """The Spanish clauses about which the grammar asks nothing: `complete` refuses them too."""
+    return {
+        " ".join(clause): sorted(map(" ".join, means))
+        for clause, means in to_english().items()
+        if len(means) > 1
+    }
 
 
 def packed(tensor: Tensor) -> dict[str, Any]:

@@ -6,7 +6,6 @@ hold on the site, and the links from the site (Colab, Binder, edit) lead to what
 
 from __future__ import annotations
 
-import ast
 import enum
 import json
 import posixpath
@@ -17,6 +16,7 @@ from typing import Any
 
 from autograder.authoring.address import BRANCH, REPOSITORY
 from autograder.authoring.arrival import ID as ARRIVAL
+from autograder.authoring.guess_answers import ANSWERED, ASKING, answer_cells, called, statements
 from autograder.authoring.language import ENGLISH, Language
 from autograder.authoring.plan import Lab, Plan
 from autograder.authoring.solution import BEGINS, ENDS
@@ -109,10 +109,16 @@ def _read(path: str) -> Notebook:
 
 
 def _with_cards_alone(notebook: Notebook) -> Notebook:
-    """Without the calls that ask for a guess or show it, where the page has what they printed."""
-    for cell in notebook["cells"]:
-        if cell["cell_type"] == "code" and _is_a_guess("".join(cell["source"])):
-            cell["metadata"]["tags"] = [*cell["metadata"].get("tags", []), "remove-input"]
+    """Without the calls that ask for a guess or show it, where the page has what they printed; and
+    with a mark on each cell that stays closed until somebody has guessed."""
+    cells = [(cell["cell_type"], "".join(cell["source"])) for cell in notebook["cells"]]
+    answers = answer_cells(cells)
+    for position, (kind, source) in enumerate(cells):
+        tags = ["remove-input"] * (kind == "code" and _is_a_guess(source))
+        tags += [ANSWERED] * (position in answers)
+        metadata = notebook["cells"][position]["metadata"]
+        if tags:
+            metadata["tags"] = [*metadata.get("tags", []), *tags]
     return notebook
 
 
@@ -138,17 +144,8 @@ def _with_line(notebook: Notebook, line: str) -> Notebook:
 
 def _is_a_guess(source: str) -> bool:
     """Whether the cell does nothing but call `predict` or `reveal`."""
-    try:
-        lines = ast.parse(source).body
-    except SyntaxError:  # a magic of IPython
-        return False
-    return bool(lines) and all(
-        isinstance(line, ast.Expr)
-        and isinstance(line.value, ast.Call)
-        and isinstance(line.value.func, ast.Name)
-        and line.value.func.id in ("predict", "reveal")
-        for line in lines
-    )
+    lines = [called(line) in ASKING for line in statements(source)]
+    return bool(lines) and all(lines)
 
 
 def _text(notebook: Notebook) -> str:

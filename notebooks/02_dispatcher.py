@@ -35,15 +35,15 @@ x = onelayer.hidden("<en> she has eaten <es> ella")  # (6, 64): what enters the 
 # the CPU, it requires no gradient, and autocast is off. Whom does its set name?
 
 # %% id="keys-guess"
-everybody = "the CPU, autograd and autocast"
 predict(
     "keys_of_an_ordinary_tensor",
-    choices=["the CPU alone", "the CPU and autograd", everybody],
+    choices=["the CPU alone", "the CPU and autograd", "the CPU, autograd and autocast"],
 )
 
 # %% id="keys-run"
 keys = onelayer.key_set(x)
 print(keys, "highest priority first")
+everybody = "the CPU, autograd and autocast"
 named = {"AutogradCPU": "the CPU and autograd", "AutocastCPU": everybody}
 told = [said for key, said in named.items() if key in keys]
 reveal("keys_of_an_ordinary_tensor", told[-1] if told else "the CPU alone")

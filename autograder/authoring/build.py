@@ -1,6 +1,6 @@
 """The build: every source read, every notebook made, and only what differs written."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from autograder.authoring import lab as labs
 from autograder.authoring.address import fill, links
 from autograder.authoring.arrival import arrival_cell
 from autograder.authoring.asked import Asked, asked, asked_problems, filled
+from autograder.authoring.guess_answers import answer_cells, folded
 from autograder.authoring.language import ENGLISH, Language, others
 from autograder.authoring.notebook import Notebook, code_or_markdown, notebook, render
 from autograder.authoring.percent_source import Cell, read_source
@@ -165,19 +166,28 @@ def _notebook(
     """The notebook of `source`; with a lab's `number`, the instructor's version of that lab."""
     stubs = {} if number is None else labs.stubs(number, cells, language)
     title = _with_links(cells[0].text, links(language.prefix + linked, language.open_in))
+    first, *others = _with_answers_folded(cells, language)
     return notebook(
         (
             code_or_markdown(
                 cell,
-                fill(title if position == 0 else cell.text, known, language.prefix),
+                fill(cell.text, known, language.prefix),
                 graded=None if number is None else labs.nbgrader_metadata(cell),
                 stub=stubs.get(cell.id),
             )
-            for position, cell in enumerate((cells[0], arrival_cell(language), *cells[1:]))
+            for cell in (replace(first, text=title), arrival_cell(language), *others)
         ),
         source=source,
         language=language.code,
     )
+
+
+def _with_answers_folded(cells: Sequence[Cell], language: Language) -> Iterator[Cell]:
+    """The cells, with what explains a guess closed: it stands on one screen with the choices."""
+    answers = answer_cells((cell.kind, cell.text) for cell in cells)
+    for position, cell in enumerate(cells):
+        closes = position in answers and cell.kind == "markdown"
+        yield replace(cell, text=folded(cell.text, language.after_guess)) if closes else cell
 
 
 def _listed(cells: Sequence[Cell], units: str) -> Sequence[Cell]:

@@ -40,6 +40,7 @@ class Language:
     )
     nothing_installed: str = "This Python has no onelayer. In the course's folder: make lab"
     answer_here: str = "*Your answer here.*"
+    after_guess: str = "Open this after your guess"
 
     @property
     def prefix(self) -> str:

@@ -12,6 +12,8 @@ from typing import Any
 
 from autograder.judge import say
 
+from .card import prose
+
 _ESM = """
 const make = (tag, properties, ...children) => {
   const node = Object.assign(document.createElement(tag), properties);
@@ -44,7 +46,7 @@ function render({ model, el }) {
     model.set("heard", { number: chosen(), text: field.value, turn: Date.now() });
     model.save_changes();
   };
-  const say = () => { if (model.get("said")) status.textContent = model.get("said"); };
+  const say = () => { if (model.get("said")) status.innerHTML = model.get("said"); };
 
   let by_pointer = false;
   commit.hidden = labels.length > 0;
@@ -99,7 +101,7 @@ def _widget_class() -> type | None:
 
     class GuessWidget(anywidget.AnyWidget):
         """labels: the choices, none for free text. words: what else stands on it. heard: what was
-        committed. said: the reply."""
+        committed. said: the reply, as HTML."""
 
         _esm = _ESM
         _css = _CSS
@@ -118,13 +120,13 @@ def make_widget(labels: list[str], said: str, hear: Hear) -> Any:
     if kind is None:
         return None
     words = {"asked": say("guess").rstrip(": "), "commit": say("this_is_my_guess")}
-    widget = kind(labels=labels, said=said, words={**words, "said": say("said", guess="{}")})
+    widget = kind(labels=labels, said=prose(said), words={**words, "said": say("said", guess="{}")})
 
     def heard(change: Any) -> None:
         message = change["new"]
         number, text = message.get("number"), message.get("text")
         if type(number) is int and isinstance(text, str):
-            widget.said = hear(number, text)
+            widget.said = prose(hear(number, text))
 
     widget.observe(heard, names="heard")
     return widget

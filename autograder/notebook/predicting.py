@@ -21,6 +21,9 @@ from .guess_widget import make_widget
 from .progress_store import Kept, Prediction, Progress, progress_store
 
 _NO_GUESS: Any = object()
+_revealed: dict[str, tuple[Plain, float]] = {}
+"""What this kernel has shown, by key, and how far off a guess at it may be: after Run All somebody
+clicks on a choice whose answer is there."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -113,6 +116,9 @@ def _widget(key: str, offered: list[Plain], labels: list[str], said: str) -> Any
         if offered and not 0 <= number < len(offered):
             return ""
         kept = store(key, offered[number] if offered else typed(text))
+        if key in _revealed:
+            _, *said = _compared(key, *_revealed[key])
+            return " ".join(filter(None, said))
         return f"{said_in_words(kept.progress.predictions[key])} {kept.note}".strip()
 
     return make_widget(labels, said, hear)
@@ -127,19 +133,28 @@ def reveal(key: str, actual: Any, *, within: float = 0.0) -> Shown:
 
 
 def _reveal(key: str, actual: Plain, within: float) -> Shown:
-    kept = progress_store().read()
-    prediction = kept.progress.predictions.get(key)
-    lines = lines_for(key)
-    if prediction is None:
-        return _unguessed(actual, lines)
+    _revealed[key] = actual, within
+    if key not in progress_store().read().progress.predictions:
+        return _unguessed(actual, lines_for(key))
+    return _comparison(*_compared(key, actual, within))
+
+
+def _compared(key: str, actual: Plain, within: float) -> tuple[str, str, str, str]:
+    """The mark of the first guess at `key`, which is remembered; the comparison in words; what is
+    behind this guess; and what the store has to say."""
+    prediction = progress_store().read().progress.predictions[key]
     right = is_right(prediction.first, actual, within=within)
 
     def edit(progress: Progress) -> Progress:
         return progress.with_prediction(key, replace(progress.predictions[key], right=right))
 
     kept = progress_store().change(edit)
-    line = "" if right else content(lines.get(written(prediction.first), ""))
-    return _comparison(prediction, actual, right, line, kept.note)
+    mark = "right" if right else "surprise"
+    told = say(f"guessed.{mark}", guess=_said(prediction.first), actual=_said(actual))
+    if prediction.last != prediction.first:
+        told += " " + say("guessed_later", guess=_said(prediction.last))
+    line = "" if right else content(lines_for(key).get(written(prediction.first), ""))
+    return mark, told, line, kept.note
 
 
 def _unguessed(actual: Plain, lines: Mapping[str, str]) -> Shown:
@@ -154,12 +169,7 @@ def _unguessed(actual: Plain, lines: Mapping[str, str]) -> Shown:
     return Shown(text, card(told, label=say("label.note")))
 
 
-def _comparison(prediction: Prediction, actual: Plain, right: bool, line: str, note: str) -> Shown:
-    first, result = _said(prediction.first), _said(actual)
-    mark = "right" if right else "surprise"
-    told = say(f"guessed.{mark}", guess=first, actual=result)
-    if prediction.last != prediction.first:
-        told += " " + say("guessed_later", guess=_said(prediction.last))
+def _comparison(mark: str, told: str, line: str, note: str) -> Shown:
     head = f'<div class="ol-head">{pill(mark)}<span>{escape(told)}</span></div>'
     why = f"<p>{prose(line)}</p>" if line else ""
     html = card(head + why + quiet(note), label=say("label.guessed"), mark=mark)

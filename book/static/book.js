@@ -197,12 +197,18 @@ function withButton(item, text) {
   return button;
 }
 
-// What follows a cell, up to the next heading, in a closed box that "find in page" still looks into.
+// The cells of a guess's answer, which book/pages.py marks, in a closed box that "find in page" still
+// looks into. Their prose is behind a line of its own in the notebook, which one box makes needless.
 function closed(cell) {
   const rest = document.createElement("div");
   rest.className = "ol-rest";
   rest.setAttribute("hidden", "until-found");
-  while (cell.nextSibling && cell.nextSibling.nodeName !== "SECTION") rest.append(cell.nextSibling);
+  const isAnswer = (node) => node && (node.nodeType !== Node.ELEMENT_NODE || node.matches(".tag_ol-answered, .ol-answered"));
+  while (isAnswer(cell.nextSibling)) rest.append(cell.nextSibling);
+  for (const fold of rest.querySelectorAll("details.ol-answered")) {
+    fold.firstElementChild.remove();
+    fold.replaceWith(...fold.childNodes);
+  }
   cell.dataset.closed = WORDS.closed; // what paper has in its place
   cell.after(rest);
   return rest;

@@ -143,6 +143,12 @@ document.addEventListener("DOMContentLoaded", () => {
     if (strange !== undefined) { said.textContent = say("strange", { word: strange }); return; }
     if (words.length === 0) { said.textContent = say("begin"); return; }
     if (words.length > CONTEXT) { said.textContent = say("too_long", { most: CONTEXT }); return; }
+    const clause = model.unasked(words);
+    if (clause !== undefined) {
+      const [one, other] = model.ambiguous[clause];
+      said.textContent = say("ambiguous", { clause, one, other });
+      return;
+    }
     const rows = model.hidden(words.map((one) => model.index.get(one)));
     const x = rows[rows.length - 1], z = model.scores(x), p = softmax(z);
     state = { N: words.length, x, z, p };

@@ -80,7 +80,7 @@ const LivingModel = (() => {
     });
   }
 
-  function load({ words, tensors }) {
+  function load({ words, tensors, ambiguous }) {
     const state = {};
     for (const [name, packed] of Object.entries(tensors)) state[name] = unpack(packed);
     const index = new Map(words.map((word, i) => [word, i]));
@@ -104,9 +104,16 @@ const LivingModel = (() => {
       return rows.map((x) => layerNorm(x, state["norm.weight"], state["norm.bias"]));
     }
 
+    // The clause that a Spanish question asks about, where it means two things: nobody taught the model
+    // an answer. Anywhere else, as after "<en> we speak <es>", it is an answer itself.
+    function unasked([tag, ...clause]) {
+      const begins = (one) => `${clause.join(" ")} `.startsWith(`${one} `);
+      return tag === "<es>" ? Object.keys(ambiguous).find(begins) : undefined;
+    }
+
     // The last row through the head: nn.Linear(64, 600).
     const scores = (x) => linear(x, state["head.weight"], state["head.bias"]);
-    return { words, index, hidden, scores, weight: state["head.weight"], bias: state["head.bias"] };
+    return { words, index, ambiguous, unasked, hidden, scores, weight: state["head.weight"], bias: state["head.bias"] };
   }
 
   return { load, softmax, CONTEXT, D };

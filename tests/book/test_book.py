@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, Page
 import onelayer
 from autograder.authoring.address import BRANCH, REPOSITORY
 from autograder.authoring.plan import plan
-from book import map_of_units, pages, under_title, unit
+from book import map_of_units, pages, shared_link, under_title, unit
 from book.__main__ import build
 from book.pages import Audience
 from book.unit import ROOT
@@ -289,6 +289,15 @@ def test_the_doors_of_a_page_lead_to_its_notebook(site: Path, path: Path) -> Non
     assert (site / "_sources" / notebook).is_file()
 
 
+@pytest.mark.parametrize("path", ALL, ids=str)
+def test_a_shared_link_shows_the_page_and_a_picture(site: Path, path: Path) -> None:
+    html = (site / path).read_text("utf-8")
+    (title,) = re.findall(r'<meta property="og:title" content="([^"]+)" />', html)
+    assert f"<title>{title} &#8212; One Layer Deep</title>" in html or "index" in path.name
+    assert html.count(f'content="{shared_link.ADDRESS}"') == 1
+    assert '<meta property="og:description" content="PyTorch from the inside' in html
+
+
 def test_the_front_page_has_the_layer_the_units_and_three_doors(site: Path, page: Page) -> None:
     Visit(page, site, Path("index.html"))
     assert page.get_by_role("img", name="The layer nn.Linear(64, 600)").is_visible()
@@ -313,6 +322,17 @@ def test_the_model_in_the_first_page_gives_torchs_scores(site: Path, page: Page)
         best = onelayer.next_words(want, 1)[0][0]
         assert page.locator(".living-top button").first.inner_text().startswith(best)
     assert not visit.said
+
+
+def test_a_sentence_with_two_meanings_gets_no_nonsense(site: Path, page: Page) -> None:
+    Visit(page, site, Path("index.html"))
+    box, before = page.get_by_label("The sentence so far"), page.evaluate("livingScores()")
+    box.fill("<es> nosotros hablamos <en>")
+    told = page.locator(".living-said").inner_text()
+    assert told.startswith('"nosotros hablamos" means "we speak" and "we spoke"')
+    assert page.evaluate("livingScores()") == before
+    box.fill("<en> we speak <es> nosotros hablamos")
+    assert page.locator(".living-said").inner_text().startswith("Next: <end>")
 
 
 def test_a_word_is_followed_down_and_a_strange_one_named(site: Path, page: Page) -> None:

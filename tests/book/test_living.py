@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import string
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ import onelayer
 from autograder.authoring.language import ENGLISH, Language, others
 from book import living
 from book.unit import ROOT
-from onelayer.model.grammar import TOKENS
+from onelayer.model import trained
+from onelayer.model.gpt import complete
+from onelayer.model.grammar import TOKENS, sentences
 
 SENTENCES = [
     "<en>",
@@ -49,6 +52,29 @@ def scores(racer: MiniRacer, text: str) -> torch.Tensor:
 def test_every_score_is_torchs(page_model: MiniRacer, text: str) -> None:
     want = onelayer.head()(onelayer.hidden(text)).detach()
     torch.testing.assert_close(scores(page_model, text), want, rtol=0, atol=1e-4)
+
+
+def unasked(racer: MiniRacer, words: Iterable[str]) -> Any:
+    return racer.eval(f"model.unasked({json.dumps(list(words))})?.toString() ?? null")
+
+
+def test_a_question_with_two_answers_is_refused_as_torchs_model_refuses_it(
+    page_model: MiniRacer,
+) -> None:
+    assert living.ambiguous()["nosotros hablamos"] == ["we speak", "we spoke"]
+    for clause, means in living.ambiguous().items():
+        assert len(means) == 2  # the sentence of the page names two
+        asked = f"<es> {clause} <en>"
+        with pytest.raises(ValueError, match="has no one answer"):
+            complete(trained(), [asked])
+        for text in (f"<es> {clause}", asked, f"{asked} {means[0]}"):
+            assert unasked(page_model, text.split()) == clause
+
+
+def test_nothing_that_the_model_was_taught_is_refused(page_model: MiniRacer) -> None:
+    told = [list(sentence.words) for sentence in sentences()]
+    assert page_model.eval(f"{json.dumps(told)}.filter(model.unasked).length") == 0
+    assert any("nosotros hablamos" in " ".join(words) for words in told)
 
 
 @given(st.lists(st.floats(-(2.0**90), 2.0**90, width=32, allow_subnormal=False), min_size=1))

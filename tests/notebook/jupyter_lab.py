@@ -122,6 +122,7 @@ RUN_ALL = """async () => {
   await window.panel.context.save();
   return done;
 }"""
+RUN_ABOVE = """() => window.jupyterapp.commands.execute("notebook:run-all-above")"""
 AT = """(id) => window.panel.content.widgets.findIndex((cell) => cell.model.id === id)"""
 GO = """async (id) => {
   const notebook = window.panel.content;
@@ -165,6 +166,11 @@ class Notebook:
     def run_all(self) -> None:
         """Runs every cell and saves; fails where a cell raised. As Run All Cells does."""
         assert self.page.evaluate(RUN_ALL)
+
+    def run_above(self, cell: str) -> None:
+        """Runs every cell above `cell`; fails where one raised."""
+        self.cell(cell)
+        assert self.page.evaluate(RUN_ABOVE)
 
     def write(self, cell: str, source: str) -> None:
         """Replaces what stands in a cell."""

@@ -22,6 +22,7 @@ from autograder.judge import Cause, Draw, Lab, State, Student, Verdict, expect_c
 from autograder.notebook import guess_widget, kernel, predicting
 from autograder.notebook.card import Shown, prose
 from autograder.notebook.checking import Checked, checked
+from autograder.notebook.guess_lines import lines_for
 from autograder.notebook.hinting import hinted
 from autograder.notebook.progress_store import progress_store
 from autograder.notebook.scored import NotPassed, scored
@@ -58,6 +59,7 @@ def _(student: Student, draw: Draw) -> str:
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ONELAYER_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    monkeypatch.setattr(predicting, "_revealed", {})
     return tmp_path / "home"
 
 
@@ -480,6 +482,23 @@ def test_a_click_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     for nonsense in ({"number": 7, "text": ""}, {"number": "1"}, {}, {"number": True, "text": ""}):
         shown.widget.heard = nonsense
     assert progress_store().read().progress.predictions["bytes"].last == 8
+
+
+def test_a_click_below_which_the_answer_is_shown_is_told_what_was_right(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As after Run All Cells: the answer is there, and the choices still are."""
+    pytest.importorskip("anywidget")
+    monkeypatch.setattr(kernel, "listens", lambda: True)
+    key, choices = "bias_or_transpose", ["AccumulateGrad of b", "TBackward0"]
+    line = lines_for(key)[choices[1]]
+    shown = autograder.predict(key, choices=choices)
+    assert isinstance(shown, predicting.Prompt)
+    autograder.reveal(key, choices[0])
+    shown.widget.heard = {"number": 1, "text": ""}
+    told = f"You said {choices[1]}; it is {choices[0]}. {line}"
+    assert shown.widget.said == prose(told)
+    assert progress_store().read().progress.predictions[key].right is False
 
 
 def test_a_typed_guess_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

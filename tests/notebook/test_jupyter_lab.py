@@ -18,6 +18,8 @@ from axe_playwright_python.sync_playwright import Axe
 
 import onelayer
 from autograder.attacks.sample_class import LAB, NAME, QUESTIONS, right_answers, wrong_source
+from autograder.judge import content
+from autograder.notebook.guess_lines import lines_for
 from tests.notebook.jupyter_lab import ROOT, SCREENSHOTS, Notebook, Server, jupyter_lab
 
 pytestmark = pytest.mark.kernel
@@ -249,6 +251,36 @@ def test_the_home_notebook_tells_progress_and_machine_to_everybody(page: Any) ->
     progress.scroll_into_view_if_needed()
     shoot(page, "home-narrow")
     assert progress.evaluate("card => card.scrollWidth <= card.clientWidth")
+
+
+def test_what_explains_a_guess_is_closed_and_a_late_click_is_answered(page: Any) -> None:
+    page.goto(f"{page.url.partition('/lab')[0]}/lab/tree/notebooks/01_strides.ipynb")
+    explained_after_its_guess(page, "notebooks/01_strides.ipynb", "153,600")
+
+
+def explained_after_its_guess(page: Any, path: str, guess: str) -> str:
+    """Runs a chapter's cells, with the choices untouched, then guesses wrong; what is told."""
+    key, why = "transpose-moves-nothing", "transpose-moves-nothing-why"
+    chapter = Notebook(page, path)
+    for name in ("Dark", "Light"):
+        theme(page, name)
+        chapter.run_above("slices")
+        fold = chapter.shown(why, "details")
+        explanation = fold.locator("p")
+        assert not explanation.is_visible()
+        chapter.cell(why).scroll_into_view_if_needed()
+        shoot(page, f"{path.partition('/')[0]}-closed-{name}")
+    fold.locator("summary").click()
+    explanation.wait_for()
+    shoot(page, f"{path.partition('/')[0]}-opened")
+    form = chapter.shown(f"{key}-guess", "form.ol-guess")
+    form.get_by_text(guess, exact=True).click()
+    line = content(lines_for("bytes_copied_by_T")[guess]).replace("`", "")
+    said = form.locator(".ol-said", has_text=line)
+    said.wait_for()
+    shoot(page, f"{path.partition('/')[0]}-late")
+    told: str = said.inner_text()
+    return told
 
 
 def axe(page: Any) -> list[Any]:

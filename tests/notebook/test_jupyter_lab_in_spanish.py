@@ -12,7 +12,7 @@ import pytest
 from autograder.attacks.sample_class import LAB, NAME, QUESTIONS, right_answers, wrong_source
 from autograder.judge import content, in_language, say
 from tests.notebook.jupyter_lab import COURSE, ROOT, Notebook, Server, jupyter_lab
-from tests.notebook.test_jupyter_lab import Newcomer, opened, shoot
+from tests.notebook.test_jupyter_lab import Newcomer, explained_after_its_guess, opened, shoot
 
 pytestmark = pytest.mark.kernel
 
@@ -68,3 +68,11 @@ def _wrong_then_right(lab: Notebook, me: Newcomer, question: str) -> None:
     shoot(lab.page, f"es-wrong-{question}")
     right = me.answer(lab, question, right_answers()[question])
     assert right.get_attribute("aria-label").startswith(f"{question}: {say('mark.pass')}, ")
+
+
+def test_what_explains_a_guess_is_closed_in_spanish_too(page: Any) -> None:
+    path = "es/notebooks/01_strides.ipynb"
+    page.goto(f"{page.url.partition('/lab')[0]}/lab/tree/{path}")
+    with in_language("es"):
+        told = explained_after_its_guess(page, path, "153,600")
+    assert told.startswith("Dijiste: 153,600. ")
