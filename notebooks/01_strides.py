@@ -171,8 +171,8 @@ reveal("strides_of_a_cloned_transpose", str(W.T.clone().stride()))
 # %% [markdown] id="clone-keeps-the-layout-why"
 # `clone`, `empty_like`, `W.T * 2` and their kin keep the order of the dimensions in memory, and
 # close gaps: [`preserve_format`](https://docs.pytorch.org/docs/stable/tensor_attributes.html).
-# `contiguous()` promises row-major order. So a layout that you made by accident travels on through
-# pointwise operations; where two layouts meet, here the first operand decides.
+# `contiguous()` promises row-major order, row by row. So a layout that you made by accident travels
+# on through pointwise operations; where two layouts meet, here the first operand decides.
 
 # %% id="clone-keeps-the-layout-more"
 fresh = torch.zeros(64, 600)
@@ -300,7 +300,7 @@ predict(
 )
 
 # %% id="overlap-run"
-windows = torch.arange(6.0).unfold(0, 3, 1)  # (4, 3), stride (1, 1)
+windows = torch.arange(6.0).unfold(0, 3, 1)  # (4, 3), stride (1, 1): three floats, one step apart
 right = windows + 1
 windows.add_(1)
 print(right.tolist(), windows.tolist(), sep="\n")
@@ -340,14 +340,17 @@ predict("layout_after_a_convolution", choices=["(N, C, H, W) in memory", "(N, H,
 
 # %% id="memory-formats-conv"
 last = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
-convolved = torch.nn.Conv2d(3, 6, 3)(last)  # (2, 6, 2, 3)
+convolution = torch.nn.Conv2d(3, 6, 3)
+convolved = convolution(last)  # (2, 6, 2, 3)
 kept = convolved.is_contiguous(memory_format=torch.channels_last)
 reveal("layout_after_a_convolution", "(N, H, W, C) in memory" if kept else "(N, C, H, W) in memory")
+print("channels last in:", convolved.stride())
+print("contiguous in:   ", convolution(last.contiguous()).stride())
 
 # %% [markdown] id="memory-formats-why"
-# The layout went in as strides and came out as strides: no argument named it. The operator looked
-# at its input and chose a kernel. Keep that thought for chapter 02, where the *device* and the
-# *dtype* choose too.
+# The layout went in as strides and came out as strides: no argument named it, and the same numbers,
+# contiguous, come out contiguous. Keep that thought for chapter 02, where *device* and *dtype*
+# choose what runs.
 
 # %% [markdown] id="einsum"
 # ## `einsum` writes addresses
@@ -510,7 +513,8 @@ onelayer.show_bars(bill, unit="bytes")
 # %% [markdown] id="layout-picks-the-kernel"
 # ## Layout picks the kernel
 # The same `F.linear`, the same values. The batch is contiguous, or it was transposed on the way.
-# What does the second one run?
+# What does the second one run? `addmm` is one product plus a bias, `bmm` a product for each matrix
+# of a batch, `clone` a copy.
 
 # %% id="layout-picks-the-kernel-tool"
 import os
@@ -539,9 +543,9 @@ reveal("a_transposed_batch_runs", ", ".join(runs(turned)))
 # %% [markdown] id="layout-picks-the-kernel-why"
 # The contiguous batch folds into one matrix and takes one `addmm`
 # ([`Linear.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/Linear.cpp)).
-# The turned one takes a batched product, and the bias is a second pass. And a third thing chooses:
-# here `W` is frozen. Let it require a gradient, and `matmul` copies the input to get back to one
-# product (`should_fold` in
+# The turned one takes a batched product, and the bias is a second pass. And not only layout
+# chooses: here `W` is frozen. Let it require a gradient, and `matmul` copies the input to get back
+# to one product (`should_fold` in
 # [`LinearAlgebra.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/LinearAlgebra.cpp)).
 
 # %% id="layout-picks-the-kernel-trainable"
@@ -578,13 +582,18 @@ payers = [
 reveal("who_copies_inside_addmm", payers[0] if len(payers) == 1 else "both" if payers else "nobody")
 
 # %% [markdown] id="copies-inside-a-kernel-why"
-# The library wants one stride of each matrix to be 1; a transpose is then only a flag. Anything
-# else is cloned inside `addmm` (`addmm_impl_cpu_` in
+# The library wants one stride of each matrix to be 1, and the other not shorter than what it steps
+# over; a transpose is then only a flag. Anything else is cloned inside `addmm` (`addmm_impl_cpu_`
+# in
 # [`LinearAlgebra.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/LinearAlgebra.cpp)).
 # `count_bytes` is a
 # [mode](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/utils/_python_dispatch.py) that
 # stands in front of the kernel and is off while it runs, so it does not see that clone. The
-# profiler does. Two instruments, two depths.
+# profiler does. Two instruments, two depths. One row, expanded, has a stride of 1 and one of 0:
+
+# %% id="copies-inside-a-kernel-expanded"
+one_row = torch.randn(1, 64).expand(256, 64)
+print("expanded", one_row.stride(), runs(one_row))
 
 # %% [markdown] id="what-layout-costs"
 # ## What does a layout cost in time?
@@ -666,7 +675,8 @@ print("five dimensions", f"{ns:.2f} ns an element, strides {five.stride()}")
 print("the result lies as the input:", (five + 1).stride() == five.stride())
 
 # %% [markdown] id="iterator-why"
-# The five were merged to one. That is also why a result keeps the layout of its input.
+# The five were merged to one. And the result is allocated after the dimensions have been ordered:
+# that is why it keeps the layout of its input.
 
 # %% [markdown] id="what-you-can-now-say"
 # ## What you can now say

@@ -94,6 +94,7 @@ for name, mode in {
     with mode:
         stops = onelayer.show_dispatch("aten::addmm", bias, x, W).stops
         print(name, "excludes", [s.entry.key for s in stops if s.fate == "excluded"])
+        print("   includes", torch._C._dispatch_tls_local_include_set())  # private
 
 # %% [markdown] id="thread-why"
 # `autocast` does not switch anything on: it takes its key out of the excluded set. Inference mode
@@ -155,10 +156,10 @@ for name, modes in {
 # %% [markdown] id="table"
 # ## The table of an operator
 # Each operator has a row of cells, one per key, each with a kernel or none: the dispatcher takes
-# the highest key of the call and jumps. There are over a hundred keys: each kind of device has one
-# for each layout that it knows, and one for its autograd. A registration names one key, or an
-# *alias*, which stands for many. For `F.linear`, PyTorch registered one kernel that computes it out
-# of other operators, so it is right for every backend. How many cells does that one registration
+# the highest key of the call and jumps. There are over a hundred keys: each kind of device has some
+# for its layouts, one for quantized tensors and one for its autograd. A registration names one key,
+# or an *alias*, which stands for many. For `F.linear`, PyTorch registered a kernel that computes it
+# out of other operators, whatever backend these have. How many cells does that one registration
 # fill?
 
 # %% id="table-guess"
@@ -296,7 +297,14 @@ reveal("a_sparse_tensor_without_a_kernel", outcome)
 # %% [markdown] id="missing-why"
 # The dispatcher never looks further down for somebody who might do. The highest key decides, and a
 # hole is an error. Passing over must be asked for: by a *fallthrough*, registered for one operator
-# or for a key as a whole. `ADInplaceOrView` has one, so that `addmm` need not know of it.
+# or for a key as a whole. `ADInplaceOrView` has one, so that `addmm` need not know of it. Fill our
+# hole with one, and the same call reaches `CPU`, the key that `W` brings:
+
+# %% id="missing-fallthrough"
+log.clear()
+ours.impl("head", torch.library.fallthrough_kernel, "SparseCPU")
+torch.ops.onelayer_ch02.head(x.to_sparse(), W)
+print(log)
 
 # %% [markdown] id="fallback"
 # ## A key that our operator never heard of
@@ -377,24 +385,41 @@ reveal("seen_in_inference_mode", ", ".join(seen.names) or "nothing")
 # %% [markdown] id="trace-inference-why"
 # With `AutogradCPU` gone, `Python` is asked before any kernel has taken `linear` apart. What a mode
 # sees depends on which keys are above it in this thread: a tool that compares op lists must fix the
-# mode.
+# mode. Inference mode does other things as well. Exclude autograd's keys by hand and leave those
+# out; and beside it `no_grad`, which excludes nothing:
+
+# %% id="trace-inference-cause"
+for name, mode in {"keys excluded": below(), "no_grad": torch.no_grad()}.items():
+    with mode, Record() as seen:
+        F.linear(x, W, bias)
+    print(f"{name:14}", seen.names)
 
 # %% [markdown] id="cost"
 # ## What does standing there cost?
-# C++ kernels call each other in tens of nanoseconds. A mode is Python, and Python is called for
-# each operator. The same tiny addition without gradients: alone, and under our mode.
+# A mode is Python, and Python is called for each operator. The same tiny addition without
+# gradients: alone, and under our mode. Then take away what may be the cause: the mode stays on, and
+# its key is excluded. The last two rows leave out more: autograd's C++ kernel, and the dispatcher.
 
 # %% id="cost-run"
 plain = torch.ones(2)
+unheard = torch._C._DisableTorchDispatch  # private: excludes the key Python
 ns = {"alone": call_ns("plain + plain", plain=plain)}
 ns["under a mode"] = call_ns("plain + plain", Record(), plain=plain)
+ns["mode, key excluded"] = call_ns("plain + plain", Record(), unheard(), plain=plain)
+ns["without autograd"] = call_ns("plain + plain", below(), plain=plain)
 ns["only the binding"] = call_ns("plain.size(0)", plain=plain)  # asks no dispatcher
 onelayer.show_bars(ns, unit="ns")
 
 # %% [markdown] id="cost-why"
-# So a call of an operator costs about a microsecond, and many times that with Python in its way,
-# whatever the size of the tensors. With small tensors that is the whole bill, and it is why chapter
-# 08 compiles and chapter 05 counts launches.
+# A mode that is not called takes next to nothing, so it is the Python in the way that takes the
+# time. A C++ kernel in the way, autograd's, is hardly seen. The Python does the same work for
+# tensors of any size, so its share of the bill falls as they grow:
+
+# %% id="cost-sizes"
+for n in (2, 20_000, 200_000):
+    t = torch.ones(n)
+    alone, seen = call_ns("t + t", t=t), call_ns("t + t", Record(), t=t)
+    print(f"{n:7,} floats: alone {alone:7,.0f} ns, under a mode {seen / alone:4.1f} times that")
 
 # %% [markdown] id="play"
 # ## Play with it, a second time
@@ -424,16 +449,19 @@ reveal("casts_before_a_linear", f"{casts} cast" + "s" * (casts > 1))
 # It makes three casts, of `x`, `W` and `bias`. The kernel casts, excludes its own key and calls
 # `linear` again. The cast of `bias` is a node of the graph, and that of `W` stands behind its `t`.
 # In the same autocast region the casts of `W` and `bias` are kept for the next call, because these
-# are leaves that require a gradient; that of `x` is not. Let it require one, and it is kept as well
+# are leaves that require a gradient; that of `x` is not. Let it require one, and it is kept as
+# well; let it be the result of a recorded operation (no leaf), and it is not
 # ([`autocast_mode.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.cpp)).
 
 # %% id="autocast-twice"
-for given in (x, x.clone().requires_grad_()):
+leaf = x.clone().requires_grad_()
+for given in (x, leaf, leaf * 1):
     with torch.autocast("cpu", torch.bfloat16), Record() as seen:
         F.linear(given, W, bias)
         first = len(seen.names)
         F.linear(given, W, bias)
-    print("requires a gradient:", given.requires_grad, "| second call:", seen.names[first:])
+    print("requires a gradient:", given.requires_grad, "| leaf:", given.is_leaf, end=" | ")
+    print("second call:", seen.names[first:])
 
 # %% [markdown] id="meta"
 # ## A device without floats
@@ -498,9 +526,26 @@ reveal("may_return_its_input", ", ".join(may) or "none of them")
 # it may. Implicit composites are not always so honest:
 # [`dropout`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/Dropout.cpp)
 # outside training returns its input, and its schema does not say so. In-place `add_` has `(a!)` on
-# both sides.
-# Functionalization and compilers believe these letters: if your operator's schema lies, what they
-# make of your program is wrong.
+# both sides. Functionalization and compilers believe these letters: if your operator's schema lies,
+# what they make of your program is wrong. Here an operator of ours returns its argument and does
+# not say so; `alias` does the same and says it. We write into what they return:
+
+# %% id="schemas-lie"
+from functools import partial
+
+ours.define("same(Tensor x) -> Tensor")  # the truth would be: (Tensor(a) x) -> Tensor(a)
+ours.impl("same", lambda x: x, "CompositeExplicitAutograd")
+
+
+def bump_through(same, u):
+    same(u).add_(1)
+    return u
+
+
+for same in (torch.ops.onelayer_ch02.same.default, aten.alias.default):
+    bump_here = partial(bump_through, same)
+    ways = bump_here, torch.func.functionalize(bump_here)
+    print(f"{same!s:27} as it is, then functionalized:", *(f(torch.zeros(2)) for f in ways))
 
 # %% [markdown] id="three-axes"
 # ## Three ways to be another tensor
@@ -513,14 +558,20 @@ for key in ("CPU", "Meta", "SparseCPU", "SparseCsrCPU", "QuantizedCPU", "MkldnnC
 print(torch.eye(3).to_sparse().layout, onelayer.key_set(torch.eye(3).to_sparse())[-1])
 
 # %% [markdown] id="three-axes-ask"
-# A new chip is a new device; a new storage scheme is a new layout. And *dtype*, the third? Which
-# keys does an `int64` tensor have that a `float32` tensor lacks?
+# A new chip is a new device; a new storage scheme is a new layout. And *dtype*, the third? Compared
+# with a `float32` tensor, which keys does an `int64` tensor have?
 
 # %% id="three-axes-guess"
 predict("keys_of_an_integer", choices=["a key of its own", "no autograd key", "the same keys"])
 
 # %% id="three-axes-reveal"
+import warnings
+
 whole, floats = onelayer.key_set(torch.ones(2, dtype=torch.int64)), onelayer.key_set(torch.ones(2))
+dtypes = {dtype for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)}
+with warnings.catch_warnings(action="ignore"):  # torch warns of some: see below
+    others = [d for d in dtypes if onelayer.key_set(torch.empty(2, dtype=d)) != floats]
+print(len(dtypes), "dtypes, other keys for", *sorted(map(str, others)))
 reveal("keys_of_an_integer", "the same keys" if whole == floats else "a key of its own")
 
 # %% [markdown] id="three-axes-why"
@@ -570,8 +621,8 @@ reveal("seen_by_a_wrapped_input", ", ".join(Seen.names))
 # thread, a subclass travels with the data.
 # [`DTensor`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/tensor/_api.py) and
 # fake tensors are built so. A subclass *without* `__torch_dispatch__` carries no new key. It has
-# another door, above the dispatcher: `__torch_function__`, which the binding itself asks. A
-# `__torch_dispatch__` sees the parts of `F.linear` and of a cross-entropy. What does a
+# another door, above the dispatcher: `__torch_function__`, which the function that you call asks
+# first. A `__torch_dispatch__` sees the parts of `F.linear` and of a cross-entropy. What does a
 # `__torch_function__` see of them?
 
 
@@ -600,8 +651,8 @@ print("seen:", Named.names, "| the result is a", type(z).__name__)
 # ## Keys that wrap
 # [`torch.func`](https://docs.pytorch.org/docs/stable/func.html) uses keys too. `grad` and `vmap`
 # hand your function a *wrapped* tensor, and the wrapper has a key of its own. They also include one
-# key in the thread, above all others: its kernel asks the innermost transformation first. So `grad`
-# and `vmap` nest. Here is what a function sees inside of each, and inside of both.
+# key in the thread, above those of all tensors: its kernel asks the innermost transformation first.
+# So `grad` and `vmap` nest. Here is what a function sees inside of each, and inside of both.
 
 
 # %% id="functorch-run"
@@ -623,8 +674,8 @@ for name, transformed in ways.items():
     transformed(rows)
 
 # %% [markdown] id="functorch-why"
-# Under `vmap` the tensor says `(64,)`: the 600 rows are hidden in the wrapper, and a batching rule
-# for each operator carries them along. Chapter 03 uses both.
+# Under `vmap` the tensor says `(64,)`: the 600 rows are hidden in the wrapper, and the batching
+# rules of the operators carry them along. Chapter 03 uses both.
 
 # %% [markdown] id="override"
 # ## Your kernel in torch's table
@@ -636,8 +687,6 @@ onelayer.next_words(F.linear(x, W, bias), k=3)
 
 
 # %% id="override-tool"
-import warnings
-
 original = torch.library.get_kernel("aten::addmm", "CPU")
 
 
@@ -661,6 +710,10 @@ predict("grad_fn_through_our_kernel", choices=["None", "NegBackward0", "AddmmBac
 logits = F.linear(x, W, bias)
 print(onelayer.next_words(logits, k=3))
 reveal("grad_fn_through_our_kernel", logits.grad_fn.name())
+(said,) = torch.autograd.grad(logits.sum(), bias)  # (600,)
+with torch.no_grad():
+    measured = (F.linear(x, W, bias + 1) - logits).sum() / 600
+print(f"slope of the sum along a bias: backward says {said[0]:.1f}, measured {measured:.1f}")
 
 # %% [markdown] id="override-why"
 # The words are others, the head is not. Autograd's kernel ran above ours and recorded the node of

@@ -34,8 +34,8 @@ target = torch.tensor(words[1:])  # (7,): the word that really comes next
 
 # %% [markdown] id="forward-leaves-a-note"
 # ## The forward left something behind
-# While recording is on, a result computed from something that requires a gradient carries a
-# `grad_fn`: an object made during the forward, that knows how to go back one step.
+# While recording is on, a result that can have a gradient, computed from something that requires
+# one, carries a `grad_fn`: an object made during the forward, that knows how to go back one step.
 
 # %% id="forward-leaves-a-note-run"
 z = head(x)  # (7, 600)
@@ -64,8 +64,9 @@ reveal("which_are_leaves", " and ".join(sorted(leaves)))
 
 # %% [markdown] id="next-functions"
 # ## One step back from the logits
-# `z.grad_fn` has `next_functions`, one entry for each input that could have a gradient. `F.linear`
-# became one `addmm(b, x, W.T)`: three inputs. What is the entry for `x`?
+# `z.grad_fn` has `next_functions`, one entry for each input that could have a gradient: a node and
+# a *slot*, which says for which of that operation's results the gradient is. `F.linear` became one
+# `addmm(b, x, W.T)`: three inputs. What is the entry for `x`?
 
 # %% id="next-functions-guess"
 predict("entry_for_x", choices=["AccumulateGrad", "None", "MmBackward0"])
@@ -155,8 +156,8 @@ reveal("bytes_copied_by_saving", moved.bytes - y.nbytes)
 
 # %% [markdown] id="saved-bytes-why"
 # Saving copied no byte: the only new bytes are the result's. Saving is a reference, here to a view
-# of `W`'s own storage. It is why activations live as long as the graph, and why changing `W` in
-# place can go wrong: more on that below.
+# of `W`'s own storage. So what is saved stays in memory until backward frees it, and changing `W`
+# in place can go wrong: more on both below.
 
 # %% [markdown] id="saved-hooks"
 # ## See everything that is saved
@@ -175,6 +176,9 @@ counted.backward()
 print("read by the backward   ", unpacked)
 tables = {t.data_ptr() for t in packed if t.shape == (7, 600)}
 print("(7, 600) at", len(tables), "address")
+
+# %% [markdown] id="saved-hooks-why"
+# It is one table: log-softmax keeps its result, the loss its input, and these are the same floats.
 
 # %% [markdown] id="seed"
 # ## Where does backward begin?
@@ -237,7 +241,9 @@ predict("shape_handed_out_for_b", choices=["(600,)", "(7, 600)"])
 # %% id="bias-rule-run"
 arrived = []
 accumulate = addmm.next_functions[0][0]  # b's node
-watch = accumulate.register_prehook(lambda gradients: arrived.append(gradients[0]))
+watch = accumulate.register_prehook(  # called with what arrives, before the node runs
+    lambda gradients: arrived.append(gradients[0])
+)
 head(x).backward(dz)
 watch.remove()
 print("the node hands out", tuple(for_b.shape), "| what reaches b", tuple(arrived[0].shape))
@@ -343,7 +349,24 @@ reveal("bias_or_transpose", ran[0])
 # at once
 # ([`accumulate_grad.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/functions/accumulate_grad.cpp)).
 # Chapter 11 lives on this: [DDP](https://docs.pytorch.org/docs/stable/notes/ddp.html) begins to
-# send the last layer's gradients while the first layers still compute theirs.
+# send the last layer's gradients while the first layers still compute theirs. Take the number away,
+# and the leaf waits for its turn:
+
+# %% id="leaf-order-cause"
+ran.clear()
+loss = F.cross_entropy(head(x), target)
+addmm = loss.grad_fn.next_functions[0][0].next_functions[0][0]
+(b_node, _), _, (t_node, _) = addmm.next_functions
+b_node._set_sequence_nr(0)  # private, like every name that begins with _
+watched = [
+    t_node.register_prehook(lambda _: ran.append("TBackward0")),
+    b.register_post_accumulate_grad_hook(lambda _: ran.append("AccumulateGrad of b")),
+]
+loss.backward()
+for hook in watched:
+    hook.remove()
+b_node._set_sequence_nr(2**64 - 1)
+print(*ran, sep=" -> ")
 
 # %% [markdown] id="accumulate"
 # ## A second backward
@@ -415,11 +438,12 @@ reveal("two_parts_of_a_batch", "yes" if exact else f"no: too {'long' if longer e
 
 # %% [markdown] id="micro-batches-why"
 # A sum of means is no mean. Weigh each part by its share of the rows, and the parts give the whole
-# gradient. Dividing by the number of parts is right only when all are equally long.
+# gradient. Dividing by the number of parts weighs them all alike, and these are not equally long:
 
 # %% id="micro-batches-weighed"
 weighed = gradient_in_parts([2, 5], weigh=True)
 print("weighed, equal:", torch.allclose(weighed, whole, atol=1e-6))
+print("halved, equal: ", torch.allclose(parts / 2, whole, atol=1e-6))
 
 # %% [markdown] id="twice"
 # ## Backward twice through one graph
@@ -432,14 +456,16 @@ predict("second_backward_of_a_sum", choices=["raises", "works"])
 # %% id="twice-run"
 a, c = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
 outcomes = {}
-for name, result in {"sum": (a + c).sum(), "product": (a * c).sum()}.items():
-    result.backward()
+results = {"sum": (a + c).sum(), "product": (a * c).sum(), "product, retained": (a * c).sum()}
+for name, result in results.items():
+    result.backward(retain_graph=name.endswith("retained"))
     try:
         result.backward()
         outcomes[name] = "works"
     except RuntimeError as error:
         outcomes[name] = "raises"
         print(name, "raises:", str(error).split(" (")[0])
+print(outcomes)
 
 # %% id="twice-reveal"
 reveal("second_backward_of_a_sum", outcomes["sum"])
@@ -514,7 +540,7 @@ reveal("edit_through_data", "nothing changes" if (u.grad == 1).all() else "a wro
 # %% [markdown] id="counter-why"
 # `.data` gives the same floats with
 # [a counter of their own](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/TensorImpl.h),
-# so nobody notices, and the gradient is that of another function. An error would have been kinder.
+# so nobody notices, and the gradient is wrong: 2 and not 1. An error would have been kinder.
 # Write `torch.no_grad()` for an update of parameters, and an out-of-place operation for an
 # activation.
 
@@ -540,7 +566,11 @@ reveal("grad_seen_after_clipping", p.grad.item())
 # %% [markdown] id="hooks-why"
 # The hook's return value took the gradient's place. It sees each backward's gradient by itself,
 # before the addition: with micro-batches that is not the same as clipping the sum. And one hook
-# sees one tensor: a norm over *all* parameters has to wait for the end.
+# sees one tensor: a norm over *all* parameters has to wait for the end. A second backward:
+
+# %% id="hooks-twice"
+(p**3).backward()
+print(fired[-1], "| the sum, clipped at 1:", min(12 + 12, 1))
 
 # %% [markdown] id="anomaly"
 # ## Which line of the forward made the NaN?
@@ -568,8 +598,10 @@ lines = [line.strip() for warning in told for line in str(warning.message).split
 print("from:", next(line for line in lines if "sqrt" in line and "Backward" not in line))
 
 # %% [markdown] id="anomaly-why"
-# The loss itself is 0, and looks healthy. The root gets a gradient of 0, and 0 times infinity is
-# NaN. A traceback for each node is expensive: switch it on to search, and off to train.
+# The loss itself is 0, and looks healthy. The root gets a gradient of 0 and divides it by twice its
+# own result, which is 0, too: 0 / 0 is NaN. The mode [slows a program
+# down](https://docs.pytorch.org/docs/stable/autograd.html): switch it on to search, and off to
+# train.
 
 # %% [markdown] id="leaving"
 # ## Four ways not to record
@@ -670,6 +702,11 @@ predict("recorded_if", choices=["sin", "exp", "an error"])
 # %% id="static-run"
 from torch.fx.experimental.proxy_tensor import make_fx
 
+try:
+    torch.fx.symbolic_trace(either)
+except torch.fx.proxy.TraceError as error:
+    print("torch.fx:", error)
+
 
 def settled(positive):
     return lambda t: t.exp() if positive else t.sin()
@@ -719,8 +756,8 @@ print(f"jvp {slope.item():.5f}, gradient times direction {(backward * towards).s
 # %% [markdown] id="each-its-own"
 # ## A gradient for each row
 # `backward()` adds the rows' gradients up. Sometimes you want them apart: to clip each, or to find
-# the row that shouts. A loop over rows would do. `vmap` makes the loop a dimension: each operation
-# inside runs once, for all rows together.
+# the row that shouts. A loop over rows would do. `vmap` makes the loop a dimension: an operation
+# inside takes all rows together. Count the matrix products of both:
 
 
 # %% id="each-its-own-run"
@@ -729,9 +766,13 @@ def loss_of_row(w, row, word):
 
 
 of_one = torch.func.grad(loss_of_row)
-each = torch.func.vmap(of_one, in_dims=(None, 0, 0))(still, x, target)  # (7, 600, 64)
-one_by_one = torch.stack([of_one(still, row, word) for row, word in zip(x, target, strict=True)])
-print("as in a loop:", torch.allclose(each, one_by_one, atol=1e-6))
+with onelayer.count_bytes() as together:
+    each = torch.func.vmap(of_one, in_dims=(None, 0, 0))(still, x, target)  # (7, 600, 64)
+with onelayer.count_bytes() as in_turn:
+    loop = [of_one(still, row, word) for row, word in zip(x, target, strict=True)]
+products = [sum("mm" in op.name for op in moved.ops) for moved in (together, in_turn)]
+print("matrix products, vmap and loop:", *products)
+print("as in a loop:", torch.allclose(each, torch.stack(loop), atol=1e-6))
 print("their mean is the batch's:", torch.allclose(each.mean(0), backward, atol=1e-6))
 read = onelayer.grammar.TOKENS
 lengths = {read[word]: g.norm().item() for word, g in zip(words[1:], each, strict=True)}
@@ -765,9 +806,10 @@ lost = int((after.softmax(1) < before.softmax(1)).sum())
 reveal("words_that_lose", {0: "none", 599: "all 599"}.get(lost, "about a dozen"))
 
 # %% [markdown] id="one-step-why"
-# All 599 lose: what one word gains the others lose together. But not alike: the gradient of a logit
-# is the probability that its word has too much, so the likely words are pushed down hardest. Raise
-# a word that had almost nothing, as "ha", and nearly all the others gain what the likely ones lose:
+# All 599 lose. They need not: what one word gains the others lose together, but not alike. The
+# gradient of a logit is the probability that its word has too much, so the likely words are pushed
+# down hardest. Raise a word that had almost nothing, as "ha", and nearly all the others gain what
+# the likely ones lose:
 
 # %% id="one-step-rare"
 before, after = raised("ha", lr=0.001)
