@@ -252,7 +252,16 @@ reveal("linear_of_int64", outcome)
 # %% [markdown] id="dtype-why"
 # Nobody converts for you: the kernel meets the dtype that the tensor has. Inside the loop it is
 # free to be better. Ours adds in `double` and rounds to `T` once, at the end; `T sum` in bfloat16
-# would round to 8 bits at each of 64 steps.
+# would round to 8 bits at each of 64 steps:
+
+# %% id="dtype-sum"
+xb, wb, bb = (t.detach().bfloat16() for t in (x, W, b))
+exact = xb.double() @ wb.double().T + bb.double()
+each = bb.expand(7, 600)
+for d in range(64):
+    each = each + xb[:, d : d + 1] * wb[:, d]
+for rounded, logits in {"once": ops.linear(xb, wb, bb), "at each step": each}.items():
+    print(f"rounded {rounded:13} largest error {(logits.double() - exact).abs().max().item():.3f}")
 
 # %% [markdown] id="parallel"
 # ## 5. Who loops over which rows?
@@ -482,7 +491,7 @@ with torch.autocast("cpu", torch.bfloat16):
     except RuntimeError as error:
         print(error)
 torch.library.register_autocast(name, "cpu", torch.bfloat16)
-with torch.autocast("cpu", torch.bfloat16):
+with torch.autocast("cpu", torch.float16):
     print("now", ops.linear(x.bfloat16(), W, b).dtype)
     onelayer.show_dispatch(name, x, W, b)
 
@@ -580,10 +589,37 @@ reveal("tests_that_catch_the_lie", sum(said != "SUCCESS" for said in checked.val
 
 # %% [markdown] id="opcheck-why"
 # Only the first test looks at the input after the call; the others compare results, and these are
-# the same. A compiler that believes the schema may still reorder or
-# drop the call. Now the same four tests for our own operator, once with inputs that want gradients
-# and once with other strides. None of the four asks whether the formula of the gradient is right:
-# that was `gradcheck`.
+# the same. Take away what it sees: a second kernel puts `x` back before it returns. A third has an
+# honest schema. And what does a compiler make of each, in a function that uses `x` afterwards?
+
+
+# %% id="opcheck-cause"
+def afterwards(x, doubled):
+    doubled(x)
+    return x + 0
+
+
+COPY = "return torch::stable::clone(x);"
+PUT_BACK = f"auto copy = [&] {{ {COPY} }}();\n for (int i = 0; i < x.numel(); ++i) at[i] /= 2;"
+kernels = {
+    "the lie": LIE,
+    "put back": LIE.replace(COPY, PUT_BACK + "return copy;"),
+    "honest": LIE.replace("Tensor x)", "Tensor(a!) x)"),
+}
+for kernel, source in kernels.items():
+    doubled = onelayer.load_cpp(HEADERS + source).doubled.default
+    torch.library.register_fake(doubled, torch.empty_like)
+    said = torch.library.opcheck(doubled, (torch.ones(3),), raise_exception=False)
+    caught = [test for test, outcome in said.items() if outcome != "SUCCESS"]
+    compiled = torch.compile(afterwards, backend="aot_eager")(torch.ones(3), doubled)
+    eager = afterwards(torch.ones(3), doubled)
+    print(f"{kernel:9} caught by {caught}, x is {eager.tolist()}, compiled {compiled.tolist()}")
+
+# %% [markdown] id="opcheck-promise"
+# What is put back nobody notices. The compiler believed the lie: nobody uses what `doubled`
+# returns, and its schema changes nothing, so the call was dropped. Now the same four tests for our
+# own operator, once with inputs that want gradients and once with other strides. None of the four
+# asks whether the formula of the gradient is right: that was `gradcheck`.
 
 # %% id="opcheck-ours"
 learning = [t.detach().clone().requires_grad_() for t in (x, W, b)]
@@ -690,7 +726,6 @@ for fault in run_cuda(NAIVE.replace(GUARD, ""), x)[1].faults[:1]:
 # One thread for each output is a choice. Here four blocks of 128 threads make all 4,200 elements:
 # each thread goes on by the number of all threads, a [grid-stride
 # loop](https://developer.nvidia.com/blog/cuda-pro-tip-write-flexible-kernels-grid-stride-loops/).
-# Fast kernels also give a thread a small tile of outputs, which it keeps in its registers.
 
 # %% id="grid-stride-run"
 STRIDED = """

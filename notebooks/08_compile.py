@@ -305,7 +305,8 @@ received.clear()
 by_factor = torch.compile(scaled, backend=keep)
 for factor in (0.5, 0.7, 0.9):
     by_factor(x[:8], factor)
-    print(f"factor {factor}: {len(received)} versions")
+    inputs = [node.name for node in received[-1].graph.nodes if node.op == "placeholder"]
+    print(f"factor {factor}: {len(received)} versions, inputs of the newest", inputs)
 
 # %% [markdown] id="break"
 # ## What it cannot read
@@ -337,13 +338,22 @@ reveal("graphs_around_an_if", len(broken.pieces))
 # break](https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/compile/programming_model.graph_breaks_index.html):
 # Dynamo closes the graph before the `if`, lets Python take the branch, and begins a new graph
 # behind it, in a function of its own. It made one for the branch that was taken; the other gets its
-# own when a call takes it. A `print` between two lines breaks the graph the same way. No later
-# station sees across a break, and what passes from one graph to the next has to exist in memory.
-# `generic_jump` is Dynamo's word for an `if` on a tensor:
+# own when a call takes it. No later station sees across a break, and what passes from one graph to
+# the next has to exist in memory. `generic_jump` is Dynamo's word for an `if` on a tensor. A
+# `print` between two lines breaks the graph the same way:
+
 
 # %% id="break-where"
-print(*broken.breaks, sep="\n")
-print(*broken.frames, sep="\n")
+def speaks(x):
+    y = x * 2
+    print("said by Python")
+    return y + 1
+
+
+print(*broken.breaks, *broken.frames, sep="\n")
+received.clear()
+torch.compile(speaks, backend=keep)(x[:8])
+print(len(received), "graphs around a print")
 
 # %% [markdown] id="fullgraph"
 # ## Refuse to break
@@ -529,7 +539,8 @@ print("\n".join(line.removeprefix("        ") for line in code[start : start + 1
 # ## What each loop nest moves
 # The file says which buffers a nest touches, and their sizes. So what it asks for can be read off,
 # without a profiler. The rule is the one that we used for eager: a buffer counts once for each
-# nest. The first nest walks along each row twice, but 2,400 bytes are still in the cache.
+# nest. The first nest walks along each row twice, and counts it once: what a cache spares is not
+# seen here either.
 
 # %% id="loops-run"
 for file in files:
@@ -610,8 +621,9 @@ reveal("left_without_page_faults", near[min(near, key=lambda share: abs(share - 
 
 # %% [markdown] id="cause-why"
 # What went away with the faults was theirs. Only what is left can be the bytes', or the generated
-# code's, which may also be slower than eager's. Count how long the bytes alone would take: copy a
-# table of logits, read off the bytes per second, and divide the bytes that fusion saved.
+# code's, which may also be slower than eager's. Count how long the bytes would take if an operator
+# moved them as fast as a copy does: copy a table of logits, read off the bytes per second, and
+# divide the bytes that fusion saved.
 
 # %% id="cause-bytes"
 table = torch.randn(len(x), len(W), device=device)
@@ -625,7 +637,7 @@ def copied_ms():
 
 
 bytes_per_ms = 2 * table.nbytes / min(copied_ms() for _ in range(20))
-print(f"the bytes that fusion saved: {(eager.bytes - moved) / bytes_per_ms:.1f} ms at most")
+print(f"the bytes that fusion saved, as a copy: {(eager.bytes - moved) / bytes_per_ms:.1f} ms")
 print(*(f"eager's extra time, memory {s}: {ms:.1f} ms" for s, ms in extra.items()), sep="\n")
 
 # %% [markdown] id="cause-malloc"
@@ -708,9 +720,9 @@ reveal("host_calls_of_a_replay", len(starts) // 3)
 # %% [markdown] id="cuda-graph-why"
 # The host makes one call for ten kernels. The price stands in the numbers: a graph holds
 # *addresses*. New numbers in the same memory are seen; a new `x` is not. `mode="reduce-overhead"`
-# lets Inductor record such graphs, and it [copies your
-# inputs](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_inductor/cudagraph_trees.py) to the
-# addresses that it recorded. What each mode sets:
+# lets Inductor record such graphs, and it [copies your inputs, except for the
+# parameters](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_inductor/cudagraph_trees.py),
+# to the addresses that it recorded. What each mode sets:
 
 # %% id="cuda-graph-modes"
 for mode in ("default", "reduce-overhead", "max-autotune"):
@@ -808,7 +820,7 @@ with fresh_cache(), torch.no_grad():
 # and its output read back. An operator of yours has to be worth that: chapter 06 builds one. And
 # the seconds: Inductor keeps what it made on disk, by a hash of the graph
 # ([compile-time caching](https://docs.pytorch.org/tutorials/recipes/torch_compile_caching_tutorial.html)).
-# What a new process still pays is Dynamo.
+# What the reset threw away, and what a new process does not have either, are Dynamo's versions.
 
 # %% [markdown] id="what-you-can-now-say"
 # ## What you can now say

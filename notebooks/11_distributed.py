@@ -63,7 +63,7 @@ print("a zero bias:", dict(zip(("rank 0", "rank 1", "notebook"), zeroed, strict=
 
 # %% [markdown] id="rank-why"
 # Rank 1 alone. Each process has its own Python and its own memory, and the head travelled to both
-# as a copy. The only way from one rank to another is a message, and all of this chapter is about
+# as a copy. What one rank has to tell another goes as a message, and all of this chapter is about
 # who sends which, when.
 
 # %% [markdown] id="collective"
@@ -202,25 +202,28 @@ nearest = min((115_200, 153_600, 230_400, 460_800), key=lambda choice: abs(choic
 reveal("bytes_sent_by_one_rank", nearest)
 
 # %% [markdown] id="ring-why"
-# Here the ranks stand in a ring and cut the tensor into n slices. In n - 1 turns each slice
-# collects its sum, in n - 1 more the sums travel round. Each turn sends one slice: 2 (n - 1) / n of
-# the tensor. The second bar is what Linux counted at this process's sockets. Is the little above it
-# a share of the tensor? Reduce ten times as much:
+# The first bar is a ring's: the ranks cut the tensor into n slices, and each sends to the next one
+# alone. In n - 1 turns each slice collects its sum, in n - 1 more the sums travel round. Each turn
+# sends one slice: 2 (n - 1) / n of the tensor. The second bar is what Linux counted at this
+# process's sockets. Does the little above it belong to the tensor, or to the messages? Reduce ten
+# times as much, then the same in two calls:
 
 
 # %% id="ring-above"
-def above_the_ring(rows):
+def above_the_ring(rows, calls):
     with onelayer.record_collectives() as log:
-        dist.all_reduce(torch.ones(rows, 64, device=here))
+        for part in torch.ones(rows, 64, device=here).chunk(calls):
+            dist.all_reduce(part)
     return (log.sent_bytes or log.ring_bytes) - log.ring_bytes  # NCCL's bytes are not counted
 
 
-for rows in (600, 6000):
-    print(f"{rows:5} rows: {on_ranks(4, above_the_ring, rows)[0]:,} bytes above the ring's")
+for given in ((600, 1), (6000, 1), (600, 2)):
+    above = on_ranks(4, above_the_ring, *given)[0]
+    print("rows and calls", given, f"{above:,} bytes above the ring's")
 
 # %% [markdown] id="ring-above-why"
-# It is the same for both: it belongs to the messages, as a header does, and not to the tensor. Here
-# are the turns: of how many ranks each of the four slices is the sum.
+# Ten times the tensor leaves it as it was, two calls double it: it belongs to the messages, as a
+# header does. Here are the turns: of how many ranks each of the four slices is the sum.
 
 # %% id="ring-turns"
 n = 4
@@ -236,8 +239,8 @@ onelayer.show_ring(turns)
 # %% [markdown] id="sixty-four"
 # ## And with 64 ranks?
 # You need no 64 GPUs to ask. `fake_group` makes this process one rank of 64 of which no other
-# exists: calls, shapes and bytes are real, values are not. Does one of 64 ranks send 16 times as
-# much as one of four?
+# exists: calls and shapes are real, values are not, and what would be sent is the ring's formula.
+# Does one of 64 ranks send 16 times as much as one of four?
 
 # %% id="sixty-four-run"
 sent = {}
@@ -429,10 +432,10 @@ print(recorded[0][1], "gradients had left when the last one was ready")
 # %% [markdown] id="overlap-why"
 # All but the last, whose turn comes when nothing is left to hide behind. What you see above is this
 # run: ranks as rows, operators above, all-reduces below. On a CPU, sending is work for the same
-# cores. On a GPU most of the chip goes on while the wires are busy. Below is a profiler's recording
-# of one device alone, whose gradients leave for the host's memory, from the same hooks and on a
-# stream of their own. No GPU ran: the device is mocked. What waits for what is torch's own, the
-# lengths are a model. Only the last copy has nothing to hide behind.
+# cores. Below is a profiler's recording of one device alone, whose gradients leave for the host's
+# memory, from the same hooks and on a stream of their own. No GPU ran: the device is mocked. What
+# waits for what is torch's own, the lengths are a model. Only the last copy has nothing to hide
+# behind.
 
 # %% id="overlap-gpu"
 onelayer.show_recording("step_overlap")
@@ -440,14 +443,23 @@ onelayer.show_recording("step_overlap")
 # %% [markdown] id="buckets"
 # ## Few large messages
 # Every message has its alpha. So DDP's reducer, the C++ behind its hooks, copies gradients into
-# *buckets*, and sends a bucket when its last gradient is there. Six layers of 257 KiB: a bucket is
-# full at half a MiB. What goes into which bucket depends on the order in which gradients come, and
-# before the **first** backward DDP has not seen it. Compare the first two steps:
+# *buckets*, and sends a bucket when its last gradient is there. A bucket is full at half a MiB. A
+# layer of 64 KiB and five of 257 KiB are registered in this order and run in the opposite one. What
+# goes into which bucket depends on the order in which gradients come, and before the **first**
+# backward DDP has not seen it. Compare the first two steps:
 
 
 # %% id="buckets-run"
+class FromTheEnd(nn.Sequential):
+    def forward(self, x):
+        for layer in reversed(self):
+            x = layer(x)
+        return x
+
+
 def two_steps():
-    model = DDP(nn.Sequential(*(nn.Linear(256, 256) for _ in range(6))).to(here), bucket_cap_mb=0.5)
+    layers = nn.Linear(256, 64), *(nn.Linear(256, 256) for _ in range(5))
+    model = DDP(FromTheEnd(*layers).to(here), bucket_cap_mb=0.5)
     logs = []
     for _ in range(2):
         with onelayer.record_collectives() as log:
@@ -466,10 +478,10 @@ for step, sizes in enumerate(steps, start=1):
 
 # %% [markdown] id="buckets-why"
 # The first step sends one bucket with everything. DDP does not know yet in which order gradients
-# come, so it watches a whole step. Then it makes the buckets anew, in the order that it saw: last
-# layers first. All ranks take rank 0's order, because buckets must be sent in the same order
-# everywhere. With `find_unused_parameters=True`, which comes soon, it guesses the order and keeps
-# its guess
+# come, so it watches a whole step. Then it makes the buckets anew, in the order that it saw: the
+# first one holds the small layer, which ran last, and the two that ran before it. All ranks take
+# rank 0's order, since all make the same collectives in the same order. With
+# `find_unused_parameters=True`, which comes soon, it guesses the order and keeps its guess
 # ([`distributed.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/nn/parallel/distributed.py)).
 
 # %% [markdown] id="play"
@@ -511,23 +523,25 @@ print("same on both ranks:", one.equal(other), "| all-reduces:", len(reduced(log
 
 # %% [markdown] id="no-sync-why"
 # There is one all-reduce, of what the three added up, and DDP takes the mean over the ranks. Must
-# the forward be inside as well? Leave it outside, and put the backward alone inside:
+# the forward be inside as well? Put one of the two alone inside:
 
 
 # %% id="no-sync-forward"
-def forward_outside():
+def one_inside(forward):
     model = DDP(onelayer.head().to(here))
     with onelayer.record_collectives() as log:
-        loss = model(x.to(here)).sum()
-        with model.no_sync():
+        with model.no_sync() if forward else nullcontext():
+            loss = model(x.to(here)).sum()
+        with nullcontext() if forward else model.no_sync():
             loss.backward()
     return len(reduced(log))
 
 
-print("all-reduces with the forward outside:", on_ranks(2, forward_outside)[0])
+print("all-reduces with the backward alone inside:", on_ranks(2, one_inside, False)[0])
+print("all-reduces with the forward alone inside:", on_ranks(2, one_inside, True)[0])
 
 # %% [markdown] id="no-sync-forward-why"
-# It must: DDP decides in the forward whether this backward will send.
+# The forward must, and it alone: there DDP decides whether this backward will send.
 
 # %% [markdown] id="unused"
 # ## A layer that nobody used
@@ -653,10 +667,11 @@ print(sevenths, "| the head has", sum(p.nbytes for p in head.parameters()), "byt
 # %% id="empty-run"
 print("rank 59:", slice_of(59, 64), "| rank 60:", slice_of(60, 64))
 print("ranks without a row:", 64 - len(torch.empty(600).chunk(64)))
+print("the mean of no rows:", torch.empty(0, 64).mean().item())
 
 # %% [markdown] id="empty-why"
 # Four ranks own nothing of this layer, and still gather, compute and reduce with the others. The
-# padding is 40 rows now. Code that divides by a slice's size, or takes its first row, fails on them
+# padding is 40 rows now. Code that takes a slice's mean, or its first row, goes wrong on them
 # alone.
 
 # %% [markdown] id="fsdp"
@@ -780,25 +795,38 @@ for log in on_ranks(4, each_alone)[0]:
     print(f"{log.collectives[0].name:15} {log.ring_bytes:>9,} predicted, {counted}")
 
 # %% [markdown] id="gloos-scatter-why"
-# If the last line shows about twice the promise, your gloo makes a reduce-scatter out of an
-# all-reduce and throws most of the result away
+# If the last line shows about twice the promise, your gloo all-reduces each slice for all ranks,
+# and a rank keeps one of the results
 # ([`ProcessGroupGloo.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/distributed/c10d/ProcessGroupGloo.cpp)).
 # NCCL has a real one. Count before you believe, also what this course predicts.
 
 # %% [markdown] id="keeps"
 # ## What does a rank keep?
-# In float32 with Adam, a parameter costs 16 bytes: itself, its gradient and two averages. All four
-# have the parameter's shape, so all four shrink to a slice. The whole GPT:
+# In float32 with Adam, a parameter costs 16 bytes: itself, its gradient and two averages. Adam
+# makes the averages like the parameter, so a slice gets averages of a slice. Count them after a
+# step, for the whole GPT:
 
 # %% id="keeps-run"
-gpt = onelayer.model.trained()
-keeps = {"DDP, any n": 16 * sum(p.numel() for p in gpt.parameters())}
+from torch.distributed.tensor import DTensor
+
+
+def kept(model):
+    """Bytes of the parameters, their gradients and Adam's averages on this rank."""
+    adam = torch.optim.Adam(model.parameters())
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    adam.step()
+    held = [t for p in model.parameters() for t in (p, p.grad, *adam.state[p].values()) if t.dim()]
+    return sum((t.to_local() if isinstance(t, DTensor) else t).nbytes for t in held)
+
+
+keeps = {"DDP, any n": kept(onelayer.model.trained())}
 for n in (8, 64):
     with onelayer.fake_group(n):
         mine = onelayer.model.trained()
         for part in (*mine.blocks, mine):
             fully_shard(part)
-        keeps[f"FSDP, {n} ranks"] = 16 * sum(p.to_local().numel() for p in mine.parameters())
+        keeps[f"FSDP, {n} ranks"] = kept(mine)
 onelayer.show_bars(keeps, unit="bytes")
 
 # %% [markdown] id="keeps-why"
@@ -861,6 +889,7 @@ def save_slices(folder):
 
     layer = fully_shard(onelayer.head())
     dcp.save(layer.state_dict(), checkpoint_id=folder)
+    torch.save(layer.state_dict(), Path(folder) / f"torch_save_{dist.get_rank()}.pt")
     return tuple(layer.weight.to_local().shape)
 
 
@@ -880,7 +909,7 @@ with tempfile.TemporaryDirectory() as folder:
     print("loaded:", onelayer.run_ranks(3, load_slices, folder))
 
 # %% [markdown] id="saved-in-slices-why"
-# A file for each rank, and nobody ever held the whole
+# DCP writes a file for each rank, and none holds the whole
 # ([DCP](https://docs.pytorch.org/docs/stable/distributed.checkpoint.html)). `torch.save` writes
 # what one rank has: its slices, and no more.
 
@@ -935,8 +964,21 @@ reveal("forward_without_a_message", free[0] if len(free) == 1 else "both" if fre
 # The cut by words does: each rank has some logits, complete. By features, each has a part of all of
 # them, and an all-reduce adds them up. In backward it is the other way round. By words, `x` fed all
 # the slices, so its gradient is a sum over ranks. By features, each rank has its 16 columns of that
-# gradient, and they are gathered. So a pair of layers is cut first by columns, then by rows: one
-# all-reduce for both in forward, one in backward.
+# gradient, and they are gathered. Cut a pair of layers first by columns, then by rows, and what the
+# first leaves on a rank is what the second wants there:
+
+
+# %% id="tensor-parallel-pair"
+def cut_pair():
+    mesh = init_device_mesh(here, (dist.get_world_size(),))
+    pair = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 64)).to(here)
+    parallelize_module(pair, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    with onelayer.record_collectives() as log:
+        pair(x.to(here).requires_grad_()).sum().backward()
+    return [call.name for call in log.collectives]
+
+
+print("a pair, forward and backward:", on_ranks(4, cut_pair)[0])
 
 # %% [markdown] id="vocabulary"
 # ## The loss without the logits
@@ -954,8 +996,9 @@ def vocabulary_parallel():
     style = ColwiseParallel(use_local_output=False)  # the logits stay a DTensor
     z = parallelize_module(onelayer.head().to(here), mesh, style)(x.to(here))
     with loss_parallel(), onelayer.record_collectives() as log:
-        loss = F.cross_entropy(z, target.to(here)).to_local()
-        loss = loss.item()
+        loss = F.cross_entropy(z, target.to(here))
+        loss.backward()
+        loss = loss.to_local().item()
     return loss, log
 
 
@@ -968,8 +1011,8 @@ reveal("numbers_per_row_for_the_loss", sum(call.bytes for call in log.collective
 
 # %% [markdown] id="vocabulary-why"
 # It reduces three numbers per row: the maximum, the sum of the exponentials, and the logit of the
-# right word, which one rank has and the others count as zero. The gradient of the logits, softmax
-# minus one at the right word, then needs no message at all.
+# right word, which one rank has and the others count as zero. The backward is in this record, too:
+# the gradient of the logits, softmax minus one at the right word, needs no message.
 
 # %% [markdown] id="more-cuts"
 # ## Three more things to cut
@@ -1043,29 +1086,29 @@ print(f"the first stage sends {sum(sends):,} bytes in a step")
 
 # %% [markdown] id="bubble"
 # ## The bubble
-# 4 stages, 4 micro-batches. Say every forward takes one slot, a backward two, and a message none.
-# The time in which a rank waits is the *bubble*. What share of all the ranks' time is it, in
-# percent?
+# The time in which a rank waits is the *bubble*. At the top of this page it was 43 percent, for 4
+# stages and 4 micro-batches, if messages take no time. How many percent are left with 12?
 
 # %% id="bubble-guess"
-predict("bubble_in_percent", choices=[25, 33, 43, 75])
+predict("bubble_in_percent", choices=[14, 20, 25, 43])
 
 # %% id="bubble-run"
-stages, parts = 4, 4
-drawn = ""
-for stage in range(stages):
-    waits = [" ." * stage, " ." * (stages - 1 - stage) * 3]  # before its forwards, and between
-    forward = "".join(f" {part}" for part in range(parts))
-    backward = "".join(f" {part} {part}" for part in range(parts))
-    slots = f"{waits[0]}{forward}{waits[1]}{backward}{' .' * 2 * stage}"
-    print(f"stage {stage}:{slots}")
-    drawn += slots
-reveal("bubble_in_percent", round(100 * drawn.count(".") / len(drawn.split())))
+stages, parts = 4, 12
+through = {}  # [stage, part]: the turn after which it is through
+for part in range(parts):
+    for stage in range(stages):  # it begins when stage and part are both free
+        free = through.get((stage, part - 1), 0), through.get((stage - 1, part), 0)
+        through[stage, part] = 1 + max(free)
+reveal("bubble_in_percent", round(100 * (1 - parts / max(through.values()))))
+
+# %% id="bubble-play"
+onelayer.show_timeline("gpipe", ranks=4, parts=12)
 
 # %% [markdown] id="bubble-why"
-# A turn is a forward and a backward, three slots. A stage works for `parts` turns and all is done
-# after `parts + stages - 1`: a share of `(stages - 1) / (parts + stages - 1)` is lost, whoever
-# waits. More micro-batches make it smaller. What do they cost?
+# A stage works for `parts` turns and all is done after `parts + stages - 1`: a share of
+# `(stages - 1) / (parts + stages - 1)` is lost, whoever waits. The backwards go the same way in
+# reverse, with longer turns. Take micro-batches away above, until 43 percent are back. More of them
+# make the bubble smaller. What do they cost?
 
 # %% [markdown] id="one-f-one-b"
 # ## One forward, one backward
@@ -1100,16 +1143,9 @@ for many in (2, 4, 8):
     print(f"{many} micro-batches, stage 0:", {name: most_held(did) for name, did in first.items()})
 
 # %% [markdown] id="one-f-one-b-buys"
-# Not for 1F1B: it holds two of any number, and GPipe holds all of them. If messages take no time,
-# the bubble is the same: 1F1B buys memory, and with it the right to take more micro-batches.
-
-# %% [markdown] id="pipeline-play"
-# ## Play with the pipeline
-# Find the 43 percent. Add micro-batches. Switch to 1F1B: what changes, and what does not? Slow the
-# network down: which schedule suffers more?
-
-# %% id="pipeline-play-run"
-onelayer.show_timeline("gpipe", ranks=4, parts=4)
+# Not for 1F1B: it holds two of any number, and GPipe holds all of them. Switch the view of the
+# bubble to 1F1B. If messages take no time, the bubble is the same: 1F1B buys memory, and with it
+# the right to take more micro-batches. Then slow the network down: which schedule suffers more?
 
 # %% [markdown] id="side-by-side"
 # ## Side by side
@@ -1163,13 +1199,13 @@ print(*sorted(done.stdout.splitlines(), key=lambda line: line[-1]), sep="\n")
 print("torchrun ended with", done.returncode)
 
 # %% [markdown] id="torchrun-why"
-# All start again, also those that had not failed: a group cannot go on with one member less. So
-# training has to begin at its last checkpoint
+# All start again as new processes, also the one that had not failed; what they had learned in
+# memory is gone. So training has to begin at its last checkpoint
 # ([torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html)).
 
 # %% [markdown] id="flight-recorder"
 # ## And a job that hangs?
-# Nobody ends, so nobody is started again. The *flight recorder* is for that: with
+# Until the timeout nobody ends, so nobody is started again. The *flight recorder* is for that: with
 # `TORCH_FR_BUFFER_SIZE` set before the group is made, each rank keeps its last collectives, with
 # sizes and a number. NCCL dumps them when a collective times out
 # ([tutorial](https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html)). We ask
