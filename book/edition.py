@@ -76,12 +76,18 @@ def script(language: Language) -> str:
 
 
 def door(page: str, here: Language, there: Language) -> str:
-    """A link from the page of the notebook `page`, a path in the repository without a language, to
-    its twin in another language, in that language's own words."""
-    html = PurePosixPath(page).with_suffix(".html").as_posix()
-    way = relpath(there.prefix + html, PurePosixPath(here.prefix + html).parent)
+    """A link from `page`, a path in the repository without a language, to its twin in another
+    language, in that language's own words; to the first page there where it has no twin."""
+    leads_to = PurePosixPath(page if _has_twin(page, there) else "index.md").with_suffix(".html")
+    way = relpath(f"{there.prefix}{leads_to}", PurePosixPath(here.prefix + page).parent)
     code = there.code
     return f'<a class="ol-door" hreflang="{code}" lang="{code}" href="{way}">{there.name}</a>'
+
+
+def _has_twin(page: str, language: Language) -> bool:
+    if page.endswith(".ipynb") or page == "index.md" or not language.prefix:
+        return True
+    return page in twins(language)
 
 
 def to_english_pages(text: str, page: str, here: Language) -> str:

@@ -49,15 +49,13 @@ def stage(plan: Plan, audience: Audience, folder: Path, doors: Sequence[Language
     for path, line in lines.items():
         lines[path] = " · ".join([line, *(edition.door(path, ENGLISH, one) for one in doors)])
     wanted = {path: _text(_with_line(page, lines[path])) for path, page in notebooks.items()}
-    for path in sorted((ROOT / "book").glob("*.md")):
-        wanted[path.name] = path.read_text("utf-8")
-    ways = [edition.door("index.md", ENGLISH, one) for one in doors]
-    wanted["index.md"] = _below_title(wanted["index.md"], ways)
-    wanted |= _front_parts(ENGLISH)
+    texts = {path.name: path.read_text("utf-8") for path in sorted((ROOT / "book").glob("*.md"))}
     for path in sorted((ROOT / "docs").glob("*.md")):
         name = f"docs/{path.name}"
-        ways = [edition.door(name, ENGLISH, one) for one in doors if name in edition.twins(one)]
-        wanted[name] = _below_title(_outward(path.read_text("utf-8"), name), ways)
+        texts[name] = _outward(path.read_text("utf-8"), name)
+    for name, text in texts.items():
+        wanted[name] = _below_title(text, [edition.door(name, ENGLISH, one) for one in doors])
+    wanted |= _front_parts(ENGLISH)
     _write(wanted, folder)
 
 
