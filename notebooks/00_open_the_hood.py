@@ -354,7 +354,7 @@ reveal("library_of_the_engine", where["autograd's engine"])
 
 # %% [markdown] id="symbols-why"
 # `libtorch_python` holds what speaks to Python. The engine, the JIT and the reducer are C++ that
-# needs no Python: a program in C++ alone can train with them, through [headers of its
+# needs no Python: a program in C++ alone can train, through [headers of its
 # own](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/api/include/torch/all.h).
 
 # %% [markdown] id="grad-fn"

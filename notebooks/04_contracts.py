@@ -407,8 +407,7 @@ reveal("work_of_making_logits_again", names[round(fused_flops / eager_flops, 2)]
 
 # %% [markdown] id="functions-of-functions"
 # ## Why two forms?
-# `torch.func.grad` and `vmap` transform functions. With `ctx` inside `forward` they cannot see
-# which lines are the function and which the bookkeeping. So they demand `setup_context`
+# `torch.func.grad` and `vmap` transform functions. They demand `setup_context`
 # ([`function.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/autograd/function.py)), and
 # `vmap` a rule besides: `generate_vmap_rule = True`, or a `vmap` that you write.
 
@@ -494,7 +493,6 @@ reveal("gradient_through_an_unmarked_output", "the right one" if fits else "zero
 # %% [markdown] id="non-differentiable-why"
 # The gradient is zeros, without an error or a warning: `backward` was called, and ignored what
 # arrived for `lse`. Once it is marked, the output requires no gradient, and the same line raises.
-# (An output of integers needs no mark.)
 
 # %% id="non-differentiable-marked"
 _, lse = FusedLoss.apply(x, W, b, target)
@@ -640,9 +638,9 @@ reveal("second_derivative_through_a_copy", second[True])
 # %% [markdown] id="once"
 # ## Or say that you cannot
 # `FusedLoss` would have the same fault: its `lse`, an output without gradient, comes back as a
-# constant. `@once_differentiable` makes an error of the wrong number. A `backward` that calls a
-# kernel which writes through pointers needs the decorator, too: autograd records operators, and
-# there are none inside (chapter 06 shows it).
+# constant (`gradgradcheck` shows it, below). With `@once_differentiable` it raises. A `backward`
+# that calls a kernel which writes through pointers needs the decorator, too: autograd records
+# operators, and there are none inside (chapter 06 shows it).
 
 # %% id="once-run"
 (first,) = torch.autograd.grad(FusedLoss.apply(x, W, b, target)[0] ** 2, W, create_graph=True)
@@ -717,6 +715,31 @@ for copy in (False, True):
         "keeps", "a copy:   " if copy else "its result:", f"gradcheck {once}, gradgradcheck {twice}"
     )
 
+# %% [markdown] id="gradgradcheck-why"
+# And it finds what `@once_differentiable` forbids. Here is the backward of `FusedLoss` without the
+# decorator, and without its write into `p`, at which autograd would raise. Once it takes the `lse`
+# that was saved, once it makes its own. Does the second derivative pass?
+
+
+# %% id="gradgradcheck-lse"
+def passes(own_lse):
+    class Twice(FusedLoss):
+        @staticmethod
+        def backward(ctx, dloss, _):
+            x, w, b, target, lse = ctx.saved_tensors
+            z = x @ w.T + b
+            p = (z - (z.logsumexp(1) if own_lse else lse)[:, None]).exp()
+            dz = dloss * (p - F.one_hot(target, len(w))) / len(target)
+            return dz @ w, dz.T @ x, dz.sum(dim=0), None
+
+    def loss_of(*given):
+        return Twice.apply(*given)[0]
+
+    return torch.autograd.gradgradcheck(loss_of, inputs, raise_exception=False)
+
+
+print("with the lse that was saved:", passes(False), "| with its own:", passes(True))
+
 # %% [markdown] id="first-evening-ends"
 # ## The first evening ends here
 # You can write a `Function` that keeps what it must, and say which of its promises nobody checks.
@@ -762,15 +785,20 @@ onelayer.show_bars({"8 blocks": plain.bytes, "8 checkpoints": thrifty.bytes}, un
 # %% id="checkpoint-path"
 paths = {}
 for name, wrap in {"8 blocks": lambda block, h: block(h), "8 checkpoints": again}.items():
+    gpt.zero_grad()
     with onelayer.peak_bytes() as peak:
         through(wrap).backward()
     paths[name] = [nbytes / 1e6 for nbytes in peak.path]
+of_weights = sum(p.grad.nbytes for p in gpt.parameters() if p.grad is not None)
+ends = [f"{path[-1]:.2f}" for path in paths.values()]
+print("MB held at the end:", *ends, f"| gradients of the weights: {of_weights / 1e6:.2f}")
 gpt.zero_grad()
 onelayer.show_curves(paths, step="operator of the step", unit="MB held")
 
 # %% [markdown] id="checkpoint-path-why"
 # Without checkpoints the forward climbs, and backward comes down. With them the forward stays low,
-# and backward makes a tooth for each block; it rises with the gradients of the weights.
+# and backward makes a tooth for each block. What is left at the end are the gradients of the
+# weights.
 
 # %% [markdown] id="from-hooks"
 # ## How it is built
@@ -908,8 +936,8 @@ onelayer.show_bars(work, unit="forwards")
 # All or nothing is not the only choice. A *policy* is asked about each operator inside the piece,
 # and says whether its result is kept or made again
 # ([`create_selective_checkpoint_contexts`](https://docs.pytorch.org/docs/stable/checkpoint.html)).
-# Products are dear to make again, and norms, activations and dropout are cheap. So keep the
-# products. A checkpoint costs 4 forwards of products in place of 3. And with this policy?
+# Most of a block's arithmetic is in its products, and little in norms, activations and dropout. So
+# keep the products. A checkpoint costs 4 forwards of products in place of 3. And with this policy?
 
 # %% id="policy-guess"
 predict("work_when_products_are_kept", choices=["3 forwards", "3.5 forwards", "4 forwards"])
@@ -1071,7 +1099,7 @@ print(f"{torch.get_rng_state().nbytes:,} bytes for the CPU's generator")
 # Everything that the piece reads must be the same. Torch notices when fewer tensors are saved than
 # before, or other shapes, dtypes or devices. It compares no values. Here a factor changes between
 # forward and backward, then the number of layers. A piece that has become longer is not noticed:
-# its second run ends as soon as the last saved tensor is there.
+# its second run ends as soon as the last saved tensor is there. Run to the end, it is noticed, too.
 
 
 # %% id="same-again-run"
@@ -1099,6 +1127,11 @@ try:
     changed(first, {"depth": 1})
 except RuntimeError as error:
     print("less deep:", *str(error).splitlines()[:3], sep="\n  ")
+with set_checkpoint_early_stop(False):
+    try:
+        changed(first, {"depth": 3})
+    except RuntimeError as error:
+        print("deeper, to the end:", str(error).splitlines()[0], sep="\n  ")
 
 # %% [markdown] id="reentrant"
 # ## The older way

@@ -62,8 +62,9 @@ head = onelayer.head()  # nn.Linear(64, 600), trained
 # %% [markdown] id="first-tensor"
 # ## One small tensor
 # The bias of our head has 600 floats, 2,400 bytes. A GPU with nothing on it gets such a tensor.
-# CUDA's own call for memory, `cudaMalloc`, is slow, so torch calls it rarely and keeps what is left
-# over. How many bytes does torch then hold on the device?
+# Torch [saves calls](https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management) of
+# CUDA's own function for memory, `cudaMalloc`, and keeps what is left over. How many bytes does
+# torch then hold on the device?
 
 # %% id="first-tensor-guess"
 predict("reserved_for_2400_bytes", choices=[2_400, 2_560, 4_096, 2_097_152])
@@ -261,7 +262,7 @@ onelayer.show_segments(torn.history)
 # Go to the places where the light curve rises: bytes are free, but no free block holds the next
 # tensor, so torch asks CUDA for another segment. That is *fragmentation*: one reason why
 # `nvidia-smi` says more than the sum of your tensors. It is not there in the first step; it builds
-# up with every new length. Are the different lengths the cause? Take them away in the first run
+# up as new lengths come. Are the different lengths the cause? Take them away in the first run
 # below. The second run keeps them, and lets a segment grow in place of opening another one.
 
 
@@ -373,8 +374,8 @@ print(f"{before:,} bytes, then {peak:,}; without cuBLAS's workspace {after:,} (y
 # %% [markdown] id="beside-the-tensors-why"
 # cuBLAS, the library of matrix products, gets a *workspace* from torch's allocator, once for each
 # thread and stream. When the workspace is freed, what is left is the two tensors. On top of all
-# that, `nvidia-smi` counts the CUDA context of the process, some hundred MiB on a real GPU: its
-# code and its stacks. The mocked device has no context, so this page has no number for it.
+# that, `nvidia-smi` counts the CUDA context of the process. The mocked device has no context, so
+# this page has no number for it.
 
 # %% [markdown] id="a-step"
 # ## What a training step holds
@@ -480,10 +481,10 @@ onelayer.show_bars({name: round(n / MIB, 2) for name, n in peaks.items()}, unit=
 reveal("lowers_the_peak_most", min(peaks, key=peaks.get))
 
 # %% [markdown] id="moves-the-peak-why"
-# Gradients of a head are small, so `zero_grad` matters little *here*; in a model with more
-# parameters than activations it is the other way round. A checkpoint around the whole loss brings
-# everything back at once, when backward begins: the same peak. A loss in pieces never holds more
-# than a piece of the logits. `lean` of chapter 00 worked so, and torch's own [fused
+# The gradients of this head take 0.15 MiB, so `zero_grad` matters little *here*. A checkpoint
+# around the whole loss brings everything back at once, when backward begins: the same peak. A loss
+# in pieces never holds more than a piece of the logits. `lean` of chapter 00 worked so, and torch's
+# own [fused
 # loss](https://docs.pytorch.org/docs/stable/generated/torch.nn.LinearCrossEntropyLoss.html) does it
 # inside one operator. (`FusedLoss` of chapter 04 does not: it keeps little for backward, and its
 # peak is as high.)
@@ -832,17 +833,17 @@ else:
 
 # %% [markdown] id="cpu-heap-cause-why"
 # The faults are gone, and most of the difference with them. So a fused function that makes fewer
-# large tensors wins on a CPU even where it moves no byte less: it faults less. A part of the
+# large tensors can win on a CPU even where it moves no byte less: it faults less. A part of the
 # speed-ups in chapters 00, 08 and 12 is that. The two allocators are alike: both keep what you
 # free, so that the next request does not pay the system. CUDA's keeps everything, until a
-# `cudaMalloc` fails; glibc's, by default, only what is below its threshold for `mmap`, at most 32
-# MiB.
+# `cudaMalloc` fails or you call `empty_cache`; glibc's, by default, only what is below its
+# threshold for `mmap`, at most 32 MiB.
 
 # %% [markdown] id="what-you-can-say"
 # ## What you can now say
 # - *Allocated* is blocks in use, *reserved* is segments held. Between them lie free blocks, for the
 #   next tensor or too small for it. `nvidia-smi` adds the context.
-# - A step's peak lies where the backward begins, and the logits decide it.
+# - The peak of this head's step lies where the backward begins, and the logits decide it.
 # - The host runs ahead. It stops where Python needs a number or a size from the device.
 # - A time is a claim about a queue: say what was in it, and who waited.
 # - On a CPU, look at page faults before you praise a fusion.
