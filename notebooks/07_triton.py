@@ -108,8 +108,8 @@ reveal("least_processor_time", min(fresh_pages, key=fresh_pages.get))
 
 # %% [markdown] id="fewer-operators-why"
 # One name for the same work changes nothing, and the many operators win. So the count of operators
-# is not the cause. On a GPU each operator is at least one launch, a few microseconds of the host
-# (chapter 05); that is why fusing *small* operators helps there, and it is another matter.
+# is not the cause. On a GPU there is a cost that goes with the count, the launches (chapter 05). It
+# is another matter, and no time on this page holds it.
 
 # %% [markdown] id="faults"
 # ## Is it the bytes, then?
@@ -176,17 +176,28 @@ show_roofline({"this CPU, one thread": here}, measured)
 # %% [markdown] id="roofline-cpu-why"
 # Both stand to the right of the ridge: bytes limit neither. The logits are close under the flat
 # roof. The loss is far below it, and neither roof explains that. Is it the exponentials, which are
-# no FLOP of this count? Two operators that read and write the same bytes, one of them without:
+# no FLOP of this count? Compare operators with as many bytes or more, with exponentials and
+# without:
 
 # %% id="roofline-cpu-cause"
 z = F.linear(x, W, b)
-for name, operator in {"-z": torch.neg, "exp(z)": torch.exp}.items():
+operators = {
+    "-z": torch.neg,
+    "exp(z)": torch.exp,
+    "log_softmax(z)": lambda z: z.log_softmax(1),
+    "z - its maximum": lambda z: z - z.amax(1, keepdim=True),
+}
+for name, operator in operators.items():
+    with onelayer.count_traffic() as traffic:
+        operator(z)
     ms = cpu_ms(lambda operator=operator: operator(z))[0]
-    print(f"{name:7} {2 * z.nbytes:,} bytes, {ms:5.1f} ms")
+    print(f"{name:15} {traffic.bytes:11,} bytes, {ms:5.1f} ms")
 
 # %% [markdown] id="roofline-cpu-cause-why"
-# The exponentials are the cause: on this processor one costs more than the bytes that it comes in.
-# So there was little for fewer bytes to win.
+# With the same bytes, `-z` takes the least, and `log_softmax` the most. The last row does a part
+# of its work, has more bytes and no exponential, and is through sooner. So the exponentials are a
+# large part of the time, and the ways along the row another: on this processor a logit's
+# arithmetic costs more than its bytes, and there was little for fewer bytes to win.
 
 # %% [markdown] id="roofline-gpu"
 # ## The head under the roofs of two GPUs
@@ -338,6 +349,7 @@ predict("top_of_negative_logits", choices=["the right one", "0", "nan"])
 low = z - 100
 row_tops[(7,)](low, tops, V, low.stride(0), BLOCK=1024, OTHER=0.0)
 print("with other=0:   ", tops[:3].tolist())
+print("tops of z itself are above 0:", bool((z.amax(1) > 0).all()))
 answer = "the right one" if torch.equal(tops, low.amax(1)) else str(int(tops.max()))
 row_tops[(7,)](low, tops, V, low.stride(0), BLOCK=1024, OTHER=float("-inf"))
 print("with other=-inf:", tops[:3].tolist())
@@ -345,8 +357,8 @@ reveal("top_of_negative_logits", answer)
 
 # %% [markdown] id="mask-why"
 # `other` has to be what changes nothing: 0 for a sum, minus infinity for a maximum, and for a sum
-# of exponentials minus infinity again, before the `exp`. With the logits as they were, a 0 passes
-# every test, since some logit is above it.
+# of exponentials minus infinity again, before the `exp`. With the logits as they were, a 0 would
+# have passed this test, since each token has a logit above it.
 
 # %% [markdown] id="no-mask"
 # ## And without a mask?
@@ -424,6 +436,8 @@ def both_ways(n):
 seven, fourteen = both_ways(7), both_ways(14)
 for name in seven:
     print(f"{name:16} a further token: {(fourteen[name] - seven[name]) // 7:,} bytes")
+full, next_program = both_ways(64)["fused"], both_ways(65)["fused"]
+print(f"fused, the 65th token: {next_program - full:,} bytes")
 onelayer.show_bars(seven, unit="bytes")
 
 # %% [markdown] id="fused-traffic-why"
@@ -942,8 +956,8 @@ for v in (7, 8, 9, 7):
 reveal("trials_of_four_configurations", len(trials))
 
 # %% [markdown] id="autotune-price"
-# Each new key is a whole search. If the key is the number of tokens in a batch, and the batches
-# differ, training searches all day. And one trial costs at least its compilation, measured here:
+# Each new key is a whole search. If the key is the number of tokens in a batch, each number that
+# is new makes one. And one trial costs at least its compilation, measured here:
 
 # %% id="autotune-price-run"
 spent = []

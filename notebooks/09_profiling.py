@@ -164,7 +164,7 @@ reveal("line_in_the_trace", "of the def" if line == first else "of the call that
 
 # %% [markdown] id="overhead"
 # ## The profiler is in the picture
-# Recording takes time, and stacks take most of it. How much more processor time does a step take
+# Recording takes time, and with stacks it takes more. How much more processor time does a step take
 # while it is recorded with stacks and shapes?
 
 # %% id="overhead-guess"
@@ -237,14 +237,17 @@ for at, nbytes in changes:
         if region["ts"] <= at < region["ts"] + region["dur"]:
             most[region["name"]] = max(most[region["name"]], held)
 onelayer.show_bars(dict(most), unit="bytes")
+begin, lasts = next((r["ts"], r["dur"]) for r in regions if r["name"] == "backward")
+largest = sorted(n for at, n in changes if begin <= at < begin + lasts)[-2:]
+print("the largest requests of backward:", largest, "| the logits:", 4 * 64 * 9 * 600)
 
 # %% id="memory-reveal"
 reveal("region_of_the_peak", max(most, key=most.get))
 
 # %% [markdown] id="memory-why"
 # These are bytes above those at the beginning. Forward keeps what backward will need, and backward
-# begins with all of it and adds the gradient of the logits. Chapter 05 asks the CUDA allocator the
-# same.
+# begins with all of it and adds two tables as large as the logits: the gradients of their
+# log-softmax and of themselves. Chapter 05 asks the CUDA allocator the same.
 
 # %% [markdown] id="the-device"
 # ## A second clock
@@ -328,10 +331,10 @@ reveal("waits_in_a_repaired_step", len(waits(reads.after)) // 2)
 onelayer.show_traces({"before": reads.before, "after": reads.after})
 
 # %% [markdown] id="side-by-side-why"
-# `item()` needs the number, so the host waits until all that was launched before is done, and only
-# then goes on to launch. Until the next launch nothing is queued, and the device runs empty. The
-# repaired loop adds the loss up on the device, and the host runs ahead. The one wait that it still
-# has stands behind the steps: it is the profiler's own, when it stops.
+# `item()` needs the number, so the host waits until all that was launched before on its stream is
+# done, and only then goes on to launch. Until the next launch nothing is queued, and the device
+# runs empty. The repaired loop adds the loss up on the device, and the host runs ahead. The one
+# wait that it still has stands behind the steps: it is the profiler's own, when it stops.
 
 # %% [markdown] id="same-loss"
 # ## And the same loss?
@@ -449,8 +452,27 @@ for name in sorted(count[0] | count[1]):
 
 # %% [markdown] id="loop-4-why"
 # The table was a Python list: a copy from pageable memory and a wait behind it, in each step. The
-# two conversions read and write all logits, in backward once more. The clamp's bounds, -30 and 30,
-# are numbers of bfloat16 too, so nothing is lost without the detour: the losses above were equal.
+# two conversions read and write all logits, in backward once more. Is nothing lost without the
+# detour? The losses above were equal, and the bounds, -30 and 30, are numbers of bfloat16, too.
+# Take a bound that is none:
+
+
+# %% id="loop-4-bounds"
+def clamped(bound, detour):
+    z = torch.arange(29, 31, 0.125).bfloat16().requires_grad_()
+    capped = (z.float() if detour else z).clamp(-bound, bound).bfloat16()
+    capped.sum().backward()
+    return capped, z.grad
+
+
+for bound in (30, 30.1):
+    (there, grad), (direct, other) = clamped(bound, True), clamped(bound, False)
+    differ = int((grad != other).sum())
+    print(f"bound {bound}: clamped alike {there.equal(direct)}, gradients that differ {differ}")
+
+# %% [markdown] id="loop-4-bounds-why"
+# In bfloat16 30.1 is 30.125. What is clamped comes out the same, rounded before or after; a logit
+# of 30.125 is over the one bound and not over the other, and its gradient differs.
 
 # %% [markdown] id="loop-5"
 # ## Loop 5: a rank that waits
@@ -539,7 +561,7 @@ with torch.no_grad():
 reveal("limit_at_one_row", limits[1])
 
 # %% [markdown] id="regime-why"
-# The largest of the three lower bounds is the limit, and only what makes *that* smaller helps:
+# The largest of the three lower bounds is the limit, and what makes *that* smaller helps most:
 # fewer calls against overhead, fewer bytes (fusion, smaller dtypes) against bandwidth, less
 # arithmetic or faster units against compute. If the measured time is far above all three, the model
 # misses something: look at the trace.
@@ -598,8 +620,8 @@ reveal("saved_without_waits", "all of the waiting" if left > work else "less tha
 #   thread. `correlation` joins a call and its work; a region is found by time, not by thread.
 # - A wait is a call of the runtime whose name ends in `Synchronize`; the Python bar around it names
 #   the function by the line of its `def`.
-# - Pageable copies stop the host, pinned ones do not. Small kernels cost a launch each. A long
-#   collective is a rank that waits for another one.
+# - Pageable copies stop the host, pinned and asynchronous ones do not. Small kernels cost a launch
+#   each. A long collective may be a rank that waits for another one.
 # - Overhead, bandwidth, compute: three lower bounds, and the largest is what to change.
 # - Before a repair: how large is the share, and on which lane? After it: the same loss, and the
 #   event that is gone.
