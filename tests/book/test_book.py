@@ -398,14 +398,18 @@ def test_a_guess_is_asked_for_without_a_kernel(site: Path, page: Page) -> None:
     answer = page.locator(".ol-answer").first
     told = answer.text_content() or ""
     assert told
-    assert not answer.is_visible()  # nor what the page says about it
+    assert not answer.is_visible()
+    explained = page.get_by_text("It copies no byte: the transpose moved nothing.")
+    assert not explained.is_visible()
     choices = card.get_by_role("button")
     said = choices.first.inner_text()
     choices.first.press("Enter")
     assert card.get_by_role("status").inner_text() == f"You said {said}. The answer comes below."
     assert answer.inner_text() == f"You said {said}. {told}"
+    assert explained.is_visible()  # and no line to open first, as a notebook has
     assert choices.first.is_disabled()  # the first guess counts
     assert "guess=" not in card.inner_text()
+    assert page.locator(".cell_input", has_text="reveal(").count() == 0
 
 
 def test_a_guess_outlives_the_page_and_some_never_guess(site: Path, page: Page) -> None:
