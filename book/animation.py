@@ -29,7 +29,7 @@ GIVEN, ADDED = "<en> she has eaten <es>", ("ella", "ha", "comido")
 PAUSE, CARD_PAUSE = 1_300, 5_000  # milliseconds for each picture
 WIDE, TALL = 760, 560
 MISTAKE, SEED = "column_major", 8841
-CELL = """<body style="margin: 2rem; font: 16px system-ui, sans-serif; line-height: 1.5">
+CELL = """<body style="margin: 2rem; font: 14px system-ui, sans-serif; line-height: 1.5">
 <pre style="padding: .7rem 1rem; border: 1px solid #ddd; background: #f6f6f6">{code}</pre>{card}"""
 
 

@@ -97,10 +97,9 @@ def show_in_a_shared_link(
     app: Any, name: str, template: str, context: dict[str, Any], tree: Any
 ) -> None:
     """A page's title, what the course is, and its picture, for whoever is sent the link."""
-    title = context.get("title") or project
-    context["metatags"] += shared_link.tags(
-        title, WORDS.description, language, WORDS.shared_picture
-    )
+    title = context.get("title") or project  # the search has none, and no tags of its own
+    told = shared_link.tags(title, WORDS.description, language, WORDS.shared_picture)
+    context["metatags"] = context.get("metatags", "") + told
 
 
 def setup(app: Any) -> None:

@@ -125,6 +125,25 @@ def test_ci_runs_the_oldest_and_the_newest_python_that_the_readme_promises() -> 
     assert "torch>=2.11,<2.16" in PROJECT["dependencies"]
 
 
+def test_the_badges_of_the_readme_say_what_the_house_says() -> None:
+    """A picture beside its words, each leading to the file that says it."""
+    badge = r"\[!\[(.+?)\]\(https://img\.shields\.io/badge/(\S+)-17324d\)\]\((.+?)\)"
+    badges = re.findall(badge, text_of("README.md"))
+    assert [words for words, _, _ in badges] == [
+        "Code: BSD 3-Clause",
+        "Text: CC BY 4.0",
+        "Python 3.11 to 3.13",
+        "torch 2.11 to 2.15",
+    ]
+    for words, picture, file in badges:
+        label, value = picture.replace("_", " ").replace("--", "\0").split("-")
+        shown = f"{label} {value}".replace("\0", "-")
+        assert shown.lower() == words.replace(":", "").lower()
+        assert (REPO / file).is_file()
+    assert "BSD 3-Clause" in text_of("LICENSE")
+    assert "CC BY 4.0" in text_of("LICENSE-TEXT")
+
+
 # ---- JupyterLab ---------------------------------------------------------------------------------
 
 
