@@ -31,12 +31,12 @@ def write(made: Plan, folder: Path) -> None:
 
 def rows(made: Plan) -> str:
     """The units as the README shows them."""
-    lines = ["| unit | what it answers | to read | its lab |", "|---|---|---|---|"]
+    lines = ["| unit | what it answers | to read, by evening | its lab |", "|---|---|---|---|"]
     for unit in units(made):
         promise = unit.title.partition(": ")[2]
         lab = f"[{unit.asks()}]({unit.lab})" if unit.lab else ""
-        read = f"{unit.reading_minutes} minutes"
-        lines.append(f"| [{unit.name}]({unit.chapter}) | {promise} | {read} | {lab} |")
+        read = " + ".join(map(str, unit.evenings))
+        lines.append(f"| [{unit.name}]({unit.chapter}) | {promise} | {read} minutes | {lab} |")
     return "\n" + "\n".join(lines) + "\n\n"
 
 

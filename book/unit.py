@@ -77,17 +77,18 @@ class Unit:
     @cached_property
     def reading_minutes(self) -> int:
         """What reading the chapter takes, by its own words; 0 where it does not say."""
-        return sum(self._evenings)
+        return sum(self.evenings)
 
     @property
     def reading(self) -> str:
         """As much in words: "65 minutes to read, 30 and 35 on two evenings"."""
-        parts = " and ".join(map(str, self._evenings))
-        evenings = f", {parts} on two evenings" if len(self._evenings) > 1 else ""
+        parts = " and ".join(map(str, self.evenings))
+        evenings = f", {parts} on two evenings" if len(self.evenings) > 1 else ""
         return f"{self.reading_minutes} minutes to read{evenings}"
 
     @cached_property
-    def _evenings(self) -> list[int]:
+    def evenings(self) -> list[int]:
+        """Minutes of reading on each evening; [] where the chapter does not say."""
         said = READING.search(_text(cells(self.chapter)[0]))
         return list(map(int, re.findall(r"\d+", said[1]))) if said else []
 
