@@ -95,9 +95,9 @@ def test_the_languages_are_those_of_the_checks() -> None:
 
 
 def test_another_language_is_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "xx.toml").write_text('"{n} float" = "{n} flottant"\n"undo" = "annuler"\n')
+    (tmp_path / "qq.toml").write_text('"{n} float" = "{n} flottant"\n"undo" = "annuler"\n')
     monkeypatch.setattr(words, "CATALOGUES", tmp_path)
-    monkeypatch.setenv("ONELAYER_LANGUAGE", "xx")
+    monkeypatch.setenv("ONELAYER_LANGUAGE", "qq")
     assert words.counted(1, "{n} float", "{n} floats") == "1 flottant"
     assert words.counted(2, "{n} float", "{n} floats") == "2 floats"  # not in the file
     assert '"undo": "annuler"' in script_of(StridesView).splitlines()[0]
