@@ -343,9 +343,9 @@ last = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
 convolution = torch.nn.Conv2d(3, 6, 3)
 convolved = convolution(last)  # (2, 6, 2, 3)
 kept = convolved.is_contiguous(memory_format=torch.channels_last)
-reveal("layout_after_a_convolution", "(N, H, W, C) in memory" if kept else "(N, C, H, W) in memory")
 print("channels last in:", convolved.stride())
 print("contiguous in:   ", convolution(last.contiguous()).stride())
+reveal("layout_after_a_convolution", "(N, H, W, C) in memory" if kept else "(N, C, H, W) in memory")
 
 # %% [markdown] id="memory-formats-why"
 # The layout went in as strides and came out as strides: no argument named it, and the same numbers,

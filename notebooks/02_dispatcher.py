@@ -709,11 +709,11 @@ predict("grad_fn_through_our_kernel", choices=["None", "NegBackward0", "AddmmBac
 # %% id="override-run"
 logits = F.linear(x, W, bias)
 print(onelayer.next_words(logits, k=3))
-reveal("grad_fn_through_our_kernel", logits.grad_fn.name())
 (said,) = torch.autograd.grad(logits.sum(), bias)  # (600,)
 with torch.no_grad():
     measured = (F.linear(x, W, bias + 1) - logits).sum() / 600
 print(f"slope of the sum along a bias: backward says {said[0]:.1f}, measured {measured:.1f}")
+reveal("grad_fn_through_our_kernel", logits.grad_fn.name())
 
 # %% [markdown] id="override-why"
 # The words are others, the head is not. Autograd's kernel ran above ours and recorded the node of

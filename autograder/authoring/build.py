@@ -9,7 +9,7 @@ from autograder.authoring import lab as labs
 from autograder.authoring.address import fill, links
 from autograder.authoring.arrival import arrival_cell
 from autograder.authoring.asked import Asked, asked, asked_problems, filled
-from autograder.authoring.guess_answers import answer_cells, folded
+from autograder.authoring.guess_answers import answer_cells, folded, unseen_cards
 from autograder.authoring.language import ENGLISH, Language, others
 from autograder.authoring.notebook import Notebook, code_or_markdown, notebook, render
 from autograder.authoring.percent_source import Cell, read_source
@@ -79,6 +79,7 @@ def make(root: Path) -> Made:
         rules = labs.lab_problems if isinstance(unit, Lab) else labs.chapter_problems
         problems += rules(cells[unit.source])
         problems += _front_problems(cells[unit.source][0])
+        problems += unseen_cards(cells[unit.source])
         problems += _link_problems(cells[unit.source], course.notebooks)
     known = {lab.source: asked(root, lab.name) for lab in course.labs}
     for source, questions in known.items():

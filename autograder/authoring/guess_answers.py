@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+
+from autograder.authoring.percent_source import Cell
+from autograder.authoring.problem import Problem
 
 HEADING = re.compile(r"#{1,6} ")
 ANSWERED = "ol-answered"
@@ -29,6 +32,15 @@ def answer_cells(cells: Iterable[tuple[str, str]]) -> set[int]:
         if kind == "code" and "predict" in map(called, statements(text)):
             guessed = True
     return found
+
+
+def unseen_cards(cells: Sequence[Cell]) -> Iterator[Problem]:
+    """A guess or an answer whose card nobody would see: a notebook shows what a cell ends with."""
+    for cell in (cell for cell in cells if cell.kind == "code"):
+        for line in list(statements(cell.text))[:-1]:
+            if (name := called(line)) in ASKING:
+                says = f"{name}(...) shows its card only as the last statement of its cell"
+                yield cell.problem(says, line.lineno - 1)
 
 
 def folded(text: str, summary: str) -> str:

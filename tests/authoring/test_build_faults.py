@@ -57,6 +57,8 @@ def said(root: Path) -> list[str]:
 # Faults in a source: what an author mistypes. Columns: source, old, new, line that is named, words.
 
 HEADERS = {
+    "a guess that is not shown": ('text = """', 'predict("places", choices=[1, 2])\nx = 1\n\n# %% id="again"\ntext = """', 6, "predict(...) shows its card only as the last statement"),
+    "an answer that is not shown": ('text = """', 'reveal("places", 2)\nx = 1\n\n# %% id="again"\ntext = """', 6, "reveal(...) shows its card only as the last statement"),
     "no id": ('# %% id="look"', "# %%", 5, "the cell has no id"),
     "id without quotes": ('id="look"', "id=look", 5, "cannot read the header '# %% id=look'"),
     "typographer's quotes": ('id="look"', "id=“look”", 5, "cannot read the header"),
