@@ -120,7 +120,7 @@ def empty(path: tuple[str, ...]) -> Found:
 
 def hidden(path: tuple[str, ...]) -> Found:
     """What a tool left behind: it is counted, and nobody hands it in."""
-    return Found(path, refusing("A hidden file is not read."), is_file=False, is_hidden=True)
+    return Found(path, refusing(""), is_file=False, is_hidden=True)  # no student has it
 
 
 def is_hidden(name: str) -> bool:
