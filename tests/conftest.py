@@ -14,6 +14,11 @@ from tests import needs
 
 pytest_plugins = ["tests.quick"]
 
+# torch's threads spin while they wait for each other, and here several tests share the cores: one
+# training took 32 seconds of processor time beside other tests, and 13 once its threads slept. It
+# is read when torch is loaded, here and in every process that a test starts.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 # No test is about how long an example takes: on a shared machine that says nothing of the code.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared")
