@@ -91,7 +91,8 @@ def claims(files: Sequence[Found], lab: str) -> tuple[list[Claim], list[Found]]:
     """
     files = [file for file in files if not file.is_hidden]
     depth = _wrapping([file.path for file in files], lab)
-    _expect_canvas_counted([file.path[-1] for file in files if len(file.path) == depth + 1])
+    if flat := [file.path[-1] for file in files if len(file.path) == depth + 1]:
+        _expect_canvas_counted(flat)
     people, prefix = _submitters(files, depth), _classroom_prefix(files, depth)
     found, nobodys = list[Claim](), list[Found]()
     for file in files:

@@ -170,9 +170,12 @@ def _submission(
     if not _may_be_a_notebook(claim):
         archived = any(one.file.path[-1].lower().endswith(ARCHIVES) for one in claimed)
         return replace(made, ungradable=ZIPPED if archived else NO_NOTEBOOK)
-    copies = [one for one in fits if one not in named]
+    if len(named) > MAX_CANDIDATES:
+        return replace(made, ungradable=_several(named))
     try:
-        notebooks = _notebooks(named, copies, read, untouched_in)
+        notebooks = {one: read(one) for one in named}
+        if len(named) < len(fits) and all(map(untouched_in, notebooks.values())):
+            notebooks |= _copies(fits, named, read)
     except Unreadable as reason:
         note = IN_PARTS if str(reason) == TOO_MUCH else made.note
         return replace(made, ungradable=str(reason), note=note)
@@ -200,23 +203,13 @@ def _from(claim: Claim, student: str, claimed: Sequence[Claim], *, collected: bo
     )
 
 
-def _notebooks(
-    named: Sequence[Claim],
-    copies: Sequence[Claim],
-    read: _Reading,
-    untouched_in: Callable[[bytes], str],
-) -> dict[Claim, bytes]:
-    """What may count: the notebooks named as they were given out and, where nobody has answered in
-    those, the copies beside them (who downloads the lab again gets its name back, with a number).
-    Raises Unreadable."""
-    if len(named) > MAX_CANDIDATES:
-        raise Unreadable(_several(named))
-    notebooks = {one: read(one) for one in named}
-    if not copies or not all(map(untouched_in, notebooks.values())):
-        return notebooks
+def _copies(fits: Sequence[Claim], named: Sequence[Claim], read: _Reading) -> dict[Claim, bytes]:
+    """What may count beside notebooks named as they were given out, in which nobody has answered:
+    who downloads the lab again gets its name back, with a number. Raises Unreadable."""
+    copies = [one for one in fits if one not in named]
     if len(copies) > MAX_CANDIDATES:
-        raise Unreadable(_several([*named, *copies]))
-    return notebooks | {one: read(one) for one in copies}
+        raise Unreadable(_several(fits))
+    return {one: read(one) for one in copies}
 
 
 def _handed_in(
