@@ -159,7 +159,9 @@ def _submission(
     strays = {one.file: name for one in claimed if (name := _other_lab(one, lab, known))}
     ours = [one for one in claimed if one.file not in strays]
     fits = _candidates(ours, lab) or ours[:1] or claimed[:1]
-    named = [one for one in fits if not one.is_copy] or fits
+    named = fits
+    if len(fits) > 1:
+        named = [one for one in fits if not one.is_copy] or fits
     claim = named[0]
     made = _from(claim, student, claimed, collected=collected)
     for one in claimed:
