@@ -251,16 +251,8 @@ for _key, (_sentence, _bend) in _WRONG.items():
     "No gradient came back: no backward is registered, and this kernel calls no operator that "
     "autograd could record instead. So y's node only warns.",
 )
-def _(
-    name: str,
-    x: Tensor,
-    w: Tensor,
-    b: Maybe,
-    dy: Tensor,
-    autocast: bool = False,
-    written: bool = False,
-) -> Taught:
-    return _torchs(x, w, b, dy, autocast)[0], [None, None, None], 0
+def _(name: str, x: Tensor, w: Tensor, b: Maybe, dy: Tensor, *asked: bool) -> Taught:
+    return _torchs(x, w, b, dy, asked[0])[0], [None, None, None], 0
 
 
 @teach_head.cost

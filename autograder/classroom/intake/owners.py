@@ -57,8 +57,8 @@ METADATA = "submission_metadata.yml"
 """What Gradescope lays beside the folders of its export: who handed each of them in."""
 LATE = "late, says Canvas"
 ONE_NUMBER = (
-    "{!r} and {!r} bear one number of Canvas's, which gives each file its own. If Blackboard named "
-    "them, its assignment's name looks like Canvas: put each student's files into a folder."
+    "{!r} and {!r} bear one number of Canvas's, which gives each file its own. Blackboard named "
+    "them, and its assignment's name looks like Canvas: put each student's files into a folder."
 )
 WRAPPERS = {"submitted", "inbound", "submissions"}
 """Outer folders that the instructor's side makes and that name nobody. A folder of any other name
@@ -91,7 +91,8 @@ def claims(files: Sequence[Found], lab: str) -> tuple[list[Claim], list[Found]]:
     """
     files = [file for file in files if not file.is_hidden]
     depth = _wrapping([file.path for file in files], lab)
-    if flat := [file.path[-1] for file in files if len(file.path) == depth + 1]:
+    flat = [file.path[-1] for file in files if len(file.path) == depth + 1]
+    if flat and all(map(_BLACKBOARD.fullmatch, flat)):  # not where one student names two files so
         _expect_canvas_counted(flat)
     people, prefix = _submitters(files, depth), _classroom_prefix(files, depth)
     found, nobodys = list[Claim](), list[Found]()

@@ -292,3 +292,12 @@ def test_a_blackboard_assignment_called_as_canvas_calls_files_is_no_canvas(tmp_p
     (tmp_path / "apart").mkdir()
     apart = {f"{name.split('_')[3]}/{name}": data for name, data in files.items()}
     assert set(taken(pack(tmp_path / "apart", apart))) == {"ada", "bob"}
+
+
+def test_one_who_names_two_files_as_canvas_does_stops_no_class(tmp_path):
+    """In a folder whose files the students named."""
+    time = "attempt_2026-11-20-10-00-00"
+    mine = {f"eve_1_2_{n}_{time}_01_strides.ipynb": b"eve" for n in "ab"}
+    found = taken(in_folder(tmp_path, mine | {"ada.ipynb": b"ada", "bob.ipynb": b"bob"}))
+    assert found["ada"].data == b"ada"
+    assert found["bob"].data == b"bob"
