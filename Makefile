@@ -2,7 +2,7 @@
 # Nothing needs to be installed before: what a target needs, it sets up first, once.
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test quick check build grade selftest attack mock matrix bench bench-loss bench-gpu gpu record record-mocked wheelhouse book clean env-lab env-dev
+.PHONY: help lab test quick thorough check build grade selftest attack mock matrix bench bench-loss bench-gpu gpu record record-mocked wheelhouse book clean env-lab env-dev
 
 VENV ?= .venv
 BIN = $(VENV)/bin
@@ -38,6 +38,9 @@ test: env-dev check ## set up everything, then run every check and every test
 
 quick: check ## every check, and each test that takes no seconds: no jail, browser, compiler, class
 	$(BIN)/python -m pytest --quick -n 2 --dist loadfile
+
+thorough: env-dev ## the tests of which `make test` takes a sample: every page, every lab (half an hour)
+	$(BIN)/python -m pytest --thorough -n auto --dist loadfile
 
 check: env-dev ## lint, format, types, import rules, and whether generated files are up to date
 	$(BIN)/ruff check .

@@ -181,7 +181,7 @@ def _answers(cells: list[Cell], words: edition.Words) -> dict[str, list[Cell]]:
 
 def _folded(cell: Cell, prompt: str, hide: str) -> Cell:
     shown = {"id": f"{cell['id']}-shown"[-64:], "cell_type": cell["cell_type"]}
-    source = _without_marks("".join(cell["source"]))
+    source = without_marks("".join(cell["source"]))
     if cell["cell_type"] == "markdown":
         fold = f"<details><summary>{prompt}</summary>\n\n{source}\n\n</details>"
         return {**shown, "metadata": {}, "source": fold}
@@ -190,7 +190,7 @@ def _folded(cell: Cell, prompt: str, hide: str) -> Cell:
     return {**shown, **empty, "metadata": metadata, "source": source}
 
 
-def _without_marks(source: str) -> str:
+def without_marks(source: str) -> str:
     """What the build reads is nothing to a reader: the lines around a solution."""
     marks = (*BEGINS, *ENDS)
     return "\n".join(line for line in source.split("\n") if line.strip() not in marks)

@@ -12,7 +12,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests import needs
 
-pytest_plugins = ["tests.quick"]
+pytest_plugins = ["tests.quick", "tests.samples"]
 
 # torch's threads spin while they wait for each other, and here several tests share the cores: one
 # training took 32 seconds of processor time beside other tests, and 13 once its threads slept. It
@@ -37,27 +37,22 @@ FLAGS = [
 
 
 # Tests that take long and share nothing with the others of their file.
-ALONE = (
-    "test_selftest.py::test_a_lab_is_clean",
+ALONE = ("test_selftest.py::test_a_lab_is_clean",)
+# Tests that read the site, or the notebooks that it ran: one worker builds it for all of them.
+SITE = (
+    "tests/book/site/",
+    "test_notebooks.py::test_a_chapter_runs",
     "test_notebooks.py::test_the_solution_passes",
 )
 
 
-# Tests that read what another file's tests have made: they follow it, in its worker.
-AFTER = {
-    "test_notebooks.py::test_a_chapter_runs": "tests/book/test_book.py",
-    "test_notebooks.py::test_an_untouched_lab": "tests/book/test_book.py",
-}
-
-
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """The tests of a file go to one worker, which then makes once what they share; those of ALONE
-    go to whichever worker is free; those of AFTER to the one that made what they read."""
+    go to whichever worker is free; those of SITE to one, whatever their file."""
 
     def _split_scope(self, nodeid: str) -> str:
-        for name, file in AFTER.items():
-            if name in nodeid:
-                return file
+        if any(name in nodeid for name in SITE):
+            return SITE[0]
         return nodeid if any(name in nodeid for name in ALONE) else nodeid.partition("::")[0]
 
 

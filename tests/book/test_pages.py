@@ -1,10 +1,20 @@
-"""Which pages are staged, and what happens to those that are no more."""
+"""Which pages are staged, what stands on them, and what happens to those that are no more."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from book.pages import _clear
+import nbformat
+
+from autograder.authoring.address import BRANCH, REPOSITORY
+from autograder.authoring.plan import plan
+from book import map_of_units, pages, under_title, unit
+from book.__main__ import build
+from book.pages import Audience, _clear
+from book.unit import ROOT
+
+PLAN = plan(ROOT)
 
 
 def test_pages_that_are_no_more_go_with_their_folders(tmp_path: Path) -> None:
@@ -16,3 +26,66 @@ def test_pages_that_are_no_more_go_with_their_folders(tmp_path: Path) -> None:
     _clear(tmp_path, keep={kept: "page"})
     left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")}
     assert left == {"units.md", "labs", "labs/00", kept}
+
+
+def test_the_readme_shows_the_units_as_they_are() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert map_of_units.in_readme(text, PLAN) == text, "python -m book.map_of_units"
+    assert all(one.title.partition(": ")[2] in text for one in unit.units(PLAN))
+
+
+def test_a_line_that_a_cell_prints_slowly_stays_a_line(tmp_path: Path) -> None:
+    """A kernel would send it in two pieces, and each piece would begin a line."""
+    staged, site = tmp_path / "pages", tmp_path / "html"
+    staged.mkdir()
+    code = "import time\nprint('one,', end=' ')\ntime.sleep(1)\nprint('two')"
+    cells = [nbformat.v4.new_markdown_cell("# A page"), nbformat.v4.new_code_cell(code)]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), staged / "index.ipynb")
+    assert build(staged, site, trees=tmp_path / "trees", cache=tmp_path / "cache") == 0
+    assert "one, two\n" in (site / "index.html").read_text("utf-8")
+
+
+def test_no_mark_of_the_build_is_on_a_page() -> None:
+    for lab in PLAN.labs:
+        source = (ROOT / lab.notebook).read_text("utf-8")
+        page = json.dumps(pages.lab_page(lab, Audience.PUBLIC))
+        assert "BEGIN SOLUTION" in source
+        assert "BEGIN SOLUTION" not in page
+        assert "END SOLUTION" not in page
+
+
+def test_a_class_gets_no_solution(tmp_path: Path) -> None:
+    """Its lab pages are the notebooks that a student gets, cell by cell."""
+    pages.stage(PLAN, Audience.CLASS, tmp_path)
+    assert PLAN.labs
+    for lab in PLAN.labs:
+        page = json.loads((tmp_path / lab.student).read_text("utf-8"))
+        student = json.loads((ROOT / lab.student).read_text("utf-8"))
+        title, *cells = [c for c in student["cells"] if c["id"] != "bring-the-course"]
+        shown, *others = page["cells"]
+        assert others == cells
+        line = under_title.lines(unit.units(PLAN))[lab.student]
+        assert shown["source"] == under_title.placed("".join(title["source"]), line)
+    assert not (tmp_path / "solutions").exists()
+
+
+def test_what_has_not_changed_is_not_written_again(tmp_path: Path) -> None:
+    """Sphinx would run it again."""
+    (tmp_path / "old.md").write_text("# A page of an earlier course\n")
+    for _ in range(2):
+        pages.stage(PLAN, Audience.PUBLIC, tmp_path)
+        map_of_units.write(PLAN, tmp_path)
+        written = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+        if _ == 0:
+            first = written
+    assert written == first
+    assert tmp_path / "old.md" not in written
+    assert len(written) > len(PLAN.chapters) + len(PLAN.labs)
+
+
+def test_a_link_to_what_is_no_page_leads_to_the_repository() -> None:
+    text = "[a](../CONTRIBUTING.md#the-matrix) [b](matrix.md) [c](https://pytorch.org/x)"
+    assert pages._outward(text, "docs/one.md") == (
+        f"[a]({REPOSITORY}/blob/{BRANCH}/CONTRIBUTING.md#the-matrix) [b](matrix.md) "
+        "[c](https://pytorch.org/x)"
+    )

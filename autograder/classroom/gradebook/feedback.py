@@ -66,7 +66,10 @@ class FeedbackPage(Exporter):
             cell.source = told.get(cell.get("id"), cell.source)
         with in_language(ours.get("language", "en")):
             page = ENVIRONMENT.get_template("feedback.html.j2").render(
-                **_totals(resources), title=_title(nb), parts=list(_parts(nb, resources))
+                **_totals(resources),
+                title=_title(nb),
+                file=ours.get("file", ""),
+                parts=list(_parts(nb, resources)),
             )
         return page, resources
 

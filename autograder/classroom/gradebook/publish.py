@@ -190,6 +190,7 @@ class _Publishing:
             "record": one.record.key,
             "language": one.entry.rebuilt.language,
             "told": self._told(student, one.entry.rebuilt.language),
+            "file": one.entry.submission.origin.rpartition("/")[2],
             FOUND: self._found(one.record),
         }
         if student in self.known:

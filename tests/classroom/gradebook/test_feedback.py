@@ -70,6 +70,11 @@ def test_a_row_says_what_came_of_it(class_):
     assert found["centre_windows"][1:] == ("3 of 3", "passed")
 
 
+def test_of_several_files_it_says_which_one_was_graded(class_):
+    """By its name alone: the folders above it are the instructor's."""
+    assert f"The file that was graded: <code>{NAME}.ipynb</code>" in page(class_, "ada")
+
+
 def test_what_is_no_question_is_not_on_the_page(class_):
     """Planted: without its heading a cell belongs to no question."""
     text = page(class_, "ada")
