@@ -11,7 +11,9 @@ from collections.abc import Callable
 
 import pytest
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""The lightest first."""
+
 BY_FIXTURE = {"browser": "browser", "gpu_jail": "jail", "mocked": "mock"}
 """The mark that a test has because of a fixture that it uses."""
 
@@ -44,7 +46,7 @@ def container() -> str:
 
 
 def browser() -> str:
-    missing = "no chromium on this machine: apt-get install chromium"
+    missing = "no chromium on this machine: apt-get install chromium-headless-shell"
     return "" if program_of_the_browser() else missing
 
 

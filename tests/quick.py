@@ -14,10 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
+
 SLOW = {
     "jail": ("bwrap",),
     "container": ("podman",),
-    "browser": ("chromium", "chromium-browser", "google-chrome"),
+    "browser": needs.BROWSERS,
     "compiler": ("g++", "c++", "clang++", "nvcc"),
 }
 """What `--quick` leaves out by mark, and the programs by which one without its mark is known."""

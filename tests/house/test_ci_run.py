@@ -19,7 +19,7 @@ WANTED = [
     "munged",
     "slurmctld",
     "pg_lsclusters",
-    "chromium",
+    "chromium-headless-shell",
     "sshd",
 ]
 
