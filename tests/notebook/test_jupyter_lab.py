@@ -220,10 +220,10 @@ def test_who_is_there_already_sees_no_word_of_colab(page: Any) -> None:
     lab = Notebook(page, LAB_01)
     title = lab.cell("title")
     title.get_by_role("heading").wait_for()
+    lab.cell("setup").wait_for()  # cells are drawn one after the other
     link = title.locator("a", has_text="Open in Colab")
     assert link.count() == 1  # it is there, for Colab's own page and for the site
     assert not link.is_visible()
-    assert lab.cell("setup").is_visible()
     assert not lab.cell("bring-the-course").is_visible()
     shoot(page, "title")
 
@@ -240,7 +240,7 @@ def test_the_home_notebook_tells_progress_and_machine_to_everybody(page: Any) ->
     fold = progress.locator("details", has_text="02_dispatcher")
     assert not fold.locator("table").is_visible()
     fold.locator("summary").press("Enter")
-    assert fold.locator("table").is_visible()
+    fold.locator("table").wait_for()
     shoot(page, "home-progress")
     assert axe(page) == []
     theme(page, "Dark")
