@@ -26,7 +26,6 @@ nb_execution_mode = os.environ.get("BOOK_EXECUTION", "cache")
 nb_execution_cache_path = os.environ.get("BOOK_CACHE", "")
 nb_execution_timeout = 240
 nb_execution_raise_on_error = True
-nb_merge_streams = True
 nb_code_prompt_show = WORDS.show_code
 nb_code_prompt_hide = WORDS.hide_code
 nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # they come from a CDN; our views bring their own

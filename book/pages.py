@@ -10,13 +10,14 @@ import enum
 import json
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from autograder.authoring.address import BRANCH, REPOSITORY
 from autograder.authoring.arrival import ID as ARRIVAL
 from autograder.authoring.guess_answers import ANSWERED, ASKING, answer_cells, called, statements
+from autograder.authoring.lab import CHECK_SUFFIX
 from autograder.authoring.language import ENGLISH, Language
 from autograder.authoring.plan import Lab, Plan
 from autograder.authoring.solution import BEGINS, ENDS
@@ -25,6 +26,9 @@ from book.unit import HOME, ROOT, units
 
 PAGE = re.compile(r"(notebooks|labs)/(.*/)?\d\d_\w+\.ipynb")
 FOLD = "hide-input"  # what MyST-NB calls it
+TO_TOOLS = re.compile(r"  # (?:fmt: skip|type: ignore\[[\w, -]+\])$", re.MULTILINE)
+PROGRESS = "where-you-are-run"
+"""The cell of a lab that says how far its reader is."""
 Notebook = dict[str, Any]
 Cell = dict[str, Any]
 
@@ -100,10 +104,22 @@ def _write(wanted: dict[str, str], folder: Path) -> None:
 
 
 def _read(path: str) -> Notebook:
-    """The notebook without the cell that brings the course: the page's links do that."""
+    """The notebook without the cell that brings the course: the page's links do that. A cell that
+    is folded in a notebook is folded on its page."""
     notebook: Notebook = json.loads((ROOT / path).read_text("utf-8"))
     notebook["cells"] = [cell for cell in notebook["cells"] if cell["id"] != ARRIVAL]
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            cell["source"] = TO_TOOLS.sub("", "".join(cell["source"]))
+        if cell["metadata"].get("jupyter", {}).get("source_hidden"):
+            _tag(cell, FOLD)
     return notebook
+
+
+def _tag(cell: Cell, *tags: str) -> None:
+    metadata = cell["metadata"]
+    if tags:
+        metadata["tags"] = [*metadata.get("tags", []), *tags]
 
 
 def _with_cards_alone(notebook: Notebook) -> Notebook:
@@ -114,9 +130,7 @@ def _with_cards_alone(notebook: Notebook) -> Notebook:
     for position, (kind, source) in enumerate(cells):
         tags = ["remove-input"] * (kind == "code" and _is_a_guess(source))
         tags += [ANSWERED] * (position in answers)
-        metadata = notebook["cells"][position]["metadata"]
-        if tags:
-            metadata["tags"] = [*metadata.get("tags", []), *tags]
+        _tag(notebook["cells"][position], *tags)
     return notebook
 
 
@@ -157,11 +171,25 @@ def lab_page(lab: Lab, audience: Audience, language: Language = ENGLISH) -> Note
     if audience is Audience.CLASS:
         page["metadata"]["mystnb"] = {"execution_mode": "off"}  # a stub has nothing to show
         return page
-    after = _answers(_read(language.prefix + lab.notebook)["cells"], edition.words(language))
+    words = edition.words(language)
+    after = _answers(_read(language.prefix + lab.notebook)["cells"], words)
     page["cells"] = [
-        cell for asked in page["cells"] for cell in (asked, *after.get(asked["id"], ()))
+        cell
+        for asked in page["cells"]
+        for cell in (*_whose_check(asked, words), asked, *after.get(asked["id"], ()))
     ]
+    for cell in page["cells"]:
+        if cell["id"] == PROGRESS:  # it would be the progress of whoever built the site
+            _tag(cell, "remove-output")
     return _with_cards_alone(page)
+
+
+def _whose_check(asked: Cell, words: edition.Words) -> Iterator[Cell]:
+    """What stands above a check: a reader sees a stub, and below it "pass"."""
+    if asked["id"].endswith(CHECK_SUFFIX):
+        text = f'<p class="ol-whose">{words.checked}</p>'
+        name = f"{asked['id']}-whose"[-64:]
+        yield {"id": name, "cell_type": "markdown", "metadata": {}, "source": text}
 
 
 def _answers(cells: list[Cell], words: edition.Words) -> dict[str, list[Cell]]:
@@ -191,8 +219,9 @@ def _folded(cell: Cell, prompt: str, hide: str) -> Cell:
 
 
 def without_marks(source: str) -> str:
-    """What the build reads is nothing to a reader: the lines around a solution."""
-    marks = (*BEGINS, *ENDS)
+    """What the build reads is nothing to a reader: the lines around a solution, and what a tool
+    is told."""
+    marks, source = (*BEGINS, *ENDS), TO_TOOLS.sub("", source)
     return "\n".join(line for line in source.split("\n") if line.strip() not in marks)
 
 

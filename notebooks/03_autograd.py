@@ -776,7 +776,7 @@ print("as in a loop:", torch.allclose(each, torch.stack(loop), atol=1e-6))
 print("their mean is the batch's:", torch.allclose(each.mean(0), backward, atol=1e-6))
 read = onelayer.grammar.TOKENS
 lengths = {read[word]: g.norm().item() for word, g in zip(words[1:], each, strict=True)}
-onelayer.show_bars(lengths, unit="long")
+onelayer.show_bars(lengths)
 
 # %% [markdown] id="one-step"
 # ## One step on the real head

@@ -250,3 +250,13 @@ document.addEventListener("DOMContentLoaded", () => {
     });
   }
 });
+
+// The theme keeps how far the side bar was scrolled: on the next page its own line may be out of sight.
+window.addEventListener("load", () => {
+  const bar = document.querySelector(".bd-sidebar-primary");
+  const line = [...(bar?.querySelectorAll("li.current > a") ?? [])].at(-1);
+  if (!line) return;
+  const [seen, own] = [bar.getBoundingClientRect(), line.getBoundingClientRect()];
+  const isSeen = own.top >= seen.top && own.bottom <= Math.min(seen.bottom, innerHeight);
+  if (!isSeen) bar.scrollTop += own.top - seen.top - bar.clientHeight / 3;
+});

@@ -64,7 +64,7 @@ def reads_the_loss(device: str, *, repaired: bool) -> Step:
             loss = F.cross_entropy(model(x), target)
         remember(loss)
         with record_function("backward"):
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
         with record_function("optimizer"):
             optimizer.step()
             optimizer.zero_grad()
@@ -91,7 +91,7 @@ def copies_each_batch(device: str, *, repaired: bool) -> Step:
         with record_function("forward"):
             loss = F.cross_entropy(model(x), target)
         with record_function("backward"):
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
         with record_function("optimizer"):
             optimizer.step()
             optimizer.zero_grad()
@@ -114,7 +114,7 @@ def steps_each_parameter(device: str, *, repaired: bool) -> Step:
         with record_function("forward"):
             loss = F.cross_entropy(model.head(x), target)
         with record_function("backward"):
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
         with record_function("optimizer"):
             optimizer.step()
         return loss.detach()
@@ -147,7 +147,7 @@ def converts_and_recomputes(device: str, *, repaired: bool) -> Step:
             z = capped(model(x))  # (N, V)
             loss = F.cross_entropy(z.float(), target, weight=weights)
         with record_function("backward"):
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
         with record_function("optimizer"):
             optimizer.step()
             optimizer.zero_grad()

@@ -38,10 +38,8 @@ def fits_range(version, low, high):
     return read[1] <= read[0] < read[2]  # pairs of integers, compared in order
 
 
-for version in ("2.9.1", "2.11", "2.13.0", "2.16.0"):
-    print(
-        f"{version:7} {fits_range(version, '2.11', '2.16')}, as text {'2.11' <= version < '2.16'}"
-    )
+for version in ("2.8.1", "2.9", "2.13.0", "2.16.0"):
+    print(f"{version:7} {fits_range(version, '2.9', '2.16')}, as text {'2.9' <= version < '2.16'}")
 
 # %% [markdown] id="wheel-names"
 # ## Which wheel fits?

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 import nbformat
 
@@ -54,6 +56,29 @@ def test_no_mark_of_the_build_is_on_a_page() -> None:
         assert "END SOLUTION" not in page
 
 
+def told(cells: list[Any]) -> list[tuple[str, str]]:
+    """Each cell's name and text, without what is said to tools."""
+    return [(one["id"], pages.TO_TOOLS.sub("", "".join(one["source"]))) for one in cells]
+
+
+def test_a_check_says_whose_answer_it_asked_and_nobody_elses_progress_is_shown() -> None:
+    """A reader saw a stub, below it "pass", and at the end the points of whoever built the site."""
+    cells = pages.lab_page(PLAN.labs[6], Audience.PUBLIC)["cells"]
+    by_name = {one["id"]: one for one in cells}
+    above = {one["id"]: before for before, one in itertools.pairwise(cells)}
+    asked = [name for name in by_name if name.endswith("_check")]
+    assert asked
+    assert all("folded solution" in above[name]["source"] for name in asked)
+    assert "remove-output" in by_name[pages.PROGRESS]["metadata"]["tags"]
+    assert pages.FOLD in by_name["bench"]["metadata"]["tags"]  # as its text says
+
+
+def test_what_is_said_to_tools_is_on_no_page(tmp_path: Path) -> None:
+    pages.stage(PLAN, Audience.PUBLIC, tmp_path)
+    for path in tmp_path.rglob("*.ipynb"):
+        assert "# fmt: skip" not in path.read_text("utf-8"), path
+
+
 def test_a_class_gets_no_solution(tmp_path: Path) -> None:
     """Its lab pages are the notebooks that a student gets, cell by cell."""
     pages.stage(PLAN, Audience.CLASS, tmp_path)
@@ -63,7 +88,7 @@ def test_a_class_gets_no_solution(tmp_path: Path) -> None:
         student = json.loads((ROOT / lab.student).read_text("utf-8"))
         title, *cells = [c for c in student["cells"] if c["id"] != "bring-the-course"]
         shown, *others = page["cells"]
-        assert others == cells
+        assert told(others) == told(cells)
         line = under_title.lines(unit.units(PLAN))[lab.student]
         assert shown["source"] == under_title.placed("".join(title["source"]), line)
     assert not (tmp_path / "solutions").exists()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from tests.book.site.visit import CHAPTERS, LABS, Visit
+from tests.book.site.visit import CHAPTERS, FRONT, LABS, Visit
 
 # The first test of the room builds the site.
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(1_500)]
@@ -64,3 +64,13 @@ def test_a_solution_is_behind_a_fold(site: Path, page: Page) -> None:
     fold.locator("summary").click()
     assert code.is_visible()
     assert page.locator(".cell_output", has_text="pass").count() > 3
+
+
+def test_the_side_bar_shows_where_one_is(site: Path, page: Page) -> None:
+    """The theme keeps how far it was scrolled, and so the line of the next page out of sight."""
+    for path in (FRONT[0], CHAPTERS[7], CHAPTERS[12], CHAPTERS[0], FRONT[-1]):
+        Visit(page, site, path)
+        here = page.locator(".bd-sidebar-primary li.current > a").last
+        place = here.bounding_box()
+        assert place
+        assert 0 <= place["y"] <= 880, path
