@@ -90,12 +90,12 @@ def test_an_ugly_page_would_be_found(page: Page, kind: str, html: str) -> None:
 
 
 # A bar of a timeline is as long as its time, and cuts its label. Letters that draw keep their
-# columns on a phone, and scroll there.
+# columns on a phone and a tablet, and scroll there.
 CUT_OFF = """() => [...document.querySelectorAll('article *')].filter((e) => {
   const { overflowX, display } = getComputedStyle(e);
   const scrolls = overflowX !== 'visible' && display !== 'inline' && e.clientWidth > 0;
   const isMeant = e.matches('.visually-hidden, [style*="left:"][style*="width:"]')
-    || (innerWidth <= 600 && e.matches('.ol-drawn'));
+    || (innerWidth <= 800 && e.matches('.ol-drawn'));
   return scrolls && e.scrollWidth - e.clientWidth > 1 && !isMeant;
 }).map((e) => e.outerHTML.slice(0, 200))"""
 
