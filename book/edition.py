@@ -32,7 +32,7 @@ class Words:
     shared_picture: str = "A grid of 600 cells, the scores of the next word, and the highest lit."
     solution: str = "Show the solution"
     other_answer: str = "Show another right answer"
-    checked: str = "Asked here is the folded solution:"
+    checked: str = "What the check says of the folded solution:"
     hide: str = "Hide"
     show_code: str = "Show code cell {type}"
     hide_code: str = "Hide code cell {type}"
