@@ -58,7 +58,10 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile | None:
     """For `--dist loadfile`; xdist's groups do not reach its scheduler under pytest 9.2."""
-    return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
+    if config.getvalue("dist") != "loadfile":
+        return None
+    config.option.loadscopereorder = False  # our own order: see `longest_first`
+    return ByFile(config, log)
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -67,9 +70,33 @@ def pytest_xdist_auto_num_workers() -> int:
     return len(os.sched_getaffinity(0)) + 1
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         needs.mark_by_fixtures(item)
+    if config.getvalue("dist", "no") == "loadfile":
+        longest_first(items)
+
+
+def longest_first(items: list[pytest.Item]) -> None:
+    """The file with the longest tests comes first, so that at the end no worker waits for another:
+    the site, then whole labs and classes, then all that starts something."""
+    from tests import quick  # a plugin of this file's: not before pytest has seen it
+
+    marks: dict[str, set[str]] = {}
+    for item in items:
+        marks.setdefault(_file(item), set()).update(mark.name for mark in item.iter_markers())
+
+    def rank(item: pytest.Item) -> tuple[bool, ...]:
+        its = marks[_file(item)]
+        is_site = any(name in item.nodeid for name in SITE)
+        return not is_site, not its & {"whole_lab", "whole_class"}, not its & set(quick.LEFT_OUT)
+
+    items.sort(key=rank)
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -34,7 +34,13 @@ class TestPtx:
         found = {target: facts(text)["mma"] for target, text in texts()}
         assert found == {"sm_75": 0, "sm_80": 2, "sm_90": 2, "sm_100": 2}
 
-    @pytest.mark.parametrize("target", TARGETS)
+    @pytest.mark.parametrize(
+        "target",
+        [
+            "sm_80",
+            *(pytest.param(one, marks=pytest.mark.thorough) for one in TARGETS if one != "sm_80"),
+        ],
+    )
     def test_the_installed_triton_makes_the_same(self, target: str) -> None:
         triton = pytest.importorskip("triton")
         if triton.__version__ != "3.7.1":

@@ -138,6 +138,7 @@ def test_the_page_says_the_own_numbers_and_why_another_answer_is_none(class_: Cl
             assert class_.refusal(student) in page
 
 
+@pytest.mark.thorough
 def test_an_appeal_comes_out_the_same(class_: Class) -> None:
     for student in ("ada", "cy"):
         said = autograder(class_.place, "explain", student, class_.lab.name, class_.asked.name)
@@ -145,6 +146,7 @@ def test_an_appeal_comes_out_the_same(class_: Class) -> None:
         assert (class_.refusal("cy") in said) == (student == "cy")
 
 
+@pytest.mark.thorough
 def test_the_points_are_what_the_verdicts_say(class_: Class) -> None:
     autograder(class_.place, "report", class_.lab.name, "--provisional")
     place = class_.place / "grading" / "reports" / class_.lab.name

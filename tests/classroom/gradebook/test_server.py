@@ -47,6 +47,7 @@ def exported(folder: Path) -> dict[str, float]:
 
 
 @pytest.mark.postgres
+@pytest.mark.thorough
 @pytest.mark.whole_class
 @pytest.mark.jail
 def test_the_grades_are_on_the_server_and_nbgrader_finds_them(tmp_path: Path, server: str) -> None:

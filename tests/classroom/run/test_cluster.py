@@ -174,6 +174,7 @@ def test_kill_9_of_a_worker_costs_nobody_a_verdict(order):
 
 
 @pytest.mark.slurm
+@pytest.mark.thorough
 def test_a_real_slurm_grades_the_class(order, monkeypatch):
     with one_node_slurm.slurm() as conf:
         monkeypatch.setenv("SLURM_CONF", str(conf))
@@ -184,6 +185,7 @@ def test_a_real_slurm_grades_the_class(order, monkeypatch):
 
 
 @pytest.mark.sshd
+@pytest.mark.thorough
 def test_a_machine_over_a_real_ssh_grades_the_class(order, monkeypatch):
     with loopback_sshd.sshd(pythonpath=ROOT) as home:
         monkeypatch.setenv("HOME", str(home))
