@@ -74,7 +74,7 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         needs.mark_by_fixtures(item)
-    if config.getvalue("dist", "no") == "loadfile":
+    if hasattr(config, "workerinput"):  # one of several workers: they divide what it lists
         longest_first(items)
 
 

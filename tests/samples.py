@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Of a whole run, and of no part of it that somebody asked for, writes the page."""
-    is_whole = config.args_source is not config.ArgsSource.ARGS
+    is_whole = config.args_source is not config.ArgsSource.ARGS and not config.option.collectonly
     if config.getoption("--thorough") and is_whole:
         seen = {name: terminalreporter.stats.get(name, []) for name in (*COLUMNS, "error")}
         files = {
