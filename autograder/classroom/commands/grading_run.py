@@ -200,7 +200,7 @@ def enrolled(order: Order) -> list[Person]:
         people = enrolment.known_as(enrolment.read(order.roster), before, origins(order.out))
     if order.anonymous or any(person.is_anonymous for person in before):
         graded = {person.folder_id for person in people} & set(origins(order.out))
-        if any(not student.startswith(enrolment.ANONYMOUS) for student in graded):
+        if any(not enrolment.is_pseudonym(student) for student in graded):
             raise UserError(
                 f"{order.out} knows its students by name already. Grade into another folder: --out"
             )

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 from autograder import atomic_write
 from autograder.judge import in_language
 
+from ..intake.enrolment import is_pseudonym
 from ..intake.exchanged import SECRET, TIMESTAMP
 from ..intake.owners import LATE
 from ..intake.personal import prose
@@ -190,7 +191,7 @@ class _Publishing:
             "record": one.record.key,
             "language": one.entry.rebuilt.language,
             "told": self._told(student, one.entry.rebuilt.language),
-            "file": one.entry.submission.origin.rpartition("/")[2],
+            "file": _file_of(one),
             FOUND: self._found(one.record),
         }
         if student in self.known:
@@ -253,6 +254,12 @@ class _Publishing:
     def _path(self, step: str, student: str, kind: str) -> Path:
         lab = self.release.name
         return self.folder / step / student / lab / f"{lab}.{kind}"
+
+
+def _file_of(one: Graded) -> str:
+    """The name of the file that was graded; "" where it could name a student who is anonymous."""
+    origin = one.entry.submission.origin
+    return "" if is_pseudonym(one.record.student) else origin.rpartition("/")[2]
 
 
 def _ours(folder: Path, lab: str, student: str) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from html import unescape
@@ -11,6 +12,8 @@ import pytest
 from autograder.attacks.sample_class import NAME
 from autograder.classroom.gradebook import late_policy
 from autograder.classroom.gradebook.course import quiet
+from autograder.classroom.gradebook.recorded import OURS
+from autograder.classroom.intake.enrolment import ANONYMOUS
 from autograder.classroom.reports.results import results
 from autograder.judge import Cause, State
 from tests.classroom.made_class import LAB, RELEASE, grading_folder, record, verdict
@@ -73,6 +76,15 @@ def test_a_row_says_what_came_of_it(class_):
 def test_of_several_files_it_says_which_one_was_graded(class_):
     """By its name alone: the folders above it are the instructor's."""
     assert f"The file that was graded: <code>{NAME}.ipynb</code>" in page(class_, "ada")
+
+
+def test_the_file_of_who_is_anonymous_is_not_named(tmp_path):
+    """A platform writes its student's name into it."""
+    student = f"{ANONYMOUS}4711"
+    folder = grading_folder(tmp_path / "grading", [record(student)])
+    assert "The file that was graded" not in page(folder, student)
+    handed_in = folder / "submitted" / student / NAME / f"{NAME}.ipynb"
+    assert json.loads(handed_in.read_bytes())["metadata"][OURS]["file"] == ""
 
 
 def test_what_is_no_question_is_not_on_the_page(class_):
