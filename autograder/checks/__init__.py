@@ -40,7 +40,7 @@ def lab(name: str) -> Lab:
 
     Raises UnknownLab.
     """
-    known = _names()
+    known = names()
     for each in known:
         if name and name in (each, each[:2]):
             return _imported(each)
@@ -48,15 +48,15 @@ def lab(name: str) -> Lab:
 
 
 @cache
-def _names() -> tuple[str, ...]:
-    """As their folders are called, in the order of their numbers."""
+def names() -> tuple[str, ...]:
+    """The labs' names, as in "01_strides", in the order of their numbers; imports none."""
     found = sorted(module.name for module in pkgutil.iter_modules(__path__))
     return tuple(name.removeprefix("lab") for name in found if _MODULE.fullmatch(name))
 
 
 def _each() -> Iterator[Lab]:
     """The labs one by one, so that finding a question imports no lab after its own."""
-    return map(_imported, _names())
+    return map(_imported, names())
 
 
 def _imported(name: str) -> Lab:
@@ -86,6 +86,6 @@ def find(name: str, labs: Iterable[Lab] | None = None) -> Question:
             return lab.questions[name]
         known += lab.questions
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    names = say("or").join(f'"{near_name}"' for near_name in near)
-    advice = say("did_you_mean", names=names) if near else say("questions", n=len(known))
+    nearest = say("or").join(f'"{near_name}"' for near_name in near)
+    advice = say("did_you_mean", names=nearest) if near else say("questions", n=len(known))
     raise UnknownQuestion(say("no_question", name=name[:60], advice=advice))

@@ -19,7 +19,7 @@ import logging
 import queue
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -108,16 +108,18 @@ def _publishing(
         changed = put_in_force(folder, gradebook, release.name, policy)
         known = {one.student_id for one in gradebook.find_assignment(release.name).submissions}
         converters = Converters(folder, release.name, log)
-        given = variants.read(folder, release.lab)
+        own = variants.read(folder, release.lab)
+        made = changes.read(folder, release.name)
         yield _Publishing(
-            folder, release, policy, log, gradebook, converters, changed, known, given
+            folder, release, policy, log, gradebook, converters, changed, known, own, made
         )
 
 
 @dataclass
 class _Publishing:
     """A lab's gradebook, open. changed: whose penalty is another one now, and whose page is not.
-    known: who was in it when it was opened. variants: who has numbers of their own."""
+    known: who was in it when it was opened. variants: who has numbers of their own. changes: what
+    was changed after the grading."""
 
     folder: Path
     release: Release
@@ -128,6 +130,7 @@ class _Publishing:
     changed: set[str]
     known: set[str]
     variants: Mapping[str, variants.Variant]
+    changes: Sequence[changes.Change]
 
     @contextmanager
     def not_refused(self, student: str, refused: set[str]) -> Iterator[None]:
@@ -213,9 +216,9 @@ class _Publishing:
     def _found(self, record: Record) -> dict[str, str]:
         """By check what was judged of it, the last time: not what an instructor made of that, for
         a mark that a person gave stays through such a change."""
-        if made := changes.read(self.folder, record.lab):
+        if self.changes:
             judged = Journal(self.folder / "journal" / record.lab).read(record.student, record.key)
-            record = changes.newest(judged or record, made)
+            record = changes.newest(judged or record, self.changes)
         return {v.question + CHECK_SUFFIX: f"{v.cause} {v.misconception}" for v in record.verdicts}
 
     def _open_again(self, student: str, made: Mapping[str, Any]) -> None:

@@ -62,12 +62,8 @@ def _file(module: str) -> Path | None:
 
 def _imported(module: str) -> Iterator[str]:
     """The modules of ours that `module` imports, anywhere in its text but for types alone."""
-    tree = _tree(module)
-    types_only = {id(node) for block in _type_checking(tree) for node in ast.walk(block)}
     packages: dict[str, str] = {}
-    for node in ast.walk(tree):
-        if id(node) in types_only:
-            continue
+    for node in _nodes(module):
         if isinstance(node, ast.ImportFrom):
             base = _base(module, node)
             for alias in node.names:
@@ -77,19 +73,19 @@ def _imported(module: str) -> Iterator[str]:
                 top = alias.name.partition(".")[0]
                 packages[alias.asname or top] = alias.name if alias.asname else top
                 yield from (alias.name,) if not _is_package(alias.name) else ()
-    for node in ast.walk(tree):  # `import onelayer`, then `onelayer.key_set`
+    for node in _nodes(module):  # `import onelayer`, then `onelayer.key_set`
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             package = packages.get(node.value.id, "")
             yield from _home(package, node.attr) if _is_package(package) else ()
 
 
 def _home(base: str, name: str) -> Iterator[str]:
-    """The module that `from base import name` is about."""
+    """The module that `from base import name` is about; a lazy package says it to type checkers."""
     if _file(f"{base}.{name}"):
         yield f"{base}.{name}"
         return
     if _is_package(base):
-        for node in ast.walk(_tree(base)):
+        for node in _nodes(base, types=True):
             if isinstance(node, ast.ImportFrom):
                 for alias in node.names:
                     if (alias.asname or alias.name) == name:
@@ -113,13 +109,17 @@ def _base(module: str, node: ast.ImportFrom) -> str:
     return ".".join([*above, *filter(None, [node.module])])
 
 
-def _type_checking(tree: ast.AST) -> Iterator[ast.AST]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            yield from node.body
-
-
 @cache
-def _tree(module: str) -> ast.Module:
+def _nodes(module: str, *, types: bool = False) -> tuple[ast.AST, ...]:
+    """What imports and what reads an attribute in `module`. types: also what is for types alone."""
     file = _file(module)
-    return ast.parse(file.read_bytes()) if file else ast.Module([], [])
+    waiting: list[ast.AST] = [ast.parse(file.read_bytes())] if file else []
+    found: list[ast.AST] = []
+    for node in waiting:
+        if isinstance(node, ast.Import | ast.ImportFrom | ast.Attribute):
+            found.append(node)
+        if isinstance(node, ast.If) and not types and "TYPE_CHECKING" in ast.unparse(node.test):
+            waiting += node.orelse
+        else:
+            waiting += ast.iter_child_nodes(node)
+    return tuple(found)

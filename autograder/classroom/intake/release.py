@@ -4,9 +4,9 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -145,17 +145,48 @@ def course_folder(start: Path) -> Path:
     )
 
 
-def releases(course: Path) -> dict[str, Release]:
+def releases(course: Path) -> Mapping[str, Release]:
     """The labs that have both questions and a notebook in `course`, by name."""
-    found = {}
-    for lab in autograder.checks.labs():
-        notebook = course / "labs" / lab.name / f"{lab.name}.ipynb"
-        solved = course / "solutions" / lab.name / f"{lab.name}.ipynb"
-        if notebook.is_file():
-            instructor = solved.read_bytes() if solved.is_file() else None
-            twins = {
-                path.relative_to(course).parts[0]: path.read_bytes()
-                for path in sorted(course.glob(f"[a-z][a-z]/labs/{lab.name}/{lab.name}.ipynb"))
-            }
-            found[lab.name] = Release(lab, notebook.read_bytes(), instructor, twins)
-    return found
+    return _Releases(course)
+
+
+class _Releases(Mapping[str, Release]):
+    """Reads a release, and imports its questions, when it is asked for: a command needs one lab,
+    and importing all of them takes it a second."""
+
+    def __init__(self, course: Path) -> None:
+        self._course = course
+        self._names = [
+            name for name in autograder.checks.names() if self._notebook("labs", name).is_file()
+        ]
+        self._read = cache(self._release)
+
+    def _notebook(self, kind: str, name: str) -> Path:
+        return self._course / kind / name / f"{name}.ipynb"
+
+    def _release(self, name: str) -> Release:
+        if name not in self._names:
+            raise KeyError(name)
+        solved = self._notebook("solutions", name)
+        twins = {
+            path.relative_to(self._course).parts[0]: path.read_bytes()
+            for path in sorted(self._course.glob(f"[a-z][a-z]/labs/{name}/{name}.ipynb"))
+        }
+        return Release(
+            autograder.checks.lab(name),
+            self._notebook("labs", name).read_bytes(),
+            solved.read_bytes() if solved.is_file() else None,
+            twins,
+        )
+
+    def __getitem__(self, name: str) -> Release:
+        return self._read(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
