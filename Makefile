@@ -20,6 +20,11 @@ PYTHON ?= $(shell \
 NO_PYTHON = Cannot go on. Python 3.11 to 3.13 is needed and no such Python runs here: \
 	install it (Debian, Ubuntu: sudo apt-get install python3 python3-venv), then type make again.
 
+# Each jail, worker and kernel imports hundreds of our files. A jail may keep no bytecode of them, and
+# nobody does where Python is told so: then thousands of processes would compile each file anew.
+unexport PYTHONDONTWRITEBYTECODE
+COMPILE = $(BIN)/python -m compileall -q autograder onelayer
+
 # JupyterLab opens a browser where there is a screen to open it on, and prints its address anyway.
 # At this log level the address is all that it prints.
 SCREEN = $(DISPLAY)$(WAYLAND_DISPLAY)$(filter Darwin,$(shell uname -s))
@@ -34,12 +39,14 @@ lab: env-lab ## set up what a student needs and open the course in JupyterLab (I
 	@$(JUPYTER)
 
 test: env-dev check ## set up everything, then run every check and every test
+	@$(COMPILE)
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
 quick: check ## every check, and each test that takes no seconds: no jail, browser, compiler, class
 	$(BIN)/python -m pytest --quick -n 2 --dist loadfile
 
 thorough: env-dev ## the tests of which `make test` takes a sample: every page, every lab (half an hour)
+	@$(COMPILE)
 	$(BIN)/python -m pytest --thorough -n auto --dist loadfile
 
 check: env-dev ## lint, format, types, import rules, and whether generated files are up to date
