@@ -35,6 +35,7 @@ main()
 """
 
 
+@pytest.mark.thorough  # a disk that is truly full comes below
 def test_a_disk_that_fills_up_loses_nothing_and_is_said_in_one_line(tmp_path):
     for name in ("ada-all-right", "cleo-nothing", "ben-half"):
         (tmp_path / "hand_in" / name).mkdir(parents=True)

@@ -104,6 +104,7 @@ def test_a_machine_that_would_judge_otherwise_is_named(order):
     assert not (order.out / "elsewhere").exists()
 
 
+@pytest.mark.thorough
 def test_a_worker_puts_the_jail_of_the_class_before_away(order, tmp_path):
     (job, *_) = GradingRun(order).look_up()
     here = location(order)
