@@ -11,13 +11,20 @@ from autograder.judge import NoAnswer, Wrong, text
 
 @contextmanager
 def explaining(sentences: Mapping[str, str]) -> Iterator[None]:
-    """Inside, an answer that raises an error of `sentences` (by the name of its class) is wrong
-    with that sentence. All others, and a stub that is not answered, pass as they are."""
+    """Inside, an answer that raises an error of `sentences` (by the name of its class, or by that
+    and how its message begins) is wrong with that sentence. All others, and a stub that is not
+    answered, pass as they are."""
     try:
         yield
     except NoAnswer as none:
         raised = none.raised
-        if raised.kind != "raised" or raised.error not in sentences:
+        said = f"{raised.error}: {raised.message}"
+        fitting = [
+            why
+            for begins, why in sentences.items()
+            if begins == raised.error or (":" in begins and said.startswith(begins))
+        ]
+        if raised.kind != "raised" or not fitting:
             raise
-        where, why = replace(raised, lines=raised.lines[-2:]).where, sentences[raised.error]
+        where, why = replace(raised, lines=raised.lines[-2:]).where, fitting[0]
         raise Wrong(expected=text("a_value"), got=raised.told, where=where, why=why) from None

@@ -82,7 +82,7 @@ def test_a_view_that_begins_further_on_is_no_new_storage() -> None:
         ("carried_bytes", ("func(*args, **kwargs)", "func(*given[0], **given[1])"), "Metered"),
         ("carried_bytes", ("return cls(result, before + new)", "return result"), "no `plain`"),
         ("trace_linear", ("return func(", "func("), "must return"),
-        ("first_key", (" if key in keys), None)", " if key in keys))"), "None, not an error"),
+        ("first_key", (" if key in keys), None)", " if key in keys))"), "The answer is None"),
     ],
 )
 def test_an_answer_that_raises_is_told_what_that_means(

@@ -159,4 +159,4 @@ def test_a_block_that_starts_from_the_seed_is_not_the_block_that_was_asked_for()
 
     verdict = asked("checkpoint_block", checkpoint_forward=forward)
     assert verdict.state == "fail"
-    assert verdict.sentence.startswith("y is not what `block` gives here")
+    assert verdict.misconception == "seeded"

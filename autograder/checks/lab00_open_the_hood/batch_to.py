@@ -30,6 +30,16 @@ def batch_to(student: Student, draw: Draw) -> None:
 
     x, y: tensors of any dtype; where: a floating-point dtype -> a pair.
     """
+    kinds = [  # the drawn ones below have one float each, and it comes first
+        (torch.float32, torch.int64, torch.float64),
+        (torch.int64, torch.float16, torch.bfloat16),
+        (torch.float32, torch.bfloat16, torch.float64),
+        (torch.int64, torch.bool, torch.float16),
+        (torch.float64, torch.int64, torch.float64),  # float32 on the way would show
+    ]
+    for first, second, where in kinds:
+        n = draw.integer(2, 9)
+        _expect_moved(student, _tensor(draw, first, n, 8), _tensor(draw, second, n), where)
     always = [(torch.float32, torch.float64), (torch.float32, torch.bfloat16)]
     always += [(torch.float16, torch.float32)]
     for dtype, where in always + [(_dtype(draw), _dtype(draw)) for _ in draw.cases(3)]:
@@ -37,10 +47,12 @@ def batch_to(student: Student, draw: Draw) -> None:
         x = draw.tensor(n, 8, dtype=dtype)
         for y in (draw.integers(n, low=0, high=599), draw.tensor(n, dtype=torch.bool)):
             _expect_moved(student, x, y, where)
-    for _ in draw.cases(1):  # the floats come second
-        n = draw.integer(2, 9)
-        y, x = draw.tensor(n, 8, dtype=_dtype(draw)), draw.integers(n, low=0, high=599)
-        _expect_moved(student, x, y, torch.bfloat16)
+
+
+def _tensor(draw: Draw, dtype: torch.dtype, *shape: int) -> torch.Tensor:
+    if dtype is torch.int64:
+        return draw.integers(*shape, low=0, high=599)
+    return draw.tensor(*shape, dtype=dtype)
 
 
 def _expect_moved(student: Student, x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> None:
@@ -82,18 +94,22 @@ batch_to.wrong(
 batch_to.wrong(
     "mask_too",
     "A mask of True and False became numbers. Move only what is_floating_point().",
-    batch_to=lambda x, y, where: (x.to(where), y if y.dtype == torch.int64 else y.to(where)),
+    batch_to=lambda x, y, where: tuple(
+        t if t.dtype == torch.int64 else t.to(where) for t in (x, y)
+    ),
 )
 batch_to.wrong(
     "float32_only",
     "A float16 tensor was left behind. float16 and bfloat16 are floats too: ask "
     "t.is_floating_point().",
-    batch_to=lambda x, y, where: (x.to(where) if x.dtype == torch.float32 else x, y),
+    batch_to=lambda x, y, where: tuple(
+        t.to(where) if t.dtype == torch.float32 else t for t in (x, y)
+    ),
 )
 batch_to.wrong(
     "always_float64",
     "The floats came back in float64 although another dtype was wanted: `where` says which.",
-    batch_to=lambda x, y, where: (x.double(), y),
+    batch_to=lambda x, y, where: tuple(t.double() if t.is_floating_point() else t for t in (x, y)),
 )
 batch_to.wrong(
     "first_only",
@@ -106,6 +122,115 @@ batch_to.wrong(
     "One tensor came back. Both are asked for, the untouched one too: x, y.",
     batch_to=lambda x, y, where: x.to(where),
 )
+
+
+@batch_to.wrong(
+    "the_wrong_ones",
+    "The integers and masks were moved and the floats were left: the condition is the wrong way "
+    "round.",
+)
+def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> Pair:
+    x, y = (t if t.is_floating_point() else t.to(where) for t in (x, y))
+    return x, y
+
+
+@batch_to.wrong(
+    "one_of_the_two",
+    "Both tensors are floats here, and one was moved. Ask each of them, also after the first was "
+    "one.",
+)
+def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> Pair:
+    if x.is_floating_point():
+        return x.to(where), y
+    return x, y.to(where) if y.is_floating_point() else y
+
+
+@batch_to.wrong(
+    "through_float32",
+    "A float64 lost digits on its way through float32. Go to `where` in one step.",
+)
+def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> Pair:
+    x, y = (t.float().to(where) if t.is_floating_point() else t for t in (x, y))
+    return x, y
+
+
+@batch_to.wrong(
+    "bits_reread",
+    "`.view(dtype)` reads the same bits as another dtype. `.to(dtype)` converts the numbers.",
+)
+def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> Pair:
+    x, y = (t.view(where) if t.is_floating_point() else t for t in (x, y))
+    return x, y
+
+
+@batch_to.wrong(
+    "masks_counted",
+    "A mask of True and False became integers. Leave every tensor that is no float as it is.",
+)
+def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> Pair:
+    x, y = (t.to(where) if t.is_floating_point() else t.long() for t in (x, y))
+    return x, y
+
+
+@batch_to.wrong(
+    "floats_alone",
+    "Only the floats came back. Both tensors are asked for, the untouched one too: x, y.",
+)
+def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> tuple[torch.Tensor, ...]:
+    return tuple(t.to(where) for t in (x, y) if t.is_floating_point())
+
+
+@batch_to.wrong(
+    "returned_in_the_loop",
+    "One tensor came back, in a tuple: the loop was left in its first round. Return behind it.",
+)
+def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> tuple[torch.Tensor]:
+    return (x.to(where) if x.is_floating_point() else x,)
+
+
+@batch_to.wrong(
+    "second_left_out",
+    "One tensor came back. A pair was asked for, the second one too: x, y.",
+)
+def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> torch.Tensor:
+    return x.to(where) if x.is_floating_point() else x
+
+
+@batch_to.wrong(
+    "turned_round",
+    "The pair came back the other way round: x is first.",
+)
+def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> Pair:
+    x, y = (t.to(where) if t.is_floating_point() else t for t in (x, y))
+    return y, x
+
+
+@batch_to.wrong(
+    "first_decides",
+    "The first tensor decided for both. Ask each of them: t.is_floating_point().",
+)
+def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> Pair:
+    return (x.to(where), y.to(where)) if x.is_floating_point() else (x, y)
+
+
+@batch_to.wrong(
+    "only_both",
+    "Nothing was moved, because one of the two is no float. Ask each of them for itself.",
+)
+def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> Pair:
+    both = x.is_floating_point() and y.is_floating_point()
+    return (x.to(where), y.to(where)) if both else (x, y)
+
+
+@batch_to.wrong(
+    "callers_tensor_changed",
+    "`t.data = ...` changes the tensor of whoever called. Return what `.to` returns.",
+)
+def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> Pair:
+    for t in (x, y):
+        if t.is_floating_point():
+            t.data = t.data.to(where)
+    return x, y
 
 
 @batch_to.cost

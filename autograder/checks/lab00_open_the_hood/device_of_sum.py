@@ -112,7 +112,7 @@ def _(a: Place, b: Place) -> str | None:
     if a[0] == b[0]:
         return a[0]
     on_cpu = a if a[0] == "cpu" else b
-    return "cuda" if on_cpu[1] in ((), (1,)) else None
+    return "cuda" if torch.Size(on_cpu[1]).numel() == 1 else None
 
 
 @device_of_sum.wrong(
@@ -123,6 +123,163 @@ def _(a: Place, b: Place) -> str | None:
     if a[0] == b[0]:
         return a[0]
     return "cpu" if ("cpu", ()) in (a, b) else None
+
+
+@device_of_sum.wrong(
+    "any_number_joins",
+    "A number on the GPU does not make a CPU tensor follow it there. Only a number on the CPU "
+    "may join.",
+)
+def _(a: Place, b: Place) -> str | None:
+    if a[0] == b[0]:
+        return a[0]
+    return "cuda" if () in (a[1], b[1]) else None
+
+
+@device_of_sum.wrong(
+    "only_gpu_numbers",
+    "It is the number on the CPU that may join, and not the one on the GPU.",
+)
+def _(a: Place, b: Place) -> str | None:
+    if a[0] == b[0]:
+        return a[0]
+    return "cuda" if ("cuda", ()) in (a, b) else None
+
+
+@device_of_sum.wrong(
+    "number_second_only",
+    "A CPU number may come first too: the order of a and b decides nothing.",
+)
+def _(a: Place, b: Place) -> str | None:
+    if a[0] == b[0]:
+        return a[0]
+    return "cuda" if b == ("cpu", ()) else None
+
+
+@device_of_sum.wrong(
+    "number_first_only",
+    "A CPU number may come second too: the order of a and b decides nothing.",
+)
+def _(a: Place, b: Place) -> str | None:
+    if a[0] == b[0]:
+        return a[0]
+    return "cuda" if a == ("cpu", ()) else None
+
+
+@device_of_sum.wrong(
+    "two_numbers_refused",
+    "Two numbers on two devices may be added too: the CPU's joins the GPU's.",
+)
+def _(a: Place, b: Place) -> str | None:
+    if a[0] == b[0]:
+        return a[0]
+    return "cuda" if ("cpu", ()) in (a, b) and a[1] != b[1] else None
+
+
+@device_of_sum.wrong(
+    "other_than_the_number",
+    "Two numbers on two devices give one on the GPU, and a number on the GPU joins no CPU "
+    "tensor: ask where the number is.",
+)
+def _(a: Place, b: Place) -> str | None:
+    if a[0] == b[0]:
+        return a[0]
+    return b[0] if a[1] == () else a[0] if b[1] == () else None
+
+
+@device_of_sum.wrong(
+    "vectors_too",
+    "A vector on the CPU is no number. Only a CPU tensor of shape () may join.",
+)
+def _(a: Place, b: Place) -> str | None:
+    if a[0] == b[0]:
+        return a[0]
+    on_cpu = a if a[0] == "cpu" else b
+    return "cuda" if len(on_cpu[1]) <= 1 else None
+
+
+@device_of_sum.wrong(
+    "no_more_than_one_element",
+    "A CPU tensor of shape (1,) or (0,) has dimensions, so it is no number. Only shape () may "
+    "join.",
+)
+def _(a: Place, b: Place) -> str | None:
+    if a[0] == b[0]:
+        return a[0]
+    on_cpu = a if a[0] == "cpu" else b
+    return "cuda" if torch.Size(on_cpu[1]).numel() <= 1 else None
+
+
+@device_of_sum.wrong(
+    "one_vector_of_one",
+    "A shape of (1,) is a vector with one element. The number that may join has the shape ().",
+)
+def _(a: Place, b: Place) -> str | None:
+    if a[0] == b[0]:
+        return a[0]
+    on_cpu = a if a[0] == "cpu" else b
+    return "cuda" if on_cpu[1] in ((), (1,)) else None
+
+
+@device_of_sum.wrong(
+    "same_shape_may_mix",
+    "Two tensors of one shape on two devices are refused as well. Only a CPU number may join.",
+)
+def _(a: Place, b: Place) -> str | None:
+    if a[0] == b[0]:
+        return a[0]
+    return "cuda" if a[1] == b[1] else None
+
+
+@device_of_sum.wrong(
+    "always_joins_the_gpu",
+    "A CPU number plus a CPU tensor stays on the CPU: there is no GPU in this sum.",
+)
+def _(a: Place, b: Place) -> str | None:
+    return "cuda" if ("cpu", ()) in (a, b) else a[0] if a[0] == b[0] else None
+
+
+@device_of_sum.wrong(
+    "shapes_must_agree",
+    "Shapes need not agree: they are broadcast, and a CPU number may join a GPU tensor of any "
+    "shape.",
+)
+def _(a: Place, b: Place) -> str | None:
+    if a[1] != b[1]:
+        return None
+    return a[0] if a[0] == b[0] else "cuda" if a[1] == () else None
+
+
+@device_of_sum.wrong(
+    "place_returned",
+    "This is the device with its shape. The device alone was asked for.",
+)
+def _(a: Place, b: Place) -> Place | None:
+    if a[0] == b[0]:
+        return a
+    on_cpu, on_gpu = (a, b) if a[0] == "cpu" else (b, a)
+    return on_gpu if on_cpu[1] == () else None
+
+
+device_of_sum.wrong(
+    "yes_or_no",
+    "This says whether they are on one device. Asked for is the device of the sum, or None.",
+    device_of_sum=lambda a, b: a[0] == b[0],
+)
+device_of_sum.wrong(
+    "word_none",
+    'This is the text "None". The answer where the sum is refused is None itself.',
+    device_of_sum=lambda a, b: _device_of_sum(a, b) or "None",
+)
+
+
+@device_of_sum.wrong(
+    "with_a_number",
+    'This is the name of one GPU, with its number. The type alone was asked for, "cuda".',
+)
+def _(a: Place, b: Place) -> str | None:
+    found = _device_of_sum(a, b)
+    return "cuda:0" if found == "cuda" and a[0] != b[0] else found
 
 
 @device_of_sum.cost

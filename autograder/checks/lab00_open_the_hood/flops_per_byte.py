@@ -92,8 +92,84 @@ def _(n: int, d: int, v: int, itemsize: int) -> int:
     return 2 * n * d * v // ((n * d + v * d + v + n * v) * itemsize)
 
 
+flops_per_byte.wrong(
+    "always_four",
+    "Right for float32. Half precision takes 2 bytes: use `itemsize`, not 4.",
+    flops_per_byte=lambda n, d, v, itemsize: 2 * n * d * v / ((n * d + v * d + v + n * v) * 4),
+)
+flops_per_byte.wrong(
+    "multiplied_by_itemsize",
+    "`a / b * c` multiplies by c. Put brackets around the bytes: / (numbers * itemsize).",
+    flops_per_byte=lambda n, d, v, itemsize: 2 * n * d * v / (n * d + v * d + v + n * v) * itemsize,
+)
+flops_per_byte.wrong(
+    "bias_counted",
+    "The additions of the bias are in it. As in 0.4, only the matrix product counts.",
+    flops_per_byte=lambda n, d, v, itemsize: (
+        (2 * n * d * v + n * v) / ((n * d + v * d + v + n * v) * itemsize)
+    ),
+)
+flops_per_byte.wrong(
+    "first_addition_not_counted",
+    "d - 1 additions per logit were counted. As in 0.4, the custom is to count d.",
+    flops_per_byte=lambda n, d, v, itemsize: (
+        n * v * (2 * d - 1) / ((n * d + v * d + v + n * v) * itemsize)
+    ),
+)
+flops_per_byte.wrong(
+    "input_forgotten",
+    "The tokens' own states are missing among the bytes: n rows of d numbers are read.",
+    flops_per_byte=lambda n, d, v, itemsize: 2 * n * d * v / ((v * d + v + n * v) * itemsize),
+)
+flops_per_byte.wrong(
+    "one_token",
+    "These are the FLOPs of one token, divided by the bytes of all n.",
+    flops_per_byte=lambda n, d, v, itemsize: 2 * d * v / ((n * d + v * d + v + n * v) * itemsize),
+)
+flops_per_byte.wrong(
+    "per_bit",
+    "This is FLOPs per bit. A byte has 8 of them, and bytes were asked for.",
+    flops_per_byte=lambda n, d, v, itemsize: (
+        2 * n * d * v / (8 * (n * d + v * d + v + n * v) * itemsize)
+    ),
+)
+flops_per_byte.wrong(
+    "multiplied",
+    "FLOPs were multiplied by bytes. Work *per* byte is a quotient.",
+    flops_per_byte=lambda n, d, v, itemsize: 2 * n * d * v * (n * d + v * d + v + n * v) * itemsize,
+)
+flops_per_byte.wrong(
+    "two_digits",
+    "The value is right and was rounded to two digits. Return it as it is.",
+    flops_per_byte=lambda n, d, v, itemsize: round(
+        2 * n * d * v / ((n * d + v * d + v + n * v) * itemsize), 2
+    ),
+)
+flops_per_byte.wrong(
+    "not_divided",
+    "These are the FLOPs and the bytes. One number was asked for: the first divided by the second.",
+    flops_per_byte=lambda n, d, v, itemsize: (
+        2 * n * d * v,
+        (n * d + v * d + v + n * v) * itemsize,
+    ),
+)
+flops_per_byte.wrong(
+    "as_in_the_example",
+    "This is the example's number. Compute with n, d, v and itemsize.",
+    flops_per_byte=lambda n, d, v, itemsize: 210 / 312,
+)
+
+
+flops_per_byte.wrong(
+    "rounded_example",
+    "This is the example's number, rounded. Compute with n, d, v and itemsize.",
+    flops_per_byte=lambda n, d, v, itemsize: 0.67,
+)
+
+
 @flops_per_byte.cost
 def _(student: Student, draw: Draw) -> str:
-    counts = [student.call("flops_per_byte", n, 64, 600, 4) for n in (1, 32, 10**9)]
-    one, batch, limit = (f"{count:.1f}" for count in counts)
+    counts = [student.call("flops_per_byte", n, 64, 600, 4) for n in (1, 32)]
+    endless = 2 * 64 * 600 / ((64 + 600) * 4)  # of so many tokens, a loop over them would not end
+    one, batch, limit = (f"{count:.1f}" for count in (*counts, endless))
     return f"{one} FLOPs per byte for one token, {batch} at batch 32, and never above {limit}"

@@ -80,6 +80,76 @@ head_bytes.wrong(
 )
 
 
+head_bytes.wrong(
+    "weight_forgotten",
+    "The weight is missing: v rows of d numbers are read.",
+    head_bytes=lambda n, d, v, itemsize: (n * d + v + n * v) * itemsize,
+)
+head_bytes.wrong(
+    "weight_alone",
+    "This is the weight alone. The tokens' states, the bias and the logits travel too.",
+    head_bytes=lambda n, d, v, itemsize: v * d * itemsize,
+)
+head_bytes.wrong(
+    "one_bias_for_all",
+    "One number is counted for the bias. Each of the v words has its own.",
+    head_bytes=lambda n, d, v, itemsize: (n * d + v * d + 1 + n * v) * itemsize,
+)
+head_bytes.wrong(
+    "bias_of_the_input",
+    "The bias is counted with d numbers. It is added to the result, so it has one for each of "
+    "the v words.",
+    head_bytes=lambda n, d, v, itemsize: (n * d + v * d + d + n * v) * itemsize,
+)
+head_bytes.wrong(
+    "bias_of_the_tokens",
+    "The bias is counted with n numbers. It has one for each of the v words, however many tokens "
+    "there are.",
+    head_bytes=lambda n, d, v, itemsize: (n * d + v * d + n + n * v) * itemsize,
+)
+head_bytes.wrong(
+    "result_like_the_input",
+    "The result is counted with d numbers a row, as x has them. A row of logits has v.",
+    head_bytes=lambda n, d, v, itemsize: (n * d + v * d + v + n * d) * itemsize,
+)
+head_bytes.wrong(
+    "result_twice",
+    "The logits are counted twice. Each tensor counts once: the bias is added on the way.",
+    head_bytes=lambda n, d, v, itemsize: (n * d + v * d + v + 2 * n * v) * itemsize,
+)
+head_bytes.wrong(
+    "all_for_each_token",
+    "The weight and the bias are charged once per token. They are read once for the whole batch.",
+    head_bytes=lambda n, d, v, itemsize: n * (d + v * d + v + v) * itemsize,
+)
+head_bytes.wrong(
+    "all_twice",
+    "Everything is counted twice. Three of the tensors are only read, and the result is only "
+    "written.",
+    head_bytes=lambda n, d, v, itemsize: 2 * (n * d + v * d + v + n * v) * itemsize,
+)
+head_bytes.wrong(
+    "last_one_alone_in_bytes",
+    "Only the last number was multiplied by `itemsize`: put brackets around the sum.",
+    head_bytes=lambda n, d, v, itemsize: n * d + v * d + v + n * v * itemsize,
+)
+head_bytes.wrong(
+    "divided",
+    "The numbers were divided by `itemsize`. Each takes that many bytes, so multiply.",
+    head_bytes=lambda n, d, v, itemsize: (n * d + v * d + v + n * v) / itemsize,
+)
+head_bytes.wrong(
+    "in_bits",
+    "These are bits. `itemsize` is in bytes, and bytes were asked for.",
+    head_bytes=lambda n, d, v, itemsize: 8 * (n * d + v * d + v + n * v) * itemsize,
+)
+head_bytes.wrong(
+    "as_in_the_example",
+    "This is the example's number. Compute with n, d, v and itemsize.",
+    head_bytes=lambda n, d, v, itemsize: 312,
+)
+
+
 @head_bytes.cost
 def _(student: Student, draw: Draw) -> str:
     total = student.call("head_bytes", 32, 64, 600, 4)

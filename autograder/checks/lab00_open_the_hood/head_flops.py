@@ -62,6 +62,72 @@ head_flops.wrong(
 )
 
 
+head_flops.wrong(
+    "one_product_per_logit",
+    "This is two operations per logit. Each logit is a sum of d products.",
+    head_flops=lambda n, d, v: 2 * n * v,
+)
+head_flops.wrong(
+    "one_word",
+    "This is the work for one word. Each token has v logits, and each is a sum of d products.",
+    head_flops=lambda n, d, v: 2 * n * d,
+)
+head_flops.wrong(
+    "numbers_counted",
+    "This counts the numbers of x and W. Each number of x meets v numbers of the weight: n * d * "
+    "v products.",
+    head_flops=lambda n, d, v: 2 * (n * d + v * d),
+)
+head_flops.wrong(
+    "one_addition_per_logit",
+    "One addition per logit is too few: each of the d products of a logit is added.",
+    head_flops=lambda n, d, v: n * v * (d + 1),
+)
+head_flops.wrong(
+    "three_per_product",
+    "This is three operations for each product. A multiplication and an addition are two.",
+    head_flops=lambda n, d, v: 3 * n * d * v,
+)
+head_flops.wrong(
+    "backward_alone",
+    "This is twice the forward, as much as the backward takes. Here only forward is asked.",
+    head_flops=lambda n, d, v: 4 * n * d * v,
+)
+head_flops.wrong(
+    "halved",
+    "This is a quarter of it. A multiplication and its addition are two operations: multiply by 2.",
+    head_flops=lambda n, d, v: n * d * v / 2,
+)
+head_flops.wrong(
+    "features_squared",
+    "d is in it twice. A logit takes d products, and there are n * v logits.",
+    head_flops=lambda n, d, v: 2 * n * d * d * v,
+)
+head_flops.wrong(
+    "bias_counted_once",
+    "v additions for the bias are in it. torch's count leaves the bias out.",
+    head_flops=lambda n, d, v: 2 * n * d * v + v,
+)
+head_flops.wrong(
+    "not_added",
+    "These are multiplications and additions apart. One number was asked for: their sum.",
+    head_flops=lambda n, d, v: (n * d * v, n * d * v),
+)
+head_flops.wrong(
+    "as_in_the_example",
+    "This is the example's number. Compute with n, d and v.",
+    head_flops=lambda n, d, v: 210,
+)
+
+
+head_flops.wrong(
+    "four_bytes_each",
+    "This is four times the operations. Their bytes are another count: here only operations are "
+    "asked.",
+    head_flops=lambda n, d, v: 2 * n * d * v * 4,
+)
+
+
 @head_flops.cost
 def _(student: Student, draw: Draw) -> str:
     one, batch = (student.call("head_flops", n, 64, 600) for n in (1, 32))

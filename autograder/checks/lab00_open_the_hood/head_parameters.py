@@ -58,6 +58,54 @@ head_parameters.wrong(
 )
 
 
+head_parameters.wrong(
+    "one_bias_for_all",
+    "One bias is added here for the whole layer. Each of the v words has its own.",
+    head_parameters=lambda d, v: v * d + 1,
+)
+head_parameters.wrong(
+    "bias_alone",
+    "This is the bias alone. The weight has a row of d numbers for each word.",
+    head_parameters=lambda d, v: v,
+)
+head_parameters.wrong(
+    "rows_counted",
+    "This is v for the weight and v for the bias. Each of the weight's v rows has d numbers.",
+    head_parameters=lambda d, v: v + v,
+)
+head_parameters.wrong(
+    "tensors_counted",
+    "The layer has two tensors, true. Count the numbers in them.",
+    head_parameters=lambda d, v: 2,
+)
+head_parameters.wrong(
+    "not_added",
+    "These are the numbers of each tensor. One number was asked for: their sum.",
+    head_parameters=lambda d, v: (v * d, v),
+)
+head_parameters.wrong(
+    "shapes",
+    "These are shapes. Multiply the sizes of each and add the two numbers.",
+    head_parameters=lambda d, v: [(v, d), (v,)],
+)
+head_parameters.wrong(
+    "counted_twice",
+    "Every number is counted twice. A gradient has the parameter's size, but it is computed, not "
+    "learned.",
+    head_parameters=lambda d, v: 2 * (v * d + v),
+)
+head_parameters.wrong(
+    "as_in_the_example",
+    "This is the example's number, for 3 and 5. Compute with d and v.",
+    head_parameters=lambda d, v: 20,
+)
+head_parameters.wrong(
+    "the_real_head",
+    "This is the real head's number, for 64 and 600. Compute with d and v.",
+    head_parameters=lambda d, v: 39_000,
+)
+
+
 @head_parameters.cost
 def _(student: Student, draw: Draw) -> str:
     count, model = student.call("head_parameters", 64, 600), onelayer.model.trained()

@@ -36,12 +36,15 @@ def loss_by_hand(student: Student, draw: Draw) -> None:
     certain = draw.tensor(4, 9)
     certain[:, 0] += 300.0  # the right word, never this one, has a probability of 0 in float32
     drawn = [draw.tensor(draw.integer(2, 30), 600) for _ in draw.cases(2)]
-    for logits in (draw.tensor(3, 5), draw.tensor(1, 7), *large, certain, *drawn):
-        n, v = logits.shape
-        targets = draw.integers(n, low=1, high=v - 1)
+    tables = (draw.tensor(3, 5), draw.tensor(1, 7), *large, certain, *drawn)
+    asked = [(z, draw.integers(len(z), low=1, high=z.shape[1] - 1)) for z in tables]
+    asked.insert(5, (certain, torch.zeros(4, dtype=torch.int64)))  # and here it is 1
+    for logits, targets in asked:
         want = F.cross_entropy(logits.double(), targets).float()
         got = student.call("loss_by_hand", logits, targets)
         _expect_finite(got, want)
+        if isinstance(got, torch.Tensor) and got.dtype is torch.float64:
+            got = got.float()  # more digits than were asked for
         expect_close(got, want, tolerance=1e-4)
 
 
@@ -155,6 +158,110 @@ loss_by_hand.wrong(
     "The value is right. A tensor was asked for: a float has left the graph, and backward with it.",
     loss_by_hand=lambda logits, targets: float(_surprises(logits, targets).mean()),
 )
+
+
+@loss_by_hand.wrong(
+    "softmax_over_all",
+    "The probabilities sum to 1 over the whole table. Each row is a guess of its own: they sum "
+    "to 1 over dim 1.",
+)
+def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return (logits.flatten().logsumexp(0) - logits[torch.arange(len(targets)), targets]).mean()
+
+
+loss_by_hand.wrong(
+    "every_word_of_every_row",
+    "`[:, targets]` takes the words of all rows from each row. Row k needs only targets[k].",
+    loss_by_hand=lambda logits, targets: -logits.log_softmax(1)[:, targets].mean(),
+)
+loss_by_hand.wrong(
+    "likeliest_word",
+    "This is the surprise at each row's likeliest word. The loss asks for the word that really "
+    "came: targets.",
+    loss_by_hand=lambda logits, targets: -logits.log_softmax(1).amax(1).mean(),
+)
+loss_by_hand.wrong(
+    "divided_by_all_numbers",
+    "The sum was divided by N * V. Each row has one surprise: the mean is over N.",
+    loss_by_hand=lambda logits, targets: _surprises(logits, targets).sum() / logits.numel(),
+)
+loss_by_hand.wrong(
+    "divided_by_the_words",
+    "The sum was divided by V, the number of words. The mean is over the N rows.",
+    loss_by_hand=lambda logits, targets: _surprises(logits, targets).sum() / logits.shape[1],
+)
+loss_by_hand.wrong(
+    "one_row_too_few",
+    "The sum was divided by N - 1. This is the plain mean of N surprises.",
+    loss_by_hand=lambda logits, targets: _surprises(logits, targets).sum() / (len(targets) - 1),
+)
+loss_by_hand.wrong(
+    "first_row_only",
+    "This is the surprise of the first row. The loss is the mean over all of them.",
+    loss_by_hand=lambda logits, targets: _surprises(logits, targets)[0],
+)
+loss_by_hand.wrong(
+    "last_row_only",
+    "This is the surprise of the last row. The loss is the mean over all of them.",
+    loss_by_hand=lambda logits, targets: _surprises(logits, targets)[-1],
+)
+loss_by_hand.wrong(
+    "returned_in_the_loop",
+    "Only the first row is in the sum, and it is divided by N. Return behind the loop.",
+    loss_by_hand=lambda logits, targets: _surprises(logits, targets)[0] / len(targets),
+)
+loss_by_hand.wrong(
+    "shape_of_one",
+    "The value is right, in a tensor of shape (1,). The loss is a number, of shape ().",
+    loss_by_hand=lambda logits, targets: _surprises(logits, targets).mean().reshape(1),
+)
+loss_by_hand.wrong(
+    "softmax_twice",
+    "The softmax was taken twice: F.cross_entropy and log_softmax want logits, not probabilities.",
+    loss_by_hand=lambda logits, targets: _surprises(logits.softmax(1), targets).mean(),
+)
+
+
+@loss_by_hand.wrong(
+    "other_shift",
+    "exp overflows here: something was subtracted from the row, but not its maximum. Only below "
+    "that is exp at most 1.",
+)
+def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    z = logits - logits.mean(1, keepdim=True)
+    right = z[torch.arange(len(targets)), targets]
+    return (z.exp().sum(1).log() - right).mean()
+
+
+@loss_by_hand.wrong(
+    "maximum_without_its_dim",
+    "The maxima have shape (N,), which stands for a row of N here. amax(1, keepdim=True) keeps "
+    "them as a column.",
+)
+def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    z = logits - logits.amax(1)
+    right = z[torch.arange(len(targets)), targets]
+    return (z.exp().sum(1).log() - right).mean()
+
+
+@loss_by_hand.wrong(
+    "logits_overwritten",
+    "The logits were overwritten: `-=` writes into the caller's tensor. `logits - m` makes a new "
+    "one.",
+)
+def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    logits -= logits.amax(1, keepdim=True)
+    return _surprises(logits, targets).mean()
+
+
+@loss_by_hand.wrong(
+    "left_the_graph",
+    "The value is right, and it is a Python number. Return the tensor: `.item()` and float() "
+    "leave the graph.",
+)
+def _(logits: torch.Tensor, targets: torch.Tensor) -> float:
+    right = logits[torch.arange(len(targets)), targets]
+    return float((logits.logsumexp(1) - right).mean())
 
 
 @loss_by_hand.cost

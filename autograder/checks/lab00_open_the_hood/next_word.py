@@ -61,7 +61,7 @@ next_word.wrong(
 )
 next_word.wrong(
     "bias_forgotten",
-    "The products are right and the bias is missing. It can turn the decision.",
+    "The products are right, but the bias is not added to them. It can turn the decision.",
     next_word=lambda h, W, b, words: words[int((W @ h[-1]).argmax())],
 )
 next_word.wrong(
@@ -93,8 +93,8 @@ next_word.wrong(
 )
 next_word.wrong(
     "mean_of_the_positions",
-    "You averaged the positions. Each row predicts the word after its own position: only the last "
-    "one stands where the next word goes.",
+    "You mixed the positions. Each row predicts the word after its own position: only the last one "
+    "stands where the next word goes.",
     next_word=lambda h, W, b, words: words[int((W @ h.mean(dim=0) + b).argmax())],
 )
 next_word.wrong(
@@ -102,6 +102,61 @@ next_word.wrong(
     "The shapes do not fit: W keeps a row for each word, so a product over features needs W.T "
     "behind h, or W in front of one row of h.",
     next_word=lambda h, W, b, words: words[int((h @ W + b)[-1].argmax())],
+)
+
+
+next_word.wrong(
+    "in_a_list",
+    "The word is right, and it stands in a list. Return the word alone.",
+    next_word=lambda h, W, b, words: [words[int((W @ h[-1] + b).argmax())]],
+)
+next_word.wrong(
+    "last_but_one",
+    "This row predicts the last word of the sentence, which is known already. The next word is "
+    "the last row's.",
+    next_word=lambda h, W, b, words: words[int((W @ h[-2] + b).argmax())],
+)
+next_word.wrong(
+    "index_of_the_table",
+    "The index counts through all T * V logits, and there are only V words. Take the last row "
+    "first.",
+    next_word=lambda h, W, b, words: words[int((h @ W.T + b).argmax())],
+)
+next_word.wrong(
+    "along_the_positions",
+    "argmax(dim=0) compares positions: it says where in the sentence a word is likeliest. "
+    "Compare the words of the last position.",
+    next_word=lambda h, W, b, words: words[int((h @ W.T + b).argmax(dim=0)[-1])],
+)
+next_word.wrong(
+    "largest_magnitude",
+    "The sign was dropped. A logit far below zero belongs to a very unlikely word.",
+    next_word=lambda h, W, b, words: words[int((W @ h[-1] + b).abs().argmax())],
+)
+next_word.wrong(
+    "second_best",
+    "This is the word with the second largest logit. The largest was asked for.",
+    next_word=lambda h, W, b, words: words[int((W @ h[-1] + b).topk(2).indices[1])],
+)
+next_word.wrong(
+    "one_row_before",
+    "This is the word before the right one. Row k of W belongs to words[k]: both count from 0.",
+    next_word=lambda h, W, b, words: words[int((W @ h[-1] + b).argmax()) - 1],
+)
+next_word.wrong(
+    "one_row_behind",
+    "This is the word behind the right one. Row k of W belongs to words[k]: both count from 0.",
+    next_word=lambda h, W, b, words: words[(int((W @ h[-1] + b).argmax()) + 1) % len(words)],
+)
+next_word.wrong(
+    "weight_turned",
+    "The shapes do not fit: W (V, D) has a row for each word already. W @ h[-1] takes it as it is.",
+    next_word=lambda h, W, b, words: words[int((W.T @ h[-1] + b).argmax())],
+)
+next_word.wrong(
+    "as_in_the_example",
+    "This is the example's word. Another sentence goes on with another one.",
+    next_word=lambda h, W, b, words: "ha",
 )
 
 

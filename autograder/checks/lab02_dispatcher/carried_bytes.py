@@ -67,6 +67,7 @@ def _ways(draw: Draw, n: int) -> list[list[Step]]:
         [("t", (), {}), ("reshape", (-1,), {}), ("view", (64, n), {})],
         [("narrow", (1, 8, 16), {}), ("add", (1.0,), {}), ("select", (0, 1), {})],
         [("unsqueeze", (0,), {}), ("matmul", (w,), {}), ("relu_", (), {}), ("flatten", (), {})],
+        [("new_empty_strided", ((n, 2), (4, 1)), {}), ("zero_", (), {})],  # with gaps
     ]
 
 
@@ -96,6 +97,8 @@ class _Ledger(TorchDispatchMode):
         tensors = [t for t in args if isinstance(t, torch.Tensor)]
         known = {self.place(t) for t in tensors}
         result = func(*args, **(kwargs or {}))
+        if func._schema.is_mutable:  # it returns self, with the bytes that self carries
+            return result
         is_view = self.place(result) in known
         read = sum(t.nbytes for t in tensors)
         self.charges.append(self.charge(is_view, result, read))
@@ -151,9 +154,10 @@ carried_bytes.wrong(
     "Only the last operator's bytes are left. A result inherits what its arguments carried.",
 )
 def _(x: torch.Tensor, steps: list[Step]) -> Carried:
-    value, charges = _ledger(
-        x, steps, lambda is_view, result, read: 0 if is_view else result.nbytes
-    )
+    def charge(is_view: bool, result: torch.Tensor, read: int) -> int:
+        return 0 if is_view else result.untyped_storage().nbytes()
+
+    value, charges = _ledger(x, steps, charge)
     return value, charges[-1]
 
 
@@ -172,10 +176,17 @@ def _(x: torch.Tensor, steps: list[Step]) -> Carried:
 )
 def _(x: torch.Tensor, steps: list[Step]) -> Carried:
     def charge(is_view: bool, result: torch.Tensor, read: int) -> int:
-        return 0 if is_view else result.nbytes + read
+        return read + (0 if is_view else result.untyped_storage().nbytes())
 
     value, charges = _ledger(x, steps, charge)
     return value, sum(charges)
+
+
+class _Deaf(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Passes no keywords on."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args)
 
 
 @carried_bytes.wrong(
@@ -184,7 +195,116 @@ def _(x: torch.Tensor, steps: list[Step]) -> Carried:
     "keywords.",
 )
 def _(x: torch.Tensor, steps: list[Step]) -> Carried:
-    return _allocated(x, [(name, arguments, {}) for name, arguments, _ in steps])
+    with onelayer.count_bytes() as moved, _Deaf():  # type: ignore[no-untyped-call]
+        value = _apply(x, steps)
+    return value, moved.bytes
+
+
+@carried_bytes.wrong(
+    "elements_alone",
+    "These are the bytes of the elements. A storage may be larger than its tensor: "
+    "t.untyped_storage().nbytes().",
+)
+def _(x: torch.Tensor, steps: list[Step]) -> Carried:
+    value, charges = _ledger(
+        x, steps, lambda is_view, result, read: 0 if is_view else result.nbytes
+    )
+    return value, sum(charges)
+
+
+@carried_bytes.wrong(
+    "views_charged_whole",
+    "A view was charged with its whole storage, which was there before: compare the storages' "
+    "pointers.",
+)
+def _(x: torch.Tensor, steps: list[Step]) -> Carried:
+    value, charges = _ledger(
+        x, steps, lambda is_view, result, read: result.untyped_storage().nbytes()
+    )
+    return value, sum(charges)
+
+
+@carried_bytes.wrong(
+    "four_bytes_each",
+    "Four bytes for each element is right for float32. A float64 takes 8: ask the storage.",
+)
+def _(x: torch.Tensor, steps: list[Step]) -> Carried:
+    value, charges = _ledger(
+        x, steps, lambda is_view, result, read: 0 if is_view else 4 * result.numel()
+    )
+    return value, sum(charges)
+
+
+@carried_bytes.wrong(
+    "start_charged",
+    "x itself was charged. It was there before the first step: only what is made on the way costs.",
+)
+def _(x: torch.Tensor, steps: list[Step]) -> Carried:
+    value, nbytes = _allocated(x, steps)
+    return value, nbytes + x.untyped_storage().nbytes()
+
+
+@carried_bytes.wrong(
+    "calls_counted",
+    "This counts calls. Bytes were asked for: each new storage costs its size.",
+)
+def _(x: torch.Tensor, steps: list[Step]) -> Carried:
+    value, charges = _ledger(x, steps, lambda is_view, result, read: 1)
+    return value, sum(charges)
+
+
+@carried_bytes.wrong(
+    "largest_only",
+    "Only the largest storage is left. The bytes of the way add up.",
+)
+def _(x: torch.Tensor, steps: list[Step]) -> Carried:
+    value, charges = _ledger(
+        x, steps, lambda is_view, result, read: 0 if is_view else result.untyped_storage().nbytes()
+    )
+    return value, max(charges)
+
+
+@carried_bytes.wrong(
+    "turned_round",
+    "The pair is the wrong way round: the tensor comes first, then its bytes.",
+)
+def _(x: torch.Tensor, steps: list[Step]) -> Any:
+    return _allocated(x, steps)[::-1]
+
+
+carried_bytes.wrong(
+    "bytes_alone",
+    "These are the bytes alone. The last result was asked for too, as a plain tensor.",
+    carried_bytes=lambda x, steps: _allocated(x, steps)[1],
+)
+
+
+@carried_bytes.wrong(
+    "not_wrapped",
+    "A result came out that is no Metered, so it has no `plain` and no `bytes`: wrap what `func` "
+    "returns, cls(result, ...).",
+)
+def _(x: torch.Tensor, steps: list[Step]) -> Carried:
+    return getattr(_apply(x, steps), "plain"), 0  # noqa: B009
+
+
+@carried_bytes.wrong(
+    "nothing_returned",
+    "`__torch_dispatch__` returned None, and the next step was asked of that. Return what is "
+    "wrapped.",
+)
+def _(x: torch.Tensor, steps: list[Step]) -> Any:
+    names = [name for name, _, _ in steps[1:]]
+    return getattr(None, [*names, "plain"][0])
+
+
+@carried_bytes.wrong(
+    "func_on_wrappers",
+    "`func` was called on a Metered, which asked `__torch_dispatch__` again. Call it on `args` "
+    "and `kwargs` as they are after the unwrapping.",
+)
+def _(x: torch.Tensor, steps: list[Step]) -> Carried:
+    raise RecursionError("maximum recursion depth exceeded")
 
 
 @carried_bytes.cost

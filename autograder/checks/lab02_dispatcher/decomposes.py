@@ -137,7 +137,7 @@ decomposes.wrong(
     "no_formula",
     "`aten::linear` goes in parts, although it has a registration for Autograd: where the "
     "composite serves AutogradCPU, it comes first.",
-    decomposes=lambda op: not _registered(op, "Autograd"),
+    decomposes=lambda op: not overload_of(op).has_kernel_for_dispatch_key(C.DispatchKey.Autograd),
 )
 decomposes.wrong(
     "any_composite",
@@ -162,6 +162,83 @@ def _(op: str) -> bool:
     packet = getattr(torch.ops.aten, op.removeprefix("aten::").partition(".")[0])
     first = getattr(packet, packet.overloads()[0])
     return bool(first.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd))
+
+
+decomposes.wrong(
+    "turned_round",
+    "The answers are turned round: with the implicit registration an operator goes in parts.",
+    decomposes=lambda op: not _registered(op, IMPLICIT),
+)
+decomposes.wrong(
+    "explicit_alone",
+    "This is the other composite. CompositeExplicitAutograd is one kernel for all backends, and "
+    "autograd knows its operator whole.",
+    decomposes=lambda op: _registered(op, EXPLICIT),
+)
+decomposes.wrong(
+    "kernel_for_cpu",
+    "A kernel for CPU says the contrary: an operator that has one arrives whole.",
+    decomposes=lambda op: _registered(op, "CPU"),
+)
+decomposes.wrong(
+    "no_explicit",
+    "Without CompositeExplicitAutograd an operator may still have a kernel for CPU, and then it "
+    "arrives whole.",
+    decomposes=lambda op: not _registered(op, EXPLICIT),
+)
+decomposes.wrong(
+    "every_operator",
+    "Not every operator goes in parts: what has a kernel of its own arrives whole.",
+    decomposes=lambda op: True,
+)
+decomposes.wrong(
+    "no_operator",
+    "Some operators go in parts, as `aten::linear` does.",
+    decomposes=lambda op: False,
+)
+decomposes.wrong(
+    "linear_alone",
+    "`aten::linear` is not the only one. Ask the operator for its registration.",
+    decomposes=lambda op: op == "aten::linear",
+)
+
+
+decomposes.wrong(
+    "as_text",
+    "This is a text. The answer is True or False itself.",
+    decomposes=lambda op: str(_registered(op, IMPLICIT)),
+)
+decomposes.wrong(
+    "as_number",
+    "This is the number 1 or 0. The answer is True or False.",
+    decomposes=lambda op: int(_registered(op, IMPLICIT)),
+)
+decomposes.wrong(
+    "explicit_too",
+    "Another registration was asked for beside the implicit one. What has "
+    "CompositeExplicitAutogradNonFunctional arrives whole.",
+    decomposes=lambda op: _registered(op, IMPLICIT) or _registered(op, EXPLICIT + "NonFunctional"),
+)
+
+
+@decomposes.wrong(
+    "core_table",
+    "This is a list of what compilers take apart. The dispatcher asks the registrations.",
+)
+def _(op: str) -> bool:
+    from torch._decomp import core_aten_decompositions
+
+    return overload_of(op) in core_aten_decompositions()
+
+
+decomposes.wrong(
+    "default_overload",
+    "This operator has no overload called default. What stands behind the dot is the overload: "
+    "the stub's `func` is it.",
+    decomposes=lambda op: overload_of(op.partition(".")[0]).has_kernel_for_dispatch_key(
+        C.DispatchKey.CompositeImplicitAutograd
+    ),
+)
 
 
 @decomposes.cost

@@ -47,12 +47,13 @@ def first_key(student: Student, draw: Draw) -> None:
         (order, [x, x], [], ["AutocastCPU", "AutogradCPU"], ["ADInplaceOrView"]),
         (order, [["CPU", "Negative"]], [], [], []),
         (order, [["CPU"], ["CPU", "SparseCPU"]], [], [], []),
-        (order, [["CPU", "AutogradCPU"], ["CPU"]], [], [], []),  # the last is not enough either
+        (order, [["CPU", "AutogradCPU"], ["CPU"], ["SparseCPU"]], [], [], []),  # nor is the last
         (order, [["CPU"]], ["Negative"], [], []),
         (order, [["CPU"]], ["ADInplaceOrView"], ["ADInplaceOrView"], []),
         (order, [x, sparse], ["ADInplaceOrView"], ["AutocastCPU", "AutogradCPU"], []),
         (order, [["AutogradCPU"]], [], ["AutogradCPU"], []),
         (order, [x], [], ["AutocastCPU"], ["AutogradCPU", "ADInplaceOrView"]),  # two in a row
+        (order, [["ADInplaceOrView"]], [], [], ["ADInplaceOrView"]),  # and nothing behind it
     ]
     for call in always + [_drawn_call(draw) for _ in draw.cases(8)]:
         first = _first_by_torch(*call)
@@ -230,6 +231,137 @@ def _(
 ) -> str:
     keys = set(included).union(*carried) - {*excluded, *fallthrough}
     return _highest(priority, keys) or ""
+
+
+@first_key.wrong(
+    "first_in_the_lists",
+    "This key came first in the tensors' lists, which have no order of their own. Walk down "
+    "`priority`.",
+)
+def _(
+    priority: Names, carried: list[Names], included: Names, excluded: Names, fallthrough: Names
+) -> str | None:
+    brought = [key for keys in (*carried, included) for key in keys]
+    left = (key for key in brought if key not in excluded and key not in fallthrough)
+    return next(left, None)
+
+
+@first_key.wrong(
+    "next_without_a_default",
+    "No key is left in this call, and `next` raises there. The answer is None: next(..., None).",
+)
+def _(
+    priority: Names, carried: list[Names], included: Names, excluded: Names, fallthrough: Names
+) -> str | None:
+    keys = set(included).union(*carried) - {*excluded, *fallthrough}
+    return next(key for key in priority if key in keys)
+
+
+@first_key.wrong(
+    "first_of_an_empty_list",
+    "No key is left in this call, and an empty list has no first element. The answer is None.",
+)
+def _(
+    priority: Names, carried: list[Names], included: Names, excluded: Names, fallthrough: Names
+) -> str | None:
+    keys = set(included).union(*carried) - {*excluded, *fallthrough}
+    left = [key for key in priority if key in keys]
+    return left[0]
+
+
+@first_key.wrong(
+    "least_of_nothing",
+    "No key is left in this call, and `min` of nothing raises. The answer is None: min(..., "
+    "default=None).",
+)
+def _(
+    priority: Names, carried: list[Names], included: Names, excluded: Names, fallthrough: Names
+) -> str | None:
+    keys = set(included).union(*carried) - {*excluded, *fallthrough}
+    return min(keys, key=priority.index)
+
+
+@first_key.wrong(
+    "excluded_from_the_thread_only",
+    "A key that the thread excludes is out whoever brought it, a tensor too.",
+)
+def _(
+    priority: Names, carried: list[Names], included: Names, excluded: Names, fallthrough: Names
+) -> str | None:
+    keys = set(included) - set(excluded)
+    return _highest(priority, keys.union(*carried) - set(fallthrough))
+
+
+@first_key.wrong(
+    "removed_once",
+    "list.remove takes one entry away, and two tensors had brought this key. Collect the keys in "
+    "a set.",
+)
+def _(
+    priority: Names, carried: list[Names], included: Names, excluded: Names, fallthrough: Names
+) -> str | None:
+    keys = [key for keys in (*carried, included) for key in keys]
+    for key in (*excluded, *fallthrough):
+        if key in keys:
+            keys.remove(key)
+    return _highest(priority, set(keys))
+
+
+@first_key.wrong(
+    "fallthrough_for_want_of_another",
+    "Only fallthroughs are left here, so no kernel is: the answer is None.",
+)
+def _(
+    priority: Names, carried: list[Names], included: Names, excluded: Names, fallthrough: Names
+) -> str | None:
+    keys = set(included).union(*carried) - set(excluded)
+    return _highest(priority, keys - set(fallthrough)) or _highest(priority, keys)
+
+
+@first_key.wrong(
+    "any_key_of_priority",
+    "This key is in `priority`, but nobody brought it: only the keys of the tensors and of the "
+    "thread are in the call.",
+)
+def _(
+    priority: Names, carried: list[Names], included: Names, excluded: Names, fallthrough: Names
+) -> str | None:
+    return _highest(priority, set(priority) - {*excluded, *fallthrough})
+
+
+@first_key.wrong(
+    "one_for_each_tensor",
+    "This is a key for each tensor. A call has one set, that of all its tensors together.",
+)
+def _(
+    priority: Names, carried: list[Names], included: Names, excluded: Names, fallthrough: Names
+) -> list[str | None]:
+    out = {*excluded, *fallthrough}
+    return [_highest(priority, {*keys, *included} - out) for keys in carried]
+
+
+@first_key.wrong(
+    "place_in_priority",
+    "This is the key's place in `priority`. Its name was asked for.",
+)
+def _(
+    priority: Names, carried: list[Names], included: Names, excluded: Names, fallthrough: Names
+) -> int | None:
+    keys = set(included).union(*carried) - {*excluded, *fallthrough}
+    return next((k for k, key in enumerate(priority) if key in keys), None)
+
+
+@first_key.wrong(
+    "included_grew",
+    "The list `included` is the caller's, and your function lengthens it. Begin with a set of "
+    "your own: set(included).",
+)
+def _(
+    priority: Names, carried: list[Names], included: Names, excluded: Names, fallthrough: Names
+) -> str | None:
+    for keys in carried:
+        included += keys
+    return _highest(priority, set(included) - {*excluded, *fallthrough})
 
 
 @first_key.cost

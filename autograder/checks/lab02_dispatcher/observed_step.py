@@ -59,8 +59,8 @@ observed_step.wrong(
 )
 observed_step.wrong(
     "not_moved",
-    "w did not move: func got copies, or was never called. Looking means doing the very call that "
-    "was made.",
+    "w did not move. Looking means doing the very call that was made: func, once, with the tensors "
+    "and keywords that came.",
     observed_step=lambda w, g, lr: (["aten.add_.Tensor"], w),
 )
 observed_step.wrong(
@@ -76,8 +76,89 @@ observed_step.wrong(
 )
 observed_step.wrong(
     "seen_nothing",
-    "w is right, and nothing was seen: the step ran outside the mode.",
+    "w is right, and the list is empty: the step ran outside the mode, or the method noted "
+    "nothing.",
     observed_step=lambda w, g, lr: ([], w.add_(g, alpha=-lr)),
+)
+
+
+observed_step.wrong(
+    "always_half",
+    "alpha was written down as -0.5. It is -lr, another number in each call: pass the keywords "
+    "on as they came.",
+    observed_step=lambda w, g, lr: (["aten.add_.Tensor"], w.add_(g, alpha=-0.5)),
+)
+observed_step.wrong(
+    "without_namespace",
+    "w is right. The namespace is missing: str(func) begins with `aten.`.",
+    observed_step=lambda w, g, lr: (["add_.Tensor"], w.add_(g, alpha=-lr)),
+)
+observed_step.wrong(
+    "schema_names",
+    "w is right. These are schema names, with `::`. Those of str(func) have dots.",
+    observed_step=lambda w, g, lr: (["aten::add_.Tensor"], w.add_(g, alpha=-lr)),
+)
+observed_step.wrong(
+    "without_overload",
+    "w is right. The overload is missing from the name: str(func) ends with `.Tensor`.",
+    observed_step=lambda w, g, lr: (["aten.add_"], w.add_(g, alpha=-lr)),
+)
+observed_step.wrong(
+    "product_seen",
+    "w is right, and two operators were seen: lr * g was multiplied first. The line was "
+    "w.add_(g, alpha=-lr).",
+    observed_step=lambda w, g, lr: (["aten.mul.Tensor", "aten.add_.Tensor"], w.add_(g, alpha=-lr)),
+)
+observed_step.wrong(
+    "subtracted",
+    "w is right, and `sub_` was seen. The line to watch was w.add_(g, alpha=-lr).",
+    observed_step=lambda w, g, lr: (["aten.sub_.Tensor"], w.add_(g, alpha=-lr)),
+)
+observed_step.wrong(
+    "other_assignment",
+    "w is right, and two operators were seen: `w -= lr * g` multiplies and subtracts. The line "
+    "was w.add_(g, alpha=-lr).",
+    observed_step=lambda w, g, lr: (["aten.mul.Tensor", "aten.sub_.Tensor"], w.add_(g, alpha=-lr)),
+)
+observed_step.wrong(
+    "turned_round",
+    "The pair is the wrong way round: the names come first, then w.",
+    observed_step=lambda w, g, lr: (w.add_(g, alpha=-lr), ["aten.add_.Tensor"]),
+)
+observed_step.wrong(
+    "w_alone",
+    "w is right. The operators that were seen are asked for too: names, w.",
+    observed_step=lambda w, g, lr: w.add_(g, alpha=-lr),
+)
+
+
+observed_step.wrong(
+    "out_of_place",
+    "`add` was seen, which makes a new tensor and leaves w as it was. The step is written in "
+    "place: add_.",
+    observed_step=lambda w, g, lr: (["aten.add.Tensor"], w.add(g, alpha=-lr)),
+)
+observed_step.wrong(
+    "out_of_place_product",
+    "`w = w - lr * g` makes two new tensors and leaves w as it was. The line to watch was "
+    "w.add_(g, alpha=-lr).",
+    observed_step=lambda w, g, lr: (["aten.mul.Tensor", "aten.sub.Tensor"], w - lr * g),
+)
+
+
+@observed_step.wrong(
+    "keywords_by_position",
+    "alpha came as a keyword and was passed on by position, where add_ takes none. Pass it on as "
+    "it came: **kwargs.",
+)
+def _(w: torch.Tensor, g: torch.Tensor, lr: float) -> Stepped:
+    return [], torch.ops.aten.add_.Tensor(w, g, -lr)
+
+
+observed_step.wrong(
+    "one_text",
+    "w is right. The names are one text here, and a list of them was asked for.",
+    observed_step=lambda w, g, lr: ("aten.add_.Tensor", w.add_(g, alpha=-lr)),
 )
 
 

@@ -73,6 +73,8 @@ def read_schema(student: Student, draw: Draw) -> None:
     expect_equal(student.call("read_schema", turned), (["x"], ["x", "y"]))
     either = "onelayer::either(Tensor(a) x, Tensor y, Tensor(a) z) -> Tensor(a)"
     expect_equal(student.call("read_schema", either), ([], ["x", "z"]))
+    kept = "onelayer::kept(Tensor(a -> *) x, Tensor(b) y) -> Tensor(b)[]"
+    expect_equal(student.call("read_schema", kept), ([], ["y"]))
     for _ in draw.cases(6):
         text, truth = _drawn_schema(draw)
         expect_equal(student.call("read_schema", text), truth)
@@ -228,6 +230,166 @@ def _(schema: str) -> Aliases:
     found, back = _arguments(schema), _returned(schema)
     read = [name for name, _, bang in found if not bang]
     return read, [name for name, letter, _ in found if letter in back]
+
+
+@read_schema.wrong(
+    "letters",
+    "The second list has the letters of the sets. The names of the arguments were asked for.",
+)
+def _(schema: str) -> Aliases:
+    found, back = _arguments(schema), _returned(schema)
+    written = [name for name, _, bang in found if bang]
+    return written, [letter for _, letter, _ in found if letter in back]
+
+
+@read_schema.wrong(
+    "shared_if_written",
+    "A view's argument is shared although nothing is written: the `!` decides the first list only.",
+)
+def _(schema: str) -> Aliases:
+    found, back = _arguments(schema), _returned(schema)
+    written = [name for name, _, bang in found if bang]
+    return written, [name for name, letter, bang in found if bang and letter in back]
+
+
+@read_schema.wrong(
+    "one_return",
+    "Only the first return was read. There may be several, each in a set of its own.",
+)
+def _(schema: str) -> Aliases:
+    found = _arguments(schema)
+    back = re.findall(r"\((\w+)!?\)", schema.rpartition(") -> ")[2])[:1]
+    written = [name for name, _, bang in found if bang]
+    return written, [name for name, letter, _ in found if letter in back]
+
+
+@read_schema.wrong(
+    "several_returns_unread",
+    "The sets were read from a single return and not from returns in brackets. Look for them "
+    "anywhere behind the arrow.",
+)
+def _(schema: str) -> Aliases:
+    found = _arguments(schema)
+    back = re.findall(r"^Tensor\((\w+)!?\)", schema.rpartition(") -> ")[2])
+    written = [name for name, _, bang in found if bang]
+    return written, [name for name, letter, _ in found if letter in back]
+
+
+@read_schema.wrong(
+    "returned_list_unread",
+    "`Tensor(a)[]` is a list whose tensors are in set a: they may share memory with the argument "
+    "too.",
+)
+def _(schema: str) -> Aliases:
+    found = _arguments(schema)
+    back = re.findall(r"\((\w+)!?\)(?!\[)", schema.rpartition(") -> ")[2])
+    written = [name for name, _, bang in found if bang]
+    return written, [name for name, letter, _ in found if letter in back]
+
+
+@read_schema.wrong(
+    "first_argument_of_a_set",
+    "The first argument of a set was taken. Two may be in one set, and a return may share memory "
+    "with either.",
+)
+def _(schema: str) -> Aliases:
+    found, back = _arguments(schema), _returned(schema)
+    written = [name for name, _, bang in found if bang]
+    first = {letter: name for name, letter, _ in found[::-1]}
+    return written, [name for name, letter, _ in found if letter in back and first[letter] == name]
+
+
+@read_schema.wrong(
+    "starred_is_shared",
+    "`Tensor(a -> *)` says that the argument may get into other sets, and not that a return is "
+    "in one of them.",
+)
+def _(schema: str) -> Aliases:
+    found, back = _arguments(schema), _returned(schema)
+    written = [name for name, _, bang in found if bang]
+    return written, [n for n, letter, _ in found if letter in back or f"({letter} -> *)" in schema]
+
+
+@read_schema.wrong(
+    "written_by_the_return",
+    "This argument is written and not returned. The `!` at the argument decides, not the one at "
+    "the return.",
+)
+def _(schema: str) -> Aliases:
+    found, back = _arguments(schema), _returned(schema)
+    wrote = re.findall(r"\((\w+)!\)", schema.rpartition(") -> ")[2])
+    written = [name for name, letter, _ in found if letter in wrote]
+    return written, [name for name, letter, _ in found if letter in back]
+
+
+@read_schema.wrong(
+    "names_compared",
+    "The argument's name was looked for behind the arrow. Returns have names of their own: the "
+    "letter of the set connects the two.",
+)
+def _(schema: str) -> Aliases:
+    found, returns = _arguments(schema), schema.rpartition(") -> ")[2]
+    written = [name for name, _, bang in found if bang]
+    return written, [name for name, _, _ in found if name in returns]
+
+
+@read_schema.wrong(
+    "first_name_only",
+    "Several arguments can be written, and several shared. Here each list ends with its first "
+    "name.",
+)
+def _(schema: str) -> Aliases:
+    found, back = _arguments(schema), _returned(schema)
+    written = [name for name, _, bang in found if bang]
+    return written[:1], [name for name, letter, _ in found if letter in back][:1]
+
+
+@read_schema.wrong(
+    "sorted_names",
+    "The names are in the order of the alphabet. Asked for is the order of the schema.",
+)
+def _(schema: str) -> Aliases:
+    found, back = _arguments(schema), _returned(schema)
+    written = [name for name, _, bang in found if bang]
+    return sorted(written), sorted(name for name, letter, _ in found if letter in back)
+
+
+read_schema.wrong(
+    "always_self",
+    "This is the example's answer. Another schema has other arguments.",
+    read_schema=lambda schema: (["self"], ["self"]),
+)
+
+
+@read_schema.wrong(
+    "none_for_empty",
+    "Where there is no such argument the list is empty. It is a list, not None.",
+)
+def _(schema: str) -> tuple[Names | None, Names | None]:
+    found, back = _arguments(schema), _returned(schema)
+    written = [name for name, _, bang in found if bang]
+    return written or None, [name for name, letter, _ in found if letter in back] or None
+
+
+@read_schema.wrong(
+    "whole_schema_read",
+    "The letters were looked for in the whole schema, where each argument has its own. Look "
+    "behind the arrow only.",
+)
+def _(schema: str) -> Aliases:
+    found, back = _arguments(schema), re.findall(r"\((\w+)!?\)", schema)
+    written = [name for name, _, bang in found if bang]
+    return written, [name for name, letter, _ in found if letter in back]
+
+
+@read_schema.wrong(
+    "set_a_only",
+    "Set a was looked for, and this schema has others: the letters only say which belong together.",
+)
+def _(schema: str) -> Aliases:
+    found, back = _arguments(schema), _returned(schema)
+    written = [name for name, _, bang in found if bang]
+    return written, [name for name, s, _ in found if s == "a" and s in back]
 
 
 @read_schema.cost

@@ -321,6 +321,161 @@ def _(*given: Any) -> Ran:
     return [entry.partition(": ")[2] or entry for entry in log], logits
 
 
+def _hole(logits: torch.Tensor | None, keys: Names, table: Table, fallbacks: Table) -> str | None:
+    """The key at which a call without logits found no kernel; None where it ran out of keys."""
+    holes = [key for key in PRIORITY if key in keys and not (table.get(key) or fallbacks.get(key))]
+    return holes[0] if holes and logits is None else None
+
+
+@run_head.wrong(
+    "keys_alone",
+    "The log has keys without their kernels. An entry is `key: name`.",
+)
+def _(*given: Any) -> Ran:
+    log, logits = chain(*given)
+    return [entry.partition(":")[0] for entry in log], logits
+
+
+@run_head.wrong(
+    "name_before_key",
+    "Key and kernel are the wrong way round in the log. An entry is `key: name`.",
+)
+def _(*given: Any) -> Ran:
+    log, logits = chain(*given)
+    return [": ".join(entry.split(": ")[::-1]) for entry in log], logits
+
+
+@run_head.wrong(
+    "without_the_space",
+    "The space behind the colon is missing in the log. An entry is `key: name`.",
+)
+def _(*given: Any) -> Ran:
+    log, logits = chain(*given)
+    return [entry.replace(": ", ":") for entry in log], logits
+
+
+@run_head.wrong(
+    "pairs_logged",
+    "The log has pairs. An entry is one text, `key: name`.",
+)
+def _(*given: Any) -> Any:
+    log, logits = chain(*given)
+    return [tuple(entry.split(": ")) if ": " in entry else entry for entry in log], logits
+
+
+@run_head.wrong(
+    "missing_twice",
+    '"missing" is in the log twice: `run_head` logs it when it catches the LookupError. Only '
+    "raise it.",
+)
+def _(
+    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, keys: Names, table: Table, fallbacks: Table
+) -> Ran:
+    log, logits = chain(x, w, b, keys, table, fallbacks)
+    return ([*log, "missing"] if _hole(logits, keys, table, fallbacks) else log), logits
+
+
+@run_head.wrong(
+    "hole_logged",
+    "The key without a kernel is in the log. Nothing ran for it: raise LookupError, and "
+    '`run_head` logs "missing".',
+)
+def _(
+    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, keys: Names, table: Table, fallbacks: Table
+) -> Ran:
+    log, logits = chain(x, w, b, keys, table, fallbacks)
+    hole = _hole(logits, keys, table, fallbacks)
+    return ([*log[:-1], f"{hole}: None", "missing"] if hole else log), logits
+
+
+@run_head.wrong(
+    "hole_logged_as_missing",
+    '"missing" stands beside a key in the log. Raise LookupError: `run_head` logs it, alone.',
+)
+def _(
+    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, keys: Names, table: Table, fallbacks: Table
+) -> Ran:
+    log, logits = chain(x, w, b, keys, table, fallbacks)
+    hole = _hole(logits, keys, table, fallbacks)
+    return ([*log[:-1], f"{hole}: missing", "missing"] if hole else log), logits
+
+
+@run_head.wrong(
+    "none_for_a_hole",
+    "Where a key had no kernel, None was returned. Raise LookupError: the kernels above must not "
+    "go on.",
+)
+def _(
+    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, keys: Names, table: Table, fallbacks: Table
+) -> Ran:
+    log, logits = chain(x, w, b, keys, table, fallbacks)
+    if not _hole(logits, keys, table, fallbacks):
+        return log, logits
+    uses = [_USES[name] for above in log if (name := above.partition(": ")[2]) in _USES]
+    if uses:
+        raise AttributeError(f"'NoneType' object has no attribute '{uses[-1]}'")
+    return log[:-1], None
+
+
+@run_head.wrong(
+    "one_key_below",
+    "A kernel was missing below another one, although the call has it: `below` runs over *all* "
+    "the lower keys.",
+)
+def _(*given: Any) -> Ran:
+    def next_alone(way: list[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
+        first = next((k for k, (_, name) in enumerate(way) if name != "fallthrough"), 0)
+        return way[: first + 2]
+
+    return chain(*given, bend=next_alone)
+
+
+@run_head.wrong(
+    "pass_not_logged",
+    "A kernel that only passes the call on has run as well: log every kernel.",
+)
+def _(*given: Any) -> Ran:
+    log, logits = chain(*given)
+    return [entry for entry in log if not entry.endswith(": pass")], logits
+
+
+@run_head.wrong(
+    "below_asks_itself",
+    "`below` asked the same key again, and again: it must call with the `lower` keys, of which "
+    "there is one fewer each time.",
+)
+def _(*given: Any) -> Ran:
+    log, logits = chain(*given)
+    if any(entry.endswith((": pass", ": ban", ": bfloat16")) for entry in log):
+        raise RecursionError("maximum recursion depth exceeded")
+    return log, logits
+
+
+@run_head.wrong(
+    "fallthrough_asks_the_fallbacks",
+    "For a fallthrough of the table the fallbacks were asked. It is an answer: go on to the next "
+    "key.",
+)
+def _(
+    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, keys: Names, table: Table, fallbacks: Table
+) -> Ran:
+    own = {key: name for key, name in table.items() if name != "fallthrough"}
+    return chain(x, w, b, keys, own, fallbacks)
+
+
+@run_head.wrong(
+    "table_emptied",
+    "The kernel was taken out of the caller's table: `pop` removes. Read it with `get`.",
+)
+def _(
+    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, keys: Names, table: Table, fallbacks: Table
+) -> Ran:
+    ran = chain(x, w, b, keys, dict(table), fallbacks)
+    for key in keys:
+        table.pop(key, None)
+    return ran
+
+
 @run_head.cost
 def _(student: Student, draw: Draw) -> str:
     layer, x = onelayer.head(), onelayer.hidden("<en> she has eaten <es> ella")[-1:]  # (1, 64)

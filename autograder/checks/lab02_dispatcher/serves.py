@@ -49,6 +49,8 @@ def serves(student: Student, draw: Draw) -> None:
         (["CPU", IMPLICIT], "CPU"),
         (["Autograd", IMPLICIT], "AutogradCPU"),
         (["CPU", "Autograd"], "AutogradCPU"),
+        (["Autograd"], "AutogradCPU"),
+        ([IMPLICIT, "Autograd"], "AutogradCPU"),
         ([EXPLICIT], "SparseCPU"),
         ([EXPLICIT], "AutogradCPU"),
         (["SparseCPU", IMPLICIT], "AutogradCPU"),
@@ -67,6 +69,8 @@ def serves(student: Student, draw: Draw) -> None:
         expect_equal(got, _served_by_torch(registered, key))
     for key in ("AutogradCPU", "AutocastCPU"):  # have a fallback in torch, and none in this call
         expect_equal(student.call("serves", [], key, []), None)
+    for key in ("CPU", "SparseCPU"):  # have none in torch, and one in this call
+        expect_equal(student.call("serves", [], key, [key]), "fallback")
 
 
 def _parse(key: str) -> Any:
@@ -234,6 +238,83 @@ serves.wrong(
 )
 def _(registered: Names, key: str, fallbacks: Names) -> str | None:
     return _serves(registered, key, [*fallbacks, key] if fallbacks else [])
+
+
+serves.wrong(
+    "composite_never_serves_autograd",
+    "CompositeImplicitAutograd serves AutogradCPU too, where neither CPU nor the explicit "
+    "composite is registered.",
+    serves=lambda registered, key, fallbacks: _serves(
+        registered, key, fallbacks, autograd=("Autograd",)
+    ),
+)
+
+
+@serves.wrong(
+    "autograd_only_with_a_kernel",
+    "The alias `Autograd` serves AutogradCPU also where CPU has no kernel. Only the implicit "
+    "composite depends on that.",
+)
+def _(registered: Names, key: str, fallbacks: Names) -> str | None:
+    own = {"CPU", EXPLICIT} & set(registered)
+    alias = "Autograd" if own else IMPLICIT
+    return _serves(registered, key, fallbacks, autograd=(alias,))
+
+
+@serves.wrong(
+    "autograd_only_without_a_kernel",
+    "With a kernel for CPU or the explicit composite, AutogradCPU is not left empty: `Autograd` "
+    "serves it.",
+)
+def _(registered: Names, key: str, fallbacks: Names) -> str | None:
+    own = {"CPU", EXPLICIT} & set(registered)
+    aliases = () if own else (IMPLICIT, "Autograd")
+    return _serves(registered, key, fallbacks, autograd=aliases)
+
+
+serves.wrong(
+    "fallback_of_autograd_only",
+    "Not only AutogradCPU can have a fallback: any key of the list has one.",
+    serves=lambda registered, key, fallbacks: _serves(
+        registered, key, fallbacks if key == "AutogradCPU" else []
+    ),
+)
+serves.wrong(
+    "no_fallback_of_backends",
+    "A backend key may have a fallback as well: here it is in the list.",
+    serves=lambda registered, key, fallbacks: _serves(
+        registered, key, [] if key in ("CPU", "SparseCPU") else fallbacks
+    ),
+)
+
+
+@serves.wrong(
+    "order_of_registration",
+    "The registration that came first was taken. Their order says nothing: the rules do.",
+)
+def _(registered: Names, key: str, fallbacks: Names) -> str | None:
+    own = {"CPU", EXPLICIT} & set(registered)
+    backend = (EXPLICIT, IMPLICIT) if key in ("CPU", "SparseCPU") else ()
+    aliases: tuple[str, ...] = backend
+    if key == "AutogradCPU":
+        aliases = ("Autograd",) if own else (IMPLICIT, "Autograd")
+    found = next((name for name in registered if name in (key, *aliases)), None)
+    return "fallback" if found is None and key in fallbacks else found
+
+
+serves.wrong(
+    "stub_as_it_was",
+    "This is what the stub knows, rule 1 and the backends. AutogradCPU and the fallback are "
+    "missing.",
+    serves=lambda registered, key, fallbacks: _serves(registered, key, [], autograd=()),
+)
+
+
+serves.wrong(
+    "word_none",
+    'This is the text "None". The answer is None itself.',
+    serves=lambda registered, key, fallbacks: _serves(registered, key, fallbacks) or "None",
+)
 
 
 @serves.cost

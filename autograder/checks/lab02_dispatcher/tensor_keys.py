@@ -154,6 +154,11 @@ def _without(names: Names, *unwanted: str) -> Names:
     return [name for name in names if not name.startswith(unwanted)]
 
 
+def _first(names: Names, *starts: str) -> Names:
+    """Those that begin so, in this order, before the others."""
+    return [n for start in starts for n in names if n.startswith(start)] + _without(names, *starts)
+
+
 tensor_keys.wrong(
     "integers_skip_autograd",
     "An integer tensor carries autograd's key and ADInplaceOrView as any other does: the dtype "
@@ -290,6 +295,124 @@ def _(*kind: Any) -> Names:
 def _(*kind: Any) -> Names:
     keys = _tensor_keys(kind)
     return keys if all(kind[3]) else [key for key in keys if key != "ADInplaceOrView"]
+
+
+tensor_keys.wrong(
+    "both_if_needed",
+    "A tensor without `requires_grad` carries autograd's key and ADInplaceOrView too: "
+    "requires_grad chooses no key.",
+)(
+    _bent(
+        lambda kind: (
+            _tensor_keys(kind)
+            if kind[4]
+            else _without(_tensor_keys(kind), "Autograd", "ADInplaceOrView")
+        )
+    )
+)
+tensor_keys.wrong(
+    "inplace_if_needed",
+    "ADInplaceOrView is there without `requires_grad` too: it keeps version counters, and every "
+    "ordinary tensor has one.",
+)(
+    _bent(
+        lambda kind: (
+            _tensor_keys(kind) if kind[4] else _without(_tensor_keys(kind), "ADInplaceOrView")
+        )
+    )
+)
+tensor_keys.wrong(
+    "autograd_in_inference",
+    "A tensor made in inference mode has lost ADInplaceOrView here, but not autograd's key. It "
+    "has neither.",
+)(
+    _bent(
+        lambda kind: (
+            _without(_tensor_keys((*kind[:6], False)), "ADInplaceOrView")
+            if kind[6]
+            else _tensor_keys(kind)
+        )
+    )
+)
+tensor_keys.wrong(
+    "autocast_everywhere",
+    "AutocastCPU stands at a meta tensor. Meta is another device, and it has no autocast key.",
+)(_bent(lambda kind: ["AutocastCPU", *_without(_tensor_keys(kind), "Autocast")]))
+tensor_keys.wrong(
+    "no_autocast",
+    "A CPU tensor carries AutocastCPU at all times. Autocast is off because the thread excludes "
+    "the key.",
+)(_bent(lambda kind: _without(_tensor_keys(kind), "Autocast")))
+tensor_keys.wrong(
+    "autocast_behind_autograd",
+    "Autograd's key stands in front of AutocastCPU. Autocast is higher: it casts before autograd "
+    "records.",
+)(_bent(lambda kind: _first(_tensor_keys(kind), "Autograd")))
+tensor_keys.wrong(
+    "inplace_before_autograd",
+    "ADInplaceOrView stands in front of autograd's key. Autograd is higher and redispatches to it.",
+)(_bent(lambda kind: _first(_tensor_keys(kind), "Autocast", "ADInplace")))
+tensor_keys.wrong(
+    "alphabetical",
+    "The right keys in the order of the alphabet. Their order is that of priority.",
+)(_bent(lambda kind: sorted(_tensor_keys(kind))))
+tensor_keys.wrong(
+    "no_autograd_of_meta",
+    "A meta tensor has autograd's key and ADInplaceOrView as any other: AutogradMeta.",
+)(
+    _bent(
+        lambda kind: (
+            _tensor_keys(kind)
+            if kind[0] == "cpu"
+            else _without(_tensor_keys(kind), "Autograd", "ADInplaceOrView")
+        )
+    )
+)
+tensor_keys.wrong(
+    "autograd_cpu_everywhere",
+    "AutogradCPU stands at a meta tensor. The autograd key is named after the device: "
+    "AutogradMeta.",
+)(
+    _bent(
+        lambda kind: [
+            "AutogradCPU" if name.startswith("Autograd") else name for name in _tensor_keys(kind)
+        ]
+    )
+)
+tensor_keys.wrong(
+    "coo_in_the_name",
+    "The backend key of sparse_coo is SparseCPU or SparseMeta, without Coo.",
+)(
+    _bent(
+        lambda kind: _tensor_keys(
+            kind,
+            backend={"cpu": "SparseCooCPU", "meta": "SparseCooMeta"}[kind[0]]
+            if kind[1] == "sparse_coo"
+            else "",
+        )
+    )
+)
+tensor_keys.wrong(
+    "csr_like_coo",
+    "sparse_csr has a backend key of its own, with SparseCsr in its name: its storage is another "
+    "one.",
+)(_bent(lambda kind: [name.replace("SparseCsr", "Sparse") for name in _tensor_keys(kind)]))
+tensor_keys.wrong(
+    "two_backends",
+    "A sparse tensor carries one backend key, that of layout and device together, and not the "
+    "device's beside it.",
+)(
+    _bent(
+        lambda kind: [
+            *_tensor_keys(kind),
+            *([] if kind[1] == "strided" else [{"cpu": "CPU", "meta": "Meta"}[kind[0]]]),
+        ]
+    )
+)
+tensor_keys.wrong(
+    "as_in_the_example",
+    "These are the example's four keys. Another tensor has others.",
+)(_bent(lambda kind: ["AutocastCPU", "AutogradCPU", "ADInplaceOrView", "CPU"]))
 
 
 @tensor_keys.cost

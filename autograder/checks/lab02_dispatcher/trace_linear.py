@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 
@@ -13,8 +16,8 @@ from .keys import Names
 from .operators import Record
 
 _RAISED = {
-    "RuntimeError": "What `func` returns, `__torch_dispatch__` must return: the operators after "
-    "this one need its result.",
+    "RuntimeError: Expected a proper Tensor but got None": "What `func` returns, "
+    "`__torch_dispatch__` must return: the operators after this one need its result.",
 }
 _DIFFER = ("aten.detach.default", "aten.alias.default")  # torch versions choose one or the other
 
@@ -62,6 +65,20 @@ def _dispatched(
     if of == "both":
         return [*forward.names, *backward.names]
     names: Names = forward.names if of == "forward" else backward.names
+    return names
+
+
+_linear: Any = F.linear  # backward is untyped
+
+
+def _recorded(
+    run: Callable[..., Any], x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None
+) -> Names:
+    """Of another line with the same three; whatever it leaves in .grad is not theirs."""
+    given = [None if t is None else t.detach().requires_grad_(t.requires_grad) for t in (x, w, b)]
+    with Record() as record:
+        run(*given)
+    names: Names = record.names
     return names
 
 
@@ -117,6 +134,150 @@ trace_linear.wrong(
     "the end.",
     trace_linear=lambda x, w, b: ["::".join(name.split(".")[:2]) for name in _dispatched(x, w, b)],
 )
+trace_linear.wrong(
+    "names_of_the_schema",
+    "These are schema names. The names asked for are those of str(func): dots, and the overload at "
+    "the end.",
+    trace_linear=lambda x, w, b: [
+        name.replace(".", "::", 1).removesuffix(".default") for name in _dispatched(x, w, b)
+    ],
+)
+
+
+trace_linear.wrong(
+    "linear_alone",
+    "Only F.linear was recorded. Its sum and the backward belong inside `with record:` too.",
+    trace_linear=lambda x, w, b: _recorded(_linear, x, w, b),
+)
+trace_linear.wrong(
+    "mean_taken",
+    "The mean was taken. It is another operator, with another backward: take the sum.",
+    trace_linear=lambda x, w, b: _recorded(
+        lambda *given: _linear(*given).mean().backward(), x, w, b
+    ),
+)
+
+
+@trace_linear.wrong(
+    "without_sum",
+    "The backward began at the result itself, with ones given to it. It begins at the result's "
+    "sum.",
+)
+def _(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> Names:
+    def run(*given: Any) -> None:
+        z = _linear(*given)
+        z.backward(torch.ones_like(z))
+
+    return _recorded(run, x, w, b)
+
+
+@trace_linear.wrong(
+    "as_a_product",
+    "`x @ w.T + b` is another line: it dispatches a product and an addition. F.linear makes one "
+    "addmm of them where it can.",
+)
+def _(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> Names:
+    def run(x: Any, w: Any, b: Any) -> None:
+        z = x @ w.T
+        (z if b is None else z + b).sum().backward()
+
+    return _recorded(run, x, w, b)
+
+
+trace_linear.wrong(
+    "bias_left_out",
+    "The bias got lost on the way into F.linear: with it the product is an addmm.",
+    trace_linear=lambda x, w, b: _recorded(lambda x, w, b: _linear(x, w).sum().backward(), x, w, b),
+)
+trace_linear.wrong(
+    "weight_alone",
+    "Only the gradient of w was asked for. backward() computes those of all leaves that require "
+    "one.",
+    trace_linear=lambda x, w, b: _recorded(
+        lambda x, w, b: torch.autograd.grad(_linear(x, w, b).sum(), w), x, w, b
+    ),
+)
+trace_linear.wrong(
+    "gradient_of_x",
+    "x does not require a gradient, and the record holds one: take the tensors as they come.",
+    trace_linear=lambda x, w, b: _dispatched(x.detach().requires_grad_(), w, b),
+)
+trace_linear.wrong(
+    "flattened_first",
+    "x was made two-dimensional first, which is an operator of its own. F.linear takes it as it "
+    "is.",
+    trace_linear=lambda x, w, b: _recorded(
+        lambda x, w, b: _linear(x.reshape(-1, 64), w, b).sum().backward(), x, w, b
+    ),
+)
+trace_linear.wrong(
+    "noted_twice",
+    "Each call stands here twice: note it once, before or after you do it.",
+    trace_linear=lambda x, w, b: [name for name in _dispatched(x, w, b) for _ in range(2)],
+)
+trace_linear.wrong(
+    "two_lists",
+    "Forward and backward came as two lists. One was asked for, in order.",
+    trace_linear=lambda x, w, b: [
+        _dispatched(x, w, b, of=half) for half in ("forward", "backward")
+    ],
+)
+
+
+@trace_linear.wrong(
+    "no_grad",
+    "torch.no_grad() switches autograd off, so there is no graph to go back through. A mode does "
+    "not need it.",
+)
+def _(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> Names:
+    with torch.no_grad():
+        return _recorded(lambda *given: _linear(*given).sum().backward(), x, w, b)
+
+
+trace_linear.wrong(
+    "alphabetical",
+    "The names are in the order of the alphabet. Asked for is the order of the calls.",
+    trace_linear=lambda x, w, b: sorted(_dispatched(x, w, b)),
+)
+
+
+@trace_linear.wrong(
+    "backward_twice",
+    "The backward ran twice. Once was asked for.",
+)
+def _(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> Names:
+    def run(*given: Any) -> None:
+        loss = _linear(*given).sum()
+        loss.backward(retain_graph=True)
+        loss.backward()
+
+    return _recorded(run, x, w, b)
+
+
+trace_linear.wrong(
+    "one_text",
+    "The names are joined into one text. A list of them was asked for.",
+    trace_linear=lambda x, w, b: ", ".join(_dispatched(x, w, b)),
+)
+trace_linear.wrong(
+    "counted",
+    "This is how many calls there were. Their names were asked for.",
+    trace_linear=lambda x, w, b: len(_dispatched(x, w, b)),
+)
+
+
+@trace_linear.wrong(
+    "nodes_named",
+    "These are the nodes that autograd will walk. The mode sees the operators that their "
+    "formulas call.",
+)
+def _(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> Names:
+    names, left = [], [_linear(x, w, b).sum().grad_fn]
+    while left:
+        if node := left.pop():
+            names.append(node.name())
+            left += [nearer for nearer, _ in node.next_functions]
+    return names
 
 
 @trace_linear.cost

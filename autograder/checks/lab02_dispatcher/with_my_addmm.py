@@ -41,7 +41,7 @@ def with_my_addmm(student: Student, draw: Draw) -> None:
         w, b = _whole(draw, 20, 64, largest=20).requires_grad_(), _whole(draw, 20)
         flat, deep = _whole(draw, 3, 64), _whole(draw, 2, 3, 64)
         turned = _whole(draw, 3, 2, 64).transpose(0, 1)  # takes no addmm
-        xs = [flat, turned, deep, *[_whole(draw, n, 64) for n in draw.sizes(1, high=5)]]
+        xs = [flat, turned, deep, turned, *[_whole(draw, n, 64) for n in draw.sizes(1, high=5)]]
         want = _override(xs, w, b)  # before the student's kernel can be in the table
         with explaining(_RAISED):
             got = student.call("with_my_addmm", xs, w, b)
@@ -100,8 +100,8 @@ def _expect_override(got: Any, want: Overridden) -> None:
 
 @with_my_addmm.wrong(
     "not_given_back",
-    "After the scope your kernel still answers. A registration stays until its library is "
-    "destroyed: call library._destroy() before the last F.linear.",
+    "The last result is still your kernel's. A registration stays until its library is destroyed: "
+    "call library._destroy(), then F.linear once more.",
 )
 def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
     calls, results, after = _override(xs, w, b)
@@ -116,15 +116,16 @@ with_my_addmm.wrong(
 )
 with_my_addmm.wrong(
     "nothing_rounded",
-    "The results are those of torch's own kernel, though the count is right: yours does not round.",
+    "The results are those of torch's own kernel, though the count is right: yours does not round "
+    "to bfloat16.",
     with_my_addmm=lambda xs, w, b: _override(xs, w, b, rounds=lambda n: False),
 )
 
 
 @with_my_addmm.wrong(
     "no_autograd_above",
-    "w requires a gradient and this result does not: no autograd kernel has run above yours. "
-    "Register for CPU, below it, and call F.linear in ordinary mode.",
+    "w requires a gradient and this result does not. Register for CPU, below autograd's kernel, "
+    "call F.linear in ordinary mode, and do not detach what it returns.",
 )
 def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
     calls, results, after = _override(xs, w, b)
@@ -185,6 +186,140 @@ with_my_addmm.wrong(
     "changes another variable (nonlocal).",
     with_my_addmm=lambda xs, w, b: (0, *_override(xs, w, b)[1:]),
 )
+
+
+@with_my_addmm.wrong(
+    "float16",
+    "The result was rounded to float16, which has more digits and a smaller range. `.bfloat16()` "
+    "was asked for.",
+)
+def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
+    calls, plain, after = _override(xs, w, b, rounds=lambda n: False)
+    counts = [_addmms(x, w, b) for x in xs]
+    low = [y.half().float() if n else y for n, y in zip(counts, plain, strict=True)]
+    return calls, low, after
+
+
+@with_my_addmm.wrong(
+    "two_dimensions",
+    "The result has lost its dimensions: x was flattened. F.linear takes x (..., 64) as it is.",
+)
+def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
+    return _override([x.reshape(-1, 64) for x in xs], w, b)
+
+
+@with_my_addmm.wrong(
+    "first_x_only",
+    "There is one result. Run F.linear for every x of xs.",
+)
+def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
+    return _override(xs[:1], w, b)
+
+
+@with_my_addmm.wrong(
+    "not_in_a_list",
+    "This is one result, and not a list of results: run F.linear for every x of xs.",
+)
+def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Any:
+    calls, results, after = _override(xs[:1], w, b)
+    return calls, results[0], after
+
+
+@with_my_addmm.wrong(
+    "without_bias",
+    "The bias is missing from the results: F.linear(x, w, b).",
+)
+def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
+    return 0, [F.linear(x, w) for x in xs], F.linear(xs[0], w, b)
+
+
+@with_my_addmm.wrong(
+    "one_run_too_many",
+    "F.linear ran once more while your kernel was registered. Run it once for each x there.",
+)
+def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
+    calls, results, after = _override(xs, w, b)
+    return calls + _addmms(xs[0], w, b), results, after
+
+
+@with_my_addmm.wrong(
+    "there_and_back",
+    "The arguments were rounded to bfloat16 and back before the product. Round what the real "
+    "kernel returns.",
+)
+def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
+    calls, results, after = _override(xs, w, b, rounds=lambda n: False)
+    counts = [_addmms(x, w, b) for x in xs]
+    low = [F.linear(*(t.bfloat16().float() for t in (x, w, b))) for x in xs]
+    return calls, [y if n else z for n, y, z in zip(counts, low, results, strict=True)], after
+
+
+@with_my_addmm.wrong(
+    "no_kernel_at_all",
+    "No kernel of yours has run: every result was rounded outside, and the calls of F.linear "
+    "were counted.",
+)
+def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
+    _, results, after = _override(xs, w, b, rounds=lambda n: True)
+    return len(xs), results, after
+
+
+@with_my_addmm.wrong(
+    "last_one_inside",
+    "The last F.linear ran while your kernel was still registered, and was counted. Destroy the "
+    "library first.",
+)
+def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
+    calls, results, after = _override(xs, w, b)
+    return calls + _addmms(xs[0], w, b), results, after.bfloat16().float()
+
+
+@with_my_addmm.wrong(
+    "destroyed_after_one",
+    "Only the first call met your kernel: the library was destroyed before the others.",
+)
+def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
+    _, rounded, after = _override(xs, w, b)
+    _, plain, _ = _override(xs, w, b, rounds=lambda n: False)
+    return 1, [*rounded[:1], *plain[1:]], after
+
+
+@with_my_addmm.wrong(
+    "left_in_float64",
+    "The result came back in float64. `.float()` is float32, the dtype that addmm has here.",
+)
+def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
+    calls, results, after = _override(xs, w, b)
+    counts = [_addmms(x, w, b) for x in xs]
+    return calls, [y.double() if n else y for n, y in zip(counts, results, strict=True)], after
+
+
+@with_my_addmm.wrong(
+    "calls_in_a_list",
+    "The number of calls stands in a list. It is an int.",
+)
+def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Any:
+    calls, results, after = _override(xs, w, b)
+    return [calls], results, after
+
+
+@with_my_addmm.wrong(
+    "rows_counted",
+    "These are the rows that your kernel got. Each call counts one.",
+)
+def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
+    _, results, after = _override(xs, w, b)
+    rows = sum(x.numel() // x.shape[-1] for x in xs if _addmms(x, w, b))
+    return rows, results, after
+
+
+@with_my_addmm.wrong(
+    "addmm_by_its_name",
+    "Your kernel called torch's addmm by its name, and the table sent it back to your kernel. "
+    "Call `original`, the kernel from before.",
+)
+def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
+    raise RecursionError("maximum recursion depth exceeded while calling a Python object")
 
 
 @with_my_addmm.cost

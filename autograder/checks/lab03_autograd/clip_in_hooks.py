@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from autograder.judge import Draw, Student
@@ -240,6 +241,162 @@ def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
 def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
     (dw, db), *later = each_gradient(w, b, batches)
     return _summed([(_clip(dw, limit), _clip(db, limit)), *later])
+
+
+@clip_in_hooks.wrong(
+    "bias_only",
+    "The weight was not clipped. Each of the two tensors needs a hook of its own.",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    return _summed([(dw, _clip(db, limit)) for dw, db in each_gradient(w, b, batches)])
+
+
+@clip_in_hooks.wrong(
+    "clamped_from_above",
+    "Each element was cut at the limit by itself, and those far below 0 not at all. Clipping by "
+    "norm scales the whole gradient by one number.",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    grads = each_gradient(w, b, batches)
+    return _summed([(dw.clamp(max=limit), db.clamp(max=limit)) for dw, db in grads])
+
+
+@clip_in_hooks.wrong(
+    "together_after_each_addition",
+    "This clips both .grad by their common norm after each backward: gradients that came earlier "
+    "are clipped again and again. A hook sees one gradient, before it is added.",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    held = [torch.zeros_like(w), torch.zeros_like(b)]
+    for pair in each_gradient(w, b, batches):
+        held = [(h + g).detach() for h, g in zip(held, pair, strict=True)]
+        size = float(sum(h.square().sum() for h in held) ** 0.5)
+        held = [h * min(1.0, limit / size) for h in held]
+    return held[0], held[1]
+
+
+@clip_in_hooks.wrong(
+    "stretched",
+    "Long gradients stay as they are, and short ones are stretched: clamp(min=1) is the wrong "
+    "end. The factor is at most 1.",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    def stretched(g: Tensor) -> Tensor:
+        return g * max(1.0, limit / float(g.norm()))
+
+    return _summed([(stretched(dw), stretched(db)) for dw, db in each_gradient(w, b, batches)])
+
+
+@clip_in_hooks.wrong(
+    "upside_down",
+    "The factor is upside down: limit / norm, at most 1.",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    def upside_down(g: Tensor) -> Tensor:
+        return g * min(1.0, float(g.norm()) / limit)
+
+    return _summed([(upside_down(dw), upside_down(db)) for dw, db in each_gradient(w, b, batches)])
+
+
+@clip_in_hooks.wrong(
+    "long_ones_dropped",
+    "Gradients beyond the limit have become 0. They are scaled down to the limit: g * limit / "
+    "norm.",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    def long_ones_dropped(g: Tensor) -> Tensor:
+        return g * float(g.norm() <= limit)
+
+    return _summed(
+        [(long_ones_dropped(dw), long_ones_dropped(db)) for dw, db in each_gradient(w, b, batches)]
+    )
+
+
+@clip_in_hooks.wrong(
+    "column_by_column",
+    "Each column was clipped by its own norm. The norm of a gradient runs over all its elements: "
+    "g.norm().",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    def column_by_column(g: Tensor) -> Tensor:
+        norms: Tensor = g.norm(dim=0, keepdim=True)
+        return g * (limit / norms).clamp(max=1)
+
+    return _summed(
+        [(column_by_column(dw), column_by_column(db)) for dw, db in each_gradient(w, b, batches)]
+    )
+
+
+@clip_in_hooks.wrong(
+    "limit_taken_for_one",
+    "`limit` was taken for 1: the gradient was divided by its norm where that is more than 1. The "
+    "factor is min(1, limit / norm).",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    def limit_taken_for_one(g: Tensor) -> Tensor:
+        return g / max(1.0, float(g.norm()))
+
+    return _summed(
+        [
+            (limit_taken_for_one(dw), limit_taken_for_one(db))
+            for dw, db in each_gradient(w, b, batches)
+        ]
+    )
+
+
+@clip_in_hooks.wrong(
+    "limit_shared_out",
+    "The limit was divided by the number of batches. Each gradient of each backward may be as "
+    "long as `limit`.",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    def limit_shared_out(g: Tensor) -> Tensor:
+        return _clip(g, limit / len(batches))
+
+    return _summed(
+        [(limit_shared_out(dw), limit_shared_out(db)) for dw, db in each_gradient(w, b, batches)]
+    )
+
+
+@clip_in_hooks.wrong(
+    "by_the_root_of_the_norm",
+    "The root of the norm was compared with the limit. g.norm() has its root already.",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    def by_the_root_of_the_norm(g: Tensor) -> Tensor:
+        return g * min(1.0, limit / float(g.norm() ** 0.5))
+
+    return _summed(
+        [
+            (by_the_root_of_the_norm(dw), by_the_root_of_the_norm(db))
+            for dw, db in each_gradient(w, b, batches)
+        ]
+    )
+
+
+@clip_in_hooks.wrong(
+    "last_backward_only",
+    "Only the last backward's gradient is left. Each one is added to `.grad`: do not empty it "
+    "between them.",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    dw, db = each_gradient(w, b, batches)[-1]
+    return _clip(dw, limit), _clip(db, limit)
+
+
+@clip_in_hooks.wrong(
+    "logits_clipped",
+    "The hook is on the logits. What is to be clipped are the gradients of w and b: "
+    "w.register_hook, b.register_hook.",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    pairs = []
+    for x, target in batches:
+        z = F.linear(x, w, b).detach().requires_grad_()
+        (dz,) = torch.autograd.grad(F.cross_entropy(z, target), z)
+        dz = _clip(dz, limit)
+        pairs.append((dz.T @ x, dz.sum(0)))
+    return _summed(pairs)
 
 
 @clip_in_hooks.cost

@@ -40,13 +40,19 @@ def cross_entropy_backward(student: Student, draw: Draw) -> None:
         _ask_cross_entropy(student, draw, scale, ignored, dloss)
     for _ in draw.cases(3):
         _ask_cross_entropy(student, draw, 2.0, draw.integer(0, 2), draw.choice((1.0, -0.25, 3.0)))
+    _ask_cross_entropy(student, draw, 1.0, 0, 1.0, torch.float64)
 
 
 def _ask_cross_entropy(
-    student: Student, draw: Draw, scale: float, ignored: int, dloss: float
+    student: Student,
+    draw: Draw,
+    scale: float,
+    ignored: int,
+    dloss: float,
+    dtype: torch.dtype = torch.float32,
 ) -> None:
     n, v = draw.integer(4, 9), draw.integer(5, 40)
-    z, target = scale * draw.tensor(n, v), draw.integers(n, low=0, high=v - 1)
+    z, target = scale * draw.tensor(n, v, dtype=dtype), draw.integers(n, low=0, high=v - 1)
     # Three rows always count: the first word and the last are words, and 0 is false in Python.
     places = draw.shuffled(range(n))
     target[places[:2]] = torch.tensor([0, v - 1])
@@ -63,7 +69,9 @@ def _ask_cross_entropy(
 
 def _torchs_cross_entropy(z: Tensor, target: Tensor, dloss: float) -> Tensor:
     leaf = z.detach().clone().requires_grad_()
-    (dz,) = torch.autograd.grad(F.cross_entropy(leaf, target), leaf, torch.tensor(dloss))
+    (dz,) = torch.autograd.grad(
+        F.cross_entropy(leaf, target), leaf, torch.tensor(dloss).to(z.dtype)
+    )
     return dz
 
 
@@ -234,6 +242,151 @@ def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
     e = (z - z.max()).exp()
     dz = e / e.sum(dim=1, keepdim=True) - _one_hot(z, target)
     return _masked(dz / (target >= 0).sum(), target, dloss)
+
+
+@cross_entropy_backward.wrong(
+    "ignored_rows_clamped",
+    "The -100 was clamped to 0, and so the rows that do not count got the gradient of word 0. "
+    "After the subtraction, put 0 into them.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    hot = F.one_hot(target.clamp(min=0), z.shape[1])
+    return dloss * (z.softmax(1) - hot) / (target >= 0).sum()
+
+
+@cross_entropy_backward.wrong(
+    "ignored_rows_clamped_and_counted",
+    "The -100 was clamped to 0, so the rows that do not count got the gradient of word 0, and a "
+    "part in the mean. Put 0 into them, and divide by the rows that count.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    hot = F.one_hot(target.clamp(min=0), z.shape[1])
+    return dloss * (z.softmax(1) - hot) / len(z)
+
+
+@cross_entropy_backward.wrong(
+    "ignored_rows_pushed_and_counted",
+    "Rows with target -100 still get their softmax, and have a part in the mean. They are no part "
+    "of the loss: put 0 into them, and divide by the rows that count.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    return dloss * (z.softmax(1) - _one_hot(z, target)) / len(z)
+
+
+@cross_entropy_backward.wrong(
+    "sigmoid",
+    "This is a sigmoid of each logit alone. The words of a row compete: their probabilities are a "
+    "softmax, and sum to 1.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    dz = torch.sigmoid(z) - _one_hot(z, target)
+    return _masked(dz / (target >= 0).sum(), target, dloss)
+
+
+@cross_entropy_backward.wrong(
+    "seed_divides",
+    "The gradient was divided by dloss. The chain rule multiplies by what arrives.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    return _torchs_cross_entropy(z, target, 1.0) / dloss
+
+
+@cross_entropy_backward.wrong(
+    "seed_added",
+    "dloss was added. The chain rule multiplies by what arrives.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    kept = target >= 0
+    dz = _masked(z.softmax(1) - _one_hot(z, target), target, 1.0)
+    return (dz + dloss) / kept.sum()
+
+
+@cross_entropy_backward.wrong(
+    "wrong_words_left_out",
+    "Only the target's column has a gradient: p - 1. Each wrong word has one too, its own p: the "
+    "normaliser reads every logit.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    hot = _one_hot(z, target)
+    return _masked((z.softmax(1) - hot) * hot / (target >= 0).sum(), target, dloss)
+
+
+@cross_entropy_backward.wrong(
+    "one_over_n_at_the_target",
+    "At the target 1 / N was taken away, and then the row was divided by N again. Take 1 away, "
+    "and divide once.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    rows = (target >= 0).sum()
+    return _masked((z.softmax(1) - _one_hot(z, target) / rows) / rows, target, dloss)
+
+
+@cross_entropy_backward.wrong(
+    "flipped_at_the_target",
+    "At the target this is 1 - p, and elsewhere p. It is p - 1 at the target: p minus one-hot has "
+    "one sign for all.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    hot = _one_hot(z, target)
+    p = z.softmax(1)
+    return _masked(torch.where(hot > 0, 1 - p, p) / (target >= 0).sum(), target, dloss)
+
+
+@cross_entropy_backward.wrong(
+    "likeliest_in_place_of_target",
+    "The 1 was taken away at the likeliest word. It belongs to the target, which the model may "
+    "find unlikely.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    dz = z.softmax(1) - _one_hot(z, z.argmax(1))
+    return _masked(dz / (target >= 0).sum(), target, dloss)
+
+
+@cross_entropy_backward.wrong(
+    "the_loss",
+    "This is the loss. Its gradient was asked for: a number for each logit, in the shape of z.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    return F.cross_entropy(z, target) * dloss
+
+
+@cross_entropy_backward.wrong(
+    "overflow_past_an_epsilon",
+    OVERFLOW,
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    p = z.exp() / (z.exp().sum(dim=1, keepdim=True) + 1e-8)
+    return _masked((p - _one_hot(z, target)) / (target >= 0).sum(), target, dloss)
+
+
+@cross_entropy_backward.wrong(
+    "logits_clamped",
+    "The logits were clamped before the exp, so that all very large ones are equally likely. Take "
+    "the row's maximum away in place of it, or let torch.softmax do it.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    e = z.clamp(-80, 80).exp()
+    dz = e / e.sum(dim=1, keepdim=True) - _one_hot(z, target)
+    return _masked(dz / (target >= 0).sum(), target, dloss)
+
+
+@cross_entropy_backward.wrong(
+    "returned_in_float64",
+    "The gradient comes in float64. A gradient has the dtype of its tensor: z's.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    kept = target >= 0
+    dz = _masked(z.double().softmax(1) - _one_hot(z, target), target, 1.0)
+    return dz * (dloss / kept.sum())
+
+
+@cross_entropy_backward.wrong(
+    "always_float32",
+    "Right for float32. The gradient has the dtype of z: what `.float()` or a bare torch.zeros "
+    "makes is float32.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    return _torchs_cross_entropy(z.float(), target, dloss)
 
 
 @cross_entropy_backward.cost

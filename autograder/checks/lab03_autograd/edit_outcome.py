@@ -58,6 +58,8 @@ def edit_outcome(student: Student, draw: Draw) -> None:
     """
     edits = ALWAYS + [_drawn_edit(draw) for _ in draw.cases(8)]
     cases = [(op, _inputs(draw, learns), edited, way) for op, learns, edited, way in edits]
+    (same,) = _inputs(draw, ONE)  # what is saved has the numbers of what is edited, and is another
+    cases.insert(8, ("mul", [same, same.detach().clone()], 0, "itself"))
     for case, got in zip(cases, student.each("edit_outcome", cases), strict=True):
         expect_equal(got, torchs_outcome(*case))
 
@@ -94,7 +96,7 @@ edit_outcome.wrong(
 
 @edit_outcome.wrong(
     "input_is_safe",
-    "The input was called harmless because the forward has already read it. The backward reads it "
+    "The input was called harmless. The forward has read it already, but the backward reads it "
     "again: mul saved it.",
 )
 def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
@@ -225,6 +227,118 @@ def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
     after = gradients(op, inputs, edited, way)
     same = all(a.allclose(b) for a, b in zip(after, gradients(op, fresh), strict=True))
     return "harmless" if same else "silent"
+
+
+edit_outcome.wrong(
+    "everything_raises",
+    "Not every edit raises: add saved no tensor, so no edit can harm its backward.",
+    edit_outcome=lambda op, inputs, edited, way: "raises",
+)
+
+
+@edit_outcome.wrong(
+    "nothing_is_harmless",
+    "This edit is harmless, and it was called silent: nothing reads the numbers that changed, so "
+    'the gradient is right. "silent" means a wrong gradient.',
+)
+def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
+    if not saves(op, inputs, edited):
+        return "silent"
+    return "silent" if way == "data" else "raises"
+
+
+@edit_outcome.wrong(
+    "detach_is_a_copy",
+    "detach() was taken for a copy. It has the same floats as its tensor, and the same version "
+    "counter: backward notices the edit.",
+)
+def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
+    if way == "detach":
+        return "harmless"
+    if not saves(op, inputs, edited):
+        return "harmless"
+    return "silent" if way == "data" else "raises"
+
+
+@edit_outcome.wrong(
+    "view_is_unseen",
+    "A view shares the version counter of its tensor, so an edit of it raises and is not silent.",
+)
+def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
+    if not saves(op, inputs, edited):
+        return "harmless"
+    return "silent" if way in ("data", "view") else "raises"
+
+
+@edit_outcome.wrong(
+    "only_the_tensor_itself",
+    "Not only edits of the tensor itself raise. A view and detach() share its version counter; "
+    ".data alone does not.",
+)
+def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
+    if not saves(op, inputs, edited):
+        return "harmless"
+    return "silent" if way != "itself" else "raises"
+
+
+@edit_outcome.wrong(
+    "inputs_are_always_read",
+    "The input was called saved. Not every operation reads its inputs again in backward: the "
+    "derivative of add reads neither of them.",
+)
+def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
+    if edited == "out" and not saves(op, inputs, edited):
+        return "harmless"
+    return "silent" if way == "data" else "raises"
+
+
+@edit_outcome.wrong(
+    "constants_are_never_read",
+    "An input that requires no gradient was called harmless. Backward may need its numbers for "
+    "the gradient of the other one: mul saves it for that.",
+)
+def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
+    if edited != "out" and not inputs[int(edited)].requires_grad:
+        return "harmless"
+    if not saves(op, inputs, edited):
+        return "harmless"
+    return "silent" if way == "data" else "raises"
+
+
+@edit_outcome.wrong(
+    "first_input_only",
+    "Only the first input was looked at. The second one can be saved as well, and so can the "
+    "result.",
+)
+def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
+    if edited != 0:
+        return "harmless"
+    if not saves(op, inputs, edited):
+        return "harmless"
+    return "silent" if way == "data" else "raises"
+
+
+edit_outcome.wrong(
+    "outputs_compared",
+    "The outputs were compared. What an edit can spoil is the gradient: compare what "
+    "torch.autograd.grad gives with and without it.",
+    edit_outcome=lambda op, inputs, edited, way: "silent" if edited == "out" else "harmless",
+)
+
+
+@edit_outcome.wrong(
+    "equal_numbers",
+    "Two tensors with equal numbers were taken for one. An edit changes one storage: compare "
+    "where the saved tensor lies, its data_ptr(), and not what is in it.",
+)
+def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
+    used = [t.detach().clone().requires_grad_(t.requires_grad).clone() for t in inputs]
+    out = getattr(torch, op)(*used)
+    target = out if edited == "out" else used[int(edited)]
+    saved = [getattr(out.grad_fn, name) for name in dir(out.grad_fn) if name.startswith("_saved_")]
+    if not any(isinstance(t, Tensor) and t.equal(target) for t in saved):
+        return "harmless"
+    return "silent" if way == "data" else "raises"
 
 
 @edit_outcome.cost

@@ -38,7 +38,7 @@ def embedding_backward(student: Student, draw: Draw) -> None:
     asked.append((twice, 1, "contiguous"))  # the last one is float64
     for k, (tokens, d, layout) in enumerate(asked, start=1):
         dtype = torch.float64 if k == len(asked) else torch.float32
-        rows = draw.integer(6, 9)
+        rows = 5 if k == 1 else draw.integer(6, 9)  # at first the last row is read too
         dy = draw.tensor(*tokens.shape, d, layout=layout, dtype=dtype)
         got = student.call("embedding_backward", dy, tokens, rows)
         expect_close(got, _torchs_embedding(dy, tokens, rows), tolerance=1e-5)
@@ -50,13 +50,18 @@ def _torchs_embedding(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
     return dw
 
 
+LAST_WRITE = (
+    "A word that occurs twice keeps only its last gradient. Each occurrence is a path, and paths "
+    "add up."
+)
+
+
 @embedding_backward.wrong(
     "last_write_wins",
-    "A word that occurs twice keeps only its last gradient. Each occurrence is a path, and paths "
-    "add up.",
+    LAST_WRITE,
 )
 def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
-    dw = torch.zeros(rows, dy.shape[-1])
+    dw = dy.new_zeros(rows, dy.shape[-1])
     for token, row in zip(tokens.flatten().tolist(), dy.flatten(0, 1), strict=True):
         dw[token] = row
     return dw
@@ -121,17 +126,22 @@ def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
     "has: expand the index over the D features, or use `index_add_`, which adds whole rows.",
 )
 def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
-    dw = torch.zeros(rows, dy.shape[-1])
+    dw = dy.new_zeros(rows, dy.shape[-1])
     return dw.scatter_add_(0, tokens.flatten()[:, None], dy.flatten(0, 1))
+
+
+VIEWED = (
+    "dy may have any memory layout, and `view` refuses to flatten some. `flatten` and `reshape` "
+    "copy where they must."
+)
 
 
 @embedding_backward.wrong(
     "viewed_flat",
-    "dy may have any memory layout, and `view` refuses to flatten some. `flatten` and `reshape` "
-    "copy where they must.",
+    VIEWED,
 )
 def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
-    dw = torch.zeros(rows, dy.shape[-1])
+    dw = dy.new_zeros(rows, dy.shape[-1])
     return dw.index_add_(0, tokens.view(-1), dy.view(-1, dy.shape[-1]))
 
 
@@ -194,6 +204,128 @@ def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
     dw = dy.new_zeros(rows, dy.shape[-1])
     for sentence, row in zip(tokens, dy, strict=True):
         dw.index_copy_(0, sentence, dw[sentence] + row)
+    return dw
+
+
+@embedding_backward.wrong(
+    "last_write_wins_in_float32",
+    LAST_WRITE,
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    dw = torch.zeros(rows, dy.shape[-1])
+    dw[tokens] = dy
+    return dw
+
+
+@embedding_backward.wrong(
+    "last_addition_wins_in_float32",
+    LAST_WRITE,
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    dw = torch.zeros(rows, dy.shape[-1])
+    dw[tokens] += dy
+    return dw
+
+
+@embedding_backward.wrong(
+    "viewed_flat_in_float32",
+    VIEWED,
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    dw = torch.zeros(rows, dy.shape[-1])
+    return dw.index_add_(0, tokens.view(-1), dy.view(-1, dy.shape[-1]))
+
+
+@embedding_backward.wrong(
+    "dtypes_mixed",
+    "dy may be float64, and torch.zeros makes float32: index_add refuses to mix them. Make the "
+    "table with dtype=dy.dtype.",
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    dw = torch.zeros(rows, dy.shape[-1])
+    return dw.index_add_(0, tokens.flatten(), dy.flatten(0, 1))
+
+
+@embedding_backward.wrong(
+    "one_hot_in_float32",
+    "A matrix product refuses to mix dtypes, and dy may be float64: bring the one-hot rows to "
+    "dy's, with `.to(dy.dtype)`.",
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    return F.one_hot(tokens.flatten(), rows).float().T @ dy.flatten(0, 1)
+
+
+@embedding_backward.wrong(
+    "one_hot_of_integers",
+    "F.one_hot gives int64, and a matrix product refuses to mix that with floats: `.to(dy.dtype)`.",
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    return F.one_hot(tokens.flatten(), rows).T @ dy.flatten(0, 1)
+
+
+@embedding_backward.wrong(
+    "averaged_over_all_tokens",
+    "The table was divided by the number of tokens. The rule takes no mean; where the loss has "
+    "one, dy brings it along.",
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    return _torchs_embedding(dy, tokens, rows) / tokens.numel()
+
+
+@embedding_backward.wrong(
+    "averaged_over_the_batch",
+    "The table was divided by the number of sentences. The rule takes no mean; where the loss has "
+    "one, dy brings it along.",
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    return _torchs_embedding(dy, tokens, rows) / len(tokens)
+
+
+@embedding_backward.wrong(
+    "first_occurrence_only",
+    "A word that occurs twice keeps only its first gradient. Each occurrence is a path, and paths "
+    "add up.",
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    dw = dy.new_zeros(rows, dy.shape[-1])
+    for token, row in reversed(list(zip(tokens.flatten(), dy.flatten(0, 1), strict=True))):
+        dw[token] = row
+    return dw
+
+
+@embedding_backward.wrong(
+    "turned",
+    "This is dw transposed: the table has a row for each word, (rows, D).",
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    return _torchs_embedding(dy, tokens, rows).T
+
+
+@embedding_backward.wrong(
+    "occurrences_counted",
+    "This counts how often each word occurs. What each place adds is its dy.",
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    return _torchs_embedding(torch.ones_like(dy), tokens, rows)
+
+
+@embedding_backward.wrong(
+    "addition_lost",
+    "The table is still all zeros. `index_add` returns a new tensor and leaves its own as it was; "
+    "`index_add_` writes into it.",
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    return dy.new_zeros(rows, dy.shape[-1])
+
+
+@embedding_backward.wrong(
+    "last_row_left_out",
+    "The last row of the table has no gradient. It is a word like the others: words run from 0 to "
+    "rows - 1.",
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    dw = _torchs_embedding(dy, tokens, rows)
+    dw[-1] = 0
     return dw
 
 

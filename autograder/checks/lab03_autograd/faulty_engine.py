@@ -26,8 +26,10 @@ def engine(
     silent_zero: bool = False,
     along: Callable[[float, float], float] = float.__mul__,
     kept: dict[str, float] | None = None,
+    early: float = float("-inf"),
 ) -> Ran:
-    """A right engine, and the switches that make it wrong in one way each."""
+    """A right engine, and the switches that make it wrong in one way each. early: for how many more
+    gradients a node may wait when it is called ready."""
     waiting = _waiting(nodes, root, counted)
     arrived, ready, order, after = {} if kept is None else kept, [root], list[str](), dict(grad)
     arrived[root] = 1.0
@@ -43,7 +45,7 @@ def engine(
             before = 0.0 if last_arrival else arrived.get(child, 0.0)
             arrived[child] = before + along(float(factor), arrived[name])
             waiting[child] -= 1
-            ready += [child] if waiting[child] == 0 else []
+            ready += [child] if waiting[child] == 0 or waiting[child] <= early else []
     return order, after
 
 

@@ -128,7 +128,121 @@ linear_backward.wrong(
     "bias_gradient_of_ones",
     "db is all ones: that is how y moves with b. How the loss moves with it is dy, summed over the "
     "rows.",
-    linear_backward=lambda dy, x, w: (dy @ w, dy.T @ x, dy.new_ones(dy.shape[1])),
+    linear_backward=lambda dy, x, w: (dy @ w, dy.T @ x, torch.ones(dy.shape[1])),
+)
+
+
+linear_backward.wrong(
+    "weight_read_anew",
+    "dw has the right shape, and its numbers stand in the wrong places: reshape reads x.T @ dy "
+    "row by row, and turns nothing. dy.T @ x is the transpose.",
+    linear_backward=lambda dy, x, w: (dy @ w, (x.T @ dy).reshape(w.shape), dy.sum(0)),
+)
+
+
+linear_backward.wrong(
+    "rows_counted_for_the_bias",
+    "db is the number of rows: that is how far the sum of y moves with b. How the loss moves is "
+    "dy, summed over the rows.",
+    linear_backward=lambda dy, x, w: (
+        dy @ w,
+        dy.T @ x,
+        torch.full((dy.shape[1],), float(len(dy))),
+    ),
+)
+
+
+linear_backward.wrong(
+    "weight_alone_averaged",
+    "dw is divided by the number of rows. A local rule knows nothing of the loss's mean: dy "
+    "brings it along.",
+    linear_backward=lambda dy, x, w: (dy @ w, dy.T @ x / len(x), dy.sum(0)),
+)
+
+
+linear_backward.wrong(
+    "all_averaged",
+    "All three are divided by the number of rows. A local rule knows nothing of the loss's mean: "
+    "dy brings it along.",
+    linear_backward=lambda dy, x, w: (dy @ w / len(x), dy.T @ x / len(x), dy.mean(0)),
+)
+
+
+linear_backward.wrong(
+    "averaged_over_all_outputs",
+    "Every gradient is divided by the number of elements of y. A local rule takes no mean: "
+    "multiply by dy and add up.",
+    linear_backward=lambda dy, x, w: tuple(
+        t.contiguous() / dy.numel() for t in _torchs_linear(dy, x, w)
+    ),
+)
+
+
+linear_backward.wrong(
+    "dy_ignored",
+    "This is the gradient of the sum of y: dy was not used. Each path begins with what arrives, "
+    "dy[n, o].",
+    linear_backward=lambda dy, x, w: tuple(
+        t.contiguous() for t in _torchs_linear(torch.ones_like(dy), x, w)
+    ),
+)
+
+
+linear_backward.wrong(
+    "signs_flipped",
+    "All three have the wrong sign. A gradient says where the loss grows; the step takes it away, "
+    "the backward does not.",
+    linear_backward=lambda dy, x, w: (-(dy @ w), -(dy.T @ x), -dy.sum(0)),
+)
+
+
+linear_backward.wrong(
+    "weight_for_each_row",
+    "dw has a table for each row. All rows read the one weight, and paths add up: sum over the "
+    "rows, or let dy.T @ x do it.",
+    linear_backward=lambda dy, x, w: (dy @ w, dy[:, :, None] * x[:, None, :], dy.sum(0)),
+)
+
+
+linear_backward.wrong(
+    "product_of_sums",
+    "dw is a product of two sums over the rows. Multiply within each row first, and then add up "
+    "the rows: dy.T @ x.",
+    linear_backward=lambda dy, x, w: (dy @ w, dy.sum(0)[:, None] * x.sum(0), dy.sum(0)),
+)
+
+
+linear_backward.wrong(
+    "last_row_only",
+    "dw and db come from the last row alone: each turn of the loop overwrote what the one before "
+    "had found. Add them up with +=.",
+    linear_backward=lambda dy, x, w: (dy @ w, dy[-1:].T @ x[-1:], dy[-1:].sum(0)),
+)
+
+
+linear_backward.wrong(
+    "weight_for_dx",
+    "dx is w itself. w[o, i] is how y[n, o] moves with x[n, i]; multiply by dy[n, o] and add up "
+    "over o: dy @ w.",
+    linear_backward=lambda dy, x, w: (w, dy.T @ x, dy.sum(0)),
+)
+
+
+linear_backward.wrong(
+    "elementwise",
+    "`*` multiplies element by element, and the shapes of dy and x do not go together. dw is a "
+    "matrix product over the rows: dy.T @ x.",
+    linear_backward=lambda dy, x, w: (dy @ w, dy * x, dy.sum(0)),
+)
+
+
+linear_backward.wrong(
+    "returned_in_float32",
+    "The gradients come as float32, also those of float64 tensors. Each has the dtype of its "
+    "tensor: leave out `.float()`.",
+    linear_backward=lambda dy, x, w: tuple(
+        t.contiguous() for t in _torchs_linear(dy.float(), x.float(), w.float())
+    ),
 )
 
 

@@ -24,6 +24,7 @@ from . import lab
         "almost equal float32 numbers is mostly rounding. Work on a copy.",
         "dz[n, v] = (loss(up) - loss(down)) / (2 * h)",
     ),
+    by_effect=True,  # its last digits are rounding
 )
 def numeric_gradient(student: Student, draw: Draw) -> None:
     """The gradient of the loss by central differences: no derivative, only losses.
@@ -49,7 +50,7 @@ def _known(got: Any, z: Tensor, target: Tensor, h: float) -> str:
     for known in numeric_gradient.wrong_answers:
         answer = known.functions["numeric_gradient"](z.clone(), target, h)
         alike = isinstance(got, Tensor) and (got.shape, got.dtype) == (answer.shape, answer.dtype)
-        if alike and torch.allclose(got, answer, rtol=1e-6, atol=1e-8):
+        if alike and torch.allclose(got, answer, rtol=1e-6, atol=1e-10):
             return known.sentence
     return ""
 
@@ -58,6 +59,7 @@ NO_DIFFERENCE = (
     "The two losses are the same. `up = z` is no copy, so up and down were one tensor; or all "
     "logits moved together, which softmax does not notice. Move one element of a copy at a time."
 )
+TURNED = "This is dz transposed: dz[n, v] belongs to z[n, v]."
 STEP_NOT_USED = (
     "With a step as wide as h = 0.5 this is still the derivative, so h was not used, or no "
     "difference was taken. Compute (loss(z + h) - loss(z - h)) / (2 * h) with the h that is given."
@@ -148,6 +150,161 @@ numeric_gradient.wrong(
     "each row counts 1 / N.",
     numeric_gradient=lambda z, target, h: len(z) * _differences(z.to(torch.float64), target, h, h),
 )
+
+
+numeric_gradient.wrong(
+    "one_sided_below",
+    "This difference goes down only, so its error shrinks with h. A step up and a step down "
+    "cancel the curvature, and the error shrinks with h * h.",
+    numeric_gradient=lambda z, target, h: _differences(z.to(torch.float64), target, 0.0, h),
+)
+
+
+numeric_gradient.wrong(
+    "one_step_over_two",
+    "About half the gradient: the two points are one step h apart, and the difference was divided "
+    "by 2 * h. Take one point above and one below.",
+    numeric_gradient=lambda z, target, h: _differences(z.to(torch.float64), target, h, 0.0) / 2,
+)
+
+
+numeric_gradient.wrong(
+    "multiplied_by_h",
+    "`/ 2 * h` divides by 2 and then multiplies by h. The distance is one number: `/ (2 * h)`.",
+    numeric_gradient=lambda z, target, h: _differences(z.to(torch.float64), target, h, h) * h * h,
+)
+
+
+numeric_gradient.wrong(
+    "divided_by_two",
+    "The difference was divided by 2. The two points are 2 * h apart: divide by that.",
+    numeric_gradient=lambda z, target, h: _differences(z.to(torch.float64), target, h, h) * h,
+)
+
+
+numeric_gradient.wrong(
+    "float32_all_the_way",
+    "All of this is float32: about seven digits, of which the difference loses most. Move and "
+    "return float64.",
+    numeric_gradient=lambda z, target, h: _differences(z, target, h, h),
+)
+
+
+numeric_gradient.wrong(
+    "returned_in_float32",
+    "The differences were taken in float64, and then rounded to float32. Return float64, as it "
+    "was computed.",
+    numeric_gradient=lambda z, target, h: _differences(z.to(torch.float64), target, h, h).float(),
+)
+
+
+numeric_gradient.wrong(
+    "upside_down",
+    "The sign is wrong: take loss(z - h) away from loss(z + h), not the other way round.",
+    numeric_gradient=lambda z, target, h: -_differences(z.to(torch.float64), target, h, h),
+)
+
+
+numeric_gradient.wrong(
+    "never_negative",
+    "Every slope is positive here. A loss can fall where a logit grows: take no absolute value.",
+    numeric_gradient=lambda z, target, h: _differences(z.to(torch.float64), target, h, h).abs(),
+)
+
+
+numeric_gradient.wrong(
+    "half_a_step",
+    "Each logit was moved by h / 2, and the difference divided by 2 * h. Whatever the step, "
+    "divide by the distance between the two points.",
+    numeric_gradient=lambda z, target, h: (
+        _differences(z.to(torch.float64), target, h / 2, h / 2) / 2
+    ),
+)
+
+
+numeric_gradient.wrong(
+    "narrower_step",
+    "The logits were moved by h / 2. Right for a small h; a step of h goes up by h and down by h.",
+    numeric_gradient=lambda z, target, h: _differences(z.to(torch.float64), target, h / 2, h / 2),
+)
+
+
+numeric_gradient.wrong(
+    "step_of_its_own",
+    STEP_NOT_USED,
+    numeric_gradient=lambda z, target, h: _differences(z.to(torch.float64), target, 1e-4, 1e-4),
+)
+
+
+numeric_gradient.wrong(
+    "averaged_twice",
+    "F.cross_entropy is a mean over the rows already, and here it was divided by N once more.",
+    numeric_gradient=lambda z, target, h: _differences(z.to(torch.float64), target, h, h) / len(z),
+)
+
+
+numeric_gradient.wrong(
+    "turned",
+    TURNED,
+    numeric_gradient=lambda z, target, h: _differences(
+        z.to(torch.float64), target, h, h
+    ).T.contiguous(),
+)
+
+
+numeric_gradient.wrong(
+    "turned_view",
+    TURNED,
+    numeric_gradient=lambda z, target, h: _differences(z.to(torch.float64), target, h, h).T,
+)
+
+
+@numeric_gradient.wrong(
+    "first_row_only",
+    "Only the first row was moved. Every element of z has a slope.",
+)
+def _(z: Tensor, target: Tensor, h: float) -> Tensor:
+    dz = _differences(z.to(torch.float64), target, h, h)
+    dz[1:] = 0.0
+    return dz
+
+
+@numeric_gradient.wrong(
+    "last_column_left_out",
+    "The last column has no slope here: n runs over all z.shape[0] rows, and v over all z.shape[1] "
+    "columns.",
+)
+def _(z: Tensor, target: Tensor, h: float) -> Tensor:
+    dz = _differences(z.to(torch.float64), target, h, h)
+    dz[:, -1] = 0.0
+    return dz
+
+
+@numeric_gradient.wrong(
+    "targets_only",
+    "Only the targets' logits were moved. The normaliser reads every logit, so all of them have a "
+    "slope.",
+)
+def _(z: Tensor, target: Tensor, h: float) -> Tensor:
+    dz = torch.zeros_like(z, dtype=torch.float64)
+    rows = torch.arange(len(z))
+    dz[rows, target] = _differences(z.to(torch.float64), target, h, h)[rows, target]
+    return dz
+
+
+@numeric_gradient.wrong(
+    "column_moved",
+    "A whole column was moved at once, so the rows' slopes are added up. Move one element of a "
+    "copy at a time: z[n, v].",
+)
+def _(z: Tensor, target: Tensor, h: float) -> Tensor:
+    z = z.to(torch.float64)
+    steps = h * torch.eye(z.shape[1], dtype=torch.float64)
+    slopes = [
+        (F.cross_entropy(z + step, target) - F.cross_entropy(z - step, target)) / (2 * h)
+        for step in steps
+    ]
+    return torch.stack(slopes).expand_as(z).clone()
 
 
 @numeric_gradient.cost

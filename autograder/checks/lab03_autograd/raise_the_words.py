@@ -67,7 +67,8 @@ def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
 
 @raise_the_words.wrong(
     "bias_stands_still",
-    "The weight made its step, the bias did not. It is a parameter as well.",
+    "The weight made its step, the bias is where it was. It is a parameter as well, and its "
+    "gradient is dz.sum(dim=0); the sum over all of dz is 0.",
 )
 def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
     dw, _ = _head_gradients(w, b, x, target)
@@ -94,8 +95,8 @@ def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
 
 @raise_the_words.wrong(
     "in_place",
-    "The step was written into the head that was passed in. Return new tensors: w - lr * dw, not "
-    "w -= lr * dw.",
+    "The head that was passed in has changed: the step was written into it, or its requires_grad "
+    "switched on. Return new tensors, w - lr * dw, not w -= lr * dw; for autograd take a copy.",
 )
 def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
     dw, db = _head_gradients(w, b, x, target)
@@ -243,6 +244,177 @@ def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
 def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
     moved = w - lr * _head_gradients(w, b, x, target)[0]
     return moved, b - lr * _head_gradients(moved, b, x, target)[1]
+
+
+@raise_the_words.wrong(
+    "weight_stands_still",
+    "The bias made its step, the weight did not: w - lr * dz.T @ x.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    _, db = _head_gradients(w, b, x, target)
+    return w, b - lr * db
+
+
+@raise_the_words.wrong(
+    "bias_not_returned",
+    "Only the weight was returned. (w, b) was asked for.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Tensor:
+    dw, _ = _head_gradients(w, b, x, target)
+    return w - lr * dw
+
+
+@raise_the_words.wrong(
+    "softmax_only",
+    "The 1 at the target is missing: this pushes every word down, the right ones too. dz is "
+    "softmax minus one-hot.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    dz = F.linear(x, w, b).softmax(1) / len(x)
+    return w - lr * dz.T @ x, b - lr * dz.sum(dim=0)
+
+
+OVER_V = "dz was divided by V, or by N * V. The loss is a mean over the N rows: divide by len(x)."
+
+
+@raise_the_words.wrong(
+    "averaged_over_the_words_of_the_table",
+    OVER_V,
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    dw, db = _head_gradients(w, b, x, target)
+    return w - lr * dw * len(x) / len(b), b - lr * db * len(x) / len(b)
+
+
+@raise_the_words.wrong(
+    "averaged_over_everything",
+    OVER_V,
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    dw, db = _head_gradients(w, b, x, target)
+    return w - lr * dw / len(b), b - lr * db / len(b)
+
+
+@raise_the_words.wrong(
+    "averaged_over_the_features",
+    "dz was divided by D, the number of features. The loss is a mean over the N rows: divide by "
+    "len(x).",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    dw, db = _head_gradients(w, b, x, target)
+    share = len(x) / x.shape[1]
+    return w - lr * dw * share, b - lr * db * share
+
+
+@raise_the_words.wrong(
+    "a_full_step_for_each_word",
+    "Each word made a whole step of its own, and the next one saw parameters that had moved. The "
+    "loss is one mean over the N words, and its step is one.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    words = [[(x[k : k + 1], target[k : k + 1])] for k in range(len(x))]
+    return whole_batches(w, b, words, lr)
+
+
+@raise_the_words.wrong(
+    "ten_steps",
+    "The parameters made ten steps. One was asked for.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    return whole_batches(w, b, [[(x, target)]] * 10, lr)
+
+
+@raise_the_words.wrong(
+    "adam",
+    "This is a step of Adam, which moves nearly every number by lr. SGD moves it by lr times its "
+    "gradient.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    dw, db = _head_gradients(w, b, x, target)
+    return w - lr * dw / (dw.abs() + 1e-8), b - lr * db / (db.abs() + 1e-8)
+
+
+@raise_the_words.wrong(
+    "only_the_targets_rows",
+    "Only the rows of the right words moved. The normaliser reads every logit, so every word's "
+    "row moves by its probability.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    dw, db = _head_gradients(w, b, x, target)
+    moved = torch.zeros(len(b), dtype=torch.bool)
+    moved[target] = True
+    return torch.where(moved[:, None], w - lr * dw, w), torch.where(moved, b - lr * db, b)
+
+
+@raise_the_words.wrong(
+    "sigmoid",
+    "This is a sigmoid of each logit alone. The words of a row compete: their probabilities are a "
+    "softmax, and sum to 1.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    dz = (torch.sigmoid(F.linear(x, w, b)) - F.one_hot(target, len(b))) / len(x)
+    return w - lr * dz.T @ x, b - lr * dz.sum(dim=0)
+
+
+@raise_the_words.wrong(
+    "log_softmax",
+    "This is log_softmax minus the one-hot rows. The derivative of logsumexp is the softmax "
+    "itself, without the logarithm.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    dz = (F.linear(x, w, b).log_softmax(1) - F.one_hot(target, len(b))) / len(x)
+    return w - lr * dz.T @ x, b - lr * dz.sum(dim=0)
+
+
+@raise_the_words.wrong(
+    "logits_returned",
+    "These are the logits after the step. The parameters were asked for: (w, b).",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Tensor:
+    dw, db = _head_gradients(w, b, x, target)
+    return F.linear(x, w - lr * dw, b - lr * db)
+
+
+@raise_the_words.wrong(
+    "turned_weight",
+    "dz.T @ x has the shape of w; x.T @ dz is its transpose, and cannot be taken away from w.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    dw, db = _head_gradients(w, b, x, target)
+    return w - lr * dw.T, b - lr * db
+
+
+@raise_the_words.wrong(
+    "bias_over_columns",
+    "db was summed over the words of the table, so it has an entry for each row of x. All rows "
+    "read the one bias: dz.sum(dim=0).",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    dw, _ = _head_gradients(w, b, x, target)
+    return w - lr * dw, b - lr * torch.zeros(len(x))
+
+
+@raise_the_words.wrong(
+    "logits_clamped",
+    "The logits were clamped before the exp, so that all very large ones are equally likely. Take "
+    "the row's maximum away in place of it, or let torch.softmax do it.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    e = F.linear(x, w, b).clamp(-80, 80).exp()
+    dz = (e / e.sum(dim=1, keepdim=True) - F.one_hot(target, len(b))) / len(x)
+    return w - lr * dz.T @ x, b - lr * dz.sum(dim=0)
+
+
+@raise_the_words.wrong(
+    "maximum_of_the_batch",
+    "One maximum was taken away from all rows. A row whose logits lie far below it has exp of "
+    "nothing but 0 then: each row has a maximum of its own.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    z = F.linear(x, w, b)
+    e = (z - z.max()).exp()
+    dz = (e / e.sum(dim=1, keepdim=True) - F.one_hot(target, len(b))) / len(x)
+    return w - lr * dz.T @ x, b - lr * dz.sum(dim=0)
 
 
 @raise_the_words.cost

@@ -73,10 +73,15 @@ def _too_early(order: list[str], nodes: Nodes) -> bool:
     return any(place[child] < place[name] for name in order for child, _ in edges_of(nodes[name]))
 
 
+EACH_PATH = (
+    "A node ran once for every path that leads to it. The gradients are right, but torch waits "
+    "until all of a node's gradients have arrived, adds them, and runs it once."
+)
+
+
 @run_backward.wrong(
     "once_per_path",
-    "A node ran once for every path that leads to it. The gradients are right, but torch waits "
-    "until all of a node's gradients have arrived, adds them, and runs it once.",
+    EACH_PATH,
 )
 def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
     order: list[str] = []
@@ -292,6 +297,163 @@ def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
 )
 def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
     return engine(nodes, root, grad, rank=lambda node: -by_number(node))
+
+
+@run_backward.wrong(
+    "once_per_path_by_levels",
+    EACH_PATH,
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    after, order, ready = dict(grad), list[str](), [(root, 1.0)]
+    for name, arrived in ready:
+        order.append(name)
+        if nodes[name]["sequence"] is None:
+            after[name] = after.get(name, 0.0) + arrived
+        ready += [(child, factor * arrived) for child, factor in edges_of(nodes[name])]
+    return order, after
+
+
+@run_backward.wrong(
+    "nobody_looked_up",
+    "`None` in place of a name says that nobody needs this gradient, and there is no node of that "
+    "name. Skip such an entry, where you count and where you send.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    names: list[str | None] = [child for name in nodes for child, _ in nodes[name]["next"]]
+    return engine(nodes, root, grad) if None not in names else nodes[None]  # type: ignore[index,return-value]
+
+
+@run_backward.wrong(
+    "every_node_has_a_grad",
+    "Inner nodes have an entry in `grad` here. Only a leaf has a `.grad`: its sequence is None.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    arrived: dict[str, float] = {}
+    order, after = engine(nodes, root, grad, kept=arrived)
+    inner = {name: got for name, got in arrived.items() if name not in after}
+    return order, {**after, **inner}
+
+
+run_backward.wrong(
+    "edge_number_ignored",
+    "The numbers in `next` were not used: each child got what its sender had. The chain rule "
+    "multiplies by the local number.",
+    run_backward=lambda nodes, root, grad: engine(
+        nodes, root, grad, along=lambda factor, arrived: arrived
+    ),
+)
+
+
+@run_backward.wrong(
+    "zero_keeps_a_grad",
+    ZERO,
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    arrived: dict[str, float] = {}
+    order, after = engine(nodes, root, grad, kept=arrived)
+    first = {name: got for name, got in arrived.items() if nodes[name]["sequence"] == 0}
+    return order, {**after, **first}
+
+
+@run_backward.wrong(
+    "new_leaves_dropped",
+    "A leaf that had no entry in `grad` has none afterwards. Its .grad was None, and now it is "
+    "what arrived: grad.get(leaf, 0.0) + arrived.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    order, after = engine(nodes, root, grad)
+    return order, {leaf: after[leaf] for leaf in grad}
+
+
+@run_backward.wrong(
+    "held_gradients_kept",
+    "A leaf that held a gradient still holds the same, and the new one is lost. It adds: "
+    "grad.get(leaf, 0.0) + arrived.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    order, after = engine(nodes, root, grad)
+    return order, {**after, **grad}
+
+
+@run_backward.wrong(
+    "grad_written",
+    "The gradients were written into the `grad` that was passed in. Add to a copy, dict(grad), "
+    "and return that.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    order, after = engine(nodes, root, grad)
+    grad.update(after)
+    return order, grad
+
+
+@run_backward.wrong(
+    "leaves_first",
+    "The nodes ran in the order of their numbers alone, and the leaves, which have the highest, "
+    "before anything had arrived. A node waits for all its gradients; the number decides only "
+    "among those that are ready.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    names = reachable(nodes, root)
+    leaves = [name for name in names if nodes[name]["sequence"] is None]
+    inner = sorted((n for n in names if n not in leaves), key=lambda n: -nodes[n]["sequence"])
+    return leaves + inner, {**dict.fromkeys(leaves, 0.0), **grad}
+
+
+run_backward.wrong(
+    "ready_at_each_arrival",
+    "A node was called ready each time that a gradient arrived, so it ran several times, and sent "
+    "on again what it had sent before. Call it ready once, when its last gradient is there.",
+    run_backward=lambda nodes, root, grad: engine(nodes, root, grad, early=float("inf")),
+)
+
+
+run_backward.wrong(
+    "ready_one_too_early",
+    "A node was called ready while it still waited for one gradient. It is ready when the count "
+    "has come down to 0.",
+    run_backward=lambda nodes, root, grad: engine(nodes, root, grad, early=1),
+)
+
+
+run_backward.wrong(
+    "never_ready",
+    "Only the root has run. A gradient that has arrived is one less to wait for: count down, and "
+    "call the child ready at 0.",
+    run_backward=lambda nodes, root, grad: ([root], dict(grad)),
+)
+
+
+run_backward.wrong(
+    "grad_first",
+    "The gradients come first here: (order, grad) was asked for.",
+    run_backward=lambda nodes, root, grad: engine(nodes, root, grad)[::-1],
+)
+
+
+@run_backward.wrong(
+    "running_sums_added",
+    "A leaf added its sum so far at each arrival, so what came first counts more than once. Add "
+    "what arrives, or the sum once, at the end.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    order, _ = engine(nodes, root, grad)
+    arrived, after = {root: 1.0}, dict(grad)
+    for name in order:
+        for child, factor in edges_of(nodes[name]):
+            arrived[child] = arrived.get(child, 0.0) + factor * arrived[name]
+            if nodes[child]["sequence"] is None:
+                after[child] = after.get(child, 0.0) + arrived[child]
+    return order, after
+
+
+@run_backward.wrong(
+    "began_with_one",
+    "A leaf that held nothing began with 1.0. It begins with 0.0: the 1.0 is what arrives at the "
+    "root.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    order, after = engine(nodes, root, grad)
+    return order, {leaf: g + (leaf not in grad) for leaf, g in after.items()}
 
 
 @run_backward.cost

@@ -68,6 +68,7 @@ def _in_parts(
                 "rows so far": len(x) / so_far,
                 "rows": len(x) / total,
                 "parts": 1 / len(batch),
+                "rows twice": 1 / total,
                 "rows over parts": len(x) / len(batch),
                 "sum": float(len(x)),
                 "none": 1.0,
@@ -122,8 +123,8 @@ def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
 
 @train_in_parts.wrong(
     "emptied_between_parts",
-    "Only the last part of each batch counts: .grad is emptied between the parts, where it has to "
-    "accumulate.",
+    "Only the last part of each batch counts. Each part needs a backward of its own, and .grad "
+    "has to accumulate: it is not emptied between them.",
 )
 def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
     return _in_parts(w, b, batches, lr, zero="part", weigh="rows")
@@ -286,6 +287,124 @@ def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
 )
 def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
     return _in_parts(w, b, batches, lr, zero="batch", weigh="rows so far")
+
+
+@train_in_parts.wrong(
+    "mean_of_means_never_emptied",
+    "Two faults: dividing by the number of parts is right only when all are equally long, and "
+    ".grad still holds the batches before.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    return _in_parts(w, b, batches, lr, zero="never", weigh="parts")
+
+
+@train_in_parts.wrong(
+    "last_part_unweighed",
+    "Only the last part of each batch counts, as if it were the whole. Each part needs a "
+    "backward of its own, and .grad has to accumulate: it is not emptied between them.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    return _in_parts(w, b, batches, lr, zero="part", weigh="none")
+
+
+@train_in_parts.wrong(
+    "each_part_a_batch",
+    "The parameters moved after every part, as if each were a batch. The step stands behind the "
+    "inner loop, when all parts have accumulated.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    return whole_batches(w, b, [[part] for batch in batches for part in batch], lr)
+
+
+@train_in_parts.wrong(
+    "rows_of_the_first_batch",
+    "Each batch was divided by the rows of the first one. Batches may differ in length: count the "
+    "rows of each.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    first = sum(len(x) for x, _ in batches[0])
+    for batch in batches:
+        w, b = whole_batches(w, b, [batch], lr * sum(len(x) for x, _ in batch) / first)
+    return w, b
+
+
+@train_in_parts.wrong(
+    "rows_divided_twice",
+    "Each part's loss is a mean over its rows already, and was divided by the rows of the batch "
+    "on top of that. Its share is len(x) / total.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    return _in_parts(w, b, batches, lr, zero="batch", weigh="rows twice")
+
+
+@train_in_parts.wrong(
+    "first_part_only",
+    "Only the first part of each batch was used. All its parts accumulate before the step.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    firsts = [[(batch[0], sum(len(x) for x, _ in batch))] for batch in batches]
+    for (((x, target), rows),) in firsts:
+        w, b = whole_batches(w, b, [[(x, target)]], lr * len(x) / rows)
+    return w, b
+
+
+@train_in_parts.wrong(
+    "one_step_for_all_batches",
+    "There is one step for all batches together, at the end. Each batch makes one, and the next "
+    "one starts from there.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    moved = [whole_batches(w, b, [batch], lr) for batch in batches]
+    return w + sum(m - w for m, _ in moved), b + sum(m - b for _, m in moved)
+
+
+@train_in_parts.wrong(
+    "learning_rate_forgotten",
+    "The whole gradient was taken away. How far to walk along it is what lr says.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    return whole_batches(w, b, batches, 1.0)
+
+
+@train_in_parts.wrong(
+    "bias_not_returned",
+    "Only the weight was returned. (w, b) was asked for.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Tensor:
+    return whole_batches(w, b, batches, lr)[0]
+
+
+@train_in_parts.wrong(
+    "gradients_returned",
+    "These are the gradients of the last batch. The parameters after all steps were asked for.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    before = whole_batches(w, b, batches[:-1], lr)
+    after = whole_batches(*before, batches[-1:], lr)
+    return (before[0] - after[0]) / lr, (before[1] - after[1]) / lr
+
+
+@train_in_parts.wrong(
+    "momentum",
+    "A step reaches further than its own gradient: it carries the ones before along. Plain SGD "
+    "knows no momentum.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    carried = [torch.zeros_like(w), torch.zeros_like(b)]
+    for batch in batches:
+        moved = whole_batches(w, b, [batch], lr)
+        carried = [0.9 * c + (p - m) for c, p, m in zip(carried, (w, b), moved, strict=True)]
+        w, b = w - carried[0], b - carried[1]
+    return w, b
+
+
+@train_in_parts.wrong(
+    "arguments_stepped_on",
+    "The w and b that were passed in have changed. Clone them first, as the stub does, and step "
+    "on the clones.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    return w.requires_grad_(), b.requires_grad_()
 
 
 @train_in_parts.cost

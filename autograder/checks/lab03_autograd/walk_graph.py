@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ Visit = tuple[str, tuple[int, ...] | None]
         "and do not enter one twice. Only AccumulateGrad nodes have `.variable`.",
         "if node is None or node in seen: continue",
     ),
+    by_effect=True,  # any order is the same answer
 )
 def walk_graph(student: Student, draw: Draw) -> None:
     """Every node of the real graph behind a loss, each once, in any order.
@@ -35,7 +37,7 @@ def walk_graph(student: Student, draw: Draw) -> None:
     tokens (N,), w (V, D), b (V,), target (N,); w and b may or may not require a gradient -> a list
     of (name, shape): the leaf's shape for an AccumulateGrad node, None for every other.
     """
-    always = [(True, True), (True, False), (False, True), (False, False)]
+    always = [(False, False), (True, True), (False, True), (True, False)]
     for w_learns, b_learns in always + [draw.choice(always) for _ in draw.cases(1)]:
         n, v, d = draw.integer(2, 5), draw.integer(4, 9), draw.integer(2, 3)
         w = draw.tensor(v, d, requires_grad=w_learns)
@@ -73,7 +75,7 @@ def _expect_same_nodes(got: list[Any], want: list[Visit]) -> None:
         else:
             extra.append(node)
     if missing or extra:
-        sides = {"missing": missing, "too many": extra}
+        sides = {"missing": missing, "too many": sorted(extra)}
         where = "; ".join(f"{side}: {', '.join(nodes)}" for side, nodes in sides.items() if nodes)
         raise Wrong(expected=f"{len(want)} nodes", got=f"{len(got)} nodes", where=where)
 
@@ -113,6 +115,17 @@ def _visit(node: Any) -> Visit:
     if variable is None:
         return node.name(), None
     return node.name(), tuple(variable.shape)
+
+
+def _last_come_first(root: Any) -> list[Any]:
+    """Each node once, by a stack that knows no None."""
+    found, waiting = dict[Any, None](), [root]
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found[node] = None
+            waiting.extend(after for after, _ in node.next_functions)
+    return list(found)
 
 
 @walk_graph.wrong(
@@ -214,10 +227,15 @@ def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
     return [(node.name(), tuple(node.variable.shape)) for node in nodes]
 
 
+ENTERED_NONE = (
+    "The walk entered a None: that is the entry of an input that needs no gradient, and also "
+    "loss.grad_fn where nobody needs one. Skip it."
+)
+
+
 @walk_graph.wrong(
     "entered_none",
-    "The walk entered a None: that is the entry of an input that needs no gradient, and also "
-    "loss.grad_fn where nobody needs one. Skip it.",
+    ENTERED_NONE,
 )
 def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
     found: dict[Any, Visit] = {}
@@ -229,6 +247,116 @@ def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
                 enter(after)
 
     enter(_tied_loss(tokens, w, b, target).grad_fn)
+    return list(found.values())
+
+
+@walk_graph.wrong(
+    "last_input_only",
+    "You followed the last entry of next_functions only. A node has one entry for each input that "
+    "could have a gradient: follow them all.",
+)
+def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
+    found, node = [], _tied_loss(tokens, w, b, target).grad_fn
+    while node is not None:
+        found.append(_visit(node))
+        node = node.next_functions[-1][0] if node.next_functions else None
+    return found
+
+
+@walk_graph.wrong(
+    "no_shape_at_all",
+    "Every shape is None here. An AccumulateGrad node comes with the shape of the leaf that it "
+    "writes to: tuple(node.variable.shape). Its name is torch::autograd::AccumulateGrad, and no "
+    "leaf has a .grad before backward.",
+)
+def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
+    return [(name, None) for name, _ in _torchs_nodes(_tied_loss(tokens, w, b, target))]
+
+
+@walk_graph.wrong(
+    "leaves_only",
+    "Only the leaves are listed. Every node on the way belongs to the graph too, with None for "
+    "its shape.",
+)
+def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
+    nodes = _torchs_nodes(_tied_loss(tokens, w, b, target))
+    return [visit for visit in nodes if visit[1] is not None]
+
+
+@walk_graph.wrong(
+    "numbers_in_place_of_shapes",
+    "For a leaf you return how many numbers it holds. Its shape was asked for: "
+    "tuple(node.variable.shape).",
+)
+def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Any]:
+    nodes = _torchs_nodes(_tied_loss(tokens, w, b, target))
+    return [(name, shape and math.prod(shape)) for name, shape in nodes]
+
+
+@walk_graph.wrong(
+    "none_listed",
+    "A None is in the list. In next_functions it stands for an input that needs no gradient: "
+    "there is no node to name, so skip it.",
+)
+def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
+    return [*_torchs_nodes(_tied_loss(tokens, w, b, target)), ("None", None)]
+
+
+@walk_graph.wrong(
+    "stopped_at_none",
+    "The walk ended at the first None that it met. A None ends one way only; go on with the other "
+    "nodes that wait: `continue`, not `break`.",
+)
+def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
+    found = []
+    waiting: list[Any] = [_tied_loss(tokens, w, b, target).grad_fn]
+    while waiting and waiting[-1] is not None:
+        node = waiting.pop()
+        found.append(node)
+        waiting.extend(after for after, _ in node.next_functions)
+    return [_visit(node) for node in dict.fromkeys(found)]
+
+
+@walk_graph.wrong(
+    "by_name_in_a_dict",
+    "This is a dict, and it can hold each name once. Two nodes may have one name: return a list "
+    "of pairs.",
+)
+def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> Any:
+    return dict(_torchs_nodes(_tied_loss(tokens, w, b, target)))
+
+
+@walk_graph.wrong(
+    "entered_none_for_its_inputs",
+    ENTERED_NONE,
+)
+def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
+    return list(map(_visit, _last_come_first(_tied_loss(tokens, w, b, target).grad_fn)))
+
+
+@walk_graph.wrong(
+    "no_graph_asked_for_its_name",
+    ENTERED_NONE,
+)
+def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
+    loss: Any = _tied_loss(tokens, w, b, target)
+    return list(map(_visit, _last_come_first(loss.grad_fn))) if loss.grad_fn.name() else []
+
+
+@walk_graph.wrong(
+    "one_per_name_from_the_end",
+    "An embedding's node and the leaf of b are missing. Either two nodes with one name were taken "
+    "for one: remember the nodes, not their names. Or the walk ended at the first node that it "
+    "had met before: `continue`, not `break`.",
+)
+def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
+    found: dict[str, Visit] = {}
+    waiting: list[Any] = [_tied_loss(tokens, w, b, target).grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node.name() not in found:
+            found[node.name()] = _visit(node)
+            waiting.extend(after for after, _ in node.next_functions)
     return list(found.values())
 
 

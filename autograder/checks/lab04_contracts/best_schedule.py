@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from autograder.judge import Draw, Student, Wrong, describe, expect_equal
 
 from . import lab
-from .schedules import Ints, Keep, again, drawn_chain, every_schedule, peak, peak_never_freed
+from .schedules import (
+    Ints,
+    Keep,
+    again,
+    drawn_chain,
+    every_schedule,
+    peak,
+    peak_never_freed,
+    segments,
+)
 
 
 @lab.question(
@@ -30,6 +40,8 @@ def best_schedule(student: Student, draw: Draw) -> None:
     of indices with 0 among them, or None if no schedule fits.
     """
     fixed: list[tuple[Ints, Ints, int]] = [
+        ([6, 4, 5, 4, 1, 7, 6, 7], [4, 5, 4, 2, 11, 12, 3, 10], 34),
+        ([8, 9, 7, 7, 7, 7, 2], [8, 11, 7, 1, 4, 2, 4], 38),
         ([5, 4, 3, 6, 2, 1, 6, 1], [6, 2, 7, 1, 8, 3, 5, 4], 18),
         ([5, 4, 3, 6, 2, 1, 6, 1], [6, 2, 7, 1, 8, 3, 5, 4], 28),
         ([3, 3, 3], [1, 1, 1], 8),
@@ -215,6 +227,173 @@ def _(nbytes: Ints, flops: Ints, budget: int) -> Keep | None:
 def _(nbytes: Ints, flops: Ints, budget: int) -> Keep:
     fits = [keep for keep in every_schedule(len(nbytes)) if peak(nbytes, keep) <= budget]
     return _cheapest(fits, flops) or [0]
+
+
+def _fitting(nbytes: Ints, budget: int, top: Callable[[Ints, Keep], int] = peak) -> list[Keep]:
+    return [keep for keep in every_schedule(len(nbytes)) if top(nbytes, keep) <= budget]
+
+
+def _at_once(nbytes: Ints, keep: Keep) -> int:
+    """The largest segment alone, without what is kept below it."""
+    return max(sum(nbytes[start:end]) for start, end in segments(len(nbytes), keep))
+
+
+def _of_the_last(nbytes: Ints, keep: Keep) -> int:
+    """The peak of the last segment alone."""
+    return sum(nbytes[k] for k in keep) + sum(nbytes[keep[-1] + 1 :])
+
+
+def _without_the_last(nbytes: Ints, keep: Keep) -> int:
+    """The peak, were each segment without its last activation."""
+    return max(
+        sum(nbytes[k] for k in keep if k <= start) + sum(nbytes[start + 1 : end - 1])
+        for start, end in segments(len(nbytes), keep)
+    )
+
+
+def _wrong(name: str, sentence: str, answer: Callable[[Ints, Ints, int], Any]) -> None:
+    best_schedule.wrong(name, sentence, best_schedule=answer)
+
+
+_wrong(
+    "segment_alone",
+    "Each segment alone was held against the budget. What is kept below it is in memory as well.",
+    lambda nbytes, flops, budget: _cheapest(_fitting(nbytes, budget, _at_once), flops),
+)
+_wrong(
+    "last_segment_alone",
+    "Only the peak of the last segment was held against the budget. An earlier one may have a "
+    "higher one.",
+    lambda nbytes, flops, budget: _cheapest(_fitting(nbytes, budget, _of_the_last), flops),
+)
+_wrong(
+    "last_of_a_segment_forgotten",
+    "The last activation of each segment is missing from the peak. While a segment goes back all "
+    "of it is held.",
+    lambda nbytes, flops, budget: _cheapest(_fitting(nbytes, budget, _without_the_last), flops),
+)
+_wrong(
+    "all_or_none",
+    "None came, because to keep all does not fit. A schedule that keeps less does: look at every "
+    "list that begins with 0.",
+    lambda nbytes, flops, budget: list(range(len(nbytes))) if sum(nbytes) <= budget else None,
+)
+_wrong(
+    "most_kept",
+    "These are the most kept activations that fit, not the fewest FLOPs. Layers differ in cost: "
+    "add up the FLOPs that run again.",
+    lambda nbytes, flops, budget: max(_fitting(nbytes, budget), key=len, default=None),
+)
+_wrong(
+    "most_flops",
+    "This schedule fits, and recomputes the most. The fewest FLOPs were asked for: min, not max.",
+    lambda nbytes, flops, budget: max(
+        _fitting(nbytes, budget), key=lambda keep: again(flops, keep), default=None
+    ),
+)
+_wrong(
+    "layer_above",
+    "The FLOPs are those of the layer that reads the missing activation. The one that writes it "
+    "has to run: layer i - 1 for activation i.",
+    lambda nbytes, flops, budget: min(
+        _fitting(nbytes, budget),
+        key=lambda keep: sum(flops[i] for i in range(len(flops)) if i not in keep),
+        default=None,
+    ),
+)
+_wrong(
+    "without_0",
+    "Activation 0 was left out of the list. It enters the chain, and every schedule has it.",
+    lambda nbytes, flops, budget: (_cheapest(_fitting(nbytes, budget), flops) or [])[1:] or None,
+)
+_wrong(
+    "what_is_dropped",
+    "These are the activations that are dropped. Asked for are those that are kept.",
+    lambda nbytes, flops, budget: _turned(nbytes, _cheapest(_fitting(nbytes, budget), flops)),
+)
+_wrong(
+    "cost_alone",
+    "These are FLOPs. Asked for is the schedule: the list of the kept activations.",
+    lambda nbytes, flops, budget: min(
+        (again(flops, keep) for keep in _fitting(nbytes, budget)), default=None
+    ),
+)
+_wrong(
+    "min_of_nothing",
+    "Where no schedule fits there is nothing to take the least of, and min raises. "
+    "`min(..., default=None)` is None then.",
+    lambda nbytes, flops, budget: min(
+        _fitting(nbytes, budget), key=lambda keep: again(flops, keep)
+    ),
+)
+_wrong(
+    "two_at_most",
+    "Only schedules with few kept activations were tried. How many are kept is open: try them all.",
+    lambda nbytes, flops, budget: _cheapest(
+        [keep for keep in _fitting(nbytes, budget) if len(keep) <= 3], flops
+    ),
+)
+_wrong(
+    "last_never_kept",
+    "No schedule that keeps the last activation was tried. It may be kept as any other.",
+    lambda nbytes, flops, budget: _cheapest(
+        [k for k in _fitting(nbytes, budget) if len(nbytes) - 1 not in k or len(nbytes) == 1],
+        flops,
+    ),
+)
+
+
+def _turned(nbytes: Ints, keep: Keep | None) -> Keep | None:
+    return None if keep is None else [i for i in range(len(nbytes)) if i not in keep]
+
+
+def _one_by_one(nbytes: Ints, budget: int, order: Iterable[int]) -> Keep | None:
+    """Keeps each of `order` with which the schedule fits."""
+    keep: list[int] = [0]
+    for i in order:
+        if peak(nbytes, tried := sorted([*keep, i])) <= budget:
+            keep = tried
+    return keep if peak(nbytes, keep) <= budget else None
+
+
+_wrong(
+    "from_left_to_right",
+    "Activations were kept from left to right, each that still fits. An early one can shut out "
+    "later ones that save more: look at whole schedules.",
+    lambda nbytes, flops, budget: _one_by_one(nbytes, budget, range(1, len(nbytes))),
+)
+for _name, _by in (
+    ("dearest_first", lambda i, nbytes, flops: -flops[i - 1]),
+    ("dearest_byte_first", lambda i, nbytes, flops: -flops[i - 1] / nbytes[i]),
+):
+
+    @best_schedule.wrong(
+        _name,
+        "Activations were kept one by one, the dearest first, each that still fits. One of them "
+        "can shut out others that together save more: look at whole schedules.",
+    )
+    def _(nbytes: Ints, flops: Ints, budget: int, _by: Callable[..., float] = _by) -> Keep | None:
+        order = sorted(range(1, len(nbytes)), key=lambda i: _by(i, nbytes, flops))
+        return _one_by_one(nbytes, budget, order)
+
+
+for _name, _by in (
+    ("cheapest_dropped", lambda i, nbytes, flops: flops[i - 1]),
+    ("largest_dropped", lambda i, nbytes, flops: -nbytes[i]),
+):
+
+    @best_schedule.wrong(
+        _name,
+        "Activations were dropped one by one until the rest fits. What was dropped early may be "
+        "what the best schedule keeps: look at whole schedules.",
+    )
+    def _(nbytes: Ints, flops: Ints, budget: int, _by: Callable[..., float] = _by) -> Keep | None:
+        keep = list(range(len(nbytes)))
+        while peak(nbytes, keep) > budget:
+            if len(keep) == 1:
+                return None
+            keep.remove(min(keep[1:], key=lambda i: _by(i, nbytes, flops)))
+        return keep
 
 
 @best_schedule.cost

@@ -65,7 +65,7 @@ def _torchs_cap(z: Tensor, limit: float, dy: Tensor) -> Triple:
 @cap_in_place.wrong(
     "dirty_forgotten",
     "The gradient passes where z was cut off: the old node of z answered, as if nothing had been "
-    "edited. ctx.mark_dirty(z) gives z a new history.",
+    "edited. ctx.mark_dirty(z) gives z a new history, if z is not marked non-differentiable.",
 )
 def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
     capped, lost, _ = _torchs_cap(z, limit, dy)
@@ -130,14 +130,20 @@ def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
     return capped, lost, dy * (z > limit), NEW
 
 
-def _capped_with(answer: Callable[[Tensor], Any], z: Tensor, limit: float, dy: Tensor) -> Capped:
-    """What a CapFn comes to whose backward returns `answer(dz)`."""
+def _capped_with(
+    answer: Callable[[Tensor], Any],
+    z: Tensor,
+    limit: float,
+    dy: Tensor,
+    returned: Callable[[Tensor], Tensor] = lambda z: z,
+) -> Capped:
+    """What a CapFn comes to whose forward returns `returned(z)`, and backward `answer(dz)`."""
 
     class CapFn(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, z: Tensor, limit: float) -> Tensor:
             ctx.mark_dirty(z)
-            return z.clamp_(max=limit)
+            return returned(z.clamp_(max=limit))
 
         @staticmethod
         def backward(ctx: Any, *grads: Tensor) -> Any:
@@ -254,6 +260,35 @@ def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
 def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
     capped, lost, _ = _torchs_cap(z, limit, dy)
     return capped, lost, dy * (z >= limit), NEW
+
+
+cap_in_place.wrong(
+    "copy_returned",
+    "z was marked dirty, and another tensor returned. What is edited in place comes back itself: "
+    "return z.",
+    cap_in_place=lambda z, limit, dy: _capped_with(
+        lambda dz: (dz, None), z, limit, dy, returned=torch.clone
+    ),
+)
+
+
+@cap_in_place.wrong(
+    "report_after_the_edit",
+    "The report is 0: it was made after the edit, when nothing lies above the limit any more.",
+)
+def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
+    capped, lost, dz = _torchs_cap(z, limit, dy)
+    return capped, torch.zeros_like(lost), dz, NEW
+
+
+@cap_in_place.wrong(
+    "arrival_overwritten",
+    "backward wrote into the gradient that arrives. It is not yours: whoever passed it in still "
+    "reads it. Multiply out of place: dz * passed.",
+)
+def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
+    capped, lost, _ = _torchs_cap(z, limit, dy)
+    return capped, lost, dy.mul_(z <= limit), NEW
 
 
 @cap_in_place.cost

@@ -24,19 +24,23 @@ from .dropout_block import (
 from .faulty_checkpoint import (
     another_mask,
     another_mask_and_back,
+    answering,
     back_to_the_seed,
     back_to_then,
+    copying,
     from_its_own_seed,
     from_the_seed,
     from_the_side,
     keeping_inside,
     keeping_mask,
+    keeping_more,
     keeping_the_graph,
     left_in_the_past,
     on_from_its_own_seed,
     rewinding,
     run_twice,
     seed_kept,
+    seeding,
     state_aside,
     state_too_late,
     stateless,
@@ -155,9 +159,9 @@ checkpoint_block.wrong(
 )
 checkpoint_block.wrong(
     "unrecorded",
-    "What you differentiate has no graph: inside a Function torch records nothing, so there is "
-    "nothing to go back through. `with torch.enable_grad():` around the block, and around whatever "
-    "you make of its y, switches it on.",
+    "What you differentiate has no graph. The block has to run on leaves that require a gradient, "
+    "and where torch records: inside a Function it does not, so `with torch.enable_grad():` "
+    "belongs around the block, and around whatever you make of its y.",
     checkpoint_backward=unrecorded,
 )
 checkpoint_block.wrong(
@@ -248,6 +252,52 @@ checkpoint_block.wrong(
     "Forward ran the block twice, so y has the second mask, and the next one draws what comes "
     "after both. Run it once.",
     checkpoint_forward=run_twice,
+)
+
+
+checkpoint_block.wrong(
+    "output_saved",
+    "y was saved besides. Backward needs the inputs and the state: y comes of running the block "
+    "again.",
+    checkpoint_forward=keeping_more(output=True),
+)
+checkpoint_block.wrong(
+    "two_states",
+    "Two states were saved. The one before the block is enough: where the generator is in "
+    "backward, backward can ask.",
+    checkpoint_forward=keeping_more(output=False),
+)
+checkpoint_block.wrong(
+    "inputs_copied",
+    "The inputs were copied before they were saved. Saving them as they are costs nothing.",
+    checkpoint_forward=copying,
+)
+for _name, _kept in (
+    ("seeded", lambda state, seed: []),
+    ("seeded_and_seed_saved", lambda state, seed: [torch.tensor(seed)]),
+    ("seeded_and_state_saved", lambda state, seed: [state]),
+    ("seeded_and_read_behind_it", lambda state, seed: [torch.get_rng_state()]),
+):
+    checkpoint_block.wrong(
+        _name,
+        "forward set the generator to the seed once more, so the block draws what others have "
+        "drawn already. Leave the generator as you found it, and save its state.",
+        checkpoint_forward=seeding(_kept),
+    )
+checkpoint_block.wrong(
+    "reversed",
+    "The gradients came in reverse. The order is that of the arguments: (dx, dw1, dw2).",
+    checkpoint_backward=answering(lambda grads: grads[::-1]),
+)
+checkpoint_block.wrong(
+    "dx_alone",
+    "Only dx came. w1 and w2 learn as well: (dx, dw1, dw2).",
+    checkpoint_backward=answering(lambda grads: grads[:1]),
+)
+checkpoint_block.wrong(
+    "nothing_returned",
+    "No gradients came: `y.backward(dy)` returns None. They lie in `leaf.grad` then.",
+    checkpoint_backward=answering(lambda grads: None),
 )
 
 

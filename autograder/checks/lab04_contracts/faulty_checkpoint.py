@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .answers import Triple
 from .dropout_block import (
     Backward,
     Forward,
@@ -193,3 +197,46 @@ def state_aside(x: Tensor, w1: Tensor, w2: Tensor, seed: int) -> Forward:
 def from_the_side(saved: Saved, dy: Tensor, seed: int) -> Backward:
     """Runs the block from the state that the last forward left."""
     return recomputed([*saved[:3], *left_behind], dy, seed)
+
+
+def keeping_more(*, output: bool) -> Callable[..., Forward]:
+    """Saves y besides, or the state behind the block."""
+
+    @torch.random.fork_rng(devices=[])
+    def forward(x: Tensor, w1: Tensor, w2: Tensor, seed: int) -> Forward:
+        y, saved, draws = checkpointed(x, w1, w2, seed)
+        begin(seed)
+        block(x, w1, w2)
+        return y, [*saved, y if output else torch.get_rng_state()], draws
+
+    return forward
+
+
+def copying(x: Tensor, w1: Tensor, w2: Tensor, seed: int) -> Forward:
+    """Saves copies of the arguments."""
+    y, saved, draws = checkpointed(x, w1, w2, seed)
+    return y, [*(t.clone() for t in saved[:3]), saved[3]], draws
+
+
+def seeding(kept: Callable[[Tensor, int], list[Tensor]]) -> Callable[..., Forward]:
+    """Sets the generator to the seed before the block, and saves `kept` of the state before that
+    and the seed."""
+
+    @torch.random.fork_rng(devices=[])
+    def forward(x: Tensor, w1: Tensor, w2: Tensor, seed: int) -> Forward:
+        begin(seed)
+        state = torch.get_rng_state()
+        torch.manual_seed(seed)
+        return block(x, w1, w2), [x, w1, w2, *kept(state, seed)], torch.rand(2)
+
+    return forward
+
+
+def answering(change: Callable[[Triple], Any]) -> Callable[..., Any]:
+    """The right second half, with `change` of its gradients."""
+
+    def backward(saved: Saved, dy: Tensor, seed: int) -> Any:
+        grads, draws = recomputed(saved, dy, seed)
+        return change(grads), draws
+
+    return backward

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -161,3 +162,80 @@ def safe_logarithm(x: Tensor, w: Tensor, b: Tensor, target: Tensor) -> Loss:
     _, saved = right_forward(x, w, b, target)
     p = F.linear(x, w, b).softmax(1).gather(1, target[:, None])
     return -(p + 1e-8).log().mean(), saved
+
+
+def first_half(change: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable[..., Loss]:
+    """A first half whose loss is `change` of the logits, their log-sum-exp and the target."""
+
+    def head_loss_forward(x: Tensor, w: Tensor, b: Tensor, target: Tensor) -> Loss:
+        _, saved = right_forward(x, w, b, target)
+        return change(F.linear(x, w, b), saved[4], target), saved
+
+    return head_loss_forward
+
+
+def with_saved(
+    kept: Callable[[Tensor, Tensor], Sequence[Tensor]],
+) -> Callable[..., tuple[Tensor, list[Tensor]]]:
+    """A first half that saves `kept` of the logits and their log-sum-exp behind the arguments."""
+
+    def head_loss_forward(x: Tensor, w: Tensor, b: Tensor, target: Tensor) -> Loss:
+        loss, saved = right_forward(x, w, b, target)
+        return loss, [*saved[:4], *kept(F.linear(x, w, b), saved[4])]
+
+    return head_loss_forward
+
+
+def bias_left_out(x: Tensor, w: Tensor, b: Tensor, target: Tensor) -> Loss:
+    """Adds no b, and saves it."""
+    loss, saved = right_forward(x, w, torch.zeros_like(b), target)
+    return loss, [x, w, b, target, saved[4]]
+
+
+def from_saved(probabilities: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Answers]:
+    """A second half that makes `probabilities` of its logits and of what was saved, a column."""
+
+    def head_loss_backward(saved: list[Tensor], dloss: Tensor, needs: Needs) -> Answers:
+        x, w, b, target, kept = saved
+        p = probabilities(F.linear(x, w, b), kept[:, None])
+        return _from((p - F.one_hot(target, len(w))) * (dloss / len(x)), saved, needs)
+
+    return head_loss_backward
+
+
+def with_logits(dz_of: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable[..., Answers]:
+    """A second half whose dz is `dz_of` the probabilities, the target and dloss."""
+
+    def head_loss_backward(saved: list[Tensor], dloss: Tensor, needs: Needs) -> Answers:
+        x, w, b, target = saved[:4]
+        return _from(dz_of(F.linear(x, w, b).softmax(1), target, dloss), saved, needs)
+
+    return head_loss_backward
+
+
+def with_bias_gradient(db_of: Callable[[Tensor], Tensor]) -> Callable[..., Answers]:
+    """A second half whose db is `db_of` the gradient of the logits."""
+
+    def head_loss_backward(saved: list[Tensor], dloss: Tensor, needs: Needs) -> Answers:
+        x, w, b, target = saved[:4]
+        p = F.linear(x, w, b).softmax(1)
+        dz = (p - F.one_hot(target, len(w))) * (dloss / len(x))
+        return for_whom((dz @ w, dz.T @ x, db_of(dz)), needs)
+
+    return head_loss_backward
+
+
+def answering(change: Callable[..., Any]) -> Callable[..., Any]:
+    """A second half that makes `change` of the right answers, of what was saved, and of needs."""
+    return lambda saved, dloss, needs: change(right_backward(saved, dloss, needs), saved, needs)
+
+
+def subtracting_rows(p: Tensor, target: Tensor, dloss: Tensor) -> Tensor:
+    """Takes the 1 away from whole rows."""
+    p[target] -= 1
+    return p * (dloss / len(p))
+
+
+def subtracting_late(p: Tensor, target: Tensor, dloss: Tensor) -> Tensor:
+    """Takes the 1 away when the rest is scaled already."""
+    return p * (dloss / len(p)) - F.one_hot(target, p.shape[1])

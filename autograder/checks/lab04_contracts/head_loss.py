@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -15,10 +17,14 @@ from .faulty_loss import (
     across,
     alone_forgotten,
     also_saving,
+    answering,
     bare,
+    bias_left_out,
     bias_missing,
     every_hit,
     every_target,
+    first_half,
+    from_saved,
     keeping_aside,
     left_behind,
     logits_behind,
@@ -31,8 +37,13 @@ from .faulty_loss import (
     saving_one,
     saving_sums,
     softmax,
+    subtracting_late,
+    subtracting_rows,
     unpacking,
     unrecorded,
+    with_bias_gradient,
+    with_logits,
+    with_saved,
 )
 from .fused_loss import (
     Batch,
@@ -167,8 +178,9 @@ head_loss.wrong(
 for _name, _first in (("unrecorded", right_forward), ("unrecorded_and_bare", bare)):
     head_loss.wrong(
         _name,
-        "The loss that you differentiate has no graph: inside a Function torch records nothing. "
-        "`with torch.enable_grad():` around the second computation switches recording on.",
+        "The loss that you differentiate has no graph. The second computation has to run on leaves "
+        "that require a gradient, and where torch records: inside a Function it does not, so "
+        "`with torch.enable_grad():` belongs around it.",
         head_loss_forward=_first,
         head_loss_backward=unrecorded,
     )
@@ -260,7 +272,7 @@ head_loss.wrong(
 head_loss.wrong(
     "bias_forgotten",
     "The loss is that of x @ w.T. The head adds b to it.",
-    head_loss_forward=lambda x, w, b, target: right_forward(x, w, torch.zeros_like(b), target),
+    head_loss_forward=bias_left_out,
 )
 head_loss.wrong(
     "maximum_saved",
@@ -310,6 +322,177 @@ head_loss.wrong(
     "factor of every probability. Four bytes a row are there for it.",
     head_loss_backward=recomputing(
         lambda z: (z - z.logsumexp(1, keepdim=True).half().to(z.dtype)).exp()
+    ),
+)
+
+
+for _name, _kept in (
+    ("logits_beside_the_sum", lambda z, lse: (z, lse)),
+    ("logits_behind_the_sum", lambda z, lse: (lse, z)),
+):
+    head_loss.wrong(
+        _name,
+        "The logits were saved beside their log-sum-exp: N * V numbers, which backward can compute "
+        "again from x and w.",
+        head_loss_forward=with_saved(_kept),
+    )
+head_loss.wrong(
+    "maximum_in_its_place",
+    "The row's maximum was saved, or used, in place of the log-sum-exp. exp(z - max) does not sum "
+    "to 1: the sum of the exponentials belongs to it, too.",
+    head_loss_forward=with_saved(lambda z, lse: (z.amax(1),)),
+    head_loss_backward=from_saved(lambda z, kept: (z - kept).exp()),
+)
+
+
+def _lse_in(dtype: torch.dtype, z: Tensor, lse: Tensor) -> tuple[Tensor]:
+    return (lse.to(dtype),)
+
+
+for _name, _dtype in (("saved_in_float16", torch.float16), ("saved_in_bfloat16", torch.bfloat16)):
+    head_loss.wrong(
+        _name,
+        "The log-sum-exp was saved in half precision: three digits, and exp turns their error into "
+        "a factor of every probability. Four bytes a row are there for it.",
+        head_loss_forward=with_saved(partial(_lse_in, _dtype)),
+        head_loss_backward=from_saved(lambda z, kept: (z - kept).exp()),
+    )
+head_loss.wrong(
+    "saved_in_float32",
+    "The log-sum-exp was saved in float32. With float64 inputs its seven digits are all that the "
+    "gradients have: save it as it is.",
+    head_loss_forward=with_saved(lambda z, lse: (lse.float(),)),
+    head_loss_backward=from_saved(lambda z, kept: (z - kept).exp()),
+)
+head_loss.wrong(
+    "lse_over_the_rows",
+    "The log-sum-exp was taken over the rows, dim=0: one for each word. Each row has its own: "
+    "dim=1.",
+    head_loss_forward=first_half(
+        lambda z, _, target: (z.logsumexp(0) - z[torch.arange(len(z)), target]).mean()
+    ),
+)
+head_loss.wrong(
+    "target_as_a_row",
+    "z[target] takes rows, and a target is a word: row n wants z[n, target[n]], so "
+    "z[torch.arange(N), target].",
+    head_loss_forward=first_half(lambda z, lse, target: (lse - z[target]).mean()),
+)
+head_loss.wrong(
+    "loss_of_each_row",
+    "The loss has a number for each row. Asked for is their mean, one number.",
+    head_loss_forward=first_half(lambda z, _, target: F.cross_entropy(z, target, reduction="none")),
+)
+head_loss.wrong(
+    "loss_negated",
+    "The loss has the wrong sign. It is lse - z[target], which is never below 0.",
+    head_loss_forward=first_half(lambda z, _, target: -F.cross_entropy(z, target)),
+)
+
+
+head_loss.wrong(
+    "not_in_a_list",
+    "The tensors to save came one by one behind the loss. Asked for are two things: (loss, list).",
+    head_loss_forward=lambda *batch: (right_forward(*batch)[0], *right_forward(*batch)[1]),
+)
+head_loss.wrong(
+    "no_exp",
+    "z - lse are log-probabilities. Softmax is exp of them.",
+    head_loss_backward=recomputing(lambda z: z.log_softmax(1)),
+)
+head_loss.wrong(
+    "divided_by_the_logarithm",
+    "exp(z) was divided by the log-sum-exp. The sum itself is exp(lse), so softmax is exp(z - "
+    "lse).",
+    head_loss_backward=recomputing(lambda z: z.exp() / z.logsumexp(1, keepdim=True)),
+)
+head_loss.wrong(
+    "overflow_in_backward",
+    "exp of a logit over 88 is inf in float32, and inf / inf is nan. Subtract first: exp(z - lse).",
+    head_loss_backward=recomputing(lambda z: z.exp() / z.exp().sum(1, keepdim=True)),
+)
+head_loss.wrong(
+    "row_of_the_target",
+    "dz[target] -= 1 writes into rows, and a target is a word. Row n has its 1 at its own word: "
+    "dz[torch.arange(N), target].",
+    head_loss_backward=with_logits(subtracting_rows),
+)
+head_loss.wrong(
+    "one_not_scaled",
+    "The 1 at the target was taken away behind the scaling. It is a part of dz, so it is divided "
+    "by N and multiplied by dloss as well.",
+    head_loss_backward=with_logits(subtracting_late),
+)
+head_loss.wrong(
+    "pushed_away",
+    "The gradient has the wrong sign. dz is softmax minus one-hot, not one-hot minus softmax.",
+    head_loss_backward=lambda saved, dloss, needs: right_backward(saved, -dloss, needs),
+)
+for _name, _parts in (
+    ("divided_by_the_words", lambda x, w: len(w)),
+    ("divided_by_all", lambda x, w: len(x) * len(w)),
+):
+    head_loss.wrong(
+        _name,
+        "The loss is a mean over the N rows. Divide by N: the number of words, V, does not come "
+        "into it.",
+        head_loss_backward=lambda saved, dloss, needs, _parts=_parts: backward_of(
+            saved, dloss / _parts(saved[0], saved[1]), needs
+        ),
+    )
+head_loss.wrong(
+    "bias_summed_over_outputs",
+    "db was summed over the outputs: it has a number for each token. The bias has one for each "
+    "output, so the sum goes over the rows, dim=0.",
+    head_loss_backward=with_bias_gradient(lambda dz: dz.sum(1)),
+)
+head_loss.wrong(
+    "bias_averaged",
+    "db is a mean over the rows. All rows read the one bias, and paths add up: take the sum.",
+    head_loss_backward=with_bias_gradient(lambda dz: dz.mean(0)),
+)
+head_loss.wrong(
+    "bias_summed_to_a_number",
+    "db was summed to one number. The bias has an entry for each output, and so has its gradient: "
+    "sum over the rows alone, dim=0.",
+    head_loss_backward=with_bias_gradient(lambda dz: dz.sum()),
+)
+head_loss.wrong(
+    "weight_transposed",
+    "This is dW transposed: a gradient has the shape of its tensor, (V, D).",
+    head_loss_backward=answering(
+        lambda grads, saved, needs: (
+            grads[0],
+            None if grads[1] is None else grads[1].T.contiguous(),
+            grads[2],
+        )
+    ),
+)
+head_loss.wrong(
+    "weight_first",
+    "dw came first, and dx second. torch hands the first answer to the first input of forward, "
+    "which is x.",
+    head_loss_backward=answering(lambda grads, saved, needs: (grads[1], grads[0], grads[2])),
+)
+head_loss.wrong(
+    "target_answered",
+    "Four answers came. The second half is asked for three: those of x, w and b.",
+    head_loss_backward=answering(lambda grads, saved, needs: (*grads, None)),
+)
+head_loss.wrong(
+    "zeros_for_frozen",
+    "Whoever needs no gradient got a tensor of zeros. None says the same, and costs nothing.",
+    head_loss_backward=answering(
+        lambda grads, saved, needs: [
+            torch.zeros_like(t) if g is None else g for g, t in zip(grads, saved[:3], strict=True)
+        ]
+    ),
+)
+head_loss.wrong(
+    "bias_always_answered",
+    "db was computed where b needs no gradient. `needs` has a bool for each of the three.",
+    head_loss_backward=lambda saved, dloss, needs: right_backward(
+        saved, dloss, (needs[0], needs[1], True)
     ),
 )
 

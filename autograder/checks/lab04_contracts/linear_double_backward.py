@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -241,6 +243,123 @@ def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> T
 )
 def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
     return gx @ w.T + x @ w.T + gb, dy @ gw, dy.T @ gx
+
+
+@linear_double_backward.wrong(
+    "gx_by_w_itself",
+    "gx is (N, D) and w is (V, D): gx @ w does not fit. dy is (N, V), so it is gx @ w.T.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return gx @ w + x @ gw.T + gb, dy @ gw, dy.T @ gx
+
+
+@linear_double_backward.wrong(
+    "dy_transposed_for_x",
+    "dy was transposed for d_x. x is (N, D), dy (N, V) and gw (V, D): dy @ gw has its shape.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return _d_dy(x, w, gx, gw, gb), dy.T @ gw, dy.T @ gx
+
+
+@linear_double_backward.wrong(
+    "gb_as_a_column",
+    "gb was made a column. Its V entries go along the outputs, so each row of dy gets gb as it is.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return gx @ w.T + x @ gw.T + gb[:, None], dy @ gw, dy.T @ gx
+
+
+@linear_double_backward.wrong(
+    "arrivals_alone",
+    "d_dy is made of gx and gw alone. gx comes to dy through w, and gw through x: gx @ w.T + "
+    "x @ gw.T.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return gx @ gw.T + gb, dy @ gw, dy.T @ gx
+
+
+@linear_double_backward.wrong(
+    "x_has_none",
+    "d_x is zero. dw = dy.T @ x reads x, so gw comes back to it: d_x = dy @ gw.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return _d_dy(x, w, gx, gw, gb), torch.zeros_like(x), dy.T @ gx
+
+
+@linear_double_backward.wrong(
+    "w_has_none",
+    "d_w is zero. dx = dy @ w reads w, so gx comes back to it: d_w = dy.T @ gx.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return _d_dy(x, w, gx, gw, gb), dy @ gw, torch.zeros_like(w)
+
+
+@linear_double_backward.wrong(
+    "dy_alone",
+    "Only d_dy came. The backward of 4.1 reads dy, x and w: each of them gets a gradient.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Tensor:
+    return _d_dy(x, w, gx, gw, gb)
+
+
+@linear_double_backward.wrong(
+    "none_for_the_inputs",
+    "x and w got None. dw = dy.T @ x reads x, and dx = dy @ w reads w: both have a gradient.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Any:
+    return _d_dy(x, w, gx, gw, gb), None, None
+
+
+@linear_double_backward.wrong(
+    "a_fourth_for_b",
+    "Four gradients came. The backward of 4.1 does not read b, so there is none for it.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Any:
+    d_dy = _d_dy(x, w, gx, gw, gb)
+    return d_dy, dy @ gw, dy.T @ gx, d_dy.sum(0)
+
+
+@linear_double_backward.wrong(
+    "paths_averaged",
+    "The mean of the three paths was taken. Paths add up.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return _d_dy(x, w, gx, gw, gb) / 3, dy @ gw, dy.T @ gx
+
+
+@linear_double_backward.wrong(
+    "paths_multiplied",
+    "The three paths were multiplied with each other. Along a path one multiplies, and paths add "
+    "up.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return (gx @ w.T) * (x @ gw.T) * gb, dy @ gw, dy.T @ gx
+
+
+@linear_double_backward.wrong(
+    "dy_added",
+    "d_dy has dy in it. It is made of what arrived, gx, gw and gb.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return _d_dy(x, w, gx, gw, gb) + dy, dy @ gw, dy.T @ gx
+
+
+@linear_double_backward.wrong(
+    "arrivals_handed_on",
+    "d_x is gx, and d_w is gw. What arrives for dx goes on to those that dx was made of, dy and w, "
+    "and what arrives for dw to dy and x.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return _d_dy(x, w, gx, gw, gb), gx.clone(), gw.clone()
+
+
+@linear_double_backward.wrong(
+    "left_in_float32",
+    "The answers are float32 for inputs in float64. `.float()` on the way has to go.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    a, b, c = _torchs_double(x, w, dy, gx, gw, gb)
+    return a.float(), b.float(), c.float()
 
 
 @linear_double_backward.cost

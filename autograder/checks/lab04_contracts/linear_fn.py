@@ -158,8 +158,8 @@ def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
 
 @linear_fn.wrong(
     "own_need",
-    "Your backward found None where it read a tensor. Was x saved because x needs a gradient, and "
-    "w because w does? It is the other way round: dx reads w, and dw reads x.",
+    "Your backward found None where it read a tensor. Save x for dw and w for dx, not each for its "
+    "own gradient; and ask in backward, too, who needs a gradient before you compute it.",
 )
 def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
     y, _, (_, _, db) = _plain(x, w, b, dy)
@@ -294,6 +294,105 @@ def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
 def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
     y, saved, (dx, dw, db) = _plain(x, w, b, dy)
     return y, saved, (dx, dw, None if db is None else dy[0])
+
+
+@linear_fn.wrong(
+    "none_added",
+    "b may be None, and None cannot be added. Add b only where there is one: F.linear does.",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, saved, answers = _plain(x, w, b, dy)
+    return y if b is not None else y + b, saved, answers  # type: ignore[operator]
+
+
+@linear_fn.wrong(
+    "weight_not_transposed",
+    "x is (N, D) and w is (V, D): x @ w does not fit. y is x @ w.T.",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    _, saved, answers = _plain(x, w, b, dy)
+    return x.detach() @ w.detach(), saved, answers
+
+
+@linear_fn.wrong(
+    "dx_by_the_transpose",
+    "dy is (N, V) and w is (V, D): dy @ w.T does not fit. dx is dy @ w, and w is not transposed.",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, saved, (dx, dw, db) = _plain(x, w, b, dy)
+    return y, saved, (None if dx is None else dy @ w.detach().T, dw, db)
+
+
+@linear_fn.wrong("bias_saved", "The bias was saved, and no gradient reads it: db is a sum of dy.")
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, saved, answers = _plain(x, w, b, dy)
+    return y, saved if b is None else [*saved, b], answers
+
+
+@linear_fn.wrong(
+    "output_saved",
+    "y was saved besides, and no gradient reads it: dx reads w, dw reads x, db neither.",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, saved, answers = _plain(x, w, b, dy)
+    return y, [*saved, y], answers
+
+
+@linear_fn.wrong(
+    "input_copied",
+    "x was copied before it was saved. Saving the input itself costs nothing, and a copy of it "
+    "costs its bytes once more.",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, saved, answers = _plain(x, w, b, dy)
+    return y, [t.detach().clone() if t is x else t for t in saved], answers
+
+
+@linear_fn.wrong(
+    "two_answers",
+    "backward gave two answers. forward had three inputs, so the third answer is for b.",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, saved, answers = _plain(x, w, b, dy)
+    return y, saved, answers[:2]
+
+
+@linear_fn.wrong(
+    "bias_averaged",
+    "db is a mean over the rows. All rows read the one bias, and paths add up: take the sum.",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, saved, (dx, dw, db) = _plain(x, w, b, dy)
+    return y, saved, (dx, dw, None if db is None else dy.mean(0))
+
+
+@linear_fn.wrong(
+    "bias_always_answered",
+    "db was computed where b needs no gradient. The answer for b hangs on needs_input_grad, too.",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, saved, (dx, dw, _) = _plain(x, w, b, dy)
+    return y, saved, (dx, dw, None if b is None else dy.sum(0))
+
+
+@linear_fn.wrong(
+    "bias_never_answered",
+    "b learns here, and db is None. It is the sum of dy over the rows.",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, saved, (dx, dw, _) = _plain(x, w, b, dy)
+    return y, saved, (dx, dw, None)
+
+
+@linear_fn.wrong(
+    "zeros_for_frozen",
+    "Whoever needs no gradient got a tensor of zeros. None says the same, and costs nothing.",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, saved, answers = _plain(x, w, b, dy)
+    given = zip((x, w, b), answers, strict=True)
+    zeros = [torch.zeros_like(t) if g is None and t is not None else g for t, g in given]
+    return y, saved, zeros
 
 
 @linear_fn.cost

@@ -107,9 +107,9 @@ def _edited(p: Tensor, target: Tensor, dloss: Tensor) -> Answer:
 
 @loss_curvature.wrong(
     "as_found",
-    "This is what the code as found computes. The saved lse was computed in forward, where nothing "
-    "is recorded, so the second backward takes it for a constant: the way from z through lse is "
-    "lost.",
+    "This is what the code as found computes. lse was saved in forward, where nothing is recorded, "
+    "or was detached, so the second backward takes it for a constant: the way from z through lse "
+    "is lost.",
 )
 def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
     def backward(z: Tensor, target: Tensor, dloss: Tensor) -> Answer:
@@ -120,8 +120,8 @@ def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
 
 @loss_curvature.wrong(
     "p_constant",
-    "For the second backward p is a constant here. Either it was saved in forward, where nothing "
-    "is recorded, or it was made from a detached z. Make it from z itself, in backward.",
+    "For the second backward p is a constant here: it was saved in forward, made under no_grad, or "
+    "detached. Make it from z itself, in backward, where torch records.",
 )
 def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
     return _own(lambda z, *others: _right(z.detach(), *others), z, target, v)

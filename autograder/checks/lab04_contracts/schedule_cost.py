@@ -255,6 +255,80 @@ schedule_cost.wrong(
 )
 
 
+@schedule_cost.wrong(
+    "from_the_start_each_time",
+    "The way back began at activation 0. It begins at the nearest kept one below: what lies under "
+    "it need not run again.",
+)
+def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
+    most = max(sum(nbytes[k] for k in {*keep[: keep.index(s) + 1], i})
+               for s, e in segments(len(nbytes), keep) for i in range(s, e))  # fmt: skip
+    most = max(most, sum(nbytes[k] for k in keep))
+    return most, sum(sum(flops[:i]) for i in range(len(nbytes)) if i not in keep)
+
+
+schedule_cost.wrong(
+    "forward_counted",
+    "The FLOPs of the first forward were added. Asked for are those of the layers that run again.",
+    schedule_cost=lambda nbytes, flops, keep: (
+        peak(nbytes, keep),
+        again(flops, keep) + sum(flops),
+    ),
+)
+schedule_cost.wrong(
+    "all_but_the_last",
+    "All layers but the last ran again, whatever was kept. A layer whose output was kept does not "
+    "run again.",
+    schedule_cost=lambda nbytes, flops, keep: (peak(nbytes, keep), sum(flops[:-1])),
+)
+schedule_cost.wrong(
+    "layers_counted",
+    "The second number is how many layers run again. Asked for are their FLOPs.",
+    schedule_cost=lambda nbytes, flops, keep: (
+        peak(nbytes, keep),
+        again([1] * len(flops), keep),
+    ),
+)
+schedule_cost.wrong(
+    "last_segment_not_run",
+    "The last segment was taken for kept. When backward begins its inside is missing as well, and "
+    "runs again.",
+    schedule_cost=lambda nbytes, flops, keep: (
+        peak(nbytes, keep),
+        sum(sum(flops[s : e - 1]) for s, e in segments(len(nbytes), keep)[:-1]),
+    ),
+)
+
+
+@schedule_cost.wrong(
+    "what_came_back_stays",
+    "What was made again stays to the end here. When layer i's backward is done activation i goes, "
+    "kept or not.",
+)
+def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
+    inside = [
+        sum(nbytes[k] for k in keep if k <= s)
+        + sum(nbytes[i] for i in range(s, n) if i not in keep)
+        for s, n in ((s, len(nbytes)) for s in keep)
+    ]
+    return max(inside), again(flops, keep)
+
+
+schedule_cost.wrong(
+    "as_a_dict",
+    "This is a dict. Two numbers were asked for: (peak bytes, recomputed FLOPs).",
+    schedule_cost=lambda nbytes, flops, keep: {
+        "peak": peak(nbytes, keep),
+        "flops": again(flops, keep),
+    },
+)
+schedule_cost.wrong(
+    "peak_alone",
+    "This is the peak alone. Two numbers were asked for: (peak bytes, recomputed FLOPs).",
+    schedule_cost=lambda nbytes, flops, keep: peak(nbytes, keep),
+)
+
+
 @schedule_cost.cost
 def _(student: Student, draw: Draw) -> str:
     layers, step = 64, 8

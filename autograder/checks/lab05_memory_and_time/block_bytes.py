@@ -29,7 +29,7 @@ def block_bytes(student: Student, draw: Draw) -> None:
     nbytes (int, at least 1) -> (bytes of the block, "small" or "large", bytes of the segment that
     is asked of cudaMalloc).
     """
-    borders = [1, 512, 513, MIB - 512, MIB, MIB + 1, 3 * MIB, 10 * MIB, 10 * MIB - 512]
+    borders = [1, 512, 513, MIB - 512, MIB, MIB + 1, 3 * MIB, 24 * MIB, 10 * MIB, 10 * MIB - 512]
     borders += [10 * MIB - 100, 10 * MIB + 1, 12 * MIB, 24 * MIB + 513]
     cases = [(nbytes,) for nbytes in borders + [drawn_bytes(draw) for _ in draw.cases(8)]]
     for (nbytes,), got in zip(cases, student.each("block_bytes", cases), strict=True):
@@ -45,10 +45,13 @@ def _up(n: int, step: int) -> int:
     return -(-n // step) * step
 
 
+NOT_ROUNDED = (
+    "The block has the bytes that were asked for. Every block is a multiple of 512 bytes, so that "
+    "blocks begin at aligned addresses."
+)
 block_bytes.wrong(
     "not_rounded",
-    "The block has the bytes that were asked for. Every block is a multiple of 512 bytes, so that "
-    "blocks begin at aligned addresses.",
+    NOT_ROUNDED,
     block_bytes=lambda nbytes: (nbytes, *_sizes(rounded(nbytes))[1:]),
 )
 block_bytes.wrong(
@@ -162,6 +165,178 @@ block_bytes.wrong(
     block_bytes=lambda nbytes: (
         *_sizes(rounded(nbytes))[:2],
         10 * MIB if MIB < rounded(nbytes) < 10 * MIB else segment_bytes(rounded(nbytes)),
+    ),
+)
+
+
+block_bytes.wrong(
+    "bytes_as_asked",
+    NOT_ROUNDED,
+    block_bytes=lambda nbytes: (nbytes, pool_of(nbytes), segment_bytes(nbytes)),
+)
+
+
+block_bytes.wrong(
+    "rounded_down",
+    "The request was rounded down, and does not fit into its block. Round up: -(-nbytes // 512) * "
+    "512.",
+    block_bytes=lambda nbytes: _sizes(nbytes // 512 * 512),
+)
+
+
+block_bytes.wrong(
+    "steps_of_256",
+    "The block was rounded to a multiple of 256 bytes. Blocks are multiples of 512.",
+    block_bytes=lambda nbytes: _sizes(_up(nbytes, 256)),
+)
+
+
+block_bytes.wrong(
+    "steps_of_1024",
+    "The block was rounded to a multiple of 1024 bytes. Blocks are multiples of 512.",
+    block_bytes=lambda nbytes: _sizes(_up(nbytes, 1024)),
+)
+
+
+@block_bytes.wrong(
+    "always_twenty",
+    "Every large block got a segment of 20 MiB. From 10 MiB on a block gets one of its own, the "
+    "next multiple of 2 MiB.",
+)
+def _(nbytes: int) -> Sizes:
+    block = rounded(nbytes)
+    return block, pool_of(block), 2 * MIB if block <= MIB else 20 * MIB
+
+
+@block_bytes.wrong(
+    "shared_up_to_twenty",
+    "A segment of 20 MiB was taken for blocks of 10 MiB and more too, where they fit into it. The "
+    "border is 10 MiB: from there on a block gets a segment of its own.",
+)
+def _(nbytes: int) -> Sizes:
+    block = rounded(nbytes)
+    return (
+        block,
+        pool_of(block),
+        segment_bytes(block)
+        if block < MIB or block >= 20 * MIB
+        else 2 * MIB
+        if block <= MIB
+        else 20 * MIB,
+    )
+
+
+@block_bytes.wrong(
+    "own_segment_in_mib",
+    "The segment was rounded to a multiple of 1 MiB. cudaMalloc is asked for multiples of 2 MiB.",
+)
+def _(nbytes: int) -> Sizes:
+    block = rounded(nbytes)
+    return block, pool_of(block), segment_bytes(block) if block < 10 * MIB else _up(block, MIB)
+
+
+@block_bytes.wrong(
+    "own_segment_one_more",
+    "A block that is a multiple of 2 MiB already got 2 MiB more. It stays as it is.",
+)
+def _(nbytes: int) -> Sizes:
+    block = rounded(nbytes)
+    return (
+        block,
+        pool_of(block),
+        segment_bytes(block) if block < 10 * MIB else (block // (2 * MIB) + 1) * 2 * MIB,
+    )
+
+
+@block_bytes.wrong(
+    "own_segment_rounded_down",
+    "The segment was rounded down, and the block does not fit into it. Round up to the next "
+    "multiple of 2 MiB.",
+)
+def _(nbytes: int) -> Sizes:
+    block = rounded(nbytes)
+    return (
+        block,
+        pool_of(block),
+        segment_bytes(block) if block < 10 * MIB else block // (2 * MIB) * 2 * MIB,
+    )
+
+
+@block_bytes.wrong(
+    "own_segment_in_twenties",
+    "A block of 10 MiB or more got a multiple of 20 MiB. Its own segment is the next multiple of "
+    "2 MiB.",
+)
+def _(nbytes: int) -> Sizes:
+    block = rounded(nbytes)
+    return block, pool_of(block), segment_bytes(block) if block < 10 * MIB else _up(block, 20 * MIB)
+
+
+@block_bytes.wrong(
+    "small_segment_of_one",
+    "A small block got a segment of 1 MiB. That is the most that a small block holds; the segment "
+    "has 2 MiB.",
+)
+def _(nbytes: int) -> Sizes:
+    block = rounded(nbytes)
+    return block, pool_of(block), MIB if block <= MIB else segment_bytes(block)
+
+
+@block_bytes.wrong(
+    "small_up_to_two",
+    "Blocks of more than 1 MiB were put into the small pool. 2 MiB is its segment; a small block "
+    "has 1 MiB at most.",
+)
+def _(nbytes: int) -> Sizes:
+    block = rounded(nbytes)
+    return (
+        block,
+        "small" if block <= 2 * MIB else "large",
+        2 * MIB if block <= 2 * MIB else segment_bytes(block),
+    )
+
+
+@block_bytes.wrong(
+    "segment_in_mib",
+    "The segment is counted in MiB. Bytes were asked for.",
+)
+def _(nbytes: int) -> Sizes:
+    block = rounded(nbytes)
+    return block, pool_of(block), segment_bytes(block) // MIB
+
+
+block_bytes.wrong(
+    "segment_first",
+    "The three come in another order: (block, pool, segment) was asked for.",
+    block_bytes=lambda nbytes: _sizes(rounded(nbytes))[::-1],
+)
+
+
+block_bytes.wrong(
+    "segment_left_out",
+    "The segment is missing: the third number is what cudaMalloc is asked for.",
+    block_bytes=lambda nbytes: _sizes(rounded(nbytes))[:2],
+)
+
+
+block_bytes.wrong(
+    "large_block_as_asked",
+    "A large block has the bytes that were asked for. Every block is a multiple of 512 bytes, "
+    "large ones too.",
+    block_bytes=lambda nbytes: (
+        (nbytes if nbytes > MIB else rounded(nbytes)),
+        *_sizes(rounded(nbytes))[1:],
+    ),
+)
+
+
+block_bytes.wrong(
+    "block_as_large_as_its_segment",
+    "From 10 MiB on the block has the size of its segment. The block is the rounded request; what "
+    "is left of the segment is another block.",
+    block_bytes=lambda nbytes: (
+        rounded(nbytes) if rounded(nbytes) < 10 * MIB else segment_bytes(rounded(nbytes)),
+        *_sizes(rounded(nbytes))[1:],
     ),
 )
 

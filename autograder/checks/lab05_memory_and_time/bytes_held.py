@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from autograder.judge import Draw, Student, expect_equal, expect_tuple, within
 
@@ -185,6 +186,136 @@ bytes_held.wrong(
     "lives beside each parameter.",
     bytes_held=lambda widths, n: _parts(widths, n).moments(states=3),
 )
+
+
+@bytes_held.wrong(
+    "elements",
+    "These are numbers of elements. A float32 takes 4 bytes.",
+)
+def _(widths: Sequence[int], n: int) -> Any:
+    parts = _parts(widths, n)
+    before, forward, peak, last = parts.moments()
+    return before // FLOAT, forward // FLOAT, peak // FLOAT, last // FLOAT
+
+
+@bytes_held.wrong(
+    "eight_bytes",
+    "A number was counted as 8 bytes. A float32 takes 4.",
+)
+def _(widths: Sequence[int], n: int) -> Any:
+    parts = _parts(widths, n)
+    before, forward, peak, last = parts.moments()
+    return 2 * before, 2 * forward, 2 * peak, 2 * last
+
+
+@bytes_held.wrong(
+    "hidden_left_out",
+    "What the ReLUs returned is missing: the next Linear saves it for the gradient of its weight.",
+)
+def _(widths: Sequence[int], n: int) -> Any:
+    parts = _parts(widths, n)
+    before, forward, peak, last = parts.moments()
+    hidden = parts.hidden
+    return before, forward - hidden, peak - hidden, last
+
+
+@bytes_held.wrong(
+    "three_more_at_the_peak",
+    "Three tensors of (n, V) were added for the peak. Two come on top of the log-probabilities: "
+    "the gradient of these, and that of the logits.",
+)
+def _(widths: Sequence[int], n: int) -> Any:
+    parts = _parts(widths, n)
+    before, forward, peak, last = parts.moments()
+    return before, forward, peak + parts.logits, last
+
+
+@bytes_held.wrong(
+    "activations_stay",
+    "The activations were counted after the backward. Each is free when its backward has run; "
+    "parameters, AdamW's two and the gradients are left.",
+)
+def _(widths: Sequence[int], n: int) -> Any:
+    parts = _parts(widths, n)
+    before, forward, peak, _ = parts.moments()
+    return before, forward, peak, forward + parts.parameters
+
+
+@bytes_held.wrong(
+    "peak_is_gradients",
+    "At the peak the parameters' gradients were counted in place of two tensors of (n, V). It "
+    "lies where the backward begins: the loss's gradients are there, and no parameter's.",
+)
+def _(widths: Sequence[int], n: int) -> Any:
+    parts = _parts(widths, n)
+    before, forward, _, last = parts.moments()
+    return before, forward, forward + parts.parameters, last
+
+
+@bytes_held.wrong(
+    "peak_last",
+    "The peak and the end are swapped: (before, after the forward, peak, after the backward) was "
+    "asked for.",
+)
+def _(widths: Sequence[int], n: int) -> Any:
+    parts = _parts(widths, n)
+    before, forward, peak, last = parts.moments()
+    return before, forward, last, peak
+
+
+@bytes_held.wrong(
+    "peak_left_out",
+    "There are four moments, and one is missing: (before, after the forward, peak, after the "
+    "backward).",
+)
+def _(widths: Sequence[int], n: int) -> Any:
+    parts = _parts(widths, n)
+    before, forward, _, last = parts.moments()
+    return before, forward, last
+
+
+@bytes_held.wrong(
+    "what_each_moment_adds",
+    "This is what each moment adds. All that is held at that moment was asked for.",
+)
+def _(widths: Sequence[int], n: int) -> Any:
+    parts = _parts(widths, n)
+    before, forward, peak, _ = parts.moments()
+    return before, forward - before, peak - forward, parts.parameters
+
+
+@bytes_held.wrong(
+    "input_in_place_of_output",
+    "The bias was counted with the input's width. nn.Linear(a, b) has one number for each output: "
+    "a * b + b.",
+)
+def _(widths: Sequence[int], n: int) -> Any:
+    parts = _parts(widths, n)
+    wrong = FLOAT * sum(a * b + a for a, b in pairwise(widths))
+    return tuple(_Parts(wrong, parts.hidden, parts.logits).moments())
+
+
+@bytes_held.wrong(
+    "loss_and_steps_counted",
+    "A single number was counted: the loss, or AdamW's count of steps. Only tensors of more than "
+    "one number count.",
+)
+def _(widths: Sequence[int], n: int) -> Any:
+    parts = _parts(widths, n)
+    before, forward, peak, last = parts.moments()
+    return before, forward + FLOAT, peak + FLOAT, last
+
+
+@bytes_held.wrong(
+    "weights_copied",
+    "The parameters were counted once more after the forward. A transposed weight is a view, and "
+    "costs nothing.",
+)
+def _(widths: Sequence[int], n: int) -> Any:
+    parts = _parts(widths, n)
+    before, forward, peak, last = parts.moments()
+    more = parts.parameters
+    return before, forward + more, peak + more, last
 
 
 @bytes_held.cost

@@ -43,7 +43,7 @@ def honest_timing(student: Student, draw: Draw) -> None:
         for kernel in _drawn_kernels(draw):
             answer = student.call("honest_timing", repeats)
             steps, intervals = _checked(answer, repeats)
-            _expect_cold(_measured(kernel, steps, intervals), kernel, steps)
+            _expect_cold(_measured(kernel, steps, intervals), kernel, _timed(steps, intervals))
 
 
 def _drawn_kernels(draw: Draw) -> list[TimedKernel]:
@@ -59,6 +59,12 @@ def _checked(got: Any, repeats: int) -> Answer:
     steps, intervals = expect_tuple(got, 2, "(steps, intervals)")
     known = [_step(step) for step in expect_tuple(steps, None, "a list of steps")]
     pairs = expect_tuple(intervals, repeats, f"{repeats} intervals, pairs of names")
+    if len(set(map(str, pairs))) < len(pairs):
+        why = (
+            "An event that is recorded again forgets the time before: name each interval's ends "
+            "anew."
+        )
+        raise Wrong(expected=f"{repeats} intervals", got="the same one twice", why=why)
     named = {step[1] for step in known if len(step) == 2}
     for pair in pairs:
         for name in expect_tuple(pair, 2, "a pair of names"):
@@ -86,13 +92,25 @@ def _measured(kernel: TimedKernel, steps: list[Step], intervals: list[tuple[str,
         raise Wrong(expected="a sync before the end", got=str(error)) from None
 
 
-def _expect_cold(got_us: float, kernel: TimedKernel, steps: list[Step]) -> None:
+def _timed(steps: list[Step], intervals: list[tuple[str, str]]) -> str:
+    """The steps of the last interval, from the flush on if there is one: what it measures."""
+    first, last = (
+        max(n for n, step in enumerate(steps) if step[1:] == (end,)) for end in intervals[-1]
+    )
+    before = [step[0] for step in steps[:first]]
+    since_run = before[len(before) - before[::-1].index("run") :] if "run" in before else before
+    flushed = since_run[since_run.index("flush") :] if "flush" in since_run else []
+    timed = ", ".join([*flushed, *(step[0] for step in steps[first : last + 1])])
+    return f"{len(intervals)} x ({timed})"
+
+
+def _expect_cold(got_us: float, kernel: TimedKernel, timed: str) -> None:
     if abs(got_us - kernel.cold_us) > ALLOWED * kernel.cold_us:
         told = f"a kernel of {kernel.cold_us:g} us cold and {kernel.hot_us:g} us hot"
         raise Wrong(
             expected=f"{kernel.cold_us:g} us",
             got=f"{got_us:g} us",
-            where=f"{told}, launched in {kernel.launch_us:g} us",
+            where=f"{told}, launched in {kernel.launch_us:g} us; timed: {timed}",
         )
 
 
@@ -101,10 +119,12 @@ def _plan(
     once: Callable[[int], list[Step]],
     *,
     warm: int = MOST_SLOW,
+    settled: bool = True,
     end: tuple[Step, ...] = (("sync",),),
 ) -> Answer:
+    """settled: a sync behind the warm-up."""
     steps: list[Step] = [("run",)] * warm
-    steps += [("sync",)] if warm else []
+    steps += [("sync",)] if warm and settled else []
     for k in range(repeats):
         steps += once(k)
     return [*steps, *end], [(f"a{k}", f"b{k}") for k in range(repeats)]
@@ -116,10 +136,10 @@ def _events(k: int) -> list[Step]:
 
 honest_timing.wrong(
     "as_found",
-    "This is the benchmark as it was found: it reads the host's clock after a launch, and a launch "
+    "The host's clock is read after a launch, as in the benchmark that was found, and a launch "
     "returns before its kernel has begun.",
     honest_timing=lambda repeats: _plan(
-        repeats, lambda k: [("clock", f"a{k}"), ("run",), ("clock", f"b{k}")], warm=0
+        repeats, lambda k: [("clock", f"a{k}"), ("run",), ("clock", f"b{k}")], warm=0, end=()
     ),
 )
 honest_timing.wrong(
@@ -141,19 +161,34 @@ honest_timing.wrong(
     "One run before is not enough here: up to ten are slow.",
     honest_timing=lambda repeats: _plan(repeats, _events, warm=1),
 )
+for name, settled in (("hot_cache", True), ("hot_cache_at_once", False)):
+    honest_timing.wrong(
+        name,
+        "The run before left the data in the cache, so this is the hot time. In training other "
+        "kernels have been there since: flush before each run.",
+        honest_timing=lambda repeats, settled=settled: _plan(
+            repeats,
+            lambda k: [("record", f"a{k}"), ("run",), ("record", f"b{k}")],
+            settled=settled,
+        ),
+    )
+for name, settled in (("flush_inside", True), ("flush_inside_at_once", False)):
+    honest_timing.wrong(
+        name,
+        "The flush lies between the two events, so its time is counted too.",
+        honest_timing=lambda repeats, settled=settled: _plan(
+            repeats,
+            lambda k: [("record", f"a{k}"), ("flush",), ("run",), ("record", f"b{k}")],
+            settled=settled,
+        ),
+    )
 honest_timing.wrong(
-    "hot_cache",
-    "The run before left the data in the cache, so this is the hot time. In training other kernels "
-    "have been there since: flush before each run.",
+    "hot_by_the_hosts_clock",
+    "Two faults: the run before left the data in the cache, and the host's clock also counts the "
+    "launch. Flush before each run, and read events.",
     honest_timing=lambda repeats: _plan(
-        repeats, lambda k: [("record", f"a{k}"), ("run",), ("record", f"b{k}")]
-    ),
-)
-honest_timing.wrong(
-    "flush_inside",
-    "The flush lies between the two events, so its time is counted too.",
-    honest_timing=lambda repeats: _plan(
-        repeats, lambda k: [("record", f"a{k}"), ("flush",), ("run",), ("record", f"b{k}")]
+        repeats,
+        lambda k: [("sync",), ("clock", f"a{k}"), ("run",), ("sync",), ("clock", f"b{k}")],
     ),
 )
 honest_timing.wrong(
@@ -188,14 +223,14 @@ honest_timing.wrong(
 )
 honest_timing.wrong(
     "flush_once",
-    "Only the first run found an empty cache. Flush before each of them.",
+    "Not every run found an empty cache. Flush before each of them.",
     honest_timing=lambda repeats: _plan(repeats, lambda k: _events(k)[1 if k else 0 :]),
 )
 
 
 honest_timing.wrong(
     "half_warm",
-    "Five runs before are not enough here: up to ten are slow.",
+    "So few runs before are not enough here: up to ten are slow.",
     honest_timing=lambda repeats: _plan(repeats, _events, warm=5),
 )
 honest_timing.wrong(
@@ -208,7 +243,7 @@ honest_timing.wrong(
 )
 honest_timing.wrong(
     "one_interval_less",
-    "There is one interval less than `repeats`.",
+    "There are fewer intervals than `repeats`.",
     honest_timing=lambda repeats: _plan(repeats - 1, _events),
 )
 

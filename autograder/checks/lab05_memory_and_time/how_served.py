@@ -287,6 +287,193 @@ def _(segments: Plain, left: int, nbytes: int) -> str:
     return _grown(left, nbytes, _whole(segments))
 
 
+@how_served.wrong(
+    "always_twenty",
+    "Every large request asked for 20 MiB here. A block of 10 MiB or more gets a segment of its "
+    "own, the next multiple of 2 MiB.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    block = rounded(nbytes)
+    wanted = 2 * MIB if block <= MIB else 20 * MIB
+    if _fits(segments, nbytes):
+        return "cached"
+    if wanted <= left:
+        return "new segment"
+    return "after release" if wanted <= left + _whole(segments) else "out of memory"
+
+
+@how_served.wrong(
+    "own_segment_not_rounded",
+    "A segment of its own was asked for with the block's bytes. cudaMalloc is asked for the next "
+    "multiple of 2 MiB.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    block = rounded(nbytes)
+    wanted = segment_bytes(block) if block < 10 * MIB else block
+    if _fits(segments, nbytes):
+        return "cached"
+    if wanted <= left:
+        return "new segment"
+    return "after release" if wanted <= left + _whole(segments) else "out of memory"
+
+
+@how_served.wrong(
+    "no_twenty",
+    "A large block below 10 MiB asked for the next multiple of 2 MiB. It shares a segment of 20 "
+    "MiB, and all of that has to fit.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    block = rounded(nbytes)
+    wanted = -(-block // (2 * MIB)) * 2 * MIB
+    if _fits(segments, nbytes):
+        return "cached"
+    if wanted <= left:
+        return "new segment"
+    return "after release" if wanted <= left + _whole(segments) else "out of memory"
+
+
+@how_served.wrong(
+    "ten_is_shared",
+    "A block of 10 MiB exactly asked for 20 MiB. The segments of 20 MiB are for blocks below "
+    "that; it gets one of 10 MiB.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    block = rounded(nbytes)
+    wanted = 20 * MIB if block == 10 * MIB else segment_bytes(block)
+    if _fits(segments, nbytes):
+        return "cached"
+    if wanted <= left:
+        return "new segment"
+    return "after release" if wanted <= left + _whole(segments) else "out of memory"
+
+
+@how_served.wrong(
+    "small_segment_of_one",
+    "A small request asked for a segment of 1 MiB. The segments of the small pool have 2 MiB.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    block = rounded(nbytes)
+    wanted = MIB if block <= MIB else segment_bytes(block)
+    if _fits(segments, nbytes):
+        return "cached"
+    if wanted <= left:
+        return "new segment"
+    return "after release" if wanted <= left + _whole(segments) else "out of memory"
+
+
+@how_served.wrong(
+    "mib_is_large",
+    "A block of 1 MiB exactly was taken for a large one. It still belongs to the small pool.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    truth = _truth(segments, left, nbytes)
+    if rounded(nbytes) != MIB:
+        return truth
+    large = [b for _, p, bs in segments if p == "large" for b, name in bs if name is None]
+    return "cached" if max(large, default=0) >= MIB else _grown(left, MIB + 1, _whole(segments))
+
+
+@how_served.wrong(
+    "release_must_be_more",
+    "After the release a segment that needs exactly what is there fits.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    truth = _truth(segments, left, nbytes)
+    exact = segment_bytes(rounded(nbytes)) == left + _whole(segments)
+    return "out of memory" if truth == "after release" and exact else truth
+
+
+@how_served.wrong(
+    "one_block_is_free",
+    "A segment of one block went back although a tensor lives in it. It has to be one *free* "
+    "block: its name is None.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    if _fits(segments, nbytes):
+        return "cached"
+    return _grown(left, nbytes, sum(b[0][0] for *_, b in segments if len(b) == 1))
+
+
+@how_served.wrong(
+    "release_is_always_enough",
+    "It was taken for granted that the release helps. Ask whether the segment fits into what is "
+    "left and what came back; if not, it is out of memory.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    truth = _truth(segments, left, nbytes)
+    return "after release" if truth == "out of memory" else truth
+
+
+@how_served.wrong(
+    "any_release_is_enough",
+    "It was taken for granted that the release helps, where a whole segment is free. Ask whether "
+    "the new one fits into what is left and what came back.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    truth = _truth(segments, left, nbytes)
+    return "after release" if truth == "out of memory" and _whole(segments) else truth
+
+
+@how_served.wrong(
+    "names_not_looked_at",
+    "A block in which a tensor lives was given away. Only a block whose name is None is free.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    own = [s for s in segments if s[1] == pool_of(rounded(nbytes))]
+    if any(size >= rounded(nbytes) for *_, blocks in own for size, _ in blocks):
+        return "cached"
+    return _grown(left, nbytes, _whole(segments))
+
+
+@how_served.wrong(
+    "free_bytes_of_a_segment",
+    "The free bytes of a segment were added up. A tensor needs one free block that is large "
+    "enough.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    own = [[s] for s in segments if s[1] == pool_of(rounded(nbytes))]
+    if any(_free(s) >= rounded(nbytes) for s in own):
+        return "cached"
+    return _grown(left, nbytes, _whole(segments))
+
+
+@how_served.wrong(
+    "left_is_all",
+    "What is reserved was taken away from `left`. It is what the device has left for cudaMalloc, "
+    "beside all that is reserved.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    if _fits(segments, nbytes):
+        return "cached"
+    held = sum(size for *_, blocks in segments for size, _ in blocks)
+    if segment_bytes(rounded(nbytes)) <= left - held:
+        return "new segment"
+    later = segment_bytes(rounded(nbytes)) <= left + _whole(segments)
+    return "after release" if later else "out of memory"
+
+
+@how_served.wrong(
+    "block_fits_after_release",
+    "After the release the block was compared with the room, and not its segment. cudaMalloc is "
+    "asked for a whole segment then too.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    truth = _truth(segments, left, nbytes)
+    fits = rounded(nbytes) <= left + _whole(segments)
+    return "after release" if truth == "out of memory" and fits else truth
+
+
+@how_served.wrong(
+    "empty_pool_has_no_largest",
+    "max() of nothing raises: a pool may have no free block. Say what it is then: max(free, "
+    "default=0).",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    pool = pool_of(rounded(nbytes))
+    max(size for _, p, blocks in segments if p == pool for size, name in blocks if name is None)
+    return _truth(segments, left, nbytes)
+
+
 @how_served.cost
 def _(student: Student, draw: Draw) -> str:
     segments, *_ = _case(SPLINTERS, 0, 1)

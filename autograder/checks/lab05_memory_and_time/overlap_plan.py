@@ -30,6 +30,7 @@ STEPS = 'a list of (kind, batch, stream), ("record", event, stream) and ("wait",
         'plan += [("in", i, 0), ("record", f"in{i}", 0), ("wait", f"in{i}", 1), ("kernel", i, 1)]',
     ),
     variant={"buffers": (2, 3, 4)},
+    by_effect=True,
 )
 def overlap_plan(student: Student, draw: Draw, *, buffers: int = 2) -> None:
     """A plan of streams and events for batches that are copied in, computed and copied out.
@@ -50,8 +51,9 @@ def overlap_plan(student: Student, draw: Draw, *, buffers: int = 2) -> None:
         fixed.append(_first_is_long(buffers))
     for batches in fixed + [_drawn_batches(draw) for _ in draw.cases(3)]:
         plan = student.call("overlap_plan", batches)
-        model = _played(_checked(plan, batches), batches)
-        _expect_no_race(model, batches, buffers)
+        plan = _checked(plan, batches)
+        model = _played(plan, batches)
+        _expect_no_race(plan, model, batches, buffers)
         _expect_shortest(model, batches, buffers)
 
 
@@ -109,7 +111,18 @@ def _needs(batches: Batches, buffers: int) -> list[tuple[str, str]]:
     return found
 
 
-def _expect_no_race(model: StreamModel, batches: Batches, buffers: int) -> None:
+def _waited(plan: Plan, work: str) -> str:
+    """What the stream of a piece of work waits for before it."""
+    place = next(n for n, (kind, what, _) in enumerate(plan) if f"{kind}{what}" == work)
+    waits = [stream for kind, _, stream in plan[:place] if kind == "wait"]
+    if all(kind != "wait" for kind, *_ in plan):
+        return "no event is waited for"
+    if plan[place][2] not in waits:
+        return "its stream waits for no event before it"
+    return "its stream waits for events, and not for that work"
+
+
+def _expect_no_race(plan: Plan, model: StreamModel, batches: Batches, buffers: int) -> None:
     """Nothing may lean on durations: an order holds only by a stream or an event."""
     past = {piece.name: piece.after for piece in model.pieces}
     for earlier, later in _needs(batches, buffers):
@@ -117,6 +130,7 @@ def _expect_no_race(model: StreamModel, batches: Batches, buffers: int) -> None:
             raise Wrong(
                 expected=f"{later} after {earlier}",
                 got="no stream and no event that says so",
+                where=_waited(plan, later),
                 why=f"A race: nothing makes {later} wait for {earlier}. That it comes later by the "
                 "clock today is luck.",
             )
@@ -128,6 +142,7 @@ def _expect_shortest(model: StreamModel, batches: Batches, buffers: int) -> None
         raise Wrong(
             expected=f"{best} us",
             got=f"{model.done_us:.0f} us",
+            where=f"{len({piece.stream for piece in model.pieces})} streams",
             why="The order is safe, and some work waits for what it does not need.",
         )
 
@@ -152,17 +167,20 @@ def _plan(
     buffers: int = 2,
     streams: tuple[int, int, int] = (0, 1, 2),
     events: bool = True,
-    early: bool = False,
+    early: bool | str = False,
+    without: str = "",
+    buffer_event: str = "kernel",
 ) -> Plan:
-    """buffers: copies in wait for the kernel so many batches before; early: each event is recorded
-    before its work."""
+    """buffers: copies in wait for the kernel so many batches before, or for another buffer_event of
+    that batch; early: each event is recorded before its work, or those of one kind; without: the
+    kind of work that waits for nothing."""
     plan: Plan = []
     for i in range(len(batches)):
-        waits = [[f"kernel{i - buffers}"] if buffers and i >= buffers else [], [f"in{i}"]]
+        waits = [[f"{buffer_event}{i - buffers}"] if buffers and i >= buffers else [], [f"in{i}"]]
         for kind, stream, needed in zip(ENGINES, streams, [*waits, [f"kernel{i}"]], strict=True):
-            plan += [("wait", event, stream) for event in needed if events]
+            plan += [("wait", event, stream) for event in needed if events and kind != without]
             work, record = (kind, i, stream), ("record", f"{kind}{i}", stream)
-            plan += [record, work] if early else [work, record]
+            plan += [record, work] if early in (True, kind) else [work, record]
     return plan
 
 
@@ -190,8 +208,8 @@ overlap_plan.wrong(
 )
 overlap_plan.wrong(
     "event_too_early",
-    "The event was recorded before the work that it stands for. An event is over when all that its "
-    "stream was given *before it* is over.",
+    "The event does not cover the work that it stands for: it was recorded before it, or on "
+    "another stream. An event is over when all that its stream was given *before it* is over.",
     overlap_plan=lambda batches, *, buffers=2: _plan(batches, buffers=buffers, early=True),
 )
 overlap_plan.wrong(
@@ -224,6 +242,44 @@ def _(batches: Batches) -> Plan:
 )
 def _(batches: Batches, *, buffers: int = 2) -> Plan:
     return [(kind, i, i % buffers) for i in range(len(batches)) for kind in ENGINES]
+
+
+overlap_plan.wrong(
+    "kernel_waits_for_nothing",
+    "Nothing makes the kernel wait for its copy in: put a record behind the copy, and let the "
+    "kernel's stream wait for that event.",
+    overlap_plan=lambda batches, *, buffers=2: _plan(batches, buffers=buffers, without="kernel"),
+)
+overlap_plan.wrong(
+    "copy_out_waits_for_nothing",
+    "Nothing makes the copy out wait for its kernel: put a record behind the kernel, and let the "
+    "stream of the copy out wait for that event.",
+    overlap_plan=lambda batches, *, buffers=2: _plan(batches, buffers=buffers, without="out"),
+)
+overlap_plan.wrong(
+    "kernels_event_too_early",
+    "The copy out waits for an event that does not cover its kernel: it was recorded before it, or "
+    "on another stream.",
+    overlap_plan=lambda batches, *, buffers=2: _plan(batches, buffers=buffers, early="kernel"),
+)
+overlap_plan.wrong(
+    "waits_for_the_copy_in",
+    "A copy in waits for an event that does not cover the kernel which reads its buffer. Wait for "
+    "that kernel's, and wait before the copy.",
+    overlap_plan=lambda batches, *, buffers=2: _plan(batches, buffers=buffers, buffer_event="in"),
+)
+overlap_plan.wrong(
+    "waits_for_the_copy_out",
+    "The copy in waits for the copy out of the batch that had the buffer before. That one reads "
+    "the result; the buffer is free when the kernel is over.",
+    overlap_plan=lambda batches, *, buffers=2: _plan(batches, buffers=buffers, buffer_event="out"),
+)
+overlap_plan.wrong(
+    "kernel_with_copy_out",
+    "Kernel and copy out share a stream, so the next kernel waits for a copy out that it does not "
+    "need.",
+    overlap_plan=lambda batches, *, buffers=2: _plan(batches, buffers=buffers, streams=(0, 1, 1)),
+)
 
 
 @overlap_plan.cost

@@ -217,6 +217,263 @@ def _(steps: Steps, launch_us: int) -> Times:
     return host, max(host, device), idle
 
 
+@queue_times.wrong(
+    "kernel_before_its_launch",
+    "A kernel began when its launch began. It begins when its launch is over, `launch_us` later.",
+)
+def _(steps: Steps, launch_us: int) -> Any:
+    host = device = idle = 0
+    for verb, *us in steps:
+        if verb == "host":
+            host += us[0]
+        elif verb == "sync":
+            host = max(host, device)
+        else:
+            idle += max(0, host - device) if device else 0
+            device = max(host, device) + us[0]
+            host += launch_us
+    return host, device, idle
+
+
+@queue_times.wrong(
+    "kernels_side_by_side",
+    "A kernel began when its launch was over, although the one before was still running. One "
+    "stream runs one kernel after the other.",
+)
+def _(steps: Steps, launch_us: int) -> Any:
+    host = device = idle = 0
+    for verb, *us in steps:
+        if verb == "host":
+            host += us[0]
+        elif verb == "sync":
+            host = max(host, device)
+        else:
+            host += launch_us
+            idle += max(0, host - device) if device else 0
+            device = host + us[0]
+    return host, device, idle
+
+
+@queue_times.wrong(
+    "idle_with_a_sign",
+    "Where the host is ahead the device's wait came out negative, and was taken away. It is idle "
+    "only when its queue is empty: max(0, ...).",
+)
+def _(steps: Steps, launch_us: int) -> Any:
+    host = device = idle = 0
+    for verb, *us in steps:
+        if verb == "host":
+            host += us[0]
+        elif verb == "sync":
+            host = max(host, device)
+        else:
+            host += launch_us
+            idle += host - device if device else 0
+            device = max(host, device) + us[0]
+    return host, device, idle
+
+
+@queue_times.wrong(
+    "idle_to_the_end",
+    "The time after the last kernel was counted as idle. Count to the last kernel's end.",
+)
+def _(steps: Steps, launch_us: int) -> Any:
+    host = device = idle = 0
+    for verb, *us in steps:
+        if verb == "host":
+            host += us[0]
+        elif verb == "sync":
+            host = max(host, device)
+        else:
+            host += launch_us
+            idle += max(0, host - device) if device else 0
+            device = max(host, device) + us[0]
+    return host, device, idle + max(0, host - device)
+
+
+@queue_times.wrong(
+    "host_work_holds_the_device",
+    "What the host does of its own was taken for the device's time as well. Meanwhile the device "
+    "works on, or has nothing to do.",
+)
+def _(steps: Steps, launch_us: int) -> Any:
+    host = device = idle = 0
+    for verb, *us in steps:
+        if verb == "host":
+            host, device = host + us[0], max(device, host + us[0])
+        elif verb == "sync":
+            host = max(host, device)
+        else:
+            host += launch_us
+            idle += max(0, host - device) if device else 0
+            device = max(host, device) + us[0]
+    return host, device, idle
+
+
+@queue_times.wrong(
+    "two_launches",
+    "Each launch was counted twice: it costs the host `launch_us` once.",
+)
+def _(steps: Steps, launch_us: int) -> Any:
+    host = device = idle = 0
+    for verb, *us in steps:
+        if verb == "host":
+            host += us[0]
+        elif verb == "sync":
+            host = max(host, device)
+        else:
+            host += 2 * launch_us
+            idle += max(0, host - device) if device else 0
+            device = max(host, device) + us[0]
+    return host, device, idle
+
+
+@queue_times.wrong(
+    "host_work_costs_a_launch",
+    "What the host does of its own was charged a launch on top. Only a launch costs `launch_us`.",
+)
+def _(steps: Steps, launch_us: int) -> Any:
+    host = device = idle = 0
+    for verb, *us in steps:
+        if verb == "host":
+            host += us[0] + launch_us
+        elif verb == "sync":
+            host = max(host, device)
+        else:
+            host += launch_us
+            idle += max(0, host - device) if device else 0
+            device = max(host, device) + us[0]
+    return host, device, idle
+
+
+@queue_times.wrong(
+    "idle_at_syncs_only",
+    "Only the waits at a sync were counted. The device is idle whenever a kernel's launch is over "
+    "later than the kernel before it.",
+)
+def _(steps: Steps, launch_us: int) -> Any:
+    host = device = idle = 0
+    for verb, *us in steps:
+        if verb == "host":
+            host += us[0]
+        elif verb == "sync":
+            idle, host = idle + max(0, host - device), max(host, device)
+        else:
+            host += launch_us
+            device = max(host, device) + us[0]
+    return host, device, idle
+
+
+@queue_times.wrong(
+    "hosts_wait_for_idle",
+    "This is how long the host waited at the syncs. Asked is how long the device had nothing to "
+    "do.",
+)
+def _(steps: Steps, launch_us: int) -> Any:
+    host = device = idle = 0
+    for verb, *us in steps:
+        if verb == "host":
+            host += us[0]
+        elif verb == "sync":
+            idle, host = idle + max(0, device - host), max(host, device)
+        else:
+            host += launch_us
+            device = max(host, device) + us[0]
+    return host, device, idle
+
+
+@queue_times.wrong(
+    "last_gap_only",
+    "Only the last gap was kept. Add them up: idle += ...",
+)
+def _(steps: Steps, launch_us: int) -> Any:
+    host = device = idle = 0
+    for verb, *us in steps:
+        if verb == "host":
+            host += us[0]
+        elif verb == "sync":
+            host = max(host, device)
+        else:
+            host += launch_us
+            idle = max(0, host - device) if device else 0
+            device = max(host, device) + us[0]
+    return host, device, idle
+
+
+@queue_times.wrong(
+    "launches_for_idle",
+    "The launches were counted as idle time. While the host launches, the device works on what it "
+    "has.",
+)
+def _(steps: Steps, launch_us: int) -> Any:
+    host = device = idle = 0
+    for verb, *us in steps:
+        if verb == "host":
+            host += us[0]
+        elif verb == "sync":
+            host = max(host, device)
+        else:
+            host += launch_us
+            idle += launch_us
+            device = max(host, device) + us[0]
+    return host, device, idle
+
+
+@queue_times.wrong(
+    "the_earlier_at_a_sync",
+    "At a sync the earlier of the two clocks was taken. The host waits for the device: the later "
+    "one.",
+)
+def _(steps: Steps, launch_us: int) -> Any:
+    host = device = idle = 0
+    for verb, *us in steps:
+        if verb == "host":
+            host += us[0]
+        elif verb == "sync":
+            host = min(host, device)
+        else:
+            host += launch_us
+            idle += max(0, host - device) if device else 0
+            device = max(host, device) + us[0]
+    return host, device, idle
+
+
+@queue_times.wrong(
+    "one_kernel_in_the_queue",
+    "The host waited for the kernel before each launch. It runs ahead: the queue holds many "
+    "kernels.",
+)
+def _(steps: Steps, launch_us: int) -> Any:
+    host = device = idle = 0
+    for verb, *us in steps:
+        if verb == "host":
+            host += us[0]
+        elif verb == "sync":
+            host = max(host, device)
+        else:
+            host = max(host, device) + launch_us
+            idle += max(0, host - device) if device else 0
+            device = max(host, device) + us[0]
+    return host, device, idle
+
+
+@queue_times.wrong(
+    "busy_for_done",
+    "This is how long the device worked. Asked is the moment at which it is done, waits and all.",
+)
+def _(steps: Steps, launch_us: int) -> Any:
+    host, _, idle = _times(steps, launch_us)
+    return host, sum(us[0] for verb, *us in steps if verb == "launch"), idle
+
+
+@queue_times.wrong(
+    "idle_left_out",
+    "The third number is missing: how long the device had nothing to do.",
+)
+def _(steps: Steps, launch_us: int) -> Any:
+    return _times(steps, launch_us)[:2]
+
+
 @queue_times.cost
 def _(student: Student, draw: Draw) -> str:
     kernels = [("launch", 2)] * 20

@@ -46,10 +46,13 @@ def _fixed() -> list[Program]:
     return [
         [a, ("use", "a", 0), free],  # only its own stream: nothing is needed
         [a, use, free],
+        [a, use],  # never freed: nobody gets its block
         [a, use, after, home_waits, ("use", "a", 2), ("sync",), free],
         [("alloc", "a", 2), use, ("sync",), free],
         [a, use, after, home_waits, free],
         [a, use, free, after, home_waits],  # too late
+        [a, use, after, free],  # an event that nobody waits for
+        [a, use, after, ("wait", "e", 2), free],  # another stream waits for it
         [a, after, use, home_waits, free],  # the event does not know of the use
         [a, ("record", "e", 0), ("wait", "e", 1), use, free],  # the order the other way round
         [a, use, after, ("wait", "e", 2), ("record", "f", 2), ("wait", "f", 0), free],
@@ -116,10 +119,14 @@ def _expect_pairs(got: Any, want: set[Pair]) -> None:
 
 
 def _others(program: Program) -> list[Pair]:
-    """Every use on a stream that is not the tensor's own."""
+    """Every use on a stream that is not the tensor's own, of the tensors that are freed."""
     home = {rest[0]: rest[1] for verb, *rest in program if verb == "alloc"}
-    used = {(rest[0], rest[1]) for verb, *rest in program if verb == "use"}
-    return sorted((name, stream) for name, stream in used if home[name] != stream)
+    return sorted((name, stream) for name, stream in _used(program) if home[name] != stream)
+
+
+def _used(program: Program) -> set[Pair]:
+    freed = {step[1] for step in program if step[0] == "free"}
+    return {(step[1], step[2]) for step in program if step[0] == "use" and step[1] in freed}
 
 
 recorded_streams.wrong(
@@ -136,8 +143,8 @@ recorded_streams.wrong(
 )
 recorded_streams.wrong(
     "waits_ignored",
-    "An event was overlooked: when the tensor's own stream waits for it, all that the other stream "
-    "was given before the event is over for whoever comes next.",
+    "A wait changed nothing here: when the tensor's own stream waits for an event, all that the "
+    "other stream was given before the event is over for whoever comes next.",
     recorded_streams=lambda program: sorted(_needed(program, waits="ignore")),
 )
 recorded_streams.wrong(
@@ -160,8 +167,7 @@ recorded_streams.wrong(
 )
 def _(program: Program) -> Sequence[Pair]:
     own = {(rest[0], rest[1]) for verb, *rest in program if verb == "alloc"}
-    used = {(rest[0], rest[1]) for verb, *rest in program if verb == "use"}
-    return sorted(_needed(program) | (own & used))
+    return sorted(_needed(program) | (own & _used(program)))
 
 
 @recorded_streams.wrong(
@@ -213,7 +219,7 @@ def _(program: Program) -> Sequence[Pair]:
     "given, and what it has waited for.",
 )
 def _(program: Program) -> Sequence[Pair]:
-    return sorted({(step[1], step[2]) for step in program if step[0] == "use"})
+    return sorted(_used(program))
 
 
 recorded_streams.wrong(
@@ -221,6 +227,167 @@ recorded_streams.wrong(
     "The streams are missing: a pair of the tensor and the stream that has to be recorded.",
     recorded_streams=lambda program: sorted({name for name, _ in _needed(program)}),
 )
+
+
+@recorded_streams.wrong(
+    "never_freed_too",
+    "A tensor that is never freed was recorded. Nobody gets its block, so nobody has to be told.",
+)
+def _(program: Program) -> Sequence[Pair]:
+    freed = {step[1] for step in program if step[0] == "free"}
+    kept = [("free", step[1]) for step in program if step[0] == "alloc" and step[1] not in freed]
+    return sorted(_needed([*program, *kept]))
+
+
+recorded_streams.wrong(
+    "stream_first",
+    "The pairs are the other way round: (tensor, stream) was asked for.",
+    recorded_streams=lambda program: sorted((s, name) for name, s in _needed(program)),
+)
+
+
+recorded_streams.wrong(
+    "one_for_each_tensor",
+    "A tensor has one pair at most here. It needs one for each stream whose use is not over.",
+    recorded_streams=lambda program: list(
+        {pair[0]: pair for pair in sorted(_needed(program))}.values()
+    ),
+)
+
+
+recorded_streams.wrong(
+    "a_dict",
+    "This is a dict, with one stream for each tensor. A tensor may need several: return a list of "
+    "pairs.",
+    recorded_streams=lambda program: dict(_needed(program)),
+)
+
+
+@recorded_streams.wrong(
+    "not_passed_on",
+    "Waits pass on what they know: if stream 2 has waited for stream 1, then whoever waits for "
+    "stream 2 knows of that work too. Only direct waits were followed.",
+)
+def _(program: Program) -> Sequence[Pair]:
+    home, uses, pairs = dict[str, int](), dict[str, dict[int, int]](), list[Pair]()
+    events: dict[str, tuple[int, int]] = {}
+    for n, (verb, *rest) in enumerate(program):
+        if verb == "alloc":
+            home[rest[0]], uses[rest[0]] = rest[1], {}
+        elif verb == "use":
+            uses[rest[0]][rest[1]] = n
+        elif verb == "free":
+            pairs += [(rest[0], s) for s in sorted(uses[rest[0]]) if s != home[rest[0]]]
+        elif verb == "sync":
+            uses = {name: {} for name in uses}
+        else:
+            if verb == "record":
+                events[rest[0]] = rest[1], n
+                continue
+            stream, when = events[rest[0]]
+            for name, used in uses.items():
+                if home[name] == rest[1] and used.get(stream, n) < when:
+                    del used[stream]
+    return pairs
+
+
+@recorded_streams.wrong(
+    "whoever_waits",
+    "A wait of any stream was taken for one of the tensor's own. Whoever gets the block comes on "
+    "the own stream: that one has to wait.",
+)
+def _(program: Program) -> Sequence[Pair]:
+    home, uses, pairs = dict[str, int](), dict[str, dict[int, int]](), list[Pair]()
+    events: dict[str, tuple[int, int]] = {}
+    for n, (verb, *rest) in enumerate(program):
+        if verb == "alloc":
+            home[rest[0]], uses[rest[0]] = rest[1], {}
+        elif verb == "use":
+            uses[rest[0]][rest[1]] = n
+        elif verb == "free":
+            pairs += [(rest[0], s) for s in sorted(uses[rest[0]]) if s != home[rest[0]]]
+        elif verb == "sync":
+            uses = {name: {} for name in uses}
+        else:
+            if verb == "record":
+                events[rest[0]] = rest[1], n
+                continue
+            stream, when = events[rest[0]]
+            for used in uses.values():
+                if used.get(stream, n) < when:
+                    del used[stream]
+    return pairs
+
+
+@recorded_streams.wrong(
+    "recorded_is_over",
+    "A use was taken for over when an event was recorded behind it. An event alone orders "
+    "nothing: the tensor's own stream has to wait for it.",
+)
+def _(program: Program) -> Sequence[Pair]:
+    home, uses, pairs = dict[str, int](), dict[str, dict[int, int]](), list[Pair]()
+    for n, (verb, *rest) in enumerate(program):
+        if verb == "alloc":
+            home[rest[0]], uses[rest[0]] = rest[1], {}
+        elif verb == "use":
+            uses[rest[0]][rest[1]] = n
+        elif verb == "free":
+            pairs += [(rest[0], s) for s in sorted(uses[rest[0]]) if s != home[rest[0]]]
+        elif verb == "sync":
+            uses = {name: {} for name in uses}
+        else:
+            for used in uses.values():
+                if verb == "record":
+                    used.pop(rest[1], None)
+    return pairs
+
+
+@recorded_streams.wrong(
+    "any_wait_ends_all",
+    "A wait was taken for the end of all work. It orders the one stream that waits behind the one "
+    "event.",
+)
+def _(program: Program) -> Sequence[Pair]:
+    home, uses, pairs = dict[str, int](), dict[str, dict[int, int]](), list[Pair]()
+    for n, (verb, *rest) in enumerate(program):
+        if verb == "alloc":
+            home[rest[0]], uses[rest[0]] = rest[1], {}
+        elif verb == "use":
+            uses[rest[0]][rest[1]] = n
+        elif verb == "free":
+            pairs += [(rest[0], s) for s in sorted(uses[rest[0]]) if s != home[rest[0]]]
+        elif verb == "sync":
+            uses = {name: {} for name in uses}
+        else:
+            uses = {name: {} if verb == "wait" else used for name, used in uses.items()}
+    return pairs
+
+
+@recorded_streams.wrong(
+    "event_covers_its_stream",
+    "A wait was taken to cover all uses on the event's stream, also those that came after the "
+    "record. An event stands for what came before it.",
+)
+def _(program: Program) -> Sequence[Pair]:
+    home, uses, pairs = dict[str, int](), dict[str, dict[int, int]](), list[Pair]()
+    events: dict[str, tuple[int, int]] = {}
+    for n, (verb, *rest) in enumerate(program):
+        if verb == "alloc":
+            home[rest[0]], uses[rest[0]] = rest[1], {}
+        elif verb == "use":
+            uses[rest[0]][rest[1]] = n
+        elif verb == "free":
+            pairs += [(rest[0], s) for s in sorted(uses[rest[0]]) if s != home[rest[0]]]
+        elif verb == "sync":
+            uses = {name: {} for name in uses}
+        else:
+            if verb == "record":
+                events[rest[0]] = rest[1], n
+                continue
+            for name, used in uses.items():
+                if home[name] == rest[1]:
+                    used.pop(events[rest[0]][0], None)
+    return pairs
 
 
 @recorded_streams.cost

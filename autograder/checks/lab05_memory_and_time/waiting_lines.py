@@ -279,6 +279,151 @@ waiting_lines.wrong(
 )
 
 
+waiting_lines.wrong(
+    "stream_synchronize_only",
+    "cudaDeviceSynchronize and cudaEventSynchronize wait as well: they were left out.",
+    waiting_lines=lambda log: _waits(
+        log,
+        is_wait=lambda r: _is_wait(r) and (not _synchronize(r) or "Stream" in r[API]),
+    ),
+)
+
+
+waiting_lines.wrong(
+    "event_synchronize_left_out",
+    "cudaEventSynchronize waits as well: it was left out.",
+    waiting_lines=lambda log: _waits(
+        log, is_wait=lambda r: _is_wait(r) and "cudaEventSync" not in r[API]
+    ),
+)
+
+
+waiting_lines.wrong(
+    "whatever_found_work",
+    "Every call was counted that began while the device was at work. Most of them return at once; "
+    "only a synchronisation or a copy from ordinary memory waits.",
+    waiting_lines=lambda log: _every(log, lambda r: _pending(log, r)),
+)
+
+
+waiting_lines.wrong(
+    "only_copies",
+    "Only calls were counted that returned after their own work. A synchronisation has none, and "
+    "waits for that of others.",
+    waiting_lines=lambda log: _waits(log, is_wait=lambda r: _is_wait(r) and not _synchronize(r)),
+)
+
+
+@waiting_lines.wrong(
+    "counted",
+    "This counts the waits of each line. Asked is how long they are: returned - called.",
+)
+def _(log: Sequence[Row]) -> Any:
+    lines = [row[LINE] for row in log if _is_wait(row) and _pending(log, row)]
+    found = [(line, lines.count(line)) for line in dict.fromkeys(lines)]
+    return sorted(found, key=lambda pair: -pair[1])
+
+
+@waiting_lines.wrong(
+    "until_the_work_was_over",
+    "The time was counted to the end of the work. Asked is how long the host was in the call: "
+    "returned - called.",
+)
+def _(log: Sequence[Row]) -> Any:
+    waited: dict[int, int] = {}
+    over = 0
+    for row in log:
+        over = max(over, row[OVER] or 0)
+        if _is_wait(row) and row[CALLED] < over:
+            waited[row[LINE]] = waited.get(row[LINE], 0) + over - row[CALLED]
+    return sorted(waited.items(), key=lambda pair: -pair[1])
+
+
+waiting_lines.wrong(
+    "shortest_first",
+    "The shortest wait comes first here. The longest was asked for first.",
+    waiting_lines=lambda log: _waits(log)[::-1],
+)
+
+
+waiting_lines.wrong(
+    "a_dict",
+    "This is a dict. A list of pairs was asked for, the longest wait first: "
+    "sorted(waited.items(), ...).",
+    waiting_lines=lambda log: dict(_waits(log)),
+)
+
+
+waiting_lines.wrong(
+    "microseconds_first",
+    "The pairs are the other way round: (line, us) was asked for.",
+    waiting_lines=lambda log: [(us, line) for line, us in _waits(log)],
+)
+
+
+@waiting_lines.wrong(
+    "places_in_the_log",
+    "These are places in the log. The first entry of a call is its line.",
+)
+def _(log: Sequence[Row]) -> Any:
+    placed = [(place, *row[1:]) for place, row in enumerate(log)]
+    return _waits(placed)
+
+
+@waiting_lines.wrong(
+    "a_pair_for_each_wait",
+    "A line that waits more than once has several pairs. Add its waits up.",
+)
+def _(log: Sequence[Row]) -> Any:
+    rows = [row for row in log if _is_wait(row) and _pending(log, row)]
+    return sorted(((r[LINE], r[RETURNED] - r[CALLED]) for r in rows), key=lambda pair: -pair[1])
+
+
+@waiting_lines.wrong(
+    "lines_without_a_wait",
+    "Lines that did not wait are listed with 0. Only those that waited were asked for.",
+)
+def _(log: Sequence[Row]) -> Any:
+    waits = dict(_waits(log))
+    lines = dict.fromkeys(row[LINE] for row in log)
+    return sorted(((n, waits.get(n, 0)) for n in lines), key=lambda pair: -pair[1])
+
+
+@waiting_lines.wrong(
+    "memory_calls_too",
+    "cudaMalloc was counted. It takes long because the driver works; it waits for no work.",
+)
+def _(log: Sequence[Row]) -> Any:
+    def counts(row: Row) -> bool:
+        return (_is_wait(row) or "Malloc" in row[API]) and _pending(log, row)
+
+    return _every(log, counts)
+
+
+@waiting_lines.wrong(
+    "queries_too",
+    "cudaEventQuery was counted. It asks whether the work is over, and does not wait for it.",
+)
+def _(log: Sequence[Row]) -> Any:
+    def counts(row: Row) -> bool:
+        return (_is_wait(row) or "Query" in row[API]) and _pending(log, row)
+
+    return _every(log, counts)
+
+
+@waiting_lines.wrong(
+    "own_work_forgotten",
+    "A copy from ordinary memory on an idle device was left out. It waits for its own work: "
+    "`over` has to know of that before you ask.",
+)
+def _(log: Sequence[Row]) -> Any:
+    def counts(row: Row) -> bool:
+        before = log[: list(log).index(row)]
+        return _is_wait(row) and row[CALLED] < max((r[OVER] or 0 for r in before), default=0)
+
+    return _every(log, counts)
+
+
 @waiting_lines.cost
 def _(student: Student, draw: Draw) -> str:
     log = _made(draw, 9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from autograder.checks.explaining import explaining
@@ -11,9 +12,17 @@ from autograder.judge import Draw, Student, expect_tuple
 from . import lab
 from .draw_step import STEPS, backward, operators, region, traced, us
 from .machine import Copy, Event, Fill
-from .times import Pair, expect_us, spans_of, union_us
+from .times import MILLISECONDS, Pair, expect_us, spans_of, union_us
 
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
+THE_ONE_BEFORE = (
+    "Each piece of work was compared with the one before it alone. One that began earlier may last "
+    "longer: keep the latest end so far."
+)
+TOO_EARLY = (
+    "The idle time begins too early: before its first work the device waits for the host's first "
+    "launch, which was left out of the question."
+)
 _RAISED = {
     "KeyError": "Not every event has a `dur`, nor a `cat`: the ends of arrows (`ph` is `s` or `f`) "
     "have none. Ask for `ph` first.",
@@ -111,8 +120,7 @@ def _(events: list[Event]) -> Pair:
 
 @busy_us.wrong(
     "since_the_hosts_beginning",
-    "The idle time begins too early: before its first work the device waits for the host's first "
-    "launch, which was left out of the question.",
+    TOO_EARLY,
 )
 def _(events: list[Event]) -> Pair:
     work = spans_of(events, WORK)
@@ -124,6 +132,127 @@ def _(events: list[Event]) -> Pair:
 def _(events: list[Event]) -> Pair:
     busy, idle = _known(spans_of(events, WORK))
     return idle, busy
+
+
+busy_us.wrong(
+    "since_the_first_call",
+    TOO_EARLY,
+    busy_us=lambda events: _idle_since(
+        events, min(begin for begin, _ in spans_of(events, ["cuda_runtime"]))
+    ),
+)
+
+
+def _idle_since(events: list[Event], begin: float) -> Pair:
+    work = spans_of(events, WORK)
+    return union_us(work), max(end for _, end in work) - begin - union_us(work)
+
+
+@busy_us.wrong(
+    "of_the_whole_trace",
+    "The idle time is that of the whole trace. Asked for is the time between the first thing that "
+    "the device does and the last.",
+)
+def _(events: list[Event]) -> Pair:
+    whole = [(e["ts"], e["ts"] + e["dur"]) for e in events if e["ph"] == "X"]
+    busy, idle = _known(whole, union_us(spans_of(events, WORK)))
+    return busy, idle
+
+
+@busy_us.wrong(
+    "busy_counted_as_idle",
+    "The second number is the whole time from the first work to the last. Idle is what remains of "
+    "it without the busy time.",
+)
+def _(events: list[Event]) -> Pair:
+    busy, idle = _known(spans_of(events, WORK))
+    return busy, busy + idle
+
+
+@busy_us.wrong(
+    "last_to_begin",
+    "The time ends with the work that began last. On another stream an earlier one may end later.",
+)
+def _(events: list[Event]) -> Pair:
+    spans = sorted(spans_of(events, WORK))
+    return union_us(spans), spans[-1][1] - spans[0][0] - union_us(spans)
+
+
+busy_us.wrong(
+    "fills_left_out",
+    "`gpu_memset` is missing. It is work of the device, as kernels and copies are.",
+    busy_us=lambda events: _known(spans_of(events, ["kernel", "gpu_memcpy"])),
+)
+busy_us.wrong(
+    "copies_left_out",
+    "`gpu_memcpy` is missing. A copy is work of the device, as a kernel is.",
+    busy_us=lambda events: _known(spans_of(events, ["kernel", "gpu_memset"])),
+)
+busy_us.wrong(
+    "calls_too",
+    "`cuda_runtime` was counted as work. These are calls of the host: the device works on what "
+    "they asked for.",
+    busy_us=lambda events: _known(spans_of(events, [*WORK, "cuda_runtime"])),
+)
+
+
+def _in_turn(spans: Sequence[Pair], *, latest: bool = True) -> Pair:
+    """Taken as they come, each compared with the latest end so far, or with the end before."""
+    busy, until = 0.0, spans[0][0]
+    for begin, end in spans:
+        busy += max(0.0, end - max(begin, until))
+        until = max(until, end) if latest else end
+    return busy, until - spans[0][0] - busy
+
+
+busy_us.wrong(
+    "not_sorted",
+    "The work was taken as the list has it, and the list is in no order. Sort it by its beginning "
+    "first.",
+    busy_us=lambda events: _in_turn(spans_of(events, WORK)),
+)
+busy_us.wrong(
+    "the_one_before",
+    THE_ONE_BEFORE,
+    busy_us=lambda events: _in_turn(sorted(spans_of(events, WORK)), latest=False),
+)
+
+
+@busy_us.wrong("gap_to_the_one_before", THE_ONE_BEFORE)
+def _(events: list[Event]) -> Pair:
+    spans = sorted(spans_of(events, WORK))
+    busy, idle = _known(spans)
+    gaps = sum(max(0.0, after[0] - before[1]) for before, after in pairwise(spans))
+    return busy + idle - gaps, gaps
+
+
+@busy_us.wrong(
+    "gaps_of_each_stream",
+    "The gaps of each stream were added up. The device is idle only while no stream of it works.",
+)
+def _(events: list[Event]) -> Pair:
+    streams = {e["tid"] for e in events if e["cat"] in WORK}
+    gaps = [_known(spans_of([e for e in events if e["tid"] == s], WORK))[1] for s in streams]
+    return union_us(spans_of(events, WORK)), sum(gaps)
+
+
+@busy_us.wrong("shares", "These are shares of the time. The two times were asked for, in us.")
+def _(events: list[Event]) -> Pair:
+    busy, idle = _known(spans_of(events, WORK))
+    return busy / (busy + idle), idle / (busy + idle)
+
+
+@busy_us.wrong("milliseconds", MILLISECONDS)
+def _(events: list[Event]) -> Pair:
+    busy, idle = _known(spans_of(events, WORK))
+    return busy / 1000, idle / 1000
+
+
+busy_us.wrong(
+    "busy_alone",
+    "This is the busy time alone. Two times were asked for: (busy, idle).",
+    busy_us=lambda events: _known(spans_of(events, WORK))[0],
+)
 
 
 @busy_us.cost

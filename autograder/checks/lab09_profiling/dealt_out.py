@@ -178,6 +178,126 @@ _wrong(
 )
 
 
+IN_TURN = (
+    "The sentences are dealt in turn, whatever each rank has already. Give the next one to the "
+    "rank with fewest tokens so far."
+)
+
+
+def _longest_first(lengths: Sequence[int]) -> list[int]:
+    return sorted(range(len(lengths)), key=lambda k: -lengths[k])
+
+
+def _there_and_back(lengths: Sequence[int], ranks: int) -> Shares:
+    turns = [*range(ranks), *reversed(range(ranks))]
+    shares: Shares = [[] for _ in range(ranks)]
+    for place, k in enumerate(_longest_first(lengths)):
+        shares[turns[place % len(turns)]].append(k)
+    return shares
+
+
+def _shortest_first(lengths: Sequence[int], ranks: int) -> Shares:
+    order = sorted(range(len(lengths)), key=lambda k: lengths[k])
+    dealt = _greedy([lengths[k] for k in order], ranks, longest_first=False)
+    return [[order[place] for place in share] for share in dealt]
+
+
+_wrong(
+    "in_turn",
+    IN_TURN,
+    lambda lengths, ranks: [[*range(r, len(lengths), ranks)] for r in range(ranks)],
+)
+_wrong("there_and_back", IN_TURN, _there_and_back)
+_wrong(
+    "shortest_first",
+    "The shortest sentences are dealt first. The longest then come last, and nothing is left to "
+    "even them out.",
+    _shortest_first,
+)
+_wrong(
+    "all_to_one",
+    "One rank has the whole batch. The others have nothing to do, and wait.",
+    lambda lengths, ranks: [[*range(len(lengths))], *([] for _ in range(ranks - 1))],
+)
+_wrong(
+    "number_of_tokens",
+    "The factors are numbers of tokens. A factor is the tokens of the rank, times the ranks, by "
+    "the tokens of the batch.",
+    factors=lambda shares, lengths: [float(mine) for mine in _tokens(shares, lengths)],
+)
+_wrong(
+    "one_by_ranks",
+    "Each factor is 1 by the number of ranks. The all-reduce divides by it already, and shares are "
+    "not equal.",
+    factors=lambda shares, lengths: [1 / len(shares)] * len(shares),
+)
+_wrong(
+    "by_the_longest",
+    "The tokens were divided by those of the longest rank. Divide them by the mean of all ranks.",
+    factors=lambda shares, lengths: [
+        mine / max(_tokens(shares, lengths)) for mine in _tokens(shares, lengths)
+    ],
+)
+
+
+def _changed(name: str, sentence: str, answer: Callable[..., Any]) -> None:
+    """answer: (shares, factors, lengths) of a right deal -> another one."""
+
+    def changed(lengths: Sequence[int], ranks: int) -> Any:
+        shares = _greedy(lengths, ranks)
+        return answer(shares, _factors(shares, lengths), lengths)
+
+    dealt_out.wrong(name, sentence, dealt_out=changed)
+
+
+_changed(
+    "lengths_dealt",
+    "The shares hold lengths. Asked for are the numbers of the sentences, their places in "
+    "`lengths`.",
+    lambda shares, factors, lengths: ([[lengths[k] for k in s] for s in shares], factors),
+)
+_changed(
+    "from_one",
+    "The sentences are counted from 1. Their numbers begin at 0.",
+    lambda shares, factors, lengths: ([[k + 1 for k in s] for s in shares], factors),
+)
+_changed(
+    "by_their_length",
+    "A sentence is missing, and another is there twice: `index` finds the first of all that have "
+    "this length. Deal numbers out, not lengths.",
+    lambda shares, factors, lengths: (
+        [[lengths.index(lengths[k]) for k in s] for s in shares],
+        factors,
+    ),
+)
+_changed(
+    "factors_first",
+    "The factors came before the shares: (shares, factors).",
+    lambda shares, factors, lengths: (factors, shares),
+)
+_changed(
+    "shares_alone",
+    "These are the shares alone. A factor for each rank was asked for, too.",
+    lambda shares, factors, lengths: shares,
+)
+_changed(
+    "as_a_dict",
+    "The shares are a dict. A list was asked for, in the order of the ranks.",
+    lambda shares, factors, lengths: (dict(enumerate(shares)), factors),
+)
+
+
+@dealt_out.wrong(
+    "batch_sorted",
+    "`lengths` was sorted in place. Its places are the numbers of the sentences, and whoever "
+    "passed it in still needs them: sort a list of numbers instead.",
+)
+def _(lengths: list[int], ranks: int) -> Deal:
+    lengths.sort(reverse=True)
+    shares = _greedy(lengths, ranks)
+    return shares, _factors(shares, lengths)
+
+
 @dealt_out.cost
 def _(student: Student, draw: Draw) -> str:
     lengths = _drawn(draw, 4, at_the_end=True)

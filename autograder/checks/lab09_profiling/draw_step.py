@@ -94,10 +94,15 @@ def read_number(draw: Draw) -> Span:
 
 
 def traced(
-    draw: Draw, steps: Sequence[Sequence[Any]], *, waiting: bool = True, rank: int = 0
+    draw: Draw,
+    steps: Sequence[Sequence[Any]],
+    *,
+    waiting: bool = True,
+    rank: int = 0,
+    behind: Sequence[Any] = (),
 ) -> tuple[list[Event], Machine]:
-    """The trace of these steps, in no order, and the machine that ran them. What a profiler does
-    behind the last step, a wait for all streams, is in it too."""
+    """The trace of these steps, in no order, and the machine that ran them. What the program does
+    `behind` the last step is in it too, and what a profiler does there, a wait for all streams."""
     line = f"train.py({draw.integer(20, 90)})"
     number = draw.integer(2, 40)
     machine = Machine(
@@ -116,5 +121,5 @@ def traced(
     ]
     stop = Wait("cudaDeviceSynchronize", us(draw, 0.3, 0.6), stream=0)
     main = f"train.py({draw.integer(91, 120)}): main"
-    machine.run([Span("python_function", main, us(draw, 20, 40), [*program, stop])])
+    machine.run([Span("python_function", main, us(draw, 20, 40), [*program, *behind, stop])])
     return draw.shuffled(machine.events), machine

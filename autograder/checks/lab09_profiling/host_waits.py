@@ -23,7 +23,7 @@ from .draw_step import (
     us,
 )
 from .machine import LOADER, STEP, TORCHS, Event, Span, Wait
-from .times import expect_us
+from .times import MILLISECONDS, expect_us
 
 Waits = list[tuple[str, int, float]]
 _FORM = "a list of (function, times, us), the longest first"
@@ -83,14 +83,16 @@ def _expect(got: Any, want: Waits) -> None:
 
 def _drawn(draw: Draw) -> tuple[list[Event], list[tuple[str, float]]]:
     """One function waits while much is queued, another twice while little is, a third through
-    torch's own function; a thread that loads data runs a function around each wait."""
+    torch's own function, and one behind the steps; a thread that loads data runs a function around
+    each wait."""
     long, short, through = draw.shuffled(HELPERS)[:3]
     names = {name: draw.integer(5, 400) for name in (long, short, through)}
     files = {name: draw.choice(("train.py", "metrics.py", "losses.py")) for name in names}
     own = {name: f"{files[name]}({line})" for name, line in names.items()}
     torchs = f"torch/nn/utils/clip_grad.py({draw.integer(20, 90)})"
     steps = [_step(draw, own, (long, short, through), torchs, step) for step in range(STEPS)]
-    events, machine = traced(draw, steps)
+    last = function(draw, "evaluate", [read_number(draw)])
+    events, machine = traced(draw, steps, behind=[region(draw, "evaluate", [last])])
     events = [*_loaders(draw, events), *events]
     return events, machine.seen.waits
 
@@ -109,10 +111,12 @@ def _step(
     back = backward(draw, operators(draw, 4, (150, 260)))
     clip = function(draw, "clip_grad_norm_", [read_number(draw)], file=torchs)
     event = Wait("cudaEventSynchronize", us(draw, 0.3, 0.9))
+    over = function(draw, "norms", operators(draw, 1, (4, 9)))  # when the waits begin
+    optimizer = [*operators(draw, 2, (30, 60)), called(through, [over, clip, event])]
     return [
         region(draw, "forward", forward),
         region(draw, "backward", [back, called(long, [module(draw, [read_number(draw)])])]),
-        region(draw, "optimizer", [*operators(draw, 2, (30, 60)), called(through, [clip, event])]),
+        region(draw, "optimizer", optimizer),
     ]
 
 
@@ -136,21 +140,23 @@ def _read(
         e["cat"] == "cuda_runtime" and e["name"].endswith("Synchronize")
     ),
     threads: bool = True,
-    torchs: bool = False,
+    torchs: tuple[str, ...] = TORCHS,
     innermost: bool = True,
+    over: bool = False,
     in_steps: bool = True,
+    step: str = STEP,
 ) -> list[tuple[str, float]]:
     """(function, us) of each wait, read from the trace, and the ways to get it wrong."""
     whole = [e for e in events if e["ph"] == "X"]
-    calls = [e for e in whole if e["cat"] == "python_function"]
-    if not torchs:
-        calls = [e for e in calls if not e["name"].startswith(TORCHS)]
+    calls = [e for e in whole if e["cat"] == "python_function" and not e["name"].startswith(torchs)]
     if in_steps:
-        steps = [e for e in whole if e["name"].startswith(STEP)]
+        notes = [e for e in whole if e["cat"] == "user_annotation"]
+        steps = [e for e in notes if e["name"].startswith(step)]
         whole = [e for e in whole if any(_holds(step, e) for step in steps)]
     found = []
     for wait in filter(waits, whole):
-        around = [e for e in calls if _holds(e, wait) and (e["tid"] == wait["tid"] or not threads)]
+        mine = [e for e in calls if e["tid"] == wait["tid"] or not threads]
+        around = [e for e in mine if _holds(e, wait) or (over and e["ts"] <= wait["ts"])]
         around.sort(key=lambda e: e["ts"])
         name = around[-1 if innermost else 0]["name"] if around else "the profiler"
         found.append((name, wait["dur"]))
@@ -166,12 +172,19 @@ def _wrong(name: str, sentence: str, **how: Any) -> None:
     host_waits.wrong(name, sentence, host_waits=lambda events: _summed(_read(events, **how)))
 
 
-_wrong(
-    "torchs_functions",
-    "A function of torch is named, or a module's call. Asked for is the innermost function of the "
-    "program: names that begin with `torch/`, `nn.Module: ` or `<built-in ` are not its own.",
-    torchs=True,
-)
+for _name, _torchs in (
+    ("torchs_functions", ()),
+    ("built_in_functions", ("torch/", "nn.Module: ")),
+    ("modules", ("torch/", "<built-in ")),
+    ("functions_in_torchs_files", ("nn.Module: ", "<built-in ")),
+):
+    _wrong(
+        _name,
+        "A function of torch is named, or a module's call. Asked for is the innermost function of "
+        "the program: names that begin with `torch/`, `nn.Module: ` or `<built-in ` are not its "
+        "own.",
+        torchs=_torchs,
+    )
 _wrong(
     "outermost",
     "All waits are given to the outermost function. It says that the loop waits, not where: take "
@@ -186,9 +199,15 @@ _wrong(
 )
 _wrong(
     "the_profilers_own",
-    "A wait outside of all steps is counted. When it stops, the profiler waits for the device, and "
-    "that is not the program's.",
+    "A wait outside of all steps is counted. Behind them the program may wait as well, and so does "
+    "the profiler when it stops.",
     in_steps=False,
+)
+_wrong(
+    "in_any_region",
+    "A wait in a region behind the steps is counted. A step is an annotation whose name begins "
+    "with `ProfilerStep#`.",
+    step="",
 )
 _wrong(
     "every_call",
@@ -217,6 +236,81 @@ host_waits.wrong(
     "There is a row for each wait. Add up those of one function.",
     host_waits=lambda events: [(name, 1, took) for name, took in _read(events)],
 )
+
+
+_wrong(
+    "streams_alone",
+    "Only `cudaStreamSynchronize` is counted. The host waits for events and for the device as "
+    "well: take every name that ends in `Synchronize`.",
+    waits=lambda e: e["name"] == "cudaStreamSynchronize",
+)
+_wrong(
+    "copies_too",
+    "Copies are counted as waits. A wait is a call whose name ends in `Synchronize`.",
+    waits=lambda e: (
+        e["cat"] == "cuda_runtime" and ("Synchronize" in e["name"] or "Memcpy" in e["name"])
+    ),
+)
+_wrong(
+    "already_over",
+    "A function is named that was over before the wait began. Around the wait is what began before "
+    "it and ends after it.",
+    over=True,
+)
+
+
+def _changed(name: str, sentence: str, row: Callable[[str, int, float], Any]) -> None:
+    host_waits.wrong(
+        name, sentence, host_waits=lambda events: [row(*one) for one in _summed(_read(events))]
+    )
+
+
+_changed(
+    "mean_wait",
+    "The time is that of a wait on average. Asked for is how long in all.",
+    lambda name, times, took: (name, times, took / times),
+)
+_changed(
+    "time_before_times",
+    "The rows are right, but the time comes before the count: (function, times, us).",
+    lambda name, times, took: (name, took, times),
+)
+_changed("milliseconds", MILLISECONDS, lambda name, times, took: (name, times, took / 1000))
+_changed(
+    "without_its_file",
+    "The file and the line are cut off. A function is named as the trace names it.",
+    lambda name, times, took: (name.rpartition(": ")[2], times, took),
+)
+_changed(
+    "without_times",
+    "The count is missing. A row is (function, times, us).",
+    lambda name, times, took: (name, took),
+)
+host_waits.wrong(
+    "as_a_dict",
+    "This is a dict. A list of rows was asked for, (function, times, us), the longest first.",
+    host_waits=lambda events: {name: row for name, *row in _summed(_read(events))},
+)
+host_waits.wrong(
+    "as_a_dict_of_tuples",
+    "This is a dict. A list of rows was asked for, (function, times, us), the longest first.",
+    host_waits=lambda events: {name: tuple(row) for name, *row in _summed(_read(events))},
+)
+host_waits.wrong(
+    "longest_alone",
+    "Only the longest row is there. Every function that waits was asked for.",
+    host_waits=lambda events: _summed(_read(events))[:1],
+)
+
+
+@host_waits.wrong(
+    "longest_wait",
+    "The time is that of the longest wait. Asked for is how long in all: add them up.",
+)
+def _(events: list[Event]) -> Waits:
+    waits = _read(events)
+    most = {name: max(took for n, took in waits if n == name) for name, _ in waits}
+    return [(name, times, most[name]) for name, times, _ in _summed(waits)]
 
 
 @host_waits.cost

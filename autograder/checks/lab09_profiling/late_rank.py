@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
@@ -11,9 +12,11 @@ from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
 from . import lab
 from .draw_step import us
 from .machine import Event
-from .times import as_number, expect_us
+from .times import MILLISECONDS, as_number, expect_us
 
 NAME, BROADCAST = "gloo:all_reduce", "gloo:broadcast"
+LATE_ONCE_US = (4000, 6000)
+"""How late one rank is in one step."""
 Late = tuple[int, list[float]]
 _FORM = "(rank, [us that each rank waited])"
 _RAISED = {
@@ -38,8 +41,10 @@ def late_rank(student: Student, draw: Draw) -> None:
 
     traces (of each rank its events, on a clock of its own) -> (rank, [us for each rank]).
     """
-    for ranks in (3, 2, 4, *(draw.integer(2, 4) for _ in draw.cases(1))):
-        traces, want = _drawn(draw, ranks)
+    drawn = [(draw.integer(2, 4), LATE_ONCE_US) for _ in draw.cases(1)]
+    always = [(3, LATE_ONCE_US), (3, (750, 800)), (2, LATE_ONCE_US), (4, LATE_ONCE_US)]
+    for ranks, once in always + drawn:
+        traces, want = _drawn(draw, ranks, once)
         with explaining(_RAISED):
             got = student.call("late_rank", traces)
         rank, waited = expect_tuple(got, 2, _FORM)
@@ -67,9 +72,11 @@ class _Rank:
         self.events.append({**place, **times, "args": args})
 
 
-def _drawn(draw: Draw, ranks: int) -> tuple[list[list[Event]], Late]:
+def _drawn(
+    draw: Draw, ranks: int, once: tuple[int, int] = LATE_ONCE_US
+) -> tuple[list[list[Event]], Late]:
     """Steps of data-parallel training. One rank is a little late in most of them, another much in
-    one."""
+    one, `once`: so much that the others wait longest for it in all, or less."""
     often, much, *others = draw.shuffled(range(ranks))
     near = others[0] if ranks > 3 else None  # comes just before the last one: it waits least
     each = [_begun(draw) for _ in range(ranks)]
@@ -77,7 +84,7 @@ def _drawn(draw: Draw, ranks: int) -> tuple[list[list[Event]], Late]:
     steps = 4
     dear = draw.integer(1, steps - 1)
     for step in range(steps):
-        late = (much, us(draw, 4000, 6000)) if step == dear else (often, us(draw, 300, 700))
+        late = (much, us(draw, *once)) if step == dear else (often, us(draw, 300, 700))
         _compute(draw, each, step, [late, *([(near, late[1] - 50)] if ranks > 3 else [])])
         for rank in each:  # another collective, beside the loop: its waiting is not asked for
             rank.wrote(6, "user_annotation", BROADCAST, rank.now - us(draw, 200, 900))
@@ -140,6 +147,8 @@ def _read(
     in_order: bool = True,
     by_times: bool = False,
     prefix: str = NAME,
+    base: Callable[[Sequence[float]], float] = min,
+    largest: bool = False,
 ) -> Late:
     """Read from the traces, and the ways to get it wrong."""
     waited, kept = [0.0] * len(traces), [0.0] * len(traces)
@@ -148,8 +157,11 @@ def _read(
         durs = [e["dur"] for e in together]
         shortest = durs.index(min(durs))
         for rank, dur in enumerate(durs):
-            waited[rank] += dur - durs[shortest]
-            kept[shortest] += 1 if by_times else dur - durs[shortest]
+            waited[rank] += abs(dur - base(durs))
+            wait = dur - durs[shortest]
+            kept[shortest] = (
+                max(kept[shortest], wait) if largest else kept[shortest] + (by_times or wait)
+            )
     return kept.index(max(kept)), waited
 
 
@@ -215,6 +227,102 @@ def _(traces: Sequence[Sequence[Event]]) -> Late:
             waited[rank] += together[last] - begin
             kept[last] += together[last] - begin
     return kept.index(max(kept)), waited
+
+
+def _changed(name: str, sentence: str, answer: Callable[[int, list[float]], Any]) -> None:
+    late_rank.wrong(name, sentence, late_rank=lambda traces: answer(*_read(traces)))
+
+
+_changed("from_one", "The rank is counted from 1. Ranks begin at 0.", lambda k, us: (k + 1, us))
+_changed(
+    "waits_first",
+    "The waits came before the rank: (rank, [us that each rank waits]).",
+    lambda k, us: (us, k),
+)
+_changed(
+    "rank_alone",
+    "This is the rank alone. How long each rank waits was asked for, too.",
+    lambda k, us: k,
+)
+_changed("milliseconds", MILLISECONDS, lambda k, us: (k, [one / 1000 for one in us]))
+_changed(
+    "as_a_dict",
+    "The waits are a dict. A list was asked for, in the order of the ranks.",
+    lambda k, us: (k, dict(enumerate(us))),
+)
+late_rank.wrong(
+    "mean_wait",
+    "These are waits on average. Asked for is how long each rank waits in all.",
+    late_rank=lambda traces: (
+        _read(traces)[0],
+        [us / len(_spans(traces[0])) for us in _read(traces)[1]],
+    ),
+)
+late_rank.wrong(
+    "from_the_longest",
+    "The differences to the longest collective were added up. The rank of the longest waits most: "
+    "waiting is what lasts longer than the shortest.",
+    late_rank=lambda traces: (_read(traces)[0], _read(traces, base=max)[1]),
+)
+late_rank.wrong(
+    "largest_wait_alone",
+    "One long wait decides here. Add up all that the others wait for a rank.",
+    late_rank=lambda traces: (_read(traces, largest=True)[0], _read(traces)[1]),
+)
+
+
+@late_rank.wrong(
+    "waits_caused",
+    "These are the waits that each rank causes. Asked for is how long each one waits itself.",
+)
+def _(traces: Sequence[Sequence[Event]]) -> Late:
+    caused = [0.0] * len(traces)
+    for together in zip(*(_spans(events) for events in traces), strict=True):
+        durs = [e["dur"] for e in together]
+        caused[durs.index(min(durs))] += sum(dur - min(durs) for dur in durs)
+    return caused.index(max(caused)), caused
+
+
+def _least(traces: Sequence[Sequence[Event]]) -> float:
+    return float(min(e["dur"] for events in traces for e in _spans(events)))
+
+
+late_rank.wrong(
+    "shortest_of_all",
+    "Every collective was compared with the shortest of all. Compare it with the shortest of its "
+    "own turn: they need not take equally long.",
+    late_rank=lambda traces: (
+        _read(traces)[0],
+        _read(traces, base=lambda durs: _least(traces))[1],
+    ),
+)
+
+
+@late_rank.wrong(
+    "sums_compared",
+    "The sums of the ranks were compared. Which rank is last changes from one collective to the "
+    "next: compare one after the other, then add up.",
+)
+def _(traces: Sequence[Sequence[Event]]) -> Late:
+    sums = [sum(e["dur"] for e in _spans(events)) for events in traces]
+    return sums.index(min(sums)), [one - min(sums) for one in sums]
+
+
+late_rank.wrong(
+    "with_the_first_rank",
+    "The collectives were compared with those of rank 0. It may wait itself: compare with the "
+    "shortest.",
+    late_rank=lambda traces: (
+        _read(traces)[0],
+        [
+            sum(
+                max(0.0, a["dur"] - b["dur"])
+                for a, b in zip(_spans(events), _spans(traces[0]), strict=True)
+            )
+            for events in traces
+        ],
+    ),
+)
 
 
 @late_rank.cost

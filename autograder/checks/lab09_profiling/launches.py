@@ -11,7 +11,7 @@ from autograder.judge import Draw, Student, Wrong, describe, expect_kind, expect
 from . import lab
 from .draw_step import backward, operator, operators, region, traced, us
 from .machine import STEP, Copy, Event, Launch, Span
-from .times import expect_us
+from .times import MILLISECONDS, expect_us
 
 Regions = dict[str, tuple[int, int, float]]
 NAMES = ("forward", "backward", "clip", "optimizer", "ema", "loss", "augment", "metrics")
@@ -115,10 +115,13 @@ def _read(
     threads: bool = False,
     one_for_each_kernel: bool = False,
     cats: Sequence[str] = ("kernel",),
+    notes_cat: str = "user_annotation",
+    steps: bool = False,
+    nowhere: bool = False,
 ) -> Regions:
     """Read from the trace, and the ways to get it wrong."""
     whole = [e for e in events if e["ph"] == "X"]
-    notes = [e for e in whole if e["cat"] == "user_annotation" and STEP not in e["name"]]
+    notes = [e for e in whole if e["cat"] == notes_cat and (steps or STEP not in e["name"])]
     notes.sort(key=lambda e: (e["ts"], -e["dur"]))
     work: dict[int, list[Event]] = {}
     for e in whole:
@@ -133,10 +136,11 @@ def _read(
             for e in notes
             if e["ts"] <= when < e["ts"] + e["dur"] and (e["tid"] == call["tid"] or not threads)
         ]
-        if not launch(call, given) or not around:
+        if not launch(call, given) or not (around or nowhere):
             continue
-        for note in around if all_around else around[-1:] if innermost else around[:1]:
-            row = found.setdefault(note["name"], [0, 0, 0.0])
+        names = [e["name"] for e in around] or [""]
+        for name in names if all_around else names[-1:] if innermost else names[:1]:
+            row = found.setdefault(name, [0, 0, 0.0])
             row[0] += len(given) if one_for_each_kernel else 1
             row[1] += len(given)
             row[2] += sum(e["dur"] for e in given)
@@ -199,6 +203,90 @@ def _(events: Sequence[Event]) -> Regions:
 )
 def _(events: Sequence[Event]) -> Regions:
     return _read(events, launch=lambda call, work: call["name"] == "cudaLaunchKernel")
+
+
+_wrong(
+    "steps_named",
+    "The regions are the steps themselves. Asked for are the outermost annotations inside a "
+    "`ProfilerStep#`.",
+    steps=True,
+)
+_wrong(
+    "labels",
+    "The regions are those of `gpu_user_annotation`, which say when the device worked for them. "
+    "Asked for is where the host was at the launch: `user_annotation`.",
+    notes_cat="gpu_user_annotation",
+)
+_wrong(
+    "every_call",
+    "Calls were counted that launch no kernel: copies, waits. Count those with whose `correlation` "
+    "a kernel came.",
+    launch=lambda call, work: True,
+)
+_wrong(
+    "nowhere",
+    "Launches outside of all regions have a row. Only regions were asked for.",
+    nowhere=True,
+)
+
+
+def _changed(name: str, sentence: str, row: Callable[[int, int, float], Any]) -> None:
+    launches.wrong(
+        name, sentence, launches=lambda events: {k: row(*v) for k, v in _read(events).items()}
+    )
+
+
+_changed(
+    "one_kernel_each",
+    "Launches were counted as kernels. A graph brings many kernels with one launch.",
+    lambda calls, kernels, took: (calls, calls, took),
+)
+_changed(
+    "kernels_first",
+    "The kernels came before the launches: (launches, kernels, us).",
+    lambda calls, kernels, took: (kernels, calls, took),
+)
+_changed(
+    "mean_kernel",
+    "The time is that of a kernel on average. Asked for is how long they take in all.",
+    lambda calls, kernels, took: (calls, kernels, took / kernels),
+)
+_changed("milliseconds", MILLISECONDS, lambda calls, kernels, took: (calls, kernels, took / 1000))
+_changed(
+    "launches_alone",
+    "Only the launches are counted. Asked for are three numbers: (launches, kernels, us).",
+    lambda calls, kernels, took: calls,
+)
+launches.wrong(
+    "as_rows",
+    "This is a list of rows. A dict was asked for: {region: (launches, kernels, us)}.",
+    launches=lambda events: sorted((name, *row) for name, row in _read(events).items()),
+)
+
+
+@launches.wrong(
+    "hosts_time",
+    "The time is that of the calls on the host. Asked for is how long the kernels take on the "
+    "device.",
+)
+def _(events: Sequence[Event]) -> Regions:
+    calls = {e["args"]["correlation"]: e["dur"] for e in events if e["cat"] == "cuda_runtime"}
+
+    def timed(e: Event) -> Event:
+        """A kernel with its call's time, which counts once."""
+        is_kernel = e["cat"] == "kernel"
+        return {**e, "dur": calls.pop(e["args"]["correlation"], 0.0)} if is_kernel else e
+
+    return _read([timed(e) for e in events])
+
+
+@launches.wrong(
+    "regions_without_any",
+    "A region is there that launches no kernel. Such regions were to be left out.",
+)
+def _(events: Sequence[Event]) -> Regions:
+    notes = [e["name"] for e in events if e["cat"] == "user_annotation" and STEP not in e["name"]]
+    return dict.fromkeys(notes, (0, 0, 0.0)) | _read(events)
 
 
 @launches.cost

@@ -15,7 +15,7 @@ from autograder.judge import Draw, Student, Wrong, describe, expect_close, expec
 from onelayer.profiling.tape import Tape
 
 from . import lab
-from .played import Played, played
+from .played import LISTED, Played, played
 
 Names = list[str]
 Answer = tuple[list[Any], Any, Names]
@@ -29,6 +29,10 @@ ONE_BY_ONE = "The losses are read one by one: each of these reads waits. Stack t
 BLOCKING = "A copy from pinned memory waits as well, unless it is asked not to: `non_blocking`."
 PAGEABLE = "From pageable memory a copy waits, whatever it was asked: pin the batch first."
 EACH = "Each parameter has operators of its own. `aten._foreach_...` takes the list in one call."
+DROPPED = (
+    "What a `_foreach_` operator made was dropped. It writes into nothing: it gives new names, and "
+    "from then on these are the values."
+)
 ROUNDED = (
     "Not the same bits. `add` with `alpha` multiplies and adds with one rounding, a `mul` and an "
     "`add` round twice: take over the operators as they are."
@@ -47,6 +51,7 @@ ROUNDED = (
         "it with `non_blocking=True`. Give the optimizer's three operators the whole lists.",
         "moments = tape.op('aten._foreach_mul.Scalar', moments, 0.9)",
     ),
+    by_effect=True,
 )
 def mended_loop(student: Student, draw: Draw) -> None:
     """The loop as found, without its waits and its small launches: the same losses and weights, bit
@@ -159,23 +164,36 @@ def _loop(
     alpha: bool = False,
     nesterov: bool = False,
     stale: bool = False,
+    moments_of: Callable[[Tape, Names, Names], Names] | None = None,
+    weights_of: Callable[[Tape, Names, Names, Names], Names] | None = None,
 ) -> Answer:
     """The repaired loop, and the ways to get it wrong. reads: "once", "each" step, "behind" the
-    loop one by one, the "last" alone, their "mean". alpha: momentum with one rounding. nesterov:
-    the weights move by the old momentum. stale: all steps take the first weights."""
+    loop one by one, the "last" alone, their "mean", "none", "stacked" and not read, as a "list".
+    alpha: momentum with one rounding. nesterov: the weights move by the old momentum. stale: all
+    steps take the first weights. moments_of: of the old ones and the gradients. weights_of: of the
+    old ones, the moments and the gradients."""
     tape, losses = Tape(), []
     now, moved = list(weights), list(moments)
     for batch in batches:
         given = list(weights) if stale else now
         loss = _forward(tape, copy(tape, batch), given)
         losses.append(tape.read(loss) if reads == "each" else loss)
-        old, moved = moved, _moments(tape, moved, tape.gradients(loss, given), lists, alpha)
-        now = _step(tape, now, old if nesterov else moved, lists)
+        old, grads = moved, tape.gradients(loss, given)
+        made = moments_of or (lambda tape, old, grads: _moments(tape, old, grads, lists, alpha))
+        moved = made(tape, old, grads)
+        if weights_of:
+            now = weights_of(tape, now, moved, grads)
+        else:
+            now = _step(tape, now, old if nesterov else moved, lists)
     if reads == "behind":
         losses = [tape.read(loss) for loss in losses]
     elif reads == "last":
         losses = [tape.read(losses[-1])]
-    elif reads != "each":
+    elif reads == "stacked":
+        losses = [tape.op("aten.stack.default", losses)]
+    elif reads == "list":
+        losses = [tape.read(losses)]  # type: ignore[arg-type]
+    elif reads not in ("each", "none"):
         stacked = tape.op("aten.stack.default", losses)
         losses = [tape.read(tape.op("aten.mean.default", stacked) if reads == "mean" else stacked)]
     return tape.rows, losses, now
@@ -246,6 +264,131 @@ _wrong(
     "step makes new ones, and the next step reads those.",
     stale=True,
 )
+
+
+for _name, _reads in (("none_read", "none"), ("stacked_and_not_read", "stacked")):
+    _wrong(
+        _name,
+        "The losses are still on the device. `tape.read` brings them to the host, in one wait.",
+        reads=_reads,
+    )
+_wrong("list_read", LISTED, reads="list")
+_wrong(
+    "pinned_too_late",
+    "The batch is pinned after its copy. Pinned memory is the host's: pin first, then copy.",
+    copy=lambda tape, batch: tape.pin(tape.copy(batch, non_blocking=True)),
+)
+
+
+def _add(tape: Tape, to: Names, what: Names, **alpha: float) -> Names:
+    made: Names = tape.op("aten._foreach_add.List", to, what, **alpha)
+    return made
+
+
+def _scaled(tape: Tape, values: Names) -> Names:
+    made: Names = tape.op("aten._foreach_mul.Scalar", values, 0.9)
+    return made
+
+
+_wrong(
+    "upwards",
+    "The weights go up the gradient. The loop as found adds with `alpha=-0.1`.",
+    weights_of=lambda tape, now, moved, grads: _add(tape, now, moved, alpha=0.1),
+)
+_wrong(
+    "no_step_size",
+    "All of the momentum is added to the weights. `alpha=-0.1` is missing.",
+    weights_of=lambda tape, now, moved, grads: _add(tape, now, moved),
+)
+_wrong(
+    "without_momentum",
+    "The weights move by the gradient alone. The loop as found moves them by the momentum.",
+    weights_of=lambda tape, now, moved, grads: _add(tape, now, grads, alpha=-0.1),
+)
+_wrong(
+    "gradient_scaled",
+    "The gradient is multiplied by 0.9 as well. Only the old momentum is.",
+    moments_of=lambda tape, old, grads: _scaled(tape, _add(tape, old, grads)),
+)
+_wrong(
+    "momentum_not_scaled",
+    "The old momentum is added as it was. It is multiplied by 0.9 first.",
+    moments_of=lambda tape, old, grads: _add(tape, old, grads),
+)
+
+
+def _weights_dropped(tape: Tape, now: Names, moved: Names, grads: Names) -> Names:
+    _add(tape, now, moved, alpha=-0.1)
+    return now
+
+
+def _product_dropped(tape: Tape, old: Names, grads: Names) -> Names:
+    _scaled(tape, old)
+    return _add(tape, old, grads)
+
+
+_wrong("weights_dropped", DROPPED, weights_of=_weights_dropped)
+_wrong("product_dropped", DROPPED, moments_of=_product_dropped)
+_wrong(
+    "weights_one_by_one",
+    EACH,
+    weights_of=lambda tape, now, moved, grads: _step(tape, now, moved, lists=False),
+)
+_wrong(
+    "moments_one_by_one",
+    EACH,
+    moments_of=lambda tape, old, grads: _moments(tape, old, grads, lists=False, alpha=False),
+)
+
+
+def _changed(name: str, sentence: str, answer: Callable[[Answer], Any]) -> None:
+    mended_loop.wrong(name, sentence, mended_loop=lambda *names: answer(_loop(*names)))
+
+
+_changed(
+    "rows_missing",
+    "The rows are missing: (tape.rows, losses, weights).",
+    lambda answer: answer[1:],
+)
+_changed(
+    "tape_itself",
+    "The tape itself came back. Its rows were asked for: `tape.rows`.",
+    lambda answer: (Tape(answer[0]), *answer[1:]),
+)
+
+
+@mended_loop.wrong(
+    "weights_read",
+    "The weights are read as well. They stay on the device: asked for are their names.",
+)
+def _(batches: Names, weights: Names, moments: Names) -> Answer:
+    rows, losses, last = _loop(batches, weights, moments)
+    tape = Tape(rows)
+    return rows, losses, [tape.read(name) for name in last]
+
+
+@mended_loop.wrong(
+    "last_step_left_out",
+    "The last step does not move the weights. The loop as found moves them in each step.",
+)
+def _(batches: Names, weights: Names, moments: Names) -> Answer:
+    left = iter(batches[1:])
+
+    def unless_last(tape: Tape, now: Names, moved: Names, grads: Names) -> Names:
+        return now if next(left, None) is None else _step(tape, now, moved, lists=True)
+
+    return _loop(batches, weights, moments, weights_of=unless_last)
+
+
+@mended_loop.wrong(
+    "begun_anew",
+    "The momentum begins at the first gradient. It begins at the `moments` that are passed in.",
+)
+def _(batches: Names, weights: Names, moments: Names) -> Answer:
+    def made(tape: Tape, old: Names, grads: Names) -> Names:
+        return grads if old == moments else _moments(tape, old, grads, lists=True, alpha=False)
+
+    return _loop(batches, weights, moments, moments_of=made)
 
 
 @mended_loop.cost

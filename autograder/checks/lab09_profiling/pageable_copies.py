@@ -10,8 +10,8 @@ from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
 
 from . import lab
 from .draw_step import STEPS, backward, function, operators, region, traced, us
-from .machine import PAGEABLE_IN, Copy, Event, Span
-from .times import expect_us
+from .machine import PAGEABLE_IN, Copy, Event, Span, Wait
+from .times import MILLISECONDS, expect_us
 
 KIND = f"Memcpy {PAGEABLE_IN}"
 _FORM = "(copies, bytes, us)"
@@ -57,10 +57,13 @@ def _drawn(draw: Draw) -> tuple[list[Event], Copies]:
     for _ in range(STEPS):
         pageable += [draw.integer(20, 90) * 4096 + 64 * draw.integer(0, 60) for _ in range(2)]
         steps.append(_step(draw, pageable[-2:]))
-    small = 8 * draw.integer(3, 100)
-    steps[-1] = [*steps[-1], region(draw, "lr", [_moved(draw, PAGEABLE_IN, small)])]
+    wait = Wait("cudaStreamSynchronize", us(draw, 0.3, 0.9))  # behind a whole step of launches
+    steps[0] = [*steps[0], region(draw, "log", [function(draw, "shown", [wait])])]
+    small = [8 * draw.integer(3, 100), 4]
+    steps[-1] = [*steps[-1], region(draw, "lr", [_moved(draw, PAGEABLE_IN, n) for n in small])]
+    pageable += small
     events, machine = traced(draw, steps)
-    return events, (len(pageable) + 1, sum(pageable) + small, machine.seen.blocked_us)
+    return events, (len(pageable), sum(pageable), machine.seen.blocked_us)
 
 
 def _step(draw: Draw, nbytes: Sequence[int]) -> list[Any]:
@@ -97,11 +100,13 @@ def _read(
     which: Callable[[str], bool] = lambda name: name == KIND,
     on_device: bool = False,
     by_place: bool = False,
+    over: int = 0,
 ) -> Copies:
     """Read from the trace, and the ways to get it wrong."""
     whole = [e for e in events if e["ph"] == "X"]
     calls = [e for e in whole if e["name"] == "cudaMemcpyAsync"]
     copies = [e for e in whole if e["cat"] == "gpu_memcpy" and which(e["name"])]
+    copies = [e for e in copies if e["args"]["bytes"] > over]
     stood = {e["args"]["correlation"]: e["dur"] for e in calls}
     took = [stood[e["args"]["correlation"]] for e in copies]
     if on_device:
@@ -158,6 +163,104 @@ def _(events: Sequence[Event]) -> Copies:
     count, _, took = _read(events)
     found = [e["args"]["bytes"] for e in events if e.get("name") == KIND]
     return count, max(found), took
+
+
+_wrong(
+    "other_way",
+    "These are the copies to the host. `HtoD` goes to the device.",
+    which=lambda name: name == "Memcpy DtoH (Device -> Pageable)",
+)
+_wrong(
+    "pinned_alone",
+    "These are the copies from pinned memory. Those from pageable memory were asked for.",
+    which=lambda name: name == "Memcpy HtoD (Pinned -> Device)",
+)
+
+
+def _timed(name: str, sentence: str, took: Callable[[Sequence[Event], Copies], float]) -> None:
+    """The right copies and bytes, with another time."""
+
+    def answer(events: Sequence[Event]) -> Copies:
+        found = _read(events)
+        whole = [e for e in events if e["ph"] == "X"]
+        return found[0], found[1], took(whole, found)
+
+    pageable_copies.wrong(name, sentence, pageable_copies=answer)
+
+
+def _durations(events: Sequence[Event], which: Callable[[Event], bool]) -> float:
+    return float(sum(e["dur"] for e in events if which(e)))
+
+
+_timed(
+    "every_call",
+    "The time is that of every call of the runtime. Asked for are the calls of these copies.",
+    lambda events, _: _durations(events, lambda e: e["cat"] == "cuda_runtime"),
+)
+_timed(
+    "waits_alone",
+    "The time is that of the calls named `...Synchronize`. Here the host stands in the call that "
+    "asks for the copy.",
+    lambda events, _: _durations(events, lambda e: e["name"].endswith("Synchronize")),
+)
+_timed(
+    "waits_too",
+    "The calls named `...Synchronize` are in the time. Asked for are the calls that ask for these "
+    "copies, and no other.",
+    lambda events, found: (
+        found[2] + _durations(events, lambda e: e["name"].endswith("Synchronize"))
+    ),
+)
+_timed(
+    "call_and_copy",
+    "The time of the call and that of the copy are added. The copy runs while the host stands in "
+    "the call: take the call alone.",
+    lambda events, found: found[2] + _durations(events, lambda e: e["name"] == KIND),
+)
+_timed(
+    "operators_time",
+    "This is the time of `aten::copy_`. An operator does more than to stand in the call.",
+    lambda events, _: _durations(events, lambda e: e["name"] == "aten::copy_"),
+)
+_timed(
+    "mean_call",
+    "The time is that of a call on average. Asked for is their sum.",
+    lambda events, found: found[2] / found[0],
+)
+_timed("milliseconds", MILLISECONDS, lambda events, found: found[2] / 1000)
+
+
+@pageable_copies.wrong(
+    "until_the_copy_ends",
+    "The time goes from the call to the end of the copy on its stream. The host stands in the call "
+    "until the call ends.",
+)
+def _(events: Sequence[Event]) -> Copies:
+    count, nbytes, _ = _read(events)
+    calls = {e["args"]["correlation"]: e["ts"] for e in events if e["cat"] == "cuda_runtime"}
+    copies = [e for e in events if e["name"] == KIND]
+    return count, nbytes, sum(e["ts"] + e["dur"] - calls[e["args"]["correlation"]] for e in copies)
+
+
+for _name, _over in (("small_left_out", 4096), ("a_number_left_out", 4)):
+    _wrong(
+        _name,
+        "A small copy is missing. Few bytes from pageable memory are a copy from there as well.",
+        over=_over,
+    )
+
+
+@pageable_copies.wrong("bytes_first", "The bytes came before the count: (copies, bytes, us).")
+def _(events: Sequence[Event]) -> Copies:
+    count, nbytes, took = _read(events)
+    return nbytes, count, took
+
+
+pageable_copies.wrong(
+    "without_bytes",
+    "Two numbers came. Three were asked for: (copies, bytes, us).",
+    pageable_copies=lambda events: _read(events)[::2],
+)
 
 
 @pageable_copies.cost

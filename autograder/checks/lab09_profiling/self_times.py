@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from autograder.checks.explaining import explaining
@@ -11,7 +11,7 @@ from autograder.judge import Draw, Student, Wrong, describe, expect_kind
 from . import lab
 from .draw_step import STEPS, backward, function, operators, read_number, region, traced, us
 from .machine import LOADER, Copy, Event, Span
-from .times import expect_us
+from .times import MILLISECONDS, expect_us
 
 Times = dict[str, float]
 _FORM = "{operator: us}"
@@ -50,13 +50,15 @@ def self_times(student: Student, draw: Draw) -> None:
 
 
 def _drawn(draw: Draw) -> tuple[list[Event], Times]:
-    """Operators three deep, and a thread that loads data while the main one waits."""
+    """Operators four deep, one in another of its name, and a thread that loads data while the main
+    one waits."""
     steps: list[Sequence[Any]] = []
     for _ in range(STEPS):
         copy = Copy("HtoD (Pageable -> Device)", 4096 * draw.integer(30, 60), us(draw, 30, 50), 3.0)
         inner = Span("cpu_op", "aten::copy_", us(draw, 5, 9), [copy])
         middle = Span("cpu_op", "aten::_to_copy", us(draw, 5, 9), [inner])
-        fetch = Span("cpu_op", "aten::to", us(draw, 5, 9), [middle])
+        again = Span("cpu_op", "aten::to", us(draw, 5, 9), [middle])
+        fetch = Span("cpu_op", "aten::to", us(draw, 5, 9), [again])
         forward = [*operators(draw, 4, (20, 60)), *operators(draw, 1, (300, 500))]
         log = function(draw, "log_loss", [read_number(draw)])
         back = backward(draw, operators(draw, 3, (20, 60)))
@@ -93,6 +95,8 @@ def _read(
     threads: bool = True,
     children: bool = True,
     calls: bool = False,
+    outermost: bool = False,
+    own_name: bool = True,
 ) -> Times:
     """Read from the trace, and the ways to get it wrong."""
     whole = [e for e in events if e["ph"] == "X"]
@@ -105,8 +109,8 @@ def _read(
         own[e["name"]] = own.get(e["name"], 0.0) + e["dur"]
     for e in inner if children else ():
         around = [o for o in operators if _holds(o, e) and (o["tid"] == e["tid"] or not threads)]
-        for outer in around if grandchildren else around[-1:]:
-            own[outer["name"]] -= e["dur"]
+        for outer in around if grandchildren else around[:1] if outermost else around[-1:]:
+            own[outer["name"]] -= e["dur"] if own_name or outer["name"] != e["name"] else 0.0
     return own
 
 
@@ -150,6 +154,108 @@ _wrong(
     "Calls of CUDA's runtime are taken off as well. Asked for is what an operator takes without "
     "the operators that it calls.",
     calls=True,
+)
+
+
+_wrong(
+    "from_the_outermost",
+    "Each operator is taken off the outermost one around it. The one that called it is the "
+    "innermost.",
+    outermost=True,
+)
+_wrong(
+    "own_name_kept",
+    "An operator inside another one of the same name is not taken off. Its time is in the table "
+    "for itself already, so it is there twice.",
+    own_name=False,
+)
+
+
+def _alone(events: Sequence[Event], wanted: Callable[[Event, Sequence[Event]], bool]) -> Times:
+    """Whole durations of those operators that `wanted` says, given the others of their thread."""
+    operators = [e for e in events if e["cat"] == "cpu_op"]
+    own: Times = {}
+    for e in operators:
+        if wanted(e, [o for o in operators if o["tid"] == e["tid"]]):
+            own[e["name"]] = own.get(e["name"], 0.0) + e["dur"]
+    return own
+
+
+self_times.wrong(
+    "leaves_alone",
+    "Only operators that call no other have a time. The others do something of their own as well: "
+    "their duration less that of their children.",
+    self_times=lambda events: _alone(
+        events, lambda e, others: not any(_holds(e, o) for o in others)
+    ),
+)
+self_times.wrong(
+    "outermost_alone",
+    "Only operators that nobody calls have a time. Those inside them have one of their own, too.",
+    self_times=lambda events: _alone(
+        events, lambda e, others: not any(_holds(o, e) for o in others)
+    ),
+)
+
+
+def _changed(name: str, sentence: str, answer: Callable[[Times, Sequence[Event]], Any]) -> None:
+    self_times.wrong(name, sentence, self_times=lambda events: answer(_read(events), events))
+
+
+def _calls(events: Sequence[Event], name: str) -> int:
+    return sum(e["cat"] == "cpu_op" and e["name"] == name for e in events)
+
+
+_changed(
+    "mean_call",
+    "These are times of a call on average. The sum over the calls was asked for.",
+    lambda own, events: {name: us / _calls(events, name) for name, us in own.items()},
+)
+_changed("milliseconds", MILLISECONDS, lambda own, _: {name: us / 1000 for name, us in own.items()})
+_changed(
+    "as_rows",
+    "This is a list of rows. A dict was asked for: {operator: us}.",
+    lambda own, _: sorted(own.items(), key=lambda row: -row[1]),
+)
+_changed(
+    "childrens_time",
+    "This is the time of the children. An operator's own time is what remains without it.",
+    lambda own, events: {
+        name: us - own[name] for name, us in _read(events, children=False).items()
+    },
+)
+self_times.wrong(
+    "below_zero_cut_off",
+    "The times below zero were set to 0, and the fault is still there: grandchildren and operators "
+    "of other threads are taken off.",
+    self_times=lambda events: {
+        name: max(0.0, us) for name, us in _read(events, grandchildren=True, threads=False).items()
+    },
+)
+
+
+@self_times.wrong(
+    "never_closed",
+    "An operator that is over still counts as the parent of what comes behind it. Take it off the "
+    "stack when it has ended.",
+)
+def _(events: Sequence[Event]) -> Times:
+    own: Times = {}
+    last: dict[int, str] = {}
+    for e in sorted((e for e in events if e["cat"] == "cpu_op"), key=lambda e: e["ts"]):
+        own[e["name"]] = own.get(e["name"], 0.0) + e["dur"]
+        if e["tid"] in last:
+            own[last[e["tid"]]] -= e["dur"]
+        last[e["tid"]] = e["name"]
+    return own
+
+
+self_times.wrong(
+    "one_thread",
+    "Operators of other threads are missing. The table holds those of every thread.",
+    self_times=lambda events: _read(
+        [e for e in events if e["tid"] == min(o["tid"] for o in events if o["cat"] == "cpu_op")]
+    ),
 )
 
 

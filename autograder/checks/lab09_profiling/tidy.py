@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -65,6 +65,7 @@ LOST = (
         "`fixed` alone into `once`; its output names what the step reads of it.",
         "if dtypes[came_from.get(source, source)] == dtypes[name]: same[name] = ...",
     ),
+    by_effect=True,
 )
 def tidy(student: Student, draw: Draw) -> None:
     """A step's listing in two: what can be computed once before the loop, and what each step has to
@@ -352,6 +353,83 @@ _wrong(
 )
 def _(rows: Rows, dtypes: dict[str, str], fixed: Sequence[str]) -> Pair:
     return list(rows), [rows[0], ("out", "output", ["x"], {})]
+
+
+def _changed(name: str, sentence: str, answer: Callable[[Rows, Rows], Any]) -> None:
+    tidy.wrong(name, sentence, tidy=lambda *given: answer(*_tidied(*given)))
+
+
+_changed(
+    "every_first",
+    "The two listings came in the other order: (once, every).",
+    lambda once, every: (every, once),
+)
+_changed("every_alone", "One listing came. Two were asked for: (once, every).", lambda _, e: e)
+_changed(
+    "no_output_row",
+    "`once` has no output row. It names what the step reads of `once`.",
+    lambda once, every: (once[:-1], every),
+)
+_changed(
+    "last_name_alone",
+    "The output of `once` lacks names that `every` reads.",
+    lambda once, every: ([*once[:-1], ("ahead", "output", once[-1][2][-1:], {})], every),
+)
+_changed(
+    "inputs_missing",
+    "`every` reads what `once` has made, but has no input row for it.",
+    lambda once, every: (
+        once,
+        [row for row in every if row[1] != "input" or row[0] in ("x", *FIXED)],
+    ),
+)
+_changed(
+    "fixed_inputs_missing",
+    "`every` reads a fixed input itself, but has no input row for it any more.",
+    lambda once, every: (once, [row for row in every if row[0] not in FIXED]),
+)
+_changed(
+    "batch_in_once",
+    "`once` has the batch among its inputs. It runs before the loop, and the batch is another one "
+    "in each step.",
+    lambda once, every: ([("x", "input", [], {}), *once], every),
+)
+
+
+def _taken_out(rows: Rows) -> Rows:
+    """Without any conversion."""
+    same: dict[Any, Any] = {}
+    kept = []
+    for name, op, given, kwargs in rows:
+        args = [same.get(a, a) for a in given]
+        if op == CONVERT:
+            same[name] = args[0]
+        else:
+            kept.append((name, op, args, kwargs))
+    return kept
+
+
+@tidy.wrong(
+    "every_conversion",
+    "Every conversion was taken out. Only those lead back to the same value that go to float32 and "
+    "back, or to the dtype that is there already.",
+)
+def _(rows: Rows, dtypes: dict[str, str], fixed: Sequence[str]) -> Pair:
+    return _split(_swept(_taken_out(rows)), fixed, through=True)
+
+
+@tidy.wrong(
+    "one_fixed_is_enough",
+    "A row was moved into `once` that reads the batch, too. All that a row reads has to be the "
+    "same in each step.",
+)
+def _(rows: Rows, dtypes: dict[str, str], fixed: Sequence[str]) -> Pair:
+    once, every = _tidied(rows, dtypes, fixed)
+    constant = {row[0] for row in once}
+    moved = [row for row in every if row[1] not in ("input", "output") and constant & {*row[2]}]
+    names = [row[0] for row in moved]
+    left = [(r[0], "input", [], {}) if r[0] in names else r for r in every]
+    return [*once[:-1], *moved, ("ahead", "output", [*once[-1][2], *names], {})], left
 
 
 @tidy.cost

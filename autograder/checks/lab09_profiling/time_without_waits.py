@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from autograder.checks.explaining import explaining
@@ -11,7 +11,7 @@ from autograder.judge import Draw, Student
 from . import lab
 from .draw_step import STEPS, backward, function, operators, read_number, region, traced, us
 from .machine import LATENCY_US, STEP, Copy, Event, Wait
-from .times import expect_us
+from .times import MILLISECONDS, expect_us
 
 _RAISED = {
     "KeyError": "Arrows (`ph` is `s` or `f`) have no `dur` and no `args`. And a wait has a "
@@ -49,7 +49,7 @@ def _drawn(draw: Draw, bound: str) -> tuple[list[Event], float]:
     """A trace with waits; and how long the same program takes on a machine whose calls do not
     wait. It is played anew, and nothing is read from the trace."""
     large = (50.0, 70.0) if bound == "host" else (160.0, 240.0)
-    steps: list[Sequence[Any]] = [_step(draw, large) for _ in range(STEPS)]
+    steps: list[Sequence[Any]] = [_step(draw, large, k == 0) for k in range(STEPS)]
     if bound == "device":  # the last work lies on another stream than the last kernel
         kept = Copy("DtoH (Device -> Pinned)", 2**23, us(draw, 900, 1200), us(draw, 2, 4), stream=5)
         steps[0] = [region(draw, "keep", [kept]), *steps[0]]
@@ -62,7 +62,7 @@ def _drawn(draw: Draw, bound: str) -> tuple[list[Event], float]:
     return events, last - free.seen.begin_us
 
 
-def _step(draw: Draw, large: tuple[float, float]) -> list[Any]:
+def _step(draw: Draw, large: tuple[float, float], first: bool) -> list[Any]:
     forward = [*operators(draw, 3, (5, 9)), *operators(draw, 2, large)]
     back = backward(draw, [*operators(draw, 1, large), *operators(draw, 2, (8, 20))])
     log = function(draw, "log_loss", [read_number(draw)])
@@ -71,14 +71,14 @@ def _step(draw: Draw, large: tuple[float, float]) -> list[Any]:
         region(draw, "data", [ahead]),
         region(draw, "forward", [*forward, log]),
         region(draw, "backward", [back]),
-        region(draw, "optimizer", [*operators(draw, 4, (6, 12)), *_whole_wait(draw)]),
+        region(draw, "optimizer", [*operators(draw, 4, (6, 12)), *_whole_wait(draw, first)]),
     ]
 
 
-def _whole_wait(draw: Draw) -> list[Any]:
-    """A wait for every stream, or none."""
+def _whole_wait(draw: Draw, first: bool) -> list[Any]:
+    """A wait for every stream, or none; in the first step there is one."""
     waits = [Wait("cudaDeviceSynchronize", us(draw, 0.3, 0.8), stream=0)]
-    return [function(draw, "stop_the_clock", waits)] if draw.integer(0, 1) else []
+    return [function(draw, "stop_the_clock", waits)] if first or draw.integer(0, 1) else []
 
 
 def _replayed(
@@ -88,28 +88,31 @@ def _replayed(
     earlier: bool = True,
     queues: bool = True,
     step: bool = True,
+    streams: bool = True,
+    cats: Sequence[str] = ("kernel", "gpu_memcpy", "gpu_memset"),
+    waiting: str = "Synchronize",
+    after_the_call: bool = False,
+    in_order: bool = True,
+    until: Callable[[Iterable[float]], float] = max,
 ) -> float:
     """Played again from the trace, and the ways to get it wrong."""
     whole = [e for e in events if e["ph"] == "X"]
     begin = min(e["ts"] for e in whole if e["name"].startswith(STEP))
-    waits = [e for e in whole if e["name"].endswith("Synchronize")]
-    work = {
-        e["args"]["correlation"]: e
-        for e in whole
-        if e["cat"] in ("kernel", "gpu_memcpy", "gpu_memset")
-    }
+    waits = [e for e in whole if e["name"].endswith(waiting)] if earlier else []
+    work = {e["args"]["correlation"]: e for e in whole if e["cat"] in cats}
     free: dict[int, float] = {}
-    for call in sorted((e for e in whole if e["cat"] == "cuda_runtime"), key=lambda e: e["ts"]):
+    calls = [e for e in whole if e["cat"] == "cuda_runtime"]
+    for call in sorted(calls, key=lambda e: e["ts"]) if in_order else calls:
         if (given := work.get(call["args"]["correlation"])) is None:
             continue
-        saved = sum(w["dur"] for w in waits if w["ts"] + w["dur"] <= call["ts"]) if earlier else 0
-        stream = given["tid"]
-        start = call["ts"] - saved + latency
+        saved = sum(w["dur"] for w in waits if w["ts"] + w["dur"] <= call["ts"])
+        stream = given["tid"] if streams else 0
+        start = call["ts"] - saved + latency + (call["dur"] if after_the_call else 0.0)
         if queues:
             start = max(start, free.get(stream, 0.0))
         free[stream] = max(start + given["dur"], free.get(stream, 0.0))
     first = begin if step else min(e["ts"] for e in work.values())
-    return float(max(free.values()) - first)
+    return float(until(free.values()) - first)
 
 
 def _wrong(name: str, sentence: str, answer: Callable[[Sequence[Event]], float]) -> None:
@@ -163,6 +166,81 @@ _wrong(
         e["dur"] for e in events if e["ph"] == "X" and e["cat"] in ("kernel", "gpu_memcpy")
     ),
 )
+
+
+_wrong(
+    "one_stream",
+    "All work stands in one queue. Each stream has its own: a copy does not wait for the kernels "
+    "of another stream.",
+    lambda events: _replayed(events, streams=False),
+)
+_wrong(
+    "after_the_call",
+    "`latency` was counted from the end of the call. It begins where the call begins.",
+    lambda events: _replayed(events, after_the_call=True),
+)
+_wrong(
+    "kernels_alone",
+    "Copies are missing. They are work of a stream as well, and may be the last.",
+    lambda events: _replayed(events, cats=("kernel",)),
+)
+_wrong(
+    "streams_alone",
+    "Only `cudaStreamSynchronize` was taken away. `cudaDeviceSynchronize` waits as well: every "
+    "name that ends in `Synchronize` is a wait.",
+    lambda events: _replayed(events, waiting="StreamSynchronize"),
+)
+_wrong(
+    "not_in_order",
+    "The calls were played as the list has them, and the list is in no order. Sort them by `ts`.",
+    lambda events: _replayed(events, in_order=False),
+)
+_wrong(
+    "first_stream_done",
+    "This is the end of the stream that is done first. The last one counts.",
+    lambda events: _replayed(events, until=min),
+)
+_wrong(
+    "since_the_first_event",
+    "The time began with the first event of the trace. It begins with the first `ProfilerStep#`.",
+    lambda events: (
+        _replayed(events) + _first_step(events) - min(e["ts"] for e in events if e["ph"] == "X")
+    ),
+)
+_wrong(
+    "since_the_first_call",
+    "The time began with the first call of the runtime. It begins with the first `ProfilerStep#`.",
+    lambda events: (
+        _replayed(events)
+        + _first_step(events)
+        - min(e["ts"] for e in events if e["cat"] == "cuda_runtime")
+    ),
+)
+_wrong(
+    "moment_not_time",
+    "This is the moment of the end, on the clock of the trace. Take the beginning of the first "
+    "step from it.",
+    lambda events: _replayed(events) + _first_step(events),
+)
+_wrong(
+    "time_saved",
+    "This is what the repair saves. Asked for is how long the steps take then.",
+    lambda events: _as_it_was(events) - _replayed(events),
+)
+_wrong(
+    "of_one_step",
+    "This is the time of a step on average. Asked for is that of all steps.",
+    lambda events: _replayed(events) / _steps(events),
+)
+_wrong("milliseconds", MILLISECONDS, lambda events: _replayed(events) / 1000)
+
+
+def _first_step(events: Sequence[Event]) -> float:
+    return float(min(e["ts"] for e in events if e["name"].startswith(STEP)))
+
+
+def _steps(events: Sequence[Event]) -> int:
+    return sum(e["cat"] == "user_annotation" and e["name"].startswith(STEP) for e in events)
 
 
 @time_without_waits.cost

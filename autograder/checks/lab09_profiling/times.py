@@ -12,6 +12,7 @@ from autograder.judge import Wrong, describe
 
 CLOSE_US = 0.5
 """Traces round each time to a nanosecond, and their clock is a large float: this is far more."""
+MILLISECONDS = "These are milliseconds. A trace's times are microseconds, and those were asked for."
 Pair = tuple[float, float]
 
 

@@ -140,15 +140,24 @@ def _whole(draw: Draw, low: str, other: str) -> list[Row]:
     def border(op: str, *args: str) -> None:
         rows.append(("", op, list(args)))
 
+    row("mul", b, n)
     row("add", b, row("exp", n))
     row("mm", f, f)
+    for op in ("sum", "trace", "prod"):
+        row("mul", b, row(op, f))
     border("enter", low)
     p = row("mm", f, b)
+    inside = next(letters)
+    rows.append((inside, "input", ["float32", "matrix"]))
+    row("exp", inside)
     loss = row("mse_loss", p, b)
+    row("trace", f)
     row("mul", p, row("add", loss, n))
     for op, args in (("softmax", (p,)), ("trace", (p,)), ("add", (p, f)), ("cat", (p, f))):
         row(op, *args)
     row("cat", p, b)
+    row("cat", f, p)
+    row("mul_", f, p)
     for op, args in (("mul", (p, loss)), ("add_", (p, f)), ("mm", (d, d)), ("mse_loss", (p, d))):
         row(op, *args)
     border("enter", "off")
@@ -157,6 +166,7 @@ def _whole(draw: Draw, low: str, other: str) -> list[Row]:
     border("leave")
     row("linear", f, b)
     border("enter", other)
+    row("mm", b, b)
     crossed = row("addmm", f, b, f)
     border("leave")
     last = row("mm", f, f)
@@ -207,12 +217,12 @@ def _grow(rows: list[Row], name: str, numbers: set[str], draw: Draw) -> None:
         numbers.add(name)
 
 
-def _promoted(dtypes: Sequence[str], numbers: Sequence[bool]) -> str:
-    """torch's rule: 0-d tensors have no say beside others; the wider wins, and of the two 16-bit
-    dtypes neither is wider."""
+def _promoted(dtypes: Sequence[str], numbers: Sequence[bool], mixed: str) -> str:
+    """torch's rule: 0-d tensors have no say beside others; the wider wins, and the two 16-bit
+    dtypes, of which neither is wider, make `mixed`: float32."""
     heard = [d for d, number in zip(dtypes, numbers, strict=True) if not number] or dtypes
     if {"bfloat16", "float16"} <= set(heard) <= {"bfloat16", "float16"}:
-        return "float32"
+        return mixed
     return max(heard, key=RANKS.index)
 
 
@@ -228,8 +238,19 @@ class _Rules:
     wider: tuple[str, ...] = WIDER
     cat_low = False
     float64_too = False
+    float64_too_in_wider = False
     numbers_count = False
     in_place_promotes = False
+    outside = "off"
+    wider_outside = False
+    wider_to_region = False
+    mixed = "float32"
+    reducing: tuple[str, ...] = REDUCING
+    keeps_numbers = True
+    first: tuple[str, ...] = ()
+    narrows_16_bits = True
+    in_place_low = False
+    inputs_too = False
 
     def region(self, regions: Sequence[str]) -> str:
         """What holds inside these regions, the innermost last: a dtype, or "off"."""
@@ -248,27 +269,38 @@ class _Rules:
             elif op == "leave":
                 regions = self.left(regions)
             elif op == "input":
-                made[name] = args[0]
+                region = self.region(regions)
+                low = self.inputs_too and region != "off"
+                made[name] = _cast([args[0]], region)[0] if low else args[0]
                 numbers |= {name} if args[1] == "number" else set()
             else:
                 given = [made[arg] for arg in args]
                 flat = [arg in numbers for arg in args]
                 made[name] = self.of(op, given, flat, self.region(regions))
-                numbers |= {name} if op in REDUCING or all(flat) else set()
+                flat_too = self.keeps_numbers and all(flat)
+                numbers |= {name} if op in self.reducing or flat_too else set()
         return {name: made[name] for name, op, _ in program if op in _OPERATORS}
 
     def of(self, op: str, given: list[str], numbers: list[bool], region: str) -> str:
-        if op in IN_PLACE and not self.in_place_promotes:
+        if op in IN_PLACE and region != "off" and self.in_place_low:
+            return region
+        if (op in IN_PLACE and not self.in_place_promotes) or op in self.first:
             return given[0]
         if region != "off" and self.all_low:
             return region
         if region != "off" and op in self.lower:
+            if not self.narrows_16_bits:
+                given = [region if d == "float32" else d for d in given]
+                return _promoted(given, numbers, self.mixed)
             return _cast(given, region, self.float64_too)[0]
+        if op in self.lower and self.outside != "off":
+            return _cast(given, self.outside)[0]
         if region != "off" and op == "cat" and self.cat_low:
             return _cast(given, region, self.float64_too)[0]
-        if region != "off" and op in self.wider:
-            given = _cast(given, "float32", self.float64_too)
-        return _promoted(given, [False] * len(given) if self.numbers_count else numbers)
+        if op in self.wider and (region != "off" or self.wider_outside):
+            to = region if self.wider_to_region and region != "off" else "float32"
+            given = _cast(given, to, self.float64_too or self.float64_too_in_wider)
+        return _promoted(given, [False] * len(given) if self.numbers_count else numbers, self.mixed)
 
 
 def _wrong(name: str, sentence: str, **how: Any) -> None:
@@ -347,6 +379,130 @@ _wrong(
     "Every region was taken for one of bfloat16. It is named in the row `enter`.",
     region=lambda regions: "bfloat16" if regions and regions[-1] != "off" else "off",
 )
+
+
+_wrong(
+    "cast_outside",
+    "A product outside of every region, or in one with `off`, was cast to bfloat16. Nothing is "
+    "cast there.",
+    outside="bfloat16",
+)
+_wrong(
+    "wider_list_outside",
+    "The wider list cast to float32 where autocast is off. It casts in a region alone.",
+    wider_outside=True,
+)
+_wrong(
+    "wider_list_low",
+    "The wider list cast to the region's dtype. It casts to float32, whatever the region is.",
+    wider_to_region=True,
+)
+_wrong(
+    "unlisted_low",
+    "Operators that are on no list were cast to the region's dtype. They go by type promotion, as "
+    "without autocast.",
+    lower=(*LOWER, *PLAIN, "cat"),
+)
+_wrong(
+    "cat_is_float32",
+    "`cat` is not on the wider list: it takes the widest dtype of its inputs.",
+    wider=(*WIDER, "cat"),
+)
+_wrong(
+    "cat_by_the_first",
+    "`cat` took the dtype of its first input. It takes the widest of them.",
+    first=("cat",),
+)
+_wrong(
+    "first_input_decides",
+    "Each operator that casts nothing took the dtype of its first input. The wider dtype wins.",
+    first=(*PLAIN, "cat"),
+)
+_wrong(
+    "only_mm_is_low",
+    "`linear` and `addmm` are on the lower list too, as `mm` is.",
+    lower=("mm",),
+)
+_wrong("addmm_forgotten", "`addmm` is on the lower list too.", lower=("mm", "linear"))
+_wrong("linear_forgotten", "`linear` is on the lower list too.", lower=("mm", "addmm"))
+_wrong(
+    "only_float32_is_cast",
+    "The lower list casts the other 16-bit dtype to the region's as well, not float32 alone.",
+    narrows_16_bits=False,
+)
+_wrong(
+    "float64_in_the_wider_list",
+    "autocast leaves float64 as it is: the wider list does not narrow it.",
+    float64_too_in_wider=True,
+)
+_wrong(
+    "float16_wins",
+    "bfloat16 and float16 together make float32: neither holds the other's numbers.",
+    mixed="float16",
+)
+_wrong(
+    "bfloat16_wins",
+    "bfloat16 and float16 together make float32: neither holds the other's numbers.",
+    mixed="bfloat16",
+)
+_wrong(
+    "results_are_matrices",
+    "Each result was taken for a matrix. A loss, `prod`, `trace` and `sum` make a 0-d tensor, and "
+    "so does an operator of nothing but 0-d tensors.",
+    reducing=(),
+    keeps_numbers=False,
+)
+_wrong(
+    "reductions_are_matrices",
+    "The losses, `prod`, `trace` and `sum` make 0-d tensors, which have no say beside a matrix.",
+    reducing=(),
+)
+_wrong(
+    "losses_are_matrices",
+    "The losses, `prod` and `trace` make 0-d tensors, as `sum` does.",
+    reducing=("sum",),
+)
+_wrong("sum_is_a_matrix", "`sum` makes a 0-d tensor, as the losses do.", reducing=WIDER)
+_wrong(
+    "numbers_make_matrices",
+    "An operator whose inputs are all 0-d makes a 0-d tensor, which has no say beside a matrix.",
+    keeps_numbers=False,
+)
+_wrong(
+    "inputs_are_cast",
+    "An input was cast because it stands in a region. Only operators cast, and only what they "
+    "read.",
+    inputs_too=True,
+)
+_wrong(
+    "in_place_is_low",
+    "In place the result is the first input itself. A region does not change its dtype.",
+    in_place_low=True,
+)
+
+
+@autocast_dtypes.wrong(
+    "dtypes_not_names",
+    "These are dtypes of torch. Their names are asked, as texts: `float32`, not `torch.float32`.",
+)
+def _(program: Sequence[Row]) -> dict[str, torch.dtype]:
+    return {name: getattr(torch, dtype) for name, dtype in _Rules().dtypes(program).items()}
+
+
+@autocast_dtypes.wrong(
+    "names_with_torch",
+    "The names begin with `torch.`. They are asked without it: `float32`.",
+)
+def _(program: Sequence[Row]) -> Dtypes:
+    return {name: f"torch.{dtype}" for name, dtype in _Rules().dtypes(program).items()}
+
+
+@autocast_dtypes.wrong(
+    "dtypes_in_a_list",
+    "A list came. A dict is asked, which has the name of each operator's row and its dtype.",
+)
+def _(program: Sequence[Row]) -> list[str]:
+    return list(_Rules().dtypes(program).values())
 
 
 @autocast_dtypes.cost

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+
 from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, expect_equal, expect_kind, within
 
@@ -66,6 +68,7 @@ def _fixed(draw: Draw) -> list[Case]:
         _case("custom_fwd", low, "off", ["float32"] * 5, added=1),
         _case("custom_op", None, low, [other] * 4 + ["float64"], added=0),
         _case("custom_fwd", None, low, ["float64"] * 5, added=1),
+        _case("Function", None, low, ["float64", "float64", other, "float32", low], added=2),
     ]
 
 
@@ -135,22 +138,51 @@ def predicted(
     added: bool = True,
     keeps_received: bool = True,
     checks: bool = True,
+    float64_received: bool = False,
+    plain: Sequence[str] = (),
+    back: str = "inside",
+    gradient: str = "result",
+    mixed: str = "float32",
+    sum_in_region: bool = False,
+    widens: bool = True,
+    on_for_none: bool = False,
+    keeps_on: Sequence[str] = (),
+    float64_product: bool = False,
+    only_float32: bool = False,
 ) -> Said:
-    """The rules, which a test holds against torch, and the ways to get them wrong."""
+    """The rules, which a test holds against torch, and the ways to get them wrong. plain: ways with
+    autocast off inside. back: "inside", "region" or, without a region too, "cast anyway" in
+    backward. gradient: its dtype is that of the "result" or the "product". mixed: what the two
+    16-bit dtypes make."""
     region = None if case["region"] == "off" else case["region"]
     cast = declared(case) if region or not in_regions_only else None
-    received = [_cast(dtype, cast, float64_too) for dtype in case["inputs"]]
-    inside = region if on_inside and not (cast and off_inside) else None
+    narrows = float64_too or float64_received
+    taken = ("float32",) if only_float32 else ALL
+    received = [_cast(d, cast, narrows) if d in taken else d for d in case["inputs"]]
+    was_cast = case["cast"] if on_for_none else cast
+    is_off = was_cast and off_inside and case["way"] not in keeps_on
+    inside = region if on_inside and not is_off else None
+    inside = None if case["way"] in plain else inside
     i, j = case["product"]
-    product = _product(received[i], received[j], inside, float64_too)
+    product = _product(received[i], received[j], inside, float64_too or float64_product)
     if not checks and product == "error":
         product = _sum(received[i], received[j])
     result = _sum(product, received[case["added"]]) if added and product != "error" else product
+    result = received[case["added"]] if not widens and product != "error" else result
+    if {product, received[case["added"]]} == set(LOW) and added:
+        result = mixed
+    result = region if sum_in_region and region else result
     kept = (received if keeps_received else case["inputs"])[case["backward"]]
-    later = inside if case["way"] in comes_back else None
-    back = _product(result, kept, later, float64_too) if result != "error" else "error"
-    back = _sum(result, kept) if back == "error" and not checks else back
-    return {"received": received, "product": product, "result": result, "backward": back}
+    state = {
+        "inside": inside,
+        "region": region,
+        "cast anyway": case["cast"] or inside,
+    }[back]
+    later = state if case["way"] in comes_back else None
+    came = {"result": result, "product": product, "float32": "float32"}[gradient]
+    made = _product(came, kept, later, float64_too) if came != "error" else "error"
+    made = _sum(came, kept) if made == "error" and not checks else made
+    return {"received": received, "product": product, "result": result, "backward": made}
 
 
 def _wrong(name: str, sentence: str, **how: Any) -> None:
@@ -223,6 +255,148 @@ _wrong(
     "A product does not promote, as a sum does: with two dtypes, and autocast off, torch refuses.",
     checks=False,
 )
+_wrong(
+    "float64_received_cast",
+    "float64 was cast on the way in. A declared dtype leaves it as it is, as every list does.",
+    float64_received=True,
+)
+_wrong(
+    "region_after_a_cast",
+    "Backward ran in the region's state where `cast_inputs` is set. Its forward had autocast off "
+    "inside, and custom_bwd brings back that state.",
+    back="region",
+)
+_wrong(
+    "backward_of_a_function",
+    "The backward of a plain Function ran in the state of its forward. Only custom_bwd does that.",
+    comes_back=("custom_fwd", "Function"),
+)
+_wrong(
+    "backward_of_a_custom_op",
+    "The backward of a `custom_op` ran in the state of its forward. Only custom_bwd does that.",
+    comes_back=("custom_fwd", "custom_op"),
+)
+_wrong(
+    "backward_always_in_the_region",
+    "Each backward ran in the region's state. `backward()` is called after the region, and only "
+    "custom_bwd brings a state back: the one inside its forward.",
+    comes_back=WAYS,
+    back="region",
+)
+_wrong(
+    "custom_op_switches_off",
+    "A `custom_op` runs with autocast on inside: its product is cast as outside of it.",
+    plain=("custom_op",),
+)
+_wrong(
+    "function_switches_off",
+    "A Function runs with autocast on inside: its product is cast as outside of it.",
+    plain=("Function",),
+)
+_wrong(
+    "none_means_the_region",
+    "With `cast_inputs=None` the inputs were cast to the region's dtype. None casts nothing.",
+    declared=lambda case: (
+        case["cast"]
+        or (case["region"] if case["way"] == "custom_fwd" and case["region"] != "off" else None)
+    ),
+)
+_wrong(
+    "none_means_the_region_which_stays",
+    "With `cast_inputs=None` the inputs were cast to the region's dtype. None casts nothing.",
+    declared=lambda case: (
+        case["cast"]
+        or (case["region"] if case["way"] == "custom_fwd" and case["region"] != "off" else None)
+    ),
+    on_for_none=True,
+)
+_wrong(
+    "backward_always_in_the_cast_dtype",
+    "Backward cast its product to the dtype of `cast_inputs`. Its forward had autocast off inside, "
+    "so nothing is cast there.",
+    back="cast anyway",
+)
+_wrong(
+    "register_autocast_stays_on",
+    "`register_autocast` casts the inputs and switches autocast off inside, as custom_fwd with "
+    "`cast_inputs` does.",
+    keeps_on=("register_autocast",),
+)
+_wrong(
+    "custom_fwd_stays_on",
+    "custom_fwd with `cast_inputs` switches autocast off inside, as `register_autocast` does.",
+    keeps_on=("custom_fwd",),
+)
+_wrong(
+    "float64_cast_by_the_product",
+    "The product cast float64. No list does it, the lower one neither.",
+    float64_product=True,
+)
+_wrong(
+    "only_float32_is_cast",
+    "A declared dtype casts the other 16-bit dtype as well, not float32 alone.",
+    only_float32=True,
+)
+_wrong(
+    "dtype_of_the_added",
+    "The result took the dtype of the added input. The wider of the two wins.",
+    widens=False,
+)
+_wrong(
+    "result_in_the_region",
+    "The sum was cast to the region's dtype. `add` is on no list: the wider of the two dtypes "
+    "wins.",
+    sum_in_region=True,
+)
+_wrong(
+    "gradient_of_the_product",
+    "The incoming gradient has the dtype of the result, not that of the product.",
+    gradient="product",
+)
+_wrong(
+    "gradient_in_float32",
+    "The incoming gradient has the dtype of the result. That need not be float32.",
+    gradient="float32",
+)
+_wrong(
+    "float16_wins",
+    "bfloat16 and float16 together make float32: neither holds the other's numbers.",
+    mixed="float16",
+)
+_wrong(
+    "bfloat16_wins",
+    "bfloat16 and float16 together make float32: neither holds the other's numbers.",
+    mixed="bfloat16",
+)
+
+
+@custom_op_under_autocast.wrong(
+    "factors_alone", "Only the two factors are listed. The operation receives all five inputs."
+)
+def _(case: Case) -> Said:
+    said = predicted(case)
+    return said | {"received": [said["received"][k] for k in case["product"]]}
+
+
+@custom_op_under_autocast.wrong(
+    "none_for_error", 'None stands where torch refuses the product. The word "error" is asked.'
+)
+def _(case: Case) -> Said:
+    said = predicted(case)
+    return {key: None if value == "error" else value for key, value in said.items()}
+
+
+@custom_op_under_autocast.wrong(
+    "dtypes_not_names",
+    "These are dtypes of torch. Their names are asked, as texts: `float32`, not `torch.float32`.",
+)
+def _(case: Case) -> Said:
+    def dtype(name: str) -> Any:
+        return name if name == "error" else getattr(torch, name)
+
+    said = predicted(case)
+    received = [dtype(name) for name in said.pop("received")]
+    return {"received": received, **{key: dtype(name) for key, name in said.items()}}
 
 
 @custom_op_under_autocast.cost

@@ -38,7 +38,8 @@ def loss_scale(student: Student, draw: Draw) -> None:
     steps: for each step its scaled gradients (tensors); scale, growth, backoff (floats), interval
     (int) -> for each step (whether the optimizer steps, unscaled gradients, scale after it).
     """
-    asked = [_whole(draw), _near_the_end(draw), *(_drawn(draw) for _ in draw.cases(2))]
+    asked = [_whole(draw), _near_the_end(draw), _near_one(draw)]
+    asked += [_drawn(draw) for _ in draw.cases(2)]
     for arguments, got in zip(asked, student.each("loss_scale", asked), strict=True):
         _expect(got, arguments)
 
@@ -110,16 +111,31 @@ def _steps(draw: Draw, kinds: Sequence[str], scale: float) -> Steps:
 
 
 def _whole(draw: Draw) -> tuple[Steps, float, float, float, int]:
-    """Growth twice in a row, a bad step just before growth, one just after, and two in a row."""
+    """Growth twice in a row, a bad step just before growth, one just after, and two in a row. In
+    one of them an element of the first gradient is bad too."""
     kinds = ["good"] * 7 + ["inf", "good", "good", "nan", "-inf", *["good"] * 4]
     scale = 2.0 ** draw.integer(8, 14)
-    return _steps(draw, kinds, scale), scale, 4.0, 0.5, 3
+    steps = _steps(draw, kinds, scale)
+    steps[10][0] = steps[10][0].clone()
+    steps[10][0][0, 0] = math.nan
+    return steps, scale, 4.0, 0.5, 3
 
 
 def _near_the_end(draw: Draw) -> tuple[Steps, float, float, float, int]:
     """The scale can grow once more, and then no further."""
     kinds = ["good"] * 5 + ["nan", "good"]
     return _steps(draw, kinds, 2.0**90), 2.0**126, 2.0, 0.25, 1
+
+
+def _near_one(draw: Draw) -> tuple[Steps, float, float, float, int]:
+    """The scale falls below 1. A bad step breaks off a long count; the elements of a gradient are
+    large, and their sum is infinite; and only the first gradient is bad, and then all of them."""
+    kinds = ["good"] * 3 + ["inf"] + ["good"] * 3 + ["nan", "nan", "good"]
+    steps = _steps(draw, kinds, 1.0)
+    steps[4][0] = torch.full_like(steps[4][0], 2.0**126)
+    steps[7] = [torch.full_like(steps[7][0], math.nan), *steps[6][1:]]
+    steps[8] = [torch.full_like(grad, math.inf) for grad in steps[8]]
+    return steps, 2.0, 2.0, 0.25, 4
 
 
 def _drawn(draw: Draw) -> tuple[Steps, float, float, float, int]:
@@ -148,24 +164,36 @@ def _run(
     after: bool = True,
     with_new: bool = False,
     ends: bool = True,
-    unscale: Callable[[Tensor, float], Tensor] = lambda g, scale: g.clone() * (1 / scale),
+    unscale: Callable[[Tensor, float], Tensor] = lambda g, scale: g / scale,
     lowers: bool = True,
-) -> Answer:
+    counts_bad: bool = False,
+    exactly: bool = False,
+    most: float = math.inf,
+    least: float = 0.0,
+    by: Callable[[float, float], float] = lambda growth, backoff: backoff,
+    up: Callable[[float], float] = lambda growth: growth,
+    with_first: bool = False,
+    last: Callable[[bool, list[Tensor], float, list[Tensor]], Any] = (
+        lambda took, mine, scale, grads: (took, mine, scale)
+    ),
+) -> Any:
     """As it goes, and the ways to get it wrong. resets: a bad step begins the count anew. again:
-    growth does. late: steps of delay. after: the scale that is reported. with_new: unscaled by."""
-    said, count = [], 0
+    growth does. late: steps of delay. after: the scale that is reported. with_new, with_first:
+    unscaled by. exactly: grows at this count, and not behind it. most, least: of the scale. by, up:
+    what it is multiplied by. last: what is said of a step."""
+    said, count, first = [], 0, scale
     for grads in steps:
         was, bad = scale, is_bad(grads)
-        count = count + 1 if not bad else (0 if resets else count)
+        count = count + 1 if not bad or counts_bad else (0 if resets else count)
         if bad:
-            scale = scale * backoff if lowers else scale
-        elif count >= interval + late:
-            grown = scale * growth
+            scale = max(scale * by(growth, backoff), least) if lowers else scale
+        elif count == interval + late if exactly else count >= interval + late:
+            grown = min(scale * up(growth), most)
             scale = grown if grown < 2.0**128 or not ends else scale
             count = 0 if again else count
         took = not bad or not skips
-        mine = [unscale(g, scale if with_new else was) for g in grads]
-        said.append((took, mine, scale if after else was))
+        mine = [unscale(g, first if with_first else scale if with_new else was) for g in grads]
+        said.append(last(took, mine, scale if after else was, grads))
     return said
 
 
@@ -241,11 +269,169 @@ _wrong(
     ends=False,
 )
 _wrong(
+    "infinite_scale_inverted",
+    "The scale itself became infinite for float32. torch leaves it where it is then.",
+    ends=False,
+    unscale=lambda g, scale: g * (1 / scale),
+)
+_wrong(
     "bad_ones_zeroed",
     "What was not finite was replaced by numbers. The gradients of a step that is not taken stay "
     "as they are: divided, and not finite.",
     unscale=lambda g, scale: torch.where(g.isfinite(), g / scale, 0.0),
 )
+_wrong(
+    "infinity_is_fine",
+    "Only NaN was found. Infinity is not finite either, and is what an overflow leaves first.",
+    is_bad=lambda grads: any(bool(g.isnan().any()) for g in grads),
+)
+_wrong(
+    "minus_infinity_is_fine",
+    "-inf was not found. Both infinities are bad, and NaN is.",
+    is_bad=lambda grads: any(bool((g.isnan() | (g == math.inf)).any()) for g in grads),
+)
+_wrong(
+    "every_gradient_bad",
+    "A step was left out only where every gradient has a bad element. One of them is enough.",
+    is_bad=lambda grads: all(not bool(g.isfinite().all()) for g in grads),
+)
+_wrong(
+    "every_element_bad",
+    "A gradient was bad only where all of its elements are. One element is enough.",
+    is_bad=lambda grads: any(not bool(g.isfinite().any()) for g in grads),
+)
+_wrong(
+    "last_gradient_only",
+    "Only the last gradient was looked at. One element of any of them is enough.",
+    is_bad=lambda grads: not bool(grads[-1].isfinite().all()),
+)
+_wrong(
+    "sum_is_finite",
+    "The sum of a gradient was looked at. A sum of large elements is infinite, and each of them is "
+    "still finite: look at the elements.",
+    is_bad=lambda grads: any(not bool(g.sum().isfinite()) for g in grads),
+)
+_wrong(
+    "norm_is_finite",
+    "The sum of the squares was looked at. It is infinite long before an element is.",
+    is_bad=lambda grads: any(not bool((g * g).sum().isfinite()) for g in grads),
+)
+_wrong(
+    "bad_ones_count",
+    "A bad step was counted like a good one. It begins the count anew.",
+    counts_bad=True,
+)
+_wrong(
+    "bad_ones_count_and_pass",
+    "A bad step was counted like a good one. It begins the count anew.",
+    counts_bad=True,
+    exactly=True,
+)
+_wrong(
+    "one_step_early",
+    "The scale grew one step too early: `interval` good steps in a row are needed.",
+    late=-1,
+)
+_wrong(
+    "one_step_early_exactly",
+    "The scale grew one step too early: `interval` good steps in a row are needed.",
+    late=-1,
+    exactly=True,
+)
+_wrong(
+    "grows_at_every_step",
+    "The scale grew after each good step. It grows after `interval` of them in a row.",
+    late=-10_000,
+)
+_wrong(
+    "grows_once",
+    "The scale grew once, and the count went on behind `interval`. Growth begins a new count.",
+    again=False,
+    exactly=True,
+)
+_wrong(
+    "held_at_the_largest",
+    "Where growth would be infinite, the scale became the largest float32. It stays as it was.",
+    most=torch.finfo(torch.float32).max,
+)
+_wrong(
+    "never_below_one",
+    "The scale was not let below 1. Nothing keeps it there: each bad step multiplies it by "
+    "`backoff`.",
+    least=1.0,
+)
+_wrong(
+    "divided_by_backoff",
+    "The scale was divided by `backoff`, so that a bad step makes it larger. Multiply.",
+    by=lambda growth, backoff: 1 / backoff,
+)
+_wrong(
+    "always_halved",
+    "A bad step halved the scale. It is multiplied by `backoff`, which need not be 0.5.",
+    by=lambda growth, backoff: 0.5,
+)
+_wrong(
+    "divided_by_growth",
+    "A bad step divided the scale by `growth`. It is multiplied by `backoff`.",
+    by=lambda growth, backoff: 1 / growth,
+)
+_wrong(
+    "always_doubled",
+    "The scale was doubled. It is multiplied by `growth`, which need not be 2.",
+    up=lambda growth: 2.0,
+)
+_wrong(
+    "with_the_first_scale",
+    "All gradients were divided by the scale of the beginning. Each step has the scale of its own.",
+    with_first=True,
+)
+_wrong(
+    "in_float32",
+    "The gradients came back in float32. Each keeps its own dtype.",
+    unscale=lambda g, scale: g.float() / scale,
+)
+_wrong(
+    "divided_in_place",
+    "The gradients were divided in place, and the caller's changed with it. Make new ones.",
+    unscale=lambda g, scale: g.div_(scale),
+)
+_wrong(
+    "says_the_opposite",
+    "True was said of the steps that are left out. It says whether the optimizer steps.",
+    last=lambda took, mine, scale, grads: (not took, mine, scale),
+)
+_wrong(
+    "nothing_of_a_bad_step",
+    "Of a step that is left out no gradients came. They are asked for too: divided, as they are.",
+    last=lambda took, mine, scale, grads: (took, mine if took else None, scale),
+)
+_wrong(
+    "empty_for_a_bad_step",
+    "Of a step that is left out no gradients came. They are asked for too: divided, as they are.",
+    last=lambda took, mine, scale, grads: (took, mine if took else [], scale),
+)
+_wrong(
+    "zeros_of_a_bad_step",
+    "The gradients of a step that is left out became zero. They stay as they are, but divided.",
+    last=lambda took, mine, scale, grads: (
+        took,
+        mine if took else [torch.zeros_like(g) for g in grads],
+        scale,
+    ),
+)
+_wrong(
+    "bad_step_not_unscaled",
+    "The gradients of a step that is left out are still scaled. They are divided as well.",
+    last=lambda took, mine, scale, grads: (took, mine if took else grads, scale),
+)
+
+
+@loss_scale.wrong(
+    "bad_steps_missing",
+    "A step that is left out is missing in the answer. Each step has its entry, this one too.",
+)
+def _(steps: Steps, scale: float, growth: float, backoff: float, interval: int) -> Answer:
+    return [one for one in _run(steps, scale, growth, backoff, interval) if one[0]]
 
 
 @loss_scale.cost

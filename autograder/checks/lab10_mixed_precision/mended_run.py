@@ -10,7 +10,7 @@ import torch
 from autograder.judge import Draw, Student, Wrong
 
 from . import lab
-from .training import Rows, Task, Trained, drawn_task, trained
+from .training import NO_WEIGHTS, SCALE, Rows, Task, Trained, drawn_task, trained
 
 FAULTS = (
     "half_weights",
@@ -59,6 +59,7 @@ TOO_FAR = (
         "for name, norm in clips: rows += [('unscale', name), ('clip', name, norm), "
         "('step', name)]",
     ),
+    by_effect=True,
 )
 def mended_run(student: Student, draw: Draw) -> None:
     """The rows of a training step without the faults in them: the losses, weights and scales of the
@@ -227,20 +228,25 @@ def _mended(
     steps: bool = True,
     update: str = "last",
     clips: bool = True,
-    batches: bool = True,
+    batches: slice = slice(None),
+    groups: slice = slice(None),
+    norm_of: Callable[[Any, list[Any]], Any] = lambda norm, norms: norm,
 ) -> Rows:
     """The repaired step, and the ways to leave something in it. unscale: "before_clip",
-    "after_clip", "as_found", "missing" (where it was), "twice". update: "last", "as_found", "each",
-    "if_missing" (it stays so)."""
+    "after_clip", "as_found", "missing" (where it was), "twice", "none", "first". update: "last",
+    "as_found", "each", "if_missing" (it stays so), "none", "before". batches, groups: which of
+    their rows are left."""
     head = [("weights", "float32") if weights else row for row in rows if row[0] == "weights"]
-    given = [row for row in rows if row[0] in ("forward", "backward")]
-    given = given if batches else given[-2:]
+    given = [row for row in rows if row[0] in ("forward", "backward")][batches]
     body = [(*row[:2], "scaled") if row[0] == "backward" and scaled else row for row in given]
-    tail: Rows = []
-    for verb, name, *norm in (row for row in rows if row[0] == "clip"):
+    tail: Rows = [("update",)] if update == "before" else []
+    clipped = [row for row in rows if row[0] == "clip"][groups]
+    for place, (verb, name, *norm) in enumerate(clipped):
+        norm = [norm_of(one, [row[2] for row in clipped]) for one in norm]
         found = next(row for row in rows if row[0].startswith("step") and row[1] == name)
         clip: Rows = [(verb, name, *norm)] if clips else []
-        tail += _around(clip, name, rows, unscale)
+        kind = {"first": "none" if place else "before_clip"}.get(unscale, unscale)
+        tail += _around(clip, name, rows, kind)
         tail.append(("step", name) if steps else found)
         tail += [("update",)] if update == "each" else []
     return _updated([*head, *body, *tail], rows, update)
@@ -250,7 +256,7 @@ def _around(clip: Rows, name: str, rows: Rows, unscale: str) -> Rows:
     has, clipped = ("unscale", name) in rows, [*clip]
     if unscale == "after_clip":
         return [*clipped, ("unscale", name)]
-    if unscale == "missing" and not has:
+    if unscale == "none" or (unscale == "missing" and not has):
         return clipped
     if unscale == "as_found" and has and rows.index(("unscale", name)) > _clip_of(rows, name):
         return [*clipped, ("unscale", name)]
@@ -280,7 +286,11 @@ def _wrong(name: str, sentence: str, **how: Any) -> None:
     mended_run.wrong(name, sentence, mended_run=lambda rows: _mended(rows, **how))
 
 
-@mended_run.wrong("as_found", "These are the rows as they came. What is wrong in them?")
+@mended_run.wrong(
+    "as_found",
+    "These rows go wrong where the rows as they came do: a fault is still there. What is wrong at "
+    "that place?",
+)
 def _(rows: Rows) -> Rows:
     return rows
 
@@ -343,8 +353,134 @@ _wrong(
 _wrong(
     "last_batch_only",
     "Only the last batch is left. The gradients of all of them are added up before the step.",
-    batches=False,
+    batches=slice(-2, None),
 )
+_wrong(
+    "batch_missing",
+    "A batch is missing. The gradients of all of them are added up before the step.",
+    batches=slice(4),
+)
+_wrong(
+    "one_group_only",
+    "Only one optimizer is left. Both of them clip and step.",
+    groups=slice(1),
+)
+_wrong(
+    "never_unscaled",
+    "There is no `unscale`. `step` divides by itself, but only after the clip: the norm that is "
+    "compared is `scale` times too large.",
+    unscale="none",
+)
+_wrong(
+    "unscaled_for_one",
+    "Only the first optimizer is unscaled before its clip. The other one needs it too.",
+    unscale="first",
+)
+_wrong(
+    "never_updated",
+    "There is no `update`: the scale never changes, and the scaler never forgets what it found.",
+    update="none",
+)
+_wrong(
+    "updated_before_the_steps",
+    "`update` is before the steps. It looks at what all of them found, and then forgets it: it "
+    "comes last.",
+    update="before",
+)
+_wrong(
+    "norms_scaled",
+    "The norms were multiplied by the scale. They are those of gradients without it: each norm "
+    "stays, and `unscale` comes before `clip`.",
+    norm_of=lambda norm, norms: norm * SCALE,
+)
+_wrong(
+    "one_norm",
+    "Both optimizers clip to the same norm. Each has one of its own.",
+    norm_of=lambda norm, norms: norms[0],
+)
+
+
+def _rewritten(name: str, sentence: str, change: Callable[[tuple[Any, ...]], Rows]) -> None:
+    """The repaired step, of which each row was changed."""
+    mended_run.wrong(
+        name,
+        sentence,
+        mended_run=lambda rows: [new for row in _mended(rows) for new in change(row)],
+    )
+
+
+_rewritten(
+    "always_steps",
+    NOT_FINITE,
+    lambda row: [("step_always", row[1]) if row[0] == "step" else row],
+)
+_rewritten(
+    "never_scaled",
+    "No backward is scaled. In float16 many of these gradients are zero, and they are divided by a "
+    "scale that they do not carry.",
+    lambda row: [(*row[:2], "plain") if row[0] == "backward" else row],
+)
+_rewritten(
+    "weights_in_bfloat16",
+    "The optimizers keep their weights in float32, not in 16 bits.",
+    lambda row: [("weights", "bfloat16") if row[0] == "weights" else row],
+)
+_rewritten(
+    "weights_in_float16",
+    "The optimizers keep their weights in float32, not in 16 bits.",
+    lambda row: [("weights", "float16") if row[0] == "weights" else row],
+)
+_rewritten("no_weights", NO_WEIGHTS, lambda row: [row] if row[0] != "weights" else [])
+_rewritten(
+    "stepped_twice",
+    "Each optimizer steps twice. It steps once in a step, and torch refuses a second time.",
+    lambda row: [row, row] if row[0] == "step" else [row],
+)
+
+
+@mended_run.wrong(
+    "scaler_gone",
+    "The scaler is gone: no scaled backward, no `unscale`, no `update`. In float16 small gradients "
+    "become zero without it.",
+)
+def _(rows: Rows) -> Rows:
+    mended = [row for row in _mended(rows) if row[0] not in ("unscale", "update")]
+    mended = [(*row[:2], "plain") if row[0] == "backward" else row for row in mended]
+    return [("step_always", row[1]) if row[0] == "step" else row for row in mended]
+
+
+@mended_run.wrong(
+    "only_the_last_scaled",
+    "Only the last backward is scaled. The gradients of the others are added to it unscaled.",
+)
+def _(rows: Rows) -> Rows:
+    mended = _mended(rows)
+    last = max(_places(mended, "backward"))
+    return [
+        (*row[:2], "plain") if row[0] == "backward" and k != last else row
+        for k, row in enumerate(mended)
+    ]
+
+
+@mended_run.wrong(
+    "step_for_each_batch",
+    "The optimizers step after each batch. The gradients of all batches are added up first, for "
+    "one step.",
+)
+def _(rows: Rows) -> Rows:
+    tail = [row for row in _mended(rows) if row[0] in ("unscale", "clip", "step")]
+    return [
+        new
+        for row in _mended(rows)
+        if row[0] not in ("unscale", "clip", "step")
+        for new in ([row, *tail] if row[0] == "backward" else [row])
+    ]
+
+
+@mended_run.wrong("rows_changed", "The rows that came were changed themselves. Return new ones.")
+def _(rows: Rows) -> Rows:
+    rows[:] = _mended(rows)[::-1]
+    return rows[::-1]
 
 
 @mended_run.wrong(

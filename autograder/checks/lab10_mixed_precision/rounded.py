@@ -119,16 +119,18 @@ def _grid(
     lowest: int | None = None,
     over: str = "right",
     sign: bool = True,
+    digits: int | None = None,
 ) -> float:
     """Rounded, and the ways to get it wrong. to_whole: on the grid. lowest: exponent of the
-    spacing. over: "right", "infinite", "largest", "cut" (the largest at once), "grows" (no end)."""
+    spacing. over: "right", "infinite", "largest", "cut" (the largest at once), "grows" (no end).
+    digits: of the fraction."""
     if math.isnan(x) or x == 0.0:
         return x if sign else abs(x)
     size = abs(x)
     if math.isfinite(size):
         exponent = math.frexp(size)[1] - 1
         bottom = kind.smallest_exponent if lowest is None else lowest
-        spacing = max(exponent, bottom) - kind.fraction_bits
+        spacing = max(exponent, bottom) - (kind.fraction_bits if digits is None else digits)
         steps = to_whole(Fraction(size) / Fraction(2) ** spacing)
         size = math.ldexp(steps, spacing)
     size = _ended(abs(x), size, kind, over)
@@ -150,6 +152,29 @@ def _away(n: Fraction) -> int:
 
 def _down(n: Fraction) -> int:
     return math.ceil(n - Fraction(1, 2))
+
+
+def _upward(to_whole: Callable[[Fraction], int]) -> Callable[[float, Format], float]:
+    """Rounded by `to_whole` of x itself, not of |x|."""
+
+    def answer(x: float, kind: Format) -> float:
+        sign = -1 if x < 0 else 1
+        return _grid(x, kind, to_whole=lambda n: sign * to_whole(sign * n))
+
+    return answer
+
+
+def _of_ones(kind: Format) -> float:
+    """What the pattern of ones would be, were it a number."""
+    return math.ldexp(2 - 2.0**-kind.fraction_bits, kind.bias + 1)
+
+
+def _ending(
+    x: float, kind: Format, largest: float, over: float, lowest: int | None = None
+) -> float:
+    """With another largest number, another number over it, and another smallest exponent."""
+    size = abs(_grid(x, kind, over="grows", lowest=lowest))
+    return math.copysign(over if size > largest else size, x) if x == x else x
 
 
 def _wrong(name: str, sentence: str, answer: Callable[[float, Format], float]) -> None:
@@ -239,6 +264,150 @@ _wrong(
     "Almost: what rounds to zero keeps its sign, so -0.0.",
     lambda x, kind: _grid(x, kind, sign=False),
 )
+_wrong(
+    "half_upward",
+    "Ties were all rounded up, floor(n + 0.5). Of two numbers that are as near, take the one whose "
+    "last bit is 0.",
+    _upward(_away),
+)
+_wrong(
+    "upward",
+    "Everything between two numbers was rounded up. The nearest may be the lower one.",
+    _upward(math.ceil),
+)
+_wrong(
+    "downward",
+    "Everything between two numbers was rounded down. The nearest may be the upper one.",
+    _upward(math.floor),
+)
+_wrong(
+    "one_digit_less",
+    "The spacing is twice as large as it is. From one power of two to the next there are "
+    "2**fraction_bits numbers.",
+    lambda x, kind: _grid(x, kind, digits=kind.fraction_bits - 1),
+)
+_wrong(
+    "all_finite",
+    "Every format was taken for a `finite` one. Where it is not, the highest exponent holds no "
+    "numbers, and what is too large is infinite.",
+    lambda x, kind: Format(*kind[:2], finite=True).nearest(x),
+)
+_wrong(
+    "none_finite",
+    "`finite` was not used. In such a format the highest exponent holds numbers, and what is too "
+    "large becomes the largest of them.",
+    lambda x, kind: Format(*kind[:2]).nearest(x),
+)
+_wrong(
+    "pattern_of_ones_is_a_number",
+    "In a `finite` format the fraction of ones at the highest exponent is NaN. The largest number "
+    "is the one before it: 448 for float8_e4m3fn, not 480.",
+    lambda x, kind: (
+        _ending(x, kind, _of_ones(kind), _of_ones(kind)) if kind.finite else kind.nearest(x)
+    ),
+)
+_wrong(
+    "always_448",
+    "448 is the largest number of float8_e4m3fn. Another `finite` format has another.",
+    lambda x, kind: _ending(x, kind, 448.0, 448.0) if kind.finite else kind.nearest(x),
+)
+_wrong(
+    "infinity_stays",
+    "Infinity stayed infinite in a `finite` format. It becomes the largest number there.",
+    lambda x, kind: x if math.isinf(x) else kind.nearest(x),
+)
+_wrong(
+    "infinity_as_nan",
+    "Infinity became NaN, as inf / inf is. It stays, or becomes the largest number of a `finite` "
+    "format.",
+    lambda x, kind: math.nan if math.isinf(x) else kind.nearest(x),
+)
+_wrong(
+    "overflow_as_nan",
+    "In a `finite` format what is too large became NaN. It becomes the largest number.",
+    lambda x, kind: (
+        math.nan
+        if kind.finite
+        and abs(Format(*kind[:2], True).nearest(x)) == kind.largest
+        and abs(_grid(x, kind, over="grows")) > kind.largest
+        else kind.nearest(x)
+    ),
+)
+_wrong(
+    "infinity_without_sign",
+    "What is too large on the negative side became +inf. It keeps its sign.",
+    lambda x, kind: abs(kind.nearest(x)) if math.isinf(kind.nearest(x)) else kind.nearest(x),
+)
+_wrong(
+    "nan_as_zero",
+    "NaN became 0. It has no nearest number, and must stay visible.",
+    lambda x, kind: 0.0 if math.isnan(x) else kind.nearest(x),
+)
+_wrong(
+    "always_bfloat16",
+    "x was rounded to bfloat16, whatever the format is.",
+    lambda x, kind: BFLOAT16.nearest(x),
+)
+_wrong(
+    "bias_one_more",
+    "The bias is one too large, so both ends of the format are at the wrong place. It is "
+    "2**(exponent_bits - 1) - 1.",
+    lambda x, kind: _ending(
+        x,
+        kind,
+        2 * kind.largest,
+        2 * kind.largest if kind.finite else math.inf,
+        kind.smallest_exponent - 1,
+    ),
+)
+_wrong(
+    "subnormals_half",
+    "The smallest numbers are half as large as they are. The spacing at the lower end is that of "
+    "the exponent 1 - bias.",
+    lambda x, kind: _grid(x, kind, lowest=kind.smallest_exponent - 1),
+)
+_wrong(
+    "power_above",
+    "The spacing is that above the next power of two, twice as large: torch.frexp's exponent is "
+    "one more than that of 1.fraction.",
+    lambda x, kind: _grid(
+        x, kind, digits=kind.fraction_bits - (math.frexp(x)[1] > kind.smallest_exponent)
+    ),
+)
+_wrong(
+    "rounded_to_plus_zero",
+    "Almost: what rounds to zero keeps its sign, so -0.0.",
+    lambda x, kind: kind.nearest(x) or (x if x == 0 else 0.0),
+)
+
+
+def _in_dtype(name: str, sentence: str, change: Callable[[Tensor], Tensor]) -> None:
+    rounded.wrong(
+        name,
+        sentence,
+        rounded=lambda x, exponent_bits, fraction_bits, finite: change(
+            _all(Format(exponent_bits, fraction_bits, finite).nearest, x)
+        ),
+    )
+
+
+_in_dtype(
+    "in_float64",
+    "The numbers are right, and came in float64. They are asked in float32.",
+    lambda near: near.double(),
+)
+_in_dtype(
+    "in_bfloat16",
+    "The numbers came in bfloat16. They are asked in float32, whatever the format is.",
+    lambda near: near.bfloat16(),
+)
+_in_dtype("flat", "The result is flat. It has the shape of x.", lambda near: near.flatten())
+
+
+@rounded.wrong("x_written", "x itself was written into. Make a new tensor.")
+def _(x: Tensor, exponent_bits: int, fraction_bits: int, finite: bool) -> Tensor:
+    near = _all(Format(exponent_bits, fraction_bits, finite).nearest, x)
+    return x.detach().copy_(near)
 
 
 @rounded.cost

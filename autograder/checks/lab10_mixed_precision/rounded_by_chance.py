@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -115,14 +116,23 @@ def _chosen(
     return math.copysign(size if size <= FLOAT32.largest else math.inf, x)
 
 
-def _wrong(name: str, sentence: str, answer: Callable[[float, int, int], float]) -> None:
-    rounded_by_chance.wrong(
-        name,
-        sentence,
-        rounded_by_chance=lambda x, random, fraction_bits: _all(
-            lambda n, r: answer(n, r, fraction_bits), x, random
-        ),
-    )
+def _wrong(
+    name: str, sentence: str, answer: Callable[[float, int, int], float], *, twice: bool = True
+) -> None:
+    """The result in a new order in memory, and, `twice`, in that of x."""
+
+    def given(x: Tensor, random: Tensor, fraction_bits: int) -> Tensor:
+        return _all(lambda n, r: answer(n, r, fraction_bits), x, random)
+
+    rounded_by_chance.wrong(name, sentence, rounded_by_chance=given)
+    if twice:
+        rounded_by_chance.wrong(
+            f"{name}_laid_as_x",
+            sentence,
+            rounded_by_chance=lambda x, random, fraction_bits: torch.empty_like(x.detach()).copy_(
+                given(x, random, fraction_bits)
+            ),
+        )
 
 
 _wrong(
@@ -130,11 +140,13 @@ _wrong(
     "This rounds to the nearest number, whatever `random` is. A sum of such numbers can stand "
     "still: by chance each term counts on average.",
     lambda x, random, bits: Format(8, bits).nearest(x),
+    twice=False,
 )
 _wrong(
     "cut_off",
     "The rest was cut off, whatever `random` is.",
     lambda x, random, bits: _chosen(x, 0, bits),
+    twice=False,
 )
 _wrong(
     "added_after",
@@ -257,6 +269,138 @@ rounded_by_chance.wrong(
         ((_bits_of(x) + random) & -(2 ** (22 - fraction_bits))).view(torch.float32),
     ),
 )
+
+
+def _strided(
+    name: str,
+    sentence: str,
+    answer: Callable[[Tensor, Tensor, int], Tensor],
+    *,
+    twice: bool = True,
+) -> None:
+    """What is done with the bits of x as they lie, and, `twice`, with x made contiguous."""
+    for end, of in (("", Tensor.contiguous), ("_as_it_lies", lambda x: x))[not twice :]:
+        rounded_by_chance.wrong(
+            name + end,
+            sentence,
+            rounded_by_chance=lambda x, random, fraction_bits, of=of: answer(
+                of(x.detach()), random, fraction_bits
+            ),
+        )
+
+
+def _moved(x: Tensor, added: Any, bits: int, mask: int | None = None, end: Any = None) -> Tensor:
+    """`added` to the bits of x, and the rest cut off. end: what becomes of what is not finite."""
+    keep = -(2 ** (23 - bits)) if mask is None else mask
+    near: Tensor = ((x.view(torch.int32) + added) & keep).view(torch.float32)
+    return near.where(~x.isnan(), x if end is None else end)
+
+
+_strided(
+    "cut_off",
+    "`random` was not used: the rest was cut off.",
+    lambda x, random, bits: _moved(x, 0, bits),
+    twice=False,
+)
+_strided(
+    "half_added",
+    "Half a distance was added to the bits, whatever `random` is. That rounds to the nearest.",
+    lambda x, random, bits: _moved(x, 2 ** (22 - bits), bits),
+    twice=False,
+)
+_strided(
+    "always_away",
+    "A whole distance less one was added, whatever `random` is: each number with a rest moved away "
+    "from zero.",
+    lambda x, random, bits: _moved(x, 2 ** (23 - bits) - 1, bits),
+)
+_strided(
+    "one_more",
+    "A rest and a random number that together stay one below the distance moved the number.",
+    lambda x, random, bits: _moved(x, random + 1, bits),
+    twice=False,
+)
+_strided(
+    "nan_moves",
+    "NaN is a pattern too: with `random` added to it, the carry runs through the exponent into the "
+    "sign, and a number comes out. Keep NaN as it is.",
+    lambda x, random, bits: ((x.view(torch.int32) + random) & -(2 ** (23 - bits))).view(
+        torch.float32
+    ),
+    twice=False,
+)
+_strided(
+    "nan_as_zero",
+    "NaN became 0. It stays NaN.",
+    lambda x, random, bits: _moved(x, random, bits, end=torch.tensor(0.0, dtype=torch.float32)),
+)
+_strided(
+    "infinity_as_nan",
+    "Infinity became NaN. It stays infinite: only NaN needs a word of its own.",
+    lambda x, random, bits: _moved(x, random, bits).where(~x.isinf(), math.nan),
+)
+_strided(
+    "seven_bits",
+    "The mask keeps 7 bits, as bfloat16 does. Here `fraction_bits` says how many.",
+    lambda x, random, bits: _moved(x, random, bits, mask=-(2**16)),
+)
+_strided(
+    "fraction_bits_cut",
+    "`fraction_bits` bits were cut off. That many stay: 23 - fraction_bits go.",
+    lambda x, random, bits: _moved(x, random, bits, mask=-(2**bits)),
+)
+_strided(
+    "not_cut",
+    "`random` was added, and the rest is still there. The last 23 - fraction_bits bits have to be "
+    "0.",
+    lambda x, random, bits: _moved(x, random, bits, mask=-1),
+)
+_strided(
+    "subtracted",
+    "`random` was subtracted. Added to the rest, it carries where both reach the distance.",
+    lambda x, random, bits: _moved(x, -random, bits),
+)
+_strided(
+    "subnormals_to_zero",
+    "Subnormal numbers became zero. They are rounded like any other.",
+    lambda x, random, bits: _moved(x, random, bits).where(
+        ~(_moved(x, random, bits).abs() < 2.0**-126), 0.0
+    ),
+)
+_strided(
+    "as_bfloat16",
+    "The result is bfloat16. It is asked in float32, whatever `fraction_bits` is.",
+    lambda x, random, bits: _moved(x, random, bits).bfloat16(),
+)
+_strided(
+    "flat",
+    "The result is flat. It has the shape of x.",
+    lambda x, random, bits: _moved(x, random, bits).flatten(),
+)
+_wrong(
+    "larger_random_moves",
+    "The number moves where `random` is at least the rest. So a small rest moves most often; it "
+    "should move least often. Rest and `random` together have to reach a whole spacing.",
+    lambda x, random, bits: _chosen(
+        x, random, bits, carries=lambda rest, random, whole: random >= rest
+    ),
+)
+
+
+@rounded_by_chance.wrong("x_written", "x itself was written into. Make a new tensor.")
+def _(x: Tensor, random: Tensor, fraction_bits: int) -> Tensor:
+    bits = x.detach().view(torch.int32)
+    bits += random
+    bits &= -(2 ** (23 - fraction_bits))
+    return x
+
+
+@rounded_by_chance.wrong(
+    "contiguous_only",
+    "`view(-1)` refuses an x that is not contiguous. Make it contiguous first, or keep its shape.",
+)
+def _(x: Tensor, random: Tensor, fraction_bits: int) -> Tensor:
+    return _moved(x.detach().view(-1), random.view(-1), fraction_bits).view(x.shape)
 
 
 @rounded_by_chance.cost

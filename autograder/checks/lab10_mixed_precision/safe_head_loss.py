@@ -79,30 +79,44 @@ def _truth(x: Tensor, w: Tensor, b: Tensor, t: Tensor, scale: float) -> Answer:
 
 
 def _cases(draw: Draw) -> list[tuple[str, Inputs]]:
-    """Each fault is caught by one of them for certain, whatever is drawn."""
+    """Each fault is caught by one of them for certain, whatever is drawn. The layouts come last: up
+    to there two answers that make the same mistake agree in their strides too."""
     f16, bf16 = torch.float16, torch.bfloat16
     cases = [
         ("float16", _sized(draw, 7, 5, 11, f16), 4.0),
         ("bfloat16, logits of some hundreds", _sized(draw, 13, 8, 10, bf16, x=12.0, w=9.0), 0.5),
         ("float16, logits over 65504", _whole_numbers(draw), 1.0),
         ("float16, many rows, nearly all right", _confident(draw), 2.0**16),
+        ("float16, rows whose gradients cancel", _cancelling(draw), 8.0),
         ("float64", _sized(draw, 6, 9, 4, torch.float64), 3.0),
         ("float32", _sized(draw, 1, draw.integer(2, 5), draw.integer(6, 9), torch.float32), 1.0),
     ]
-    for _ in draw.cases(1):
+    layouts = [*draw.layouts(), *(draw.layout() for _ in draw.cases(1))]
+    for layout in layouts:
         sizes = (draw.integer(20, 40), draw.integer(3, 9), draw.integer(10, 19))
-        dtype = draw.choice((f16, bf16))
-        cases.append((str(dtype).removeprefix("torch."), _sized(draw, *sizes, dtype), 8.0))
+        dtype = draw.choice((f16, bf16, torch.float32))
+        name = str(dtype).removeprefix("torch.")
+        cases.append((f"{name}, {layout}", _sized(draw, *sizes, dtype, layout=layout), 8.0))
     return [(where, (*tensors, scale)) for where, tensors, scale in cases]
 
 
 def _sized(
-    draw: Draw, n: int, d: int, v: int, dtype: torch.dtype, *, x: float = 1.0, w: float = 1.0
+    draw: Draw,
+    n: int,
+    d: int,
+    v: int,
+    dtype: torch.dtype,
+    *,
+    x: float = 1.0,
+    w: float = 1.0,
+    layout: str = "contiguous",
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Inputs of this size, `x` and `w` times as large as normal, in layouts that are drawn."""
-    inputs = draw.tensor(n, d, layout=draw.layout()).mul(x).to(dtype)
-    weight = draw.tensor(v, d, layout=draw.choice(("contiguous", "transposed"))).mul(w).to(dtype)
-    bias = draw.tensor(v, dtype=dtype, layout=draw.choice(("contiguous", "strided")))
+    """Inputs of this size, `x` and `w` times as large as normal."""
+    inputs = draw.tensor(n, d, dtype=dtype, layout=layout)
+    kept = layout if layout != "expanded" else "contiguous"  # no two words are alike
+    weight = draw.tensor(v, d, dtype=dtype, layout=kept)
+    bias = draw.tensor(v, dtype=dtype, layout=kept)
+    inputs, weight = (inputs * x if x != 1.0 else inputs), (weight * w if w != 1.0 else weight)
     return inputs, weight.requires_grad_(bool(draw.integer(0, 1))), bias, _targets(draw, n, v)
 
 
@@ -118,6 +132,19 @@ def _confident(draw: Draw) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     b = b.clone()
     b[right] = 7.5
     return x, w, b, torch.full_like(t, right)
+
+
+def _cancelling(draw: Draw) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Rows with the probabilities that their targets have among themselves, nearly: db is a small
+    sum of numbers that are not small."""
+    n, d = 501, 3
+    share = [draw.integer(61, 90), draw.integer(91, 130), draw.integer(131, 170)]
+    counts = [*share, n - sum(share)]
+    b = torch.tensor(counts, dtype=torch.float64).log().half()
+    counts = [counts[0] - 1, *counts[1:-1], counts[-1] + 1]
+    t = torch.tensor(draw.shuffled([k for k, many in enumerate(counts) for _ in range(many)]))
+    x, w = draw.tensor(n, d, dtype=torch.float16), torch.zeros(len(counts), d, dtype=torch.float16)
+    return x, w, b, t
 
 
 def _whole_numbers(draw: Draw) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -145,9 +172,12 @@ def _computed(
     shifted: bool = True,
     share: Callable[[Tensor, int], Tensor] = lambda dz, n: dz / n,
     last: Callable[[Tensor, float], Tensor] = lambda grad, scale: grad * scale,
+    by_softmax: bool = False,
+    target: bool = True,
 ) -> list[Tensor]:
     """By hand, in `wide`, and the ways to lose digits. logits, share, last: what happens to them,
-    to their gradient, and to each gradient at the end."""
+    to their gradient, and to each gradient at the end. by_softmax: the loss is the logarithm of
+    the probability. target: it has its part in the gradient."""
     dtype = wide or _wide(x.dtype)
     a, m, c = (one.detach().to(dtype) for one in (x, w, b))
     z = logits(a @ m.T + c)  # (N, V)
@@ -157,16 +187,30 @@ def _computed(
     rows = torch.arange(len(t))
     loss = (total.log().squeeze(1) - z[rows, t]).mean()
     dz = grown / total
-    dz[rows, t] -= 1.0
+    if by_softmax:
+        loss = -dz[rows, t].log().mean()
+    dz[rows, t] -= float(target)
     dz = share(dz, len(t))
     return [loss, *(last(grad, scale) for grad in (dz @ m, dz.T @ a, dz.sum(0)))]
 
 
-def _rounded(inputs: Inputs, **how: Any) -> Answer:
-    loss, *grads = _computed(*inputs, **how)
+def _rounded(
+    inputs: Inputs, *, loss: Callable[[Tensor], Any] = lambda loss: loss, **how: Any
+) -> Any:
+    """Rounded at the end. loss: what becomes of it then."""
+    whole, *grads = _computed(*inputs, **how)
     dtype = inputs[0].dtype
     dx, dw, db = (grad.to(dtype) for grad in grads)
-    return loss.to(_wide(dtype)), dx, dw, db
+    return loss(whole.to(_wide(dtype))), dx, dw, db
+
+
+def _rounded_logit_gradient(inputs: Inputs) -> Any:
+    dtype, scale = inputs[0].dtype, inputs[4]
+    return _rounded(
+        inputs,
+        share=lambda dz, n: (dz * (scale / n)).to(dtype).to(dz.dtype),
+        last=lambda grad, scale: grad,
+    )
 
 
 def _wrong(name: str, sentence: str, answer: Callable[[Inputs], Any]) -> None:
@@ -186,6 +230,24 @@ def _eager(inputs: Inputs) -> Answer:
 def _in_16_bits(inputs: Inputs) -> Answer:
     loss, dx, dw, db = _eager(inputs)
     return loss.to(_wide(loss.dtype)), dx, dw, db
+
+
+def _by_autograd(
+    inputs: Inputs,
+    *,
+    wide: torch.dtype | None = None,
+    logits: Callable[[Tensor], Tensor] = lambda z: z,
+    scaled: Callable[[Tensor], Tensor] = lambda loss: loss,
+    loss: Callable[[Tensor], Tensor] = lambda loss: loss,
+    rounds: bool = True,
+) -> Any:
+    """As _rounded, with torch's own backward, which rounds otherwise. scaled: the loss that is
+    multiplied by the scale."""
+    dtype = inputs[0].dtype
+    leaves = [one.detach().to(wide or _wide(dtype)).requires_grad_() for one in inputs[:3]]
+    mean = F.cross_entropy(logits(F.linear(*leaves)), inputs[3])
+    grads = torch.autograd.grad(scaled(mean) * inputs[4], leaves)
+    return loss(mean.detach()), *(grad.to(dtype) if rounds else grad for grad in grads)
 
 
 _wrong(
@@ -263,6 +325,137 @@ _wrong(
     "The gradients are right, and have the dtype in which they were computed. A gradient has the "
     "dtype of its tensor.",
     lambda inputs: tuple(_computed(*inputs)),
+)
+
+
+_wrong(
+    "log_of_the_softmax",
+    "The probability of a word that is far behind the largest is 0 in float32, and its logarithm "
+    "-inf. Take the logarithm of the sum, as log_softmax does.",
+    lambda inputs: _rounded(inputs, by_softmax=True),
+)
+_wrong(
+    "softmax_without_maximum",
+    "exp of a large logit is infinite in float32 too, from 89 on. First subtract the maximum.",
+    lambda inputs: _rounded(inputs, by_softmax=True, shifted=False),
+)
+_wrong(
+    "without_the_target",
+    "The gradient of the logits is the softmax, less one at the target. The one is missing.",
+    lambda inputs: _rounded(inputs, target=False),
+)
+_wrong(
+    "logit_gradient_in_16_bits",
+    "The gradient of the logits was rounded to 16 bits, and multiplied and summed after that. "
+    "Where rows cancel, those roundings are what is left.",
+    lambda inputs: _rounded_logit_gradient(inputs),
+)
+_wrong(
+    "logits_cut",
+    "The logits were cut at float16's largest number. In float32 they can be larger.",
+    lambda inputs: _rounded(inputs, logits=lambda z: z.clamp(-65504.0, 65504.0)),
+)
+_wrong(
+    "loss_and_gradients_of_the_sum",
+    "The loss was summed over the rows. It is their mean, and the gradients are the mean's.",
+    lambda inputs: _rounded(
+        inputs, share=lambda dz, n: dz, loss=lambda loss: loss * len(inputs[3])
+    ),
+)
+_wrong(
+    "divided_by_the_scale",
+    "The gradients were divided by the scale. Those of `scale` times the loss were asked: "
+    "multiply.",
+    lambda inputs: _rounded(inputs, last=lambda grad, scale: grad / scale),
+)
+_wrong(
+    "loss_in_16_bits",
+    "The loss came in the dtype of x. It is asked in float32.",
+    lambda inputs: _rounded(inputs, loss=lambda loss: loss.to(inputs[0].dtype)),
+)
+_wrong(
+    "loss_through_16_bits",
+    "The loss was rounded to 16 bits on its way. It is a float32 from the logits to the end.",
+    lambda inputs: _rounded(inputs, loss=lambda loss: loss.to(inputs[0].dtype).to(loss.dtype)),
+)
+_wrong(
+    "loss_in_float64",
+    "The loss came in float64, for inputs of 16 bits too. It is asked in float32 there.",
+    lambda inputs: _rounded(inputs, loss=lambda loss: loss.double()),
+)
+_wrong(
+    "loss_in_float32_always",
+    "The loss came in float32, for float64 too. There all of it is asked in float64.",
+    lambda inputs: _rounded(inputs, loss=lambda loss: loss.float()),
+)
+_wrong(
+    "all_in_float32_always",
+    "float64 went through float32, and half of its digits are gone.",
+    lambda inputs: _rounded(inputs, wide=torch.float32, loss=lambda loss: loss.float()),
+)
+_wrong(
+    "float64_narrowed_by_autograd",
+    "float64 went through float32, and half of its digits are gone.",
+    lambda inputs: _by_autograd(inputs, wide=torch.float32),
+)
+_wrong(
+    "float64_narrowed_and_widened",
+    "float64 went through float32, and half of its digits are gone.",
+    lambda inputs: _by_autograd(
+        inputs, wide=torch.float32, loss=lambda loss: loss.to(_wide(inputs[0].dtype))
+    ),
+)
+_wrong(
+    "gradients_in_float32_by_autograd",
+    "The gradients are right, and have the dtype in which they were computed. A gradient has the "
+    "dtype of its tensor.",
+    lambda inputs: _by_autograd(inputs, rounds=False),
+)
+_wrong(
+    "loss_in_float64_by_autograd",
+    "The loss came in float64, for inputs of 16 bits too. It is asked in float32 there.",
+    lambda inputs: _by_autograd(inputs, loss=lambda loss: loss.double()),
+)
+_wrong(
+    "all_in_float64",
+    "The loss came in float64, for inputs of 16 bits too. It is asked in float32 there.",
+    lambda inputs: _by_autograd(inputs, wide=torch.float64),
+)
+_wrong(
+    "logits_cut_by_autograd",
+    "The logits were cut at float16's largest number. In float32 they can be larger.",
+    lambda inputs: _by_autograd(inputs, logits=lambda z: z.clamp(-65504.0, 65504.0)),
+)
+_wrong(
+    "scaled_in_16_bits",
+    "The loss was converted to the dtype of x, and then scaled. In backward the scale is a "
+    "gradient of that dtype: 65536 is infinite in float16.",
+    lambda inputs: _by_autograd(inputs, scaled=lambda loss: loss.to(inputs[0].dtype)),
+)
+_wrong(
+    "loss_as_a_number",
+    "The loss came as a number of Python. A 0-d tensor is asked.",
+    lambda inputs: _rounded(inputs, loss=lambda loss: loss.item()),
+)
+_wrong(
+    "dw_first",
+    "The gradients came in another order. After the loss comes dx, then dw, then db.",
+    lambda inputs: tuple(_rounded(inputs)[k] for k in (0, 2, 1, 3)),
+)
+_wrong(
+    "db_missing",
+    "Three came. db is asked as well.",
+    lambda inputs: _rounded(inputs)[:3],
+)
+_wrong(
+    "without_the_loss",
+    "Only the gradients came. The loss is asked in front of them.",
+    lambda inputs: _rounded(inputs)[1:],
+)
+_wrong(
+    "gradients_asked_of_the_caller",
+    "x, w and b of the caller were made to ask for gradients. Make detached copies first.",
+    lambda inputs: [one.requires_grad_() for one in inputs[:3]],
 )
 
 

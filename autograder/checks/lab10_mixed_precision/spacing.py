@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
+
+import torch
 
 from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, expect_tuple, text
 
 from . import lab
 from .exactly import expect_number
-from .formats import BFLOAT16, E5M2, FLOAT16, Format
+from .formats import BFLOAT16, E5M2, FLOAT16, FLOAT32, Format
 
 Pair = tuple[float, float]
 _RAISED = {
@@ -52,14 +55,15 @@ def spacing(student: Student, draw: Draw) -> None:
 
 
 def _cases(draw: Draw) -> list[tuple[float, int, int]]:
-    """In each format: a number that it does not hold, powers of two and what is beside them,
+    """In each format: numbers between powers of two, powers of two and what is beside them,
     subnormal numbers, 0 and the largest. In this order: the first ones tell most mistakes apart."""
     drawn = [Format(draw.integer(3, 8), draw.integer(1, 14)) for _ in draw.cases(3)]
     cases = []
     for kind in (BFLOAT16, FLOAT16, E5M2, *drawn):
         power = math.ldexp(1.0, draw.integer(2, kind.bias - 1))
         smallest = math.ldexp(1.0, kind.smallest_exponent)
-        sizes = [power * draw.integer(17, 31) / 16, power, math.nextafter(power, 0.0), smallest]
+        sizes = [power * draw.integer(17, 31) / 16, power * 1.75, power * 1.25, power]
+        sizes += [math.nextafter(power, 0.0), smallest]
         sizes += [smallest * draw.integer(1, 15) / 16, smallest / 2**20, 0.0, kind.largest]
         cases += [(x * draw.choice((1.0, -1.0)), kind[0], kind[1]) for x in sizes]
     return cases
@@ -79,7 +83,17 @@ def _with_exponent(x: float, kind: Format, exponent: int) -> Pair:
     return distance, distance / 2 / abs(x) if x else 0.0
 
 
-def _wrong(name: str, sentence: str, answer: Callable[[float, Format], Pair]) -> None:
+def _scaled(x: float, kind: Format, by: float) -> Pair:
+    distance, bound = _known(x, kind)
+    return distance * by, bound * by
+
+
+def _float32_step(x: float) -> int:
+    """The exponent of the distance to the next float32."""
+    return FLOAT32.spacing_exponent(torch.tensor(x, dtype=torch.float32).item())
+
+
+def _wrong(name: str, sentence: str, answer: Callable[[float, Format], Any]) -> None:
     spacing.wrong(
         name,
         sentence,
@@ -140,9 +154,145 @@ _wrong(
     lambda x, kind: (_known(x, kind)[0], 2.0 ** -(kind.fraction_bits + 1)),
 )
 _wrong(
+    "worst_of_format_but_at_zero",
+    "The distance is right. The bound is that of the worst x of all normal ones: at this x it is "
+    "half the distance, divided by |x|.",
+    lambda x, kind: (_known(x, kind)[0], 2.0 ** -(kind.fraction_bits + 1) if x else 0.0),
+)
+_wrong(
     "sign_of_x",
     "Right for positive x. A bound is not negative.",
     lambda x, kind: (_known(x, kind)[0], math.copysign(_known(x, kind)[1], x)),
+)
+_wrong(
+    "toward_zero",
+    "At a power of two this is the distance to the number below. The one away from zero is asked: "
+    "it is twice as large there.",
+    lambda x, kind: _with_exponent(
+        x, kind, max(_exponent(x) - (abs(math.frexp(x)[0]) == 0.5), kind.smallest_exponent)
+    ),
+)
+_wrong(
+    "logarithm_to_the_nearest",
+    "The logarithm was rounded to the nearest whole number. The power of two below |x| counts, "
+    "however near the one above is.",
+    lambda x, kind: _with_exponent(
+        x, kind, max(round(math.log2(abs(x) or 2.0**-999)), kind.smallest_exponent)
+    ),
+)
+_wrong(
+    "logarithm_upward",
+    "The logarithm was rounded up. That is the power of two above |x|, and numbers are spread "
+    "evenly from the power below on.",
+    lambda x, kind: _with_exponent(
+        x, kind, max(math.ceil(math.log2(abs(x) or 2.0**-999)), kind.smallest_exponent)
+    ),
+)
+_wrong(
+    "of_float32",
+    "This is the distance to the next number of float32, whatever the format is.",
+    lambda x, kind: _with_exponent(x, kind, _float32_step(x) + kind.fraction_bits),
+)
+_wrong(
+    "smallest_of_float32",
+    "Right for formats of 8 exponent bits. Their smallest normal number has the exponent -126; "
+    "with fewer exponent bits it is another: 1 - bias.",
+    lambda x, kind: _with_exponent(x, kind, max(_exponent(x), -126)),
+)
+_wrong(
+    "smallest_one_less",
+    "The smallest normal number has the exponent 1 - bias, which is 2 - 2**(exponent_bits - 1). "
+    "Here it is one less.",
+    lambda x, kind: _with_exponent(x, kind, max(_exponent(x), kind.smallest_exponent - 1)),
+)
+_wrong(
+    "one_fewer",
+    "From one power of two to the next there are 2**fraction_bits steps, not one fewer.",
+    lambda x, kind: _scaled(x, kind, 2**kind.fraction_bits / (2**kind.fraction_bits - 1)),
+)
+_wrong(
+    "half_of_it",
+    "Half of the distance was given as the distance. Half of it belongs into the bound alone.",
+    lambda x, kind: (_known(x, kind)[0] / 2, _known(x, kind)[1]),
+)
+_wrong(
+    "other_order",
+    "The bound came first. The distance is asked first, then the bound.",
+    lambda x, kind: _known(x, kind)[::-1],
+)
+_wrong(
+    "distance_alone",
+    "Only the distance came back. Two numbers are asked: the bound as well.",
+    lambda x, kind: _known(x, kind)[0],
+)
+_wrong(
+    "error_of_this_x",
+    "The second number is the error that this x has. A bound is asked: half the distance, relative "
+    "to |x|, also where x is a number of the format.",
+    lambda x, kind: (_known(x, kind)[0], abs(kind.nearest(x) - x) / abs(x) if x else 0.0),
+)
+_wrong(
+    "of_the_rounded",
+    "Half the distance was divided by the rounded number. Relative to |x| it is divided by |x|.",
+    lambda x, kind: (
+        _known(x, kind)[0],
+        _known(x, kind)[0] / 2 / abs(kind.nearest(x) or math.inf),
+    ),
+)
+_wrong(
+    "bound_of_normal_ones",
+    "The bound was cut at that of normal numbers. Among the subnormal ones the distance stays "
+    "while |x| shrinks: the bound is larger there.",
+    lambda x, kind: (
+        _known(x, kind)[0],
+        min(_known(x, kind)[1], 2.0 ** -(kind.fraction_bits + 1)),
+    ),
+)
+_wrong(
+    "nothing_at_zero",
+    "At 0 the distance is not 0: the next numbers are the smallest ones, on both sides.",
+    lambda x, kind: _known(x, kind) if x else (0.0, 0.0),
+)
+_wrong(
+    "smallest_normal_at_zero",
+    "At 0 this is the smallest normal number. Between 0 and that one lie the subnormal numbers.",
+    lambda x, kind: _known(x, kind) if x else (math.ldexp(1.0, kind.smallest_exponent), 0.0),
+)
+_wrong(
+    "infinite_at_zero",
+    "The bound at 0 is 0: 0 is a number of the format, and rounding leaves it as it is.",
+    lambda x, kind: _known(x, kind) if x else (_known(x, kind)[0], math.inf),
+)
+_wrong(
+    "half_at_zero",
+    "The bound at 0 is 0: 0 is a number of the format, and rounding leaves it as it is.",
+    lambda x, kind: _known(x, kind) if x else (_known(x, kind)[0], _known(x, kind)[0] / 2),
+)
+_wrong(
+    "divided_by_zero",
+    _RAISED["ZeroDivisionError"],
+    lambda x, kind: (_known(x, kind)[0], _known(x, kind)[0] / 2 / abs(x)),
+)
+_wrong(
+    "logarithm_of_x",
+    _RAISED["ValueError"],
+    lambda x, kind: _with_exponent(x, kind, max(math.floor(math.log2(x)), kind.smallest_exponent)),
+)
+_wrong(
+    "logarithm_of_a_negative_x",
+    _RAISED["ValueError"],
+    lambda x, kind: (
+        _with_exponent(x, kind, max(math.floor(math.log2(x)), kind.smallest_exponent))
+        if x
+        else _known(x, kind)
+    ),
+)
+_wrong(
+    "logarithm_of_zero",
+    _RAISED["ValueError"],
+    lambda x, kind: _with_exponent(
+        x, kind, max(math.floor(math.log2(abs(x))), kind.smallest_exponent)
+    ),
 )
 
 

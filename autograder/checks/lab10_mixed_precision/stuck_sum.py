@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -49,7 +50,8 @@ def stuck_sum(student: Student, draw: Draw) -> None:
 
 def _fixed(draw: Draw) -> list[Tensor]:
     """A sum that stands still at 2**8, 2**11 and 2**24 terms; that stands, and moves again; a tie
-    up and one down; over the largest number and back; terms that are zero; one term, none."""
+    up and one down; over the largest number and back; terms that are zero, and sums that come back;
+    one term, none."""
     unit = draw.integer(65, 127) / 64
     bf16, f16, f32 = torch.bfloat16, torch.float16, torch.float32
     again = [1.0, *[2.0**-9] * 3, 0.0, 1.0, 2.0**-9, 2.0**-9 * draw.integer(130, 190)]
@@ -60,7 +62,7 @@ def _fixed(draw: Draw) -> list[Tensor]:
         torch.tensor([2048.0, *[1.0] * draw.integer(3, 9), 3.0, 1.0], dtype=f16),
         torch.tensor([60000.0, draw.integer(10, 30) * 1000.0, -32000.0, 7.0], dtype=f16),
         torch.tensor([2.0**24, *[1.0] * draw.integer(3, 9)], dtype=f32),
-        torch.tensor([0.0, 5.5, 0.0, 0.25, -5.75, 3.0], dtype=f16),
+        torch.tensor([0.0, 5.5, 0.0, 0.25, -5.75, 3.0, -3.0, 3.0], dtype=f16),
     ]
     return [*plain, torch.tensor([0.375], dtype=f16), torch.tensor([], dtype=bf16)]
 
@@ -94,7 +96,7 @@ def _known(terms: Sequence[float], kind: Format) -> Answer:
     return sums[-1], _moved(sums), kind.nearest(math.fsum(terms))
 
 
-def _wrong(name: str, sentence: str, answer: Callable[[Sequence[float], Format], Answer]) -> None:
+def _wrong(name: str, sentence: str, answer: Callable[[Sequence[float], Format], Any]) -> None:
     stuck_sum.wrong(
         name, sentence, stuck_sum=lambda terms: answer(_numbers(terms), KINDS[terms.dtype])
     )
@@ -142,6 +144,33 @@ def _unrounded(terms: Sequence[float], kind: Format) -> Answer:
     return running, moved, math.fsum(terms)
 
 
+def _inside_wide(terms: Sequence[float], kind: Format, end: Callable[[float], float]) -> Answer:
+    """A running sum of Python's floats; `end`: what becomes of it."""
+    sums = list(accumulate(terms, initial=0.0))
+    return end(sums[-1]), _moved(sums), kind.nearest(math.fsum(terms))
+
+
+def _until_it_stops(terms: Sequence[float], kind: Format) -> Answer:
+    sums = _sums(terms, kind)
+    count = _first_stop(terms, kind)[1]
+    return sums[count], count, _known(terms, kind)[2]
+
+
+def _from_the_first(terms: Sequence[float], kind: Format) -> Answer:
+    running, moved, wide = _known(terms, kind)
+    return running, moved - (len(terms) > 0 and terms[0] != 0), wide
+
+
+def _upward(terms: Sequence[float], kind: Format) -> Answer:
+    running, _, wide = _known(terms, kind)
+    return running, sum(a < b for a, b in pairwise(_sums(terms, kind))), wide
+
+
+def _as_float32(terms: Sequence[float], kind: Format) -> Answer:
+    sums = _sums(terms, FLOAT32)
+    return kind.nearest(sums[-1]), _moved(sums), _known(terms, kind)[2]
+
+
 def _largest_first(terms: Sequence[float], kind: Format) -> Answer:
     return _known(sorted(terms, key=abs, reverse=True), kind)
 
@@ -158,8 +187,8 @@ _wrong(
 )
 _wrong(
     "shown_in_16_bits",
-    "This is torch.cumsum: a wide sum, of which each state was rounded when it was written down. "
-    "The next sum has to start from the rounded one.",
+    "Each state is a wide sum, rounded when it was written down, as torch.cumsum does it. The next "
+    "sum has to start from the rounded one.",
     _shown,
 )
 _wrong(
@@ -207,6 +236,95 @@ _wrong(
     "The terms were sorted, the smallest first. That loses less, and the order is given.",
     _smallest_first,
 )
+_wrong(
+    "python_floats",
+    "The running sum was kept in float64. In the terms' own dtype each `+` rounds.",
+    lambda terms, kind: _inside_wide(terms, kind, lambda total: total),
+)
+_wrong(
+    "rounded_at_the_end",
+    "The running sum was kept in a wider dtype, and rounded at the end. Each `+` has to round, in "
+    "the terms' own dtype.",
+    lambda terms, kind: _inside_wide(terms, kind, kind.nearest),
+)
+_wrong(
+    "float32_rounded_at_the_end",
+    "The running sum was kept in a wider dtype, and rounded at the end. Each `+` has to round, in "
+    "the terms' own dtype.",
+    _as_float32,
+)
+_wrong(
+    "third_in_float32",
+    "The third sum was kept in float32, as torch.sum does it. That stands still too, at 2**24: "
+    "convert to float64 first.",
+    lambda terms, kind: (*_known(terms, kind)[:2], _as_float32(terms, kind)[0]),
+)
+_wrong(
+    "stopped_there",
+    "The sum ended at the first term that changed nothing. A larger one may move it again.",
+    _until_it_stops,
+)
+_wrong(
+    "first_not_counted",
+    "The sum begins at 0, so the first term changes it too, if it is not 0. It was not counted.",
+    _from_the_first,
+)
+_wrong(
+    "only_upward",
+    "Only terms that made the sum larger were counted. A negative one changes it as well.",
+    _upward,
+)
+_wrong(
+    "distinct_sums",
+    "Each value of the sum was counted once. A term that brings an earlier sum back changes it as "
+    "well.",
+    lambda terms, kind: (
+        _known(terms, kind)[0],
+        len(set(_sums(terms, kind))) - 1,
+        _known(terms, kind)[2],
+    ),
+)
+_wrong(
+    "added_exactly",
+    "Only terms that were added without rounding were counted. A rounded sum has changed too, if "
+    "it is another one than before.",
+    lambda terms, kind: (
+        _known(terms, kind)[0],
+        sum(a + t == b for (a, b), t in zip(pairwise(_sums(terms, kind)), terms, strict=True)),
+        _known(terms, kind)[2],
+    ),
+)
+_wrong(
+    "from_the_end",
+    "The terms were added from the last to the first. The order is given: a running sum depends on "
+    "it.",
+    lambda terms, kind: _known(terms[::-1], kind),
+)
+_wrong(
+    "ascending",
+    "The terms were sorted. The order is given: a running sum depends on it.",
+    lambda terms, kind: _known(sorted(terms), kind),
+)
+_wrong(
+    "count_last",
+    "The three came in another order: the running sum, how many terms changed it, the sum rounded "
+    "once.",
+    lambda terms, kind: tuple(_known(terms, kind)[k] for k in (0, 2, 1)),
+)
+_wrong(
+    "two_of_three",
+    "Two numbers came. The third is asked too: the sum in float64, rounded once.",
+    lambda terms, kind: _known(terms, kind)[:2],
+)
+
+
+@stuck_sum.wrong(
+    "terms_written", "The terms were written into. Keep the sum in a tensor of its own."
+)
+def _(terms: Tensor) -> Answer:
+    known = _known(_numbers(terms), KINDS[terms.dtype])
+    terms.detach()[:1].zero_()
+    return known
 
 
 @stuck_sum.cost

@@ -18,6 +18,10 @@ Rows = list[tuple[Any, ...]]
 Batch = tuple[Tensor, Tensor]
 STEPS = 4
 SCALE = 2.0**16
+NO_WEIGHTS = (
+    "The row `weights` is missing. It was not one too many: it says in which dtype the optimizers "
+    "keep their weights."
+)
 _PER_TOKEN = 2.0**-16
 """Of the loss, which is a mean over a large batch: this rank has a small part of it."""
 _LR = 2.0**12
@@ -84,6 +88,8 @@ def _checked(rows: Any) -> Rows:
         plain = known and all(isinstance(one, (str, int, float)) for one in row)
         if not plain or row[0] not in _Run.names:
             raise Wrong(expected=form, got=describe(row), where=f"row {place}")
+    if not any(row[0] == "weights" for row in rows):
+        raise Wrong(expected=form, got=describe(rows), why=NO_WEIGHTS)
     return [tuple(row) for row in rows]
 
 

@@ -143,6 +143,87 @@ _wrong(
     lambda e, f, kind: _size(e, f, kind, bias=127),
 )
 _wrong("no_sign", "The first bit is the sign, and it was not read.", _size, signed=False)
+_wrong(
+    "zero_exponent_as_any",
+    "An exponent of 0 was read as any other. It has no hidden one, and means 1 - bias.",
+    lambda e, f, kind: _size(e, f, kind, hidden=lambda exponent: True, lowest=0),
+)
+_wrong(
+    "always_nan",
+    "Every exponent of ones was read as NaN. With a fraction of 0 it is infinity.",
+    lambda e, f, kind: math.nan if e == 2**kind.exponent_bits - 1 else _size(e, f, kind),
+)
+_wrong(
+    "bias_of_two_formats",
+    "The bias is 15 of 5 exponent bits and 127 of all others here. Each number of exponent bits "
+    "has its own: 2**(exponent_bits - 1) - 1.",
+    lambda e, f, kind: _size(e, f, kind, bias=15 if kind.exponent_bits == 5 else 127),
+)
+_wrong(
+    "one_nan",
+    "Only the pattern of ones was read as NaN, as in float8_e4m3fn. Here an exponent of ones holds "
+    "no numbers: it is infinity or NaN.",
+    lambda e, f, kind: (
+        math.nan
+        if f == 2**kind.fraction_bits - 1 and e == 2**kind.exponent_bits - 1
+        else _size(e, f, kind, ends=False)
+    ),
+)
+_wrong(
+    "nan_by_its_first_bit",
+    "NaN was seen only where the first bit of the fraction is 1. Every fraction but 0 is NaN.",
+    lambda e, f, kind: _size(e, f, kind, nans=2 * f >= 2**kind.fraction_bits),
+)
+_wrong(
+    "whole_fraction",
+    "The fraction was taken for a whole number. Its bits stand behind the point: divide it by "
+    "2**fraction_bits.",
+    lambda e, f, kind: (
+        _size(e, f, kind)
+        if e == 2**kind.exponent_bits - 1
+        else math.ldexp(f + bool(e), max(e, 1) - kind.bias)
+    ),
+)
+
+
+@value_of_bits.wrong(
+    "infinity_without_sign", "Infinity has a sign as well: with the first bit set it is -inf."
+)
+def _(bits: int, exponent_bits: int, fraction_bits: int) -> float:
+    number = Format(exponent_bits, fraction_bits).value(bits)
+    return abs(number) if math.isinf(number) else number
+
+
+@value_of_bits.wrong(
+    "two_s_complement",
+    "A pattern with the sign set was read as a negative whole number, in two's complement. Here "
+    "the sign is a bit of its own: the other bits are those of |x|.",
+)
+def _(bits: int, exponent_bits: int, fraction_bits: int) -> float:
+    sign = 2 ** (exponent_bits + fraction_bits)
+    number = Format(exponent_bits, fraction_bits).value(2 * sign - bits if bits >= sign else bits)
+    return -abs(number) if bits >= sign else number
+
+
+@value_of_bits.wrong(
+    "fields_swapped",
+    "The fraction was looked for in front of the exponent. The exponent comes first, after the "
+    "sign, and the fraction is last.",
+)
+def _(bits: int, exponent_bits: int, fraction_bits: int) -> float:
+    exponent = bits % 2**exponent_bits
+    rest, sign = (bits >> exponent_bits) % 2**fraction_bits, bits >> (exponent_bits + fraction_bits)
+    kind = Format(exponent_bits, fraction_bits)
+    size = _size(exponent, rest, kind)
+    return -size if sign else size
+
+
+@value_of_bits.wrong("sign_last", "The last bit was taken for the sign. The sign is the first.")
+def _(bits: int, exponent_bits: int, fraction_bits: int) -> float:
+    kind = Format(exponent_bits, fraction_bits)
+    _, exponent, fraction = kind.fields(bits)
+    size = _size(exponent, fraction, kind)
+    return -size if bits % 2 else size
 
 
 @value_of_bits.wrong(
