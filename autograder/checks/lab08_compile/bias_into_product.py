@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from torch import fx
@@ -39,6 +40,7 @@ _RAISED = {
         "with graph.inserting_before(add): new = graph.call_function(ADDMM, (other, *product.args)"
         ", scales); add.replace_all_uses_with(new); graph.erase_node(add)",
     ),
+    by_effect=True,
 )
 def bias_into_product(student: Student, draw: Draw) -> None:
     """A pass that turns `add` of a product `mm` and a tensor into one `addmm`, in either order of
@@ -47,7 +49,9 @@ def bias_into_product(student: Student, draw: Draw) -> None:
     rows (a listing of the graph) -> rows after the pass. Same results, no product more than before.
     """
     cases = [
+        ("swapped", "plain", "plain", "plain", "swapped"),  # what is left tells who left it
         ("plain", "swapped"),
+        ("sum read twice",),
         ("plain", "shared"),
         ("plain", "number"),
         ("scaled", "plain"),
@@ -59,11 +63,13 @@ def bias_into_product(student: Student, draw: Draw) -> None:
         ("nought", "nought swapped"),
         *([draw.choice(list(_SECTIONS)) for _ in range(3)] for _ in draw.cases(1)),
     ]
+    seen: list[tuple[Rows, Rows, Inputs]] = []
     for sections in cases:
         rows, inputs = _drawn(draw, sections)
         with explaining(_RAISED):
             got = read(student.call("bias_into_product", rows))
-        with named(bias_into_product, got, rows, inputs):
+        seen.append((got, rows, inputs))
+        with named(bias_into_product, seen):
             expect_same(got, rows, inputs)
             _expect_fused(operators(got), operators(_fused(rows)))
 
@@ -85,6 +91,12 @@ _SECTIONS: dict[str, Callable[[str, str, str, float, int], Rows]] = {
     "swapped": lambda h, w, b, a, k: [*_mm(h, w, k), _add(k, b, f"m{k}")],
     "scaled": lambda h, w, b, a, k: [*_mm(h, w, k), _add(k, f"m{k}", b, alpha=a)],
     "scaled swapped": lambda h, w, b, a, k: [*_mm(h, w, k), _add(k, b, f"m{k}", alpha=a)],
+    "sum read twice": lambda h, w, b, a, k: [
+        *_mm(h, w, k),
+        (f"y{k}", ADD, [f"m{k}", b], {}),
+        (f"t{k}", "aten.tanh.default", [f"y{k}"], {}),
+        (f"h{k}", "aten.mul.Tensor", [f"t{k}", f"y{k}"], {}),
+    ],
     "number": lambda h, w, b, a, k: [*_mm(h, w, k), _add(k, f"m{k}", a)],
     "residual": lambda h, w, b, a, k: [*_mm(h, w, k), _add(k, h, f"m{k}")],
     "shared": lambda h, w, b, a, k: [
@@ -156,9 +168,14 @@ def _fused(
     first_only: bool = False,
     erase: bool = True,
     early: bool = False,
+    erase_all: bool = False,
+    numbers: bool = False,
+    read_once_only: bool = False,
+    neighbours_only: bool = False,
+    said: bool = False,
 ) -> Rows:
     """The pass, and what people leave out of it. Shared products: fused with a second run of the
-    product."""
+    product. said: beta and alpha are handed on where they are 1, too."""
     graph = graph_of(rows)
     mm, add, addmm = map(operator, (MM, ADD, ADDMM))
     for node in list(graph.nodes):
@@ -168,23 +185,29 @@ def _fused(
             product, t = node.args[at], node.args[other]
             if not isinstance(product, fx.Node) or product.target is not mm:
                 continue
-            if not isinstance(t, fx.Node) or (t is product and not doubled):
+            if not (isinstance(t, fx.Node) or numbers) or (t is product and not doubled):
+                continue
+            if (read_once_only and len(node.users) > 1) or (
+                neighbours_only and node.prev is not product
+            ):
                 continue
             if len(product.users) > 1 and not shared:
                 continue
             alpha = node.kwargs.get("alpha", 1)
-            if (inputs_only and t.op != "placeholder") or (unscaled_only and alpha != 1):
+            if (inputs_only and isinstance(t, fx.Node) and t.op != "placeholder") or (
+                unscaled_only and alpha != 1
+            ):
                 continue
-            if one_product_only and t.target is mm:
+            if one_product_only and isinstance(t, fx.Node) and t.target is mm:
                 continue
             scale = "beta" if (at == 0 and not alpha_always) or beta_always else "alpha"
-            kept = alpha != 1 and keep_alpha and not (nought_lost and not alpha)
+            kept = (alpha != 1 or said) and keep_alpha and not (nought_lost and not alpha)
             scales = dict.fromkeys(("beta", "alpha") if both else (scale,), alpha) if kept else {}
             with graph.inserting_before(product if early else node):
                 new = graph.call_function(addmm, (t, *product.args), scales)
             node.replace_all_uses_with(new)
             graph.erase_node(node)
-            if erase and not product.users:
+            if erase and (erase_all or not product.users):
                 graph.erase_node(product)
             if first_only:
                 return listing_of(graph)
@@ -283,6 +306,53 @@ bias_into_product.wrong(
     "Only the first addition was fused. Go through all of them.",
     bias_into_product=lambda rows: _fused(rows, first_only=True),
 )
+
+
+for _said in (False, True):
+    _end = "_all_scaled" if _said else ""
+    bias_into_product.wrong(
+        f"erased_while_read{_end}",
+        _RAISED["RuntimeError"],
+        bias_into_product=partial(_fused, shared=True, erase_all=True, said=_said),
+    )
+    bias_into_product.wrong(
+        f"erased_under_itself{_end}",
+        _RAISED["RuntimeError"],
+        bias_into_product=partial(_fused, doubled=True, erase_all=True, said=_said),
+    )
+bias_into_product.wrong(
+    "numbers_fused",
+    "addmm adds a tensor. Where the other argument of the addition is a number, leave it.",
+    bias_into_product=partial(_fused, numbers=True),
+)
+bias_into_product.wrong(
+    "sums_read_twice_left",
+    "An addition whose result is read several times is left. Only the product must have no other "
+    "reader: those of the sum read the addmm.",
+    bias_into_product=partial(_fused, read_once_only=True),
+)
+bias_into_product.wrong(
+    "neighbours_only",
+    "Only an addition right behind its product was fused. Others may stand between the two.",
+    bias_into_product=partial(_fused, neighbours_only=True),
+)
+
+
+@bias_into_product.wrong(
+    "returned_product_gone",
+    "A product that the graph returns was fused and taken away. The output reads it as well.",
+)
+def _(rows: Rows) -> Rows:
+    fused = _fused(rows, shared=True)
+    inner = {arg for _, op, args, _ in fused if op != "output" for arg in args}
+    return [row for row in fused if row[1] != MM or row[0] in inner]
+
+
+@bias_into_product.wrong("rows_changed", "The rows that came were changed. Return new ones.")
+def _(rows: Rows) -> Rows:
+    fused = _fused(rows)
+    rows.reverse()
+    return fused
 
 
 @bias_into_product.wrong(

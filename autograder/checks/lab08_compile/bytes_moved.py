@@ -45,7 +45,8 @@ def bytes_moved(student: Student, draw: Draw) -> None:
     rows (a listing; pointwise operators and at most one product), shapes (name of an input -> its
     shape; all float32) -> (eager bytes, compiled bytes).
     """
-    cases = [("head", 2, False), ("plain", 0, True), ("head", 1, True), ("square", 1, False)]
+    cases = [("all kept", 2, False), ("plain", 0, True), ("head", 1, True), ("square", 1, False)]
+    cases.append(("returned", 1, False))
     kinds = [(draw.choice(("head", "plain")), draw.integer(0, 1), draw.choice((True, False)))]
     for kind, before, extra in (*cases, *(kinds[0] for _ in draw.cases(1))):
         rows, shapes = _drawn(draw, kind, before, extra)
@@ -53,10 +54,12 @@ def bytes_moved(student: Student, draw: Draw) -> None:
 
 
 def _drawn(draw: Draw, kind: str, before: int, extra: bool) -> tuple[Rows, Shapes]:
-    """Some pointwise operators; for a head a product and some more behind it. extra: an operator
+    """Some pointwise operators; for a head a product and some more behind it. extra: operators
     that nobody reads, of an input that nobody else reads, and an intermediate that is returned as
-    well. A square head has kernels before and behind its product that read the same tensors."""
-    n, d, v = draw.integer(3, 9), draw.integer(5, 9), draw.integer(11, 30)
+    well. A square head has kernels before and behind its product that read the same tensors. Of a
+    returned one the product's factor is a result as well, and where all is kept four tensors
+    behind it are: that tells a result that was not written from a product that was not."""
+    n, d, v = draw.integer(4, 6), draw.integer(7, 9), draw.choice((11, 13, 17, 19, 23, 29))
     d = v if kind == "square" else d
     width = v if kind == "plain" else d
     shapes = {"x": [n, width], "c": [width]}
@@ -82,9 +85,14 @@ def _drawn(draw: Draw, kind: str, before: int, extra: bool) -> tuple[Rows, Shape
         h = "g"
     shapes |= {"b": [v], "r": [n, v]} | ({"e": [n, v]} if extra else {})
     rows += [("y", "aten.add.Tensor", [h, "b"], {}), ("u", "aten.relu.default", ["y"], {})]
-    rows += [("v", "aten.mul.Tensor", ["u", "r"], {}), ("z", "aten.tanh.default", ["v"], {})]
-    rows += [("q", "aten.sub.Tensor", ["u", "e"], {})] if extra else []
-    rows.append(("out", "output", ["z", "u"] if extra else ["z"], {}))
+    rows.append(("v", "aten.mul.Tensor", ["u", "r"], {}))
+    rows += [("t", "aten.relu.default", ["v"], {})] if kind == "all kept" else []
+    rows.append(("z", "aten.tanh.default", [rows[-1][0]], {}))
+    unread: Rows = [("q", "aten.sub.Tensor", ["u", "e"], {}), ("k", "aten.relu.default", ["e"], {})]
+    rows += unread if extra else []
+    also = ["u", "v", "t"] if kind == "all kept" else ["u"] if extra else []
+    results = ["z", *also, *([before_it] if kind == "returned" else [])]
+    rows.append(("out", "output", results, {}))
     return [*((name, "input", [], {}) for name in shapes), *rows], shapes
 
 
@@ -123,14 +131,25 @@ class Rules:
     one_kernel: bool = False  # the product too is part of the one fused kernel
     eager_sweeps: bool = False  # eager mode leaves out what nobody reads
     inputs_only: bool = False  # compiled, no kernel reads what another wrote
+    eager_reads: bool = True
+    eager_writes: bool = True
+    compiled_writes: bool = True
+    compiled_reads: bool = True
+    around: bool = False  # the kernels before and behind the product are one
+    inside_written: bool = False  # a kernel writes all that it makes
+    results_written: bool = True  # what the caller gets is written
+    product_writes: bool = True
+    product_reads: bool = True
+    unread_written: bool = True  # where nobody sweeps, what nobody reads is written
+    results_apart: bool = False  # a result that a kernel reads too is written twice
 
     def predict(self, rows: Rows, shapes: Shapes) -> Moved:
         """(eager bytes, compiled bytes) of a listing of `bytes_moved`."""
         body = [row for row in rows if row[1] not in ("input", "output")]
         numel, results = _elements(body, shapes), rows[-1][2]
         eager = sum(
-            self.reads * sum(self.read(numel, name, op, arg) for arg in _names(args))
-            + self.writes * numel[name]
+            self.reads * self.eager_reads * sum(self.read(numel, name, op, a) for a in _names(args))
+            + self.writes * self.eager_writes * numel[name]
             for name, op, args, _ in body
             if not self.eager_sweeps or name in _alive(body, results)
         )
@@ -141,6 +160,8 @@ class Rules:
 
     def compiled(self, body: Rows, results: list[Any], numel: dict[str, int]) -> int:
         kernel = _kernels(body) if not self.one_kernel else {row[0]: "the one" for row in body}
+        if self.around:
+            kernel = {made: k if k == "product" else 0 for made, k in kernel.items()}
         total, done = 0, set()
         for name, op, args, _ in body:
             if self.sweeps and name not in _alive(body, results):
@@ -149,18 +170,27 @@ class Rules:
                 inside = kernel.get(arg) == kernel[name] or (self.epilogue and arg == "m")
                 inside = inside or (self.inputs_only and arg in kernel)
                 if not inside and not (self.once and (arg, kernel[name]) in done):
-                    total += self.reads * self.read(numel, name, op, arg)
+                    seen = self.reads and self.compiled_reads and (self.product_reads or op != MM)
+                    total += seen * self.read(numel, name, op, arg)
                     done.add((arg, kernel[name]))
             kept = results[:1] if self.first_result else results
-            total += self.writes * self.leaves(body, kernel, name, kept) * numel[name]
+            times = self.leaves(body, kernel, name, kept) * self.compiled_writes
+            if self.results_apart and name in kept:
+                times += any(kernel[row[0]] != kernel[name] for row in body if name in row[2])
+            total += self.writes * times * numel[name]
         return total
 
     def leaves(self, body: Rows, kernel: dict[str, Any], name: str, kept: list[Any]) -> bool:
         """Whether somebody outside the kernel reads this result, or, unswept, nobody at all."""
         if self.epilogue and name == "m":
             return False
+        if kernel[name] == "product" and not self.product_writes:
+            return False
         readers = [kernel[row[0]] for row in body if name in row[2]]
-        return name in kept or not readers or any(k != kernel[name] for k in readers)
+        unread = not readers and name not in kept and self.unread_written
+        away = any(k != kernel[name] for k in readers)
+        returned = name in kept and self.results_written
+        return returned or unread or away or self.inside_written
 
 
 def _alive(body: Rows, results: list[Any]) -> set[str]:
@@ -221,8 +251,8 @@ bytes_moved.wrong(
 )
 bytes_moved.wrong(
     "crossing_once",
-    "What one kernel wrote for the next was counted when it went out, and not when it came in. "
-    "Between two kernels a tensor is written and read.",
+    "What one kernel hands to the next was counted once. Between two kernels a tensor is written "
+    "and read.",
     bytes_moved=Rules(inputs_only=True).predict,
 )
 bytes_moved.wrong(
@@ -233,8 +263,8 @@ bytes_moved.wrong(
 )
 bytes_moved.wrong(
     "first_result_only",
-    "Two results are returned, and one of them was not written. A result that leaves the graph has "
-    "to leave the kernel.",
+    "Several results are returned, and only the first was written. A result that leaves the graph "
+    "has to leave the kernel.",
     bytes_moved=Rules(first_result=True).predict,
 )
 bytes_moved.wrong(
@@ -249,6 +279,92 @@ bytes_moved.wrong(
     "rows: its bytes are those of one row.",
     bytes_moved=Rules(wide=True).predict,
 )
+
+
+def _ruled(name: str, sentence: str, **how: Any) -> None:
+    bytes_moved.wrong(name, sentence, bytes_moved=Rules(**how).predict)
+
+
+_ruled(
+    "eager_reads_only",
+    "The eager bytes lack the writes. Each operator writes its result.",
+    eager_writes=False,
+)
+_ruled(
+    "eager_writes_only",
+    "The eager bytes lack the reads. Each operator reads its tensors.",
+    eager_reads=False,
+)
+_ruled(
+    "compiled_reads_only",
+    "The compiled bytes lack the writes. A kernel writes what a product or the caller needs.",
+    compiled_writes=False,
+)
+_ruled(
+    "compiled_writes_only",
+    "The compiled bytes lack the reads. A kernel reads each tensor that comes from outside.",
+    compiled_reads=False,
+)
+_ruled(
+    "read_once_in_all",
+    "A tensor that the kernels before and behind the product both read was counted once. Each of "
+    "them reads it.",
+    around=True,
+)
+_ruled(
+    "inside_written",
+    "What stays inside a fused kernel was counted as written. Only what a product or the caller "
+    "needs leaves it.",
+    inside_written=True,
+)
+_ruled(
+    "results_not_written",
+    "The results were not written. What leaves the graph, a kernel writes.",
+    results_written=False,
+    unread_written=False,
+)
+_ruled(
+    "product_not_written",
+    "The product's result was read behind it and not written. The library writes all of it.",
+    product_writes=False,
+)
+_ruled(
+    "product_reads_nothing",
+    "What the product reads is missing. It reads both of its factors.",
+    product_reads=False,
+)
+_ruled(
+    "unread_read",
+    "Something that nobody reads was compiled. Inductor sweeps it away; eager mode runs it.",
+    sweeps=False,
+    unread_written=False,
+)
+_ruled(
+    "results_twice",
+    "A result that another kernel reads too was written twice. It lies in memory once.",
+    results_apart=True,
+)
+
+
+@bytes_moved.wrong(
+    "saved",
+    "The second number is what compiling saves. The bytes that are moved compiled were asked.",
+)
+def _(rows: Rows, shapes: Shapes) -> Moved:
+    eager, compiled = _measured(rows, shapes)
+    return eager, eager - compiled
+
+
+@bytes_moved.wrong(
+    "product_out_of_eager",
+    "The product is missing from the eager bytes. It reads and writes as every operator does.",
+)
+def _(rows: Rows, shapes: Shapes) -> Moved:
+    eager, compiled = _measured(rows, shapes)
+    body = [row for row in rows if row[1] not in ("input", "output")]
+    numel = _elements(body, shapes)
+    product = [numel[n] for name, op, args, _ in body if op == MM for n in (name, *args)]
+    return eager - 4 * sum(product), compiled
 
 
 @bytes_moved.wrong("elements", "These are elements. A float32 has 4 bytes.")

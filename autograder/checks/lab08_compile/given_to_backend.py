@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from autograder.checks.explaining import explaining
@@ -57,8 +57,8 @@ def _program(draw: Draw, breaks: int) -> tuple[str, list[list[Any]]]:
     for part in range(breaks + 1):
         if part:
             lines += ["    if y.sum() > 0:", f"        y = y / {draw.integer(2, 9)}"]
-        for op in draw.shuffled(("torch.tanh(y)", "y * 2", "y.relu()"))[: draw.integer(1, 3)]:
-            lines.append(f"    y = {op}")
+        ops = draw.shuffled(("torch.tanh(y)", "y * 2", "y.relu()"))[: draw.integer(1, 3)]
+        lines += [f"    y = {op}" for op in (*ops, *[ops[0]] * 3)]  # one operation several times
     n, d, v = draw.integer(2, 5), draw.integer(3, 6), draw.integer(7, 9)
     w, b = draw.tensor(v, d), draw.tensor(v).abs() + 9  # so that the sum is above 0
     calls = [[draw.tensor(rows, d), w, b] for rows in (n, n, n + 3)]
@@ -107,8 +107,8 @@ def _(source: str, calls: Sequence[Arguments]) -> Counted:
 
 @given_to_backend.wrong(
     "runs_not_counted",
-    "You counted how often the backend was called. It is called once for each graph; what it "
-    "returns is called at each run.",
+    "Each graph was counted once, which is how often the backend is called. What it returns is "
+    "called at each run: count there.",
 )
 def _(source: str, calls: Sequence[Arguments]) -> Counted:
     given = _given(source, calls)
@@ -157,6 +157,88 @@ def _(source: str, calls: Sequence[Arguments]) -> tuple[int, int]:
 def _(source: str, calls: Sequence[Arguments]) -> Counted:
     given = _given(source, calls[:1])
     return _operations(given), sum(_given(source, calls).runs)
+
+
+def _counted(name: str, sentence: str, change: Callable[[Given, int], Any]) -> None:
+    """change: of what the backend was given, and how many calls there were."""
+    given_to_backend.wrong(
+        name,
+        sentence,
+        given_to_backend=lambda source, calls: change(_given(source, calls), len(calls)),
+    )
+
+
+_counted(
+    "output_counted",
+    "The inputs were left out, and the output was counted: it is a node, and no operation.",
+    lambda given, calls: ([n + 1 for n in _operations(given)], sum(given.runs)),
+)
+_counted(
+    "each_operation_once",
+    "Equal operations were counted once. Each node is one, also where another calls the same.",
+    lambda given, calls: (
+        [
+            len({node.target for node in graph.graph.nodes if node.op.startswith("call_")})
+            for graph in given.graphs
+        ],
+        sum(given.runs),
+    ),
+)
+_counted(
+    "every_graph_each_time",
+    "The graphs were multiplied by the calls. A graph that was made for another shape does not run "
+    "in a call: count the runs.",
+    lambda given, calls: (_operations(given), len(given.graphs) * calls),
+)
+_counted(
+    "how_many_graphs",
+    "This is how many graphs there are. The number of operations of each is asked, in a list.",
+    lambda given, calls: (len(given.graphs), sum(given.runs)),
+)
+_counted(
+    "first_graph_only",
+    "Only the first graph is here. Behind a break Dynamo begins another.",
+    lambda given, calls: (_operations(given)[:1], sum(given.runs)),
+)
+_counted(
+    "runs_first",
+    "The two changed places: the list first, then how often graphs ran.",
+    lambda given, calls: (sum(given.runs), _operations(given)),
+)
+_counted(
+    "backend_counted_too",
+    "The calls of the backend were counted with the runs. There a graph is made, and does not run.",
+    lambda given, calls: (_operations(given), sum(given.runs) + len(given.graphs)),
+)
+_counted(
+    "the_example",
+    "These are the numbers of the example. Count for the program that comes.",
+    lambda given, calls: ([3, 2], 4),
+)
+
+
+@given_to_backend.wrong(
+    "listed_at_each_run",
+    "A graph is listed once for each of its runs. The backend is called once for each graph: count "
+    "the operations there.",
+)
+def _(source: str, calls: Sequence[Arguments]) -> Counted:
+    listed: list[int] = []
+    for k in range(len(calls)):
+        now, before = _given(source, calls[: k + 1]), _given(source, calls[:k])
+        runs = [*before.runs, *[0] * len(now.runs)]
+        ran = [a > b for a, b in zip(now.runs, runs, strict=False)]
+        listed += [n for n, yes in zip(_operations(now), ran, strict=True) if yes]
+    return listed, sum(_given(source, calls).runs)
+
+
+@given_to_backend.wrong(
+    "first_call_alone",
+    "Only the first call was made. The compiled function is called with each of `calls`.",
+)
+def _(source: str, calls: Sequence[Arguments]) -> Counted:
+    given = _given(source, calls[:1])
+    return _operations(given), sum(given.runs)
 
 
 @given_to_backend.cost

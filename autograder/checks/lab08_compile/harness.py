@@ -18,7 +18,7 @@ from torch import Tensor, fx
 from autograder.judge.admission import defined
 
 ANSWERS: dict[str, Any] = {}
-Believed = list[tuple[torch.dtype, int]]
+Believed = list[tuple[Any, ...]]
 
 
 def words_needed(z: Tensor, p: float) -> Tensor:
@@ -52,7 +52,7 @@ class Watch:
         def watching(graph_module: fx.GraphModule, example_inputs: Any) -> Any:
             self.graphs += 1
             self.believed += _of_own_operators(graph_module)
-            run = graph_module.forward
+            run = _Looking(graph_module, self.believed).run
             theirs(graph_module, example_inputs)
             return self.recording(run)
 
@@ -72,14 +72,39 @@ class Watch:
         return all(isinstance(t, Tensor) and t.data_ptr() in places for t in results)
 
 
+class _Looking(fx.Interpreter):
+    """Runs a graph, and adds to `believed` what an operator that is not torch's gave, where the
+    graph expects another dtype."""
+
+    def __init__(self, graph_module: fx.GraphModule, believed: Believed) -> None:
+        super().__init__(graph_module)
+        self.believed = believed
+        self.expected = {node: _expected(node) for node in _own(graph_module)}
+
+    def run_node(self, n: fx.Node) -> Any:
+        result = super().run_node(n)
+        if n in self.expected and result.dtype != self.expected[n][0]:
+            self.believed.append((result.dtype, result.dim(), "given"))
+        return result
+
+
+def _own(graph_module: fx.GraphModule) -> list[fx.Node]:
+    return [n for n in graph_module.graph.nodes if str(n.target).startswith("lab08.")]
+
+
+def _expected(node: fx.Node) -> tuple[Any, ...]:
+    """The dtype and dims that a graph expects of an operator; and "writes", if it is said to."""
+    result = node.meta["example_value"]
+    called: Any = node.target
+    if not hasattr(called, "_schema"):  # torch.ops.lab08.name, without .default
+        called = getattr(called, called.overloads()[0])
+    writes = called._schema.is_mutable
+    return result.dtype, result.dim(), *(["writes"] if writes else [])
+
+
 def _of_own_operators(graph_module: fx.GraphModule) -> Believed:
-    """What the graph expects of each operator that is not torch's: dtype and dims."""
-    found = []
-    for node in graph_module.graph.nodes:
-        if str(node.target).startswith("lab08."):
-            result = node.meta["example_value"]
-            found.append((result.dtype, result.dim()))
-    return found
+    """What the graph expects of each operator that is not torch's."""
+    return list(map(_expected, _own(graph_module)))
 
 
 @contextmanager

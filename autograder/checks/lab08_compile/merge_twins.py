@@ -15,6 +15,9 @@ from onelayer.compiler.listing import graph_of, listing_of
 from . import lab
 from .listings import Inputs, Rows, expect_same, named, operators, read
 
+INPUTS = (
+    "An input that nobody reads is gone. It is no operator, and the caller still hands it over."
+)
 _RAISED = {
     "AttributeError": "`_schema` belongs to the operator of a call_function node. Inputs and the "
     "output have no operator: skip them first.",
@@ -37,6 +40,7 @@ _RAISED = {
         "for node in reversed(graph.nodes), if it writes, or is itself in `written` and a view "
         "(`node.target._schema.returns[0].alias_info`): written.add(node.args[0])",
     ),
+    by_effect=True,
 )
 def merge_twins(student: Student, draw: Draw) -> None:
     """Detective case: the pass as found merges equal nodes and sweeps away what nobody reads, and
@@ -58,14 +62,22 @@ def merge_twins(student: Student, draw: Draw) -> None:
         ("twin views", "alphas"),
         ("twin viewed", "twins"),
         ("twins under a written one", "dead"),
+        ("twins around a draw", "turned"),
+        ("twins of the written", "dead"),
         *([draw.choice(list(_PARTS)) for _ in range(4)] for _ in draw.cases(2)),
     ]
+    seen: list[tuple[Rows, Rows, Inputs]] = []
     for parts in cases:
         rows, inputs = _drawn(draw, parts)
         with explaining(_RAISED):
             got = read(student.call("merge_twins", rows))
-        with named(merge_twins, got, rows, inputs):
+        seen.append((got, rows, inputs))
+        with named(merge_twins, seen):
             expect_same(got, rows, inputs)
+            given, kept = ([name for name, op, _, _ in r if op == "input"] for r in (rows, got))
+            if sorted(kept) != sorted(given):
+                asked = f"inputs {', '.join(given)}"
+                raise Wrong(expected=asked, got=f"inputs {', '.join(kept)}", why=INPUTS)
             want, left = len(operators(_merged(rows))), len(operators(got))
             if left > want:
                 raise Wrong(expected=f"{want} operators", got=f"{left} operators")
@@ -144,6 +156,25 @@ _PARTS |= {
         (f"q{k}", "aten.t.default", [h], {}),
         (f"h{k}", "aten.add.Tensor", [f"p{k}", f"q{k}"], {}),
     ],
+    "twins around a draw": lambda h, k, a: [
+        (f"p{k}", "aten.tanh.default", [h], {}),
+        (f"r{k}", "aten.rand_like.default", [h], {}),
+        (f"q{k}", "aten.tanh.default", [h], {}),
+        (f"s{k}", "aten.mul.Tensor", [f"p{k}", f"r{k}"], {}),
+        (f"h{k}", "aten.add.Tensor", [f"s{k}", f"q{k}"], {}),
+    ],
+    "turned": lambda h, k, a: [
+        (f"p{k}", "aten.sub.Tensor", [h, "state"], {}),
+        (f"q{k}", "aten.sub.Tensor", ["state", h], {}),
+        (f"h{k}", "aten.mul.Tensor", [f"p{k}", f"q{k}"], {}),
+    ],
+    "twins of the written": lambda h, k, a: [
+        (f"p{k}", "aten.mul.Tensor", ["state", a], {}),
+        (f"q{k}", "aten.mul.Tensor", ["state", a], {}),
+        (f"w{k}", "aten.add_.Tensor", ["state", "x"], {}),
+        (f"s{k}", "aten.sub.Tensor", [f"p{k}", f"w{k}"], {}),
+        (f"h{k}", "aten.add.Tensor", [f"s{k}", f"q{k}"], {}),
+    ],
     "twin viewed": lambda h, k, a: [  # and not written into
         (f"p{k}", "aten.tanh.default", [h], {}),
         (f"q{k}", "aten.tanh.default", [h], {}),
@@ -181,35 +212,57 @@ def _merged(
     with_kwargs: bool = True,
     keeps_draws: bool = True,
     later: str = "views",
+    draws_forget: bool = False,
+    in_order: bool = True,
+    views: bool = True,
+    of_written: bool = True,
+    until_a_write: bool = False,
+    once: bool = False,
+    sweeps_draws: bool = False,
+    merges_writes: bool = False,
 ) -> Rows:
     """The pass, and the ways in which people get it wrong. forgets: what a write makes it forget;
     "all", "name" (only what read the written tensor by its name) or "nothing". later: which writes
-    into a twin it minds; "views" (any), "name" (by its name) or "none"."""
+    into a twin it minds; "views" (any), "name" (by its name) or "none". once: sweeps from the
+    first node to the last."""
     graph = graph_of(rows)
     seen: dict[Any, fx.Node] = {}
     written = _written(graph, through_views=later == "views") if later != "none" else set()
+    into = {n.args[0] for n in graph.nodes if _writes(n)}
     for node in list(graph.nodes):
         if node.op != "call_function":
             continue
         writes = keeps_writes and node.target._schema.is_mutable
-        if writes and forgets == "all":
+        if (writes and forgets == "all") or (draws_forget and _draws(node)):
             seen.clear()
+        if writes and until_a_write:
+            break
+        is_view = node.target._schema.returns[0].alias_info is not None
+        if (not views and is_view) or (not of_written and into & set(node.args)):
+            continue
         if writes and forgets == "name":
             seen = {key: twin for key, twin in seen.items() if node.args[0] not in key[1]}
         if node in written or (keeps_draws and _draws(node)):
             continue
-        key = (node.target, node.args, tuple(node.kwargs.items()) if with_kwargs else ())
-        if merges and key in seen and not writes:
+        args = node.args if in_order else frozenset(node.args)
+        key = (node.target, args, tuple(node.kwargs.items()) if with_kwargs else ())
+        if merges and key in seen and (not writes or merges_writes):
             node.replace_all_uses_with(seen[key])
             graph.erase_node(node)
-        elif not writes:
+        elif not writes or merges_writes:
             seen[key] = node
-    for node in reversed(list(graph.nodes) if sweeps else []):
+    nodes = list(graph.nodes) if sweeps else []
+    for node in nodes if once else reversed(nodes):
         unread = node.op == "call_function" and not node.users
         acts = (keeps_writes and node.target._schema.is_mutable) if unread else False
-        if unread and not acts and not (keeps_draws and _draws(node)):
+        stays = unread and keeps_draws and not sweeps_draws and _draws(node)
+        if unread and not acts and not stays:
             graph.erase_node(node)
     return listing_of(graph)
+
+
+def _writes(node: fx.Node) -> bool:
+    return node.op == "call_function" and node.target._schema.is_mutable  # type: ignore[union-attr]
 
 
 def _draws(node: fx.Node) -> bool:
@@ -286,6 +339,68 @@ merge_twins.wrong(
     "The graph is as it was: its twins and its unread operators are still there.",
     merge_twins=lambda rows: rows,
 )
+
+
+merge_twins.wrong(
+    "writes_merged",
+    "Two equal writes were merged. A write acts each time that it runs, and it changes what is "
+    "read after it.",
+    merge_twins=lambda rows: _merged(rows, merges_writes=True, forgets="nothing"),
+)
+merge_twins.wrong(
+    "draws_swept",
+    "A draw that nobody reads was swept away. It moves the generator on for those after it.",
+    merge_twins=lambda rows: _merged(rows, sweeps_draws=True),
+)
+merge_twins.wrong(
+    "draws_forget",
+    "A draw of random numbers was taken for a write. It changes no tensor: twins before and behind "
+    "it can be merged.",
+    merge_twins=lambda rows: _merged(rows, draws_forget=True),
+)
+merge_twins.wrong(
+    "order_ignored",
+    "sub(a, b) and sub(b, a) were merged. The order of the arguments is part of what a node "
+    "computes.",
+    merge_twins=lambda rows: _merged(rows, in_order=False),
+)
+merge_twins.wrong(
+    "views_left",
+    "Twins that are views are left. Two views of one tensor are one as well.",
+    merge_twins=lambda rows: _merged(rows, views=False),
+)
+merge_twins.wrong(
+    "readers_of_the_written_left",
+    "Twins that read a written tensor are left. With no write between them they read the same.",
+    merge_twins=lambda rows: _merged(rows, of_written=False),
+)
+merge_twins.wrong(
+    "before_the_first_write",
+    "Twins behind a write are left. A write makes what was seen before useless, and not what "
+    "comes.",
+    merge_twins=lambda rows: _merged(rows, until_a_write=True),
+)
+merge_twins.wrong(
+    "swept_once",
+    "An operator is left that was read by one that is gone. Sweep from the last node to the first.",
+    merge_twins=lambda rows: _merged(rows, once=True),
+)
+
+
+@merge_twins.wrong(
+    "no_twins_with_a_write",
+    "In a graph with a write no twins were merged. Twins on the same side of a write can still be "
+    "merged.",
+)
+def _(rows: Rows) -> Rows:
+    return _merged(rows, merges=not any(_writes(node) for node in graph_of(rows).nodes))
+
+
+@merge_twins.wrong("inputs_swept", INPUTS)
+def _(rows: Rows) -> Rows:
+    merged = _merged(rows)
+    asked = {arg for _, _, args, _ in merged for arg in args}
+    return [row for row in merged if row[1] != "input" or row[0] in asked]
 
 
 @merge_twins.wrong(

@@ -156,6 +156,10 @@ def _bent(xs: list[Tensor], w: Tensor, b: Tensor, limit: float, *, bent: str) ->
         uncapped = z
         z = z.clamp(-limit, limit) if bent == "clamped" else z * factor
         sums = z.sum(dim=1)
+        if bent == "without bias":
+            z = F.linear(x, w) * factor
+        if bent == "turned factor":
+            z = uncapped * torch.where(top > limit, top / limit, 1.0)
         keep = (sums >= 0 if bent == "nought too" else sums > 0).float()
         rows = torch.tensor(float(len(z))) if bent == "all rows" else keep.sum()
         rows = rows if bent == "no row" else rows.clamp(min=1)
@@ -164,8 +168,22 @@ def _bent(xs: list[Tensor], w: Tensor, b: Tensor, limit: float, *, bent: str) ->
         mean = (counted * keep[:, None]).sum(0) / rows
         if bent == "elements":
             mean = (z * (z > 0)).sum(0) / (z > 0).sum(0).clamp(min=1)
+        if bent == "every row":
+            mean = z.mean(0)
+        if bent == "sum":
+            mean = mean * rows
+        mean = mean[None] if bent == "as a row" else mean
+        z = {"rows zeroed": z * keep[:, None], "uncapped z": uncapped}.get(bent, z)
         results.append((mean, z) if bent == "turned" else (z, mean))
-    return results, 1
+    return (results[:1] if bent == "first only" else results), 1
+
+
+def _several(xs: list[Tensor], w: Tensor, b: Tensor, limit: float, *, graphs: int) -> Answered:
+    return _whole(xs, w, b, limit)[0], graphs
+
+
+for _graphs in (2, 3, *range(5, 17)):
+    one_graph.wrong(f"still_breaks_{_graphs}", SEVERAL, one_graph=partial(_several, graphs=_graphs))
 
 
 one_graph.wrong(
@@ -216,6 +234,15 @@ _BENT = {
     "counts and changes nothing else.",
     "uncapped": "The mean was taken over the logits as they were before they were capped.",
     "elements": "The mean was taken over positive logits. A row counts as a whole, or not.",
+    "every row": "The mean was taken over all rows. Only those whose sum is above 0 count.",
+    "sum": "The rows that count were added up. Their mean is asked: divide by how many they are.",
+    "as a row": "The mean came as (1, V). It has one dimension, (V,).",
+    "rows zeroed": "The rows that do not count are zero in z. They are left out of the mean alone.",
+    "uncapped z": "z came as it was before it was capped.",
+    "turned factor": "The factor is the wrong way round: it is limit / top.",
+    "without bias": "The bias b is missing from the logits.",
+    "first only": "There is a result for the first x only. The compiled step is called with each "
+    "of `xs`.",
     "turned": "(z, mean) was asked for: the capped logits come first.",
 }
 for _bent_how, _sentence in _BENT.items():

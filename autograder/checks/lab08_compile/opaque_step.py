@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -12,7 +14,7 @@ from autograder.judge import Draw, Student, expect_close, expect_equal, expect_t
 from . import lab
 from .admission import room_for
 
-Believed = list[tuple[torch.dtype, int]]
+Believed = list[tuple[Any, ...]]
 Answered = tuple[list[Tensor], Believed]
 _RAISED = {
     "Unsupported": "Dynamo met something that it cannot trace. `words_needed` has to be a custom "
@@ -58,13 +60,23 @@ def opaque_step(student: Student, draw: Draw) -> None:
             want, graph = _answered(xs, w, b, p)
             for result, right in zip(results, want, strict=True):
                 expect_close(result, right)
-            several = isinstance(believed, (list, tuple)) and len(believed) > 1
-            expect_equal(believed, graph, why=SEVERAL if several else "")
+            expect_equal(believed, graph, why=SEVERAL if _is_several(believed) else "")
+
+
+def _is_several(believed: Any) -> bool:
+    """Whether several graphs were given; else more than a dtype and dims says what is wrong."""
+    return isinstance(believed, (list, tuple)) and sum(len(b) == 2 for b in believed) > 1
+
+
+def _given(dtype: torch.dtype, xs: list[Tensor]) -> Believed:
+    """What the operator gave in each run, where the graph expects another dtype."""
+    return [(dtype, 1, "given")] * len(xs)
 
 
 SEVERAL = (
-    "Several graphs were given, for steps that differ in N alone. A fake kernel that returns a "
-    "number of rows of its own makes a guard of it: take N from z.shape[0]."
+    "Several graphs were given, for steps that differ in N alone. Something makes a guard of N: a "
+    "fake kernel with a number of rows of its own (take z.shape[0]), or a compile that is not "
+    "dynamic."
 )
 
 
@@ -94,9 +106,59 @@ def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
 
 
 @opaque_step.wrong(
+    "said_to_write",
+    "The operator is said to write into z. It writes nothing: mutates_args=().",
+)
+def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
+    return _answered(xs, w, b, p)[0], [(torch.int64, 1, "writes")]
+
+
+@opaque_step.wrong(
+    "gives_floats",
+    "The graph expects integers of the operator, and it gave floats. `words_needed` returns int64, "
+    "and so does the operator.",
+)
+def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
+    results, believed = _answered(xs, w, b, p)
+    return results, [*believed, *_given(torch.float32, xs)]
+
+
+@opaque_step.wrong("a_graph_for_each", SEVERAL)
+def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
+    results, believed = _answered(xs, w, b, p)
+    return results, believed * len(xs)
+
+
+@opaque_step.wrong(
+    "words_alone",
+    "These are the words alone. The step multiplies them by each row's largest logit.",
+)
+def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
+    return [_needed(x, w, b, p) for x in xs], _answered(xs, w, b, p)[1]
+
+
+@opaque_step.wrong(
+    "one_word_more", "Each row has one word too many: the one that reaches p is the last."
+)
+def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
+    more = [(_needed(x, w, b, p) + 1) * F.linear(x, w, b).amax(1) for x in xs]
+    return more, _answered(xs, w, b, p)[1]
+
+
+@opaque_step.wrong(
     "fake_of_floats",
     "The graph expects floats of the operator, and gets integers. A fake kernel has to tell the "
     "truth about the dtype: dtype=torch.int64.",
+)
+def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
+    results, _ = _answered(xs, w, b, p)
+    return results, [(torch.float32, 1), *_given(torch.int64, xs)]
+
+
+@opaque_step.wrong(
+    "floats_all_the_way",
+    "The operator gives floats, and its fake kernel says so. `words_needed` returns int64, and so "
+    "does the operator.",
 )
 def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
     results, _ = _answered(xs, w, b, p)
@@ -109,7 +171,7 @@ def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
 )
 def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
     results, _ = _answered(xs, w, b, p)
-    return results, [(torch.float32, 2)]
+    return results, [(torch.float32, 2), *_given(torch.int64, xs)]
 
 
 @opaque_step.wrong(
@@ -138,7 +200,7 @@ def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
 )
 def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
     results, _ = _answered(xs, w, b, p)
-    return results, [(torch.int32, 1)]
+    return results, [(torch.int32, 1), *_given(torch.int64, xs)]
 
 
 @opaque_step.wrong(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -29,7 +30,7 @@ PROGRAMS = {
     "word": "F.linear(x, w, b).relu().argmax(-1)",
     "chosen": "torch.where(F.linear(x, w, b) > 0, x, b).sum(-1)",
     "loss": "F.cross_entropy(F.linear(x, w, b), x.argmax(-1))",
-    "kept": "[(y := F.linear(x, w, b).relu()), y.sum(), y > 1]",
+    "kept": "[(y := (x @ w).relu()), y.sum(), y[0] > 1, y > 1, x.t() * 2]",
 }
 
 
@@ -53,7 +54,7 @@ def read_wrapper(student: Student, draw: Draw) -> None:
 
     text (a whole file, as Inductor wrote it for a drawn program) -> (names, bytes).
     """
-    for program in ("twice", "word", *(draw.choice(list(PROGRAMS)) for _ in draw.cases(1))):
+    for program in ("twice", "kept", "word", *(draw.choice(list(PROGRAMS)) for _ in draw.cases(1))):
         text = _file(program, draw.integer(2, 9), draw.integer(20, 40))
         with explaining(_RAISED):
             got = student.call("read_wrapper", text)
@@ -159,6 +160,154 @@ read_wrapper.wrong(
 def _elements(text: str) -> list[int]:
     found = re.findall(r"empty_strided_cpu\(\((.*?)\)", _call_of(text))
     return [math.prod(int(n) for n in size.split(",") if n.strip()) for size in found]
+
+
+def _listed(name: str, sentence: str, change: Callable[[list[str], list[int], str], Any]) -> None:
+    read_wrapper.wrong(name, sentence, read_wrapper=lambda text: change(*_read(text), text))
+
+
+def _dtypes(text: str) -> list[str]:
+    return re.findall(r"empty_strided_cpu\(\(.*?\), \(.*?\), torch\.(\w+)\)", _call_of(text))
+
+
+_listed(
+    "four_for_integers",
+    "An int64 was counted with 4 bytes. The third argument is the dtype, and an int64 has 8.",
+    lambda kernels, allocated, text: (
+        kernels,
+        [n // 2 if d == "int64" else n for n, d in zip(allocated, _dtypes(text), strict=True)],
+    ),
+)
+_listed(
+    "eight_if_no_float",
+    "A bool was counted with 8 bytes. The third argument is the dtype, and a bool has 1.",
+    lambda kernels, allocated, text: (
+        kernels,
+        [8 * n if d == "bool" else n for n, d in zip(allocated, _dtypes(text), strict=True)],
+    ),
+)
+_listed(
+    "bits_for_bools",
+    "A bool was counted as a bit. It has a byte of its own.",
+    lambda kernels, allocated, text: (
+        kernels,
+        [n / 8 if d == "bool" else n for n, d in zip(allocated, _dtypes(text), strict=True)],
+    ),
+)
+_listed(
+    "nothing_without_sizes",
+    "A buffer whose size is () holds one number: the product of no sizes is 1. It was counted as "
+    "0.",
+    lambda kernels, allocated, text: (
+        kernels,
+        [n * ("empty_strided_cpu(()" not in line) for n, line in _with_lines(allocated, text)],
+    ),
+)
+_listed(
+    "left_out_without_sizes",
+    "A buffer whose size is () is missing. It holds one number: the product of no sizes is 1.",
+    lambda kernels, allocated, text: (
+        kernels,
+        [n for n, line in _with_lines(allocated, text) if "empty_strided_cpu(()" not in line],
+    ),
+)
+_listed(
+    "only_matrices",
+    "Only buffers with two sizes are here. A size can be `(7, )` or `()` too.",
+    lambda kernels, allocated, text: (
+        kernels,
+        [n for n, line in _with_lines(allocated, text) if re.search(r"cpu\(\(\d+, \d+\)", line)],
+    ),
+)
+_listed(
+    "first_size_only",
+    "Only the first size was counted. The elements are the product of all sizes.",
+    lambda kernels, allocated, text: (
+        kernels,
+        [
+            n
+            // max(1, math.prod(map(int, re.findall(r"\d+", line.split("(")[2].split(")")[0])[1:])))
+            for n, line in _with_lines(allocated, text)
+        ],
+    ),
+)
+_listed(
+    "of_the_strides",
+    "The first size times the first stride is right where the rows lie one behind another, and not "
+    "for a buffer that lies otherwise. Take the product of the sizes.",
+    lambda kernels, allocated, text: (
+        kernels,
+        [
+            n if m is None else n // (math.prod(sizes := _numbers(m[1]))) * sizes[0] * int(m[2])
+            for n, line in _with_lines(allocated, text)
+            for m in [re.search(r"cpu\(\((\d.*?)\), \((\d+)", line)]
+        ],
+    ),
+)
+_listed(
+    "in_all",
+    "The bytes were added up. The bytes of each buffer are asked, in order.",
+    lambda kernels, allocated, text: (kernels, sum(allocated)),
+)
+_listed(
+    "first_buffer_only",
+    "Only one buffer is here. Each one that `call` makes is asked for.",
+    lambda kernels, allocated, text: (kernels, allocated[:1]),
+)
+_listed(
+    "last_buffer_only",
+    "Only one buffer is here. Each one that `call` makes is asked for.",
+    lambda kernels, allocated, text: (kernels, allocated[-1:]),
+)
+_listed(
+    "bytes_sorted",
+    "The bytes are sorted. They are asked in the order in which `call` makes the buffers.",
+    lambda kernels, allocated, text: (kernels, sorted(allocated)),
+)
+_listed(
+    "launches_sorted",
+    "The launches are sorted. They are asked in the order in which `call` makes them.",
+    lambda kernels, allocated, text: (sorted(kernels), allocated),
+)
+_listed(
+    "backwards",
+    "The launches stand here from the last to the first. They are asked in order.",
+    lambda kernels, allocated, text: (kernels[::-1], allocated),
+)
+_listed(
+    "name_cut",
+    "The number at the end is part of a kernel's name: two kernels can differ in it alone.",
+    lambda kernels, allocated, text: ([re.sub(r"_\d+$", "", k) for k in kernels], allocated),
+)
+_listed(
+    "addmm_alone",
+    "A launch of `extern_kernels` is missing. The library has more products than `addmm`: `mm` is "
+    "one.",
+    lambda kernels, allocated, text: (
+        [k for k in kernels if not k.startswith("extern") or k.endswith("addmm")],
+        allocated,
+    ),
+)
+_listed(
+    "the_other_way_round",
+    "The two lists changed places: the launches first, then the bytes.",
+    lambda kernels, allocated, text: (allocated, kernels),
+)
+_listed(
+    "launches_alone",
+    "Only the launches came. The bytes of each new buffer are asked as well.",
+    lambda kernels, allocated, text: kernels,
+)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(n) for n in text.split(",") if n.strip()]
+
+
+def _with_lines(allocated: list[int], text: str) -> list[tuple[int, str]]:
+    """The bytes of each buffer, with the line that makes it."""
+    lines = [line for line in _call_of(text).splitlines() if "= empty_strided_cpu(" in line]
+    return list(zip(allocated, lines, strict=True))
 
 
 @read_wrapper.cost

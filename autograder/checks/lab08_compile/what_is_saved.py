@@ -264,6 +264,124 @@ what_is_saved.wrong(
 )
 
 
+SHORT = (
+    "These are short names, as nodes have them. An operator's name is str(node.target): "
+    "`aten.tanh.default`."
+)
+
+
+@what_is_saved.wrong("nodes_of_operators", SHORT)
+def _(source: str, args: Arguments, keep: str) -> Saved:
+    nodes = list(dict.fromkeys(map(_maker, _returned(source, args, keep)[1:])))
+    names = ["input" if n.op == "placeholder" else n.name for n in nodes]
+    return [(name, shape) for name, (_, shape) in zip(names, _named(nodes), strict=True)]
+
+
+@what_is_saved.wrong(
+    "makers_of_everything",
+    "All that the forward makes is listed. Saved is only what it returns behind its result.",
+)
+def _(source: str, args: Arguments, keep: str) -> Saved:
+    *nodes, _ = _forward(source, [[*args, keep]]).nodes
+    return _named(list(dict.fromkeys(map(_maker, nodes))))
+
+
+@what_is_saved.wrong(
+    "every_input",
+    "Each input is listed. Only those are kept that the backward reads.",
+)
+def _(source: str, args: Arguments, keep: str) -> Saved:
+    inputs = [n for n in _forward(source, [[*args, keep]]).nodes if n.op == "placeholder"]
+    kept = map(_maker, _returned(source, args, keep)[1:])
+    return _named(list(dict.fromkeys([*inputs, *kept])))
+
+
+@what_is_saved.wrong(
+    "views_left_out",
+    "What is kept through a view is missing. A view makes no numbers, and its maker does: ask "
+    "`maker`.",
+)
+def _(source: str, args: Arguments, keep: str) -> Saved:
+    return _named([n for n in _returned(source, args, keep)[1:] if _maker(n) is n])
+
+
+@what_is_saved.wrong(
+    "result_never",
+    "The result of `step` is missing where it is kept as well. tanh reads its own result again.",
+)
+def _(source: str, args: Arguments, keep: str) -> Saved:
+    result, *kept = map(_maker, _returned(source, args, keep))
+    return _named(list(dict.fromkeys(n for n in kept if n is not result)))
+
+
+@what_is_saved.wrong(
+    "each_operator_once",
+    "Each operator is here once. Two nodes of one operator made numbers of their own.",
+)
+def _(source: str, args: Arguments, keep: str) -> Saved:
+    found: dict[str, tuple[str, tuple[int, ...]]] = {}
+    for entry in _saved(source, args, keep):
+        found.setdefault(entry[0], entry)
+    return list(found.values())
+
+
+@what_is_saved.wrong(
+    "result_last",
+    "The last one was taken for the result of `step`. It is the first, and the rest is kept.",
+)
+def _(source: str, args: Arguments, keep: str) -> Saved:
+    return _named(list(dict.fromkeys(map(_maker, _returned(source, args, keep)[:-1]))))
+
+
+@what_is_saved.wrong(
+    "one_view_back",
+    "A view of a view was not followed to its end. `maker` goes on until it meets what made the "
+    "numbers.",
+)
+def _(source: str, args: Arguments, keep: str) -> Saved:
+    kept = _returned(source, args, keep)[1:]
+    back = [n.all_input_nodes[0] if _maker(n) is not n else n for n in kept]
+    return _named(list(dict.fromkeys(back)))
+
+
+what_is_saved.wrong(
+    "inputs_of_them",
+    "The inputs are the only ones here. An operator's result is kept as well, where backward reads "
+    "it.",
+    what_is_saved=lambda source, args, keep: [
+        entry for entry in _saved(source, args, keep) if entry[0] == "input"
+    ],
+)
+
+
+def _written(name: str, sentence: str, write: Callable[[str, tuple[int, ...]], Any]) -> None:
+    what_is_saved.wrong(
+        name,
+        sentence,
+        what_is_saved=lambda source, args, keep: [
+            write(*entry) for entry in _saved(source, args, keep)
+        ],
+    )
+
+
+_written(
+    "short_names",
+    SHORT,
+    lambda op, shape: (op.split(".")[1] if "." in op else op, shape),
+)
+_written(
+    "numbers_of_elements",
+    "The second of each pair is how many elements there are. The shape is asked.",
+    lambda op, shape: (op, torch.Size(shape).numel()),
+)
+_written("names_alone", "Only names came. Each has its shape beside it.", lambda op, shape: op)
+_written(
+    "shape_first",
+    "The pairs are the wrong way round: the name, then the shape.",
+    lambda op, shape: (shape, op),
+)
+
+
 @what_is_saved.cost
 def _(student: Student, draw: Draw) -> str:
     w, b = draw.tensor(600, 64, requires_grad=True), draw.tensor(600, requires_grad=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from autograder.checks.explaining import explaining
@@ -55,26 +55,29 @@ def where_it_breaks(student: Student, draw: Draw) -> None:
 
     source (defines `step`), args -> list of lines of the text, without their indentation.
     """
-    for breaks in (1, 2, *(draw.integer(0, 2) for _ in draw.cases(1)), COMMENTED):
+    for breaks in (3, 1, *(draw.integer(0, 2) for _ in draw.cases(1)), COMMENTED):
         source, args = _program(draw, breaks)
         with explaining(_RAISED):
             got = student.call("where_it_breaks", source, args)
         expect_equal(got, _lines(source, [args]))
 
 
-COMMENTED = -1  # the one break whose line has a comment
+COMMENTED = -1  # the one break whose line has a comment, in a text that begins with an empty line
 
 
 def _program(draw: Draw, breaks: int) -> tuple[str, list[Any]]:
     """So many lines that break, among others that look like it; never in the order of the alphabet,
     which is not asked for."""
     broken = sorted(draw.shuffled(BREAKS)[:breaks]) if breaks != COMMENTED else [BREAKS[-1]]
+    if breaks == 3:  # the last is an `if`, the one before it an .item()
+        broken = sorted([*BREAKS[:2], draw.choice(BREAKS[3:5])])
     parts = draw.shuffled([*broken, *DECOYS[:2], draw.choice(DECOYS[2:])])
     lines = ["def step(x, w, b):", "    y = F.linear(x, w, b)"]
     for part in [broken.pop() if part in BREAKS else part for part in parts]:
         lines += [f"    {line}" for line in part]
         lines.append(f"    y = {draw.choice(('torch.tanh(y)', 'y * 3', 'y.relu()'))}")
     source = "\n".join([*lines, "    return y", ""]).replace("{n}", str(draw.integer(2, 6)))
+    source = f"\n{source}" if breaks == COMMENTED else source
     n, d, v = draw.integer(2, 5), draw.integer(3, 6), draw.integer(7, 9)
     return source, [draw.tensor(n, d), draw.tensor(v, d), draw.tensor(v)]
 
@@ -179,6 +182,92 @@ where_it_breaks.wrong(
     "These are Dynamo's reasons. Each has a `user_stack`, whose last frame is the line.",
     where_it_breaks=lambda source, args: [reason.reason for reason in _reasons(source, [args])],
 )
+
+
+where_it_breaks.wrong(
+    "nothing_found",
+    "Nothing is listed, and Dynamo breaks here. Its explanation has a reason for each break.",
+    where_it_breaks=lambda source, args: [],
+)
+where_it_breaks.wrong(
+    "last_only",
+    "Only the last break is here. Dynamo's list of reasons has one for each break.",
+    where_it_breaks=lambda source, args: _lines(source, [args])[-1:],
+)
+where_it_breaks.wrong(
+    "how_many",
+    "This is how many breaks there are. Their lines are asked for.",
+    where_it_breaks=lambda source, args: len(_lines(source, [args])),
+)
+where_it_breaks.wrong(
+    "in_one_text",
+    "The lines came in one text. A list of lines is asked for.",
+    where_it_breaks=lambda source, args: "\n".join(_lines(source, [args])),
+)
+where_it_breaks.wrong(
+    "the_example",
+    "This is the line of the example. Ask Dynamo about the program that comes.",
+    where_it_breaks=lambda source, args: ["if y.sum() > 0:"],
+)
+where_it_breaks.wrong(
+    "without_its_colon",
+    "A line lost its colon. The line of the text was asked for, all of it but the indentation.",
+    where_it_breaks=lambda source, args: [line.rstrip(":") for line in _lines(source, [args])],
+)
+
+
+@where_it_breaks.wrong(
+    "with_their_numbers",
+    "Each line came with its number. The lines alone are asked for.",
+)
+def _(source: str, args: Arguments) -> list[tuple[int, str]]:
+    lines = _suspects(source)
+    return [(lines.index(line) + 1, line) for line in _lines(source, [args])]
+
+
+@where_it_breaks.wrong(
+    "one_line_up",
+    "These are the lines above. `lineno` counts from 1, a Python list from 0: take away 1, not 2.",
+)
+def _(source: str, args: Arguments) -> list[str]:
+    lines = _suspects(source)
+    return [lines[lines.index(line) - 1] for line in _lines(source, [args])]
+
+
+@where_it_breaks.wrong(
+    "text_stripped",
+    "The empty line at the beginning was cut off, so that each number leads one line too far down.",
+)
+def _(source: str, args: Arguments) -> list[str]:
+    lines = _suspects(source.strip())
+    return [lines[reason.user_stack[-1].lineno - 1] for reason in _reasons(source, [args])]
+
+
+def _searched(words: Sequence[str]) -> Callable[[str, Arguments], list[str]]:
+    return lambda source, args: [n for n in _suspects(source) if any(w in n for w in words)]
+
+
+def _begun(words: Sequence[str]) -> Callable[[str, Arguments], list[str]]:
+    """As searched, but for an `if` at the beginning of a line alone."""
+    return lambda source, args: [
+        n for n in _suspects(source) if n.startswith("if ") or any(w in n for w in words)
+    ]
+
+
+WORDS = (
+    "These lines hold words that often break. Whether a line breaks, Dynamo decides: an `if` on a "
+    "shape does not, and `float(y.norm())` does."
+)
+where_it_breaks.wrong("searched_for_if_lines", WORDS, where_it_breaks=_begun([]))
+where_it_breaks.wrong("searched_for_if_lines_and_items", WORDS, where_it_breaks=_begun([".item()"]))
+for _name, _words in {
+    "ifs": ("if ",),
+    "items": (".item()",),
+    "items_and_lists": (".item()", ".tolist()"),
+    "ifs_and_items": ("if ", ".item()"),
+    "all_of_them": ("if ", ".item()", ".tolist()"),
+}.items():
+    where_it_breaks.wrong(f"searched_for_{_name}", WORDS, where_it_breaks=_searched(_words))
 
 
 @where_it_breaks.cost

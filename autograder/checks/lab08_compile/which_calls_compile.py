@@ -51,6 +51,7 @@ def which_calls_compile(student: Student, draw: Draw) -> None:
     small = draw.shuffled(range(2, limit))
     big = draw.shuffled(range(limit + 1, 12))
     cases: list[list[Seen]] = [
+        [(n, f32, True) for n in (big[0], big[0], big[1], big[2], big[3], 1, 1, big[0])],
         [(n, f32, True) for n in (small[0], small[0], small[1], small[2], 1, 1, small[0])],
         [(n, f32, False) for n in (small[0], big[0], big[1], small[1], small[2], big[2])],
         [(small[0], f32, t) for t in (True, False, True)]
@@ -113,6 +114,9 @@ class _Rules:
     latest_only: bool = False
     symbols_stay: bool = True
     by_kind: bool = False  # what N was is remembered for each dtype and flag apart
+    by_dtype: bool = False  # for each dtype apart
+    enough: int = 1  # other sizes that make N a symbol
+    second_graph: bool = False  # the second graph has a symbol, whatever it was made for
     limit_above: bool = False
     small_count: bool = True  # 0 and 1 count as sizes that were met
     small_alike: bool = False  # 0 and 1 have one graph
@@ -130,11 +134,11 @@ class _Rules:
             if not fits:
                 least = 0 if self.small_count else 2
                 same_kind = [(m, kind) for m, *kind in met if m >= least]
-                sizes = {
-                    m for m, kind in same_kind if not self.by_kind or kind == [dtype, training]
-                }
+                asked = [dtype, training] if self.by_kind else [dtype] if self.by_dtype else []
+                sizes = {m for m, kind in same_kind if kind[: len(asked)] == asked}
                 met.append((n, dtype, training))
-                varies = bool(sizes - {n}) and (self.symbols_stay or n not in sizes)
+                varies = len(sizes - {n}) >= self.enough and (self.symbols_stay or n not in sizes)
+                varies = varies or (self.second_graph and len(graphs) > 0)
                 symbol = self.symbols and (varies or self.from_the_start)
                 size = None if symbol and (n >= 2 or self.ones_too or self.ones_become) else n
                 if symbol and self.symbols_replace:
@@ -249,6 +253,50 @@ which_calls_compile.wrong(
     "The graph that was compiled for N = 0 or 1 was taken to hold a symbol, and so to serve "
     "others. 0 and 1 never become one: such a graph serves its own N alone.",
     which_calls_compile=_Rules(ones_become=True).predict,
+)
+
+
+which_calls_compile.wrong(
+    "third_size",
+    "N became a symbol with the third size. The second one is enough.",
+    which_calls_compile=_Rules(enough=2).predict,
+)
+which_calls_compile.wrong(
+    "sizes_by_dtype",
+    "The sizes that were met count for the whole step, and not for each dtype apart: a second N "
+    "makes a symbol there too.",
+    which_calls_compile=_Rules(by_dtype=True).predict,
+)
+which_calls_compile.wrong(
+    "second_graph_has_a_symbol",
+    "The second graph was taken to hold a symbol, also where it was made for another dtype or "
+    "flag. Only a second N makes N a symbol.",
+    which_calls_compile=_Rules(second_graph=True).predict,
+)
+which_calls_compile.wrong(
+    "unlike_the_call_before",
+    "Here a call compiles when its N is not the one before. Older graphs are kept, and a graph "
+    "with a symbol serves other N.",
+    which_calls_compile=lambda calls, limit: [
+        k == 0 or calls[k - 1] != call for k, call in enumerate(calls)
+    ],
+)
+which_calls_compile.wrong(
+    "numbers_for_bools",
+    "These are 0 and 1. True or False is asked for each call.",
+    which_calls_compile=lambda calls, limit: [*map(int, _torchs(calls, limit))],
+)
+which_calls_compile.wrong(
+    "how_many",
+    "This is how many calls compile. True or False is asked for each call.",
+    which_calls_compile=lambda calls, limit: sum(_torchs(calls, limit)),
+)
+which_calls_compile.wrong(
+    "their_places",
+    "These are the places of the calls that compile. True or False is asked for each call.",
+    which_calls_compile=lambda calls, limit: [
+        k for k, compiles in enumerate(_torchs(calls, limit)) if compiles
+    ],
 )
 
 
