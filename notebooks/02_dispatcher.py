@@ -10,7 +10,8 @@
 # %% [markdown] id="try-first"
 # ## Try it first
 # A call asks the kernels below from top to bottom. Choose what the tensor is and what the thread is
-# doing: who runs, who is skipped, who is not even reached? Try a sparse tensor, and inference mode.
+# doing: who runs, who is skipped, who is not even reached? Try a sparse tensor, and
+# `inference_mode`.
 
 # %% id="try-first-run" tags=["hide-input"]
 import onelayer

@@ -599,7 +599,7 @@ print("from:", next(line for line in lines if "sqrt" in line and "Backward" not 
 
 # %% [markdown] id="anomaly-why"
 # The loss itself is 0, and looks healthy. The root gets a gradient of 0 and divides it by twice its
-# own result, which is 0, too: 0 / 0 is NaN. The mode [slows a program
+# own result, which is 0, too: 0 / 0 is NaN. Anomaly detection [slows a program
 # down](https://docs.pytorch.org/docs/stable/autograd.html): switch it on to search, and off to
 # train.
 

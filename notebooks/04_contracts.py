@@ -936,7 +936,7 @@ onelayer.show_bars(work, unit="forwards")
 # All or nothing is not the only choice. A *policy* is asked about each operator inside the piece,
 # and says whether its result is kept or made again
 # ([`create_selective_checkpoint_contexts`](https://docs.pytorch.org/docs/stable/checkpoint.html)).
-# Most of a block's arithmetic is in its products, and little in norms, activations and dropout. So
+# Most of a block's arithmetic is in its products, and little in norms, GELU and dropout. So
 # keep the products. A checkpoint costs 4 forwards of products in place of 3. And with this policy?
 
 # %% id="policy-guess"

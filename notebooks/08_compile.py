@@ -57,7 +57,7 @@ print("compiled", result.item())
 # ## Is it faster?
 # That call compiled the forward; the first round below compiles the backward. Both functions in
 # turn, the median of fifteen rounds. It is a time on your machine as it is just now: run the cell
-# again, or in a new kernel, and the two may stand otherwise.
+# again, or after a restart, and the two may stand otherwise.
 
 
 # %% id="faster-run"
@@ -283,7 +283,7 @@ for n in (2, 3, 4):
 
 # %% [markdown] id="numbers"
 # ## And a Python number?
-# A float argument is Python. At first its value goes into the graph as a constant, and a guard on
+# A `float` argument is Python. At first its value goes into the graph as a constant, and a guard on
 # it into the list.
 
 
@@ -381,7 +381,7 @@ print(len(whole.pieces), "graph,", len(whole.breaks), "breaks")
 # In your own program you have no `compile_story`. There you set
 # [`TORCH_LOGS`](https://docs.pytorch.org/docs/stable/logging.html) before you start it:
 # `TORCH_LOGS="recompiles,graph_breaks" python train.py`. In a notebook `set_logs` does the same. It
-# writes to the error stream; here we catch that, and show the lines that carry the point.
+# writes to standard error; here we catch that, and show the lines that carry the point.
 
 # %% id="logs-run"
 import contextlib

@@ -13,7 +13,7 @@
 # ## Try it first
 # Four ranks train one model, and each holds a quarter of the layers. The grey stretches are the
 # *bubble*: a rank computes nothing. Add micro-batches and watch its share. Then cut the rows
-# instead of the layers: press *DDP* or *FSDP*.
+# instead of the layers: press `DDP` or `FSDP`.
 
 # %% id="try-first-run" tags=["hide-input"]
 import onelayer
