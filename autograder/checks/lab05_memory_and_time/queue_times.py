@@ -12,6 +12,7 @@ from .stream_model import StreamModel
 
 Steps = Sequence[Sequence[Any]]
 Times = tuple[int, int, int]
+Move = Callable[[int, int, int, int, int], Times]
 
 
 @lab.question(
@@ -139,72 +140,93 @@ def _(steps: Steps, launch_us: int) -> Times:
     return device, host, idle
 
 
-def _by_hand(
-    steps: Steps,
-    launch_us: int,
+def _gap(host: int, device: int) -> int:
+    """How long the device waits for a kernel that it gets when the host's clock says so; the wait
+    for the first one is none."""
+    return max(0, host - device) if device else 0
+
+
+def _host(host: int, device: int, idle: int, us: int, launch: int) -> Times:
+    return host + us, device, idle
+
+
+def _sync(host: int, device: int, idle: int, us: int, launch: int) -> Times:
+    return max(host, device), device, idle
+
+
+def _kernel(host: int, device: int, idle: int, us: int, launch: int) -> Times:
+    host += launch
+    return host, max(host, device) + us, idle + _gap(host, device)
+
+
+def _moved(
+    name: str,
+    sentence: str,
     *,
-    sync: Callable[[int, int], int] = max,
-    begin: Callable[[int, int], int] = max,
-    more_of_the_host: Callable[[int], int] = lambda us: 0,
-    before_the_launch: bool = False,
-    kernel: int = 0,
-) -> Times:
-    """sync, begin: of (host, device), the host's time after a sync and a kernel's begin. kernel:
-    what each takes beyond its time."""
-    host, device, idle, first = 0, 0, 0, True
-    for verb, *us in steps:
-        if verb == "host":
-            host += us[0]
-        elif verb == "sync":
-            host = sync(host, device)
-        else:
-            seen = host
-            host += launch_us + more_of_the_host(us[0])
-            idle += 0 if first else max(0, (seen if before_the_launch else host) - device)
-            device, first = begin(host, device) + us[0] + kernel, False
-    return host, device, idle
+    host: Move = _host,
+    sync: Move = _sync,
+    kernel: Move = _kernel,
+    end: Callable[[int, int, int], Times] = lambda host, device, idle: (host, device, idle),
+) -> None:
+    """The clocks moved by hand, step by step, and a way to move them wrong: of (host, device, idle,
+    us of the step, launch_us)."""
+
+    def answer(steps: Steps, launch_us: int) -> Times:
+        clocks = 0, 0, 0
+        for verb, *us in steps:
+            move = {"host": host, "sync": sync}.get(verb, kernel)
+            clocks = move(*clocks, sum(us), launch_us)
+        return end(*clocks)
+
+    queue_times.wrong(name, sentence, queue_times=answer)
 
 
-queue_times.wrong(
+_moved(
     "sync_sets_the_clock_back",
     "At a sync the host's clock became the device's, also where the device was done before: a sync "
     "waits for what is left, and time does not go back.",
-    queue_times=lambda steps, launch_us: _by_hand(steps, launch_us, sync=lambda h, d: d),
+    sync=lambda host, device, idle, us, launch: (device, device, idle),
 )
-queue_times.wrong(
+_moved(
     "sync_adds",
     "At a sync the device's time was added to the host's. Both clocks began at 0: the host goes on "
     "when the device is done.",
-    queue_times=lambda steps, launch_us: _by_hand(steps, launch_us, sync=lambda h, d: h + d),
+    sync=lambda host, device, idle, us, launch: (host + device, device, idle),
 )
-queue_times.wrong(
+_moved(
     "sync_costs_a_launch",
     "A sync costs what is left of the device's work. Only a launch costs `launch_us`.",
-    queue_times=lambda steps, launch_us: _by_hand(
-        steps, launch_us, sync=lambda h, d: max(h, d) + launch_us
-    ),
+    sync=lambda host, device, idle, us, launch: (max(host, device) + launch, device, idle),
 )
-queue_times.wrong(
+_moved(
     "idle_until_the_launch_begins",
     "The device is idle until the launch is over, not until it begins.",
-    queue_times=lambda steps, launch_us: _by_hand(steps, launch_us, before_the_launch=True),
+    kernel=lambda host, device, idle, us, launch: (
+        host + launch,
+        max(host + launch, device) + us,
+        idle + _gap(host, device),
+    ),
 )
-queue_times.wrong(
+_moved(
     "kernel_takes_the_launch_too",
     "The device's time has the launches in it. A launch costs the host; the kernel takes its own "
     "time.",
-    queue_times=lambda steps, launch_us: _by_hand(steps, launch_us, kernel=launch_us),
+    kernel=lambda host, device, idle, us, launch: _kernel(host, device, idle, us + launch, launch),
 )
-queue_times.wrong(
+_moved(
     "device_never_waits",
     "A kernel began before its launch was over. It begins when the device is free and the launch "
     "is over, whichever is later.",
-    queue_times=lambda steps, launch_us: _by_hand(steps, launch_us, begin=lambda h, d: d),
+    kernel=lambda host, device, idle, us, launch: (
+        host + launch,
+        device + us,
+        idle + _gap(host + launch, device),
+    ),
 )
-queue_times.wrong(
+_moved(
     "host_takes_the_kernel_too",
     "A launch costs the host `launch_us` and no more: the kernel's time is the device's.",
-    queue_times=lambda steps, launch_us: _by_hand(steps, launch_us, more_of_the_host=lambda us: us),
+    kernel=lambda host, device, idle, us, launch: _kernel(host + us, device, idle, us, launch),
 )
 
 
@@ -217,244 +239,112 @@ def _(steps: Steps, launch_us: int) -> Times:
     return host, max(host, device), idle
 
 
-@queue_times.wrong(
+_moved(
     "kernel_before_its_launch",
     "A kernel began when its launch began. It begins when its launch is over, `launch_us` later.",
+    kernel=lambda host, device, idle, us, launch: (
+        host + launch,
+        max(host, device) + us,
+        idle + _gap(host, device),
+    ),
 )
-def _(steps: Steps, launch_us: int) -> Any:
-    host = device = idle = 0
-    for verb, *us in steps:
-        if verb == "host":
-            host += us[0]
-        elif verb == "sync":
-            host = max(host, device)
-        else:
-            idle += max(0, host - device) if device else 0
-            device = max(host, device) + us[0]
-            host += launch_us
-    return host, device, idle
-
-
-@queue_times.wrong(
+_moved(
     "kernels_side_by_side",
     "A kernel began when its launch was over, although the one before was still running. One "
     "stream runs one kernel after the other.",
+    kernel=lambda host, device, idle, us, launch: (
+        host + launch,
+        host + launch + us,
+        idle + _gap(host + launch, device),
+    ),
 )
-def _(steps: Steps, launch_us: int) -> Any:
-    host = device = idle = 0
-    for verb, *us in steps:
-        if verb == "host":
-            host += us[0]
-        elif verb == "sync":
-            host = max(host, device)
-        else:
-            host += launch_us
-            idle += max(0, host - device) if device else 0
-            device = host + us[0]
-    return host, device, idle
-
-
-@queue_times.wrong(
+_moved(
     "idle_with_a_sign",
     "Where the host is ahead the device's wait came out negative, and was taken away. It is idle "
     "only when its queue is empty: max(0, ...).",
+    kernel=lambda host, device, idle, us, launch: (
+        host + launch,
+        max(host + launch, device) + us,
+        idle + (host + launch - device if device else 0),
+    ),
 )
-def _(steps: Steps, launch_us: int) -> Any:
-    host = device = idle = 0
-    for verb, *us in steps:
-        if verb == "host":
-            host += us[0]
-        elif verb == "sync":
-            host = max(host, device)
-        else:
-            host += launch_us
-            idle += host - device if device else 0
-            device = max(host, device) + us[0]
-    return host, device, idle
-
-
-@queue_times.wrong(
+_moved(
     "idle_to_the_end",
     "The time after the last kernel was counted as idle. Count to the last kernel's end.",
+    end=lambda host, device, idle: (host, device, idle + max(0, host - device)),
 )
-def _(steps: Steps, launch_us: int) -> Any:
-    host = device = idle = 0
-    for verb, *us in steps:
-        if verb == "host":
-            host += us[0]
-        elif verb == "sync":
-            host = max(host, device)
-        else:
-            host += launch_us
-            idle += max(0, host - device) if device else 0
-            device = max(host, device) + us[0]
-    return host, device, idle + max(0, host - device)
-
-
-@queue_times.wrong(
+_moved(
     "host_work_holds_the_device",
     "What the host does of its own was taken for the device's time as well. Meanwhile the device "
     "works on, or has nothing to do.",
+    host=lambda host, device, idle, us, launch: (host + us, max(device, host + us), idle),
 )
-def _(steps: Steps, launch_us: int) -> Any:
-    host = device = idle = 0
-    for verb, *us in steps:
-        if verb == "host":
-            host, device = host + us[0], max(device, host + us[0])
-        elif verb == "sync":
-            host = max(host, device)
-        else:
-            host += launch_us
-            idle += max(0, host - device) if device else 0
-            device = max(host, device) + us[0]
-    return host, device, idle
-
-
-@queue_times.wrong(
+_moved(
     "two_launches",
     "Each launch was counted twice: it costs the host `launch_us` once.",
+    kernel=lambda host, device, idle, us, launch: _kernel(host, device, idle, us, 2 * launch),
 )
-def _(steps: Steps, launch_us: int) -> Any:
-    host = device = idle = 0
-    for verb, *us in steps:
-        if verb == "host":
-            host += us[0]
-        elif verb == "sync":
-            host = max(host, device)
-        else:
-            host += 2 * launch_us
-            idle += max(0, host - device) if device else 0
-            device = max(host, device) + us[0]
-    return host, device, idle
-
-
-@queue_times.wrong(
+_moved(
     "host_work_costs_a_launch",
     "What the host does of its own was charged a launch on top. Only a launch costs `launch_us`.",
+    host=lambda host, device, idle, us, launch: (host + us + launch, device, idle),
 )
-def _(steps: Steps, launch_us: int) -> Any:
-    host = device = idle = 0
-    for verb, *us in steps:
-        if verb == "host":
-            host += us[0] + launch_us
-        elif verb == "sync":
-            host = max(host, device)
-        else:
-            host += launch_us
-            idle += max(0, host - device) if device else 0
-            device = max(host, device) + us[0]
-    return host, device, idle
-
-
-@queue_times.wrong(
+_moved(
     "idle_at_syncs_only",
     "Only the waits at a sync were counted. The device is idle whenever a kernel's launch is over "
     "later than the kernel before it.",
+    sync=lambda host, device, idle, us, launch: (
+        max(host, device),
+        device,
+        idle + max(0, host - device),
+    ),
+    kernel=lambda host, device, idle, us, launch: (
+        *_kernel(host, device, idle, us, launch)[:2],
+        idle,
+    ),
 )
-def _(steps: Steps, launch_us: int) -> Any:
-    host = device = idle = 0
-    for verb, *us in steps:
-        if verb == "host":
-            host += us[0]
-        elif verb == "sync":
-            idle, host = idle + max(0, host - device), max(host, device)
-        else:
-            host += launch_us
-            device = max(host, device) + us[0]
-    return host, device, idle
-
-
-@queue_times.wrong(
+_moved(
     "hosts_wait_for_idle",
     "This is how long the host waited at the syncs. Asked is how long the device had nothing to "
     "do.",
+    sync=lambda host, device, idle, us, launch: (
+        max(host, device),
+        device,
+        idle + max(0, device - host),
+    ),
+    kernel=lambda host, device, idle, us, launch: (
+        *_kernel(host, device, idle, us, launch)[:2],
+        idle,
+    ),
 )
-def _(steps: Steps, launch_us: int) -> Any:
-    host = device = idle = 0
-    for verb, *us in steps:
-        if verb == "host":
-            host += us[0]
-        elif verb == "sync":
-            idle, host = idle + max(0, device - host), max(host, device)
-        else:
-            host += launch_us
-            device = max(host, device) + us[0]
-    return host, device, idle
-
-
-@queue_times.wrong(
+_moved(
     "last_gap_only",
     "Only the last gap was kept. Add them up: idle += ...",
+    kernel=lambda host, device, idle, us, launch: _kernel(host, device, 0, us, launch),
 )
-def _(steps: Steps, launch_us: int) -> Any:
-    host = device = idle = 0
-    for verb, *us in steps:
-        if verb == "host":
-            host += us[0]
-        elif verb == "sync":
-            host = max(host, device)
-        else:
-            host += launch_us
-            idle = max(0, host - device) if device else 0
-            device = max(host, device) + us[0]
-    return host, device, idle
-
-
-@queue_times.wrong(
+_moved(
     "launches_for_idle",
     "The launches were counted as idle time. While the host launches, the device works on what it "
     "has.",
+    kernel=lambda host, device, idle, us, launch: (
+        *_kernel(host, device, idle, us, launch)[:2],
+        idle + launch,
+    ),
 )
-def _(steps: Steps, launch_us: int) -> Any:
-    host = device = idle = 0
-    for verb, *us in steps:
-        if verb == "host":
-            host += us[0]
-        elif verb == "sync":
-            host = max(host, device)
-        else:
-            host += launch_us
-            idle += launch_us
-            device = max(host, device) + us[0]
-    return host, device, idle
-
-
-@queue_times.wrong(
+_moved(
     "the_earlier_at_a_sync",
     "At a sync the earlier of the two clocks was taken. The host waits for the device: the later "
     "one.",
+    sync=lambda host, device, idle, us, launch: (min(host, device), device, idle),
 )
-def _(steps: Steps, launch_us: int) -> Any:
-    host = device = idle = 0
-    for verb, *us in steps:
-        if verb == "host":
-            host += us[0]
-        elif verb == "sync":
-            host = min(host, device)
-        else:
-            host += launch_us
-            idle += max(0, host - device) if device else 0
-            device = max(host, device) + us[0]
-    return host, device, idle
-
-
-@queue_times.wrong(
+_moved(
     "one_kernel_in_the_queue",
     "The host waited for the kernel before each launch. It runs ahead: the queue holds many "
     "kernels.",
+    kernel=lambda host, device, idle, us, launch: _kernel(
+        max(host, device), device, idle, us, launch
+    ),
 )
-def _(steps: Steps, launch_us: int) -> Any:
-    host = device = idle = 0
-    for verb, *us in steps:
-        if verb == "host":
-            host += us[0]
-        elif verb == "sync":
-            host = max(host, device)
-        else:
-            host = max(host, device) + launch_us
-            idle += max(0, host - device) if device else 0
-            device = max(host, device) + us[0]
-    return host, device, idle
 
 
 @queue_times.wrong(
