@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
@@ -263,131 +263,73 @@ recorded_streams.wrong(
 )
 
 
-@recorded_streams.wrong(
+def _followed(name: str, sentence: str, is_over: Callable[..., bool]) -> None:
+    """Every use is followed from step to step. is_over: at a "record" or a "wait" `by` a stream, of
+    an event (stream, when), whether a use on `stream`, `at` a step, of a tensor whose own stream is
+    `own`, is over."""
+
+    def answer(program: Program) -> Sequence[Pair]:
+        home, uses, pairs = dict[str, int](), dict[str, dict[int, int]](), list[Pair]()
+        events: dict[str, tuple[int, int]] = {}
+        for n, (verb, *rest) in enumerate(program):
+            if verb == "alloc":
+                home[rest[0]], uses[rest[0]] = rest[1], {}
+            elif verb == "use":
+                uses[rest[0]][rest[1]] = n
+            elif verb == "free":
+                pairs += [(rest[0], s) for s in sorted(uses[rest[0]]) if s != home[rest[0]]]
+            elif verb == "sync":
+                uses = {name: {} for name in uses}
+            else:
+                by, event = rest[1], (rest[1], n) if verb == "record" else events[rest[0]]
+                events[rest[0]] = event
+                uses = {
+                    name: {
+                        stream: at
+                        for stream, at in used.items()
+                        if not is_over(verb, by, event, home[name], stream, at)
+                    }
+                    for name, used in uses.items()
+                }
+        return pairs
+
+    recorded_streams.wrong(name, sentence, recorded_streams=answer)
+
+
+_followed(
     "not_passed_on",
     "Waits pass on what they know: if stream 2 has waited for stream 1, then whoever waits for "
     "stream 2 knows of that work too. Only direct waits were followed.",
+    lambda verb, by, event, own, stream, at: (
+        verb == "wait" and (by, event[0]) == (own, stream) and at < event[1]
+    ),
 )
-def _(program: Program) -> Sequence[Pair]:
-    home, uses, pairs = dict[str, int](), dict[str, dict[int, int]](), list[Pair]()
-    events: dict[str, tuple[int, int]] = {}
-    for n, (verb, *rest) in enumerate(program):
-        if verb == "alloc":
-            home[rest[0]], uses[rest[0]] = rest[1], {}
-        elif verb == "use":
-            uses[rest[0]][rest[1]] = n
-        elif verb == "free":
-            pairs += [(rest[0], s) for s in sorted(uses[rest[0]]) if s != home[rest[0]]]
-        elif verb == "sync":
-            uses = {name: {} for name in uses}
-        else:
-            if verb == "record":
-                events[rest[0]] = rest[1], n
-                continue
-            stream, when = events[rest[0]]
-            for name, used in uses.items():
-                if home[name] == rest[1] and used.get(stream, n) < when:
-                    del used[stream]
-    return pairs
-
-
-@recorded_streams.wrong(
+_followed(
     "whoever_waits",
     "A wait of any stream was taken for one of the tensor's own. Whoever gets the block comes on "
     "the own stream: that one has to wait.",
+    lambda verb, by, event, own, stream, at: (
+        verb == "wait" and event[0] == stream and at < event[1]
+    ),
 )
-def _(program: Program) -> Sequence[Pair]:
-    home, uses, pairs = dict[str, int](), dict[str, dict[int, int]](), list[Pair]()
-    events: dict[str, tuple[int, int]] = {}
-    for n, (verb, *rest) in enumerate(program):
-        if verb == "alloc":
-            home[rest[0]], uses[rest[0]] = rest[1], {}
-        elif verb == "use":
-            uses[rest[0]][rest[1]] = n
-        elif verb == "free":
-            pairs += [(rest[0], s) for s in sorted(uses[rest[0]]) if s != home[rest[0]]]
-        elif verb == "sync":
-            uses = {name: {} for name in uses}
-        else:
-            if verb == "record":
-                events[rest[0]] = rest[1], n
-                continue
-            stream, when = events[rest[0]]
-            for used in uses.values():
-                if used.get(stream, n) < when:
-                    del used[stream]
-    return pairs
-
-
-@recorded_streams.wrong(
+_followed(
     "recorded_is_over",
     "A use was taken for over when an event was recorded behind it. An event alone orders "
     "nothing: the tensor's own stream has to wait for it.",
+    lambda verb, by, event, own, stream, at: verb == "record" and by == stream,
 )
-def _(program: Program) -> Sequence[Pair]:
-    home, uses, pairs = dict[str, int](), dict[str, dict[int, int]](), list[Pair]()
-    for n, (verb, *rest) in enumerate(program):
-        if verb == "alloc":
-            home[rest[0]], uses[rest[0]] = rest[1], {}
-        elif verb == "use":
-            uses[rest[0]][rest[1]] = n
-        elif verb == "free":
-            pairs += [(rest[0], s) for s in sorted(uses[rest[0]]) if s != home[rest[0]]]
-        elif verb == "sync":
-            uses = {name: {} for name in uses}
-        else:
-            for used in uses.values():
-                if verb == "record":
-                    used.pop(rest[1], None)
-    return pairs
-
-
-@recorded_streams.wrong(
+_followed(
     "any_wait_ends_all",
     "A wait was taken for the end of all work. It orders the one stream that waits behind the one "
     "event.",
+    lambda verb, by, event, own, stream, at: verb == "wait",
 )
-def _(program: Program) -> Sequence[Pair]:
-    home, uses, pairs = dict[str, int](), dict[str, dict[int, int]](), list[Pair]()
-    for n, (verb, *rest) in enumerate(program):
-        if verb == "alloc":
-            home[rest[0]], uses[rest[0]] = rest[1], {}
-        elif verb == "use":
-            uses[rest[0]][rest[1]] = n
-        elif verb == "free":
-            pairs += [(rest[0], s) for s in sorted(uses[rest[0]]) if s != home[rest[0]]]
-        elif verb == "sync":
-            uses = {name: {} for name in uses}
-        else:
-            uses = {name: {} if verb == "wait" else used for name, used in uses.items()}
-    return pairs
-
-
-@recorded_streams.wrong(
+_followed(
     "event_covers_its_stream",
     "A wait was taken to cover all uses on the event's stream, also those that came after the "
     "record. An event stands for what came before it.",
+    lambda verb, by, event, own, stream, at: verb == "wait" and (by, event[0]) == (own, stream),
 )
-def _(program: Program) -> Sequence[Pair]:
-    home, uses, pairs = dict[str, int](), dict[str, dict[int, int]](), list[Pair]()
-    events: dict[str, tuple[int, int]] = {}
-    for n, (verb, *rest) in enumerate(program):
-        if verb == "alloc":
-            home[rest[0]], uses[rest[0]] = rest[1], {}
-        elif verb == "use":
-            uses[rest[0]][rest[1]] = n
-        elif verb == "free":
-            pairs += [(rest[0], s) for s in sorted(uses[rest[0]]) if s != home[rest[0]]]
-        elif verb == "sync":
-            uses = {name: {} for name in uses}
-        else:
-            if verb == "record":
-                events[rest[0]] = rest[1], n
-                continue
-            for name, used in uses.items():
-                if home[name] == rest[1]:
-                    used.pop(events[rest[0]][0], None)
-    return pairs
 
 
 @recorded_streams.cost

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from autograder.attacks.sample_class import ROOT
 from autograder.checks import lab01_strides
 from autograder.classroom.run import pool, startup
 from autograder.classroom.run.worker import Setting
@@ -123,3 +124,15 @@ def test_nbgrader_comes_without_a_grammar_of_web_addresses():
     assert {"nbgrader", "jsonschema"} <= there
     assert "rfc3987_syntax.syntax_helpers" not in there
     assert "lark" not in there
+
+
+def test_a_command_imports_the_questions_of_its_lab_alone():
+    there = imported(
+        "from pathlib import Path\n"
+        "from autograder.classroom.intake.release import releases\n"
+        f"known = releases(Path({str(ROOT)!r}))\n"
+        "assert len(known) > 1 and '02_dispatcher' in known and 'no_lab' not in known\n"
+        "known['01_strides'].lab"
+    )
+    labs = {name.split(".")[2] for name in there if name.startswith("autograder.checks.lab")}
+    assert labs == {"lab01_strides"}
