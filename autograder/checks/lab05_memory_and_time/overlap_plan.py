@@ -168,17 +168,17 @@ def _plan(
     streams: tuple[int, int, int] = (0, 1, 2),
     events: bool = True,
     early: bool | str = False,
-    without: str = "",
+    unwaited: str = "",
     buffer_event: str = "kernel",
 ) -> Plan:
     """buffers: copies in wait for the kernel so many batches before, or for another buffer_event of
-    that batch; early: each event is recorded before its work, or those of one kind; without: the
+    that batch; early: each event is recorded before its work, or those of one kind; unwaited: the
     kind of work that waits for nothing."""
     plan: Plan = []
     for i in range(len(batches)):
         waits = [[f"{buffer_event}{i - buffers}"] if buffers and i >= buffers else [], [f"in{i}"]]
         for kind, stream, needed in zip(ENGINES, streams, [*waits, [f"kernel{i}"]], strict=True):
-            plan += [("wait", event, stream) for event in needed if events and kind != without]
+            plan += [("wait", event, stream) for event in needed if events and kind != unwaited]
             work, record = (kind, i, stream), ("record", f"{kind}{i}", stream)
             plan += [record, work] if early in (True, kind) else [work, record]
     return plan
@@ -248,13 +248,13 @@ overlap_plan.wrong(
     "kernel_waits_for_nothing",
     "Nothing makes the kernel wait for its copy in: put a record behind the copy, and let the "
     "kernel's stream wait for that event.",
-    overlap_plan=lambda batches, *, buffers=2: _plan(batches, buffers=buffers, without="kernel"),
+    overlap_plan=lambda batches, *, buffers=2: _plan(batches, buffers=buffers, unwaited="kernel"),
 )
 overlap_plan.wrong(
     "copy_out_waits_for_nothing",
     "Nothing makes the copy out wait for its kernel: put a record behind the kernel, and let the "
     "stream of the copy out wait for that event.",
-    overlap_plan=lambda batches, *, buffers=2: _plan(batches, buffers=buffers, without="out"),
+    overlap_plan=lambda batches, *, buffers=2: _plan(batches, buffers=buffers, unwaited="out"),
 )
 overlap_plan.wrong(
     "kernels_event_too_early",
