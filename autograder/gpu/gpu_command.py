@@ -33,10 +33,11 @@ def main(out: Path, labs: tuple[str, ...], played: str) -> None:
     doctor(console)
     try:
         made = Run(course_folder(Path()), played or devices.lent()[0], console)
-        results = made.results(labs)
+        for results in made.results(labs):
+            written = results_page.write(results, out)
     except (NoLaunch, UserError) as reason:
         sys.exit(f"Cannot go on: {reason}")
-    for line in [*map(str, results_page.write(results, out)), *results["faults"]]:
+    for line in [*map(str, written), *results["faults"]]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     sys.exit(1 if results["faults"] else 0)
 

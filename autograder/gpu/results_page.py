@@ -34,6 +34,8 @@ def page(results: Results) -> Iterator[str]:
     yield from _labs(results["labs"])
     yield ""
     yield from _kernels(results["kernels"])
+    if results["not_yet"]:
+        yield from _names("Labs not asked yet", results["not_yet"])
     yield from _names("Other verdicts than on the CPU", _differing(results))
     stays = [f"`{name}`: {why}" for name, why in results["on_the_cpu"].items()]
     yield from _names("Questions that stay on the CPU", stays)

@@ -44,22 +44,33 @@ class Run:
         line = f"{time.monotonic() - self.started:6.0f} s  {text}"
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    def results(self, wanted: Iterable[str] = ()) -> results_page.Results:
-        """Everything that is kept. wanted: names of labs; none of them means all. Raises UserError
-        where the GPU is lost on the way."""
+    def results(self, wanted: Iterable[str] = ()) -> Iterator[results_page.Results]:
+        """What is kept: after the kernels, and again after each lab, so that a run which is cut off
+        leaves what it has; the last is the whole. wanted: names of labs; none of them means all.
+        Raises UserError where the GPU is lost on the way."""
         known, names = releases(self.course), tuple(wanted)
-        chosen = [release for name, release in known.items() if not names or name in names]
-        kernels = dict(self._kernels())
-        labs = dict(self._labs(chosen))
+        chosen = [name for name in known if not names or name in names]
+        kernels, labs = dict(self._kernels()), dict[str, Any]()
+        yield self._so_far(kernels, labs, chosen)
+        for name, lab in self._labs(known[name] for name in chosen):
+            labs[name] = lab
+            yield self._so_far(kernels, labs, chosen)
+
+    def _so_far(
+        self, kernels: dict[str, Any], labs: dict[str, Any], chosen: Sequence[str]
+    ) -> results_page.Results:
+        known = releases(self.course)
+        asked = [question for name in labs for question in known[name].lab]
         return {
             "machine": provenance.described(self.gpu, self.course),
             "sandbox": {**asdict(self.place.tier), "refused": list(self.place.refused)},
             "seconds": round(time.monotonic() - self.started, 1),
             "kernels": kernels,
-            "labs": labs,
+            "labs": dict(labs),
+            "not_yet": [name for name in chosen if name not in labs],
             "not_asked": sorted(BESIDE_THE_CHECK),
-            "on_the_cpu": {q.name: q.host for release in chosen for q in release.lab if q.host},
-            "faults": list(_faults(kernels, labs)),
+            "on_the_cpu": {question.name: question.host for question in asked if question.host},
+            "faults": list(_faults(kernels, labs, chosen)),
         }
 
     def _kernels(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -108,11 +119,11 @@ def _lab(release: Release, gpu: Asked) -> dict[str, Any]:
     }
 
 
-def _faults(kernels: dict[str, Any], labs: dict[str, Any]) -> Iterator[str]:
+def _faults(kernels: dict[str, Any], labs: dict[str, Any], chosen: Sequence[str]) -> Iterator[str]:
     for name, one in kernels.items():
         if one["failed"]:
             yield f"kernels by {name}: {one['text']}"
     for name, lab in labs.items():
         yield from (f"{name}, {fault}" for fault in lab["faults"])
-    if not labs:
+    if not chosen:
         yield "no lab was found, so nothing was asked"
