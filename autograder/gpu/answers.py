@@ -1,8 +1,9 @@
 """The answers that the course knows, as submissions: its solutions, the other right answers, and
 every known wrong one."""
 
+import ast
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -17,8 +18,7 @@ from autograder.judge import Question, WrongAnswer
 
 SEED = 1
 BESIDE_THE_CHECK = frozenset({"read_wrapper"})
-"""Questions whose wrong answers read what their check keeps in its own process, so they cannot run
-in another one: `make selftest` alone asks them."""
+"""Questions whose wrong answers read what their check keeps in its own process."""
 RIGHT = ""
 CHECKS = autograder.checks.__path__[0]
 _IMPORT = """
@@ -41,9 +41,37 @@ class Known:
 def known_answers(release: Release) -> Iterator[Known]:
     """Every answer to every question of a lab; a whole notebook where they are right."""
     yield from _right(release)
-    for question in release.lab:
-        for wrong in question.wrong_answers if question.name not in BESIDE_THE_CHECK else ():
+    for question, wrong, why_left in _wrong_answers(release):
+        if not why_left:
             yield _wrong(release, question, wrong)
+
+
+def left_to_selftest(release: Release) -> dict[str, str]:
+    """By question, how many of its wrong answers only `autograder selftest` asks, and why."""
+    left = Counter((question.name, why) for question, _, why in _wrong_answers(release) if why)
+    return {name: f"{many} of them, for {why}" for (name, why), many in left.items()}
+
+
+def _wrong_answers(release: Release) -> Iterator[tuple[Question, WrongAnswer, str]]:
+    """With why it cannot run in another process than its check; "" where it can. Where a text is
+    handed in, most are functions that do what such a text would do, in the harness's place."""
+    assert release.instructor is not None
+    answers = rebuild(release.instructor, release).answers
+    for question in release.lab:
+        bound = _bound(answers[question.name])
+        for wrong in question.wrong_answers:
+            if question.name in BESIDE_THE_CHECK:
+                yield question, wrong, "they read what its check keeps"
+            elif bound.isdisjoint(wrong.functions):
+                yield question, wrong, "a text is handed in, and they are models of one"
+            else:
+                yield question, wrong, ""
+
+
+def _bound(cell: str) -> set[str]:
+    """The functions and classes that a cell defines."""
+    kinds = ast.FunctionDef | ast.ClassDef
+    return {node.name for node in ast.walk(ast.parse(cell)) if isinstance(node, kinds)}
 
 
 def _right(release: Release) -> Iterator[Known]:

@@ -39,7 +39,7 @@ def page(results: Results) -> Iterator[str]:
     yield from _names("Other verdicts than on the CPU", _differing(results))
     stays = [f"`{name}`: {why}" for name, why in results["on_the_cpu"].items()]
     yield from _names("Questions that stay on the CPU", stays)
-    left = [f"`{name}`: they read what its check keeps" for name in results["not_asked"]]
+    left = [f"`{name}`: {why}" for name, why in results["not_asked"].items()]
     yield from _names("Wrong answers that only `make selftest` asks", left)
     yield from _names("What is wrong", results["faults"])
 

@@ -20,7 +20,7 @@ from autograder.classroom.run.worker import Setting, lent_gpu, serve
 from autograder.sandbox import CUDA, Jail
 
 from . import provenance, results_page
-from .answers import BESIDE_THE_CHECK, CHECKS, Known, known_answers
+from .answers import CHECKS, Known, known_answers, left_to_selftest
 from .lab_run import Asked, Found, asked, outcome
 from .place import Place, place_with
 from .trials import tried
@@ -68,7 +68,9 @@ class Run:
             "kernels": kernels,
             "labs": dict(labs),
             "not_yet": [name for name in chosen if name not in labs],
-            "not_asked": sorted(BESIDE_THE_CHECK),
+            "not_asked": {
+                q: why for name in labs for q, why in left_to_selftest(known[name]).items()
+            },
             "on_the_cpu": {question.name: question.host for question in asked if question.host},
             "faults": list(_faults(kernels, labs, chosen)),
         }

@@ -16,7 +16,7 @@ from autograder.classroom.intake.release import releases
 from autograder.classroom.run import devices, nvidia_smi, work, worker
 from autograder.classroom.run.health import DeviceLost
 from autograder.gpu import gpu_command, place, provenance, results_page, whole_run
-from autograder.gpu.answers import known_answers
+from autograder.gpu.answers import known_answers, left_to_selftest
 from autograder.gpu.lab_run import outcome
 from autograder.gpu.place import Place
 from autograder.judge import Cause, Verdict
@@ -189,3 +189,16 @@ def test_a_worker_is_lent_what_the_driver_knows(monkeypatch):
     with pytest.raises(DeviceLost, match="nvidia-smi does not know GPU 3"):
         worker.lent_gpu("3", alone=True)
     assert worker.lent_gpu("simulated", alone=True).kind == "simulated"
+
+
+def test_models_of_a_text_are_left_to_the_selftest_and_counted():
+    """Of 6.1 the one wrong answer that is a text of its own is asked in the jail."""
+    release = releases(ROOT)["06_custom_op"]
+    asked = [one.job.only for one in known_answers(release) if one.sentence]
+    assert asked.count(("cpu_head",)) == 1
+    left = left_to_selftest(release)
+    assert left["cpu_head"].startswith(
+        f"{len(release.lab.questions['cpu_head'].wrong_answers) - 1} of"
+    )
+    assert ("tiled_head",) not in asked
+    assert not left_to_selftest(releases(ROOT)["01_strides"])
