@@ -49,21 +49,21 @@ def known_answers(release: Release) -> Iterator[Known]:
 def left_to_selftest(release: Release) -> dict[str, str]:
     """By question, how many of its wrong answers only `autograder selftest` asks, and why."""
     left = Counter((question.name, why) for question, _, why in _wrong_answers(release) if why)
-    return {name: f"{many} of them, for {why}" for (name, why), many in left.items()}
+    return {name: f"{many} of them: {why}" for (name, why), many in left.items()}
 
 
 def _wrong_answers(release: Release) -> Iterator[tuple[Question, WrongAnswer, str]]:
     """With why it cannot run in another process than its check; "" where it can. Where a text is
-    handed in, most are functions that do what such a text would do, in the harness's place."""
+    handed in, they are functions that do what such a text would do, in the harness's place."""
     assert release.instructor is not None
     answers = rebuild(release.instructor, release).answers
     for question in release.lab:
         bound = _bound(answers[question.name])
         for wrong in question.wrong_answers:
             if question.name in BESIDE_THE_CHECK:
-                yield question, wrong, "they read what its check keeps"
-            elif bound.isdisjoint(wrong.functions):
-                yield question, wrong, "a text is handed in, and they are models of one"
+                yield question, wrong, "each reads what its check keeps"
+            elif not bound.issuperset(wrong.functions):
+                yield question, wrong, "a text is handed in, and each is a model of one"
             else:
                 yield question, wrong, ""
 

@@ -177,15 +177,21 @@ class Notebook:
         self.page.evaluate(SET, [cell, source])
 
     def cell(self, cell: str) -> Any:
-        """The cell of this id as it is seen, scrolled to."""
+        """The cell of this id, scrolled to until the page has it: JupyterLab takes cells out of the
+        page that are out of sight, and a late output elsewhere moves what is in sight."""
         place = self.page.evaluate(AT, cell)
         assert place >= 0, cell
-        self.page.evaluate(GO, cell)
-        return self.panel.locator(f'.jp-Cell[data-windowed-list-index="{place}"]')
+        found = self.panel.locator(f'.jp-Cell[data-windowed-list-index="{place}"]')
+        for _ in range(LOOKS):
+            self.page.evaluate(GO, cell)
+            with suppress(PlaywrightTimeoutError):
+                found.wait_for(state="attached", timeout=LOOK_MS)
+                return found
+            self.page.evaluate(GO_BACK)
+        raise AssertionError(f"{cell} is not on the page")
 
     def shown(self, cell: str, selector: str) -> Any:
-        """What a cell shows of `selector`, scrolled to until it is seen: JupyterLab takes cells out
-        of the page that are out of sight, and a late output elsewhere moves what is in sight."""
+        """What a cell shows of `selector`, scrolled to until it is seen."""
         for _ in range(LOOKS):
             found = self.cell(cell).locator(selector).filter(visible=True).first
             with suppress(PlaywrightTimeoutError):

@@ -218,9 +218,9 @@ def test_who_is_there_already_sees_no_word_of_colab(page: Any) -> None:
     Notebook(page, HOME)
     page.get_by_role("link", name="lab 01").click()
     lab = Notebook(page, LAB_01)
+    lab.shown("setup", ".jp-InputArea")  # cells are drawn one after the other
+    lab.shown("title", "h1")
     title = lab.cell("title")
-    title.get_by_role("heading").wait_for()
-    lab.cell("setup").wait_for()  # cells are drawn one after the other
     link = title.locator("a", has_text="Open in Colab")
     assert link.count() == 1  # it is there, for Colab's own page and for the site
     assert not link.is_visible()
