@@ -17,8 +17,14 @@ from autograder.classroom.run.job import Job
 from autograder.judge import Question, WrongAnswer
 
 SEED = 1
-BESIDE_THE_CHECK = frozenset({"read_wrapper"})
-"""Questions whose wrong answers read what their check keeps in its own process."""
+BESIDE_THE_CHECK = {
+    "read_wrapper": "each reads what its check keeps",
+    "linear_fn": "the text of the cell is judged, and theirs stands in the check",
+}
+"""Questions whose wrong answers run in their check's own process alone, and why."""
+ON_THE_SIDE = frozenset({"kept_on_the_side", "logits_on_the_side", "state_on_the_side"})
+"""Wrong answers whose backward finds what their forward left behind. In the jail these are two
+processes, and it finds nothing."""
 RIGHT = ""
 CHECKS = autograder.checks.__path__[0]
 _IMPORT = """
@@ -60,8 +66,10 @@ def _wrong_answers(release: Release) -> Iterator[tuple[Question, WrongAnswer, st
     for question in release.lab:
         bound = _bound(answers[question.name])
         for wrong in question.wrong_answers:
-            if question.name in BESIDE_THE_CHECK:
-                yield question, wrong, "each reads what its check keeps"
+            if why := BESIDE_THE_CHECK.get(question.name):
+                yield question, wrong, why
+            elif wrong.name in ON_THE_SIDE:
+                yield question, wrong, "its two halves share a process in a notebook alone"
             elif not bound.issuperset(wrong.functions):
                 yield question, wrong, "a text is handed in, and each is a model of one"
             else:

@@ -259,7 +259,7 @@ recorded_streams.wrong(
     "a_dict",
     "This is a dict, with one stream for each tensor. A tensor may need several: return a list of "
     "pairs.",
-    recorded_streams=lambda program: dict(_needed(program)),
+    recorded_streams=lambda program: dict(sorted(_needed(program))),
 )
 
 

@@ -22,6 +22,10 @@ RULES = Rules(
     ),
     namespace="lab08",
 )
+HOST = (
+    "Dynamo traces what sets the GPU as default, too, and there it asks for a `getattr` that the "
+    "clean room does not have."
+)
 
 
 def room_for(student: Student, name: str) -> AbstractContextManager[Student]:

@@ -35,6 +35,7 @@ _RAISED = {
         'given.append(sum(node.op.startswith("call_") for node in graph_module.graph.nodes))',
     ),
     budget_s=60.0,
+    host="What sets the GPU as default changes what kind of node a call becomes in a graph.",
 )
 def given_to_backend(student: Student, draw: Draw) -> None:
     """What torch.compile gives a backend for a program, and how often that runs.

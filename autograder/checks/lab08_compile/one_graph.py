@@ -13,7 +13,7 @@ from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, Wrong, describe, expect_close, expect_tuple, within
 
 from . import lab
-from .admission import room_for
+from .admission import HOST, room_for
 
 Answered = tuple[list[tuple[Tensor, Tensor]], int]
 _RAISED = {
@@ -37,6 +37,7 @@ _RAISED = {
         "mean = (z * keep[:, None]).sum(0) / keep.sum().clamp(min=1)",
     ),
     budget_s=60.0,
+    host=HOST,
 )
 def one_graph(student: Student, draw: Draw) -> None:
     """The step as found, in one graph: for each x the capped logits and the mean of the rows that
