@@ -720,11 +720,15 @@ predict(
 
 
 # %% id="fsdp-calls-run"
+from torch.distributed.device_mesh import init_device_mesh
+
+
 def a_step(reshard=True):
     model = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 64), onelayer.head()).to(here)
+    mesh = init_device_mesh(here, (dist.get_world_size(),))
     for part in model:
-        fully_shard(part, reshard_after_forward=reshard)
-    fully_shard(model)
+        fully_shard(part, mesh=mesh, reshard_after_forward=reshard)
+    fully_shard(model, mesh=mesh)
     with onelayer.record_collectives() as log:
         F.cross_entropy(model(x.to(here)), target.to(here)).backward()
     return log
@@ -855,8 +859,6 @@ def hybrid():
         layer(x).sum().backward()
     return tuple(layer.weight.to_local().shape), log
 
-
-from torch.distributed.device_mesh import init_device_mesh
 
 with onelayer.fake_group(8):
     print("HSDP, 2 machines of 4:", *hybrid())
@@ -1023,7 +1025,7 @@ reveal("numbers_per_row_for_the_loss", sum(call.bytes for call in log.collective
 # round a ring
 # ([tutorial](https://docs.pytorch.org/tutorials/unstable/context_parallel.html)). *Expert parallel*
 # puts each expert of a mixture on a rank of its own: every token goes to its expert, and back. That
-# is a fifth collective, `all_to_all`:
+# is a fifth collective, `all_to_all_single`:
 
 
 # %% id="more-cuts-run"
@@ -1031,10 +1033,10 @@ def to_the_experts():
     """Each rank's tokens go to the rank of their expert: here token k to rank k % n."""
     rank, n = dist.get_rank(), dist.get_world_size()
     tokens = torch.tensor([10.0 * rank + k for k in range(4)], device=here)
-    out = [tokens[k::n].contiguous() for k in range(n)]
-    came = [torch.empty_like(one) for one in out]
-    dist.all_to_all(came, out)
-    return tokens.tolist(), torch.cat(came).tolist()
+    out = tokens.view(-1, n).T.contiguous()  # row k is for rank k
+    came = torch.empty_like(out)
+    dist.all_to_all_single(came, out)
+    return tokens.tolist(), came.flatten().tolist()
 
 
 for rank, (had, has) in enumerate(on_ranks(2, to_the_experts)):

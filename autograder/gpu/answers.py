@@ -44,9 +44,11 @@ class Known:
     sentence: str = RIGHT
 
 
-def known_answers(release: Release) -> Iterator[Known]:
+def known_answers(release: Release, *, wrong_ones: bool = True) -> Iterator[Known]:
     """Every answer to every question of a lab; a whole notebook where they are right."""
     yield from _right(release)
+    if not wrong_ones:
+        return
     for question, wrong, why_left in _wrong_answers(release):
         if not why_left:
             yield _wrong(release, question, wrong)

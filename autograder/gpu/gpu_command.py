@@ -23,9 +23,10 @@ RESULTS = Path("docs/gpu")
 @click.command()
 @click.option("--out", type=click.Path(path_type=Path), default=RESULTS, show_default=True)
 @click.option("--lab", "labs", multiple=True, help="Only this lab, as in 01_strides.")
+@click.option("--right", is_flag=True, help="Only the right answers, of all labs in minutes.")
 @click.option("--simulated", "played", flag_value=SIMULATED, help="Let the CPU play the GPU.")
 @click.option("--mocked", "played", flag_value=MOCKED, help="torch's CUDA build, a mocked driver.")
-def main(out: Path, labs: tuple[str, ...], played: str) -> None:
+def main(out: Path, labs: tuple[str, ...], right: bool, played: str) -> None:
     """Grade every answer that the course knows on this machine's GPU, and write a page about it."""
     console = Console()
     if why := "" if played else missing():
@@ -33,7 +34,7 @@ def main(out: Path, labs: tuple[str, ...], played: str) -> None:
     doctor(console)
     try:
         made = Run(course_folder(Path()), played or devices.lent()[0], console)
-        for results in made.results(labs):
+        for results in made.results(labs, wrong_ones=not right):
             written = results_page.write(results, out)
     except (NoLaunch, UserError) as reason:
         sys.exit(f"Cannot go on: {reason}")

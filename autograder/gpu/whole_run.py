@@ -44,15 +44,18 @@ class Run:
         line = f"{time.monotonic() - self.started:6.0f} s  {text}"
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    def results(self, wanted: Iterable[str] = ()) -> Iterator[results_page.Results]:
+    def results(
+        self, wanted: Iterable[str] = (), *, wrong_ones: bool = True
+    ) -> Iterator[results_page.Results]:
         """What is kept: after the kernels, and again after each lab, so that a run which is cut off
         leaves what it has; the last is the whole. wanted: names of labs; none of them means all.
-        Raises UserError where the GPU is lost on the way."""
+        wrong_ones: whether known wrong answers are asked, too. Raises UserError where the GPU is
+        lost on the way."""
         known, names = releases(self.course), tuple(wanted)
         chosen = [name for name in known if not names or name in names]
         kernels, labs = dict(self._kernels()), dict[str, Any]()
         yield self._so_far(kernels, labs, chosen)
-        for name, lab in self._labs(known[name] for name in chosen):
+        for name, lab in self._labs((known[name] for name in chosen), wrong_ones):
             labs[name] = lab
             yield self._so_far(kernels, labs, chosen)
 
@@ -83,14 +86,16 @@ class Run:
                 self.say(f"kernels by {name}: {one.text}")
                 yield name, asdict(one) | {"failed": one.failed}
 
-    def _labs(self, chosen: Iterable[Release]) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _labs(
+        self, chosen: Iterable[Release], wrong_ones: bool
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
         with (
             tempfile.TemporaryDirectory(prefix="autograder-") as folder,
             closing(self._pool(Path(folder), on_gpu=True)) as there,
             closing(self._pool(Path(folder), on_gpu=False)) as here,
         ):
             for release in chosen:
-                known = list(known_answers(release))
+                known = list(known_answers(release, wrong_ones=wrong_ones))
                 gpu = asked(there, known, self._used_bytes)
                 judged = outcome(known, gpu.found, partial(_asked_again, here))
                 right = f"{judged.right} right, {judged.wrong} wrong"

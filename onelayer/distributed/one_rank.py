@@ -67,6 +67,8 @@ def run_rank(rank: int, task: Task, answers: Connection) -> None:
     torch.set_num_threads(1)  # the ranks share this machine's cores
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
     os.environ |= {"WORLD_SIZE": str(task.world_size)}
+    if task.backend == "gloo":  # it moves the CPU's memory; FSDP would take the GPU that it sees
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
     with open(task.stack(rank), "w") as stack:
         faulthandler.register(STACK, file=stack, all_threads=False)
         answers.send(_outcome(rank, task))

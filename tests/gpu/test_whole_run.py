@@ -114,7 +114,7 @@ class HerePool:
 def test_the_whole_run_with_the_cpu_as_the_gpu(tmp_path, monkeypatch):
     """One lab's solution and a wrong answer; and that one passed off as right."""
 
-    def few(release):
+    def few(release, wrong_ones):
         everything = {known.name: known for known in known_answers(release)}
         wrong = everything["wrong address offset_forgotten"]
         passed_off = replace(wrong, name="passed off", job=replace(wrong.job, student="passed off"))

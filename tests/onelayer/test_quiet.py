@@ -43,6 +43,16 @@ def test_slow_guards_are_no_news_and_another_warning_is(tmp_path: Path) -> None:
     assert "Guards failed" in stderr_of(f"import onelayer; {other}", tmp_path)
 
 
+def test_tf32_left_alone_is_no_news() -> None:
+    said = "from torch._inductor.compile_fx import _warn_tf32_disabled as look; import torch;"
+    said += (
+        "torch.cuda.is_available = lambda: True; torch.cuda.get_device_capability = lambda: (9, 0);"
+    )
+    said += "look()"
+    assert "TensorFloat32" in stderr_of(said, Path())
+    assert stderr_of(f"import onelayer; {said}", Path()) == ""
+
+
 def test_whatever_else_torch_has_to_say_there_is_said(caplog: pytest.LogCaptureFixture) -> None:
     keep_quiet()
     logger = logging.getLogger("torch.utils.cpp_extension")

@@ -22,6 +22,9 @@ MAKE_CHAR, MAKE_BLOCK = 1 << 6, 1 << 11
 MAKE = 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 12  # directory, file, socket, fifo, link
 ABSTRACT_SOCKETS, SIGNALS = 1 << 0, 1 << 1
 OWN, DEVICES = ("/tmp", "/dev/shm"), ("/dev",)
+GPU, NAMES = "/dev/nvidiactl", "/proc"
+"""CUDA ends with error 304 where it cannot name its threads, in /proc/self/task/*/comm. That of
+a submission is its own and shows nobody else. The rule is for its root, whose inode stays."""
 
 
 def version() -> int:
@@ -36,7 +39,8 @@ def rights(version: int) -> int:
 
 
 def install() -> None:
-    """This process and its children write below OWN, into what lies in DEVICES, and nowhere else.
+    """This process and its children write below OWN, into what lies in DEVICES, and nowhere else;
+    where they are lent a GPU, their threads' names too.
 
     Does nothing where there is no Landlock. Needs no_new_privs. Raises OSError.
     """
@@ -49,6 +53,8 @@ def install() -> None:
             _allow(ruleset, place, rights(found) & ~(MAKE_CHAR | MAKE_BLOCK))
         for place in DEVICES:
             _allow(ruleset, place, rights(found) & (WRITE_FILE | TRUNCATE))
+        if os.path.exists(GPU):
+            _allow(ruleset, NAMES, rights(found) & (WRITE_FILE | TRUNCATE))
         checked(LIBC.syscall(RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
     finally:
         os.close(ruleset)

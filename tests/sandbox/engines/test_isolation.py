@@ -1,6 +1,7 @@
 """Each wall of the jail by itself: there by default, named where missing, refused by grading."""
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -99,6 +100,25 @@ def test_landlock_takes_away_no_more_than_its_version_knows():
 
 
 @pytest.mark.jail
+@pytest.mark.skipif(not landlock.version(), reason="this kernel has no Landlock")
+@pytest.mark.parametrize(
+    ("lent", "said"), [("/dev/null", "named"), ("/dev/none", "PermissionError")]
+)
+def test_a_submission_that_is_lent_a_gpu_may_name_its_threads(lent, said):
+    """CUDA does, and ends with error 304 where it cannot: seen on an H100 behind Landlock."""
+    program = (
+        "import ctypes, os; from autograder.sandbox.inside import landlock\n"
+        "ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)  # no new privileges\n"
+        f"landlock.GPU = {lent!r}; landlock.install()\n"
+        "try: open(f'/proc/self/task/{os.getpid()}/comm', 'w').write('cuda'); print('named')\n"
+        "except OSError as error: print(type(error).__name__)\n"
+        "try: open('/etc/hostname', 'a')\n"
+        "except PermissionError: print('held')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.split() == [said, "held"], done.stderr
+
+
 def test_without_landlock_in_the_kernel_the_jail_still_stands(monkeypatch):
     monkeypatch.setattr(landlock, "version", lambda: 0)
     landlock.install()  # in this very process: it must not bind it
