@@ -84,8 +84,8 @@ record: ## record on a GPU what chapters show where there is none (NAME=... for 
 record-mocked: ## the same on a mocked device, what is true there (the Python of .venv-mock)
 	@.venv-mock/bin/python -m bench.record --device mocked $(NAME)
 
-gpu: ## grade every known answer of every lab on this machine's GPU (GPU_PYTHON=...)
-	@"$(GPU_PYTHON)" -m autograder.gpu
+gpu: ## grade every known answer of every lab on this machine's GPU (RIGHT=1: the right ones alone)
+	@"$(GPU_PYTHON)" -m autograder.gpu $(if $(RIGHT),--right)
 
 mock: ## run the tests of the mocked CUDA device on a CUDA build of torch (5 GB once)
 	@"$(PYTHON)" -m bench.mock

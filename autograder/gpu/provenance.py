@@ -13,8 +13,10 @@ import torch
 from autograder.classroom.run import nvidia_smi
 from autograder.sandbox import CUDA, Gpu
 
+RIGHT_ALONE = "make gpu RIGHT=1"
 
-def described(gpu: Gpu, course: Path) -> dict[str, Any]:
+
+def described(gpu: Gpu, course: Path, *, wrong_ones: bool = True) -> dict[str, Any]:
     facts = nvidia_smi.facts(gpu.name) if gpu.kind == CUDA else None
     return {
         "device": gpu.title,
@@ -27,7 +29,7 @@ def described(gpu: Gpu, course: Path) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
         "commit": commit(course),
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "command": "make gpu",
+        "command": "make gpu" if wrong_ones else RIGHT_ALONE,
     }
 
 
@@ -54,6 +56,7 @@ def _git(course: Path, *words: str) -> str:
 
 
 def file_name(described: dict[str, Any]) -> str:
-    """As in nvidia-h200-torch2.11.0."""
+    """As in nvidia-h200-torch2.11.0; -right behind it where only right answers were asked."""
     device = re.sub(r"[^a-z0-9]+", "-", described["device"].lower()).strip("-")
-    return f"{device}-torch{described['torch'].partition('+')[0]}"
+    right = "-right" if described["command"] == RIGHT_ALONE else ""
+    return f"{device}-torch{described['torch'].partition('+')[0]}{right}"

@@ -31,7 +31,7 @@ def page(results: Results) -> Iterator[str]:
     yield f"Sandbox: `{sandbox['name']}`, in which a kernel was launched first."
     yield from (f"Not used: {reason}." for reason in sandbox["refused"])
     yield ""
-    yield from _labs(results["labs"])
+    yield from _labs(results["labs"], alone=machine["command"] == provenance.RIGHT_ALONE)
     yield ""
     yield from _kernels(results["kernels"])
     if results["not_yet"]:
@@ -44,12 +44,13 @@ def page(results: Results) -> Iterator[str]:
     yield from _names("What is wrong", results["faults"])
 
 
-def _labs(labs: dict[str, Any]) -> Iterator[str]:
+def _labs(labs: dict[str, Any], *, alone: bool) -> Iterator[str]:
     yield "| lab | right pass | wrong rejected | faults | seconds | peak memory |"
     yield "|---|---|---|---|---|---|"
     for name, lab in labs.items():
         peak = "unknown" if lab["peak_bytes"] is None else f"{lab['peak_bytes'] / 2**20:,.0f} MiB"
-        numbers = [lab["right"], lab["wrong"], len(lab["faults"]), lab["seconds"]]
+        wrong = "not asked" if alone else lab["wrong"]
+        numbers = [lab["right"], wrong, len(lab["faults"]), lab["seconds"]]
         cells = [name, *map(str, numbers), peak]
         yield f"| {' | '.join(cells)} |"
 

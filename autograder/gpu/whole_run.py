@@ -54,18 +54,18 @@ class Run:
         known, names = releases(self.course), tuple(wanted)
         chosen = [name for name in known if not names or name in names]
         kernels, labs = dict(self._kernels()), dict[str, Any]()
-        yield self._so_far(kernels, labs, chosen)
+        yield self._so_far(kernels, labs, chosen, wrong_ones)
         for name, lab in self._labs((known[name] for name in chosen), wrong_ones):
             labs[name] = lab
-            yield self._so_far(kernels, labs, chosen)
+            yield self._so_far(kernels, labs, chosen, wrong_ones)
 
     def _so_far(
-        self, kernels: dict[str, Any], labs: dict[str, Any], chosen: Sequence[str]
+        self, kernels: dict[str, Any], labs: dict[str, Any], chosen: Sequence[str], wrong_ones: bool
     ) -> results_page.Results:
         known = releases(self.course)
         asked = [question for name in labs for question in known[name].lab]
         return {
-            "machine": provenance.described(self.gpu, self.course),
+            "machine": provenance.described(self.gpu, self.course, wrong_ones=wrong_ones),
             "sandbox": {**asdict(self.place.tier), "refused": list(self.place.refused)},
             "seconds": round(time.monotonic() - self.started, 1),
             "kernels": kernels,

@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,12 @@ from onelayer.drawing.words import say
 _LIMIT = 3  # errors that a person would look at: the rest mostly follow from the first
 _PLACE = re.compile(r"^(?P<file>[^\s:][^:]*):(?P<line>\d+):(?:\d+:)?\s+(?P<text>.*)$")
 _LINKER = re.compile(r"undefined reference to .*|undefined symbol.*|multiple definition of [^;]*")
+
+
+_OWN_COPY = ["-Wl,--exclude-libs,libstdc++.a"] if sys.platform == "linux" else []
+"""A compiler may link its standard library into each file. Mixed with the copy that torch loaded, a
+number written to a stream vanished on one machine and ended the process on another; so it is kept
+whole, to itself."""
 
 
 class CompileError(RuntimeError):
@@ -45,8 +52,8 @@ def compiler() -> tuple[str, ...]:
 
 @cache
 def identity() -> str:
-    """What the compiler says of itself: another compiler, another build."""
-    return " ".join(compiler()) + run([*compiler(), "--version"]).stdout
+    """What the compiler says of itself, and how it is called: another compiler, another build."""
+    return " ".join([*compiler(), *_OWN_COPY]) + run([*compiler(), "--version"]).stdout
 
 
 def compile_shared(source: str, out: Path, *, name: str, flags: Sequence[str]) -> None:
@@ -55,7 +62,7 @@ def compile_shared(source: str, out: Path, *, name: str, flags: Sequence[str]) -
     Raises CompileError with what is wrong, and nothing is written.
     """
     (out.parent / name).write_text(source, encoding="utf-8")
-    common = ["-shared", "-fPIC", "-fdiagnostics-color=never"]
+    common = ["-shared", "-fPIC", "-fdiagnostics-color=never", *_OWN_COPY]
     wanted = [*compiler(), *common, name, *flags, "-o", str(out)]
     done = run(wanted, cwd=out.parent)
     if done.returncode:

@@ -179,8 +179,10 @@ def test_every_known_answer_is_asked():
 
 
 def test_a_file_is_named_after_device_and_torch():
-    told = {"device": "NVIDIA H200 (MIG 1g.18gb)", "torch": "2.11.0+cu130"}
+    told = {"device": "NVIDIA H200 (MIG 1g.18gb)", "torch": "2.11.0+cu130", "command": "make gpu"}
     assert provenance.file_name(told) == "nvidia-h200-mig-1g-18gb-torch2.11.0"
+    told["command"] = provenance.RIGHT_ALONE
+    assert provenance.file_name(told) == "nvidia-h200-mig-1g-18gb-torch2.11.0-right"
     assert provenance.commit(ROOT) != ""
 
 

@@ -60,6 +60,7 @@ _OPERATORS: dict[str, Callable[..., Tensor]] = {
         "promotion, where a 0-d tensor yields to a matrix, and in place by the first input.",
         "regions = [None]; 'enter' appends, 'leave' pops, and regions[-1] says what holds",
     ),
+    host="It asks what autocast does on the CPU, and an answer may run it there.",
 )
 def autocast_dtypes(student: Student, draw: Draw) -> None:
     """The dtype of what each operator of a program makes.

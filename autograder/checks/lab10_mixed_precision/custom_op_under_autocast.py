@@ -35,6 +35,7 @@ _RAISED = {
         "Backward runs after the region: only custom_bwd brings the region back.",
         "inside = None if cast else region; later = inside if way == 'custom_fwd' else None",
     ),
+    host="It asks what autocast does on the CPU, and an answer may run it there.",
 )
 def custom_op_under_autocast(student: Student, draw: Draw) -> None:
     """The dtypes in a custom operation that is called in an autocast region, forward and backward.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 import sys
 
@@ -265,6 +266,18 @@ def test_cxx_may_be_a_command_with_arguments(monkeypatch):
     assert cpp_compiler.compiler()[1:] == ("THIS=that", "g++")
     assert onelayer.load_cpp(TWICE.replace("2 *", "8 *")).library.twice(2) == 16
     cpp_compiler.compiler.cache_clear()
+
+
+def test_a_compiler_that_links_its_own_standard_library_mixes_it_with_nobodys():
+    """In one image g++ did: where a number went into a message, the process died."""
+    program = (
+        f"import onelayer, torch\nops = onelayer.load_cpp({SCALE!r})\n"
+        "try: ops.scale(torch.ones(3), 2.0)\n"
+        "except RuntimeError as error: print(str(error).splitlines()[0])\n"
+    )
+    own = {**os.environ, "CXX": "g++ -static-libstdc++"}
+    done = subprocess.run([sys.executable, "-c", program], env=own, capture_output=True, text=True)
+    assert "x has 1 dimensions" in done.stdout, done.stderr
 
 
 def test_a_machine_without_a_compiler_is_told_what_to_install(monkeypatch):
