@@ -2,7 +2,7 @@
 
     python -m bench.mock_picture
 
-Writes docs/mocked.png, on a white ground, from onelayer/recordings. It needs no GPU and no CUDA.
+Writes docs/mocked.png, on a white ground, from onelayer/recordings/mocked. It needs no GPU.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from onelayer.memory.allocator_history import AllocatorHistory
 from onelayer.memory.allocator_picture import AllocatorPicture
 from onelayer.memory.stream_lanes import StreamLanes
 from onelayer.memory.stream_trace import StreamTrace
-from onelayer.recordings import Recording, read_recording
+from onelayer.recordings import MOCKED, Recording, read_recording
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "mocked.png"
+NAMES = ("step_overlap", "step_memory")
 WIDTH, MARGIN = 1600, 40
 
 
@@ -50,7 +51,7 @@ def _scaled(part: Image.Image) -> Image.Image:
 
 
 def main() -> int:
-    page = composed([read_recording("step_overlap"), read_recording("step_memory")])
+    page = composed([read_recording(name, folder=MOCKED) for name in NAMES])
     page.save(PICTURE, optimize=True)
     print(f"{PICTURE.name}: {page.width} x {page.height}, {PICTURE.stat().st_size:,} bytes")
     return 0

@@ -6,7 +6,7 @@ Each recording is made in a process of its own and put in its place whole. One t
 named, and what was there before stays. It needs torch, triton and safetensors, and nothing else.
 
 `--device mocked` (`make record-mocked`) makes those that are true on a mocked device, as an H100,
-with torch's CUDA build; where a GPU's recording lies, that one stays. With `--device cpu --into
+with torch's CUDA build, in a folder beside the GPU's. With `--device cpu --into
 FOLDER` it shows how a recording is made; nothing of that kind is ever shipped.
 """
 
@@ -52,11 +52,11 @@ def missing(device: str) -> list[str]:
 
 def record(name: str, device: str, folder: Path | None) -> str:
     """Makes one recording, puts it in `folder`, and returns a line about it."""
-    from onelayer.recordings import HERE
+    from onelayer.recordings import HERE, MOCKED
     from onelayer.recordings.storing import store
 
     content, made = _on_mocked(name) if device == "mocked" else recorded(name, device)
-    file = store(name, content, made, folder or HERE)
+    file = store(name, content, made, folder or (MOCKED if device == "mocked" else HERE))
     return f"{file.name}: {file.stat().st_size:,} bytes, {made}"
 
 

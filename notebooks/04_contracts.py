@@ -1207,11 +1207,11 @@ print(onelayer.next_words(gpt(sentence)[0], k=3))
 # ## What a GPU's allocator saw
 # On this page bytes were counted at the dispatcher. On a GPU, the allocator itself
 # [keeps a trace](https://docs.pytorch.org/docs/stable/torch_cuda_memory.html) of every block that
-# it hands out. Here is a recording of it: two steps of this GPT with AdamW, 1,024 sentences each,
-# and no checkpoint. No GPU ran: the device is mocked, and the allocator is torch's own. What it
-# held before is the
-# [workspaces of cuBLAS](https://docs.pytorch.org/docs/stable/notes/cuda.html#cublas-workspaces),
-# one for the thread of forward and one for the thread of backward.
+# it hands out. Here is a recording of it, from an H100: two steps of this GPT with AdamW, 1,024
+# sentences each, and no checkpoint. What it held before is the
+# [workspaces of cuBLAS](https://docs.pytorch.org/docs/stable/notes/cuda.html#cublas-workspaces):
+# one for the thread of forward, one for the thread of backward, and in torch 2.11 one MiB more for
+# products with a bias.
 
 # %% id="allocator-run"
 onelayer.show_recording("step_memory")

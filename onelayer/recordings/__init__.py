@@ -9,9 +9,9 @@ provenance. What may not: anything that was not recorded on the device that it n
     step_memory      what the caching allocator did in two steps of training
     step_overlap     a profiler's trace: what runs beside what
 
-`make record` makes them on a GPU, `make record-mocked` on a mocked device (`bench/record.py`): no
-chapter does, and no test but in a folder of its own.
-In `mocked/` lies what chapters' cells saw on the mocked device: `mocked.py`.
+`make record` makes them on a GPU: no chapter does, and no test but in a folder of its own.
+In `mocked/` lies what the mocked device shows: the same under the same names, by `make
+record-mocked` (`bench/record.py`), and what chapters' cells saw: `mocked.py`.
 """
 
 import json
@@ -25,6 +25,7 @@ from onelayer.drawing.words import say
 from onelayer.recordings.provenance import FIELDS, Provenance, in_html
 
 HERE = Path(__file__).parent
+MOCKED = HERE / "mocked"
 
 
 class Content(Protocol):
@@ -92,13 +93,15 @@ class Recording(Shown):
 
 
 def read_recording(name: str, *, folder: Path = HERE) -> Recording:
-    """The recording `name`, or one that says that it does not exist.
+    """The recording `name`, a mocked device's where a GPU has made none, or one that says that it
+    does not exist.
 
     Raises ValueError for a file without complete provenance, for then nobody can say what it is,
     and for one whose content is not what it says that it shows.
     """
-    file = folder / f"{name}.json"
-    if not file.exists():
+    places = [folder, *([MOCKED] if folder == HERE else [])]
+    file = next((f for place in places if (f := place / f"{name}.json").exists()), None)
+    if file is None:
         return Recording(name)
     return recording_of(name, json.loads(file.read_text(encoding="utf-8")))
 

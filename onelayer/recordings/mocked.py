@@ -23,11 +23,11 @@ from onelayer.mock_cuda.builds import NoMock
 from onelayer.mock_cuda.calls import short_kernel
 from onelayer.mock_cuda.run import MockRun, on_mock_gpu
 from onelayer.mock_cuda.summary import source as text_of
-from onelayer.recordings import HERE, Recording, read_recording
+from onelayer.recordings import MOCKED, Recording, read_recording
 from onelayer.recordings.provenance import in_html, mocked_provenance
 from onelayer.recordings.storing import store
 
-FOLDER = HERE / "mocked"
+FOLDER = MOCKED
 KEEP = "ONELAYER_KEEP_MOCKED"
 """Set where recordings are to be written: the command that is noted in them."""
 MOST_CALLS = 1500

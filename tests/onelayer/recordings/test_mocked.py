@@ -20,7 +20,7 @@ from onelayer.recordings.mocked import FOLDER, KEEP, MockedRun, mocked
 from onelayer.recordings.storing import MOST_BYTES
 
 REPO = Path(__file__).resolve().parents[3]
-NAMES = sorted(file.stem for file in FOLDER.glob("[0-9]*.json"))  # one for a cell of a chapter
+NAMES = sorted(file.stem for file in FOLDER.glob("[0-9]*.json"))
 
 
 def small() -> list[int]:

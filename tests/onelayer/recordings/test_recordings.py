@@ -41,6 +41,7 @@ GPU = Provenance(
     date="2026-01-02",
     made_by="python -m bench.record NAME",
 )
+MOCKED_TOO = [name for name in record.RECORDERS if name not in record.UNFIT["mocked"]]
 MOCKED = replace(GPU, device="mocked device", ran_on="mocked", driver="none")
 CODE = (REPO / "tests" / "onelayer" / "compiler" / "inductor_triton.txt").read_text(
     "utf-8"
@@ -143,14 +144,24 @@ class TestReading:
             recordings.read_recording("made", folder=tmp_path)
 
     def test_what_is_shipped_is_complete_and_comes_from_a_gpu_or_a_mocked_one(self) -> None:
-        for file in recordings.HERE.glob("*.json"):
-            shipped = recordings.read_recording(file.stem)
+        mocked = [recordings.MOCKED / f"{name}.json" for name in MOCKED_TOO]
+        for file in [*recordings.HERE.glob("*.json"), *mocked]:
+            shipped = recordings.read_recording(file.stem, folder=file.parent)
             assert shipped.made is not None
             assert file.stem in record.RECORDERS
-            assert shipped.made.ran_on in ("cuda", "mocked")
+            assert shipped.made.ran_on == ("mocked" if file in mocked else "cuda")
             assert file.stem not in record.UNFIT[shipped.made.ran_on]
             assert ("mocked" in shipped.made.device) == (shipped.made.ran_on == "mocked")
             assert file.stat().st_size <= storing.MOST_BYTES
+
+    def test_where_no_gpu_has_recorded_the_mocked_device_is_shown(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(recordings, "HERE", tmp_path)
+        shown = recordings.read_recording("step_memory", folder=tmp_path)
+        assert shown.made is not None
+        assert shown.made.ran_on == "mocked"
+        assert not recordings.read_recording("dreams", folder=tmp_path).exists
 
     def test_every_recording_that_a_chapter_shows_is_there(self) -> None:
         sources = [file.read_text("utf-8") for file in (REPO / "notebooks").glob("*.py")]
@@ -171,6 +182,44 @@ class TestReading:
     def test_a_cpus_is_no_gpus_and_says_so(self, tmp_path: Path) -> None:
         store("made", CONTENTS["overlap"], provenance_here("cpu", "a trial"), tmp_path)
         assert "no GPU" in recordings.read_recording("made", folder=tmp_path).provenance
+
+
+class TestAgainstAGpu:
+    """What the mocked device showed, beside what an H100 did."""
+
+    def both(self, name: str) -> list[Any]:
+        found = [
+            recordings.read_recording(name, folder=f) for f in (recordings.HERE, recordings.MOCKED)
+        ]
+        assert [one.made and one.made.ran_on for one in found] == ["cuda", "mocked"]
+        return [one.content for one in found]
+
+    def test_the_allocator_is_asked_for_the_same_bytes_in_the_same_order(self) -> None:
+        """But for the sort in the embedding's backward, whose room is that of the torch version:
+        docs/mock_cuda.md says what the same version asks for."""
+        asked = [
+            [(r.phase, r.bytes) for r in one.requests if r.action == "alloc"]
+            for one in self.both("step_memory")
+        ]
+        assert len(asked[0]) == len(asked[1]) > 300
+        others = [pair for pair in zip(*asked, strict=True) if pair[0] != pair[1]]
+        assert [(h100[0], mocked[0]) for h100, mocked in others] == [
+            ("backward", "backward"),
+            ("backward 2", "backward 2"),
+        ]
+
+    def test_inductor_writes_as_many_kernels_that_move_the_same_bytes(self) -> None:
+        seen = [re.sub(r"triton_\w+", "triton", one.summary) for one in self.both("head_loss")]
+        assert seen[0] == seen[1]
+
+    def test_the_same_share_of_the_copies_is_hidden_behind_kernels(self) -> None:
+        shares = []
+        for trace in self.both("step_overlap"):
+            (kernels,) = [lane for lane in trace.lanes if lane.startswith("kernels")]
+            (copies,) = [lane for lane in trace.lanes if lane.startswith("copies")]
+            assert len(trace.lanes[copies]) == 6
+            shares.append(trace.overlap_us(kernels, copies) / trace.busy_us(copies))
+        assert shares == pytest.approx([5 / 6, 5 / 6], abs=0.01)
 
 
 class TestStoring:
