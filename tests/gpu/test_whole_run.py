@@ -143,6 +143,25 @@ def test_the_whole_run_with_the_cpu_as_the_gpu(tmp_path, monkeypatch):
     assert "Not used: x: no kernel runs." in text
 
 
+GPU_LABS = ["08_compile", *(name for name in releases(ROOT) if name != "08_compile")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "lab", [GPU_LABS[0], *(pytest.param(name, marks=pytest.mark.thorough) for name in GPU_LABS[1:])]
+)
+def test_the_right_answers_pass_where_the_cpu_plays_the_gpu(monkeypatch, lab):
+    """A default device is set around each call, as on a GPU: Dynamo traced it, and refused."""
+    monkeypatch.setattr(whole_run, "Pool", HerePool)
+    monkeypatch.setattr(whole_run, "place_with", lambda gpu: Place(BUBBLEWRAP))
+    made = whole_run.Run(ROOT, "simulated", Console(quiet=True))
+    _, results = made.results([lab], wrong_ones=False)
+    assert results["faults"] == []
+    assert results["labs"][lab]["right"] >= 2 * results["labs"][lab]["questions"]
+    assert results["machine"]["command"] == provenance.RIGHT_ALONE
+    assert "| not asked |" in "\n".join(results_page.page(results))
+
+
 def test_without_a_kernel_in_one_tier_the_next_is_taken_and_named(monkeypatch):
     tried = []
 
