@@ -230,7 +230,7 @@ def _outward(text: str, name: str) -> str:
 
     def replaced(link: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(name), link["path"]))
-        is_page = target.startswith("docs/") or PAGE.fullmatch(target)
+        is_page = posixpath.dirname(target) == "docs" or PAGE.fullmatch(target)
         if re.match(r"\w+:", link["path"]) or is_page:
             return link.group()
         return f"]({REPOSITORY}/blob/{BRANCH}/{target}{link['anchor'] or ''})"

@@ -110,6 +110,8 @@ def test_what_has_not_changed_is_not_written_again(tmp_path: Path) -> None:
 
 def test_a_link_to_what_is_no_page_leads_to_the_repository() -> None:
     text = "[a](../CONTRIBUTING.md#the-matrix) [b](matrix.md) [c](https://pytorch.org/x)"
+    below = pages._outward("[found](gpu/found.md)", "docs/one.md")  # of a folder, no page is made
+    assert below == f"[found]({REPOSITORY}/blob/{BRANCH}/docs/gpu/found.md)"
     assert pages._outward(text, "docs/one.md") == (
         f"[a]({REPOSITORY}/blob/{BRANCH}/CONTRIBUTING.md#the-matrix) [b](matrix.md) "
         "[c](https://pytorch.org/x)"
