@@ -236,3 +236,14 @@ def test_a_function_of_a_notebook_cell() -> None:
     NotebookClient(made, timeout=120, kernel_name="python3", allow_errors=True).execute()
     assert made.cells[2].outputs[0]["data"]["text/plain"] == "[15, 15]"
     assert "ranks 0, 1 raised ZeroDivisionError" in made.cells[3].outputs[-1]["evalue"]
+
+
+def test_a_rank_on_gloo_sees_no_gpu() -> None:
+    """FSDP takes the accelerator that it sees: beside one GPU, rank 1 found no second."""
+
+    def seen() -> str:
+        import os
+
+        return os.environ["CUDA_VISIBLE_DEVICES"]
+
+    assert onelayer.run_ranks(1, seen) == [""]
