@@ -9,7 +9,7 @@ On Python 3.13.0, and on no other patch of it, Dynamo warns that its guards may 
 (https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_dynamo/guards.py,
 `_get_generic_dict_manager_example_value`).
 
-On a GPU with tensor cores, Inductor warns with each float32 product that TF32 is not enabled
+On a GPU with tensor cores, Inductor warns of the first float32 product that TF32 is not enabled
 (https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_inductor/compile_fx.py,
 `_warn_tf32_disabled`). The course's numbers are float32's.
 """
