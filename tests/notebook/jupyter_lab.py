@@ -127,6 +127,7 @@ AT = """(id) => window.panel.content.widgets.findIndex((cell) => cell.model.id =
 GO = """async (id) => {
   const notebook = window.panel.content;
   const place = notebook.widgets.findIndex((cell) => cell.model.id === id);
+  window.jupyterapp.shell.activateById(window.panel.id);
   await notebook.scrollToItem(place, "smart");
   notebook.activeCellIndex = place;
 }"""
@@ -178,7 +179,8 @@ class Notebook:
 
     def cell(self, cell: str) -> Any:
         """The cell of this id, scrolled to until the page has it: JupyterLab takes cells out of the
-        page that are out of sight, and a late output elsewhere moves what is in sight."""
+        page that are out of sight, and a late output elsewhere moves what is in sight. Its notebook
+        is brought to the front: the one that the page's address names may open late, over it."""
         place = self.page.evaluate(AT, cell)
         assert place >= 0, cell
         found = self.panel.locator(f'.jp-Cell[data-windowed-list-index="{place}"]')
