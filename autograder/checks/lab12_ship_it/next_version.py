@@ -9,7 +9,7 @@ from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, Wrong, describe, expect_equal, expect_tuple, within
 
 from . import lab
-from .schemas import BREAK, CHANGES, FEATURE, PATCH, Argument, Reading, Schema, drawn_schema, effect
+from .schemas import BREAK, CHANGES, FEATURE, PATCH, Argument, Reading, Schema, decisive, drawn_schema, effect
 
 Schemas = list[Schema]
 Case = tuple[str, Schemas, Schemas]
@@ -43,16 +43,54 @@ def next_version(student: Student, draw: Draw) -> None:
     for version, old, new in _cases(draw):
         with explaining(_RAISED):
             got = student.call("next_version", version, [*map(str, old)], [*map(str, new)])
-        _expect(got, judged((version, old, new), Reading()), (old, new))
+        _expect(got, judged((version, old, new), Reading()), (version, old, new))
 
 
-def _expect(got: Any, want: Answer, changed: tuple[Schemas, Schemas]) -> None:
+def _expect(got: Any, want: Answer, case: Case) -> None:
     came, broken = expect_tuple(got, 2, "(the next version, a list of names)")
     names = list(expect_tuple(broken, None, "a list of names"))
-    with within(_difference(*changed)):
+    with within(_difference(*case[1:])):
         if any(not isinstance(name, str) for name in names) or sorted(names) != want[1]:
-            raise Wrong(expected=f"{want[1]} break", got=describe(names))
-        expect_equal(came, want[0])
+            why = _why_these(names, want[1], case)
+            raise Wrong(expected=f"{want[1]} break", got=describe(names), why=why)
+        expect_equal(came, want[0], why=_why_this_version(came, want, case))
+
+
+def _why_these(names: list[Any], broken: list[str], case: Case) -> str:
+    """What is true of the first operator that was judged wrong, from its two schemas."""
+    _, old, new = case
+    before, after = ({s.name: s for s in one} for one in (old, new))
+    for name in [*before, *after]:
+        if (name in names) == (name in broken):
+            continue
+        if name not in before:
+            return _OPERATORS["come"]
+        if name not in after:
+            return _OPERATORS["gone"]
+        reading = decisive(before[name], after[name])
+        if before[name] == after[name]:
+            return _OPERATORS["unchanged"]
+        return _CHANGES.get(reading, _OPERATORS["breaks" if name in broken else "does_not"])
+    known = {*before, *after}
+    if any(name not in known for name in names):
+        return _OPERATORS["no_name"]
+    return _OPERATORS["twice"] if len(set(names)) < len(names) else ""
+
+
+def _why_this_version(came: Any, want: Answer, case: Case) -> str:
+    """The rule by which the version is another one, where the names are right."""
+    version, old, new = case
+    if not isinstance(came, str):
+        return _VERSIONS["text"]
+    if version.startswith("0."):
+        return _ZERO
+    if want[1]:
+        raised = came.split(".")[0] == want[0].split(".")[0]
+        return _VERSIONS["reset" if raised else "break"]
+    if want[0].endswith(".0"):
+        raised = came.split(".")[:2] == want[0].split(".")[:2]
+        return _VERSIONS["reset" if raised else "feature"]
+    return _VERSIONS["fix" if sorted(map(str, old)) != sorted(map(str, new)) else "same"]
 
 
 def _difference(old: Schemas, new: Schemas) -> str:
@@ -71,6 +109,7 @@ def _cases(draw: Draw) -> list[Case]:
     found += [_come(draw, "head_logits"), _come(draw, None), _gone(draw), _unchanged(draw)]
     found.append((_version(draw), [], []))
     found += [_changed(draw, "changed_default", "keyword_only", zero=False)]
+    found.append(_changed_twice(draw))
     names = list(CHANGES)
     for _ in draw.cases(3):
         some = [draw.choice(names) for _ in range(draw.integer(1, 3))]
@@ -97,6 +136,14 @@ def _changed(draw: Draw, *changes: str, zero: bool) -> Case:
     for k, name in zip(draw.shuffled(range(3)), changes, strict=False):
         new[k] = CHANGES[name][0](draw, new[k])
     return _version(draw, zero=zero), old, draw.shuffled(new)
+
+
+def _changed_twice(draw: Draw) -> Case:
+    """One operator breaks in two ways, and another one gives a feature."""
+    old = _library(draw)
+    twice = CHANGES["changed_default"][0](draw, CHANGES["writes"][0](draw, old[1]))
+    new = [old[0], twice, CHANGES["at_the_end"][0](draw, old[2])]
+    return _version(draw), old, draw.shuffled(new)
 
 
 def _come(draw: Draw, name: str | None) -> Case:
@@ -189,7 +236,39 @@ def _answering(read: Reading, **how: bool) -> Any:
     return answered
 
 
+_CHANGES: dict[str, str] = {}
+"""What is true of a change, by the way to misread it on which its effect hangs."""
+_ZERO = (
+    "Before 1.0 a break raises the minor version, and all else the patch: 0.9.3 is followed by "
+    "0.10.0."
+)
+_VERSIONS = {
+    "text": 'The version is a text with two dots, as the one that is given: "1.4.2".',
+    "break": "An operator breaks: that raises the major version, and 0.0 stands behind it.",
+    "feature": "A feature raises the minor version (before 1.0 the patch): who relies on it has to "
+    "be able to ask for it.",
+    "fix": "Nothing breaks and nothing is new, so it is a fix: it raises the patch number alone.",
+    "same": "No schema changed. Released is released: it is a fix, and raises the patch number.",
+    "reset": "The numbers behind the one that was raised begin at 0 again: 1.4.2, 1.5.0.",
+}
+_OPERATORS = {
+    "come": "A new operator was called a break. Nobody calls it yet: a feature.",
+    "gone": "An operator is gone, and its callers get an error. An overload is an operator of its "
+    "own: another one that stays does not help.",
+    "unchanged": "An operator whose schema is as it was was called a break. Compare each overload "
+    "with itself.",
+    "breaks": "This change breaks old calls. Find the argument that is gone, of another type, or "
+    "in another place.",
+    "does_not": "All old calls still run after this change, and mean the same: nothing breaks.",
+    "no_name": "An operator's name has its namespace, and its overload if it has one: "
+    "`lib::head_loss.weighted`.",
+    "twice": "An operator that breaks in two ways is one operator that breaks: name it once.",
+}
+
+
 def _misread(name: str, sentence: str, **how: bool) -> None:
+    (reading,) = how
+    _CHANGES[reading] = sentence
     next_version.wrong(name, sentence, next_version=_answering(Reading(**how)))
 
 
@@ -276,24 +355,22 @@ _wrong(
 )
 _wrong(
     "new_operator",
-    "A new operator was called a break. Nobody calls it yet: a feature.",
+    _OPERATORS["come"],
     new_breaks=True,
 )
 _wrong(
     "features_lost",
-    "A feature raises the minor version (before 1.0 the patch): who relies on it has to be able to "
-    "ask for it.",
+    _VERSIONS["feature"],
     features_lost=True,
 )
 _wrong(
     "zero_as_one",
-    "Before 1.0 a break raises the minor version, and all else the patch: 0.9.3 is followed by "
-    "0.10.0.",
+    _ZERO,
     zero_breaks=True,
 )
 _wrong(
     "not_reset",
-    "The numbers behind the one that was raised begin at 0 again: 1.4.2, 1.5.0.",
+    _VERSIONS["reset"],
     reset=False,
 )
 _wrong(

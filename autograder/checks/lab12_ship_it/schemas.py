@@ -7,7 +7,7 @@ https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/core/function_sche
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from autograder.judge import Draw
 
@@ -84,6 +84,16 @@ def effect(old: Schema, new: Schema, read: Reading) -> int:
         effects.append(BREAK if later is None else _of_argument(argument, later, read))
     effects += [_of_new(a, read) for a in found.values()]
     return max(*effects, _of_order(old, new, read))
+
+
+def decisive(old: Schema, new: Schema) -> str:
+    """The first mistake of `Reading` that would make a break of this change none, or one of what
+    is none; "" if no single one does."""
+    truly = effect(old, new, Reading()) == BREAK
+    for mistake in fields(Reading):
+        if (effect(old, new, Reading(**{mistake.name: True})) == BREAK) != truly:
+            return mistake.name
+    return ""
 
 
 def _named_alike(old: Schema, new: Schema) -> Schema:

@@ -7,7 +7,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from multiprocessing.connection import Connection, wait
 
@@ -29,6 +29,7 @@ SLACK_S = 60.0
 this it hangs."""
 STOP_S = 10.0
 SWEEP_S = 2.0  # for the last processes of a killed jail
+LOOK_S = 0.25  # between two looks whether one worker more pays
 
 Outcome = tuple[Job, Record | Fault]
 Answer = Record | Fault | NoJail | NoDevice | Ready
@@ -36,7 +37,7 @@ Answer = Record | Fault | NoJail | NoDevice | Ready
 
 @dataclass
 class _Worker:
-    """One worker process and what it is busy with."""
+    """One worker process and what it is busy with. begun: when it was started, or its job was."""
 
     process: multiprocessing.process.BaseProcess
     connection: Connection
@@ -45,11 +46,14 @@ class _Worker:
     attempt: int = 0
     patience_s: float = 0.0
     deadline: float = 0.0
+    begun: float = field(default_factory=time.monotonic)
     is_ready: bool = False
     has_company: bool = False
 
     def give(self, job: Job, attempt: int) -> None:
         self.job, self.attempt, self.has_company = job, attempt, False
+        if self.is_ready:
+            self.begun = time.monotonic()
         self.patience_s = job.total_s + SLACK_S
         self.deadline = time.monotonic() + (self.patience_s if self.is_ready else START_S)
         with contextlib.suppress(OSError):  # it is gone; waiting for its answer will say so
@@ -57,7 +61,13 @@ class _Worker:
 
     def begin(self) -> None:
         """Its jail is up: from now on the time is its submission's."""
-        self.is_ready, self.deadline = True, time.monotonic() + self.patience_s
+        self.is_ready, self.begun = True, time.monotonic()
+        self.deadline = self.begun + self.patience_s
+
+    @property
+    def busy_s(self) -> float:
+        """How long it has been at its job, or at its start."""
+        return time.monotonic() - self.begun
 
     def answer(self) -> Answer:
         """What came back; for a worker that is gone, how it went."""
@@ -123,6 +133,8 @@ class Pool:
         self.waiting: deque[tuple[Job, int]] = deque()
         self.again: deque[Job] = deque()  # to be asked once more when nothing else runs
         self.false_starts = 0
+        self.start_s = 0.0  # what the last start took
+        self.settled, self.settled_s = 0, 0.0  # submissions, and what they took together
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
         self.waiting.extend(zip(jobs, repeat(1), strict=False))
@@ -132,7 +144,7 @@ class Pool:
             self._hand_out()
             for worker, answer in self._answers():
                 if isinstance(answer, Ready):
-                    self.false_starts = 0
+                    self.false_starts, self.start_s = 0, worker.busy_s
                     worker.begin()
                 else:
                     outcomes = [*self._settle(worker, answer)]
@@ -146,7 +158,9 @@ class Pool:
         job, attempt = worker.job, worker.attempt
         assert job is not None
         worker.job = None
-        if not isinstance(answer, Record):
+        if isinstance(answer, Record):
+            self.settled, self.settled_s = self.settled + 1, self.settled_s + worker.busy_s
+        else:
             self.workers.remove(worker)
             worker.kill()
         if isinstance(answer, NoDevice):
@@ -193,37 +207,53 @@ class Pool:
 
     def _hand_out(self) -> None:
         idle = [worker for worker in self.workers if worker.job is None]
-        while self.waiting and (idle or len(self.workers) < self.size):
+        while self.waiting and (idle or self._one_more_pays()):
             worker = idle.pop() if idle else self._new()
             worker.give(*self.waiting.popleft())
         if len(busy := self._busy()) > 1:
             for worker in busy:
                 worker.has_company = True
 
+    def _one_more_pays(self) -> bool:
+        """Whether one more is ready before those that are there could do what waits: a start takes
+        a processor for seconds, from the first verdict as well. Until one has started, nobody knows
+        how long that takes: half of the processors start one, as each start is two processes."""
+        starting = sum(not worker.is_ready for worker in self.workers)
+        if len(self.workers) >= self.size or starting >= max(1, processors() // 2):
+            return False
+        if starting == len(self.workers):
+            return True
+        longest_s = max((worker.busy_s for worker in self._busy()), default=0.0)
+        each_s = max(longest_s, self.settled_s / max(1, self.settled))
+        return len(self.waiting) * each_s / len(self.workers) > self.start_s
+
     def _new(self) -> _Worker:
         device = emptiest(self.devices, (worker.device for worker in self.workers))
         alone = bool(device) and self.size <= len(self.devices)
-        worker = _Worker(*self._process(replace(self.setting, device=device, alone=alone)), device)
+        begun = self._begun(replace(self.setting, device=device, alone=alone))
+        worker = _Worker(begun.process, begun.connection, device, begun=begun.since)
         self.workers.append(worker)
         return worker
 
-    def _process(self, setting: Setting) -> tuple[multiprocessing.process.BaseProcess, Connection]:
+    def _begun(self, setting: Setting) -> Begun:
         if begun := self.begun:
             self.begun = None
             with contextlib.suppress(OSError):  # it is gone; waiting for its answer will say so
                 begun.connection.send(setting)
-            return begun.process, begun.connection
+            return begun
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=self.target, args=(theirs, setting), daemon=True)
         with without_ctrl_c():
             process.start()
         theirs.close()
-        return process, ours
+        return Begun(process, ours)
 
     def _answers(self) -> list[tuple[_Worker, Answer]]:
         busy = self._busy()
         left_s = min(worker.deadline for worker in busy) - time.monotonic()
+        if self.waiting and len(self.workers) < self.size:
+            left_s = min(left_s, LOOK_S)
         ready = wait([worker.connection for worker in busy], timeout=max(0.0, left_s))
         answers: list[tuple[_Worker, Answer]] = []
         for worker in busy:

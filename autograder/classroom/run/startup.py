@@ -8,8 +8,9 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -17,10 +18,12 @@ from multiprocessing.process import BaseProcess
 
 @dataclass(frozen=True)
 class Begun:
-    """A worker that waits for its Setting, and ends when it gets None instead."""
+    """A worker that waits for its Setting, and ends when it gets None instead. since: when it was
+    begun, by the monotonic clock."""
 
     process: BaseProcess
     connection: Connection
+    since: float = field(default_factory=time.monotonic)
 
 
 _waiting: list[Begun] = []

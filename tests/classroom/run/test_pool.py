@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from dataclasses import replace
 
 import pytest
@@ -221,7 +222,49 @@ def serve_on_a_device(connection, setting):
         connection.send(record(given))
 
 
-def test_workers_divide_the_devices_and_a_new_one_takes_what_was_left(tmp_path):
+def serve_slowly(connection, setting):
+    """Notes which worker has which submission; a slow one takes longer than a start."""
+    die_with_parent(setting.parent)
+    time.sleep(0.2)
+    connection.send(Ready())
+    while (given := connection.recv()) is not None:
+        note(setting.log.parent / "trace", f"{given.student} {os.getpid()}")
+        connection.send(record(given) if given.student.startswith("quick") else stalled(setting))
+
+
+def stalled(setting):
+    """Until somebody else has begun as well."""
+    while len(workers_seen(setting.log.parent)) < 2:
+        time.sleep(0.05)
+    return Fault("slow")
+
+
+def workers_seen(folder):
+    return {line.split()[1] for line in (folder / "trace").read_text().splitlines()}
+
+
+def slowly(names, tmp_path, monkeypatch, processors):
+    monkeypatch.setattr(pool, "processors", lambda: processors)
+    monkeypatch.setattr(pool, "MAX_ATTEMPTS", 1)
+    found = outcomes(names, tmp_path, serve_slowly, workers=2)
+    assert set(found) == set(names)
+    return len(workers_seen(tmp_path))
+
+
+def test_a_class_that_one_worker_is_through_with_at_once_gets_no_second(tmp_path, monkeypatch):
+    assert slowly([f"quick-{n}" for n in range(9)], tmp_path, monkeypatch, 2) == 1
+
+
+def test_whoever_waits_for_a_slow_one_gets_a_second_worker(tmp_path, monkeypatch):
+    assert slowly(["slow", "quick-1"], tmp_path, monkeypatch, 2) == 2
+
+
+def test_where_processors_are_free_all_workers_start_at_once(tmp_path, monkeypatch):
+    assert slowly(["quick-1", "quick-2"], tmp_path, monkeypatch, 4) == 2
+
+
+def test_workers_divide_the_devices_and_a_new_one_takes_what_was_left(tmp_path, monkeypatch):
+    monkeypatch.setattr(pool, "processors", lambda: 8)  # all four start at once
     setting = Setting(BUBBLEWRAP, tmp_path / "log", tmp_path, os.getpid())
     jobs = [job(name) for name in ("dies", "b", "c", "d")]
     started = pool.graded(

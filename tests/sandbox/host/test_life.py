@@ -19,7 +19,7 @@ from autograder.judge import GraderFault, Lab, NoAnswer, Raised, State, ask, tex
 from autograder.sandbox import Cell, Jail, Limits, Tier, probe
 from autograder.sandbox.engines import bubblewrap, cgroups, choice, privileges
 from autograder.sandbox.engines.memory import tree
-from autograder.sandbox.host import tiers, trial
+from autograder.sandbox.host import tiers, trial, zygote_client
 
 pytestmark = pytest.mark.jail
 LIMITS = Limits(wall_s=4.0, load_s=8.0)
@@ -46,6 +46,20 @@ def own_cgroups():
     """Of this process: somebody else may be grading on this machine."""
     mine = f"{cgroups.PREFIX}-{os.getpid()}-*"
     return {d for h in cgroups.find() for d in h.parent.glob(mine)}
+
+
+def test_a_zygote_of_many_forks_gathers_itself_once(monkeypatch):
+    """What is gathered is no longer looked for, and lies in one page of 2 MiB where 512 lay."""
+    monkeypatch.setattr(zygote_client, "MANY", 2)
+    look = "import sys\ndef f(): return 'matplotlib.pyplot' in sys.modules"
+    with Jail(LIMITS) as jail:
+        found = []
+        for _ in range(3):
+            with jail.open([Cell("look", look)]) as student:
+                found.append(told(student, "f"))
+        assert found == [False, True, True]
+        with pytest.raises(GraderFault, match="more than one thread"):
+            jail._zygote._expect_one_thread({"ready": True, "threads": 2})
 
 
 def test_two_jails_and_two_submissions_at_once():
