@@ -9,7 +9,18 @@ from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, Wrong, describe, expect_equal, expect_tuple, within
 
 from . import lab
-from .schemas import BREAK, CHANGES, FEATURE, PATCH, Argument, Reading, Schema, decisive, drawn_schema, effect
+from .schemas import (
+    BREAK,
+    CHANGES,
+    FEATURE,
+    PATCH,
+    Argument,
+    Reading,
+    Schema,
+    decisive,
+    drawn_schema,
+    effect,
+)
 
 Schemas = list[Schema]
 Case = tuple[str, Schemas, Schemas]
@@ -60,6 +71,8 @@ def _why_these(names: list[Any], broken: list[str], case: Case) -> str:
     """What is true of the first operator that was judged wrong, from its two schemas."""
     _, old, new = case
     before, after = ({s.name: s for s in one} for one in (old, new))
+    if any(name not in before and name not in after for name in names):
+        return _OPERATORS["no_name"]
     for name in [*before, *after]:
         if (name in names) == (name in broken):
             continue
@@ -71,10 +84,7 @@ def _why_these(names: list[Any], broken: list[str], case: Case) -> str:
         if before[name] == after[name]:
             return _OPERATORS["unchanged"]
         return _CHANGES.get(reading, _OPERATORS["breaks" if name in broken else "does_not"])
-    known = {*before, *after}
-    if any(name not in known for name in names):
-        return _OPERATORS["no_name"]
-    return _OPERATORS["twice"] if len(set(names)) < len(names) else ""
+    return _OPERATORS["twice"]
 
 
 def _why_this_version(came: Any, want: Answer, case: Case) -> str:
@@ -346,6 +356,28 @@ _misread(
     "An argument got a default where it had none. All old calls gave a value, and still do: a "
     "feature.",
     default_given_breaks=True,
+)
+_misread(
+    "argument_gone",
+    "An argument is gone. Who gives it, by position or by keyword, gets an error.",
+    gone_free=True,
+)
+_misread(
+    "other_type",
+    "An argument has another type, and takes no more what callers give it: a break.",
+    types_free=True,
+)
+_misread(
+    "swapped",
+    "Two positional arguments changed places. Calls by position now give each the value that was "
+    "meant for the other.",
+    order_free=True,
+)
+_misread(
+    "made_positional",
+    "A keyword-only argument became positional, behind all others. It can still be given by "
+    "keyword: a feature.",
+    positional_breaks=True,
 )
 _wrong(
     "overloads_as_one",

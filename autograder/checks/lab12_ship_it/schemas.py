@@ -69,6 +69,10 @@ class Reading:
     default_removed_free: bool = False
     default_given_breaks: bool = False
     new_default_breaks: bool = False
+    gone_free: bool = False
+    types_free: bool = False
+    order_free: bool = False
+    positional_breaks: bool = False
 
 
 def effect(old: Schema, new: Schema, read: Reading) -> int:
@@ -81,7 +85,10 @@ def effect(old: Schema, new: Schema, read: Reading) -> int:
     effects = [PATCH]
     for argument in old.arguments:
         later = found.pop(argument.name, None)
-        effects.append(BREAK if later is None else _of_argument(argument, later, read))
+        if later is not None:
+            effects.append(_of_argument(argument, later, read))
+        elif not read.gone_free:
+            effects.append(BREAK)
     effects += [_of_new(a, read) for a in found.values()]
     return max(*effects, _of_order(old, new, read))
 
@@ -111,7 +118,7 @@ def _of_argument(old: Argument, new: Argument, read: Reading) -> int:
     if new.keyword_only and not old.keyword_only and not read.keyword_only_free:
         effects.append(BREAK)
     if old.keyword_only and not new.keyword_only:
-        effects.append(FEATURE)
+        effects.append(BREAK if read.positional_breaks else FEATURE)
     return max(effects)
 
 
@@ -122,7 +129,7 @@ def _of_type(old: str, new: str, read: Reading) -> int:
         return PATCH if read.writes_free else BREAK
     if new == old + "?":
         return BREAK if read.optional_breaks else FEATURE
-    return PATCH if old == new + "?" and read.narrowing_free else BREAK
+    return PATCH if read.types_free or (old == new + "?" and read.narrowing_free) else BREAK
 
 
 def _of_default(old: str, new: str, read: Reading) -> int:
@@ -150,7 +157,7 @@ def _of_order(old: Schema, new: Schema, read: Reading) -> int:
     after = [a.name for a in new.positional]
     if read.places_free:
         after = [name for name in after if name in before]
-    return PATCH if after[: len(before)] == before else BREAK
+    return PATCH if after[: len(before)] == before or read.order_free else BREAK
 
 
 def _moved(old: Sequence[Argument], new: Sequence[Argument]) -> bool:
@@ -233,7 +240,12 @@ def _renamed(draw: Draw, schema: Schema) -> Schema:
 
 
 def _removed(draw: Draw, schema: Schema) -> Schema:
-    return _with(schema, draw.choice((_the(schema, "shift"), *schema.keyword_only)))
+    return _with(schema, _the(schema, "shift"))
+
+
+def _removed_keyword(draw: Draw, schema: Schema) -> Schema:
+    """Of an argument that no call gives by position."""
+    return _with(schema, draw.choice(schema.keyword_only))
 
 
 def _swapped(draw: Draw, schema: Schema) -> Schema:
@@ -313,6 +325,7 @@ CHANGES: dict[str, tuple[Change, int]] = {
     "by_keyword": (_by_keyword, FEATURE),
     "renamed": (_renamed, BREAK),
     "removed": (_removed, BREAK),
+    "removed_keyword": (_removed_keyword, BREAK),
     "swapped": (_swapped, BREAK),
     "keywords_moved": (_keywords_moved, PATCH),
     "optional": (_optional, FEATURE),
