@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
+from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, expect_equal
 
 from . import lab
 from .geometry import Sizes, geometry
+
+_RAISED = {
+    "ValueError": "A tensor has any number of dimensions: 2 are an example.",
+    "IndexError": "A tensor has any number of dimensions, one for each place of the index.",
+}
 
 
 @lab.question(
@@ -31,6 +40,7 @@ def address(student: Student, draw: Draw) -> None:
         ((1, 2), (3, 4), (4, 1), 5),
         ((1, -1), (3, 4), (4, 1), 0),
         ((2, 1), (4, 3), (1, 4), 0),
+        ((), (), (), 3),
     ]
     places = [
         int(torch.arange(24).as_strided(size, stride, offset)[index])
@@ -44,8 +54,23 @@ def address(student: Student, draw: Draw) -> None:
         for index in (drawn, tuple(n - 1 for n in size), (-1, 0, -1)):
             cases.append((index, *geometry(numbered)))
             places.append(int(numbered[index]))
-    for got, place in zip(student.each("address", cases), places, strict=True):
-        expect_equal(got, place)
+    with explaining(_RAISED):
+        answers = student.each("address", cases)
+        for case, got, place in zip(cases, answers, places, strict=True):
+            expect_equal(got, place, why=_walk(got, place, *case))
+
+
+def _walk(got: Any, place: int, index: Sizes, size: Sizes, stride: Sizes, offset: int) -> str:
+    """Where the walk to `place` begins, and how far each dimension takes it; "" where the verdict
+    has a better word for the answer."""
+    if isinstance(got, (list, tuple)):
+        return "One number is asked for: the place where all the steps together lead."
+    if type(got) is not int or got in (place, place - 1, place + 1):
+        return ""
+    steps = [str(i % n * s) for i, n, s in zip(index, size, stride, strict=True)]
+    if not steps:
+        return "Without dimensions there is one element. It lies at the offset."
+    return f"The walk begins at the offset, {offset}, and its dimensions add {', '.join(steps)}."
 
 
 def _numbered(t: torch.Tensor) -> torch.Tensor:
@@ -94,6 +119,118 @@ def _(index: Sizes, size: Sizes, stride: Sizes, offset: int) -> int:
 )
 def _(index: Sizes, size: Sizes, stride: Sizes, offset: int) -> int:
     return offset + sum((i % n) * n for i, n in zip(index, size, strict=True))
+
+
+def _wrong(name: str, sentence: str, step: Callable[[int, int, int], int]) -> None:
+    """step: what a dimension adds, from its index, size and stride."""
+
+    def answer(index: Sizes, size: Sizes, stride: Sizes, offset: int) -> int:
+        return offset + sum(map(step, index, size, stride))
+
+    address.wrong(name, sentence, address=answer)
+
+
+_wrong(
+    "sign_dropped",
+    "The sign of a negative index was dropped. -1 is the last place, not the one at 1: add the "
+    "size first.",
+    lambda i, n, s: abs(i) * s,
+)
+_wrong(
+    "every_negative_is_the_last",
+    "Every negative index was taken for the last place. That is -1 alone: add the size to the "
+    "index.",
+    lambda i, n, s: (n - 1 if i < 0 else i) * s,
+)
+_wrong(
+    "only_minus_one",
+    "-1 was counted from the end, and -2 was not: add the size to every negative index.",
+    lambda i, n, s: (n - 1 if i == -1 else i) * s,
+)
+_wrong(
+    "end_counted_from_zero",
+    "A negative index came out one place too far left: the last one is -1, not 0 from the end.",
+    lambda i, n, s: (n - 1 + i if i < 0 else i) * s,
+)
+_wrong(
+    "zero_from_the_end",
+    "0 was counted from the end as well. It is the first place: only what is below 0 counts from "
+    "the end.",
+    lambda i, n, s: (n + i if i <= 0 else i) * s,
+)
+_wrong(
+    "index_subtracted",
+    "A negative index was subtracted from the size, which lies beyond the end. It is negative "
+    "already: add it.",
+    lambda i, n, s: (n - i if i < 0 else i) * s,
+)
+_wrong(
+    "stride_added_to_the_index",
+    "The stride was added to a negative index. It counts from the end of its dimension: add the "
+    "size.",
+    lambda i, n, s: (s + i if i < 0 else i) * s,
+)
+_wrong(
+    "negative_is_the_first",
+    "A negative index was taken for the first place. It counts from the end: add the size.",
+    lambda i, n, s: max(i, 0) * s,
+)
+_wrong(
+    "size_added_to_the_step",
+    "The size was added after the index was multiplied by its stride. It belongs to the index: add "
+    "it first.",
+    lambda i, n, s: i * s + (n if i < 0 else 0),
+)
+_wrong(
+    "counted_from_one",
+    "Places were counted from 1. The element at index 0 is no step away.",
+    lambda i, n, s: (i % n + 1) * s,
+)
+
+
+def _steps(index: Sizes, size: Sizes, stride: Sizes) -> list[int]:
+    return [i % n * s for i, n, s in zip(index, size, stride, strict=True)]
+
+
+address.wrong(
+    "strides_from_behind",
+    "The strides were taken from behind. Each index moves by the stride at its own place.",
+    address=lambda index, size, stride, offset: offset + sum(_steps(index, size, stride[::-1])),
+)
+address.wrong(
+    "last_dimension_alone",
+    "Only the last dimension moved the place: each one before was overwritten. Add them up.",
+    address=lambda index, size, stride, offset: offset + sum(_steps(index, size, stride)[-1:]),
+)
+address.wrong(
+    "first_dimension_alone",
+    "Only the first dimension moved the place. Every one adds its index times its stride.",
+    address=lambda index, size, stride, offset: offset + sum(_steps(index, size, stride)[:1]),
+)
+address.wrong(
+    "offset_in_every_dimension",
+    "The offset was added once for each dimension. The walk begins there, once.",
+    address=lambda index, size, stride, offset: sum(
+        step + offset for step in _steps(index, size, stride)
+    ),
+)
+address.wrong(
+    "offset_taken_away",
+    "The offset was subtracted. The storage begins in front of the first element: add it.",
+    address=lambda index, size, stride, offset: sum(_steps(index, size, stride)) - offset,
+)
+address.wrong(
+    "offset_multiplied",
+    "The offset was multiplied. The walk begins there: add it.",
+    address=lambda index, size, stride, offset: offset * sum(_steps(index, size, stride)),
+)
+address.wrong(
+    "nothing_without_dimensions",
+    "Without dimensions there is one element. It lies at the offset.",
+    address=lambda index, size, stride, offset: (
+        offset + sum(_steps(index, size, stride)) if size else 0
+    ),
+)
 
 
 @address.cost

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
@@ -40,11 +41,40 @@ def is_contiguous(student: Student, draw: Draw) -> None:
         ((2, 0, 3), (5, 9, 2)),
         ((), ()),
         ((5,), (2,)),
+        ((3, 1), (1, 5)),
+        ((1,), (7,)),
+        ((2, 3, 4), (12, 1, 3)),
     ]
     tensors = [draw.tensor(*draw.shape(low=0, high=3), layout=draw.layout()) for _ in draw.cases(8)]
     cases = always + [(tuple(t.shape), t.stride()) for t in tensors]
     for case, got in zip(cases, student.each("is_contiguous", cases), strict=True):
-        expect_equal(got, torch.empty_strided(*case).is_contiguous())
+        expect_equal(got, torch.empty_strided(*case).is_contiguous(), why=_because(got, *case))
+
+
+def _because(got: Any, size: Sizes, stride: Sizes) -> str:
+    """Why a tensor is contiguous, or which stride says that it is not; "" for what is no bool."""
+    if not isinstance(got, bool):
+        return ""
+    if 0 in size:
+        return (
+            "This tensor has no elements, so none is out of place: torch calls every empty tensor "
+            "contiguous."
+        )
+    fresh = torch.empty(size).stride()
+    for d in reversed(range(len(size))):
+        if size[d] != 1 and stride[d] != fresh[d]:
+            return (
+                f"A step along dimension {d} is {stride[d]} here. Row by row without gaps it is "
+                f"{fresh[d]}."
+            )
+    if not size:
+        return "Without dimensions there is one element, and it is in its place."
+    if stride != fresh:
+        return (
+            "Where the size is not 1, these are the strides of a fresh tensor. The stride of a "
+            "size of 1 is not looked at."
+        )
+    return "These are the strides of a fresh tensor."
 
 
 is_contiguous.wrong(
@@ -88,6 +118,40 @@ def _(size: Sizes, stride: Sizes) -> bool:
 def _(size: Sizes, stride: Sizes) -> bool:
     reach = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
     return 0 in size or math.prod(size) == reach
+
+
+is_contiguous.wrong(
+    "size_one_counted_but_not_zero",
+    "A dimension of size 1 was refused for its stride. Nobody ever steps along it, so its stride "
+    "means nothing.",
+    is_contiguous=lambda size, stride: 0 in size or tuple(stride) == torch.empty(size).stride(),
+)
+is_contiguous.wrong(
+    "column_by_column",
+    "This asks for columns one after the other. Contiguous means row by row: the last dimension "
+    "steps by 1.",
+    is_contiguous=lambda size, stride: (
+        0 in size
+        or all(
+            n == 1 or s == math.prod(size[:d])
+            for d, (n, s) in enumerate(zip(size, stride, strict=True))
+        )
+    ),
+)
+is_contiguous.wrong(
+    "the_opposite",
+    "This is true where the tensor is not contiguous, and false where it is.",
+    is_contiguous=lambda size, stride: not torch.empty_strided(size, stride).is_contiguous(),
+)
+is_contiguous.wrong(
+    "last_dimension_steps_by_one",
+    "The last stride was asked to be 1. Where the last size is 1 it may be anything: nobody steps "
+    "along it.",
+    is_contiguous=lambda size, stride: (
+        torch.empty_strided(size, stride).is_contiguous()
+        and (0 in size or not size or stride[-1] == 1)
+    ),
+)
 
 
 @is_contiguous.cost
