@@ -46,7 +46,22 @@ def carried_bytes(student: Student, draw: Draw) -> None:
                 got = student.call("carried_bytes", x, steps)
             mine, counted = expect_tuple(got, 2, "a tensor and its bytes")
             expect_close(mine, value)
-            expect_equal(counted, nbytes)
+            expect_equal(counted, nbytes, why=_off_by(counted, nbytes))
+
+
+def _off_by(counted: Any, nbytes: int) -> str:
+    """What any wrong count has to do with the right one."""
+    if type(counted) is not int or counted == nbytes:
+        return ""
+    if counted > nbytes:
+        return (
+            f"These are {counted - nbytes} bytes more than the operators of the way allocated. A "
+            "view costs nothing, and a new storage its size, once."
+        )
+    return (
+        f"These are {nbytes - counted} bytes less than the operators of the way allocated. Each "
+        "new storage costs its size in bytes, and the result of a view keeps what was paid before."
+    )
 
 
 _RAISED = {
@@ -67,6 +82,11 @@ def _ways(draw: Draw, n: int) -> list[list[Step]]:
         [("t", (), {}), ("reshape", (-1,), {}), ("view", (64, n), {})],
         [("narrow", (1, 8, 16), {}), ("add", (1.0,), {}), ("select", (0, 1), {})],
         [("unsqueeze", (0,), {}), ("matmul", (w,), {}), ("relu_", (), {}), ("flatten", (), {})],
+        [
+            ("select", (1, 3), {}),
+            ("narrow", (0, 1, 1), {}),
+            ("add", (1.0,), {}),
+        ],  # further on
         [("new_empty_strided", ((n, 2), (4, 1)), {}), ("zero_", (), {})],  # with gaps
     ]
 
@@ -221,6 +241,19 @@ def _(x: torch.Tensor, steps: list[Step]) -> Carried:
     value, charges = _ledger(
         x, steps, lambda is_view, result, read: result.untyped_storage().nbytes()
     )
+    return value, sum(charges)
+
+
+@carried_bytes.wrong(
+    "equal_sizes",
+    "The sizes of the storages were compared. A new storage may be as large as an old one: compare "
+    "where they begin, t.untyped_storage().data_ptr().",
+)
+def _(x: torch.Tensor, steps: list[Step]) -> Carried:
+    def charge(is_view: bool, result: torch.Tensor, read: int) -> int:
+        return 0 if is_view else result.untyped_storage().nbytes()
+
+    value, charges = _ledger(x, steps, charge, place=lambda t: t.untyped_storage().nbytes())
     return value, sum(charges)
 
 
