@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from typing import Any
 
@@ -16,6 +16,9 @@ Answer = tuple[list[Step], list[tuple[str, str]]]
 VERBS = {"run": 1, "flush": 1, "sync": 1, "clock": 2, "record": 2}
 MOST_SLOW = 10
 ALLOWED = 0.02
+_STEPS = (
+    'The first list holds the steps. Each is a tuple, its verb first: ("run",), ("record", name).'
+)
 
 
 @lab.question(
@@ -43,7 +46,7 @@ def honest_timing(student: Student, draw: Draw) -> None:
         for kernel in _drawn_kernels(draw):
             answer = student.call("honest_timing", repeats)
             steps, intervals = _checked(answer, repeats)
-            _expect_cold(_measured(kernel, steps, intervals), kernel, _timed(steps, intervals))
+            _expect_cold(_measured(kernel, steps, intervals), kernel, steps, intervals)
 
 
 def _drawn_kernels(draw: Draw) -> list[TimedKernel]:
@@ -56,9 +59,13 @@ def _drawn_kernels(draw: Draw) -> list[TimedKernel]:
 
 
 def _checked(got: Any, repeats: int) -> Answer:
-    steps, intervals = expect_tuple(got, 2, "(steps, intervals)")
+    if not isinstance(got, (list, tuple)) or len(got) != 2:
+        why = "Two things come back: the list of steps, and the list of intervals."
+        raise Wrong(expected="(steps, intervals)", got=describe(got), why=why)
+    steps, intervals = got
     known = [_step(step) for step in expect_tuple(steps, None, "a list of steps")]
-    pairs = expect_tuple(intervals, repeats, f"{repeats} intervals, pairs of names")
+    pairs = expect_tuple(intervals, None, f"{repeats} intervals, pairs of names")
+    _expect_pairs(pairs, repeats)
     if len(set(map(str, pairs))) < len(pairs):
         why = (
             "An event that is recorded again forgets the time before: name each interval's ends "
@@ -69,15 +76,34 @@ def _checked(got: Any, repeats: int) -> Answer:
     for pair in pairs:
         for name in expect_tuple(pair, 2, "a pair of names"):
             if not isinstance(name, str) or name not in named:
-                raise Wrong(expected="the name of a clock or record step", got=describe(name))
+                why = "No clock is read and no event recorded under this name."
+                raise Wrong(
+                    expected="the name of a clock or record step", got=describe(name), why=why
+                )
     return known, [(start, end) for start, end in pairs]
 
 
+def _expect_pairs(intervals: Sequence[Any], repeats: int) -> None:
+    why = ""
+    if any(not isinstance(pair, (list, tuple)) or len(pair) != 2 for pair in intervals):
+        why = "Each interval is a pair of names: that of its begin, that of its end."
+    elif len(intervals) < repeats:
+        why = "There are fewer intervals than `repeats`."
+    elif len(intervals) > repeats:
+        why = "There are more intervals than `repeats`. What only warms up is not among them."
+    if why:
+        raise Wrong(
+            expected=f"{repeats} intervals, pairs of names", got=describe(intervals), why=why
+        )
+
+
 def _step(got: Any) -> Step:
+    if not isinstance(got, (list, tuple)):
+        raise Wrong(expected=f"a step: one of {', '.join(VERBS)}", got=describe(got), why=_STEPS)
     step = expect_tuple(got, None, f"a step: one of {', '.join(VERBS)}")
     texts = [expect_kind(word, str, "texts") for word in step]
     if not texts or VERBS.get(texts[0]) != len(texts):
-        raise Wrong(expected=f"a step: one of {', '.join(VERBS)}", got=describe(got))
+        raise Wrong(expected=f"a step: one of {', '.join(VERBS)}", got=describe(got), why=_STEPS)
     return tuple(texts)
 
 
@@ -104,13 +130,55 @@ def _timed(steps: list[Step], intervals: list[tuple[str, str]]) -> str:
     return f"{len(intervals)} x ({timed})"
 
 
-def _expect_cold(got_us: float, kernel: TimedKernel, timed: str) -> None:
+def _what_is_timed(steps: list[Step], intervals: list[tuple[str, str]]) -> str:
+    """What such a plan does beside what was asked, seen in its steps; "" where that is nothing."""
+    place = {step[1]: n for n, step in enumerate(steps) if len(step) == 2}
+    return next((why for pair in intervals for why in _in_one(steps, *map(place.get, pair))), "")
+
+
+def _in_one(steps: list[Step], start: int | None, end: int | None) -> Iterator[str]:
+    if start is None or end is None:
+        return
+    if end < start:
+        yield "An interval ends before it begins."
+    inside = [step[0] for step in steps[start + 1 : end]]
+    before = [step[0] for step in steps[:start]]
+    if "flush" in inside:
+        yield "A flush lies between the two ends of an interval, so its time is counted too."
+    if inside.count("run") > 1:
+        yield "Between the two ends of an interval lies more than one run."
+    if "run" not in inside:
+        yield "Between the two ends of an interval lies no run."
+    if before.count("run") < MOST_SLOW:
+        yield "Fewer than ten runs come before an interval. Up to ten are slow; a flush is no run."
+        return
+    since_run = before[len(before) - before[::-1].index("run") :]
+    if "flush" not in since_run:
+        yield "Between an interval and the run before it is no flush, so the cache is not empty."
+    others = [verb for verb in before if verb != "clock"]
+    if steps[start][0] == "clock" and others[-1:] != ["sync"]:
+        yield (
+            "The host's clock is read while the device still works on what came before, and the "
+            "rest of that is counted."
+        )
+    if steps[start][0] == "record" and "sync" in inside:
+        yield (
+            "A sync lies between the two events. It empties the queue, and while the host gives "
+            "the next command the device waits: that is counted."
+        )
+
+
+def _expect_cold(
+    got_us: float, kernel: TimedKernel, steps: list[Step], intervals: list[tuple[str, str]]
+) -> None:
     if abs(got_us - kernel.cold_us) > ALLOWED * kernel.cold_us:
+        timed = _timed(steps, intervals)
         told = f"a kernel of {kernel.cold_us:g} us cold and {kernel.hot_us:g} us hot"
         raise Wrong(
             expected=f"{kernel.cold_us:g} us",
             got=f"{got_us:g} us",
             where=f"{told}, launched in {kernel.launch_us:g} us; timed: {timed}",
+            why=_what_is_timed(steps, intervals),
         )
 
 

@@ -13,6 +13,7 @@ from .allocator_model import MIB, Allocator, OutOfMemory, Request
 Work = Sequence[tuple[str, Sequence[str], int]]  # (name, what it reads, bytes of its result)
 Plan = list[tuple[str, str]]
 STEPS = 'a list of ("run", name) and ("free", name)'
+PAIRS = 'Each step is a pair, what to do and then the name: ("run", name) or ("free", name).'
 PARTS = ("z", "p", "dz", "dw")  # of each batch; all but the last are as large as its logits
 ROOM = 2.6  # times the bytes that are alive at once when one batch follows the other: blocks are
 # larger than tensors, and free ones lie in splinters
@@ -42,6 +43,7 @@ def plan_that_fits(student: Student, draw: Draw) -> None:
     fixed = [
         _work([16, 9, 23, 12, 31, 19, 27, 14]),
         _work([30, 13, 26, 17, 21, 24, 14, 28], shared=20),
+        _work([22, 15, 29, 18, 25, 13, 20, 27], backwards=True),
     ]
     for work in fixed + [_drawn_work(draw) for _ in draw.cases(3)]:
         result = work[-1][0]
@@ -49,10 +51,13 @@ def plan_that_fits(student: Student, draw: Draw) -> None:
         _expect_fit(plan, work)
 
 
-def _work(logits: Sequence[int], shared: int = 11, small: int = 1) -> Work:
+def _work(
+    logits: Sequence[int], shared: int = 11, small: int = 1, *, backwards: bool = False
+) -> Work:
     """Batches of so many MiB of logits, in the order "all logits, all probabilities, ...".
 
     shared: MiB of a weight that every batch reads twice. small: MiB of each gradient.
+    backwards: gradients are added up from the last batch on, so the result needs that one first.
     """
     made: list[tuple[str, list[str], int]] = [("w", [], shared * MIB)]
     made += [(f"x{n}", [], small * MIB) for n in range(len(logits))]
@@ -61,8 +66,10 @@ def _work(logits: Sequence[int], shared: int = 11, small: int = 1) -> Work:
         for n, mib in enumerate(logits):
             nbytes = small if part == "dw" else mib
             made.append((f"{part}{n}", reads[part].format(n=n).split(), nbytes * MIB))
-    for n in range(1, len(logits)):
-        made.append((f"sum{n}", [f"sum{n - 1}" if n > 1 else "dw0", f"dw{n}"], small * MIB))
+    total, *others = [f"dw{n}" for n in range(len(logits))][:: -1 if backwards else 1]
+    for other in others:
+        made.append((f"sum{other}", [total, other], small * MIB))
+        total = f"sum{other}"
     numbers = {name: f"t{n}" for n, (name, _, _) in enumerate(made)}  # names say nothing
     return [(numbers[name], [numbers[r] for r in reads], nbytes) for name, reads, nbytes in made]
 
@@ -74,21 +81,25 @@ def _drawn_work(draw: Draw) -> Work:
 
 def _checked(got: Any, work: Work, result: str) -> Plan:
     """`got`, if it is a plan that does the work."""
-    plan = [expect_tuple(step, 2, STEPS) for step in expect_tuple(got, None, STEPS)]
+    plan = expect_tuple(got, None, STEPS)
+    if pairless := [s for s in plan if not isinstance(s, (list, tuple)) or len(s) != 2]:
+        raise Wrong(expected=STEPS, got=describe(pairless[0]), why=PAIRS)
     reads, made, gone = {name: reads for name, reads, _ in work}, set[str](), set[str]()
     for verb, name in plan:
         step = describe((verb, name))
         if verb not in ("run", "free") or not isinstance(name, str) or name not in reads:
-            raise Wrong(expected=STEPS, got=step)
+            raise Wrong(expected=STEPS, got=step, why=PAIRS)
         if verb == "run":
             _expect_runnable(name, reads[name], made, gone)
             made.add(name)
         elif name not in made or name in gone:
-            raise Wrong(expected="a free of a tensor that is there", got=step)
+            why = "A tensor is freed once, and not before it was made."
+            raise Wrong(expected="a free of a tensor that is there", got=step, why=why)
         else:
             gone.add(name)
     if missing := [name for name in reads if name not in made]:
-        raise Wrong(expected="all of the work", got=f"a plan without {missing[0]}")
+        why = "The arithmetic stays the same: no piece of work is left out."
+        raise Wrong(expected="all of the work", got=f"a plan without {missing[0]}", why=why)
     if result in gone:
         raise Wrong(expected=f"{result} at the end", got="it is freed")
     return [(verb, name) for verb, name in plan]
@@ -100,8 +111,12 @@ def _expect_runnable(name: str, reads: Sequence[str], made: set[str], gone: set[
         raise Wrong(expected=f"{name} once", got="it runs a second time", why=why)
     for read in reads:
         if read not in made or read in gone:
-            when = "was freed before" if read in gone else "is not there yet"
-            raise Wrong(expected=f"{read} before {name} runs", got=f"{read} {when}")
+            when, why = "is not there yet", "A piece of work runs after all that it reads."
+            if read in gone:
+                when = "was freed before"
+                why = "A tensor was freed that a later piece of work reads. It goes after the last "
+                why += "of its readers, in the order of your plan."
+            raise Wrong(expected=f"{read} before {name} runs", got=f"{read} {when}", why=why)
 
 
 def _expect_fit(plan: Plan, work: Work) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from autograder.judge import Draw, Student, expect_equal, expect_tuple, within
+from autograder.judge import Draw, Student, Wrong, expect_equal, expect_tuple, within
 
 from . import lab
 from .allocator_model import MIB, Allocator, Block, Segment, rounded
+from .broken_rules import broken_rule
 from .requests import Plain, Requests, after, drawn_requests
 
 SHAPE = "a list of (stream, pool, blocks), one for each segment"
@@ -92,6 +93,14 @@ TWINS: Requests = [  # two free blocks of one size in one segment
     ("free", "a3"),
     ("alloc", "b", 3 * MIB - 900, 0),
 ]
+RELEASED: Requests = [
+    ("alloc", "a", 300 * KIB, 0),
+    ("alloc", "b", 64 * MIB, 0),
+    ("free", "b"),
+    ("alloc", "c", 2 * MIB, 0),  # the only free block is far larger
+    ("free", "a"),
+    ("empty_cache",),  # a small segment goes too
+]
 
 
 @lab.question(
@@ -116,10 +125,16 @@ def replay(student: Student, draw: Draw) -> None:
     (bytes, name of the tensor in it, or None) from the segment's beginning to its end.
     """
     fixed = [BEST_FIT[:1], BEST_FIT, MERGE, LEFTOVER, STREAMS, CACHE, TIE, TWINS, BORDERS, KEPT]
+    fixed += [RELEASED]
     drawn = [drawn_requests(draw, 40, streams=1 + n % 2) for n in draw.cases(4)]
     cases = [(requests,) for requests in fixed + drawn]
     for (requests,), got in zip(cases, student.each("replay", cases), strict=True):
-        _expect_segments(got, after(requests))
+        want = after(requests)
+        try:
+            _expect_segments(got, want)
+        except Wrong as wrong:
+            wrong.why = broken_rule(got, want, requests) or wrong.why
+            raise
 
 
 def _expect_segments(got: Any, want: Plain) -> None:
