@@ -16,6 +16,9 @@ Case = dict[str, Any]
 Said = dict[str, Any]
 LOW, ALL = ("bfloat16", "float16"), ("bfloat16", "float16", "float32", "float64")
 WAYS = ("custom_op", "register_autocast", "Function", "custom_fwd")
+_NAMES = (
+    "These are dtypes of torch. Their names are asked, as texts: `float32`, not `torch.float32`."
+)
 _RAISED = {
     "KeyError": "Every case has `way`, `cast`, `region`, `inputs`, `product`, `added` and "
     "`backward`; `cast` may be None.",
@@ -52,7 +55,62 @@ def custom_op_under_autocast(student: Student, draw: Draw) -> None:
             for key, value in want.items():
                 region = f"{case['way']} in {case['region']}"
                 with within(f"{key!r}, {region},"):
-                    expect_equal(said.get(key), value)
+                    expect_equal(
+                        said.get(key), value, why=_violated(key, said.get(key), case, want)
+                    )
+
+
+def _violated(key: str, got: Any, case: Case, want: Said) -> str:
+    """The rule of this case that an answer broke first, whichever way."""
+    if any(isinstance(part, torch.dtype) for part in (got if isinstance(got, list) else [got])):
+        return _NAMES
+    return {"received": _who_casts, "product": _factors, "result": _widened, "backward": _later}[
+        key
+    ](case, want)
+
+
+def _who_casts(case: Case, want: Said) -> str:
+    if case["region"] == "off":
+        return "Autocast is off around the call. Nobody casts the inputs there."
+    if case["cast"] is None:
+        return "No dtype was declared here, so the operation receives its inputs as they are."
+    return (
+        f"Declared is {case['cast']}: in a region each of the five inputs is cast to it, whichever "
+        "it was, and float64 alone stays."
+    )
+
+
+def _factors(case: Case, want: Said) -> str:
+    a, b = (want["received"][k] for k in case["product"])
+    if case["region"] == "off" or case["cast"]:
+        return f"Inside autocast is off: the product of {a} and {b} is not cast."
+    return (
+        f"Nothing was declared, so autocast is on inside, in {case['region']}: it makes "
+        f"{_cast(a, case['region'])} and {_cast(b, case['region'])} of the factors {a} and {b}. No "
+        "list casts float64."
+    )
+
+
+def _widened(case: Case, want: Said) -> str:
+    added = want["received"][case["added"]]
+    return (
+        f"The product has {want['product']} and what is added {added}: together they make "
+        f"{want['result']}, as in any sum."
+    )
+
+
+def _later(case: Case, want: Said) -> str:
+    a, b = want["result"], want["received"][case["backward"]]
+    if case["way"] == "custom_fwd" and case["region"] != "off" and case["cast"] is None:
+        return (
+            f"custom_bwd brings back the region, {case['region']}: it makes "
+            f"{_cast(a, case['region'])} and {_cast(b, case['region'])} of the gradient's {a} and "
+            f"the saved {b}. Two different dtypes are refused."
+        )
+    return (
+        f"In this backward autocast is off: the gradient has {a}, what was saved {b}. Nothing is "
+        "cast, and two different dtypes are refused."
+    )
 
 
 def _fixed(draw: Draw) -> list[Case]:
@@ -69,6 +127,7 @@ def _fixed(draw: Draw) -> list[Case]:
         _case("custom_fwd", low, "off", ["float32"] * 5, added=1),
         _case("custom_op", None, low, [other] * 4 + ["float64"], added=0),
         _case("custom_fwd", None, low, ["float64"] * 5, added=1),
+        _case("custom_fwd", None, low, mixed, added=4),  # no list casts the gradient
         _case("Function", None, low, ["float64", "float64", other, "float32", low], added=2),
     ]
 
@@ -387,10 +446,7 @@ def _(case: Case) -> Said:
     return {key: None if value == "error" else value for key, value in said.items()}
 
 
-@custom_op_under_autocast.wrong(
-    "dtypes_not_names",
-    "These are dtypes of torch. Their names are asked, as texts: `float32`, not `torch.float32`.",
-)
+@custom_op_under_autocast.wrong("dtypes_not_names", _NAMES)
 def _(case: Case) -> Said:
     def dtype(name: str) -> Any:
         return name if name == "error" else getattr(torch, name)
