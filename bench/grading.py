@@ -37,7 +37,7 @@ from autograder.classroom.run.work import ROUNDS
 from autograder.judge import LocalStudent, State, ask
 
 from . import plain_nbgrader
-from .hand_ins import write_class
+from .hand_ins import write_class, write_spinning
 from .timed import Run, run
 
 Measured = dict[str, Any]
@@ -241,6 +241,17 @@ def two_workers_against_one(folder: Path, n: int) -> Measured:
     return {"submissions": n, "ratio": one / two, "load": os.getloadavg()[0]}
 
 
+def spinning(folder: Path) -> Measured:
+    """A class of 25 without, and with, 20 that keep the processors busy."""
+    honest = graded(folder, 25).wall_s
+    found: Measured = {"submissions": 25, "load": os.getloadavg()[0]}
+    for name, everywhere in (("one_answer", False), ("every_cell", True)):
+        place = Path(tempfile.mkdtemp(dir=folder))
+        write_spinning(place / "in", 20, everywhere=everywhere)
+        found[name] = _graded(place, 5).wall_s / honest
+    return found
+
+
 def machine() -> Measured:
     return {
         "date": datetime.now(UTC).date().isoformat(),
@@ -258,6 +269,7 @@ PARTS: dict[str, Callable[[Path, list[int]], Any]] = {
     "two_dask_workers": lambda folder, sizes: two_workers_against_one(folder, sizes[0]),
     "publishing": lambda folder, sizes: publishing(folder, sizes[0]),
     "after_a_kill": lambda folder, sizes: after_a_kill(folder, sizes[0]),
+    "spinning": lambda folder, _: spinning(folder),
     "growth": growth,
 }
 
@@ -294,6 +306,11 @@ def rows(found: Measured) -> Iterator[tuple[str, str]]:
         yield (
             "gradebook and page by themselves, each submission more",
             f"{published['cpu_s']:.3f} s of processor time, {published['wall_s']:.3f} s",
+        )
+    if spun := found.get("spinning"):
+        yield (
+            "a class of 25 of which 20 spin in one answer, or in every cell, against one without",
+            f"{spun['one_answer']:.1f} x, {spun['every_cell']:.1f} x",
         )
     if dask := found.get("two_dask_workers"):
         yield "two Dask workers against one, start included", f"{dask['ratio']:.2f} x"

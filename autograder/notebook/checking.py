@@ -188,8 +188,8 @@ def _shown(verdict: Verdict, printed: str, notes: Iterable[Said]) -> Checked:
     if printed:
         lines = "\n".join(f"    {line}" for line in printed.splitlines())
         text += f"\n  {head}:\n{lines}"
-    said = [str(note) for note in notes if note]
-    text += "".join(f"\n  {note}" for note in said)
+    said = [*map(str, filter(None, notes))]
+    text = "\n  ".join([text, *said])
     label = f"{verdict.question}: {say(f'mark.{verdict.mark}')}, {verdict.score}"
     body = _html(verdict) + (fold(head, f"<pre>{escape(printed)}</pre>") if printed else "")
     body += "".join(map(quiet, said))

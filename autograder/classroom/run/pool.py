@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from multiprocessing.connection import Connection, wait
+from operator import attrgetter
 
 from autograder.judge import Cause
 from autograder.sandbox import sweep
@@ -63,11 +64,6 @@ class _Worker:
         """Its jail is up: from now on the time is its submission's."""
         self.is_ready, self.begun = True, time.monotonic()
         self.deadline = self.begun + self.patience_s
-
-    @property
-    def busy_s(self) -> float:
-        """How long it has been at its job, or at its start."""
-        return time.monotonic() - self.begun
 
     def answer(self) -> Answer:
         """What came back; for a worker that is gone, how it went."""
@@ -144,7 +140,7 @@ class Pool:
             self._hand_out()
             for worker, answer in self._answers():
                 if isinstance(answer, Ready):
-                    self.false_starts, self.start_s = 0, worker.busy_s
+                    self.false_starts, self.start_s = 0, time.monotonic() - worker.begun
                     worker.begin()
                 else:
                     outcomes = [*self._settle(worker, answer)]
@@ -159,7 +155,8 @@ class Pool:
         assert job is not None
         worker.job = None
         if isinstance(answer, Record):
-            self.settled, self.settled_s = self.settled + 1, self.settled_s + worker.busy_s
+            self.settled += 1
+            self.settled_s += time.monotonic() - worker.begun
         else:
             self.workers.remove(worker)
             worker.kill()
@@ -218,12 +215,15 @@ class Pool:
         """Whether one more is ready before those that are there could do what waits: a start takes
         a processor for seconds, from the first verdict as well. Until one has started, nobody knows
         how long that takes: half of the processors start one, as each start is two processes."""
-        starting = sum(not worker.is_ready for worker in self.workers)
-        if len(self.workers) >= self.size or starting >= max(1, processors() // 2):
+        if len(self.workers) >= self.size:
             return False
-        if starting == len(self.workers):
+        ready = [worker for worker in self.workers if worker.is_ready]
+        starting = len(self.workers) - len(ready)
+        if starting >= max(1, processors() // 2):
+            return False
+        if not ready:
             return True
-        longest_s = max((worker.busy_s for worker in self._busy()), default=0.0)
+        longest_s: float = time.monotonic() - min(map(attrgetter("begun"), ready))
         each_s = max(longest_s, self.settled_s / max(1, self.settled))
         return len(self.waiting) * each_s / len(self.workers) > self.start_s
 

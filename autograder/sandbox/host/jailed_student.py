@@ -12,12 +12,13 @@ from autograder.judge.values import MAX_BYTES
 from ..engines.gpu import Gpu
 from ..engines.limits import Limits
 from ..wire.messages import call_request, read_call_reply
-from .loading import MAX_RESTARTS, Cell, CellResult, Loader
+from .loading import MAX_RESTARTS, MOST_BUSY, Cell, CellResult, Loader
 from .request import LEFT_RUNNING, Lost, ask_in_a_row, expect_quiet
 from .running import Running
 
-MOST_BUSY = 1
-"""How often what its answers started may keep the processor busy."""
+LESS_TIME = 5
+"""Once something of it has, each question gets one in so many of its seconds: a class does not wait
+for it as long as for others."""
 
 
 class JailedStudent(Student, contextlib.AbstractContextManager["JailedStudent"]):
@@ -49,7 +50,7 @@ class JailedStudent(Student, contextlib.AbstractContextManager["JailedStudent"])
         self._on, self._cap_bytes = "cpu", 0
         self._start, self._limits = start, limits
         self._total_s, self._until = total_s, time.monotonic() + total_s
-        self._wall_s = self._left_s = limits.wall_s
+        self._wall_s = self._budget_s = self._left_s = limits.wall_s
         self._restarts, self._closed = 0, False
         self._busy: list[Raised] = []  # what its answers started, and did not end
         self._cells, self._loader = tuple(cells), Loader(cells, limits)
@@ -63,6 +64,11 @@ class JailedStudent(Student, contextlib.AbstractContextManager["JailedStudent"])
         """Of the process at work, as this machine counts; None when the last one was lost."""
         return None if self._running is None else self._running.pid
 
+    @property
+    def left_running(self) -> bool:
+        """Whether something that its cells or its answers started kept the processor busy."""
+        return bool(self._busy or self._loader.times_left_running)
+
     def begin(
         self,
         *,
@@ -75,7 +81,8 @@ class JailedStudent(Student, contextlib.AbstractContextManager["JailedStudent"])
         self._on = "cpu" if on_host or self.gpu is None else self.gpu.device
         self._cap_bytes = self.gpu.cap_bytes(device_share) if self.gpu else 0
         self._wall_s = self._limits.wall_s if budget_s is None else budget_s
-        self._left_s = self._wall_s + (self.gpu.start_s if self.gpu else 0.0)
+        self._budget_s = self._wall_s / (LESS_TIME if self.left_running else 1)
+        self._left_s = self._budget_s + (self.gpu.start_s if self.gpu else 0.0)
         self._restarts = 0
 
     def beside(self, source: str) -> contextlib.AbstractContextManager["JailedStudent"]:
@@ -165,7 +172,7 @@ class JailedStudent(Student, contextlib.AbstractContextManager["JailedStudent"])
         if self._until <= time.monotonic():
             return text("notebooks_time", seconds=self._total_s)
         if self._left_s <= 0 or self._restarts > MAX_RESTARTS:
-            return text("questions_time", seconds=self._wall_s)
+            return text("questions_time", seconds=self._budget_s)
         return None
 
     def _fresh_or_running(self) -> Running:

@@ -8,15 +8,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from autograder.judge import Cause, Raised, text
+from autograder.judge import Cause, Raised, Text, text
 from autograder.judge.cell_names import bound
 
 from ..engines.limits import Limits
 from ..wire.messages import Ran, cell_request, read_cell_reply
-from .request import Lost, ask_in_a_row, expect_quiet
+from .request import LEFT_RUNNING, Lost, ask_in_a_row, expect_quiet
 from .running import Running
 
 MAX_RESTARTS = 4
+MOST_BUSY = 1
+"""How often what its cells started, or its answers, may keep the processor busy."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Loader:
         self._skipped: dict[int, tuple[int, ...]] = {}  # statements that take too long, by cell
         self._only_definitions: set[int] = set()  # of a cell that ended a process
         self._deadly: set[int] = set()  # their definitions did, too
+        self.times_left_running = 0  # how many cells left something that keeps the processor busy
         self._left_s, self._until = 0.0, math.inf
 
     @property
@@ -115,15 +118,28 @@ class Loader:
         self.results.setdefault(k, CellResult(cell.name, error, running.output.take()))
         if lost:
             (self._deadly if k in self._only_definitions else self._only_definitions).add(k)
+            if lost.raised.error == LEFT_RUNNING:
+                self._expect_no_more_of_it()
             raise lost
         self._skipped[k] = self._skipped.get(k, ()) + ran[0].overran
 
+    def _expect_no_more_of_it(self) -> None:
+        """Where cells leave something running again and again, of the others only the definitions
+        run: each such cell would cost a process more, and the class the time for it."""
+        self.times_left_running += 1
+        if self.times_left_running > MOST_BUSY:
+            self._only_definitions |= self._not_run(text("cell_defined"))
+
     def _give_up_on_the_rest(self) -> None:
-        for k, cell in enumerate(self._cells):
-            if k not in self.results:
-                self._deadly.add(k)
-                not_run = Raised(Cause.TIMED_OUT, "NotRun", why=text("cell_not_run"))
-                self.results[k] = CellResult(cell.name, not_run, "")
+        self._deadly |= self._not_run(text("cell_not_run"))
+
+    def _not_run(self, why: Text) -> set[int]:
+        """The cells that have not run yet, of each of which this becomes the result."""
+        rest = {k for k in range(len(self._cells)) if k not in self.results}
+        for k in sorted(rest):
+            not_run = Raised(Cause.TIMED_OUT, "NotRun", why=why)
+            self.results[k] = CellResult(self._cells[k].name, not_run, "")
+        return rest
 
 
 def _error(ran: Ran, seconds: float) -> Raised | None:

@@ -70,7 +70,7 @@ class TestDisturbed:
             assert verdicts == PUPILS[name].expected
         spun = found["aaa-spins"]["verdicts"][0]
         assert spun["cause"] == "timeout"
-        assert spun["remarks"] == [["asked_twice", {}]]
+        assert spun["remarks"] == [["less_time", {}]]  # and is not asked again
 
     def test_what_was_graded_before_was_not_graded_again(self, disturbed):
         _, _, was = disturbed

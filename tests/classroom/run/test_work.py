@@ -44,7 +44,7 @@ for name in ("twice", "double"):
 class OpenStudent(LocalStudent):
     """Runs the cells in this very process. Has the shape of a JailedStudent."""
 
-    pid, gpu, suspects_device = None, None, False
+    pid, gpu, suspects_device, left_running = None, None, False, False
 
     def __init__(self, cells):
         super().__init__({})

@@ -383,7 +383,7 @@ import os, time
 def spin():
     for _ in range(12):
         if os.fork() == 0:
-            time.sleep(0.5)  # the answer comes first: they would take its share of the quota too
+            time.sleep(3)  # the answer comes first: they would take its share of the quota too
             while True:
                 pass
     return 12

@@ -57,6 +57,27 @@ def test_a_cell_that_ends_its_process_leaves_its_definitions(jail, experiment):
         assert [cell.error is None for cell in student.cells] == [False, True]
 
 
+SPINS = "import os\nif os.fork() == 0:\n    while True: pass\n"
+
+
+def test_who_leaves_something_running_again_and_again_is_waited_for_less(jail):
+    """Its answers count all the same; of its last cells only definitions run, and that is told."""
+    cells = [Cell(f"cell-{k}", SPINS + ANSWER.format(k=k)) for k in range(4)]
+    cells += [Cell("last", "import nothing_of_that_name\ndef endless():\n    while True: pass")]
+    with jail.open(cells) as student:
+        assert [told(student, f"f{k}") for k in range(4)] == [0, 1, 2, 3]
+        errors = [cell.error.error for cell in student.cells]
+        assert errors == ["LeftRunning"] * 2 + ["NotRun"] * 3
+        assert told(student, "endless").why == text("no_answer_in_time", seconds=1.0)
+
+
+def test_one_cell_that_leaves_something_running_costs_the_next_nothing(jail):
+    cells = [Cell("one", SPINS + ANSWER.format(k=1)), Cell("two", "n = 2\ndef f2(): return n")]
+    with jail.open(cells) as student:
+        assert [told(student, f"f{k}") for k in (1, 2)] == [1, 2]
+        assert [cell.error is None for cell in student.cells] == [False, True]
+
+
 def test_definitions_that_end_the_process_too_are_left_out(jail):
     deadly = "import os\nclass A:\n    os._exit(3)\n"
     cells = [Cell("one", ANSWER.format(k=1) + deadly), Cell("two", ANSWER.format(k=2))]
