@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import torch
 
+from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student
 
 from . import lab
 from .compared_strides import expect_strides
 from .geometry import Sizes
+
+_RAISED = dict.fromkeys(
+    ("RuntimeError", "ValueError"),
+    "Where the sizes do not fit, return None. An exception is what torch's own expand has for it.",
+)
 
 
 @lab.question(
@@ -40,10 +49,28 @@ def broadcast_strides(student: Student, draw: Draw) -> None:
         ((), (), (2, 2)),
         ((0, 3), (3, 1), (2, 3)),  # nothing cannot be repeated
         ((1, 3), (3, 1), (0, 3)),
+        ((4,), (1,), (2, 3)),  # nothing shrinks
+        ((3, 4), (4, 1), (1, 4)),
+        ((3,), (1,), (2, 1)),
+        ((3,), (1,), (1, 3)),
+        ((), (), ()),
     ]
     cases = always + [_expansion(draw) for _ in draw.cases(6)]
-    for case, got in zip(cases, student.each("broadcast_strides", cases), strict=True):
-        expect_strides(got, _torch_expand(*case), case[-1])
+    answers = student.each("broadcast_strides", cases)
+    for size, stride, to in cases:
+        want = _torch_expand(size, stride, to)
+        with explaining(_RAISED if want is None else {}):
+            got = next(answers)
+        pairs = zip(reversed(size), reversed(to), strict=False)
+        misfit = next(((n, m) for n, m in pairs if n not in (1, m)), (0, 0))
+        expect_strides(
+            got,
+            want,
+            to,
+            exists="The sizes fit: seen from the right, each is 1, or as long as it shall be.",
+            none=f"A size of {misfit[0]} does not become {misfit[1]}: only a size of 1 can be "
+            "repeated. The answer is None.",
+        )
 
 
 def _expansion(draw: Draw) -> tuple[Sizes, Sizes, Sizes]:
@@ -122,6 +149,124 @@ def _(size: Sizes, stride: Sizes, to: Sizes) -> Sizes:
 def _(size: Sizes, stride: Sizes, to: Sizes) -> Sizes | None:
     old = _torch_expand(size, stride, to)
     return None if old is None else (1,) * (len(to) - len(size)) + old[len(to) - len(size) :]
+
+
+def _misfitting(name: str, sentence: str, fits: Callable[[int, int], bool], *, keep: bool) -> None:
+    """Lists who lets a size n become m where `fits(n, m)`, with its stride (`keep`) or a step of
+    0."""
+
+    def answer(size: Sizes, stride: Sizes, to: Sizes) -> Sizes | None:
+        new = len(to) - len(size)
+        triples = list(zip(size, stride, to[new:], strict=True))
+        if not all(n in (1, m) or fits(n, m) for n, _, m in triples):
+            return None
+        kept = [s if n == m or (keep and n != 1) else 0 for n, s, m in triples]
+        return (*[0] * new, *kept)
+
+    broadcast_strides.wrong(name, sentence, broadcast_strides=answer)
+
+
+_SHRUNK = (
+    "A size became 1. Broadcasting of two tensors repeats whichever has the 1; `expand` repeats "
+    "x alone, and nothing in it shrinks."
+)
+_misfitting("shrunk", _SHRUNK, lambda n, m: m == 1, keep=True)
+_misfitting("shrunk_to_a_step_of_0", _SHRUNK, lambda n, m: m == 1, keep=False)
+_misfitting(
+    "misfit_keeps_its_stride",
+    "Only a size of 1 can be repeated. These sizes do not fit together, so the answer is None.",
+    lambda n, m: True,
+    keep=True,
+)
+_misfitting(
+    "whole_times_repeated",
+    "A longer size was repeated because it goes into the new one a whole number of times. No "
+    "stride does that: only a size of 1 can be repeated.",
+    lambda n, m: n > 0 and m % n == 0,
+    keep=False,
+)
+_misfitting(
+    "smaller_one_repeated",
+    "A size was repeated because it is smaller than the new one. Only a size of 1 can be repeated.",
+    lambda n, m: n < m,
+    keep=False,
+)
+_misfitting(
+    "larger_one_cut",
+    "A size was cut to a smaller one. `expand` leaves no element out: only a size of 1 changes.",
+    lambda n, m: n > m,
+    keep=True,
+)
+_misfitting(
+    "nothing_repeated",
+    "A size of 0 was repeated. There is nothing to read again: only a size of 1 can be repeated.",
+    lambda n, m: n == 0,
+    keep=False,
+)
+
+
+@broadcast_strides.wrong(
+    "missing_left_out",
+    "The dimensions that are new on the left have no stride here. Each dimension of the result "
+    "needs one: 0.",
+)
+def _(size: Sizes, stride: Sizes, to: Sizes) -> Sizes | None:
+    full = _torch_expand(size, stride, to)
+    return None if full is None else full[len(to) - len(size) :]
+
+
+@broadcast_strides.wrong(
+    "new_on_the_right",
+    "The strides of new dimensions were put on the right. Sizes line up at their right ends: what "
+    "is new stands on the left.",
+)
+def _(size: Sizes, stride: Sizes, to: Sizes) -> Sizes | None:
+    full, new = _torch_expand(size, stride, to), len(to) - len(size)
+    return None if full is None else (*full[new:], *full[:new])
+
+
+@broadcast_strides.wrong(
+    "new_dimension_skips_all",
+    "A dimension that is new on the left got a step over the whole tensor, as if there were copies "
+    "of it. Its every index reads the same floats: a step of 0.",
+)
+def _(size: Sizes, stride: Sizes, to: Sizes) -> Sizes | None:
+    full, new = _torch_expand(size, stride, to), len(to) - len(size)
+    if full is None:
+        return None
+    whole = stride[0] * size[0] if size else 1
+    skips = [whole * math.prod(to[d + 1 : new]) for d in range(new)]
+    return (*skips, *full[new:])
+
+
+@broadcast_strides.wrong(
+    "every_step_is_0",
+    "Every step is 0 here. A size that is as long as before is walked along as before.",
+)
+def _(size: Sizes, stride: Sizes, to: Sizes) -> Sizes | None:
+    return None if _torch_expand(size, stride, to) is None else (0,) * len(to)
+
+
+@broadcast_strides.wrong(
+    "collected_backwards",
+    "The right strides in the wrong order: they were found from right to left and appended. Put "
+    "each one in front of those before.",
+)
+def _(size: Sizes, stride: Sizes, to: Sizes) -> Sizes | None:
+    full = _torch_expand(size, stride, to)
+    return None if full is None else full[::-1]
+
+
+broadcast_strides.wrong(
+    "empty_is_none",
+    "Without dimensions there are no strides, (), and the sizes fit. None says that they do not.",
+    broadcast_strides=lambda size, stride, to: _torch_expand(size, stride, to) or None,
+)
+broadcast_strides.wrong(
+    "nothing_refused",
+    "A size of 0 was refused. A size of 1 becomes 0 as well: it is read no time at all.",
+    broadcast_strides=lambda size, stride, to: None if 0 in to else _torch_expand(size, stride, to),
+)
 
 
 @broadcast_strides.cost

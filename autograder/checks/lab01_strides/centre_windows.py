@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import torch
 
-from autograder.judge import Draw, Student, expect_close
+from autograder.judge import Draw, Student, expect_close, within
 
 from . import lab
 
@@ -28,11 +31,40 @@ def centre_windows(student: Student, draw: Draw) -> None:
     x (N,), width -> (N - width + 1, width); x itself stays as it is.
     """
     sizes = (8, *(draw.integer(5, 40) for _ in draw.cases(3)))
-    cases = [(draw.tensor(n), draw.integer(2, 4)) for n in sizes]
+    cases = [(draw.tensor(8), 3), *[(draw.tensor(n), draw.integer(2, 4)) for n in sizes]]
+    cases += [(draw.tensor(12, dtype=torch.float64), 3), (draw.tensor(9, layout="strided")[2:], 3)]
     for (x, width), got in zip(cases, student.each("centre_windows", cases), strict=True):
         windows = torch.stack([x[k : k + width] for k in range(len(x) - width + 1)])
         want = windows - windows.mean(dim=1, keepdim=True)
-        expect_close(got, want, tolerance=1e-5)
+        with within("", why=partial(_because, got, want, x)):
+            expect_close(got, want, tolerance=1e-5)
+
+
+def _because(got: Any, want: torch.Tensor, x: torch.Tensor) -> str:
+    """What is wrong in these windows: their number, their dtype, or the first one; "" where the
+    verdict has a better word."""
+    if not isinstance(got, torch.Tensor):
+        return "" if got is None else "All windows together are one tensor, a row for each."
+    rows, width = want.shape
+    if got.shape != want.shape:
+        if got.numel() == want.numel():
+            return ""
+        return f"There are {rows} windows of {width} elements in x: a row for each."
+    if got.dtype != want.dtype:
+        return "The dtype is that of x, whatever it is."
+    far = (got - want).abs()
+    if bool(far.isnan().any()) or torch.equal(got, -want):
+        return ""
+    row = int((far > 1e-5 * want.abs().max()).any(dim=1).nonzero()[0])
+    mean = float(got[row].mean())
+    if abs(mean) > 1e-4:
+        return f"Row {row} has the mean {mean:.3g} afterwards. Each window should have the mean 0."
+    return (
+        f"Row {row} has the mean 0, but it is not x[{row}:{row + width}] minus one number: "
+        "neighbours keep their distance."
+        if float((far[row] - far[row, 0]).abs().max()) > 1e-6
+        else ""
+    )
 
 
 @centre_windows.wrong(
@@ -79,6 +111,92 @@ def _(x: torch.Tensor, width: int) -> torch.Tensor:
 def _(x: torch.Tensor, width: int) -> torch.Tensor:
     windows = x.unfold(0, width, 1)
     return windows - windows.mean(dim=1)
+
+
+centre_windows.wrong(
+    "mean_of_all_windows",
+    "Every window lost the same mean. Each has its own: mean(dim=1, keepdim=True).",
+    centre_windows=lambda x, width: x.unfold(0, width, 1) - x.unfold(0, width, 1).mean(),
+)
+centre_windows.wrong(
+    "centred_before_cut",
+    "x lost its mean, and then the windows were cut. Each window has a mean of its own.",
+    centre_windows=lambda x, width: (x - x.mean()).unfold(0, width, 1),
+)
+centre_windows.wrong(
+    "means_returned",
+    "These are the means. The windows are asked for, each minus its own.",
+    centre_windows=lambda x, width: x.unfold(0, width, 1).mean(dim=1, keepdim=True),
+)
+centre_windows.wrong(
+    "mean_added",
+    "The mean was added. Then each window has twice its mean.",
+    centre_windows=lambda x, width: (
+        x.unfold(0, width, 1) + x.unfold(0, width, 1).mean(dim=1, keepdim=True)
+    ),
+)
+centre_windows.wrong(
+    "divided_by_the_mean",
+    "Each window was divided by its mean, which makes the mean 1. Subtract it.",
+    centre_windows=lambda x, width: (
+        x.unfold(0, width, 1) / x.unfold(0, width, 1).mean(dim=1, keepdim=True)
+    ),
+)
+centre_windows.wrong(
+    "sum_subtracted",
+    "The sum of each window was subtracted. Its mean is the sum divided by `width`.",
+    centre_windows=lambda x, width: (
+        x.unfold(0, width, 1) - x.unfold(0, width, 1).sum(dim=1, keepdim=True)
+    ),
+)
+centre_windows.wrong(
+    "divided_by_one_less",
+    "The sum of each window was divided by width - 1. A mean divides by the number of elements.",
+    centre_windows=lambda x, width: (
+        x.unfold(0, width, 1) - x.unfold(0, width, 1).sum(dim=1, keepdim=True) / (width - 1)
+    ),
+)
+centre_windows.wrong(
+    "spread_divided_too",
+    "The windows were divided by their spread as well. Only the mean is taken out.",
+    centre_windows=lambda x, width: (
+        (x.unfold(0, width, 1) - x.unfold(0, width, 1).mean(dim=1, keepdim=True))
+        / x.unfold(0, width, 1).std(dim=1, keepdim=True)
+    ),
+)
+centre_windows.wrong(
+    "median_taken",
+    "This is each window minus its median. The mean is asked for.",
+    centre_windows=lambda x, width: (
+        x.unfold(0, width, 1) - x.unfold(0, width, 1).median(dim=1, keepdim=True).values
+    ),
+)
+
+
+@centre_windows.wrong(
+    "window_after_window",
+    "The windows were centred one after the other in one copy of x. Each one overwrote what the "
+    "next one reads: every window needs floats of its own.",
+)
+def _(x: torch.Tensor, width: int) -> torch.Tensor:
+    x, centred = x.clone(), []
+    for k in range(len(x) - width + 1):
+        x[k : k + width] -= x[k : k + width].mean()
+        centred.append(x[k : k + width].clone())
+    return torch.stack(centred)
+
+
+@centre_windows.wrong(
+    "views_of_one_copy",
+    "The windows were centred one after the other in one copy of x, and are views of it. Each one "
+    "overwrote the others: every window needs floats of its own.",
+)
+def _(x: torch.Tensor, width: int) -> torch.Tensor:
+    x = x.clone()
+    windows = [x[k : k + width] for k in range(len(x) - width + 1)]
+    for window in windows:
+        window -= window.mean()
+    return torch.stack(windows)
 
 
 @centre_windows.cost

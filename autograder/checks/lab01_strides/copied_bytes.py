@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -39,7 +40,32 @@ def copied_bytes(student: Student, draw: Draw) -> None:
     """
     cases = [case for _ in draw.cases(2) for case in _walks(draw)]
     for case, got in zip(cases, student.each("copied_bytes", cases), strict=True):
-        expect_equal(got, _bill(*case))
+        want = _bill(*case)
+        expect_equal(got, want, why=_first_wrong(got, want, case[1]))
+
+
+def _first_wrong(got: Any, want: list[int], steps: list[Step]) -> str:
+    """What the first step did that is charged wrongly; "" where the verdict has a better word."""
+    if isinstance(got, dict):
+        return "A step may come twice. A list is asked for, with a number for each step."
+    if not isinstance(got, (list, tuple)) or len(got) != len(want):
+        return ""
+    pairs = list(zip(got, want, strict=True))
+    wrong = [k for k, (mine, right) in enumerate(pairs) if mine != right]
+    if not wrong:
+        return "The values are right. Bytes are counted in whole numbers: int."
+    if wrong == [k for k, n in enumerate(want) if n] and len(set(got)) > 1:
+        named = {mine / right for mine, right in pairs if right and not isinstance(mine, bool)}
+        if named == {2.0}:
+            return (
+                "Twice as much as was copied: what a step reads is not charged, only what it wrote."
+            )
+    k = wrong[0]
+    if want[k]:
+        return (
+            f"Step {k}, {steps[k][0]}, copied: its result fills a new storage of {want[k]} bytes."
+        )
+    return f"Step {k}, {steps[k][0]}, copied nothing: its result lies in the storage of its input."
 
 
 def _walks(draw: Draw) -> list[tuple[torch.Tensor, list[Step]]]:
@@ -68,6 +94,8 @@ def _paths(batch: int, tokens: int) -> list[list[Step]]:
             ("expand", (batch, tokens, 64)),
             ("flatten", (0, 1)),
         ],
+        [("repeat", (2, 1, 1)), ("float", ()), ("transpose", (0, 1)), ("double", ())],
+        [("double", ()), ("half", ())],
     ]
 
 
@@ -212,6 +240,120 @@ def _(x: torch.Tensor, steps: list[Step]) -> list[int]:
         old, new = (t.untyped_storage().data_ptr() for t in (x, y))
         bill.append(0 if old == new else 4 * y.numel())
         x = y
+    return bill
+
+
+def _charging(
+    name: str, sentence: str, charge: Callable[[torch.Tensor, torch.Tensor], Any]
+) -> None:
+    """charge: what a step from x to y is charged."""
+
+    def answer(x: torch.Tensor, steps: list[Step]) -> list[Any]:
+        bill = []
+        for step, arguments in steps:
+            y = getattr(x, step)(*arguments)
+            bill.append(charge(x, y))
+            x = y
+        return bill
+
+    copied_bytes.wrong(name, sentence, copied_bytes=answer)
+
+
+def _copied(x: torch.Tensor, y: torch.Tensor) -> bool:
+    return x.untyped_storage().data_ptr() != y.untyped_storage().data_ptr()
+
+
+_charging(
+    "every_result_not_made_of_x",
+    "You ask whether the result's base is the tensor of the step before. A view of a view has the "
+    "first tensor as its base: compare storages.",
+    lambda x, y: 0 if y._base is x else y.nbytes,
+)
+_charging(
+    "contiguity_of_the_input",
+    "You charge whenever a step reads what is not contiguous. `transpose` reads it too, and copies "
+    "nothing: compare storages.",
+    lambda x, y: 0 if x.is_contiguous() else y.nbytes,
+)
+_charging(
+    "made_contiguous_charged",
+    "You charge wherever a result is contiguous and its input was not. A second `transpose` does "
+    "that without a copy: compare storages.",
+    lambda x, y: y.nbytes if y.is_contiguous() and not x.is_contiguous() else 0,
+)
+_charging(
+    "yes_or_no",
+    "This says whether a step copied. How many bytes it copied is asked for.",
+    lambda x, y: int(_copied(x, y)),
+)
+_charging(
+    "true_or_false",
+    "This says whether a step copied. How many bytes it copied is asked for.",
+    _copied,
+)
+_charging(
+    "growth_of_the_storage",
+    "You charge for how much larger the storage became. A copy fills all of its new storage, also "
+    "one as large as before.",
+    lambda x, y: y.untyped_storage().nbytes() - x.untyped_storage().nbytes(),
+)
+_charging(
+    "number_of_elements_compared",
+    "You charge where the number of elements changes. A copy may hold as many as before, and a "
+    "slice holds fewer without a copy: compare storages.",
+    lambda x, y: 0 if x.numel() == y.numel() else y.nbytes,
+)
+_charging(
+    "size_of_the_input",
+    "The right steps, charged for the elements that they read. What was copied fills the new "
+    "storage.",
+    lambda x, y: x.nbytes if _copied(x, y) else 0,
+)
+_charging(
+    "item_size_of_the_input",
+    "The new elements were counted with the size of the old ones. A step such as `double` changes "
+    "the dtype.",
+    lambda x, y: y.numel() * x.element_size() if _copied(x, y) else 0,
+)
+_charging(
+    "copies_free",
+    "The wrong way round: a step whose result lies in the same storage is a view, and costs "
+    "nothing.",
+    lambda x, y: 0 if _copied(x, y) else y.nbytes,
+)
+_charging(
+    "read_and_written",
+    "Twice as much as was copied: what a step reads is not charged, only what it wrote.",
+    lambda x, y: 2 * y.nbytes if _copied(x, y) else 0,
+)
+_charging(
+    "first_element_pointer_and_elements",
+    "`t.data_ptr()` is the address of the first element. A slice moves it without copying: "
+    "compare the storages' pointers.",
+    lambda x, y: 0 if y.data_ptr() == x.data_ptr() else y.nbytes,
+)
+
+
+@copied_bytes.wrong(
+    "each_step_on_x",
+    "Each step was called on the x of the beginning. It is called on the result of the step "
+    "before: x = y.",
+)
+def _(x: torch.Tensor, steps: list[Step]) -> list[int]:
+    results = [getattr(x, name)(*arguments) for name, arguments in steps]
+    return [y.nbytes if _copied(x, y) else 0 for y in results]
+
+
+@copied_bytes.wrong(
+    "always_by_the_name",
+    "You charge by the name of the step. `reshape` and `contiguous` copy only where no view "
+    "exists: look at the storages.",
+)
+def _(x: torch.Tensor, steps: list[Step]) -> list[int]:
+    bill = []
+    for name, arguments in steps:
+        x = getattr(x, name)(*arguments)
+        bill.append(x.nbytes if name in ("reshape", "contiguous", "clone") else 0)
     return bill
 
 

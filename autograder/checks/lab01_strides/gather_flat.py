@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import torch
 
-from autograder.judge import Draw, Student, expect_close
+from autograder.checks.explaining import explaining
+from autograder.judge import Draw, Student, expect_close, within
 
 from . import lab
 from .geometry import Sizes
+
+_RAISED = {
+    "IndexError: index": "An address behind the end of the storage was read. It is the offset, the "
+    "row times stride[0] and the column times stride[1].",
+    "RuntimeError: setStorage": "A view of this size reaches behind the end of the storage: its "
+    "floats lie from the offset on, by both strides.",
+    "RuntimeError: shape": "The storage is no matrix of these rows: rows may overlap in it, lie "
+    "apart, or come column by column. Compute each address.",
+}
 
 
 @lab.question(
@@ -29,14 +42,58 @@ def gather_flat(student: Student, draw: Draw) -> None:
     flat (all elements of the storage), stride (2 numbers), offset, index (N, K) int64 -> (N, K).
     """
     drawn = [_rows_and_columns(draw, at) for at in ("contiguous", *draw.layouts() * draw.rounds)]
-    cases = [(_flat(x), x.stride(), x.storage_offset(), index) for x, index in drawn]
-    for (x, index), got in zip(drawn, student.each("gather_flat", cases), strict=True):
-        expect_close(got, x.gather(1, index), tolerance=0.0)
+    drawn += _further(draw)
+    cases: list[tuple[Any, ...]] = [
+        (_flat(x), x.stride(), x.storage_offset(), index) for x, index in drawn
+    ]
+    with explaining(_RAISED):
+        answers = student.each("gather_flat", cases)
+        for (x, index), case, got in zip(drawn, cases, answers, strict=True):
+            want = x.gather(1, index)
+            with within("", why=partial(_because, got, want, *case)):
+                expect_close(got, want, tolerance=0.0)
 
 
 def _rows_and_columns(draw: Draw, layout: str) -> tuple[torch.Tensor, torch.Tensor]:
     n, v, k = draw.integer(2, 9), draw.integer(5, 60), draw.integer(1, 3)
     return draw.tensor(n, v, layout=layout), draw.integers(n, k, low=0, high=v - 1)
+
+
+def _further(draw: Draw) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Other dtypes, and an offset beside a stride along the row."""
+    wide = draw.tensor(5, 14, dtype=torch.float64, layout="strided")[1:, 2:]
+    whole = draw.integers(4, 6, low=0, high=2**40)
+    return [
+        (wide, draw.integers(4, 2, low=0, high=11)),
+        (whole, draw.integers(4, 2, low=0, high=5)),
+    ]
+
+
+def _because(
+    got: Any,
+    want: torch.Tensor,
+    flat: torch.Tensor,
+    stride: Sizes,
+    offset: int,
+    index: torch.Tensor,
+) -> str:
+    """Where the first wrong float was to be read; "" where the verdict has a better word."""
+    if not isinstance(got, torch.Tensor):
+        return "" if got is None else "One tensor is asked for, of the index's shape."
+    if got.shape != want.shape:
+        if got.numel() == want.numel() and got.dtype == want.dtype:
+            return ""
+        return "The index has a place for each float that is asked for: (N, K), as it is."
+    if got.dtype == index.dtype != want.dtype:
+        return "These are whole numbers, as addresses are. The floats that lie there are asked for."
+    if got.dtype != want.dtype:
+        return "The dtype is that of the storage, whatever it is."
+    n, k = (got != want).nonzero()[0].tolist()
+    at = offset + n * stride[0] + int(index[n, k]) * stride[1]
+    return (
+        f"Row {n}, column {int(index[n, k])} lies at {at}: {offset} + {n} * {stride[0]} + "
+        f"{int(index[n, k])} * {stride[1]}."
+    )
 
 
 def _flat(x: torch.Tensor) -> torch.Tensor:
@@ -84,6 +141,61 @@ def _(flat: torch.Tensor, stride: Sizes, offset: int, index: torch.Tensor) -> to
 )
 def _(flat: torch.Tensor, stride: Sizes, offset: int, index: torch.Tensor) -> torch.Tensor:
     return flat[offset + torch.arange(len(index)) * stride[0] + index * stride[1]]
+
+
+def _rows(index: torch.Tensor) -> torch.Tensor:
+    return torch.arange(len(index), device=index.device)[:, None]
+
+
+gather_flat.wrong(
+    "index_as_address",
+    "The column numbers were read as addresses. An address is the offset, the row times stride[0] "
+    "and the column times stride[1].",
+    gather_flat=lambda flat, stride, offset, index: flat[index],
+)
+gather_flat.wrong(
+    "offset_subtracted",
+    "The offset was subtracted. The storage begins in front of the tensor: add it.",
+    gather_flat=lambda flat, stride, offset, index: flat[
+        _rows(index) * stride[0] + index * stride[1] - offset
+    ],
+)
+gather_flat.wrong(
+    "offset_strided",
+    "The offset was multiplied by a stride. It is a number of floats already.",
+    gather_flat=lambda flat, stride, offset, index: flat[
+        offset * stride[1] + _rows(index) * stride[0] + index * stride[1]
+    ],
+)
+gather_flat.wrong(
+    "first_column_of_the_index",
+    "Only the first column of the index was looked up. Each row may ask for K words.",
+    gather_flat=lambda flat, stride, offset, index: flat[
+        offset + _rows(index) * stride[0] + index[:, :1] * stride[1]
+    ],
+)
+gather_flat.wrong(
+    "addresses_returned",
+    "These are the addresses. The floats that lie there are asked for: flat[...].",
+    gather_flat=lambda flat, stride, offset, index: (
+        offset + _rows(index) * stride[0] + index * stride[1]
+    ),
+)
+gather_flat.wrong(
+    "columns_numbered",
+    "The places of the index were numbered along its columns. stride[0] steps from row to row: "
+    "arange(N)[:, None].",
+    gather_flat=lambda flat, stride, offset, index: flat[
+        offset + torch.arange(index.shape[1], device=index.device) * stride[0] + index * stride[1]
+    ],
+)
+gather_flat.wrong(
+    "always_float32",
+    "Right for float32. A storage may hold another dtype, and a float32 does not hold its numbers.",
+    gather_flat=lambda flat, stride, offset, index: flat[
+        offset + _rows(index) * stride[0] + index * stride[1]
+    ].float(),
+)
 
 
 @gather_flat.cost

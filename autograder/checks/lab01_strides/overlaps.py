@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from typing import Any
 
 import torch
 
+from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, expect_equal
 
 from . import lab
 from .geometry import Sizes
+
+_RAISED = dict.fromkeys(
+    ("ValueError", "IndexError"),
+    "A tensor has any number of dimensions, of any sizes: also none at all, and 0.",
+)
 
 
 @lab.question(
@@ -39,11 +47,16 @@ def overlaps(student: Student, draw: Draw) -> None:
         ((2, 3), (3, 2)),
         ((2, 3), (4, 2)),
         ((0, 4), (0, 0)),
+        ((), ()),
+        ((3, 2), (8, 2)),
+        ((2, 3, 2), (1, 2, 1)),  # the first and the last dimension meet
+        ((2, 2, 2), (3, 1, 2)),  # no two dimensions meet, and all three do
     ]
     drawn = [(draw.shape(draw.integer(1, 3), high=4), draw) for _ in draw.cases(8)]
     cases = always + [(n, tuple(d.integer(0, 6) for _ in n)) for n, d in drawn]
-    for case, got in zip(cases, student.each("overlaps", cases), strict=True):
-        expect_equal(got, _shares_a_float(*case))
+    with explaining(_RAISED):
+        for case, got in zip(cases, student.each("overlaps", cases), strict=True):
+            expect_equal(got, _shares_a_float(*case), why=_because(got, *case))
 
 
 def _shares_a_float(size: Sizes, stride: Sizes) -> bool:
@@ -51,6 +64,24 @@ def _shares_a_float(size: Sizes, stride: Sizes) -> bool:
     reach = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True) if n)
     seen = torch.arange(max(reach, 1)).as_strided(size, stride)
     return len(set(seen.flatten().tolist())) < seen.numel()
+
+
+def _because(got: Any, size: Sizes, stride: Sizes) -> str:
+    """Two indices that meet, or what says that there are none; "" for what is no bool."""
+    if not isinstance(got, bool):
+        return ""
+    if 0 in size:
+        return "There is no index at all, so no two of them meet."
+    if not size:
+        return "Without dimensions there is one index, (), and no other that it could meet."
+    first: dict[int, Sizes] = {}
+    for index in itertools.product(*map(range, size)):
+        at = sum(i * s for i, s in zip(index, stride, strict=True))
+        if at in first:
+            one, other = ("[" + ", ".join(map(str, each)) + "]" for each in (first[at], index))
+            return f"Two indices have the address {at}: {one} and {other}."
+        first[at] = index
+    return f"Each of the {len(first)} indices has an address of its own."
 
 
 overlaps.wrong(
@@ -103,6 +134,94 @@ overlaps.wrong(
     "Out of order is not twice: a transpose is not contiguous, and every float of it has one "
     "index. Compare the addresses.",
     overlaps=lambda size, stride: not torch.empty_strided(size, stride).is_contiguous(),
+)
+
+
+overlaps.wrong(
+    "zero_or_equal_strides",
+    "A size of 1 is never stepped along, so its stride meets no other. And strides can meet that "
+    "differ: compare the addresses.",
+    overlaps=lambda size, stride: 0 in stride or len(set(stride)) < len(stride),
+)
+overlaps.wrong(
+    "rows_too_short",
+    "A row that is longer than the step to the next one may still meet nothing, where its size is "
+    "1 or the steps interleave. Compare the addresses.",
+    overlaps=lambda size, stride: any(
+        stride[d] < size[d + 1] * stride[d + 1] for d in range(len(size) - 1)
+    ),
+)
+overlaps.wrong(
+    "the_opposite",
+    "This is true where every float has one index, and false where two meet.",
+    overlaps=lambda size, stride: not _shares_a_float(size, stride),
+)
+overlaps.wrong(
+    "reach_one_too_small",
+    "The room was counted one float too small: from the first address to the last it is their "
+    "difference and 1.",
+    overlaps=lambda size, stride: (
+        sum((n - 1) * s for n, s in zip(size, stride, strict=True)) < math.prod(size)
+    ),
+)
+
+
+def _addresses(size: Sizes, stride: Sizes) -> list[int]:
+    indices = itertools.product(*map(range, size))
+    return [sum(i * s for i, s in zip(index, stride, strict=True)) for index in indices]
+
+
+def _pairs_meet(size: Sizes, stride: Sizes) -> bool:
+    pairs = itertools.combinations(zip(size, stride, strict=True), 2)
+    return any(_shares_a_float((n, m), (s, t)) for (n, s), (m, t) in pairs)
+
+
+overlaps.wrong(
+    "neighbours_compared",
+    "Each address was compared with the next one alone. Two that meet may stand far apart in the "
+    "list: collect them in a set.",
+    overlaps=lambda size, stride: any(
+        one == other for one, other in itertools.pairwise(_addresses(size, stride))
+    ),
+)
+overlaps.wrong(
+    "not_rising",
+    "Addresses that do not rise are out of order. They are all different in a transpose: count the "
+    "different ones.",
+    overlaps=lambda size, stride: any(
+        one >= other for one, other in itertools.pairwise(_addresses(size, stride))
+    ),
+)
+overlaps.wrong(
+    "falling_addresses",
+    "Addresses that fall are out of order. They are all different in a transpose: count the "
+    "different ones.",
+    overlaps=lambda size, stride: _addresses(size, stride) != sorted(_addresses(size, stride)),
+)
+overlaps.wrong(
+    "one_index_too_many",
+    "Each dimension was walked one index too far: they run from 0 to n - 1.",
+    overlaps=lambda size, stride: _shares_a_float(tuple(n + 1 for n in size), stride),
+)
+overlaps.wrong(
+    "one_index_too_few",
+    "The last index of each dimension was left out: they run from 0 to n - 1, and range(n) ends "
+    "there.",
+    overlaps=lambda size, stride: _shares_a_float(tuple(max(n - 1, 0) for n in size), stride),
+)
+overlaps.wrong(
+    "two_at_a_time",
+    "Dimensions were compared two at a time. A step along one and a step along another can "
+    "lead where a step along a third does: take all of them together.",
+    overlaps=lambda size, stride: (
+        0 not in size
+        and (_pairs_meet(size, stride) or (len(size) == 1 and _shares_a_float(size, stride)))
+    ),
+)
+overlaps.wrong(
+    "nothing_overlaps",
+    "There is no index at all, so no two of them meet.",
+    overlaps=lambda size, stride: 0 in size or _shares_a_float(size, stride),
 )
 
 

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import torch
 
-from autograder.judge import Draw, Student, expect_view
+from autograder.checks.explaining import explaining
+from autograder.judge import Draw, Student, expect_view, within
 
 from . import lab
+
+_RAISED = {
+    "RuntimeError: setStorage": "The last window would end behind the last float of x: there are "
+    "too many windows, or a step is too long. Steps are counted in floats.",
+}
+_COPIED = "The windows are right, but they are a copy. A view needs only two strides: as_strided."
 
 
 @lab.question(
@@ -31,13 +41,45 @@ def sliding_windows(student: Student, draw: Draw) -> None:
         (draw.tensor(draw.integer(8, 40), layout=layout), draw.integer(2, 7), step)
         for layout, step in (*always, *drawn)
     ]
-    for (x, width, step), got in zip(cases, student.each("sliding_windows", cases), strict=True):
-        expect_view(got, x.unfold(0, width, step))
+    beside = draw.tensor(24, layout="strided")[3:]  # neither the offset nor the stride is plain
+    cases.append((beside, 4, 2))
+    with explaining(_RAISED):
+        for case, got in zip(cases, student.each("sliding_windows", cases), strict=True):
+            with within("", why=partial(_because, got, *case)):
+                expect_view(got, case[0].unfold(0, *case[1:]))
+
+
+def _because(got: Any, x: torch.Tensor, width: int, step: int) -> str:
+    """What is wrong in these windows: how many there are, where they lie, or how they step; ""
+    where the verdict has a better word."""
+    want = x.unfold(0, width, step)
+    if not isinstance(got, torch.Tensor):
+        return (
+            "" if got is None else "All windows together are one tensor, a view with two strides."
+        )
+    if got.shape != want.shape:
+        if got.shape == want.T.shape and got.equal(want.T):
+            return ""
+        rows = f"There are {len(want)} windows of {width} elements in x: a row for each."
+        return rows if len(want) > 1 else "There is one window in x."
+    if got.untyped_storage().data_ptr() != x.untyped_storage().data_ptr():
+        return (
+            _COPIED if got.equal(want) else "This is a copy, and not all of its windows are right."
+        )
+    if got.storage_offset() != x.storage_offset():
+        return (
+            f"The first window begins where x does, at float {x.storage_offset()} of the storage."
+        )
+    (s,) = x.stride()
+    return (
+        f"Neighbours in x are {s} apart in the storage, so the next element of a window is {s} "
+        f"further, and the next window {step} times {s}."
+    )
 
 
 @sliding_windows.wrong(
     "stacked",
-    "The windows are right, but they are a copy. A view needs only two strides: as_strided.",
+    _COPIED,
 )
 def _(x: torch.Tensor, width: int, step: int) -> torch.Tensor:
     return torch.stack([x[k : k + width] for k in range(0, len(x) - width + 1, step)])
@@ -85,6 +127,68 @@ sliding_windows.wrong(
     "made_contiguous_first",
     "The windows are a view, but of a copy of x. The stride of x is no hindrance: multiply by it.",
     sliding_windows=lambda x, width, step: x.contiguous().unfold(0, width, step),
+)
+
+
+sliding_windows.wrong(
+    "width_and_step_swapped",
+    "`unfold` takes the width first and then the step. Here they changed places.",
+    sliding_windows=lambda x, width, step: x.unfold(0, step, width),
+)
+sliding_windows.wrong(
+    "every_window_of_step_1",
+    "These are all the windows, one for each element. One every `step` elements is asked for.",
+    sliding_windows=lambda x, width, step: x.unfold(0, width, 1),
+)
+sliding_windows.wrong(
+    "no_two_share_an_element",
+    "These windows follow one another without an element in common. From a window to the next it "
+    "is `step` elements, not `width`.",
+    sliding_windows=lambda x, width, step: x.unfold(0, width, width),
+)
+sliding_windows.wrong(
+    "step_inside_the_windows",
+    "The step was taken inside the windows: x[::step]. A window holds neighbours of x; the step is "
+    "from window to window.",
+    sliding_windows=lambda x, width, step: x[::step].unfold(0, width, 1),
+)
+sliding_windows.wrong(
+    "step_taken_twice",
+    "The step was taken twice: the windows were one every `step` elements, and of these one every "
+    "`step` was kept.",
+    sliding_windows=lambda x, width, step: x.unfold(0, width, step)[::step],
+)
+
+
+def _strided(x: torch.Tensor, width: int, step: int, by: tuple[int, int]) -> torch.Tensor:
+    return x.as_strided((1 + (len(x) - width) // step, width), by)
+
+
+sliding_windows.wrong(
+    "strides_swapped",
+    "The two strides changed places: the first one leads from window to window, the second one "
+    "along a window.",
+    sliding_windows=lambda x, width, step: _strided(
+        x, width, step, (x.stride(0), step * x.stride(0))
+    ),
+)
+sliding_windows.wrong(
+    "step_in_floats",
+    "From window to window it is `step` elements of x, and these are x.stride(0) apart in memory: "
+    "multiply.",
+    sliding_windows=lambda x, width, step: _strided(x, width, step, (step, x.stride(0))),
+)
+sliding_windows.wrong(
+    "unit_stride_inside",
+    "Inside a window the strides assume that neighbours of x are neighbours in memory. x may "
+    "itself be a view: use x.stride(0).",
+    sliding_windows=lambda x, width, step: _strided(x, width, step, (step * x.stride(0), 1)),
+)
+sliding_windows.wrong(
+    "first_element_repeated",
+    "Each window holds one element again and again. A stride of 0 repeats it; its neighbours are "
+    "x.stride(0) apart.",
+    sliding_windows=lambda x, width, step: _strided(x, width, step, (x.stride(0), 0)),
 )
 
 

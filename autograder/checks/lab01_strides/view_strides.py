@@ -6,11 +6,17 @@ import math
 
 import torch
 
+from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student
 
 from . import lab
 from .compared_strides import expect_strides
 from .geometry import Sizes
+
+_RAISED = dict.fromkeys(
+    ("RuntimeError", "ValueError"),
+    "Where no view exists, return None. An exception is what torch's own view has for it.",
+)
 
 
 @lab.question(
@@ -45,10 +51,25 @@ def view_strides(student: Student, draw: Draw) -> None:
         ((2, 1, 3), (3, 77, 1), (6,)),
         ((6,), (2,), (1, 2, 1, 3)),
         ((), (), (1, 1)),
+        ((), (), ()),
+        ((1, 1), (5, 1), ()),
+        ((2, 3), (0, 0), (6,)),
     ]
     cases = always + [_reshaping(draw) for _ in draw.cases(8)]
-    for case, got in zip(cases, student.each("view_strides", cases), strict=True):
-        expect_strides(got, _torch_view(*case), case[-1])
+    answers = student.each("view_strides", cases)
+    for size, stride, new_size in cases:
+        want = _torch_view(size, stride, new_size)
+        with explaining(_RAISED if want is None else {}):
+            got = next(answers)
+        expect_strides(
+            got,
+            want,
+            new_size,
+            exists="A view exists here: each new size can be cut from one run, and none crosses a "
+            "border.",
+            none="No strides lead to the floats in this order: a new size crosses from one run "
+            "into the next. Then the answer is None.",
+        )
 
 
 def _reshaping(draw: Draw) -> tuple[Sizes, Sizes, Sizes]:
@@ -119,6 +140,154 @@ def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
     if full is None:
         return None
     return tuple(s for s, n in zip(full, new_size, strict=True) if n != 1)
+
+
+def _runs(size: Sizes, stride: Sizes) -> list[tuple[int, int]]:
+    """The size and the stride of each run."""
+    runs: list[tuple[int, int]] = []
+    for n, s in zip(size, stride, strict=True):
+        if n != 1 and runs and runs[-1][1] == n * s:
+            runs[-1] = runs[-1][0] * n, s
+        elif n != 1:
+            runs.append((n, s))
+    return runs
+
+
+def _cut(runs: list[tuple[int, int]], new_size: Sizes) -> Sizes | None:
+    """The strides of new sizes that are cut from the right ends of `runs`."""
+    left, step = 1, 1
+    found: list[int] = []
+    for n in reversed(new_size):
+        if left == 1 and n != 1 and runs:
+            *runs, (left, step) = runs
+        if left % n:
+            return None
+        found.insert(0, step)
+        left, step = left // n, step * n
+    return tuple(found)
+
+
+view_strides.wrong(
+    "neighbours_not_merged",
+    "Each old dimension was taken for a run. Neighbours that can be walked through as one are one "
+    "run: merge them first.",
+    view_strides=lambda size, stride, new_size: _cut(
+        [(n, s) for n, s in zip(size, stride, strict=True) if n != 1], new_size
+    ),
+)
+
+
+@view_strides.wrong(
+    "size_one_ends_a_run",
+    "A dimension of size 1 was treated as a border. Its stride is never used, so it joins any run.",
+)
+def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
+    runs: list[tuple[int, int]] = []
+    for n, s in zip(size, stride, strict=True):
+        if runs and runs[-1][1] == n * s:
+            runs[-1] = runs[-1][0] * n, s
+        else:
+            runs.append((n, s))
+    return _cut(runs, new_size)
+
+
+@view_strides.wrong(
+    "first_stride_of_the_run",
+    "The step in a run is the stride of its last dimension. Here it is that of its first one.",
+)
+def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
+    runs: list[tuple[int, int, int]] = []
+    for n, s in zip(size, stride, strict=True):
+        if n != 1 and runs and runs[-1][2] == n * s:
+            runs[-1] = runs[-1][0] * n, runs[-1][1], s
+        elif n != 1:
+            runs.append((n, s, s))
+    return _cut([(n, first) for n, first, _ in runs], new_size)
+
+
+view_strides.wrong(
+    "collected_backwards",
+    "The right strides in the wrong order: they were found from right to left and appended. Put "
+    "each one in front of those before.",
+    view_strides=lambda size, stride, new_size: (
+        (_torch_view(size, stride, new_size) or ())[::-1]
+        if _torch_view(size, stride, new_size) is not None
+        else None
+    ),
+)
+
+
+@view_strides.wrong(
+    "step_not_grown",
+    "Every new size that is cut from a run got the step of the run. Further to the left a step is "
+    "longer: it skips the sizes that were cut before.",
+)
+def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
+    if _torch_view(size, stride, new_size) is None:
+        return None
+    runs, left, step = _runs(size, stride), 1, 1
+    found: list[int] = []
+    for n in reversed(new_size):
+        if left == 1 and n != 1:
+            left, step = runs.pop()
+        found.insert(0, step)
+        left //= n
+    return tuple(found)
+
+
+@view_strides.wrong(
+    "step_grown_too_early",
+    "The step was multiplied by the new size before it was noted down. The rightmost size of a run "
+    "steps by the run's own stride.",
+)
+def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
+    full = _torch_view(size, stride, new_size)
+    if full is None:
+        return None
+    return tuple(s * n for s, n in zip(full, new_size, strict=True))
+
+
+@view_strides.wrong(
+    "cut_from_the_left",
+    "The runs were cut from the left, and the first new size got the shortest step. Begin at the "
+    "right end of both.",
+)
+def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
+    mirrored = _cut(_runs(size, stride)[::-1], new_size[::-1])
+    return None if mirrored is None else mirrored[::-1]
+
+
+view_strides.wrong(
+    "copy_instead_of_none",
+    "These are the strides of the copy that `reshape` makes where no view exists. Then the answer "
+    "is None.",
+    view_strides=lambda size, stride, new_size: tuple(
+        torch.empty_strided(size, stride).reshape(new_size).stride()
+    ),
+)
+view_strides.wrong(
+    "in_bytes",
+    "These are bytes. torch counts strides in elements; numpy counts them in bytes.",
+    view_strides=lambda size, stride, new_size: (
+        None
+        if _torch_view(size, stride, new_size) is None
+        else tuple(4 * s for s in _torch_view(size, stride, new_size) or ())
+    ),
+)
+view_strides.wrong(
+    "zero_stride_refused",
+    "A stride of 0 was refused. An expanded dimension is a run as well: 0 is 3 times 0, and one "
+    "step of 0 walks all of it.",
+    view_strides=lambda size, stride, new_size: (
+        None if 0 in stride else _torch_view(size, stride, new_size)
+    ),
+)
+view_strides.wrong(
+    "empty_is_none",
+    "A view without dimensions has no strides, (), and it exists. None says that torch needs a "
+    "copy.",
+    view_strides=lambda size, stride, new_size: _torch_view(size, stride, new_size) or None,
+)
 
 
 @view_strides.cost
