@@ -68,7 +68,8 @@ def _by_a_factor(mine: torch.Tensor, right: torch.Tensor, tolerance: float) -> S
 def _factor(factor: float) -> Said:
     if math.isclose(factor, -1.0, rel_tol=1e-4):
         return text("relation.sign")
-    return text("relation.factor", factor=f"{factor:.4g}")
+    shown = f"{factor:.4g}"
+    return text("relation.factor", factor=shown) if shown != "1" else ""  # off by almost nothing
 
 
 def _in_another_order(mine: torch.Tensor, right: torch.Tensor, tolerance: float) -> Said:

@@ -10,7 +10,16 @@ from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
 
 from . import lab
-from .releases import FAULTS, Files, Release, load_in_a_comment, whole
+from .releases import (
+    FAULTS,
+    Files,
+    Release,
+    built_with_any,
+    load_in_a_comment,
+    pinned_to_another,
+    whole,
+    write_beside_a_declared_one,
+)
 
 Found = tuple[str, str]
 WHOLE: Found = ("whole", "")
@@ -52,9 +61,11 @@ def broken_release(student: Student, draw: Draw) -> None:
 def _expect(got: Any, want: Found) -> None:
     kind, place = expect_tuple(got, 2, "(kind of fault, place)")
     if not isinstance(kind, str) or kind != want[0]:
-        raise Wrong(expected=describe(want), got=describe(got), why=_MISSED.get(want[0], ""))
+        why = _MISSED.get(want[0]) or (_ALARMS.get(kind, "") if isinstance(kind, str) else "")
+        raise Wrong(expected=describe(want), got=describe(got), why=why)
     if not isinstance(place, str) or place != want[1]:
-        raise Wrong(expected=describe(want[1]), got=describe(place), where=f"of {kind}")
+        why = _PLACES["operator" if "::" in want[1] else "path" if want[1] else "none"]
+        raise Wrong(expected=describe(want[1]), got=describe(place), where=f"of {kind}", why=why)
 
 
 def _cases(draw: Draw) -> Iterator[tuple[Release, Found]]:
@@ -65,8 +76,18 @@ def _cases(draw: Draw) -> Iterator[tuple[Release, Found]]:
             yield _broken(draw, kind, hidden)
     release, place = load_in_a_comment(draw)
     yield release, ("not_loaded", place)
+    for kind, made in _OTHERS:
+        release, place = made(draw)
+        yield release, (kind, place)
     for _ in draw.cases(3):
         yield _broken(draw, draw.choice(list(FAULTS)), bool(draw.integer(0, 1)))
+
+
+_OTHERS = (
+    ("torch_unpinned", pinned_to_another),
+    ("torch_unpinned", built_with_any),
+    ("undeclared_write", write_beside_a_declared_one),
+)
 
 
 def _broken(draw: Draw, kind: str, hidden: bool) -> tuple[Release, Found]:
@@ -95,6 +116,26 @@ _MISSED = {
 }
 
 
+_PLACES = {
+    "operator": "The kind is right; of an operator its full name was asked for, library::name.",
+    "path": "The kind is right; the place is the path of the file, as it stands in `files`.",
+    "none": 'Where nothing is wrong there is no place: an empty text, "".',
+}
+_ALARMS = {
+    "not_loaded": "This release is whole: __init__.py loads the library when it is imported.",
+    "no_kernel": "This release is whole: each operator that is defined has its m.impl.",
+    "no_fake": "This release is whole: each operator has its register_fake.",
+    "no_gradient": "This release is whole. An operator whose name ends in `_backward` needs no "
+    "gradient, nor one that writes its argument and returns nothing.",
+    "undeclared_write": "This release is whole. A kernel may write into a tensor of its own, and "
+    "into an argument whose schema has a `!`; a write is a method whose name ends in `_`.",
+    "torch_unpinned": "This release is whole: it installs beside the torch that it was built with.",
+    "file_left_out": "This release is whole: package-data names the shared library, as `_C*.so`.",
+    "wrong_tag": "This release is whole: its tag names one Python and one platform.",
+}
+"""Of a whole release, what was called a fault in it."""
+
+
 def found_in(files: Files, *, blind_to: str = "", mistake: str = "") -> Found:
     """The fault of a release, and ways to get it wrong."""
     for kind, place in _faults(files, mistake):
@@ -115,7 +156,8 @@ def _faults(files: Files, mistake: str) -> Iterator[Found]:
         yield "not_loaded", init
     for name, arguments in re.findall(r'm\.def\("(\w+)\((.*?)\) ->', cpp):
         for kind in _of_operator(name, arguments, library, ops, cpp, mistake):
-            yield kind, by_end["cpp"] if mistake == "path" else f"{library}::{name}"
+            full = name if mistake == "its_name_alone" else f"{library}::{name}"
+            yield kind, by_end["cpp"] if mistake == "path" else full
     yield from _of_metadata(files, files[by_end["toml"]], mistake)
 
 
@@ -132,7 +174,8 @@ def _of_operator(
     writes = "!" in arguments
     if f'm.impl("{name}"' not in cpp:
         yield "no_kernel"
-    if f'register_fake("{library}::{name}"' not in ops:
+    end = "" if mistake == "beginning_of_a_name" else '"'
+    if f'register_fake("{library}::{name}{end}' not in ops:
         yield "no_fake"
     needs = not (name.endswith("_backward") and mistake != "backward_too") and not (
         writes and mistake != "writing_too"
@@ -144,7 +187,9 @@ def _of_operator(
     if mistake == "declared_too":
         tensors += re.findall(r"Tensor\(a!\) (\w+)", arguments)
     if mistake == "any_write":
-        tensors.append("y")
+        tensors.append("temp")
+    if mistake == "any_declared" and writes:
+        tensors = []
     if mistake == "first_argument":
         tensors = tensors[:1]
     if any(re.search(rf"\b{one}\.\w+_\(", body) for one in tensors):
@@ -154,7 +199,12 @@ def _of_operator(
 def _of_metadata(files: Files, project: str, mistake: str) -> Iterator[Found]:
     (built,) = re.findall(r'^requires = .*?"(torch[^"]*)"', project, re.M)
     (runs,) = re.findall(r'^dependencies = .*?"(torch[^"]*)"', project, re.M)
-    if (runs == "torch") if mistake == "any_bound" else built != runs:
+    loose = {
+        "any_bound": runs == "torch",
+        "pinned_somehow": not ("==" in built and "==" in runs),
+        "build_ignored": "==" not in runs,
+    }
+    if loose.get(mistake, built != runs):
         yield "torch_unpinned", "pyproject.toml"
     if ".so" not in project:
         yield "file_left_out", "pyproject.toml"
@@ -191,7 +241,16 @@ for _name, _sentence in {
     "arguments.",
     "any_bound": "`torch>=2.11` allows later versions, with another C++ ABI. Only the version that "
     "it was built with will do.",
-    "path": "The kind is right; of an operator its full name was asked for, library::name.",
+    "path": _PLACES["operator"],
+    "its_name_alone": _PLACES["operator"],
+    "any_declared": "An operator whose schema has a `!` was trusted. The `!` is for one argument: "
+    "a write into another one is undeclared.",
+    "pinned_somehow": "torch has a version in both places. They have to be the same version: the "
+    "one that it was built with.",
+    "build_ignored": "Only what the package needs when it runs was read. The torch that it is "
+    "built with has to be the same.",
+    "beginning_of_a_name": "A name was found that only begins like the operator's: `temper` is not "
+    "registered where `temper_backward` is.",
 }.items():
     _wrong(_name, _sentence)
 

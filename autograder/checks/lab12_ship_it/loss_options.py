@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch.nn.functional as F
 from torch import Tensor
 
+from autograder.checks.by_this_call import known_by_this_call
 from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Race, Student, Turn, expect_close, within
 
@@ -15,6 +17,7 @@ from .options import Meaning, drawn_cases, loss_of, with_weight
 _RAISED = {
     "IndexError": "An ignored target need not be a word: -100 is no column. Leave those rows out, "
     "or look up column 0 for them and do not count it.",
+    "TypeError": "b, `weight` and `softcap` may each be None: then there is none of it.",
 }
 TOLERANCE = 2e-5  # of float32 sums of exponentials and of squares
 
@@ -44,7 +47,8 @@ def loss_options(student: Student, draw: Draw) -> None:
             got = student.call("loss_options", x, w, b, t, **options)
         wide = (x.double(), w.double(), None if b is None else b.double(), t)
         want = loss_of(*wide, Meaning(), **options)
-        with within(f"with {_named(options)}"):
+        known = known_by_this_call(loss_options, student, got, x, w, b, t, **options)
+        with known, within(f"with {_named(options)}"):
             expect_close(got, want.to(x.dtype), tolerance=TOLERANCE)
 
 
@@ -140,6 +144,104 @@ _wrong(
     flat_shift=True,
 )
 _wrong("always_mean", "reduction was left out: there are sum and none too.", reduces=False)
+
+_wrong(
+    "no_bias",
+    "The bias was left out: b is added to the logits, unless it is None.",
+    bias=False,
+)
+_wrong(
+    "bias_behind_the_cap",
+    "The bias was added behind the cap. It is part of the logits that are capped.",
+    bias_capped=False,
+)
+_wrong(
+    "cap_of_the_raw",
+    "z was not divided by softcap inside tanh: softcap * tanh(z / softcap) is z itself where "
+    "z is small.",
+    cap_of_the_raw=True,
+)
+_wrong(
+    "cap_clamps",
+    "The logits were cut at softcap. The cap bends them: softcap * tanh(z / softcap).",
+    cap_clamps=True,
+)
+_wrong(
+    "shifts_both",
+    "x and t lost the same position, so nothing is shifted. x loses its last, t its first.",
+    shifts_both=True,
+)
+_wrong(
+    "shifts_the_batch",
+    "The first axis was shifted, from one sentence to the next. Positions are the last axis of t.",
+    shifts_the_batch=True,
+)
+_wrong(
+    "shifts_in_a_ring",
+    "The last position is asked for the first word: `roll` goes in a ring. The last one is "
+    "asked for none.",
+    shifts_in_a_ring=True,
+)
+_wrong(
+    "z_over_all",
+    "The z-loss is a mean over all rows. It is over those that count.",
+    z_over_all=True,
+)
+_wrong(
+    "z_over_weights",
+    "The z-loss was divided by the sum of the weights. Its mean is over the rows that count, "
+    "whatever they weigh.",
+    z_over_weights=True,
+)
+_wrong(
+    "z_summed",
+    "The z-loss is a sum, also for the mean: divide it by the number of rows that count.",
+    z_divided=False,
+)
+_wrong(
+    "z_averaged_in_a_sum",
+    "The z-loss is a mean, also for the sum. `reduction` is for all of the loss.",
+    z_always_divided=True,
+)
+_wrong(
+    "z_always_minus_100",
+    "The z-loss leaves out the rows whose target is -100. Those that are ignored say so by "
+    "ignore_index.",
+    z_always_100=True,
+)
+_wrong(
+    "z_factor_squared",
+    "z_loss was squared too. Only lse is: z_loss * lse^2.",
+    z_factor_squared=True,
+)
+_wrong(
+    "z_of_logits",
+    "The squares of the logits were added. The z-loss is the square of one number a row: its "
+    "log-sum-exp.",
+    z_of_logits=True,
+)
+_wrong(
+    "weights_over_all",
+    "Divided by the number of all rows. The mean is over those that count, with weights over "
+    "the sum of theirs.",
+    weights_over_all=True,
+)
+_wrong(
+    "smoothing_added",
+    "The smoothing was added on top. The target keeps 1 - label_smoothing of its share.",
+    smoothing_added=True,
+)
+loss_options.wrong(
+    "last_position_kept",
+    "The result has one column too many: the last position is asked for no word, and is in none.",
+    loss_options=lambda x, w, b, t, **options: _padded(x, w, b, t, options),
+)
+
+
+def _padded(x: Tensor, w: Tensor, b: Tensor | None, t: Tensor, options: Any) -> Tensor:
+    """A 0 in the place of the last position."""
+    loss = loss_of(x, w, b, t, Meaning(), **options)
+    return F.pad(loss, (0, 1)) if options.get("shift") and loss.dim() else loss
 
 
 @loss_options.cost

@@ -44,6 +44,22 @@ class Meaning:
     shifted_back: bool = False
     flat_shift: bool = False
     reduces: bool = True
+    bias: bool = True
+    bias_capped: bool = True
+    cap_clamps: bool = False
+    cap_of_the_raw: bool = False
+    shifts_both: bool = False
+    shifts_the_batch: bool = False
+    shifts_in_a_ring: bool = False
+    z_over_all: bool = False
+    z_over_weights: bool = False
+    z_divided: bool = True
+    z_always_divided: bool = False
+    z_always_100: bool = False
+    z_factor_squared: bool = False
+    z_of_logits: bool = False
+    weights_over_all: bool = False
+    smoothing_added: bool = False
 
 
 def loss_of(
@@ -64,8 +80,11 @@ def loss_of(
     """The loss, in the dtype of x: float64 for the truth."""
     if shift and mean.shifted:
         x, t = _next_words(x, t, mean)
-    raw = F.linear(x, w, b).flatten(0, -2)
+    early = b if mean.bias and (mean.bias_capped or softcap is None) else None
+    raw = F.linear(x, w, early).flatten(0, -2)
     z = raw if softcap is None or not mean.capped else _capped(raw, softcap, mean)
+    if mean.bias and early is None and b is not None:
+        z = z + b
     ignore = -100 if mean.always_100 else ignore_index
     counts = (t != ignore).flatten() if mean.ignored else torch.ones_like(t).flatten() > 0
     target = torch.where((t.flatten() >= 0) & (t.flatten() < len(w)), t.flatten(), 0)
@@ -73,7 +92,8 @@ def loss_of(
     loss = _of_rows(z, target, weight, label_smoothing if mean.smooths else 0.0, mean)
     loss = torch.where(counts, loss, 0.0)
     squares = _z_loss(z if mean.z_of_capped else raw, z_loss if mean.z else 0.0, mean)
-    squares = torch.where(counts, squares, 0.0) if mean.z_ignores else squares
+    z_counts = (t != -100).flatten() if mean.z_always_100 else counts
+    squares = torch.where(z_counts, squares, 0.0) if mean.z_ignores else squares
     if mean.z_weighted and weight is not None:
         squares = squares * weight[target]
     if not mean.reduces:
@@ -81,16 +101,29 @@ def loss_of(
     if reduction == "none":
         return (loss + squares).reshape(t.shape)
     if reduction == "sum":
-        return loss.sum() + squares.sum()
+        most = counts.sum() if mean.z_always_divided else 1.0
+        return loss.sum() + squares.sum() / most
     number = float(len(counts)) if mean.counts_ignored else counts.sum().to(z.dtype)
     by_weight = weight is not None and mean.divides_by_weights
     total = (weight[target] * counts).sum() if by_weight and weight is not None else number
-    return loss.sum() / total + squares.sum() / number
+    if mean.weights_over_all:
+        total = float(len(counts))
+    if mean.z_over_all:
+        number = float(len(counts))
+    if mean.z_over_weights:
+        number = total
+    return loss.sum() / total + squares.sum() / (number if mean.z_divided else 1.0)
 
 
 def _next_words(x: Tensor, t: Tensor, mean: Meaning) -> tuple[Tensor, Tensor]:
     if mean.flat_shift:
         return x.flatten(0, -2)[:-1], t.flatten()[1:]
+    if mean.shifts_both:
+        return x[..., 1:, :], t[..., 1:]
+    if mean.shifts_the_batch:
+        return x[:-1], t[1:]
+    if mean.shifts_in_a_ring:
+        return x, t.roll(-1, -1)
     if mean.shifted_back:
         return x[..., 1:, :], t[..., :-1]
     return x[..., :-1, :], t[..., 1:]
@@ -98,7 +131,9 @@ def _next_words(x: Tensor, t: Tensor, mean: Meaning) -> tuple[Tensor, Tensor]:
 
 def _capped(z: Tensor, softcap: float, mean: Meaning) -> Tensor:
     """(N, V) -> (N, V) between -softcap and softcap."""
-    bent = torch.tanh(z / softcap)
+    if mean.cap_clamps:
+        return z.clamp(-softcap, softcap)
+    bent = torch.tanh(z if mean.cap_of_the_raw else z / softcap)
     return softcap * bent if mean.cap_factor else bent
 
 
@@ -116,11 +151,15 @@ def _of_rows(
     if mean.smooths_others and v > 1:
         others = -(log_p * every).sum(1) - at
         return (1 - smoothing) * at + smoothing / (v - 1) * others
-    return (1 - smoothing) * at - smoothing / v * (log_p * every).sum(1)
+    kept = 1.0 if mean.smoothing_added else 1 - smoothing
+    return kept * at - smoothing / v * (log_p * every).sum(1)
 
 
 def _z_loss(z: Tensor, factor: float, mean: Meaning) -> Tensor:
+    if mean.z_of_logits:
+        return factor * z.square().sum(1)
     lse = z.logsumexp(1)
+    factor = factor**2 if mean.z_factor_squared else factor
     return factor * (lse.square() if mean.squared else lse)
 
 
@@ -131,7 +170,9 @@ def gradients(given: Given, dloss: Tensor, mean: Meaning, options: Options) -> l
     bias = leaves[2] if b is not None else None
     with torch.enable_grad():
         loss = loss_of(leaves[0], leaves[1], bias, t, mean, **options)
-    found = torch.autograd.grad(loss, leaves, dloss.double().expand_as(loss))
+    found = torch.autograd.grad(
+        loss, leaves, dloss.double().expand_as(loss), materialize_grads=True
+    )
     return [*found, *([None] if b is None else [])]
 
 

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from autograder.checks.by_this_call import known_by_this_call
 from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, Wrong, describe, expect_close, expect_tuple, within
 
@@ -47,7 +48,8 @@ def options_backward(student: Student, draw: Draw) -> None:
         with explaining(_RAISED):
             got = student.call("options_backward", *given, dloss, **options)
         want = gradients(given, dloss, Meaning(), options)
-        _expect(got, want, given[0].dtype, _named(options))
+        with known_by_this_call(options_backward, student, got, *given, dloss, **options):
+            _expect(got, want, given[0].dtype, _named(options))
 
 
 def _from_above(draw: Draw, given: Given, options: Options) -> Tensor:
@@ -136,6 +138,72 @@ _wrong(
     shifted=False,
 )
 
+_wrong(
+    "no_bias",
+    "The bias was left out: b is added to the logits, unless it is None.",
+    bias=False,
+)
+_wrong(
+    "bias_behind_the_cap",
+    "The bias was added behind the cap. It is part of the logits that are capped.",
+    bias_capped=False,
+)
+_wrong(
+    "cap_of_the_raw",
+    "z was not divided by softcap inside tanh: softcap * tanh(z / softcap) is z itself where "
+    "z is small.",
+    cap_of_the_raw=True,
+)
+_wrong(
+    "z_over_all",
+    "The z-loss is a mean over all rows. It is over those that count.",
+    z_over_all=True,
+)
+_wrong(
+    "z_over_weights",
+    "The z-loss was divided by the sum of the weights. Its mean is over the rows that count, "
+    "whatever they weigh.",
+    z_over_weights=True,
+)
+_wrong(
+    "z_summed",
+    "The z-loss is a sum, also for the mean: divide it by the number of rows that count.",
+    z_divided=False,
+)
+_wrong(
+    "z_averaged_in_a_sum",
+    "The z-loss is a mean, also for the sum. `reduction` is for all of the loss.",
+    z_always_divided=True,
+)
+_wrong(
+    "z_always_minus_100",
+    "The z-loss leaves out the rows whose target is -100. Those that are ignored say so by "
+    "ignore_index.",
+    z_always_100=True,
+)
+_wrong(
+    "z_factor_squared",
+    "z_loss was squared too. Only lse is: z_loss * lse^2.",
+    z_factor_squared=True,
+)
+_wrong(
+    "z_of_logits",
+    "The squares of the logits were added. The z-loss is the square of one number a row: its "
+    "log-sum-exp.",
+    z_of_logits=True,
+)
+_wrong(
+    "weights_over_all",
+    "Divided by the number of all rows. The mean is over those that count, with weights over "
+    "the sum of theirs.",
+    weights_over_all=True,
+)
+_wrong(
+    "smoothing_added",
+    "The smoothing was added on top. The target keeps 1 - label_smoothing of its share.",
+    smoothing_added=True,
+)
+
 
 def by_hand(
     x: Tensor,
@@ -165,32 +233,59 @@ def by_hand(
     target = flat.where(counts, 0)
     every = z.new_ones(len(w)) if weight is None else weight
     q = (1 - label_smoothing) * every[target, None] * F.one_hot(target, len(w))
-    q = q + label_smoothing / len(w) * every
+    spread = every[target, None] if mistake == "smoothed_by_target" else every
+    q = q + label_smoothing / len(w) * spread
     mass = 1.0 if mistake == "mass" else q.sum(1, keepdim=True)
     total = (every[target] * counts).sum() if reduction == "mean" else 1.0
     number = counts.sum() if reduction == "mean" else 1.0
-    squares = z_loss * p * (1.0 if mistake == "no_lse" else lse)
-    dz = (mass * p - q) / total + (1 if mistake == "half" else 2) * squares / number
+    squares = z_loss * (1.0 if mistake == "no_p" else p) * (1.0 if mistake == "no_lse" else lse)
+    squares = (1 if mistake == "half" else 2) * squares / number
+    dz = (mass * p - q) / total + squares
     if mistake == "one_hot_first":
         dz = -dz
     above = 1.0 if mistake == "from_above" else dloss.flatten()[:, None] if dloss.dim() else dloss
-    dz = dz * counts[:, None] * above
-    if softcap is not None and mistake != "cap":
-        dz = dz * (1 - z / softcap if mistake == "cap_not_squared" else 1 - (z / softcap).square())
+    if mistake in ("above_summed", "above_averaged"):
+        above = dloss.sum() if mistake == "above_summed" else dloss.mean()
+    dz = dz * above if mistake != "above_loss_only" else (dz - squares) * above + squares
+    dz = dz * counts[:, None]
+    if softcap is not None:
+        dz = dz * _through_the_cap(z, softcap, mistake)
     dx = (dz @ w).view(x.shape)
     if shift and mistake != "shape":
         dx = F.pad(dx, (0, 0, 1, 0) if mistake == "padded_first" else (0, 0, 0, 1))
     elif not shift:
         dx = dx.view(whole.shape)
     db = None if b is None else dz.mean(0) if mistake == "bias_mean" else dz.sum(0)
-    return dx, dz.T @ rows, db
+    if b is None and mistake.startswith("bias_"):
+        db = dz.sum(0) if mistake == "bias_gradient_without_bias" else torch.zeros_like(dz[0])
+    if b is None and mistake == "bias_mean":
+        db = None
+    dx = dx.flatten(0, -2) if mistake == "dx_flat" else dx
+    return dx, rows.T @ dz if mistake == "dw_transposed" else dz.T @ rows, db
 
 
-def _mistaken(mistake: str) -> Callable[..., Gradients]:
+def _through_the_cap(z: Tensor, softcap: float, mistake: str) -> Tensor | float:
+    """What dz is multiplied by; z (N, V): behind the cap."""
+    bent = z / softcap
+    factors: dict[str, Tensor | float] = {
+        "cap": 1.0,
+        "cap_not_squared": 1 - bent,
+        "cap_factor": softcap * (1 - bent.square()),
+        "cap_divided": (1 - bent.square()) / softcap,
+        "cap_of_z": 1 - z.square(),
+        "cap_twice": 1 - bent.tanh().square(),
+    }
+    return factors.get(mistake, 1 - bent.square())
+
+
+def _mistaken(mistake: str) -> Callable[..., tuple[Tensor | None, ...]]:
     def answer(
         x: Tensor, w: Tensor, b: Tensor | None, t: Tensor, dloss: Tensor, **options: Any
-    ) -> Gradients:
-        return by_hand(x, w, b, t, dloss, **options, mistake=mistake)
+    ) -> tuple[Tensor | None, ...]:
+        dx, dw, db = by_hand(x, w, b, t, dloss, **options, mistake=mistake)
+        if mistake == "dw_first":
+            dx, dw = dw, dx
+        return (dx, dw) if mistake == "two_without_bias" and b is None else (dx, dw, db)
 
     return answer
 
@@ -210,6 +305,27 @@ _MISTAKES = {
     "padded_first": "The row of zeros stands first in dx. It is the last position that is in no "
     "loss.",
     "bias_mean": "db is a sum over the rows, not a mean: dz has the mean in it already.",
+    "cap_factor": "The gradient of softcap * tanh(z / softcap) is 1 - tanh^2. softcap and its "
+    "inverse cancel.",
+    "cap_divided": "The gradient of softcap * tanh(z / softcap) is 1 - tanh^2. softcap and its "
+    "inverse cancel.",
+    "cap_of_z": "1 - z^2 is the gradient of tanh where z is tanh. Here tanh is z / softcap.",
+    "cap_twice": "tanh was taken of what is capped already: its square is (z / softcap)^2.",
+    "no_p": "The softmax is missing in the z-loss: the gradient of lse by z[v] is p[v].",
+    "above_loss_only": "dloss multiplies all of the loss, its z-loss too.",
+    "above_summed": 'dloss was added up. With "none" each row has its own, and no row gets that '
+    "of another.",
+    "above_averaged": 'dloss was averaged. With "none" each row has its own, and no row gets '
+    "that of another.",
+    "dw_transposed": "dw is (D, V) here. It has the shape of w: dz^T x.",
+    "dw_first": "dw came first. The order is dx, dw, db.",
+    "bias_gradient_without_bias": "There is no bias, and db is None then.",
+    "bias_zeros": "There is no bias, and db is None then.",
+    "smoothed_by_target": "The smoothed part has the target's weight for all words: word v counts "
+    "label_smoothing / V times weight[v].",
+    "dx_flat": "dx is flat: it has the shape of x.",
+    "two_without_bias": "Without a bias two gradients came back. There are always three, the last "
+    "one None.",
 }
 for _name, _sentence in _MISTAKES.items():
     options_backward.wrong(_name, _sentence, options_backward=_mistaken(_name))

@@ -57,7 +57,8 @@ def pairs_covered(student: Student, draw: Draw) -> None:
     axes: a dict of values by axis; excluded: pairs ((axis, value), (axis, value)); most: how many
     runs there may be -> a list of runs, each a dict of one value for each axis.
     """
-    for axes, excluded in [_tangled(draw), _plain(draw), *(_drawn(draw) for _ in draw.cases(1))]:
+    fixed = [_tangled(draw), _plain(draw), _at_the_ends(draw), _same_values(draw)]
+    for axes, excluded in [*fixed, *(_drawn(draw) for _ in draw.cases(1))]:
         allowed = _allowed(axes, excluded)
         most = _most(allowed)
         got = student.call("pairs_covered", dict(axes), list(excluded), most)
@@ -162,6 +163,25 @@ def _tangled(draw: Draw) -> tuple[Axes, Excluded]:
 def _plain(draw: Draw) -> tuple[Axes, Excluded]:
     axes = {"torch": _some(draw, "torch", 3), "os": _some(draw, "os", 2)}
     return _mixed(draw, axes | {"mode": list(OFFERED["mode"])}), []
+
+
+def _at_the_ends(draw: Draw) -> tuple[Axes, Excluded]:
+    """The first values of two axes cannot meet, nor the last ones: who fills a run up with either
+    makes one that cannot be. Each pair names its axes in the other order."""
+    axes = {
+        "os": ["linux", "windows", "macos"],
+        "device": ["mps", "cpu", "cuda"],
+        "torch": _some(draw, "torch", 5),
+        "dtype": _some(draw, "dtype", 4),
+    }
+    return axes, [pair for pair in IMPOSSIBLE if pair[1][0] == "os"]
+
+
+def _same_values(draw: Draw) -> tuple[Axes, Excluded]:
+    """Two axes have the same values: float32 of one is not float32 of the other."""
+    values = _some(draw, "dtype", 3)
+    axes = {"dtype": values, "accumulator": list(values), "os": list(OFFERED["os"])}
+    return axes, [(("accumulator", values[1]), ("dtype", values[0]))]
 
 
 def _drawn(draw: Draw) -> tuple[Axes, Excluded]:
@@ -269,6 +289,30 @@ def _(axes: Axes, excluded: Excluded, most: int) -> list[Run]:
 )
 def _(axes: Axes, excluded: Excluded, most: int) -> list[Run]:
     return _between(axes, excluded, lambda a, b: b == a + 1)
+
+
+@_wrong(
+    "axes_forgotten",
+    "Two axes may have the same values: float32 with bfloat16 is another pair than bfloat16 with "
+    "float32. A value counts with its axis.",
+)
+def _(axes: Axes, excluded: Excluded, most: int) -> list[Run]:
+    def values(pair: Iterable[Place]) -> frozenset[str]:
+        return frozenset(value for _, value in pair)
+
+    bad = {values(pair) for pair in excluded}
+    runs = [
+        run
+        for run in _all_runs(axes)
+        if not bad & {values(pair) for pair in combinations(run.items(), 2)}
+    ]
+    return greedy(runs, _pairs_of(runs))
+
+
+@_wrong("excluded_wanted_no_more", EXCLUDED)
+def _(axes: Axes, excluded: Excluded, most: int) -> list[Run]:
+    runs = _all_runs(axes)
+    return greedy(runs, _pairs_of(_allowed(axes, excluded)))
 
 
 @_wrong("pairs_as_runs", NO_RUN)

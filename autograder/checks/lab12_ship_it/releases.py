@@ -39,6 +39,7 @@ class Release:
     commented: bool = False
     loaded: str = "at import"
     runs_with: str = ""
+    built_with: str = ""
     package_data: str = "_C*.so"
     pure: bool = False
     order: tuple[int, ...] = field(default=())
@@ -69,7 +70,7 @@ class Release:
     def _pyproject(self) -> str:
         exact = f"torch==2.{self.torch}.*"
         return (
-            f'[build-system]\nrequires = ["setuptools>=77", "{exact}"]\n'
+            f'[build-system]\nrequires = ["setuptools>=77", "{self.built_with or exact}"]\n'
             'build-backend = "setuptools.build_meta"\n\n'
             f'[project]\nname = "{self.library}"\nversion = "{self.version}"\n'
             f'requires-python = ">=3.{self.python}"\n'
@@ -143,12 +144,12 @@ _PURE = {
     "by_number": (
         "Tensor x, float p",
         "const at::Tensor& x, double p",
-        ("at::Tensor y = x.mul(p);", "return y;"),
+        ("TORCH_CHECK(x.is_contiguous());", "at::Tensor y = x.mul(p);", "return y;"),
     ),
     "in_a_copy": (
         "Tensor x, Tensor p",
         "const at::Tensor& x, const at::Tensor& p",
-        ("at::Tensor y = at::empty_like(x);", "y.copy_(x);", "y.mul_(p);", "return y;"),
+        ("at::Tensor temp = at::empty_like(x);", "temp.copy_(x);", "temp.mul_(p);", "return temp;"),
     ),
 }
 _WRITING = {
@@ -206,12 +207,12 @@ def _operator(draw: Draw, release: Release, *, differentiable: bool) -> str:
 
 
 def _no_kernel(draw: Draw, release: Release, commented: bool) -> Broken:
-    name = _operator(draw, release, differentiable=False)
+    name = _operator(draw, release, differentiable=commented)  # one whose backward has it
     return replace(release, no_kernel=name, commented=commented), f"{release.library}::{name}"
 
 
 def _no_fake(draw: Draw, release: Release, commented: bool) -> Broken:
-    name = _operator(draw, release, differentiable=False)
+    name = _operator(draw, release, differentiable=commented)
     return replace(release, no_fake=name, commented=commented), f"{release.library}::{name}"
 
 
@@ -242,6 +243,29 @@ def load_in_a_comment(draw: Draw) -> Broken:
 def _torch_unpinned(draw: Draw, release: Release, with_a_bound: bool) -> Broken:
     loose = f"torch>=2.{release.torch}" if with_a_bound else "torch"
     return replace(release, runs_with=loose), "pyproject.toml"
+
+
+def pinned_to_another(draw: Draw) -> Broken:
+    release = whole(draw)
+    return replace(release, runs_with=f"torch==2.{release.torch + 1}.*"), "pyproject.toml"
+
+
+def built_with_any(draw: Draw) -> Broken:
+    return replace(whole(draw), built_with="torch"), "pyproject.toml"
+
+
+def write_beside_a_declared_one(draw: Draw) -> Broken:
+    """One argument may be written, and the kernel writes the other one."""
+    release = whole(draw)
+    old = next(op for op in release.operators if op.returns == "()")
+    writes = replace(
+        old,
+        arguments="Tensor(a!) x, Tensor p",
+        parameters="at::Tensor x, at::Tensor p",
+        body=("x.mul_(p);", "p.zero_();"),
+    )
+    ops = tuple(writes if op is old else op for op in release.operators)
+    return replace(release, operators=ops), f"{release.library}::{old.name}"
 
 
 def _file_left_out(draw: Draw, release: Release, sources: bool) -> Broken:

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from autograder.checks.by_this_call import known_by_this_call
 from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, expect_close, expect_kind, expect_tuple, within
 
@@ -46,15 +47,18 @@ def sharded_loss(student: Student, draw: Draw) -> None:
     """
     cases = [(3, 1.0, False), (4, 40.0, False), (2, 1.0, True), (1, 3.0, False)]
     cases += [(draw.integer(2, 5), 5.0, bool(draw.integer(0, 1))) for _ in draw.cases(1)]
-    for world, scale, with_empty in cases:
+    for k, (world, scale, with_empty) in enumerate([*cases, (3, 40.0, False)]):
         shards, target = _drawn(draw, world, scale, with_empty)
+        if k == len(cases):  # rows far apart: what is 1 in one of them is 0 beside another
+            shards = [z + torch.linspace(-400.0, 400.0, len(z))[:, None] for z in shards]
         loss, dz = torchs_loss(torch.cat(shards, 1), target)
         stats = torch.stack([of_shard(z, target, at) for z, at in _placed(shards)])
         parts = torch.split(dz, [z.shape[1] for z in shards], 1)
         for (z, first), want in zip(_placed(shards), parts, strict=True):
             with explaining(_RAISED):
                 got = student.call("sharded_loss", stats, z, target, first)
-            _expect(got, loss, want.contiguous(), first, 1e-5 * max(1.0, scale))
+            with known_by_this_call(sharded_loss, student, got, stats, z, target, first):
+                _expect(got, loss, want.contiguous(), first, 1e-5 * max(1.0, scale))
 
 
 def _expect(got: Any, loss: Tensor, dz: Tensor, first: int, tolerance: float) -> None:
@@ -111,24 +115,39 @@ def torchs_loss(z: Tensor, target: Tensor) -> Answer:
 def joined(stats: Tensor, z: Tensor, target: Tensor, first: int, *, mistake: str = "") -> Answer:
     """The right answer, and ways to get it wrong."""
     top, sums, picked = stats.unbind(1)  # (W, N) each
-    counts = target != IGNORED
+    counts = target > 0 if mistake == "zero_ignored" else target != IGNORED
+    counts = torch.ones_like(counts) if mistake == "all_count" else counts
+    here = (target >= first) & (target < first + z.shape[1])
     lse = _lse(top, sums, z, mistake)
     at_target = picked.amax(0) if mistake == "picked_max" else picked.sum(0)
     at_target = picked[0] if mistake == "first_picked" else at_target
+    at_target = picked.mean(0) if mistake == "picked_averaged" else at_target
     divisor = counts.sum() if mistake != "counted_all" else torch.tensor(len(z))
     losses = (lse - at_target) * counts if mistake != "ignored_loss" else lse - at_target
+    if mistake == "own_count":
+        divisor = here.sum()
     loss = losses.sum() / divisor
-    loss = loss * divisor if mistake == "summed" else loss
-    dz = _gradient(z, target, lse, first, mistake)
+    loss = loss * divisor if mistake in ("summed", "both_summed") else loss
+    if mistake == "own_targets":
+        loss = losses[here].sum() / here.sum()
+    if mistake == "of_each_row":
+        loss = losses
+    below = lse
+    if mistake == "own_softmax" and z.shape[1]:
+        below = z.logsumexp(1)
+    if mistake == "own_maximum" and z.shape[1]:
+        below = lse - top.amax(0) + z.amax(1)
+    dz = _gradient(z, target, below, first, mistake)
     if mistake != "ignored_gradient":
         dz = dz * counts[:, None]
     if mistake == "divided_twice":
         divisor = divisor * len(stats)
-    return loss, dz if mistake == "not_averaged" else dz / divisor
+    dz = dz if mistake in ("not_averaged", "both_summed") else dz / divisor
+    return loss, dz[counts] if mistake == "rows_left_out" else dz
 
 
 def _lse(top: Tensor, sums: Tensor, z: Tensor, mistake: str) -> Tensor:
-    most = top.amax(0)
+    most = top.amax().expand_as(top[0]) if mistake == "one_maximum" else top.amax(0)
     if mistake == "sums_added":
         return most + sums.sum(0).log()
     if mistake == "overflow":
@@ -137,9 +156,13 @@ def _lse(top: Tensor, sums: Tensor, z: Tensor, mistake: str) -> Tensor:
         return z.logsumexp(1) if z.shape[1] else most
     if mistake == "turned_round":
         return most + (sums * (most - top).exp().nan_to_num(posinf=0.0)).sum(0).log()
+    if mistake == "turned_round_bare":
+        return most + (sums * (most - top).exp()).sum(0).log()
     if mistake == "lses_added":
         return (top + sums.log()).nan_to_num(neginf=0.0).sum(0)
     total = (sums * (top - most).exp()).sum(0)
+    if mistake == "log_forgotten":
+        return most + total
     return total.log() if mistake == "top_forgotten" else most + total.log()
 
 
@@ -149,12 +172,14 @@ def _gradient(z: Tensor, target: Tensor, lse: Tensor, first: int, mistake: str) 
         return dz
     at = target - (0 if mistake == "first_ignored" else first)
     mine = (at >= 0) & (at < z.shape[1])
+    if mistake == "first_column_missed":
+        mine = (at > 0) & (at < z.shape[1])
     if mistake == "negative":
         mine = (at >= -z.shape[1]) & (at < z.shape[1])
     if mistake == "everywhere":
         mine, at = torch.ones_like(mine), at.clamp(0, z.shape[1] - 1)
     rows = mine.nonzero()[:, 0]
-    dz[rows, at[rows]] -= 1.0
+    dz[rows, at[rows]] -= -1.0 if mistake == "one_hot_added" else 1.0
     return dz
 
 
@@ -172,6 +197,8 @@ _MISTAKES = {
     "loses against the 0 of those who do not hold it: add them up.",
     "first_picked": "Only the first shard's picked number was used. The one that holds the target "
     "sent its logit; the others sent 0.",
+    "turned_round_bare": "The factor is turned round: exp(top_r - top) makes a smaller shard "
+    "smaller.",
     "ignored_loss": "The loss counts rows whose target is -100: they are no words.",
     "counted_all": "Divided by all N rows: the mean is over the targets that count.",
     "ignored_gradient": "Rows whose target is -100 have a gradient. They are in no loss.",
@@ -182,9 +209,33 @@ _MISTAKES = {
     "no_one_hot": "The 1 at the target is missing in dz, on the shard that holds the word.",
     "first_ignored": "The target was used as a column of this shard: column target - first is "
     "meant.",
-    "negative": "A target of an earlier shard was hit: target - first is below 0 there, and counts "
-    "from the end.",
+    "negative": "A target of an earlier shard was hit: target - first is below 0 there, and "
+    "counts from the end.",
     "everywhere": "Every shard took 1 away, also where another shard holds the word.",
+    "own_softmax": "This is the softmax of this shard's columns alone, and sums to 1 over them. "
+    "The exp of all shards' columns stands below it.",
+    "own_maximum": "dz is relative to this shard's own maximum, and what it is divided by to the "
+    "largest of all: exp(z - lse) needs no maximum.",
+    "one_maximum": "One maximum was taken for all rows. Far below it, exp of a row's own maximum "
+    "is 0, and the log of 0 is -inf: each row has its own.",
+    "log_forgotten": "lse is top + log(total). The log is missing.",
+    "picked_averaged": "The picked numbers were averaged over the shards. One of them is the "
+    "target's logit and all others are 0: add them up.",
+    "zero_ignored": "Word 0 is a word, and was left out. Only -100 does not count.",
+    "all_count": "A target of -100 was counted as a word, in the loss and in what both are "
+    "divided by.",
+    "both_summed": "Loss and dz are of the sum. Asked for is the mean over the targets that count.",
+    "one_hot_added": "The 1 at the target was added. dz is softmax minus one-hot.",
+    "first_column_missed": "The 1 is missing where the target is this shard's first column: "
+    "target - first is 0 there, and 0 is a column.",
+    "own_count": "Divided by the number of targets that this shard holds. The mean is over all "
+    "that count, whoever holds them.",
+    "own_targets": "Only the targets that this shard holds are in the loss. Every shard returns "
+    "the loss of all.",
+    "of_each_row": "The loss of each row came back. Asked for is one number, the mean over the "
+    "targets that count.",
+    "rows_left_out": "dz has fewer rows than z. A row whose target is -100 stays, and its "
+    "gradient is 0.",
 }
 
 
@@ -198,6 +249,22 @@ def _listed(name: str) -> None:
 
 for _name in _MISTAKES:
     _listed(_name)
+
+
+def _right(stats: Tensor, z: Tensor, target: Tensor, first: int) -> Answer:
+    return joined(stats, z, target, first)
+
+
+sharded_loss.wrong(
+    "dz_first",
+    "dz came first. The loss is asked first, then dz.",
+    sharded_loss=lambda stats, z, target, first: _right(stats, z, target, first)[::-1],
+)
+sharded_loss.wrong(
+    "loss_alone",
+    "Only the loss came back. The gradient of this shard's columns is asked too.",
+    sharded_loss=lambda stats, z, target, first: _right(stats, z, target, first)[0],
+)
 
 
 @sharded_loss.cost

@@ -7,18 +7,24 @@ size u, a term of a sum is off by at most gamma = K u / (1 - K u).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from autograder.checks.by_this_call import known_by_this_call
 from autograder.checks.explaining import explaining
-from autograder.judge import LAYOUTS, Draw, Student, expect_close
+from autograder.judge import LAYOUTS, Draw, Student, Wrong, describe, expect_close
 
 from . import lab
 
 _RAISED = {"ZeroDivisionError": "With K u = 1 there is no bound any more: it is inf."}
 SHORT = ("bfloat16", "float16")
+ONE_EACH = "Each element of z has a bound of its own: a tensor (N, V) comes back, of inf too."
+HALF_OF_EPS = (
+    "`eps` is the distance from 1 to the next number. Rounding to nearest is off by half of it."
+)
 NO_BOUND = (
     "From K u = 1 on nothing is promised, and the bound is inf: 1 - K u is below 0 there, and a "
     "bound below 0 promises the impossible."
@@ -61,17 +67,24 @@ def tolerance(student: Student, draw: Draw) -> None:
         cases.append(
             (n, v, k, kept, draw.choice((kept, "float32")), draw.choice((kept, "float32")))
         )
+    cases += [
+        (3, 5, 300, "float32", "float32", "bfloat16"),
+        (4, 3, 40, "float32", "bfloat16", "bfloat16"),
+    ]
     for n, v, k, given, accumulator, out in cases:
         dtypes = [getattr(torch, name) for name in (given, accumulator, out)]
         x = draw.tensor(n, k, dtype=dtypes[0], layout=draw.choice(LAYOUTS))
         w = draw.tensor(v, k, dtype=dtypes[0], layout=draw.choice(LAYOUTS))
         with explaining(_RAISED):
             got = student.call("tolerance", x, w, dtypes[1], dtypes[2])
-        _expect(got, bound(x, w, dtypes[1], dtypes[2]))
+        with known_by_this_call(tolerance, student, got, x, w, *dtypes[1:]):
+            _expect(got, bound(x, w, dtypes[1], dtypes[2]))
 
 
 def _expect(got: Any, want: Tensor) -> None:
     """Close; an inf is wanted as itself."""
+    if not isinstance(got, Tensor) or got.shape != want.shape:
+        raise Wrong(expected=f"{tuple(want.shape)} float64", got=describe(got), why=ONE_EACH)
     if isinstance(got, Tensor) and got.shape == want.shape and got.dtype == want.dtype:
         infinite = want.isinf()
         if bool(infinite.any()):
@@ -126,7 +139,7 @@ def _wrong(name: str, sentence: str, **how: bool) -> None:
 
 _wrong(
     "whole_eps",
-    "`eps` is the distance from 1 to the next number. Rounding to nearest is off by half of it.",
+    HALF_OF_EPS,
     whole_eps=True,
 )
 _wrong(
@@ -208,21 +221,178 @@ tolerance.wrong(
     tolerance=lambda x, w, accumulator, out: _of_another(x, w, accumulator, out, x.shape[0]),
 )
 tolerance.wrong(
-    "last_rounding_alone",
-    "The roundings of the sum are missing: only the last one, to `out`, is here.",
-    tolerance=lambda x, w, accumulator, out: (
-        bound(x, w, accumulator, out)
-        if out == accumulator
-        else bound(x, w, accumulator, out) - bound(x, w, accumulator, accumulator)
-    ),
-)
-tolerance.wrong(
     "dtype_of_x",
     "The products and additions are rounded to the accumulator's dtype, not to that of x.",
     tolerance=lambda x, w, accumulator, out: (
         bound(x, w, x.dtype, out, out_always=True)
         if out != accumulator
         else bound(x, w, x.dtype, x.dtype)
+    ),
+)
+
+
+def _with(
+    change: Callable[..., Tensor],
+) -> Callable[[Tensor, Tensor, torch.dtype, torch.dtype], Tensor]:
+    """An answer from K, z and A, and the two roundings: v is 0 where none is counted."""
+
+    def answer(x: Tensor, w: Tensor, accumulator: torch.dtype, out: torch.dtype) -> Tensor:
+        a, b = x.double(), w.double()
+        v = 0.0 if out == accumulator else torch.finfo(out).eps / 2
+        facts: dict[str, Any] = {"k": x.shape[1], "u": torch.finfo(accumulator).eps / 2, "v": v}
+        facts |= {"z": a @ b.T, "size": a.abs() @ b.abs().T}
+        return change(**facts)
+
+    return answer
+
+
+def _summed(*, k: float, u: float, size: Tensor) -> Tensor:
+    return k * u / (1 - k * u) * size if k * u < 1 else torch.full_like(size, math.inf)
+
+
+def _eps_of_the_sum(*, k: int, u: float, v: float, z: Tensor, size: Tensor) -> Tensor:
+    error = _summed(k=k, u=2 * u, size=size)
+    return error + v * (z.abs() + error) if v else error
+
+
+def _eps_of_out(*, k: int, u: float, v: float, z: Tensor, size: Tensor) -> Tensor:
+    error = _summed(k=k, u=u, size=size)
+    return error + 2 * v * (z.abs() + error) if v else error
+
+
+def _plus_below(*, k: int, u: float, v: float, z: Tensor, size: Tensor) -> Tensor:
+    gamma = k * u / (1 + k * u) if k * u < 1 else math.inf
+    error = torch.full_like(size, math.inf) if k * u >= 1 else gamma * size
+    return error + v * (z.abs() + error) if v else error
+
+
+def _power(*, k: int, u: float, v: float, z: Tensor, size: Tensor) -> Tensor:
+    error = torch.full_like(size, math.inf) if k * u >= 1 else ((1 + u) ** k - 1) * size
+    return error + v * (z.abs() + error) if v else error
+
+
+def _signed_sum(*, k: int, u: float, v: float, z: Tensor, size: Tensor) -> Tensor:
+    error = _summed(k=k, u=u, size=z) if k * u < 1 else torch.full_like(z, math.inf)
+    return error + v * (z.abs() + error) if v else error
+
+
+def _signed_z(*, k: int, u: float, v: float, z: Tensor, size: Tensor) -> Tensor:
+    error = _summed(k=k, u=u, size=size)
+    return error + v * (z + error) if v else error
+
+
+def _out_of_the_terms(*, k: int, u: float, v: float, z: Tensor, size: Tensor) -> Tensor:
+    error = _summed(k=k, u=u, size=size)
+    return error + v * size if v else error
+
+
+def _out_of_the_terms_and_error(*, k: int, u: float, v: float, z: Tensor, size: Tensor) -> Tensor:
+    error = _summed(k=k, u=u, size=size)
+    return error + v * (size + error) if v else error
+
+
+def _only_to_a_shorter(*, k: int, u: float, v: float, z: Tensor, size: Tensor) -> Tensor:
+    error = _summed(k=k, u=u, size=size)
+    return error + v * (z.abs() + error) if v > u else error
+
+
+def _larger_of_both(*, k: int, u: float, v: float, z: Tensor, size: Tensor) -> Tensor:
+    error = _summed(k=k, u=u, size=size)
+    return torch.maximum(error, v * (z.abs() + error)) if v else error
+
+
+def _last_alone(*, k: int, u: float, v: float, z: Tensor, size: Tensor) -> Tensor:
+    error = _summed(k=k, u=u, size=size)
+    return v * (z.abs() + error) if v else error
+
+
+def _inf_by_the_last_rounding(*, k: int, u: float, v: float, z: Tensor, size: Tensor) -> Tensor:
+    error = _summed(k=k, u=u, size=size)
+    return error + v * (z.abs() + error) if k * v < 1 else torch.full_like(z, math.inf)
+
+
+tolerance.wrong(
+    "twice_the_sum",
+    "K u is twice too large. `eps` is twice what rounding to nearest is off by, and a term "
+    "goes through K roundings, not 2 K.",
+    tolerance=_with(_eps_of_the_sum),
+)
+tolerance.wrong("eps_of_out", HALF_OF_EPS, tolerance=_with(_eps_of_out))
+tolerance.wrong(
+    "only_to_a_shorter",
+    "A last rounding to a longer dtype was left out. It is counted wherever the names differ.",
+    tolerance=_with(_only_to_a_shorter),
+)
+tolerance.wrong(
+    "larger_of_both",
+    "The larger of the two errors was taken. Both can happen, and in one direction: they add up.",
+    tolerance=_with(_larger_of_both),
+)
+tolerance.wrong(
+    "last_rounding_alone",
+    "The roundings of the sum are missing: only the last one, to `out`, is here.",
+    tolerance=_with(_last_alone),
+)
+tolerance.wrong(
+    "plus_below",
+    "1 + K u stands below K u. Errors of errors make the bound larger: it is 1 - K u.",
+    tolerance=_with(_plus_below),
+)
+tolerance.wrong(
+    "power",
+    "This is (1 + u)^K - 1, a little less than gamma = K u / (1 - K u), which is asked for.",
+    tolerance=_with(_power),
+)
+tolerance.wrong(
+    "signed_sum",
+    "A sum of x_k w_k with their signs is z, and may be below 0. A is the sum of their "
+    "absolute values.",
+    tolerance=_with(_signed_sum),
+)
+tolerance.wrong(
+    "signed_z",
+    "Where z is below 0, its rounding was taken off the bound. The rounding is as large as "
+    "|z| says.",
+    tolerance=_with(_signed_z),
+)
+tolerance.wrong(
+    "out_of_the_terms",
+    "The last rounding is of the one number that the accumulator holds, at most |z| + gamma "
+    "A. Here it is as large as that of A.",
+    tolerance=_with(_out_of_the_terms),
+)
+tolerance.wrong(
+    "inf_by_the_last_rounding",
+    "The bound is inf where K u reaches 1, and u is the accumulator's. The last rounding "
+    "happens once, not K times.",
+    tolerance=_with(_inf_by_the_last_rounding),
+)
+tolerance.wrong(
+    "out_of_the_terms_and_error",
+    "The last rounding is of the one number that the accumulator holds, at most |z| + gamma "
+    "A. Here it is as large as that of A.",
+    tolerance=_with(_out_of_the_terms_and_error),
+)
+tolerance.wrong(
+    "words_for_terms",
+    "K is the number of terms of a sum, x.shape[1]. Here it is the number of words.",
+    tolerance=lambda x, w, accumulator, out: _of_another(x, w, accumulator, out, w.shape[0]),
+)
+tolerance.wrong(
+    "dtype_of_out",
+    "The products and additions are rounded to the accumulator's dtype, not to that of `out`.",
+    tolerance=lambda x, w, accumulator, out: (
+        bound(x, w, out, out, out_always=True)
+        if out != accumulator
+        else bound(x, w, accumulator, out)
+    ),
+)
+tolerance.wrong(
+    "inputs_rounded",
+    "x and w were rounded to the accumulator's dtype. They are taken as they are: products "
+    "and additions are rounded.",
+    tolerance=lambda x, w, accumulator, out: bound(
+        x.to(accumulator), w.to(accumulator), accumulator, out
     ),
 )
 

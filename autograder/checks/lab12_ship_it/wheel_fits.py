@@ -18,6 +18,63 @@ Machine = Mapping[str, Any]
 Version = tuple[int, int]
 LEGACY = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
 """What the glibc of a manylinux tag was before PEP 600 wrote it into the name."""
+SETS = (
+    "Each of the three tags may be a set, with dots between. The wheel fits if one of each set "
+    "fits, whatever the others of the set are."
+)
+ABI3 = "An `abi3` wheel fits the Python in its tag and all later ones with the GIL."
+OWN = (
+    "`cp312-cp312` fits Python 3.12, and this wheel names this very Python. The first digit is "
+    "the major version, all others are the minor one."
+)
+NO_ABI = "`cp312-none` asks for this CPython and for no ABI: it fits with the GIL and without it."
+ANY = "`py3-none-any` fits every Python 3 on every machine."
+THE_SAME = "The tag names the oldest glibc or macOS that will do. The machine has just that one."
+WINDOWS = "`win_amd64` is Windows on this processor. It asks for no version."
+NEW_ABI = "A wheel for a newer Python was taken: `cp313-cp313` runs on 3.13 alone."
+PYTHON_2 = "`py2` is Python 2. This machine has Python 3."
+MUSL = "`musllinux` is for another C library than glibc, and fits none of these machines."
+SYSTEM = "A wheel for another operating system was taken. The platform tag begins with the system."
+NEWER = (
+    "A wheel for a newer glibc or macOS than the machine has was taken. The tag names the "
+    "oldest that will do."
+)
+ORDER = "The names are the right ones. Keep them in the order given."
+TWICE = "A name came back twice. Each wheel is one file, whichever of its tags fit."
+NO_NAME = "The answer is a list of the file names that fit, as they were given."
+BY_PARTS = (
+    "Versions are compared as pairs: macOS 10.15 is older than 12.0, though 15 is more than 0."
+)
+GIL = (
+    "`cp313` and `cp313t` are two ABIs: the t is for a Python without the GIL, and each takes "
+    "its own alone."
+)
+PY3X = "`py39-none` is code for 3.9 and all later ones: no ABI ties it to one version."
+PLAIN_LINUX = (
+    "`linux_x86_64` was left out. An index refuses such a wheel, since it promises no glibc; "
+    "pip installs it."
+)
+LEGACY_NAMES = (
+    "`manylinux2014` was not known: the names before PEP 600 stand for glibc 2.5, 2.12 and 2.17."
+)
+UNIVERSAL = "`universal2` is both processors of macOS in one file."
+OLDER = "A wheel for an older glibc or macOS was left out: the tag names the oldest that will do."
+CP_NONE = "`cp311-none` names one CPython. It does not hold for later ones, as `py311-none` does."
+PY3X_ASKS = "`py314-none` asks for Python 3.14 at least. The digits behind the 3 were not read."
+ABI3_ANYWHERE = (
+    "An `abi3` wheel of a newer Python was taken. Its Python tag names the oldest that it runs on."
+)
+ABI3_NO_GIL = (
+    "An `abi3` wheel was taken by a Python without the GIL. There objects look different, and "
+    "`abi3` does not hold."
+)
+OLD_ABI = (
+    "A wheel for an older Python was taken: `cp311-cp311` runs on 3.11 alone. Only `abi3` "
+    "promises later ones."
+)
+ARCHITECTURE = (
+    "A wheel for another processor was taken: the last part of a platform tag is the architecture."
+)
 _RAISED = {
     "ValueError": "A name has five parts or six: a build number may stand behind the version. "
     "Count the tags from the end.",
@@ -46,23 +103,91 @@ def wheel_fits(student: Student, draw: Draw) -> None:
     fixed = [_linux(draw, False), _linux(draw, True), _mac(draw, "arm64"), _mac(draw, "x86_64")]
     drawn = [_machine(draw) for _ in draw.cases(2)]
     old = _linux(draw, False) | {"glibc": (2, draw.integer(14, 16))}  # one less than 2014's
-    for machine in [*fixed, old, _windows(draw), *drawn]:
+    older = old | {"arch": "x86_64", "glibc": (2, draw.integer(6, 11))}  # and than 2010's
+    for machine in [*fixed, old, _windows(draw), *drawn, older]:
         names = draw.shuffled(_names(draw, machine))
         with explaining(_RAISED):
             got = student.call("wheel_fits", names, machine)
-        _expect(got, [name for name in names if fits(name, machine)])
+        _expect(got, names, machine)
 
 
-def _expect(got: Any, want: list[str]) -> None:
+def _expect(got: Any, names: list[str], machine: Machine) -> None:
     mine = list(expect_tuple(got, None, "a list of names"))
-    for name in want:
-        if name not in mine:
-            raise Wrong(expected=f"{name} fits", got="left out")
+    want = [name for name in names if fits(name, machine)]
+    for name in sorted(names, key=_rules_in):
+        if name in want and name not in mine:
+            raise Wrong(expected=f"{name} fits", got="left out", why=why_it_fits(name, machine))
+        if name in mine and name not in want:
+            why, place = why_it_does_not(name, machine), f"[{mine.index(name)}]"
+            raise Wrong(expected=f"{len(want)} names", got=describe(name), where=place, why=why)
     for k, name in enumerate(mine):
         if name not in want or mine.index(name) != k:
-            raise Wrong(expected=f"{len(want)} names", got=describe(name), where=f"[{k}]")
+            why = NO_NAME if name not in want else TWICE
+            raise Wrong(expected=f"{len(want)} names", got=describe(name), where=f"[{k}]", why=why)
     if mine != want:
-        raise Wrong(expected="the order given", got="another order")
+        raise Wrong(expected="the order given", got="another order", why=ORDER)
+
+
+def _rules_in(name: str) -> tuple[bool, bool, bool]:
+    """Names of one rule first: whoever has those right is wrong about the other rule."""
+    python, abi, platform = _tags(name)
+    sets = "." in python + abi + platform
+    return sets, (python, abi) != ("py3", "none"), platform != "any"
+
+
+def _tags(name: str) -> list[str]:
+    return name.removesuffix(".whl").split("-")[-3:]
+
+
+def why_it_fits(name: str, machine: Machine) -> str:
+    """The rule by which a wheel fits that was left out; of two, the one about its Python."""
+    python, abi, platform = _tags(name)
+    here = f"cp3{machine['python'][1]}"
+    if "." in python + abi + platform:
+        return SETS
+    if abi == "abi3":
+        return ABI3
+    if python.startswith("cp"):
+        same = NO_ABI if abi == "none" else GIL if abi.endswith("t") else OWN
+        return same if python == here else ""
+    if python != "py3":
+        return PY3X
+    if platform == "any":
+        return ANY
+    if platform.startswith("linux"):
+        return PLAIN_LINUX
+    if platform.partition("_")[0] in LEGACY:
+        return LEGACY_NAMES
+    if platform.endswith("universal2"):
+        return UNIVERSAL
+    asked = _system_asked(platform, True)
+    have = machine.get("macos") or machine.get("glibc")
+    return WINDOWS if asked is None else THE_SAME if asked[1] == have else OLDER
+
+
+def why_it_does_not(name: str, machine: Machine) -> str:
+    """The rule by which a wheel does not fit that was taken; of two, the one about its Python."""
+    python, abi, platform = _tags(name)
+    if "." in python + abi + platform:
+        return SETS
+    if not _python_fits(python, abi, machine):
+        minor, have = int(python[3:] or 0), machine["python"][1]
+        if python[2:3] != "3":
+            return PYTHON_2
+        if abi == "none":
+            return CP_NONE if python.startswith("cp") else PY3X_ASKS
+        if abi == "abi3":
+            return ABI3_ANYWHERE if minor > have else ABI3_NO_GIL
+        return GIL if minor == have else OLD_ABI if minor < have else NEW_ABI
+    if platform.startswith("musllinux"):
+        return MUSL
+    asked = _system_asked(platform, True)
+    system = {"linux": "manylinux", "macosx": "macosx"}.get(machine["system"], "win")
+    if (asked[0] if asked else platform[:3]) != system:
+        return SYSTEM
+    if asked is None or asked[2] not in (machine["arch"], "universal2"):
+        return ARCHITECTURE
+    return NEWER
 
 
 def _python(draw: Draw, low: int = 10) -> tuple[int, int]:
@@ -147,6 +272,7 @@ def _own_platforms(draw: Draw, machine: Machine) -> list[str]:
             f"macosx_{major}_0_{arch}",
             f"macosx_{major + 1}_0_{arch}",
             f"macosx_10_{draw.integer(9, 15)}_universal2",
+            "macosx_11_0_universal2",
             f"macosx_11_0_{other}",
             f"macosx_10_13_x86_64.macosx_11_0_{arch}",
         ]
@@ -160,6 +286,7 @@ def _own_platforms(draw: Draw, machine: Machine) -> list[str]:
         f"manylinux_2_17_{arch}.manylinux2014_{arch}",
         f"manylinux_2_{minor + 3}_{arch}.manylinux_2_17_{arch}",
         f"manylinux2014_{arch}",
+        *(f"{old}_{arch}" for old in ("manylinux1", "manylinux2010") if arch == "x86_64"),
         f"manylinux_2_17_{other}",
         f"musllinux_1_1_{arch}",
         f"linux_{arch}",
@@ -279,8 +406,7 @@ def _wrong_platform(name: str, sentence: str, **how: Any) -> None:
 
 _wrong_python(
     "old_abi_fits",
-    "A wheel for an older Python was taken: `cp311-cp311` runs on 3.11 alone. Only `abi3` promises "
-    "later ones.",
+    OLD_ABI,
     old_abi=True,
 )
 _wrong_python(
@@ -291,60 +417,57 @@ _wrong_python(
 )
 _wrong_python(
     "abi3_anywhere",
-    "An `abi3` wheel of a newer Python was taken. Its Python tag names the oldest that it runs on.",
+    ABI3_ANYWHERE,
     any_abi3=True,
 )
 _wrong_python(
     "abi3_without_the_gil",
-    "An `abi3` wheel was taken by a Python without the GIL. There objects look different, and "
-    "`abi3` does not hold.",
+    ABI3_NO_GIL,
     abi3_without_gil=True,
 )
 _wrong_python(
     "gil_ignored",
-    "`cp313` and `cp313t` are two ABIs: the t is for a Python without the GIL, and each takes its "
-    "own alone.",
+    GIL,
     gil_ignored=True,
 )
 _wrong_python(
     "py3x_exact",
-    "`py39-none` is code for 3.9 and all later ones: no ABI ties it to one version.",
+    PY3X,
     exact_py=True,
 )
 _wrong_python(
     "py3x_ignored",
-    "`py314-none` asks for Python 3.14 at least. The digits behind the 3 were not read.",
+    PY3X_ASKS,
     any_py=True,
 )
 _wrong_python(
     "cp_none_like_py",
-    "`cp311-none` names one CPython. It does not hold for later ones, as `py311-none` does.",
+    CP_NONE,
     cp_none_like_py=True,
 )
 _wrong_platform(
     "architecture_ignored",
-    "A wheel for another processor was taken: the last part of a platform tag is the architecture.",
+    ARCHITECTURE,
     system_only=True,
 )
 _wrong_platform(
     "legacy_unknown",
-    "`manylinux2014` was not known: the names before PEP 600 stand for glibc 2.5, 2.12 and 2.17.",
+    LEGACY_NAMES,
     legacy=False,
 )
 _wrong_platform(
     "linux_refused",
-    "`linux_x86_64` was left out. An index refuses such a wheel, since it promises no glibc; pip "
-    "installs it.",
+    PLAIN_LINUX,
     plain_linux=False,
 )
 _wrong_platform(
     "universal_unknown",
-    "`universal2` is both processors of macOS in one file.",
+    UNIVERSAL,
     universal=False,
 )
 _wrong_platform(
     "version_exact",
-    "A wheel for an older glibc or macOS was left out: the tag names the oldest that will do.",
+    OLDER,
     compare=lambda asked, have: asked == have,
 )
 _wrong_platform(
@@ -358,6 +481,11 @@ _wrong_platform(
     "Versions were compared as texts or decimals: glibc 2.5 is older than 2.28, and 5 is less than "
     "28.",
     compare=lambda asked, have: [*map(str, asked)] <= [*map(str, have)],
+)
+_wrong_platform(
+    "version_by_parts",
+    BY_PARTS,
+    compare=lambda asked, have: asked[0] <= have[0] and asked[1] <= have[1],
 )
 _wrong(
     "first_of_a_set",
