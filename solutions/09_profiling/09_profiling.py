@@ -295,11 +295,12 @@ def launches(events):
         if e["cat"] == "kernel":
             kernels[e["args"]["correlation"]].append(e["dur"])
     notes = [e for e in events if e["cat"] == "user_annotation"]
-    notes = [e for e in notes if "ProfilerStep#" not in e["name"]]
+    steps = [e for e in notes if "ProfilerStep#" in e["name"]]
+    inside = [e for s in steps for e in notes if s["ts"] < e["ts"] < s["ts"] + s["dur"]]
     found = defaultdict(lambda: (0, 0, 0.0))
     for call in events:
         durs = kernels[call["args"]["correlation"]] if call["cat"] == "cuda_runtime" else []
-        around = [e for e in notes if e["ts"] < call["ts"] < e["ts"] + e["dur"]]
+        around = [e for e in inside if e["ts"] < call["ts"] < e["ts"] + e["dur"]]
         if durs and around:
             name = max(around, key=lambda e: e["dur"])["name"]
             calls, many, took = found[name]
@@ -317,12 +318,15 @@ def launches(events):
     """Region by region, and only then the calls in it."""
     whole = sorted((e for e in events if e["ph"] == "X"), key=lambda e: (e["ts"], -e["dur"]))
     calls = {e["args"]["correlation"]: e["ts"] for e in whole if e["cat"] == "cuda_runtime"}
-    found, until = {}, 0.0
+    found, until, step_ends = {}, 0.0, 0.0
     for note in whole:
-        if note["cat"] != "user_annotation" or "ProfilerStep#" in note["name"]:
+        if note["cat"] != "user_annotation":
             continue
-        if note["ts"] < until:
-            continue  # inside the one before
+        if "ProfilerStep#" in note["name"]:
+            step_ends = note["ts"] + note["dur"]
+            continue
+        if note["ts"] < until or note["ts"] > step_ends:
+            continue  # inside the one before, or in no step
         until = note["ts"] + note["dur"]
         mine = [
             e

@@ -7,12 +7,12 @@ from itertools import pairwise
 from typing import Any
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, expect_tuple
+from autograder.judge import Draw, Student, expect_tuple, within
 
 from . import lab
 from .draw_step import STEPS, backward, operators, region, traced, us
 from .machine import Copy, Event, Fill
-from .times import MILLISECONDS, Pair, expect_us, spans_of, union_us
+from .times import MILLISECONDS, Pair, expect_us, related, spans_of, union_us
 
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 THE_ONE_BEFORE = (
@@ -22,6 +22,21 @@ THE_ONE_BEFORE = (
 TOO_EARLY = (
     "The idle time begins too early: before its first work the device waits for the host's first "
     "launch, which was left out of the question."
+)
+NO_PAIR = "Two times were asked for: (busy, idle)."
+BUSY_LESS = (
+    "Some work is missing in the busy time: of a kind, of a stream, or where two works overlap."
+)
+BUSY_MORE = (
+    "This is more than the device was at work: something is counted twice, or is no work of it."
+)
+TOO_SHORT = (
+    "The busy time is right, and the whole time is taken too short. It ends when the last of all "
+    "work ends."
+)
+TOO_LONG = (
+    "The busy time is right, and the whole time is taken too long. It begins with the first work "
+    "of the device, and ends when the last of it ends."
 )
 _RAISED = {
     "KeyError": "Not every event has a `dur`, nor a `cat`: the ends of arrows (`ph` is `s` or `f`) "
@@ -53,9 +68,11 @@ def busy_us(student: Student, draw: Draw) -> None:
         whole = max(end for _, end in work) - min(begin for begin, _ in work)
         with explaining(_RAISED):
             got = student.call("busy_us", events)
-        pair = expect_tuple(got, 2, "(busy, idle) in us")
-        expect_us(pair[0], busy, "busy")
-        expect_us(pair[1], whole - busy, "idle")
+        pair = expect_tuple(got, 2, "(busy, idle) in us", why=NO_PAIR)
+        with within("", why=related(pair[0], busy, less=BUSY_LESS, more=BUSY_MORE)):
+            expect_us(pair[0], busy, "busy")
+        with within("", why=related(pair[1], whole - busy, less=TOO_SHORT, more=TOO_LONG)):
+            expect_us(pair[1], whole - busy, "idle")
 
 
 def _drawn(draw: Draw) -> tuple[list[Event], list[Pair]]:

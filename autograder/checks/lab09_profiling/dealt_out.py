@@ -13,6 +13,10 @@ from .times import as_number
 Shares = list[list[int]]
 Deal = tuple[Shares, list[float]]
 _FORM = "(list of sentences for each rank, list of factors)"
+LISTS = "For each rank a list was asked for: the numbers of its sentences."
+NO_NUMBER = "Something in the shares is no number of a sentence: they go from 0 on."
+TWICE = "A sentence is dealt out twice. One list that stands in several places is one list."
+LEFT_OVER = "A sentence is left over. Each has a rank, also where ranks do not divide their number."
 UNEVEN = "The rank with most tokens is the one that the others wait for, and it can have fewer."
 TOKENS = (
     "Each rank takes the mean over its own tokens, and the all-reduce the mean over ranks. Where "
@@ -65,16 +69,23 @@ def _drawn(draw: Draw, ranks: int, *, at_the_end: bool = False) -> list[int]:
 
 
 def _expect_each_once(shares: Any, lengths: Sequence[int], ranks: int) -> Shares:
-    each = expect_tuple(shares, ranks, f"{ranks} lists of sentences", where="the shares")
-    dealt = [list(expect_tuple(share, None, "numbers of sentences")) for share in each]
+    each = expect_tuple(shares, ranks, f"{ranks} lists of sentences", where="the shares", why=LISTS)
+    dealt = [list(expect_tuple(share, None, "numbers of sentences", why=LISTS)) for share in each]
     flat = [as_number(number) for share in dealt for number in share]
     if any(type(number) is not int for number in flat) or sorted(flat) != [*range(len(lengths))]:
         raise Wrong(
             expected=f"each of the sentences 0 to {len(lengths) - 1} once",
             got=describe(sorted(flat, key=str)),
             where="the shares",
+            why=_of_numbers(flat, len(lengths)),
         )
     return [[int(as_number(number)) for number in share] for share in dealt]
+
+
+def _of_numbers(flat: Sequence[Any], many: int) -> str:
+    if any(type(number) is not int or number not in range(many) for number in flat):
+        return NO_NUMBER
+    return TWICE if len({*flat}) < len(flat) else LEFT_OVER
 
 
 def _tokens(dealt: Shares, lengths: Sequence[int]) -> list[int]:
@@ -289,8 +300,8 @@ _changed(
 
 @dealt_out.wrong(
     "batch_sorted",
-    "`lengths` was sorted in place. Its places are the numbers of the sentences, and whoever "
-    "passed it in still needs them: sort a list of numbers instead.",
+    "`lengths` is another list now, as after `sort` or `pop`. Its places are the numbers of the "
+    "sentences, and whoever passed it in still needs them: work on a list of numbers instead.",
 )
 def _(lengths: list[int], ranks: int) -> Deal:
     lengths.sort(reverse=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from autograder.judge import Draw
 
-from .machine import ENGINE, Copy, Event, Launch, Machine, Span, Wait
+from .machine import ENGINE, LATENCY_US, Copy, Event, Launch, Machine, Span, Wait
 
 STEPS = 3
 FILES = ("train.py", "data.py", "losses.py", "metrics.py", "model.py", "schedule.py")
@@ -98,6 +98,7 @@ def traced(
     steps: Sequence[Sequence[Any]],
     *,
     waiting: bool = True,
+    latency_us: float = LATENCY_US,
     rank: int = 0,
     behind: Sequence[Any] = (),
 ) -> tuple[list[Event], Machine]:
@@ -109,6 +110,7 @@ def traced(
         start_us=draw.integer(10**9, 4 * 10**9) * 1.0 + rank,
         pid=draw.integer(2000, 60000),
         waiting=waiting,
+        latency_us=latency_us,
     )
     program = [
         Span(

@@ -7,18 +7,33 @@ from dataclasses import dataclass
 from typing import Any
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
+from autograder.judge import Draw, Student, Wrong, describe, expect_tuple, within
 
 from . import lab
 from .draw_step import us
 from .machine import Event
-from .times import MILLISECONDS, as_number, expect_us
+from .times import MILLISECONDS, as_number, expect_us, related
 
 NAME, BROADCAST = "gloo:all_reduce", "gloo:broadcast"
 LATE_ONCE_US = (4000, 6000)
 """How late one rank is in one step."""
 Late = tuple[int, list[float]]
 _FORM = "(rank, [us that each rank waited])"
+NO_PAIR = "Two parts were asked for: (rank, [us that each rank waits])."
+NO_RANK = "This is no rank. Ranks are whole numbers from 0 on, in the order of the traces."
+NO_WAITS = "One time for each rank was asked for, in a list. The late one has a time as well."
+LESS_FOR_IT = (
+    "For this rank the others wait less in all. In each turn they wait for the one whose "
+    "collective is the shortest: add up all their waits for it."
+)
+TOO_LONG = (
+    "This rank does not wait so long. Waiting is what its collective lasts longer than the "
+    "shortest of its turn."
+)
+TOO_SHORT = (
+    "Some of this rank's waiting is missing: it waits in every turn in which another rank is the "
+    "last."
+)
 _RAISED = {
     "KeyError": "Not every event has a `cat` or a `dur`. The collectives are `user_annotation`s.",
 }
@@ -41,18 +56,23 @@ def late_rank(student: Student, draw: Draw) -> None:
 
     traces (of each rank its events, on a clock of its own) -> (rank, [us for each rank]).
     """
-    drawn = [(draw.integer(2, 4), LATE_ONCE_US) for _ in draw.cases(1)]
-    always = [(3, LATE_ONCE_US), (3, (750, 800)), (2, LATE_ONCE_US), (4, LATE_ONCE_US)]
-    for ranks, once in always + drawn:
-        traces, want = _drawn(draw, ranks, once)
+    drawn = [(draw.integer(2, 4), LATE_ONCE_US, False) for _ in draw.cases(1)]
+    sizes = [(3, LATE_ONCE_US), (3, (750, 800)), (2, LATE_ONCE_US), (4, LATE_ONCE_US)]
+    always = [*((ranks, once, False) for ranks, once in sizes), (4, (2300, 2700), True)]
+    for ranks, once, together in always + drawn:
+        traces, want = _drawn(draw, ranks, once, together=together)
         with explaining(_RAISED):
             got = student.call("late_rank", traces)
-        rank, waited = expect_tuple(got, 2, _FORM)
+        rank, waited = expect_tuple(got, 2, _FORM, why=NO_PAIR)
         if type(as_number(rank)) is not int or as_number(rank) != want[0]:
-            raise Wrong(expected=f"rank {want[0]}", got=describe(rank), where="the rank")
-        each = expect_tuple(waited, ranks, f"{ranks} times in us", where="the waits")
+            number = as_number(rank)
+            is_rank = type(number) is int and 0 <= number < ranks
+            why = LESS_FOR_IT if is_rank else NO_RANK
+            raise Wrong(expected=f"rank {want[0]}", got=describe(rank), where="the rank", why=why)
+        each = expect_tuple(waited, ranks, f"{ranks} times in us", where="the waits", why=NO_WAITS)
         for k, (came, wanted) in enumerate(zip(each, want[1], strict=True)):
-            expect_us(came, wanted, f"the wait of rank {k}")
+            with within("", why=related(came, wanted, less=TOO_SHORT, more=TOO_LONG)):
+                expect_us(came, wanted, f"the wait of rank {k}")
 
 
 @dataclass
@@ -73,19 +93,27 @@ class _Rank:
 
 
 def _drawn(
-    draw: Draw, ranks: int, once: tuple[int, int] = LATE_ONCE_US
+    draw: Draw,
+    ranks: int,
+    once: tuple[int, int] = LATE_ONCE_US,
+    *,
+    together: bool = False,
 ) -> tuple[list[list[Event]], Late]:
     """Steps of data-parallel training. One rank is a little late in most of them, another much in
-    one, `once`: so much that the others wait longest for it in all, or less."""
+    one, `once`: so much that the others wait longest for it in all, or less. together: only one of
+    four waits for it, because two come just before it."""
     often, much, *others = draw.shuffled(range(ranks))
     near = others[0] if ranks > 3 else None  # comes just before the last one: it waits least
     each = [_begun(draw) for _ in range(ranks)]
     waited, kept = [0.0] * ranks, [0.0] * ranks
-    steps = 4
+    steps, usual = 4, (480, 520) if together else (300, 700)
     dear = draw.integer(1, steps - 1)
     for step in range(steps):
-        late = (much, us(draw, *once)) if step == dear else (often, us(draw, 300, 700))
-        _compute(draw, each, step, [late, *([(near, late[1] - 50)] if ranks > 3 else [])])
+        late = (much, us(draw, *once)) if step == dear else (often, us(draw, *usual))
+        beside = [(near, late[1] - 50)] if ranks > 3 else []
+        if together and step == dear:
+            beside.append((often, late[1] - 60 - 50))
+        _compute(draw, each, step, [late, *beside])
         for rank in each:  # another collective, beside the loop: its waiting is not asked for
             rank.wrote(6, "user_annotation", BROADCAST, rank.now - us(draw, 200, 900))
         for _ in range(2):
@@ -149,6 +177,7 @@ def _read(
     prefix: str = NAME,
     base: Callable[[Sequence[float]], float] = min,
     largest: bool = False,
+    longest: bool = False,
 ) -> Late:
     """Read from the traces, and the ways to get it wrong."""
     waited, kept = [0.0] * len(traces), [0.0] * len(traces)
@@ -159,6 +188,8 @@ def _read(
         for rank, dur in enumerate(durs):
             waited[rank] += abs(dur - base(durs))
             wait = dur - durs[shortest]
+            if longest and dur < max(durs):
+                continue
             kept[shortest] = (
                 max(kept[shortest], wait) if largest else kept[shortest] + (by_times or wait)
             )
@@ -269,6 +300,85 @@ late_rank.wrong(
     "One long wait decides here. Add up all that the others wait for a rank.",
     late_rank=lambda traces: (_read(traces, largest=True)[0], _read(traces)[1]),
 )
+
+
+late_rank.wrong(
+    "longest_of_each_turn",
+    "In each turn the longest wait alone counts here. All others wait for the late rank: add up "
+    "the waits of each of them.",
+    late_rank=lambda traces: (_read(traces, longest=True)[0], _read(traces)[1]),
+)
+
+
+def _turns(traces: Sequence[Sequence[Event]]) -> list[list[float]]:
+    """How long the collectives of each turn last, rank by rank."""
+    spans = (_spans(events) for events in traces)
+    return [[e["dur"] for e in together] for together in zip(*spans, strict=True)]
+
+
+def _waits(
+    name: str, sentence: str, answer: Callable[[int, list[list[float]]], list[float]]
+) -> None:
+    """The right rank, with other waits. answer: (rank, turns) -> waits."""
+
+    def changed(traces: Sequence[Sequence[Event]]) -> Late:
+        rank, _ = _read(traces)
+        return rank, answer(rank, _turns(traces))
+
+    late_rank.wrong(name, sentence, late_rank=changed)
+
+
+_waits(
+    "its_own_shortest",
+    "Each rank's collectives were compared with its own shortest. Compare with the shortest of the "
+    "same turn, on whatever rank it is.",
+    lambda rank, turns: [sum(durs) - len(durs) * min(durs) for durs in zip(*turns, strict=True)],
+)
+_waits(
+    "longest_wait_of_each",
+    "These are the longest waits of the ranks. Asked for is how long each waits in all.",
+    lambda rank, turns: [
+        max(dur - min(durs) for dur, durs in zip(mine, turns, strict=True))
+        for mine in zip(*turns, strict=True)
+    ],
+)
+_waits(
+    "waits_for_that_rank",
+    "These are the waits for that one rank. Each rank waits in other turns too, for whichever rank "
+    "is the last there.",
+    lambda rank, turns: [
+        sum(
+            dur - min(durs)
+            for dur, durs in zip(mine, turns, strict=True)
+            if durs.index(min(durs)) == rank
+        )
+        for mine in zip(*turns, strict=True)
+    ],
+)
+_waits(
+    "late_rank_never_waits",
+    "The wait of the late rank was set to 0. In turns in which another rank is the last it "
+    "waits as well.",
+    lambda rank, turns: [
+        0.0 if k == rank else sum(dur - min(durs) for dur, durs in zip(mine, turns, strict=True))
+        for k, mine in enumerate(zip(*turns, strict=True))
+    ],
+)
+
+
+@late_rank.wrong(
+    "sorted_by_duration",
+    "The collectives of each rank were sorted by how long they last. The k-th in time belong "
+    "together: sort by `ts`.",
+)
+def _(traces: Sequence[Sequence[Event]]) -> Late:
+    spans = [sorted(e["dur"] for e in _spans(events)) for events in traces]
+    waited, kept = [0.0] * len(traces), [0.0] * len(traces)
+    for durs in zip(*spans, strict=True):
+        for rank, dur in enumerate(durs):
+            waited[rank] += dur - min(durs)
+            kept[durs.index(min(durs))] += dur - min(durs)
+    return kept.index(max(kept)), waited
 
 
 @late_rank.wrong(

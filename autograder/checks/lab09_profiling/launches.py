@@ -6,16 +6,49 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, Wrong, describe, expect_kind, expect_tuple
+from autograder.judge import Draw, Student, Wrong, describe, expect_kind, expect_tuple, within
 
 from . import lab
 from .draw_step import backward, operator, operators, region, traced, us
-from .machine import STEP, Copy, Event, Launch, Span
-from .times import MILLISECONDS, expect_us
+from .machine import ENGINE, STEP, Copy, Event, Fill, Launch, Span
+from .times import MILLISECONDS, expect_us, related
 
 Regions = dict[str, tuple[int, int, float]]
 NAMES = ("forward", "backward", "clip", "optimizer", "ema", "loss", "augment", "metrics")
 _FORM = "{region: (launches, kernels, us of the device)}"
+NO_DICT = "A dict was asked for: {region: (launches, kernels, us)}."
+NO_ROW = "Each region has three numbers: (launches, kernels, us)."
+NO_REGION = "There is a row for something that is no `user_annotation` of this trace."
+STEPS_NAMED = (
+    "The regions are the steps themselves. Asked for are the outermost annotations inside a "
+    "`ProfilerStep#`."
+)
+INNER = (
+    "An inner annotation has launches of its own here, as torch's for `Optimizer.step`. Asked for "
+    "is the outermost one inside the step."
+)
+EMPTY = "A region is there that launches no kernel. Such regions were to be left out."
+OUTSIDE = (
+    "A region is there that is in no step. Behind the steps the program may launch as well: asked "
+    "for are the annotations inside a `ProfilerStep#`."
+)
+NO_SUCH = "A region is missing that launches kernels, with one call or with many, on any thread."
+COUNTED = (
+    (
+        "Calls of this region are missing. Those of all steps count, on whatever thread, and "
+        "whatever they are called.",
+        "More calls were counted than launch a kernel in this region.",
+    ),
+    (
+        "Kernels of this region are missing. One call can bring many, and all steps count.",
+        "More kernels were counted than the calls of this region bring.",
+    ),
+)
+LESS_TIME = (
+    "A part of the device's time is missing. All kernels that the calls of this region bring "
+    "count, in all steps."
+)
+MORE_TIME = "This is longer than the kernels of this region take on the device."
 _RAISED = {
     "KeyError": "Arrows (`ph` is `s` or `f`) have no `dur` and no `args`. A wait has a "
     "`correlation` with which no kernel came.",
@@ -46,24 +79,50 @@ def launches(student: Student, draw: Draw) -> None:
         events, want = _drawn(draw)
         with explaining(_RAISED):
             got = student.call("launches", events)
-        _expect(got, want)
+        _expect(got, want, events)
 
 
-def _expect(got: Any, want: Regions) -> None:
-    regions = expect_kind(got, dict, _FORM)
-    if sorted(map(str, regions)) != sorted(want):
-        raise Wrong(expected=describe(sorted(want)), got=describe(sorted(map(str, regions))))
-    for name, (calls, kernels, took) in want.items():
-        row = expect_tuple(regions[name], 3, _FORM, where=f"in {name}")
-        for what, came, wanted in zip(("launches", "kernels"), row, (calls, kernels), strict=False):
+def _expect(got: Any, want: Regions, events: Sequence[Event]) -> None:
+    with within("", why=NO_DICT):
+        regions = expect_kind(got, dict, _FORM)
+    names = sorted(map(str, regions))
+    if names != sorted(want):
+        why = _of_names({*names}, want, events)
+        raise Wrong(expected=describe(sorted(want)), got=describe(names), why=why)
+    for name, (calls, kernels, took) in sorted(want.items()):
+        row = expect_tuple(regions[name], 3, _FORM, where=f"in {name}", why=NO_ROW)
+        counts = zip(("launches", "kernels"), row, (calls, kernels), COUNTED, strict=False)
+        for what, came, wanted, (fewer, more) in counts:
             if type(came) is not int or came != wanted:
-                raise Wrong(expected=f"{wanted} {what}", got=describe(came), where=f"in {name}")
-        expect_us(row[2], took, f"the device's time, in {name}")
+                why = (fewer if came < wanted else more) if type(came) is int else ""
+                told = f"{wanted} {what}"
+                raise Wrong(expected=told, got=describe(came), where=f"in {name}", why=why)
+        with within("", why=related(row[2], took, less=LESS_TIME, more=MORE_TIME)):
+            expect_us(row[2], took, f"the device's time, in {name}")
+
+
+def _of_names(got: set[str], want: Regions, events: Sequence[Event]) -> str:
+    """What is wrong with the regions: those that are too many go first."""
+    notes = [e for e in events if e["cat"] == "user_annotation"]
+    steps = [e for e in notes if STEP in e["name"]]
+    here = {e["name"]: any(_around(s, e) for s in steps) for e in notes}
+    inner = {e["name"] for e in notes if any(_around(o, e) for o in notes if o not in steps)}
+    for name in sorted(got - {*want}):
+        if name not in here:
+            return NO_REGION
+        if STEP in name:
+            return STEPS_NAMED
+        return INNER if name in inner else EMPTY if here[name] else OUTSIDE
+    return NO_SUCH
+
+
+def _around(outer: Event, e: Event) -> bool:
+    return e is not outer and bool(outer["ts"] < e["ts"] < outer["ts"] + outer["dur"])
 
 
 def _drawn(draw: Draw) -> tuple[list[Event], Regions]:
     """One region has many small kernels, one is a graph, one has another annotation in it, one runs
-    on autograd's thread, one only copies."""
+    on autograd's thread and has one there, one only copies, and one is behind the steps."""
     small, graph, nested, plain = draw.shuffled([n for n in NAMES if n != "backward"])[:4]
     many, in_graph = draw.integer(13, 18), draw.integer(6, 11)
     steps = []
@@ -76,16 +135,23 @@ def _drawn(draw: Draw) -> tuple[list[Event], Regions]:
         )
         parts = [
             region(draw, plain, [*operators(draw, 3, (30, 60)), operator(draw, (120, 200))]),
-            region(draw, "backward", [backward(draw, operators(draw, 4, (30, 60)))]),
+            region(draw, "backward", [_backward(draw)]),
             region(draw, small, operators(draw, many, (1, 3))),
             region(draw, graph, [_graph(draw, in_graph)]),
             region(draw, nested, [operator(draw, (9, 20)), inner]),
         ]
         alone = operator(draw, (9, 20))  # in no region
         steps.append([_data(draw), alone, *_shuffled_but_backward(draw, parts)])
-    events, machine = traced(draw, steps)
+    behind = region(draw, "evaluate", operators(draw, 2, (9, 20)))
+    events, machine = traced(draw, steps, behind=[behind])
     truth = {k: (int(c), int(n), took) for k, (c, n, took) in machine.seen.regions.items() if k}
     return events, truth
+
+
+def _backward(draw: Draw) -> Span:
+    """With an annotation on autograd's thread, as a hook or an `autograd.Function` makes one."""
+    hook = Span("user_annotation", "hook", us(draw, 3, 6), operators(draw, 2, (9, 20)), ENGINE)
+    return backward(draw, [*operators(draw, 4, (30, 60)), hook])
 
 
 def _shuffled_but_backward(draw: Draw, parts: list[Span]) -> list[Span]:
@@ -96,7 +162,8 @@ def _shuffled_but_backward(draw: Draw, parts: list[Span]) -> list[Span]:
 
 def _data(draw: Draw) -> Span:
     copy = Copy("HtoD (Pinned -> Device)", 4096 * draw.integer(9, 30), us(draw, 6, 20), 2.5)
-    return region(draw, "data", [Span("cpu_op", "aten::copy_", us(draw, 3, 6), [copy])])
+    zeros = Span("cpu_op", "aten::zero_", us(draw, 3, 6), [Fill(us(draw, 2, 5), us(draw, 2, 4))])
+    return region(draw, "data", [Span("cpu_op", "aten::copy_", us(draw, 3, 6), [copy]), zeros])
 
 
 def _graph(draw: Draw, many: int) -> Launch:
@@ -118,11 +185,17 @@ def _read(
     notes_cat: str = "user_annotation",
     steps: bool = False,
     nowhere: bool = False,
+    in_steps: bool = True,
+    step_named: Callable[[Event], bool] = lambda step: True,
 ) -> Regions:
     """Read from the trace, and the ways to get it wrong."""
     whole = [e for e in events if e["ph"] == "X"]
     notes = [e for e in whole if e["cat"] == notes_cat and (steps or STEP not in e["name"])]
     notes.sort(key=lambda e: (e["ts"], -e["dur"]))
+    if in_steps and not steps:
+        inside = [e for e in whole if e["cat"] == "user_annotation" and STEP in e["name"]]
+        inside = list(filter(step_named, inside))
+        notes = [e for e in notes if any(_around(s, e) or notes_cat != s["cat"] for s in inside)]
     work: dict[int, list[Event]] = {}
     for e in whole:
         if e["cat"] in cats:
@@ -163,12 +236,7 @@ _wrong(
     "is further on: ask where it was when it launched.",
     by_kernel=True,
 )
-_wrong(
-    "innermost",
-    "An inner annotation has launches of its own here, as torch's for `Optimizer.step`. Asked for "
-    "is the outermost one inside the step.",
-    innermost=True,
-)
+_wrong("innermost", INNER, innermost=True)
 _wrong(
     "one_thread",
     "The launches of `backward` are missing. They stand on autograd's thread, and its annotation "
@@ -205,11 +273,19 @@ def _(events: Sequence[Event]) -> Regions:
     return _read(events, launch=lambda call, work: call["name"] == "cudaLaunchKernel")
 
 
+_wrong("steps_named", STEPS_NAMED, steps=True)
+_wrong("outside_the_steps", OUTSIDE, in_steps=False)
 _wrong(
-    "steps_named",
-    "The regions are the steps themselves. Asked for are the outermost annotations inside a "
-    "`ProfilerStep#`.",
-    steps=True,
+    "fills_too",
+    "A fill was counted as a launch: the work of `cudaMemsetAsync` is a `gpu_memset`. Asked for "
+    "are kernels.",
+    cats=("kernel", "gpu_memset"),
+)
+_wrong(
+    "all_work",
+    "Copies and fills were counted as well. Of the work on the device, asked for are events whose "
+    "`cat` is `kernel`.",
+    cats=("kernel", "gpu_memcpy", "gpu_memset"),
 )
 _wrong(
     "labels",
@@ -280,13 +356,49 @@ def _(events: Sequence[Event]) -> Regions:
     return _read([timed(e) for e in events])
 
 
+@launches.wrong("regions_without_any", EMPTY)
+def _(events: Sequence[Event]) -> Regions:
+    notes = [e for e in events if e["cat"] == "user_annotation"]
+    steps = [e for e in notes if STEP in e["name"]]
+    names = [
+        e["name"]
+        for e in notes
+        if any(_around(s, e) for s in steps)
+        and not any(_around(o, e) for o in notes if o not in steps)
+    ]
+    return dict.fromkeys(names, (0, 0, 0.0)) | _read(events)
+
+
 @launches.wrong(
-    "regions_without_any",
-    "A region is there that launches no kernel. Such regions were to be left out.",
+    "last_step_alone",
+    "These are the numbers of the last step of a region alone. Asked for is the sum of all steps.",
 )
 def _(events: Sequence[Event]) -> Regions:
-    notes = [e["name"] for e in events if e["cat"] == "user_annotation" and STEP not in e["name"]]
-    return dict.fromkeys(notes, (0, 0, 0.0)) | _read(events)
+    last = max(e["ts"] for e in events if e["cat"] == "user_annotation" and STEP in e["name"])
+    return _read(events, step_named=lambda step: step["ts"] == last)
+
+
+@launches.wrong(
+    "first_step_alone",
+    "These are the numbers of the first step alone. Asked for is the sum of all steps.",
+)
+def _(events: Sequence[Event]) -> Regions:
+    first = min(e["ts"] for e in events if e["cat"] == "user_annotation" and STEP in e["name"])
+    return _read(events, step_named=lambda step: step["ts"] == first)
+
+
+@launches.wrong(
+    "outermost_of_its_thread",
+    "An annotation on autograd's thread has a row. It lies inside `backward`, by its time: compare "
+    "times alone, of annotations as well.",
+)
+def _(events: Sequence[Event]) -> Regions:
+    main = {e["tid"] for e in events if e["cat"] == "user_annotation" and STEP in e["name"]}
+    inner = {e["name"] for e in events if e["cat"] == "user_annotation" and e["tid"] not in main}
+    ours = [e for e in events if e["ph"] != "X" or e["name"] not in inner]
+    by_innermost = _read(events, innermost=True)
+    found = _read(ours)
+    return found | {name: by_innermost[name] for name in inner}
 
 
 @launches.cost

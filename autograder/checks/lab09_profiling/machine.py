@@ -109,8 +109,15 @@ class _Frame:
 class Machine:
     """Runs programs. waiting=False: every call that waits returns at once, in no time."""
 
-    def __init__(self, *, start_us: float, pid: int, waiting: bool = True) -> None:
-        self.now, self.pid, self.waiting = start_us, pid, waiting
+    def __init__(
+        self,
+        *,
+        start_us: float,
+        pid: int,
+        waiting: bool = True,
+        latency_us: float = LATENCY_US,
+    ) -> None:
+        self.now, self.pid, self.waiting, self.latency_us = start_us, pid, waiting, latency_us
         self.free: dict[int, float] = {}
         self.seen = Seen()
         self._host: list[Event] = []
@@ -190,7 +197,7 @@ class Machine:
     def _copy(self, copy: Copy) -> None:
         begin = self.now
         correlation = self._correlation + 1
-        done = max(begin + LATENCY_US, self.free.get(copy.stream, 0.0)) + copy.device_us
+        done = max(begin + self.latency_us, self.free.get(copy.stream, 0.0)) + copy.device_us
         took = copy.call_us
         if copy.waits and self.waiting:
             took = max(took, done - begin + 1.5)
@@ -229,7 +236,7 @@ class Machine:
         correlation: int | None = None,
     ) -> None:
         """Puts work on a stream, behind what is there."""
-        begin = max(called + LATENCY_US, self.free.get(stream, 0.0))
+        begin = max(called + self.latency_us, self.free.get(stream, 0.0))
         self.free[stream] = begin + took
         self.seen.work.append((begin, begin + took))
         for frame in self._path:

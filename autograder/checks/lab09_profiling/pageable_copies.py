@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
+from autograder.judge import Draw, Student, Wrong, describe, expect_tuple, within
 
 from . import lab
 from .draw_step import STEPS, backward, function, operators, region, traced, us
 from .machine import PAGEABLE_IN, Copy, Event, Span, Wait
-from .times import MILLISECONDS, expect_us
+from .times import MILLISECONDS, expect_us, related
 
 KIND = f"Memcpy {PAGEABLE_IN}"
 _FORM = "(copies, bytes, us)"
@@ -19,6 +19,28 @@ _RAISED = {
     "KeyError": "Only some events have `args`, and only copies have `bytes` in them. Ask for the "
     "category first.",
 }
+NO_THREE = "Three numbers were asked for: (copies, bytes, us)."
+NOT_WHOLE = {
+    "copies": "A whole number of copies was asked for first.",
+    "bytes": "A whole number of bytes was asked for second.",
+}
+RELATED = {
+    "copies": (
+        "Copies are missing. Those of all steps count, however small.",
+        "More is counted than the copies from pageable memory to the device.",
+    ),
+    "bytes": (
+        "Bytes are missing: those of all these copies count, also of small ones and of two of one "
+        "size.",
+        "These copies do not have so many bytes.",
+    ),
+}
+"""Less than was asked for, or more."""
+TIME_LESS = (
+    "A part of the time is missing: the host stands in the call of each of these copies, from its "
+    "beginning to its end."
+)
+TIME_MORE = "This is longer than the host stands in the calls of these copies."
 Copies = tuple[int, int, float]
 
 
@@ -44,19 +66,21 @@ def pageable_copies(student: Student, draw: Draw) -> None:
     for _ in draw.cases(3):
         events, want = _drawn(draw)
         with explaining(_RAISED):
-            got = expect_tuple(student.call("pageable_copies", events), 3, _FORM)
+            got = expect_tuple(student.call("pageable_copies", events), 3, _FORM, why=NO_THREE)
         for name, came, wanted in zip(("copies", "bytes"), got, want, strict=False):
             if type(came) is not int or came != wanted:
-                raise Wrong(expected=f"{wanted:,} {name}", got=describe(came), where=name)
-        expect_us(got[2], want[2], "the time of the host")
+                why = RELATED[name][came > wanted] if type(came) is int else NOT_WHOLE[name]
+                told = f"{wanted:,} {name}"
+                raise Wrong(expected=told, got=describe(came), where=name, why=why)
+        with within("", why=related(got[2], want[2], less=TIME_LESS, more=TIME_MORE)):
+            expect_us(got[2], want[2], "the time of the host")
 
 
 def _drawn(draw: Draw) -> tuple[list[Event], Copies]:
-    """Batches from pageable memory, beside copies of every other kind."""
-    steps, pageable = [], []
-    for _ in range(STEPS):
-        pageable += [draw.integer(20, 90) * 4096 + 64 * draw.integer(0, 60) for _ in range(2)]
-        steps.append(_step(draw, pageable[-2:]))
+    """Batches from pageable memory, of one size in each step, beside copies of every other kind."""
+    batch = [draw.integer(20, 90) * 4096 + 64 * draw.integer(0, 60) for _ in range(2)]
+    steps = [_step(draw, batch) for _ in range(STEPS)]
+    pageable = batch * STEPS
     wait = Wait("cudaStreamSynchronize", us(draw, 0.3, 0.9))  # behind a whole step of launches
     steps[0] = [*steps[0], region(draw, "log", [function(draw, "shown", [wait])])]
     small = [8 * draw.integer(3, 100), 4]
@@ -227,6 +251,33 @@ _timed(
     "The time is that of a call on average. Asked for is their sum.",
     lambda events, found: found[2] / found[0],
 )
+_timed(
+    "longest_call",
+    "The time is that of the longest call. Asked for is the sum of all calls for these copies.",
+    lambda events, _: max(
+        e["dur"]
+        for e in events
+        if e["cat"] == "cuda_runtime" and e["args"]["correlation"] in _numbers(events)
+    ),
+)
+_timed(
+    "until_the_copy_begins",
+    "The time goes from the call to the beginning of the copy on its stream. The host stands in "
+    "the call until the call ends.",
+    lambda events, _: sum(
+        e["ts"] - _numbers(events)[e["args"]["correlation"]] for e in events if e["name"] == KIND
+    ),
+)
+
+
+def _numbers(events: Sequence[Event]) -> dict[int, float]:
+    """When each call for these copies began, by its `correlation`."""
+    numbers = {e["args"]["correlation"] for e in events if e["name"] == KIND}
+    calls = [e for e in events if e["cat"] == "cuda_runtime"]
+    began = {e["args"]["correlation"]: e["ts"] for e in calls}
+    return {number: began[number] for number in numbers}
+
+
 _timed("milliseconds", MILLISECONDS, lambda events, found: found[2] / 1000)
 
 
@@ -248,6 +299,42 @@ for _name, _over in (("small_left_out", 4096), ("a_number_left_out", 4)):
         "A small copy is missing. Few bytes from pageable memory are a copy from there as well.",
         over=_over,
     )
+
+
+@pageable_copies.wrong(
+    "sizes_once",
+    "Copies of one size are counted once: a set keeps equal numbers once. The batches of two steps "
+    "are two copies.",
+)
+def _(events: Sequence[Event]) -> Copies:
+    count, _, took = _read(events)
+    return count, sum({e["args"]["bytes"] for e in events if e.get("name") == KIND}), took
+
+
+def _in_bytes(name: str, sentence: str, answer: Callable[[Copies], Any]) -> None:
+    pageable_copies.wrong(name, sentence, pageable_copies=lambda events: answer(_read(events)))
+
+
+_in_bytes(
+    "mean_bytes",
+    "These are the bytes of a copy on average. Asked for is their sum.",
+    lambda found: (found[0], found[1] / found[0], found[2]),
+)
+_in_bytes(
+    "megabytes",
+    "These are megabytes. Asked for are bytes, as the copies have them in `args`.",
+    lambda found: (found[0], found[1] / 1e6, found[2]),
+)
+_in_bytes(
+    "of_one_step",
+    "These are numbers of one step. Asked for are those of the whole trace.",
+    lambda found: tuple(n / STEPS for n in found),
+)
+_in_bytes(
+    "time_before_bytes",
+    "The time came before the bytes: (copies, bytes, us).",
+    lambda found: (found[0], found[2], found[1]),
+)
 
 
 @pageable_copies.wrong("bytes_first", "The bytes came before the count: (copies, bytes, us).")

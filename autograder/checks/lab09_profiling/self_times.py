@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, Wrong, describe, expect_kind
+from autograder.judge import Draw, Student, Wrong, describe, expect_kind, within
 
 from . import lab
 from .draw_step import STEPS, backward, function, operators, read_number, region, traced, us
 from .machine import LOADER, Copy, Event, Span
-from .times import MILLISECONDS, expect_us
+from .times import CLOSE_US, MILLISECONDS, as_number, expect_us
 
 Times = dict[str, float]
 _FORM = "{operator: us}"
 _RAISED = {
     "KeyError": "Not every event has a `dur`: the ends of arrows (`ph` is `s` or `f`) have none.",
 }
+NO_OPERATOR = "The table names something that is no `cpu_op` of this trace."
+MISSING = (
+    "An operator is missing. Each name of a `cpu_op` has a time, also where it is 0 or all of it "
+    "is spent inside another operator."
+)
+BELOW_ZERO = (
+    "No operator's own time is below zero. Something is taken off that was not directly inside it, "
+    "or twice."
+)
+WHOLE = "This is the whole duration of its calls: what the operators inside it took is still there."
+TOO_MUCH = "Some time is in it that is not its own: the operators directly inside it took it."
+TOO_LITTLE = (
+    "A part of its own time is missing: a call was left out, or more was taken off than the "
+    "operators directly inside it took."
+)
 
 
 @lab.question(
@@ -43,22 +59,52 @@ def self_times(student: Student, draw: Draw) -> None:
         events, want = _drawn(draw)
         with explaining(_RAISED):
             got = expect_kind(student.call("self_times", events), dict, _FORM)
-        if sorted(map(str, got)) != sorted(want):
-            raise Wrong(expected=describe(sorted(want)), got=describe(sorted(map(str, got))))
-        for name, took in want.items():
-            expect_us(got[name], took, f"the own time of {name}")
+        _expect_names(sorted(map(str, got)), sorted(want))
+        below = [n for n in sorted(want) if _is_below(got[n], -CLOSE_US)]
+        for name in [*below, *sorted(want)]:
+            calls = [e["dur"] for e in events if e["cat"] == "cpu_op" and e["name"] == name]
+            with within("", why=_why(got[name], want[name], sum(calls))):
+                expect_us(got[name], want[name], f"the own time of {name}")
+
+
+def _expect_names(got: Sequence[str], want: Sequence[str]) -> None:
+    if got != want:
+        why = MISSING if {*want} - {*got} else NO_OPERATOR
+        raise Wrong(expected=describe(want), got=describe(got), why=why)
+
+
+def _is_below(got: Any, limit: float) -> bool:
+    number = as_number(got)
+    return isinstance(number, (int, float)) and number < limit
+
+
+def _why(got: Any, want: float, whole: float) -> str:
+    """What a time has to do with the right one, and with the whole duration of the calls; nothing
+    of what is no time."""
+    got = as_number(got)
+    if isinstance(got, bool) or not isinstance(got, (int, float)) or not math.isfinite(got):
+        return ""
+    if got < -CLOSE_US:
+        return BELOW_ZERO
+    if abs(got - whole) <= CLOSE_US:
+        return WHOLE
+    if got > want:
+        return TOO_MUCH if got < whole else ""
+    return TOO_LITTLE if got > CLOSE_US else ""
 
 
 def _drawn(draw: Draw) -> tuple[list[Event], Times]:
-    """Operators four deep, one in another of its name, and a thread that loads data while the main
-    one waits."""
+    """Operators four deep, one in another of its name, one with two others directly inside, one
+    that took no time, and a thread that loads data while the main one waits."""
     steps: list[Sequence[Any]] = []
     for _ in range(STEPS):
         copy = Copy("HtoD (Pageable -> Device)", 4096 * draw.integer(30, 60), us(draw, 30, 50), 3.0)
         inner = Span("cpu_op", "aten::copy_", us(draw, 5, 9), [copy])
-        middle = Span("cpu_op", "aten::_to_copy", us(draw, 5, 9), [inner])
+        empty = Span("cpu_op", "aten::empty_strided", us(draw, 3, 5))
+        middle = Span("cpu_op", "aten::_to_copy", us(draw, 5, 9), [empty, inner])
         again = Span("cpu_op", "aten::to", us(draw, 5, 9), [middle])
-        fetch = Span("cpu_op", "aten::to", us(draw, 5, 9), [again])
+        none = Span("cpu_op", "aten::result_type", 0.0)
+        fetch = Span("cpu_op", "aten::to", us(draw, 5, 9), [none, again])
         forward = [*operators(draw, 4, (20, 60)), *operators(draw, 1, (300, 500))]
         log = function(draw, "log_loss", [read_number(draw)])
         back = backward(draw, operators(draw, 3, (20, 60)))
@@ -248,6 +294,111 @@ def _(events: Sequence[Event]) -> Times:
             own[last[e["tid"]]] -= e["dur"]
         last[e["tid"]] = e["name"]
     return own
+
+
+CUT_OFF = (
+    "A time below zero was set to 0, and the fault is still there: more is taken off than the "
+    "operators directly inside took."
+)
+UNSIGNED = (
+    "A time below zero lost its sign, and the fault is still there: more is taken off than the "
+    "operators directly inside took."
+)
+
+
+def _cut_each(events: Sequence[Event]) -> Times:
+    """Each call cut off at 0, before the calls are added up."""
+    operators = [e for e in events if e["cat"] == "cpu_op"]
+    own: Times = {}
+    for e in operators:
+        mine = [o for o in operators if o["tid"] == e["tid"]]
+        took = e["dur"] - sum(o["dur"] for o in mine if _holds(e, o))
+        own[e["name"]] = own.get(e["name"], 0.0) + max(0.0, took)
+    return own
+
+
+for _at, _threads in (("on_its_thread", True), ("on_any_thread", False)):
+    self_times.wrong(
+        f"without_its_sign_{_at}",
+        UNSIGNED,
+        self_times=lambda events, threads=_threads: {
+            name: abs(us) for name, us in _read(events, grandchildren=True, threads=threads).items()
+        },
+    )
+self_times.wrong("each_call_cut_off", CUT_OFF, self_times=_cut_each)
+self_times.wrong(
+    "cut_off_on_its_thread",
+    CUT_OFF,
+    self_times=lambda events: {
+        name: max(0.0, us) for name, us in _read(events, grandchildren=True).items()
+    },
+)
+
+
+def _with_a_stack(
+    events: Sequence[Event], *, in_order: bool = True, closes: int | None = None
+) -> Times:
+    """The way of a stack for each thread, which takes off as many that are over as `closes`."""
+    operators = [e for e in events if e["cat"] == "cpu_op"]
+    own: Times = {}
+    stacks: dict[int, list[Event]] = {}
+    for e in sorted(operators, key=lambda e: e["ts"]) if in_order else operators:
+        stack = stacks.setdefault(e["tid"], [])
+        closed = 0
+        while stack and not _holds(stack[-1], e) and closed != closes:
+            stack.pop()
+            closed += 1
+        own[e["name"]] = own.get(e["name"], 0.0) + e["dur"]
+        if stack:
+            own[stack[-1]["name"]] -= e["dur"]
+        stack.append(e)
+    return own
+
+
+self_times.wrong(
+    "not_sorted",
+    "The operators were taken as the list has them, and the list is in no order. Sort them by `ts` "
+    "first.",
+    self_times=lambda events: _with_a_stack(events, in_order=False),
+)
+self_times.wrong(
+    "one_closed_at_a_time",
+    "Several operators may have ended before the next one begins. Take all of them off the stack, "
+    "not the last one alone.",
+    self_times=lambda events: _with_a_stack(events, closes=1),
+)
+self_times.wrong(
+    "longest_child_alone",
+    "Only the longest operator inside is taken off. All that are directly inside are.",
+    self_times=lambda events: _child_alone(events, max),
+)
+
+
+def _child_alone(events: Sequence[Event], which: Callable[..., float]) -> Times:
+    operators = [e for e in events if e["cat"] == "cpu_op"]
+    own: Times = {}
+    for e in operators:
+        inside = [o["dur"] for o in operators if o["tid"] == e["tid"] and _holds(e, o)]
+        own[e["name"]] = own.get(e["name"], 0.0) + e["dur"] - which(inside, default=0.0)
+    return own
+
+
+@self_times.wrong(
+    "last_call_alone",
+    "The time is that of the last call of a name alone. Add up those of all its calls.",
+)
+def _(events: Sequence[Event]) -> Times:
+    last: dict[str, Event] = {}
+    for e in sorted((e for e in events if e["cat"] == "cpu_op"), key=lambda e: e["ts"]):
+        last[e["name"]] = e
+    return {name: _own(events, e) for name, e in last.items()}
+
+
+def _own(events: Sequence[Event], e: Event) -> float:
+    """Of one call: its duration less those of the operators directly inside."""
+    inside = [o for o in events if o["cat"] == "cpu_op" and o["tid"] == e["tid"] and _holds(e, o)]
+    direct = (o for o in inside if not any(_holds(other, o) for other in inside))
+    return float(e["dur"] - sum(o["dur"] for o in direct))
 
 
 self_times.wrong(

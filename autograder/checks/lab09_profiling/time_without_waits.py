@@ -6,13 +6,32 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student
+from autograder.judge import Draw, Student, within
 
 from . import lab
 from .draw_step import STEPS, backward, function, operators, read_number, region, traced, us
-from .machine import LATENCY_US, STEP, Copy, Event, Wait
-from .times import MILLISECONDS, expect_us
+from .machine import LATENCY_US, STEP, Copy, Event, Span, Wait
+from .times import CLOSE_US, MILLISECONDS, as_number, expect_us
 
+TOO_SHORT = (
+    "In this time the busiest stream cannot do its work. A stream does one thing at a time, and "
+    "none of its work goes away with the waits."
+)
+SAVED = (
+    "All that was waited was taken off the whole. But the device still has its work to do: while "
+    "the host waited, it was busy."
+)
+AS_IT_WAS = (
+    "This is the time with the waits. Without them the host is at its later launches earlier."
+)
+ANOTHER_STEP = (
+    "The time began with a step that is not the first one. The list is in no order: take the "
+    "earliest `ProfilerStep#`."
+)
+TOO_LONG = (
+    "This is longer than the steps took with their waits. Without them nothing begins later than "
+    "it did."
+)
 _RAISED = {
     "KeyError": "Arrows (`ph` is `s` or `f`) have no `dur` and no `args`. And a wait has a "
     "`correlation` with which no work of the device came.",
@@ -38,26 +57,58 @@ def time_without_waits(student: Student, draw: Draw) -> None:
     events, latency (us from the beginning of a launch to the earliest beginning of its kernel)
     -> us.
     """
-    for bound in ("host", "device", *(draw.choice(("host", "device")) for _ in draw.cases(1))):
-        events, want = _drawn(draw, bound)
+    cases = [("host", LATENCY_US, False), ("device", LATENCY_US, False), ("host", 9.5, True)]
+    drawn = [(draw.choice(("host", "device")), LATENCY_US, False) for _ in draw.cases(1)]
+    for bound, latency, kept in cases + drawn:
+        events, want = _drawn(draw, bound, latency, kept=kept)
         with explaining(_RAISED):
-            got = student.call("time_without_waits", events, LATENCY_US)
-        expect_us(got, want, f"a loop whose repaired form waits for the {bound}")
+            got = student.call("time_without_waits", events, latency)
+        with within("", why=_why(got, events, latency)):
+            expect_us(got, want, f"a loop whose repaired form waits for the {bound}")
 
 
-def _drawn(draw: Draw, bound: str) -> tuple[list[Event], float]:
+def _why(got: Any, events: Sequence[Event], latency: float) -> str:
+    """What no wrong reading of the trace can be right about, whatever it did."""
+    got = as_number(got)
+    if isinstance(got, bool) or not isinstance(got, (int, float)):
+        return ""
+    streams: dict[int, float] = {}
+    for e in events:
+        if e["ph"] == "X" and e["cat"] in ("kernel", "gpu_memcpy"):
+            streams[e["tid"]] = streams.get(e["tid"], 0.0) + e["dur"]
+    if got < max(streams.values()) - CLOSE_US:
+        return TOO_SHORT
+    return TOO_LONG if latency == LATENCY_US and got > _as_it_was(events) + CLOSE_US else ""
+
+
+def _drawn(
+    draw: Draw, bound: str, latency: float = LATENCY_US, *, kept: bool = False
+) -> tuple[list[Event], float]:
     """A trace with waits; and how long the same program takes on a machine whose calls do not
-    wait. It is played anew, and nothing is read from the trace."""
+    wait. It is played anew, and nothing is read from the trace. Behind its last launch the host
+    goes on longer than the device.
+
+    latency: that of the machine without waits. kept: the last work to end is not the last that was
+    launched.
+    """
     large = (50.0, 70.0) if bound == "host" else (160.0, 240.0)
     steps: list[Sequence[Any]] = [_step(draw, large, k == 0) for k in range(STEPS)]
     if bound == "device":  # the last work lies on another stream than the last kernel
-        kept = Copy("DtoH (Device -> Pinned)", 2**23, us(draw, 900, 1200), us(draw, 2, 4), stream=5)
-        steps[0] = [region(draw, "keep", [kept]), *steps[0]]
+        early = Copy(
+            "DtoH (Device -> Pinned)", 2**23, us(draw, 900, 1200), us(draw, 2, 4), stream=5
+        )
+        steps[0] = [region(draw, "keep", [early]), *steps[0]]
         late = Copy("DtoH (Device -> Pinned)", 2**23, us(draw, 900, 1200), us(draw, 2, 4), stream=5)
         steps[-1] = [*steps[-1], region(draw, "keep", [late])]
+    if kept:
+        late = Copy("DtoH (Device -> Pinned)", 2**23, us(draw, 900, 1200), us(draw, 2, 4), stream=5)
+        behind = operators(draw, 1, (6, 12))
+        steps[-1] = [*steps[-1], region(draw, "keep", [late]), region(draw, "norms", behind)]
+    table = Span("cpu_op", "aten::empty", us(draw, 60, 90))
+    steps[-1] = [*steps[-1], region(draw, "table", [table])]
     state = draw.integer(0, 2**31)
     events, _ = traced(Draw(state), steps)
-    _, free = traced(Draw(state), steps, waiting=False)
+    _, free = traced(Draw(state), steps, waiting=False, latency_us=latency)
     last = max(end for _, end in free.seen.work)
     return events, last - free.seen.begin_us
 
@@ -83,19 +134,23 @@ def _whole_wait(draw: Draw, first: bool) -> list[Any]:
 
 def _replayed(
     events: Sequence[Event],
+    latency: float,
     *,
-    latency: float = LATENCY_US,
     earlier: bool = True,
     queues: bool = True,
+    between: bool = False,
+    which: Callable[[Event, Event], bool] = lambda wait, call: True,
+    last_alone: bool = False,
     step: bool = True,
     streams: bool = True,
     cats: Sequence[str] = ("kernel", "gpu_memcpy", "gpu_memset"),
-    waiting: str = "Synchronize",
+    waiting: str | tuple[str, ...] = "Synchronize",
     after_the_call: bool = False,
     in_order: bool = True,
     until: Callable[[Iterable[float]], float] = max,
 ) -> float:
-    """Played again from the trace, and the ways to get it wrong."""
+    """Played again from the trace, and the ways to get it wrong. between: the latency lies
+    between any two works of a stream as well."""
     whole = [e for e in events if e["ph"] == "X"]
     begin = min(e["ts"] for e in whole if e["name"].startswith(STEP))
     waits = [e for e in whole if e["name"].endswith(waiting)] if earlier else []
@@ -105,24 +160,26 @@ def _replayed(
     for call in sorted(calls, key=lambda e: e["ts"]) if in_order else calls:
         if (given := work.get(call["args"]["correlation"])) is None:
             continue
-        saved = sum(w["dur"] for w in waits if w["ts"] + w["dur"] <= call["ts"])
+        over = [w for w in waits if w["ts"] + w["dur"] <= call["ts"] and which(w, call)]
+        over.sort(key=lambda w: w["ts"])
+        saved = sum(w["dur"] for w in (over[-1:] if last_alone else over))
         stream = given["tid"] if streams else 0
         start = call["ts"] - saved + latency + (call["dur"] if after_the_call else 0.0)
         if queues:
-            start = max(start, free.get(stream, 0.0))
-        free[stream] = max(start + given["dur"], free.get(stream, 0.0))
+            start = max(start, free.get(stream, 0.0) + (latency if between else 0.0))
+        free[stream] = max(start + given["dur"], free.pop(stream, 0.0))
     first = begin if step else min(e["ts"] for e in work.values())
     return float(until(free.values()) - first)
 
 
-def _wrong(name: str, sentence: str, answer: Callable[[Sequence[Event]], float]) -> None:
+def _wrong(name: str, sentence: str, answer: Callable[[Sequence[Event], float], Any]) -> None:
     time_without_waits.wrong(
-        name, sentence, time_without_waits=lambda events, latency: answer(events)
+        name, sentence, time_without_waits=lambda events, latency: answer(events, latency)
     )
 
 
-def _as_it_was(events: Sequence[Event]) -> float:
-    return _replayed(events, earlier=False)
+def _as_it_was(events: Sequence[Event], latency: float = LATENCY_US) -> float:
+    return _replayed(events, latency, earlier=False)
 
 
 def _waits(events: Sequence[Event]) -> float:
@@ -130,39 +187,36 @@ def _waits(events: Sequence[Event]) -> float:
     return float(sum(e["dur"] for e in waits))
 
 
+_wrong("all_waits_saved", SAVED, lambda events, latency: _as_it_was(events) - _waits(events))
 _wrong(
-    "all_waits_saved",
-    "All that was waited was taken off the whole. But the device still has its work to do: while "
-    "the host waited, it was busy.",
-    lambda events: _as_it_was(events) - _waits(events),
+    "all_waits_saved_of_the_play",
+    SAVED,
+    lambda events, latency: _as_it_was(events, latency) - _waits(events),
 )
-_wrong(
-    "as_it_was",
-    "This is the time with the waits. Without them the host is at its later launches earlier.",
-    _as_it_was,
-)
+_wrong("as_it_was", AS_IT_WAS, lambda events, latency: _as_it_was(events))
+_wrong("played_with_waits", AS_IT_WAS, _as_it_was)
 _wrong(
     "no_queue",
     "Each kernel began as soon as it was launched. A stream does one thing at a time: a kernel "
     "waits for the one before it.",
-    lambda events: _replayed(events, queues=False),
+    lambda events, latency: _replayed(events, latency, queues=False),
 )
 _wrong(
     "no_latency",
     "Kernels began at the moment of their launch. `latency` lies between the two.",
-    lambda events: _replayed(events, latency=0.0),
+    lambda events, latency: _replayed(events, 0.0),
 )
 _wrong(
     "since_the_first_kernel",
     "The time began with the first work of the device. It begins with the first step, and the host "
     "comes first.",
-    lambda events: _replayed(events, step=False),
+    lambda events, latency: _replayed(events, latency, step=False),
 )
 _wrong(
     "work_alone",
     "This is the sum of what the device does. It has nothing to do while the host prepares the "
     "next launch, with or without waits.",
-    lambda events: sum(
+    lambda events, latency: sum(
         e["dur"] for e in events if e["ph"] == "X" and e["cat"] in ("kernel", "gpu_memcpy")
     ),
 )
@@ -172,46 +226,48 @@ _wrong(
     "one_stream",
     "All work stands in one queue. Each stream has its own: a copy does not wait for the kernels "
     "of another stream.",
-    lambda events: _replayed(events, streams=False),
+    lambda events, latency: _replayed(events, latency, streams=False),
 )
 _wrong(
     "after_the_call",
     "`latency` was counted from the end of the call. It begins where the call begins.",
-    lambda events: _replayed(events, after_the_call=True),
+    lambda events, latency: _replayed(events, latency, after_the_call=True),
 )
 _wrong(
     "kernels_alone",
     "Copies are missing. They are work of a stream as well, and may be the last.",
-    lambda events: _replayed(events, cats=("kernel",)),
+    lambda events, latency: _replayed(events, latency, cats=("kernel",)),
 )
 _wrong(
     "streams_alone",
     "Only `cudaStreamSynchronize` was taken away. `cudaDeviceSynchronize` waits as well: every "
     "name that ends in `Synchronize` is a wait.",
-    lambda events: _replayed(events, waiting="StreamSynchronize"),
+    lambda events, latency: _replayed(events, latency, waiting="StreamSynchronize"),
 )
 _wrong(
     "not_in_order",
     "The calls were played as the list has them, and the list is in no order. Sort them by `ts`.",
-    lambda events: _replayed(events, in_order=False),
+    lambda events, latency: _replayed(events, latency, in_order=False),
 )
 _wrong(
     "first_stream_done",
     "This is the end of the stream that is done first. The last one counts.",
-    lambda events: _replayed(events, until=min),
+    lambda events, latency: _replayed(events, latency, until=min),
 )
 _wrong(
     "since_the_first_event",
     "The time began with the first event of the trace. It begins with the first `ProfilerStep#`.",
-    lambda events: (
-        _replayed(events) + _first_step(events) - min(e["ts"] for e in events if e["ph"] == "X")
+    lambda events, latency: (
+        _replayed(events, latency)
+        + _first_step(events)
+        - min(e["ts"] for e in events if e["ph"] == "X")
     ),
 )
 _wrong(
     "since_the_first_call",
     "The time began with the first call of the runtime. It begins with the first `ProfilerStep#`.",
-    lambda events: (
-        _replayed(events)
+    lambda events, latency: (
+        _replayed(events, latency)
         + _first_step(events)
         - min(e["ts"] for e in events if e["cat"] == "cuda_runtime")
     ),
@@ -220,19 +276,77 @@ _wrong(
     "moment_not_time",
     "This is the moment of the end, on the clock of the trace. Take the beginning of the first "
     "step from it.",
-    lambda events: _replayed(events) + _first_step(events),
+    lambda events, latency: _replayed(events, latency) + _first_step(events),
 )
 _wrong(
     "time_saved",
     "This is what the repair saves. Asked for is how long the steps take then.",
-    lambda events: _as_it_was(events) - _replayed(events),
+    lambda events, latency: _as_it_was(events, latency) - _replayed(events, latency),
 )
 _wrong(
     "of_one_step",
     "This is the time of a step on average. Asked for is that of all steps.",
-    lambda events: _replayed(events) / _steps(events),
+    lambda events, latency: _replayed(events, latency) / _steps(events),
 )
-_wrong("milliseconds", MILLISECONDS, lambda events: _replayed(events) / 1000)
+_wrong(
+    "waits_of_its_own_thread",
+    "Only the waits of a launch's own thread were taken off. Autograd's thread begins when the "
+    "main one calls it: it is earlier by all waits that ended before.",
+    lambda events, latency: _replayed(
+        events, latency, which=lambda wait, call: wait["tid"] == call["tid"]
+    ),
+)
+_wrong(
+    "last_wait_alone",
+    "Each launch is earlier by the last wait before it alone. Without waits it is earlier by all "
+    "that ended before it.",
+    lambda events, latency: _replayed(events, latency, last_alone=True),
+)
+_wrong(
+    "latency_on_a_busy_stream",
+    "`latency` was added behind the work before as well. It is counted from the call: a kernel "
+    "that its stream keeps waiting begins as soon as the stream is free.",
+    lambda events, latency: _replayed(events, latency, between=True),
+)
+_wrong(
+    "latency_of_the_trace",
+    "The time between a call and its work was that of this trace. The one to play with is given: "
+    "`latency`.",
+    lambda events, latency: _replayed(events, LATENCY_US),
+)
+_wrong(
+    "since_the_first_in_the_list",
+    ANOTHER_STEP,
+    lambda events, latency: (
+        _replayed(events, latency) + _first_step(events) - _steps_begin(events)[0]
+    ),
+)
+_wrong(
+    "since_the_last_step",
+    ANOTHER_STEP,
+    lambda events, latency: (
+        _replayed(events, latency) + _first_step(events) - max(_steps_begin(events))
+    ),
+)
+_wrong(
+    "copies_as_waits",
+    "Calls of `cudaMemcpyAsync` were taken off as waits. A wait is a call whose name ends in "
+    "`Synchronize`.",
+    lambda events, latency: _replayed(events, latency, waiting=("Synchronize", "cudaMemcpyAsync")),
+)
+_wrong(
+    "end_of_the_last_launched",
+    "This is the end of the work that was launched last. On another stream an earlier one may end "
+    "later.",
+    lambda events, latency: _replayed(events, latency, until=lambda ends: [*ends][-1]),
+)
+_wrong(
+    "until_the_host_ends",
+    "The time goes on until the host is done with its last step. It ends with the last work on the "
+    "device.",
+    lambda events, latency: max(_replayed(events, latency), _hosts_time(events)),
+)
+_wrong("milliseconds", MILLISECONDS, lambda events, latency: _replayed(events, latency) / 1000)
 
 
 def _first_step(events: Sequence[Event]) -> float:
@@ -240,7 +354,22 @@ def _first_step(events: Sequence[Event]) -> float:
 
 
 def _steps(events: Sequence[Event]) -> int:
-    return sum(e["cat"] == "user_annotation" and e["name"].startswith(STEP) for e in events)
+    return len(_steps_begin(events))
+
+
+def _steps_begin(events: Sequence[Event]) -> list[float]:
+    """As the list has them."""
+    notes = [e for e in events if e["cat"] == "user_annotation"]
+    return [e["ts"] for e in notes if e["name"].startswith(STEP)]
+
+
+def _hosts_time(events: Sequence[Event]) -> float:
+    """Of the steps on the host, without the waits in them."""
+    notes = [e for e in events if e["cat"] == "user_annotation" and e["name"].startswith(STEP)]
+    end = max(e["ts"] + e["dur"] for e in notes)
+    waits = [e for e in events if e["ph"] == "X" and e["name"].endswith("Synchronize")]
+    took = sum(w["dur"] for w in waits if w["ts"] + w["dur"] <= end)
+    return float(end - took - _first_step(events))
 
 
 @time_without_waits.cost

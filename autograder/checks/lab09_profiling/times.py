@@ -32,6 +32,14 @@ def expect_us(got: Any, want: float, where: str) -> None:
         raise Wrong(expected=f"{want:.1f} us", got=f"{got:.1f} us", where=where)
 
 
+def related(got: Any, want: float, *, less: str, more: str) -> str:
+    """What is true of a number that is less than `want`, or more; nothing of what is none."""
+    got = as_number(got)
+    if isinstance(got, bool) or not isinstance(got, (int, float)) or not math.isfinite(got):
+        return ""
+    return more if got > want else less
+
+
 def union_us(spans: Iterable[Pair]) -> float:
     """How long at least one of these (begin, end) lasted."""
     total, until = 0.0, -math.inf
