@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
+from autograder.judge import Draw, Student, Wrong, describe, expect_tuple, within
 
 from . import lab
 from .draw_step import (
@@ -23,10 +23,25 @@ from .draw_step import (
     us,
 )
 from .machine import LOADER, STEP, TORCHS, Event, Span, Wait
-from .times import MILLISECONDS, expect_us
+from .times import MILLISECONDS, expect_us, related
 
 Waits = list[tuple[str, int, float]]
 _FORM = "a list of (function, times, us), the longest first"
+NO_LIST = "A list of rows was asked for: (function, times, us)."
+NO_ROW = "Each row has three parts: (function, times, us)."
+ORDER = "The functions are right, in another order. The one that waits longest in all comes first."
+OTHERS = (
+    "Something is named that is no innermost function of the program around a wait in its steps."
+)
+REPEATED = "A function has several rows. All its waits are in one."
+MISSING = "A function is missing that waits in a step, on its own thread."
+FEWER = "Waits of this function are missing. Those of all steps count, whatever they wait for."
+MORE = "More waits are counted than this function has in the steps."
+SHORTER = "A part of this function's waiting is missing: add up all of its waits in the steps."
+LONGER = (
+    "This is longer than this function's waits. They are the calls named `...Synchronize`, and "
+    "last as long as those."
+)
 _RAISED = {
     "KeyError": "Not every event has a `dur`: the ends of arrows (`ph` is `s` or `f`) have none.",
     "StopIteration": "Some waits are in no function of the program: the profiler's own at the end.",
@@ -70,31 +85,71 @@ def _summed(waits: Sequence[tuple[str, float]]) -> Waits:
 
 
 def _expect(got: Any, want: Waits) -> None:
-    rows = expect_tuple(got, None, _FORM)
-    named = [expect_tuple(row, 3, _FORM, where=f"[{k}]") for k, row in enumerate(rows)]
-    if [row[0] for row in named] != [row[0] for row in want]:
-        names = [row[0] for row in named]
-        raise Wrong(expected=describe([row[0] for row in want]), got=describe(names))
+    rows = expect_tuple(got, None, _FORM, why=NO_LIST)
+    named = [expect_tuple(row, 3, _FORM, where=f"[{k}]", why=NO_ROW) for k, row in enumerate(rows)]
+    wanted, names = [row[0] for row in want], [row[0] for row in named]
+    if names != wanted:
+        raise Wrong(expected=describe(wanted), got=describe(names), why=_of_names(names, wanted))
     for row, (name, times, took) in zip(named, want, strict=True):
         if type(row[1]) is not int or row[1] != times:
-            raise Wrong(expected=f"{times} waits", got=describe(row[1]), where=f"in {name}")
-        expect_us(row[2], took, f"in {name}")
+            why = (FEWER if row[1] < times else MORE) if type(row[1]) is int else ""
+            raise Wrong(
+                expected=f"{times} waits", got=describe(row[1]), where=f"in {name}", why=why
+            )
+        with within("", why=related(row[2], took, less=SHORTER, more=LONGER)):
+            expect_us(row[2], took, f"in {name}")
+
+
+def _of_names(names: Sequence[Any], wanted: Sequence[str]) -> str:
+    if sorted(map(str, names)) == sorted(wanted):
+        return ORDER
+    if any(name not in wanted for name in names):
+        return OTHERS
+    return REPEATED if len({*names}) < len(names) else MISSING
 
 
 def _drawn(draw: Draw) -> tuple[list[Event], list[tuple[str, float]]]:
     """One function waits while much is queued, another twice while little is, a third through
     torch's own function, and one behind the steps; a thread that loads data runs a function around
-    each wait."""
+    each wait. A folder of the program's own is called torch.
+
+    In the list, who waits less comes before who waits more, and so do their waits."""
     long, short, through = draw.shuffled(HELPERS)[:3]
     names = {name: draw.integer(5, 400) for name in (long, short, through)}
     files = {name: draw.choice(("train.py", "metrics.py", "losses.py")) for name in names}
+    files[long] = f"runs/torch/{files[long]}"
     own = {name: f"{files[name]}({line})" for name, line in names.items()}
     torchs = f"torch/nn/utils/clip_grad.py({draw.integer(20, 90)})"
     steps = [_step(draw, own, (long, short, through), torchs, step) for step in range(STEPS)]
     last = function(draw, "evaluate", [read_number(draw)])
     events, machine = traced(draw, steps, behind=[region(draw, "evaluate", [last])])
-    events = [*_loaders(draw, events), *events]
-    return events, machine.seen.waits
+    waits = machine.seen.waits
+    events = _least_first([*_loaders(draw, events), *events], _summed(waits))
+    return events, waits
+
+
+def _least_first(events: Sequence[Event], rows: Waits) -> list[Event]:
+    """The same events in the same places, but for the functions of `rows` and the waits: among
+    these places, those of a function that waits less in all come first."""
+    rank = {name: place for place, (name, *_) in enumerate(reversed(rows))}
+    whole = [e for e in events if e["ph"] == "X"]
+    functions = [e for e in whole if e["cat"] == "python_function" and e["name"] in rank]
+
+    def of(e: Event) -> int:
+        around = [f for f in functions if f["tid"] == e["tid"] and _holds(f, e)]
+        around.sort(key=lambda f: f["ts"])
+        return rank[around[-1]["name"]] if around else len(rank)
+
+    def is_wait(e: Event) -> bool:
+        return e["cat"] == "cuda_runtime" and str(e["name"]).endswith("Synchronize")
+
+    moved = list(events)
+    for ours in (functions, list(filter(is_wait, whole))):
+        places = [k for k, e in enumerate(events) if any(e is one for one in ours)]
+        ordered = sorted((events[k] for k in places), key=of)
+        for place, e in zip(places, ordered, strict=True):
+            moved[place] = e
+    return moved
 
 
 def _step(
@@ -145,10 +200,13 @@ def _read(
     over: bool = False,
     in_steps: bool = True,
     step: str = STEP,
+    anywhere: bool = False,
 ) -> list[tuple[str, float]]:
     """(function, us) of each wait, read from the trace, and the ways to get it wrong."""
     whole = [e for e in events if e["ph"] == "X"]
     calls = [e for e in whole if e["cat"] == "python_function" and not e["name"].startswith(torchs)]
+    if anywhere:
+        calls = [e for e in calls if "torch/" not in e["name"]]
     if in_steps:
         notes = [e for e in whole if e["cat"] == "user_annotation"]
         steps = [e for e in notes if e["name"].startswith(step)]
@@ -221,6 +279,55 @@ _wrong(
     "shorter.",
     waits=lambda e: e["name"] == "aten::item",
 )
+_wrong(
+    "anywhere_in_the_name",
+    "A function of the program was taken for torch's. `torch/` stands inside its name: torch's own "
+    "begin with it.",
+    anywhere=True,
+)
+_wrong(
+    "devices_alone",
+    "Only `cudaDeviceSynchronize` is counted. The host waits for a stream and for an event as "
+    "well: take every name that ends in `Synchronize`.",
+    waits=lambda e: e["name"] == "cudaDeviceSynchronize",
+)
+host_waits.wrong(
+    "by_name",
+    "Sorted by the function's name. The one that waits longest in all comes first.",
+    host_waits=lambda events: sorted(_summed(_read(events))),
+)
+host_waits.wrong(
+    "every_function_around",
+    "A wait is given to every function around it. It counts once: for the innermost of the "
+    "program's own.",
+    host_waits=lambda events: _summed(_all_around(events)),
+)
+
+
+def _all_around(events: Sequence[Event]) -> list[tuple[str, float]]:
+    whole = [e for e in events if e["ph"] == "X"]
+    steps = [e for e in whole if e["cat"] == "user_annotation" and e["name"].startswith(STEP)]
+    calls = [e for e in whole if e["cat"] == "python_function" and not e["name"].startswith(TORCHS)]
+    waits = [e for e in whole if e["name"].endswith("Synchronize")]
+    return [
+        (f["name"], wait["dur"])
+        for wait in waits
+        if any(_holds(step, wait) for step in steps)
+        for f in calls
+        if f["tid"] == wait["tid"] and _holds(f, wait)
+    ]
+
+
+@host_waits.wrong(
+    "lost_in_torchs_functions",
+    "Waits are missing whose innermost function is torch's. Go on outward from there, to the first "
+    "function that is the program's own.",
+)
+def _(events: list[Event]) -> Waits:
+    rows = _summed(_read(events, torchs=()))
+    return [row for row in rows if not row[0].startswith(TORCHS)]
+
+
 host_waits.wrong(
     "by_times",
     "Sorted by how often. The longest total comes first: a wait that is rare may be the dear one.",

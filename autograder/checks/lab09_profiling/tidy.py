@@ -46,6 +46,20 @@ TRIP = (
 )
 ITSELF = "A value is converted to the dtype that it has already. Read the value itself."
 DEAD = "A row of the step is read by nobody any more."
+TWO = "Two lists of rows were asked for: (once, every)."
+OUTPUT = "Each of the two lists ends with an output row, its only one."
+STRANGE_INPUT = (
+    "An input of `every` is an input of the step, or a name in the output of `once`: under that "
+    "name it comes in."
+)
+CHANGING_INPUT = (
+    "`once` runs before the loop. Of inputs it has only those that are `fixed`, under their names."
+)
+NO_ROW = (
+    "A row reads a name that no row before it has. What is taken out is read by nobody any more, "
+    "what comes from elsewhere has an input row, and rows stay in their order."
+)
+ONE_RESULT = "The output of `every` is that of the step: one value."
 LOST = (
     "From float32 to bfloat16 and back loses digits, so these two conversions are no detour: what "
     "comes out is another value."
@@ -79,13 +93,14 @@ def tidy(student: Student, draw: Draw) -> None:
         ("constant", "there and back"),
         ("constant", "back and there"),
         ("read between", "converted constant", "to itself"),
+        ("twice there and back", "unread"),
         *([draw.choice(list(_PARTS)) for _ in range(4)] for _ in draw.cases(2)),
     ]
     for parts in cases:
         rows, dtypes, left = _drawn(draw, parts)
         with explaining(_RAISED):
             got = student.call("tidy", rows, dtypes, FIXED)
-        once, every = (_listing(part) for part in expect_tuple(got, 2, _FORM))
+        once, every = (_listing(part) for part in expect_tuple(got, 2, _FORM, why=TWO))
         _expect_same(draw, rows, once, every)
         if (many := len(_operators(every))) > left:
             raise Wrong(
@@ -102,8 +117,10 @@ _PARTS: dict[str, int] = {
     "converted constant": 1,
     "there and back": 1,
     "back and there": 5,
-    "read between": 4,
+    "read between": 5,
     "to itself": 1,
+    "twice there and back": 1,
+    "unread": 1,
 }
 
 
@@ -135,7 +152,23 @@ def _part(part: str, h: str, k: int, a: float) -> Rows:
             _to(f"q{k}", f"p{k}", "bfloat16"),
             (f"r{k}", "aten.mm.default", [f"q{k}", "w"], {}),
             (f"s{k}", "aten.add.Tensor", [f"p{k}", f"r{k}"], {}),
-            _to(f"h{k}", f"s{k}", "bfloat16"),
+            (f"t{k}", "aten.mul.Tensor", [f"s{k}", f"p{k}"], {}),
+            _to(f"h{k}", f"t{k}", "bfloat16"),
+        ]
+    if part == "twice there and back":
+        return [
+            _to(f"p{k}", h, "float32"),
+            _to(f"q{k}", f"p{k}", "bfloat16"),
+            _to(f"r{k}", f"q{k}", "float32"),
+            _to(f"s{k}", f"r{k}", "bfloat16"),
+            (f"h{k}", "aten.relu.default", [f"s{k}"], {}),
+        ]
+    if part == "unread":  # two rows, one for the other, and nobody reads what comes of them
+        return [
+            _to(f"p{k}", h, "float32"),
+            (f"q{k}", "aten.exp.default", [f"p{k}"], {}),
+            (f"r{k}", "aten.neg.default", [f"q{k}"], {}),
+            (f"h{k}", "aten.relu.default", [h], {}),
         ]
     return [  # float32 to bfloat16 and back: digits are lost
         (f"p{k}", "aten.add.Tensor", [h, "counts"], {}),
@@ -173,10 +206,12 @@ def _inputs(draw: Draw, fixed: dict[str, Tensor] | None = None) -> dict[str, Ten
 
 def _listing(got: Any) -> Rows:
     """A listing that came back. Raises Wrong for anything else, and for other operators."""
-    each = expect_tuple(got, None, _FORM)
+    each = expect_tuple(got, None, _FORM, why=TWO)
     rows = [_row(k, row) for k, row in enumerate(each[:200])]
     if not rows or rows[-1][1] != "output" or [op for _, op, *_ in rows].count("output") != 1:
-        raise Wrong(expected="one output, in the last row of each list", got=describe(got))
+        raise Wrong(
+            expected="one output, in the last row of each list", got=describe(got), why=OUTPUT
+        )
     return rows
 
 
@@ -204,14 +239,18 @@ def _made(rows: Rows, inputs: dict[str, Tensor], place: str = "the step") -> dic
         if op == "input":
             if name not in inputs:
                 told = f"inputs among {', '.join(inputs)}"
-                raise Wrong(expected=told, got=f"an input {name}", where=f"in {place}")
+                why = STRANGE_INPUT if place == "`every`" else CHANGING_INPUT
+                raise Wrong(expected=told, got=f"an input {name}", where=f"in {place}", why=why)
             made[name] = inputs[name]
             continue
         for arg in args:
             if isinstance(arg, str) and arg not in made:
                 told = f"{arg!r}, which no row before has"
                 raise Wrong(
-                    expected="names of earlier rows", got=told, where=f"in {place}, row {name}"
+                    expected="names of earlier rows",
+                    got=told,
+                    where=f"in {place}, row {name}",
+                    why=NO_ROW,
                 )
         if op != "output":
             made[name] = _called(op, [made.get(a, a) if isinstance(a, str) else a for a in args],
@@ -248,7 +287,7 @@ def _expect_same(draw: Draw, rows: Rows, once: Rows, every: Rows) -> None:
         (want,) = _results(rows, fresh, "the step")
         came = _results(every, fresh | ahead, "`every`")
         if len(came) != 1:
-            raise Wrong(expected="one result", got=f"{len(came)} results")
+            raise Wrong(expected="one result", got=f"{len(came)} results", why=ONE_RESULT)
         with within(f"batch {batch},", why=LOST if came[0].dtype == want.dtype else ""):
             expect_close(came[0], want, tolerance=0.0)
 
@@ -363,6 +402,23 @@ _changed(
     "every_first",
     "The two listings came in the other order: (once, every).",
     lambda once, every: (every, once),
+)
+_changed(
+    "inputs_behind",
+    "The input rows of `every` come behind the rows that read them. A row reads earlier ones.",
+    lambda once, every: (
+        once,
+        [
+            *(row for row in every if row[1] not in ("input", "output")),
+            *(row for row in every if row[1] == "input"),
+            every[-1],
+        ],
+    ),
+)
+_changed(
+    "once_without_its_inputs",
+    "`once` has no input rows. It reads the fixed inputs, and an input row says so.",
+    lambda once, every: ([row for row in once if row[1] != "input"], every),
 )
 _changed("every_alone", "One listing came. Two were asked for: (once, every).", lambda _, e: e)
 _changed(
