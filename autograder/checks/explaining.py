@@ -1,4 +1,5 @@
-"""Sentences for answers that raise: Python's error, and what it means here."""
+"""Sentences for answers of which nothing else is known: what Python's error means here, or which
+rule a wrong value breaks."""
 
 from __future__ import annotations
 
@@ -28,3 +29,13 @@ def explaining(sentences: Mapping[str, str]) -> Iterator[None]:
             raise
         where, why = replace(raised, lines=raised.lines[-2:]).where, fitting[0]
         raise Wrong(expected=text("a_value"), got=raised.told, where=where, why=why) from None
+
+
+@contextmanager
+def saying(sentence: str) -> Iterator[None]:
+    """Inside, an answer that is wrong without a sentence is wrong with this one."""
+    try:
+        yield
+    except Wrong as wrong:
+        wrong.why = wrong.why or sentence
+        raise

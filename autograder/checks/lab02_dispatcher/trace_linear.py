@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack, _pop_mode
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, expect_equal
+from autograder.judge import Draw, Student, Wrong, expect_equal, text
 
 from . import lab
 from .keys import Names
@@ -18,6 +21,8 @@ from .operators import Record
 _RAISED = {
     "RuntimeError: Expected a proper Tensor but got None": "What `func` returns, "
     "`__torch_dispatch__` must return: the operators after this one need its result.",
+    "RecursionError": "The method came back to itself without an end. Inside it the mode is "
+    "switched off: call func as it is, and enter no mode there.",
 }
 _DIFFER = ("aten.detach.default", "aten.alias.default")  # torch versions choose one or the other
 
@@ -45,11 +50,45 @@ def trace_linear(student: Student, draw: Draw) -> None:
         x = draw.tensor(*shape, requires_grad=place % 2 == 1)
         w = draw.tensor(20, 64, requires_grad=True)
         b = None if place == 2 else draw.tensor(20, requires_grad=True)
-        with explaining(_RAISED):
+        with explaining(_RAISED), _no_mode_left():
             got = student.call("trace_linear", x, w, b)
         names = got if isinstance(got, (list, tuple)) else [got]
         want = [n for n in _dispatched(x, w, b) if n not in _DIFFER]
-        expect_equal([n for n in names if n not in _DIFFER], want)
+        mine = [n for n in names if n not in _DIFFER]
+        expect_equal(mine, want, why=_other_line(mine, want))
+
+
+def _other_line(names: list[Any], want: Names) -> str:
+    """Of names that are more, and at once less, than what was to be recorded: which."""
+    if strange := [n for n in names if not (isinstance(n, str) and n.startswith("aten."))]:
+        if any(isinstance(n, str) and n in str(strange[0]) for n in want) or len(names) < 2:
+            return ""
+        return (
+            "A name here is none that str(func) gives in a TorchDispatchMode. Those begin with "
+            "`aten.` and end in the overload."
+        )
+    more, less = Counter(names) - Counter(want), Counter(want) - Counter(names)
+    if not (more and less):
+        return ""
+    return (
+        f"F.linear(x, w, b), its sum and its backward do not dispatch {next(iter(more))} so often, "
+        f"and {next(iter(less))} is missing: another line was recorded."
+    )
+
+
+@contextmanager
+def _no_mode_left() -> Iterator[None]:
+    """A mode that enters itself in its own method is not left at the end of Python's stack. Whoever
+    runs next would run it, ourselves too."""
+    try:
+        yield
+    except RecursionError:
+        raise Wrong(
+            expected=text("no_error"), got="RecursionError", why=_RAISED["RecursionError"]
+        ) from None
+    finally:
+        while _get_current_dispatch_mode_stack():
+            _pop_mode()
 
 
 def _dispatched(
@@ -278,6 +317,62 @@ def _(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> Names:
             names.append(node.name())
             left += [nearer for nearer, _ in node.next_functions]
     return names
+
+
+trace_linear.wrong(
+    "default_dropped",
+    "`.default` is missing. It is an overload like any other, and str(func) names it.",
+    trace_linear=lambda x, w, b: [n.removesuffix(".default") for n in _dispatched(x, w, b)],
+)
+trace_linear.wrong(
+    "as_repr_shows_them",
+    "These are the operators as repr shows them. Asked for is str(func): `aten.t.default`.",
+    trace_linear=lambda x, w, b: [
+        "<OpOverload(op='{}', overload='{}')>".format(*name.rsplit(".", 1))
+        for name in _dispatched(x, w, b)
+    ],
+)
+trace_linear.wrong(
+    "operators_themselves",
+    "These are the operators themselves. Their names were asked for, str(func).",
+    trace_linear=lambda x, w, b: [torch.ops.aten.t.default],
+)
+trace_linear.wrong(
+    "whole_record",
+    "The record itself came back. What it noted was asked for, `record.names`.",
+    trace_linear=lambda x, w, b: Record(),
+)
+trace_linear.wrong(
+    "bias_added_behind",
+    "The bias was added to the result. Given to F.linear, it goes into one addmm with the product.",
+    trace_linear=lambda x, w, b: _recorded(
+        lambda x, w, b: (_linear(x, w) + (0 if b is None else b)).sum().backward(), x, w, b
+    ),
+)
+trace_linear.wrong(
+    "zeros_for_no_bias",
+    "A bias of zeros was made where b is None. F.linear takes None, and then runs no addmm.",
+    trace_linear=lambda x, w, b: _recorded(
+        lambda x, w, b: _linear(x, w, torch.zeros(len(w)) if b is None else b).sum().backward(),
+        x,
+        w,
+        b,
+    ),
+)
+
+
+@trace_linear.wrong(
+    "no_grad_in_the_forward",
+    "The forward ran under torch.no_grad(), so autograd kept nothing of it: the backward has no "
+    "product.",
+)
+def _(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> Names:
+    def run(*given: Any) -> None:
+        with torch.no_grad():
+            z = _linear(*given)
+        z.requires_grad_().sum().backward()
+
+    return _recorded(run, x, w, b)
 
 
 @trace_linear.cost

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from autograder.checks.explaining import explaining
+from autograder.checks.explaining import explaining, saying
 from autograder.judge import Draw, Student, Wrong, expect_close, expect_equal, expect_tuple, within
 
 from . import lab
@@ -41,7 +41,9 @@ def with_my_addmm(student: Student, draw: Draw) -> None:
         w, b = _whole(draw, 20, 64, largest=20).requires_grad_(), _whole(draw, 20)
         flat, deep = _whole(draw, 3, 64), _whole(draw, 2, 3, 64)
         turned = _whole(draw, 3, 2, 64).transpose(0, 1)  # takes no addmm
-        xs = [flat, turned, deep, turned, *[_whole(draw, n, 64) for n in draw.sizes(1, high=5)]]
+        empty = _whole(draw, 0, 64)
+        xs = [flat, turned, deep, turned, empty]
+        xs += [_whole(draw, n, 64) for n in draw.sizes(1, high=5)]
         want = _override(xs, w, b)  # before the student's kernel can be in the table
         with explaining(_RAISED):
             got = student.call("with_my_addmm", xs, w, b)
@@ -86,16 +88,37 @@ def _addmms(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> int:
 
 
 def _expect_override(got: Any, want: Overridden) -> None:
-    calls, results, after = expect_tuple(got, 3, "calls, results, the result afterwards")
-    expect_tuple(results, len(want[1]), f"{len(want[1])} results")
+    with saying("Three values come back: the number of calls, the results, and one more result."):
+        calls, results, after = expect_tuple(got, 3, "calls, results, the result afterwards")
+    with saying("The second value is a list with one result for each x of xs, in their order."):
+        expect_tuple(results, len(want[1]), f"{len(want[1])} results")
     for place, (result, right) in enumerate(zip(results, want[1], strict=True)):
-        with within(f"in the result of xs[{place}]"):
+        with within(f"in the result of xs[{place}]"), saying(_how_made(right)):
             expect_close(result, right, tolerance=0.0)
             if result.requires_grad != right.requires_grad:
                 expected = f"requires_grad={right.requires_grad}"
                 raise Wrong(expected=expected, got=f"requires_grad={result.requires_grad}")
-    expect_equal(calls, want[0])
-    expect_close(after, want[2], tolerance=0.0)
+    expect_equal(calls, want[0], why=_miscounted(calls, want[0]))
+    with saying("The last value is not what torch's own kernel gives for xs[0]."):
+        expect_close(after, want[2], tolerance=0.0)
+
+
+def _how_made(right: torch.Tensor) -> str:
+    if right.equal(right.bfloat16().float()):
+        return (
+            "An addmm makes this result: it is what the real kernel returns for the arguments as "
+            "they came, rounded once to the nearest number of bfloat16."
+        )
+    return "No addmm makes this result, so it is F.linear's own, of this x and unrounded."
+
+
+def _miscounted(calls: Any, want: int) -> str:
+    if type(calls) is not int or calls == want:
+        return ""
+    return (
+        f"F.linear runs addmm {want} times for these xs, and `calls` is {calls}. It begins at 0 "
+        "and grows by 1 whenever your kernel is called."
+    )
 
 
 @with_my_addmm.wrong(
@@ -163,8 +186,8 @@ def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
 
 @with_my_addmm.wrong(
     "never_registered",
-    "Your kernel was never asked: the results are torch's own and the count is 0. Register it "
-    "before the calls and destroy the library after them.",
+    "Your kernel was never asked: the results are torch's own and the count is 0. It is asked if "
+    "it is registered for CPU before F.linear(x, w, b) runs, and not destroyed before.",
 )
 def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
     _, results, after = _override(xs, w, b, rounds=lambda n: False)
@@ -256,8 +279,8 @@ def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
 
 @with_my_addmm.wrong(
     "no_kernel_at_all",
-    "No kernel of yours has run: every result was rounded outside, and the calls of F.linear "
-    "were counted.",
+    "Every x was rounded and counted here, also where F.linear runs no addmm. Leave to F.linear "
+    "which kernel it takes, and round and count inside yours.",
 )
 def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
     _, results, after = _override(xs, w, b, rounds=lambda n: True)
