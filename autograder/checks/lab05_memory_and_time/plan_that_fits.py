@@ -114,8 +114,10 @@ def _expect_runnable(name: str, reads: Sequence[str], made: set[str], gone: set[
             when, why = "is not there yet", "A piece of work runs after all that it reads."
             if read in gone:
                 when = "was freed before"
-                why = "A tensor was freed that a later piece of work reads. It goes after the last "
-                why += "of its readers, in the order of your plan."
+                why = (
+                    "A tensor was freed that a later piece of work reads. It goes after the last "
+                    "of its readers, in the order of your plan."
+                )
             raise Wrong(expected=f"{read} before {name} runs", got=f"{read} {when}", why=why)
 
 
