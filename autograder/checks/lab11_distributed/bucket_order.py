@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch._C._distributed_c10d import _compute_bucket_assignment_by_size
@@ -39,12 +42,43 @@ def bucket_order(student: Student, draw: Draw) -> None:
         ([8, 4, 4, 8], 8),
         ([4, 4, 4, 4, 4], 8),
         ([3], 100),
+        ([0, 0, 5, 4], 8),  # what is left over has no bytes
         ([0, 5, 0, 8, 3, 0], 8),  # a parameter without elements is one all the same
         ([6, 5, 2, 4, 4, 3], 8),  # two buckets hold one byte less than the cap, and go on
         *(_drawn(draw) for _ in draw.cases(6)),
     ]
     for case, got in zip(cases, student.each("bucket_order", cases), strict=True):
-        expect_equal(got, torchs_buckets(*case))
+        want = torchs_buckets(*case)
+        expect_equal(got, want, why=_because(got, want, *case))
+
+
+def _because(got: Any, want: Buckets, nbytes: Sizes, cap: int) -> str:
+    """Which parameter is lost or twice there, or which bucket is closed too early or too late; ""
+    where the verdict has a better word."""
+    if got is None or not isinstance(got, (list, tuple)):
+        return ""
+    if not all(isinstance(bucket, (list, tuple)) for bucket in got):
+        return "A list of lists is asked for, one for each bucket."
+    found = Counter(k for bucket in got for k in bucket if isinstance(k, int))
+    for k in range(len(nbytes)):
+        if found[k] != 1 and set(found) <= set(range(len(nbytes))):
+            times = "in no bucket" if not found[k] else f"there {found[k]} times"
+            return f"Parameter {k} is {times}. Each of them is in one bucket, once."
+    if set(found) - set(range(len(nbytes))):
+        return ""
+    pairs = enumerate(zip(got, want, strict=False))
+    differ = [place for place, (a, b) in pairs if list(a) != b]
+    if not differ:
+        return ""
+    k = differ[0]
+    mine, held = list(got[k]), sum(nbytes[j] for j in got[k])
+    if mine[: len(want[k])] == want[k]:
+        return f"Bucket {k} was full, with {cap} bytes or more, before its last parameter came."
+    if mine == want[k][: len(mine)]:
+        return f"Bucket {k} holds {held} bytes. It is closed as soon as it holds {cap}, not before."
+    return (
+        f"Bucket {k} is not what comes next: gradients come from the last parameter to the first."
+    )
 
 
 def _drawn(draw: Draw) -> tuple[list[int], int]:
@@ -209,6 +243,88 @@ bucket_order.wrong(
     "last_bucket_first",
     "The buckets are right, the last one first. The bucket that is full first is sent first.",
     bucket_order=lambda nbytes, cap: torchs_buckets(nbytes, cap)[::-1],
+)
+
+
+@bucket_order.wrong(
+    "one_byte_short",
+    "A bucket was closed before it could hold cap. It is closed once it has reached cap, with the "
+    "gradient that takes it there.",
+)
+def _(nbytes: Sizes, cap: int) -> Buckets:
+    buckets: Buckets = []
+    for k in reversed(range(len(nbytes))):
+        if not buckets or sum(nbytes[j] for j in buckets[-1]) + nbytes[k] >= cap:
+            buckets.append([])
+        buckets[-1].append(k)
+    return buckets
+
+
+@bucket_order.wrong(
+    "left_over_joined",
+    "What was left over was put into the last full bucket, which waits for it then. It is a bucket "
+    "of its own, with less than cap.",
+)
+def _(nbytes: Sizes, cap: int) -> Buckets:
+    *buckets, last = torchs_buckets(nbytes, cap)
+    if not buckets or sum(nbytes[k] for k in last) >= cap:
+        return [*buckets, last]
+    return [*buckets[:-1], [*buckets[-1], *last]]
+
+
+@bucket_order.wrong(
+    "large_ones_alone",
+    "A gradient of cap bytes or more got a bucket of its own, and the open one was closed for it. "
+    "It fills the open one.",
+)
+def _(nbytes: Sizes, cap: int) -> Buckets:
+    buckets, bucket = list[list[int]](), list[int]()
+    for k in reversed(range(len(nbytes))):
+        if nbytes[k] >= cap and bucket:
+            buckets, bucket = [*buckets, bucket], []
+        bucket = [*bucket, k]
+        if sum(nbytes[j] for j in bucket) >= cap:
+            buckets, bucket = [*buckets, bucket], []
+    return [*buckets, bucket] if bucket else buckets
+
+
+@bucket_order.wrong(
+    "left_over_without_bytes",
+    "Parameters without bytes that are left over at the end are in no bucket. Ask whether the open "
+    "bucket holds parameters, not whether it holds bytes.",
+)
+def _(nbytes: Sizes, cap: int) -> Buckets:
+    buckets = torchs_buckets(nbytes, cap)
+    return buckets if sum(nbytes[k] for k in buckets[-1]) else buckets[:-1]
+
+
+bucket_order.wrong(
+    "one_list",
+    "A list of lists is asked for, one for each bucket.",
+    bucket_order=lambda nbytes, cap: list(itertools.chain(*torchs_buckets(nbytes, cap))),
+)
+bucket_order.wrong(
+    "numbered_from_one",
+    "Parameters are numbered from 0.",
+    bucket_order=lambda nbytes, cap: [
+        [k + 1 for k in bucket] for bucket in torchs_buckets(nbytes, cap)
+    ],
+)
+bucket_order.wrong(
+    "found_by_their_bytes",
+    "Parameters of as many bytes were taken for the same: index() finds the first one. Count the "
+    "numbers down instead.",
+    bucket_order=lambda nbytes, cap: [
+        [list(nbytes).index(nbytes[k]) for k in bucket] for bucket in torchs_buckets(nbytes, cap)
+    ],
+)
+bucket_order.wrong(
+    "smallest_first",
+    "The gradients were sorted by their bytes. A bucket fills in the order in which backward "
+    "reaches them: from the last parameter to the first.",
+    bucket_order=lambda nbytes, cap: _filled(
+        sorted(range(len(nbytes)), key=lambda k: nbytes[k]), nbytes, cap
+    ),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from autograder.judge import (
     expect_tuple,
     within,
 )
+from autograder.judge.relations import between_kinds, between_tensors
 
 from . import lab
 
@@ -24,6 +26,20 @@ Pair = tuple[Tensor, str]
 Pairs = list[Pair]
 NAMES = ("z", "dx", "dw", "db")
 KEEP, SUM = "keep", "sum"
+FOUR_PAIRS = (
+    "Each of the four is a pair: first the tensor of this rank, then what completes it, `keep` or "
+    "`sum`."
+)
+FORMULAS = {
+    "z": "z[n, v] adds x[n, d] * w[v, d] over the features d, and contains b[v] once.",
+    "dx": "dx[n, d] adds dz[n, v] * w[v, d] over the words v.",
+    "dw": "dw[v, d] adds dz[n, v] * x[n, d] over the rows n.",
+    "db": "db[v] adds dz[n, v] over the rows n: one number for each word v.",
+}
+SUMMED_TOO = "Each rank holds all of it already, `keep`: added up over ranks it is something else."
+KEPT_APART = (
+    "Each rank holds a part of a sum here, and only the sum over all ranks is right: `sum`."
+)
 OTHERS_PLACE = "In the place of {place} stands {name}: the four are z, dx, dw, db, in this order."
 TRANSPOSED = "This is dw transposed: nn.Linear keeps its weight as (out, in), a row for each word."
 
@@ -94,12 +110,16 @@ def _expect_rows(student: Student, given: Given, truth: list[Tensor], world: int
 
 def _pairs(got: Any) -> Pairs:
     """`got`, if it is four pairs of a tensor and what completes it."""
-    pairs = expect_tuple(got, len(NAMES), "four pairs, for z, dx, dw, db")
+    why = FOUR_PAIRS if got is not None else ""
+    pairs = expect_tuple(got, len(NAMES), "four pairs, for z, dx, dw, db", why=why)
     for name, pair in zip(NAMES, pairs, strict=True):
         is_pair = isinstance(pair, (list, tuple)) and len(pair) == 2
         if not is_pair or not isinstance(pair[0], Tensor) or pair[1] not in (KEEP, SUM):
             raise Wrong(
-                expected='(a tensor, "keep" or "sum")', got=describe(pair), where=f"for {name}"
+                expected='(a tensor, "keep" or "sum")',
+                got=describe(pair),
+                where=f"for {name}",
+                why=FOUR_PAIRS,
             )
     return [(t, str(how)) for t, how in got]
 
@@ -115,8 +135,34 @@ def _expect(answers: Sequence[Pairs], want: Sequence[Sequence[Tensor]], where: s
                 mine = torch.stack([a[k][0] for a in answers]).sum(dim=0)
                 place += ", after the sum"
             why = _misplaced(mine, [of_one[rank] for of_one in want], k)
-            with within(place, why=why):
+            why = why or _other_way([a[k] for a in answers], rank, want[k][rank])
+            with within(place, why=partial(_or_formula, why, mine, want[k][rank], name)):
                 expect_close(mine, want[k][rank], tolerance=1e-5)
+
+
+def _other_way(answers: Sequence[Pair], rank: int, want: Tensor) -> str:
+    """A sentence for a tensor that is right where it is completed in the other way."""
+    tensor, how = answers[rank]
+    if len(answers) == 1:
+        return ""
+    if how == SUM:
+        return SUMMED_TOO if _is(tensor, want) else ""
+    alike = len({(t.shape, t.dtype) for t, _ in answers}) == 1
+    together = torch.stack([t for t, _ in answers]).sum(dim=0) if alike else tensor
+    return KEPT_APART if _is(together, want) and not _is(tensor, want) else ""
+
+
+def _or_formula(why: str, got: Tensor, want: Tensor, name: str) -> str:
+    """`why`, or what the values have to do with each other, or else the formula."""
+    if why or got.dtype != want.dtype:
+        return why
+    kinds = between_kinds(got, want, 1e-5) if got.shape != want.shape else ""
+    related = (
+        between_tensors(got, want, 1e-5 * float(want.abs().max()))
+        if got.shape == want.shape
+        else kinds
+    )
+    return "" if related else FORMULAS[name]
 
 
 def _misplaced(got: Tensor, want: Sequence[Tensor], k: int) -> str:

@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, expect_close, within
 
 from . import lab
+
+_JOINED = {
+    "RuntimeError: shape": "The joined shards have more rows than the whole: cut the padding off "
+    "first.",
+}
+_RAISED = {
+    "RuntimeError: shape": "The rows do not divide by the number of ranks: fill up with zeros "
+    "first.",
+    "RuntimeError: Padding": "F.pad counts dimensions from the last one, and a bias has only one. "
+    "The padding is rows, the rest of the shape t.shape[1:].",
+    "IndexError: index": "Behind the last row there may be more than one row of padding, or whole "
+    "shards of it.",
+    "IndexError: list index": "torch.chunk and torch.split may give fewer parts than there are "
+    "ranks. The others hold R rows of zeros.",
+    "IndexError: tuple index": "torch.chunk and torch.split may give fewer parts than there are "
+    "ranks. The others hold R rows of zeros.",
+}
 
 
 @lab.question(
@@ -37,11 +57,52 @@ def shard_rows(student: Student, draw: Draw) -> None:
         t = draw.tensor(*shape, dtype=draw.choice((torch.float32, torch.float64)))
         want = shards_of(t, world)
         for rank in {0, world // 2, max(0, world - 2), world - 1}:
-            got = student.call("shard", t, rank, world)
-            with within(f"on rank {rank}"):
+            with explaining(_RAISED):
+                got = student.call("shard", t, rank, world)
+            why = partial(_of_a_shard, got, want[rank], rank, len(t))
+            with within(f"on rank {rank}", why=why):
                 expect_close(got, want[rank], tolerance=0.0)
         poisoned = _with_noise_in_the_padding(want, len(t))
-        expect_close(student.call("unshard", poisoned, len(t)), t, tolerance=0.0)
+        with explaining(_JOINED):
+            got = student.call("unshard", poisoned, len(t))
+        with within("", why=partial(_of_the_whole, got, t, len(want[0]))):
+            expect_close(got, t, tolerance=0.0)
+
+
+def _of_a_shard(got: Any, want: Tensor, rank: int, v: int) -> str:
+    """What is wrong in a shard: its number of rows, its padding or its rows; "" where the verdict
+    has a better word."""
+    rows = len(want)
+    if not isinstance(got, Tensor) or got.dim() != want.dim():
+        return ""
+    if len(got) != rows:
+        return f"Each rank holds {rows} rows, and this shard has {len(got)}: R = ceil(V / W)."
+    if got.shape != want.shape:
+        return "Only rows are cut and filled up. The rest of the shape stays as it is."
+    held = max(0, min(rows, v - rank * rows))
+    if got.dtype != want.dtype:
+        return ""
+    if got[:held].equal(want[:held]):
+        return f"The last {rows - held} rows of this shard are padding, and hold zeros."
+    return (
+        f"Rank {rank} holds the rows of the whole from {rank * rows} on, {held} of them, in order."
+    )
+
+
+def _of_the_whole(got: Any, want: Tensor, rows: int) -> str:
+    """What is wrong in the whole: its number of rows, or one of them."""
+    if not isinstance(got, Tensor):
+        return "" if got is None else "The whole is one tensor, (V, ...)."
+    if got.dim() != want.dim() or got.shape[1:] != want.shape[1:]:
+        return (
+            "The shards are rows of one tensor: join them along dimension 0, one after the other."
+        )
+    if len(got) != len(want):
+        return f"The whole has {len(want)} rows, and {len(got)} came."
+    if got.dtype != want.dtype:
+        return ""
+    row = int((got != want).reshape(len(want), -1).any(dim=1).nonzero()[0])
+    return f"Row {row} of the whole is row {row % rows} of the shard of rank {row // rows}."
 
 
 def shards_of(t: Tensor, world: int) -> list[Tensor]:

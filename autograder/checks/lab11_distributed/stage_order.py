@@ -19,6 +19,10 @@ TWICE = "A micro-batch passes this stage twice in the same direction: each goes 
 MISSING = "Not every micro-batch passes this stage: each goes once each way, M of them."
 UNSORTED = "The micro-batches come out of order: they pass in rising order both ways."
 FROM_ONE = "Micro-batches are numbered from 0."
+PAIRS = (
+    "The order of one stage is a list of pairs: first the letter, F or B as a capital, then the "
+    "number of the micro-batch."
+)
 
 
 @lab.question(
@@ -40,7 +44,7 @@ def stage_order(student: Student, draw: Draw) -> None:
     stage_order(s, p, m) -> list of ("F" or "B", number); bubble(p, m) -> the share of the run in
     which an average stage is idle, where a backward takes as long as two forwards.
     """
-    sizes = [(4, 7), (1, 3), (2, 1), (4, 2), (3, 3)]
+    sizes = [(4, 8), (1, 3), (2, 1), (4, 2), (3, 3)]
     sizes += [(draw.integer(2, 16), draw.integer(2, 199)) for _ in draw.cases(2)]
     for p, m in sizes:  # 23,000 lists: too many to look one up
         orders = [_order(student.call("stage_order", s, p, m), s, p, m) for s in range(p)]
@@ -52,7 +56,9 @@ def _order(got: Any, s: int, p: int, m: int) -> list[Action]:
     """`got`, if it is every action of a stage, once each."""
     place = f"on stage {s} of {p}, {m} micro-batches"
     if not isinstance(got, (list, tuple)) or not all(map(_is_action, got)):
-        raise Wrong(expected='a list of ("F" or "B", number)', got=describe(got), where=place)
+        raise Wrong(
+            expected='a list of ("F" or "B", number)', got=describe(got), where=place, why=PAIRS
+        )
     order: list[Action] = [(kind, micro) for kind, micro in got]
     for kind in SECONDS:
         numbers = [k for what, k in order if what == kind]
@@ -116,8 +122,13 @@ def _expect_bubble(got: Any, p: int, m: int) -> None:
     got, want = as_number(got), run([one_f_one_b(s, p, m) for s in range(p)]).idle
     if isinstance(got, bool) or not isinstance(got, (int, float)) or not abs(got - want) <= 1e-6:
         told = f"{got:.4f}" if isinstance(got, float) else describe(got)
+        why = (
+            f"The run has {m + p - 1} slots, each with room for a forward and a backward. A stage "
+            f"works in {m} of them and is idle in the other {p - 1}."
+        )
+        where = f"bubble, {p} stages, {m} micro-batches"
         raise Wrong(
-            expected=f"{want:.4f}", got=told, where=f"bubble, {p} stages, {m} micro-batches"
+            expected=f"{want:.4f}", got=told, where=where, why=why if got is not None else ""
         )
 
 
@@ -215,6 +226,37 @@ stage_order.wrong(
     "bubble_in_slots",
     "This is a time, in units of a forward. Asked for is its share of the run.",
     bubble=lambda p, m: 3 * (p - 1),
+)
+
+
+stage_order.wrong(
+    "bubble_twice",
+    "The bubble was counted for both ways, and the run was not. Forward and backward have P - 1 "
+    "slots each, and M + P - 1 in all.",
+    bubble=lambda p, m: 2 * _right_bubble(p, m),
+)
+stage_order.wrong(
+    "bubble_rounded",
+    "The share was rounded to two digits. Return it as it is.",
+    bubble=lambda p, m: round(_right_bubble(p, m), 2),
+)
+stage_order.wrong(
+    "stages_and_micro_batches_swapped",
+    "Stages and micro-batches changed places: more stages make the bubble larger, more "
+    "micro-batches make it smaller.",
+    bubble=lambda p, m: (m - 1) / (m + p - 1),
+)
+stage_order.wrong(
+    "last_slot_left_out",
+    "The run was counted one slot too long. The last stage begins after P - 1 slots and then works "
+    "in M: M + P - 1.",
+    bubble=lambda p, m: (p - 1) / (m + p),
+)
+stage_order.wrong(
+    "bubble_of_all_stages",
+    "The bubble of one stage was divided by P. All stages are idle for as long: the average is the "
+    "same.",
+    bubble=lambda p, m: _right_bubble(p, m) / p,
 )
 
 

@@ -12,6 +12,16 @@ from . import lab
 from .numbers import as_number
 
 PLANS = ("ddp", "fsdp", "fsdp_kept", "columns")
+AROUND = {
+    "ddp": "Around the ring goes the gradient of w, twice; a rank sends (W - 1) / W of it each "
+    "time.",
+    "fsdp": "Around the ring go w, padding and all, twice, and its gradient once; a rank sends (W "
+    "- 1) / W of each.",
+    "fsdp_kept": "Around the ring go w, padding and all, once, and its gradient once; a rank sends "
+    "(W - 1) / W of each.",
+    "columns": "Around the ring go dx and three numbers for each word, all of them twice; a rank "
+    "sends (W - 1) / W of each.",
+}
 ROUNDING = 64.0
 """Bytes: whether a ring's share is rounded, and where, is nobody's concern."""
 
@@ -53,7 +63,15 @@ def _expect_bytes(got: object, want: float, plan: str) -> None:
         raise Wrong(expected="a number of bytes", got=describe(got), where=f"for {plan}")
     if not want - ROUNDING <= got <= want + ROUNDING:
         told = f"{float(got):,.0f} bytes" if abs(got) < 1e15 else describe(got, room=40)
-        raise Wrong(expected=f"{want:,.0f} bytes", got=told, where=f"for {plan}")
+        why = _beside(float(got), want, plan) if abs(got) < 1e15 else ""
+        raise Wrong(expected=f"{want:,.0f} bytes", got=told, where=f"for {plan}", why=why)
+
+
+def _beside(got: float, want: float, plan: str) -> str:
+    """How much too much or too little it is, and what goes around the ring."""
+    if not want:
+        return "One rank alone has nobody to send to: 0 bytes."
+    return f"This is {got / want:.3g} times what is sent. {AROUND[plan]}"
 
 
 def padded(v: int, w: int) -> int:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from autograder.checks.explaining import explaining
 from autograder.judge import (
     Draw,
     Student,
@@ -20,6 +22,7 @@ from autograder.judge import (
     expect_tuple,
     within,
 )
+from autograder.judge.relations import FACTORS, between_tensors
 
 from . import lab
 from .numbers import as_scalar
@@ -33,6 +36,25 @@ ONE_TOP = (
     "The exponentials of a row are all 0 in float32, and the log of their sum is -inf: what was "
     "taken away lies far above that row's own maximum, which is what to send and to take away."
 )
+
+
+A_ROW_EACH = (
+    "The ranks hold different numbers of words, and the same rows: what they send has the same "
+    "shape on each, a number or two for each row."
+)
+ONE_TENSOR = "One tensor is sent. Stack the numbers in it."
+BOTH = "Two are asked for: the loss, and then this rank's columns of dz."
+_RAISED = {
+    "RuntimeError: index": "The target of a row may be the word of another rank: target - first is "
+    "no column of this one then.",
+    "IndexError: index": "The target of a row may be the word of another rank: target - first is "
+    "no column of this one then.",
+    "RuntimeError: The size of tensor": "Of z (N, Vr), a number for each row meets the rows only "
+    "as (N, 1): top[:, None].",
+    "RuntimeError: stack expects": "The sums are two for each row. Add up over the columns: dim=1.",
+    "ValueError: too many values": "Two numbers for each row are added up over ranks: the sum of "
+    "exponentials, and the logit of the target.",
+}
 
 
 @lab.question(
@@ -65,7 +87,8 @@ def vocab_loss(student: Student, draw: Draw) -> None:
         v = draw.choice((10, 13)) if world == 4 else v  # the last rank has one column
         z, target = draw.tensor(n, v) * scale + shift, _targets(draw, n, v, world)
         z[0] -= 4 * scale if scale > 100 else 0.0  # no maximum is good for all rows
-        _expect_loss(student, z, target, world, tolerance=1e-5 * max(1.0, (scale - shift) / 10))
+        with explaining(_RAISED):
+            _expect_loss(student, z, target, world, tolerance=1e-5 * max(1.0, (scale - shift) / 10))
 
 
 def _targets(draw: Draw, n: int, v: int, world: int) -> Tensor:
@@ -91,10 +114,12 @@ def _expect_loss(
     loss, dz = torchs_loss(z, target)
     for part, first, want in zip(parts, firsts, dz.chunk(world, 1), strict=True):
         got = student.call("vocab_loss", part, target, first, top, total)
-        mine, columns = expect_tuple(got, 2, "(the loss, dz)", where="from vocab_loss")
-        _expect("the loss", as_scalar(mine), loss, _at_least(1.0, loss, tolerance))
+        why = BOTH if got is not None else ""
+        mine, columns = expect_tuple(got, 2, "(the loss, dz)", where="from vocab_loss", why=why)
+        _expect("the loss", as_scalar(mine), loss, _at_least(1.0, loss, tolerance), _of_the_loss)
         share = _at_least(1.0 / len(z), want, tolerance)
-        _expect(f"dz from column {first} on", columns, want.contiguous(), share)
+        of_dz = partial(_of_dz, target=target - first, allowed=share * float(want.abs().max()))
+        _expect(f"dz from column {first} on", columns, want.contiguous(), share, of_dz)
 
 
 def _at_least(size: float, want: Tensor, tolerance: float) -> float:
@@ -119,6 +144,9 @@ def torchs_loss(z: Tensor, target: Tensor) -> Answer:
 
 def _few(got: Any, most: int, function: str) -> Tensor:
     """`got`, if it is a tensor of at most so many numbers."""
+    if isinstance(got, (list, tuple)):
+        expected, where = "a tensor", f"from {function}"
+        raise Wrong(expected=expected, got=describe(got), where=where, why=ONE_TENSOR)
     sent: Tensor = expect_kind(got, Tensor, "a tensor", where=f"from {function}")
     if sent.is_complex():
         raise Wrong(expected="real numbers", got=describe(got), where=f"from {function}")
@@ -139,13 +167,53 @@ def _alike(tensors: list[Tensor], function: str) -> list[Tensor]:
             expected="the same shape and dtype from every rank",
             got="; ".join(describe(t) for t in tensors),
             where=f"from {function}",
+            why=A_ROW_EACH,
         )
     return tensors
 
 
-def _expect(name: str, got: Any, want: Tensor, tolerance: float) -> None:
-    with within(f"in {name}", why=_of_infinity(got)):
+def _expect(
+    name: str, got: Any, want: Tensor, tolerance: float, why: Callable[[Any, Tensor], str]
+) -> None:
+    with within(f"in {name}", why=lambda: _of_infinity(got) or why(got, want)):
         expect_close(got, want, tolerance=tolerance)
+
+
+def _of_the_loss(got: Any, want: Tensor) -> str:
+    """What is wrong in the loss; "" where the verdict has a better word."""
+    if not isinstance(got, Tensor) or not got.is_floating_point():
+        return ""
+    if got.dim():
+        return "The loss is one number, the mean of all words, and the first of the two."
+    factor = float(got / want) if float(want) else 0.0
+    if any(math.isclose(factor, known, rel_tol=1e-4) for known in FACTORS):
+        return ""
+    return (
+        "The loss of a word is top + log(sum of exp(z - top)) minus the logit of its target, both "
+        "sums over all ranks. It is the mean of that."
+    )
+
+
+def _of_dz(got: Any, want: Tensor, *, target: Tensor, allowed: float) -> str:
+    """Whether dz is wrong at the targets or beside them; "" where the verdict has a better word.
+    target: as columns of this rank, where it has them."""
+    if not isinstance(got, Tensor) or (got.shape, got.dtype) != (want.shape, want.dtype):
+        return ""
+    if between_tensors(got, want, allowed):
+        return ""
+    here = torch.arange(want.shape[1]) == target[:, None]
+    wrong = ~((got - want).abs() <= allowed)
+    if not bool((wrong & ~here).any()):
+        return "dz is wrong at the targets alone: there it is (softmax - 1) / N."
+    if not bool((wrong & here).any()) and int(wrong.sum()) <= len(target):
+        return (
+            "1 was taken away where no target is. Where the target is the word of another rank, "
+            "all columns of the row are softmax / N."
+        )
+    return (
+        "dz is softmax / N, and at the target (softmax - 1) / N: the softmax over the words of all "
+        "ranks, the mean over N rows."
+    )
 
 
 def _of_infinity(got: Any) -> str:
