@@ -315,7 +315,8 @@ MISREADINGS = {
         "dw is still 0: nobody adds to it.", _but(dw=lambda given, right: given["dw_ptr"])
     ),
     "dx_missing": Misreading(
-        "dx holds what it held: nobody stores there.",
+        "dx is not a number, as it was before the launch: nobody stores there, or what was there "
+        "is added to. Only dw and db begin at 0.",
         _but(dx=lambda given, right: torch.full_like(right["dx_ptr"], torch.nan)),
     ),
     "db_of_the_softmax": Misreading(

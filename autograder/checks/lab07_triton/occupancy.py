@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, expect_equal, expect_tuple, within
 
 from . import lab
@@ -16,6 +17,10 @@ Resident = tuple[int, list[str]]
 WARP = 32
 LIMITS = ("warps", "blocks", "registers", "shared")
 _FORM = "(warps, the limits that bind)"
+_RAISED = {
+    "ZeroDivisionError": "A block may take no shared memory at all: then that limit holds as many "
+    "blocks as one likes, and nothing is divided by 0.",
+}
 
 
 @lab.question(
@@ -41,7 +46,8 @@ def occupancy(student: Student, draw: Draw) -> None:
     "shared" that allow no more blocks than the result.
     """
     for block, machine in _cases(draw):
-        got = student.call("occupancy", block, machine)
+        with explaining(_RAISED):
+            got = student.call("occupancy", block, machine)
         warps, binding = expect_tuple(got, 2, _FORM)
         want_warps, want_binding = _filled(block, machine)
         with within("the warps,"):
@@ -178,6 +184,18 @@ _right = _Rules()
 def _changed(by: Callable[[int, list[str], Block, Machine], Any]) -> Callable[..., Any]:
     """What `by` makes of the right answer."""
     return lambda block, machine: by(*_right(block, machine), block, machine)
+
+
+def _over_with_one_more(warps: int, limit: str, block: Block, machine: Machine) -> bool:
+    """Whether something of the limit is left beside `warps` resident ones."""
+    blocks = warps // block["warps"]
+    one_less = {**machine, limit: machine[limit] - 1}
+    return not _over(blocks, limit, block, one_less)
+
+
+def _short_of_all_warps(block: Block, machine: Machine) -> list[str]:
+    blocks = machine["warps"] // block["warps"] + 1
+    return sorted(one for one in LIMITS[1:] if _over(blocks, one, block, machine))
 
 
 _WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
@@ -321,6 +339,55 @@ _WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
             lambda warps, binding, block, machine: (
                 warps,
                 [limit for limit in LIMITS if limit in binding],
+            )
+        ),
+    ),
+    "registers_of_a_thread_in_units": (
+        "The registers of each thread are rounded up to register_unit. A warp's are: 32 "
+        "threads together.",
+        lambda block, machine: _right(
+            {**block, "registers": _up(block["registers"], machine["register_unit"])}, machine
+        ),
+    ),
+    "shared_of_each_warp": (
+        "Shared memory is counted once for each warp. It is a block's, and its warps share it.",
+        lambda block, machine: _right(
+            {
+                **block,
+                "shared": block["warps"]
+                * _up(block["shared"] + machine["reserved"], machine["shared_unit"])
+                - machine["reserved"],
+            },
+            machine,
+        ),
+    ),
+    "used_up": (
+        "A limit is named only where nothing is left of it. It binds also where what is left "
+        "is too little for one block more.",
+        _changed(
+            lambda warps, binding, block, machine: (
+                warps,
+                [one for one in binding if not _over_with_one_more(warps, one, block, machine)],
+            )
+        ),
+    ),
+    "below_the_most_warps": (
+        "These are the limits that keep the SM from its most warps. Asked for are those that "
+        "allow no block more than there are.",
+        _changed(
+            lambda warps, binding, block, machine: (warps, _short_of_all_warps(block, machine))
+        ),
+    ),
+    "none_where_none_fits": (
+        "Where no block fits, something keeps it out: that limit binds.",
+        _changed(lambda warps, binding, block, machine: (warps, binding if warps else [])),
+    ),
+    "warps_no_limit": (
+        "The limit of warps is not named. Where it allows no block more, it binds like the others.",
+        _changed(
+            lambda warps, binding, block, machine: (
+                warps,
+                [one for one in binding if one != "warps"],
             )
         ),
     ),

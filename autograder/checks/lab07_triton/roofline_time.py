@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from autograder.checks.by_this_call import known_by_this_call
 from autograder.judge import Draw, Student, Wrong, describe, expect_equal, expect_tuple, within
 
 from . import lab
@@ -38,12 +39,18 @@ def roofline_time(student: Student, draw: Draw) -> None:
     drawn = [[draw.choice(ROOFS) for _ in range(draw.integer(1, 5))] for _ in draw.cases(3)]
     for roofs in (*fixed, *drawn):
         machine = _machine(draw)
-        kernels = [_kernel(draw, machine, roof) for roof in roofs]
+        lengths = [draw.integer(100, 900) for _ in roofs]
+        if len(roofs) > 2:  # neither the first nor the last is the longest
+            lengths[1] = max(lengths) + 60
+        kernels = [
+            _kernel(draw, machine, roof, us) for roof, us in zip(roofs, lengths, strict=True)
+        ]
         got = student.call("roofline_time", kernels, machine)
         seconds, named = expect_tuple(got, 2, _FORM)
-        _expect_seconds(seconds, sum(max(_times(kernel, machine)) for kernel in kernels))
-        with within("the roofs,"):
-            expect_equal(named, list(roofs), why=_names(named))
+        with known_by_this_call(roofline_time, student, (seconds, named), kernels, machine):
+            _expect_seconds(seconds, sum(max(_times(kernel, machine)) for kernel in kernels))
+            with within("the roofs,"):
+                expect_equal(named, list(roofs), why=_names(named))
 
 
 def _machine(draw: Draw) -> Machine:
@@ -55,10 +62,10 @@ def _machine(draw: Draw) -> Machine:
     }
 
 
-def _kernel(draw: Draw, machine: Machine, roof: str) -> Kernel:
+def _kernel(draw: Draw, machine: Machine, roof: str, length: int) -> Kernel:
     """Its roof takes some hundred microseconds; the others between a fifth and four fifths of
     that, so no roof is far away."""
-    us = draw.integer(100, 900) + 0.37  # no whole number of them: who rounds is seen
+    us = length + 0.37  # no whole number of them: who rounds is seen
     shares = {other: draw.integer(20, 80) / 100 for other in ROOFS} | {roof: 1.0}
     return {other: round(machine[other] * us * 1e-6 * shares[other]) for other in ROOFS}
 
@@ -159,6 +166,24 @@ def _each(kernels: Sequence[Kernel], times_of: Callable[[Kernel], Mapping[str, f
 
 
 _right = _bound()
+
+
+def _by_work(kernels: Sequence[Kernel], machine: Machine) -> Bound:
+    most = [max(ROOFS, key=kernel.__getitem__) for kernel in kernels]
+    pairs = zip(kernels, most, strict=True)
+    return sum(kernel[roof] / machine[roof] for kernel, roof in pairs), most
+
+
+def _computing_added(kernels: Sequence[Kernel], machine: Machine) -> Bound:
+    seconds, roofs = 0.0, []
+    for kernel in kernels:
+        moving, flops, exps = _times(kernel, machine)
+        seconds += max(moving, flops + exps)
+        computing = "flops" if flops > exps else "exps"
+        roofs.append("bytes" if moving > flops + exps else computing)
+    return seconds, roofs
+
+
 _MORE: dict[str, tuple[str, Callable[..., Any]]] = {
     "milliseconds": (
         "These are milliseconds. Per-second rates give seconds.",
@@ -247,6 +272,37 @@ _MORE: dict[str, tuple[str, Callable[..., Any]]] = {
     "no_roofs": (
         "This is the time alone. The roof of each kernel is asked for too: (seconds, roofs).",
         lambda kernels, machine: _right(kernels, machine)[0],
+    ),
+    "time_of_the_last_kernel": (
+        "The time is that of the last kernel alone. They run one after the other, so their "
+        "times add.",
+        lambda kernels, machine: (_right(kernels[-1:], machine)[0], _right(kernels, machine)[1]),
+    ),
+    "most_work_and_its_time": (
+        "The roof is the largest number of the kernel, and the time is its. Flops are always "
+        "the most: compare the times that they take.",
+        lambda kernels, machine: _by_work(kernels, machine),
+    ),
+    "bytes_alone": (
+        "Only the bytes are counted. Flops and exps can be the roof as well.",
+        _bound(roofs=ROOFS[:1]),
+    ),
+    "flops_and_exps_in_a_row": (
+        "The times of flops and exps are added. They have units of their own, which work at the "
+        "same time.",
+        lambda kernels, machine: _computing_added(kernels, machine),
+    ),
+    "by_intensity": (
+        "The roof comes from flops per byte. Exps have a rate of their own, and may be the "
+        "roof whatever that quotient is.",
+        lambda kernels, machine: (
+            _right(kernels, machine)[0],
+            _bound(roofs=ROOFS[:2])(kernels, machine)[1],
+        ),
+    ),
+    "second_longest": (
+        "This is the second of the three times. The slowest is the bound.",
+        _bound(each=lambda times: sorted(times)[1], pick=lambda of, key: sorted(of, key=key)[1]),
     ),
 }
 for _key, (_sentence, _function) in _MORE.items():

@@ -10,13 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.judge import Draw, Student, Wrong, describe, expect_close, expect_tuple, within
+from autograder.checks.by_this_call import known_by_this_call
+from autograder.judge import Draw, Student, Wrong, describe, expect_close, within
 
 from . import lab
 
 State = tuple[Tensor, Tensor]
 TOLERANCE = 1e-5
 _FORM = "(top, total), a tensor (N,) each"
+_PAIR = "Two tensors come back: (top, total). Without both of them the next tile cannot be merged."
 
 
 @lab.question(
@@ -45,6 +47,7 @@ def running_lse(student: Student, draw: Draw) -> None:
     for empty in ("first", "second", "both", "one row"):
         a, b = _tiles(draw, 4, -3, 3, 2)
         _expect_merged(student, *_emptied(a, b, empty))
+    _expect_merged(student, *_tiles(draw, 64, 4000, 4005, 2))  # digits that a logarithm would lose
     for n in draw.sizes(1, 0, 7):
         low = draw.integer(-300, 300)
         tiles = _tiles(draw, n, low, low + draw.integer(1, 60), draw.integer(3, 6))
@@ -82,8 +85,10 @@ def state(tile: Tensor) -> State:
 
 def _expect_merged(student: Student, a: Tensor, b: Tensor) -> None:
     for left, right in ((a, b), (b, a)):
-        got = student.call("running_lse", state(left), state(right))
-        _expect_state(got, torch.cat([left, right], 1))
+        given = state(left), state(right)
+        got = student.call("running_lse", *given)
+        with known_by_this_call(running_lse, student, got, *given):
+            _expect_state(got, torch.cat([left, right], 1))
 
 
 def _expect_folded(student: Student, tiles: list[Tensor]) -> None:
@@ -98,7 +103,9 @@ def _expect_folded(student: Student, tiles: list[Tensor]) -> None:
 
 
 def _expect_state(got: Any, z: Tensor) -> None:
-    top, total = expect_tuple(got, 2, _FORM)
+    if not isinstance(got, (tuple, list)) or len(got) != 2:
+        raise Wrong(expected=_FORM, got=describe(got), why=_PAIR)
+    top, total = got
     want_top, want_total = state(z)
     for name, mine, want in (("top", top, want_top), ("total", total, want_total)):
         if not isinstance(mine, Tensor) or mine.shape != want.shape:
@@ -155,6 +162,21 @@ running_lse.wrong(
 def _but(change: Callable[[Tensor, Tensor], Any]) -> Callable[[State, State], Any]:
     """What `change` makes of the right top and total."""
     return lambda a, b: change(*_merge(a, b, _scale, torch.maximum))
+
+
+def _scale_of_all(top: Tensor, of: Tensor) -> Tensor:
+    return (top - (torch.zeros_like(of) if bool((of == -math.inf).all()) else of)).exp()
+
+
+def _none_empty(a: State, b: State) -> bool:
+    return not bool(torch.minimum(a[0], b[0]).isinf().any())
+
+
+def _unscaled(a: State, b: State) -> State:
+    """Where either is empty, in units of 1."""
+    top = torch.maximum(a[0], b[0])
+    safe = torch.where(torch.minimum(a[0], b[0]).isinf(), 0.0, top)
+    return top, a[1] * (a[0] - safe).exp() + b[1] * (b[0] - safe).exp()
 
 
 _MORE: dict[str, tuple[str, Callable[[State, State], Any]]] = {
@@ -224,6 +246,59 @@ _MORE: dict[str, tuple[str, Callable[[State, State], Any]]] = {
     "finite_for_empty_tiles": (
         "The top of two tiles without a logit is -inf, and a finite number is returned.",
         _but(lambda top, total: (top.clamp(min=-1e30), total)),
+    ),
+    "differences_as_scales": (
+        "The totals are scaled by the difference of the tops itself. Its exp is the scale.",
+        lambda a, b: _merge(
+            a, b, lambda top, of: top - torch.where(of == -math.inf, 0.0, of), torch.maximum
+        ),
+    ),
+    "scales_alone": (
+        "The totals are not in it. exp(its top - top) is what each of them is multiplied by.",
+        lambda a, b: _merge(
+            (a[0], torch.ones_like(a[1])), (b[0], torch.ones_like(b[1])), _scale, torch.maximum
+        ),
+    ),
+    "mean_of_the_tops": (
+        "The tops were averaged. The largest logit of both tiles is the larger of the two.",
+        lambda a, b: _merge(a, b, _scale, lambda x, y: (x + y) / 2),
+    ),
+    "logarithm_for_the_top": (
+        "The log-sum-exp stands where the top belongs. The top stays the largest logit.",
+        _but(lambda top, total: (top + total.log(), total)),
+    ),
+    "first_top": (
+        "The first top is taken for that of both. Where it is the smaller one, the second "
+        "total is scaled up and overflows.",
+        lambda a, b: _merge(a, b, _scale, lambda top, _: top),
+    ),
+    "zero_at_least": (
+        "The top is held at 0 at least. Where all logits are below 0 it is below 0 too.",
+        lambda a, b: _merge(a, b, _scale, lambda x, y: torch.maximum(x, y).clamp(min=0.0)),
+    ),
+    "one_for_empty_tiles": (
+        "Two tiles without a logit have no term: their total is 0, and here it is 1.",
+        _but(lambda top, total: (top, torch.where(top == -math.inf, 1.0, total))),
+    ),
+    "only_if_all_are_empty": (
+        "-inf is replaced only where all rows have it. One row may be empty beside others "
+        "that are not, and gives NaN.",
+        lambda a, b: _merge(a, b, _scale_of_all, torch.maximum),
+    ),
+    "replaced_if_either_is_empty": (
+        "Where one tile has no logit, the top was replaced in both differences. The other "
+        "tile has its top, and counts in units of it.",
+        lambda a, b: _merge(a, b, _scale, torch.maximum) if _none_empty(a, b) else _unscaled(a, b),
+    ),
+    "through_the_logarithm": (
+        "The log-sum-exp was taken, and the top subtracted again. Beside a top of 4,000 "
+        "float32 keeps three digits behind the point: a scale of each total loses none.",
+        lambda a, b: _but(
+            lambda top, total: (
+                top,
+                (top + total.log() - torch.where(top == -math.inf, 0.0, top)).exp(),
+            )
+        )(a, b),
     ),
 }
 for _key, (_sentence, _function) in _MORE.items():

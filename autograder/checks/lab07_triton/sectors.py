@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 
@@ -105,6 +106,12 @@ def _answer(
 def _same_word_conflicts(places: list[int]) -> int:
     banks = [place // BANK_BYTES % BANKS for place in places]
     return max(map(banks.count, banks))
+
+
+def _words_of_banks(places: list[int]) -> list[int]:
+    """How many words each bank is asked for."""
+    words = {place // BANK_BYTES for place in places}
+    return [sum(word % BANKS == bank for word in words) for bank in range(BANKS)]
 
 
 def _span(places: list[int]) -> int:
@@ -224,7 +231,103 @@ _WRONG = {
         ),
     ),
 }  # fmt: skip
-for _key, (_sentence, _function) in _WRONG.items():
+AVERAGE = (
+    "This is the average or the least of the banks that work. The busiest of them decides how long "
+    "all wait."
+)
+_MORE: dict[str, tuple[str, Callable[..., Any]]] = {
+    "down_alone": (
+        "Every lane is taken to be a row further than the one before. `columns` lanes stand "
+        "side by side first.",
+        _answer(
+            places_of=lambda first, stride, columns, itemsize: _bytes(first, stride, 1, itemsize)
+        ),
+    ),
+    "a_sector_for_each_lane": (
+        "This counts a sector for each lane. Lanes that lie in the same 32 bytes share one.",
+        _answer(sector_of=len),
+    ),
+    "bytes_of_the_sectors": (
+        "These are the bytes that move. Asked for is how many sectors, of 32 bytes each.",
+        _answer(sector_of=lambda places: 32 * _sectors(places)),
+    ),
+    "as_few_as_can_be": (
+        "This is what 32 elements fill if they lie together and begin with a sector. Ask "
+        "where each of them lies.",
+        lambda first, stride, columns, itemsize: (
+            itemsize,
+            _ways(_bytes(first, stride, columns, itemsize)),
+        ),
+    ),
+    "words_counted": (
+        "This counts all words. The ways are those of the one bank that is asked for the most.",
+        _answer(ways_of=lambda places: len({p // BANK_BYTES for p in places})),
+    ),
+    "average_of_the_banks": (
+        AVERAGE,
+        _answer(
+            ways_of=lambda places: (
+                len({p // BANK_BYTES for p in places})
+                // len({p // BANK_BYTES % BANKS for p in places})
+            )
+        ),
+    ),
+    "lanes_by_banks": (
+        "This divides 32 lanes by the banks that work. Lanes may share a word, and banks are "
+        "not asked for equally many.",
+        _answer(ways_of=lambda places: LANES // len({p // BANK_BYTES % BANKS for p in places})),
+    ),
+    "others_that_wait": (
+        "This counts the words that wait behind the first. Without a conflict there is one "
+        "way, and not none.",
+        _answer(ways_of=lambda places: _ways(places) - 1),
+    ),
+    "quietest_bank": (
+        AVERAGE,
+        _answer(ways_of=lambda places: min(n for n in _words_of_banks(places) if n)),
+    ),
+    "number_of_the_bank": (
+        "This is the number of the busiest bank. Asked for is how many words it is asked for.",
+        _answer(ways_of=lambda places: max(range(BANKS), key=_words_of_banks(places).__getitem__)),
+    ),
+    "first_in_elements": (
+        "`first` is a byte, and was multiplied by itemsize too.",
+        _answer(
+            places_of=lambda first, stride, columns, itemsize: _bytes(
+                first * itemsize, stride, columns, itemsize
+            )
+        ),
+    ),
+    "half_a_warp": (
+        "Only 16 lanes are counted. A warp has 32.",
+        _answer(places_of=lambda *access: _bytes(*access)[:16]),
+    ),
+    "one_row_of_lanes": (
+        "Only the first `columns` lanes are counted. A warp has 32, in as many rows as it takes.",
+        lambda first, stride, columns, itemsize: _answer(
+            places_of=lambda *access: _bytes(*access)[:columns]
+        )(first, stride, columns, itemsize),
+    ),
+    "a_byte_too_far": (
+        "The byte behind each element is counted with it. The last byte of an element is its "
+        "first one + itemsize - 1.",
+        lambda first, stride, columns, itemsize: (
+            len(
+                {
+                    q // SECTOR_BYTES
+                    for p in _bytes(first, stride, columns, itemsize)
+                    for q in (p, p + itemsize)
+                }
+            ),
+            _ways(_bytes(first, stride, columns, itemsize)),
+        ),
+    ),
+    "sectors_alone": (
+        "These are the sectors alone. The ways of the bank conflict are asked for too.",
+        lambda *access: _answer()(*access)[0],
+    ),
+}
+for _key, (_sentence, _function) in [*_WRONG.items(), *_MORE.items()]:
     sectors.wrong(_key, _sentence, sectors=_function)
 
 
