@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import fx
 
-from autograder.checks.explaining import explaining
+from autograder.checks.explaining import explaining, saying
 from autograder.judge import Draw, Student, Wrong
 from onelayer.compiler.listing import Row, graph_of, listing_of, operator
 
@@ -17,6 +17,11 @@ from .listings import Inputs, Rows, expect_same, named, operators, read
 
 MM, ADD, ADDMM = "aten.mm.default", "aten.add.Tensor", "aten.addmm.default"
 D = 6
+_OTHER_GRAPH = (
+    "Run, the graph that came back computes something else, or stops. addmm(t, x, w, beta=b, "
+    "alpha=a) is b * t + a * x @ w, add(p, q, alpha=a) is p + a * q, and each node stands behind "
+    "what it reads."
+)
 _RAISED = {
     "AttributeError": "An argument of a node is another node or plain data: `add(m, 1.5)` has a "
     "number where you asked for `.target` or `.users`.",
@@ -61,6 +66,8 @@ def bias_into_product(student: Student, draw: Draw) -> None:
         ("two products", "doubled scaled"),
         ("read before", "plain"),
         ("nought", "nought swapped"),
+        ("taken away", "taken away swapped"),
+        ("fused before", "plain"),
         *([draw.choice(list(_SECTIONS)) for _ in range(3)] for _ in draw.cases(1)),
     ]
     seen: list[tuple[Rows, Rows, Inputs]] = []
@@ -70,19 +77,29 @@ def bias_into_product(student: Student, draw: Draw) -> None:
             got = read(student.call("bias_into_product", rows))
         seen.append((got, rows, inputs))
         with named(bias_into_product, seen):
-            expect_same(got, rows, inputs)
+            with saying(_OTHER_GRAPH):
+                expect_same(got, rows, inputs)
             _expect_fused(operators(got), operators(_fused(rows)))
 
 
 def _expect_fused(got: list[str], want: list[str]) -> None:
     products = [sum(op in (MM, ADDMM) for op in ops) for ops in (want, got)]
     if products[1] > products[0]:
-        raise Wrong(expected=f"{products[0]} products", got=f"{products[1]} products")
+        why = (
+            "The graph runs more products than it has to: one that another node reads was fused, "
+            "or an old one stays beside its addmm."
+        )
+        raise Wrong(expected=f"{products[0]} products", got=f"{products[1]} products", why=why)
     left = [ops.count(ADD) for ops in (want, got)]
     if left[1] > left[0]:
-        raise Wrong(expected=f"{left[0]} additions left", got=f"{left[1]} left")
+        why = (
+            "An addition is left whose one argument is a product that nobody else reads, and the "
+            "other a tensor."
+        )
+        raise Wrong(expected=f"{left[0]} additions left", got=f"{left[1]} left", why=why)
     if len(got) > len(want):
-        raise Wrong(expected=f"{len(want)} operators", got=f"{len(got)} operators")
+        why = "The graph has operators that nothing needs."
+        raise Wrong(expected=f"{len(want)} operators", got=f"{len(got)} operators", why=why)
 
 
 # Each section takes h (N, D), a weight, a bias and a factor, and leaves the next h.
@@ -112,6 +129,12 @@ _SECTIONS: dict[str, Callable[[str, str, str, float, int], Rows]] = {
     ],
     "nought": lambda h, w, b, a, k: [*_mm(h, w, k), _add(k, f"m{k}", b, alpha=0.0)],
     "nought swapped": lambda h, w, b, a, k: [*_mm(h, w, k), _add(k, b, f"m{k}", alpha=0.0)],
+    "taken away": lambda h, w, b, a, k: [*_mm(h, w, k), _add(k, f"m{k}", b, alpha=-a)],
+    "taken away swapped": lambda h, w, b, a, k: [*_mm(h, w, k), _add(k, b, f"m{k}", alpha=-a)],
+    "fused before": lambda h, w, b, a, k: [
+        (f"m{k}", ADDMM, [b, h, w], {}),
+        _add(k, f"m{k}", b),
+    ],
     "returned": lambda h, w, b, a, k: [*_mm(h, w, k), _add(k, f"m{k}", b)],
     "late": lambda h, w, b, a, k: [
         *_mm(h, w, k),
@@ -303,7 +326,7 @@ bias_into_product.wrong(
 )
 bias_into_product.wrong(
     "first_addition_only",
-    "Only the first addition was fused. Go through all of them.",
+    "Only one of the additions was fused. Go through all of them.",
     bias_into_product=lambda rows: _fused(rows, first_only=True),
 )
 
@@ -346,6 +369,13 @@ def _(rows: Rows) -> Rows:
     fused = _fused(rows, shared=True)
     inner = {arg for _, op, args, _ in fused if op != "output" for arg in args}
     return [row for row in fused if row[1] != MM or row[0] in inner]
+
+
+bias_into_product.wrong(
+    "graph_itself",
+    "The graph itself came back. Its rows were asked for, listing_of(graph).",
+    bias_into_product=graph_of,
+)
 
 
 @bias_into_product.wrong("rows_changed", "The rows that came were changed. Return new ones.")

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.checks.explaining import explaining
+from autograder.checks.explaining import explaining, saying
 from autograder.judge import Draw, Student, Wrong, describe, expect_close, expect_tuple, within
 
 from . import lab
@@ -50,18 +50,19 @@ def one_graph(student: Student, draw: Draw) -> None:
             w, b = draw.tensor(9, 6), draw.tensor(9)
             xs = _different(draw, w, b)
             got = _answered(room, xs, w, b)
-            _expect_steps(got, _whole(xs, w, b, LIMIT)[0])
+            _expect_steps(got, xs, w, b)
             if got[1] != 1:
                 several = isinstance(got[1], int) and got[1] > 1
                 why = SEVERAL if several else ""
                 raise Wrong(expected="1 graph", got=f"{describe(got[1])} graphs", why=why)
         xs, w, b = _with_a_row_of_zeros(draw)
-        _expect_steps(_answered(room, xs, w, b), _whole(xs, w, b, LIMIT)[0])
+        _expect_steps(_answered(room, xs, w, b), xs, w, b)
 
 
 def _with_a_row_of_zeros(draw: Draw) -> tuple[list[Tensor], Tensor, Tensor]:
     """A row whose sum is 0 does not count: no rounding decides it, without a bias."""
     w, x = draw.tensor(9, 6), 5 * draw.tensor(5, 6)
+    w[8], x[0, 5] = torch.tensor([0.0] * 5 + [1.0]), 0  # a logit of 0 in a row that counts
     w[0] += 1 - w.sum(0)  # the sum of a row's logits is the sum of its x
     x[:, 0] += torch.tensor([20.0, 20.0, -40.0, 30.0, 0.0]) - x.sum(1)
     x[4] = 0
@@ -130,15 +131,47 @@ def _whole(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Answered:
     return [_step(x, w, b, limit) for x in xs], 1
 
 
-def _expect_steps(got: Any, want: list[tuple[Tensor, Tensor]]) -> None:
-    results, _ = got
+def _expect_steps(got: Any, xs: list[Tensor], w: Tensor, b: Tensor) -> None:
+    want, (results, _) = _whole(xs, w, b, LIMIT)[0], got
     if len(results) != len(want):
-        raise Wrong(expected=f"{len(want)} results", got=f"{len(results)} results")
+        why = "There is not one result for each x of xs."
+        raise Wrong(expected=f"{len(want)} results", got=f"{len(results)} results", why=why)
     for place, (result, right) in enumerate(zip(results, want, strict=True)):
-        expect_tuple(result, 2, "(z, mean)", where=f"for xs[{place}]")
-        for name, a, c in zip(("z", "mean"), result, right, strict=True):
-            with within(f"{name} for xs[{place}]"):
+        with saying("Each result is a pair: the capped logits, and the mean of the rows."):
+            expect_tuple(result, 2, "(z, mean)", where=f"for xs[{place}]")
+        logits = F.linear(xs[place], w, b)
+        for name, a, c, why in zip(
+            ("z", "mean"),
+            result,
+            right,
+            (_how_capped(logits), _how_averaged(right[0])),
+            strict=True,
+        ):
+            with within(f"{name} for xs[{place}]"), saying(why):
                 expect_close(a, c, tolerance=1e-4)
+
+
+def _how_capped(logits: Tensor) -> str:
+    top = float(logits.abs().max())
+    if top > LIMIT:
+        return (
+            f"The largest amount among all logits is {top:.4g}, above the limit of {LIMIT:g}: each "
+            "of them is multiplied by the same limit / top."
+        )
+    return (
+        f"The largest amount among all logits is {top:.4g}, below the limit of {LIMIT:g}: none of "
+        "them changes."
+    )
+
+
+def _how_averaged(z: Tensor) -> str:
+    counted = int((z.sum(1) > 0).sum())
+    if not counted:
+        return "No row of z has a sum above 0 here. Then the mean is a zero for each word."
+    return (
+        f"{counted} of the {len(z)} rows of z have a sum above 0. The mean is theirs: for each "
+        f"word one number, their sum divided by {counted}."
+    )
 
 
 def _bent(xs: list[Tensor], w: Tensor, b: Tensor, limit: float, *, bent: str) -> Answered:

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, expect_close, expect_equal, expect_tuple
+from autograder.checks.explaining import explaining, saying
+from autograder.judge import (
+    Draw,
+    NoAnswer,
+    Student,
+    Wrong,
+    expect_close,
+    expect_equal,
+    expect_tuple,
+    text,
+)
 
 from . import lab
 from .admission import HOST, room_for
 
 Believed = list[tuple[Any, ...]]
 Answered = tuple[list[Tensor], Believed]
+_IN_THE_FAKE = {
+    "no fake impl": "The operator has no fake kernel. Dynamo does not run it, so register_fake has "
+    "to say what comes out.",
+    "Expected a value of type": "The operator was declared with another type than the step gives "
+    "it: z is a tensor, p a float.",
+    "positional argument": "The fake kernel takes other arguments than the operator, z and p.",
+    "NoneType": "The fake kernel returned None. Does it end in a `return`?",
+}
+"""Of errors while Dynamo asks the fake kernel: words of the message, and what they mean."""
 _RAISED = {
     "Unsupported": "Dynamo met something that it cannot trace. `words_needed` has to be a custom "
     "operator, and `step` has to call the operator, not the function inside it.",
@@ -23,6 +43,19 @@ _RAISED = {
     "and returns an empty tensor of the result's shape, dtype and device: z.new_empty(...).",
     "DataDependentOutputException": "The fake kernel asked for numbers. Its z has a shape and a "
     "dtype, and no memory.",
+    "UserError: Could not guard": "A tensor without numbers was asked for its numbers: "
+    "`words_needed` ran while Dynamo traced. It runs inside the operator alone, and neither in the "
+    "fake kernel nor as a function that Dynamo lets pass.",
+    "RuntimeError: Tried to register": "The function is called more than once, and a Library "
+    "defines an operator once. `torch.library.custom_op` replaces its own.",
+    "RuntimeError: lab08::words_needed() Expected a value": "The operator was declared with "
+    "another type than the step gives it: z is a tensor, p a float.",
+    "RuntimeError: Unable to cast": "The operator is declared to return a tensor, and its function "
+    "returned something else.",
+    "AttributeError: 'NoneType' object has no attribute 'dtype'": "The operator's function "
+    "returned None. Does it end in a `return`?",
+    "ValueError: not enough values": "The name of an operator has two parts, a namespace and a "
+    'name: "lab08::words_needed".',
     "ValueError": "torch.library reads the schema from the annotations: every parameter and the "
     "result need a type, as in (z: torch.Tensor, p: float) -> torch.Tensor.",
 }
@@ -54,14 +87,45 @@ def opaque_step(student: Student, draw: Draw) -> None:
             # Dynamo gives equal sizes one symbol: no N may be D or V.
             sizes = draw.shuffled(range(2, 9))[:3]
             xs = [_clear(draw, n, w, b, p) for n in sizes]
-            with explaining(_RAISED):
+            with explaining(_RAISED), _explaining_the_fake():
                 got = room.call("opaque_step", xs, w, b, p)
             results, believed = expect_tuple(got, 2, "(results, believed)")
             expect_tuple(results, len(xs), f"{len(xs)} results")
             want, graph = _answered(xs, w, b, p)
-            for result, right in zip(results, want, strict=True):
-                expect_close(result, right)
+            for x, result, right in zip(xs, results, want, strict=True):
+                with saying(_miscounted(x, w, b, p, result)):
+                    expect_close(result, right)
             expect_equal(believed, graph, why=SEVERAL if _is_several(believed) else "")
+
+
+@contextmanager
+def _explaining_the_fake() -> Iterator[None]:
+    """As `explaining`, by what stands anywhere in a message of Dynamo's."""
+    try:
+        yield
+    except NoAnswer as none:
+        raised = none.raised
+        fitting = [why for words, why in _IN_THE_FAKE.items() if words in raised.message]
+        if raised.error != "TorchRuntimeError" or not fitting:
+            raise
+        told = text("a_value")
+        raise Wrong(expected=told, got=raised.told, where=raised.where, why=fitting[0]) from None
+
+
+def _miscounted(x: Tensor, w: Tensor, b: Tensor, p: float, result: Any) -> str:
+    """Of the first row with another number of words than it takes: both numbers."""
+    needed, largest = _needed(x, w, b, p), F.linear(x, w, b).amax(1)
+    if not isinstance(result, Tensor) or result.shape != largest.shape:
+        return ""
+    words = (result.double() / largest).round()
+    whole = torch.allclose(words * largest, result.double(), rtol=1e-3)
+    if not (whole and bool(words.isfinite().all())) or bool((words == needed).all()):
+        return ""
+    row = int((words != needed).int().argmax())
+    return (
+        f"Row {row} was given {int(words[row])} of its words, and it takes {int(needed[row])} to "
+        "reach p."
+    )
 
 
 def _is_several(believed: Any) -> bool:
