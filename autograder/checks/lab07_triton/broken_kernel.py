@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, Wrong, describe, expect_tuple, text
+from autograder.judge import Draw, Student, Wrong, describe, text
 
 from . import lab
 from .admitted import Refused
@@ -17,6 +17,12 @@ from .memory import Fault
 from .suspects import INF, Suspect, drawn
 
 _FORM = "(number of the line, the line as it should be), or None"
+_PAIR = (
+    "Of a kernel with a wrong line two things come back: (number of the line, the line as it "
+    "should be)."
+)
+_FROM_ONE = "The number comes first. Lines are counted from 1, the `def`, and comments count."
+_ONE_LINE = "The line as it should be is one line of text. The rest of the kernel stays as it is."
 MAX_LINE = 120
 Repair = tuple[int, str] | None
 _RAISED = {
@@ -81,12 +87,15 @@ _BREAKS: Mapping[str, str] = {
 def _repair(suspect: Suspect, got: Any) -> Repair:
     if got is None:
         return None
-    number, line = expect_tuple(got, 2, _FORM)
+    if not isinstance(got, (tuple, list)) or len(got) != 2:
+        raise Wrong(expected=_FORM, got=describe(got), why=_PAIR)
+    number, line = got
     last = len(suspect.source.splitlines())
     if type(number) is not int or not 1 <= number <= last:
-        raise Wrong(expected=f"a line, 1 to {last}", got=describe(number))
+        raise Wrong(expected=f"a line, 1 to {last}", got=describe(number), why=_FROM_ONE)
     if not isinstance(line, str) or len(line) > MAX_LINE or "\n" in line:
-        raise Wrong(expected=f"one line, at most {MAX_LINE} characters", got=describe(line))
+        form = f"one line, at most {MAX_LINE} characters"
+        raise Wrong(expected=form, got=describe(line), why=_ONE_LINE)
     return number, line
 
 
@@ -108,7 +117,7 @@ def _judged(suspect: Suspect, repair: tuple[int, str]) -> Wrong | None:
             expected=wrong.expected,
             got=wrong.got,
             where=text("within", place=place, rest=wrong.where),
-            why=_why(suspect, repair) or wrong.why,
+            why=_why(suspect, repair) or wrong.why or _not_yet(suspect, repair[0]),
         )
     return None
 
@@ -128,6 +137,10 @@ def _why(suspect: Suspect, repair: tuple[int, str]) -> str:
         if theirs and same and _outcomes(suspect, theirs) == mine:
             return sentence
     return ""
+
+
+def _not_yet(suspect: Suspect, number: int) -> str:
+    return NOT_YET[suspect.kind] if number == suspect.line else ""
 
 
 @lru_cache(maxsize=1024)
@@ -162,6 +175,21 @@ MISSED: Mapping[str, str] = {
     "one stores is all that is left. tl.atomic_add adds.",
 }
 """What is true of a kernel whose line is as wrong as it was, by the rule that it breaks."""
+
+
+NOT_YET: Mapping[str, str] = {
+    "other": "This is the line, and it is not right yet. Masked lanes hold -inf in a maximum, and "
+    "inf in a minimum.",
+    "mask": "This is the line, and it is not right yet. Each of the two indices is compared with "
+    "its own size, and both have to hold.",
+    "step": "This is the line, and it is not right yet. Programs and turns of a loop begin as far "
+    "apart as a block is wide: tl.arange says how wide.",
+    "carried": "This is the line, and it is not right yet. A sum keeps what was found before by "
+    "+=, a maximum by tl.maximum.",
+    "meet": "This is the line, and it is not right yet. Programs that meet in one element add "
+    "there with tl.atomic_add.",
+}
+"""What follows a line in the place of the wrong one that does not repair it, by the rule."""
 
 
 def _edited(source: str, pattern: str, instead: str, *, only: str = "") -> Repair:
