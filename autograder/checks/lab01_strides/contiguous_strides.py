@@ -52,6 +52,8 @@ def _first_wrong(got: Any, want: Sizes, size: Sizes) -> str:
         return "" if size or got is None else "A tensor without dimensions has no strides: ()."
     if not size and got:
         return "A tensor without dimensions has no strides: ()."
+    if not all(isinstance(s, (int, float)) for s in got):
+        return ""
     if any(isinstance(s, float) for s in got):
         return "These are floats. A stride is a whole number of elements."
     wrong = [d for d in range(len(size)) if len(got) == len(size) and got[d] != want[d]]

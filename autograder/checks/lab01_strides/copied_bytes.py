@@ -50,6 +50,8 @@ def _first_wrong(got: Any, want: list[int], steps: list[Step]) -> str:
         return "A step may come twice. A list is asked for, with a number for each step."
     if not isinstance(got, (list, tuple)) or len(got) != len(want):
         return ""
+    if not all(isinstance(n, (int, float)) for n in got):
+        return ""
     pairs = list(zip(got, want, strict=True))
     wrong = [k for k, (mine, right) in enumerate(pairs) if mine != right]
     if not wrong:

@@ -59,7 +59,9 @@ def _because(got: Any, want: Buckets, nbytes: Sizes, cap: int) -> str:
         return ""
     if not all(isinstance(bucket, (list, tuple)) for bucket in got):
         return "A list of lists is asked for, one for each bucket."
-    found = Counter(k for bucket in got for k in bucket if isinstance(k, int))
+    if not all(isinstance(k, int) for bucket in got for k in bucket):
+        return ""
+    found = Counter(k for bucket in got for k in bucket)
     for k in range(len(nbytes)):
         if found[k] != 1 and set(found) <= set(range(len(nbytes))):
             times = "in no bucket" if not found[k] else f"there {found[k]} times"

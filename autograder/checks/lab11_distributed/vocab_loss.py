@@ -38,6 +38,10 @@ ONE_TOP = (
 )
 
 
+NOT_OF_THE_SUMS = (
+    "What the ranks added up is finite, and this is not. Look for the logarithm of a number that "
+    "is not above 0, a division by 0, or exp of a large number."
+)
 A_ROW_EACH = (
     "The ranks hold different numbers of words, and the same rows: what they send has the same "
     "shape on each, a number or two for each row."
@@ -116,9 +120,11 @@ def _expect_loss(
         got = student.call("vocab_loss", part, target, first, top, total)
         why = BOTH if got is not None else ""
         mine, columns = expect_tuple(got, 2, "(the loss, dz)", where="from vocab_loss", why=why)
-        _expect("the loss", as_scalar(mine), loss, _at_least(1.0, loss, tolerance), _of_the_loss)
+        of_loss = partial(_of_the_loss, sums=total)
+        _expect("the loss", as_scalar(mine), loss, _at_least(1.0, loss, tolerance), of_loss)
         share = _at_least(1.0 / len(z), want, tolerance)
-        of_dz = partial(_of_dz, target=target - first, allowed=share * float(want.abs().max()))
+        allowed = share * float(want.abs().max())
+        of_dz = partial(_of_dz, sums=total, target=target - first, allowed=allowed)
         _expect(f"dz from column {first} on", columns, want.contiguous(), share, of_dz)
 
 
@@ -175,14 +181,16 @@ def _alike(tensors: list[Tensor], function: str) -> list[Tensor]:
 def _expect(
     name: str, got: Any, want: Tensor, tolerance: float, why: Callable[[Any, Tensor], str]
 ) -> None:
-    with within(f"in {name}", why=lambda: _of_infinity(got) or why(got, want)):
+    with within(f"in {name}", why=lambda: why(got, want)):
         expect_close(got, want, tolerance=tolerance)
 
 
-def _of_the_loss(got: Any, want: Tensor) -> str:
-    """What is wrong in the loss; "" where the verdict has a better word."""
+def _of_the_loss(got: Any, want: Tensor, *, sums: Tensor) -> str:
+    """What is wrong in the loss; "" where the verdict has a better word. sums: over all ranks."""
     if not isinstance(got, Tensor) or not got.is_floating_point():
         return ""
+    if not bool(got.isfinite().all()):
+        return _of_infinity(got, sums)
     if got.dim():
         return "The loss is one number, the mean of all words, and the first of the two."
     factor = float(got / want) if float(want) else 0.0
@@ -194,9 +202,11 @@ def _of_the_loss(got: Any, want: Tensor) -> str:
     )
 
 
-def _of_dz(got: Any, want: Tensor, *, target: Tensor, allowed: float) -> str:
+def _of_dz(got: Any, want: Tensor, *, sums: Tensor, target: Tensor, allowed: float) -> str:
     """Whether dz is wrong at the targets or beside them; "" where the verdict has a better word.
-    target: as columns of this rank, where it has them."""
+    sums: over all ranks. target: as columns of this rank, where it has them."""
+    if isinstance(got, Tensor) and not bool(got.isfinite().all()):
+        return _of_infinity(got, sums)
     if not isinstance(got, Tensor) or (got.shape, got.dtype) != (want.shape, want.dtype):
         return ""
     if between_tensors(got, want, allowed):
@@ -216,11 +226,12 @@ def _of_dz(got: Any, want: Tensor, *, target: Tensor, allowed: float) -> str:
     )
 
 
-def _of_infinity(got: Any) -> str:
-    """A sentence for numbers beyond float32: of a sum that is inf, or of one that is 0."""
-    if not isinstance(got, Tensor) or bool(got.isfinite().all()):
-        return ""
-    return ONE_TOP if bool((got == -math.inf).all()) else NO_TOP
+def _of_infinity(got: Tensor, sums: Tensor) -> str:
+    """A sentence for numbers beyond float32: of a sum that is inf, or of one that is 0, or of what
+    was made of sums that are neither."""
+    if bool((got == -math.inf).all()):
+        return ONE_TOP
+    return NOT_OF_THE_SUMS if bool(sums.isfinite().all()) else NO_TOP
 
 
 def right_top(z: Tensor) -> Tensor:
