@@ -1,12 +1,15 @@
 """An ordinary user grades what came from Canvas, in the jail, and gives it back; two of them bring
-the halves of a class together and change a grade. No step needs root, or reads what is another's.
+the halves of a class together and change a grade; a teacher and a student meet in nbgrader's
+exchange. No step needs root, or reads what is another's.
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -18,10 +21,21 @@ from pathlib import Path
 
 import pytest
 
-from autograder.attacks.sample_class import LAB, NAME, PUPILS, QUESTIONS, ROOT
+from autograder.attacks.sample_class import (
+    LAB,
+    NAME,
+    PUPILS,
+    QUESTIONS,
+    ROOT,
+    filled,
+    right_answers,
+)
+from autograder.classroom.store import roster
 from autograder.judge import State
 from autograder.sandbox.engines import bubblewrap, privileges
 from tests.classroom import exports
+from tests.classroom.commands.test_leaderboard import NAME as RACED
+from tests.classroom.commands.test_leaderboard import RIGHT, handed_in
 from tests.classroom.commands.test_merge import folder_of
 from tests.classroom.made_class import record, verdict
 
@@ -45,6 +59,14 @@ class User:
     number: int
     home: Path
 
+    @property
+    def name(self) -> str:
+        """By which nbgrader knows who this is; one that this machine has no name for hands in
+        nothing."""
+        with contextlib.suppress(KeyError):
+            return pwd.getpwuid(self.number).pw_name
+        return self.home.name
+
     def run(self, *command: object, folder: str = "") -> subprocess.CompletedProcess[str]:
         words = [sys.executable, *map(str, command)]
         words = ["/bin/sh", "-c", 'cd "$0" && exec "$@"', str(self.home / folder), *words]
@@ -56,6 +78,7 @@ class User:
             words,
             env={
                 "HOME": str(self.home),
+                "USER": self.name,
                 "TMPDIR": str(self.home),
                 "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
                 "PYTHONPATH": str(ROOT),
@@ -71,6 +94,10 @@ class User:
         done = self.run("-m", "autograder.cli", *command, "--course", ROOT)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
+
+    def nbgrader(self, *command: str, folder: str = "") -> None:
+        done = self.run("-m", "nbgrader", *command, folder=folder)
+        assert done.returncode == 0, done.stderr
 
     def mark(self, grading: str, student: str, points: float) -> None:
         """As formgrader does it."""
@@ -161,8 +188,7 @@ def test_a_class_is_graded_marked_and_given_back(assistants: tuple[User, User]) 
     assert f"{len(CLASS) - 1} already graded, 0 to grade" in again
     user.mark("grading", ADA, MARKED)
     for command in (("generate_feedback", "--force", NAME), ("export",)):
-        done = user.run("-m", "nbgrader", *command, folder="grading")
-        assert done.returncode == 0, done.stderr
+        user.nbgrader(*command, folder="grading")
     user.autograder("report", NAME, "--provisional")
 
     wanted = {f"{n}_{number}": earned(n) for number, n in enumerate(CLASS[:-1], 100)}
@@ -177,3 +203,55 @@ def test_a_class_is_graded_marked_and_given_back(assistants: tuple[User, User]) 
         assert "The same verdict as recorded." in explained
     everything = list((user.home / "grading").rglob("*"))
     assert {path.stat().st_uid for path in everything} == {user.number}
+
+
+@pytest.mark.jail
+def test_a_teacher_and_a_student_meet_in_the_exchange(assistants: tuple[User, User]) -> None:
+    """With a roster, Gradescope's zip and a copy of a lab for each student."""
+    teacher, student = assistants
+    exchange = teacher.home.parent / "exchange"
+    exchange.mkdir()
+    exchange.chmod(0o777)
+    for user in assistants:
+        (user.home / ".jupyter").mkdir()
+        (user.home / ".jupyter" / "nbgrader_config.py").write_text(
+            f"c = get_config()\nc.Exchange.root = {str(exchange)!r}\n"
+            "c.CourseDirectory.course_id = 'inside'\n"
+        )
+    enrolled = f"id,name\n{student.name},Somebody\nkim,Kim\n"
+    (teacher.home / "class.csv").write_text(enrolled)
+    own(teacher)
+    own(student)
+    teacher.autograder("release", NAME)
+    teacher.nbgrader("release_assignment", NAME, folder="grading")
+    student.nbgrader("fetch_assignment", NAME)
+    (notebook,) = student.home.glob(f"{NAME}/{NAME}.ipynb")
+    notebook.write_text(json.dumps(filled(right_answers())), encoding="utf-8")
+    student.nbgrader("submit", NAME, "--student", student.name)
+
+    teacher.nbgrader("collect", NAME, folder="grading")
+    said = teacher.autograder("grade", "grading/collected", "--lab", NAME, "--roster", "class.csv")
+    assert "handed in nothing" in said  # kim
+    teacher.nbgrader("release_feedback", NAME, folder="grading")
+    student.nbgrader("fetch_feedback", NAME, "--student", student.name)
+    (page,) = student.home.glob(f"{NAME}/feedback/*/{NAME}.html")
+    assert f"<b>{FULL:g}</b> of" in page.read_text("utf-8")
+
+    teacher.autograder("gradescope", NAME)
+    teacher.autograder("release", "05", "--variants", "class.csv", "--out", "variants")
+    (handouts,) = (teacher.home / "variants" / "handouts").iterdir()
+    assert {path.parent.name for path in handouts.rglob("*.ipynb")} == {student.name, "kim"}
+    everything = [*(teacher.home / "grading").rglob("*"), *(teacher.home / "variants").rglob("*")]
+    assert [path for path in everything if path.suffix == ".zip"]
+    assert {path.stat().st_uid for path in everything} == {teacher.number}
+
+
+@pytest.mark.jail
+def test_right_answers_are_raced(assistants: tuple[User, User]) -> None:
+    user, _ = assistants
+    folder = user.home / "grading"
+    folder.mkdir()
+    roster.update(folder, RACED, [handed_in(folder, "ada", RIGHT)])
+    own(user)
+    assert "anonymous " in user.autograder("leaderboard", RACED)
+    assert {path.stat().st_uid for path in folder.rglob("*")} == {user.number}
