@@ -856,7 +856,8 @@ def broken_kernel(source):
     if edge:
         pair = re.search(r"(\w+)(\[:, None\]) \* \w+ \+ (\w+)(\[None, :\])", source).groups()
         k, place = pair[2:] if pair[0] == edge[1] else pair[:2]
-        return number, f"{line} & ({k} < {re.search(rf'{k} < (.+?)[,)]', source)[1]}){place}"
+        size = re.search(rf"\b{k} < (.+?)[,)]", source)[1]
+        return number, f"{line} & ({k} < {size}){place}"
     number, line, reduced = having(r"tl\.(max|min)\((\w+), 0\)\)$")
     if reduced and "maximum" not in line:
         j, V = re.search(r"mask=(\w+) < (\w+)", source).groups()
