@@ -240,7 +240,7 @@ def test_a_teacher_and_a_student_meet_in_the_exchange(assistants: tuple[User, Us
     teacher.autograder("gradescope", NAME)
     teacher.autograder("release", "05", "--variants", "class.csv", "--out", "variants")
     (handouts,) = (teacher.home / "variants" / "handouts").iterdir()
-    assert {path.name for path in handouts.iterdir()} == {student.name, "kim"}
+    assert {path.name for path in handouts.iterdir()} == {"Somebody", "Kim"}
     everything = [*(teacher.home / "grading").rglob("*"), *(teacher.home / "variants").rglob("*")]
     assert [path for path in everything if path.suffix == ".zip"]
     assert {path.stat().st_uid for path in everything} == {teacher.number}
