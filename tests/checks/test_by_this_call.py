@@ -70,6 +70,13 @@ def test_what_none_of_them_gives_has_no_sentence_of_theirs(got: Any) -> None:
     assert said not in (DOUBLED, SHIFTED)
 
 
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_values_that_are_no_numbers_tell_nothing(value: float) -> None:
+    question, x = _question(), torch.tensor([1.0, 5.0, 9.0])
+    question.wrong("overflows", "exp overflows.", half=lambda x: x + value)
+    assert _said(question, LocalStudent({}), x, x + value) != "exp overflows."
+
+
 def test_a_known_answer_is_not_compared_with_itself() -> None:
     x = torch.tensor([1.0, 5.0, 9.0])
     assert _said(_question(), KnownAnswer({}), x, x + 1) != SHIFTED
