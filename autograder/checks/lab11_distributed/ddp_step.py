@@ -101,7 +101,8 @@ def _batch(draw: Draw, d: int, v: int, language: int) -> Batch:
 def _expect_params(answers: Sequence[Any], trace: Sequence[Trace], ranks: Ranks) -> None:
     want = stepped(ranks)
     for rank, got in enumerate(answers):
-        expect_tuple(got, len(NAMES), "the four parameters", where=f"on rank {rank}")
+        where = f"on rank {rank}"
+        expect_tuple(got, len(NAMES), "the four parameters", where=where, why=FOUR)
         for name, mine, true in zip(NAMES, got, want[rank], strict=True):
             place = f"on rank {rank} of {len(ranks)}, in {name}"
             with within(place, why=lambda: _known(answers, trace, ranks)):
@@ -115,7 +116,38 @@ def _known(answers: Sequence[Any], trace: Sequence[Trace], ranks: Ranks) -> str:
     sentence = next((f.sentence for f in FAULTS if _leads_to(answers, f, ranks)), "")
     if sentence and not sentence.startswith(MISSING):
         return sentence
-    return NOT_WAITED if any(map(_unwaited, trace)) else sentence
+    if any(map(_unwaited, trace)):
+        return NOT_WAITED
+    return sentence or _of_the_steps(answers, ranks)
+
+
+def _of_the_steps(answers: Sequence[Any], ranks: Ranks) -> str:
+    """What the steps have to do with the right ones: how long they are, or which are right; "" for
+    what is no tensor of the right shape."""
+    want, start = stepped(ranks), ranks[0][0]
+    shapes = [[t.shape for t in params] for params in want]
+    if not all(isinstance(t, torch.Tensor) for got in answers for t in got):
+        return ""
+    if [[t.shape for t in got] for got in answers] != shapes:
+        return ""
+    mine = torch.cat([(t - p).flatten().float() for t, p in zip(answers[0], start, strict=True)])
+    true = torch.cat([(t - p).flatten() for t, p in zip(want[0], start, strict=True)])
+    factor = float((mine @ true) / (true @ true))
+    if torch.allclose(mine, factor * true, rtol=0.0, atol=1e-4 * float(true.abs().max())):
+        if abs(factor - 1) > 1e-3:
+            return f"Every step is {factor:.3g} times as long as it should be."
+        return "Rank 0 holds the right parameters, and another rank does not."
+    right = [
+        str(k)
+        for k in range(len(NAMES))
+        if all(alike(got[k], one[k], TOLERANCE) for got, one in zip(answers, want, strict=True))
+    ]
+    if right:
+        return f"Right on all ranks are the parameters {', '.join(right)}, and the others are not."
+    return "None of the four is right on all ranks. Compare the start, then the gradients."
+
+
+FOUR = "Each rank returns its four parameters, in a list."
 
 
 def _leads_to(answers: Sequence[Any], fault: Fault, ranks: Ranks) -> bool:

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from autograder.judge import Draw, Student, expect_close, within
+from autograder.judge.relations import between_tensors
 
 from . import lab
 from .admission import room_for
@@ -134,6 +135,22 @@ def _only_summed(ranks: Sequence[Given]) -> list[Tensor]:
     return _everywhere(torch.stack(_summed(ranks)).sum(dim=0), ranks)
 
 
+def _gradient_not_reduced(ranks: Sequence[Given]) -> list[Tensor]:
+    return [(dw / sum(_words(ranks))).float() for dw in _summed(ranks)]
+
+
+def _means_added(ranks: Sequence[Given]) -> list[Tensor]:
+    return _everywhere(torch.stack(_means(ranks)).sum(dim=0), ranks)
+
+
+def _means_divided(ranks: Sequence[Given]) -> list[Tensor]:
+    return _everywhere(torch.stack(_means(ranks)).sum(dim=0) / sum(_words(ranks)), ranks)
+
+
+def _stepped(ranks: Sequence[Given]) -> list[Tensor]:
+    return [w - gradient(ranks) for w, _, _ in ranks]
+
+
 HUNG = (
     "A rank went without the collective that others wait in. One with padding alone takes part as "
     "all do: it gives a gradient and a number of 0."
@@ -173,6 +190,38 @@ FAULTS = (
         "This is the gradient of the sum over all words. Divide by their number.",
         _only_summed,
     ),
+    Fault(
+        "gradient_not_reduced",
+        "The number of words was all-reduced, and the gradient was not: each rank has its own "
+        "words' share.",
+        _gradient_not_reduced,
+    ),
+    Fault(
+        "means_added",
+        "Each rank divided by its own number of words, and these means were added up. Add up the "
+        "sums, and divide once by the words of all ranks.",
+        _means_added,
+    ),
+    Fault(
+        "means_divided",
+        "Each rank's mean was divided by its own words already, and then by the words of all ranks "
+        'as well. Take the sum of each rank: reduction="sum".',
+        _means_divided,
+    ),
+    Fault(
+        "stepped",
+        "This is w after a step. The gradient is asked for.",
+        _stepped,
+    ),
+)
+ON_ONE_RANK = (
+    "One rank alone holds the gradient of all words. Each is asked for it: dist.all_reduce leaves "
+    "the sum on every rank, dist.reduce on one."
+)
+GRADIENT_ALONE = "Each rank returns one tensor, the gradient (V, D)."
+NOT_ALL_WORDS = (
+    "The gradient is that of another loss. Count each word once, wherever it is, a word of number "
+    "0 too, and no padding."
 )
 
 
@@ -184,7 +233,15 @@ def _known(answers: Sequence[Any], ranks: Sequence[Given]) -> str:
             return fault.sentence
     if any(isinstance(got, Tensor) and bool(got.isnan().any()) for got in answers):
         return FAULTS[1].sentence
-    return ""
+    if not all(isinstance(got, Tensor) for got in answers):
+        return GRADIENT_ALONE
+    want = gradient(ranks)
+    if any(got.shape != want.shape or got.dtype != want.dtype for got in answers):
+        return ""
+    if sum(_same(got, want) for got in answers) == 1 < len(answers):
+        return ON_ONE_RANK
+    allowed = TOLERANCE * float(want.abs().max())
+    return "" if between_tensors(answers[0], want, allowed) else NOT_ALL_WORDS
 
 
 def _same(got: Any, want: Tensor) -> bool:

@@ -18,6 +18,7 @@ from autograder.judge import (
     expect_tuple,
     within,
 )
+from autograder.judge.relations import between_tensors
 
 from . import lab, sharded_head
 from .admission import room_for
@@ -31,6 +32,18 @@ Given = tuple[Tensor, Tensor, Tensor, int]  # shard, x, target, v
 KEPT = (
     "The gathered weight, or something as large, was kept for backward: then each rank holds all "
     "of w, as in DDP. Save the shard, and gather again."
+)
+LOSS_AND_LIST = "Two are asked for: this rank's loss, and then the list of what it saves."
+OWN_LOSS = (
+    "The loss of a rank is the mean over its own words, one number, and its softmax runs over all "
+    "V rows of w: the shards joined in the order of the ranks."
+)
+NOTHING_CAME = "Nothing came back. Each rank returns its rows of dw, (R, D)."
+AS_ITS_SHARD = "The rows of dw that a rank holds are (R, D), as its shard is, padding and all."
+ZEROS = "The rows of w are right. Those of the padding are no words: they hold zeros."
+OWN_ROWS = (
+    "Rank r holds the rows of dw from r * R on, summed over all ranks and divided by W: on each "
+    "rank dw[v] adds (softmax - one-hot) / N times x, over its own N words."
 )
 HUNG = (
     "A rank went without the collective that others wait in. All gather and reduce-scatter alike, "
@@ -148,7 +161,7 @@ def _drawn(draw: Draw, v: int, world: int) -> Sharded:
 
 def _saved(got: Any, case: Sharded, rank: int) -> list[Tensor]:
     """What rank `rank` saved, if its loss is right and the list is short."""
-    loss, kept = expect_tuple(got, 2, "(the loss, list of tensors)")
+    loss, kept = expect_tuple(got, 2, "(the loss, list of tensors)", why=LOSS_AND_LIST)
     _expect_loss(loss, case, rank)
     kept = expect_tensors(kept, "a list of tensors to save")
     given = (case.shards[rank], case.xs[rank], case.targets[rank])
@@ -168,6 +181,7 @@ def _saved(got: Any, case: Sharded, rank: int) -> list[Tensor]:
 def _expect_loss(got: Any, case: Sharded, rank: int) -> None:
     padded = case.losses(weight=torch.cat(case.shards))[rank]
     why = PADDING if len(case.w) % case.world and alike(got, padded, TOLERANCE) else ""
+    why = why or OWN_LOSS
     with within(f"in the loss of rank {rank}", why=why):
         expect_close(as_scalar(got), case.losses()[rank], tolerance=TOLERANCE)
 
@@ -188,7 +202,23 @@ def _known(answers: Sequence[Any], case: Sharded) -> str:
         pairs = zip(answers, fault.answers(case), strict=True)
         if all(alike(got, rows, TOLERANCE) for got, rows in pairs):
             return fault.sentence
-    return ""
+    return _of_the_rows(answers, case)
+
+
+def _of_the_rows(answers: Sequence[Any], case: Sharded) -> str:
+    """What is wrong in the first rows that are; "" where the verdict has a better word."""
+    right = sharded_head.right(case)
+    pairs = zip(answers, right, strict=True)
+    got, want = next((got, rows) for got, rows in pairs if not alike(got, rows, TOLERANCE))
+    if not isinstance(got, Tensor):
+        return "" if got is not None else NOTHING_CAME
+    if got.shape != want.shape or got.dtype != want.dtype:
+        return AS_ITS_SHARD
+    held = (want != 0).any(dim=1)
+    if bool((~held).any()) and alike(got[held], want[held], TOLERANCE):
+        return ZEROS
+    allowed = TOLERANCE * float(want.abs().max())
+    return "" if between_tensors(got, want, allowed) else OWN_ROWS
 
 
 def _expect_deeds(did: Trace, names: list[str], case: Sharded, where: str) -> None:
