@@ -485,7 +485,9 @@ class TestOracles:
             draw = Draw(seed)
             machine = module._machine(draw)
             for roof in module.ROOFS:
-                times = module._times(module._kernel(draw, machine, roof), machine)
+                times = module._times(
+                    module._kernel(draw, machine, roof, draw.integer(100, 900)), machine
+                )
                 assert module.ROOFS[int(np.argmax(times))] == roof
 
 

@@ -77,7 +77,7 @@ ARCHITECTURE = (
 )
 _RAISED = {
     "ValueError": "A name has five parts or six: a build number may stand behind the version. "
-    "Count the tags from the end.",
+    "Count the tags from the end; each of the three may be a set, as `py2.py3`.",
 }
 
 
