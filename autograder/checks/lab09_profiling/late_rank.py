@@ -58,7 +58,7 @@ def late_rank(student: Student, draw: Draw) -> None:
     """
     drawn = [(draw.integer(2, 4), LATE_ONCE_US, False) for _ in draw.cases(1)]
     sizes = [(3, LATE_ONCE_US), (3, (750, 800)), (2, LATE_ONCE_US), (4, LATE_ONCE_US)]
-    always = [*((ranks, once, False) for ranks, once in sizes), (4, (2300, 2700), True)]
+    always = [*((ranks, once, False) for ranks, once in sizes), (4, (4000, 4300), True)]
     for ranks, once, together in always + drawn:
         traces, want = _drawn(draw, ranks, once, together=together)
         with explaining(_RAISED):
@@ -106,13 +106,13 @@ def _drawn(
     near = others[0] if ranks > 3 else None  # comes just before the last one: it waits least
     each = [_begun(draw) for _ in range(ranks)]
     waited, kept = [0.0] * ranks, [0.0] * ranks
-    steps, usual = 4, (480, 520) if together else (300, 700)
+    steps, usual = 4, (900, 940) if together else (450, 700) if ranks > 3 else (300, 700)
     dear = draw.integer(1, steps - 1)
     for step in range(steps):
         late = (much, us(draw, *once)) if step == dear else (often, us(draw, *usual))
-        beside = [(near, late[1] - 50)] if ranks > 3 else []
+        beside = [(near, late[1] - 180)] if ranks > 3 and not together else []
         if together and step == dear:
-            beside.append((often, late[1] - 60 - 50))
+            beside = [(near, late[1] - 200), (often, late[1] - 400)]
         _compute(draw, each, step, [late, *beside])
         for rank in each:  # another collective, beside the loop: its waiting is not asked for
             rank.wrote(6, "user_annotation", BROADCAST, rank.now - us(draw, 200, 900))
