@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from autograder.checks.by_this_call import known_by_this_call
+from autograder.checks.same_call import known_by_this_call
 from autograder.judge import Draw, Student, Wrong, describe, expect_equal, expect_tuple, within
 
 from . import lab

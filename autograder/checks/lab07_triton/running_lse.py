@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.checks.by_this_call import known_by_this_call
+from autograder.checks.same_call import known_by_this_call
 from autograder.judge import Draw, Student, Wrong, describe, expect_close, within
 
 from . import lab

@@ -64,8 +64,9 @@ def _because(got: Any, want: Buckets, nbytes: Sizes, cap: int) -> str:
     found = Counter(k for bucket in got for k in bucket)
     for k in range(len(nbytes)):
         if found[k] != 1 and set(found) <= set(range(len(nbytes))):
-            times = "in no bucket" if not found[k] else f"there {found[k]} times"
-            return f"Parameter {k} is {times}. Each of them is in one bucket, once."
+            if not found[k]:
+                return f"Parameter {k} is in no bucket. Each of them is in one bucket, once."
+            return f"Parameter {k} is there {found[k]} times. Each of them is in one bucket, once."
     if set(found) - set(range(len(nbytes))):
         return ""
     pairs = enumerate(zip(got, want, strict=False))

@@ -7,8 +7,8 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.checks.by_this_call import known_by_this_call
 from autograder.checks.explaining import explaining
+from autograder.checks.same_call import known_by_this_call
 from autograder.judge import Draw, Race, Student, Turn, expect_close, within
 
 from . import lab

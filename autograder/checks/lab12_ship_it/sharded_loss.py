@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.checks.by_this_call import known_by_this_call
 from autograder.checks.explaining import explaining
+from autograder.checks.same_call import known_by_this_call
 from autograder.judge import Draw, Student, expect_close, expect_kind, expect_tuple, within
 
 from . import lab

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.checks.by_this_call import known_by_this_call
 from autograder.checks.explaining import explaining
+from autograder.checks.same_call import known_by_this_call
 from autograder.judge import LAYOUTS, Draw, Student, Wrong, describe, expect_close
 
 from . import lab

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from autograder.checks.by_this_call import known_by_this_call
+from autograder.checks.same_call import known_by_this_call
 from autograder.judge import (
     Draw,
     KnownAnswer,
