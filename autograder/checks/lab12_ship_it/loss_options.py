@@ -12,7 +12,7 @@ from autograder.checks.same_call import known_by_this_call
 from autograder.judge import Draw, Race, Student, Turn, expect_close, within
 
 from . import lab
-from .options import Meaning, drawn_cases, loss_of, with_weight
+from .options import MISREAD, Meaning, drawn_cases, loss_of, with_weight
 
 _RAISED = {
     "IndexError": "An ignored target need not be a word: -100 is no column. Leave those rows out, "
@@ -145,22 +145,9 @@ _wrong(
 )
 _wrong("always_mean", "reduction was left out: there are sum and none too.", reduces=False)
 
-_wrong(
-    "no_bias",
-    "The bias was left out: b is added to the logits, unless it is None.",
-    bias=False,
-)
-_wrong(
-    "bias_behind_the_cap",
-    "The bias was added behind the cap. It is part of the logits that are capped.",
-    bias_capped=False,
-)
-_wrong(
-    "cap_of_the_raw",
-    "z was not divided by softcap inside tanh: softcap * tanh(z / softcap) is z itself where "
-    "z is small.",
-    cap_of_the_raw=True,
-)
+for name, (sentence, meaning) in MISREAD.items():
+    _wrong(name, sentence, **meaning)
+
 _wrong(
     "cap_clamps",
     "The logits were cut at softcap. The cap bends them: softcap * tanh(z / softcap).",
@@ -181,55 +168,6 @@ _wrong(
     "The last position is asked for the first word: `roll` goes in a ring. The last one is "
     "asked for none.",
     shifts_in_a_ring=True,
-)
-_wrong(
-    "z_over_all",
-    "The z-loss is a mean over all rows. It is over those that count.",
-    z_over_all=True,
-)
-_wrong(
-    "z_over_weights",
-    "The z-loss was divided by the sum of the weights. Its mean is over the rows that count, "
-    "whatever they weigh.",
-    z_over_weights=True,
-)
-_wrong(
-    "z_summed",
-    "The z-loss is a sum, also for the mean: divide it by the number of rows that count.",
-    z_divided=False,
-)
-_wrong(
-    "z_averaged_in_a_sum",
-    "The z-loss is a mean, also for the sum. `reduction` is for all of the loss.",
-    z_always_divided=True,
-)
-_wrong(
-    "z_always_minus_100",
-    "The z-loss leaves out the rows whose target is -100. Those that are ignored say so by "
-    "ignore_index.",
-    z_always_100=True,
-)
-_wrong(
-    "z_factor_squared",
-    "z_loss was squared too. Only lse is: z_loss * lse^2.",
-    z_factor_squared=True,
-)
-_wrong(
-    "z_of_logits",
-    "The squares of the logits were added. The z-loss is the square of one number a row: its "
-    "log-sum-exp.",
-    z_of_logits=True,
-)
-_wrong(
-    "weights_over_all",
-    "Divided by the number of all rows. The mean is over those that count, with weights over "
-    "the sum of theirs.",
-    weights_over_all=True,
-)
-_wrong(
-    "smoothing_added",
-    "The smoothing was added on top. The target keeps 1 - label_smoothing of its share.",
-    smoothing_added=True,
 )
 loss_options.wrong(
     "last_position_kept",

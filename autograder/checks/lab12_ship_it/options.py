@@ -62,6 +62,64 @@ class Meaning:
     smoothing_added: bool = False
 
 
+MISREAD: dict[str, tuple[str, dict[str, bool]]] = {
+    "no_bias": (
+        "The bias was left out: b is added to the logits, unless it is None.",
+        {"bias": False},
+    ),
+    "bias_behind_the_cap": (
+        "The bias was added behind the cap. It is part of the logits that are capped.",
+        {"bias_capped": False},
+    ),
+    "cap_of_the_raw": (
+        "z was not divided by softcap inside tanh: softcap * tanh(z / softcap) is z itself where "
+        "z is small.",
+        {"cap_of_the_raw": True},
+    ),
+    "z_over_all": (
+        "The z-loss is a mean over all rows. It is over those that count.",
+        {"z_over_all": True},
+    ),
+    "z_over_weights": (
+        "The z-loss was divided by the sum of the weights. Its mean is over the rows that count, "
+        "whatever they weigh.",
+        {"z_over_weights": True},
+    ),
+    "z_summed": (
+        "The z-loss is a sum, also for the mean: divide it by the number of rows that count.",
+        {"z_divided": False},
+    ),
+    "z_averaged_in_a_sum": (
+        "The z-loss is a mean, also for the sum. `reduction` is for all of the loss.",
+        {"z_always_divided": True},
+    ),
+    "z_always_minus_100": (
+        "The z-loss leaves out the rows whose target is -100. Those that are ignored say so by "
+        "ignore_index.",
+        {"z_always_100": True},
+    ),
+    "z_factor_squared": (
+        "z_loss was squared too. Only lse is: z_loss * lse^2.",
+        {"z_factor_squared": True},
+    ),
+    "z_of_logits": (
+        "The squares of the logits were added. The z-loss is the square of one number a row: its "
+        "log-sum-exp.",
+        {"z_of_logits": True},
+    ),
+    "weights_over_all": (
+        "Divided by the number of all rows. The mean is over those that count, with weights over "
+        "the sum of theirs.",
+        {"weights_over_all": True},
+    ),
+    "smoothing_added": (
+        "The smoothing was added on top. The target keeps 1 - label_smoothing of its share.",
+        {"smoothing_added": True},
+    ),
+}
+"""What the options do not mean, of the loss and of its gradients: name -> (sentence, `Meaning`)."""
+
+
 def loss_of(
     x: Tensor,
     w: Tensor,
