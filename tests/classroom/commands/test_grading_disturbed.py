@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from autograder.attacks.sample_class import NAME, PUPILS, filled, right_answers
+from bench.hand_ins import SPINNING
 from tests.classroom.commands.sample_grading import (
     LIMIT_S,
     cgroups_left,
@@ -20,28 +21,16 @@ from tests.classroom.commands.sample_grading import (
 pytestmark = [pytest.mark.jail, pytest.mark.whole_class, pytest.mark.timeout(LIMIT_S + 60)]
 
 
-SPINS = """
-import os
-for _ in range(12):
-    if os.fork() == 0:
-        while True:
-            pass
-def contiguous_strides(size):
-    while True:
-        pass
-"""
-
-
 @pytest.fixture(scope="module")
 def disturbed(tmp_path_factory):
-    """A class in which one submission spins with twelve children, and a worker is killed."""
+    """A class in which one submission spins with thirty children, and a worker is killed."""
     place = tmp_path_factory.mktemp("disturbed")
     names = ("ada-all-right", "ben-half", "cleo-nothing", "dan-warns")
     for name in names:
         (place / "hand_in" / name).mkdir(parents=True)
         PUPILS[name].write(place / "hand_in" / name)
     (place / "hand_in" / "aaa-spins").mkdir()
-    made = filled({**right_answers(), "contiguous_strides": SPINS})
+    made = filled({**right_answers(), "contiguous_strides": SPINNING})
     (place / "hand_in" / "aaa-spins" / f"{NAME}.ipynb").write_text(json.dumps(made))
     grader = start(place / "hand_in", place / "out", "--workers", "2", scratch=place / "scratch")
     journal, deadline = place / "out" / "journal" / NAME, time.monotonic() + LIMIT_S
