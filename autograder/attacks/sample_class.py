@@ -27,6 +27,7 @@ NAME = LAB.name
 QUESTIONS = tuple(LAB.questions)
 
 PASS, BLANK, FAIL = "pass", "blank", "fail"
+MOST_WRONG = 10  # students who are wrong in every question: it is a small class
 Notebook = dict[str, Any]
 
 
@@ -75,10 +76,16 @@ def wrong_source(question: str, known: WrongAnswer) -> str:
     tree = ast.parse(Path(inspect.getfile(function)).read_text())
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     helpers = {node.name: node for node in functions if not node.decorator_list}
-    node = _definition(tree, function.__code__.co_firstlineno)
-    parts = [_plain(helper) for helper in _needed(node, helpers)]
-    node.name = name
-    return "\n\n".join([*parts, _plain(node)])
+    held = inspect.getclosurevars(function).nonlocals
+    constants = [f"{n} = {value!r}" for n, value in held.items() if not callable(value)]
+    made_with = {n: value for n, value in held.items() if callable(value)}
+    parts = []
+    for own, one in {**made_with, name: function}.items():
+        node = _definition(tree, one.__code__.co_firstlineno)
+        parts += [_plain(helper) for helper in _needed(node, helpers)]
+        node.name = own
+        parts.append(_plain(node))
+    return "\n\n".join([*constants, *parts])
 
 
 def _definition(tree: ast.Module, line: int) -> ast.FunctionDef:
@@ -185,8 +192,7 @@ def _without_ids(made: Notebook) -> Notebook:
 def _mistaken(right: Mapping[str, str]) -> Iterator[Pupil]:
     """Every known wrong answer: the first of each question in one notebook, the second in the
     next, and so on."""
-    most = max(len(question.wrong_answers) for question in LAB)
-    for turn in range(most):
+    for turn in range(MOST_WRONG):
         known = {q.name: q.wrong_answers[turn] for q in LAB if turn < len(q.wrong_answers)}
         answers = {name: wrong_source(name, wrong) for name, wrong in known.items()}
         expected = _expected(**{name: wrong.name for name, wrong in known.items()})

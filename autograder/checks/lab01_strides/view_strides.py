@@ -178,20 +178,6 @@ view_strides.wrong(
 
 
 @view_strides.wrong(
-    "size_one_ends_a_run",
-    "A dimension of size 1 was treated as a border. Its stride is never used, so it joins any run.",
-)
-def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
-    runs: list[tuple[int, int]] = []
-    for n, s in zip(size, stride, strict=True):
-        if runs and runs[-1][1] == n * s:
-            runs[-1] = runs[-1][0] * n, s
-        else:
-            runs.append((n, s))
-    return _cut(runs, new_size)
-
-
-@view_strides.wrong(
     "first_stride_of_the_run",
     "The step in a run is the stride of its last dimension. Here it is that of its first one.",
 )
