@@ -532,7 +532,7 @@ def test_what_a_cell_leaves_running_is_ended_and_its_definitions_stay(jail):
 
 def test_an_orphan_is_left_running_too(jail):
     orphan = "if os.fork() == 0:\n    if os.fork() == 0:\n        while True: pass\n"
-    with jail.open([HONEST, Cell("orphan", orphan + "    os._exit(0)\n")]) as student:
+    with jail.open([HONEST, Cell("orphan", orphan + "    os._exit(0)\nos.wait()\n")]) as student:
         assert student.cells[1].error.why == text("left_running", n=1)
 
 

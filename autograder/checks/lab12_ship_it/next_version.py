@@ -68,7 +68,10 @@ def _expect(got: Any, want: Answer, case: Case) -> None:
 
 
 def _why_these(names: list[Any], broken: list[str], case: Case) -> str:
-    """What is true of the first operator that was judged wrong, from its two schemas."""
+    """What is true of the first operator that was judged wrong, from its two schemas; "" where
+    something else than names came."""
+    if not all(isinstance(name, str) for name in names):
+        return ""
     _, old, new = case
     before, after = ({s.name: s for s in one} for one in (old, new))
     if any(name not in before and name not in after for name in names):
