@@ -190,8 +190,8 @@ def _without_ids(made: Notebook) -> Notebook:
 
 
 def _mistaken(right: Mapping[str, str]) -> Iterator[Pupil]:
-    """Every known wrong answer: the first of each question in one notebook, the second in the
-    next, and so on."""
+    """Known wrong answers: the first of each question in one notebook, the second in the next, and
+    so on. That each of the others is named as well is for the selftest."""
     for turn in range(MOST_WRONG):
         known = {q.name: q.wrong_answers[turn] for q in LAB if turn < len(q.wrong_answers)}
         answers = {name: wrong_source(name, wrong) for name, wrong in known.items()}
