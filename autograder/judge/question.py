@@ -167,12 +167,14 @@ def _bound(function: Answer, numbers: Numbers) -> Answer:
 @dataclass
 class Lab:
     """A lab: `name` as its folder is called ("01_strides"); its questions in the order in which
-    they are asked. next_lines: those of each question, by its name.
+    they are asked. next_lines: those of each question, by its name. preloads: modules that its
+    checks or usual answers import on their way, for a second: imported before the first is asked.
     """
 
     name: str
     title: str
     next_lines: Mapping[str, Mapping[str, Said]] = field(default_factory=dict)
+    preloads: tuple[str, ...] = ()
     questions: dict[str, Question] = field(default_factory=dict)
 
     def question(self, name: str, **options: Any) -> Callable[[Check], Question]:

@@ -1,5 +1,6 @@
 """How many bytes a piece of code allocated or copied, seen from the dispatcher."""
 
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -20,18 +21,16 @@ class Op(NamedTuple):
     bytes: int
 
 
-class ByteCount(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """The running count of `count_bytes`: `bytes` in all, and `ops`, who took them, in order."""
+class _Counting:
+    """What a `ByteCount` does at each operator.
 
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.ops: list[Op] = []
+    In the body of a mode torch wraps it, so that Dynamo does not compile it, and imports Dynamo for
+    that: 1.6 s at the first count. Inherited, it is taken as it is.
+    """
 
-    @property
-    def bytes(self) -> int:
-        return sum(op.bytes for op in self.ops)
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         kwargs = kwargs or {}
         # Under inference_mode `linear` or `reshape` arrives whole. Its parts, counted one by one,
         # are what arrives in ordinary mode, so both modes give the same table.
@@ -51,11 +50,29 @@ class ByteCount(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.ops.append(Op(name, nbytes))
         return result
 
+
+class ByteCount(_Counting, TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """The running count of `count_bytes`: `bytes` in all, and `ops`, who took them, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.ops: list[Op] = []
+
+    @property
+    def bytes(self) -> int:
+        return sum(op.bytes for op in self.ops)
+
     def __repr__(self) -> str:
         if not self.ops:
             return say("0 bytes: nothing was allocated or copied")
         told = say("{n:,} bytes allocated or copied", n=self.bytes)
         return f"{told}\n{table([(n, op) for op, n in self.ops])}"
+
+
+class _BesideDynamo(ByteCount):  # type: ignore[no-untyped-call]
+    """The same where somebody may compile what is counted."""
+
+    __torch_dispatch__ = _Counting.__torch_dispatch__
 
 
 def count_bytes() -> ByteCount:
@@ -78,7 +95,7 @@ def count_bytes() -> ByteCount:
     what other threads do, what NumPy or Python hold, or the inside of a graph that `torch.compile`
     has compiled.
     """
-    return ByteCount()
+    return _BesideDynamo() if "torch._dynamo" in sys.modules else ByteCount()
 
 
 def table(rows: Sequence[tuple[int, str]]) -> str:

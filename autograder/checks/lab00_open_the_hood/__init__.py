@@ -8,7 +8,7 @@ of torch's fake tensors, which follow a GPU's rules without a GPU.
 from autograder.checks.next_lines import next_lines
 from autograder.judge import Lab
 
-lab = Lab("00_open_the_hood", "Open the hood", next_lines())
+lab = Lab("00_open_the_hood", "Open the hood", next_lines(), preloads=("torch._dynamo",))
 
 from . import head_parameters
 from . import next_word

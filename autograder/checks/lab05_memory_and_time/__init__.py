@@ -9,7 +9,7 @@ itself.
 from autograder.checks.next_lines import next_lines
 from autograder.judge import Lab
 
-lab = Lab("05_memory_and_time", "Memory and time", next_lines())
+lab = Lab("05_memory_and_time", "Memory and time", next_lines(), preloads=("torch._dynamo",))
 
 from . import block_bytes
 from . import replay

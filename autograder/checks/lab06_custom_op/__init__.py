@@ -10,7 +10,7 @@ misreads memory as the C++ would, so that a diagnosis compiles nothing.
 from autograder.checks.next_lines import next_lines
 from autograder.judge import Lab
 
-lab = Lab("06_custom_op", "An operator of your own", next_lines())
+lab = Lab("06_custom_op", "An operator of your own", next_lines(), preloads=("torch._dynamo",))
 
 from . import cpu_head
 from . import declare_head

@@ -8,7 +8,7 @@ with the drawn program on our side of the wire.
 from autograder.checks.next_lines import next_lines
 from autograder.judge import Lab
 
-lab = Lab("08_compile", "Compile", next_lines())
+lab = Lab("08_compile", "Compile", next_lines(), preloads=("torch._dynamo",))
 
 from . import given_to_backend
 from . import where_it_breaks

@@ -11,7 +11,7 @@ itself, on the check's side. A training step that is repaired is a list of rows,
 from autograder.checks.next_lines import next_lines
 from autograder.judge import Lab
 
-lab = Lab("10_mixed_precision", "Mixed precision", next_lines())
+lab = Lab("10_mixed_precision", "Mixed precision", next_lines(), preloads=("torch._dynamo",))
 
 from . import value_of_bits
 from . import rounded

@@ -6,9 +6,11 @@ the first time then.
 """
 
 import contextlib
+import importlib
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import starmap
 from pathlib import Path
@@ -49,6 +51,8 @@ def grade(job: Job, lab: Lab, jail: Jail) -> Record:
         raise GraderFault(f"a jail without {', '.join(sorted(jail.without))} is not for grading")
     if jail.gpu:
         expect_returned(jail)
+    if lab.preloads:
+        _preload(lab.preloads, jail)
     started = time.monotonic()
     verdicts, late = [], []
     limits = {"total_s": job.total_s, "extra_load_s": job.extra_s}
@@ -72,6 +76,15 @@ def grade(job: Job, lab: Lab, jail: Jail) -> Record:
         wall_s=time.monotonic() - started + (job.first.wall_s if job.first else 0.0),
         timed_out=tuple(late),
     )
+
+
+def _preload(names: Sequence[str], jail: Jail) -> None:
+    """The modules `names`, imported here and in the jail at the same time; once."""
+    with ThreadPoolExecutor(1) as beside:
+        there = beside.submit(jail.preload, names)
+        for name in names:
+            importlib.import_module(name)
+        there.result()
 
 
 def _verdicts(

@@ -71,8 +71,8 @@ def serve(connection: Connection, setting: Setting) -> None:
     After either of these the worker ends: the next submission gets a new process and a new jail.
     """
     _belong_to(setting.parent)
-    with contextlib.ExitStack() as stack, ThreadPoolExecutor(1) as beside:
-        _serve(connection, setting, partial(_opened, stack, setting), beside)
+    with contextlib.ExitStack() as stack:
+        _serve(connection, setting, partial(_opened, stack, setting))
 
 
 def serve_when_told(
@@ -81,7 +81,7 @@ def serve_when_told(
     """The same for a worker that was begun before anybody knew its Setting, which arrives first:
     the jail, of this `tier`, starts meanwhile."""
     _belong_to(parent)
-    with contextlib.ExitStack() as stack, ThreadPoolExecutor(2) as beside:
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor(1) as beside:
         begun = beside.submit(_jail_beforehand, stack, tier, zygote)
         setting: Setting | None = connection.recv()
         if setting is None:
@@ -94,7 +94,7 @@ def serve_when_told(
                 return _opened(stack, setting)
             return jail
 
-        _serve(connection, setting, opened, beside)
+        _serve(connection, setting, opened)
 
 
 def _belong_to(parent: int) -> None:
@@ -119,19 +119,14 @@ def _serve(
     connection: Connection,
     setting: Setting,
     opened: Callable[[], Jail],
-    beside: ThreadPoolExecutor,
 ) -> None:
     _write_to(setting.log)
     os.environ["TMPDIR"] = str(setting.scratch)
     # torch makes a folder for its cache and leaves it. By itself it would make it in the folder of
     # temporary files, and Python may know another one: that of when the jail began beforehand.
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(setting.scratch / "torch")
-    # It imports Dynamo: the first question that opens a dispatch mode would wait for that. The jail
-    # starts at the same time.
-    dynamo = beside.submit(torch.compiler.reset)
     try:
         jail = opened()
-        dynamo.result()
         if jail.gpu:
             expect_healthy(jail, "in the jail")
     except DeviceLost as lost:

@@ -11,7 +11,7 @@ import select
 import signal
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,7 @@ class ZygoteClient:
         self.limits, self.without, self.gpu = limits, without, gpu
         self._lock, self._lost = threading.Lock(), False
         self._forks = itertools.count(1)
+        self._preloaded: frozenset[str] = frozenset()
         self._hierarchies = cgroups.find()
         cgroups.sweep(self._hierarchies)
         self._holds_memory = cgroups.hold_memory(self._hierarchies)
@@ -111,6 +112,17 @@ class ZygoteClient:
             except (OSError, ZygoteLost) as error:
                 self._lost = True
                 raise ZygoteLost("it takes no orders") from error
+
+    def preload(self, names: Iterable[str]) -> None:
+        """Has it import these modules, those that it can, before it forks again.
+
+        Raises ZygoteLost or GraderFault.
+        """
+        if new := frozenset(names) - self._preloaded:
+            order = {"do": "import", "names": sorted(new)}
+            message, _ = self._order(order, patience_s=START_S)
+            self._expect_one_thread(message)
+            self._preloaded |= new
 
     def fork(self, *, loopback: bool = False) -> ForkedProcess:
         """A new process for one submission, with all its walls.

@@ -3,8 +3,8 @@ submissions.
 
 It obeys one socket. {"do": "fork"} comes with descriptors (a channel, a pipe for output, one
 that notifies, and the cgroups to enter) and is answered with a handle (a pidfd) of the fork;
-{"do": "reap"} is answered with how a fork ended; {"do": "gather"} costs it a second or two, and
-makes each fork after it cheaper.
+{"do": "reap"} is answered with how a fork ended; {"do": "import"} with names of modules, and
+{"do": "gather"}, cost it a second or two, and make each fork after it cheaper.
 No bytes of a student ever reach it.
 """
 
@@ -32,17 +32,17 @@ from . import face, forking, large_pages
 from .serve import serve, settle
 from .shell import NotebookShell
 
-# So that a cell that imports them costs nothing. torch imports its dynamo at the first use of any
-# dispatch mode.
+# So that a cell that imports them costs nothing.
 PRELOADED = (
     "numpy.random",
     "torch.nn.functional",
     "onelayer",
     "onelayer.distributed.collectives",
     "onelayer.distributed.ranks",
-    "torch._dynamo",
 )
-PRELOADED_FOR_MANY = ("matplotlib.pyplot",)  # it looks for the machine's fonts
+# What takes a second: matplotlib looks for the machine's fonts; torch imports its Dynamo at the
+# first use of most dispatch modes.
+PRELOADED_FOR_MANY = ("matplotlib.pyplot", "torch._dynamo")
 MAX_MESSAGE = 65_536
 MAX_DESCRIPTORS = 8
 
@@ -83,6 +83,10 @@ def _obey(
 ) -> None:
     if order["do"] == "reap":
         _say(control, {"status": _ended(order["pid"])})
+        return
+    if order["do"] == "import":
+        _preload(order["names"])
+        _say_ready(control)
         return
     if order["do"] == "gather":
         _preload(PRELOADED_FOR_MANY)

@@ -195,6 +195,32 @@ def test_results_are_the_ones_without_a_counter():
     assert got.is_inference()
 
 
+def test_a_count_does_not_import_dynamo() -> None:
+    """That takes 1.6 s, and a mode that torch wraps does it at its first operator."""
+    code = (
+        "import sys, torch, onelayer\n"
+        "with onelayer.count_bytes() as moved: torch.ones(3).clone()\n"
+        "assert moved.bytes == 24, moved; assert 'torch._dynamo' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_is_compiled_beside_a_count_is_counted_and_the_count_is_not_compiled() -> None:
+    from torch._dynamo.utils import counters
+
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        y = x.t().reshape(-1) * 2
+        torch._dynamo.graph_break()
+        return y + 1
+
+    torch._dynamo.reset()
+    counters.clear()
+    with onelayer.count_bytes() as moved:
+        torch.compile(doubled, backend="eager")(torch.ones(3, 4))
+    assert [op.name for op in moved.ops] == ["aten::ones", "aten::clone", "aten::mul", "aten::add"]
+    assert counters["frames"]["total"] == 0
+
+
 def test_it_prints_a_small_table_however_much_it_saw():
     w = torch.randn(V, D)
     moved = counted(lambda: [w.clone() for _ in range(500)])

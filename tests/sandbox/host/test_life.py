@@ -48,6 +48,23 @@ def own_cgroups():
     return {d for h in cgroups.find() for d in h.parent.glob(mine)}
 
 
+def test_what_is_preloaded_is_there_before_a_cell_also_after_the_zygote_died():
+    look = "import sys\ndef f(): return 'torch._dynamo' in sys.modules"
+    with Jail(LIMITS) as jail:
+        found = []
+
+        def look_again():
+            with jail.open([Cell("look", look)]) as student:
+                found.append(told(student, "f"))
+
+        look_again()
+        jail.preload(["torch._dynamo", "there_is_none"])
+        look_again()
+        os.kill(jail.pid, signal.SIGKILL)
+        look_again()
+        assert found == [False, True, True]
+
+
 def test_a_zygote_of_many_forks_gathers_itself_once(monkeypatch):
     """What is gathered is no longer looked for, and lies in one page of 2 MiB where 512 lay."""
     monkeypatch.setattr(zygote_client, "MANY", 2)
