@@ -82,7 +82,7 @@ def _grade(source: Path | None, out: Path, course: Path, lab: str, **options: An
     from autograder.classroom.run import startup
 
     if not options.get("cluster"):
-        startup.begin()  # first of all: it imports torch while this process does
+        startup.begin_jail()  # first of all: it imports torch while this process does
     from rich.console import Console
 
     from autograder.classroom.errors import UserError
@@ -91,6 +91,7 @@ def _grade(source: Path | None, out: Path, course: Path, lab: str, **options: An
         from autograder.classroom.commands.grade import grade
         from autograder.classroom.commands.grading_run import Order
 
+        startup.begin_worker()
         given = {name: value for name, value in options.items() if value}
         grade(Order(source, out, _folder_of(course), lab, **given), Console())
     except UserError as mistake:

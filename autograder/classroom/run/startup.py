@@ -1,19 +1,27 @@
-"""The first worker, begun before the class is read: importing torch and starting a jail take it
-longer than anything else that a command does, and nothing of that needs to wait for the hand-ins.
+"""The first worker and its jail, begun before the class is read: importing torch takes longer than
+anything else that a command does, and nothing of that needs to wait for the hand-ins. The jail
+imports it beside the command; the worker is a fork of the command, and imports nothing.
 
-Standard library only, and nothing of ours: whoever imports this has not imported torch yet.
+Standard library only: whoever imports this has not imported torch yet.
 """
+
+from __future__ import annotations
 
 import contextlib
 import multiprocessing
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from autograder.sandbox import BegunZygote, Tier
 
 
 @dataclass(frozen=True)
@@ -26,18 +34,42 @@ class Begun:
     since: float = field(default_factory=time.monotonic)
 
 
+_jails: list[tuple[float, Tier, BegunZygote | None]] = []
 _waiting: list[Begun] = []
+_given: list[BegunZygote] = []
 
 
-def begin() -> None:
-    """Begins it; `take` gets it. Call `end` whatever happens."""
-    context = multiprocessing.get_context("spawn")
+def begin_jail() -> None:
+    """Begins the first worker's jail, which imports torch while this process does. Call `end`
+    whatever happens. Nothing is begun on another system than Linux, which knows no such jail and
+    may not survive a fork."""
+    if sys.platform != "linux":
+        return
+    # numpy would start its BLAS's threads: what is forked should have one, and computes with one.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from autograder.sandbox import begin_usual
+
+    _jails.append((time.monotonic(), *begin_usual()))
+
+
+def begin_worker() -> None:
+    """Forks the first worker of this process, which has imported by now what a worker needs, and
+    gives it the jail; `take` gets it. Does nothing where no jail was begun."""
+    if not _jails:
+        return
+    since, tier, zygote = _jails.pop()
+    context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, os.getpid()), daemon=True)
+    process = context.Process(
+        target=_serve, args=(theirs, ours, os.getpid(), tier, zygote), daemon=True
+    )
     with without_ctrl_c():
         process.start()
     theirs.close()
-    _waiting.append(Begun(process, ours))
+    if zygote is not None:
+        zygote.let_go()
+        _given.append(zygote)
+    _waiting.append(Begun(process, ours, since))
 
 
 def take() -> Begun | None:
@@ -46,12 +78,17 @@ def take() -> Begun | None:
 
 
 def end() -> None:
-    """Ends the worker that nobody took: there was nothing to be graded, or a mistake."""
+    """Ends the worker that nobody took, or its jail: nothing was to be graded, or a mistake."""
+    while _jails:
+        if (zygote := _jails.pop()[-1]) is not None:
+            zygote.end()
     while begun := take():
         begun.process.kill()
         begun.process.join()
         begun.connection.close()
-        from autograder.sandbox import sweep  # not before: it imports torch
+    while _given:  # it ends by itself when its worker has ended
+        _given.pop().jailed.process.wait()
+        from autograder.sandbox import sweep  # not at the top: it imports torch
 
         sweep(patience_s=2.0)
 
@@ -69,15 +106,18 @@ def without_ctrl_c() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _serve(connection: Connection, parent: int) -> None:
+def _serve(
+    connection: Connection,
+    others: Connection,
+    parent: int,
+    tier: Tier,
+    zygote: BegunZygote | None,
+) -> None:
+    others.close()
     quiet = os.open(os.devnull, os.O_WRONLY)  # until it is told where its log is
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
     os.close(quiet)
-    # Imports no torch: the zygote does that beside this worker, and not after it.
-    from autograder.sandbox import begin_usual
-
-    tier, zygote = begin_usual()
     from . import worker
 
     worker.serve_when_told(connection, parent, tier, zygote)

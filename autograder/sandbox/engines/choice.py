@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,19 +26,29 @@ CONTAINERS_NEED = ("PATH", "HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"
 
 @dataclass(frozen=True)
 class Jailed:
-    """A program in a jail. process: the outermost one. log: what the jail itself prints, and no
-    student does. tidy: called once it has ended."""
+    """A program in a jail. process: the outermost one. handle: a pidfd of it. log: what the jail
+    itself prints, and no student does. tidy: called once it has ended."""
 
     process: subprocess.Popen[bytes]
+    handle: int
     log: IO[bytes]
     tidy: Callable[[], None] = lambda: None
 
     def end(self) -> None:
-        """Ends the jail and everything in it."""
+        """Ends the jail and everything in it: also in a fork of the process that started it.
+        Can be called twice."""
+        if self.log.closed:
+            return
         with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
+            signal.pidfd_send_signal(self.handle, signal.SIGKILL)
+        select.select([self.handle], [], [])
         self.process.wait()
         self.tidy()
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Closes what this process holds of it; a fork of this process has its own."""
+        os.close(self.handle)
         self.log.close()
 
     def last_words(self) -> str:
@@ -76,11 +88,12 @@ def by_container(spec: JailSpec) -> Jailed:
 
 def _started(
     command: list[str], keep: list[int], env: dict[str, str]
-) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
-    """The jail's outermost process, and the file that it prints into."""
+) -> tuple[subprocess.Popen[bytes], int, IO[bytes]]:
+    """The jail's outermost process, a handle of it, and the file that it prints into."""
     log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `Jailed.end`
     try:
-        return spawn(command, pass_fds=keep, stderr=log, env=env, cwd="/"), log
+        process = spawn(command, pass_fds=keep, stderr=log, env=env, cwd="/")
+        return process, os.pidfd_open(process.pid), log
     except OSError:
         log.close()
         raise

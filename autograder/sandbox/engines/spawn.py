@@ -1,12 +1,13 @@
 """Starting processes that die with this one, from whatever thread.
 
 The kernel's "kill me when my parent dies" (bubblewrap's --die-with-parent) means the parent
-*thread*: a jail opened by a worker thread would be killed when that thread ends. So one thread per
-process, which lives as long as the process does, starts them all.
+*thread*: a jail opened by a worker thread would be killed when that thread ends. So a thread that
+lives as long as the process does starts them all: the main one, or one that is kept for it.
 """
 
 import os
 import subprocess
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
@@ -33,5 +34,7 @@ def spawn(
             **places,
         )
 
+    if threading.current_thread() is threading.main_thread():
+        return start()
     starter = _starters.setdefault(os.getpid(), ThreadPoolExecutor(1, "starter"))
     return starter.submit(start).result()

@@ -32,6 +32,12 @@ class BegunZygote:
         self.control.close()  # the zygote leaves when it hears nothing more
         self.jailed.end()
 
+    def let_go(self) -> None:
+        """For the process that started it and has given it to a fork of itself: the zygote is
+        the fork's from now on, and leaves when that does."""
+        self.control.close()
+        self.jailed.let_go()
+
 
 def begin(
     engine: str,

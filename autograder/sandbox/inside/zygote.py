@@ -17,6 +17,7 @@ import random
 import signal
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -43,6 +44,7 @@ PRELOADED = (
 # What takes a second: matplotlib looks for the machine's fonts; torch imports its Dynamo at the
 # first use of most dispatch modes.
 PRELOADED_FOR_MANY = ("matplotlib.pyplot", "torch._dynamo")
+THREAD_S = 5.0
 MAX_MESSAGE = 65_536
 MAX_DESCRIPTORS = 8
 
@@ -71,7 +73,16 @@ def _preload(names: Sequence[str]) -> None:
 def _say_ready(control: socket.socket) -> None:
     gc.collect()
     gc.freeze()  # a fork that collects garbage would otherwise copy every page of ours
-    _say(control, {"ready": True, "threads": len(os.listdir("/proc/self/task"))})
+    _say(control, {"ready": True, "threads": _threads()})
+
+
+def _threads() -> int:
+    """How many there are, once those had time to end that were told to: matplotlib has one, which
+    would have said that the search for fonts takes long."""
+    deadline = time.monotonic() + THREAD_S
+    while (found := len(os.listdir("/proc/self/task"))) > 1 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    return found
 
 
 def _say(control: socket.socket, message: dict[str, Any], *handles: int) -> None:

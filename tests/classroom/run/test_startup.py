@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import psutil
 import pytest
 
 from autograder.attacks.sample_class import ROOT
@@ -20,14 +21,19 @@ from autograder.sandbox import Tier, probe
 from tests.classroom.commands.sample_grading import LIMIT_S
 from tests.classroom.run.test_pool import job, serve_by_name
 
+# pytest has threads beside this one; a command has none when it forks its worker, see below.
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+
 
 @pytest.fixture
 def begun():
-    startup.begin()
+    startup.begin_jail()
+    startup.begin_worker()
     taken = startup.take()
     yield taken
     taken.process.kill()
     taken.process.join()
+    startup.end()
 
 
 def setting(tmp_path, tier):
@@ -71,32 +77,68 @@ def test_ctrl_c_does_not_reach_it(begun):
 FIRST = """
 import os, signal
 from autograder.classroom.run import startup
-startup.begin()
+startup.begin_jail()
+from autograder.classroom.commands.grade import grade
+print(len(os.listdir("/proc/self/task")))
+startup.begin_worker()
 begun = startup.take()
 os.kill(begun.process.pid, signal.SIGINT)
 begun.process.join(1.0)
 print(begun.process.is_alive())
 begun.process.kill()
 begun.process.join()
+startup.end()
 """
 
 
 @pytest.mark.jail
 def test_ctrl_c_does_not_reach_the_first_process_of_all():
-    """With which multiprocessing begins a tracker of its own, and lets all signals in again."""
+    """With which multiprocessing begins a tracker of its own, and lets all signals in again. The
+    command has one thread when it forks: what another one held would be held for ever."""
     done = subprocess.run(
         [sys.executable, "-c", FIRST], capture_output=True, text=True, check=True, timeout=120
     )
-    assert (done.stdout, done.stderr) == ("True\n", "")
+    assert (done.stdout, done.stderr) == ("1\nTrue\n", "")
 
 
 def test_what_nobody_took_is_ended_and_nobody_takes_it_twice():
     before = multiprocessing.active_children()
-    startup.begin()
+    startup.begin_jail()
+    startup.begin_worker()
     (child,) = (one for one in multiprocessing.active_children() if one not in before)
     startup.end()
     assert not child.is_alive()
     assert startup.take() is None
+
+
+def jails():
+    """The outermost processes of the jails that this process has begun."""
+    return [one for one in psutil.Process().children() if "bwrap" in " ".join(one.cmdline())]
+
+
+@pytest.mark.jail
+def test_a_jail_whose_worker_was_never_begun_is_ended():
+    before = jails()
+    startup.begin_jail()
+    (jail,) = set(jails()) - {*before}
+    startup.end()
+    assert not jail.is_running()
+    startup.begin_worker()
+    assert startup.take() is None
+
+
+@pytest.mark.jail
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_jail_ends_with_the_worker_that_it_was_given_to(how):
+    before = jails()
+    startup.begin_jail()
+    (jail,) = set(jails()) - {*before}
+    startup.begin_worker()
+    begun = startup.take()
+    os.kill(begun.process.pid, how)
+    begun.process.join()
+    startup.end()  # waits for the jail
+    assert not jail.is_running()
 
 
 def imported(code):
