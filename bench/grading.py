@@ -65,35 +65,70 @@ def _graded(place: Path, n: int, *options: str, cpus: list[int] | None = None) -
 def pace_s(place: Path, first: int, last: int) -> float:
     """Seconds from one verdict to the next in the journal, from the `first`th to the `last`th:
     nothing of starting or ending is in it."""
-    times = sorted(path.stat().st_mtime_ns for path in place.glob("out/journal/*/*.json"))
-    return (times[last - 1] - times[first - 1]) / 1e9 / (last - first)
+    times = verdict_times(place)
+    return (times[last - 1] - times[first - 1]) / (last - first)
+
+
+def verdict_times(place: Path) -> list[float]:
+    """When each verdict was in the journal, in seconds of this machine's clock, rising."""
+    return sorted(path.stat().st_mtime for path in place.glob("out/journal/*/*.json"))
 
 
 def against_nbgrader(folder: Path, n: int) -> Measured:
     """Lab 01 on one core, ours and nbgrader's: a class of `n`, and then what each submission more
     takes, by difference. Ours needs larger classes for that than nbgrader does, and is taken
-    TURNS times, its answers alone between them."""
+    TURNS times, its answers alone between them.
+
+    Publishing is counted apart: the same records, published once more. nbgrader's own is its
+    autograde without the running of the notebooks, and its generate_feedback."""
     core = [min(psutil.Process().cpu_affinity())]
     graded(folder, 1, cpus=core)  # what is read from the disk for the first time
     theirs = [_nbgraders(folder, k, core) for k in (2, n)]
-    pairs, owns = [], []
+    theirs_published = [_nbgraders_publishing(folder, k, core) for k in (2, n)]
+    pairs, published, owns, verdicts_s = [], [], [], []
     for _ in range(TURNS):
-        pairs.append([graded(folder, k, "--workers", "1", cpus=core) for k in (n, MANY * n)])
+        places = [Path(tempfile.mkdtemp(dir=folder)) for _ in range(2)]
+        began = time.time()
+        few = _graded(places[0], n, "--workers", "1", cpus=core)
+        verdicts_s.append(max(verdict_times(places[0])) - began)
+        many = _graded(places[1], MANY * n, "--workers", "1", cpus=core)
+        pairs.append([few, many])
+        published.append([_published_again(place, cpus=core) for place in places])
         with _on(core):
             owns.append(own_time_s())
     found: Measured = {"submissions": n, "load": os.getloadavg()[0], "own_cpu_s": owns}
+    found["verdicts_s"] = median(verdicts_s)
     for clock in ("wall_s", "cpu_s"):
-        ours = [[getattr(run, clock) for run in pair] for pair in pairs]
-        small, large = (getattr(run, clock) for run in theirs)
+        whole = [_each(pair, clock, n, MANY * n) for pair in pairs]
+        publishing = [_each(pair, clock, n, MANY * n) for pair in published]
+        verdicts = [one - its for one, its in zip(whole, publishing, strict=True)]
         found[clock] = {
-            "ours": median(few for few, _ in ours),
-            "nbgrader": large,
-            "ours_each": [(many - few) / ((MANY - 1) * n) for few, many in ours],
-            "nbgrader_each": (large - small) / (n - 2),
+            "ours": median(getattr(few, clock) for few, _ in pairs),
+            "nbgrader": getattr(theirs[1], clock),
+            "ours_each": whole,
+            "ours_verdict_each": verdicts,
+            "ours_publishing_each": publishing,
+            "nbgrader_each": _each(theirs, clock, 2, n),
+            "nbgrader_publishing_each": _each(theirs_published, clock, 2, n),
         }
-    both = zip(found["cpu_s"]["ours_each"], owns, strict=True)
+    both = zip(found["cpu_s"]["ours_verdict_each"], owns, strict=True)
     found["overhead_ms"] = [1000 * (each - own) for each, own in both]
     return found
+
+
+def _each(pair: Sequence[Run], clock: str, few: int, many: int) -> float:
+    """What one submission more takes, by difference of classes of `few` and of `many`."""
+    small, large = (getattr(run, clock) for run in pair)
+    taken: float = (large - small) / (many - few)
+    return taken
+
+
+def _published_again(place: Path, *, cpus: list[int] | None = None) -> Run:
+    """The graded class of `place`, published into an empty gradebook: nothing is graded."""
+    for name in ("gradebook.db", "submitted", "autograded", "feedback"):
+        path = place / "out" / name
+        path.unlink() if path.is_file() else shutil.rmtree(path)
+    return run(autograde(place / "in", place / "out"), cwd=place, cpus=cpus)
 
 
 @contextlib.contextmanager
@@ -112,6 +147,12 @@ def _nbgraders(folder: Path, n: int, core: list[int]) -> Run:
     write_class(hand_ins, n)
     plain_nbgrader.prepare(course, hand_ins)
     return plain_nbgrader.grade(course, cpus=core)
+
+
+def _nbgraders_publishing(folder: Path, n: int, core: list[int]) -> Run:
+    hand_ins, course = folder / f"peer-in-{n}", folder / f"peer-published-{n}"
+    plain_nbgrader.prepare(course, hand_ins)
+    return plain_nbgrader.publish(course, cpus=core)
 
 
 def own_time_s() -> float:
@@ -200,15 +241,8 @@ def publishing(folder: Path, n: int) -> Measured:
     for k in (2, n):
         place = Path(tempfile.mkdtemp(dir=folder))
         _graded(place, k)
-        for name in ("gradebook.db", "submitted", "autograded", "feedback"):
-            path = place / "out" / name
-            path.unlink() if path.is_file() else shutil.rmtree(path)
-        found.append(run(autograde(place / "in", place / "out"), cwd=place))
-    few, many = found
-    each = {
-        clock: (getattr(many, clock) - getattr(few, clock)) / (n - 2)
-        for clock in ("wall_s", "cpu_s")
-    }
+        found.append(_published_again(place))
+    each = {clock: _each(found, clock, 2, n) for clock in ("wall_s", "cpu_s")}
     return {"submissions": n, "load": os.getloadavg()[0], **each}
 
 
@@ -223,7 +257,7 @@ def first_verdict(folder: Path, n: int) -> Measured:
         peer.mkdir()
         began = time.time()
         whole = _graded(place, n, cpus=cores)
-        first = min(path.stat().st_mtime for path in place.glob("out/journal/*/*.json"))
+        first = min(verdict_times(place))
         turns.append(
             {
                 "first_s": first - began,
@@ -322,24 +356,36 @@ def _peer_rows(peer: Measured) -> Iterator[tuple[str, str]]:
         t = peer[clock]
         if not t["ours"]:
             continue
-        ours_each = median(t["ours_each"])
-        whole, each = t["nbgrader"] / t["ours"], t["nbgrader_each"] / ours_each
         yield (
             f"one core against nbgrader, {name} time, {n} submissions with start-up",
-            f"{whole:.1f} x ({t['nbgrader']:.1f} s to {t['ours']:.1f} s)",
+            _ratio(t["nbgrader"], t["ours"]),
+        )
+        if clock == "wall_s":
+            yield "the same, up to the last verdict", _ratio(t["nbgrader"], peer["verdicts_s"])
+        yield (
+            f"each submission more ({name} time)",
+            _ratio(t["nbgrader_each"], median(t["ours_each"])),
         )
         yield (
-            f"the same, each submission more ({name} time)",
-            f"{each:.1f} x ({t['nbgrader_each']:.2f} s to {ours_each:.3f} s)",
+            "the same, up to its verdict",
+            _ratio(t["nbgrader_each"], median(t["ours_verdict_each"])),
+        )
+        yield (
+            "the same, publishing alone on either side",
+            _ratio(t["nbgrader_publishing_each"], median(t["ours_publishing_each"])),
         )
     if not peer["cpu_s"]["ours"]:
         return
     over = sorted(peer["overhead_ms"])
     yield (
-        "processor time per submission beyond its own",
+        "processor time per submission up to its verdict, beyond its own",
         f"{median(over):.0f} ms ({over[0]:.0f} to {over[-1]:.0f} in {len(over)} turns; "
         f"its own: {1000 * median(peer['own_cpu_s']):.0f} ms)",
     )
+
+
+def _ratio(theirs: float, ours: float) -> str:
+    return f"{theirs / ours:.1f} x ({theirs:.2f} s to {ours:.3f} s)"
 
 
 def _growth_rows(first: Measured, last: Measured) -> Iterator[tuple[str, str]]:
