@@ -122,7 +122,8 @@ def _around(outer: Event, e: Event) -> bool:
 
 def _drawn(draw: Draw) -> tuple[list[Event], Regions]:
     """One region has many small kernels, one is a graph, one has another annotation in it, one runs
-    on autograd's thread and has one there, one only copies, and one is behind the steps."""
+    on autograd's thread and has one there, one only copies, and one, with another in it, is behind
+    the steps."""
     small, graph, nested, plain = draw.shuffled([n for n in NAMES if n != "backward"])[:4]
     many, in_graph = draw.integer(13, 18), draw.integer(6, 11)
     steps = []
@@ -142,7 +143,8 @@ def _drawn(draw: Draw) -> tuple[list[Event], Regions]:
         ]
         alone = operator(draw, (9, 20))  # in no region
         steps.append([_data(draw), alone, *_shuffled_but_backward(draw, parts)])
-    behind = region(draw, "evaluate", operators(draw, 2, (9, 20)))
+    batch = Span("user_annotation", "batch", us(draw, 3, 6), operators(draw, 3, (9, 20)))
+    behind = region(draw, "evaluate", [*operators(draw, 2, (9, 20)), batch])
     events, machine = traced(draw, steps, behind=[behind])
     truth = {k: (int(c), int(n), took) for k, (c, n, took) in machine.seen.regions.items() if k}
     return events, truth

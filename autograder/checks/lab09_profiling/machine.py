@@ -261,9 +261,9 @@ class Machine:
         return next((name for name in calls if not name.startswith(TORCHS)), "")
 
     def _region(self) -> list[float]:
-        """Of the outermost annotation in the step."""
+        """Of the outermost annotation in the step; "" outside one."""
         names = [f.span.name for f in self._path if f.span.cat == "user_annotation"]
-        name = names[1] if len(names) > 1 else ""
+        name = names[1] if len(names) > 1 and STEP in names[0] else ""
         return self.seen.regions.setdefault(name, [0, 0, 0.0])
 
     def _event(self, cat: str, name: str, ts: float, dur: float, args: Any) -> Event:
