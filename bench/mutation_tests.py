@@ -21,7 +21,7 @@ from threading import Timer
 from typing import Any
 
 OURS = {"autograder", "onelayer", "bench", "tests"}
-QUIET = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"]
+QUIET = ["-q", "-x", "-p", "no:cacheprovider"]
 QUIET += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # it was loaded before the fork
 
 

@@ -64,6 +64,17 @@ def test_what_a_test_reaches_is_known(room: tuple[Path, list[str]]) -> None:
 
 
 @pytest.mark.slow
+def test_the_tests_of_this_house_can_be_asked() -> None:
+    """With its own conftest.py, and whatever plugins that needs."""
+    name, test = (
+        "autograder.classroom.store.shown_names",
+        "tests/classroom/store/test_shown_names.py",
+    )
+    module = mutation.ROOT / f"{name.replace('.', '/')}.py"
+    assert any(one.functions for one in apart(reach, name, module, [str(mutation.ROOT / test)]))
+
+
+@pytest.mark.slow
 def test_a_mutant_is_noticed_and_what_no_test_reaches_survives(
     room: tuple[Path, list[str]],
 ) -> None:
