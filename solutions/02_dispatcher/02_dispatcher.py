@@ -485,7 +485,8 @@ def read_schema(schema):
 # - `original.call_boxed(keyset, *args, **kwargs)` runs the kernel from before. `torch.addmm` would
 #   run yours again.
 # - `library._destroy()` ends what the library registered; it is private, and a program of your own
-#   would keep its kernel. Put it into a `finally`: the whole process has this table.
+#   would keep its kernel. Put it into a `finally`: the whole process has this table, and the
+#   traceback of an error would keep your kernel in it. No call of the check raises one.
 #
 # `w` requires a gradient, and so must the results: autograd's kernel is above yours and records.
 # For one `x (2, 64)` the number of calls is 1. Stuck? `hint("with_my_addmm")`
