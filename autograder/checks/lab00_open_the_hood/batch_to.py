@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import torch
 from torch import nn
 
-from autograder.judge import Draw, Student, expect_close, expect_tuple
+from autograder.judge import Draw, Student, expect_close, expect_tuple, within
 
 from . import lab
 
@@ -36,6 +39,8 @@ def batch_to(student: Student, draw: Draw) -> None:
         (torch.float32, torch.bfloat16, torch.float64),
         (torch.int64, torch.bool, torch.float16),
         (torch.float64, torch.int64, torch.float64),  # float32 on the way would show
+        (torch.float64, torch.int32, torch.float16),
+        (torch.bfloat16, torch.float32, torch.bfloat16),  # the first is there already
     ]
     for first, second, where in kinds:
         n = draw.integer(2, 9)
@@ -50,15 +55,33 @@ def batch_to(student: Student, draw: Draw) -> None:
 
 
 def _tensor(draw: Draw, dtype: torch.dtype, *shape: int) -> torch.Tensor:
-    if dtype is torch.int64:
-        return draw.integers(*shape, low=0, high=599)
+    if dtype in (torch.int64, torch.int32):
+        return draw.integers(*shape, low=0, high=599).to(dtype)
     return draw.tensor(*shape, dtype=dtype)
 
 
 def _expect_moved(student: Student, x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> None:
     got = expect_tuple(student.call("batch_to", x, y, where), 2, "a pair of tensors")
-    for mine, torchs in zip(got, _moved_by_torch(x, y, where), strict=True):
-        expect_close(mine, torchs, tolerance=0.0)
+    want = _moved_by_torch(x, y, where)
+    for mine, other, torchs in zip(got, got[::-1], want, strict=True):
+        with within("", why=partial(_because, mine, other, torchs)):
+            expect_close(mine, torchs, tolerance=0.0)
+
+
+_TURNED_ROUND = "The pair came back the other way round: x is first."
+
+
+def _because(got: Any, other: Any, want: torch.Tensor) -> str:
+    """Whether the `other` of the pair is the one, or what became of a number; "" where the verdict
+    has a better word."""
+    if not isinstance(got, torch.Tensor):
+        return ""
+    if (got.shape, got.dtype) != (want.shape, want.dtype):
+        is_other = isinstance(other, torch.Tensor) and other.dtype == want.dtype
+        return _TURNED_ROUND if is_other and torch.equal(other, want) else ""
+    place = int((got != want).flatten().nonzero()[0])
+    mine, torchs = (t.flatten()[place].item() for t in (got, want))
+    return f"A number that is {torchs:.6g} in the new dtype came as {mine:.6g}."
 
 
 def _dtype(draw: Draw) -> torch.dtype:
@@ -198,7 +221,7 @@ def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> torch.Tensor:
 
 @batch_to.wrong(
     "turned_round",
-    "The pair came back the other way round: x is first.",
+    _TURNED_ROUND,
 )
 def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> Pair:
     x, y = (t.to(where) if t.is_floating_point() else t for t in (x, y))

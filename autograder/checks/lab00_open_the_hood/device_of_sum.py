@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -33,7 +35,26 @@ def device_of_sum(student: Student, draw: Draw) -> None:
     n = draw.integer(2, 999)
     pairs = [*_awkward(n), *(_pair(draw) for _ in draw.cases(12))]
     for pair, got in zip(pairs, student.each("device_of_sum", pairs), strict=True):
-        expect_equal(got, _device_of_sum(*pair))
+        expect_equal(got, _device_of_sum(*pair), why=_because(got, *pair))
+
+
+def _because(got: Any, a: Place, b: Place) -> str:
+    """What decides about these two places; "" for what is no such answer."""
+    if got is False:
+        return "Where the sum is refused the answer is None, else the name of a device."
+    if got not in ("cpu", "cuda", None):
+        return ""
+    if a[0] == b[0]:
+        return f"Both are on {a[0]}, and so is their sum, whatever their shapes."
+    on_cpu = a[1] if a[0] == "cpu" else b[1]
+    if on_cpu == ():
+        return (
+            "The tensor on the CPU has the shape (): it is a number, and joins the one on the GPU."
+        )
+    return (
+        f"The tensor on the CPU has the shape {on_cpu}. It is no number, so it cannot join one on "
+        "the GPU."
+    )
 
 
 def _awkward(n: int) -> list[tuple[Place, Place]]:
@@ -53,6 +74,8 @@ def _awkward(n: int) -> list[tuple[Place, Place]]:
         (("cuda", ()), ("cpu", ())),
         (("cpu", ()), ("cpu", (n,))),
         (("cuda", ()), ("cuda", (n,))),
+        (("cuda", (n, 2)), ("cpu", ())),
+        (("cpu", (0,)), ("cpu", (1,))),
     ]
 
 
@@ -271,6 +294,15 @@ device_of_sum.wrong(
     'This is the text "None". The answer where the sum is refused is None itself.',
     device_of_sum=lambda a, b: _device_of_sum(a, b) or "None",
 )
+
+
+@device_of_sum.wrong(
+    "device_itself",
+    "This is a torch.device. Its type, a text, was asked for: device.type.",
+)
+def _(a: Place, b: Place) -> torch.device | None:
+    found = _device_of_sum(a, b)
+    return torch.device(found) if found else None
 
 
 @device_of_sum.wrong(

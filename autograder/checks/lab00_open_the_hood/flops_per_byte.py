@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import torch
 
 from autograder.judge import Draw, Student, expect_equal
 
 from . import lab
-from .meta_layer import drawn_sizes, moved_bytes, product_flops
+from .meta_layer import drawn_sizes, in_terms, moved_bytes, moved_terms, product_flops
 
 
 @lab.question(
@@ -27,17 +30,38 @@ def flops_per_byte(student: Student, draw: Draw) -> None:
     n tokens, d, v, itemsize -> float.
     """
     drawn = [(draw.integer(2, 99), *size) for size in drawn_sizes(draw)]
-    sizes = [(32, 64, 600), (1, 64, 600), (4096, 64, 600), *drawn]
+    sizes = [(32, 64, 600), (1, 64, 600), (4096, 64, 600), *drawn, (5, 11, 3)]
     kinds = [(n, d, v, dtype) for n, d, v in sizes for dtype in (torch.float32, torch.bfloat16)]
     cases = [(n, d, v, dtype.itemsize) for n, d, v, dtype in kinds]
     for (n, d, v, dtype), got in zip(kinds, student.each("flops_per_byte", cases), strict=True):
-        _expect_number(got, product_flops(n, d, v) / moved_bytes(n, d, v, dtype))
+        want = product_flops(n, d, v) / moved_bytes(n, d, v, dtype)
+        _expect_number(got, want, why=_because(got, n, d, v, dtype))
 
 
-def _expect_number(got: object, want: float) -> None:
+def _expect_number(got: object, want: float, *, why: str) -> None:
     """A float within rounding of `want`, however the operations were ordered."""
     near = isinstance(got, (int, float)) and abs(got - want) <= 1e-9 * want
-    expect_equal(want if near else got, want)
+    expect_equal(want if near else got, want, why=why)
+
+
+def _because(got: Any, n: int, d: int, v: int, dtype: torch.dtype) -> str:
+    """With which other bytes or operations a number would be right, or which two are divided; ""
+    for what is no number."""
+    if type(got) is not float or not math.isfinite(got):
+        return ""
+    flops, moved = product_flops(n, d, v), moved_bytes(n, d, v, dtype)
+    bytes_under_it = _whole(flops / got) if got else 0
+    if which := in_terms(abs(bytes_under_it - moved), moved_terms(n, d, v, dtype)):
+        if bytes_under_it < moved:
+            return f"This would be right if the bytes were fewer here, by {which}."
+        return f"This would be right if the bytes were more here, by {which}."
+    return f"{flops:,} operations move {moved:,} bytes here."
+
+
+def _whole(number: float) -> int:
+    """The whole number that it is within rounding, else 0."""
+    near = round(number)
+    return near if math.isclose(number, near, rel_tol=1e-9) else 0
 
 
 @flops_per_byte.wrong(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from autograder.judge import Draw, Student, expect_equal
 
 from . import lab
-from .meta_layer import drawn_sizes, meta_layer, moved_bytes
+from .meta_layer import apart, drawn_sizes, meta_layer, moved_bytes, moved_terms
 
 
 @lab.question(
@@ -29,11 +31,22 @@ def head_bytes(student: Student, draw: Draw) -> None:
     n tokens, d, v, itemsize (bytes per number) -> int.
     """
     drawn = [(draw.integer(2, 99), *size) for size in drawn_sizes(draw)]
-    sizes = [(32, 64, 600), (1, 64, 600), (5, 3, 7), (0, 4, 6), *drawn]
+    sizes = [(32, 64, 600), (1, 64, 600), (5, 3, 7), (0, 4, 6), *drawn, (5, 11, 3)]
     kinds = [(n, d, v, dtype) for n, d, v in sizes for dtype in (torch.float32, torch.bfloat16)]
     cases = [(n, d, v, dtype.itemsize) for n, d, v, dtype in kinds]
     for kind, got in zip(kinds, student.each("head_bytes", cases), strict=True):
-        expect_equal(got, moved_bytes(*kind))
+        want = moved_bytes(*kind)
+        expect_equal(got, want, why=_because(got, want, *kind))
+
+
+def _because(got: Any, want: int, n: int, d: int, v: int, dtype: torch.dtype) -> str:
+    """By how much a number is wrong, or what moves; "" for what is no number."""
+    if type(got) is not int:
+        return ""
+    return apart(got, want, moved_terms(n, d, v, dtype)) or (
+        f"x has {n * d:,} numbers here, the weight {v * d:,}, the bias {v:,} and the result "
+        f"{n * v:,}, of {dtype.itemsize} bytes each."
+    )
 
 
 head_bytes.wrong(

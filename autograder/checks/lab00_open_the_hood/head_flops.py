@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from autograder.judge import Draw, Student, expect_equal
 
 from . import lab
-from .meta_layer import drawn_sizes, product_flops
+from .meta_layer import apart, drawn_sizes, product_flops
 
 
 @lab.question(
@@ -26,9 +28,21 @@ def head_flops(student: Student, draw: Draw) -> None:
     n tokens, d, v -> int. A multiplication is one, an addition is one; the bias is not counted.
     """
     drawn = [(draw.integer(2, 99), *size) for size in drawn_sizes(draw)]
-    sizes = [(32, 64, 600), (1, 64, 600), (5, 3, 7), *drawn]
+    sizes = [(32, 64, 600), (1, 64, 600), (5, 3, 7), *drawn, (5, 11, 3)]
     for size, got in zip(sizes, student.each("head_flops", sizes), strict=True):
-        expect_equal(got, product_flops(*size))
+        want = product_flops(*size)
+        expect_equal(got, want, why=_because(got, want, *size))
+
+
+def _because(got: Any, want: int, n: int, d: int, v: int) -> str:
+    """By how much a number is wrong, or what a logit takes; "" for what is no number."""
+    if type(got) is not int:
+        return ""
+    once = {"n": n, "d": d, "v": v, "n * d": n * d, "v * d": v * d, "n * v": n * v}
+    twice = {f"2 * {name}": 2 * count for name, count in once.items()}
+    return apart(got, want, {**once, **twice}) or (
+        f"A logit takes {d} multiplications and {d} additions here, and there are {n} * {v} logits."
+    )
 
 
 head_flops.wrong(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import onelayer
 from autograder.judge import Draw, Student, expect_equal
 
 from . import lab
-from .meta_layer import drawn_sizes, meta_layer
+from .meta_layer import apart, drawn_sizes, meta_layer
 
 
 @lab.question(
@@ -25,9 +27,20 @@ def head_parameters(student: Student, draw: Draw) -> None:
 
     d features in, v words out -> int.
     """
-    sizes = [(64, 600), (3, 5), (1, 1), *drawn_sizes(draw)]
+    sizes = [(64, 600), (3, 5), (1, 1), *drawn_sizes(draw), (11, 4)]  # v above d, and below
     for (d, v), got in zip(sizes, student.each("head_parameters", sizes), strict=True):
-        expect_equal(got, sum(p.numel() for p in meta_layer(d, v).parameters()))
+        want = sum(p.numel() for p in meta_layer(d, v).parameters())
+        expect_equal(got, want, why=_because(got, want, d, v))
+
+
+def _because(got: Any, want: int, d: int, v: int) -> str:
+    """By how much a number is wrong, or what it counts; "" for what is no number."""
+    if type(got) is not int:
+        return ""
+    terms = {"d": d, "v": v, "v * d": v * d, "1": 1}
+    return apart(got, want, terms) or (
+        f"The weight has {v} rows of {d} numbers here, and the bias has {v} numbers."
+    )
 
 
 head_parameters.wrong(

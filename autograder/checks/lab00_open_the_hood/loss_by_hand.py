@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 
 import onelayer
+from autograder.checks.explaining import saying
 from autograder.judge import Draw, Student, Wrong, expect_close
 
 from . import lab
@@ -45,7 +48,8 @@ def loss_by_hand(student: Student, draw: Draw) -> None:
         _expect_finite(got, want)
         if isinstance(got, torch.Tensor) and got.dtype is torch.float64:
             got = got.float()  # more digits than were asked for
-        expect_close(got, want, tolerance=1e-4)
+        with saying(_because(got, want, logits, targets)):
+            expect_close(got, want, tolerance=1e-4)
 
 
 NOT_FINITE = (
@@ -57,6 +61,27 @@ NOT_FINITE = (
 def _expect_finite(got: object, want: torch.Tensor) -> None:
     if isinstance(got, torch.Tensor) and got.numel() == 1 and not bool(got.isfinite().all()):
         raise Wrong(expected=f"{want.item():.6g}", got=f"{got.item():.6g}", why=NOT_FINITE)
+
+
+def _because(got: Any, want: torch.Tensor, logits: torch.Tensor, targets: torch.Tensor) -> str:
+    """What a loss below the true one says where float32 holds the probability as 0, or how the
+    first row's surprise comes about; "" for what is no loss."""
+    if not isinstance(got, torch.Tensor) or (got.shape, got.dtype) != (want.shape, want.dtype):
+        return ""
+    if got < want and float(want) > _LARGEST_SURPRISE:
+        return (
+            f"The loss is larger than {float(got):.4g}: float32 holds such a probability as 0, and "
+            "whoever takes its log has to put something in its place. log(sum of exp(z)) - "
+            "z[right] needs no probability."
+        )
+    row, right = logits[0].double(), int(targets[0])
+    return (
+        f"Row 0: log(sum of exp(z)) is {float(row.logsumexp(0)):.6g}, and z[{right}] is "
+        f"{float(row[right]):.6g}. The difference is its surprise."
+    )
+
+
+_LARGEST_SURPRISE = 104.0  # the smallest number above 0 that float32 holds is exp(-103.3)
 
 
 def _surprises(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

@@ -4,6 +4,10 @@ with sizes and without numbers.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
@@ -29,8 +33,39 @@ def moved_bytes(n: int, d: int, v: int, dtype: torch.dtype) -> int:
     return sum(int(t.nbytes) for t in (x, *layer.parameters(), layer(x)))
 
 
+def moved_terms(n: int, d: int, v: int, dtype: torch.dtype) -> dict[str, int]:
+    """The bytes of each of these, by their formula."""
+    numbers = {"n * d": n * d, "v * d": v * d, "v": v, "n * v": n * v}
+    return {f"{name} * itemsize": count * dtype.itemsize for name, count in numbers.items()}
+
+
 def product_flops(n: int, d: int, v: int) -> int:
     """What torch's own counter counts for x (n, d) through the layer."""
     with FlopCounterMode(display=False) as counted:
         meta_layer(d, v)(torch.empty(n, d, device="meta"))
     return int(counted.get_total_flops())
+
+
+def apart(got: Any, want: int, terms: Mapping[str, int]) -> str:
+    """By how much a count is wrong, in words of `terms`; "" where that is none of them, nor two
+    together."""
+    if type(got) is not int or not (which := in_terms(abs(got - want), terms)):
+        return ""
+    by = f"{abs(got - want):,}"
+    if got > want:
+        return f"These are {by} too many here: {which}."
+    return f"These are {by} too few here: {which}."
+
+
+def in_terms(amount: float, terms: Mapping[str, int]) -> str:
+    """The term of this amount, or the two that have it together; "" where there are none, or
+    several: then the sizes do not tell which it was."""
+    for some in (1, 2):
+        sums = [
+            names
+            for names in itertools.combinations(terms, some)
+            if sum(map(terms.__getitem__, names)) == amount
+        ]
+        if sums:
+            return " + ".join(sums[0]) if len(sums) == 1 else ""
+    return ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 import onelayer
@@ -9,6 +11,8 @@ from autograder.judge import Draw, Student, expect_equal
 
 from . import lab
 from .sentences import SENTENCES
+
+Head = tuple[torch.Tensor, torch.Tensor, torch.Tensor, list[str]]  # h, W, b and the words
 
 
 @lab.question(
@@ -32,26 +36,58 @@ def next_word(student: Student, draw: Draw) -> None:
     weight, bias = head.weight.detach(), head.bias.detach()
     for text in SENTENCES:
         h = onelayer.hidden(text)
-        got = student.call("next_word", h, weight, bias, tokens)
-        expect_equal(got, _likeliest(h, weight, bias, tokens))
+        _expect_likeliest(student, (h, weight, bias, tokens))
+    for made in (_a_long_row(), _a_narrow_lead(draw)):
+        _expect_likeliest(student, made)
     for _ in draw.cases(3):
         h, weight = draw.tensor(draw.integer(2, 6), 8), draw.tensor(12, 8)
         words = [f"word{k}" for k in draw.shuffled(range(12))]
         favoured = draw.integer(0, 11)  # whatever h says, this word's bias decides
         bias = torch.zeros(12).index_fill(0, torch.tensor([favoured]), 100.0)
         for b in (torch.zeros(12), bias):
-            got = student.call("next_word", h, weight, b, words)
-            expect_equal(got, _likeliest(h, weight, b, words))
+            _expect_likeliest(student, (h, weight, b, words))
 
 
-def _likeliest(h: torch.Tensor, w: torch.Tensor, b: torch.Tensor, words: list[str]) -> str:
+def _a_long_row() -> Head:
+    """The likeliest word's row has another direction than h, and is longer than the others. The
+    largest bias is another word's, and twice it would decide."""
+    h, bias = torch.tensor([[0.0, 1.0], [1.0, 2.0]]), torch.tensor([0.0, 0.0, 4.0])
+    weight = torch.tensor([[0.5, 1.0], [4.0, 1.0], [-1.0, 0.0]])
+    return h, weight, bias, ["short", "long", "biased"]
+
+
+def _a_narrow_lead(draw: Draw) -> Head:
+    """Two hundred words of which one is ahead, by little: whoever draws one draws another."""
+    words, bias = [f"word{k}" for k in draw.shuffled(range(200))], torch.zeros(200)
+    bias[draw.integer(1, 198)] = 0.5
+    return draw.tensor(3, 4), torch.zeros(200, 4), bias, words
+
+
+def _expect_likeliest(student: Student, head: Head) -> None:
+    logits = _last_logits(*head)
+    want, got = max(logits, key=logits.__getitem__), student.call("next_word", *head)
+    expect_equal(got, want, why=_because(got, want, logits))
+
+
+def _last_logits(
+    h: torch.Tensor, w: torch.Tensor, b: torch.Tensor, words: list[str]
+) -> dict[str, float]:
     """The slow definition: one word after the other, one product after the other."""
     last = h[-1].tolist()
-    logits = [
-        sum(x * y for x, y in zip(row, last, strict=True)) + bias
-        for row, bias in zip(w.tolist(), b.tolist(), strict=True)
-    ]
-    return words[max(range(len(words)), key=logits.__getitem__)]
+    return {
+        word: sum(x * y for x, y in zip(row, last, strict=True)) + bias
+        for word, row, bias in zip(words, w.tolist(), b.tolist(), strict=True)
+    }
+
+
+def _because(got: Any, want: str, logits: dict[str, float]) -> str:
+    """By how much another word is less likely; "" for what is none of the words."""
+    if not isinstance(got, str) or got not in logits:
+        return ""
+    return (
+        f"In the last row the logit of {got!r} is {logits[got]:.4g}, and that of {want!r} is "
+        f"{logits[want]:.4g}."
+    )
 
 
 next_word.wrong(

@@ -54,6 +54,8 @@ def address(student: Student, draw: Draw) -> None:
         for index in (drawn, tuple(n - 1 for n in size), (-1, 0, -1)):
             cases.append((index, *geometry(numbered)))
             places.append(int(numbered[index]))
+    cases.append(((0, 0), (3, 4), (4, 1), 5))  # the walk is over where it begins
+    places.append(5)
     with explaining(_RAISED):
         answers = student.each("address", cases)
         for case, got, place in zip(cases, answers, places, strict=True):

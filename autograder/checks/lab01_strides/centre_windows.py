@@ -32,6 +32,7 @@ def centre_windows(student: Student, draw: Draw) -> None:
     """
     sizes = (8, *(draw.integer(5, 40) for _ in draw.cases(3)))
     cases = [(draw.tensor(8), 3), *[(draw.tensor(n), draw.integer(2, 4)) for n in sizes]]
+    cases += [(draw.tensor(5), 3), (draw.tensor(4), 4)]  # a square of windows; one, which is x
     cases += [(draw.tensor(12, dtype=torch.float64), 3), (draw.tensor(9, layout="strided")[2:], 3)]
     for (x, width), got in zip(cases, student.each("centre_windows", cases), strict=True):
         windows = torch.stack([x[k : k + width] for k in range(len(x) - width + 1)])
@@ -83,6 +84,17 @@ def _(x: torch.Tensor, width: int) -> torch.Tensor:
 )
 def _(x: torch.Tensor, width: int) -> torch.Tensor:
     windows = x.clone().unfold(0, width, 1)
+    windows -= windows.mean(dim=1, keepdim=True)
+    return windows
+
+
+@centre_windows.wrong(
+    "contiguous_is_no_copy",
+    "`contiguous` copies only where it must. One window alone is contiguous already: then it is x "
+    "itself. `clone` always copies.",
+)
+def _(x: torch.Tensor, width: int) -> torch.Tensor:
+    windows = x.unfold(0, width, 1).contiguous()
     windows -= windows.mean(dim=1, keepdim=True)
     return windows
 

@@ -37,7 +37,16 @@ def contiguous_strides(student: Student, draw: Draw) -> None:
 
     size, any number of dimensions, zeros included -> as many strides, counted in elements.
     """
-    always: list[Sizes] = [(600, 64), (5,), (2, 3, 4), (1, 7, 1), (), (2, 0, 3), (0,)]
+    always: list[Sizes] = [
+        (600, 64),
+        (5,),
+        (2, 3, 4),
+        (1, 7, 1),
+        (),
+        (2, 0, 3),
+        (0,),
+        (2, 3, 2, 3, 2),
+    ]
     cases = [(size,) for size in always + [draw.shape(low=0) for _ in draw.cases(5)]]
     with explaining(_RAISED):
         for (size,), got in zip(cases, student.each("contiguous_strides", cases), strict=True):
@@ -49,7 +58,9 @@ def _first_wrong(got: Any, want: Sizes, size: Sizes) -> str:
     """The wrong stride that is furthest to the right, where the walk begins, and what a step there
     skips; "" where the verdict has a better word for all of them."""
     if not isinstance(got, (list, tuple)):
-        return "" if size or got is None else "A tensor without dimensions has no strides: ()."
+        if not size and got is not None:
+            return "A tensor without dimensions has no strides: ()."
+        return "" if got is None else "A tuple is asked for, with a stride for each dimension."
     if not size and got:
         return "A tensor without dimensions has no strides: ()."
     if not all(isinstance(s, (int, float)) for s in got):

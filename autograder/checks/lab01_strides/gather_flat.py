@@ -60,12 +60,13 @@ def _rows_and_columns(draw: Draw, layout: str) -> tuple[torch.Tensor, torch.Tens
 
 
 def _further(draw: Draw) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Other dtypes, and an offset beside a stride along the row."""
+    """Other dtypes, an offset beside a stride along the row, and as many columns as rows."""
     wide = draw.tensor(5, 14, dtype=torch.float64, layout="strided")[1:, 2:]
     whole = draw.integers(4, 6, low=0, high=2**40)
     return [
         (wide, draw.integers(4, 2, low=0, high=11)),
         (whole, draw.integers(4, 2, low=0, high=5)),
+        (draw.tensor(3, 7), torch.tensor([[6, 0, 2], [1, 5, 3], [4, 2, 6]])),
     ]
 
 

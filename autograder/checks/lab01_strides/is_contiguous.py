@@ -44,6 +44,8 @@ def is_contiguous(student: Student, draw: Draw) -> None:
         ((3, 1), (1, 5)),
         ((1,), (7,)),
         ((2, 3, 4), (12, 1, 3)),
+        ((2, 3, 4), (12, 1, 4)),
+        ((5, 3, 4), (0, 4, 1)),
     ]
     tensors = [draw.tensor(*draw.shape(low=0, high=3), layout=draw.layout()) for _ in draw.cases(8)]
     cases = always + [(tuple(t.shape), t.stride()) for t in tensors]

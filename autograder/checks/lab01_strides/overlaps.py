@@ -51,6 +51,11 @@ def overlaps(student: Student, draw: Draw) -> None:
         ((3, 2), (8, 2)),
         ((2, 3, 2), (1, 2, 1)),  # the first and the last dimension meet
         ((2, 2, 2), (3, 1, 2)),  # no two dimensions meet, and all three do
+        ((1, 3), (1, 1)),  # nobody steps along a size of 1
+        ((3, 1), (2, 2)),
+        ((3,), (0,)),
+        ((1, 2, 3), (6, 1, 1)),
+        ((2, 3), (6, 3)),
     ]
     drawn = [(draw.shape(draw.integer(1, 3), high=4), draw) for _ in draw.cases(8)]
     cases = always + [(n, tuple(d.integer(0, 6) for _ in n)) for n, d in drawn]

@@ -43,6 +43,8 @@ def sliding_windows(student: Student, draw: Draw) -> None:
     ]
     beside = draw.tensor(24, layout="strided")[3:]  # neither the offset nor the stride is plain
     cases.append((beside, 4, 2))
+    beside = draw.tensor(30)[3:22]  # there is room behind it, and between two windows
+    cases += [(beside, 3, 5), (draw.tensor(12), 4, 4)]
     with explaining(_RAISED):
         for case, got in zip(cases, student.each("sliding_windows", cases), strict=True):
             with within("", why=partial(_because, got, *case)):

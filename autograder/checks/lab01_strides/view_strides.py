@@ -54,6 +54,9 @@ def view_strides(student: Student, draw: Draw) -> None:
         ((), (), ()),
         ((1, 1), (5, 1), ()),
         ((2, 3), (0, 0), (6,)),
+        ((3, 2), (1, 1), (6,)),
+        ((1, 6), (600, 1), (2, 3)),
+        ((2, 3, 4), (40, 8, 1), (2, 3, 2, 2)),
     ]
     cases = always + [_reshaping(draw) for _ in draw.cases(8)]
     answers = student.each("view_strides", cases)

@@ -26,6 +26,7 @@ KNOWN = (
     "aten::var.correction",  # and aten::var in parts
     "aten::slice_scatter",  # has none of CPU, CompositeExplicitAutograd and the implicit one
     "aten::square_",
+    "aten::adjoint",  # a view, and in parts
 )
 """Asked every time, because each tells some of the wrong answers apart. The others are drawn from
 all those of this torch that `_called` can call: some six hundred."""

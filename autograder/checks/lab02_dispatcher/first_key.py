@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import torch
 
@@ -46,19 +47,50 @@ def first_key(student: Student, draw: Draw) -> None:
         (order, [x, x], [], ["AutocastCPU"], ["ADInplaceOrView"]),
         (order, [x, x], [], ["AutocastCPU", "AutogradCPU"], ["ADInplaceOrView"]),
         (order, [["CPU", "Negative"]], [], [], []),
+        (order, [["CPU", "Negative"], ["CPU"], ["CPU", "SparseCPU"]], [], [], []),
+        (order, [["AutogradCPU"], ["CPU"]], [], ["AutogradCPU"], []),  # nothing of the first's
         (order, [["CPU"], ["CPU", "SparseCPU"]], [], [], []),
         (order, [["CPU", "AutogradCPU"], ["CPU"], ["SparseCPU"]], [], [], []),  # nor is the last
+        (order, [["AutogradCPU"]], ["CPU"], ["AutogradCPU"], []),
         (order, [["CPU"]], ["Negative"], [], []),
         (order, [["CPU"]], ["ADInplaceOrView"], ["ADInplaceOrView"], []),
         (order, [x, sparse], ["ADInplaceOrView"], ["AutocastCPU", "AutogradCPU"], []),
         (order, [["AutogradCPU"]], [], ["AutogradCPU"], []),
         (order, [x], [], ["AutocastCPU"], ["AutogradCPU", "ADInplaceOrView"]),  # two in a row
         (order, [["ADInplaceOrView"]], [], [], ["ADInplaceOrView"]),  # and nothing behind it
+        (order, [["AutogradCPU", "CPU"]], [], ["AutogradCPU"], ["AutogradCPU"]),  # out twice
+        (order, [["CPU"], ["CPU"], ["SparseCPU", "CPU"]], [], [], []),
     ]
     for call in always + [_drawn_call(draw) for _ in draw.cases(8)]:
         first = _first_by_torch(*call)
         with explaining(_NOTHING_LEFT if first is None else {}):
-            expect_equal(student.call("first_key", *call), first)
+            got = student.call("first_key", *call)
+            expect_equal(got, first, why=_because(got, first, *call))
+
+
+def _because(
+    got: Any,
+    first: str | None,
+    priority: Names,
+    carried: list[Names],
+    included: Names,
+    excluded: Names,
+    fallthrough: Names,
+) -> str:
+    """Why it is not this key's turn; "" for what is no key."""
+    if got is None:
+        return f"{first} is left: it was brought, and it is neither excluded nor a fallthrough."
+    if not isinstance(got, str):
+        return "One key is asked for: its name, or None."
+    if got not in priority:
+        return ""
+    if got not in itertools.chain(*carried, included):
+        return f"Neither a tensor nor the thread has brought {got}."
+    if got in excluded:
+        return f"{got} is excluded, so it is out, whoever has brought it."
+    if got in fallthrough:
+        return f"The entry of {got} is a fallthrough: it has no kernel that could run."
+    return f"{first} is left as well, and `priority` has it before {got}."
 
 
 def _keys_of_a_sparse_one() -> tuple[str, ...]:

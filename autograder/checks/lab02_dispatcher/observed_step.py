@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import torch
 
-from autograder.judge import Draw, Student, expect_close, expect_equal, expect_tuple
+from autograder.judge import Draw, Student, expect_close, expect_equal, expect_tuple, within
 
 from . import lab
 from .keys import Names
@@ -31,19 +34,32 @@ def observed_step(student: Student, draw: Draw) -> None:
 
     w, g (any shape), lr -> (operators seen, as str(func); w after w.add_(g, alpha=-lr), in place).
     """
-    for lr in (
-        0.5,
+    for lr in (  # twice 0.5 is 1, and that is no step of its own
         0.1,
+        0.5,
         draw.integer(1, 9) / 100,
         *(draw.integer(1, 50) / 100 for _ in draw.cases(2)),
+        -0.25,
     ):
         w, g = draw.tensor(5, 4), draw.tensor(5, 4)
-        want = w - lr * g
+        want, before = w - lr * g, w.clone()
         answer = student.call("observed_step", w, g, lr)
         names, stepped = expect_tuple(answer, 2, "the names and w")
-        expect_close(stepped, want)
+        with within("", why=partial(_because, stepped, before, g, lr)):
+            expect_close(stepped, want)
         expect_equal(names, [str(torch.ops.aten.add_.Tensor)])
         expect_close(w, want)
+
+
+def _because(got: Any, before: torch.Tensor, g: torch.Tensor, lr: float) -> str:
+    """How far w went along g; "" where that is not where it went."""
+    if not isinstance(got, torch.Tensor) or (got.shape, got.dtype) != (g.shape, g.dtype):
+        return ""
+    moved = got.detach() - before
+    alpha = float((moved * g).sum() / g.square().sum())
+    if not torch.allclose(moved, alpha * g, atol=1e-5):
+        return "w did not move along g: the step is w + alpha * g."
+    return f"w moved by {alpha:.3g} * g. alpha is {-lr:.3g} here, and comes as a keyword."
 
 
 observed_step.wrong(
@@ -97,6 +113,11 @@ observed_step.wrong(
     "schema_names",
     "w is right. These are schema names, with `::`. Those of str(func) have dots.",
     observed_step=lambda w, g, lr: (["aten::add_.Tensor"], w.add_(g, alpha=-lr)),
+)
+observed_step.wrong(
+    "operators_themselves",
+    "These are the operators themselves. Their names were asked for, str(func).",
+    observed_step=lambda w, g, lr: ([torch.ops.aten.add_.Tensor], w.add_(g, alpha=-lr)),
 )
 observed_step.wrong(
     "without_overload",

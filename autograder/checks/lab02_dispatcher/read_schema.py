@@ -64,20 +64,65 @@ def read_schema(student: Student, draw: Draw) -> None:
     """
     for op, arguments in _real_calls().items():
         schema = str(overload_of(f"aten::{op}")._schema)
-        expect_equal(student.call("read_schema", schema), _observed(op, arguments))
+        _expect_lists(student, schema, _observed(op, arguments))
     written_and_kept = (
         "onelayer::named(Tensor(a) self, Tensor(b!) out) -> (Tensor(a) base, Tensor obs)"
     )
-    expect_equal(student.call("read_schema", written_and_kept), (["out"], ["self"]))
+    _expect_lists(student, written_and_kept, (["out"], ["self"]))
     turned = "onelayer::turned(Tensor(a!) x, Tensor(b) y) -> (Tensor(b) second, Tensor(a!) first)"
-    expect_equal(student.call("read_schema", turned), (["x"], ["x", "y"]))
+    _expect_lists(student, turned, (["x"], ["x", "y"]))
     either = "onelayer::either(Tensor(a) x, Tensor y, Tensor(a) z) -> Tensor(a)"
-    expect_equal(student.call("read_schema", either), ([], ["x", "z"]))
+    _expect_lists(student, either, ([], ["x", "z"]))
     kept = "onelayer::kept(Tensor(a -> *) x, Tensor(b) y) -> Tensor(b)[]"
-    expect_equal(student.call("read_schema", kept), ([], ["y"]))
+    _expect_lists(student, kept, ([], ["y"]))
+    marked = "onelayer::marked(Tensor(a!) x, Tensor(b) y) -> (Tensor(b) second, Tensor(a) first)"
+    _expect_lists(student, marked, (["x"], ["x", "y"]))  # written before, and returned unwritten
     for _ in draw.cases(6):
         text, truth = _drawn_schema(draw)
-        expect_equal(student.call("read_schema", text), truth)
+        _expect_lists(student, text, truth)
+
+
+def _expect_lists(student: Student, schema: str, want: Aliases) -> None:
+    got = student.call("read_schema", schema)
+    expect_equal(got, want, why=_because(got, want, schema))
+
+
+def _because(got: Any, want: Aliases, schema: str) -> str:
+    """The first name that is missing, or should not be there; "" for what are no two lists of
+    names."""
+    if not isinstance(got, (list, tuple)) or len(got) != 2:
+        return "" if got is None else "A pair is asked for: a list of names, and another one."
+    if not all(isinstance(names, (list, tuple)) for names in got):
+        return ""
+    sets = {name: letter for name, letter, _ in _arguments(schema)}
+    for which, (names, wanted) in enumerate(zip(got, want, strict=True), 1):
+        for name in names:
+            if name not in _names(schema):
+                return f"List {which} has {str(name)[:40]!r}, and no argument is called that."
+            if name not in wanted:
+                return (
+                    f"{name} is in the first list, and its type has no `!`: it is not written."
+                    if which == 1
+                    else f"{name} is in the second list, and no return is in a set with it."
+                )
+        for name in wanted:
+            if name not in names:
+                return (
+                    f"{name} is missing in the first list: its type has a `!`."
+                    if which == 1
+                    else f"{name} is missing in the second list: it is in set {sets[name]}, and so "
+                    "is a return."
+                )
+        if list(names) != wanted and sorted(names) == sorted(wanted):
+            return (
+                f"List {which} has the right names. The schema's arguments come in another order."
+            )
+    return ""
+
+
+def _names(schema: str) -> list[str]:
+    """Those of all arguments, with a set or without."""
+    return re.findall(r" (\w+)(?:=[^,)]*)?(?=,|$)", f" {_inside(schema)}")
 
 
 def _observed(op: str, arguments: dict[str, Any]) -> Aliases:
@@ -359,6 +404,16 @@ read_schema.wrong(
     "This is the example's answer. Another schema has other arguments.",
     read_schema=lambda schema: (["self"], ["self"]),
 )
+
+
+@read_schema.wrong(
+    "sets_of_names",
+    "These are sets. Lists were asked for, with the names in the schema's order.",
+)
+def _(schema: str) -> tuple[set[str], set[str]]:
+    found, back = _arguments(schema), _returned(schema)
+    written = {name for name, _, bang in found if bang}
+    return written, {name for name, letter, _ in found if letter in back}
 
 
 @read_schema.wrong(

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import onelayer
-from autograder.checks.explaining import explaining
+from autograder.checks.explaining import explaining, saying
 from autograder.judge import Draw, Student, expect_close, expect_equal, expect_tuple
 
 from . import lab
@@ -48,6 +48,8 @@ def run_head(student: Student, draw: Draw) -> None:
         (["Autograd", "CPU"], {"CPU": "linear", "Autograd": "fallthrough"}, {}),
         (["Autograd", "CPU"], {"CPU": "linear", "Autograd": "pass"}, {"Autograd": "fallthrough"}),
         (["Autograd", "CPU"], {"CPU": "linear"}, {"Autograd": "pass"}),
+        (["Autograd", "CPU"], {"CPU": "linear"}, {"Autograd": "fallthrough"}),
+        (["Sparse", "CPU"], {"CPU": "linear"}, {"Sparse": "pass"}),
         (["Sparse", "CPU"], {"CPU": "linear"}, {}),
         (["CPU", "Autograd"], {"Autograd": "ban"}, {}),
         (
@@ -65,7 +67,7 @@ def run_head(student: Student, draw: Draw) -> None:
         x, w, b = _inputs(draw)
         with explaining(_RAISED):
             got = student.call("run_head", x, w, b, keys, table, fallbacks)
-        _expect_run(got, chain(x, w, b, keys, table, fallbacks))
+        _expect_run(got, chain(x, w, b, keys, table, fallbacks), table)
 
 
 _RAISED = {
@@ -94,12 +96,32 @@ def _drawn_run(draw: Draw) -> tuple[Names, Table, Table]:
     return keys, {**table, "CPU": "linear"}, fallbacks
 
 
-def _expect_run(got: Any, want: Ran) -> None:
+def _expect_run(got: Any, want: Ran, table: Table) -> None:
     log, logits = expect_tuple(got, 2, "a log and the logits")
-    expect_equal(log, want[0])
+    with saying(_because(log, want[0], table)):
+        expect_equal(log, want[0])
     if want[1] is None:
-        return expect_equal(logits, None)
-    return expect_close(logits, want[1])
+        said = (
+            "The log is right: a kernel is missing. Then there are no logits, and None is returned."
+        )
+        return expect_equal(logits, None, why=said)
+    with saying("The log is right, and these are not the logits that its kernels make together."):
+        return expect_close(logits, want[1])
+
+
+def _because(log: Any, want: Names, table: Table) -> str:
+    """Whose turn it is where a log is wrong; "" for what is no log, or has too much at its end."""
+    if not isinstance(log, (list, tuple)):
+        return ""
+    place = next((k for k, line in enumerate(want) if list(log[k : k + 1]) != [line]), len(want))
+    if place == len(want):
+        return ""
+    key, _, name = want[place].partition(": ")
+    if key == "missing":
+        return f"log[{place}]: no key is left, or the next one has no name. Raise LookupError."
+    if key in table:
+        return f"log[{place}]: it is the turn of {key}. Its name in the table is {name}."
+    return f"log[{place}]: it is the turn of {key}. It has only a fallback, {name}."
 
 
 @run_head.wrong(

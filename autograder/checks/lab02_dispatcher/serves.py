@@ -60,17 +60,32 @@ def serves(student: Student, draw: Draw) -> None:
         ([IMPLICIT], "ADInplaceOrView"),
         ([IMPLICIT], "AutocastCPU"),
         (["Autograd"], "ADInplaceOrView"),
+        (["Autograd"], "AutocastCPU"),
+        ([EXPLICIT, IMPLICIT], "AutogradCPU"),
+        (["CPU", EXPLICIT], "CPU"),
+        (["AutocastCPU"], "AutocastCPU"),
         (["CPU"], "SparseCPU"),
         ([], "AutogradCPU"),
     ]
     drawn = [(_registrations(draw), draw.choice(CELLS)) for _ in draw.cases(10)]
     cases = [(registered, key, fallbacks) for registered, key in always + drawn]
     for (registered, key, _), got in zip(cases, student.each("serves", cases), strict=True):
-        expect_equal(got, _served_by_torch(registered, key))
+        served = _served_by_torch(registered, key)
+        expect_equal(got, served, why=_because(got, served, key))
     for key in ("AutogradCPU", "AutocastCPU"):  # have a fallback in torch, and none in this call
-        expect_equal(student.call("serves", [], key, []), None)
+        got = student.call("serves", [], key, [])
+        expect_equal(got, None, why=_because(got, None, key))
     for key in ("CPU", "SparseCPU"):  # have none in torch, and one in this call
-        expect_equal(student.call("serves", [], key, [key]), "fallback")
+        got = student.call("serves", [], key, [key])
+        expect_equal(got, "fallback", why=_because(got, "fallback", key))
+
+
+def _because(got: Any, served: str | None, key: str) -> str:
+    """Which rule applies; "" for what is no such answer."""
+    if not (got is None or isinstance(got, str)):
+        return ""
+    rules = {key: 1, EXPLICIT: 2, IMPLICIT: 3, "Autograd": 4, "fallback": 5, None: 6}
+    return f"Of the rules, the first that applies to {key} here is rule {rules[served]}."
 
 
 def _parse(key: str) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 import onelayer
+from autograder.checks.explaining import saying
 from autograder.judge import Draw, Student, expect_equal
 
 from . import lab
@@ -52,10 +53,25 @@ def tensor_keys(student: Student, draw: Draw) -> None:
         ("cpu", "strided", torch.float32, (), False, True, True),
         ("meta", "strided", torch.bfloat16, (n,), True, True, False),
         ("cpu", "strided", torch.float32, (0, n), True, False, False),
+        ("cpu", "strided", torch.complex64, (), False, False, False),
+        ("meta", "sparse_coo", torch.float32, (2, n), False, False, False),
+        ("cpu", "sparse_coo", torch.float32, (2, n), True, False, True),
     ]
     kinds = always + [_kind(draw) for _ in draw.cases(6)]
     for kind, got in zip(kinds, student.each("tensor_keys", kinds), strict=True):
-        expect_equal(got, list(onelayer.key_set(_tensor(*kind))))
+        want = list(onelayer.key_set(_tensor(*kind)))
+        with saying(_because(got, want, *kind[:2])):
+            expect_equal(got, want)
+
+
+def _because(got: Any, want: Names, device: str, layout: str) -> str:
+    """The key that stands in place of another; "" for what is no list."""
+    if not isinstance(got, (list, tuple)):
+        return "" if got is None else "A list is asked for, with a name for each key."
+    if want[-1] not in got:
+        return f"The backend key of layout {layout} on device {device} is {want[-1]}."
+    missing = [key for key in want if key not in got]
+    return f"This tensor carries {missing[0]}, which is not in the list." if missing else ""
 
 
 def _kind(draw: Draw) -> Kind:

@@ -46,10 +46,12 @@ def trace_linear(student: Student, draw: Draw) -> None:
     x (..., D), w (V, D), b (V,) or None; some require gradients -> list of names as str(func).
     """
     shapes = [(3, 64), (2, 3, 64), (3, 64), *[(draw.integer(2, 5), 64) for _ in draw.cases(2)]]
+    shapes.append((4, 64))
     for place, shape in enumerate(shapes):
-        x = draw.tensor(*shape, requires_grad=place % 2 == 1)
-        w = draw.tensor(20, 64, requires_grad=True)
-        b = None if place == 2 else draw.tensor(20, requires_grad=True)
+        only_x = place == len(shapes) - 1
+        x = draw.tensor(*shape, requires_grad=only_x or place % 2 == 1)
+        w = draw.tensor(20, 64, requires_grad=not only_x)
+        b = None if place == 2 else draw.tensor(20, requires_grad=not only_x)
         with explaining(_RAISED), _no_mode_left():
             got = student.call("trace_linear", x, w, b)
         names = got if isinstance(got, (list, tuple)) else [got]
