@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from autograder.checks.explaining import saying
 from autograder.judge import Draw, Student, Wrong, expect_close
 
 from . import lab
@@ -64,7 +67,23 @@ def _ask_cross_entropy(
     if isinstance(got, Tensor) and bool(got.isnan().any()) and float(z.max()) > 88:
         raise Wrong(expected="numbers", got="nan", where="in dz", why=OVERFLOW)
     # Room for z - logsumexp(z) in float32, where logits of some hundreds keep five digits.
-    expect_close(got, _torchs_cross_entropy(z, target, dloss), tolerance=1e-4)
+    want = _torchs_cross_entropy(z, target, dloss)
+    with saying(_sum_of_a_row(got, want)):
+        expect_close(got, want, tolerance=1e-4)
+
+
+def _sum_of_a_row(got: Any, want: Tensor) -> str:
+    """A sentence where a row of dz does not sum to 0."""
+    if not isinstance(got, Tensor) or (got.shape, got.dtype) != (want.shape, want.dtype):
+        return ""
+    sums = got.detach().sum(dim=1)
+    row = int(sums.abs().argmax())
+    if not bool(sums.isfinite().all()) or sums[row].abs() <= 0.01 * want.abs().max():
+        return ""
+    return (
+        f"Row {row} of dz sums to {float(sums[row]):.3g}. Each row sums to 0: what the target "
+        "gains the other words lose."
+    )
 
 
 def _torchs_cross_entropy(z: Tensor, target: Tensor, dloss: float) -> Tensor:

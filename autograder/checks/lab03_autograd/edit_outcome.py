@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
+from autograder.checks.explaining import saying
 from autograder.judge import Draw, Student, expect_equal
 
 from . import lab
 from .edits import WAYS, Edited, edit, gradients, saves, torchs_outcome
 
+OUTCOMES = ("harmless", "raises", "silent")
+COUNTED = (
+    "The tensor itself, a view of it and its detach() share one version counter. Backward compares "
+    "it with the one that it noted, and refuses."
+)
+UNCOUNTED = (
+    ".data comes with a version counter of its own. torch cannot notice this edit: the gradient is "
+    "wrong, and no word is said."
+)
 BINARY = ("mul", "div", "add", "sub", "matmul")
 UNARY = ("exp", "sin", "tanh", "sigmoid", "log", "square", "neg")
 Case = tuple[str, tuple[bool, ...], Edited, str]
@@ -32,6 +44,8 @@ ALWAYS: list[Case] = [
     ("tanh", ONE, "out", "data"),
     ("matmul", FIRST, 1, "data"),
     ("mul", BOTH, "out", "data"),
+    ("add", BOTH, 1, "detach"),  # tells who takes two inputs for saved from who asks the edited
+    ("mul", BOTH, 0, "data"),  # here whoever looks at the first gradient alone
 ]
 
 
@@ -61,7 +75,23 @@ def edit_outcome(student: Student, draw: Draw) -> None:
     (same,) = _inputs(draw, ONE)  # what is saved has the numbers of what is edited, and is another
     cases.insert(8, ("mul", [same, same.detach().clone()], 0, "itself"))
     for case, got in zip(cases, student.each("edit_outcome", cases), strict=True):
-        expect_equal(got, torchs_outcome(*case))
+        want = torchs_outcome(*case)
+        with saying(_why(case[0], got, want)):
+            expect_equal(got, want)
+
+
+def _why(op: str, got: Any, want: str) -> str:
+    """What the right outcome says of this edit, against the one that was named."""
+    if not isinstance(got, str) or got not in OUTCOMES:
+        return ""
+    if want == "harmless":
+        return (
+            f"The backward of {op} does not read what was edited here: no gradient changes, and "
+            "none is refused."
+        )
+    if got == "harmless":
+        return f"The backward of {op} reads what was edited here, so the edit is not harmless."
+    return COUNTED if want == "raises" else UNCOUNTED
 
 
 def _inputs(draw: Draw, learns: tuple[bool, ...]) -> list[Tensor]:
@@ -137,11 +167,7 @@ def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
     return "silent" if way in ("data", "detach") else "raises"
 
 
-@edit_outcome.wrong(
-    "data_is_noticed",
-    ".data comes with a version counter of its own. torch cannot notice this edit: the gradient is "
-    "wrong, and no word is said.",
-)
+@edit_outcome.wrong("data_is_noticed", UNCOUNTED)
 def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
     return "raises" if saves(op, inputs, edited) else "harmless"
 
@@ -316,6 +342,18 @@ def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
     if not saves(op, inputs, edited):
         return "harmless"
     return "silent" if way == "data" else "raises"
+
+
+@edit_outcome.wrong(
+    "first_gradient_only",
+    "Only the gradient of the first input that learns was looked at. The edit may spoil the other "
+    "one: mul's first input is read for the gradient of its second.",
+)
+def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
+    if torchs_outcome(op, inputs, edited, way) == "raises":
+        return "raises"
+    after, right = gradients(op, inputs, edited, way), gradients(op, inputs)
+    return "harmless" if after[0].equal(right[0]) else "silent"
 
 
 edit_outcome.wrong(

@@ -12,6 +12,14 @@ from . import lab
 from .several_tensors import expect_each
 
 Triple = tuple[Tensor, Tensor, Tensor]
+_ALONE = {
+    "dx": "dw and db are right, dx is not. x[n, i] went into each output of row n, so dx[n, i] "
+    "adds up dy[n, o] * w[o, i] over o, and nothing else.",
+    "dw": "dx and db are right, dw is not. w[o, i] was read by each row, so dw[o, i] adds up "
+    "dy[n, o] * x[n, i] over n, and nothing else.",
+    "db": "dx and dw are right, db is not. b[o] was added in each row, so db[o] adds up dy[n, o] "
+    "over n, and nothing else.",
+}
 
 
 @lab.question(
@@ -36,10 +44,10 @@ def linear_backward(student: Student, draw: Draw) -> None:
     for n, v, d in [(3, 4, 4), (5, 4, 4), *drawn]:
         dy, x, w = draw.tensor(n, v), draw.tensor(n, d, layout=draw.layout()), draw.tensor(v, d)
         got = student.call("linear_backward", dy, x, w)
-        expect_each(got, _torchs_linear(dy, x, w), "dx dw db")
+        expect_each(got, _torchs_linear(dy, x, w), "dx dw db", alone=_ALONE)
     wide = [draw.tensor(*shape, dtype=torch.float64) for shape in ((5, 3), (5, 2), (3, 2))]
     got = student.call("linear_backward", *wide)
-    expect_each(got, _torchs_linear(*wide), "dx dw db", tolerance=1e-12)
+    expect_each(got, _torchs_linear(*wide), "dx dw db", tolerance=1e-12, alone=_ALONE)
 
 
 def _torchs_linear(dy: Tensor, x: Tensor, w: Tensor) -> Triple:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 import onelayer
+from autograder.checks.explaining import saying
 from autograder.judge import Draw, Student
 
 from . import lab
@@ -20,6 +23,16 @@ PROMPTS = (
 )
 LOUD = 50
 """Times the head's weight: logits of some hundreds, as 3.3 has them."""
+ONLY_TARGETS = (
+    "Only the rows of the right words moved. The normaliser reads every logit, so every word's "
+    "row moves by its probability."
+)
+_ALONE = {
+    "w": "The new bias is right, the new weight is not: it is w - lr * dz.T @ x, with the dz that "
+    "moved the bias.",
+    "b": "The new weight is right, the new bias is not: it is b - lr * db, and db adds up over the "
+    "rows the dz that moved the weight.",
+}
 
 
 @lab.question(
@@ -42,12 +55,41 @@ def raise_the_words(student: Student, draw: Draw) -> None:
     head = onelayer.head()
     b = head.bias.detach()
     drawn = [(draw.choice(PROMPTS), draw.choice((0.002, 0.005, 0.02))) for _ in draw.cases(2)]
-    asked = [(1, PROMPTS[0], 0.01), *((1, *each) for each in drawn)]
+    asked = [(1, PROMPTS[0], 0.01), (1, PROMPTS[1], 1.0), *((1, *each) for each in drawn)]
     for scale, text, lr in [*asked, (LOUD, PROMPTS[2], 0.01)]:
         w, x = scale * head.weight.detach(), onelayer.hidden(text)
         target = draw.integers(len(x), low=0, high=599)
+        target[-1] = target[0]  # a word that is asked for twice
         got = student.call("raise_the_words", w, b, x, target, lr)
-        expect_each(got, whole_batches(w, b, [[(x, target)]], lr), "w b")
+        want = whole_batches(w, b, [[(x, target)]], lr)
+        with saying(_what_moved(got, want, (w, b), target)):
+            expect_each(got, want, "w b", alone=_ALONE)
+
+
+def _what_moved(got: Any, want: Pair, before: Pair, target: Tensor) -> str:
+    """What the two new tensors have to do with the right ones, as far as their steps show it."""
+    if not isinstance(got, (list, tuple)) or len(got) != len(want):
+        return ""
+    if not all(
+        isinstance(t, Tensor) and (t.shape, t.dtype) == (right.shape, right.dtype)
+        for t, right in zip(got, want, strict=True)
+    ):
+        return ""
+    steps = [
+        (t.detach() - old, right - old) for t, right, old in zip(got, want, before, strict=True)
+    ]
+    others = torch.ones(len(before[1]), dtype=torch.bool)
+    others[target] = False
+    moved = [(bool(mine.any()), bool(mine[others].any())) for mine, _ in steps]
+    if all(some and not other for some, other in moved):
+        return ONLY_TARGETS
+    factors = [float((mine * right).sum() / right.square().sum()) for mine, right in steps]
+    alike = all(
+        bool(((mine - factors[0] * right).abs() <= 1e-3 * right.abs().max()).all())
+        for mine, right in steps
+    )
+    shown = f"{factors[0]:.4g}"
+    return f"Both steps are {shown} times the right ones." if alike and shown != "1" else ""
 
 
 def _head_gradients(w: Tensor, b: Tensor, x: Tensor, target: Tensor) -> Pair:
@@ -247,6 +289,16 @@ def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
 
 
 @raise_the_words.wrong(
+    "weight_after_the_bias",
+    "The weight's gradient was computed with the bias that had moved already. Both gradients "
+    "belong to the parameters before the step.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    moved = b - lr * _head_gradients(w, b, x, target)[1]
+    return w - lr * _head_gradients(w, moved, x, target)[0], moved
+
+
+@raise_the_words.wrong(
     "weight_stands_still",
     "The bias made its step, the weight did not: w - lr * dz.T @ x.",
 )
@@ -334,11 +386,7 @@ def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
     return w - lr * dw / (dw.abs() + 1e-8), b - lr * db / (db.abs() + 1e-8)
 
 
-@raise_the_words.wrong(
-    "only_the_targets_rows",
-    "Only the rows of the right words moved. The normaliser reads every logit, so every word's "
-    "row moves by its probability.",
-)
+@raise_the_words.wrong("only_the_targets_rows", ONLY_TARGETS)
 def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
     dw, db = _head_gradients(w, b, x, target)
     moved = torch.zeros(len(b), dtype=torch.bool)
@@ -415,6 +463,19 @@ def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
     e = (z - z.max()).exp()
     dz = (e / e.sum(dim=1, keepdim=True) - F.one_hot(target, len(b))) / len(x)
     return w - lr * dz.T @ x, b - lr * dz.sum(dim=0)
+
+
+@raise_the_words.wrong(
+    "repeated_word",
+    "A word that is the target of two rows was counted once: `dw[target] -= ...` writes such a row "
+    "once. Take the 1 away in dz, where each row has its own, or use index_add_.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    p = F.linear(x, w, b).softmax(1) / len(x)
+    dw, db = p.T @ x, p.sum(dim=0)
+    dw[target] -= x / len(x)
+    db[target] -= 1 / len(x)
+    return w - lr * dw, b - lr * db
 
 
 @raise_the_words.cost

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 import torch.nn.functional as F
@@ -38,6 +40,7 @@ def walk_graph(student: Student, draw: Draw) -> None:
     of (name, shape): the leaf's shape for an AccumulateGrad node, None for every other.
     """
     always = [(False, False), (True, True), (False, True), (True, False)]
+    asked: list[tuple[Tensor, ...]] = []
     for w_learns, b_learns in always + [draw.choice(always) for _ in draw.cases(1)]:
         n, v, d = draw.integer(2, 5), draw.integer(4, 9), draw.integer(2, 3)
         w = draw.tensor(v, d, requires_grad=w_learns)
@@ -49,21 +52,49 @@ def walk_graph(student: Student, draw: Draw) -> None:
         try:
             _expect_same_nodes(list(map(_as_pair, got)), want)
         except Wrong as wrong:
-            wrong.why = _known(got, (tokens, w, b, target))
+            wrong.why = _known(got, (tokens, w, b, target), asked) or _on_one_side(got, want)
             raise
+        asked.append((tokens, w, b, target))
 
 
-def _known(got: Sequence[Any], arguments: tuple[Tensor, ...]) -> str:
-    """The sentence of the known wrong answer that lists the same nodes. The judge compares lists
-    in their order; here any order is the same answer."""
+def _known(
+    got: Sequence[Any], arguments: tuple[Tensor, ...], before: Sequence[tuple[Tensor, ...]]
+) -> str:
+    """The sentence of the known wrong answer that lists the same nodes, and the right ones for what
+    was asked before. The judge compares lists in their order; here any order is the same answer."""
     for known in walk_graph.wrong_answers:
+        answer = known.functions["walk_graph"]
         try:
-            answer = known.functions["walk_graph"](*arguments)
+            alike = _sorted(answer(*arguments)) == _sorted(got)
+            if alike and all(
+                _sorted(answer(*given)) == _sorted(_torchs_nodes(_tied_loss(*given)))
+                for given in before
+            ):
+                return known.sentence
         except AttributeError:
             continue
-        if sorted(map(str, map(_as_pair, answer))) == sorted(map(str, map(_as_pair, got))):
-            return known.sentence
     return ""
+
+
+def _sorted(nodes: Sequence[Any]) -> list[str]:
+    return sorted(map(str, map(_as_pair, nodes)))
+
+
+def _on_one_side(got: Sequence[Any], want: Sequence[Visit]) -> str:
+    """A sentence for the right nodes with other shapes, for some of them, or for all of them and
+    some again; else nothing."""
+    mine, right = Counter(_sorted(got)), Counter(_sorted(want))
+    if not mine - right:
+        return "What is listed is right, and not all that is behind the loss."
+    if not right - mine and set(mine) == set(right):
+        return "All nodes are listed, some of them more often than they are behind the loss."
+    names = [pair[0] for pair in map(_as_pair, got) if isinstance(pair, tuple)]
+    if len(names) < len(got) or sorted(map(str, names)) != sorted(name for name, _ in want):
+        return ""
+    return (
+        "The nodes are right, and not their shapes: each AccumulateGrad comes with the shape of "
+        "its own leaf, node.variable, and every other node with None."
+    )
 
 
 def _expect_same_nodes(got: list[Any], want: list[Visit]) -> None:
@@ -358,6 +389,21 @@ def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
             found[node.name()] = _visit(node)
             waiting.extend(after for after, _ in node.next_functions)
     return list(found.values())
+
+
+@walk_graph.wrong(
+    "none_ends_the_node",
+    "What stands behind a None in next_functions was left out. A None is one input that needs no "
+    "gradient; the entries behind it lead on: `continue`, not `break`.",
+)
+def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
+    found, waiting = dict[Any, None](), [_tied_loss(tokens, w, b, target).grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in found:
+            found[node] = None
+            waiting += takewhile(bool, (after for after, _ in node.next_functions))
+    return list(map(_visit, found))
 
 
 @walk_graph.cost

@@ -274,7 +274,7 @@ cap_in_place.wrong(
 
 @cap_in_place.wrong(
     "report_after_the_edit",
-    "The report is 0: it was made after the edit, when nothing lies above the limit any more.",
+    "The report is 0. Was it made after the edit, when nothing lies above the limit any more?",
 )
 def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
     capped, lost, dz = _torchs_cap(z, limit, dy)

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+from autograder.checks.explaining import saying
 from autograder.judge import Draw, Student, expect_equal
 
 from . import lab
-from .schedules import Ints, Keep, again, drawn_chain, peak, peak_never_freed, segments
+from .schedules import (
+    Ints,
+    Keep,
+    again,
+    drawn_chain,
+    held_at_peak,
+    peak,
+    peak_never_freed,
+    segments,
+)
 
 Pair = tuple[int, int]
 
@@ -41,7 +52,22 @@ def schedule_cost(student: Student, draw: Draw) -> None:
     cases = fixed + [_drawn_schedule(draw) for _ in draw.cases(6)]
     for case, got in zip(cases, student.each("schedule_cost", cases), strict=True):
         nbytes, flops, keep = case
-        expect_equal(got, (peak(nbytes, keep), again(flops, keep)))
+        want = peak(nbytes, keep), again(flops, keep)
+        with saying(_which(got, want, *case)):
+            expect_equal(got, want)
+
+
+def _which(got: Any, want: Pair, nbytes: Ints, flops: Ints, keep: Keep) -> str:
+    """What the two numbers are made of, where one of them is wrong or both."""
+    if not isinstance(got, (list, tuple)) or list(map(type, got)) != list(map(type, want)):
+        return ""
+    held = held_at_peak(nbytes, keep)
+    ran = [i - 1 for i in range(len(flops)) if i not in keep]
+    if got[1] == want[1]:
+        return f"The FLOPs are right. The peak comes while activations {held} are held."
+    if got[0] == want[0]:
+        return f"The peak is right. The layers that run again, each once, are {ran}."
+    return f"The peak comes while activations {held} are held; layers {ran} run again, each once."
 
 
 def _drawn_schedule(draw: Draw) -> tuple[Ints, Ints, Keep]:

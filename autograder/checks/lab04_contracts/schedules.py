@@ -25,10 +25,16 @@ def segments(layers: int, keep: Keep) -> list[tuple[int, int]]:
 def peak(nbytes: Ints, keep: Keep) -> int:
     """While a segment goes back, all of it is held, and what is kept below; what lies above is
     gone. The end of the forward is the last segment's moment."""
-    return max(
-        sum(nbytes[k] for k in keep if k < start) + sum(nbytes[start:end])
+    return sum(nbytes[k] for k in held_at_peak(nbytes, keep))
+
+
+def held_at_peak(nbytes: Ints, keep: Keep) -> list[int]:
+    """The activations that are held at the peak, at the first moment of several."""
+    moments = [
+        [*(k for k in keep if k < start), *range(start, end)]
         for start, end in segments(len(nbytes), keep)
-    )
+    ]
+    return max(reversed(moments), key=lambda held: sum(nbytes[k] for k in held))
 
 
 def again(flops: Ints, keep: Keep) -> int:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from autograder.checks.explaining import saying
 from autograder.judge import Draw, Student, expect_equal
 
 from . import lab
-from .allocator_model import MIB, pool_of, rounded, segment_bytes
+from .allocator_model import MIB, ROUND, pool_of, rounded, segment_bytes
 from .requests import drawn_bytes
 
 Sizes = tuple[int, str, int]
@@ -30,10 +33,36 @@ def block_bytes(student: Student, draw: Draw) -> None:
     is asked of cudaMalloc).
     """
     borders = [1, 512, 513, MIB - 512, MIB, MIB + 1, 3 * MIB, 24 * MIB, 10 * MIB, 10 * MIB - 512]
-    borders += [10 * MIB - 100, 10 * MIB + 1, 12 * MIB, 24 * MIB + 513]
+    borders += [10 * MIB - 100, 10 * MIB + 1, 12 * MIB, 24 * MIB + 513, 25 * MIB]
     cases = [(nbytes,) for nbytes in borders + [drawn_bytes(draw) for _ in draw.cases(8)]]
     for (nbytes,), got in zip(cases, student.each("block_bytes", cases), strict=True):
-        expect_equal(got, _sizes(rounded(nbytes)))
+        want = _sizes_as_named(got, rounded(nbytes))
+        with saying(_what_rounds(got, want, nbytes)):
+            expect_equal(got, want)
+
+
+def _what_rounds(got: Any, want: Sizes, nbytes: int) -> str:
+    """The rule of the first of the three that is wrong."""
+    if not isinstance(got, (list, tuple)) or list(map(type, got)) != list(map(type, want)):
+        return ""
+    if got[0] != want[0]:
+        times = rounded(nbytes) // ROUND
+        return f"The block of {nbytes} bytes is the request, rounded up: {times} times {ROUND}."
+    return (
+        "The block is right. Its bytes say the rest: up to 1 MiB the small pool, and a segment of "
+        "2 MiB; below 10 MiB the large pool, and 20 MiB; from there on the next multiple of 2 MiB."
+    )
+
+
+def _sizes_as_named(got: Any, block: int) -> Sizes:
+    """What a right answer says; where no more than 1 MiB would be left over, which the large pool
+    does not split off, the block may be the rounded bytes or all of the segment."""
+    want = _sizes(block)
+    _, pool, segment = want
+    first = got[0] if isinstance(got, (list, tuple)) and got else None
+    unsplit = pool == "large" and segment - block <= MIB
+    is_whole = type(first) is int and first == segment
+    return (segment, pool, segment) if is_whole and unsplit else want
 
 
 def _sizes(block: int) -> Sizes:
@@ -333,7 +362,7 @@ block_bytes.wrong(
 block_bytes.wrong(
     "block_as_large_as_its_segment",
     "From 10 MiB on the block has the size of its segment. The block is the rounded request; what "
-    "is left of the segment is another block.",
+    "is left of the segment, where it is more than 1 MiB, is another block.",
     block_bytes=lambda nbytes: (
         rounded(nbytes) if rounded(nbytes) < 10 * MIB else segment_bytes(rounded(nbytes)),
         *_sizes(rounded(nbytes))[1:],

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from autograder.checks.explaining import saying
 from autograder.judge import Draw, Student, expect_equal, expect_tuple, within
 
 from . import lab
@@ -37,14 +38,31 @@ def bytes_held(student: Student, draw: Draw) -> None:
     the forward, at the peak of forward and backward, after the backward), in bytes of float32.
     """
     cases = [([7, 11], 40), ([5, 8, 13], 101), ([64, 600], 700)]
+    cases += [([2, 12, 7, 8], 100)]  # V is not the widest
     for _ in draw.cases(3):
         inner = [draw.integer(3, 20) for _ in range(draw.integer(1, 3))]
         cases.append(([draw.integer(3, 20), *inner, draw.integer(30, 50)], draw.integer(60, 120)))
     for widths, n in cases:
         got = expect_tuple(student.call("bytes_held", widths, n), 4, "four numbers of bytes")
         for mine, want, moment in zip(got, held_in_second_step(widths, n), MOMENTS, strict=True):
-            with within(moment):
+            with within(moment), saying(_made_of(moment, widths, n)):
                 expect_equal(mine, want)
+
+
+def _made_of(moment: str, widths: Sequence[int], n: int) -> str:
+    """What is held at a moment, in numbers of 4 bytes."""
+    parameters = held_in_second_step(widths, n)[0] // (3 * FLOAT)
+    hidden, logits = n * sum(widths[1:-1]), n * widths[-1]
+    return {
+        "before the step": f"The weights and biases of all layers are {parameters} numbers, and "
+        "AdamW keeps two for each: these three times 4 bytes are held before the step.",
+        "after the forward": f"To what was held before the step the forward adds {hidden} numbers "
+        f"that the ReLUs returned, n for each hidden unit, and {logits} log-probabilities, n * V.",
+        "at the peak": f"To what the forward left come two tensors of (n, V), {logits} numbers "
+        "each, when the backward begins; nothing has gone by then, and nothing else has come.",
+        "after the backward": f"To what was held before the step have come {parameters} numbers of "
+        "gradients, one for each parameter. All else of this step is gone.",
+    }[moment]
 
 
 @dataclass(frozen=True)

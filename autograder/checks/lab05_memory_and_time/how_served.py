@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autograder.checks.explaining import saying
 from autograder.judge import Draw, Student, expect_equal
 
 from . import lab
@@ -84,7 +85,21 @@ def how_served(student: Student, draw: Draw) -> None:
         left = draw.choice([0, draw.integer(1, 40) * MIB])
         cases.append(_case(kept, left, drawn_bytes(draw)))
     for case, got in zip(cases, student.each("how_served", cases), strict=True):
-        expect_equal(got, _truth(*case))
+        with saying(_facts(*case)):
+            expect_equal(got, _truth(*case))
+
+
+def _facts(segments: Plain, left: int, nbytes: int) -> str:
+    """What decides, in numbers."""
+    block = rounded(nbytes)
+    pool = pool_of(block)
+    free = [size for _, p, blocks in segments if p == pool for size, name in blocks if name is None]
+    whole = [blocks[0][0] for *_, blocks in segments if [name for _, name in blocks] == [None]]
+    most = max(free, default=0)
+    return (
+        f"The block has {block} bytes, and the largest free one of its pool {most}; "
+        f"its segment has {segment_bytes(block)}, {left} are left, and {sum(whole)} would go back."
+    )
 
 
 def _case(requests: Requests, left: int, nbytes: int) -> Case:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
+from autograder.checks.explaining import saying
 from autograder.judge import Draw, Student, expect_equal
 
 from . import lab
 from .stream_model import StreamModel
 
+ONE_KERNEL = (
+    "Host and device are right. Here is one kernel, so there is no gap: what lies before it and "
+    "behind it is not idle time."
+)
 Steps = Sequence[Sequence[Any]]
 Times = tuple[int, int, int]
 Move = Callable[[int, int, int, int, int], Times]
@@ -37,13 +43,43 @@ def queue_times(student: Student, draw: Draw) -> None:
     fixed: list[tuple[Steps, int]] = [
         ([("launch", 40), ("launch", 90)], 5),
         ([("launch", 3), ("launch", 2), ("launch", 70)], 6),
+        # the longest gap first
+        ([("launch", 10), ("host", 30), ("launch", 20), ("host", 35), ("launch", 5)], 5),
         ([("launch", 50), ("sync",), ("launch", 20), ("host", 60), ("launch", 30), ("sync",)], 4),
         ([("launch", 10), ("host", 60), ("sync",), ("launch", 20)], 5),  # a sync for nothing
         ([("host", 25), ("launch", 11), ("host", 7), ("sync",), ("host", 3)], 5),
     ]
     cases = fixed + [_drawn_steps(draw) for _ in draw.cases(6)]
     for case, got in zip(cases, student.each("queue_times", cases), strict=True):
-        expect_equal(got, _times(*case))
+        want = _times(*case)
+        with saying(_made_of(got, want, *case)):
+            expect_equal(got, want)
+
+
+def _made_of(got: Any, want: Times, steps: Steps, launch_us: int) -> str:
+    """What the first of the three times that is wrong is made of."""
+    if not isinstance(got, (list, tuple)) or list(map(type, got)) != list(map(type, want)):
+        return ""
+    pieces = _played(steps, launch_us).pieces
+    if got[0] != want[0]:
+        launching, own = (
+            launch_us * len(pieces),
+            sum(us[0] for verb, *us in steps if verb == "host"),
+        )
+        return (
+            f"The host launches for {launching} us, works for {own} us of its own, and stands "
+            f"still at its syncs for {want[0] - launching - own} us."
+        )
+    if got[1] != want[1]:
+        begin, end = int(pieces[-1].begin_us), int(pieces[-1].finish_us)
+        return (
+            f"The host's time is right. The last kernel begins at {begin} us, when its launch is "
+            f"over and the kernel before it, and takes {end - begin} us."
+        )
+    gaps = [int(b.begin_us - a.finish_us) for a, b in pairwise(pieces)]
+    if not gaps:
+        return ONE_KERNEL
+    return f"Host and device are right. The gaps between one kernel and the next are {gaps} us."
 
 
 def _drawn_steps(draw: Draw) -> tuple[Steps, int]:

@@ -12,6 +12,10 @@ from .stream_model import StreamModel
 
 Program = list[tuple[Any, ...]]
 Pair = tuple[str, int]
+OWN_STREAM = (
+    "The tensor's own stream was recorded. Whoever gets the block comes later in that very stream: "
+    "nothing has to be told."
+)
 PAIRS = "a list of (tensor, stream), each once"
 
 
@@ -37,7 +41,7 @@ def recorded_streams(student: Student, draw: Draw) -> None:
     of the host -> a list of (tensor, stream), in any order: x.record_stream(s) before x is freed.
     """
     for program in _fixed() + [_drawn_program(draw) for _ in draw.cases(6)]:
-        _expect_pairs(student.call("recorded_streams", program), _needed(program))
+        _expect_pairs(student.call("recorded_streams", program), _needed(program), program)
 
 
 def _fixed() -> list[Program]:
@@ -59,6 +63,7 @@ def _fixed() -> list[Program]:
         [a, use, after, use, home_waits, free],
         [a, ("alloc", "b", 1), use, ("use", "b", 0), after, home_waits, free, ("free", "b")],
         [a, use, ("sync",), use, ("use", "a", 2), free],
+        [a, use, after, use, after, home_waits, free],  # recorded again: it knows of both uses
     ]
 
 
@@ -105,7 +110,7 @@ def _needed(program: Program, *, waits: str = "follow", sync: bool = True) -> se
     return pairs
 
 
-def _expect_pairs(got: Any, want: set[Pair]) -> None:
+def _expect_pairs(got: Any, want: set[Pair], program: Program) -> None:
     pairs = [tuple(expect_tuple(pair, 2, PAIRS)) for pair in expect_tuple(got, None, PAIRS)]
     if not all(isinstance(name, str) and type(stream) is int for name, stream in pairs):
         raise Wrong(expected=PAIRS, got=describe(got))
@@ -115,7 +120,31 @@ def _expect_pairs(got: Any, want: set[Pair]) -> None:
             expected=describe(sorted(want)),
             got=describe(sorted(pairs)),
             where=f"missing {missing}, too many {more}",
+            why=_about(missing, more, program),
         )
+
+
+def _about(missing: Sequence[Pair], more: Sequence[Pair], program: Program) -> str:
+    """What the program says of the first pair that is missing, or too many."""
+    if not missing and not more:
+        return "A pair is listed more than once. One record for each tensor and stream is enough."
+    name, stream = (missing or more)[0]
+    home = {rest[0]: rest[1] for verb, *rest in program if verb == "alloc"}
+    if missing:
+        return (
+            f"When {name} is freed its own stream, {home[name]}, does not know that the use on "
+            f"stream {stream} is over."
+        )
+    if ("free", name) not in program:
+        return f"{name} is not freed in this program, so nobody gets its block."
+    if (name, stream) not in _used(program):
+        return f"No step uses {name} on stream {stream}."
+    if home[name] == stream:
+        return OWN_STREAM
+    return (
+        f"When {name} is freed its own stream, {home[name]}, knows that the use on stream {stream} "
+        "is over: no record is needed."
+    )
 
 
 def _others(program: Program) -> list[Pair]:
@@ -162,8 +191,7 @@ recorded_streams.wrong(
 
 @recorded_streams.wrong(
     "own_stream_too",
-    "The tensor's own stream was recorded. Whoever gets the block comes later in that very stream: "
-    "nothing has to be told.",
+    OWN_STREAM,
 )
 def _(program: Program) -> Sequence[Pair]:
     own = {(rest[0], rest[1]) for verb, *rest in program if verb == "alloc"}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any, Final
 
+from autograder.checks.explaining import saying
 from autograder.judge import Draw, Student, expect_equal, expect_tuple
 from onelayer.recordings import read_recording
 from onelayer.recordings.mocked import FOLDER, MockedRun
@@ -44,9 +46,33 @@ def waiting_lines(student: Student, draw: Draw) -> None:
     waits if it returns only when the work is over that was still running, or its own, and it does
     so by its nature -> list of (line, us in such calls), without lines that did not wait.
     """
-    for log in [*(_made(draw, n) for n in (5, 9)), TO_THE_MICROSECOND, A_LOOP, *_drawn_logs(draw)]:
+    fixed = [TO_THE_MICROSECOND, A_LOOP, NO_WORK_BETWEEN]
+    for log in [*(_made(draw, n) for n in (5, 9)), *fixed, *_drawn_logs(draw)]:
         got = expect_tuple(student.call("waiting_lines", log), None, "a list of (line, us)")
-        expect_equal(got, _waits(log))
+        with saying(_about_a_line(got, log)):
+            expect_equal(got, _waits(log))
+
+
+def _about_a_line(got: Sequence[Any], log: Log) -> str:
+    """What is true of the first line of which `got` says something else."""
+    pairs = [pair for pair in got if isinstance(pair, (list, tuple)) and len(pair) == 2]
+    said = {line: us for line, us in pairs if type(line) is type(us) is int}
+    if len(said) < len(got):
+        return ""
+    rows = list(_waiting(log, _is_wait))
+    for line, us in _waits(log):
+        there = [(row, over) for row, over in rows if row[LINE] == line]
+        if line not in said:
+            row, over = there[0]
+            return (
+                f"Line {line} is missing. It calls {row[API]} at {row[CALLED]} us and comes back "
+                f"at {row[RETURNED]} us: work is going on until {over} us."
+            )
+        if said[line] != us:
+            times = [row[RETURNED] - row[CALLED] for row, _ in there]
+            return f"The calls in which line {line} waits take {times} us."
+    more = [line for line in said if line not in {row[LINE] for row, _ in rows}]
+    return f"Line {more[0]} is listed, and no call of it waits for the device." if more else ""
 
 
 @cache
@@ -99,6 +125,17 @@ A_LOOP: Log = [  # one line waits three times, another in between
 ]
 
 
+NO_WORK_BETWEEN: Log = [  # a call that gives no work, and the wait behind it
+    (7, "cudaLaunchKernel", 0, 5, 90),
+    (8, "cudaEventRecord", 6, 8, None),
+    (8, "cudaEventSynchronize", 9, 91, None),
+    (9, "cudaLaunchKernel", 92, 97, 180),
+    (10, "cudaMalloc", 98, 150, None),
+    (11, "cudaStreamSynchronize", 151, 181, None),
+    (12, "cudaLaunchKernel", 182, 230, 210),  # slow, and its kernel is over before it returns
+]
+
+
 def _drawn_logs(draw: Draw) -> list[Log]:
     return [_made(draw, draw.integer(8, 14)) for _ in draw.cases(4)]
 
@@ -147,12 +184,18 @@ def _laid_out(draw: Draw, lines: int) -> Log:
 def _waits(log: Sequence[Row], *, is_wait: Callable[[Row], bool] | None = None) -> list[Any]:
     """By line; a call that had nothing to wait for does not count."""
     waited: dict[int, int] = {}
+    for row, _ in _waiting(log, is_wait or _is_wait):
+        waited[row[LINE]] = waited.get(row[LINE], 0) + row[RETURNED] - row[CALLED]
+    return sorted(waited.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def _waiting(log: Sequence[Row], is_wait: Callable[[Row], bool]) -> Iterator[tuple[Row, int]]:
+    """The calls that waited, each with the time at which the work that it waited for was over."""
     over = 0
     for row in log:
         over = max(over, row[OVER] or 0)
-        if (is_wait or _is_wait)(row) and row[CALLED] < over <= row[RETURNED]:
-            waited[row[LINE]] = waited.get(row[LINE], 0) + row[RETURNED] - row[CALLED]
-    return sorted(waited.items(), key=lambda pair: (-pair[1], pair[0]))
+        if is_wait(row) and row[CALLED] < over <= row[RETURNED]:
+            yield row, over
 
 
 def _is_wait(row: Row) -> bool:
@@ -422,6 +465,20 @@ def _(log: Sequence[Row]) -> Any:
         return _is_wait(row) and row[CALLED] < max((r[OVER] or 0 for r in before), default=0)
 
     return _every(log, counts)
+
+
+@waiting_lines.wrong(
+    "work_of_the_call_before",
+    "A wait was left out because the call before it gave no work. What was given earlier may still "
+    "run: keep the latest `over` of all calls so far.",
+)
+def _(log: Sequence[Row]) -> Any:
+    waited: dict[int, int] = {}
+    for before, row in pairwise([log[0], *log]):
+        over = max(before[OVER] or 0, row[OVER] or 0)
+        if _is_wait(row) and row[CALLED] < over:
+            waited[row[LINE]] = waited.get(row[LINE], 0) + row[RETURNED] - row[CALLED]
+    return sorted(waited.items(), key=lambda pair: -pair[1])
 
 
 @waiting_lines.cost
