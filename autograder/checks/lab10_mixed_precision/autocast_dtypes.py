@@ -83,7 +83,43 @@ def _expect(got: Any, program: Sequence[Row]) -> None:
             raise Wrong(expected=f"the dtype of {name}", got=describe(sorted(map(str, said))))
         if said[name] != want:
             where = f"{name} = {op}({', '.join(args)})"
-            raise Wrong(expected=repr(want), got=describe(said[name]), where=where)
+            why = _rule(name, program)
+            raise Wrong(expected=repr(want), got=describe(said[name]), where=where, why=why)
+
+
+_OFF = "The innermost region around this row is off: nothing is cast, and type promotion decides."
+
+
+def _rule(name: str, program: Sequence[Row]) -> str:
+    """The rule for the operator of this name, where it stands."""
+    regions: list[str] = []
+    op = ""
+    for at, op, args in program:
+        if at == name:
+            break
+        if op == "enter":
+            regions.append(args[0])
+        elif op == "leave":
+            regions.pop()
+    if op in IN_PLACE:
+        return f"`{op}` keeps the dtype of its first input, in a region or not."
+    if not regions:
+        return "No region is around this row: nothing is cast, and type promotion decides."
+    if regions[-1] == "off":
+        return _OFF
+    if op in LOWER:
+        return (
+            f"`{op}` is on the lower list, and the innermost region around this row is "
+            f"{regions[-1]}: it casts all inputs but float64."
+        )
+    if op in WIDER:
+        return f"`{op}` is on the wider list: in a region all inputs but float64 become float32."
+    if op == "cat":
+        return "`cat` takes the widest dtype of its inputs, whatever the region is."
+    return (
+        f"`{op}` is on no list: its inputs stay as they are, and type promotion decides. A 0-d "
+        "tensor has no say beside a matrix."
+    )
 
 
 def _run(program: Sequence[Row]) -> list[tuple[Row, str]]:

@@ -27,7 +27,7 @@ def same_number(a: float, b: float) -> bool:
 
 
 def expect_number(
-    got: Any, want: float, where: Said, *, tolerance: float = 0.0, why: str = ""
+    got: Any, want: float, where: Said, *, tolerance: float = 0.0, why: Said = ""
 ) -> None:
     """The number `want`, or one that is `tolerance` times |want| away. Raises Wrong for others."""
     number = as_number(got)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -44,7 +45,51 @@ def rounded(student: Student, draw: Draw) -> None:
     asked += zip(_shapes(draw), (FLOAT16, E4M3FN, BFLOAT16, E5M2), strict=True)
     answers = student.each("rounded", [(x, *kind) for x, kind in asked])
     for (x, kind), got in zip(asked, answers, strict=True):
-        expect_elements(got, _all(kind.nearest, x), x, where=_name(kind))
+        why = partial(_why, kind=kind)
+        expect_elements(got, _all(kind.nearest, x), x, where=_name(kind), why=why)
+
+
+def _why(x: float, want: float, came: float, *, kind: Format) -> str:
+    """What is true of this element."""
+    if math.isnan(want):
+        return _NAN
+    if came == -want:
+        return _ITS_SIGN
+    if math.isinf(x) and math.isinf(want):
+        return _INFINITE
+    if abs(x) > kind.largest:
+        if math.isinf(want):
+            return _IS_OVER
+        return _LARGEST if kind.finite else _STILL_NEAR
+    if math.isnan(came) or math.isinf(came):
+        return _IS_A_NUMBER
+    if kind.nearest(came) != came:
+        return _NO_NUMBER
+    return _TIE if abs(came - x) == abs(want - x) else _NEARER
+
+
+_NAN = "NaN stays NaN."
+_INFINITE = "Infinity stays infinite, with its sign, where the format is not `finite`."
+_ITS_SIGN = "The size is right. The sign is that of x, also of zero and of infinity."
+_IS_OVER = (
+    "x is too large: rounded to the grid it is over the largest number. In a format with infinity "
+    "it becomes infinite, with the sign of x."
+)
+_LARGEST = (
+    "The format is `finite`, and x is too large: it becomes the largest number, with the sign of "
+    "x. The pattern of ones, which would be the next one, is NaN and no number."
+)
+_STILL_NEAR = (
+    "x is over the largest number, and nearer to it than to what would come next: it is rounded "
+    "down to it."
+)
+_IS_A_NUMBER = "x is not over the largest number of the format: it becomes a number."
+_NO_NUMBER = (
+    "The format has no such number. Near x its numbers are whole multiples of the spacing there, "
+    "which below the smallest normal number grows no smaller."
+)
+_TIE = "Two numbers are as near. The one whose last bit is 0 is asked."
+_NEARER = "This is a number of the format, and another one is nearer to x."
 
 
 def _name(kind: Format) -> str:

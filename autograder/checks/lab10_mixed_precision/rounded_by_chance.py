@@ -47,7 +47,42 @@ def rounded_by_chance(student: Student, draw: Draw) -> None:
     answers = student.each("rounded_by_chance", asked)
     for (x, random, bits), got in zip(asked, answers, strict=True):
         want = _all(partial(_chosen, bits=bits), x, random)
-        expect_elements(got, want, x, where=f"to {bits} fraction bits: x =")
+        why = partial(_why, kind=Format(8, bits))
+        expect_elements(got, want, x, where=f"to {bits} fraction bits: x =", why=why)
+
+
+def _why(x: float, want: float, came: float, *, kind: Format) -> str:
+    """What is true of this element."""
+    if not math.isfinite(x):
+        return _STAYS
+    if came == -want:
+        return _ITS_SIGN
+    if math.isnan(came):
+        return _NO_NAN
+    if kind.nearest(came) != came:
+        return _NOT_CUT
+    if abs(want) > abs(x):
+        return _INFINITE if math.isinf(want) else _REACHED
+    return _NO_REST if want == x else _NOT_REACHED
+
+
+_STAYS = "Infinity and NaN stay as they are."
+_ITS_SIGN = "The size is right. The sign is that of x."
+_NO_NAN = "Only NaN becomes NaN."
+_NOT_CUT = "The format has no such number: behind its fraction all bits of float32 are 0."
+_REACHED = (
+    "At this x the rest and its random number together reach 2 ** (23 - fraction_bits): the "
+    "neighbour away from zero is asked, of a negative x the smaller one."
+)
+_INFINITE = (
+    "At this x the rest and its random number together reach 2 ** (23 - fraction_bits), and over "
+    "the largest number there is infinity."
+)
+_NO_REST = "This x is a number of the format: its rest is 0, and no random number moves it."
+_NOT_REACHED = (
+    "At this x the rest and its random number together stay below 2 ** (23 - fraction_bits): the "
+    "neighbour toward zero is asked, of a negative x the larger one."
+)
 
 
 def _fractions(draw: Draw) -> list[int]:

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from autograder.checks.explaining import saying
 from autograder.judge import Draw, Student, Wrong, describe, expect_close, expect_tuple, within
 
 from . import lab
@@ -42,7 +43,7 @@ def safe_head_loss(student: Student, draw: Draw) -> None:
         got = student.call("safe_head_loss", *inputs)
         each = expect_tuple(got, 4, "(loss, dx, dw, db)")
         for name, mine, want in zip(NAMES, each, _truth(*inputs), strict=True):
-            with within(f"{name}, {where},"):
+            with within(f"{name}, {where},"), saying(_why(mine, want, inputs[0].dtype)):
                 _expect_near(mine, want)
 
 
@@ -56,6 +57,33 @@ def _expect_near(got: Any, want: Tensor) -> None:
                 expected="numbers", got=f"{bad} of {got.numel()} not finite: {describe(got)}"
             )
     expect_close(got, want, tolerance=_room(want))
+
+
+def _why(got: Any, want: Tensor, dtype: torch.dtype) -> str:
+    """What is true of numbers of the right shape and dtype."""
+    if not isinstance(got, Tensor) or (got.shape, got.dtype) != (want.shape, want.dtype):
+        return ""
+    mine, right = got.detach().double(), want.double()
+    if not mine.isfinite().all():
+        return _OVER
+    off, largest = float((mine - right).abs().max()), float(right.abs().max())
+    if dtype in (torch.float16, torch.bfloat16) and off <= largest / 16:
+        return _NEAR if want.dim() else _LOSS_NEAR
+    return ""
+
+
+_OVER = (
+    "In truth these numbers are finite. float16 ends at 65504, and float32 holds no exp of 89 or "
+    "more: take the largest logit of each row away first."
+)
+_NEAR = (
+    "These are near, and roundings to 16 bits on the way can take them so far off. Convert the "
+    "inputs first, and each gradient once, at the end."
+)
+_LOSS_NEAR = (
+    "This is near, and roundings to 16 bits on the way can take it so far off, be it of the logits "
+    "or of what comes of them. Convert the inputs first."
+)
 
 
 def _room(want: Tensor) -> float:

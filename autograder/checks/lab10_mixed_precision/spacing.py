@@ -12,7 +12,7 @@ from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, expect_tuple, text
 
 from . import lab
-from .exactly import expect_number
+from .exactly import as_number, expect_number
 from .formats import BFLOAT16, E5M2, FLOAT16, FLOAT32, Format
 
 Pair = tuple[float, float]
@@ -48,9 +48,18 @@ def spacing(student: Student, draw: Draw) -> None:
             distance, bound = _known(x, Format(wide, long))
             where = f"at {x!r}, with {wide} exponent and {long} fraction bits"
             pair = expect_tuple(got, 2, "(distance, bound)", where=where)
-            expect_number(pair[0], distance, text("within", place="the distance", rest=where))
             expect_number(
-                pair[1], bound, text("within", place="the bound", rest=where), tolerance=1e-9
+                pair[0],
+                distance,
+                text("within", place="the distance", rest=where),
+                why=_why_distance(as_number(pair[0]), x, Format(wide, long)),
+            )
+            expect_number(
+                pair[1],
+                bound,
+                text("within", place="the bound", rest=where),
+                tolerance=1e-9,
+                why=_why_bound(as_number(pair[1]), x, Format(wide, long)),
             )
 
 
@@ -67,6 +76,54 @@ def _cases(draw: Draw) -> list[tuple[float, int, int]]:
         sizes += [smallest * draw.integer(1, 15) / 16, smallest / 2**20, 0.0, kind.largest]
         cases += [(x * draw.choice((1.0, -1.0)), kind[0], kind[1]) for x in sizes]
     return cases
+
+
+def _why_distance(mine: Any, x: float, kind: Format) -> str:
+    """What holds at this x."""
+    if not isinstance(mine, (int, float)):
+        return ""
+    if x == 0.0:
+        return _AT_ZERO
+    if abs(x) < math.ldexp(1.0, kind.smallest_exponent + 1):
+        return _LOWEST
+    return _BETWEEN
+
+
+def _why_bound(mine: Any, x: float, kind: Format) -> str:
+    """The distance is right, and the bound is not."""
+    if not isinstance(mine, (int, float)) or math.isnan(mine):
+        return ""
+    if x == 0.0:
+        return _EXACT_ZERO
+    distance, bound = _known(x, kind)
+    if mine < 0:
+        return _NEGATIVE
+    if math.isclose(mine, distance / 2):
+        return _ABSOLUTE
+    times = mine / bound
+    return _TOO_SMALL if times < 1 else _TOO_LARGE
+
+
+_AT_ZERO = "At 0 the next number is the smallest one, 0.00...1 times 2 to the power of 1 - bias."
+_LOWEST = (
+    "|x| is below twice the smallest normal number. From there down to 0 the distance stays: 2 to "
+    "the power of 1 - bias - fraction_bits, with the bias of this format."
+)
+_BETWEEN = (
+    "The distance is a power of two: that of the largest power of two that is not over |x|, "
+    "divided by 2**fraction_bits."
+)
+_EXACT_ZERO = "The distance is right. 0 is a number of the format: its bound is 0."
+_NEGATIVE = "The distance is right. A bound on an error is not negative: divide by |x|."
+_ABSOLUTE = "The distance is right, and this is half of it. Relative to x it is divided by |x|."
+_TOO_SMALL = (
+    "The distance is right, and this bound is too small for this x: half the distance, divided by "
+    "|x| itself, and by nothing near it."
+)
+_TOO_LARGE = (
+    "The distance is right, and this bound is larger than this x needs: half the distance, divided "
+    "by |x| itself, and by nothing near it."
+)
 
 
 def _known(x: float, kind: Format) -> Pair:

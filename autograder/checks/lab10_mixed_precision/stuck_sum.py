@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.judge import Draw, Student, expect_tuple
+from autograder.judge import Draw, Said, Student, expect_tuple
 
 from . import lab
-from .exactly import expect_number
+from .exactly import as_number, expect_number
 from .formats import BFLOAT16, FLOAT16, FLOAT32, Format
 
 Answer = tuple[float, int, float]
@@ -39,13 +39,19 @@ def stuck_sum(student: Student, draw: Draw) -> None:
     terms (n,), bfloat16, float16 or float32 -> (sum, how many, sum of float64 rounded once).
     """
     asked = [*_fixed(draw), *(_drawn(draw) for _ in draw.cases(2))]
+    so_far: list[tuple[Tensor, list[Any]]] = []
     for terms, got in zip(asked, student.each("stuck_sum", [(t,) for t in asked]), strict=True):
-        running, moved, wide = _known(_numbers(terms), KINDS[terms.dtype])
+        want = _known(_numbers(terms), KINDS[terms.dtype])
         each = expect_tuple(got, 3, "(sum, how many terms changed it, sum rounded once)")
+        so_far.append((terms, [as_number(one) for one in each]))
         where = f"of {terms.numel()} terms of {str(terms.dtype).removeprefix('torch.')}"
-        expect_number(each[0], running, f"the running sum {where}")
-        expect_number(each[1], float(moved), f"the number of terms that changed the sum {where}")
-        expect_number(each[2], wide, f"the sum rounded once, {where}")
+        names = (
+            f"the running sum {where}",
+            f"the number of terms that changed the sum {where}",
+            f"the sum rounded once, {where}",
+        )
+        for k, name in enumerate(names):
+            expect_number(each[k], float(want[k]), name, why=_why(k, want, so_far))
 
 
 def _fixed(draw: Draw) -> list[Tensor]:
@@ -94,6 +100,63 @@ def _moved(sums: Sequence[float]) -> int:
 def _known(terms: Sequence[float], kind: Format) -> Answer:
     sums = _sums(terms, kind)
     return sums[-1], _moved(sums), kind.nearest(math.fsum(terms))
+
+
+def _why(k: int, want: Answer, so_far: Sequence[tuple[Tensor, list[Any]]]) -> Said:
+    """What the only known sentence for all that came so far says, as numbers: a sum may come as a
+    tensor, or as Python's own. With none, or more than one, what is true of the k-th number."""
+    terms, came = so_far[-1]
+    mine = came[k]
+    is_number = isinstance(mine, (int, float)) and not isinstance(mine, bool)
+    if not is_number or mine == want[k] or math.isnan(mine):
+        return ""
+    known = {
+        one.sentence
+        for one in stuck_sum.wrong_answers
+        if one.name != "terms_written"
+        and all(_alike(one.functions["stuck_sum"](t), numbers) for t, numbers in so_far)
+    }
+    if len(known) == 1:
+        return known.pop()
+    return _of_this_number(k, mine, want, _numbers(terms), KINDS[terms.dtype])
+
+
+def _alike(theirs: Sequence[Any], came: Sequence[Any]) -> bool:
+    return len(theirs) == len(came) and all(a == b for a, b in zip(theirs, came, strict=True))
+
+
+def _of_this_number(k: int, mine: float, want: Answer, terms: list[float], kind: Format) -> str:
+    if k == 1:
+        return _EACH_COUNTS if mine < want[1] else _NOTHING_CHANGES
+    if kind.nearest(mine) != mine:
+        return _NO_NUMBER
+    if k == 0:
+        return _WIDE_SUM if mine == want[2] else _STEP_BY_STEP
+    return _RUNNING if mine == want[0] else _EXACT_FIRST
+
+
+_EACH_COUNTS = (
+    "More terms change the sum: also a negative one, one that brings an earlier sum back, and the "
+    "first one, if it is not 0."
+)
+_NOTHING_CHANGES = (
+    "Fewer terms change the sum. One after which the sum is the number that it was before changes "
+    "nothing, be it 0 or only too small."
+)
+_NO_NUMBER = "The terms' dtype has no such number. Every sum is rounded to it, at the end too."
+_WIDE_SUM = (
+    "The sum of all, rounded once, is this number. One term after the other, in the order given, "
+    "each `+` rounds, and the sum ends elsewhere."
+)
+_STEP_BY_STEP = (
+    "From 0 on, in the order given, every single `+` rounds to the terms' dtype, and the next one "
+    "starts from what was rounded."
+)
+_RUNNING = "The third number is the running sum again. Convert the terms to float64 first."
+_EXACT_FIRST = (
+    "Here float64 holds the sum of all exactly. Rounded to the terms' dtype, once, it is another "
+    "number."
+)
 
 
 def _wrong(name: str, sentence: str, answer: Callable[[Sequence[float], Format], Any]) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student
 
 from . import lab
-from .exactly import expect_number
+from .exactly import as_number, expect_number, same_number
 from .formats import BFLOAT16, E5M2, FLOAT16, FLOAT32, Format
 
 _RAISED = {
@@ -45,7 +46,35 @@ def value_of_bits(student: Student, draw: Draw) -> None:
         ):
             pattern = f"{bits:0{1 + wide + long}b}"
             where = f"{pattern[0]} {pattern[1 : 1 + wide]} {pattern[1 + wide :]}"
-            expect_number(got, Format(wide, long).value(bits), where)
+            kind = Format(wide, long)
+            expect_number(got, kind.value(bits), where, why=_why(as_number(got), bits, kind))
+
+
+def _why(mine: Any, bits: int, kind: Format) -> str:
+    """Of which sort this pattern is, where its number is another one."""
+    if not isinstance(mine, (int, float)):
+        return ""
+    if same_number(-mine, kind.value(bits)):
+        return _SIGN
+    _, exponent, fraction = kind.fields(bits)
+    if exponent == 2**kind.exponent_bits - 1:
+        return _NAN if fraction else _INFINITE
+    if exponent:
+        return (
+            f"The exponent's bits are {exponent} here, and of {kind.exponent_bits} exponent bits "
+            f"the bias is {kind.bias}: 1.fraction times 2 to the power of {exponent - kind.bias}."
+        )
+    return _SUBNORMAL if fraction else _ZERO
+
+
+_SIGN = "The size is right. The first bit is the sign: 1 is minus, of zero and infinity too."
+_NAN = "An exponent of ones with a fraction that is not 0 is NaN."
+_INFINITE = "An exponent of ones with the fraction 0 is infinity."
+_SUBNORMAL = (
+    "The exponent's bits are all 0: this is 0.fraction, without a hidden one, times 2 to the power "
+    "of 1 - bias."
+)
+_ZERO = "All bits behind the sign are 0: this is zero."
 
 
 def _cases(draw: Draw) -> list[tuple[int, int, int]]:

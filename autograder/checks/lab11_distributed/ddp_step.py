@@ -159,8 +159,9 @@ def _leads_to(answers: Sequence[Any], fault: Fault, ranks: Ranks) -> bool:
 
 
 def _reduced_early(did: Trace, rank: Rank) -> bool:
-    """Whether an all-reduce started before the last backward did."""
-    quiet = [k for k, event in enumerate(did) if event == BELOW][: len(rank[1]) - 1]
+    """Whether an all-reduce started before the last backward did, of one for each batch."""
+    below = [k for k, event in enumerate(did) if event == BELOW]
+    quiet = below[: len(rank[1]) - 1] if len(below) == len(rank[1]) else []
     return bool(quiet) and any(what == "all_reduce" for what, _ in did[: quiet[-1]])
 
 

@@ -151,7 +151,7 @@ def _ask(room: Student, case: Sharded, v: int) -> None:
 
 
 def _drawn(draw: Draw, v: int, world: int) -> Sharded:
-    d, n = draw.integer(8, 12), draw.integer(2, 4)
+    d, n = draw.integer(8, 12), draw.choice([n for n in (2, 3, 4) if n != world])
     return Sharded(
         draw.tensor(v, d),
         tuple(draw.tensor(n, d) for _ in range(world)),

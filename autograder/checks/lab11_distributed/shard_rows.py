@@ -23,6 +23,8 @@ _RAISED = {
     "first.",
     "RuntimeError: Padding": "F.pad counts dimensions from the last one, and a bias has only one. "
     "The padding is rows, the rest of the shape t.shape[1:].",
+    "RuntimeError: cannot reshape tensor of 0": "A rank may hold no row of the whole. Of no rows "
+    "-1 says nothing: the rest of the shape is t.shape[1:].",
     "IndexError: index": "Behind the last row there may be more than one row of padding, or whole "
     "shards of it.",
     "IndexError: list index": "torch.chunk and torch.split may give fewer parts than there are "

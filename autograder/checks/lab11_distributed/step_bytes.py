@@ -71,6 +71,10 @@ def _beside(got: float, want: float, plan: str) -> str:
     """How much too much or too little it is, and what goes around the ring."""
     if not want:
         return "One rank alone has nobody to send to: 0 bytes."
+    if abs(got / want - 1) < 0.01:
+        if got > want:
+            return f"These are {got - want:,.0f} bytes too many. {AROUND[plan]}"
+        return f"These are {want - got:,.0f} bytes too few. {AROUND[plan]}"
     return f"This is {got / want:.3g} times what is sent. {AROUND[plan]}"
 
 

@@ -14,7 +14,9 @@ from .releases import (
     FAULTS,
     Files,
     Release,
+    backward_in_its_name,
     built_with_any,
+    kernel_behind_a_line,
     load_in_a_comment,
     pinned_to_another,
     whole,
@@ -87,6 +89,8 @@ _OTHERS = (
     ("torch_unpinned", pinned_to_another),
     ("torch_unpinned", built_with_any),
     ("undeclared_write", write_beside_a_declared_one),
+    ("no_kernel", kernel_behind_a_line),
+    ("no_gradient", backward_in_its_name),
 )
 
 

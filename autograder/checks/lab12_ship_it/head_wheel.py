@@ -6,6 +6,7 @@ import re
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -115,6 +116,11 @@ ENDED = (
     "of a tensor?"
 )
 RAISED = "The call raised, where each of x, w, b and t was what the page says."
+IGNORED_ROWS = "Right but for rows whose target is -100: they give 0, and read no logit."
+NOT_FINITE = (
+    "A loss is not finite, and in truth all are: exp ends at 88 in float32. Take the largest logit "
+    "of a row away before exp, and add it after log."
+)
 OTHER_SCHEMA = "Callers rely on the schema, and this is another. Copy it from the page."
 _STEPS = {
     "import": NOT_FOUND,
@@ -264,8 +270,27 @@ def _expect_values(room: Student, draw: Draw) -> None:
     with _steps():
         answers = expect_tuple(room.call("computed", cases), len(cases), "losses")
     for case, got in zip(cases, answers, strict=True):
-        with within(f"for {len(case[0])} rows of {len(case[1])} words"):
-            expect_close(got, loss_of(*case), tolerance=1e-5)
+        where, want = f"for {len(case[0])} rows of {len(case[1])} words", loss_of(*case)
+        with within(where, why=partial(_why_values, got, want, case)):
+            expect_close(got, want, tolerance=1e-5)
+
+
+def _why_values(got: Any, want: Tensor, case: Case) -> str:
+    """What is true of the rows that are wrong, after the cases before were right."""
+    if not isinstance(got, Tensor) or got.shape != want.shape or got.dtype != want.dtype:
+        return ""
+    ignored = case[3] == IGNORED
+    if ignored.any() and got[~ignored].allclose(want[~ignored]):
+        return IGNORED_ROWS
+    if not got.isfinite().all():
+        return NOT_FINITE
+    turned = [name for name, one in zip("xwb", case, strict=False) if not one.is_contiguous()]
+    if not turned:
+        return ""
+    return (
+        f"Right while all were contiguous. Here {', '.join(turned)}: not so. Ask each for its "
+        "strides, or take torch::stable::contiguous of it."
+    )
 
 
 def _cases(draw: Draw) -> Iterator[Case]:

@@ -7,12 +7,12 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.checks.explaining import explaining
+from autograder.checks.explaining import explaining, saying
 from autograder.checks.same_call import known_by_this_call
 from autograder.judge import Draw, Race, Student, Turn, expect_close, within
 
 from . import lab
-from .options import MISREAD, Meaning, drawn_cases, loss_of, with_weight
+from .options import MISREAD, Meaning, Options, drawn_cases, loss_of, news, with_weight
 
 _RAISED = {
     "IndexError": "An ignored target need not be a word: -100 is no column. Leave those rows out, "
@@ -41,6 +41,7 @@ def loss_options(student: Student, draw: Draw) -> None:
     x (..., D), w (V, D), b (V,) or None, t (...), and options by name -> () or, for
     reduction="none", the shape of the targets.
     """
+    right: list[Options] = []
     for (x, w, b, t), options in drawn_cases(draw):
         options = with_weight(options, x)
         with explaining(_RAISED):
@@ -48,8 +49,9 @@ def loss_options(student: Student, draw: Draw) -> None:
         wide = (x.double(), w.double(), None if b is None else b.double(), t)
         want = loss_of(*wide, Meaning(), **options)
         known = known_by_this_call(loss_options, student, got, x, w, b, t, **options)
-        with known, within(f"with {_named(options)}"):
+        with saying(news(options, right)), known, within(f"with {_named(options)}"):
             expect_close(got, want.to(x.dtype), tolerance=TOLERANCE)
+        right.append(options)
 
 
 def _named(options: dict[str, Any]) -> str:

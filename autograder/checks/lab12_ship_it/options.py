@@ -6,7 +6,7 @@ two. Each field of `Meaning` that is not as it stands here is one way to get an 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,6 +118,52 @@ MISREAD: dict[str, tuple[str, dict[str, bool]]] = {
     ),
 }
 """What the options do not mean, of the loss and of its gradients: name -> (sentence, `Meaning`)."""
+
+
+_NEW = {
+    "ignore_index": "Right while ignore_index was -100. Here it is another number: rows with that "
+    "target do not count, and -100 is then no such number.",
+    "label_smoothing": "Right without label_smoothing. With it each word v counts label_smoothing "
+    "/ V, times weight[v] where there is a `weight`, and the target 1 - label_smoothing more, "
+    "times its own. The mean divides as it does without.",
+    "weight": "Right without `weight`. With it a row counts weight[target] times, and the mean "
+    "divides by the sum of those weights, over the rows that count.",
+    "softcap": "Right without softcap. With it z becomes softcap * tanh(z / softcap), bias and "
+    "all, before the softmax and the z-loss see it.",
+    "shift": "Right without shift. With it position k of a sentence is asked for t[..., k + 1], "
+    "and the last position for none.",
+    "z_loss": "Right without z_loss. With it every row that counts adds z_loss * lse^2 of its "
+    "capped logits, without `weight`, and for the mean the mean of these over those rows.",
+    "sum": 'Right for other reductions. "sum" adds up the rows that count, and divides by nothing.',
+    "none": 'Right for other reductions. "none" gives a loss for each target that is asked for, 0 '
+    "where it is ignored, and divides none of them.",
+}
+_PLAIN = (
+    "No option came: it is the mean of the cross-entropy over the rows whose target is not -100. "
+    "Nothing of the others is in it, nor in what it is divided by."
+)
+_TOGETHER = "Each of these options was right in another call. Here they come together."
+
+
+def news(options: Options, before: Iterable[Options]) -> str:
+    """What is true of a call that is wrong after calls with the options `before` were right: the
+    meaning of an option that none of those had."""
+    seen = set().union(*map(_set_in, before))
+    fresh = [name for name in _NEW if name in _set_in(options) - seen]
+    if fresh:
+        return _NEW[fresh[0]]
+    return _TOGETHER if len(_set_in(options)) > 1 else "" if options else _PLAIN
+
+
+def _set_in(options: Options) -> set[str]:
+    """The options that are not as they are without being named."""
+    usual = {"reduction": "mean", "ignore_index": -100}
+    named = {
+        name
+        for name, value in options.items()
+        if isinstance(value, Tensor) or (value and value != usual.get(name))
+    }
+    return named - {"reduction"} | ({options["reduction"]} if "reduction" in named else set())
 
 
 def loss_of(

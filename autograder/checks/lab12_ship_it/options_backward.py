@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.checks.explaining import explaining
+from autograder.checks.explaining import explaining, saying
 from autograder.checks.same_call import known_by_this_call
 from autograder.judge import Draw, Student, Wrong, describe, expect_close, expect_tuple, within
 
 from . import lab
 from .loss_options import _RAISED, _named
-from .options import MISREAD, Given, Meaning, Options, drawn_cases, gradients, with_weight
+from .options import MISREAD, Given, Meaning, Options, drawn_cases, gradients, news, with_weight
 
 TOLERANCE = 5e-5
 Gradients = tuple[Tensor, Tensor, Tensor | None]
@@ -42,14 +42,17 @@ def options_backward(student: Student, draw: Draw) -> None:
     x, w, b or None, t as before; dloss: of the loss, () or for "none" the shape of the targets ->
     (dx, dw, db), db None without a bias.
     """
+    right: list[Options] = []
     for given, options in drawn_cases(draw):
         options = with_weight(options, given[0])
         dloss = _from_above(draw, given, options)
         with explaining(_RAISED):
             got = student.call("options_backward", *given, dloss, **options)
         want = gradients(given, dloss, Meaning(), options)
-        with known_by_this_call(options_backward, student, got, *given, dloss, **options):
+        known = known_by_this_call(options_backward, student, got, *given, dloss, **options)
+        with saying(news(options, right)), known:
             _expect(got, want, given[0].dtype, _named(options))
+        right.append(options)
 
 
 def _from_above(draw: Draw, given: Given, options: Options) -> Tensor:

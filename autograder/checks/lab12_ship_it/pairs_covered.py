@@ -167,11 +167,12 @@ def _plain(draw: Draw) -> tuple[Axes, Excluded]:
 
 def _at_the_ends(draw: Draw) -> tuple[Axes, Excluded]:
     """The first values of two axes cannot meet, nor the last ones: who fills a run up with either
-    makes one that cannot be. Each pair names its axes in the other order."""
+    makes one that cannot be. Each pair names its axes in the other order, and they are no
+    neighbours."""
     axes = {
         "os": ["linux", "windows", "macos"],
-        "device": ["mps", "cpu", "cuda"],
         "torch": _some(draw, "torch", 5),
+        "device": ["mps", "cpu", "cuda"],
         "dtype": _some(draw, "dtype", 4),
     }
     return axes, [pair for pair in IMPOSSIBLE if pair[1][0] == "os"]

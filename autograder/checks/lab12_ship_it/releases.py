@@ -26,7 +26,8 @@ class Operator:
 
 @dataclass(frozen=True)
 class Release:
-    """A library with its operators, and what is left out or turned round in its files."""
+    """A library with its operators, and what is left out or turned round in its files. behind: what
+    is a comment in the C++ stands behind the line before it."""
 
     library: str
     operators: tuple[Operator, ...]
@@ -37,6 +38,7 @@ class Release:
     no_fake: str = ""
     no_gradient: str = ""
     commented: bool = False
+    behind: bool = False
     loaded: str = "at import"
     runs_with: str = ""
     built_with: str = ""
@@ -114,6 +116,8 @@ class Release:
             f'  m.def("{op.name}({op.arguments}) -> {op.returns}");\n' for op in self.operators
         )
         impls = "".join(map(self._impl, self.operators))
+        if self.behind:
+            impls = impls.replace(";\n  //", ";  //")
         return (
             f"#include <torch/extension.h>\n\n{functions}\n"
             f"TORCH_LIBRARY({self.library}, m) {{\n{defs}}}\n\n"
@@ -252,6 +256,24 @@ def pinned_to_another(draw: Draw) -> Broken:
 
 def built_with_any(draw: Draw) -> Broken:
     return replace(whole(draw), built_with="torch"), "pyproject.toml"
+
+
+def kernel_behind_a_line(draw: Draw) -> Broken:
+    """The line stands in a comment, and the comment behind another operator's line."""
+    release = whole(draw)
+    name = draw.choice(release.operators[1:]).name
+    broken = replace(release, no_kernel=name, commented=True, behind=True)
+    return broken, f"{release.library}::{name}"
+
+
+def backward_in_its_name(draw: Draw) -> Broken:
+    """Its name begins with the word, and does not end with it: it needs a gradient."""
+    release = whole(draw)
+    old = next(op for op in release.operators if op.arguments == _PURE["by_number"][0])
+    named = replace(old, name=f"backward_{old.name}")
+    ops = tuple(named if op is old else op for op in release.operators)
+    broken = replace(release, operators=ops, no_gradient=named.name)
+    return broken, f"{release.library}::{named.name}"
 
 
 def write_beside_a_declared_one(draw: Draw) -> Broken:

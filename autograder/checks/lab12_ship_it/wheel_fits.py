@@ -234,6 +234,7 @@ def _names(draw: Draw, machine: Machine) -> list[str]:
         f"{older}-{older}-{plain}",
         f"{newer}-{newer}-{plain}",
         f"cp3{draw.integer(7, minor - 2)}-abi3-{plain}",
+        f"{older}-abi3-{plain}",  # and not only of one digit behind the 3
         f"{here}-abi3-{plain}",
         f"{newer}-abi3-{plain}",
         f"{older}.{here}-{older}.{here}-{plain}",
@@ -271,6 +272,7 @@ def _own_platforms(draw: Draw, machine: Machine) -> list[str]:
             f"macosx_11_0_{arch}",
             f"macosx_{major}_0_{arch}",
             f"macosx_{major + 1}_0_{arch}",
+            f"macosx_{major}_{draw.integer(1, 6)}_{arch}",  # newer by its second number
             f"macosx_10_{draw.integer(9, 15)}_universal2",
             "macosx_11_0_universal2",
             f"macosx_11_0_{other}",
