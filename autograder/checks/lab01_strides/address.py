@@ -38,12 +38,14 @@ def address(student: Student, draw: Draw) -> None:
     """
     always: list[tuple[Sizes, Sizes, Sizes, int]] = [
         ((1, 2), (3, 4), (4, 1), 5),
+        ((1, 0), (3, 4), (4, 1), 0),  # 0 beside no negative index
+        ((-3, 1), (5, 4), (10, 1), 2),  # each misreading of -3 has a place of its own
         ((1, -1), (3, 4), (4, 1), 0),
         ((2, 1), (4, 3), (1, 4), 0),
         ((), (), (), 3),
     ]
     places = [
-        int(torch.arange(24).as_strided(size, stride, offset)[index])
+        int(torch.arange(64).as_strided(size, stride, offset)[index])
         for index, size, stride, offset in always
     ]
     cases = list(always)

@@ -69,6 +69,8 @@ def operator_in(source: str) -> Any:
     says = [(str(a.type), a.alias_info) for a in [*schema.arguments, *schema.returns]]
     if says != [(kind, None) for kind in ("Tensor", "Tensor", "Optional[Tensor]", "Tensor")]:
         raise TypeError(f"your schema is {schema}")
+    if not schema.arguments[2].has_default_value():
+        raise TypeError(f"b cannot be left out, your schema is {schema}")
     return op
 
 

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from autograder.checks.explaining import saying
 from autograder.judge import (
     LAYOUTS,
     Draw,
@@ -34,6 +35,8 @@ _RAISED = {
     "TypeError": "The C++ function takes two tensors and one that may be absent, writes into none "
     "and returns a new one: (Tensor x, Tensor w, Tensor? b=None) -> Tensor. A schema that says "
     "something else makes the dispatcher hand over wrong memory, so it was not called.",
+    "b cannot be left out": "Your schema has a `Tensor? b` without a default: b may be None, and "
+    "whoever calls has to say so. With b=None, as in 6.2, it can be left out.",
 }
 
 
@@ -154,6 +157,12 @@ _OTHER_SHAPE = (
 )
 
 
+_WRONG_LOOPS = (
+    "These numbers come of float64 arguments; those of float32 were right. The loops read the "
+    "bytes of one dtype: loops<float> for float32, loops<double> for float64."
+)
+
+
 def _expect_taken(got: tuple[object, str], want: Tensor) -> None:
     y, said = got
     if y is None:
@@ -164,7 +173,9 @@ def _expect_taken(got: tuple[object, str], want: Tensor) -> None:
         if "Could not run" in said:
             why = _RAISED["NotImplementedError"]
         raise Wrong(expected=describe(want), got=said, why=why)
-    with within("", why=_OTHER_SHAPE if isinstance(y, Tensor) and y.shape != want.shape else ""):
+    other_shape = isinstance(y, Tensor) and y.shape != want.shape
+    double = isinstance(y, Tensor) and y.dtype is want.dtype is torch.float64
+    with within("", why=_OTHER_SHAPE if other_shape else ""), saying(_WRONG_LOOPS * double):
         expect_close(y, want)
 
 

@@ -125,7 +125,7 @@ def _expect_taught(got: Any, want: Taught, needs: Needs, autocast: bool) -> None
 WRITTEN = (
     "Somebody wrote into w after the forward, and the backward went on with the new numbers. "
     "ctx.save_for_backward remembers the version that it saved, and raises; an attribute of ctx "
-    "does not."
+    "does not, nor does it for w.data."
 )
 _UNANSWERED = (
     "This tensor learns and got no gradient. ctx.needs_input_grad has an entry for each input that "

@@ -127,6 +127,9 @@ def _why(suspect: Suspect, repair: tuple[int, str]) -> str:
     the same line."""
     if not suspect.kind:
         return WAS_RIGHT
+    if repair[0] != suspect.line and _judged(suspect, (suspect.line, repair[1])) is None:
+        right = suspect.line
+        return f"As line {right} this is right. The first line is the `def`, and comments count."
     mine = _outcomes(suspect, repair)
     first = suspect.source.splitlines()[0]
     if _outcomes(suspect, (1, first)) == mine:

@@ -38,7 +38,17 @@ def fused_bytes(student: Student, draw: Draw) -> None:
         got = expect_tuple(student.call("fused_bytes", *case), 2, "(read, written), twice")
         for place, mine, want in zip(("before", "after"), got, _counted(*case), strict=True):
             with within(f"{place} the fusion,"):
-                expect_equal(mine, want)
+                expect_equal(mine, want, why=_PARTS if _holds_floats(mine) else "")
+
+
+_PARTS = (
+    "A number of bytes is a float here. Programs and tiles come whole: what hangs over is one "
+    "more, -(-N // ROWS)."
+)
+
+
+def _holds_floats(pair: Any) -> bool:
+    return isinstance(pair, (list, tuple)) and any(isinstance(n, float) for n in pair)
 
 
 def _cases(draw: Draw) -> Iterator[tuple[int, int, int, int, int, int]]:

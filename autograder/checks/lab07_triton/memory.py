@@ -83,7 +83,7 @@ class Buffer:
         at = at + self.first
         inside = (at >= 0) & (at < len(self.values))
         if not inside.all() or not self.mine[at].all():
-            raise Fault("out_of_bounds", f"{does}, outside of the tensor")
+            raise Fault(_outside(self.mine, at), f"{does}, outside of the tensor")
         return at
 
 
@@ -121,6 +121,16 @@ class BlockPointer:
     def advanced(self, by: tuple[Any, ...]) -> BlockPointer:
         moved = tuple(a + b for a, b in zip(self.offsets, by, strict=True))
         return replace(self, offsets=moved)
+
+
+def _outside(mine: Block, at: Block) -> str:
+    """The fault of whoever touches these places, of which not all are `mine`: "between" where those
+    that are not lie between some that are."""
+    inside = (at >= 0) & (at < len(mine))
+    astray = at[inside][~mine[at[inside]]]
+    places = np.flatnonzero(mine)
+    between = inside.all() and places.size and places[0] < astray.min() <= astray.max() < places[-1]
+    return "between" if between else "out_of_bounds"
 
 
 def buffer_of(name: str, t: Tensor, *, writable: bool) -> Buffer:

@@ -52,15 +52,30 @@ def occupancy(student: Student, draw: Draw) -> None:
         want_warps, want_binding = _filled(block, machine)
         with within("the warps,"):
             part = isinstance(warps, float) and not warps.is_integer()
-            expect_equal(warps, want_warps, why=_PARTS if part else "")
+            expect_equal(
+                warps, want_warps, why=_PARTS if part else "" if want_warps else _NONE_FITS
+            )
         with within("the limits,"):
-            expect_equal(binding, want_binding, why=_ALONE if isinstance(binding, str) else "")
+            expect_equal(binding, want_binding, why=_misnamed(binding, want_binding, want_warps))
+
+
+def _misnamed(binding: Any, want: list[str], warps: int) -> str:
+    """What is true of the first limit that is named and does not bind, or is not and does."""
+    if isinstance(binding, str):
+        return _ALONE
+    named = [limit for limit in binding if limit in LIMITS] if isinstance(binding, list) else []
+    if extra := [limit for limit in named if limit not in want]:
+        return f"By {extra[0]} one more block fits beside these {warps} warps: it does not bind."
+    if named and (missing := [limit for limit in want if limit not in named]):
+        return f"By {missing[0]} no block more fits beside these {warps} warps: it binds too."
+    return ""
 
 
 _PARTS = (
     "A part of a block is resident here. Blocks come whole: round down to blocks first, then count "
     "their warps."
 )
+_NONE_FITS = "Not even one block fits: no warp is resident, 0."
 _ALONE = "This is the name of one limit. Asked for is a list: several can bind at once."
 
 

@@ -57,17 +57,32 @@ def _expect_facts(got: Any, want: Facts, ptx: str) -> None:
         raise Wrong(expected=_FORM, got=describe(sorted(map(str, got))))
     for name in NAMES:
         with within(f"{name},"):
-            expect_equal(got[name], want[name], why=_widths(ptx, name, got[name]))
+            expect_equal(got[name], want[name], why=_why(ptx, name, got[name], want[name]))
 
 
-def _widths(ptx: str, name: str, got: Any) -> str:
-    """The sentence of the one misreading that finds the same widths and counts in this text."""
-    if name not in ("loads", "stores"):
-        return ""
-    if not isinstance(got, dict):
+def _why(ptx: str, name: str, got: Any, want: Any) -> str:
+    """The sentence of the one misreading that finds the same in this text, or what is true of any
+    other."""
+    many = name in ("loads", "stores")
+    if many and not isinstance(got, dict):
         return "loads and stores are dicts: for each width in bytes how many accesses have it."
+    if many and not all(isinstance(width, int) for width in got):
+        return "A width in bytes is a number: the keys of loads and stores are ints."
+    if not many and not isinstance(got, int):
+        return "masked, mma and registers are numbers, each an int."
     same = [sentence for sentence, reader in _WRONG.values() if reader(ptx)[name] == got]
-    return same[0] if len(same) == 1 else ""
+    if len(same) == 1:
+        return same[0]
+    for width in sorted({*got, *want}) if many else ():
+        if (mine := got.get(width, 0)) != (there := want.get(width, 0)):
+            return f"Accesses of {width} bytes: there are {there}, and {mine} were counted."
+    return _DECLARED if name == "registers" else ""
+
+
+_DECLARED = (
+    "How many registers %r there are, stands between < and > in the line that declares them: "
+    ".reg .b32. What the instructions name is not asked."
+)
 
 
 @cache

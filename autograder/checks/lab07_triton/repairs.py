@@ -7,6 +7,7 @@ its sentence is told only where the changed kernel passes, so it is true of the 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 
@@ -31,6 +32,8 @@ EITHER = "With | a lane takes part where one of its indices is inside. Both have
 OTHER = "What masked lanes hold takes part. It has to be a number that changes nothing: `other`."
 HALF = "A number is rounded to 16 bits on the way, of which three digits are right."
 TRANSPOSED = "One factor of a product is transposed, or has to be."
+AXES = "A row stands where a column has to be, or a column for a row: [None, :] and [:, None]."
+STRIDES = "A pointer moves by the strides of another tensor. Each tensor has its own."
 TF32 = 'tl.dot rounds float32 to tf32, ten bits, unless it is told input_precision="ieee".'
 
 
@@ -94,6 +97,27 @@ def _other(node: ast.AST) -> Repaired:
             yield one
 
 
+def _other_axis(node: ast.AST) -> Repaired:
+    """[None, :] for [:, None], and the other way round."""
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple):
+        one = deepcopy(node)
+        one.slice = ast.Tuple(node.slice.elts[::-1], ast.Load())
+        yield one
+
+
+def _own_strides(node: ast.AST) -> Repaired:
+    """The place of a load or store that begins at p_ptr, with p_n for the q_n in it."""
+    if _word(node) in ("load", "store", "atomic_add"):
+        one = deepcopy(node)
+        names = [part for part in ast.walk(one.args[0]) if isinstance(part, ast.Name)]  # type: ignore[attr-defined]
+        pointers = [name.id.removesuffix("_ptr") for name in names if name.id.endswith("_ptr")]
+        others = [name for name in names if re.fullmatch(r"[a-z]+_[a-z]", name.id)]
+        if len(pointers) == 1 and any(not n.id.startswith(f"{pointers[0]}_") for n in others):
+            for name in others:
+                name.id = f"{pointers[0]}_{name.id[-1]}"
+            yield one
+
+
 def _turned(node: ast.AST) -> Repaired:
     signs = {ast.Add: ast.Sub, ast.Sub: ast.Add}
     if isinstance(node, (ast.BinOp, ast.AugAssign)) and type(node.op) in signs:
@@ -145,9 +169,11 @@ def _too_many(node: ast.AST) -> Repaired:
 
 _CHANGES: tuple[tuple[str, Callable[[ast.AST], Repaired]], ...] = (
     ("", _other_word),
+    (STRIDES, _own_strides),
     (EITHER, _either),
     (HALF, _half),
     (OTHER, _other),
+    (AXES, _other_axis),
     (TF32, _exact),
     (TURNED, _turned),
     (EXCHANGED, _exchanged),

@@ -35,7 +35,7 @@ def roofline_time(student: Student, draw: Draw) -> None:
     kernels: list of {"bytes": ..., "flops": ..., "exps": ...}, what each does in all; machine: the
     same keys, in each second -> (seconds, list of "bytes", "flops" or "exps").
     """
-    fixed = [("bytes", "flops", "exps"), ("flops",), ("exps", "exps"), ("bytes", "bytes", "flops")]
+    fixed = [("flops", "exps", "bytes"), ("flops",), ("exps", "exps"), ("bytes", "bytes", "flops")]
     drawn = [[draw.choice(ROOFS) for _ in range(draw.integer(1, 5))] for _ in draw.cases(3)]
     for roofs in (*fixed, *drawn):
         machine = _machine(draw)
@@ -279,8 +279,8 @@ _MORE: dict[str, tuple[str, Callable[..., Any]]] = {
         lambda kernels, machine: (_right(kernels[-1:], machine)[0], _right(kernels, machine)[1]),
     ),
     "most_work_and_its_time": (
-        "The roof is the largest number of the kernel, and the time is its. Flops are always "
-        "the most: compare the times that they take.",
+        "Flops are named for every kernel, and the time is theirs. They are the most by number: "
+        "compare the times that the three take.",
         lambda kernels, machine: _by_work(kernels, machine),
     ),
     "bytes_alone": (

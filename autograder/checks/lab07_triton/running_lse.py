@@ -18,6 +18,10 @@ from . import lab
 State = tuple[Tensor, Tensor]
 TOLERANCE = 1e-5
 _FORM = "(top, total), a tensor (N,) each"
+_ABOVE = (
+    "A top is above every logit of its row. It is the largest of them, which is the larger of the "
+    "two tops that came."
+)
 _PAIR = "Two tensors come back: (top, total). Without both of them the next tile cannot be merged."
 
 
@@ -111,7 +115,8 @@ def _expect_state(got: Any, z: Tensor) -> None:
         if not isinstance(mine, Tensor) or mine.shape != want.shape:
             raise Wrong(expected=_FORM, got=describe(mine), where=f"in {name}")
     if not torch.equal(top, want_top):
-        raise Wrong(expected=f"top {want_top.tolist()}", got=f"top {top.tolist()}")
+        why = _ABOVE if bool((top > want_top).any()) else ""
+        raise Wrong(expected=f"top {want_top.tolist()}", got=f"top {top.tolist()}", why=why)
     with within("total"):
         expect_close(total, want_total, tolerance=TOLERANCE)
 
@@ -273,7 +278,7 @@ _MORE: dict[str, tuple[str, Callable[[State, State], Any]]] = {
         lambda a, b: _merge(a, b, _scale, lambda top, _: top),
     ),
     "zero_at_least": (
-        "The top is held at 0 at least. Where all logits are below 0 it is below 0 too.",
+        "The top is 0 where all logits are below 0. It is the largest of them, and below 0 too.",
         lambda a, b: _merge(a, b, _scale, lambda x, y: torch.maximum(x, y).clamp(min=0.0)),
     ),
     "one_for_empty_tiles": (

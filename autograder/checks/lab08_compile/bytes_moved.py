@@ -325,7 +325,8 @@ _ruled(
 )
 _ruled(
     "product_not_written",
-    "The product's result was read behind it and not written. The library writes all of it.",
+    "The product's result was counted once. The library writes all of it, and the kernel behind "
+    "reads it.",
     product_writes=False,
 )
 _ruled(

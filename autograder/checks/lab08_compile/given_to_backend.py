@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, expect_equal, expect_tuple
+from autograder.checks.explaining import explaining, saying
+from autograder.judge import Draw, Student, expect_equal, expect_tuple, within
 
 from . import lab
 from .programs import Arguments, Given, compiled, operations, remembered
@@ -47,9 +47,31 @@ def given_to_backend(student: Student, draw: Draw) -> None:
         source, calls = _program(draw, breaks)
         with explaining(_RAISED):
             got = student.call("given_to_backend", source, calls)
-        expect_tuple(got, 2, "(operations of each graph, runs)")
+        listed, ran = expect_tuple(got, 2, "(operations of each graph, runs)")
         given = _given(source, calls)
-        expect_equal(got, (_operations(given), sum(given.runs)))
+        with within("given,"), saying(_counted_by_kind(listed, given)):
+            expect_equal(listed, _operations(given))
+        with within("ran,"), saying(_AT_FIRST * (ran == sum(given.runs) - len(given.graphs))):
+            expect_equal(ran, sum(given.runs))
+
+
+_AT_FIRST = (
+    "As many runs are missing as there are graphs. A graph runs in the call that brought it, too."
+)
+
+
+def _counted_by_kind(listed: Any, given: Given) -> str:
+    """Of the first graph that was counted wrongly: what its operations are."""
+    right = _operations(given)
+    if not isinstance(listed, (list, tuple)) or len(listed) != len(right):
+        return ""
+    k = next((k for k, n in enumerate(right) if listed[k] != n), 0)
+    kinds = [node.op for node in given.graphs[k].graph.nodes]
+    functions, methods = kinds.count("call_function"), kinds.count("call_method")
+    return (
+        f"Graph {k} has {right[k]} operations: {functions} nodes call a function and {methods} a "
+        "method."
+    )
 
 
 def _program(draw: Draw, breaks: int) -> tuple[str, list[list[Any]]]:
@@ -58,7 +80,8 @@ def _program(draw: Draw, breaks: int) -> tuple[str, list[list[Any]]]:
     for part in range(breaks + 1):
         if part:
             lines += ["    if y.sum() > 0:", f"        y = y / {draw.integer(2, 9)}"]
-        ops = draw.shuffled(("torch.tanh(y)", "y * 2", "y.relu()"))[: draw.integer(1, 3)]
+        most = 2 if part else 3  # the graph behind one break is the shorter one: an order shows
+        ops = draw.shuffled(("torch.tanh(y)", "y * 2", "y.relu()"))[: draw.integer(1, most)]
         lines += [f"    y = {op}" for op in (*ops, *[ops[0]] * 3)]  # one operation several times
     n, d, v = draw.integer(2, 5), draw.integer(3, 6), draw.integer(7, 9)
     w, b = draw.tensor(v, d), draw.tensor(v).abs() + 9  # so that the sum is above 0

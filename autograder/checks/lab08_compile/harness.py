@@ -74,7 +74,7 @@ class Watch:
 
 class _Looking(fx.Interpreter):
     """Runs a graph, and adds to `believed` what an operator that is not torch's gave, where the
-    graph expects another dtype."""
+    graph expects another dtype or another plain number of rows."""
 
     def __init__(self, graph_module: fx.GraphModule, believed: Believed) -> None:
         super().__init__(graph_module)
@@ -83,8 +83,12 @@ class _Looking(fx.Interpreter):
 
     def run_node(self, n: fx.Node) -> Any:
         result = super().run_node(n)
-        if n in self.expected and result.dtype != self.expected[n][0]:
-            self.believed.append((result.dtype, result.dim(), "given"))
+        if n in self.expected:
+            sizes = zip(n.meta["example_value"].shape, result.shape, strict=False)
+            if result.dtype != self.expected[n][0]:
+                self.believed.append((result.dtype, result.dim(), "given"))
+            elif any(type(expected) is int and expected != size for expected, size in sizes):
+                self.believed.append((result.dtype, result.dim(), "rows"))
         return result
 
 

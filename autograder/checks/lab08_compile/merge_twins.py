@@ -64,6 +64,7 @@ def merge_twins(student: Student, draw: Draw) -> None:
         ("twins under a written one", "dead"),
         ("twins around a draw", "turned"),
         ("twins of the written", "dead"),
+        ("written again by its name", "twins"),
         *([draw.choice(list(_PARTS)) for _ in range(4)] for _ in draw.cases(2)),
     ]
     seen: list[tuple[Rows, Rows, Inputs]] = []
@@ -174,6 +175,14 @@ _PARTS |= {
         (f"w{k}", "aten.add_.Tensor", ["state", "x"], {}),
         (f"s{k}", "aten.sub.Tensor", [f"p{k}", f"w{k}"], {}),
         (f"h{k}", "aten.add.Tensor", [f"s{k}", f"q{k}"], {}),
+    ],
+    "written again by its name": lambda h, k, a: [  # v returns `state`, which w writes into
+        (f"v{k}", "aten.add_.Tensor", ["state", "x"], {}),
+        (f"p{k}", "aten.tanh.default", [f"v{k}"], {}),
+        (f"w{k}", "aten.mul_.Tensor", ["state", a], {}),
+        (f"q{k}", "aten.tanh.default", [f"v{k}"], {}),
+        (f"s{k}", "aten.sub.Tensor", [f"q{k}", f"p{k}"], {}),
+        (f"h{k}", "aten.add.Tensor", [f"s{k}", h], {}),
     ],
     "twin viewed": lambda h, k, a: [  # and not written into
         (f"p{k}", "aten.tanh.default", [h], {}),

@@ -117,6 +117,9 @@ def _miscounted(x: Tensor, w: Tensor, b: Tensor, p: float, result: Any) -> str:
     needed, largest = _needed(x, w, b, p), F.linear(x, w, b).amax(1)
     if not isinstance(result, Tensor) or result.shape != largest.shape:
         return ""
+    factors = result.double() / needed
+    if len(needed) > 1 and factors[0] and torch.allclose(factors, factors[:1], rtol=1e-4):
+        return "All rows were multiplied by one number. Each row has a largest logit of its own."
     words = (result.double() / largest).round()
     whole = torch.allclose(words * largest, result.double(), rtol=1e-3)
     if not (whole and bool(words.isfinite().all())) or bool((words == needed).all()):
@@ -131,8 +134,16 @@ def _miscounted(x: Tensor, w: Tensor, b: Tensor, p: float, result: Any) -> str:
 def _misbelieved(believed: Any) -> str:
     if _is_several(believed):
         return SEVERAL
-    if not (isinstance(believed, (list, tuple)) and len(believed) > 1):
+    if not isinstance(believed, (list, tuple)) or not believed:
         return ""
+    if len(believed) == 1:
+        kind = str(believed[0][0]).removeprefix("torch.")
+        return f"The operator is to give int64, as `words_needed` does. The graph expects {kind}."
+    if believed[1][-1] == "rows":
+        return (
+            "The fake kernel says one number of rows for every z, and the operator gave another. "
+            "Take z.shape[0]."
+        )
     expected, given = believed[0][0], believed[1][0]
     return (
         f"The graph expects {str(expected).removeprefix('torch.')} of the operator, and got "
@@ -152,9 +163,9 @@ def _given(dtype: torch.dtype, xs: list[Tensor]) -> Believed:
 
 
 SEVERAL = (
-    "Several graphs were given, for steps that differ in N alone. Something makes a guard of N: a "
-    "fake kernel with a number of rows of its own (take z.shape[0]), or a compile that is not "
-    "dynamic."
+    "The operator stands in the graphs more than once. If step calls it once, each of several N "
+    "has a graph, and something makes a guard of N: a fake kernel with a number of rows of its own "
+    "(take z.shape[0]), or a compile that is not dynamic."
 )
 
 

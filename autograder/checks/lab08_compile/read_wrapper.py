@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import fx
 
-from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, expect_equal
+from autograder.checks.explaining import explaining, saying
+from autograder.judge import Draw, Student, expect_equal, expect_tuple, within
 from onelayer.compiler.unbuilt import inductor_source
 
 from . import lab
@@ -30,7 +30,7 @@ PROGRAMS = {
     "word": "F.linear(x, w, b).relu().argmax(-1)",
     "chosen": "torch.where(F.linear(x, w, b) > 0, x, b).sum(-1)",
     "loss": "F.cross_entropy(F.linear(x, w, b), x.argmax(-1))",
-    "kept": "[(y := (x @ w).relu()), y.sum(), y[0] > 1, y > 1, x.t() * 2]",
+    "kept": "[(y := (x @ w).relu()), y.sum(), y[0] > 1, y > 1, x.t() * 2, y[:, :3, None] + b]",
 }
 
 
@@ -58,7 +58,22 @@ def read_wrapper(student: Student, draw: Draw) -> None:
         text = _file(program, draw.integer(2, 9), draw.integer(20, 40))
         with explaining(_RAISED):
             got = student.call("read_wrapper", text)
-        expect_equal(got, _read(text))
+        launched, nbytes = expect_tuple(got, 2, "(names of what is launched, bytes)")
+        kernels, allocated = _read(text)
+        with within("the launches,"):
+            expect_equal(launched, kernels)
+        with within("the bytes,"), saying(_made(nbytes, allocated, text)):
+            expect_equal(nbytes, allocated)
+
+
+def _made(nbytes: Any, allocated: list[int], text: str) -> str:
+    """How the first buffer is made whose bytes are wrong."""
+    if not isinstance(nbytes, (list, tuple)) or len(nbytes) != len(allocated):
+        return ""
+    k = next((k for k, n in enumerate(allocated) if nbytes[k] != n), 0)
+    sizes = re.findall(r"empty_strided_cpu\((\(.*?\))", _call_of(text))[k]
+    dtype = _dtypes(text)[k]
+    return f"This buffer has the sizes {sizes} and the dtype {dtype}: {allocated[k]} bytes."
 
 
 _seen: dict[str, Ran] = {}  # what each drawn file did when it was run

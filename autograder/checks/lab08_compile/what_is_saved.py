@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from autograder.checks.explaining import explaining
+from autograder.checks.explaining import explaining, saying
 from autograder.judge import Draw, Student, describe, expect_equal, expect_tuple
 
 from . import lab
@@ -52,11 +52,13 @@ def what_is_saved(student: Student, draw: Draw) -> None:
     cases = [(source, args, ALL), (source, args, FEWEST)]
     cases.append((*_program(draw, ("sin", "gram", "cos")), ALL))  # keeps two views of one result
     cases.append((*_program(draw, ("tanh", "tanh", "sin")), ALL))  # two nodes, equal as pairs
+    cases.append((*_program(draw, ("sin", "rows", "cos")), ALL))  # keeps one of one dimension
     cases.append((*_program(draw, _chain(draw)), draw.choice((ALL, FEWEST))))
     for source, args, keep in cases:
         with explaining(_RAISED):
             got = student.call("what_is_saved", source, args, keep)
-        _expect_saved(got, _saved(source, args, keep))
+        with saying(_misnamed(got, source, args, keep)):
+            _expect_saved(got, _saved(source, args, keep))
 
 
 _OPS = {
@@ -68,7 +70,7 @@ _OPS = {
     "relu": "torch.relu(y)",
     "linear": "F.linear(y, w.T)",
 }
-_GRAM = {"gram": "y.T @ y"}
+_OTHERS = {"gram": "y.T @ y", "rows": "y.sum(1)"}
 
 
 def _chain(draw: Draw) -> list[str]:
@@ -78,7 +80,7 @@ def _chain(draw: Draw) -> list[str]:
 
 def _program(draw: Draw, ops: Sequence[str]) -> tuple[str, list[Tensor]]:
     """A product, then these operations; the activations need no gradient, w and b do."""
-    body = "".join(f"    y = {(_OPS | _GRAM)[op]}\n" for op in ops)
+    body = "".join(f"    y = {(_OPS | _OTHERS)[op]}\n" for op in ops)
     n, d, v = draw.shuffled((draw.integer(2, 4), draw.integer(5, 7), draw.integer(8, 11)))
     w, b = draw.tensor(v, d, requires_grad=True), draw.tensor(v, requires_grad=True)
     source = f"def step(x, w, b):\n    y = F.linear(x, w, b)\n{body}    return y\n"
@@ -88,6 +90,20 @@ def _program(draw: Draw, ops: Sequence[str]) -> tuple[str, list[Tensor]]:
 def _expect_saved(got: Any, want: Saved) -> None:
     expect_tuple(got, None, f"a list of {len(want)} pairs")
     expect_equal(sorted(map(_as_pair, got), key=str), sorted(want, key=str))
+
+
+def _misnamed(got: Any, source: str, args: Arguments, keep: str) -> str:
+    """What is true of the first name that no maker has."""
+    nodes = _forward(source, [[*args, keep]]).nodes
+    targets = {str(node.target) for node in nodes if node.op == "call_function"}
+    pairs = [_as_pair(entry) for entry in got] if isinstance(got, (list, tuple)) else []
+    named = [pair[0] for pair in pairs if isinstance(pair, tuple) and isinstance(pair[0], str)]
+    for name in [name for name in named if name != "input"]:
+        if name in VIEWS:
+            return f"{name} is a view, and made no numbers. The name of its maker is asked."
+        if name not in targets:
+            return f"{name} is no operator of this graph: one is named by all of str(node.target)."
+    return ""
 
 
 def _as_pair(entry: Any) -> Any:

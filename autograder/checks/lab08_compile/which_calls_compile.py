@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from autograder.checks.explaining import saying
 from autograder.judge import Draw, Student, expect_equal
 
 from . import lab
@@ -65,6 +66,8 @@ def which_calls_compile(student: Student, draw: Draw) -> None:
         [(small[k], dtype, True) for k, dtype in ((0, f32), (1, f64), (0, f32), (2, f32))],
         [(small[k], dtype, True) for k, dtype in ((0, f32), (1, f64), (2, f64))],
         [(small[k], dtype, True) for k, dtype in ((0, f32), (1, f32), (0, f64), (2, f64))],
+        [(1, f32, True), (small[0], f64, True), (1, f64, True)],  # 1 was met, of another dtype
+        [(n, f32, True) for n in (3, 4, 0)],  # no symbol serves 0, which has no graph yet
         *([_call(draw, limit) for _ in range(6)] for _ in draw.cases(1)),
     ]
     asked = [(calls, limit) for calls in cases]
@@ -72,7 +75,30 @@ def which_calls_compile(student: Student, draw: Draw) -> None:
     # before any other.
     asked[1:1] = [([(n, f32, False) for n in (2, 3, k, k + 1, k + 2)], k) for k in (4, 7)]
     for calls, limit in asked:
-        expect_equal(student.call("which_calls_compile", calls, limit), _torchs(calls, limit))
+        got, want = student.call("which_calls_compile", calls, limit), _torchs(calls, limit)
+        with saying(_reason(got, want, calls)):
+            expect_equal(got, want)
+
+
+def _reason(got: Any, want: list[bool], calls: Sequence[Seen]) -> str:
+    """Why the first call that is answered wrongly compiles, or does not."""
+    listed = isinstance(got, (list, tuple)) and len(got) == len(want)
+    if not listed or not all(isinstance(compiles, bool) for compiles in got):
+        return ""
+    k = next((k for k, compiles in enumerate(want) if got[k] is not compiles), 0)
+    n, *kind = calls[k]
+    alike = [calls[j][0] for j in range(k) if want[j] and [*calls[j][1:]] == kind]
+    if not want[k]:
+        return f"Call {k} compiles nothing: a graph of a call before it serves N = {n} as well."
+    if not alike:
+        return f"Call {k} compiles: no graph was made before for its dtype and its `training`."
+    if n < 2:
+        return f"Call {k} compiles: no graph of its dtype and `training` was made for N = {n}."
+    return (
+        f"Call {k} compiles: the last graph of its dtype and `training` was made for "
+        f"N = {alike[-1]}, and none of them serves N = {n}. Each holds a plain N, or the other "
+        "side of `limit`."
+    )
 
 
 def _call(draw: Draw, limit: int) -> Seen:
