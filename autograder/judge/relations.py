@@ -121,13 +121,14 @@ def _plain(value: Any) -> tuple[Plain] | None:
 
 def _between_dicts(got: dict[Any, Any], want: dict[Any, Any]) -> Said:
     missing, extra = want.keys() - got.keys(), got.keys() - want.keys()
-    if missing or extra:
-        which = sorted(map(str, missing or extra))
-        return text("relation.missing" if missing else "relation.extra", what=_some(which))
-    pairs = {str(key): (_plain(got[key]), _plain(want[key])) for key in want}
+    pairs = {str(key): (_plain(got[key]), _plain(want[key])) for key in want.keys() & got.keys()}
     if any(None in pair for pair in pairs.values()):
         return ""
     differ = sorted(key for key, (mine, right) in pairs.items() if mine != right)
+    if missing or extra:
+        which = _some(sorted(map(str, missing or extra)))
+        said = text("relation.missing" if missing else "relation.extra", what=which)
+        return "" if differ else said
     return text("relation.keys", what=_some(differ)) if differ else ""
 
 
@@ -153,7 +154,8 @@ def _between_numbers(got: Sequence[Any], want: Sequence[Any]) -> Said:
     by = apart.pop() if len(apart) == 1 else 0.0
     if by and (len(want) > 2 or abs(by) == 1):
         size = f"{abs(by):g}"
-        return text("relation.apart", by=size) if by > 0 else text("relation.below", by=size)
+        which = "relation.apart" if by > 0 else "relation.below"
+        return text(which if len(want) > 1 else f"{which}_alone", by=size)
     quotients = [float(a) / float(b) if b else math.inf for a, b in zip(got, want, strict=True)]
     first = quotients[0]
     same = all(math.isclose(q, first, rel_tol=1e-6) for q in quotients)

@@ -54,7 +54,9 @@ def test_what_is_said_of_two_tensors(got: Any, want: torch.Tensor, relation: str
     ("got", "want", "relation"),
     [
         ([2, 3, 5], [3, 4, 6], "below"),
-        (8, 7, "apart"),
+        ([3, 4], [2, 3], "apart"),
+        (8, 7, "apart_alone"),
+        ([6], [7], "below_alone"),
         (9, 7, ""),
         (14, 7, "factor"),
         ([2, 4, 6], [1, 2, 3], "factor"),
@@ -70,6 +72,8 @@ def test_what_is_said_of_two_tensors(got: Any, want: torch.Tensor, relation: str
         ({"w": 1.0}, {"w": 2.0}, "keys"),
         ({}, {"w": 2.0}, "missing"),
         ({"w": 1.0, "b": 2.0}, {"w": 1.0}, "extra"),
+        ({"w": 2.0}, {"w": 1.0, "b": 2.0}, ""),  # what is there is not right
+        ({"w": 2.0, "b": 2.0}, {"w": 1.0}, ""),
         ({"w": torch.ones(2)}, {"w": torch.zeros(2)}, ""),
         ([], [1], "missing"),
         ([math.inf], [1.0], ""),

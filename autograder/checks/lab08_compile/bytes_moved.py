@@ -55,10 +55,11 @@ def bytes_moved(student: Student, draw: Draw) -> None:
 
 def _drawn(draw: Draw, kind: str, before: int, extra: bool) -> tuple[Rows, Shapes]:
     """Some pointwise operators; for a head a product and some more behind it. extra: operators
-    that nobody reads, of an input that nobody else reads, and an intermediate that is returned as
-    well. A square head has kernels before and behind its product that read the same tensors. Of a
-    returned one the product's factor is a result as well, and where all is kept four tensors
-    behind it are: that tells a result that was not written from a product that was not."""
+    that nobody reads (in a head one that such a one reads) of an input that nobody else reads,
+    and an intermediate that is returned as well. A square head has kernels before and behind
+    its product that read the same tensors. Of a returned one the product's factor is a result
+    as well, and where all is kept four tensors behind it are: that tells a result that was not
+    written from a product that was not."""
     n, d, v = draw.integer(4, 6), draw.integer(7, 9), draw.choice((11, 13, 17, 19, 23, 29))
     d = v if kind == "square" else d
     width = v if kind == "plain" else d
@@ -89,6 +90,7 @@ def _drawn(draw: Draw, kind: str, before: int, extra: bool) -> tuple[Rows, Shape
     rows += [("t", "aten.relu.default", ["v"], {})] if kind == "all kept" else []
     rows.append(("z", "aten.tanh.default", [rows[-1][0]], {}))
     unread: Rows = [("q", "aten.sub.Tensor", ["u", "e"], {}), ("k", "aten.relu.default", ["e"], {})]
+    unread += [("j", "aten.tanh.default", ["k"], {})] if kind == "head" else []
     rows += unread if extra else []
     also = ["u", "v", "t"] if kind == "all kept" else ["u"] if extra else []
     results = ["z", *also, *([before_it] if kind == "returned" else [])]
@@ -124,6 +126,7 @@ class Rules:
     reads: bool = True
     writes: bool = True
     sweeps: bool = True  # what nobody reads is not compiled
+    sweeps_once: bool = False  # but what only that would have read is
     once: bool = True  # a fused kernel reads a tensor once, however many of its operators do
     epilogue: bool = False  # the product's result stays inside the kernel behind it
     first_result: bool = False  # only the first result is written
@@ -159,6 +162,8 @@ class Rules:
         return numel[name] if self.wide and op != MM else numel[arg]
 
     def compiled(self, body: Rows, results: list[Any], numel: dict[str, int]) -> int:
+        if self.sweeps and not self.sweeps_once:
+            body = _swept(body, results)
         kernel = _kernels(body) if not self.one_kernel else {row[0]: "the one" for row in body}
         if self.around:
             kernel = {made: k if k == "product" else 0 for made, k in kernel.items()}
@@ -196,6 +201,14 @@ class Rules:
 def _alive(body: Rows, results: list[Any]) -> set[str]:
     """What somebody reads."""
     return {arg for _, _, args, _ in body for arg in _names(args)} | set(results)
+
+
+def _swept(body: Rows, results: list[Any]) -> Rows:
+    """Without what nobody reads, and then without what only that would have read."""
+    alive = set(results)
+    for name, _, args, _ in reversed(body):
+        alive |= {*_names(args)} if name in alive else set()
+    return [row for row in body if row[0] in alive]
 
 
 def _names(args: list[Any]) -> list[str]:
@@ -236,6 +249,12 @@ bytes_moved.wrong(
     "unread_compiled",
     "Something that nobody reads was compiled. Inductor sweeps it away; eager mode runs it.",
     bytes_moved=Rules(sweeps=False).predict,
+)
+bytes_moved.wrong(
+    "swept_once",
+    "What only an unread operator reads was compiled. Without that operator nobody reads it "
+    "either: go through the listing from its end.",
+    bytes_moved=Rules(sweeps_once=True).predict,
 )
 bytes_moved.wrong(
     "product_fused",
