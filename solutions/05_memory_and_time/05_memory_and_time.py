@@ -50,9 +50,9 @@ print(
 # %% [markdown] id="bytes-of-a-request"
 # ## What a request becomes
 #
-# Nothing is cached, and a tensor of `nbytes` bytes is asked for. How large is its block, which pool
-# is it from, and for how many bytes is `cudaMalloc` asked? The rules are in the chapter's section
-# "Three sizes".
+# Nothing is cached, and a tensor of `nbytes` bytes is asked for. To how many bytes is its block
+# rounded, which pool is it from, and for how many bytes is `cudaMalloc` asked? The rules are in the
+# chapter's section "Three sizes"; what is left over and not split off is for 5.2.
 #
 # `block_bytes(2400)` is `(2560, "small", 2097152)`. Stuck? `hint("block_bytes")`
 
@@ -414,7 +414,7 @@ def bytes_held(widths, n):
 # A step runs out of memory. Its author made the logits of all batches, then all probabilities, then
 # all gradients, and freed nothing. Write the plan anew so that it fits a device which has room for
 # the tensors of two or three batches, on torch's allocator. The arithmetic stays the same: each
-# piece of work runs once, and none is left out.
+# piece of work runs once, and none is left out, since all of it leads to `result`.
 #
 # `work` is a list of `(name, names of the tensors that it reads, bytes of its result)`, in the
 # author's order; `result` is the tensor that is wanted at the end. Return a list of `("run", name)`
