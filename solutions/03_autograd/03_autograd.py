@@ -320,8 +320,8 @@ def run_backward(nodes, root, grad):
 # The batch does not fit into memory, so a colleague feeds it in parts and lets the gradients
 # accumulate. No error is raised. But the weights are not those that whole batches give: the code
 # below shows it for one step, where one of its two faults is at work. Find both, and write it
-# right, still one part at a time. The check compares the steps; what they hold in memory it does not
-# see. Stuck? `hint("train_in_parts")`
+# right, still one part at a time. The check compares the steps; what they hold in memory it does
+# not see. Stuck? `hint("train_in_parts")`
 
 
 # %% id="detective-case-code" tags=["worked-example"]
