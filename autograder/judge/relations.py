@@ -154,8 +154,10 @@ def _between_numbers(got: Sequence[Any], want: Sequence[Any]) -> Said:
     by = apart.pop() if len(apart) == 1 else 0.0
     if by and (len(want) > 2 or abs(by) == 1):
         size = f"{abs(by):g}"
-        which = "relation.apart" if by > 0 else "relation.below"
-        return text(which if len(want) > 1 else f"{which}_alone", by=size)
+        if len(want) == 1:
+            over = text("relation.apart_alone", by=size)
+            return over if by > 0 else text("relation.below_alone", by=size)
+        return text("relation.apart", by=size) if by > 0 else text("relation.below", by=size)
     quotients = [float(a) / float(b) if b else math.inf for a, b in zip(got, want, strict=True)]
     first = quotients[0]
     same = all(math.isclose(q, first, rel_tol=1e-6) for q in quotients)
