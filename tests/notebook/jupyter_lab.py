@@ -117,12 +117,15 @@ READY = """async (path) => {
   window.panel = widget;
   return widget.id;
 }"""
+# Of this notebook, whichever one has come to the front meanwhile.
 RUN_ALL = """async () => {
-  const done = await window.jupyterapp.commands.execute("notebook:run-all-cells");
+  const of = { semanticWidget: window.panel.id };
+  const done = await window.jupyterapp.commands.execute("notebook:run-all-cells", of);
   await window.panel.context.save();
   return done;
 }"""
-RUN_ABOVE = """() => window.jupyterapp.commands.execute("notebook:run-all-above")"""
+RUN_ABOVE = """() => window.jupyterapp.commands.execute(
+  "notebook:run-all-above", { semanticWidget: window.panel.id })"""
 AT = """(id) => window.panel.content.widgets.findIndex((cell) => cell.model.id === id)"""
 GO = """async (id) => {
   const notebook = window.panel.content;

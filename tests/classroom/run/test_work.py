@@ -64,6 +64,9 @@ class OpenStudent(LocalStudent):
 class OpenJail:
     without, gpu = frozenset(), None
 
+    def preload(self, names):
+        pass
+
     @contextlib.contextmanager
     def open(self, cells, *, total_s, extra_load_s, loopback):
         self.loopback = loopback
