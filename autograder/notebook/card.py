@@ -43,8 +43,8 @@ STYLE = f"""<style>
   font-size: .9em; white-space: nowrap; color: #fff; background: var(--ol-pill, #4c5668) }}
 .ol-card .ol-quiet {{ opacity: .78; font-size: .92em }}
 .ol-card .ol-far {{ margin-left: auto }}
-.ol-card.ol-card dl {{ display: grid; grid-template-columns: 4.6rem minmax(0, 1fr);
-  gap: .1rem .6rem; margin: .5rem 0 0 }}
+.ol-card.ol-card dl {{ display: grid; gap: .1rem .6rem; margin: .5rem 0 0;
+  grid-template-columns: minmax(4.6rem, max-content) minmax(0, 1fr) }}
 .ol-card.ol-card dt {{ float: none; width: auto; margin: 0; font-weight: 400; opacity: .78 }}
 .ol-card.ol-card dd {{ margin: 0; width: auto; float: none }}
 .ol-card.ol-card dd.ol-value {{ white-space: pre-wrap }}
