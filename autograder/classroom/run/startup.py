@@ -11,6 +11,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -22,6 +23,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from autograder.sandbox import BegunZygote, Tier
+
+LEAVE_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ def begin_worker() -> None:
     gives it the jail; `take` gets it. Does nothing where no jail was begun."""
     if not _jails:
         return
-    since, tier, zygote = _jails.pop()
+    since, tier, zygote = _jails[-1]
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
     process = context.Process(
@@ -66,6 +69,7 @@ def begin_worker() -> None:
     with without_ctrl_c():
         process.start()
     theirs.close()
+    _jails.pop()
     if zygote is not None:
         zygote.let_go()
         _given.append(zygote)
@@ -86,11 +90,23 @@ def end() -> None:
         begun.process.kill()
         begun.process.join()
         begun.connection.close()
-    while _given:  # it ends by itself when its worker has ended
-        _given.pop().jailed.process.wait()
+    while _given:
+        _leave(_given.pop())
         from autograder.sandbox import sweep  # not at the top: it imports torch
 
         sweep(patience_s=2.0)
+
+
+def _leave(zygote: BegunZygote) -> None:
+    """It ends by itself when its worker has ended. Where Ctrl-C came between two verdicts, the
+    worker is still there, and nobody needs it."""
+    jailed = zygote.jailed
+    try:
+        jailed.process.wait(LEAVE_S)
+    except subprocess.TimeoutExpired:
+        jailed.process.kill()
+        jailed.process.wait()
+        jailed.tidy()
 
 
 @contextlib.contextmanager

@@ -41,7 +41,9 @@ class Jailed:
             return
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.handle, signal.SIGKILL)
-        select.select([self.handle], [], [])
+        poll = select.poll()
+        poll.register(self.handle, select.POLLIN)
+        poll.poll()  # in a fork there is no child to wait for
         self.process.wait()
         self.tidy()
         self.let_go()

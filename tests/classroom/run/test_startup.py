@@ -141,6 +141,22 @@ def test_a_jail_ends_with_the_worker_that_it_was_given_to(how):
     assert not jail.is_running()
 
 
+@pytest.mark.jail
+def test_the_end_does_not_wait_for_a_worker_that_is_still_there(monkeypatch):
+    """As after Ctrl-C between two verdicts: the loop over them keeps its worker."""
+    monkeypatch.setattr(startup, "LEAVE_S", 0.2)
+    before = jails()
+    startup.begin_jail()
+    (jail,) = set(jails()) - {*before}
+    startup.begin_worker()
+    begun = startup.take()
+    startup.end()
+    assert begun.process.is_alive()
+    assert not jail.is_running()
+    begun.process.kill()
+    begun.process.join()
+
+
 def imported(code):
     """The modules that a fresh process has after `code`."""
     said = subprocess.run(
