@@ -17,6 +17,7 @@ from tests.classroom.commands.sample_grading import (
     records,
     start,
 )
+from tests.processes import children_with
 
 pytestmark = [pytest.mark.jail, pytest.mark.whole_class, pytest.mark.timeout(LIMIT_S + 60)]
 
@@ -38,7 +39,7 @@ def disturbed(tmp_path_factory):
         assert grader.poll() is None, grader.communicate()[0]
         psutil.wait_procs([psutil.Process(grader.pid)], timeout=0.02)
     was = {path: path.stat().st_mtime_ns for path in journal.glob("*.json")}
-    workers = [p for p in psutil.Process(grader.pid).children() if "spawn_main" in str(p.cmdline())]
+    workers = children_with("spawn_main", psutil.Process(grader.pid))
     assert workers
     workers[-1].kill()
     said, _ = grader.communicate(timeout=LIMIT_S)

@@ -18,6 +18,7 @@ from autograder.judge import Cause, State, Verdict
 from autograder.sandbox import BUBBLEWRAP, Limits
 from autograder.sandbox.engines import cgroups
 from tests import samples
+from tests.processes import children_with
 
 pytestmark = pytest.mark.whole_class
 
@@ -309,14 +310,11 @@ def test_no_job_starts_no_worker(tmp_path):
 
 
 def test_leaving_early_ends_the_workers(tmp_path):
-    import psutil
-
     setting = Setting(BUBBLEWRAP, tmp_path / "log", tmp_path, os.getpid())
     found = pool.graded([job("fine-1"), job("hangs")], setting, workers=2, target=serve_by_name)
     given, _ = next(found)
     assert given.student == "fine-1"
-    alive = [p for p in psutil.Process().children() if p.status() != psutil.STATUS_ZOMBIE]
-    mine = [p for p in alive if "spawn_main" in " ".join(p.cmdline())]
+    mine = children_with("spawn_main")
     assert mine
     found.close()
     assert not any(process.is_running() for process in mine)

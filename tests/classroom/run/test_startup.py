@@ -9,7 +9,6 @@ import subprocess
 import sys
 from dataclasses import replace
 
-import psutil
 import pytest
 
 from autograder.attacks.sample_class import ROOT
@@ -20,6 +19,7 @@ from autograder.classroom.store.journal import Record
 from autograder.sandbox import Tier, probe
 from tests.classroom.commands.sample_grading import LIMIT_S
 from tests.classroom.run.test_pool import job, serve_by_name
+from tests.processes import children_with
 
 # pytest has threads beside this one; a command has none when it forks its worker, see below.
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
@@ -113,7 +113,7 @@ def test_what_nobody_took_is_ended_and_nobody_takes_it_twice():
 
 def jails():
     """The outermost processes of the jails that this process has begun."""
-    return [one for one in psutil.Process().children() if "bwrap" in " ".join(one.cmdline())]
+    return children_with("bwrap")
 
 
 @pytest.mark.jail

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
@@ -24,6 +23,7 @@ import onelayer
 from onelayer.distributed.one_rank import Failed
 from onelayer.distributed.rank_report import report
 from onelayer.distributed.ranks import RanksFailed, RanksWait
+from tests.processes import children_with
 
 
 def _as_in_a_cell() -> Callable[[torch.Tensor], tuple[int, torch.Tensor]]:
@@ -39,12 +39,7 @@ add_up = _as_in_a_cell()  # travels whole, as what a cell defines: the ranks nee
 
 def children() -> set[int]:
     """The ranks that are alive: children of the fork server, which stays."""
-    found = set()
-    for process in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):  # it has ended since
-            if "forkserver" in " ".join(process.cmdline()):
-                found.add(process.pid)
-    return found
+    return {process.pid for process in children_with("forkserver", recursive=True)}
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
