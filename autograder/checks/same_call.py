@@ -2,12 +2,13 @@
 
 A diagnosis asks that an answer and a known one go on alike, and two answers with one mistake may
 part later: one of them has a second mistake, or meets a strange input in another way. What the
-failed call shows is true all the same, where a single known sentence fits it and no other does.
+failed call shows is true all the same, where a single known sentence fits it and no other does,
+and no call before it shows that the answer does not make that mistake.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
@@ -15,6 +16,11 @@ from typing import Any
 import torch
 
 from autograder.judge import KnownAnswer, Question, Said, Student, Wrong
+from autograder.judge.student import Call
+
+ROUNDING, RIGHT = 64, 4096
+"""How far apart two answers are the same, in eps of the largest value: on the call that failed,
+and on one that was judged right, where a sum in another order contradicts nobody."""
 
 
 @contextmanager
@@ -28,43 +34,54 @@ def known_by_this_call(
         yield
     except Wrong as wrong:
         if not isinstance(student, KnownAnswer):
-            known = _only_sentence(question, question.name, got, args, kwargs)
+            before = [call for call in student.calls[:-1] if call.function == question.name]
+            known = _only_sentence(question, before, Call(question.name, args, kwargs, got))
             wrong.why = known or wrong.why
         raise
 
 
-def _only_sentence(
-    question: Question, function: str, got: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> Said:
+def _only_sentence(question: Question, before: list[Call], failed: Call) -> Said:
+    if not _is_finite(failed.outcome):  # many ways lead to a NaN or to infinity
+        return ""
     fitting: list[Said] = []
     for known in question.wrong_answers:
-        if function in known.functions and known.sentence not in fitting:
-            given, named = deepcopy(args), deepcopy(dict(kwargs))
-            try:
-                theirs = known.functions[function](*given, **named)
-            except Exception:  # what a known wrong answer cannot answer, it did not give
-                continue
-            if _alike(theirs, got):
-                fitting.append(known.sentence)
+        answer = known.functions.get(question.name)
+        if answer is None or known.sentence in fitting:
+            continue
+        if _gives(answer, failed, ROUNDING) and all(_gives(answer, one, RIGHT) for one in before):
+            fitting.append(known.sentence)
     return fitting[0] if len(fitting) == 1 else ""
 
 
-def _alike(a: Any, b: Any) -> bool:
+def _gives(answer: Callable[..., Any], call: Call, within: float) -> bool:
+    try:
+        theirs = answer(*deepcopy(call.args), **deepcopy(dict(call.kwargs)))
+    except Exception:  # what a known wrong answer cannot answer, it did not give
+        return False
+    return _alike(theirs, call.outcome, within)
+
+
+def _alike(a: Any, b: Any, within: float) -> bool:
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
-        return a.shape == b.shape and a.dtype == b.dtype and _close(a, b)
+        return a.shape == b.shape and a.dtype == b.dtype and _close(a, b, within)
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return len(a) == len(b) and all(map(_alike, a, b))
+        return len(a) == len(b) and all(_alike(*both, within) for both in zip(a, b, strict=True))
     if isinstance(a, float) and isinstance(b, float):
-        return abs(a - b) <= 1e-6 * abs(a)
+        return a == b or abs(a - b) <= 1e-6 * abs(a)
     return type(a) is type(b) and bool(a == b)
 
 
-def _close(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Within rounding of the largest value. Many ways lead to a NaN or to infinity: they say
-    nothing about which was taken."""
-    mine, theirs = a.detach().double(), b.detach().double()
-    if not bool(mine.isfinite().all() and theirs.isfinite().all()):
+def _close(a: torch.Tensor, b: torch.Tensor, within: float) -> bool:
+    finite = a.isfinite()
+    if not finite.equal(b.isfinite()):
         return False
+    mine, theirs = a.detach()[finite].double(), b.detach()[finite].double()
     eps = torch.finfo(a.dtype).eps if a.is_floating_point() else 0.0
     largest = float(mine.abs().max()) if mine.numel() else 0.0
-    return bool(((mine - theirs).abs() <= 64 * eps * largest).all())
+    return bool(((mine - theirs).abs() <= within * eps * largest).all())
+
+
+def _is_finite(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_finite, value))
+    return not isinstance(value, torch.Tensor) or bool(value.isfinite().all())

@@ -58,6 +58,26 @@ def test_two_that_give_the_same_say_nothing() -> None:
     assert _said(_question(), LocalStudent({}), x, 2 * x) not in (DOUBLED, SHIFTED)
 
 
+def test_one_that_a_call_before_contradicts_says_nothing() -> None:
+    """The answer doubled the ones, as `doubled` does, and shifted the threes, as it does not."""
+    question, student = _question(), LocalStudent({"half": lambda x: x / 2})
+    x = torch.tensor([1.0, 5.0, 9.0])
+    student.call("half", torch.ones(3))
+    student.call("half", x)
+    assert _said(question, student, x, 2 * x) != DOUBLED
+
+
+@pytest.mark.parametrize("before", [1.0, torch.nan, torch.inf])
+def test_a_call_before_that_rounds_otherwise_contradicts_nothing(before: float) -> None:
+    question = _question()
+    question.wrong("of_twos", "Only of twos.", half=lambda x: x + 7 * (x[0] == 2))
+    student = LocalStudent({"half": lambda x: x * (1 + 1e-6)})
+    x = torch.tensor([2.0, 5.0, 9.0])
+    student.call("half", torch.full((3,), before))
+    student.call("half", x)
+    assert _said(question, student, x, x + 7) == "Only of twos."
+
+
 def test_two_with_one_sentence_say_it() -> None:
     question, x = _question(), torch.tensor([1.0, 5.0, 9.0])
     question.wrong("shifted_again", SHIFTED, half=lambda x: 1 + x)
