@@ -30,6 +30,7 @@ from ..reports.rows import Row, write_ungradable
 from ..run import cluster
 from ..run.grading import Grading, Means
 from ..run.job import Fault, Job
+from ..run.pool import processors
 from ..store import changes, roster, seed_secret
 from ..store.journal import Record
 
@@ -104,11 +105,13 @@ class GradingRun:
         return record
 
     def grade(self, jobs: Sequence[Job], *, done: Callable[[str], None]) -> None:
-        """Runs `jobs`, and publishes each record meanwhile, those of earlier runs first. `done` is
-        called with each student whose verdict is in the journal, and with "" when only publishing
-        is left. Raises what stopped it; what is in the journal stays there."""
+        """Runs `jobs` and publishes each record, those of earlier runs first: meanwhile, where a
+        second processor is there for it. `done` is called with each student whose verdict is in the
+        journal, and with "" when only publishing is left. Raises what stopped it; what is in the
+        journal stays there."""
         started = time.monotonic()
-        with Publisher(self.order.out, self.release, self.late) as publisher:
+        beside = processors() > 1
+        with Publisher(self.order.out, self.release, self.late, meanwhile=beside) as publisher:
             for row in self.rows.values():
                 if row.record is not None:
                     publisher.add(Graded(row.record, self.entries[row.record.student]))

@@ -9,7 +9,7 @@ a person gave are never touched.
 
 It is done while others are still being graded, in a thread of its own: nbgrader is imported, and
 pages are made, while the grader would only wait for its workers. There is one writer at a time, and
-no verdict waits for it.
+no verdict waits for it: where there is one processor for both, the pages come after the verdicts.
 """
 
 from __future__ import annotations
@@ -292,17 +292,26 @@ def _seen(made: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 
 class Publisher:
     """A context manager: at its end all that was `add`ed is published, and `published` says how it
-    went; where an exception goes through it, the rest is left for the next run."""
+    went; where an exception goes through it, the rest is left for the next run. meanwhile: whether
+    to begin before that end."""
 
-    def __init__(self, folder: Path, release: Release, policy: late_policy.Policy | None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        release: Release,
+        policy: late_policy.Policy | None,
+        *,
+        meanwhile: bool = True,
+    ) -> None:
         self._folder, self._release, self._policy = folder, release, policy
         self._waiting: queue.SimpleQueue[Graded | None] = queue.SimpleQueue()
         self.add = self._waiting.put
-        self._beside = ThreadPoolExecutor(1, "publisher")
+        self._beside = ThreadPoolExecutor(1, "publisher") if meanwhile else None
         self.published = Published()
 
     def __enter__(self) -> Publisher:
-        self._done = self._beside.submit(self._run)
+        if self._beside:
+            self._done = self._beside.submit(self._run)
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
@@ -311,9 +320,10 @@ class Publisher:
             while error is not None:
                 self._waiting.get_nowait()
         self._waiting.put(None)
-        self._beside.shutdown()
+        if self._beside:
+            self._beside.shutdown()
         if error is None:
-            self.published = self._done.result()
+            self.published = self._done.result() if self._beside else self._run()
 
     def _run(self) -> Published:
         if (first := self._waiting.get()) is None:

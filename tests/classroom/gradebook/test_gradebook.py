@@ -7,6 +7,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -414,9 +415,10 @@ def test_a_lab_that_lost_a_question_since_the_first_grading(course):
 class TestAhead:
     """What is written while others are still being graded."""
 
-    def test_is_what_would_be_written_at_the_end(self, course):
+    @pytest.mark.parametrize("meanwhile", [True, False])
+    def test_is_what_would_be_written_at_the_end(self, course, meanwhile):
         everybody = [course.record(one, verdicts(address=State.FAIL)) for one in ("ada", "bob")]
-        with Publisher(course.folder, RELEASE, None) as publisher:
+        with Publisher(course.folder, RELEASE, None, meanwhile=meanwhile) as publisher:
             for one in everybody:
                 publisher.add(one)
         ahead = {path: path.read_bytes() for path in course.folder.rglob("*.html")}
@@ -440,6 +442,14 @@ class TestAhead:
         assert course.page("bob")
         assert course.write(bad, good) == {"a b"}
 
+    def test_with_no_processor_for_it_nothing_is_begun_before_the_end(self, course):
+        with Publisher(course.folder, RELEASE, None, meanwhile=False) as publisher:
+            publisher.add(course.record("ada", verdicts()))
+            assert "publisher" not in str(threading.enumerate())
+            assert not (course.folder / "gradebook.db").exists()
+        assert publisher.published.written == 1
+        assert course.page("ada")
+
     def test_a_gradebook_that_somebody_else_holds_is_said_at_the_end(self, course, monkeypatch):
         course.write(course.record("ada", verdicts()))
         holder = sqlite3.connect(course.folder / "gradebook.db", isolation_level=None)
@@ -457,8 +467,9 @@ class TestAhead:
         assert course.write(late) == set()
         assert course.page("bob")
 
-    def test_when_grading_stops_it_stops(self, course):
-        publisher = Publisher(course.folder, RELEASE, None)
+    @pytest.mark.parametrize("meanwhile", [True, False])
+    def test_when_grading_stops_it_stops(self, course, meanwhile):
+        publisher = Publisher(course.folder, RELEASE, None, meanwhile=meanwhile)
         stopped = KeyboardInterrupt()
         publisher.__enter__()
         for name in "abcdefgh":
