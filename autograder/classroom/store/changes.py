@@ -118,12 +118,11 @@ def _changed(record: Record, verdict: Verdict, in_force: Sequence[Change]) -> Ve
         verdict = replace(
             verdict, cause=Cause.PASSED, points=verdict.max_points, misconception="", sentence=""
         )
-    for change in ours:
-        if change.points is not None:
-            share = verdict.points / verdict.max_points if verdict.max_points else 0.0
-            points = round(share * change.points, 6)
-            verdict = replace(verdict, points=points, max_points=change.points)
-    return verdict
+    worth = points(ours).get(verdict.question, verdict.max_points)
+    if worth == verdict.max_points:
+        return verdict
+    share = verdict.points / verdict.max_points if verdict.max_points else 0.0
+    return replace(verdict, points=round(share * worth, 6), max_points=worth)
 
 
 def points(changes: Iterable[Change]) -> dict[str, float]:
