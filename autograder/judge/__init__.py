@@ -11,7 +11,7 @@ from .ask import PUBLIC, Doubles, ask, diagnose, unasked
 from .clean_room import answer_room, clean_room, floor, text_of
 from .compare import Wrong, expect_close, expect_equal, expect_view, same_memory
 from .device import DEVICES, Device
-from .draw import LAYOUTS, Draw
+from .draw import LAYOUTS, Draw, some
 from .flagged import Flagged, Impossible, NotAdmitted
 from .kinds import expect_kind, expect_tensors, expect_tuple, within
 from .question import Lab, Numbers, Question, WrongAnswer
@@ -92,6 +92,7 @@ __all__ = [
     "raised_by",
     "same_memory",
     "say",
+    "some",
     "storage_of",
     "text",
     "text_of",

@@ -19,6 +19,12 @@ T = TypeVar("T")
 LAYOUTS = ("contiguous", "transposed", "strided", "offset", "expanded")
 
 
+def some(cases: Sequence[T], n: int) -> list[T]:
+    """`n` of `cases`, the same ones for everybody: where all of a small space would be thousands,
+    these lie all over it."""
+    return random.Random(n).sample(cases, n)
+
+
 class Draw:
     """A source of inputs. `rounds` multiplies the random cases: 1 in a notebook, more later."""
 

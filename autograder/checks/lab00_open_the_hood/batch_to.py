@@ -45,6 +45,8 @@ def batch_to(student: Student, draw: Draw) -> None:
     for first, second, where in kinds:
         n = draw.integer(2, 9)
         _expect_moved(student, _tensor(draw, first, n, 8), _tensor(draw, second, n), where)
+    for x, y, where in _further(draw):
+        _expect_moved(student, x, y, where)
     always = [(torch.float32, torch.float64), (torch.float32, torch.bfloat16)]
     always += [(torch.float16, torch.float32)]
     for dtype, where in always + [(_dtype(draw), _dtype(draw)) for _ in draw.cases(3)]:
@@ -52,6 +54,23 @@ def batch_to(student: Student, draw: Draw) -> None:
         x = draw.tensor(n, 8, dtype=dtype)
         for y in (draw.integers(n, low=0, high=599), draw.tensor(n, dtype=torch.bool)):
             _expect_moved(student, x, y, where)
+
+
+def _further(draw: Draw) -> list[tuple[torch.Tensor, torch.Tensor, torch.dtype]]:
+    """Two of one dtype, the smaller integers, no dimension, no element, whole and large numbers,
+    and other layouts."""
+    pairs = [(draw.tensor(2, 3, dtype=of), draw.tensor(4, dtype=of)) for of in (*_FLOATS, *_WHOLE)]
+    pairs += [(draw.tensor(2, dtype=of), draw.tensor(3)) for of in _WHOLE]
+    for of in _FLOATS:
+        pairs.append((draw.tensor(dtype=of), draw.tensor(0, 3, dtype=of)))
+        pairs.append((draw.integers(2, 3, low=0, high=9).to(of), torch.ones(4, dtype=of)))
+    pairs.append((3e5 * draw.tensor(2, 3), -1e-6 * draw.tensor(4)))
+    pairs.append((draw.tensor(2, 3, layout="transposed"), draw.tensor(5, layout="strided")))
+    return [(x, y, where) for x, y in pairs for where in (torch.float64, torch.bfloat16)]
+
+
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool)
 
 
 def _tensor(draw: Draw, dtype: torch.dtype, *shape: int) -> torch.Tensor:
@@ -68,6 +87,8 @@ def _expect_moved(student: Student, x: torch.Tensor, y: torch.Tensor, where: tor
             expect_close(mine, torchs, tolerance=0.0)
 
 
+_RESHAPED = "Each of the two keeps its shape, whatever its dtype."
+_NO_ELEMENT = "A tensor without elements has a dtype too. It is a float or not, as the others are."
 _TURNED_ROUND = "The pair came back the other way round: x is first."
 
 
@@ -78,7 +99,11 @@ def _because(got: Any, other: Any, want: torch.Tensor) -> str:
         return ""
     if (got.shape, got.dtype) != (want.shape, want.dtype):
         is_other = isinstance(other, torch.Tensor) and other.dtype == want.dtype
-        return _TURNED_ROUND if is_other and torch.equal(other, want) else ""
+        if is_other and torch.equal(other, want):
+            return _TURNED_ROUND
+        if got.shape != want.shape:
+            return _RESHAPED
+        return "" if want.numel() else _NO_ELEMENT
     place = int((got != want).flatten().nonzero()[0])
     mine, torchs = (t.flatten()[place].item() for t in (got, want))
     return f"A number that is {torchs:.6g} in the new dtype came as {mine:.6g}."

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from autograder.judge import Draw, Student, expect_equal
+from autograder.judge import Draw, Student, expect_equal, some
 
 from . import lab
 from .meta_layer import Sizes
@@ -33,7 +34,7 @@ def device_of_sum(student: Student, draw: Draw) -> None:
     a, b: (device, shape), with device "cpu" or "cuda" -> "cpu", "cuda" or None.
     """
     n = draw.integer(2, 999)
-    pairs = [*_awkward(n), *(_pair(draw) for _ in draw.cases(12))]
+    pairs = [*_awkward(n), *(_pair(draw) for _ in draw.cases(12)), *some(_every_pair(n), 110)]
     for pair, got in zip(pairs, student.each("device_of_sum", pairs), strict=True):
         expect_equal(got, _device_of_sum(*pair), why=_because(got, *pair))
 
@@ -73,10 +74,22 @@ def _awkward(n: int) -> list[tuple[Place, Place]]:
         (("cpu", ()), ("cuda", ())),
         (("cuda", ()), ("cpu", ())),
         (("cpu", ()), ("cpu", (n,))),
+        (("cuda", ()), ("cuda", ())),
         (("cuda", ()), ("cuda", (n,))),
         (("cuda", (n, 2)), ("cpu", ())),
         (("cpu", (0,)), ("cpu", (1,))),
     ]
+
+
+def _every_pair(n: int) -> list[tuple[Place, Place]]:
+    """Each of these shapes on each device, with each other one that it fits."""
+    shapes: list[Sizes] = [(), (1,), (n,), (0,), (1, 1), (n, 1), (0, 1), (1, 1, 1), (1, 1, 1, n)]
+    places = [(device, shape) for device in ("cpu", "cuda") for shape in shapes]
+    return [(a, b) for a, b in itertools.product(places, places) if _fit(a[1], b[1])]
+
+
+def _fit(one: Sizes, other: Sizes) -> bool:
+    return all(n == m or 1 in (n, m) for n, m in zip(one[::-1], other[::-1], strict=False))
 
 
 def _pair(draw: Draw) -> tuple[Place, Place]:

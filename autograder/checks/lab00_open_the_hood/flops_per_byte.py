@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import cycle
 from typing import Any
 
 import torch
@@ -10,7 +11,15 @@ import torch
 from autograder.judge import Draw, Student, expect_equal
 
 from . import lab
-from .meta_layer import drawn_sizes, in_terms, moved_bytes, moved_terms, product_flops
+from .meta_layer import (
+    DTYPES,
+    SMALL,
+    drawn_sizes,
+    in_terms,
+    moved_bytes,
+    moved_terms,
+    product_flops,
+)
 
 
 @lab.question(
@@ -31,7 +40,8 @@ def flops_per_byte(student: Student, draw: Draw) -> None:
     """
     drawn = [(draw.integer(2, 99), *size) for size in drawn_sizes(draw)]
     sizes = [(32, 64, 600), (1, 64, 600), (4096, 64, 600), *drawn, (5, 11, 3)]
-    kinds = [(n, d, v, dtype) for n, d, v in sizes for dtype in (torch.float32, torch.bfloat16)]
+    kinds = [(n, d, v, dtype) for n, d, v in sizes for dtype in DTYPES[:2]]
+    kinds += [(*size, dtype) for size, dtype in zip(SMALL, cycle(DTYPES))]
     cases = [(n, d, v, dtype.itemsize) for n, d, v, dtype in kinds]
     for (n, d, v, dtype), got in zip(kinds, student.each("flops_per_byte", cases), strict=True):
         want = product_flops(n, d, v) / moved_bytes(n, d, v, dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ import torch
 from autograder.judge import Draw, Student, expect_equal
 
 from . import lab
-from .meta_layer import apart, drawn_sizes, meta_layer, moved_bytes, moved_terms
+from .meta_layer import DTYPES, SMALL, apart, drawn_sizes, meta_layer, moved_bytes, moved_terms
 
 
 @lab.question(
@@ -32,7 +33,8 @@ def head_bytes(student: Student, draw: Draw) -> None:
     """
     drawn = [(draw.integer(2, 99), *size) for size in drawn_sizes(draw)]
     sizes = [(32, 64, 600), (1, 64, 600), (5, 3, 7), (0, 4, 6), *drawn, (5, 11, 3)]
-    kinds = [(n, d, v, dtype) for n, d, v in sizes for dtype in (torch.float32, torch.bfloat16)]
+    kinds = [(n, d, v, dtype) for n, d, v in sizes for dtype in DTYPES[:2]]
+    kinds += [(*size, dtype) for size, dtype in zip(SMALL, cycle(DTYPES))]
     cases = [(n, d, v, dtype.itemsize) for n, d, v, dtype in kinds]
     for kind, got in zip(kinds, student.each("head_bytes", cases), strict=True):
         want = moved_bytes(*kind)

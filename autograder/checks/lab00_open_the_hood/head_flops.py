@@ -7,7 +7,7 @@ from typing import Any
 from autograder.judge import Draw, Student, expect_equal
 
 from . import lab
-from .meta_layer import apart, drawn_sizes, product_flops
+from .meta_layer import SMALL, apart, drawn_sizes, product_flops
 
 
 @lab.question(
@@ -28,7 +28,7 @@ def head_flops(student: Student, draw: Draw) -> None:
     n tokens, d, v -> int. A multiplication is one, an addition is one; the bias is not counted.
     """
     drawn = [(draw.integer(2, 99), *size) for size in drawn_sizes(draw)]
-    sizes = [(32, 64, 600), (1, 64, 600), (5, 3, 7), *drawn, (5, 11, 3)]
+    sizes = [(32, 64, 600), (1, 64, 600), (5, 3, 7), *drawn, (5, 11, 3), (0, 4, 6), *SMALL]
     for size, got in zip(sizes, student.each("head_flops", sizes), strict=True):
         want = product_flops(*size)
         expect_equal(got, want, why=_because(got, want, *size))

@@ -8,7 +8,7 @@ import onelayer
 from autograder.judge import Draw, Student, expect_equal
 
 from . import lab
-from .meta_layer import apart, drawn_sizes, meta_layer
+from .meta_layer import SMALL, apart, drawn_sizes, meta_layer
 
 
 @lab.question(
@@ -28,6 +28,7 @@ def head_parameters(student: Student, draw: Draw) -> None:
     d features in, v words out -> int.
     """
     sizes = [(64, 600), (3, 5), (1, 1), *drawn_sizes(draw), (11, 4)]  # v above d, and below
+    sizes += [(d, v) for n, d, v in SMALL if n == 1]
     for (d, v), got in zip(sizes, student.each("head_parameters", sizes), strict=True):
         want = sum(p.numel() for p in meta_layer(d, v).parameters())
         expect_equal(got, want, why=_because(got, want, d, v))

@@ -42,6 +42,7 @@ def loss_by_hand(student: Student, draw: Draw) -> None:
     tables = (draw.tensor(3, 5), draw.tensor(1, 7), *large, certain, *drawn)
     asked = [(z, draw.integers(len(z), low=1, high=z.shape[1] - 1)) for z in tables]
     asked.insert(5, (certain, torch.zeros(4, dtype=torch.int64)))  # and here it is 1
+    asked += _further(draw)
     for logits, targets in asked:
         want = F.cross_entropy(logits.double(), targets).float()
         got = student.call("loss_by_hand", logits, targets)
@@ -51,6 +52,24 @@ def loss_by_hand(student: Student, draw: Draw) -> None:
         with saying(_because(got, want, logits, targets)):
             expect_close(got, want, tolerance=1e-4)
 
+
+def _further(draw: Draw) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """As many rows as words, a word that is right in each row, the first and the last ones, other
+    layouts, and logits further apart than before."""
+    square, other, wide = draw.tensor(6, 6), draw.tensor(7, 11), 1e4 * draw.tensor(4, 9)
+    spread = torch.tensor([[0.0, 3e4, -3e4], [2e4, 0.0, -5e4], [1.0, 2.0, 1e5]])
+    return [
+        (square, torch.tensor(draw.shuffled(range(6)))),
+        (square, torch.full((6,), 3)),
+        (other, torch.tensor([10, 0, 10, 0, 10, 10, 0])),
+        *((draw.tensor(5, 8, layout=of), draw.integers(5, low=0, high=7)) for of in _LAYOUTS),
+        (spread, torch.tensor([2, 0, 1])),
+        (wide, wide.argmin(dim=1)),
+        (draw.tensor(40, 3), draw.integers(40, low=0, high=2)),
+    ]
+
+
+_LAYOUTS = ("transposed", "strided", "offset")
 
 NOT_FINITE = (
     "The loss is not finite here. exp of a large logit is infinite in float32, exp of a very "

@@ -22,6 +22,11 @@ def drawn_sizes(draw: Draw) -> list[Sizes]:
     return [(draw.integer(2, 90), draw.integer(100, 900)) for _ in draw.cases(3)]
 
 
+DTYPES = (torch.float32, torch.bfloat16, torch.float64)
+SMALL = [*itertools.product((1, 7, 4), (1, 4), (1, 4))]
+"""(n, d, v) with 1 in each place, with equal sizes, and with none."""
+
+
 def meta_layer(d: int, v: int, dtype: torch.dtype = torch.float32) -> nn.Linear:
     """torch's own layer, with sizes and without numbers."""
     return nn.Linear(d, v, device="meta", dtype=dtype)

@@ -37,7 +37,7 @@ def next_word(student: Student, draw: Draw) -> None:
     for text in SENTENCES:
         h = onelayer.hidden(text)
         _expect_likeliest(student, (h, weight, bias, tokens))
-    for made in (_a_long_row(), _a_narrow_lead(draw)):
+    for made in (_a_long_row(), _a_narrow_lead(draw), *_apart(draw)):
         _expect_likeliest(student, made)
     for _ in draw.cases(3):
         h, weight = draw.tensor(draw.integer(2, 6), 8), draw.tensor(12, 8)
@@ -62,6 +62,19 @@ def _a_narrow_lead(draw: Draw) -> Head:
     words, bias = [f"word{k}" for k in draw.shuffled(range(200))], torch.zeros(200)
     bias[draw.integer(1, 198)] = 0.5
     return draw.tensor(3, 4), torch.zeros(200, 4), bias, words
+
+
+def _apart(draw: Draw) -> list[Head]:
+    """Few positions, and a weight that lies column by column; then logits all below zero, and so
+    close that half of the digits do not tell them apart."""
+    words, h = [f"word{k}" for k in draw.shuffled(range(9))], draw.tensor(3, 4)
+    wide = draw.tensor(9, 4, layout="transposed")
+    heads = [(draw.tensor(n, 4), wide, draw.tensor(9), words) for n in (1, 1, 2, 9)]
+    heads.append((draw.tensor(1, 4), draw.tensor(1, 4), torch.ones(1), ["only"]))
+    order = torch.tensor([3.0, 1.0, 4.0, 0.0, 2.0, 5.0, 7.0, 6.0, 8.0])
+    for shift, step in ((-30.0, 1.0), (-0.9, 0.05), (30.002, 1e-3)):
+        heads.append((h, torch.zeros(9, 4), shift + step * order, words))
+    return heads
 
 
 def _expect_likeliest(student: Student, head: Head) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, expect_equal
+from autograder.judge import Draw, Student, expect_equal, some
 
 from . import lab
 from .geometry import Sizes, geometry
@@ -17,6 +18,16 @@ _RAISED = {
     "ValueError": "A tensor has any number of dimensions: 2 are an example.",
     "IndexError": "A tensor has any number of dimensions, one for each place of the index.",
 }
+
+_SMALL: list[tuple[Sizes, Sizes, int]] = [
+    ((5,), (2,), 3),
+    ((3, 4), (4, 1), 5),
+    ((3, 4), (1, 3), 0),
+    ((3, 1), (9, 5), 2),
+    ((1, 3), (8, 0), 6),
+    ((2, 1, 2, 1, 3), (12, 50, 6, 40, 2), 1),
+]
+"""Of these, each index is asked, or twelve: places counted from the front and from the end."""
 
 
 @lab.question(
@@ -44,6 +55,9 @@ def address(student: Student, draw: Draw) -> None:
         ((2, 1), (4, 3), (1, 4), 0),
         ((), (), (), 3),
     ]
+    for small in _SMALL:
+        every = [*itertools.product(*(range(-n, n) for n in small[0]))]
+        always += [(index, *small) for index in some(every, min(12, len(every)))]
     places = [
         int(torch.arange(64).as_strided(size, stride, offset)[index])
         for index, size, stride, offset in always

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import torch
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student
+from autograder.judge import Draw, Student, some
 
 from . import lab
 from .compared_strides import expect_strides
-from .geometry import Sizes
+from .geometry import Sizes, every_size
 
 _RAISED = dict.fromkeys(
     ("RuntimeError", "ValueError"),
@@ -47,10 +47,12 @@ def broadcast_strides(student: Student, draw: Draw) -> None:
         ((3,), (1,), (3, 4)),
         ((2, 3), (3, 1), (6, 3)),
         ((), (), (2, 2)),
+        ((), (), (5,)),
         ((0, 3), (3, 1), (2, 3)),  # nothing cannot be repeated
         ((1, 3), (3, 1), (0, 3)),
         ((4,), (1,), (2, 3)),  # nothing shrinks
         ((3, 4), (4, 1), (1, 4)),
+        ((2, 3, 4), (12, 4, 1), (2, 1, 4)),
         ((3,), (1,), (2, 1)),
         ((3,), (1,), (0,)),
         ((3,), (1,), (0, 3)),
@@ -58,7 +60,7 @@ def broadcast_strides(student: Student, draw: Draw) -> None:
         ((3,), (1,), (1, 3)),
         ((), (), ()),
     ]
-    cases = always + [_expansion(draw) for _ in draw.cases(6)]
+    cases = always + [_expansion(draw) for _ in draw.cases(6)] + some(_small(), 62)
     answers = student.each("broadcast_strides", cases)
     for size, stride, to in cases:
         want = _torch_expand(size, stride, to)
@@ -82,6 +84,16 @@ def _expansion(draw: Draw) -> tuple[Sizes, Sizes, Sizes]:
     misfit = draw.integer(0, 3) == 0
     size = (size[0] + 1, *size[1:]) if misfit else size
     return size, tuple(draw.tensor(*size, layout=draw.layout()).stride()), to
+
+
+def _small() -> list[tuple[Sizes, Sizes, Sizes]]:
+    """Each small size with each other one, in strides that are not those of a fresh tensor."""
+    old = [*every_size(range(3)), (2, 3, 1), (2, 1, 3), (1, 2, 3)]
+    new = every_size((0, 1, 2), (0, 1, 2, 3, 4)) + every_size((3,), (0, 1, 2, 3))
+    new += [(2, 1, 3, 2), (1, 2, 1, 3), (4, 1, 2, 3)]
+    return [
+        (size, (5, 1, 7)[: len(size)], to) for size in old for to in new if len(size) <= len(to)
+    ]
 
 
 def _torch_expand(size: Sizes, stride: Sizes, to: Sizes) -> Sizes | None:

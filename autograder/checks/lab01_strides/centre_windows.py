@@ -34,6 +34,8 @@ def centre_windows(student: Student, draw: Draw) -> None:
     cases = [(draw.tensor(8), 3), *[(draw.tensor(n), draw.integer(2, 4)) for n in sizes]]
     cases += [(draw.tensor(5), 3), (draw.tensor(4), 4)]  # a square of windows; one, which is x
     cases += [(draw.tensor(12, dtype=torch.float64), 3), (draw.tensor(9, layout="strided")[2:], 3)]
+    cases += [(draw.tensor(n), width) for n, width in ((20, 7), (40, 16), (9, 8))]
+    cases += [(draw.integers(n, low=-9, high=9).float(), 1) for n in (5, 1)]  # no rounding beside 0
     for (x, width), got in zip(cases, student.each("centre_windows", cases), strict=True):
         windows = torch.stack([x[k : k + width] for k in range(len(x) - width + 1)])
         want = windows - windows.mean(dim=1, keepdim=True)

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, expect_equal
+from autograder.judge import Draw, Student, expect_equal, some
 
 from . import lab
-from .geometry import Sizes
+from .geometry import Sizes, every_size
 
 _RAISED = {
     "ZeroDivisionError": "A size may be 0, and nothing is divided by it. Multiply from the right "
@@ -46,6 +46,8 @@ def contiguous_strides(student: Student, draw: Draw) -> None:
         (2, 0, 3),
         (0,),
         (2, 3, 2, 3, 2),
+        (3, 1, 2, 0, 2, 5, 2),
+        *some(every_size((1, 2, 3)), 25),
     ]
     cases = [(size,) for size in always + [draw.shape(low=0) for _ in draw.cases(5)]]
     with explaining(_RAISED):

@@ -38,7 +38,7 @@ def copied_bytes(student: Student, draw: Draw) -> None:
     x, steps such as ("transpose", (1, 2)) to be called as x.transpose(1, 2), each on the result of
     the last -> one number per step.
     """
-    cases = [case for _ in draw.cases(2) for case in _walks(draw)]
+    cases = [case for _ in draw.cases(2) for case in _walks(draw)] + _further(draw)
     for case, got in zip(cases, student.each("copied_bytes", cases), strict=True):
         want = _bill(*case)
         expect_equal(got, want, why=_first_wrong(got, want, case[1]))
@@ -98,6 +98,27 @@ def _paths(batch: int, tokens: int) -> list[list[Step]]:
         ],
         [("repeat", (2, 1, 1)), ("float", ()), ("transpose", (0, 1)), ("double", ())],
         [("double", ()), ("half", ())],
+    ]
+
+
+def _further(draw: Draw) -> list[tuple[torch.Tensor, list[Step]]]:
+    """What a step does not tell by its name, nor its result by its shape, its dtype or its order:
+    a clone is a copy, other numbers may be a view, and x may be one from the start."""
+    again: list[Step] = [("float", ()), ("reshape", (2, 3, 8)), ("contiguous", ()), ("detach", ())]
+    return [
+        (draw.tensor(2, 3, 8), [*again, ("clone", ()), ("clone", ()), ("flatten", ())]),
+        (draw.tensor(2, 3, 8), [("view", (torch.int32,)), ("float", ()), ("view", (torch.int16,))]),
+        (draw.tensor(2, 3, 8), [("transpose", (0, 2)), ("clone", ()), ("transpose", (0, 2))]),
+        (draw.tensor(2, 3, 8), [("narrow", (2, 2, 1)), ("select", (0, -1)), ("clone", ())]),
+        (
+            draw.tensor(2, 3, 8),
+            [("narrow_copy", (1, 1, 2)), ("unfold", (2, 3, 1)), ("squeeze", ())],
+        ),
+        (draw.tensor(2, 3, 8, layout="offset"), [("contiguous", ()), ("view", (6, 8))]),
+        (draw.tensor(2, 3, 8, layout="transposed"), [("contiguous", ()), ("contiguous", ())]),
+        (draw.tensor(2, 3, 8, layout="expanded"), [("select", (0, 1)), ("contiguous", ())]),
+        (draw.tensor(2, 3, 8, layout="expanded"), [("contiguous", ()), ("select", (0, 1))]),
+        (draw.tensor(2, 3, 8, layout="strided"), [("flatten", ()), ("long", ()), ("long", ())]),
     ]
 
 

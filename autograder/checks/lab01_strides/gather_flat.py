@@ -60,13 +60,19 @@ def _rows_and_columns(draw: Draw, layout: str) -> tuple[torch.Tensor, torch.Tens
 
 
 def _further(draw: Draw) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Other dtypes, an offset beside a stride along the row, and as many columns as rows."""
+    """Other dtypes, an offset beside a stride along the row, as many columns as rows, one of them,
+    more than x has, and addresses beyond a byte."""
     wide = draw.tensor(5, 14, dtype=torch.float64, layout="strided")[1:, 2:]
-    whole = draw.integers(4, 6, low=0, high=2**40)
+    whole = draw.integers(4, 6, low=0, high=2**60)
     return [
         (wide, draw.integers(4, 2, low=0, high=11)),
         (whole, draw.integers(4, 2, low=0, high=5)),
         (draw.tensor(3, 7), torch.tensor([[6, 0, 2], [1, 5, 3], [4, 2, 6]])),
+        (draw.tensor(4, 5, layout="offset"), torch.tensor([[4], [0], [4], [4]])),
+        (draw.tensor(1, 6, layout="strided"), torch.tensor([[5, 0, 5]])),
+        (draw.tensor(1, 6), torch.tensor([[5]])),
+        (draw.tensor(2, 3), torch.tensor([[2, 1, 0, 2, 1], [0, 0, 2, 1, 1]])),
+        (draw.tensor(9, 600), draw.integers(9, 2, low=300, high=599)),
     ]
 
 

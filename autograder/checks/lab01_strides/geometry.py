@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+
 import torch
 
 Sizes = tuple[int, ...]
@@ -9,3 +12,8 @@ Sizes = tuple[int, ...]
 
 def geometry(t: torch.Tensor) -> tuple[Sizes, Sizes, int]:
     return tuple(t.shape), tuple(t.stride()), int(t.storage_offset())
+
+
+def every_size(dims: Sequence[int], numbers: Sequence[int] = (0, 1, 2, 3)) -> list[Sizes]:
+    """Each size of so many dimensions whose numbers are among `numbers`: all awkward ones."""
+    return [size for d in dims for size in itertools.product(numbers, repeat=d)]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
 import torch
 
-from autograder.judge import Draw, Student, expect_equal
+from autograder.judge import Draw, Student, expect_equal, some
 
 from . import lab
-from .geometry import Sizes
+from .geometry import Sizes, every_size
 
 
 @lab.question(
@@ -46,11 +47,31 @@ def is_contiguous(student: Student, draw: Draw) -> None:
         ((2, 3, 4), (12, 1, 3)),
         ((2, 3, 4), (12, 1, 4)),
         ((5, 3, 4), (0, 4, 1)),
+        ((2, 3), (5, 0)),  # falling, and as long as a contiguous one
+        ((3, 2, 2), (4, 3, 0)),
+        ((2, 3, 4), (12, 3, 2)),
+        ((2, 3, 4), (17, 3, 0)),
     ]
+    sizes = every_size((1, 2, 3)) + _LONGER
+    always += some([(size, stride) for size in sizes for stride in _strides(size)], 77)
     tensors = [draw.tensor(*draw.shape(low=0, high=3), layout=draw.layout()) for _ in draw.cases(8)]
     cases = always + [(tuple(t.shape), t.stride()) for t in tensors]
     for case, got in zip(cases, student.each("is_contiguous", cases), strict=True):
         expect_equal(got, torch.empty_strided(*case).is_contiguous(), why=_because(got, *case))
+
+
+_LONGER: list[Sizes] = [(2, 3, 2, 2), (2, 1, 1, 3), (1, 2, 3, 1), (1, 1, 1, 1), (2, 1, 0, 1)]
+
+
+def _strides(size: Sizes) -> list[Sizes]:
+    """Those of a fresh tensor, those with each one longer, shorter or 0, and other orders."""
+    fresh = tuple(torch.empty(size).stride())
+    near = [
+        (*fresh[:d], other, *fresh[d + 1 :])
+        for d, s in enumerate(fresh)
+        for other in (s + 1, 2 * s, 0)
+    ]
+    return [fresh, tuple(2 * s for s in fresh), *near, *set(itertools.permutations(fresh))]
 
 
 def _because(got: Any, size: Sizes, stride: Sizes) -> str:

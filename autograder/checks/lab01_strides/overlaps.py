@@ -9,15 +9,32 @@ from typing import Any
 import torch
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, expect_equal
+from autograder.judge import Draw, Student, expect_equal, some
 
 from . import lab
-from .geometry import Sizes
+from .geometry import Sizes, every_size
 
 _RAISED = dict.fromkeys(
     ("ValueError", "IndexError"),
     "A tensor has any number of dimensions, of any sizes: also none at all, and 0.",
 )
+
+_MORE: list[tuple[Sizes, Sizes]] = [
+    ((2, 2, 2, 2), (8, 4, 2, 1)),
+    ((2, 2, 2, 2), (7, 4, 2, 1)),  # no three dimensions meet, and all four do
+    ((2, 1, 2, 1, 3), (6, 0, 3, 0, 1)),
+    ((2, 1, 2, 1, 3), (3, 0, 2, 0, 1)),
+    ((7, 5), (5, 1)),
+    ((7, 5), (4, 1)),
+    ((9, 2), (1, 8)),
+    ((13, 2), (1, 12)),
+    ((13, 9), (9, 1)),
+    ((9, 13), (1, 8)),
+    ((3, 2), (600, 64)),
+    ((11,), (0,)),
+    ((2, 0, 3), (0, 0, 0)),
+    ((1, 1, 1), (0, 0, 0)),
+]
 
 
 @lab.question(
@@ -56,7 +73,11 @@ def overlaps(student: Student, draw: Draw) -> None:
         ((3,), (0,)),
         ((1, 2, 3), (6, 1, 1)),
         ((2, 3), (6, 3)),
+        *_MORE,
     ]
+    small = [(n, s) for n in every_size((1, 2)) for s in every_size((len(n),), range(5))]
+    large = [(n, s) for n in every_size((3,), (1, 2, 3)) for s in every_size((3,), (1, 2, 3, 6))]
+    always += some(small, 35) + some(large, 25)
     drawn = [(draw.shape(draw.integer(1, 3), high=4), draw) for _ in draw.cases(8)]
     cases = always + [(n, tuple(d.integer(0, 6) for _ in n)) for n, d in drawn]
     with explaining(_RAISED):

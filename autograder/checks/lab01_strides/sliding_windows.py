@@ -18,6 +18,10 @@ _RAISED = {
 }
 _COPIED = "The windows are right, but they are a copy. A view needs only two strides: as_strided."
 
+_TIGHT = ((5, 5, 1), (5, 5, 3), (6, 5, 3), (7, 1, 1), (7, 1, 3), (1, 1, 1), (8, 3, 9), (8, 3, 5))
+"""One window, windows of one element, and what is left behind the last one."""
+_WIDER = (torch.float64, torch.int64, torch.bfloat16)
+
 
 @lab.question(
     "sliding_windows",
@@ -45,6 +49,8 @@ def sliding_windows(student: Student, draw: Draw) -> None:
     cases.append((beside, 4, 2))
     beside = draw.tensor(30)[3:22]  # there is room behind it, and between two windows
     cases += [(beside, 3, 5), (draw.tensor(12), 4, 4)]
+    cases += [(draw.tensor(n), width, step) for n, width, step in _TIGHT]
+    cases += [(draw.tensor(9, dtype=dtype, layout="strided"), 3, 2) for dtype in _WIDER]
     with explaining(_RAISED):
         for case, got in zip(cases, student.each("sliding_windows", cases), strict=True):
             with within("", why=partial(_because, got, *case)):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import torch
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student
+from autograder.judge import Draw, Student, some
 
 from . import lab
 from .compared_strides import expect_strides
-from .geometry import Sizes
+from .geometry import Sizes, every_size
 
 _RAISED = dict.fromkeys(
     ("RuntimeError", "ValueError"),
@@ -57,8 +58,14 @@ def view_strides(student: Student, draw: Draw) -> None:
         ((3, 2), (1, 1), (6,)),
         ((1, 6), (600, 1), (2, 3)),
         ((2, 3, 4), (40, 8, 1), (2, 3, 2, 2)),
+        ((1, 1), (5, 7), (1, 1, 1)),
+        ((2, 2, 1, 2, 3), (12, 6, 5, 3, 1), (24,)),
+        ((2, 2, 1, 2, 3), (12, 6, 5, 3, 1), (3, 2, 1, 2, 2)),
+        ((2, 2, 1, 2, 3), (24, 6, 5, 3, 1), (2, 1, 4, 3, 1)),
+        ((3, 2, 2, 2, 2), (1, 3, 6, 12, 24), (3, 2, 1, 2, 2, 2)),
+        ((3, 2, 2, 2, 2), (1, 24, 12, 6, 3), (3, 4, 4)),
     ]
-    cases = always + [_reshaping(draw) for _ in draw.cases(8)]
+    cases = always + [_reshaping(draw) for _ in draw.cases(8)] + some(_small(), 65)
     answers = student.each("view_strides", cases)
     for size, stride, new_size in cases:
         want = _torch_view(size, stride, new_size)
@@ -83,6 +90,36 @@ def _reshaping(draw: Draw) -> tuple[Sizes, Sizes, Sizes]:
     rest //= math.prod(keep)
     cut = draw.choice([d for d in range(1, rest + 1) if rest % d == 0])
     return size, tuple(t.stride()), (*keep, cut, rest // cut)
+
+
+_BLOCKS: list[Sizes] = [(1, 1), (6,), (2, 4), (4, 2), (3, 3), (4, 1), (2, 3, 2), (4, 1, 2)]
+
+
+def _small() -> list[tuple[Sizes, Sizes, Sizes]]:
+    """Blocks of floats in each order of their dimensions, without gaps, with gaps inside, with gaps
+    between the rows and with each dimension repeated, in every size with as many elements."""
+    cases = []
+    for size in _BLOCKS:
+        total = math.prod(size)
+        divisors = [n for n in range(1, total + 1) if total % n == 0]
+        new_sizes = [n for n in every_size(range(4), divisors) if math.prod(n) == total]
+        for stride in sorted({s for order in _orders(size) for s in _loosened(order)}):
+            cases += [(size, stride, new_size) for new_size in new_sizes]
+    return cases
+
+
+def _orders(size: Sizes) -> list[Sizes]:
+    """The strides without gaps, one for each order of the dimensions."""
+    return [
+        tuple(math.prod(size[e] for e in order[order.index(d) + 1 :]) for d in range(len(size)))
+        for order in itertools.permutations(range(len(size)))
+    ]
+
+
+def _loosened(stride: Sizes) -> list[Sizes]:
+    apart = tuple(s + (s > 1) for s in stride)
+    repeated = [(*stride[:d], 0, *stride[d + 1 :]) for d in range(len(stride))]
+    return [stride, apart, tuple(2 * s for s in stride), (2,) * len(stride), *repeated]
 
 
 def _torch_view(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:

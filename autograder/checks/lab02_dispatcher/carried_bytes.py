@@ -88,6 +88,13 @@ def _ways(draw: Draw, n: int) -> list[list[Step]]:
             ("add", (1.0,), {}),
         ],  # further on
         [("new_empty_strided", ((n, 2), (4, 1)), {}), ("zero_", (), {})],  # with gaps
+        [("half", (), {}), ("gt", (0.0,), {}), ("t", (), {})],  # numbers of 2 bytes, and of 1
+        [("double", (), {}), ("argmax", (1,), {}), ("add", (1,), {})],
+        [("mul", (2.0,), {}), ("view", (torch.int32,), {}), ("bitwise_not", (), {})],
+        [("unsqueeze", (0,), {}), ("expand", (3, n, 64), {}), ("neg", (), {})],
+        [("add", (), {"other": draw.tensor(n, 64)}), ("clone", (), {}), ("detach", (), {})],
+        [("t", (), {}), ("clone", (), {}), ("contiguous", (), {}), ("contiguous", (), {})],
+        [("relu", (), {}), ("view", (-1,), {}), ("add_", (1.0,), {"alpha": 2})],
     ]
 
 

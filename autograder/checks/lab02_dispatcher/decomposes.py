@@ -27,6 +27,16 @@ KNOWN = (
     "aten::slice_scatter",  # has none of CPU, CompositeExplicitAutograd and the implicit one
     "aten::square_",
     "aten::adjoint",  # a view, and in parts
+    "aten::chunk",  # in parts, and a list
+    "aten::linalg_eigh",  # and two
+    "aten::flatten.using_ints",
+    "aten::divide.Tensor",
+    "aten::fft_fft",
+    "aten::diagonal",  # whole: a view, one without numbers, and one with two results
+    "aten::empty_like",
+    "aten::sort",
+    "aten::zeros_like",  # in parts for nested tensors alone
+    "aten::detach_copy",  # neither a kernel of the CPU nor one of the core operators
 )
 """Asked every time, because each tells some of the wrong answers apart. The others are drawn from
 all those of this torch that `_called` can call: some six hundred."""

@@ -9,7 +9,7 @@ import torch
 
 import onelayer
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, expect_equal
+from autograder.judge import Draw, Student, expect_equal, some
 from onelayer.dispatcher.dispatch import in_order
 
 from . import lab
@@ -61,11 +61,44 @@ def first_key(student: Student, draw: Draw) -> None:
         (order, [["AutogradCPU", "CPU"]], [], ["AutogradCPU"], ["AutogradCPU"]),  # out twice
         (order, [["CPU"], ["CPU"], ["SparseCPU", "CPU"]], [], [], []),
     ]
-    for call in always + [_drawn_call(draw) for _ in draw.cases(8)]:
-        first = _first_by_torch(*call)
+    always += [_drawn_call(draw) for _ in draw.cases(8)] + some(_every_pair(order), 200)
+    calls = [(call, _first_by_torch(*call)) for call in always] + _other_orders()
+    answers = student.each("first_key", [call for call, _ in calls])
+    for call, first in calls:
         with explaining(_NOTHING_LEFT if first is None else {}):
-            got = student.call("first_key", *call)
+            got = next(answers)
             expect_equal(got, first, why=_because(got, first, *call))
+
+
+def _every_pair(order: Names) -> list[Call]:
+    """Two keys, each brought by nobody, by the first or the last tensor or by the thread, and each
+    excluded, a fallthrough, both or neither; below them one that stays."""
+    states = list(itertools.product(("", "first", "last", "thread"), (False, True), (False, True)))
+    calls: list[Call] = []
+    for pair in itertools.product(states, states):
+        which = dict(zip(("Negative", "ADInplaceOrView"), pair, strict=True))
+        first, last, thread = (
+            [key for key, (by, _, _) in which.items() if by == who]
+            for who in ("first", "last", "thread")
+        )
+        excluded, passed = ([key for key, s in which.items() if s[k]] for k in (1, 2))
+        for stays in ([], ["CPU"]):
+            calls.append((order, [first, stays, [], last], thread, excluded, passed))
+    many = ["SparseCPU", "Negative", "ADInplaceOrView", "AutogradCPU", "AutocastCPU"]
+    for k in range(len(many) + 1):
+        calls.append((order, [], ["CPU", *many], many[:k], many[k:]))
+        calls.append((order, [many, ["CPU"], many], many, many[k:], many[:k]))
+        calls += [(order, [["CPU"]] * k + [[key], ["CPU"]], [], [], []) for key in many]
+    return calls
+
+
+def _other_orders() -> list[tuple[Call, str | None]]:
+    """`priority` alone says who is higher: here it has another order, or other names."""
+    return [
+        ((list(names), [list(brought)], [], [], []), names[min(map(names.index, brought))])
+        for names in (KEYS, KEYS[::-1], tuple(sorted(KEYS)), ("Trace", "Ban", "CPU"))
+        for brought in itertools.permutations(names, 2)
+    ]
 
 
 def _because(

@@ -13,6 +13,7 @@ from . import lab
 from .keys import Names
 
 Stepped = tuple[Names, torch.Tensor]
+_SHAPES: list[tuple[int, ...]] = [(), (1,), (7,), (2, 1, 3)]
 
 
 @lab.question(
@@ -34,14 +35,20 @@ def observed_step(student: Student, draw: Draw) -> None:
 
     w, g (any shape), lr -> (operators seen, as str(func); w after w.add_(g, alpha=-lr), in place).
     """
-    for lr in (  # twice 0.5 is 1, and that is no step of its own
+    rates = (  # twice 0.5 is 1, and that is no step of its own
         0.1,
         0.5,
         draw.integer(1, 9) / 100,
         *(draw.integer(1, 50) / 100 for _ in draw.cases(2)),
         -0.25,
-    ):
-        w, g = draw.tensor(5, 4), draw.tensor(5, 4)
+        *(0.0, 1.0, -1.0, 3.5, 0.00375),
+    )
+    steps = [(lr, draw.tensor(5, 4), draw.tensor(5, 4)) for lr in rates]
+    steps += [(0.3, draw.tensor(*shape), draw.tensor(*shape)) for shape in _SHAPES]
+    double, turned = draw.tensor(3, 2, dtype=torch.float64), draw.tensor(3, 4, layout="transposed")
+    steps.append((0.1, double, draw.tensor(3, 2, dtype=torch.float64)))
+    steps.append((0.3, turned, draw.tensor(3, 4, layout="expanded")))
+    for lr, w, g in steps:
         want, before = w - lr * g, w.clone()
         answer = student.call("observed_step", w, g, lr)
         names, stepped = expect_tuple(answer, 2, "the names and w")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 import torch
@@ -77,14 +78,54 @@ def read_schema(student: Student, draw: Draw) -> None:
     _expect_lists(student, kept, ([], ["y"]))
     marked = "onelayer::marked(Tensor(a!) x, Tensor(b) y) -> (Tensor(b) second, Tensor(a) first)"
     _expect_lists(student, marked, (["x"], ["x", "y"]))  # written before, and returned unwritten
+    twins = (
+        "onelayer::twins(Tensor(b) x, Tensor(a!) y, Tensor(b) z, Tensor(a!) v) -> "
+        "(Tensor(a!), Tensor(b))"
+    )
+    _expect_lists(student, twins, (["y", "v"], ["x", "y", "z", "v"]))
     for _ in draw.cases(6):
         text, truth = _drawn_schema(draw)
         _expect_lists(student, text, truth)
+    of_torch = _of_torch()
+    answers = student.each("read_schema", [(schema,) for schema, _ in of_torch])
+    for (schema, truth), got in zip(of_torch, answers, strict=True):
+        expect_equal(got, truth, why=_because(got, truth, schema))
 
 
 def _expect_lists(student: Student, schema: str, want: Aliases) -> None:
     got = student.call("read_schema", schema)
     expect_equal(got, want, why=_because(got, want, schema))
+
+
+@cache
+def _of_torch() -> list[tuple[str, Aliases]]:
+    """Of torch's own operators one for each way in which arguments and returns are in sets, with
+    what torch's parser says of them. Without `-> *`: what returns of such an argument has no set
+    there."""
+    kinds: dict[tuple[Any, ...], tuple[str, Aliases]] = {}
+    for schema in sorted(torch._C._jit_get_all_schemas(), key=lambda s: (s.name, s.overload_name)):
+        ways = (*map(_way, schema.arguments), None, *map(_way, schema.returns))
+        if not schema.name.startswith("aten::") or not any(ways) or ways in kinds:
+            continue
+        text, back = (
+            str(schema),
+            {letter for r in schema.returns if (w := _way(r)) for letter in w[0]},
+        )
+        if _SHOWN.fullmatch(re.sub(r"Tensor\(\w!?\)", "Tensor", text)):
+            held = [(a.name, w) for a in schema.arguments if (w := _way(a))]
+            written = [name for name, (_, is_written) in held if is_written]
+            kinds[ways] = text, (written, [name for name, (its, _) in held if back & set(its)])
+    return list(kinds.values())
+
+
+_SHOWN = re.compile(r"[^()]+\([^()]*\) -> (\([^()]*\)|[^()]*)")
+"""A schema whose tensors have lost their sets."""
+
+
+def _way(part: Any) -> tuple[tuple[str, ...], bool] | None:
+    """The set of an argument or a return, and whether it is written; None without one."""
+    of = part.alias_info
+    return (tuple(sorted(of.before_set)), of.is_write) if of else None
 
 
 def _because(got: Any, want: Aliases, schema: str) -> str:

@@ -9,7 +9,7 @@ import torch
 
 import onelayer
 from autograder.checks.explaining import explaining, saying
-from autograder.judge import Draw, Student, expect_close, expect_equal, expect_tuple
+from autograder.judge import Draw, Student, expect_close, expect_equal, expect_tuple, some
 
 from . import lab
 from .chain import PRIORITY, Ran, Table, chain
@@ -68,6 +68,41 @@ def run_head(student: Student, draw: Draw) -> None:
         with explaining(_RAISED):
             got = student.call("run_head", x, w, b, keys, table, fallbacks)
         _expect_run(got, chain(x, w, b, keys, table, fallbacks), table)
+    runs = [(*_inputs(draw, rows=1, words=5), *run) for run in some(_small_runs(), 120)]
+    with explaining(_RAISED):
+        for run, got in zip(runs, student.each("run_head", runs), strict=True):
+            _expect_run(got, chain(*run), run[4])
+
+
+def _small_runs() -> list[tuple[Names, Table, Table]]:
+    """Two keys above the last one, each with each name that it may have, or with two; and the last
+    one with a kernel of its own, with a fallback, with a name that ends nowhere, and with none."""
+    names = (None, "pass", "ban", "bfloat16", "fallthrough", "linear")
+    ways: list[tuple[str | None, str | None]] = [(name, None) for name in names]
+    ways += [(None, "ban"), (None, "fallthrough")]
+    ways += [("pass", "ban"), ("fallthrough", "ban"), ("ban", "fallthrough")]
+    last: list[tuple[str | None, str | None]] = [("linear", None), (None, "linear"), (None, None)]
+    last += [("fallthrough", "linear"), ("pass", None), ("linear", "ban")]
+    runs: list[tuple[Names, Table, Table]] = []
+    uppers = list(itertools.combinations(PRIORITY[:-1], 2))
+    for place, found in enumerate(itertools.product(ways, ways, (False, True))):
+        *above, is_plain = found
+        end = last[0] if is_plain else last[1 + place // 2 % 5]
+        keys = [*uppers[place % len(uppers)], "CPU"]
+        table, fallbacks = (
+            {key: name for key, way in zip(keys, (*above, end), strict=True) if (name := way[k])}
+            for k in (0, 1)
+        )
+        brought = keys[:2] if place % 7 == 0 else keys
+        runs.append((brought[::-1] if place % 2 else brought, table, fallbacks))
+    every: Table = dict.fromkeys(PRIORITY, "pass")
+    for k in range(len(PRIORITY)):
+        ended = {**every, PRIORITY[k]: "linear"}
+        runs += [(list(PRIORITY[::-1]), ended, {}), (list(PRIORITY), {}, ended)]
+        others = {key: name for key, name in every.items() if key != PRIORITY[k]}
+        passed = {**dict.fromkeys(PRIORITY[:k], "fallthrough"), "CPU": "linear"}
+        runs += [(list(PRIORITY), {**others, "CPU": "linear"}, {}), (list(PRIORITY), passed, every)]
+    return runs
 
 
 _RAISED = {
@@ -78,13 +113,17 @@ _RAISED = {
 }
 
 
-def _inputs(draw: Draw) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Whole numbers, exact in float32 in any order of summation. In bfloat16
-    all of x is 512, and the rows of w sum to zero: only b is left of the logits."""
-    x = draw.integers(3, 64, low=511, high=514).float()
-    w = draw.integers(20, 64, low=-3, high=3).float()
+def _inputs(
+    draw: Draw, *, rows: int = 3, words: int = 20
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Whole numbers, exact in float32 in any order of summation. In bfloat16 all of x is 512, and
+    the rows of w sum to zero: only b is left of the logits, but for one that is 513, and 512 in
+    bfloat16."""
+    x = draw.integers(rows, 64, low=511, high=514).float()
+    w = draw.integers(words, 64, low=-3, high=3).float()
     w[:, -1] -= w.sum(dim=1)
-    b = torch.tensor(draw.shuffled(range(-10, 10)), dtype=torch.float32)
+    b = torch.tensor(draw.shuffled(range(-(words // 2), words - words // 2)), dtype=torch.float32)
+    w[b == 1, -1] += 1
     return x, w, b
 
 

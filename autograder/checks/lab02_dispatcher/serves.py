@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+from functools import cache
 from typing import Any
 
 import torch
 
-from autograder.judge import Draw, Student, expect_equal
+from autograder.judge import Draw, Student, expect_equal, some
 from onelayer.dispatcher.dispatch import dispatch_table
 
 from . import lab
@@ -69,8 +71,16 @@ def serves(student: Student, draw: Draw) -> None:
     ]
     drawn = [(_registrations(draw), draw.choice(CELLS)) for _ in draw.cases(10)]
     cases = [(registered, key, fallbacks) for registered, key in always + drawn]
-    for (registered, key, _), got in zip(cases, student.each("serves", cases), strict=True):
+    others = [key for key in CELLS if key not in fallbacks]  # have one in these calls alone
+    every: list[tuple[Names, str, Names]] = []
+    for registered, key in itertools.product(_every_set(), CELLS):
+        every += [(registered, key, fallbacks), (registered[::-1], key, [])]
+        every.append((registered[::-1], key, others))
+    cases += some(every, 300)
+    for (registered, key, having), got in zip(cases, student.each("serves", cases), strict=True):
         served = _served_by_torch(registered, key)
+        if served in (None, "fallback"):
+            served = "fallback" if key in having else None
         expect_equal(got, served, why=_because(got, served, key))
     for key in ("AutogradCPU", "AutocastCPU"):  # have a fallback in torch, and none in this call
         got = student.call("serves", [], key, [])
@@ -96,17 +106,30 @@ def _registrations(draw: Draw) -> Names:
     return [name for name in draw.shuffled(REGISTRABLE) if draw.integer(0, 2) == 0]
 
 
+def _every_set() -> list[Names]:
+    """All that may be registered together, nothing included."""
+    sizes = range(len(REGISTRABLE) + 1)
+    return [[*names] for n in sizes for names in itertools.combinations(REGISTRABLE, n)]
+
+
 def _served_by_torch(registered: Names, key: str) -> str | None:
-    """Registers an operator so, and reads the cell."""
-    library = _library("onelayer_lab02", "FRAGMENT")
+    entry = _tables()[frozenset(registered)].get(key)
+    return None if entry is None else _SERVED_BY.get(entry.kind, key)
+
+
+@cache
+def _tables() -> dict[frozenset[str], dict[str, Any]]:
+    """Registers an operator in each way, and reads its table."""
+    library, tables = _library("onelayer_lab02", "FRAGMENT"), {}
     try:
-        library.define("probe(Tensor x) -> Tensor")
-        for name in registered:
-            library.impl("probe", lambda x: x, name)
-        entry = dispatch_table("onelayer_lab02::probe").get(key)
+        for place, registered in enumerate(_every_set()):
+            library.define(f"probe{place}(Tensor x) -> Tensor")
+            for name in registered:
+                library.impl(f"probe{place}", lambda x: x, name)
+            tables[frozenset(registered)] = dispatch_table(f"onelayer_lab02::probe{place}")
     finally:
         library._destroy()
-    return None if entry is None else _SERVED_BY.get(entry.kind, key)
+    return tables
 
 
 def _serves(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -11,10 +12,23 @@ import torch
 
 import onelayer
 from autograder.checks.explaining import saying
-from autograder.judge import Draw, Student, expect_equal
+from autograder.judge import Draw, Student, expect_equal, some
 
 from . import lab
 from .keys import C, Names
+
+_DEVICES, _LAYOUTS = ("cpu", "meta"), ("strided", "sparse_coo", "sparse_csr")
+_DTYPES: list[tuple[torch.dtype, tuple[int, ...]]] = [
+    (torch.float32, (0, 4)),
+    (torch.float64, (1, 2, 3)),
+    (torch.float16, ()),
+    (torch.bfloat16, (1, 1)),
+    (torch.complex64, (5,)),
+    (torch.int64, ()),
+    (torch.bool, (2, 0)),
+    (torch.uint8, (3,)),
+]
+"""Each with a shape that chooses no key either."""
 
 Kind = tuple[str, str, torch.dtype, tuple[int, ...], bool, bool, bool]
 
@@ -57,7 +71,7 @@ def tensor_keys(student: Student, draw: Draw) -> None:
         ("meta", "sparse_coo", torch.float32, (2, n), False, False, False),
         ("cpu", "sparse_coo", torch.float32, (2, n), True, False, True),
     ]
-    kinds = always + [_kind(draw) for _ in draw.cases(6)]
+    kinds = always + [_kind(draw) for _ in draw.cases(6)] + some(_every_kind(n), 100)
     for kind, got in zip(kinds, student.each("tensor_keys", kinds), strict=True):
         want = list(onelayer.key_set(_tensor(*kind)))
         with saying(_because(got, want, *kind[:2])):
@@ -72,6 +86,19 @@ def _because(got: Any, want: Names, device: str, layout: str) -> str:
         return f"The backend key of layout {layout} on device {device} is {want[-1]}."
     missing = [key for key in want if key not in got]
     return f"This tensor carries {missing[0]}, which is not in the list." if missing else ""
+
+
+def _every_kind(n: int) -> list[Kind]:
+    """Each device with each layout, dtype and truth value that a tensor can have at once."""
+    return [
+        (device, layout, dtype, shape, needs, negative, made)
+        for device, layout, (dtype, shape) in itertools.product(_DEVICES, _LAYOUTS, _DTYPES)
+        for needs, negative, made in itertools.product((False, True), repeat=3)
+        if (dtype.is_floating_point or dtype.is_complex or not (needs or negative))
+        and (layout == "strided" or not negative)
+        for shape in ((n, 3), shape)
+        if layout == "strided" or len(shape) == 2
+    ]
 
 
 def _kind(draw: Draw) -> Kind:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ import torch.nn.functional as F
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack, _pop_mode
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, Wrong, expect_equal, text
+from autograder.judge import Draw, Student, Wrong, expect_equal, some, text
 
 from . import lab
 from .keys import Names
@@ -47,17 +48,34 @@ def trace_linear(student: Student, draw: Draw) -> None:
     """
     shapes = [(3, 64), (2, 3, 64), (3, 64), *[(draw.integer(2, 5), 64) for _ in draw.cases(2)]]
     shapes.append((4, 64))
+    cases = []
     for place, shape in enumerate(shapes):
         only_x = place == len(shapes) - 1
         x = draw.tensor(*shape, requires_grad=only_x or place % 2 == 1)
         w = draw.tensor(20, 64, requires_grad=not only_x)
         b = None if place == 2 else draw.tensor(20, requires_grad=not only_x)
+        cases.append((x, w, b))
+    for x, w, b in cases + some(_further(draw), 30):
         with explaining(_RAISED), _no_mode_left():
             got = student.call("trace_linear", x, w, b)
         names = got if isinstance(got, (list, tuple)) else [got]
         want = [n for n in _dispatched(x, w, b) if n not in _DIFFER]
         mine = [n for n in names if n not in _DIFFER]
         expect_equal(mine, want, why=_other_line(mine, want))
+
+
+def _further(draw: Draw) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]]:
+    """Each x with each choice of those that require a gradient; the bias may be none of them."""
+    xs = [draw.tensor(*shape) for shape in ((64,), (3, 64), (2, 3, 64), (2, 1, 3, 64))]
+    xs += [draw.tensor(2, 3, 64).transpose(0, 1), draw.tensor(64, 4).t()]
+    cases: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]] = []
+    for x, (of_x, of_w, of_b) in itertools.product(xs, itertools.product((False, True), repeat=3)):
+        mine, w = x.detach().requires_grad_(of_x), draw.tensor(20, 64, requires_grad=of_w)
+        if of_x or of_w or of_b:
+            cases.append((mine, w, draw.tensor(20, requires_grad=of_b)))
+        if (of_x or of_w) and not of_b:
+            cases.append((mine, w, None))
+    return cases
 
 
 def _other_line(names: list[Any], want: Names) -> str:

@@ -37,13 +37,16 @@ def with_my_addmm(student: Student, draw: Draw) -> None:
 
     xs (list of x (..., D)), w (V, D), b (V,) -> (calls, results, F.linear(xs[0], w, b) afterwards).
     """
-    for _ in draw.cases(2):
+    for begins in ("flat", *["all"] * len(draw.cases(2)), "turned"):
         w, b = _whole(draw, 20, 64, largest=20).requires_grad_(), _whole(draw, 20)
         flat, deep = _whole(draw, 3, 64), _whole(draw, 2, 3, 64)
         turned = _whole(draw, 3, 2, 64).transpose(0, 1)  # takes no addmm
         empty = _whole(draw, 0, 64)
         xs = [flat, turned, deep, turned, empty]
         xs += [_whole(draw, n, 64) for n in draw.sizes(1, high=5)]
+        columns = _whole(draw, 64, 3).t()
+        one = _whole(draw, 64)  # as many dimensions as a bias
+        xs = {"flat": [flat], "turned": [turned, one, flat, flat, one, columns], "all": xs}[begins]
         want = _override(xs, w, b)  # before the student's kernel can be in the table
         with explaining(_RAISED):
             got = student.call("with_my_addmm", xs, w, b)
