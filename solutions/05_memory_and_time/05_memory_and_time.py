@@ -373,7 +373,7 @@ def recorded_streams(program):
 
 # %% id="bytes_held" role="solution"
 def bytes_held(widths, n):
-    """widths: of the layers, from the input to V; n rows
+    """widths: of the layers, from the input to V, each above 1; n rows
     -> bytes (before the step, after the forward, at the peak, after the backward).
     """
     ### BEGIN SOLUTION

@@ -745,7 +745,7 @@ def read_wrapper(text):
             launched.append(name)
         if name == "empty_strided_cpu":
             size, _, dtype = node.args
-            nbytes = {"float32": 4, "int64": 8, "bool": 1, "float64": 8, "int32": 4}[dtype.attr]
+            nbytes = getattr(torch, dtype.attr).itemsize
             allocated.append(math.prod(ast.literal_eval(size)) * nbytes)
     return launched, allocated
 

@@ -492,7 +492,8 @@ def tidy(rows, dtypes, fixed):
     for name, op, args, kwargs in rows:
         args = [same.get(arg, arg) for arg in args]
         if op == "aten._to_copy.default":
-            before = came_from.get(args[0], args[0])
+            is_itself = dtypes[args[0]] == dtypes[name]
+            before = args[0] if is_itself else came_from.get(args[0], args[0])
             if dtypes[before] == dtypes[name]:
                 same[name] = before
             elif dtypes[name] == "float32":  # no digit is lost on this way

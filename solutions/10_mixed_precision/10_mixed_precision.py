@@ -612,18 +612,13 @@ check("mended_run")
 
 # %% id="mended_run_alternative" role="alternative"
 def mended_run(rows):
-    """Sorted by what may come when; a missing unscale is added first."""
+    """Sorted by what may come when; what is missing is added first."""
     order = ["weights", "forward", "backward", "unscale", "clip", "step", "update"]
-    plain = {tuple(row) for row in rows}
-    plain |= {("unscale", row[1]) for row in rows if row[0] == "clip"} | {("update",)}
-    mended = []
-    for verb, *arguments in plain:
-        if verb == "weights":
-            arguments = ["float32"]
-        if verb == "backward":
-            arguments = [arguments[0], "scaled"]
-        verb = verb.removesuffix("_always")
-        mended.append((verb, *arguments))
+    groups = [row[1] for row in rows if row[0] == "clip"]
+    mended = {("weights", "float32"), ("update",)}
+    mended |= {(verb, name) for verb in ("unscale", "step") for name in groups}
+    mended |= {("backward", row[1], "scaled") for row in rows if row[0] == "forward"}
+    mended |= {tuple(row) for row in rows if row[0] in ("forward", "clip")}
     first = [row[1] for row in rows if row[0] == "forward"]
     place = {name: k for k, name in enumerate(first)}
     return sorted(

@@ -360,9 +360,9 @@ except NotImplementedError:
 # `head_loss.weighted`, is an operator of its own):
 #
 # - **It breaks** if it is gone or returns other types; if an argument is gone, renamed, of another
-#   type, written now (`Tensor(a!)`), or keyword-only where it was positional; if its default was
-#   changed or taken away; if a new argument has no default; or if the old positional arguments no
-#   longer come first, in the same order.
+#   type, written now or no longer (`Tensor(a!)`), or keyword-only where it was positional; if its
+#   default was changed or taken away; if a new argument has no default; or if the old positional
+#   arguments no longer come first, in the same order.
 # - **It is a feature** if an operator is new, an argument is new, has its first default, takes None
 #   too (`T` became `T?`), or is positional now, and nothing breaks.
 # - Everything else is a fix: also keyword-only arguments in another order.
@@ -1127,18 +1127,18 @@ def broken_release(files):
     init, wheel = the_file("__init__.py"), the_file("WHEEL")
     project = files["pyproject.toml"]
     ops = re.sub(r"#.*", "", files[the_file("ops.py")])
-    cpp = re.sub(r"//.*", "", files[the_file(".cpp")])
+    cpp = re.sub(r"//[^\n]*|/\*.*?\*/", "", files[the_file(".cpp")], flags=re.DOTALL)
     library = re.search(r"TORCH_LIBRARY\((\w+), m\)", cpp)[1]
 
     if not re.search(r"^torch\.ops\.load_library", files[init], re.MULTILINE):
         return "not_loaded", init
-    for name, arguments in re.findall(r'm\.def\("(\w+)\((.*?)\) ->', cpp):
+    for name, arguments, back in re.findall(r'm\.def\("(\w+)\((.*?)\) -> (.*?)"', cpp):
         full = f"{library}::{name}"
         if f'm.impl("{name}"' not in cpp:
             return "no_kernel", full
         if f'register_fake("{full}"' not in ops:
             return "no_fake", full
-        needs = "!" not in arguments and not name.endswith("_backward")
+        needs = back != "()" and not name.endswith("_backward")
         if needs and f'register_autograd("{full}"' not in ops:
             return "no_gradient", full
         body = re.search(rf"^\S+ {name}\(.*?^}}", cpp, re.MULTILINE | re.DOTALL)[0]
@@ -1146,11 +1146,11 @@ def broken_release(files):
             if re.search(rf"\b{argument}\.\w+_\(", body):
                 return "undeclared_write", full
     built, runs = re.findall(r'"(torch\b[^"]*)"', project)
-    if built != runs:
+    if built != runs or "==" not in runs:
         return "torch_unpinned", "pyproject.toml"
-    if ".so" not in project:
+    if '"_C*.so"' not in project and '"*.so"' not in project:
         return "file_left_out", "pyproject.toml"
-    if "py3-none-any" in files[wheel]:
+    if "-any\n" in files[wheel]:
         return "wrong_tag", wheel
     return "whole", ""
     ### END SOLUTION
@@ -1164,11 +1164,13 @@ check("broken_release")
 def broken_release(files):
     """Line by line, with Python's own readers for Python and TOML."""
     import ast
+    import fnmatch
     import tomllib
 
     by_end = {path.rpartition("/")[2].rpartition(".")[2]: path for path in files}
     init = next(path for path in files if path.endswith("__init__.py"))
-    cpp = [line.partition("//")[0].strip() for line in files[by_end["cpp"]].splitlines()]
+    cpp = re.sub(r"/\*.*?\*/", "", files[by_end["cpp"]], flags=re.DOTALL)
+    cpp = [line.partition("//")[0].strip() for line in cpp.splitlines()]
     ops = next(text for path, text in files.items() if path.endswith("ops.py"))
     project = tomllib.loads(files["pyproject.toml"])
 
@@ -1195,26 +1197,26 @@ def broken_release(files):
             return "no_kernel", full
         if ("register_fake", full) not in registered:
             return "no_fake", full
-        makes_a_new_one = "(a!)" not in schema and not name.endswith("_backward")
+        makes_a_new_one = not rest.endswith('-> ()");') and not name.endswith("_backward")
         if makes_a_new_one and ("register_autograd", full) not in registered:
             return "no_gradient", full
         begin = next(k for k, one in enumerate(cpp) if one.partition("(")[0].endswith(f" {name}"))
         for one in cpp[begin : cpp.index("}", begin)]:
-            receiver, dot, method = one.partition("(")[0].partition(".")
+            receiver, dot, method = one.partition("(")[0].rpartition(" ")[2].partition(".")
             if dot and method.endswith("_") and f"Tensor {receiver}" in schema.split(", "):
                 return "undeclared_write", full
     needed = {
         text
         for text in [*project["build-system"]["requires"], *project["project"]["dependencies"]]
-        if text.startswith("torch")
+        if re.match(r"torch\b", text)
     }
-    if len(needed) > 1:
+    if len(needed) > 1 or not any(text.startswith("torch==") for text in needed):
         return "torch_unpinned", "pyproject.toml"
     (patterns,) = project["tool"]["setuptools"]["package-data"].values()
-    if not any(pattern.endswith(".so") for pattern in patterns):
+    if not any(fnmatch.fnmatch("_C.so", pattern) for pattern in patterns):
         return "file_left_out", "pyproject.toml"
     for path, text in files.items():
-        if path.endswith("/WHEEL") and "Root-Is-Purelib: true" in text:
+        if path.endswith("/WHEEL") and re.search("^Tag: .*-any$", text, re.MULTILINE):
             return "wrong_tag", path
     return "whole", ""
 
@@ -1226,8 +1228,8 @@ def broken_release(files):
     init = next(path for path in files if path.endswith("__init__.py"))
     python = next(text for path, text in files.items() if path.endswith("ops.py"))
     python = [line for line in python.splitlines() if not line.startswith("#")]
-    cpp = [line for line in texts["cpp"][1].splitlines() if not line.strip().startswith("//")]
-    lines = [line.split("//")[0] for line in cpp]
+    lines = [line.split("//")[0] for line in texts["cpp"][1].splitlines()]
+    lines = re.sub(r"/\*[^*]*\*/", "", "\n".join(lines)).splitlines()
     library = next(line for line in lines if line.startswith("TORCH_LIBRARY("))[14:].split(",")[0]
     schemas = [line.split('"')[1] for line in lines if "m.def(" in line]
     operators = {schema.split("(")[0]: schema.split("(", 1)[1] for schema in schemas}
@@ -1238,16 +1240,20 @@ def broken_release(files):
 
     def writes(name):
         quiet = re.findall(r"Tensor (\w)", operators[name])
-        return any(re.match(rf"\s*{one}\w*\.\w+_\(", line) for one in quiet for line in body(name))
+        return any(re.search(rf"\b{one}\w*\.\w+_\(", line) for one in quiet for line in body(name))
 
     def said(what, where):
         return any(what in line for line in where)
 
     def exact(key):
         found = next(line for line in texts["toml"][1].splitlines() if line.startswith(key))
-        return re.search(r'"(torch.*?)"', found)[1]
+        return re.search(r'"(torch\b.*?)"', found)[1]
 
-    learns = [name for name in operators if not name.endswith(("_backward", "_"))]
+    learns = [
+        name
+        for name, rest in operators.items()
+        if not name.endswith("_backward") and rest.endswith("-> Tensor")
+    ]
     questions = [
         ("no_kernel", operators, lambda n: not said(f'impl("{n}"', lines)),
         ("no_fake", operators, lambda n: not said(f'fake("{library}::{n}"', python)),
@@ -1259,12 +1265,12 @@ def broken_release(files):
             return kind, f"{library}::{name}"
     if not said("\ntorch.ops.load_library(", ["\n" + files[init]]):
         return "not_loaded", init
-    if exact("requires =") != exact("dependencies"):
+    if exact("requires =") != exact("dependencies") or "==" not in exact("dependencies"):
         return "torch_unpinned", "pyproject.toml"
-    if not said("_C*.so", [texts["toml"][1]]):
+    if not re.search(r'"(_C)?\*\.so"', texts["toml"][1]):
         return "file_left_out", "pyproject.toml"
     tag = texts["WHEEL"]
-    return ("wrong_tag", tag[0]) if "none-any" in tag[1] else ("whole", "")
+    return ("wrong_tag", tag[0]) if "-any" in tag[1] else ("whole", "")
 
 
 # %% [markdown] id="what-to-refuse"

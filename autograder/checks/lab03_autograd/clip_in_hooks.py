@@ -9,11 +9,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from autograder.checks.explaining import explaining, saying
 from autograder.judge import Draw, Student
 
 from . import lab
 from .head_gradients import Batch, Pair, each_gradient
 from .several_tensors import expect_each
+
+ZERO = (
+    "A gradient may be all 0. Its norm is 0 too, and nothing can be divided by that: such a "
+    "gradient is not too long, and stays as it is."
+)
 
 
 @lab.question(
@@ -35,15 +41,28 @@ def clip_in_hooks(student: Student, draw: Draw) -> None:
     w (V, D) and b (V,) that require gradients, batches: (x (N, D), target (N,)) for one backward
     each, limit -> (w.grad, b.grad) after all of them.
     """
+    # One loud feature, so that single elements exceed the limit too.
+    loud = torch.tensor([30.0] + [1.0] * 15)
     for n in (3, *(draw.integer(2, 4) for _ in draw.cases(1))):
         w, b = draw.tensor(9, 16, requires_grad=True), draw.tensor(9, requires_grad=True)
-        # One loud feature, so that single elements exceed the limit too.
-        loud = torch.tensor([30.0] + [1.0] * 15)
         batches = [(draw.tensor(6, 16) * loud, draw.integers(6, low=0, high=8)) for _ in range(n)]
         for limit in _limits(w, b, batches):
-            got = student.call("clip_in_hooks", _fresh(w), _fresh(b), batches, limit)
-            clipped = [[_clip(g, limit) for g in pair] for pair in each_gradient(w, b, batches)]
-            expect_each(got, [torch.stack(c).sum(0) for c in zip(*clipped, strict=True)], "dw db")
+            _ask(student, w, b, batches, limit)
+    # The first gradient of w is 0, the next is short; of b each is longer than 0.1, none than 100.
+    scales = (0.0, 0.001, 1.0, 0.05)
+    batches = [(k * draw.tensor(6, 16) * loud, draw.integers(6, low=0, high=8)) for k in scales]
+    longest = max(float(dw.norm()) for dw, _ in each_gradient(w, b, batches))
+    for limit in (0.1, 1, 1e4, 0.95 * longest):  # at last longer, and no element of it
+        _ask(student, w, b, batches, limit)
+
+
+def _ask(student: Student, w: Tensor, b: Tensor, batches: Batch, limit: float) -> None:
+    with explaining({"ZeroDivisionError": ZERO}):
+        got = student.call("clip_in_hooks", _fresh(w), _fresh(b), batches, limit)
+    each = got if isinstance(got, (list, tuple)) else ()
+    clipped = [[_clip(g, limit) for g in pair] for pair in each_gradient(w, b, batches)]
+    with saying(ZERO if any(isinstance(t, Tensor) and bool(t.isnan().any()) for t in each) else ""):
+        expect_each(got, [torch.stack(c).sum(0) for c in zip(*clipped, strict=True)], "dw db")
 
 
 def _fresh(t: Tensor) -> Tensor:
@@ -58,7 +77,8 @@ def _limits(w: Tensor, b: Tensor, batches: Batch) -> list[float]:
 
 
 def _clip(g: Tensor, limit: float) -> Tensor:
-    return g * min(1.0, limit / float(g.norm()))
+    norm = float(g.norm())
+    return g * (limit / norm) if norm > limit else g
 
 
 def _summed(grads: Sequence[Pair]) -> Pair:

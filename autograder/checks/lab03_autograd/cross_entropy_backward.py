@@ -18,6 +18,10 @@ OVERFLOW = (
     "There is nan in it. exp of a large logit is inf, and inf / inf is nan: take the row's maximum "
     "away first, or let torch.softmax do it."
 )
+NOTHING_ARRIVES = (
+    "The gradient that arrives is 0.0, so all of dz is 0. 0.0 is false in Python, and a gradient "
+    "like any other."
+)
 
 
 @lab.question(
@@ -43,7 +47,11 @@ def cross_entropy_backward(student: Student, draw: Draw) -> None:
         _ask_cross_entropy(student, draw, scale, ignored, dloss)
     for _ in draw.cases(3):
         _ask_cross_entropy(student, draw, 2.0, draw.integer(0, 2), draw.choice((1.0, -0.25, 3.0)))
+    # One row, and rows that do not count at either end; 0.0 is false in Python.
+    for rows, dloss in [([1], 1.0), ([-100, 0, 2], 1.0), ([3, 1, -100], 1.0), ([-100, 1, 1], 0.0)]:
+        _expect_gradient(student, draw.tensor(len(rows), 4), torch.tensor(rows), dloss)
     _ask_cross_entropy(student, draw, 1.0, 0, 1.0, torch.float64)
+    _ask_cross_entropy(student, draw, 1.0, 2, -0.5, torch.float64)
 
 
 def _ask_cross_entropy(
@@ -62,13 +70,17 @@ def _ask_cross_entropy(
     target[places[2:][:ignored]] = -100
     if scale > 100:  # one maximum is not good for all rows
         z[places[0]] = z[places[0]] / scale - 150.0
+    _expect_gradient(student, z, target, dloss)
+
+
+def _expect_gradient(student: Student, z: Tensor, target: Tensor, dloss: float) -> None:
     got = student.call("cross_entropy_backward", z, target, dloss)
     # exp overflows float32 from about 88 on; below that a nan has another cause.
     if isinstance(got, Tensor) and bool(got.isnan().any()) and float(z.max()) > 88:
         raise Wrong(expected="numbers", got="nan", where="in dz", why=OVERFLOW)
     # Room for z - logsumexp(z) in float32, where logits of some hundreds keep five digits.
     want = _torchs_cross_entropy(z, target, dloss)
-    with saying(_sum_of_a_row(got, want)):
+    with saying(_sum_of_a_row(got, want) if dloss else NOTHING_ARRIVES):
         expect_close(got, want, tolerance=1e-4)
 
 

@@ -24,6 +24,7 @@ UNCOUNTED = (
 )
 BINARY = ("mul", "div", "add", "sub", "matmul")
 UNARY = ("exp", "sin", "tanh", "sigmoid", "log", "square", "neg")
+FURTHER = ("cos", "sqrt", "reciprocal")
 Case = tuple[str, tuple[bool, ...], Edited, str]
 ONE, BOTH, FIRST, SECOND = (True,), (True, True), (True, False), (False, True)
 
@@ -70,7 +71,7 @@ def edit_outcome(student: Student, draw: Draw) -> None:
     requires a gradient; edited: 0, 1 (an input) or "out"; way: add 1 to the tensor "itself", to a
     "view" of it, to its "detach", or to its "data" -> a string.
     """
-    edits = ALWAYS + [_drawn_edit(draw) for _ in draw.cases(8)]
+    edits = ALWAYS + [_drawn_edit(draw) for _ in draw.cases(8)] + _everywhere()
     cases = [(op, _inputs(draw, learns), edited, way) for op, learns, edited, way in edits]
     (same,) = _inputs(draw, ONE)  # what is saved has the numbers of what is edited, and is another
     cases.insert(8, ("mul", [same, same.detach().clone()], 0, "itself"))
@@ -96,6 +97,17 @@ def _why(op: str, got: Any, want: str) -> str:
 
 def _inputs(draw: Draw, learns: tuple[bool, ...]) -> list[Tensor]:
     return [(draw.tensor(3, 3).abs() + 0.5).requires_grad_(needed) for needed in learns]
+
+
+def _everywhere() -> list[Case]:
+    """Each operation, edited in each of its places, whoever requires a gradient; the ways in
+    turn."""
+    learning: list[tuple[str, tuple[bool, ...]]] = [(op, ONE) for op in UNARY + FURTHER]
+    learning += [(op, learns) for op in BINARY for learns in (BOTH, FIRST, SECOND)]
+    places: list[Edited] = ["out", 0, 1]
+    edits = [(*each, edited) for each in learning for edited in places[: 1 + len(each[1])]]
+    # n // 4: each place, at its turn of two or three, meets all four ways
+    return [(*each, WAYS[(n + n // 4) % 4]) for n, each in enumerate(edits)]
 
 
 def _drawn_edit(draw: Draw) -> Case:

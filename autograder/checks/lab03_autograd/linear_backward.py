@@ -41,7 +41,8 @@ def linear_backward(student: Student, draw: Draw) -> None:
     dy (N, V), x (N, D), w (V, D) -> (dx (N, D), dw (V, D), db (V,)).
     """
     drawn = [(n, draw.integer(2, 24), draw.integer(2, 24)) for n in draw.sizes(1, 0, high=31)]
-    for n, v, d in [(3, 4, 4), (5, 4, 4), *drawn]:
+    single = [(4, 1, 3), (4, 3, 1), (1, 1, 1)]  # one word, one feature, one of each
+    for n, v, d in [(3, 4, 4), (5, 4, 4), (4, 4, 4), *drawn, *single]:
         dy, x, w = draw.tensor(n, v), draw.tensor(n, d, layout=draw.layout()), draw.tensor(v, d)
         got = student.call("linear_backward", dy, x, w)
         expect_each(got, _torchs_linear(dy, x, w), "dx dw db", alone=_ALONE)

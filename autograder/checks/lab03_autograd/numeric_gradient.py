@@ -32,8 +32,9 @@ def numeric_gradient(student: Student, draw: Draw) -> None:
     z (N, V) float32, target (N,), h (the step) -> dz (N, V) float64: with a small h torch's
     gradient, and with any h the central difference for this h.
     """
-    for n in (3, *(draw.integer(1, 3) for _ in draw.cases(2))):
-        z, target = draw.tensor(n, draw.integer(3, 5)), draw.integers(n, low=0, high=2)
+    drawn = [(draw.integer(1, 7), draw.integer(3, 8)) for _ in draw.cases(2)]
+    for n, v in [(3, 8), (1, 4), *drawn]:
+        z, target = draw.tensor(n, v), draw.integers(n, low=0, high=v - 1)
         wide = _differences(z.to(torch.float64), target, 0.5, 0.5)
         for h, want in ((1e-4, _torchs_cross_entropy64(z, target)), (0.5, wide)):
             got = student.call("numeric_gradient", z, target, h)

@@ -56,8 +56,10 @@ def raise_the_words(student: Student, draw: Draw) -> None:
     b = head.bias.detach()
     drawn = [(draw.choice(PROMPTS), draw.choice((0.002, 0.005, 0.02))) for _ in draw.cases(2)]
     asked = [(1, PROMPTS[0], 0.01), (1, PROMPTS[1], 1.0), *((1, *each) for each in drawn)]
-    for scale, text, lr in [*asked, (LOUD, PROMPTS[2], 0.01)]:
-        w, x = scale * head.weight.detach(), onelayer.hidden(text)
+    asked.append((LOUD, PROMPTS[2], 0.01))
+    cases = [(scale, onelayer.hidden(text), lr) for scale, text, lr in asked]
+    for scale, x, lr in [*cases, (1, onelayer.hidden(PROMPTS[1])[-1:], 1.0)]:  # a word alone
+        w = scale * head.weight.detach()
         target = draw.integers(len(x), low=0, high=599)
         target[-1] = target[0]  # a word that is asked for twice
         got = student.call("raise_the_words", w, b, x, target, lr)

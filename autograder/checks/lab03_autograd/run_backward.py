@@ -17,6 +17,7 @@ from .torchs_engine import (
     fixed_graph,
     reachable,
     settled,
+    told_backwards,
     torchs_run,
 )
 
@@ -42,7 +43,8 @@ def run_backward(student: Student, draw: Draw) -> None:
     ...]}, root: a name, grad: leaf -> what its .grad holds already (no entry: nothing) ->
     (the names in the order in which they ran, grad afterwards).
     """
-    graphs = [fixed_graph(), cancelled_graph(), *(drawn_graph(draw) for _ in draw.cases(5))]
+    graphs = [fixed_graph(), cancelled_graph(), told_backwards(fixed_graph())]
+    graphs += [drawn_graph(draw) for _ in draw.cases(5)]
     for nodes, root, grad in graphs:
         got = student.call("run_backward", nodes, root, grad)
         order, after = torchs_run(nodes, root, grad)

@@ -18,18 +18,19 @@ Ran = tuple[list[str], dict[str, float]]
 def fixed_graph() -> tuple[Nodes, str, dict[str, float]]:
     """Everything that goes wrong in one small graph: a leaf that is used by two nodes, twice by one
     of them, and holds a gradient; one that holds none; one that the root cannot see; a node used
-    twice by one other, an edge to nobody, a branch the root cannot see, and a node made first of
-    all, which is no leaf.
+    twice by one other, an edge to nobody, a branch the root cannot see, a leaf that only this
+    branch reads, and a node made first of all, which is no leaf.
     """
     nodes: Nodes = {
         "w": {"sequence": None, "next": []},
         "b": {"sequence": None, "next": []},
         "far": {"sequence": None, "next": []},
+        "c": {"sequence": None, "next": []},
         "Neg": {"sequence": 0, "next": [("b", 1.0)]},
         "Exp": {"sequence": 1, "next": [("w", 2.0)]},
         "Sin": {"sequence": 2, "next": [("Exp", 0.5), (None, 3.0)]},
         "Log": {"sequence": 3, "next": [("w", -1.0), ("w", 0.5)]},
-        "Aside": {"sequence": 4, "next": [("Sin", 1.0), ("far", 1.0)]},
+        "Aside": {"sequence": 4, "next": [("Sin", 1.0), ("far", 1.0), ("c", 1.0)]},
         "Add": {"sequence": 5, "next": [("Sin", 3.0), ("b", 4.0)]},
         "Mul": {
             "sequence": 6,
@@ -41,16 +42,30 @@ def fixed_graph() -> tuple[Nodes, str, dict[str, float]]:
 
 def cancelled_graph() -> tuple[Nodes, str, dict[str, float]]:
     """A number of 0.0 on an edge, and two gradients whose sum is 0.0: both are gradients, and who
-    waits for them runs."""
+    waits for them runs. So is the 0.0 that a leaf holds which nobody reads."""
     nodes: Nodes = {
         "w": {"sequence": None, "next": []},
         "b": {"sequence": None, "next": []},
+        "c": {"sequence": None, "next": []},
         "Exp": {"sequence": 0, "next": [("w", 2.0)]},
         "Sin": {"sequence": 1, "next": [("Exp", 3.0), ("b", 1.0)]},
         "Mul": {"sequence": 2, "next": [("Exp", 0.0), ("Sin", 1.0), ("Sin", -1.0)]},
         "Add": {"sequence": 3, "next": [("Mul", 4.0), ("b", 0.5)]},
     }
-    return nodes, "Add", {"b": 2.0}
+    return nodes, "Add", {"b": -2.0, "c": 0.0}
+
+
+def told_backwards(
+    graph: tuple[Nodes, str, dict[str, float]],
+) -> tuple[Nodes, str, dict[str, float]]:
+    """The same graph, its last node first and with gaps between the numbers: neither the place of a
+    node nor its name says when it was made."""
+    nodes, root, grad = graph
+    made = {
+        name: {**node, "sequence": None if node["sequence"] is None else 7 * node["sequence"] + 30}
+        for name, node in reversed(nodes.items())
+    }
+    return made, root, grad
 
 
 def drawn_graph(draw: Draw) -> tuple[Nodes, str, dict[str, float]]:

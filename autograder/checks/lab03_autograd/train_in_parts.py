@@ -34,15 +34,16 @@ def train_in_parts(student: Student, draw: Draw) -> None:
     w (V, D), b (V,), batches: lists of parts (x (n, D), target (n,)) of any n, lr -> (w, b) after
     all steps; the arguments stay as they are.
     """
-    for sizes in [[[2, 6], [3, 1]], *(_drawn_sizes(draw) for _ in draw.cases(2))]:
+    drawn = [(_drawn_sizes(draw), 0.5) for _ in draw.cases(2)]
+    for sizes, lr in [([[2, 6], [3, 1]], 0.5), *drawn, ([[1], [4, 1, 2], [3, 3], [5]], 0.1)]:
         v, d = draw.integer(3, 9), draw.integer(2, 6)
         w, b = draw.tensor(v, d), draw.tensor(v)
         batches = [
             [(draw.tensor(n, d), draw.integers(n, low=0, high=v - 1)) for n in parts]
             for parts in sizes
         ]
-        got = student.call("train_in_parts", w, b, batches, 0.5)
-        expect_each(got, whole_batches(w, b, batches, 0.5), "w b")
+        got = student.call("train_in_parts", w, b, batches, lr)
+        expect_each(got, whole_batches(w, b, batches, lr), "w b")
 
 
 def _drawn_sizes(draw: Draw) -> list[list[int]]:

@@ -20,6 +20,8 @@ LEARNING: tuple[Needs, ...] = (
     (True, False, False),
     (False, False, True),
     (True, True, False),
+    (False, True, False),
+    (True, False, True),
 )
 
 

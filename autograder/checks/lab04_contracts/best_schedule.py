@@ -47,6 +47,9 @@ def best_schedule(student: Student, draw: Draw) -> None:
         ([3, 3, 3], [1, 1, 1], 8),
         ([3, 3, 3], [1, 1, 1], 5),
         ([7], [2], 7),
+        ([7], [2], 6),
+        ([8, 5, 5, 5, 4, 3, 7, 1, 7, 8], [9, 1, 3, 4, 8, 11, 2, 5, 12, 10], 39),
+        ([8, 5, 5, 5, 4, 3, 7, 1, 7, 8], [9, 1, 3, 4, 8, 11, 2, 5, 12, 10], 100),
     ]
     for nbytes, flops, budget in fixed + [_drawn_budget(draw) for _ in draw.cases(4)]:
         got = student.call("best_schedule", nbytes, flops, budget)

@@ -39,10 +39,13 @@ def cap_in_place(student: Student, draw: Draw) -> None:
     gradient of what z was before, given dy for what it is after, the name of z's node). The name
     earns nothing; it tells two faults apart.
     """
-    for n in draw.sizes(3, 1, high=9):
+    cases = [(n, draw.choice((0.25, 0.5)), False) for n in draw.sizes(3, 1, high=9)]
+    # 0.0 is false in Python; and a limit may be below it, as may be what arrives.
+    for n, limit, signed in [*cases, (4, 0.0, True), (5, -0.75, True)]:
         z = draw.tensor(n, draw.integer(12, 20))
-        dy = 2.0 + draw.tensor(*z.shape).abs()  # above every limit, below no logit that was cut
-        limit = draw.choice((0.25, 0.5))
+        dy = draw.tensor(*z.shape)
+        if not signed:
+            dy = 2.0 + dy.abs()  # above every limit, below no logit that was cut
         z[0, 0] = limit  # not cut off
         z[0, 1] = limit + 1e-6  # cut off
         got = parts(student.call("cap_in_place", z, limit, dy), "z, lost, gradient, node")

@@ -47,7 +47,8 @@ def linear_double_backward(student: Student, draw: Draw) -> None:
     d_w (V, D)).
     """
     drawn = [(n, draw.integer(2, 19), draw.integer(2, 19)) for n in draw.sizes(1, 0, high=19)]
-    for n, v, d in [(3, 4, 5), (4, 4, 4), *drawn, WIDE]:
+    single = [(4, 1, 3), (4, 3, 1), (1, 1, 1)]  # one word, one feature, one of each
+    for n, v, d in [(3, 4, 5), (4, 4, 4), *drawn, *single, WIDE]:
         dtype = torch.float64 if (n, v, d) == WIDE else torch.float32
         shapes = (n, d), (v, d), (n, v), (n, d), (v, d), (v,)
         given = [draw.tensor(*shape, dtype=dtype) for shape in shapes]

@@ -45,12 +45,14 @@ def linear_fn(student: Student, draw: Draw) -> None:
     x (N, D), w (V, D), b (V,) or None, dy (N, V) -> (y, the tensors that its node saved, its
     backward's answers (dx, dw, db), with None for each that nobody needs).
     """
-    always = [(needs, True) for needs in LEARNING] + [((True, True, False), False)]
+    without_b = ((True, True, False), (False, True, False), (True, False, False))
+    always = [(needs, True) for needs in LEARNING] + [(needs, False) for needs in without_b]
     drawn = [(draw.choice(LEARNING), draw.choice((True, False))) for _ in draw.cases(3)]
     with answer_room(student, harness, ["linear_fn"], Rules()) as room:
         for needs, with_bias in always + drawn:
             _ask(room, draw, needs, with_bias or not any(needs[:2]))
         _ask(room, draw, (True, True, True), True, n=1)
+        _ask(room, draw, (True, True, True), True, v=1)
         _ask(room, draw, (True, True, True), True, dtype=torch.float64)
 
 
@@ -61,9 +63,10 @@ def _ask(
     with_bias: bool,
     *,
     n: int = 0,
+    v: int = 0,
     dtype: torch.dtype = torch.float32,
 ) -> None:
-    n, v, d = n or draw.integer(2, 9), draw.integer(10, 19), draw.integer(20, 29)
+    n, v, d = n or draw.integer(2, 9), v or draw.integer(10, 19), draw.integer(20, 29)
     x = draw.tensor(n, d, dtype=dtype, requires_grad=needs[0])
     w = draw.tensor(v, d, dtype=dtype, requires_grad=needs[1])
     b = draw.tensor(v, dtype=dtype, requires_grad=needs[2]) if with_bias else None

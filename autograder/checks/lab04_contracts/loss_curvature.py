@@ -50,6 +50,10 @@ def loss_curvature(student: Student, draw: Draw) -> None:
         z = draw.tensor(n, draw.integer(4, 9)) + shift  # exp of 120 is inf in float32
         target = draw.integers(n, low=0, high=z.shape[1] - 1)
         _ask(student, z, target, draw.tensor(*z.shape), tolerance=1e-5 if not shift else 1e-4)
+    z, target = draw.tensor(3, 5), torch.tensor([2, 0, 2])  # each row on a level of its own
+    z[0, 4] += 120.0
+    z[1] -= 120.0
+    _ask(student, z, target, draw.tensor(3, 5), tolerance=1e-4)
     for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-10)):
         z, v = draw.tensor(4, 6, dtype=dtype), draw.tensor(4, 6, dtype=dtype)
         _ask(student, z, hard_targets(draw, 4, 6), v, tolerance=tolerance)

@@ -48,6 +48,8 @@ def schedule_cost(student: Student, draw: Draw) -> None:
         ([3, 1, 2, 8, 5, 4, 7, 6], [2, 9, 4, 7, 3, 8, 5, 6], [0, 4, 5]),
         ([3, 1, 2], [2, 3, 5], [0, 1, 2]),
         ([7], [2], [0]),
+        ([2, 3, 1, 4, 2, 5, 3, 1, 6, 4, 2, 7], [5, 1, 4, 2, 6, 3, 7, 2, 5, 4, 1, 3], [0]),
+        ([2, 3, 1, 4, 2, 5, 3, 1, 6, 4, 2, 7], [5, 1, 4, 2, 6, 3, 7, 2, 5, 4, 1, 3], [0, 5, 11]),
     ]
     cases = fixed + [_drawn_schedule(draw) for _ in draw.cases(6)]
     for case, got in zip(cases, student.each("schedule_cost", cases), strict=True):

@@ -34,6 +34,8 @@ def block_bytes(student: Student, draw: Draw) -> None:
     """
     borders = [1, 512, 513, MIB - 512, MIB, MIB + 1, 3 * MIB, 24 * MIB, 10 * MIB, 10 * MIB - 512]
     borders += [10 * MIB - 100, 10 * MIB + 1, 12 * MIB, 24 * MIB + 513, 25 * MIB]
+    borders += [511, 1024, 4 * MIB + 513, 16 * MIB + 7, 18 * MIB + 1, 20 * MIB - 511, 20 * MIB]
+    borders += [33 * MIB, 200 * MIB + 1, 3 * 1024 * MIB + 5]
     cases = [(nbytes,) for nbytes in borders + [drawn_bytes(draw) for _ in draw.cases(8)]]
     for (nbytes,), got in zip(cases, student.each("block_bytes", cases), strict=True):
         want = _sizes_as_named(got, rounded(nbytes))

@@ -39,6 +39,7 @@ def bytes_held(student: Student, draw: Draw) -> None:
     """
     cases = [([7, 11], 40), ([5, 8, 13], 101), ([64, 600], 700)]
     cases += [([2, 12, 7, 8], 100)]  # V is not the widest
+    cases += [([9, 9, 9, 9, 9, 21], 60), ([5, 21, 8, 21], 90), ([6, 2, 9, 30], 70)]  # equal ones
     for _ in draw.cases(3):
         inner = [draw.integer(3, 20) for _ in range(draw.integer(1, 3))]
         cases.append(([draw.integer(3, 20), *inner, draw.integer(30, 50)], draw.integer(60, 120)))

@@ -36,6 +36,9 @@ TWO_WHOLE: Requests = [
     ("free", "a"),
     ("free", "b"),
 ]
+THREE_WHOLE: Requests = [*TWO_WHOLE[:2], ("alloc", "c", 16 * MIB, 0), *TWO_WHOLE[2:], ("free", "c")]
+SMALL_WHOLE: Requests = [*WHOLE[:1], ("alloc", "c", 300_000, 0), ("free", "c")]
+FREE_IN_FRONT: Requests = [("alloc", "a", 6 * MIB, 0), ("alloc", "b", 9 * MIB, 0), ("free", "a")]
 
 
 @lab.question(
@@ -80,6 +83,13 @@ def how_served(student: Student, draw: Draw) -> None:
         _case(WHOLE[:1], 10 * MIB, 10 * MIB),
         _case(WHOLE[:1], 10 * MIB, 10 * MIB - 100),  # a block of 10 MiB, when it is rounded
         _case(TWO_WHOLE, 0, 26 * MIB),  # neither of them is enough alone
+        _case(THREE_WHOLE, 0, 42 * MIB),
+        _case(SMALL_WHOLE, 18 * MIB, 9 * MIB),  # the small segment's 2 MiB are what lacks
+        _case(SMALL_WHOLE, 18 * MIB - 1, 9 * MIB),
+        _case([("alloc", "a", 400 * MIB, 0), ("free", "a")], 30 * MIB, 2 * MIB),
+        _case(FREE_IN_FRONT, 30 * MIB, 6 * MIB),  # behind it lies a smaller one
+        _case([], 2 * MIB, 1),  # nothing is held yet
+        _case([], 2 * MIB - 1, 1),
     ]
     for _ in draw.cases(6):
         left = draw.choice([0, draw.integer(1, 40) * MIB])

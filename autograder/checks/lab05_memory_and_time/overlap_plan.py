@@ -46,6 +46,8 @@ def overlap_plan(student: Student, draw: Draw, *, buffers: int = 2) -> None:
         [(10, 40, 23), (12, 35, 17), (11, 50, 29), (13, 44, 19)],  # the kernels decide
         [(60, 21, 9), (53, 17, 11), (57, 19, 8), (49, 23, 10)],  # the copies in decide
         [(20, 90, 7), (25, 11, 80), (30, 85, 6), (71, 14, 33), (15, 66, 41)],
+        # while the first result goes out, all the rest can be computed
+        [(5, 6, 400), (20, 30, 8), (25, 35, 9), (30, 60, 6), (40, 50, 7), (35, 70, 8)],
     ]
     if buffers > 2:
         fixed.append(_first_is_long(buffers))

@@ -48,6 +48,9 @@ def queue_times(student: Student, draw: Draw) -> None:
         ([("launch", 50), ("sync",), ("launch", 20), ("host", 60), ("launch", 30), ("sync",)], 4),
         ([("launch", 10), ("host", 60), ("sync",), ("launch", 20)], 5),  # a sync for nothing
         ([("host", 25), ("launch", 11), ("host", 7), ("sync",), ("host", 3)], 5),
+        # nothing to wait for yet, and nothing any more
+        ([("sync",), ("host", 6), ("launch", 40), ("sync",), ("sync",), ("launch", 9)], 5),
+        ([("launch", 40), ("host", 60), ("launch", 8)], 0),  # a launch that costs nothing
     ]
     cases = fixed + [_drawn_steps(draw) for _ in draw.cases(6)]
     for case, got in zip(cases, student.each("queue_times", cases), strict=True):

@@ -64,6 +64,12 @@ def _fixed() -> list[Program]:
         [a, ("alloc", "b", 1), use, ("use", "b", 0), after, home_waits, free, ("free", "b")],
         [a, use, ("sync",), use, ("use", "a", 2), free],
         [a, use, after, use, after, home_waits, free],  # recorded again: it knows of both uses
+        [a, use, after, ("record", "e", 2), home_waits, free],  # of another stream, the second time
+        [a, use, ("use", "a", 2), after, home_waits, free],  # one of two streams is waited for
+        [a, use, after, home_waits, ("record", "f", 2), ("wait", "f", 0), free],  # and still known
+        [a, use, after, ("record", "f", 2), ("wait", "e", 2), ("wait", "f", 0), free],  # f is older
+        [a, ("alloc", "b", 0), use, ("use", "b", 1), free],  # b is not freed
+        [("alloc", "a", 2), use, ("use", "a", 0), after, ("wait", "e", 2), home_waits, free],
     ]
 
 

@@ -93,6 +93,25 @@ TWINS: Requests = [  # two free blocks of one size in one segment
     ("free", "a3"),
     ("alloc", "b", 3 * MIB - 900, 0),
 ]
+TIE_FARTHER_IN: Requests = [  # the older segment's block of that size is its second
+    ("alloc", "a", 3 * MIB, 0),
+    ("alloc", "b", 5 * MIB, 0),
+    ("alloc", "c", 11 * MIB, 0),
+    ("alloc", "d", 5 * MIB, 0),
+    ("alloc", "e", 6 * MIB, 0),
+    ("free", "d"),
+    ("free", "b"),
+    ("alloc", "f", 5 * MIB - 900, 0),
+]
+NAMED_AGAIN: Requests = [  # a name that is free can be given again, and there are more streams
+    ("alloc", "a", 3 * MIB, 3),
+    ("alloc", "b", 4 * MIB, 3),
+    ("free", "a"),
+    ("alloc", "a", 300 * KIB, 2),
+    ("alloc", "c", 400 * KIB, 2),
+    ("free", "a"),
+    ("alloc", "a", 3073 * MIB - 600, 0),  # leaves 512 bytes more than 1 MiB
+]
 RELEASED: Requests = [
     ("alloc", "a", 300 * KIB, 0),
     ("alloc", "b", 64 * MIB, 0),
@@ -125,7 +144,7 @@ def replay(student: Student, draw: Draw) -> None:
     (bytes, name of the tensor in it, or None) from the segment's beginning to its end.
     """
     fixed = [BEST_FIT[:1], BEST_FIT, MERGE, LEFTOVER, STREAMS, CACHE, TIE, TWINS, BORDERS, KEPT]
-    fixed += [RELEASED]
+    fixed += [RELEASED, TIE_FARTHER_IN, NAMED_AGAIN, []]
     drawn = [drawn_requests(draw, 40, streams=1 + n % 2) for n in draw.cases(4)]
     cases = [(requests,) for requests in fixed + drawn]
     for (requests,), got in zip(cases, student.each("replay", cases), strict=True):

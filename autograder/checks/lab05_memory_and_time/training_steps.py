@@ -29,7 +29,7 @@ class Held(TorchDispatchMode):  # type: ignore[no-untyped-call]
         given = {storage._cdata for storage in storages((args, kwargs or {}))}
         result = func(*args, **(kwargs or {}))
         for storage in storages(result):
-            if storage._cdata not in given | self._alive and storage.nbytes() > 8:
+            if storage._cdata not in given | self._alive and storage.nbytes() > 4:
                 self._alive.add(storage._cdata)
                 self.now += storage.nbytes()
                 weakref.finalize(storage, self._gone, storage._cdata, storage.nbytes())

@@ -35,7 +35,7 @@ COMPUTED_BY_THE_CPU = ("x[mask]", "nonzero")  # the mocked device adds copies of
         "The calls with Synchronize in their name wait. A cudaMemcpyAsync has waited when it "
         "returned only after its own work was over. Add up returned - called for each line, where "
         "work was still to be waited for when the call began.",
-        "over = max(row[4] for row in log[: k + 1] if row[4] is not None)",
+        "over = max(row[4] or 0 for row in log[: k + 1])",
     ),
 )
 def waiting_lines(student: Student, draw: Draw) -> None:
@@ -46,7 +46,7 @@ def waiting_lines(student: Student, draw: Draw) -> None:
     waits if it returns only when the work is over that was still running, or its own, and it does
     so by its nature -> list of (line, us in such calls), without lines that did not wait.
     """
-    fixed = [TO_THE_MICROSECOND, A_LOOP, NO_WORK_BETWEEN]
+    fixed = [TO_THE_MICROSECOND, A_LOOP, NO_WORK_BETWEEN, COPIES, NO_WAIT, []]
     for log in [*(_made(draw, n) for n in (5, 9)), *fixed, *_drawn_logs(draw)]:
         got = expect_tuple(student.call("waiting_lines", log), None, "a list of (line, us)")
         with saying(_about_a_line(got, log)):
@@ -133,6 +133,18 @@ NO_WORK_BETWEEN: Log = [  # a call that gives no work, and the wait behind it
     (10, "cudaMalloc", 98, 150, None),
     (11, "cudaStreamSynchronize", 151, 181, None),
     (12, "cudaLaunchKernel", 182, 230, 210),  # slow, and its kernel is over before it returns
+]
+COPIES: Log = [  # slow to be called, and no wait; quick, and one
+    (7, ASYNC_COPY, 0, 60, 140),
+    (8, "cudaLaunchKernel", 61, 66, 180),
+    (9, ASYNC_COPY, 200, 205, 204),
+    (10, "cudaStreamSynchronize", 206, 207, None),
+]
+NO_WAIT: Log = [  # at first nothing was given to the device yet
+    (6, "cudaDeviceSynchronize", 0, 2, None),
+    (7, "cudaLaunchKernel", 3, 8, 60),
+    (8, "cudaEventQuery", 9, 11, None),
+    (9, "cudaEventRecord", 12, 80, None),  # slow, and by then the kernel is over
 ]
 
 

@@ -55,6 +55,9 @@ def _cases(draw: Draw) -> Iterator[tuple[int, int, int, int, int, int]]:
     yield 23, 600, 64, 4, 8, 128
     yield 32, 128, 16, 2, 16, 32
     yield 1, 5, 3, 4, 4, 8
+    yield 20, 300, 12, 8, 4, 64  # no number of bytes but the items' is their size
+    yield 33, 128, 16, 1, 16, 32
+    yield 32, 129, 7, 2, 16, 32
     for _ in draw.cases(3):
         rows, words = 2 ** draw.integer(1, 4), 2 ** draw.integer(3, 6)
         n, v, d = draw.integer(17, 90), draw.integer(100, 400), draw.integer(5, 16)

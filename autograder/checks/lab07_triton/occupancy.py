@@ -108,6 +108,9 @@ def _cases(draw: Draw) -> Iterator[tuple[Block, Machine]]:
     yield _block(4, 32, 4000), _machine(warps=64, blocks=16, registers=65_536)  # three at once
     yield _block(8, 250, 120_000), _machine()  # none fits
     yield _block(5, 90, 3000), _machine(registers=43_000)
+    yield _block(2, 24, 16_476), _machine(shared_unit=1024)
+    yield _block(2, 24, 18_016), _machine(shared_unit=8, reserved=0)
+    yield _block(1, 256, 0), _machine(registers=8_192, register_unit=512)  # one block fills it
     for _ in draw.cases(4):
         block = _block(draw.integer(1, 16), draw.integer(16, 200), draw.integer(0, 40_000))
         more = {"warps": draw.integer(30, 70), "blocks": draw.integer(8, 34)}

@@ -51,6 +51,8 @@ def running_lse(student: Student, draw: Draw) -> None:
     for empty in ("first", "second", "both", "one row"):
         a, b = _tiles(draw, 4, -3, 3, 2)
         _expect_merged(student, *_emptied(a, b, empty))
+    a, _ = _tiles(draw, 4, -3, 3, 2)
+    _expect_merged(student, a, a.clone())  # with the same top
     _expect_merged(student, *_tiles(draw, 64, 4000, 4005, 2))  # digits that a logarithm would lose
     for n in draw.sizes(1, 0, 7):
         low = draw.integer(-300, 300)

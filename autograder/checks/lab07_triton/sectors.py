@@ -57,6 +57,11 @@ def _cases(draw: Draw) -> Iterator[Access]:
     yield 0, (0, 1), 16, 2
     yield 12, (24, 1), 16, 4
     yield 2, (33, 1), 1, 2  # from the middle of a word on
+    yield 3, (40, 1), 8, 1  # bytes, from the middle of a word on
+    yield 0, (3, 1), 8, 1  # rows that overlap
+    yield 64, (1, 33), 4, 4  # the tile transposed
+    yield 4096, (1024, 16), 2, 2
+    yield 6, (0, 1), 4, 2
     for _ in draw.cases(4):
         itemsize, columns = draw.choice((1, 2, 4)), 2 ** draw.integer(0, 5)
         strides = draw.integer(0, 130), draw.choice((0, 1, 1, 2, 3, 8, 64))

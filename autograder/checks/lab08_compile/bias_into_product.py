@@ -68,6 +68,11 @@ def bias_into_product(student: Student, draw: Draw) -> None:
         ("nought", "nought swapped"),
         ("taken away", "taken away swapped"),
         ("fused before", "plain"),
+        ("shared and alone", "residual"),
+        ("alone and shared", "scaled by a whole number"),
+        ("read by two additions",),
+        ("product of a product", "other read twice", "side by side"),
+        ("sum added", "sum returned"),
         *([draw.choice(list(_SECTIONS)) for _ in range(3)] for _ in draw.cases(1)),
     ]
     seen: list[tuple[Rows, Rows, Inputs]] = []
@@ -148,11 +153,52 @@ _SECTIONS: dict[str, Callable[[str, str, str, float, int], Rows]] = {
         (f"o{k}", MM, ["x", w], {}),
         _add(k, f"m{k}", f"o{k}", alpha=a),
     ],
+    "shared and alone": lambda h, w, b, a, k: [*_two(h, w, k), *_read_again(k, "m", "o")],
+    "alone and shared": lambda h, w, b, a, k: [*_two(h, w, k), *_read_again(k, "o", "m")],
+    "read by two additions": lambda h, w, b, a, k: [
+        *_mm(h, w, k),
+        (f"y{k}", ADD, [f"m{k}", b], {}),
+        _add(k, f"y{k}", f"m{k}"),
+    ],
+    "product of a product": lambda h, w, b, a, k: [
+        (f"o{k}", MM, [h, w], {}),
+        *_mm(f"o{k}", w, k),
+        _add(k, f"m{k}", b),
+    ],
+    "other read twice": lambda h, w, b, a, k: [
+        *_mm(h, w, k),
+        (f"t{k}", "aten.tanh.default", [b], {}),
+        (f"y{k}", ADD, [f"m{k}", f"t{k}"], {}),
+        (f"h{k}", "aten.mul.Tensor", [f"y{k}", f"t{k}"], {}),
+    ],
+    "side by side": lambda h, w, b, a, k: [
+        *_two(h, w, k),
+        (f"y{k}", ADD, [f"m{k}", b], {}),
+        (f"z{k}", ADD, [b, f"o{k}"], {"alpha": a}),
+        (f"h{k}", "aten.mul.Tensor", [f"y{k}", f"z{k}"], {}),
+    ],
+    "sum added": lambda h, w, b, a, k: [
+        *_mm(h, w, k),
+        (f"t{k}", ADD, [h, b], {}),
+        _add(k, f"m{k}", f"t{k}"),
+    ],
+    "sum returned": lambda h, w, b, a, k: [*_mm(h, w, k), _add(k, f"m{k}", b)],
+    "scaled by a whole number": lambda h, w, b, a, k: [*_mm(h, w, k), _add(k, f"m{k}", b, alpha=3)],
 }
 
 
 def _mm(h: str, w: str, k: int) -> Rows:
     return [(f"m{k}", MM, [h, w], {})]
+
+
+def _two(h: str, w: str, k: int) -> Rows:
+    return [*_mm(h, w, k), (f"o{k}", MM, ["x", w], {})]
+
+
+def _read_again(k: int, first: str, second: str) -> Rows:
+    """The sum of two products, and another reader of m."""
+    total: Row = (f"y{k}", ADD, [f"{first}{k}", f"{second}{k}"], {})
+    return [total, (f"h{k}", "aten.mul.Tensor", [f"y{k}", f"m{k}"], {})]
 
 
 def _add(k: int, first: Any, second: Any, **kwargs: float) -> Row:
@@ -169,7 +215,7 @@ def _drawn(draw: Draw, sections: Sequence[str]) -> tuple[Rows, Inputs]:
         rows += _SECTIONS[section](h, f"w{k}", f"b{k}", draw.choice((0.5, 0.75, 1.5, 2.0)), k)
         rows.append((f"r{k}", "aten.tanh.default", [f"h{k}"], {}))
         h = f"r{k}"
-        results += [f"m{k}"] if section == "returned" else []
+        results += {"returned": [f"m{k}"], "sum returned": [f"h{k}"]}.get(section, [])
     start: Rows = [(name, "input", [], {}) for name in inputs]
     return [*start, *rows, ("out", "output", [h, *results], {})], inputs
 

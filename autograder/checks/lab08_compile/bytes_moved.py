@@ -48,8 +48,8 @@ def bytes_moved(student: Student, draw: Draw) -> None:
     cases = [("all kept", 2, False), ("plain", 0, True), ("head", 1, True), ("square", 1, False)]
     cases.append(("returned", 1, False))
     kinds = [(draw.choice(("head", "plain")), draw.integer(0, 1), draw.choice((True, False)))]
-    for kind, before, extra in (*cases, *(kinds[0] for _ in draw.cases(1))):
-        rows, shapes = _drawn(draw, kind, before, extra)
+    drawn = [_drawn(draw, *kind) for kind in (*cases, *(kinds[0] for _ in draw.cases(1)))]
+    for rows, shapes in (*drawn, *_around_a_product(draw)):
         expect_equal(student.call("bytes_moved", rows, shapes), _measured(rows, shapes))
 
 
@@ -96,6 +96,43 @@ def _drawn(draw: Draw, kind: str, before: int, extra: bool) -> tuple[Rows, Shape
     results = ["z", *also, *([before_it] if kind == "returned" else [])]
     rows.append(("out", "output", results, {}))
     return [*((name, "input", [], {}) for name in shapes), *rows], shapes
+
+
+def _around_a_product(draw: Draw) -> list[tuple[Rows, Shapes]]:
+    """A product of inputs, one of which is read behind it as well, and of which the caller gets the
+    result; one that comes last; one that nobody reads; and one whose factor the kernel before reads
+    as well."""
+    n, d, v = draw.integer(4, 6), draw.integer(7, 9), draw.choice((11, 13, 17, 19))
+    first: Rows = [
+        ("m", MM, ["x", "w"], {}),
+        ("y", "aten.add.Tensor", ["m", "b"], {}),
+        ("z", "aten.mul.Tensor", ["y", "x"], {}),
+        ("out", "output", ["z", "m"], {}),
+    ]
+    last: Rows = [
+        ("p", "aten.mul.Tensor", ["x", "c"], {}),
+        ("m", MM, ["p", "w"], {}),
+        ("out", "output", ["m"], {}),
+    ]
+    unread: Rows = [
+        *last[:-1],
+        ("y", "aten.add.Tensor", ["r", "b"], {}),
+        ("z", "aten.relu.default", ["y"], {}),
+        ("out", "output", ["z"], {}),
+    ]
+    both: Rows = [
+        ("p", "aten.mul.Tensor", ["x", "w"], {}),
+        ("m", MM, ["p", "w"], {}),
+        ("z", "aten.relu.default", ["m"], {}),
+        ("out", "output", ["z"], {}),
+    ]
+    square: Shapes = {"x": [n, d], "w": [d, d], "b": [d]}
+    wide: Shapes = {"x": [n, d], "c": [d], "w": [d, v]}
+    cases = [(first, square), (last, wide), (unread, wide | {"b": [v], "r": [n, v]})]
+    cases.append((both, {"x": [d, d], "w": [d, d]}))
+    return [
+        ([*((name, "input", [], {}) for name in shapes), *rows], shapes) for rows, shapes in cases
+    ]
 
 
 def _inputs(shapes: Shapes) -> dict[str, Tensor]:

@@ -43,8 +43,8 @@ def given_to_backend(student: Student, draw: Draw) -> None:
     source (defines `step`), calls (lists of arguments) -> (operations of each graph, in the order
     in which they were given; how often graphs were run, all together).
     """
-    for breaks in (1, draw.integer(0, 2)):
-        source, calls = _program(draw, breaks)
+    for breaks in (1, draw.integer(0, 2), 0, EARLY):
+        source, calls = _program(draw, breaks) if breaks != EARLY else _early(draw)
         with explaining(_RAISED):
             got = student.call("given_to_backend", source, calls)
         listed, ran = expect_tuple(got, 2, "(operations of each graph, runs)")
@@ -87,6 +87,26 @@ def _program(draw: Draw, breaks: int) -> tuple[str, list[list[Any]]]:
     w, b = draw.tensor(v, d), draw.tensor(v).abs() + 9  # so that the sum is above 0
     calls = [[draw.tensor(rows, d), w, b] for rows in (n, n, n + 3)]
     return "\n".join([*lines, "    return y", ""]), calls
+
+
+EARLY = -1  # a program some of whose calls run fewer graphs
+
+
+def _early(draw: Draw) -> tuple[str, list[list[Any]]]:
+    """A program that returns behind its first break, in the last but one of its calls."""
+    source = """
+def step(x, w, b):
+    y = torch.tanh(F.linear(x, w, b))
+    if y.sum() < 0:
+        return y * 2
+    y = y.relu() + 1
+    if y.sum() > 0:
+        y = y / 3
+    return torch.tanh(y) * 2
+"""
+    n, d, v = draw.integer(2, 5), draw.integer(3, 6), draw.integer(7, 9)
+    x, w, b = draw.tensor(n, d), draw.tensor(v, d), draw.tensor(v).abs() + 9
+    return source, [[x, w, b], [x, w, b], [x, -w, -b], [x, w, b]]
 
 
 _given = remembered(compiled)

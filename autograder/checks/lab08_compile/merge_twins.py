@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from autograder.checks.explaining import explaining
+from autograder.checks.explaining import explaining, saying
 from autograder.judge import Draw, Student, Wrong
 from onelayer.compiler.listing import graph_of, listing_of
 
@@ -17,6 +17,15 @@ from .listings import Inputs, Rows, expect_same, named, operators, read
 
 INPUTS = (
     "An input that nobody reads is gone. It is no operator, and the caller still hands it over."
+)
+_OTHER_GRAPH = (
+    "Run, the graph that came back does something else. Twins have the same operator, the same "
+    "arguments and the same keywords, and no write between them or into one of them later; writes "
+    "and draws stay."
+)
+_SOMETHING_LEFT = (
+    "Something is left that could go: a twin, also of what became one when others were merged, or "
+    "a node that nobody reads and that neither writes nor draws."
 )
 _RAISED = {
     "AttributeError": "`_schema` belongs to the operator of a call_function node. Inputs and the "
@@ -65,6 +74,12 @@ def merge_twins(student: Student, draw: Draw) -> None:
         ("twins around a draw", "turned"),
         ("twins of the written", "dead"),
         ("written again by its name", "twins"),
+        ("twins of twins", "numbers", "three"),
+        ("added", "scaled", "read by a write"),
+        ("dead", "dead view", "write unread", "result"),
+        ("twins of a draw", "result"),
+        ("twin written through two views", "twins"),
+        ("read through a view", "twins"),
         *([draw.choice(list(_PARTS)) for _ in range(4)] for _ in draw.cases(2)),
     ]
     seen: list[tuple[Rows, Rows, Inputs]] = []
@@ -74,14 +89,17 @@ def merge_twins(student: Student, draw: Draw) -> None:
             got = read(student.call("merge_twins", rows))
         seen.append((got, rows, inputs))
         with named(merge_twins, seen):
-            expect_same(got, rows, inputs)
+            with saying(_OTHER_GRAPH):
+                expect_same(got, rows, inputs)
             given, kept = ([name for name, op, _, _ in r if op == "input"] for r in (rows, got))
             if sorted(kept) != sorted(given):
                 asked = f"inputs {', '.join(given)}"
                 raise Wrong(expected=asked, got=f"inputs {', '.join(kept)}", why=INPUTS)
             want, left = len(operators(_merged(rows))), len(operators(got))
             if left > want:
-                raise Wrong(expected=f"{want} operators", got=f"{left} operators")
+                raise Wrong(
+                    expected=f"{want} operators", got=f"{left} operators", why=_SOMETHING_LEFT
+                )
 
 
 # Each part reads h (N, N), leaves the next h under the name h{k}, and may write into `state`.
@@ -189,6 +207,73 @@ _PARTS |= {
         (f"q{k}", "aten.tanh.default", [h], {}),
         (f"t{k}", "aten.t.default", [f"p{k}"], {}),
         (f"h{k}", "aten.add.Tensor", [f"t{k}", f"q{k}"], {}),
+    ],
+    "twins of twins": lambda h, k, a: [
+        (f"p{k}", "aten.tanh.default", [h], {}),
+        (f"q{k}", "aten.tanh.default", [h], {}),
+        (f"r{k}", "aten.neg.default", [f"p{k}"], {}),
+        (f"s{k}", "aten.neg.default", [f"q{k}"], {}),
+        (f"h{k}", "aten.add.Tensor", [f"r{k}", f"s{k}"], {}),
+    ],
+    "three": lambda h, k, a: [
+        (f"p{k}", "aten.tanh.default", [h], {}),
+        (f"q{k}", "aten.tanh.default", [h], {}),
+        (f"r{k}", "aten.tanh.default", [h], {}),
+        (f"s{k}", "aten.add.Tensor", [f"p{k}", f"q{k}"], {}),
+        (f"h{k}", "aten.mul.Tensor", [f"s{k}", f"r{k}"], {}),
+    ],
+    "numbers": lambda h, k, a: [  # no twins: another number
+        (f"p{k}", "aten.mul.Tensor", [h, a], {}),
+        (f"q{k}", "aten.mul.Tensor", [h, a + 1], {}),
+        (f"h{k}", "aten.add.Tensor", [f"p{k}", f"q{k}"], {}),
+    ],
+    "added": lambda h, k, a: [  # another second argument
+        (f"p{k}", "aten.add.Tensor", [h, "x"], {}),
+        (f"q{k}", "aten.add.Tensor", [h, "state"], {}),
+        (f"h{k}", "aten.mul.Tensor", [f"p{k}", f"q{k}"], {}),
+    ],
+    "scaled": lambda h, k, a: [  # another value of the same keyword
+        (f"p{k}", "aten.add.Tensor", [h, "x"], {"alpha": a}),
+        (f"q{k}", "aten.add.Tensor", [h, "x"], {"alpha": a + 1}),
+        (f"h{k}", "aten.mul.Tensor", [f"p{k}", f"q{k}"], {}),
+    ],
+    "read by a write": lambda h, k, a: [  # and not written into
+        (f"p{k}", "aten.tanh.default", [h], {}),
+        (f"q{k}", "aten.tanh.default", [h], {}),
+        (f"w{k}", "aten.add_.Tensor", ["state", f"p{k}"], {}),
+        (f"h{k}", "aten.add.Tensor", [f"w{k}", f"q{k}"], {}),
+    ],
+    "dead view": lambda h, k, a: [
+        (f"t{k}", "aten.t.default", ["state"], {}),
+        (f"h{k}", "aten.abs.default", [h], {}),
+    ],
+    "result": lambda h, k, a: [  # a twin is what comes out, and the first has a reader of its own
+        (f"p{k}", "aten.tanh.default", [h], {}),
+        (f"h{k}", "aten.tanh.default", [h], {}),
+        (f"w{k}", "aten.add_.Tensor", ["state", f"p{k}"], {}),
+    ],
+    "twins of a draw": lambda h, k, a: [
+        (f"r{k}", "aten.rand_like.default", [h], {}),
+        (f"p{k}", "aten.mul.Tensor", [f"r{k}", a], {}),
+        (f"q{k}", "aten.mul.Tensor", [f"r{k}", a], {}),
+        (f"s{k}", "aten.sub.Tensor", [f"p{k}", h], {}),
+        (f"h{k}", "aten.add.Tensor", [f"s{k}", f"q{k}"], {}),
+    ],
+    "twin written through two views": lambda h, k, a: [
+        (f"p{k}", "aten.neg.default", [h], {}),
+        (f"q{k}", "aten.neg.default", [h], {}),
+        (f"t{k}", "aten.t.default", [f"p{k}"], {}),
+        (f"u{k}", "aten.t.default", [f"t{k}"], {}),
+        (f"w{k}", "aten.mul_.Tensor", [f"u{k}", a], {}),
+        (f"h{k}", "aten.sub.Tensor", [f"q{k}", f"p{k}"], {}),
+    ],
+    "read through a view": lambda h, k, a: [  # what is written by its own name
+        (f"t{k}", "aten.t.default", ["state"], {}),
+        (f"p{k}", "aten.tanh.default", [f"t{k}"], {}),
+        (f"w{k}", "aten.add_.Tensor", ["state", "x"], {}),
+        (f"q{k}", "aten.tanh.default", [f"t{k}"], {}),
+        (f"s{k}", "aten.sub.Tensor", [f"q{k}", f"p{k}"], {}),
+        (f"h{k}", "aten.add.Tensor", [f"s{k}", h], {}),
     ],
     "twins under a written one": lambda h, k, a: [  # computed from q, in memory of its own
         (f"p{k}", "aten.tanh.default", [h], {}),

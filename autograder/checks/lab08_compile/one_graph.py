@@ -46,17 +46,19 @@ def one_graph(student: Student, draw: Draw) -> None:
     xs (list of x (N, D)), w (V, D), b (V,), limit -> (list of (z (N, V), mean (V,)), graphs given).
     """
     with room_for(student, "one_graph") as room:
-        for _ in draw.cases(2):
+        for k in draw.cases(2):
+            limit = (1 + k % 2 / 2) * LIMIT
             w, b = draw.tensor(9, 6), draw.tensor(9)
-            xs = _different(draw, w, b)
-            got = _answered(room, xs, w, b)
-            _expect_steps(got, xs, w, b)
+            xs = _different(draw, w, b, limit)
+            got = _answered(room, xs, w, b, limit)
+            _expect_steps(got, xs, w, b, limit)
             if got[1] != 1:
                 several = isinstance(got[1], int) and got[1] > 1
                 why = SEVERAL if several else ""
                 raise Wrong(expected="1 graph", got=f"{describe(got[1])} graphs", why=why)
         xs, w, b = _with_a_row_of_zeros(draw)
-        _expect_steps(_answered(room, xs, w, b), xs, w, b)
+        for given in (xs, [x[:1] for x in xs], [-x[:1] for x in xs]):  # and of one row
+            _expect_steps(_answered(room, given, w, b, LIMIT), given, w, b, LIMIT)
 
 
 def _with_a_row_of_zeros(draw: Draw) -> tuple[list[Tensor], Tensor, Tensor]:
@@ -66,7 +68,7 @@ def _with_a_row_of_zeros(draw: Draw) -> tuple[list[Tensor], Tensor, Tensor]:
     w[0] += 1 - w.sum(0)  # the sum of a row's logits is the sum of its x
     x[:, 0] += torch.tensor([20.0, 20.0, -40.0, 30.0, 0.0]) - x.sum(1)
     x[4] = 0
-    return [x], w, torch.zeros(9)
+    return [x, torch.zeros(5, 6)], w, torch.zeros(9)
 
 
 LIMIT = 4.0
@@ -76,14 +78,14 @@ SEVERAL = (
 )
 
 
-def _answered(room: Student, xs: list[Tensor], w: Tensor, b: Tensor) -> Any:
+def _answered(room: Student, xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Any:
     with explaining(_RAISED):
-        got = room.call("one_graph", xs, w, b, LIMIT)
+        got = room.call("one_graph", xs, w, b, limit)
     results, graphs = expect_tuple(got, 2, "(list of (z, mean), graphs)")
     return expect_tuple(results, None, "a list of (z, mean)"), graphs
 
 
-def _different(draw: Draw, w: Tensor, b: Tensor) -> list[Tensor]:
+def _different(draw: Draw, w: Tensor, b: Tensor, limit: float) -> list[Tensor]:
     """Activations that take every way through the step: above the limit and below it, with some
     rows that count, with none and with one, whose sum is small. The first is below, where nothing
     is capped."""
@@ -97,11 +99,11 @@ def _different(draw: Draw, w: Tensor, b: Tensor) -> list[Tensor]:
         up = w.sum(0)  # moves the sum of a row's logits
         one[-1] += up * (0.5 - F.linear(one[-1], w, b).sum()) / (up @ up)
         xs = [quiet, loud, none.contiguous(), one, mixed]
-        if _tells_apart(xs, w, b):
+        if _tells_apart(xs, w, b, limit):
             return xs
 
 
-def _tells_apart(xs: list[Tensor], w: Tensor, b: Tensor) -> bool:
+def _tells_apart(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> bool:
     """Whether no sum lies where rounding decides, and each way through the step is taken."""
     zs = [F.linear(x, w, b) for x in xs]
     sums = [z.sum(1) for z in zs]
@@ -110,7 +112,7 @@ def _tells_apart(xs: list[Tensor], w: Tensor, b: Tensor) -> bool:
     clear = all(float(s.abs().min()) > 1e-2 for s in sums)
     return (
         clear
-        and tops[0] < LIMIT < min(tops[1:])
+        and tops[0] < limit < min(tops[1:])
         and counted[2:4] == [0, 1]
         and 0 < counted[1] < len(xs[1])
     )
@@ -131,8 +133,8 @@ def _whole(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Answered:
     return [_step(x, w, b, limit) for x in xs], 1
 
 
-def _expect_steps(got: Any, xs: list[Tensor], w: Tensor, b: Tensor) -> None:
-    want, (results, _) = _whole(xs, w, b, LIMIT)[0], got
+def _expect_steps(got: Any, xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> None:
+    want, (results, _) = _whole(xs, w, b, limit)[0], got
     if len(results) != len(want):
         why = "There is not one result for each x of xs."
         raise Wrong(expected=f"{len(want)} results", got=f"{len(results)} results", why=why)
@@ -144,22 +146,22 @@ def _expect_steps(got: Any, xs: list[Tensor], w: Tensor, b: Tensor) -> None:
             ("z", "mean"),
             result,
             right,
-            (_how_capped(logits), _how_averaged(right[0])),
+            (_how_capped(logits, limit), _how_averaged(right[0])),
             strict=True,
         ):
             with within(f"{name} for xs[{place}]"), saying(why):
                 expect_close(a, c, tolerance=1e-4)
 
 
-def _how_capped(logits: Tensor) -> str:
+def _how_capped(logits: Tensor, limit: float) -> str:
     top = float(logits.abs().max())
-    if top > LIMIT:
+    if top > limit:
         return (
-            f"The largest amount among all logits is {top:.4g}, above the limit of {LIMIT:g}: each "
+            f"The largest amount among all logits is {top:.4g}, above the limit of {limit:g}: each "
             "of them is multiplied by the same limit / top."
         )
     return (
-        f"The largest amount among all logits is {top:.4g}, below the limit of {LIMIT:g}: none of "
+        f"The largest amount among all logits is {top:.4g}, below the limit of {limit:g}: none of "
         "them changes."
     )
 

@@ -30,6 +30,8 @@ PROGRAMS = {
     "word": "F.linear(x, w, b).relu().argmax(-1)",
     "chosen": "torch.where(F.linear(x, w, b) > 0, x, b).sum(-1)",
     "loss": "F.cross_entropy(F.linear(x, w, b), x.argmax(-1))",
+    "dtypes": "[(y := x @ w @ w).double(), y.half(), y.to(torch.int32), y.bfloat16() > 1, "
+    "y.to(torch.int16), y.to(torch.uint8), y[:, :3, None, None] + b[:2]]",
     "kept": "[(y := (x @ w).relu()), y.sum(), y[0] > 1, y > 1, x.t() * 2, y[:, :3, None] + b]",
 }
 
@@ -54,7 +56,13 @@ def read_wrapper(student: Student, draw: Draw) -> None:
 
     text (a whole file, as Inductor wrote it for a drawn program) -> (names, bytes).
     """
-    for program in ("twice", "kept", "word", *(draw.choice(list(PROGRAMS)) for _ in draw.cases(1))):
+    for program in (
+        "twice",
+        "kept",
+        "word",
+        "dtypes",
+        *(draw.choice(list(PROGRAMS)) for _ in draw.cases(1)),
+    ):
         text = _file(program, draw.integer(2, 9), draw.integer(20, 40))
         with explaining(_RAISED):
             got = student.call("read_wrapper", text)

@@ -53,6 +53,8 @@ def what_is_saved(student: Student, draw: Draw) -> None:
     cases.append((*_program(draw, ("sin", "gram", "cos")), ALL))  # keeps two views of one result
     cases.append((*_program(draw, ("tanh", "tanh", "sin")), ALL))  # two nodes, equal as pairs
     cases.append((*_program(draw, ("sin", "rows", "cos")), ALL))  # keeps one of one dimension
+    cases.append((*_program(draw, ("mask", "total")), ALL))  # keeps a bool, and one number
+    cases.append((*_program(draw, ("tanh", "sin"), square=True), ALL))  # two inputs of one shape
     cases.append((*_program(draw, _chain(draw)), draw.choice((ALL, FEWEST))))
     for source, args, keep in cases:
         with explaining(_RAISED):
@@ -70,7 +72,8 @@ _OPS = {
     "relu": "torch.relu(y)",
     "linear": "F.linear(y, w.T)",
 }
-_OTHERS = {"gram": "y.T @ y", "rows": "y.sum(1)"}
+_OTHERS = {"gram": "y.T @ y", "rows": "y.sum(1)", "total": "y / y.sum()"}
+_OTHERS |= {"mask": "torch.where(y > 0, y, 2 * y)"}
 
 
 def _chain(draw: Draw) -> list[str]:
@@ -78,13 +81,15 @@ def _chain(draw: Draw) -> list[str]:
     return ["sin", *draw.shuffled(list(_OPS)[1:])[:2], "cos"]
 
 
-def _program(draw: Draw, ops: Sequence[str]) -> tuple[str, list[Tensor]]:
-    """A product, then these operations; the activations need no gradient, w and b do."""
+def _program(draw: Draw, ops: Sequence[str], *, square: bool = False) -> tuple[str, list[Tensor]]:
+    """A product, then these operations; the activations need no gradient, w and b do. square: they
+    do as well, and have the shape of w."""
     body = "".join(f"    y = {(_OPS | _OTHERS)[op]}\n" for op in ops)
     n, d, v = draw.shuffled((draw.integer(2, 4), draw.integer(5, 7), draw.integer(8, 11)))
+    n = v if square else n
     w, b = draw.tensor(v, d, requires_grad=True), draw.tensor(v, requires_grad=True)
     source = f"def step(x, w, b):\n    y = F.linear(x, w, b)\n{body}    return y\n"
-    return source, [draw.tensor(n, d), w, b]
+    return source, [draw.tensor(n, d, requires_grad=square), w, b]
 
 
 def _expect_saved(got: Any, want: Saved) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from autograder.checks.explaining import explaining
+from autograder.checks.explaining import explaining, saying
 from autograder.judge import Draw, Student, expect_equal
 
 from . import lab
@@ -23,6 +23,7 @@ BREAKS = (
     ("words = y.argmax(-1).tolist()", "y = y + len(words)"),
     ("torch._dynamo.graph_break()",),
     ("y = y / float(y.norm())",),
+    ("if y.dim() == 2:", "    low = y.min().item()", "    y = y - low"),
     ("y = y / max(1.0, y.std().item())  # a number",),
 )
 DECOYS = (
@@ -55,20 +56,33 @@ def where_it_breaks(student: Student, draw: Draw) -> None:
 
     source (defines `step`), args -> list of lines of the text, without their indentation.
     """
-    for breaks in (3, 1, *(draw.integer(0, 2) for _ in draw.cases(1)), COMMENTED):
+    for breaks in (3, 1, *(draw.integer(0, 2) for _ in draw.cases(1)), COMMENTED, ALIKE, 0):
         source, args = _program(draw, breaks)
         with explaining(_RAISED):
             got = student.call("where_it_breaks", source, args)
-        expect_equal(got, _lines(source, [args]))
+        want = _lines(source, [args])
+        with saying(INDENTED * _is_indented(got, want)):
+            expect_equal(got, want)
 
 
+ALIKE = -2  # two equal lines, and one that stands deeper
 COMMENTED = -1  # the one break whose line has a comment, in a text that begins with an empty line
+
+
+INDENTED = "The lines are right, with the indentation still in front of them: `.strip()`."
+
+
+def _is_indented(got: Any, want: list[str]) -> bool:
+    lines = got if isinstance(got, (list, tuple)) else []
+    return [line.strip() for line in lines if isinstance(line, str)] == want
 
 
 def _program(draw: Draw, breaks: int) -> tuple[str, list[Any]]:
     """So many lines that break, among others that look like it; never in the order of the alphabet,
     which is not asked for."""
     broken = sorted(draw.shuffled(BREAKS)[:breaks]) if breaks != COMMENTED else [BREAKS[-1]]
+    if breaks == ALIKE:
+        broken = [BREAKS[3], BREAKS[-2], BREAKS[3]]
     if breaks == 3:  # the last is an `if`, the one before it an .item()
         broken = sorted([*BREAKS[:2], draw.choice(BREAKS[3:5])])
     parts = draw.shuffled([*broken, *DECOYS[:2], draw.choice(DECOYS[2:])])
@@ -174,7 +188,7 @@ where_it_breaks.wrong(
 )
 where_it_breaks.wrong(
     "indented",
-    "The lines are right, with the indentation still in front of them: `.strip()`.",
+    INDENTED,
     where_it_breaks=lambda source, args: [f"    {line}" for line in _lines(source, [args])],
 )
 where_it_breaks.wrong(

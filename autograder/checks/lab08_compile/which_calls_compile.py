@@ -16,6 +16,7 @@ from . import lab
 from .programs import compiled
 
 Seen = tuple[int, torch.dtype, bool]
+_NARROW = (torch.float16, torch.bfloat16)
 PROGRAM = """
 def step(x, training):
     y = x * 2
@@ -68,6 +69,10 @@ def which_calls_compile(student: Student, draw: Draw) -> None:
         [(small[k], dtype, True) for k, dtype in ((0, f32), (1, f32), (0, f64), (2, f64))],
         [(1, f32, True), (small[0], f64, True), (1, f64, True)],  # 1 was met, of another dtype
         [(n, f32, True) for n in (3, 4, 0)],  # no symbol serves 0, which has no graph yet
+        [(small[0], f32, True), (small[1], f32, False), (small[2], f32, False)],
+        [(small[0], dtype, True) for dtype in (f32, f64, *_NARROW, torch.int64, f64, *_NARROW)],
+        [(n, dtype, True) for n in (0, 1) for dtype in (f32, f64, f64)],
+        [(n, f32, True) for n in (big[0], 40, 300)],
         *([_call(draw, limit) for _ in range(6)] for _ in draw.cases(1)),
     ]
     asked = [(calls, limit) for calls in cases]

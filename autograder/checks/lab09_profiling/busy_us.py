@@ -62,8 +62,8 @@ def busy_us(student: Student, draw: Draw) -> None:
 
     events (a trace's traceEvents) -> (busy, idle), in us.
     """
-    for _ in draw.cases(3):
-        events, work = _drawn(draw)
+    for k in draw.cases(3):
+        events, work = _drawn(draw, goes_on=k % 3 == 1)
         busy = union_us(work)
         whole = max(end for _, end in work) - min(begin for begin, _ in work)
         with explaining(_RAISED):
@@ -75,9 +75,9 @@ def busy_us(student: Student, draw: Draw) -> None:
             expect_us(pair[1], whole - busy, "idle")
 
 
-def _drawn(draw: Draw) -> tuple[list[Event], list[Pair]]:
+def _drawn(draw: Draw, *, goes_on: bool = False) -> tuple[list[Event], list[Pair]]:
     """Copies on a stream of their own, which begin when the device has nothing else to do and last
-    into the kernels."""
+    into the kernels. goes_on: the last work is that of a region behind the steps."""
     steps: list[Sequence[Any]] = []
     for _ in range(STEPS):
         nbytes = 4096 * draw.integer(40, 90)
@@ -92,7 +92,8 @@ def _drawn(draw: Draw) -> tuple[list[Event], list[Pair]]:
         steps.append([*parts, region(draw, "backward", [back]), region(draw, "lr", [table, zeros])])
     last = Copy("DtoH (Device -> Pinned)", 2**20, us(draw, 400, 500), us(draw, 2, 4), stream=13)
     steps[-1] = [*steps[-1], region(draw, "keep", [last, zeros])]
-    events, machine = traced(draw, steps)
+    behind = [region(draw, "evaluate", operators(draw, 3, (300, 400)))] if goes_on else []
+    events, machine = traced(draw, steps, behind=behind)
     return events, machine.seen.work
 
 

@@ -46,8 +46,11 @@ def dealt_out(student: Student, draw: Draw) -> None:
 
     lengths (tokens of each sentence), ranks -> (numbers of the sentences of each rank, factors).
     """
+    asked: list[tuple[list[int], int]] = []
     for ranks, at_the_end in ((2, True), (4, True), *((draw.integer(2, 5), False) for _ in "ab")):
-        lengths = _drawn(draw, ranks, at_the_end=at_the_end)
+        asked.append((_drawn(draw, ranks, at_the_end=at_the_end), ranks))
+    asked += [([7] * (2 * draw.integer(3, 6) + 1), 2), (_drawn(draw, 3), 1)]  # all alike; alone
+    for lengths, ranks in asked:
         shares, factors = expect_tuple(student.call("dealt_out", lengths, ranks), 2, _FORM)
         dealt = _expect_each_once(shares, lengths, ranks)
         _expect_even(dealt, lengths)

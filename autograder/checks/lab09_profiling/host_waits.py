@@ -109,18 +109,20 @@ def _of_names(names: Sequence[Any], wanted: Sequence[str]) -> str:
 
 
 def _drawn(draw: Draw) -> tuple[list[Event], list[tuple[str, float]]]:
-    """One function waits while much is queued, another twice while little is, a third through
-    torch's own function, and one behind the steps; a thread that loads data runs a function around
-    each wait. A folder of the program's own is called torch.
+    """One function waits while much is queued, one waits longer than that and only once,
+    another twice while little is, a last one through torch's own function, for a stream, an
+    event and all streams, and one behind the steps; a thread that loads data runs a function
+    around each wait. A folder of the program's own is called torch.
 
     In the list, who waits less comes before who waits more, and so do their waits."""
-    long, short, through = draw.shuffled(HELPERS)[:3]
-    names = {name: draw.integer(5, 400) for name in (long, short, through)}
+    long, short, through, once = draw.shuffled(HELPERS)[:4]
+    names = {name: draw.integer(5, 400) for name in (long, short, through, once)}
     files = {name: draw.choice(("train.py", "metrics.py", "losses.py")) for name in names}
     files[long] = f"runs/torch/{files[long]}"
+    files[once] = draw.choice(("losses.py", "metrics.py"))  # not in the order of how often
     own = {name: f"{files[name]}({line})" for name, line in names.items()}
     torchs = f"torch/nn/utils/clip_grad.py({draw.integer(20, 90)})"
-    steps = [_step(draw, own, (long, short, through), torchs, step) for step in range(STEPS)]
+    steps = [_step(draw, own, (long, short, through, once), torchs, step) for step in range(STEPS)]
     last = function(draw, "evaluate", [read_number(draw)])
     events, machine = traced(draw, steps, behind=[region(draw, "evaluate", [last])])
     waits = machine.seen.waits
@@ -153,9 +155,9 @@ def _least_first(events: Sequence[Event], rows: Waits) -> list[Event]:
 
 
 def _step(
-    draw: Draw, own: dict[str, str], names: tuple[str, str, str], torchs: str, step: int
+    draw: Draw, own: dict[str, str], names: tuple[str, str, str, str], torchs: str, step: int
 ) -> list[Any]:
-    long, short, through = names
+    long, short, through, once = names
 
     def called(name: str, inside: Sequence[Any]) -> Span:
         return function(draw, name, inside, file=own[name])
@@ -163,11 +165,14 @@ def _step(
     forward = [module(draw, operators(draw, 3, (4, 9))), called(short, [read_number(draw)])]
     if step == 0:
         forward.append(called(short, [read_number(draw)]))
+    if step == 1:
+        forward += [*operators(draw, 4, (290, 330)), called(once, [read_number(draw)])]
     back = backward(draw, operators(draw, 4, (150, 260)))
     clip = function(draw, "clip_grad_norm_", [read_number(draw)], file=torchs)
     event = Wait("cudaEventSynchronize", us(draw, 0.3, 0.9))
     over = function(draw, "norms", operators(draw, 1, (4, 9)))  # when the waits begin
-    optimizer = [*operators(draw, 2, (30, 60)), called(through, [over, clip, event])]
+    every = [Wait("cudaDeviceSynchronize", us(draw, 0.3, 0.9), stream=0)] * (step == 1)
+    optimizer = [*operators(draw, 2, (30, 60)), called(through, [over, clip, event, *every])]
     return [
         region(draw, "forward", forward),
         region(draw, "backward", [back, called(long, [module(draw, [read_number(draw)])])]),

@@ -14,7 +14,7 @@ from .draw_step import us
 from .machine import Event
 from .times import MILLISECONDS, as_number, expect_us, related
 
-NAME, BROADCAST = "gloo:all_reduce", "gloo:broadcast"
+NAME, BROADCAST, GATHER = "gloo:all_reduce", "gloo:broadcast", "gloo:all_gather"
 LATE_ONCE_US = (4000, 6000)
 """How late one rank is in one step."""
 Late = tuple[int, list[float]]
@@ -114,8 +114,10 @@ def _drawn(
         if together and step == dear:
             beside = [(near, late[1] - 200), (often, late[1] - 400)]
         _compute(draw, each, step, [late, *beside])
-        for rank in each:  # another collective, beside the loop: its waiting is not asked for
-            rank.wrote(6, "user_annotation", BROADCAST, rank.now - us(draw, 200, 900))
+        for rank in each:  # other collectives, beside the loop: their waiting is not asked for
+            began = rank.now - us(draw, 200, 900)
+            for other in (BROADCAST, GATHER):
+                rank.wrote(6, "user_annotation", other, began)
         for _ in range(2):
             _reduce(draw, each, often, waited, kept)
         for rank in each:

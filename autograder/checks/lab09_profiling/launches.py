@@ -122,12 +122,13 @@ def _around(outer: Event, e: Event) -> bool:
 
 def _drawn(draw: Draw) -> tuple[list[Event], Regions]:
     """One region has many small kernels, one is a graph, one has another annotation in it, one runs
-    on autograd's thread and has one there, one only copies, and one, with another in it, is behind
-    the steps."""
-    small, graph, nested, plain = draw.shuffled([n for n in NAMES if n != "backward"])[:4]
+    on autograd's thread and has one there, one only copies, one comes twice in the last step and
+    in no other, with a call of another name and on another stream, and one, with another in it, is
+    behind the steps."""
+    small, graph, nested, plain, rare = draw.shuffled([n for n in NAMES if n != "backward"])[:5]
     many, in_graph = draw.integer(13, 18), draw.integer(6, 11)
     steps = []
-    for _ in range(2):
+    for step in range(2):
         inner = Span(
             "user_annotation",
             f"Optimizer.step#{draw.choice(('AdamW', 'SGD'))}.step",
@@ -141,6 +142,9 @@ def _drawn(draw: Draw) -> tuple[list[Event], Regions]:
             region(draw, graph, [_graph(draw, in_graph)]),
             region(draw, nested, [operator(draw, (9, 20)), inner]),
         ]
+        kernels = [("nvjet_tst_128x64_64x9", us(draw, 9, 20))]
+        other = Launch("cudaLaunchKernelExC", us(draw, 2.5, 5), kernels, stream=13)
+        parts += [region(draw, rare, [operator(draw, (9, 20)), other]) for _ in range(2 * step)]
         alone = operator(draw, (9, 20))  # in no region
         steps.append([_data(draw), alone, *_shuffled_but_backward(draw, parts)])
     batch = Span("user_annotation", "batch", us(draw, 3, 6), operators(draw, 3, (9, 20)))

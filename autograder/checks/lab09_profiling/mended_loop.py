@@ -68,7 +68,7 @@ def mended_loop(student: Student, draw: Draw) -> None:
     batches (names on the host), weights, moments (names on the device)
     -> (rows of a tape, the losses: a name or names on the host, names of the last weights).
     """
-    for steps, layers in ((3, 3), (draw.integer(4, 6), draw.integer(4, 6))):
+    for steps, layers in ((3, 3), (draw.integer(4, 6), draw.integer(4, 6)), (1, 2), (2, 1)):
         host, device, names = _drawn(draw, steps, layers)
         with explaining(_RAISED):
             got = student.call("mended_loop", *names)

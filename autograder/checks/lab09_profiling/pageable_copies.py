@@ -86,7 +86,10 @@ def _drawn(draw: Draw) -> tuple[list[Event], Copies]:
     small = [8 * draw.integer(3, 100), 4]
     steps[-1] = [*steps[-1], region(draw, "lr", [_moved(draw, PAGEABLE_IN, n) for n in small])]
     pageable += small
-    events, machine = traced(draw, steps)
+    odd = 4096 * draw.integer(5, 19) + 4  # behind the steps, on a stream of its own
+    behind = [region(draw, "evaluate", [_moved(draw, PAGEABLE_IN, odd, stream=13)])]
+    pageable.append(odd)
+    events, machine = traced(draw, steps, behind=behind)
     return events, (len(pageable), sum(pageable), machine.seen.blocked_us)
 
 
@@ -104,12 +107,12 @@ def _step(draw: Draw, nbytes: Sequence[int]) -> list[Any]:
     ]
 
 
-def _moved(draw: Draw, kind: str, nbytes: int) -> Span:
+def _moved(draw: Draw, kind: str, nbytes: int, *, stream: int = 7) -> Span:
     """A copy as torch asks for it. From pageable memory the host stands in the call until the
     device has its bytes, but for few of them."""
     waits = "Pageable" in kind and nbytes > 2**16
     rate = us(draw, 20, 26) if "Pinned" in kind else us(draw, 9, 13)  # kB in a us
-    copy = Copy(kind, nbytes, nbytes / 1e3 / rate + 1.2, us(draw, 2, 5), waits)
+    copy = Copy(kind, nbytes, nbytes / 1e3 / rate + 1.2, us(draw, 2, 5), waits, stream)
     return Span("cpu_op", "aten::to", us(draw, 4, 8), [_copy_of(draw, copy)])
 
 

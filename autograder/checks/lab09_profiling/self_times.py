@@ -10,7 +10,7 @@ from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, Wrong, describe, expect_kind, within
 
 from . import lab
-from .draw_step import STEPS, backward, function, operators, read_number, region, traced, us
+from .draw_step import STEPS, backward, function, module, operators, read_number, region, traced, us
 from .machine import LOADER, Copy, Event, Span
 from .times import CLOSE_US, MILLISECONDS, as_number, expect_us
 
@@ -95,7 +95,8 @@ def _why(got: Any, want: float, whole: float) -> str:
 
 def _drawn(draw: Draw) -> tuple[list[Event], Times]:
     """Operators four deep, one in another of its name, one with two others directly inside, one
-    that took no time, and a thread that loads data while the main one waits."""
+    that took no time, one that calls Python, which calls an operator, one behind the steps, and a
+    thread that loads data while the main one waits."""
     steps: list[Sequence[Any]] = []
     for _ in range(STEPS):
         copy = Copy("HtoD (Pageable -> Device)", 4096 * draw.integer(30, 60), us(draw, 30, 50), 3.0)
@@ -106,11 +107,14 @@ def _drawn(draw: Draw) -> tuple[list[Event], Times]:
         none = Span("cpu_op", "aten::result_type", 0.0)
         fetch = Span("cpu_op", "aten::to", us(draw, 5, 9), [none, again])
         forward = [*operators(draw, 4, (20, 60)), *operators(draw, 1, (300, 500))]
+        hooked = function(draw, "hook", [module(draw, operators(draw, 1, (4, 9)))])
+        forward.append(Span("cpu_op", "HeadLoss", us(draw, 5, 9), [hooked]))
         log = function(draw, "log_loss", [read_number(draw)])
         back = backward(draw, operators(draw, 3, (20, 60)))
         parts = [region(draw, "data", [fetch]), region(draw, "forward", [*forward, log])]
         steps.append([*parts, region(draw, "backward", [back])])
-    events, machine = traced(draw, steps)
+    behind = [region(draw, "evaluate", operators(draw, 3, (20, 60)))]
+    events, machine = traced(draw, steps, behind=behind)
     loaded, times = _loaded(draw, events)
     own = {name: machine.seen.self_us.get(name, 0.0) + times.get(name, 0.0) for name in
            {*machine.seen.self_us, *times}}  # fmt: skip

@@ -77,7 +77,8 @@ LOST = (
         "Walk over the rows once and keep, for each conversion to float32, what it came from: a "
         "conversion back is that. Then drop what nobody reads, and move rows that depend on "
         "`fixed` alone into `once`; its output names what the step reads of it.",
-        "if dtypes[came_from.get(source, source)] == dtypes[name]: same[name] = ...",
+        "same[name] = next(s for s in (source, came_from.get(source)) if s and dtypes[s] == "
+        "dtypes[name])  # if there is one",
     ),
     by_effect=True,
 )
@@ -94,19 +95,24 @@ def tidy(student: Student, draw: Draw) -> None:
         ("constant", "back and there"),
         ("read between", "converted constant", "to itself"),
         ("twice there and back", "unread"),
+        ("there, itself and back", "back, there and back", "itself in float32"),
+        ("constant read twice", "result there and back"),
         *([draw.choice(list(_PARTS)) for _ in range(4)] for _ in draw.cases(2)),
     ]
-    for parts in cases:
+    asked = [(parts, FIXED) for parts in cases]
+    asked.append((("converted constant", "constant"), FIXED[:2]))  # the counts change
+    for parts, fixed in asked:
         rows, dtypes, left = _drawn(draw, parts)
+        left += 0 if "counts" in fixed else 2 * parts.count("converted constant")
         with explaining(_RAISED):
-            got = student.call("tidy", rows, dtypes, FIXED)
+            got = student.call("tidy", rows, dtypes, fixed)
         once, every = (_listing(part) for part in expect_tuple(got, 2, _FORM, why=TWO))
-        _expect_same(draw, rows, once, every)
+        _expect_same(draw, rows, once, every, fixed)
         if (many := len(_operators(every))) > left:
             raise Wrong(
                 expected=f"{left} operators in each step",
                 got=f"{many} operators",
-                why=_why(every, dtypes),
+                why=_why(every, dtypes, fixed),
             )
 
 
@@ -121,6 +127,11 @@ _PARTS: dict[str, int] = {
     "to itself": 1,
     "twice there and back": 1,
     "unread": 1,
+    "there, itself and back": 1,
+    "back, there and back": 3,
+    "itself in float32": 2,
+    "constant read twice": 2,
+    "result there and back": 0,
 }
 
 
@@ -146,6 +157,36 @@ def _part(part: str, h: str, k: int, a: float) -> Rows:
         ]
     if part == "to itself":
         return [_to(f"p{k}", h, "bfloat16"), (f"h{k}", "aten.neg.default", [f"p{k}"], {})]
+    if part == "there, itself and back":
+        return [
+            _to(f"p{k}", h, "float32"),
+            _to(f"q{k}", f"p{k}", "float32"),
+            _to(f"r{k}", f"q{k}", "bfloat16"),
+            (f"h{k}", "aten.relu.default", [f"r{k}"], {}),
+        ]
+    if part == "back, there and back":  # digits are lost on the way back, and none behind it
+        return [
+            (f"p{k}", "aten.add.Tensor", [h, "counts"], {}),
+            _to(f"q{k}", f"p{k}", "bfloat16"),
+            _to(f"r{k}", f"q{k}", "float32"),
+            _to(f"s{k}", f"r{k}", "bfloat16"),
+            (f"h{k}", "aten.neg.default", [f"s{k}"], {}),
+        ]
+    if part == "itself in float32":
+        return [
+            (f"p{k}", "aten.mul.Tensor", [h, "counts"], {}),
+            _to(f"q{k}", f"p{k}", "float32"),
+            _to(f"h{k}", f"q{k}", "bfloat16"),
+        ]
+    if part == "constant read twice":  # by another constant, and by the step
+        return [
+            (f"c{k}", "aten.mul.Tensor", ["w", a], {}),
+            (f"d{k}", "aten.neg.default", [f"c{k}"], {}),
+            (f"p{k}", "aten.add.Tensor", [h, f"c{k}"], {}),
+            (f"h{k}", "aten.mul.Tensor", [f"p{k}", f"d{k}"], {}),
+        ]
+    if part == "result there and back":
+        return [_to(f"p{k}", h, "float32"), _to(f"h{k}", f"p{k}", "bfloat16")]
     if part == "read between":  # the value in float32 is read as well
         return [
             _to(f"p{k}", h, "float32"),
@@ -277,10 +318,10 @@ def _results(rows: Rows, inputs: dict[str, Tensor], place: str) -> list[Tensor]:
     return [made[name] for name in names]
 
 
-def _expect_same(draw: Draw, rows: Rows, once: Rows, every: Rows) -> None:
+def _expect_same(draw: Draw, rows: Rows, once: Rows, every: Rows, same: Sequence[str]) -> None:
     """`once` on the fixed inputs, then `every` on several batches: the results of the listing."""
     inputs = _inputs(draw)
-    fixed = {name: inputs[name] for name in FIXED}
+    fixed = {name: inputs[name] for name in same}
     ahead = dict(zip(once[-1][2], _results(once, fixed, "`once`"), strict=True))
     for batch in range(2):
         fresh = _inputs(draw, fixed)
@@ -292,11 +333,12 @@ def _expect_same(draw: Draw, rows: Rows, once: Rows, every: Rows) -> None:
             expect_close(came[0], want, tolerance=0.0)
 
 
-def _why(every: Rows, dtypes: dict[str, str]) -> str:
+def _why(every: Rows, dtypes: dict[str, str], same: Sequence[str]) -> str:
     read = {arg for _, _, args, _ in every for arg in args if isinstance(arg, str)}
     if any(name not in read for name, op, _, _ in every if op not in ("input", "output")):
         return DEAD
-    fixed = {name for name, op, _, _ in every if op == "input" and name != "x"}
+    changing = {"x", *FIXED} - {*same}
+    fixed = {name for name, op, _, _ in every if op == "input" and name not in changing}
     for _, op, args, kwargs in every:
         names = [arg for arg in args if isinstance(arg, str)]
         if op not in ("input", "output") and all(name in fixed for name in names):
@@ -327,7 +369,8 @@ def _tidied(
         args = [same.get(a, a) if isinstance(a, str) else a for a in given]
         if op == CONVERT and trips != "none":
             source = str(args[0])
-            before = came_from.get(source, source)
+            is_itself = itself and dtypes[source] == dtypes[name]
+            before = source if is_itself else came_from.get(source, source)
             if dtypes[before] == dtypes[name] and (itself or before != source):
                 same[name] = before
                 continue

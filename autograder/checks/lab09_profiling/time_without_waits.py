@@ -57,10 +57,11 @@ def time_without_waits(student: Student, draw: Draw) -> None:
     events, latency (us from the beginning of a launch to the earliest beginning of its kernel)
     -> us.
     """
-    cases = [("host", LATENCY_US, False), ("device", LATENCY_US, False), ("host", 9.5, True)]
-    drawn = [(draw.choice(("host", "device")), LATENCY_US, False) for _ in draw.cases(1)]
-    for bound, latency, kept in cases + drawn:
-        events, want = _drawn(draw, bound, latency, kept=kept)
+    cases = [("host", LATENCY_US, ""), ("device", LATENCY_US, ""), ("host", 9.5, "kept")]
+    cases.append(("host", 0.0, "goes on"))
+    drawn = [(draw.choice(("host", "device")), LATENCY_US, "") for _ in draw.cases(1)]
+    for bound, latency, ending in cases + drawn:
+        events, want = _drawn(draw, bound, latency, ending)
         with explaining(_RAISED):
             got = student.call("time_without_waits", events, latency)
         with within("", why=_why(got, events, latency)):
@@ -82,14 +83,14 @@ def _why(got: Any, events: Sequence[Event], latency: float) -> str:
 
 
 def _drawn(
-    draw: Draw, bound: str, latency: float = LATENCY_US, *, kept: bool = False
+    draw: Draw, bound: str, latency: float = LATENCY_US, ending: str = ""
 ) -> tuple[list[Event], float]:
     """A trace with waits; and how long the same program takes on a machine whose calls do not
     wait. It is played anew, and nothing is read from the trace. Behind its last launch the host
     goes on longer than the device.
 
-    latency: that of the machine without waits. kept: the last work to end is not the last that was
-    launched.
+    latency: that of the machine without waits. ending: "kept", the last work to end is not the last
+    that was launched; or "goes on", behind the steps the program waits and launches once more.
     """
     large = (50.0, 70.0) if bound == "host" else (160.0, 240.0)
     steps: list[Sequence[Any]] = [_step(draw, large, k == 0) for k in range(STEPS)]
@@ -100,15 +101,18 @@ def _drawn(
         steps[0] = [region(draw, "keep", [early]), *steps[0]]
         late = Copy("DtoH (Device -> Pinned)", 2**23, us(draw, 900, 1200), us(draw, 2, 4), stream=5)
         steps[-1] = [*steps[-1], region(draw, "keep", [late])]
-    if kept:
+    if ending == "kept":
         late = Copy("DtoH (Device -> Pinned)", 2**23, us(draw, 900, 1200), us(draw, 2, 4), stream=5)
         behind = operators(draw, 1, (6, 12))
         steps[-1] = [*steps[-1], region(draw, "keep", [late]), region(draw, "norms", behind)]
     table = Span("cpu_op", "aten::empty", us(draw, 60, 90))
     steps[-1] = [*steps[-1], region(draw, "table", [table])]
+    read = function(draw, "show", [read_number(draw)])
+    shown = [*operators(draw, 3, (90, 120)), read, *operators(draw, 12, (3, 6))]
+    behind = [region(draw, "evaluate", shown)] if ending == "goes on" else []
     state = draw.integer(0, 2**31)
-    events, _ = traced(Draw(state), steps)
-    _, free = traced(Draw(state), steps, waiting=False, latency_us=latency)
+    events, _ = traced(Draw(state), steps, behind=behind)
+    _, free = traced(Draw(state), steps, waiting=False, latency_us=latency, behind=behind)
     last = max(end for _, end in free.seen.work)
     return events, last - free.seen.begin_us
 

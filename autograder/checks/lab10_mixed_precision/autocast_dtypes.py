@@ -68,6 +68,7 @@ def autocast_dtypes(student: Student, draw: Draw) -> None:
     program: rows (name, op, args) -> {name: "float32", ...} for each operator's name.
     """
     programs = [_whole(draw, *pair) for pair in (("float16", "bfloat16"), ("bfloat16", "float16"))]
+    programs += [_every(low) for low in RANKS[:2]]
     programs += [_drawn(draw) for _ in draw.cases(4)]
     answers = student.each("autocast_dtypes", [(program,) for program in programs])
     with explaining(_RAISED):
@@ -211,6 +212,33 @@ def _whole(draw: Draw, low: str, other: str) -> list[Row]:
     row("mm", f, f)
     row("add", last, crossed)
     return rows
+
+
+def _every(low: str) -> list[Row]:
+    """Each operator in a region, with inputs of each dtype; what comes of it beside a matrix tells
+    whether it is a number."""
+    kinds = {"b": "bfloat16", "h": "float16", "f": "float32", "d": "float64"}
+    rows: list[Row] = [(name, "input", [dtype, "matrix"]) for name, dtype in kinds.items()]
+    rows += [("n", "input", ["float64", "number"]), ("m", "input", ["float32", "number"])]
+    rows += [(f"c{k}", "cat", [*two]) for k, two in enumerate(("bh", "hb", "bf", "hd", "hh"))]
+    rows.append(("", "enter", [low]))
+    named = {dtype: name for name, dtype in kinds.items()}
+    asked = [(op, [*pair]) for op in ("mm", "linear") for pair in ("bb", "hh", "bh", "fb", "dd")]
+    asked += [("addmm", [*three]) for three in ("bbb", "hhh", "fbh", "ddd")]
+    asked += [(op, [*two]) for op in WIDER[:2] for two in ("bb", "hh", "bf", "hd")]
+    alone = ("prod", "trace", "exp", "tanh", "softmax", "sum")
+    asked += [(op, [one]) for op in alone for one in kinds]
+    asked += [(op, ["n"]) for op in ("prod", "exp", "tanh", "sum")]
+    pairs = ("bh", "hf", "fd", "bb", "hn", "mn", "nm")
+    asked += [(op, [*two]) for op in ("add", "mul", *IN_PLACE) for two in pairs]
+    asked += [("cat", [named[low], other]) for other in ("f", named[low])]
+    for k, (op, args) in enumerate(asked):
+        rows += [(f"r{k}", op, args), (f"s{k}", "mul", ["b", f"r{k}"])]
+    for k, region in enumerate(("off", low, "off")):  # four deep
+        rows += [("", "enter", [region]), (f"t{k}", "mm", ["f", "f"]), (f"u{k}", "prod", ["b"])]
+    for k in range(3):
+        rows += [("", "leave", []), (f"v{k}", "mm", ["f", "f"]), (f"w{k}", "prod", ["b"])]
+    return [*rows, ("", "leave", []), ("x", "mm", ["f", "f"])]
 
 
 def _drawn(draw: Draw) -> list[Row]:

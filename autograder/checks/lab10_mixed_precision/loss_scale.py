@@ -38,7 +38,7 @@ def loss_scale(student: Student, draw: Draw) -> None:
     steps: for each step its scaled gradients (tensors); scale, growth, backoff (floats), interval
     (int) -> for each step (whether the optimizer steps, unscaled gradients, scale after it).
     """
-    asked = [_whole(draw), _near_the_end(draw), _near_one(draw)]
+    asked = [_whole(draw), _near_the_end(draw), _near_one(draw), _of_few(draw)]
     asked += [_drawn(draw) for _ in draw.cases(2)]
     for arguments, got in zip(asked, student.each("loss_scale", asked), strict=True):
         _expect(got, arguments)
@@ -136,6 +136,13 @@ def _near_one(draw: Draw) -> tuple[Steps, float, float, float, int]:
     steps[7] = [torch.full_like(steps[7][0], math.nan), *steps[6][1:]]
     steps[8] = [torch.full_like(grad, math.inf) for grad in steps[8]]
     return steps, 2.0, 2.0, 0.25, 4
+
+
+def _of_few(draw: Draw) -> tuple[Steps, float, float, float, int]:
+    """A gradient without elements among the others."""
+    kinds = ["good", "good", "good", "inf", "good", "good", "nan", "good"]
+    steps = [[*grads, draw.tensor(0, 3)] for grads in _steps(draw, kinds, 8.0)]
+    return steps, 8.0, 4.0, 0.25, 2
 
 
 def _drawn(draw: Draw) -> tuple[Steps, float, float, float, int]:

@@ -23,6 +23,12 @@ FAULTS = (
     "early_update",
     "update_each",
     "no_update",
+    "one_plain",
+    "late_clip",
+    "no_step",
+    "no_backward",
+    "backward_twice",
+    "no_weights",
 )
 _NAMES = ("adam", "body", "dense", "embed", "head", "inner", "lion", "muon", "outer", "sparse")
 NOT_FINITE = (
@@ -167,6 +173,29 @@ def _update_each(rows: Rows, draw: Draw) -> Rows:
     return [*rows[: place + 1], ("update",), *rows[place + 1 :]]
 
 
+def _one_plain(rows: Rows, draw: Draw) -> Rows:
+    place = _one(rows, "backward", draw)
+    return [(*row[:2], "plain") if k == place else row for k, row in enumerate(rows)]
+
+
+def _late_clip(rows: Rows, draw: Draw) -> Rows:
+    place = _one(rows, "clip", draw)
+    return _moved(rows, place, place + 1)
+
+
+def _without(verb: str) -> Callable[[Rows, Draw], Rows]:
+    def spoil(rows: Rows, draw: Draw) -> Rows:
+        place = _one(rows, verb, draw)
+        return rows[:place] + rows[place + 1 :]
+
+    return spoil
+
+
+def _backward_twice(rows: Rows, draw: Draw) -> Rows:
+    place = _one(rows, "backward", draw)
+    return [*rows[: place + 1], *rows[place:]]
+
+
 def _no_update(rows: Rows, draw: Draw) -> Rows:
     return [row for row in rows if row[0] != "update"]
 
@@ -181,6 +210,12 @@ _SPOIL: dict[str, Callable[[Rows, Draw], Rows]] = {
     "early_update": _early_update,
     "update_each": _update_each,
     "no_update": _no_update,
+    "one_plain": _one_plain,
+    "late_clip": _late_clip,
+    "no_step": _without("step"),
+    "no_backward": _without("backward"),
+    "backward_twice": _backward_twice,
+    "no_weights": _without("weights"),
 }
 
 

@@ -40,7 +40,7 @@ def rounded(student: Student, draw: Draw) -> None:
     float8_e4m3fn) -> a float32 tensor of x's shape.
     """
     drawn = [Format(draw.integer(2, 8), draw.integer(1, 14), bool(k % 2)) for k in draw.cases(4)]
-    kinds = (BFLOAT16, FLOAT16, E5M2, E4M3FN, Format(3, 4), *drawn)
+    kinds = (BFLOAT16, FLOAT16, E5M2, E4M3FN, Format(3, 4), Format(7, 19, True), *drawn)
     asked = [(x, kind) for kind in kinds for x in _edges(kind, draw)]
     asked += zip(_shapes(draw), (FLOAT16, E4M3FN, BFLOAT16, E5M2), strict=True)
     answers = student.each("rounded", [(x, *kind) for x, kind in asked])

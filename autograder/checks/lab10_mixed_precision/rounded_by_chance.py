@@ -43,7 +43,7 @@ def rounded_by_chance(student: Student, draw: Draw) -> None:
     fraction_bits -> float32, the shape of x.
     """
     asked = [(x, _random(x, bits, draw), bits) for bits in _fractions(draw) for x in _inputs(draw)]
-    asked += [_at_the_border(bits, draw) for bits in (7, 3, 11)]
+    asked += [_at_the_border(bits, draw) for bits in (7, 3, 11, 1, 20)]
     answers = student.each("rounded_by_chance", asked)
     for (x, random, bits), got in zip(asked, answers, strict=True):
         want = _all(partial(_chosen, bits=bits), x, random)

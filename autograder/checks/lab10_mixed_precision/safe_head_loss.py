@@ -116,8 +116,9 @@ def _cases(draw: Draw) -> list[tuple[str, Inputs]]:
         ("float16, logits over 65504", _whole_numbers(draw), 1.0),
         ("float16, many rows, nearly all right", _confident(draw), 2.0**16),
         ("float16, rows whose gradients cancel", _cancelling(draw), 8.0),
-        ("float64", _sized(draw, 6, 9, 4, torch.float64), 3.0),
+        ("float64", _sized(draw, 6, 9, 4, torch.float64), 3.3),
         ("float32", _sized(draw, 1, draw.integer(2, 5), draw.integer(6, 9), torch.float32), 1.0),
+        ("float32, D = 1", _sized(draw, 3, 1, 5, torch.float32), 2.5),
     ]
     layouts = [*draw.layouts(), *(draw.layout() for _ in draw.cases(1))]
     for layout in layouts:

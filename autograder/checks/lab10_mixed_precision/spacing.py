@@ -68,7 +68,7 @@ def _cases(draw: Draw) -> list[tuple[float, int, int]]:
     subnormal numbers, 0 and the largest. In this order: the first ones tell most mistakes apart."""
     drawn = [Format(draw.integer(3, 8), draw.integer(1, 14)) for _ in draw.cases(3)]
     cases = []
-    for kind in (BFLOAT16, FLOAT16, E5M2, *drawn):
+    for kind in (BFLOAT16, FLOAT16, E5M2, *drawn, Format(10, 6)):
         power = math.ldexp(1.0, draw.integer(2, kind.bias - 1))
         smallest = math.ldexp(1.0, kind.smallest_exponent)
         sizes = [power * draw.integer(17, 31) / 16, power * 1.75, power * 1.25, power]

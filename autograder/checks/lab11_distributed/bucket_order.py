@@ -42,6 +42,10 @@ def bucket_order(student: Student, draw: Draw) -> None:
         ([8, 4, 4, 8], 8),
         ([4, 4, 4, 4, 4], 8),
         ([3], 100),
+        ([], 8),
+        ([0, 0, 0], 8),
+        ([5, 0, 0, 0, 6], 8),
+        ([4, 8, 12], 4),  # each is full alone
         ([0, 0, 5, 4], 8),  # what is left over has no bytes
         ([0, 5, 0, 8, 3, 0], 8),  # a parameter without elements is one all the same
         ([6, 5, 2, 4, 4, 3], 8),  # two buckets hold one byte less than the cap, and go on

@@ -66,6 +66,8 @@ def ddp_step(student: Student, draw: Draw) -> None:
         ),  # as many ranks as batches tell nothing apart
         _drawn(draw, [[1, 0], [0, 0], [1, 1]], [[3], [2, 0], [1]]),
     ]
+    cases.append(_drawn(draw, [[0], [0], [0]], [[3, 2, 1, 0]]))  # one adapter is used nowhere
+    cases.append(_drawn(draw, [[1, 0, 1]], [[2], [3], [0], [1]]))  # one rank alone
     for _ in draw.cases(1):
         ranks, batches = draw.integer(2, 4), draw.integer(1, 2)
         languages = [[draw.integer(0, 1) for _ in range(batches)] for _ in range(ranks)]

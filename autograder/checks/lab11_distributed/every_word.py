@@ -47,8 +47,9 @@ def every_word(student: Student, draw: Draw) -> None:
     did.
     """
     with room_for(student, "every_word") as room:
-        for counts in ([3, 1], [2, 0, 4], [draw.integer(0, 4) for _ in range(3)] + [1]):
-            ranks = _drawn(draw, counts)
+        some = [draw.integer(0, 4) for _ in range(3)] + [1]
+        for counts, uneven in (([3, 1], 0), ([2, 0, 4], 0), (some, 0), ([5, 1], 3), ([2], 0)):
+            ranks = _drawn(draw, counts, uneven)
             got = asked_of_ranks(room, "every_word", ranks, hung=HUNG)
             answers, _ = answers_and_deeds(got, len(ranks))
             _expect_gradient(answers, ranks, f"words per rank {counts},")
@@ -61,12 +62,16 @@ def _expect_gradient(answers: Sequence[Any], ranks: Sequence[Given], place: str)
             expect_close(got, want, tolerance=TOLERANCE)
 
 
-def _drawn(draw: Draw, counts: Sequence[int]) -> list[Given]:
-    d, v, n = draw.integer(3, 5), draw.integer(5, 9), 5
+def _drawn(draw: Draw, counts: Sequence[int], uneven: int = 0) -> list[Given]:
+    """counts[r]: words of rank r, the first of which is word 0. uneven: how many rows a rank has
+    more than the one before it."""
+    d, v = draw.integer(3, 5), draw.integer(5, 9)
     w, ranks = draw.tensor(v, d), []
-    for count in counts:
-        target = draw.integers(n, low=0, high=v - 1)
-        target[torch.tensor(draw.shuffled(range(n))[count:])] = -100
+    for rank, count in enumerate(counts):
+        n = 5 + uneven * rank
+        target, places = draw.integers(n, low=0, high=v - 1), draw.shuffled(range(n))
+        target[places[:1]] = 0
+        target[torch.tensor(places[count:], dtype=torch.int64)] = -100
         ranks.append((w, draw.tensor(n, d), target))
     return ranks
 

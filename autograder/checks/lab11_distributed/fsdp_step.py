@@ -130,8 +130,10 @@ def fsdp_step(student: Student, draw: Draw) -> None:
             (10, 3),
             (12, 2),
             *((draw.integer(9, 23), draw.integer(2, 4)) for _ in draw.cases(1)),
+            (6, 1),
         ]:
             _ask(room, _drawn(draw, v, world), v)
+        _ask(room, _drawn(draw, 5, 4, uneven=1), 5)  # the last rank has padding alone
 
 
 def _ask(room: Student, case: Sharded, v: int) -> None:
@@ -150,12 +152,14 @@ def _ask(room: Student, case: Sharded, v: int) -> None:
         _expect_deeds(did, ["all_gather", "reduce_scatter"], case, where)
 
 
-def _drawn(draw: Draw, v: int, world: int) -> Sharded:
+def _drawn(draw: Draw, v: int, world: int, *, uneven: int = 0) -> Sharded:
+    """uneven: how many rows of x a rank has more than the one before it."""
     d, n = draw.integer(8, 12), draw.choice([n for n in (2, 3, 4) if n != world])
+    sizes = [n + uneven * rank for rank in range(world)]
     return Sharded(
         draw.tensor(v, d),
-        tuple(draw.tensor(n, d) for _ in range(world)),
-        tuple(draw.integers(n, low=0, high=v - 1) for _ in range(world)),
+        tuple(draw.tensor(size, d) for size in sizes),
+        tuple(draw.integers(size, low=0, high=v - 1) for size in sizes),
     )
 
 

@@ -22,6 +22,7 @@ from autograder.judge.relations import between_kinds, between_tensors
 
 from . import lab
 
+Given = tuple[Tensor, Tensor, Tensor, Tensor]
 Pair = tuple[Tensor, str]
 Pairs = list[Pair]
 NAMES = ("z", "dx", "dw", "db")
@@ -65,14 +66,18 @@ def parallel_head(student: Student, draw: Draw) -> None:
     db: the tensor of this rank, and "keep" or "sum" (over all ranks).
     """
     for world in (3, 1, *(draw.integer(2, 5) for _ in draw.cases(1))):
-        x, w, b, dz = _drawn(draw)
-        truth = _truth(x, w, b, dz)
-        _expect_columns(student, (x, w, b, dz), truth, world)
-        _expect_rows(student, (x, w, b, dz), truth, world)
+        _expect_both(student, _drawn(draw), world)
+    _expect_both(student, _drawn(draw, (1, 3, 3)), 3)  # one row, and one of each for a rank
 
 
-def _drawn(draw: Draw) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    n, d, v = draw.integer(2, 5), draw.integer(6, 11), draw.integer(9, 17)
+def _expect_both(student: Student, given: Given, world: int) -> None:
+    truth = _truth(*given)
+    _expect_columns(student, given, truth, world)
+    _expect_rows(student, given, truth, world)
+
+
+def _drawn(draw: Draw, sizes: tuple[int, int, int] | None = None) -> Given:
+    n, d, v = sizes or (draw.integer(2, 5), draw.integer(6, 11), draw.integer(9, 17))
     return draw.tensor(n, d), draw.tensor(v, d), draw.tensor(v), draw.tensor(n, v)
 
 
@@ -82,9 +87,6 @@ def _truth(x: Tensor, w: Tensor, b: Tensor, dz: Tensor) -> list[Tensor]:
     z = torch.nn.functional.linear(*leaves)
     grads = torch.autograd.grad(z, leaves, dz.double())
     return [t.detach().float() for t in (z, *grads)]
-
-
-Given = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 def _expect_columns(student: Student, given: Given, truth: list[Tensor], world: int) -> None:

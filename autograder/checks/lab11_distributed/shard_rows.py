@@ -55,10 +55,13 @@ def shard_rows(student: Student, draw: Draw) -> None:
     """
     cases = [((600, 4), 7), ((8, 3), 7), ((12,), 4), ((3, 2), 5), ((1, 2, 2), 3), ((7,), 1)]
     cases += [(draw.shape(low=2, high=9), draw.integer(2, 8)) for _ in draw.cases(2)]
-    for shape, world in cases:
-        t = draw.tensor(*shape, dtype=draw.choice((torch.float32, torch.float64)))
+    dtypes = [draw.choice((torch.float32, torch.float64)) for _ in cases]
+    cases += [((5, 3), 4), ((5,), 3), ((7, 2, 1, 3), 3), ((5, 0), 2), ((9,), 4)]
+    dtypes += [torch.bfloat16, torch.int64, torch.float32, torch.float32, torch.bool]
+    for (shape, world), dtype in zip(cases, dtypes, strict=True):
+        t = draw.tensor(*shape, dtype=dtype, layout=draw.choice(("contiguous", "transposed")))
         want = shards_of(t, world)
-        for rank in {0, world // 2, max(0, world - 2), world - 1}:
+        for rank in range(world):
             with explaining(_RAISED):
                 got = student.call("shard", t, rank, world)
             why = partial(_of_a_shard, got, want[rank], rank, len(t))

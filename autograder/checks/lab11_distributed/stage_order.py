@@ -44,7 +44,7 @@ def stage_order(student: Student, draw: Draw) -> None:
     stage_order(s, p, m) -> list of ("F" or "B", number); bubble(p, m) -> the share of the run in
     which an average stage is idle, where a backward takes as long as two forwards.
     """
-    sizes = [(4, 8), (1, 3), (2, 1), (4, 2), (3, 3)]
+    sizes = [(4, 8), (1, 3), (2, 1), (4, 2), (3, 3), (1, 1), (6, 1), (3, 2), (2, 2), (5, 4)]
     sizes += [(draw.integer(2, 16), draw.integer(2, 199)) for _ in draw.cases(2)]
     for p, m in sizes:  # 23,000 lists: too many to look one up
         orders = [_order(student.call("stage_order", s, p, m), s, p, m) for s in range(p)]

@@ -48,6 +48,7 @@ def step_bytes(student: Student, draw: Draw, *, itemsize: int = 4) -> None:
     ranks) -> bytes. itemsize: of the numbers, where they are not float32.
     """
     sizes = [(600, 64, 32, 7), (600, 64, 32, 2), (600, 64, 8, 1), (600, 64, 32, 64)]
+    sizes += [(9, 64, 32, 16), (8, 99, 1, 7), (33, 50, 70, 16), (50_257, 768, 4_096, 8)]
     sizes += [
         (draw.integer(20, 700), draw.integer(4, 99), draw.integer(1, 50), draw.integer(2, 16))
         for _ in draw.cases(2)

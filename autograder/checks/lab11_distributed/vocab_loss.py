@@ -93,6 +93,13 @@ def vocab_loss(student: Student, draw: Draw) -> None:
         z[0] -= 4 * scale if scale > 100 else 0.0  # no maximum is good for all rows
         with explaining(_RAISED):
             _expect_loss(student, z, target, world, tolerance=1e-5 * max(1.0, (scale - shift) / 10))
+    wide = draw.tensor(24, 2 * draw.integer(5, 9)).T  # parts whose rows lie far apart, as z.chunk's
+    edges = torch.arange(24).chunk(3)
+    target = torch.tensor([[int(one[0]), int(one[-1])] for one in edges]).flatten()
+    more = [(wide[: len(target)], target, 3), (torch.zeros(1, 2), torch.tensor([1]), 2)]
+    for z, target, world in more:
+        with explaining(_RAISED):
+            _expect_loss(student, z, target, world, tolerance=1e-5)
 
 
 def _targets(draw: Draw, n: int, v: int, world: int) -> Tensor:
@@ -106,7 +113,7 @@ def _targets(draw: Draw, n: int, v: int, world: int) -> Tensor:
 def _expect_loss(
     student: Student, z: Tensor, target: Tensor, world: int, *, tolerance: float
 ) -> None:
-    parts = [part.contiguous() for part in z.chunk(world, 1)]
+    parts = [p.contiguous() if z.is_contiguous() else p for p in z.chunk(world, 1)]
     firsts = [world_first(parts, rank) for rank in range(len(parts))]
     tops = [_few(student.call("vocab_top", part), len(z), "vocab_top") for part in parts]
     top = torch.stack(_alike(tops, "vocab_top")).amax(dim=0)

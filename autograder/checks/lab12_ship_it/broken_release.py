@@ -17,10 +17,21 @@ from .releases import (
     backward_in_its_name,
     built_with_any,
     kernel_behind_a_line,
+    kernel_in_a_block,
+    left_out_of,
     load_in_a_comment,
+    other_library_taken_along,
+    pinned_nowhere,
     pinned_to_another,
+    tag_of_any_platform,
+    tag_of_any_python,
+    unusual,
     whole,
     write_beside_a_declared_one,
+    write_in_a_backward,
+    write_returned,
+    write_with_a_result,
+    written_and_returned,
 )
 
 Found = tuple[str, str]
@@ -81,6 +92,12 @@ def _cases(draw: Draw) -> Iterator[tuple[Release, Found]]:
     for kind, made in _OTHERS:
         release, place = made(draw)
         yield release, (kind, place)
+    for kind in ("no_kernel", "no_fake"):
+        for end in ("", "_backward", "_"):
+            release, place = left_out_of(draw, kind, end)
+            yield release, (kind, place)
+    for release in unusual(draw):
+        yield release, WHOLE
     for _ in draw.cases(3):
         yield _broken(draw, draw.choice(list(FAULTS)), bool(draw.integer(0, 1)))
 
@@ -91,6 +108,15 @@ _OTHERS = (
     ("undeclared_write", write_beside_a_declared_one),
     ("no_kernel", kernel_behind_a_line),
     ("no_gradient", backward_in_its_name),
+    ("no_gradient", written_and_returned),
+    ("torch_unpinned", pinned_nowhere),
+    ("wrong_tag", tag_of_any_platform),
+    ("wrong_tag", tag_of_any_python),
+    ("file_left_out", other_library_taken_along),
+    ("no_kernel", kernel_in_a_block),
+    ("undeclared_write", write_in_a_backward),
+    ("undeclared_write", write_with_a_result),
+    ("undeclared_write", write_returned),
 )
 
 
@@ -154,12 +180,12 @@ def _faults(files: Files, mistake: str) -> Iterator[Found]:
     ops = files[next(path for path in files if path.endswith("ops.py"))]
     cpp = files[by_end["cpp"]]
     if mistake != "comments":
-        ops, cpp = re.sub(r"#.*", "", ops), re.sub(r"//.*", "", cpp)
+        ops, cpp = re.sub(r"#.*", "", ops), re.sub(r"//[^\n]*|/\*.*?\*/", "", cpp, flags=re.S)
     (library,) = re.findall(r"TORCH_LIBRARY\((\w+), m\)", cpp)
     if not _loads(files[init], mistake):
         yield "not_loaded", init
-    for name, arguments in re.findall(r'm\.def\("(\w+)\((.*?)\) ->', cpp):
-        for kind in _of_operator(name, arguments, library, ops, cpp, mistake):
+    for name, arguments, back in re.findall(r'm\.def\("(\w+)\((.*?)\) -> (.*?)"', cpp):
+        for kind in _of_operator(name, arguments, back, library, ops, cpp, mistake):
             full = name if mistake == "its_name_alone" else f"{library}::{name}"
             yield kind, by_end["cpp"] if mistake == "path" else full
     yield from _of_metadata(files, files[by_end["toml"]], mistake)
@@ -173,7 +199,7 @@ def _loads(init: str, mistake: str) -> bool:
 
 
 def _of_operator(
-    name: str, arguments: str, library: str, ops: str, cpp: str, mistake: str
+    name: str, arguments: str, back: str, library: str, ops: str, cpp: str, mistake: str
 ) -> Iterator[str]:
     writes = "!" in arguments
     if f'm.impl("{name}"' not in cpp:
@@ -182,7 +208,7 @@ def _of_operator(
     if f'register_fake("{library}::{name}{end}' not in ops:
         yield "no_fake"
     needs = not (name.endswith("_backward") and mistake != "backward_too") and not (
-        writes and mistake != "writing_too"
+        writes and back == "()" and mistake != "writing_too"
     )
     if needs and f'register_autograd("{library}::{name}"' not in ops:
         yield "no_gradient"
@@ -201,19 +227,19 @@ def _of_operator(
 
 
 def _of_metadata(files: Files, project: str, mistake: str) -> Iterator[Found]:
-    (built,) = re.findall(r'^requires = .*?"(torch[^"]*)"', project, re.M)
-    (runs,) = re.findall(r'^dependencies = .*?"(torch[^"]*)"', project, re.M)
+    (built,) = re.findall(r'^requires = .*?"(torch\b[^"]*)"', project, re.M)
+    (runs,) = re.findall(r'^dependencies = .*?"(torch\b[^"]*)"', project, re.M)
     loose = {
         "any_bound": runs == "torch",
         "pinned_somehow": not ("==" in built and "==" in runs),
         "build_ignored": "==" not in runs,
     }
-    if loose.get(mistake, built != runs):
+    if loose.get(mistake, built != runs or "==" not in runs):
         yield "torch_unpinned", "pyproject.toml"
-    if ".so" not in project:
+    if not re.search(r'"(_C)?\*\.so"', project):
         yield "file_left_out", "pyproject.toml"
     for path, text in files.items():
-        if path.endswith("WHEEL") and "py3-none-any" in text:
+        if path.endswith("WHEEL") and re.search(r"(?m)^Tag: .*-any$", text):
             yield "wrong_tag", path
 
 

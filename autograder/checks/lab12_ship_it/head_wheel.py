@@ -305,6 +305,12 @@ def _cases(draw: Draw) -> Iterator[Case]:
     some = _targets(draw, n, v)
     some[::2] = IGNORED
     yield draw.tensor(n, d), draw.tensor(v, d), draw.tensor(1).expand(v), some
+    x, w = draw.tensor(n, d + 3)[:, 2:-1], draw.tensor(v, d + 2)[:, 1:-1]
+    yield x, w, draw.tensor(v), torch.arange(n) % 2 * (v - 1)
+    yield draw.tensor(1, d).expand(n, d), draw.tensor(1, d), draw.tensor(1), _targets(draw, n, 1)
+    # all far below 0, and whole: in float32 too their sums are exact
+    x, w = (draw.integers(rows, d, low=-2, high=2).float() for rows in (n, v))
+    yield x, w, torch.full((v,), -1000.0), _targets(draw, n, v)
 
 
 def _targets(draw: Draw, n: int, v: int) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from autograder.checks.explaining import explaining
@@ -13,7 +14,9 @@ from .schemas import (
     BREAK,
     CHANGES,
     FEATURE,
+    PAIRS,
     PATCH,
+    RETURNS,
     Argument,
     Reading,
     Schema,
@@ -124,6 +127,9 @@ def _cases(draw: Draw) -> list[Case]:
     found += [_changed(draw, "changed_default", "keyword_only", zero=False)]
     found.append(_changed_twice(draw))
     names = list(CHANGES)
+    found += [_pair(draw, *pair) for pair in PAIRS]
+    found += [_pair(draw, "Tensor x", "Tensor x", *pair) for pair in RETURNS]
+    found += _come_and_gone(draw)
     for _ in draw.cases(3):
         some = [draw.choice(names) for _ in range(draw.integer(1, 3))]
         found.append(_changed(draw, *some, zero=bool(draw.integer(0, 1))))
@@ -171,6 +177,24 @@ def _gone(draw: Draw) -> Case:
     """An overload is gone; its name stays."""
     old = _library(draw)
     return _version(draw), old, [old[0], old[2]]
+
+
+def _pair(draw: Draw, old: str, new: str, *returns: str) -> Case:
+    """One operator of two has other arguments, or other returns."""
+    name = f"fused::{draw.choice(('gate', 'blend', 'warp'))}"
+    stays = drawn_schema(draw, f"{name}.scaled")
+    made = zip((old, new), returns or ("Tensor", "Tensor"), strict=True)
+    before, after = (_parsed(f"{name}({inside}) -> ({back})") for inside, back in made)
+    return _version(draw), [before, stays], draw.shuffled([after, stays])
+
+
+def _come_and_gone(draw: Draw) -> list[Case]:
+    """Also both at once, which is what another name is; before 1.0; from nothing and to nothing."""
+    old = _library(draw)
+    renamed = [replace(old[0], name=f"{old[2].name}_loss"), *old[1:]]
+    found = [(_version(draw), old, renamed), (_version(draw), old, old[1:])]
+    found += [(_version(draw, zero=True), a, b) for a, b in ((old, old[1:]), (old[:2], old))]
+    return [*found, (_version(draw), [], old[:1]), (_version(draw), old[:1], [])]
 
 
 def _unchanged(draw: Draw) -> Case:
@@ -239,7 +263,8 @@ def _parsed(text: str) -> Schema:
         kind, _, named = part.partition(" ")
         argument, _, default = named.partition("=")
         arguments.append(Argument(argument, kind, default, by_keyword))
-    return Schema(name, tuple(arguments), tuple(returned.strip("()").split(", ")))
+    returns = returned.strip("()").split(", ")
+    return Schema(name, tuple(arguments), tuple(filter(None, returns)))
 
 
 def _answering(read: Reading, **how: bool) -> Any:

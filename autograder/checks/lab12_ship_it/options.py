@@ -6,6 +6,7 @@ two. Each field of `Meaning` that is not as it stands here is one way to get an 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +17,12 @@ from torch import Tensor
 
 from autograder.judge import LAYOUTS, Draw
 
+from .pairs_covered import Run, _all_runs, _pairs_of, greedy
+
 Options = dict[str, Any]
 Given = tuple[Tensor, Tensor, Tensor | None, Tensor]
 REDUCTIONS = ("mean", "sum", "none")
+FREE = 2  # a word that weighs nothing; a row with it counts all the same
 
 
 @dataclass(frozen=True)
@@ -285,6 +289,7 @@ def drawn_cases(draw: Draw) -> Iterator[tuple[Given, Options]]:
     one of torch's defaults."""
     v = draw.integer(11, 19)
     weight = draw.tensor(v, dtype=torch.float64).abs() + 0.2
+    weight[FREE] = 0.0
     fixed: list[tuple[Options, str]] = [
         ({}, "plain"),
         ({"reduction": "none"}, "sentences"),
@@ -298,16 +303,52 @@ def drawn_cases(draw: Draw) -> Iterator[tuple[Given, Options]]:
         ({"reduction": "sum", "z_loss": 0.3, "ignore_index": draw.integer(1, v - 1)}, "plain"),
         ({"reduction": "mean", "shift": True}, "sentences"),
         ({"reduction": "none", "shift": True, "weight": weight, "z_loss": 0.2}, "sentences"),
+        ({"reduction": "sum", "z_loss": 0.3, "ignore_index": 0}, "varied"),
         ({"reduction": "sum"}, "all_ignored"),
         ({"reduction": "none"}, "empty"),
         ({"reduction": "mean", "softcap": 3.0}, "float64"),
+        ({"reduction": "sum", "shift": True}, "sentences of_one"),
+        ({"reduction": "none", "shift": True, "z_loss": 0.2}, "sentences of_one"),
+        ({"reduction": "mean", "z_loss": 0.2, "ignore_index": 255, "softcap": 50.0}, "plain"),
+        ({"reduction": "mean", "weight": weight, "label_smoothing": 1.0}, "plain"),
+        ({"reduction": "mean", "z_loss": 1e-4}, "loud float64"),
+        ({"reduction": "mean", "z_loss": 0.2}, "one_row"),
     ]
-    for options, kind in fixed:
+    for options, kind in [*fixed, *_each_with_each(v, weight)]:
         yield _given(draw, v, kind, options), options
     for _ in draw.cases(2):
         options = _together(draw, v, weight)
         kind = "sentences" if options["shift"] else draw.choice(("plain", "no_bias", "float64"))
         yield _given(draw, v, kind, options), options
+
+
+def _each_with_each(v: int, weight: Tensor) -> Iterator[tuple[Options, str]]:
+    """Every two values of different options in a call; each reduction with weights and without."""
+    for run in _pairwise():
+        reduction, _, weighted = run["reduction"].partition(" ")
+        options = {
+            "reduction": reduction,
+            "weight": weight if weighted else None,
+            "ignore_index": {"-100": -100, "0": 0, "last": v - 1}[run["ignored"]],
+            "label_smoothing": 0.3 if run["smoothing"] else 0.0,
+            "z_loss": 0.4 if run["z_loss"] else 0.0,
+            "softcap": 2.0 if run["softcap"] else None,
+            "shift": bool(run["shift"]),
+        }
+        yield options, f"{run['kind']} {run['bias']} varied"
+
+
+@functools.cache
+def _pairwise() -> list[Run]:
+    axes = {
+        "reduction": [f"{one}{more}" for one in REDUCTIONS for more in ("", " weighted")],
+        "ignored": ["-100", "0", "last"],
+        "kind": ["plain", "sentences", "deep"],
+        "bias": ["", "no_bias"],
+        **{name: ["", name] for name in ("smoothing", "z_loss", "softcap", "shift")},
+    }
+    runs = _all_runs(axes)
+    return greedy(runs, _pairs_of(runs))
 
 
 def _together(draw: Draw, v: int, weight: Tensor) -> Options:
@@ -325,19 +366,25 @@ def _together(draw: Draw, v: int, weight: Tensor) -> Options:
 def _given(draw: Draw, v: int, kind: str, options: Options) -> Given:
     """x, w, b and t of this kind; a third of the targets are ignored, and never all of a batch that
     has a mean."""
+    kinds = kind.split()
     d = draw.integer(4, 8)
-    shape = {"sentences": (3, draw.integer(9, 10)), "empty": (0,)}.get(
-        kind, (draw.integer(20, 25),)
-    )
-    dtype = torch.float64 if kind == "float64" else torch.float32
+    shapes = {"sentences": (3, draw.integer(9, 10)), "empty": (0,), "one_row": (1,)}
+    shapes |= {"deep": (2, 3, draw.integer(6, 8)), "plain": (draw.integer(20, 25),)}
+    shape = shapes.get(kinds[0], shapes["plain"])
+    shape = (*shape[:-1], 1) if "of_one" in kinds else shape
+    dtype = torch.float64 if "float64" in kinds else torch.float32
     layout = "offset" if kind == "offset" else draw.choice(LAYOUTS)
-    if kind == "sentences" and draw.integer(0, 1):
+    if "varied" in kinds:  # with rows that are all one, a mean is the same over any of them
+        layout = draw.choice([one for one in LAYOUTS if one != "expanded"])
+    elif "sentences" in kinds and draw.integer(0, 1):
         layout = "expanded"
     x = draw.tensor(*shape, d, dtype=dtype, layout=layout)
-    w = (3.0 if kind == "large" else 1.0) * draw.tensor(v, d, dtype=dtype)
-    b = None if kind == "no_bias" else draw.tensor(v, dtype=dtype)
+    louder = 3.0 if kind == "large" else 500.0 if "loud" in kinds else 1.0
+    w = louder * draw.tensor(v, d, dtype=dtype)
+    b = None if "no_bias" in kinds else draw.tensor(v, dtype=dtype)
     ignore = options.get("ignore_index", -100)
     t = draw.integers(*shape, low=0, high=v - 1)
+    t.view(-1)[2:3] = FREE
     t[(t == ignore) & (torch.arange(t.numel()).view(shape) % 3 == 0)] = 0
     t.view(-1)[1::3] = ignore
     if kind == "all_ignored":

@@ -56,11 +56,13 @@ def options_backward(student: Student, draw: Draw) -> None:
 
 
 def _from_above(draw: Draw, given: Given, options: Options) -> Tensor:
+    """One number, of either sign; or one for each target, the last axis not dense in memory."""
     x, _, _, t = given
     if options.get("reduction") != "none":
-        return draw.tensor(dtype=x.dtype) + 3.0
+        number = draw.tensor(dtype=x.dtype) + 3.0
+        return -number if options.get("reduction") == "sum" else number
     shape = t[..., 1:].shape if options.get("shift") else t.shape
-    return draw.tensor(*shape, dtype=x.dtype) + 1.5
+    return draw.tensor(*shape, dtype=x.dtype, layout="transposed") + 1.5
 
 
 def _expect(got: Any, want: list[Tensor | None], dtype: torch.dtype, options: str) -> None:

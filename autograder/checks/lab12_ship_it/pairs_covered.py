@@ -58,6 +58,7 @@ def pairs_covered(student: Student, draw: Draw) -> None:
     runs there may be -> a list of runs, each a dict of one value for each axis.
     """
     fixed = [_tangled(draw), _plain(draw), _at_the_ends(draw), _same_values(draw)]
+    fixed += [_kept_apart(draw), _of_two(draw), _all_axes(draw)]
     for axes, excluded in [*fixed, *(_drawn(draw) for _ in draw.cases(1))]:
         allowed = _allowed(axes, excluded)
         most = _most(allowed)
@@ -183,6 +184,34 @@ def _same_values(draw: Draw) -> tuple[Axes, Excluded]:
     values = _some(draw, "dtype", 3)
     axes = {"dtype": values, "accumulator": list(values), "os": list(OFFERED["os"])}
     return axes, [(("accumulator", values[1]), ("dtype", values[0]))]
+
+
+def _kept_apart(draw: Draw) -> tuple[Axes, Excluded]:
+    """cuda and mps each meet one system alone, so what this one excludes is kept apart from them;
+    Python 3.14 meets no torch, and stands in no run."""
+    axes = {
+        "python": ["3.14", *_some(draw, "python", 4)],
+        "device": list(OFFERED["device"]),
+        "mode": list(OFFERED["mode"]),
+        "os": ["linux", "macos"],
+        "dtype": ["float32", "float64"],
+        "torch": ["2.11", "2.12"],
+    }
+    apart = (("dtype", "float64"), ("os", "macos")), (("mode", "compiled"), ("os", "linux"))
+    alone = (("torch", "2.12"), ("python", "3.14"))
+    return _mixed(draw, axes), [*_turned(draw, axes), *apart, alone]
+
+
+def _of_two(draw: Draw) -> tuple[Axes, Excluded]:
+    """Two axes, one of which has one value."""
+    device, *others = draw.shuffled(OFFERED["device"])
+    axes = {"os": ["macos"], "device": [device, *others]}
+    return _mixed(draw, axes), _turned(draw, axes)
+
+
+def _all_axes(draw: Draw) -> tuple[Axes, Excluded]:
+    axes = {name: _some(draw, name, 2) for name in OFFERED}
+    return axes, _turned(draw, axes)
 
 
 def _drawn(draw: Draw) -> tuple[Axes, Excluded]:

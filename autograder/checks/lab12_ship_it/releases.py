@@ -27,7 +27,7 @@ class Operator:
 @dataclass(frozen=True)
 class Release:
     """A library with its operators, and what is left out or turned round in its files. behind: what
-    is a comment in the C++ stands behind the line before it."""
+    is a comment in the C++ stands behind the line before it; block: between /* and */."""
 
     library: str
     operators: tuple[Operator, ...]
@@ -39,11 +39,14 @@ class Release:
     no_gradient: str = ""
     commented: bool = False
     behind: bool = False
+    block: bool = False
     loaded: str = "at import"
     runs_with: str = ""
     built_with: str = ""
     package_data: str = "_C*.so"
     pure: bool = False
+    tag: str = ""
+    beside: str = "numpy>=2"
     order: tuple[int, ...] = field(default=())
 
     def files(self) -> Files:
@@ -76,7 +79,7 @@ class Release:
             'build-backend = "setuptools.build_meta"\n\n'
             f'[project]\nname = "{self.library}"\nversion = "{self.version}"\n'
             f'requires-python = ">=3.{self.python}"\n'
-            f'dependencies = ["numpy>=2", "{self.runs_with or exact}"]\n\n'
+            f'dependencies = ["{self.beside}", "{self.runs_with or exact}"]\n\n'
             "[tool.setuptools.package-data]\n"
             f'{self.library} = ["py.typed", "{self.package_data}"]\n'
         )
@@ -126,11 +129,13 @@ class Release:
 
     def _impl(self, op: Operator) -> str:
         line = f'  m.impl("{op.name}", &{op.name});\n'
+        if op.name == self.no_kernel and self.block:
+            return f"  /*\n{line}  */\n"
         return self._left_out(line, "  //") if op.name == self.no_kernel else line
 
     def _wheel(self) -> str:
         cp = f"cp3{self.python}"
-        tag = "py3-none-any" if self.pure else f"{cp}-{cp}-manylinux_2_28_x86_64"
+        tag = self.tag or ("py3-none-any" if self.pure else f"{cp}-{cp}-manylinux_2_28_x86_64")
         root = str(self.pure).lower()
         return (
             "Wheel-Version: 1.0\nGenerator: setuptools (80.9.0)\n"
@@ -252,6 +257,94 @@ def _torch_unpinned(draw: Draw, release: Release, with_a_bound: bool) -> Broken:
 def pinned_to_another(draw: Draw) -> Broken:
     release = whole(draw)
     return replace(release, runs_with=f"torch==2.{release.torch + 1}.*"), "pyproject.toml"
+
+
+def pinned_nowhere(draw: Draw) -> Broken:
+    """One text in both places, which names no one version."""
+    release = whole(draw)
+    loose = draw.choice(("torch", f"torch>=2.{release.torch}"))
+    return replace(release, built_with=loose, runs_with=loose), "pyproject.toml"
+
+
+def tag_of_any_platform(draw: Draw) -> Broken:
+    release = whole(draw)
+    return replace(release, tag=f"cp3{release.python}-cp3{release.python}-any"), release.wheel
+
+
+def tag_of_any_python(draw: Draw) -> Broken:
+    """What WHEEL says beside its tag is right."""
+    release = replace(whole(draw), tag="py3-none-any")
+    return release, release.wheel
+
+
+def other_library_taken_along(draw: Draw) -> Broken:
+    return replace(whole(draw), package_data="lib*.so"), "pyproject.toml"
+
+
+def kernel_in_a_block(draw: Draw) -> Broken:
+    release = whole(draw)
+    name = draw.choice(release.operators).name
+    return replace(release, no_kernel=name, block=True), f"{release.library}::{name}"
+
+
+def left_out_of(draw: Draw, kind: str, end: str) -> Broken:
+    """The kernel or the fake of an operator whose name ends so."""
+    release = whole(draw)
+    name = next(op.name for op in release.operators if op.name.endswith(end))
+    broken = replace(release, no_kernel=name if kind == "no_kernel" else "")
+    broken = replace(broken, no_fake=name if kind == "no_fake" else "")
+    return broken, f"{release.library}::{name}"
+
+
+def _with_body(draw: Draw, end: str, *body: str, says_so: bool = False) -> tuple[Release, str]:
+    """A whole release in which an operator whose name ends so has this body. says_so: that it
+    writes x."""
+    release = whole(draw)
+    old = next(
+        op
+        for op in release.operators
+        if (op.name.endswith(end) if end else op.arguments == _PURE["by_number"][0])
+    )
+    made = replace(old, body=body)
+    if says_so:
+        made = replace(made, arguments="Tensor(a!) x, float p", parameters="at::Tensor x, double p")
+    ops = tuple(made if op is old else op for op in release.operators)
+    return replace(release, operators=ops), f"{release.library}::{old.name}"
+
+
+def write_in_a_backward(draw: Draw) -> Broken:
+    return _with_body(draw, "_backward", "dy.mul_(p);", "return dy.clone();")
+
+
+def write_with_a_result(draw: Draw) -> Broken:
+    return _with_body(draw, "", "at::Tensor y = x.mul_(p);", "return y;")
+
+
+def write_returned(draw: Draw) -> Broken:
+    return _with_body(draw, "", "return x.mul_(p);")
+
+
+def written_and_returned(draw: Draw) -> Broken:
+    """It says that it writes, and returns something: it needs a gradient."""
+    release, place = _with_body(draw, "", "x.mul_(p);", "return x.clone();", says_so=True)
+    return replace(release, no_gradient=place.partition("::")[2]), place
+
+
+def unusual(draw: Draw) -> list[Release]:
+    """Whole ones in which something looks like a fault and is none."""
+    quiet = _with_body(draw, "", "x.mul_(p);", "return x.clone();", says_so=True)[0]
+    copied = ("// x.mul_(p);", "at::Tensor y = x.mul(p).add_(1);", "/* p.zero_(); */", "return y;")
+    unnamed = whole(draw)
+    ops = tuple(
+        replace(op, name=f"{op.name}rows") if op.returns == "()" else op for op in unnamed.operators
+    )
+    return [
+        quiet,
+        _with_body(draw, "", *copied)[0],
+        replace(unnamed, operators=ops),
+        replace(whole(draw), package_data="*.so"),
+        replace(whole(draw), beside="torchmetrics>=1"),
+    ]
 
 
 def built_with_any(draw: Draw) -> Broken:

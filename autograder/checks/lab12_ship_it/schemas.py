@@ -184,6 +184,66 @@ def drawn_schema(draw: Draw, name: str) -> Schema:
     return Schema(name, (*first, *middle, *free, *draw.shuffled(keys)))
 
 
+PAIRS = (  # before and after, of one operator
+    ("int n=0", "int n=1"),  # 0, False and None are defaults, and empty where a truth is asked
+    ("bool n=False", "bool n=True"),
+    ("*, bool n=False", "*, bool n=True"),
+    ("int? n=None", "int? n=3"),
+    ("*, float? n=None", "*, float? n=0.0"),
+    ("int? n=0", "int? n=None"),
+    ("int n=3", "int? n=None"),
+    ("float n=0.5", "float n=0.25"),
+    ("*, float n=0.5", "*, float n=0.25"),
+    ('str n="sum"', 'str n="mean"'),
+    ("Tensor x", "Tensor x, int? n=None"),
+    ("Tensor x", "Tensor x, int n=0"),
+    ("Tensor x", "Tensor x, bool n=False"),
+    ("Tensor x", "Tensor x, *, bool n=False"),
+    ("Tensor x", "Tensor x, *, Tensor? n=None"),
+    ("Tensor x", 'Tensor x, str n=""'),
+    ("int? n", "int? n=None"),
+    ("*, bool n", "*, bool n=False"),
+    ("int n", "int n=0"),
+    ("int n=0", "int n"),
+    ("bool n=False", "bool n"),
+    ("Tensor x", "Tensor x, int n"),
+    ("Tensor x", "Tensor x, *, Tensor? n"),
+    ("int n", "int? n"),
+    ("*, float n=0.5", "*, float? n=0.5"),
+    ("Tensor[] x", "Tensor[]? x"),
+    ("int n", "float? n"),
+    ("int n", "float n"),
+    ("int n", "int[] n"),
+    ("Tensor x", "Tensor[] x"),
+    ("Tensor x", "Tensor?[] x"),
+    ("Tensor? x", "Tensor x"),
+    ("*, float? n=0.5", "*, float n=0.5"),
+    ("Tensor x, int n", "int n, Tensor x"),
+    ("Tensor x, int n=3, int m=3", "Tensor x, int m=3, int n=3"),
+    ("Tensor x, *, int n", "int n, Tensor x"),
+    ("Tensor x, int n=3, *, int m=3", "Tensor x, int m=3, int n=3"),
+    ("Tensor x, *, int n, int m=3", "Tensor x, int m=3, *, int n"),
+    ("Tensor x, int n=3, int m=4", "Tensor x, int n=3, *, int m=4"),
+    ("Tensor x, *, int n=3", "Tensor x, *, int m=3"),
+    ("Tensor(a!) x, Tensor w", "Tensor(a!) x, Tensor(b!) w"),
+    ("Tensor(a!) x, Tensor w", "Tensor x, Tensor(a!) w"),
+    ("Tensor(a!) x, Tensor w", "Tensor(a!) x, Tensor? w"),
+    ("Tensor(a!) x, Tensor w", "Tensor x, Tensor w"),
+    ("", "int n=3"),
+    ("", "*, int n"),
+    ("Tensor x", ""),
+)
+RETURNS = (
+    ("Tensor, int", "int, Tensor"),
+    ("Tensor, Tensor", "Tensor"),
+    ("Tensor, Tensor", "Tensor, Tensor, int"),
+    ("Tensor", ""),
+    ("Tensor", "Tensor?"),
+    ("Tensor, Tensor", "Tensor, Tensor[]"),
+    ("int", "float"),
+)
+
+
 Change = Callable[[Draw, Schema], Schema]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from . import lab
 
 IGNORED = -100
 Answer = tuple[Tensor, Tensor]
+Case = tuple[list[Tensor], Tensor, float]  # the shards, targets, and how large the logits are
 _RAISED = {
     "IndexError": "A shard may have no column at all, and a target may be no column of this shard: "
     "ask both before you look one up.",
@@ -47,10 +49,7 @@ def sharded_loss(student: Student, draw: Draw) -> None:
     """
     cases = [(3, 1.0, False), (4, 40.0, False), (2, 1.0, True), (1, 3.0, False)]
     cases += [(draw.integer(2, 5), 5.0, bool(draw.integer(0, 1))) for _ in draw.cases(1)]
-    for k, (world, scale, with_empty) in enumerate([*cases, (3, 40.0, False)]):
-        shards, target = _drawn(draw, world, scale, with_empty)
-        if k == len(cases):  # rows far apart: what is 1 in one of them is 0 beside another
-            shards = [z + torch.linspace(-400.0, 400.0, len(z))[:, None] for z in shards]
+    for shards, target, scale in [*(_drawn(draw, *case) for case in cases), *_awkward(draw)]:
         loss, dz = torchs_loss(torch.cat(shards, 1), target)
         stats = torch.stack([of_shard(z, target, at) for z, at in _placed(shards)])
         parts = torch.split(dz, [z.shape[1] for z in shards], 1)
@@ -69,7 +68,7 @@ def _expect(got: Any, loss: Tensor, dz: Tensor, first: int, tolerance: float) ->
         expect_close(columns, dz, tolerance=tolerance)
 
 
-def _drawn(draw: Draw, world: int, scale: float, with_empty: bool) -> tuple[list[Tensor], Tensor]:
+def _drawn(draw: Draw, world: int, scale: float, with_empty: bool) -> Case:
     """Shards with levels of their own, one of which may have no column; targets of all shards, and
     some that do not count."""
     n = draw.integer(15, 19)
@@ -83,7 +82,20 @@ def _drawn(draw: Draw, world: int, scale: float, with_empty: bool) -> tuple[list
     edges = torch.tensor([first for z, first in _placed(shards) if z.shape[1]])
     target[: len(edges)] = edges
     target[-4:-1] = IGNORED
-    return shards, target
+    return shards, target, scale
+
+
+def _awkward(draw: Draw) -> Iterator[Case]:
+    """Rows far apart: what is 1 in one of them is 0 beside another. Then shards that are columns of
+    one tensor, some of them with one column or none, also in front; and one row of those."""
+    shards, target, scale = _drawn(draw, 3, 40.0, False)
+    yield [z + torch.linspace(-400.0, 400.0, len(z))[:, None] for z in shards], target, scale
+    widths = [0, 0, 1, draw.integer(3, 5), 1, 0]
+    z, target = draw.tensor(9, sum(widths)), draw.integers(9, low=0, high=sum(widths) - 1)
+    target[0], target[1], target[2] = 0, sum(widths) - 1, IGNORED
+    yield list(torch.split(z, widths, 1)), target, 1.0
+    for row in (0, 1):
+        yield list(torch.split(z[row : row + 1], widths, 1)), target[row : row + 1], 1.0
 
 
 def _placed(shards: list[Tensor]) -> list[tuple[Tensor, int]]:

@@ -102,9 +102,12 @@ def wheel_fits(student: Student, draw: Draw) -> None:
     """
     fixed = [_linux(draw, False), _linux(draw, True), _mac(draw, "arm64"), _mac(draw, "x86_64")]
     drawn = [_machine(draw) for _ in draw.cases(2)]
-    old = _linux(draw, False) | {"glibc": (2, draw.integer(14, 16))}  # one less than 2014's
-    older = old | {"arch": "x86_64", "glibc": (2, draw.integer(6, 11))}  # and than 2010's
-    for machine in [*fixed, old, _windows(draw), *drawn, older]:
+    windows = [_windows(draw), _windows(draw) | {"arch": "arm64"}]
+    old = [_linux(draw, False) | {"glibc": (2, draw.integer(14, 15))}]  # before 2014's
+    for _, minor in LEGACY.values():  # just as old as these, and one older
+        place = _linux(draw, False) | {"arch": "x86_64"}
+        old += [place | {"glibc": (2, one)} for one in (minor, minor - 1)]
+    for machine in [*fixed, old[0], *windows, *drawn, *old[1:]]:
         names = draw.shuffled(_names(draw, machine))
         with explaining(_RAISED):
             got = student.call("wheel_fits", names, machine)
@@ -182,8 +185,8 @@ def why_it_does_not(name: str, machine: Machine) -> str:
     if platform.startswith("musllinux"):
         return MUSL
     asked = _system_asked(platform, True)
-    system = {"linux": "manylinux", "macosx": "macosx"}.get(machine["system"], "win")
-    if (asked[0] if asked else platform[:3]) != system:
+    system = asked[0].removeprefix("many") if asked else platform.partition("_")[0]
+    if not system.startswith(machine["system"]):
         return SYSTEM
     if asked is None or asked[2] not in (machine["arch"], "universal2"):
         return ARCHITECTURE
@@ -233,17 +236,27 @@ def _names(draw: Draw, machine: Machine) -> list[str]:
         f"{here}-{here}t-{plain}",
         f"{older}-{older}-{plain}",
         f"{newer}-{newer}-{plain}",
-        f"cp3{draw.integer(7, minor - 2)}-abi3-{plain}",
+        f"cp3{draw.integer(6, 9)}-abi3-{plain}",
         f"{older}-abi3-{plain}",  # and not only of one digit behind the 3
         f"{here}-abi3-{plain}",
         f"{newer}-abi3-{plain}",
         f"{older}.{here}-{older}.{here}-{plain}",
+        f"{here}.{older}-{here}.{older}-{plain}",
+        f"{older}.{newer}-{older}.{newer}-{plain}",
+        f"{newer}.{older}.{here}-{newer}.{older}.{here}-{plain}",
+        f"{older}.py3{minor + 1}-none.abi3-{plain}",  # one of each, and one of them together
+        f"{here}-none.abi3-{plain}",
+        f"{here}-abi3.none-{plain}",
         f"{here}-none-{plain}",
         f"py3-none-{plain}",
         "py3-none-any",
         "py2.py3-none-any",
+        "py3.py2-none-any",
         "py2-none-any",
-        f"py3{draw.integer(6, minor - 1)}-none-any",
+        "py27-none-any",
+        f"cp27-cp27mu-{plain}",
+        f"py3{draw.integer(6, 9)}-none-any",
+        f"py3{minor - 1}-none-any",
         f"py3{minor}-none-any",
         f"py3{minor + 1}-none-any",
         f"{older}-none-any",
@@ -264,7 +277,8 @@ def _own_platforms(draw: Draw, machine: Machine) -> list[str]:
     """Platform tags of this system, the first of which fits."""
     arch = machine["arch"]
     if machine["system"] == "win":
-        return ["win_amd64", "win32", "win_arm64"]
+        other = "amd64" if arch == "arm64" else "arm64"
+        return [f"win_{arch}", "win32", f"win_{other}", f"win32.win_{arch}.win_{other}"]
     if machine["system"] == "macosx":
         other = "x86_64" if arch == "arm64" else "arm64"
         major = machine["macos"][0]
@@ -275,8 +289,10 @@ def _own_platforms(draw: Draw, machine: Machine) -> list[str]:
             f"macosx_{major}_{draw.integer(1, 6)}_{arch}",  # newer by its second number
             f"macosx_10_{draw.integer(9, 15)}_universal2",
             "macosx_11_0_universal2",
+            f"macosx_{major + 1}_0_universal2",
             f"macosx_11_0_{other}",
             f"macosx_10_13_x86_64.macosx_11_0_{arch}",
+            f"macosx_11_0_{arch}.macosx_{major + 1}_0_{other}",
         ]
     minor = machine["glibc"][1]
     other = "x86_64" if arch == "aarch64" else "aarch64"
@@ -286,18 +302,30 @@ def _own_platforms(draw: Draw, machine: Machine) -> list[str]:
         f"manylinux_2_{minor + 1}_{arch}",
         f"manylinux_2_5_{arch}",
         f"manylinux_2_17_{arch}.manylinux2014_{arch}",
-        f"manylinux_2_{minor + 3}_{arch}.manylinux_2_17_{arch}",
+        f"manylinux_2_{minor + 3}_{arch}.manylinux_2_5_{arch}",
+        f"manylinux_2_5_{arch}.manylinux_2_{minor + 3}_{arch}",
+        f"musllinux_1_1_{arch}.manylinux_2_{minor + 3}_{arch}.manylinux_2_5_{arch}",
+        f"manylinux_2_{minor + 3}_{arch}.musllinux_1_1_{arch}",
         f"manylinux2014_{arch}",
         *(f"{old}_{arch}" for old in ("manylinux1", "manylinux2010") if arch == "x86_64"),
-        f"manylinux_2_17_{other}",
+        f"manylinux_2_5_{other}",
+        f"manylinux2014_{other}",
         f"musllinux_1_1_{arch}",
         f"linux_{arch}",
+        f"linux_{other}",
     ]
 
 
 def _foreign(draw: Draw, machine: Machine) -> list[str]:
-    families = {"linux": "manylinux_2_17_x86_64", "macosx": "macosx_11_0_arm64", "win": "win_amd64"}
-    return [tag for system, tag in families.items() if system != machine["system"]]
+    """Also for the same processor."""
+    arch = machine["arch"]
+    families = {
+        "linux": ("manylinux_2_17_x86_64", f"manylinux_2_5_{arch}", f"linux_{arch}"),
+        "macosx": ("macosx_11_0_arm64", f"macosx_11_0_{arch}", "macosx_11_0_universal2"),
+        "win": ("win_amd64", f"win_{arch}"),
+    }
+    others = [tags for system, tags in families.items() if system != machine["system"]]
+    return list(dict.fromkeys(tag for tags in others for tag in tags))
 
 
 def fits(
