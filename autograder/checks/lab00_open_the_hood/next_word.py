@@ -49,12 +49,12 @@ def next_word(student: Student, draw: Draw) -> None:
 
 
 def _a_long_row() -> Head:
-    """The likeliest word's row has another direction than h, and is longer than the others but
-    for one, whose logit is far below zero. The largest bias is another word's, and twice it would
-    decide."""
+    """A mark is likeliest: it is a word as any other. Its row has another direction than h, and is
+    longer than the others but for one, whose logit is far below zero. The largest bias is another
+    word's, and twice it would decide."""
     h, bias = torch.tensor([[0.0, 1.0], [1.0, 2.0]]), torch.tensor([0.0, 0.0, 4.0, 0.0])
     weight = torch.tensor([[0.5, 1.0], [4.0, 1.0], [-1.0, 0.0], [-4.0, -4.0]])
-    return h, weight, bias, ["short", "long", "biased", "unlikely"]
+    return h, weight, bias, ["short", "<end>", "biased", "unlikely"]
 
 
 def _a_narrow_lead(draw: Draw) -> Head:

@@ -47,6 +47,7 @@ def contiguous_strides(student: Student, draw: Draw) -> None:
         (0,),
         (2, 3, 2, 3, 2),
         (3, 1, 2, 0, 2, 5, 2),
+        (3, 2, 4, 5),
         *some(every_size((1, 2, 3)), 25),
     ]
     cases = [(size,) for size in always + [draw.shape(low=0) for _ in draw.cases(5)]]

@@ -13,6 +13,47 @@ from autograder.judge import Draw, Student, expect_equal, some
 from . import lab
 from .geometry import Sizes, every_size
 
+_ALWAYS: list[tuple[Sizes, Sizes]] = [
+    ((600, 64), (64, 1)),
+    ((64, 600), (1, 64)),
+    ((3, 4), (0, 1)),
+    ((3, 4), (8, 1)),
+    ((1, 4), (99, 1)),
+    ((3, 1, 4), (4, 7, 1)),
+    ((2, 0, 3), (5, 9, 2)),
+    ((), ()),
+    ((5,), (2,)),
+    ((3, 1), (1, 5)),
+    ((1,), (7,)),
+    ((2, 3, 4), (12, 1, 3)),
+    ((2, 3, 4), (12, 1, 4)),
+    ((5, 3, 4), (0, 4, 1)),
+    ((2, 3), (5, 0)),  # falling, and as long as a contiguous one
+    ((3, 2, 2), (4, 3, 0)),
+    ((2, 3, 4), (12, 3, 2)),
+    ((2, 3, 4), (17, 3, 0)),
+]
+
+
+def _strides(size: Sizes) -> list[Sizes]:
+    """Those of a fresh tensor, those with each one longer, shorter or 0, and other orders."""
+    fresh = tuple(torch.empty(size).stride())
+    near = [
+        (*fresh[:d], other, *fresh[d + 1 :])
+        for d, s in enumerate(fresh)
+        for other in (s + 1, 2 * s, 0)
+    ]
+    return [
+        fresh,
+        tuple(2 * s for s in fresh),
+        *near,
+        *dict.fromkeys(itertools.permutations(fresh)),
+    ]
+
+
+_SIZES = [*every_size((1, 2, 3)), (2, 3, 2, 2), (2, 1, 1, 3), (1, 2, 3, 1), (1,) * 4, (2, 1, 0, 1)]
+_SMALL = some([(size, stride) for size in _SIZES for stride in _strides(size)], 77)
+
 
 @lab.question(
     "is_contiguous",
@@ -32,46 +73,10 @@ def is_contiguous(student: Student, draw: Draw) -> None:
 
     size, stride -> bool, what `torch.Tensor.is_contiguous()` says.
     """
-    always: list[tuple[Sizes, Sizes]] = [
-        ((600, 64), (64, 1)),
-        ((64, 600), (1, 64)),
-        ((3, 4), (0, 1)),
-        ((3, 4), (8, 1)),
-        ((1, 4), (99, 1)),
-        ((3, 1, 4), (4, 7, 1)),
-        ((2, 0, 3), (5, 9, 2)),
-        ((), ()),
-        ((5,), (2,)),
-        ((3, 1), (1, 5)),
-        ((1,), (7,)),
-        ((2, 3, 4), (12, 1, 3)),
-        ((2, 3, 4), (12, 1, 4)),
-        ((5, 3, 4), (0, 4, 1)),
-        ((2, 3), (5, 0)),  # falling, and as long as a contiguous one
-        ((3, 2, 2), (4, 3, 0)),
-        ((2, 3, 4), (12, 3, 2)),
-        ((2, 3, 4), (17, 3, 0)),
-    ]
-    sizes = every_size((1, 2, 3)) + _LONGER
-    always += some([(size, stride) for size in sizes for stride in _strides(size)], 77)
     tensors = [draw.tensor(*draw.shape(low=0, high=3), layout=draw.layout()) for _ in draw.cases(8)]
-    cases = always + [(tuple(t.shape), t.stride()) for t in tensors]
+    cases = [*_ALWAYS, *_SMALL] + [(tuple(t.shape), t.stride()) for t in tensors]
     for case, got in zip(cases, student.each("is_contiguous", cases), strict=True):
         expect_equal(got, torch.empty_strided(*case).is_contiguous(), why=_because(got, *case))
-
-
-_LONGER: list[Sizes] = [(2, 3, 2, 2), (2, 1, 1, 3), (1, 2, 3, 1), (1, 1, 1, 1), (2, 1, 0, 1)]
-
-
-def _strides(size: Sizes) -> list[Sizes]:
-    """Those of a fresh tensor, those with each one longer, shorter or 0, and other orders."""
-    fresh = tuple(torch.empty(size).stride())
-    near = [
-        (*fresh[:d], other, *fresh[d + 1 :])
-        for d, s in enumerate(fresh)
-        for other in (s + 1, 2 * s, 0)
-    ]
-    return [fresh, tuple(2 * s for s in fresh), *near, *set(itertools.permutations(fresh))]
 
 
 def _because(got: Any, size: Sizes, stride: Sizes) -> str:
