@@ -7,11 +7,14 @@ from __future__ import annotations
 import gc
 import inspect
 import re
+import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 import torch
 import torch.nn.functional as F
@@ -510,6 +513,43 @@ def test_a_source_that_does_not_compile_is_told_its_own_line(
         assert "/" not in str(verdict.got).split(".c")[0]
 
 
+RUNAWAY = {
+    "ended its process: SIGSEGV": "y[(n + 1) * 1000000000L] = sum;",
+    "runs on": "y[n * V + v] = sum; --v;",
+}
+
+
+def runaway(solved: dict[str, Any], said: str) -> str:
+    return edited(solved["cpu_head"](), ("y[n * V + v] = sum;", RUNAWAY[said]))
+
+
+@pytest.mark.parametrize("said", RUNAWAY)
+def test_a_kernel_that_takes_its_process_along_does_not_take_the_notebook_s(
+    solved: dict[str, Any], asked: Any, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    """This test's process is the notebook: it is still there to compare."""
+    text = runaway(solved, said)
+    short = inspect.getsource(harness).replace("ENDLESS_S = 10.0", "ENDLESS_S = 1.0")
+    monkeypatch.setattr(bench, "harness", short)
+    verdict = asked("cpu_head", lambda: text)
+    assert verdict.state is State.FAIL
+    assert said in str(verdict.got)
+    assert str(verdict.sentence).startswith("The kernel ")
+
+
+def test_ctrl_c_ends_a_kernel_that_runs_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And leaves no process behind."""
+    before = psutil.Process().children()
+
+    def interrupted(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        harness.expect_to_return(lambda: signal.pause())
+    assert psutil.Process().children() == before
+
+
 def test_a_machine_without_a_compiler_costs_nobody_a_point(
     asked: Any, solved: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -529,7 +569,9 @@ def test_no_point_rests_on_what_the_student_s_process_tells() -> None:
 @pytest.mark.jail
 @pytest.mark.compiler
 @pytest.mark.timeout(900)
-def test_the_whole_lab_is_graded_in_the_jail_and_a_python_cheat_is_not() -> None:
+def test_the_whole_lab_is_graded_in_the_jail_and_a_python_cheat_is_not(
+    solved: dict[str, Any],
+) -> None:
     """Cold: nothing is built before, and every build ends with its submission."""
     cells = [
         Cell(cell["id"], "".join(cell["source"]))
@@ -546,3 +588,11 @@ def test_the_whole_lab_is_graded_in_the_jail_and_a_python_cheat_is_not() -> None
             assert all("simulated" in v.cost for v in verdicts if "CUDA" in v.question)
         with jail.open([*cells, cheat]) as student:
             assert ask(lab.questions["cpu_head"], student, seed=11).state is State.FAIL
+        for said in RUNAWAY:
+            text = runaway(solved, said)
+            with jail.open(
+                [*cells, Cell("runaway", f"def cpu_head(): return {text!r}")]
+            ) as student:
+                verdict = ask(lab.questions["cpu_head"], student, seed=11)
+            assert verdict.state is State.FAIL, verdict
+            assert said in str(verdict.got), verdict

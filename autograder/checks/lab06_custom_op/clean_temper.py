@@ -83,6 +83,7 @@ def clean_temper(student: Student, draw: Draw) -> None:
     with room_for_python(student, "clean_temper") as room:
         for t, dtype, layout, learns in plans:
             z = draw.tensor(draw.integer(2, 5), draw.integer(6, 9), dtype=dtype, layout=layout)
+            z[0, 0] = 0.0  # a logit like any other; y / z is not 1 / t there
             dy = draw.tensor(*z.shape, dtype=dtype) if learns else None
             with explained(_RAISED):
                 got = room.call("tempered", "clean_temper", z, t, dy)

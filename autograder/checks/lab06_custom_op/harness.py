@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import faulthandler
 import functools
+import os
 import re
 import secrets
+import signal
+import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,6 +33,7 @@ from onelayer import cuda_cpu
 from onelayer.custom_op.cpp_op import load_cpp
 
 Maybe = Tensor | None
+ENDLESS_S = 10.0
 TAKEN: dict[str, Any] = {}
 ANSWERS: dict[str, Any] = {}
 
@@ -55,10 +60,48 @@ def run_cpp(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     y = memory[64 : 64 + N * V].view(N, V)
     kernel = getattr(load_cpp(TAKEN[name], name=f"{name}.cpp").library, name)
     pointers = [ctypes.c_void_p(t.data_ptr()) for t in (x, w, b, y)]
-    kernel(*pointers, *map(ctypes.c_int64, [N, V, D, *strides(x, w, b)]))
+    run = functools.partial(kernel, *pointers, *map(ctypes.c_int64, [N, V, D, *strides(x, w, b)]))
+    expect_to_return(run)
+    run()
     if not torch.cat([memory[:64], memory[64 + N * V :]]).isnan().all():
         raise IndexError("your kernel wrote outside of y")
     return y.clone()
+
+
+def expect_to_return(run: Callable[[], object]) -> None:
+    """Tries `run` in a fork: machine code that reaches into foreign memory, or never ends, ends
+    that process, and not a notebook's kernel. Raises ChildProcessError where it does. Nothing is
+    tried where a process cannot fork."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of threads that a fork has not
+            child = os.fork() if hasattr(os, "fork") else -1
+    except OSError:
+        return
+    if child == 0:
+        try:
+            faulthandler.disable()
+            run()
+        finally:
+            os._exit(0)
+    elif child > 0 and (ended_by := _signal_of(child)):
+        raise ChildProcessError(ended_by)
+
+
+def _signal_of(child: int) -> str:
+    """What ended the process; "" where it came to its end."""
+    until, ended, status = time.monotonic() + ENDLESS_S, 0, 0
+    try:
+        while not ended and time.monotonic() < until:
+            time.sleep(0.001)
+            ended, status = os.waitpid(child, os.WNOHANG)
+    finally:
+        if not ended:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    if not ended:
+        return f"your kernel runs on: it had {ENDLESS_S:.0f} s"
+    by = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else ""
+    return f"your kernel ended its process: {by}" if by else ""
 
 
 @functools.cache
@@ -77,6 +120,7 @@ def operator_in(source: str) -> Any:
 def run_operator(name: str, x: Tensor, w: Tensor, b: Maybe = None) -> tuple[Maybe, str]:
     """(y, "") by the operator `head` of the C++, or (None, what it says when it refuses)."""
     op = operator_in(TAKEN[name])
+    expect_to_return(functools.partial(op, x, w, b))
     try:
         return op(x, w, b), ""
     except RuntimeError as refusal:
