@@ -60,6 +60,7 @@ def _cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, 2, 23, bias=300.0)
     yield _case(draw, 4, 64)
     yield _case(draw, 3, 1)
+    yield _case(draw, 2, 29, shift=-10.0, scale=1e17)  # below each -1e9 that is meant as -inf
     for _ in draw.cases(2):
         x, y = draw.choice(LAYOUTS), draw.choice(("contiguous", "transposed"))
         yield _case(draw, draw.integer(2, 5), draw.integer(2, 90), x=x, y=y)
@@ -68,10 +69,13 @@ def _cases(draw: Draw) -> Iterator[Case]:
 def _case(
     draw: Draw, n: int, v: int, *, x: str = "contiguous", b: str = "contiguous",
     y: str = "contiguous", shift: float = 0.0, bias: float = 0.0,
+    scale: float = 1.0,
 ) -> Case:  # fmt: skip
-    """shift: of all x, bias: of all b: the softmax stays, exp overflows or vanishes."""
+    """shift: of all x, bias: of all b: the softmax stays, exp overflows or vanishes;
+    scale: of x with its shift."""
     given_x, given_b = draw.tensor(n, v, layout=x), draw.tensor(v, layout=b)
     given_x += shift
+    given_x *= scale
     given_b += bias
     out = output(draw, n, v, layout=y)
     given = {

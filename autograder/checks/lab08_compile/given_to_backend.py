@@ -43,8 +43,8 @@ def given_to_backend(student: Student, draw: Draw) -> None:
     source (defines `step`), calls (lists of arguments) -> (operations of each graph, in the order
     in which they were given; how often graphs were run, all together).
     """
-    for breaks in (1, draw.integer(0, 2), 0, EARLY):
-        source, calls = _program(draw, breaks) if breaks != EARLY else _early(draw)
+    programs = [_program(draw, breaks) for breaks in (1, draw.integer(0, 2), 0)]
+    for source, calls in (*programs, _early(draw), _in_place(draw)):
         with explaining(_RAISED):
             got = student.call("given_to_backend", source, calls)
         listed, ran = expect_tuple(got, 2, "(operations of each graph, runs)")
@@ -89,9 +89,6 @@ def _program(draw: Draw, breaks: int) -> tuple[str, list[list[Any]]]:
     return "\n".join([*lines, "    return y", ""]), calls
 
 
-EARLY = -1  # a program some of whose calls run fewer graphs
-
-
 def _early(draw: Draw) -> tuple[str, list[list[Any]]]:
     """A program that returns behind its first break, in the last but one of its calls."""
     source = """
@@ -107,6 +104,19 @@ def step(x, w, b):
     n, d, v = draw.integer(2, 5), draw.integer(3, 6), draw.integer(7, 9)
     x, w, b = draw.tensor(n, d), draw.tensor(v, d), draw.tensor(v).abs() + 9
     return source, [[x, w, b], [x, w, b], [x, -w, -b], [x, w, b]]
+
+
+def _in_place(draw: Draw) -> tuple[str, list[list[Any]]]:
+    """A program with operations whose result nobody reads."""
+    source = """
+def step(x, w, b):
+    y = F.linear(x, w, b)
+    y.add_(1)
+    torch.tanh_(y)
+    return y * 2
+"""
+    n, d, v = draw.integer(2, 5), draw.integer(3, 6), draw.integer(7, 9)
+    return source, [[draw.tensor(n, d), draw.tensor(v, d), draw.tensor(v)]] * 2
 
 
 _given = remembered(compiled)

@@ -82,11 +82,11 @@ def opaque_step(student: Student, draw: Draw) -> None:
     for each graph the dtype and dims that it expects of the operator's result).
     """
     with room_for(student, "opaque_step") as room:
-        for _ in draw.cases(2):
-            w, b, p = draw.tensor(13, 11) / 2, draw.tensor(13), draw.integer(50, 90) / 100
+        for p in (*(draw.integer(50, 90) / 100 for _ in draw.cases(2)), 1.0):
+            w, b = draw.tensor(13, 11) / 2, draw.tensor(13)
             # Dynamo gives equal sizes one symbol: no N may be D or V.
             sizes = draw.shuffled(range(2, 9))[:3]
-            xs = [_clear(draw, n, w, b, p) for n in sizes]
+            xs = [(_clear if p < 1 else _short_of_1)(draw, n, w, b, p) for n in sizes]
             with explaining(_RAISED), _explaining_the_fake():
                 got = room.call("opaque_step", xs, w, b, p)
             results, believed = expect_tuple(got, 2, "(results, believed)")
@@ -178,9 +178,19 @@ def _clear(draw: Draw, n: int, w: Tensor, b: Tensor, p: float) -> Tensor:
             return x
 
 
+def _short_of_1(draw: Draw, n: int, w: Tensor, b: Tensor, p: float) -> Tensor:
+    """Activations that take every word to reach p = 1, with a row whose rounded sum is below."""
+    while True:
+        x = draw.tensor(n, w.shape[1]) / 2
+        shares = F.linear(x, w, b).softmax(-1)
+        sums = shares.sort(-1, descending=True)[0].cumsum(-1)
+        if float(shares.min()) > 1e-4 and float(sums[:, -1].min()) < p:
+            return x
+
+
 def _needed(x: Tensor, w: Tensor, b: Tensor, p: float) -> Tensor:
     sums = F.linear(x, w, b).softmax(-1).sort(-1, descending=True)[0].cumsum(-1)
-    return (sums < p).sum(-1) + 1
+    return ((sums < p).sum(-1) + 1).clamp(max=len(b))
 
 
 def _answered(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:

@@ -34,6 +34,7 @@ DECOYS = (
     ("y = torch.where(y > 0, y, y / {n})",),
     ("y = sum([y, y * {n}])",),
 )
+WITHIN: tuple[str, ...] = ("low = float(", "    y.max().item() - y.min()", ")", "y = y - low")
 
 
 @lab.question(
@@ -56,7 +57,8 @@ def where_it_breaks(student: Student, draw: Draw) -> None:
 
     source (defines `step`), args -> list of lines of the text, without their indentation.
     """
-    for breaks in (3, 1, *(draw.integer(0, 2) for _ in draw.cases(1)), COMMENTED, ALIKE, 0):
+    any_of_them = [draw.integer(0, 2) for _ in draw.cases(1)]
+    for breaks in (3, 1, *any_of_them, COMMENTED, ALIKE, UPWARDS, 0):
         source, args = _program(draw, breaks)
         with explaining(_RAISED):
             got = student.call("where_it_breaks", source, args)
@@ -65,6 +67,7 @@ def where_it_breaks(student: Student, draw: Draw) -> None:
             expect_equal(got, want)
 
 
+UPWARDS = -3  # a call over several lines, and a break among its arguments before its own
 ALIKE = -2  # two equal lines, and one that stands deeper
 COMMENTED = -1  # the one break whose line has a comment, in a text that begins with an empty line
 
@@ -83,6 +86,8 @@ def _program(draw: Draw, breaks: int) -> tuple[str, list[Any]]:
     broken = sorted(draw.shuffled(BREAKS)[:breaks]) if breaks != COMMENTED else [BREAKS[-1]]
     if breaks == ALIKE:
         broken = [BREAKS[3], BREAKS[-2], BREAKS[3]]
+    if breaks == UPWARDS:
+        broken = [WITHIN]
     if breaks == 3:  # the last is an `if`, the one before it an .item()
         broken = sorted([*BREAKS[:2], draw.choice(BREAKS[3:5])])
     parts = draw.shuffled([*broken, *DECOYS[:2], draw.choice(DECOYS[2:])])
