@@ -75,6 +75,9 @@ def edit_outcome(student: Student, draw: Draw) -> None:
     cases = [(op, _inputs(draw, learns), edited, way) for op, learns, edited, way in edits]
     (same,) = _inputs(draw, ONE)  # what is saved has the numbers of what is edited, and is another
     cases.insert(8, ("mul", [same, same.detach().clone()], 0, "itself"))
+    # view(-1) of a transposed tensor raises by itself: it is not backward that refuses.
+    for edited in ("out", 0):
+        cases.append(("add", _inputs(draw, BOTH, "transposed"), edited, "view"))
     for case, got in zip(cases, student.each("edit_outcome", cases), strict=True):
         want = torchs_outcome(*case)
         with saying(_why(case[0], got, want)):
@@ -95,8 +98,9 @@ def _why(op: str, got: Any, want: str) -> str:
     return COUNTED if want == "raises" else UNCOUNTED
 
 
-def _inputs(draw: Draw, learns: tuple[bool, ...]) -> list[Tensor]:
-    return [(draw.tensor(3, 3).abs() + 0.5).requires_grad_(needed) for needed in learns]
+def _inputs(draw: Draw, learns: tuple[bool, ...], layout: str = "contiguous") -> list[Tensor]:
+    drawn = [draw.tensor(3, 3, layout=layout).abs() + 0.5 for _ in learns]
+    return [t.requires_grad_(needed) for t, needed in zip(drawn, learns, strict=True)]
 
 
 def _everywhere() -> list[Case]:

@@ -121,7 +121,7 @@ def _ask_loss(student: Student, batch: Batch) -> list[Tensor]:
     expect_named("the loss", loss, want, tolerance=room(batch))
     saved = expect_tensors(kept, "a list of tensors to save")
     why = "Too much was saved: the logits, and all that is as large, can be computed again."
-    expect_few_bytes(saved, batch, 2 * x.element_size() * len(x), why)
+    expect_few_bytes(saved, batch, 8 * len(x), why)
     return handed_on(saved, batch)
 
 

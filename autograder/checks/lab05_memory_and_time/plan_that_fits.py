@@ -44,6 +44,8 @@ def plan_that_fits(student: Student, draw: Draw) -> None:
         _work([16, 9, 23, 12, 31, 19, 27, 14]),
         _work([30, 13, 26, 17, 21, 24, 14, 28], shared=20),
         _work([22, 15, 29, 18, 25, 13, 20, 27], backwards=True),
+        # All gradients at once are more than three batches: each is added before the next is made.
+        _work([11, 9, 13, 12, 15, 10, 14, 8, 7], small=44),
     ]
     for work in fixed + [_drawn_work(draw) for _ in draw.cases(3)]:
         result = work[-1][0]

@@ -65,6 +65,10 @@ PADDING = (
     "The padding took part in the softmax as if its rows were words: their logits are 0, not "
     "minus infinity. Cut w off after V rows."
 )
+NOT_FINITE = (
+    "In truth all of these numbers are finite: exp is inf over 88 in float32, and 0 under -104. "
+    "Take from each row of logits its own maximum first."
+)
 WHOLE = (
     "The whole gradient came back. Each rank keeps its own rows of it, (R, D) as its shard is; "
     "that is what a reduce-scatter leaves."
@@ -134,6 +138,7 @@ def fsdp_step(student: Student, draw: Draw) -> None:
         ]:
             _ask(room, _drawn(draw, v, world), v)
         _ask(room, _drawn(draw, 5, 4, uneven=1), 5)  # the last rank has padding alone
+        _ask(room, _steep(draw), 7)
 
 
 def _ask(room: Student, case: Sharded, v: int) -> None:
@@ -163,6 +168,21 @@ def _drawn(draw: Draw, v: int, world: int, *, uneven: int = 0) -> Sharded:
     )
 
 
+def _steep(draw: Draw) -> Sharded:
+    """exp of the logits is inf or 0, in float64 too. They are whole numbers, and each row has a
+    clear winner that is not its target: float32 has all of it exactly."""
+    v, n, d = 7, 3, draw.integer(8, 12)
+    winner = draw.integer(0, v - 1)
+    w, *xs = (draw.integers(rows, d, low=-2, high=2).float() for rows in (v, n, n))
+    w[:, :2] = torch.tensor([50.0, 0.0])
+    w[winner, 1] = 20.0
+    for x in xs:  # no maximum is good for all rows
+        x[:, :2] = 40.0
+        x[draw.integer(0, n - 1), 0] = -40.0
+    targets = ((winner + draw.integers(n, low=1, high=v - 1)) % v for _ in xs)
+    return Sharded(w, tuple(xs), tuple(targets))
+
+
 def _saved(got: Any, case: Sharded, rank: int) -> list[Tensor]:
     """What rank `rank` saved, if its loss is right and the list is short."""
     loss, kept = expect_tuple(got, 2, "(the loss, list of tensors)", why=LOSS_AND_LIST)
@@ -185,9 +205,17 @@ def _saved(got: Any, case: Sharded, rank: int) -> list[Tensor]:
 def _expect_loss(got: Any, case: Sharded, rank: int) -> None:
     padded = case.losses(weight=torch.cat(case.shards))[rank]
     why = PADDING if len(case.w) % case.world and alike(got, padded, TOLERANCE) else ""
-    why = why or OWN_LOSS
+    mine = as_scalar(got)
+    why = why or (NOT_FINITE if _overflows(mine, case) else OWN_LOSS)
     with within(f"in the loss of rank {rank}", why=why):
-        expect_close(as_scalar(got), case.losses()[rank], tolerance=TOLERANCE)
+        expect_close(mine, case.losses()[rank], tolerance=TOLERANCE)
+
+
+def _overflows(got: Any, case: Sharded) -> bool:
+    """Whether it is not finite, where some logits are too large for exp."""
+    if not isinstance(got, Tensor) or bool(got.isfinite().all()):
+        return False
+    return any(bool(((x @ case.w.T).abs() > 88).any()) for x in case.xs)
 
 
 def _expect_rows(answers: Sequence[Any], case: Sharded) -> None:
@@ -218,6 +246,8 @@ def _of_the_rows(answers: Sequence[Any], case: Sharded) -> str:
         return "" if got is not None else NOTHING_CAME
     if got.shape != want.shape or got.dtype != want.dtype:
         return AS_ITS_SHARD
+    if _overflows(got, case):
+        return NOT_FINITE
     held = (want != 0).any(dim=1)
     if bool((~held).any()) and alike(got[held], want[held], TOLERANCE):
         return ZEROS

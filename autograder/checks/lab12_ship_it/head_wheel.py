@@ -121,6 +121,10 @@ NOT_FINITE = (
     "A loss is not finite, and in truth all are: exp ends at 88 in float32. Take the largest logit "
     "of a row away before exp, and add it after log."
 )
+NOT_WRITTEN = (
+    "A loss is not finite, though no logit is large. Is each one written before it is read? What "
+    "`new_empty` gives is not 0."
+)
 OTHER_SCHEMA = "Callers rely on the schema, and this is another. Copy it from the page."
 _STEPS = {
     "import": NOT_FOUND,
@@ -283,7 +287,8 @@ def _why_values(got: Any, want: Tensor, case: Case) -> str:
     if ignored.any() and got[~ignored].allclose(want[~ignored]):
         return IGNORED_ROWS
     if not got.isfinite().all():
-        return NOT_FINITE
+        x, w, b, _ = case
+        return NOT_FINITE if bool((F.linear(x, w, b).abs() > 88).any()) else NOT_WRITTEN
     turned = [name for name, one in zip("xwb", case, strict=False) if not one.is_contiguous()]
     if not turned:
         return ""
