@@ -309,7 +309,7 @@ def run_backward(nodes, root, grad):
                     total[child] = total.get(child, 0.0) + factor * total[name]
     for leaf in [name for name in total if nodes[name]["sequence"] is None]:
         feeds = [k for k, n in enumerate(order) if leaf in [c for c, _ in nodes[n]["next"]]]
-        order.insert(max(feeds) + 1, leaf)
+        order.insert(max(feeds, default=-1) + 1, leaf)
         after[leaf] = after.get(leaf, 0.0) + total[leaf]
     return order, after
 

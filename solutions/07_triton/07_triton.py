@@ -386,7 +386,7 @@ def fused_backward_kernel(
     d = tl.arange(0, D)
     x = tl.load(x_ptr + rows[:, None] * x_n + d[None, :] * x_d, mask=(rows < N)[:, None], other=0.0)
     target = tl.load(t_ptr + rows, mask=rows < N, other=0)
-    lse = tl.load(lse_ptr + rows, mask=rows < N, other=0.0)
+    lse = tl.load(lse_ptr + rows, mask=rows < N, other=float("inf"))
     dloss = tl.load(dloss_ptr + rows, mask=rows < N, other=0.0)
     dx = tl.zeros((ROWS, D), tl.float32)
     for first in range(0, V, WORDS):

@@ -705,11 +705,11 @@ for name in sorted(table, key=table.get)[:3]:
 def self_times(events):
     """events -> {name of a cpu_op: us of its own, summed over its calls}."""
     ### BEGIN SOLUTION
-    ops = sorted((e for e in events if e["cat"] == "cpu_op"), key=lambda e: e["ts"])
+    ops = [e for e in events if e["cat"] == "cpu_op"]
     own, open_on = defaultdict(float), defaultdict(list)
-    for e in ops:
+    for e in sorted(ops, key=lambda e: (e["ts"], -e["dur"])):
         stack = open_on[e["tid"]]
-        while stack and stack[-1]["ts"] + stack[-1]["dur"] < e["ts"]:
+        while stack and stack[-1]["ts"] + stack[-1]["dur"] <= e["ts"]:
             stack.pop()
         own[e["name"]] += e["dur"]
         if stack:

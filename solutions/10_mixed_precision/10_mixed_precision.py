@@ -595,7 +595,7 @@ found = [
 def mended_run(rows):
     """rows of a training step -> the rows without their faults."""
     ### BEGIN SOLUTION
-    batches = [row[1] for row in rows if row[0] == "forward"]
+    batches = dict.fromkeys(row[1] for row in rows if row[0] in ("forward", "backward"))
     clips = [row[1:] for row in rows if row[0] == "clip"]
     mended = [("weights", "float32")]
     for batch in batches:
@@ -617,10 +617,10 @@ def mended_run(rows):
     groups = [row[1] for row in rows if row[0] == "clip"]
     mended = {("weights", "float32"), ("update",)}
     mended |= {(verb, name) for verb in ("unscale", "step") for name in groups}
-    mended |= {("backward", row[1], "scaled") for row in rows if row[0] == "forward"}
-    mended |= {tuple(row) for row in rows if row[0] in ("forward", "clip")}
-    first = [row[1] for row in rows if row[0] == "forward"]
-    place = {name: k for k, name in enumerate(first)}
+    first = [row[1] for row in rows if row[0] in ("forward", "backward")]
+    mended |= {("forward", name) for name in first} | {("backward", n, "scaled") for n in first}
+    mended |= {tuple(row) for row in rows if row[0] == "clip"}
+    place = {name: first.index(name) for name in first}
     return sorted(
         mended, key=lambda row: (order.index(row[0]), place.get(str(row[-1]), 0), row[1:2])
     )
@@ -633,9 +633,10 @@ def mended_run(rows):
     for verb, *arguments in rows:
         named.setdefault(verb, []).append(arguments)
     names = [name for name, _ in named["clip"]]
+    batches = list(dict.fromkeys(one[0] for one in [*named["forward"], *named["backward"]]))
     body = [["weights", "float32"]]
-    body += [["forward", batch] for (batch,) in named["forward"]]
-    body += [["backward", batch, "scaled"] for (batch,) in named["forward"]]
+    body += [["forward", batch] for batch in batches]
+    body += [["backward", batch, "scaled"] for batch in batches]
     body += [["unscale", name] for name in names]
     body += [["clip", *pair] for pair in named["clip"]]
     body += [["step", name] for name in reversed(names)]

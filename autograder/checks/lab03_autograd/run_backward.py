@@ -45,6 +45,8 @@ def run_backward(student: Student, draw: Draw) -> None:
     """
     graphs = [fixed_graph(), cancelled_graph(), told_backwards(fixed_graph())]
     graphs += [drawn_graph(draw) for _ in draw.cases(5)]
+    nodes, _, grad = fixed_graph()
+    graphs.append((nodes, "w", grad))  # the root may be a leaf
     for nodes, root, grad in graphs:
         got = student.call("run_backward", nodes, root, grad)
         order, after = torchs_run(nodes, root, grad)

@@ -55,8 +55,7 @@ def self_times(student: Student, draw: Draw) -> None:
 
     events -> {name of a cpu_op: us}.
     """
-    for _ in draw.cases(2):
-        events, want = _drawn(draw)
+    for events, want in [*(_drawn(draw) for _ in draw.cases(2)), _touching(draw)]:
         with explaining(_RAISED):
             got = expect_kind(student.call("self_times", events), dict, _FORM)
         _expect_names(sorted(map(str, got)), sorted(want))
@@ -119,6 +118,15 @@ def _drawn(draw: Draw) -> tuple[list[Event], Times]:
     own = {name: machine.seen.self_us.get(name, 0.0) + times.get(name, 0.0) for name in
            {*machine.seen.self_us, *times}}  # fmt: skip
     return [*events, *loaded], own
+
+
+def _touching(draw: Draw) -> tuple[list[Event], Times]:
+    """One that begins where its caller does, and one that begins where the one before it ends."""
+    at, half, whole = 100.0, draw.integer(4, 9), draw.integer(20, 30)
+    times = {"aten::relu": (at, half), "aten::linear": (at, whole), "aten::add": (at + half, 3.0)}
+    place = {"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1, "args": {"External id": 0}}
+    events = [{**place, "name": n, "ts": ts, "dur": float(dur)} for n, (ts, dur) in times.items()]
+    return events, {"aten::relu": half, "aten::linear": whole - half - 3.0, "aten::add": 3.0}
 
 
 def _loaded(draw: Draw, events: Sequence[Event]) -> tuple[list[Event], Times]:
