@@ -97,7 +97,7 @@ def room_for(student: Student, name: str, *, own: bool = True) -> Iterator[Stude
     """
     source = cpp_of(student, name)
     with clean_room(student, harness) as room:
-        room.value_of("take", name, source)
+        room.value_of("take", name, source, student.is_grading)
         yield room
     if own:
         _expect_own(source)

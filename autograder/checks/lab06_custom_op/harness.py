@@ -35,12 +35,16 @@ from onelayer.custom_op.cpp_op import load_cpp
 Maybe = Tensor | None
 ENDLESS_S = 10.0
 TAKEN: dict[str, Any] = {}
+TRIED_FIRST: set[str] = set()
 ANSWERS: dict[str, Any] = {}
 
 
-def take(name: str, given: Any) -> None:
-    """From now on `given` is the answer `name`."""
+def take(name: str, given: Any, alone: bool = True) -> None:
+    """From now on `given` is the answer `name`. alone: this process is the room's own, and may end
+    with the answer; a notebook's kernel may not."""
     TAKEN[name] = given
+    if not alone:
+        TRIED_FIRST.add(name)
 
 
 def take_cell(name: str, source: str) -> None:
@@ -61,7 +65,8 @@ def run_cpp(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     kernel = getattr(load_cpp(TAKEN[name], name=f"{name}.cpp").library, name)
     pointers = [ctypes.c_void_p(t.data_ptr()) for t in (x, w, b, y)]
     run = functools.partial(kernel, *pointers, *map(ctypes.c_int64, [N, V, D, *strides(x, w, b)]))
-    expect_to_return(run)
+    if name in TRIED_FIRST:
+        expect_to_return(run)
     run()
     if not torch.cat([memory[:64], memory[64 + N * V :]]).isnan().all():
         raise IndexError("your kernel wrote outside of y")
@@ -120,7 +125,8 @@ def operator_in(source: str) -> Any:
 def run_operator(name: str, x: Tensor, w: Tensor, b: Maybe = None) -> tuple[Maybe, str]:
     """(y, "") by the operator `head` of the C++, or (None, what it says when it refuses)."""
     op = operator_in(TAKEN[name])
-    expect_to_return(functools.partial(op, x, w, b))
+    if name in TRIED_FIRST:
+        expect_to_return(functools.partial(op, x, w, b))
     try:
         return op(x, w, b), ""
     except RuntimeError as refusal:

@@ -57,7 +57,7 @@ def late_rank(student: Student, draw: Draw) -> None:
     traces (of each rank its events, on a clock of its own) -> (rank, [us for each rank]).
     """
     drawn = [(draw.integer(2, 4), LATE_ONCE_US, False) for _ in draw.cases(1)]
-    sizes = [(3, LATE_ONCE_US), (3, (750, 800)), (2, LATE_ONCE_US), (4, LATE_ONCE_US)]
+    sizes = [(3, LATE_ONCE_US), (3, (850, 900)), (2, LATE_ONCE_US), (4, LATE_ONCE_US)]
     always = [*((ranks, once, False) for ranks, once in sizes), (4, (4000, 4300), True)]
     for ranks, once, together in always + drawn:
         traces, want = _drawn(draw, ranks, once, together=together)
