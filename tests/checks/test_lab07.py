@@ -148,8 +148,10 @@ EDITS = [
      "no_cotangent"),
     ("fused_backward_kernel", "- hit", "", "no_target"),
     ("fused_backward_kernel", "dx += ", "dx = ", "dx_of_the_last_tile"),
-    ("fused_backward_kernel", "dloss_ptr + rows, mask=rows < N, other=0.0",
-     "dloss_ptr + rows, mask=rows < N, other=1.0", "rows_beyond_count"),
+    ("fused_backward_kernel",
+     'other=float("inf"))\n    dloss = tl.load(dloss_ptr + rows, mask=rows < N, other=0.0',
+     "other=0.0)\n    dloss = tl.load(dloss_ptr + rows, mask=rows < N, other=1.0",
+     "rows_beyond_count"),
     ("fused_backward_kernel", ', input_precision="ieee"', "", "in_tf32"),
 ]  # fmt: skip
 
