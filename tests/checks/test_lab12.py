@@ -28,9 +28,9 @@ from autograder.checks.lab12_ship_it.pairs_covered import (
     _allowed,
     _drawn,
     _most,
-    _pairs_of,
     _tangled,
     greedy,
+    pairs_of,
 )
 from autograder.checks.lab12_ship_it.releases import FAULTS, load_in_a_comment, whole
 from autograder.checks.lab12_ship_it.schemas import CHANGES, Reading, drawn_schema, effect
@@ -80,8 +80,8 @@ def test_the_greedy_choice_covers_all_pairs_with_far_fewer_runs(seed: int) -> No
     draw = Draw(seed)
     for axes, excluded in (_tangled(draw), _drawn(draw)):
         allowed = _allowed(axes, excluded)
-        chosen = greedy(allowed, _pairs_of(allowed))
-        assert _pairs_of(chosen) == _pairs_of(allowed)
+        chosen = greedy(allowed, pairs_of(allowed))
+        assert pairs_of(chosen) == pairs_of(allowed)
         largest = sorted(len(values) for values in axes.values())[-2:]
         assert len(chosen) <= 2 * largest[0] * largest[1]
     axes, excluded = _tangled(draw)
@@ -195,7 +195,7 @@ def test_a_question_takes_any_right_matrix() -> None:
 
     def padded(axes: Any, excluded: Any, most: int) -> Any:
         allowed = _allowed(axes, excluded)
-        chosen = greedy(allowed[::-1], _pairs_of(allowed))
+        chosen = greedy(allowed[::-1], pairs_of(allowed))
         return (chosen + chosen)[:most]
 
     verdict = ask(lab.questions["pairs_covered"], LocalStudent({"pairs_covered": padded}), seed=5)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from autograder.judge import LAYOUTS, Draw
 
-from .pairs_covered import Run, _all_runs, _pairs_of, greedy
+from .pairs_covered import Run, all_runs, greedy, pairs_of
 
 Options = dict[str, Any]
 Given = tuple[Tensor, Tensor, Tensor | None, Tensor]
@@ -347,8 +347,8 @@ def _pairwise() -> list[Run]:
         "bias": ["", "no_bias"],
         **{name: ["", name] for name in ("smoothing", "z_loss", "softcap", "shift")},
     }
-    runs = _all_runs(axes)
-    return greedy(runs, _pairs_of(runs))
+    runs = all_runs(axes)
+    return greedy(runs, pairs_of(runs))
 
 
 def _together(draw: Draw, v: int, weight: Tensor) -> Options:

@@ -74,7 +74,7 @@ def _expect(got: Any, axes: Axes, allowed: Sequence[Run], excluded: Excluded, mo
             raise Wrong(
                 expected="values that can meet", got=_said(bad[0]), where=f"[{k}]", why=EXCLUDED
             )
-    left = _pairs_of(allowed) - _pairs_of(runs)
+    left = pairs_of(allowed) - pairs_of(runs)
     if left:
         first = min(left, key=sorted)
         raise Wrong(
@@ -105,7 +105,7 @@ def _said(pair: Pair) -> str:
 
 def _most(allowed: Sequence[Run]) -> int:
     """A third more than the greedy choice needs, and two."""
-    needed = len(greedy(allowed, _pairs_of(allowed)))
+    needed = len(greedy(allowed, pairs_of(allowed)))
     return needed + needed // 3 + 2
 
 
@@ -117,17 +117,17 @@ def _pairs(run: Run) -> set[Pair]:
     return {frozenset(pair) for pair in combinations(run.items(), 2)}
 
 
-def _pairs_of(runs: Iterable[Run]) -> set[Pair]:
+def pairs_of(runs: Iterable[Run]) -> set[Pair]:
     return {pair for run in runs for pair in _pairs(run)}
 
 
-def _all_runs(axes: Axes) -> list[Run]:
+def all_runs(axes: Axes) -> list[Run]:
     return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
 
 
 def _allowed(axes: Axes, excluded: Iterable[Iterable[Place]]) -> list[Run]:
     bad = [frozenset(pair) for pair in excluded]
-    return [run for run in _all_runs(axes) if not any(pair <= _places(run) for pair in bad)]
+    return [run for run in all_runs(axes) if not any(pair <= _places(run) for pair in bad)]
 
 
 def greedy(runs: Sequence[Run], left: set[Pair]) -> list[Run]:
@@ -252,8 +252,8 @@ pairs_covered.wrong(
 
 @_wrong("excluded_ignored", EXCLUDED)
 def _(axes: Axes, excluded: Excluded, most: int) -> list[Run]:
-    runs = _all_runs(axes)
-    return greedy(runs, _pairs_of(runs))
+    runs = all_runs(axes)
+    return greedy(runs, pairs_of(runs))
 
 
 @_wrong(
@@ -264,7 +264,7 @@ def _(axes: Axes, excluded: Excluded, most: int) -> list[Run]:
     order = list(axes)
     seen = [pair for pair in excluded if order.index(pair[0][0]) < order.index(pair[1][0])]
     runs = _allowed(axes, seen)
-    return greedy(runs, _pairs_of(runs))
+    return greedy(runs, pairs_of(runs))
 
 
 @_wrong(
@@ -273,8 +273,8 @@ def _(axes: Axes, excluded: Excluded, most: int) -> list[Run]:
     "has. Choose among the runs that can be.",
 )
 def _(axes: Axes, excluded: Excluded, most: int) -> list[Run]:
-    runs, allowed = _all_runs(axes), _allowed(axes, excluded)
-    return [run for run in greedy(runs, _pairs_of(runs)) if run in allowed]
+    runs, allowed = all_runs(axes), _allowed(axes, excluded)
+    return [run for run in greedy(runs, pairs_of(runs)) if run in allowed]
 
 
 @_wrong(
@@ -297,9 +297,7 @@ def _between(axes: Axes, excluded: Excluded, wanted: Callable[[int, int], bool])
     """Covers the pairs of the axes with these numbers alone."""
     allowed, order = _allowed(axes, excluded), list(axes)
     left = {
-        pair
-        for pair in _pairs_of(allowed)
-        if wanted(*sorted(order.index(axis) for axis, _ in pair))
+        pair for pair in pairs_of(allowed) if wanted(*sorted(order.index(axis) for axis, _ in pair))
     }
     return greedy(allowed, left)
 
@@ -333,21 +331,21 @@ def _(axes: Axes, excluded: Excluded, most: int) -> list[Run]:
     bad = {values(pair) for pair in excluded}
     runs = [
         run
-        for run in _all_runs(axes)
+        for run in all_runs(axes)
         if not bad & {values(pair) for pair in combinations(run.items(), 2)}
     ]
-    return greedy(runs, _pairs_of(runs))
+    return greedy(runs, pairs_of(runs))
 
 
 @_wrong("excluded_wanted_no_more", EXCLUDED)
 def _(axes: Axes, excluded: Excluded, most: int) -> list[Run]:
-    runs = _all_runs(axes)
-    return greedy(runs, _pairs_of(_allowed(axes, excluded)))
+    runs = all_runs(axes)
+    return greedy(runs, pairs_of(_allowed(axes, excluded)))
 
 
 @_wrong("pairs_as_runs", NO_RUN)
 def _(axes: Axes, excluded: Excluded, most: int) -> list[Run]:
-    return [dict(pair) for pair in sorted(map(sorted, _pairs_of(_allowed(axes, excluded))))]
+    return [dict(pair) for pair in sorted(map(sorted, pairs_of(_allowed(axes, excluded))))]
 
 
 @_wrong(
@@ -356,7 +354,7 @@ def _(axes: Axes, excluded: Excluded, most: int) -> list[Run]:
 )
 def _(axes: Axes, excluded: Excluded, most: int) -> list[Run]:
     allowed = _allowed(axes, excluded)
-    return greedy(allowed, _pairs_of(allowed))[:-1]
+    return greedy(allowed, pairs_of(allowed))[:-1]
 
 
 @pairs_covered.cost
@@ -364,4 +362,4 @@ def _(student: Student, draw: Draw) -> str:
     axes, excluded = _tangled(draw)
     allowed = _allowed(axes, excluded)
     runs = student.call("pairs_covered", dict(axes), list(excluded), _most(allowed))
-    return f"{len(runs)} runs for {len(_pairs_of(allowed))} pairs, of {len(allowed)} possible runs"
+    return f"{len(runs)} runs for {len(pairs_of(allowed))} pairs, of {len(allowed)} possible runs"
