@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -89,7 +89,8 @@ def answer(
     storages = list(map(device.arrive, request.storages))
     args, kwargs = unpack(request.tree, storages)
     given = [*args, *kwargs.values()]
-    forms = list(map(form_of, given))
+    form = form_of if request.storages else repr  # without a tensor in it that says all, and soon
+    forms = list(map(form, given))
     try:
         with as_started(), device.running():
             result = namespace[function](*args, **kwargs)
@@ -100,7 +101,7 @@ def answer(
         return Reply(Raised(Cause.UNSENDABLE, "TypeError", why=text("returned", what=error.what)))
     except BaseException as error:
         return Reply(raised_by(error))
-    written = {-1 - k: b"" for k, value in enumerate(given) if has_changed(value, forms[k])}
+    written = {-1 - k: b"" for k, value in enumerate(given) if has_changed(value, forms[k], form)}
     for k, before in enumerate(request.storages):
         if (after := storage_bytes(storages[k])) != before:
             written[k] = after
@@ -121,10 +122,10 @@ def form_of(value: Any) -> Any:
     return type(value), repr(value)
 
 
-def has_changed(value: Any, form: Any) -> bool:
+def has_changed(value: Any, before: Any, form: Callable[[Any], Any] = form_of) -> bool:
     """Whether `value` has another form by now."""
     try:
-        return bool(form_of(value) != form)
+        return bool(form(value) != before)
     except Exception:  # what the student put there may do anything when it is asked
         return True
 

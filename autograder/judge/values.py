@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import repeat
+from itertools import islice, repeat
 from types import GeneratorType
 from typing import Any
 
@@ -128,14 +128,11 @@ class _Packer:
     owned: list[torch.UntypedStorage] = field(default_factory=list)
     total_bytes: int = 0
     element_bytes: int = 0
-    nodes: int = 0
+    nodes: int = 1
 
     def node(self, value: Any, depth: int) -> Any:
-        self.nodes += 1
-        if depth > MAX_DEPTH or self.nodes > MAX_NODES:
-            raise Unsendable("nested")
-        if type(value) in _PLAIN:
-            return _leaf(value)
+        if _is_plain(value):
+            return value
         if isinstance(value, torch.Tensor):
             return {"x": self.tensor(value)}
         if isinstance(value, list):
@@ -153,7 +150,11 @@ class _Packer:
         return _leaf(value)
 
     def parts(self, values: Iterable[Any], depth: int) -> list[Any]:
-        return list(map(self.node, values, repeat(depth + 1)))
+        found = list(islice(values, MAX_NODES + 1 - self.nodes))  # a generator may be endless
+        self.nodes += len(found)
+        if self.nodes > MAX_NODES or (found and depth >= MAX_DEPTH):
+            raise Unsendable("nested")
+        return [part if _is_plain(part) else self.node(part, depth + 1) for part in found]
 
     def tensor(self, t: torch.Tensor) -> list[Any]:
         _refuse_exotic(t, self.devices)
@@ -187,8 +188,12 @@ class _Packer:
         return number, 0
 
 
-_PLAIN = frozenset({type(None), bool, float, int, str})
-"""What most parts of long answers are: of these no other kind needs to be ruled out."""
+def _is_plain(value: Any) -> bool:
+    """Whether it travels as it is, and is within the limits: most parts of long values do."""
+    kind = type(value)
+    if kind is str:
+        return len(value) <= MAX_TEXT and bool(value.isascii())
+    return kind is bool or value is None or (kind is int and -MAX_INT <= value <= MAX_INT)
 
 
 def _leaf(value: Any) -> Any:
@@ -251,16 +256,11 @@ def unpack(
 class _Unpacker:
     storages: Sequence[torch.UntypedStorage]
     known: Sequence[torch.UntypedStorage]
-    nodes: int = 0
+    nodes: int = 1
     element_bytes: int = 0
 
     def node(self, tree: Any, depth: int) -> Any:
-        self.nodes += 1
-        if depth > MAX_DEPTH or self.nodes > MAX_NODES:
-            raise Malformed("nested too deep or too many parts")
-        if tree is None or isinstance(tree, bool):
-            return tree
-        if isinstance(tree, int) and abs(tree) <= MAX_INT:
+        if _is_plain(tree):
             return tree
         if isinstance(tree, str):
             return _text(tree)
@@ -275,7 +275,10 @@ class _Unpacker:
     def children(self, trees: Any, depth: int) -> list[Any]:
         if not isinstance(trees, list):
             raise Malformed("a list was expected")
-        return list(map(self.node, trees, repeat(depth + 1)))
+        self.nodes += len(trees)
+        if self.nodes > MAX_NODES or (trees and depth >= MAX_DEPTH):
+            raise Malformed("nested too deep or too many parts")
+        return [tree if _is_plain(tree) else self.node(tree, depth + 1) for tree in trees]
 
     def slice(self, body: Any, depth: int) -> slice:
         parts = self.children(body, depth)

@@ -7,7 +7,6 @@ most 8 exponent bits and 23 fraction bits.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import NamedTuple
 
 
@@ -72,7 +71,7 @@ class Format(NamedTuple):
 
     def _rounded(self, size: float) -> float:
         spacing = self.spacing_exponent(size)
-        steps = round(Fraction(size) / Fraction(2) ** spacing)  # of a Fraction: half to even
+        steps = round(math.ldexp(size, -spacing))  # exact, a power of two; half to even
         return math.ldexp(steps, spacing)
 
 

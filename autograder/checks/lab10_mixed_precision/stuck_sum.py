@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -86,12 +87,14 @@ def _numbers(terms: Tensor) -> list[float]:
     return [float(n) for n in terms.detach().tolist()]
 
 
-def _sums(terms: Sequence[float], kind: Format) -> list[float]:
+def _sums(terms: Sequence[float], kind: Format) -> Sequence[float]:
     """The running sum, from 0 on, after each term."""
-    sums = [0.0]
-    for term in terms:
-        sums.append(kind.nearest(sums[-1] + term))
-    return sums
+    return _all_sums(tuple(terms), kind)
+
+
+@lru_cache(maxsize=256)  # every known wrong answer asks for those of the same terms
+def _all_sums(terms: tuple[float, ...], kind: Format) -> Sequence[float]:
+    return tuple(accumulate(terms, lambda total, term: kind.nearest(total + term), initial=0.0))
 
 
 def _moved(sums: Sequence[float]) -> int:
