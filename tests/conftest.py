@@ -103,6 +103,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     needs.ask_for(item)
 
 
+@pytest.fixture
+def nothing_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`autograder grade` begins no jail while it reads: for tests in which nothing is graded."""
+    from autograder.classroom.run import startup
+
+    monkeypatch.setattr(startup, "begin_jail", lambda: None)
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """A real Chromium."""

@@ -350,6 +350,7 @@ def test_checkpoints_and_half_written_files_are_not_notebooks(course: Path) -> N
     assert hidden.exists()
 
 
+@pytest.mark.slow
 def test_a_build_killed_between_two_files_leaves_whole_files(course: Path) -> None:
     before = files(course)
     edit(course, LAB_SOURCE, "Give the strides", "Name the strides")

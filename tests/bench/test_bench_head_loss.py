@@ -77,6 +77,7 @@ def run(path: Path, *arguments: str) -> tuple[SimpleNamespace, dict]:
 # ---- the command --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_on_a_cpu_it_times_who_can_and_says_why_the_others_cannot(tmp_path: Path) -> None:
     some = ("--tokens", "300", "--turns", "2", "--peers", "chunked,cuda,liger")
     done, result = run(tmp_path, *some)

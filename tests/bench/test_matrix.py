@@ -81,6 +81,7 @@ OTHER_WAYS = {
 }
 
 
+@pytest.mark.slow
 def test_every_other_way_to_fail_is_a_failure_too(planted: Path) -> None:
     plant(planted, "test_good", "def test_y(): pass\n")
     for name, (source, _) in OTHER_WAYS.items():

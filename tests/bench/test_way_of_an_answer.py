@@ -18,6 +18,7 @@ print(*sorted(way_of_a_check().functions), sep="\\n")
 """
 
 
+@pytest.mark.slow
 def test_one_check_in_a_notebook_passes_few_functions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,6 +34,7 @@ def test_words_that_another_cell_reads_stay() -> None:
     assert without_guesses([f'{first}\nreveal("k", word)', "print(word)"])[0] == first
 
 
+@pytest.mark.slow
 def test_no_chapter_shows_such_a_line_and_each_was_asked() -> None:
     found = 0
     for unit in units(plan(ROOT)):

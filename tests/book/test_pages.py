@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pytest
 
 from autograder.authoring.address import BRANCH, REPOSITORY
 from autograder.authoring.plan import plan
@@ -36,6 +37,7 @@ def test_the_readme_shows_the_units_as_they_are() -> None:
     assert all(one.title.partition(": ")[2] in text for one in unit.units(PLAN))
 
 
+@pytest.mark.slow
 def test_what_a_cell_prints_stays_a_line_and_stays_above_its_picture(tmp_path: Path) -> None:
     """A kernel would send a line in two pieces, each the beginning of a line; and where all that
     was printed became one, what belonged to the second picture stood above the first."""

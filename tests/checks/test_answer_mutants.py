@@ -56,6 +56,7 @@ def test_a_lottery_and_a_fault_of_ours_are_found(lab: Lab) -> None:
     assert found.ours
 
 
+@pytest.mark.slow
 def test_a_loop_that_never_ends_is_noticed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answer_mutants, "SECONDS", 1)
     endless = replace(next(answer_mutants.mutants("x = 1 + 1")), source=ENDLESS)

@@ -68,6 +68,7 @@ def test_the_page_numbers_the_questions_as_the_judge_does(name: str) -> None:
         assert asked_in[question.name].startswith(number + " "), question.title
 
 
+@pytest.mark.slow
 def test_listing_the_labs_imports_no_compiler() -> None:
     """Every command lists them. Dynamo takes seconds, and leaves a folder where it was imported."""
     asked = "import sys, autograder.checks as c; c.labs(); print('torch._dynamo' in sys.modules)"
@@ -96,6 +97,8 @@ for lab in checks.labs():
 """
 
 
+@pytest.mark.compiler  # some answers call Dynamo, which looks for one
+@pytest.mark.slow
 def test_a_lab_that_needs_dynamo_says_so() -> None:
     """Else the first answer that imports it waits for that, inside its own limit of time."""
     done = subprocess.run([sys.executable, "-c", ANSWERED], capture_output=True, text=True)

@@ -61,6 +61,7 @@ def fault_in(kernel: Kernel, case: Case) -> str:
 class TestAgainstTriton:
     """The same text, read by us and run by Triton's interpreter, stores the same."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("question", KERNELS)
     def test_every_known_answer_stores_the_same_in_both(
         self, question: str, solved: dict[str, Any], others: dict[str, list[dict[str, Any]]]
@@ -513,6 +514,7 @@ class TestPage:
         assert not {s.source for s in drawn(4, 1)} & set(published)
         assert ask(lab.questions["broken_kernel"], student, seed=4).state is State.FAIL
 
+    @pytest.mark.slow
     def test_no_suspect_is_right_as_it_stands_and_each_is_told_its_rule(self) -> None:
         known = import_module("autograder.checks.lab07_triton.broken_kernel")
         suspects = [suspect for suspect in drawn(5, 1) if suspect.kind]

@@ -34,6 +34,7 @@ class TestPtx:
         found = {target: facts(text)["mma"] for target, text in texts()}
         assert found == {"sm_75": 0, "sm_80": 2, "sm_90": 2, "sm_100": 2}
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "target",
         [

@@ -155,6 +155,7 @@ BY_NEW_SIZES = (
 )
 
 
+@pytest.mark.slow
 def test_a_frame_that_dynamo_tells_of_knows_its_line_of_the_text() -> None:
     by_line = ("lines[reason.user_stack[-1].lineno - 1].strip()", "reason.user_stack[-1].line")
     assert solved("where_it_breaks", by_line).state is State.PASS
@@ -190,6 +191,7 @@ def test_an_answer_spoilt_by_one_line_is_named(
     assert (verdict.state, verdict.sentence) == (State.FAIL, known[misconception])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "edit", "said"),
     [

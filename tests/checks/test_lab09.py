@@ -98,6 +98,7 @@ class TestForm:
         others = {"cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaMemcpyAsync"}
         assert copies | others | {"aten::item", "cudaLaunchKernel"} <= theirs & ours
 
+    @pytest.mark.slow
     def test_a_collective_has_the_form_of_gloos(self) -> None:
         module = import_module("autograder.checks.lab09_profiling.late_rank")
         (ours, *_), _ = module._drawn(Draw(1), 3)

@@ -145,6 +145,7 @@ def test_what_is_left_out_is_named(question: str, known: str, edits: list[tuple[
     assert verdict.sentence == sentence_of(question, known)
 
 
+@pytest.mark.slow
 def test_a_bucket_that_never_starts_ends_after_a_while_and_says_who_waits() -> None:
     late = ("    ready.update(range(len(params)))", "    pass")
     verdict = answered("ddp_step", late, patience_s=2.0)
@@ -169,6 +170,7 @@ UNEVEN: list[tuple[str, str, str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("what", "line", "sentence"), UNEVEN)
 def test_ranks_that_do_not_make_the_same_calls_are_told_why(
     what: str, line: str, sentence: str

@@ -179,6 +179,7 @@ def test_no_two_releases_are_the_same() -> None:
     assert all(a != b for a, b in combinations(made, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*(n for n in lab.questions if n != "head_wheel"), HEAD_WHEEL])
 def test_a_wrong_answer_is_wrong_whatever_is_drawn(name: str) -> None:
     """The fixed cases show each fault: the notebook and the grade cannot disagree."""

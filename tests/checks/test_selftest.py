@@ -61,6 +61,7 @@ def change(lab: Lab, name: str, **fields: Any) -> None:
     lab.questions[name] = replace(lab.questions[name], **fields)
 
 
+@pytest.mark.slow
 def test_a_wrong_answer_that_passes_is_found(lab: Lab) -> None:
     right = WrongAnswer("right", "no", {"contiguous_strides": lambda n: torch.empty(n).stride()})
     lab.questions["contiguous_strides"].wrong_answers.append(right)
@@ -97,6 +98,7 @@ def test_a_verdict_that_another_language_reads_in_english_is_found(lab: Lab) -> 
         assert list(selftest.left_in_english(replace(verdict, got=got))) == []
 
 
+@pytest.mark.slow
 def test_two_wrong_answers_that_look_alike_are_found(lab: Lab) -> None:
     known = lab.questions["overlaps"].wrong_answers
     known.append(replace(known[0], name="twin", sentence="Another sentence."))
@@ -140,11 +142,13 @@ def test_a_missing_cost_line_is_found(lab: Lab) -> None:
     assert any("without a cost line" in fault for fault in faults(lab))
 
 
+@pytest.mark.slow
 def test_an_alternative_to_nothing_is_found(lab: Lab) -> None:
     del lab.questions["overlaps"]
     assert any("'overlaps', which is not asked" in fault for fault in faults(lab))
 
 
+@pytest.mark.slow
 def test_too_few_right_answers_are_found(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

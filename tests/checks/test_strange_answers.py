@@ -89,6 +89,7 @@ def test_a_strange_answer_is_no_fault_of_the_check(name: str) -> None:
 SOLUTIONS = Path(__file__).parents[2] / "solutions"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["device_of_sum", "tensor_keys", "decomposes", "stage_order"])
 def test_a_published_table_of_answers_does_not_pass(name: str) -> None:
     """All that ten runs asked, looked up: the eleventh asks something else."""

@@ -59,6 +59,7 @@ def circle(house: Path, root: str) -> list[str]:
     return []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("root", ["onelayer", "autograder", "setup_env"])
 def test_no_module_comes_back_to_itself(root: str) -> None:
     assert sum(map(len, arrows(REPO, root).values())) > 3, "found nothing to check"

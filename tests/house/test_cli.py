@@ -19,6 +19,8 @@ from autograder.classroom.intake import taking
 from autograder.classroom.run import grading
 from autograder.sandbox import Tier
 
+pytestmark = pytest.mark.usefixtures("nothing_begins")
+
 
 @pytest.fixture
 def autograder(monkeypatch, tmp_path):
@@ -63,7 +65,6 @@ def test_every_command_has_a_short_help(autograder):
         )
 
 
-@pytest.mark.jail
 def test_a_lab_goes_by_its_number(autograder, hand_in, no_jail):
     for number in ("1", "01", NAME):
         assert "There is no bwrap" in told(autograder("grade", hand_in, "--lab", number))

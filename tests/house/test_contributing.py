@@ -62,11 +62,13 @@ def test_the_page_has_its_number_and_its_worth(course: Path) -> None:
     assert "## 1.12 In your own words" in page
 
 
+@pytest.mark.slow
 def test_the_self_test_finds_no_fault(course: Path) -> None:
     said = run(course, "autograder.cli", "selftest", "01_strides", "row_bytes")
     assert re.search(r"01_strides\W+1\W+2\W+3\W+0\W", said), said
 
 
+@pytest.mark.slow
 def test_the_self_test_of_the_copy_can_fail(course: Path) -> None:
     """The same command, after somebody changed a wrong answer into a right one."""
     check = course / CHECK

@@ -177,6 +177,7 @@ def test_whatever_it_does_instead_of_returning_is_no_answer(function: Any, kind:
     assert caught.value.raised.kind == kind
 
 
+@pytest.mark.slow
 def test_a_call_leaves_nothing_to_the_garbage_collector() -> None:
     """A cycle would keep the storages of a call alive: in the jail, a memory bomb of our own."""
     s, x = student(same=lambda x: x + 1), torch.ones(1000)

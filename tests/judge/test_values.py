@@ -177,6 +177,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(json_values)
 def test_no_tree_does_more_than_be_refused(tree: Any) -> None:

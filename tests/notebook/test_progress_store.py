@@ -296,6 +296,7 @@ def test_two_notebooks_at_once_lose_no_change(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_kernel_killed_while_it_writes_leaves_a_whole_file(tmp_path: Path) -> None:
     process = writer(tmp_path, "a", 10**9)
     start(process)

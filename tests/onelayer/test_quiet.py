@@ -25,6 +25,7 @@ def stderr_of(program: str, home: Path) -> str:
     return done.stderr
 
 
+@pytest.mark.slow
 def test_a_compiler_without_a_gpu_is_no_news(tmp_path: Path) -> None:
     assert stderr_of(f"import onelayer; {LOOKS}", tmp_path) == ""
 
@@ -43,6 +44,7 @@ def test_slow_guards_are_no_news_and_another_warning_is(tmp_path: Path) -> None:
     assert "Guards failed" in stderr_of(f"import onelayer; {other}", tmp_path)
 
 
+@pytest.mark.slow
 def test_tf32_left_alone_is_no_news() -> None:
     said = "from torch._inductor.compile_fx import _warn_tf32_disabled as look; import torch;"
     said += (

@@ -20,6 +20,8 @@ from autograder.classroom.store import changes, folder_lock
 from autograder.judge import State
 from tests.classroom.made_class import LAB, four_students, mark, record, verdict
 
+pytestmark = pytest.mark.slow  # each changes a whole graded class
+
 FIRST, SECOND, *_ = LAB.questions
 WORTH, FULL = LAB.questions[FIRST].points, LAB.max_points
 KNOWN = LAB.questions[FIRST].wrong_answers[0].name

@@ -22,6 +22,8 @@ from autograder.classroom.store.journal import Journal
 from autograder.judge import Cause, State
 from tests.classroom.made_class import LAB, four_students, mark, record, verdict
 
+pytestmark = pytest.mark.slow  # each changes a whole graded class
+
 FIRST, SECOND, *_ = LAB.questions
 WORTH, FULL = LAB.questions[FIRST].points, LAB.max_points
 WHY = ("--reason", "Its check was wrong")

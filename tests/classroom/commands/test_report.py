@@ -64,6 +64,7 @@ def told(result):
 
 
 class TestReport:
+    @pytest.mark.slow
     def test_everything_lies_where_it_says(self, autograder, grading):
         result = autograder("report")
         assert result.exit_code == 0, result.output
@@ -118,6 +119,7 @@ class TestReport:
             for path in lost:
                 (grading / path.name).rename(path)
 
+    @pytest.mark.slow
     def test_what_is_written_is_the_instructors_alone(self, autograder, grading):
         assert autograder("report", NAME).exit_code == 0
         for name in ("index.html", "canvas.csv", "moodle.csv", "feedback.zip"):
@@ -149,6 +151,7 @@ class TestReport:
         roster.update(tmp_path / "grading", NAME, [Line("dee", ungradable="No notebook.")])
         assert autograder("report").exit_code == 0
 
+    @pytest.mark.slow
     def test_late_penalties_follow_the_marks_of_today(self, autograder, tmp_path):
         from nbgrader.api import Gradebook
 

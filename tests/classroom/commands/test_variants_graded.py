@@ -27,6 +27,8 @@ from autograder.sandbox import Tier
 from tests.classroom.commands.sample_grading import SEED
 from tests.classroom.run.test_work import OpenJail
 
+pytestmark = pytest.mark.slow  # each changes a whole graded class
+
 LAB = checks.lab("05")
 ASKED = "overlap_plan"
 ENROLLED = ("ada", "bob", "cy", "dee", "fay")

@@ -166,7 +166,7 @@ def test_a_number_here_and_an_email_there_are_one_person(listed, tmp_path):
 
 
 @pytest.fixture
-def autograder(tmp_path, monkeypatch):
+def autograder(tmp_path, monkeypatch, nothing_begins):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "list.csv").write_text(CANVAS + '"Cole, Cy",12347,s3,cy,A,\n', encoding="utf-8")
     with zipfile.ZipFile(tmp_path / "submissions.zip", "w") as archive:

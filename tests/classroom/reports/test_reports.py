@@ -159,6 +159,7 @@ class Tags(HTMLParser):
 
 
 class TestPage:
+    @pytest.mark.slow
     @pytest.mark.parametrize("size", [0, 1, 2, 1000])
     def test_classes_of_every_size(self, size):
         text = page_of(class_of(size))
@@ -199,6 +200,7 @@ class TestPage:
         assert "../../feedback/%E6%9D%8E%E9%9B%B7/01_strides/01_strides.html" in text
         text.encode("utf-8", "replace")
 
+    @pytest.mark.slow
     def test_every_plot_is_told_in_words_and_drawn_in_the_pages_colours(self):
         text = page_of(class_of(12))
         labels = re.findall(r'<svg class="plot" role="img" aria-label="([^"]+)"', text)
@@ -268,6 +270,7 @@ class TestPage:
         assert "1 d 1 h late" in text
         assert "\u22123" in text
 
+    @pytest.mark.slow
     def test_the_same_class_makes_the_same_page(self):
         assert page_of(class_of(20)) == page_of(class_of(20))
 

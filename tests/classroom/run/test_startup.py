@@ -57,6 +57,7 @@ def test_it_grades_what_it_is_given_in_the_jail_that_it_has_begun(begun, tmp_pat
     assert not begun.process.is_alive()
 
 
+@pytest.mark.slow
 def test_one_that_was_lost_meanwhile_is_replaced(begun, tmp_path):
     begun.process.kill()
     begun.process.join()
@@ -101,6 +102,7 @@ def test_ctrl_c_does_not_reach_the_first_process_of_all():
     assert (done.stdout, done.stderr) == ("1\nTrue\n", "")
 
 
+@pytest.mark.jail
 def test_what_nobody_took_is_ended_and_nobody_takes_it_twice():
     before = multiprocessing.active_children()
     startup.begin_jail()

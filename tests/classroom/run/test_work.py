@@ -274,6 +274,7 @@ child.wait()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
 def test_a_worker_dies_with_its_parent_however_that_dies():
     command = [sys.executable, "-c", PARENT]
@@ -286,6 +287,7 @@ def test_a_worker_dies_with_its_parent_however_that_dies():
     assert not child.is_running()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
 def test_a_worker_whose_parent_is_gone_already_ends():
     command = [sys.executable, "-c", CHILD, str(os.getppid())]

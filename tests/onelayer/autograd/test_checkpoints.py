@@ -111,6 +111,7 @@ def plans(draw):
 
 
 class TestAgainstTorch:
+    @pytest.mark.slow
     @settings(max_examples=300)
     @given(plan=plans())
     def test_kept_peak_and_what_runs_again_are_the_checkpoints(self, js, plan):

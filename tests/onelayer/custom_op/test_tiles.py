@@ -104,6 +104,7 @@ class TestTheArithmetic:
                     )
             assert (z >= 0).all()
 
+    @pytest.mark.slow
     @settings(max_examples=300)
     @given(size=SIZES, seed=st.integers(0, 2**16))
     def test_its_threads_compute_the_product(self, js, size, seed):

@@ -445,6 +445,7 @@ def test_batches_ask_for_the_next_word_and_for_nothing_after_the_end() -> None:
     assert sorted(seen) == sorted(map(str, sentences))  # 50 = 6 batches of 8 and one of 2
 
 
+@pytest.mark.slow
 def test_a_poor_model_is_not_written(tmp_path: Path) -> None:
     out = tmp_path / "w.safetensors"
     out.write_bytes(b"the old weights")

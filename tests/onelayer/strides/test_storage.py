@@ -244,6 +244,7 @@ assert run("onelayer.show_storage(x); onelayer.show_storage(x.T)") == 2 * everyt
 """
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_each_picture_once():
     subprocess.run([sys.executable, "-c", SHELL], check=True, stdout=subprocess.DEVNULL)
 

@@ -130,6 +130,7 @@ def test_expand(js, x, data):
     assert is_error(got) if want is None else got == want
 
 
+@pytest.mark.slow
 @fresh
 @given(x=tensors(), dim=some_dim, size=st.integers(-1, 5), step=st.integers(0, 3))
 def test_unfold(js, x, dim, size, step):

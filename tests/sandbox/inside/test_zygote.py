@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import threading
 from autograder.sandbox.inside import zygote
@@ -16,6 +18,7 @@ print(zygote._threads())
 """
 
 
+@pytest.mark.slow
 def test_a_thread_that_ends_is_waited_for_and_one_that_stays_is_told() -> None:
     """A fork of two threads could hang; matplotlib's, which watches a search, ends by itself."""
     alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}

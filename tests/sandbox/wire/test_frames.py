@@ -54,6 +54,7 @@ json_with_floats = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(
     header=st.dictionaries(st.text(max_size=8).filter(lambda k: k != "sizes"), plain_json),
     blobs=st.lists(st.binary(max_size=50), max_size=5),
@@ -79,6 +80,7 @@ def test_any_json_is_a_frame_or_malformed(header, tail):
     assert frame is None or (isinstance(header, dict) and "sizes" in header)
 
 
+@pytest.mark.slow
 @given(
     data=st.data(),
     frame=st.sampled_from(
@@ -117,6 +119,7 @@ def test_a_true_answer_with_one_part_replaced_is_read_or_malformed(data, frame):
 numbers = st.integers(-2, 9) | st.sampled_from([2**31, 2**62, 2**63 - 1, 2**63]) | plain_json
 
 
+@pytest.mark.slow
 @given(
     number=numbers,
     dtype=st.sampled_from(["float32", "bool", "complex128", "int64", "float8"]) | plain_json,
