@@ -152,16 +152,21 @@ def _worst(got: torch.Tensor, want: torch.Tensor, error: torch.Tensor, allowed: 
     counts = {"wrong": int((error >= 0).sum()), "total": error.numel()}
     facts = {"place": str(index), "allowed": allowed, **counts}
     alone = error.numel() == 1  # "worst of 1" says nothing
+    expected, mine = _numbers_apart(want[at].item(), got[at].item())
     return Wrong(
-        expected=_number(want[at].item()),
-        got=_number(got[at].item()),
+        expected=expected,
+        got=mine,
         where=text("allowed", **facts) if alone else text("worst", **facts),
         why=between_tensors(got, want, allowed),
     )
 
 
-def _number(value: complex) -> str:
-    return str(value) if isinstance(value, int) else f"{value:.6g}"
+def _numbers_apart(a: complex, b: complex) -> tuple[str, str]:
+    """Two numbers in as few digits as tell them apart, and in six at least."""
+    if isinstance(a, int) or isinstance(b, int):
+        return str(a), str(b)
+    each = ((f"{a:.{digits}g}", f"{b:.{digits}g}") for digits in (6, 9, 12, 17))
+    return next((pair for pair in each if pair[0] != pair[1]), (str(a), str(b)))
 
 
 def same_memory(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -388,7 +388,7 @@ check("gather_flat")
 def gather_flat(flat, stride, offset, index):
     """Rebuild x as the largest view that fits, then gather."""
     n = len(index)
-    width = int(index.max()) + 1
+    width = int(index.max()) + 1 if n else 0
     return flat.as_strided((n, width), tuple(stride), offset).gather(1, index)
 
 

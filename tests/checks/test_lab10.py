@@ -309,7 +309,7 @@ class TestTraining:
         for seed in range(10):
             draw = Draw(seed)
             right, task = mended_run._drawn(draw)
-            spoilt = mended_run._spoilt(right, (fault,), draw)
+            spoilt = mended_run._spoilt(right, (fault,), draw.choice)
             assert spoilt != right
             with pytest.raises(Wrong):
                 mended_run._expect_as(trained(spoilt, task), trained(right, task))

@@ -37,7 +37,7 @@ def next_word(student: Student, draw: Draw) -> None:
     for text in SENTENCES:
         h = onelayer.hidden(text)
         _expect_likeliest(student, (h, weight, bias, tokens))
-    for made in (_a_long_row(), _a_narrow_lead(draw), *_apart(draw)):
+    for made in (_a_long_row(), _too_large_for_exp(), _a_narrow_lead(draw), *_apart(draw)):
         _expect_likeliest(student, made)
     for _ in draw.cases(3):
         h, weight = draw.tensor(draw.integer(2, 6), 8), draw.tensor(12, 8)
@@ -55,6 +55,11 @@ def _a_long_row() -> Head:
     h, bias = torch.tensor([[0.0, 1.0], [1.0, 2.0]]), torch.tensor([0.0, 0.0, 4.0, 0.0])
     weight = torch.tensor([[0.5, 1.0], [4.0, 1.0], [-1.0, 0.0], [-4.0, -4.0]])
     return h, weight, bias, ["short", "<end>", "biased", "unlikely"]
+
+
+def _too_large_for_exp() -> Head:
+    """e to the power of either of two logits is infinite; the second is larger."""
+    return torch.tensor([[150.0, 190.0]]), torch.eye(2), torch.zeros(2), ["infinite", "larger"]
 
 
 def _a_narrow_lead(draw: Draw) -> Head:

@@ -36,11 +36,15 @@ def centre_windows(student: Student, draw: Draw) -> None:
     cases += [(draw.tensor(12, dtype=torch.float64), 3), (draw.tensor(9, layout="strided")[2:], 3)]
     cases += [(draw.tensor(n), width) for n, width in ((20, 7), (40, 16), (9, 8))]
     cases += [(draw.integers(n, low=-9, high=9).float(), 1) for n in (5, 1)]  # no rounding beside 0
+    large_before_small = draw.tensor(9)
+    large_before_small[0] = 2.0**26
+    cases.append((large_before_small, 2))
     for (x, width), got in zip(cases, student.each("centre_windows", cases), strict=True):
         windows = torch.stack([x[k : k + width] for k in range(len(x) - width + 1)])
         want = windows - windows.mean(dim=1, keepdim=True)
         with within("", why=partial(_because, got, want, x)):
             expect_close(got, want, tolerance=1e-5)
+            expect_close(got[1:], want[1:], tolerance=1e-5)  # where the first is large, these are not
 
 
 def _because(got: Any, want: torch.Tensor, x: torch.Tensor) -> str:

@@ -18,6 +18,8 @@ _RAISED = {
     "row times stride[0] and the column times stride[1].",
     "RuntimeError: setStorage": "A view of this size reaches behind the end of the storage: its "
     "floats lie from the offset on, by both strides.",
+    "RuntimeError: stack": "There may be no row in index: then there is nothing to stack, and the "
+    "result is (0, K).",
     "RuntimeError: shape": "The storage is no matrix of these rows: rows may overlap in it, lie "
     "apart, or come column by column. Compute each address.",
 }
@@ -61,7 +63,7 @@ def _rows_and_columns(draw: Draw, layout: str) -> tuple[torch.Tensor, torch.Tens
 
 def _further(draw: Draw) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Other dtypes, an offset beside a stride along the row, as many columns as rows, one of them,
-    more than x has, and addresses beyond a byte."""
+    more than x has, no row, and addresses beyond a byte."""
     wide = draw.tensor(5, 14, dtype=torch.float64, layout="strided")[1:, 2:]
     whole = draw.integers(4, 6, low=0, high=2**60)
     return [
@@ -71,6 +73,7 @@ def _further(draw: Draw) -> list[tuple[torch.Tensor, torch.Tensor]]:
         (draw.tensor(4, 5, layout="offset"), torch.tensor([[4], [0], [4], [4]])),
         (draw.tensor(1, 6, layout="strided"), torch.tensor([[5, 0, 5]])),
         (draw.tensor(1, 6), torch.tensor([[5]])),
+        (draw.tensor(3, 4), torch.zeros(0, 2, dtype=torch.int64)),
         (draw.tensor(2, 3), torch.tensor([[2, 1, 0, 2, 1], [0, 0, 2, 1, 1]])),
         (draw.tensor(9, 600), draw.integers(9, 2, low=300, high=599)),
     ]

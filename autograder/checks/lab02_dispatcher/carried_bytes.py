@@ -95,6 +95,8 @@ def _ways(draw: Draw, n: int) -> list[list[Step]]:
         [("add", (), {"other": draw.tensor(n, 64)}), ("clone", (), {}), ("detach", (), {})],
         [("t", (), {}), ("clone", (), {}), ("contiguous", (), {}), ("contiguous", (), {})],
         [("relu", (), {}), ("view", (-1,), {}), ("add_", (1.0,), {"alpha": 2})],
+        # Long enough, and large enough, for an address to come again.
+        [("repeat", (200, 1), {}), *[(name, (), {}) for name in ("relu", "sin", "cos") * 3]],
     ]
 
 

@@ -33,8 +33,9 @@ def numeric_gradient(student: Student, draw: Draw) -> None:
     gradient, and with any h the central difference for this h.
     """
     drawn = [(draw.integer(1, 7), draw.integer(3, 8)) for _ in draw.cases(2)]
-    for n, v in [(3, 8), (1, 4), *drawn]:
-        z, target = draw.tensor(n, v), draw.integers(n, low=0, high=v - 1)
+    for n, v in [(3, 8), (1, 4), (4, 6), *drawn]:
+        layout = "transposed" if (n, v) == (4, 6) else "contiguous"
+        z, target = draw.tensor(n, v, layout=layout), draw.integers(n, low=0, high=v - 1)
         wide = _differences(z.to(torch.float64), target, 0.5, 0.5)
         for h, want in ((1e-4, _torchs_cross_entropy64(z, target)), (0.5, wide)):
             got = student.call("numeric_gradient", z, target, h)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from autograder.judge import Wrong, describe, expect_close, expect_tuple, within
@@ -47,7 +48,10 @@ def expect_answers(got: Any, want: Sequence[Maybe], names: str, *, tolerance: fl
 def expect_named(
     name: str, mine: Any, torchs: Tensor, *, tolerance: float = 1e-5, why: str = ""
 ) -> None:
-    """`mine` close to `torchs`; raises Wrong with the name, and with `why` if it is not."""
+    """`mine` close to `torchs`; raises Wrong with the name, and with `why` if it is not. tolerance:
+    in float32; in float64 it is no wider than 1e-9: nothing was rounded to float32 on the way."""
+    if torchs.dtype is torch.float64:
+        tolerance = min(tolerance, 1e-9)
     with within(f"in {name}", why=why):
         expect_close(mine, torchs, tolerance=tolerance)
 

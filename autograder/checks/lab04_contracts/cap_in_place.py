@@ -39,11 +39,13 @@ def cap_in_place(student: Student, draw: Draw) -> None:
     gradient of what z was before, given dy for what it is after, the name of z's node). The name
     earns nothing; it tells two faults apart.
     """
-    cases = [(n, draw.choice((0.25, 0.5)), False) for n in draw.sizes(3, 1, high=9)]
+    single, double = torch.float32, torch.float64
+    cases = [(n, draw.choice((0.25, 0.5)), False, single) for n in draw.sizes(3, 1, high=9)]
+    cases += [(3, 0.5, False, double)]
     # 0.0 is false in Python; and a limit may be below it, as may be what arrives.
-    for n, limit, signed in [*cases, (4, 0.0, True), (5, -0.75, True)]:
-        z = draw.tensor(n, draw.integer(12, 20))
-        dy = draw.tensor(*z.shape)
+    for n, limit, signed, dtype in [*cases, (4, 0.0, True, single), (5, -0.75, True, single)]:
+        z = draw.tensor(n, draw.integer(12, 20), dtype=dtype)
+        dy = draw.tensor(*z.shape, dtype=dtype)
         if not signed:
             dy = 2.0 + dy.abs()  # above every limit, below no logit that was cut
         z[0, 0] = limit  # not cut off

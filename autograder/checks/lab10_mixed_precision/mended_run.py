@@ -31,6 +31,8 @@ FAULTS = (
     "backward_twice",
     "no_weights",
 )
+Choose = Callable[[Sequence[int]], int]
+"""Which of the rows with the same verb a fault is in, of their places: min is the first."""
 _NAMES = ("adam", "body", "dense", "embed", "head", "inner", "lion", "muon", "outer", "sparse")
 NOT_FINITE = (
     "An optimizer stepped with gradients that were not finite. `step` asks the scaler first, "
@@ -76,11 +78,12 @@ def mended_run(student: Student, draw: Draw) -> None:
     rows (tuples: a verb, and its arguments) -> rows.
     """
     together = ("half_weights", "plain_backward", "late_unscale", "step_always", "early_update")
-    asked = [together, *((fault,) for fault in FAULTS), ()]
-    asked += [tuple(draw.shuffled(FAULTS[:6])[:3]) for _ in draw.cases(1)]
-    for faults in asked:
+    asked: list[tuple[Sequence[str], Choose]] = [(together, draw.choice), ((), draw.choice)]
+    asked += [((fault,), choose) for fault in FAULTS for choose in (min, max)]  # first, and last
+    asked += [(draw.shuffled(FAULTS[:6])[:3], draw.choice) for _ in draw.cases(1)]
+    for faults, choose in asked:
         right, task = _drawn(draw)
-        got = student.call("mended_run", _spoilt(right, faults, draw))
+        got = student.call("mended_run", _spoilt(right, faults, choose))
         if _is(got, right):
             continue
         try:
@@ -114,24 +117,24 @@ def _drawn(draw: Draw) -> tuple[Rows, Task]:
     return [*rows, ("update",)], drawn_task(draw, (body, head), batches)
 
 
-def _spoilt(right: Rows, faults: Sequence[str], draw: Draw) -> Rows:
+def _spoilt(right: Rows, faults: Sequence[str], choose: Choose) -> Rows:
     rows = list(right)
     for fault in faults:
-        rows = _SPOIL[fault](rows, draw)
+        rows = _SPOIL[fault](rows, choose)
     return rows
 
 
-def _half_weights(rows: Rows, draw: Draw) -> Rows:
+def _half_weights(rows: Rows, choose: Choose) -> Rows:
     return [("weights", "float16") if row[0] == "weights" else row for row in rows]
 
 
-def _plain_backward(rows: Rows, draw: Draw) -> Rows:
+def _plain_backward(rows: Rows, choose: Choose) -> Rows:
     return [(*row[:2], "plain") if row[0] == "backward" else row for row in rows]
 
 
-def _one(rows: Rows, verb: str, draw: Draw) -> int:
+def _one(rows: Rows, verb: str, choose: Choose) -> int:
     """The place of one of the rows with this verb, or -1."""
-    return draw.choice([k for k, row in enumerate(rows) if row[0] == verb] or [-1])
+    return choose([k for k, row in enumerate(rows) if row[0] == verb] or [-1])
 
 
 def _moved(rows: Rows, place: int, to: int) -> Rows:
@@ -140,23 +143,23 @@ def _moved(rows: Rows, place: int, to: int) -> Rows:
     return [*left[:to], rows[place], *left[to:]]
 
 
-def _late_unscale(rows: Rows, draw: Draw) -> Rows:
-    place = _one(rows, "unscale", draw)
+def _late_unscale(rows: Rows, choose: Choose) -> Rows:
+    place = _one(rows, "unscale", choose)
     return rows if place < 0 else _moved(rows, place, place + 1)
 
 
-def _no_unscale(rows: Rows, draw: Draw) -> Rows:
-    place = _one(rows, "unscale", draw)
+def _no_unscale(rows: Rows, choose: Choose) -> Rows:
+    place = _one(rows, "unscale", choose)
     return rows if place < 0 else rows[:place] + rows[place + 1 :]
 
 
-def _early_unscale(rows: Rows, draw: Draw) -> Rows:
-    place, last = _one(rows, "unscale", draw), max(_places(rows, "forward"))
+def _early_unscale(rows: Rows, choose: Choose) -> Rows:
+    place, last = _one(rows, "unscale", choose), max(_places(rows, "forward"))
     return rows if place < 0 else _moved(rows, place, last)
 
 
-def _step_always(rows: Rows, draw: Draw) -> Rows:
-    place = _one(rows, "step", draw)
+def _step_always(rows: Rows, choose: Choose) -> Rows:
+    place = _one(rows, "step", choose)
     return [("step_always", row[1]) if k == place else row for k, row in enumerate(rows)]
 
 
@@ -164,44 +167,44 @@ def _places(rows: Rows, verb: str) -> list[int]:
     return [k for k, row in enumerate(rows) if row[0] == verb]
 
 
-def _early_update(rows: Rows, draw: Draw) -> Rows:
+def _early_update(rows: Rows, choose: Choose) -> Rows:
     ends = _places(rows, "step") + _places(rows, "step_always")
     return _moved(rows, _places(rows, "update")[0], min(ends) + 1)
 
 
-def _update_each(rows: Rows, draw: Draw) -> Rows:
+def _update_each(rows: Rows, choose: Choose) -> Rows:
     place = min(_places(rows, "step") + _places(rows, "step_always"))
     return [*rows[: place + 1], ("update",), *rows[place + 1 :]]
 
 
-def _one_plain(rows: Rows, draw: Draw) -> Rows:
-    place = _one(rows, "backward", draw)
+def _one_plain(rows: Rows, choose: Choose) -> Rows:
+    place = _one(rows, "backward", choose)
     return [(*row[:2], "plain") if k == place else row for k, row in enumerate(rows)]
 
 
-def _late_clip(rows: Rows, draw: Draw) -> Rows:
-    place = _one(rows, "clip", draw)
+def _late_clip(rows: Rows, choose: Choose) -> Rows:
+    place = _one(rows, "clip", choose)
     return _moved(rows, place, place + 1)
 
 
-def _without(verb: str) -> Callable[[Rows, Draw], Rows]:
-    def spoil(rows: Rows, draw: Draw) -> Rows:
-        place = _one(rows, verb, draw)
+def _without(verb: str) -> Callable[[Rows, Choose], Rows]:
+    def spoil(rows: Rows, choose: Choose) -> Rows:
+        place = _one(rows, verb, choose)
         return rows[:place] + rows[place + 1 :]
 
     return spoil
 
 
-def _backward_twice(rows: Rows, draw: Draw) -> Rows:
-    place = _one(rows, "backward", draw)
+def _backward_twice(rows: Rows, choose: Choose) -> Rows:
+    place = _one(rows, "backward", choose)
     return [*rows[: place + 1], *rows[place:]]
 
 
-def _no_update(rows: Rows, draw: Draw) -> Rows:
+def _no_update(rows: Rows, choose: Choose) -> Rows:
     return [row for row in rows if row[0] != "update"]
 
 
-_SPOIL: dict[str, Callable[[Rows, Draw], Rows]] = {
+_SPOIL: dict[str, Callable[[Rows, Choose], Rows]] = {
     "half_weights": _half_weights,
     "plain_backward": _plain_backward,
     "late_unscale": _late_unscale,
@@ -319,7 +322,7 @@ def _updated(mended: Rows, rows: Rows, update: str) -> Rows:
         if not found:
             return mended
         early = found[0] < len(rows) - 1
-        return _update_each(mended, Draw(0)) if early else [*mended, ("update",)]
+        return _update_each(mended, min) if early else [*mended, ("update",)]
     if update == "if_missing":
         return mended if not _places(rows, "update") else [*mended, ("update",)]
     return mended
@@ -543,5 +546,5 @@ def _(rows: Rows) -> Rows:
 @mended_run.cost
 def _(student: Student, draw: Draw) -> str:
     right, task = _drawn(draw)
-    got = trained(student.call("mended_run", _spoilt(right, ("step_always",), draw)), task)
+    got = trained(student.call("mended_run", _spoilt(right, ("step_always",), draw.choice)), task)
     return f"{len(task.steps)} steps, one of them left out; the scale goes {_powers(got)}"

@@ -80,7 +80,8 @@ _ZERO = "All bits behind the sign are 0: this is zero."
 def _cases(draw: Draw) -> list[tuple[int, int, int]]:
     """Every kind of number in every format, torch's and drawn ones."""
     drawn = [Format(draw.integer(2, 8), draw.integer(1, 22)) for _ in draw.cases(4)]
-    formats = [BFLOAT16, FLOAT16, E5M2, FLOAT32, Format(2, 3), Format(3, 1), Format(10, 6), *drawn]
+    formats = [BFLOAT16, FLOAT16, E5M2, FLOAT32]
+    formats += [Format(2, 3), Format(3, 1), Format(10, 6), Format(10, 40), *drawn]
     return [
         (bits, kind[0], kind[1]) for kind in formats for bits in draw.shuffled(_bits(kind, draw))
     ]
