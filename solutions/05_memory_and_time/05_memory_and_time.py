@@ -493,7 +493,7 @@ def queue_times(steps, launch_us):
     -> (host us, device us, idle us of the device).
     """
     ### BEGIN SOLUTION
-    host = device = idle = 0
+    host = device = idle = kernels = 0
     for verb, *us in steps:
         if verb == "host":
             host += us[0]
@@ -501,7 +501,8 @@ def queue_times(steps, launch_us):
             host = max(host, device)
         else:
             host += launch_us
-            idle += max(0, host - device) if device else 0
+            idle += max(0, host - device) if kernels else 0
+            kernels += 1
             device = max(host, device) + us[0]
     return host, device, idle
     ### END SOLUTION

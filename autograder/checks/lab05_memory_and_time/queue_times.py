@@ -51,6 +51,7 @@ def queue_times(student: Student, draw: Draw) -> None:
         # nothing to wait for yet, and nothing any more
         ([("sync",), ("host", 6), ("launch", 40), ("sync",), ("sync",), ("launch", 9)], 5),
         ([("launch", 40), ("host", 60), ("launch", 8)], 0),  # a launch that costs nothing
+        ([("launch", 0), ("host", 10), ("launch", 5)], 0),  # a kernel that is over at 0
     ]
     cases = fixed + [_drawn_steps(draw) for _ in draw.cases(6)]
     for case, got in zip(cases, student.each("queue_times", cases), strict=True):

@@ -134,6 +134,7 @@ def _unwelcome(draw: Draw) -> Iterator[Refused]:
     x, w, b = _roomy(draw, n, d), _roomy(draw, v, d), _roomy(draw, v)
     wide, long = _roomy(draw, n, d + more), _roomy(draw, v + more)
     yield Refused(wide, w, b, (d + more, d), "features_unchecked")
+    yield Refused(wide, w, None, (d + more, d), "features_unchecked")
     yield Refused(x, w, long, (v + more, v), "bias_size_unchecked")
     yield Refused(x[0], w, b, (), "x_of_one_dimension")
     yield Refused(x, w[:, None, :].expand(v, d, d), b, (), "w_of_three_dimensions")

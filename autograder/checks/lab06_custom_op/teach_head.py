@@ -64,15 +64,24 @@ def teach_head(student: Student, draw: Draw) -> None:
             _ask(room, draw, needs, with_bias, autocast=False)
         for needs in ((True, True, True), draw.choice(LEARNING[:3])):
             _ask(room, draw, needs, True, autocast=True)
+        _ask(room, draw, (True, True, True), True, autocast=False, dtype=torch.float64)
         _ask_written(room, draw)
 
 
-def _ask(room: Student, draw: Draw, needs: Needs, with_bias: bool, *, autocast: bool) -> None:
+def _ask(
+    room: Student,
+    draw: Draw,
+    needs: Needs,
+    with_bias: bool,
+    *,
+    autocast: bool,
+    dtype: torch.dtype = torch.float32,
+) -> None:
     n, v, d = draw.integer(2, 9), draw.integer(10, 19), draw.integer(20, 29)
-    x = draw.tensor(n, d, requires_grad=needs[0])
-    w = draw.tensor(v, d, requires_grad=needs[1])
-    b = draw.tensor(v, requires_grad=needs[2]) if with_bias else None
-    dy = draw.tensor(n, v)
+    x = draw.tensor(n, d, dtype=dtype, requires_grad=needs[0])
+    w = draw.tensor(v, d, dtype=dtype, requires_grad=needs[1])
+    b = draw.tensor(v, dtype=dtype, requires_grad=needs[2]) if with_bias else None
+    dy = draw.tensor(n, v, dtype=dtype)
     with explained(_RAISED):
         got = room.call("taught", "teach_head", x, w, b, dy, autocast)
     _expect_taught(got, _torchs(x, w, b, dy, autocast), needs, autocast)
@@ -110,7 +119,7 @@ def _torchs(
 def _expect_taught(got: Any, want: Taught, needs: Needs, autocast: bool) -> None:
     y, gradients, products = expect_tuple(got, 3, "(y, gradients, products)")
     expect_tuple(gradients, len(want[1]), "three gradients")
-    tolerance = ROUNDED if autocast else 1e-5
+    tolerance = ROUNDED if autocast else 1e-5 if want[0].dtype is torch.float32 else 1e-12
     _expect("y", y, want[0], tolerance)
     for name, mine, torchs in zip(("dx", "dw", "db"), gradients, want[1], strict=True):
         if torchs is not None:
