@@ -108,6 +108,12 @@ def table(rows: Sequence[tuple[int, str]]) -> str:
 
 def tensors(tree: Any) -> list[torch.Tensor]:
     """Those in a tree of arguments or results."""
+    if isinstance(tree, torch.Tensor):
+        return [tree]
+    if type(tree) in (tuple, list):  # most trees hold nothing else, and pytree takes long for them
+        return [tensor for part in tree for tensor in tensors(part)]
+    if tree is None or type(tree) in (int, float, bool, str):
+        return []
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
