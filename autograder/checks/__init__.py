@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import pkgutil
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -32,7 +32,7 @@ class UnknownLab(LookupError):
 
 def labs() -> tuple[Lab, ...]:
     """Every lab of the course, in the order of its number."""
-    return tuple(_each())
+    return tuple(map(_imported, names()))
 
 
 def lab(name: str) -> Lab:
@@ -54,11 +54,6 @@ def names() -> tuple[str, ...]:
     return tuple(name.removeprefix("lab") for name in found if _MODULE.fullmatch(name))
 
 
-def _each() -> Iterator[Lab]:
-    """The labs one by one, so that finding a question imports no lab after its own."""
-    return map(_imported, names())
-
-
 def _imported(name: str) -> Lab:
     found = getattr(import_module(f"{__name__}.lab{name}"), "lab", None)
     if not isinstance(found, Lab):
@@ -66,24 +61,21 @@ def _imported(name: str) -> Lab:
     return found
 
 
-def lab_of(question: Question, labs: Iterable[Lab] | None = None) -> Lab:
-    """The lab, of `labs` or of the whole course, that asks `question`."""
-    return next(
-        lab
-        for lab in (_each() if labs is None else labs)
-        if lab.questions.get(question.name) is question
-    )
-
-
 def find(name: str, labs: Iterable[Lab] | None = None) -> Question:
-    """The question called `name`, of `labs` or of the whole course.
+    """The question called `name`, of `labs` or of the whole course. Raises UnknownQuestion."""
+    return lab_of(name, labs).questions[name]
+
+
+def lab_of(name: str, labs: Iterable[Lab] | None = None) -> Lab:
+    """The lab, of `labs` or of the whole course, that asks the question called `name`; no lab after
+    it is imported.
 
     Raises UnknownQuestion, with the nearest names, where there is none.
     """
     known: list[str] = []
-    for lab in _each() if labs is None else labs:
+    for lab in map(_imported, names()) if labs is None else labs:
         if name in lab.questions:
-            return lab.questions[name]
+            return lab
         known += lab.questions
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     nearest = say("or").join(f'"{near_name}"' for near_name in near)

@@ -18,7 +18,7 @@ from typing import Any
 # second belongs to the import of a setup cell, not to the first answer.
 import torch._dynamo  # noqa: F401
 
-from autograder.checks import UnknownQuestion, find, lab_of
+from autograder.checks import UnknownQuestion, lab_of
 from autograder.judge import (
     PUBLIC,
     Cause,
@@ -86,9 +86,10 @@ def checked(
 ) -> Shown:
     """Like `check`, of the functions in `names`, with the questions of `labs`."""
     try:
-        question = find(name, labs)
+        lab = lab_of(name, labs)
     except UnknownQuestion as unknown:
         return sentence(str(unknown))
+    question = lab.questions[name]
     if numbers and numbers not in question.variants:
         written = ", ".join(f"{number} = {value!r}"[:60] for number, value in numbers.items())
         return sentence(say("no_such_numbers", name=name, numbers=written))
@@ -100,7 +101,7 @@ def checked(
         verdict = _plainly(verdict, question, student)
     notes: list[Said] = [_store(verdict)]
     passed = verdict.cause is Cause.PASSED
-    if passed and (missing := left_behind(lab_of(question, labs), name, names)):
+    if passed and (missing := left_behind(lab, name, names)):
         notes += [text("left_behind", name=missing[0])]
     return _shown(verdict, printed.text, notes)
 

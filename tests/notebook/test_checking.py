@@ -7,7 +7,7 @@ import dataclasses
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -203,7 +203,7 @@ def test_the_nearest_name_is_offered() -> None:
 
 
 def test_a_function_may_be_passed_instead_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(autograder.checks, "_each", lambda: iter([LAB]))
+    monkeypatch.setattr(autograder.checks, "_imported", lambda name: LAB)
     names = {"check": autograder.check}
     exec("def weight_gradient(x, dy): return dy.mT @ x\nshown = check(weight_gradient)", names)
     assert names["shown"].verdict.state is State.PASS  # type: ignore[attr-defined]
@@ -216,10 +216,10 @@ def test_whatever_is_passed_for_a_name_is_one_sentence(name: Any) -> None:
 
 
 def test_our_own_fault_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken() -> Iterator[Lab]:
+    def broken(name: str) -> Lab:
         raise ImportError("no module named <gone>")
 
-    monkeypatch.setattr(autograder.checks, "_each", broken)
+    monkeypatch.setattr(autograder.checks, "_imported", broken)
     for shown in (autograder.check("x"), autograder.hint("x")):
         assert_calm(shown)
         assert "failed on our side, not yours (ImportError" in shown.text
@@ -533,7 +533,7 @@ def test_where_nbgrader_runs_the_notebook_a_verdict_is_what_nbgrader_reads(
     why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A card would be full marks to it. An error is none, a number is the points."""
-    monkeypatch.setattr(autograder.checks, "_each", lambda: iter([LAB]))
+    monkeypatch.setattr(autograder.checks, "_imported", lambda name: LAB)
     monkeypatch.setenv("NBGRADER_EXECUTION", why)
     names: dict[str, Any] = {"check": autograder.check, "weight_gradient": lambda x, dy: x.mT @ dy}
     with pytest.raises(NotPassed, match="This is dW transposed") as refused:

@@ -44,7 +44,7 @@ def centre_windows(student: Student, draw: Draw) -> None:
         want = windows - windows.mean(dim=1, keepdim=True)
         with within("", why=partial(_because, got, want, x)):
             expect_close(got, want, tolerance=1e-5)
-            expect_close(got[1:], want[1:], tolerance=1e-5)  # where the first is large, these are not
+            expect_close(got[1:], want[1:], tolerance=1e-5)  # the first may be much larger
 
 
 def _because(got: Any, want: torch.Tensor, x: torch.Tensor) -> str:
