@@ -403,7 +403,8 @@ def bias_into_product(rows):
 # sweeps away what nobody reads. On their model the loss stayed the same and the step got faster;
 # on yours, a running mean no longer runs. Find out why, and write it right: what can be merged or
 # swept away still has to go. A graph may write into any of its tensors, early or late and through a
-# view (`t`), and it may draw random numbers (`rand_like`).
+# view (`t`), and it may draw random numbers (`rand_like`). Your pass may be careful: whatever a
+# write goes into, twins on its two sides may stay two, and no write has to be swept away.
 
 
 # %% id="detective-case-code" tags=["worked-example"]

@@ -61,6 +61,10 @@ _RAISED = {
 }
 
 
+EVEN = 0.25
+"""Of words that are all equally likely, a sixteenth each: exactly what four of them have."""
+
+
 @lab.question(
     "opaque_step",
     points=3,
@@ -82,11 +86,13 @@ def opaque_step(student: Student, draw: Draw) -> None:
     for each graph the dtype and dims that it expects of the operator's result).
     """
     with room_for(student, "opaque_step") as room:
-        for p in (*(draw.integer(50, 90) / 100 for _ in draw.cases(2)), 1.0):
+        for p in (*(draw.integer(50, 90) / 100 for _ in draw.cases(2)), 1.0, EVEN):
             w, b = draw.tensor(13, 11) / 2, draw.tensor(13)
             # Dynamo gives equal sizes one symbol: no N may be D or V.
             sizes = draw.shuffled(range(2, 9))[:3]
             xs = [(_clear if p < 1 else _short_of_1)(draw, n, w, b, p) for n in sizes]
+            if p == EVEN:
+                w, b = torch.zeros(16, 11), torch.full((16,), draw.integer(1, 9) / 2)
             with explaining(_RAISED), _explaining_the_fake():
                 got = room.call("opaque_step", xs, w, b, p)
             results, believed = expect_tuple(got, 2, "(results, believed)")

@@ -32,7 +32,8 @@ PROGRAMS = {
     "loss": "F.cross_entropy(F.linear(x, w, b), x.argmax(-1))",
     "dtypes": "[(y := x @ w @ w).double(), y.half(), y.to(torch.int32), y.bfloat16() > 1, "
     "y.to(torch.int16), y.to(torch.uint8), y[:, :3, None, None] + b[:2]]",
-    "kept": "[(y := (x @ w).relu()), y.sum(), y[0] > 1, y > 1, x.t() * 2, y[:, :3, None] + b]",
+    "kept": "[(y := (x @ w).relu()), y.sum(), y[0] > 1, y > 1, x.t() * 2, y[:, :3, None] + b, "
+    "torch.bmm(x[None].expand(2, -1, -1), w[None].expand(2, -1, -1)).log1p()]",
 }
 
 

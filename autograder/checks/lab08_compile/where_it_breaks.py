@@ -58,7 +58,7 @@ def where_it_breaks(student: Student, draw: Draw) -> None:
     source (defines `step`), args -> list of lines of the text, without their indentation.
     """
     any_of_them = [draw.integer(0, 2) for _ in draw.cases(1)]
-    for breaks in (3, 1, *any_of_them, COMMENTED, ALIKE, UPWARDS, 0):
+    for breaks in (3, 1, *any_of_them, COMMENTED, ALIKE, UPWARDS, AT_THE_END, 0):
         source, args = _program(draw, breaks)
         with explaining(_RAISED):
             got = student.call("where_it_breaks", source, args)
@@ -67,6 +67,7 @@ def where_it_breaks(student: Student, draw: Draw) -> None:
             expect_equal(got, want)
 
 
+AT_THE_END = -4  # no operator stands behind the last break: there are two graphs, and two breaks
 UPWARDS = -3  # a call over several lines, and a break among its arguments before its own
 ALIKE = -2  # two equal lines, and one that stands deeper
 COMMENTED = -1  # the one break whose line has a comment, in a text that begins with an empty line
@@ -86,6 +87,8 @@ def _program(draw: Draw, breaks: int) -> tuple[str, list[Any]]:
     broken = sorted(draw.shuffled(BREAKS)[:breaks]) if breaks != COMMENTED else [BREAKS[-1]]
     if breaks == ALIKE:
         broken = [BREAKS[3], BREAKS[-2], BREAKS[3]]
+    if breaks == AT_THE_END:
+        broken = [BREAKS[3], BREAKS[3]]
     if breaks == UPWARDS:
         broken = [WITHIN]
     if breaks == 3:  # the last is an `if`, the one before it an .item()
@@ -95,6 +98,8 @@ def _program(draw: Draw, breaks: int) -> tuple[str, list[Any]]:
     for part in [broken.pop() if part in BREAKS else part for part in parts]:
         lines += [f"    {line}" for line in part]
         lines.append(f"    y = {draw.choice(('torch.tanh(y)', 'y * 3', 'y.relu()'))}")
+    if breaks == AT_THE_END:
+        lines.append(f"    {BREAKS[3][0]}")
     source = "\n".join([*lines, "    return y", ""]).replace("{n}", str(draw.integer(2, 6)))
     source = f"\n{source}" if breaks == COMMENTED else source
     n, d, v = draw.integer(2, 5), draw.integer(3, 6), draw.integer(7, 9)

@@ -105,7 +105,7 @@ def traced(
     """The trace of these steps, in no order, and the machine that ran them. What the program does
     `behind` the last step is in it too, and what a profiler does there, a wait for all streams."""
     line = f"train.py({draw.integer(20, 90)})"
-    number = draw.integer(2, 40)
+    number = 10 - draw.integer(1, max(1, len(steps) - 1))  # by name the tenth is before the ninth
     machine = Machine(
         start_us=draw.integer(10**9, 4 * 10**9) * 1.0 + rank,
         pid=draw.integer(2000, 60000),
