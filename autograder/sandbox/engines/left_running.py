@@ -8,7 +8,6 @@ work for it; then its main thread waits for them, and is not ready to run itself
 import contextlib
 import os
 import time
-from pathlib import Path
 
 from .memory import tree
 
@@ -80,6 +79,6 @@ def _others(pid: int) -> tuple[Used, int]:
 
 def _state_of(process: int, thread: int) -> tuple[str, int]:
     """Its letter in proc(5), and its ticks in user and in kernel mode."""
-    stat = Path(f"/proc/{process}/task/{thread}/stat").read_text()
-    fields = stat.rpartition(")")[2].split()
+    with open(f"/proc/{process}/task/{thread}/stat") as stat:
+        fields = stat.read().rpartition(")")[2].split()
     return fields[0], int(fields[11]) + int(fields[12])

@@ -1,19 +1,21 @@
 """How much memory a process tree uses, for machines that lend us no cgroup."""
 
 import contextlib
-from pathlib import Path
+import os
 
 
 def tree(pid: int) -> list[int]:
     """`pid` and all its descendants, by their ids in /proc. Empty when it is gone."""
-    if not Path(f"/proc/{pid}").exists():
+    if not os.path.exists(f"/proc/{pid}"):
         return []
     found, todo = [], [pid]
     while todo:
         found.append(todo.pop())
+        tasks = f"/proc/{found[-1]}/task"
         with contextlib.suppress(OSError):
-            for children in Path(f"/proc/{found[-1]}/task").glob("*/children"):
-                todo += map(int, children.read_text().split())
+            for task in os.listdir(tasks):  # after every answer: pathlib takes twice as long
+                with open(f"{tasks}/{task}/children") as children:
+                    todo += map(int, children.read().split())
     return found
 
 
