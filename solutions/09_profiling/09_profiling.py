@@ -445,7 +445,7 @@ def mended_loop(batches, weights, moments):
 # `fixed` are the inputs that are the same in each step, all others change. Return two listings:
 #
 # - `once`, run before the loop: rows that depend on `fixed` inputs alone. Its output row names what
-#   the step reads of them.
+#   the step reads of them, and may name more.
 # - `every`, run in each step: the other rows. What comes from `once` is an input here, under its
 #   name there.
 #
