@@ -25,7 +25,7 @@ from pathlib import Path
 
 from autograder.mutants import Mutant, mutants
 from bench import mutation_page
-from bench.mutation_tests import is_noticed, reach
+from bench.mutation_tests import Unreached, is_noticed, reach
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPLAINED = ROOT / "bench" / "equivalent_mutants.toml"
@@ -95,7 +95,11 @@ def ask(module: Path, tests: Sequence[str], workers: int) -> Asked:
     made = list(mutants(module.read_text("utf-8")))
     if not made:
         return Asked(name, 0, ())
-    reached = reach(name, module, tests)
+    try:
+        reached = reach(name, module, tests)
+    except Unreached as unreached:
+        print(unreached, flush=True)
+        return Asked(name, len(made), tuple(made))
 
     def survives(mutant: Mutant) -> bool:
         own = [one for one in reached if not mutant.function or mutant.function in one.functions]

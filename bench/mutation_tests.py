@@ -25,6 +25,10 @@ QUIET = ["-q", "-x", "-p", "no:cacheprovider"]
 QUIET += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # it was loaded before the fork
 
 
+class Unreached(RuntimeError):
+    """No test that is asked runs a line of the module."""
+
+
 @dataclass(frozen=True)
 class Reach:
     """Of one test, unchanged: seconds, and the functions of the module that it calls."""
@@ -36,7 +40,8 @@ class Reach:
 
 def reach(name: str, module: Path, tests: Sequence[str]) -> list[Reach]:
     """What each test reaches of module `name`, the quickest first. Raises RuntimeError where the
-    tests fail as they are, or reach nothing: then nothing would be known of any mutant."""
+    tests fail as they are, and Unreached where they reach nothing: then nothing would be known of
+    any mutant."""
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder, "reach.json")
         code = _forked(name, module.read_text("utf-8"), tests, _Watch(module, told), 1200.0)
@@ -45,7 +50,7 @@ def reach(name: str, module: Path, tests: Sequence[str]) -> list[Reach]:
         read = json.loads(told.read_text("utf-8"))
     found = [Reach(test, seconds, frozenset(names)) for test, seconds, names in read]
     if not any(one.functions for one in found):
-        raise RuntimeError(f"no test of {name} reaches it: {' '.join(tests)}")
+        raise Unreached(f"no test of {name} reaches it: {' '.join(tests)}")
     return sorted(found, key=lambda one: one.seconds)
 
 

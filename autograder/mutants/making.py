@@ -45,23 +45,25 @@ Path = tuple[tuple[str, int | None], ...]
 
 
 def _places(tree: ast.Module) -> list[tuple[Path, str]]:
-    """The way to every node that runs, and the function it stands in ("" at the top). What only
-    documents or types is left out: a docstring, an annotation, an import."""
+    """The way to every node that runs, and the function it stands in ("" at the top, and in the
+    body of a class there). What only documents or types is left out: a docstring, an annotation,
+    an import."""
     found: list[tuple[Path, str]] = []
 
-    def walk(node: ast.AST, path: Path, function: str) -> None:
+    def walk(node: ast.AST, path: Path, around: str, function: str) -> None:
         if path:
             found.append((path, function))
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            function = f"{function}.{node.name}".lstrip(".")
+            around = f"{around}.{node.name}".lstrip(".")
+            function = around if isinstance(node, ast.FunctionDef) else function
         for field, value in ast.iter_fields(node):
             if field in {"annotation", "returns", "type_params", "decorator_list"}:
                 continue
             for k, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
                 if isinstance(child, ast.AST) and not _is_silent(child):
-                    walk(child, (*path, (field, k)), function)
+                    walk(child, (*path, (field, k)), around, function)
 
-    walk(tree, (), "")
+    walk(tree, (), "", "")
     return found
 
 

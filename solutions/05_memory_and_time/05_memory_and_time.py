@@ -443,7 +443,7 @@ def plan_that_fits(work, result):
     plan = []
     for name in order:
         plan.append(("run", name))
-        for read in reads[name]:
+        for read in dict.fromkeys(reads[name]):  # a name may stand there twice
             waiting[read].remove(name)
             plan += [("free", read)] * (not waiting[read])
     return plan

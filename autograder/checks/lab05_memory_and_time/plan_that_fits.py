@@ -63,7 +63,7 @@ def _work(
     """
     made: list[tuple[str, list[str], int]] = [("w", [], shared * MIB)]
     made += [(f"x{n}", [], small * MIB) for n in range(len(logits))]
-    reads = {"z": "x{n} w", "p": "z{n}", "dz": "p{n} z{n}", "dw": "dz{n} x{n} w"}
+    reads = {"z": "x{n} w", "p": "z{n}", "dz": "p{n} z{n} p{n}", "dw": "dz{n} x{n} w"}
     for part in PARTS:
         for n, mib in enumerate(logits):
             nbytes = small if part == "dw" else mib

@@ -6,6 +6,7 @@ import csv
 import re
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -47,6 +48,11 @@ def read(tmp_path):
 
 def test_no_file_no_penalty(tmp_path):
     assert late_policy.read(tmp_path / late_policy.NAME) is None
+
+
+def test_who_declares_nothing_charges_nothing():
+    whole = late_policy.Policy(timedelta(0), 0.0, 1.0, {}, {}, timedelta(0), {})
+    assert late_policy.Policy() == whole
 
 
 def test_the_file_of_the_docstring_is_read(read, tmp_path):
@@ -92,6 +98,34 @@ def test_without_a_cap_all_can_be_lost_and_never_more(read):
     assert policy.penalty(10.0, 9 * DAY) == 10.0
 
 
+def test_a_penalty_has_six_digits_behind_the_point(read):
+    assert read("per_day_percent = 33.333333").penalty(1.0, DAY) == 0.333333
+    assert read("per_day_percent = 12.3456789").penalty(1.0, DAY) == 0.123457
+
+
+def test_it_says_in_one_line_what_it_costs(read):
+    line = "10% of the points per day begun, at most 50%; the first 15 minutes are free"
+    assert str(read(FILE)) == line
+
+
+def test_late_says_canvas_costs_nothing_unless_it_is_told_to(read):
+    assert read(FILE).taken_as(NAME, "ada") is None
+    two_days = read(FILE.replace("[due]", "canvas_late_days = 2\n[due]"))
+    assert two_days.taken_as(NAME, "ada") == DUE + 2 * DAY
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_times_are_read_whatever_ends_their_lines(read, tmp_path, end):
+    rows = [
+        "student,lab,submitted",
+        f"ada,{NAME},2026-11-20T10:00Z",
+        f"Zoë,{NAME},2026-11-21T10:00Z",
+    ]
+    (tmp_path / "t.csv").write_bytes(end.join(rows).encode())
+    policy = read("per_day_percent = 10\ntimes = 't.csv'")
+    assert [who for _, who in policy.submitted] == ["ada", "Zoë"]
+
+
 def test_what_is_written_into_the_grading_folder_says_the_same(read, tmp_path):
     policy = read(FILE.replace("per_day_percent = 10", "per_day_percent = 7.5"))
     (tmp_path / "copy.toml").write_text(late_policy.written(policy))
@@ -109,11 +143,19 @@ def test_what_is_written_into_the_grading_folder_says_the_same(read, tmp_path):
         ("per_day_percent = 101", "from 0 to 100"),
         ("per_day_percent = nan", "must be a number"),
         ("per_day_percent = 10\ncap_percent = inf", "from 0 to 100"),
-        ("per_day_percent = 10\ngrace_minutes = inf", "must be a number from 0"),
+        ("per_day_percent = 10\ngrace_minutes = inf", "must be a number from 0, and is inf"),
+        ("per_day_percent = 10\ngrace_minutes = 1_000_000_000", "must be a number from 0, and is"),
+        ("per_day_percent = 10\ncap_percent = 101", "cap_percent must be a number from 0 to 100,"),
         ("per_day_percent = 10\ncap = 3", "no setting 'cap', only grace_minutes"),
         ("per_day_percent = 10\ndue = 3", "must be a table"),
         ("per_day_percent = 10\n[due]\n99_no = 2026-11-20T10:00:00Z", "no lab '99_no'"),
+        (
+            "per_day_percent = 10\n[due]\n01_strides = 2026-11-20T10:00:00Z\n"
+            "99_no = 2026-11-20T10:00:00Z",
+            "no lab '99_no'",
+        ),
         ("per_day_percent = 10\n[due]\n01_strides = 2026-11-20T10:00:00", "a zone"),
+        ("per_day_percent = 10\n[due]\n01_strides = 3", r"\[due\]: the due time of 01_strides"),
         ("per_day_percent = 10\n[due]\n01_strides = 2026-11-20", "a zone"),
         ("per_day_percent = 10\n[due]\n01_strides = '2026-11-20T10:00:00Z'", "without quotes"),
         ("per_day_percent = 10\ntimes = 7", "name of a CSV file"),
@@ -137,6 +179,7 @@ def test_a_bad_file_is_one_clear_line(read, text, says):
         ("student,lab,submitted\nada,01_strides\n", "line 2: '' needs a date"),
         ("student,lab,submitted\nada,07_no,2026-11-20T10:00Z\n", "no lab '07_no'"),
         ("student,lab,submitted\nada,01_strides,0001-01-01T00:00+14:00\n", "line 2"),
+        (f"student,lab,submitted\n{'a' * 200_000},01_strides,2026-11-20T10:00Z\n", "larger than"),
     ],
 )
 def test_bad_times_are_one_clear_line(read, tmp_path, rows, says):
@@ -155,6 +198,17 @@ def test_a_file_that_is_no_text(tmp_path):
 @pytest.mark.parametrize("text", ["2026-11-20 10:00:00", "2026-11-20 10:00:00 UTC"])
 def test_the_exchanges_times_are_in_utc(text):
     assert late_policy.moment(text) == datetime(2026, 11, 20, 10, tzinfo=UTC)
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="this system has one zone per process")
+def test_a_time_without_a_zone_is_no_time_of_this_machines_zone(monkeypatch):
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert late_policy.moment("2026-11-20 10:00:00") == datetime(2026, 11, 20, 10, tzinfo=UTC)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 @pytest.mark.parametrize("text", ["", "soon", "2026-99-99 10:00:00", "0001-01-01T00:00:00+14:00"])
@@ -273,7 +327,12 @@ ada = 2026-11-22T23:59:00+01:00
         ("extensions = 3", "extensions go by lab"),
         (f"[extensions]\n{NAME} = 3", "a line per student"),
         ("[extensions.02_dispatcher]\nada = 2026-12-20T23:59:00Z", "has no due time under"),
-        (f"[extensions.{NAME}]\nada = 2026-12-20", "a zone"),
+        (f"[extensions.{NAME}]\nada = 2026-12-20", "the due time of ada needs .* a zone"),
+        (
+            f"[extensions.{NAME}]\nada = 2026-12-20T23:59:00Z\n"
+            "[extensions.02_dispatcher]\nada = 2026-12-20T23:59:00Z",
+            "02_dispatcher has no due time",
+        ),
         (f"[extensions.{NAME}]\nada = 2026-11-20T10:00:00Z", "before everybody's"),
         ("[extra]\nada = 3", "no setting 'extra'"),
     ],
@@ -293,6 +352,18 @@ def test_an_extension_goes_by_any_name_on_the_class_list(read, tmp_path):
     with pytest.raises(UserError, match="is not on the class list"):
         late_policy.by_id(read(MORE_TIME), people[:1], tmp_path)
     assert late_policy.by_id(read(MORE_TIME), [], tmp_path) == read(MORE_TIME)
+
+
+def test_a_time_goes_by_any_name_too_and_an_extension_may_be_no_longer(read, tmp_path):
+    (tmp_path / "t.csv").write_text(
+        f"student,lab,submitted\nCleo@uni.example,{NAME},2026-11-20T10:00Z\n"
+        f"Nobody@else,{NAME},2026-11-20T10:00Z\n"
+    )
+    people = [Person("c", "", "cleo@uni.example", folder_id="cleo")]
+    no_longer = f'[extensions.{NAME}]\n"cleo@uni.example" = 2026-11-20T23:59:00+01:00\n'
+    policy = late_policy.by_id(read(f"times = 't.csv'\n{FILE}{no_longer}"), people, tmp_path)
+    assert set(policy.submitted) == {(NAME, "cleo"), (NAME, "Nobody@else")}
+    assert policy.extension(NAME, "cleo") == timedelta(0)
 
 
 def test_who_has_more_time_pays_from_their_own_due_time_on(tmp_path):
