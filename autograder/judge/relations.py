@@ -17,6 +17,8 @@ from .words import Said, text
 
 MOST = 10_000  # values of a list; a longer one is not looked into
 LARGEST = 1_000_000  # elements of a tensor
+SINGLE = 64 * torch.finfo(torch.float32).eps
+"""How far a float64 may be off that was a float32 on the way."""
 FACTORS = (-1.0, 2.0, 0.5, -2.0, -0.5)
 """What one number is compared with: any other quotient of two numbers says nothing."""
 Plain: TypeAlias = "bool | int | float | str | tuple[Plain, ...] | None"
@@ -44,6 +46,8 @@ def between_tensors(got: torch.Tensor, want: torch.Tensor, allowed: float) -> Sa
     tolerance = allowed / (float(right.abs().max()) or 1.0)
     if not bool(mine.any()):
         return text("relation.zero") if want.numel() > 1 else ""
+    if want.dtype is torch.float64 and _close(mine, right, SINGLE):
+        return text("relation.digits")
     if _is_square(right) and _close(mine.mT, right, tolerance):
         return text("relation.transposed")
     return _by_a_factor(mine, right, tolerance) or _in_another_order(mine, right, tolerance)
@@ -78,8 +82,8 @@ def _in_another_order(mine: torch.Tensor, right: torch.Tensor, tolerance: float)
         return ""
     rows = [t.reshape(t.shape[0], -1)[:, 0].sort() for t in (mine, right)]
     (_, here), (_, there) = rows
-    alike = _close(mine[here], right[there], tolerance)
-    return text("relation.order") if alike else ""
+    moved = not torch.equal(here, there)
+    return text("relation.order") if moved and _close(mine[here], right[there], tolerance) else ""
 
 
 def _close(got: torch.Tensor, want: torch.Tensor, tolerance: float) -> bool:

@@ -19,6 +19,7 @@ def said(got: Any, want: Any) -> str:
 
 
 T = torch.tensor([[1.0, 2.0], [3.0, 5.0], [-4.0, 0.5]])
+W = T.double()
 
 
 @pytest.mark.parametrize(
@@ -36,6 +37,9 @@ T = torch.tensor([[1.0, 2.0], [3.0, 5.0], [-4.0, 0.5]])
         (T * math.nan, T, "nan"),
         (T.flip(0), T, "order"),
         (T.flip(1), T, ""),
+        ((W / 3).float().double(), W / 3, "digits"),
+        (W * (1 + 1e-12), W, "digits"),
+        (T * (1 + 1e-5), T, ""),  # a float32 has no later digits
         (T + 1, T, ""),
         (T.double() + 1, T, ""),
         (T[:2], T, ""),
