@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from autograder.checks.explaining import saying
 from autograder.judge import Draw, Student, Wrong
 
 from . import lab
@@ -51,11 +52,20 @@ def cap_in_place(student: Student, draw: Draw) -> None:
         z[0, 0] = limit  # not cut off
         z[0, 1] = limit + 1e-6  # cut off
         got = parts(student.call("cap_in_place", z, limit, dy), "z, lost, gradient, node")
-        want, names = _torchs_cap(z, limit, dy), ("z", "what each row lost", "the gradient")
-        for name, mine, torchs in zip(names, got[:3], want, strict=True):
-            expect_named(name, mine, torchs)
+        want = _torchs_cap(z, limit, dy)
+        for (name, rule), mine, torchs in zip(_RULES.items(), got[:3], want, strict=True):
+            with saying(rule):
+                expect_named(name, mine, torchs)
         if got[1].requires_grad:
             raise Wrong(expected="a report without gradient", got="requires_grad is True")
+
+
+_RULES = {
+    "z": "z is cut off where it is over the limit, and stays as it is everywhere else.",
+    "what each row lost": "A row loses the sum of what stood over the limit in it.",
+    "the gradient": "The gradient is dy where z was not over the limit, and 0 where it was, by "
+    "however little.",
+}
 
 
 def _torchs_cap(z: Tensor, limit: float, dy: Tensor) -> Triple:
