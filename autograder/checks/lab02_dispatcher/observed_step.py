@@ -7,12 +7,17 @@ from typing import Any
 
 import torch
 
+from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, expect_close, expect_equal, expect_tuple, within
 
 from . import lab
 from .keys import Names
 
 Stepped = tuple[Names, torch.Tensor]
+_RAISED = {
+    "KeyError": "A keyword that is its default does not come: with lr = -1 there is no alpha. Hand "
+    "on what came, `*args` and `**kwargs`, whatever it is.",
+}
 _SHAPES: list[tuple[int, ...]] = [(), (1,), (7,), (2, 1, 3)]
 
 
@@ -51,7 +56,8 @@ def observed_step(student: Student, draw: Draw) -> None:
     steps.append((0.3, turned, draw.tensor(3, 4, layout="expanded")))
     for lr, w, g in steps:
         want, before = w - lr * g, w.clone()
-        answer = student.call("observed_step", w, g, lr)
+        with explaining(_RAISED):
+            answer = student.call("observed_step", w, g, lr)
         names, stepped = expect_tuple(answer, 2, "the names and w")
         with within("", why=partial(_because, stepped, before, g, lr)):
             expect_close(stepped, want)

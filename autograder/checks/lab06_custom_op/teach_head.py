@@ -33,6 +33,8 @@ _RAISED = {
     "not enough values to unpack": "backward unpacks more than there is: what was not saved by "
     "ctx.save_for_backward in keep, or a third entry of ctx.needs_input_grad, which is not there "
     "where b was left out.",
+    "IndexError": "An entry was asked for that is not there: ctx.needs_input_grad has one for each "
+    "input that was passed, and where b was left out it has two.",
     "TypeError": "`setup_context` is called as keep(ctx, inputs, output), `backward` as "
     "backward(ctx, dy).",
 }

@@ -114,14 +114,15 @@ def test_late_says_canvas_costs_nothing_unless_it_is_told_to(read):
     assert two_days.taken_as(NAME, "ada") == DUE + 2 * DAY
 
 
+@pytest.mark.parametrize("begin", ["", "\ufeff"])  # as Excel writes UTF-8
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_times_are_read_whatever_ends_their_lines(read, tmp_path, end):
+def test_times_are_read_whatever_ends_their_lines(read, tmp_path, end, begin):
     rows = [
         "student,lab,submitted",
         f"ada,{NAME},2026-11-20T10:00Z",
         f"Zoë,{NAME},2026-11-21T10:00Z",
     ]
-    (tmp_path / "t.csv").write_bytes(end.join(rows).encode())
+    (tmp_path / "t.csv").write_bytes((begin + end.join(rows)).encode())
     policy = read("per_day_percent = 10\ntimes = 't.csv'")
     assert [who for _, who in policy.submitted] == ["ada", "Zoë"]
 
