@@ -181,7 +181,11 @@ def _freed(order: Sequence[str], work: Work, result: str, *, first: bool = False
     plan: Plan = []
     for name in order:
         plan.append(("run", name))
-        plan += [("free", r) for r in reads[name] if readers[r][0 if first else -1] == name]
+        plan += [
+            ("free", r)
+            for r in dict.fromkeys(reads[name])
+            if readers[r][0 if first else -1] == name
+        ]
     return plan
 
 
@@ -255,10 +259,10 @@ def _(work: Work, result: str) -> Plan:
     reads, plan = {name: reads for name, reads, _ in work}, []
 
     def make(name: str) -> None:
-        for read in reads[name]:
+        for read in dict.fromkeys(reads[name]):
             make(read)
         plan.append(("run", name))
-        plan.extend(("free", read) for read in reads[name])
+        plan.extend(("free", read) for read in dict.fromkeys(reads[name]))
 
     make(result)
     return plan
