@@ -37,6 +37,13 @@ def test_the_readme_shows_the_units_as_they_are() -> None:
     assert all(one.title.partition(": ")[2] in text for one in unit.units(PLAN))
 
 
+def test_every_page_of_docs_stands_in_a_list_of_pages() -> None:
+    """Sphinx refuses one that does not, ten minutes into the site's build."""
+    lists = "".join(path.read_text("utf-8") for path in (ROOT / "book").glob("*.md"))
+    pages = {f"docs/{path.stem}" for path in (ROOT / "docs").glob("*.md")}
+    assert pages <= set(lists.splitlines())
+
+
 @pytest.mark.slow
 def test_what_a_cell_prints_stays_a_line_and_stays_above_its_picture(tmp_path: Path) -> None:
     """A kernel would send a line in two pieces, each the beginning of a line; and where all that
