@@ -220,6 +220,7 @@ class TestOneLineFor:
         monkeypatch.setattr(atomic_write, "write", full)
         assert os.strerror(errno.ENOSPC) in told(autograder("report"))
 
+    @pytest.mark.usefixtures("nothing_begins")
     def test_a_bad_late_policy_before_anything_is_graded(self, autograder, tmp_path):
         course = tmp_path / "course"
         shutil.copytree(ROOT / "labs", course / "labs")
