@@ -365,8 +365,8 @@ def recorded_streams(program):
 # over, at the peak of forward and backward, and when the backward is over?
 #
 # Count float32 tensors of more than one number that the model, the optimizer and the step make;
-# not the batch, and before any rounding. There are more rows than words: then the peak lies where
-# the backward begins.
+# not the batch, and before any rounding. There are more rows than words, and no layer is twice as
+# wide as the last: then the peak lies where the backward begins.
 #
 # `bytes_held([7, 11], 40)` is `(1056, 2816, 6336, 1408)`. Stuck? `hint("bytes_held")`
 
@@ -414,7 +414,8 @@ def bytes_held(widths, n):
 # A step runs out of memory. Its author made the logits of all batches, then all probabilities, then
 # all gradients, and freed nothing. Write the plan anew so that it fits a device which has room for
 # the tensors of two or three batches, on torch's allocator. The arithmetic stays the same: each
-# piece of work runs once, and none is left out, since all of it leads to `result`.
+# piece of work runs once, and none is left out, since all of it leads to `result`. What adds to a
+# running sum reads that sum first.
 #
 # `work` is a list of `(name, names of the tensors that it reads, bytes of its result)`, in the
 # author's order; `result` is the tensor that is wanted at the end. Return a list of `("run", name)`

@@ -831,8 +831,9 @@ def teach_head(op):
 #
 # `temper` divides logits by a temperature. It works, says its author, and
 # [`torch.library.opcheck`](https://docs.pytorch.org/docs/stable/library.html) says otherwise. It
-# tests one call at a time, so try more: another t, another dtype, a transposed z, a z that requires
-# a gradient. Then write the operator right. The schema stays. Stuck? `hint("clean_temper")`
+# tests one call at a time, so try more: another t, another floating dtype, a transposed z, a z that
+# requires a gradient. Then write the operator right. The schema stays. Stuck?
+# `hint("clean_temper")`
 
 
 # %% id="opcheck-as-found" tags=["worked-example"]

@@ -177,8 +177,8 @@ def where_it_breaks(source, args):
 # ## In one graph
 #
 # This step caps its logits and averages the rows that count. It breaks three times. Write a `step`
-# of which Dynamo makes one graph: same results, for every x. `fullgraph=True` turns a break into
-# an error that names the line.
+# of which Dynamo makes one graph: same results, for every x of finite numbers. `fullgraph=True`
+# turns a break into an error that names the line.
 
 
 # %% id="in-one-graph-code" tags=["worked-example"]
@@ -783,14 +783,14 @@ def bytes_moved(rows, shapes):
     read = set(outputs)
     for name, _, args, _ in reversed(body):  # who reads for nobody is nobody
         read |= set(args) if name in read else set()
+    live = [row for row in body if row[0] in read]
     kernel, group = {}, 0
-    for name, op, _, _ in body:
+    for name, op, _, _ in live:
         group += op == "aten.mm.default"
         kernel[name] = "product" if op == "aten.mm.default" else group
-    reads, writes = set(), set()
-    for name, _, args, _ in body:
-        if name in read:
-            reads |= {(arg, kernel[name]) for arg in args if kernel.get(arg) != kernel[name]}
+    reads = set()
+    for name, _, args, _ in live:
+        reads |= {(arg, kernel[name]) for arg in args if kernel.get(arg) != kernel[name]}
     writes = {name for name, _ in reads if name in kernel} | set(outputs)
     return eager, sum(nbytes[name] for name, _ in reads) + sum(nbytes[name] for name in writes)
     ### END SOLUTION
@@ -805,20 +805,21 @@ def bytes_moved(rows, shapes):
     """Three kernels, one after the other."""
     size = {name: math.prod(shape) for name, shape in shapes.items()}
     *body, (_, _, outputs, _) = [row for row in rows if row[1] != "input"]
-    kernels, eager = [[]], 0
+    compiled, eager, live = 0, 0, []
+    for row in reversed(body):
+        if row[0] in outputs or any(row[0] in args for _, _, args, _ in live):
+            live.append(row)
+    kernels = [[]]
     for row in body:
         name, op, args, _ = row
         product = op == "aten.mm.default"
         size[name] = shapes["x"][0] * shapes["w"][1] if product else max(size[arg] for arg in args)
         eager += size[name] + sum(size[arg] for arg in args)
-        kernels += [[row], []] if product else []
-        if not product:
+        if product and row in live:
+            kernels += [[row], []]
+        elif row in live:
             kernels[-1].append(row)
-    compiled, live = 0, []
-    for row in reversed(body):
-        if row[0] in outputs or any(row[0] in args for _, _, args, _ in live):
-            live.append(row)
-    for kernel in ([row for row in made if row in live] for made in kernels):
+    for kernel in kernels:
         others = [row for row in live if row not in kernel]
         inside = {row[0] for row in kernel}
         wanted = set(outputs) | {arg for _, _, args, _ in others for arg in args}

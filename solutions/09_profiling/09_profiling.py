@@ -182,7 +182,8 @@ def host_waits(events):
 #
 # - A call of the host is earlier by all waits that ended before it.
 # - A kernel or a copy begins `latency` us after its call began, or when its stream is free,
-#   whichever is later. It takes as long as it took. Calls come in the order of their `ts`.
+#   whichever is later. It takes as long as it took. Calls come in the order of their `ts`. One call
+#   may bring several, the kernels of a CUDA graph.
 #
 # Return the time from the beginning of the first `ProfilerStep#` to the end of the last work on the
 # device. Stuck? `hint("time_without_waits")`
@@ -194,14 +195,17 @@ def time_without_waits(events, latency):
     ### BEGIN SOLUTION
     whole = sorted(events, key=lambda e: e["ts"])
     begin = next(e["ts"] for e in whole if e["name"].startswith("ProfilerStep#"))
-    work = {e["args"]["correlation"]: e for e in whole if e["cat"] in ("kernel", "gpu_memcpy")}
+    work = defaultdict(list)
+    for e in whole:
+        if e["cat"] in ("kernel", "gpu_memcpy"):
+            work[e["args"]["correlation"]].append(e)
     saved, free = 0.0, defaultdict(float)
     for call in whole:
         if call["cat"] != "cuda_runtime":
             continue
         if call["name"].endswith("Synchronize"):
             saved += call["dur"]
-        elif given := work.get(call["args"]["correlation"]):
+        for given in work[call["args"]["correlation"]]:
             start = max(call["ts"] - saved + latency, free[given["tid"]])
             free[given["tid"]] = start + given["dur"]
     return max(free.values()) - begin
@@ -442,7 +446,8 @@ def mended_loop(batches, weights, moments):
 #
 # Here the repair is the answer. The step comes as a listing, as in lab 08: a row
 # `(name, op, args, kwargs)` for each operator, where a string in `args` names an earlier row.
-# `fixed` are the inputs that are the same in each step, all others change. Return two listings:
+# `fixed` are the inputs that are the same in each step, all others change, and with them the one
+# result of the step. Return two listings:
 #
 # - `once`, run before the loop: rows that depend on `fixed` inputs alone. Its output row names what
 #   the step reads of them, and may name more.

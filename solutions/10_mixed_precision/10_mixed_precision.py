@@ -473,7 +473,7 @@ def autocast_dtypes(program):
 # element of one gradient is not finite then, the step is left out, and the scale was too large:
 # it becomes `scale * backoff`. After `interval` good steps in a row it becomes `scale * growth`,
 # and a new count begins. The scale is a number of float32: where growth would make it infinite, it
-# stays.
+# stays. `growth` and `backoff` are powers of two, so that nothing else is rounded.
 #
 # `steps` has for each step the **scaled** gradients of all parameters. Return for each step whether
 # the optimizer steps, the gradients divided (also of a step that is left out), and the scale after
@@ -648,9 +648,9 @@ def mended_run(rows):
 #
 # `x`, `w` and `b` may come in 16 bits. Compute the mean cross-entropy of the head
 # (`F.cross_entropy(F.linear(x, w, b), t)`) and the gradients of `scale` times that loss, so that
-# nothing is further from the truth than one rounding of the result: with logits of a hundred
-# thousand, with thousands of rows, with gradients that only the scale lifts over float16's smallest
-# number.
+# no gradient in 16 bits is further from the truth than one rounding of the result: with logits of a
+# hundred thousand, with thousands of rows, with gradients that only the scale lifts over float16's
+# smallest number.
 #
 # The loss comes back unscaled, in float32; the gradients in the dtype of `x`. If that is `float64`,
 # all of it is `float64`. Stuck? `hint("safe_head_loss")`

@@ -1077,14 +1077,19 @@ from . import ops
 def _(x, p):
     return torch.empty_like(x)
 
+def temper_inputs(ctx, inputs, output):
+    x, p = inputs
+    ctx.p = p
+
 def temper_formula(ctx, dy):
     return torch.ops.headloss.temper_backward(dy, ctx.p), None
 
-torch.library.register_autograd("headloss::temper", temper_formula)
+torch.library.register_autograd("headloss::temper", temper_formula,
+                                setup_context=temper_inputs)
 
 @torch.library.register_fake("headloss::temper_backward")
-def _(x, p):
-    return torch.empty_like(x)
+def _(dy, p):
+    return torch.empty_like(dy)
 """,
     "csrc/headloss.cpp": """#include <torch/extension.h>
 
@@ -1093,14 +1098,14 @@ at::Tensor temper(const at::Tensor& x, double p) {
   return y;
 }
 
-at::Tensor temper_backward(const at::Tensor& dy, const at::Tensor& p) {
+at::Tensor temper_backward(const at::Tensor& dy, double p) {
   at::Tensor dx = dy.mul(p);
   return dx;
 }
 
 TORCH_LIBRARY(headloss, m) {
   m.def("temper(Tensor x, float p) -> Tensor");
-  m.def("temper_backward(Tensor dy, Tensor p) -> Tensor");
+  m.def("temper_backward(Tensor dy, float p) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(headloss, CPU, m) {

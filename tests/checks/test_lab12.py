@@ -4,6 +4,8 @@ called."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -172,6 +174,26 @@ def test_the_fault_of_a_release_is_the_one_that_was_put_in(seed: int) -> None:
 
 
 HEAD_WHEEL = pytest.param("head_wheel", marks=pytest.mark.compiler)
+
+
+def test_what_a_whole_release_registers_in_python_works() -> None:
+    """Its schemas and its Python, as torch takes them, around kernels that are written here."""
+    release = replace(whole(Draw(0)), library="a_whole_release")
+    texts, ours = release.files(), torch.library.Library("a_whole_release", "DEF")
+    for schema in re.findall(r'm\.def\("(.*)"\);', texts["csrc/a_whole_release.cpp"]):
+        name = ours.define(schema)
+        ours.impl(name, torch.Tensor.clamp_ if "Tensor(a!)" in schema else torch.mul, "CPU")
+    exec(texts["a_whole_release/ops.py"], {})
+    forwards = [op for op in release.operators if op.differentiable]
+    assert len(forwards) == 2
+    for op in forwards:
+        call = getattr(torch.ops.a_whole_release, op.name)
+        p = 3.0 if "float" in op.arguments else torch.tensor(3.0)
+        x = torch.ones(2, requires_grad=True)
+        call(x, p).sum().backward()
+        assert x.grad is not None
+        assert x.grad.tolist() == [3.0, 3.0]
+        assert call(torch.ones(2, device="meta"), p).shape == (2,)
 
 
 def test_no_two_releases_are_the_same() -> None:

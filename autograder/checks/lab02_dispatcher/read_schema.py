@@ -83,6 +83,8 @@ def read_schema(student: Student, draw: Draw) -> None:
         "(Tensor(a!), Tensor(b))"
     )
     _expect_lists(student, twins, (["y", "v"], ["x", "y", "z", "v"]))
+    halves = "onelayer::halves(Tensor(a) self, int at) -> (Tensor(a) left, Tensor(a) right)"
+    _expect_lists(student, halves, ([], ["self"]))
     for _ in draw.cases(6):
         text, truth = _drawn_schema(draw)
         _expect_lists(student, text, truth)

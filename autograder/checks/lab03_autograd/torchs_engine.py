@@ -28,7 +28,7 @@ def fixed_graph() -> tuple[Nodes, str, dict[str, float]]:
         "c": {"sequence": None, "next": []},
         "Neg": {"sequence": 0, "next": [("b", 1.0)]},
         "Exp": {"sequence": 1, "next": [("w", 2.0)]},
-        "Sin": {"sequence": 2, "next": [("Exp", 0.5), (None, 3.0)]},
+        "Sin": {"sequence": 2, "next": [(None, 3.0), ("Exp", 0.5), (None, 2.0)]},
         "Log": {"sequence": 3, "next": [("w", -1.0), ("w", 0.5)]},
         "Aside": {"sequence": 4, "next": [("Sin", 1.0), ("far", 1.0), ("c", 1.0)]},
         "Add": {"sequence": 5, "next": [("Sin", 3.0), ("b", 4.0)]},

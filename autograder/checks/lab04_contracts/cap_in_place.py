@@ -42,7 +42,7 @@ def cap_in_place(student: Student, draw: Draw) -> None:
     """
     single, double = torch.float32, torch.float64
     cases = [(n, draw.choice((0.25, 0.5)), False, single) for n in draw.sizes(3, 1, high=9)]
-    cases += [(3, 0.5, False, double)]
+    cases += [(3, 0.1, False, double)]  # 0.1 in float32 is another number
     # 0.0 is false in Python; and a limit may be below it, as may be what arrives.
     for n, limit, signed, dtype in [*cases, (4, 0.0, True, single), (5, -0.75, True, single)]:
         z = draw.tensor(n, draw.integer(12, 20), dtype=dtype)
@@ -55,7 +55,7 @@ def cap_in_place(student: Student, draw: Draw) -> None:
         want = _torchs_cap(z, limit, dy)
         for (name, rule), mine, torchs in zip(_RULES.items(), got[:3], want, strict=True):
             with saying(rule):
-                expect_named(name, mine, torchs)
+                expect_named(name, mine, torchs, tolerance=1e-12 if dtype is double else 1e-5)
         if got[1].requires_grad:
             raise Wrong(expected="a report without gradient", got="requires_grad is True")
 

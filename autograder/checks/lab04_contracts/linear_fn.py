@@ -54,6 +54,7 @@ def linear_fn(student: Student, draw: Draw) -> None:
         _ask(room, draw, (True, True, True), True, n=1)
         _ask(room, draw, (True, True, True), True, v=1)
         _ask(room, draw, (True, True, True), True, dtype=torch.float64)
+        _ask(room, draw, (True, True, True), True, layout="transposed")
 
 
 def _ask(
@@ -65,10 +66,11 @@ def _ask(
     n: int = 0,
     v: int = 0,
     dtype: torch.dtype = torch.float32,
+    layout: str = "contiguous",
 ) -> None:
     n, v, d = n or draw.integer(2, 9), v or draw.integer(10, 19), draw.integer(20, 29)
-    x = draw.tensor(n, d, dtype=dtype, requires_grad=needs[0])
-    w = draw.tensor(v, d, dtype=dtype, requires_grad=needs[1])
+    x = draw.tensor(n, d, dtype=dtype, layout=layout, requires_grad=needs[0])
+    w = draw.tensor(v, d, dtype=dtype, layout=layout, requires_grad=needs[1])
     b = draw.tensor(v, dtype=dtype, requires_grad=needs[2]) if with_bias else None
     dy = draw.tensor(n, v, dtype=dtype)
     tolerance = 1e-12 if dtype is torch.float64 else 1e-5

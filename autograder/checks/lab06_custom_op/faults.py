@@ -23,7 +23,12 @@ UNWRITTEN = (
     "A thread read a place of shared memory that nobody had written. What lies outside of x or w "
     "counts as 0, and somebody has to write that 0."
 )
+IDLE_LAUNCH = (
+    "N is 0, and the host function launches blocks all the same. Divide and round up, and without "
+    "a row launch nothing."
+)
 SENTENCES = {
+    "idle_launch": IDLE_LAUNCH,
     "out_of_bounds": OUT_OF_BOUNDS,
     "impossible_launch": IMPOSSIBLE_LAUNCH,
     "race": RACE,

@@ -151,6 +151,8 @@ def run_file(source: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) 
     run = built(source).call("launch", x, w, b, y, *launch_sizes(x, w, b))
     if not run.ok:
         raise RuntimeError(f"{run.faults[0].kind}: {run.faults[0]}")
+    if not len(x) and run.launches:
+        raise RuntimeError("idle_launch: N is 0, and blocks were launched")
     if count:
         costs = [(launch.threads, launch.cost) for launch in run.launches]
         loads = sum(threads * cost.global_loads for threads, cost in costs)

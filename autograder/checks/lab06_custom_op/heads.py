@@ -37,6 +37,7 @@ def cases(draw: Draw, *, roomy: bool = False) -> Iterator[Given]:
     for k, (n, *layouts) in enumerate(FIRST):
         given = _drawn(draw, n, *layouts)
         yield _with_room(draw, given) if roomy and not k else given
+    yield _rows_apart(draw)
     for _ in draw.cases(2):
         yield _drawn(draw, draw.integer(2, 40), *(draw.choice(LAYOUTS) for _ in range(3)))
 
@@ -45,6 +46,13 @@ def _drawn(draw: Draw, n: int, in_x: str, in_w: str, in_b: str) -> Given:
     v, d = 8 * draw.integer(2, 5) + draw.integer(1, 7), 8 * draw.integer(2, 4) + draw.integer(1, 7)
     x, w = draw.tensor(n, d, layout=in_x), draw.tensor(v, d, layout=in_w)
     return Given(x, w, draw.tensor(v, layout=in_b))
+
+
+def _rows_apart(draw: Draw) -> Given:
+    """The features lie side by side, and the rows do not lie end to end: parts of wider ones."""
+    x, w, b = _drawn(draw, 6, "contiguous", "contiguous", "contiguous")
+    d = x.shape[1] - 5
+    return Given(x[:, :d], w[:, :d], b)
 
 
 def _with_room(draw: Draw, given: Given) -> Given:

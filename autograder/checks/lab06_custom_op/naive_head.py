@@ -11,7 +11,7 @@ from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
 
 from . import lab
 from .bench import BUILD_S, counts_of, explained, needs_compiler, room_for
-from .faults import IMPOSSIBLE_LAUNCH, OUT_OF_BOUNDS, SENTENCES
+from .faults import IDLE_LAUNCH, IMPOSSIBLE_LAUNCH, OUT_OF_BOUNDS, SENTENCES
 from .heads import (
     as_if_contiguous,
     as_if_transposed,
@@ -145,6 +145,13 @@ def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
 def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     if not len(x):
         raise RuntimeError("impossible_launch: a grid of 0 blocks")
+    return head(x, w, b)
+
+
+@naive_head.wrong("blocks_without_a_row", IDLE_LAUNCH)
+def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    if not len(x):
+        raise RuntimeError("idle_launch: N is 0, and blocks were launched")
     return head(x, w, b)
 
 

@@ -23,7 +23,7 @@ _PAIR = (
 )
 _FROM_ONE = "The number comes first. Lines are counted from 1, the `def`, and comments count."
 _ONE_LINE = "The line as it should be is one line of text. The rest of the kernel stays as it is."
-MAX_LINE = 120
+MAX_LINE = 300
 Repair = tuple[int, str] | None
 _RAISED = {
     "AttributeError": "A pattern was not found, so there is no match to ask. Kernels are drawn: "

@@ -62,7 +62,7 @@ FAULTS = {
     "@kernel too.",
     "unknown_word": "The kernels of this lab are written in these words of tl: program_id, "
     "arange, load, store, atomic_add, dot, trans, where, sum, max, exp, log and their like.",
-    "too_large": "The block is larger than any of this lab.",
+    "too_large": "The block is larger than Triton takes.",
     "endless": "The kernel does not come to an end. Does every loop move on?",
 }
 """What each fault of a kernel means."""

@@ -123,7 +123,8 @@ def _drawn(draw: Draw) -> tuple[list[Event], list[tuple[str, float]]]:
     own = {name: f"{files[name]}({line})" for name, line in names.items()}
     torchs = f"torch/nn/utils/clip_grad.py({draw.integer(20, 90)})"
     steps = [_step(draw, own, (long, short, through, once), torchs, step) for step in range(STEPS)]
-    last = function(draw, "evaluate", [read_number(draw)])
+    idle = Wait("cudaStreamSynchronize", us(draw, 0.3, 0.9), stream=21)  # while the step still runs
+    last = function(draw, "evaluate", [idle, read_number(draw)])
     events, machine = traced(draw, steps, behind=[region(draw, "evaluate", [last])])
     waits = machine.seen.waits
     events = _least_first([*_loaders(draw, events), *events], _summed(waits))
@@ -173,6 +174,8 @@ def _step(
     over = function(draw, "norms", operators(draw, 1, (4, 9)))  # when the waits begin
     every = [Wait("cudaDeviceSynchronize", us(draw, 0.3, 0.9), stream=0)] * (step == 1)
     optimizer = [*operators(draw, 2, (30, 60)), called(through, [over, clip, event, *every])]
+    if step == STEPS - 1:  # work that the device does behind the step
+        optimizer += operators(draw, 2, (290, 330))
     return [
         region(draw, "forward", forward),
         region(draw, "backward", [back, called(long, [module(draw, [read_number(draw)])])]),

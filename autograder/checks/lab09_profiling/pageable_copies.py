@@ -83,8 +83,10 @@ def _drawn(draw: Draw) -> tuple[list[Event], Copies]:
     pageable = batch * STEPS
     wait = Wait("cudaStreamSynchronize", us(draw, 0.3, 0.9))  # behind a whole step of launches
     steps[0] = [*steps[0], region(draw, "log", [function(draw, "shown", [wait])])]
-    small = [8 * draw.integer(3, 100), 4]
-    steps[-1] = [*steps[-1], region(draw, "lr", [_moved(draw, PAGEABLE_IN, n) for n in small])]
+    small = [8 * draw.integer(3, 100), 4, 4]
+    call_us = us(draw, 2, 5)  # some of them last equally long
+    rates = [_moved(draw, PAGEABLE_IN, n, call_us=call_us) for n in small]
+    steps[-1] = [*steps[-1], region(draw, "lr", rates)]
     pageable += small
     odd = 4096 * draw.integer(5, 19) + 4  # behind the steps, on a stream of its own
     behind = [region(draw, "evaluate", [_moved(draw, PAGEABLE_IN, odd, stream=13)])]
@@ -107,12 +109,15 @@ def _step(draw: Draw, nbytes: Sequence[int]) -> list[Any]:
     ]
 
 
-def _moved(draw: Draw, kind: str, nbytes: int, *, stream: int = 7) -> Span:
+def _moved(
+    draw: Draw, kind: str, nbytes: int, *, stream: int = 7, call_us: float | None = None
+) -> Span:
     """A copy as torch asks for it. From pageable memory the host stands in the call until the
-    device has its bytes, but for few of them."""
+    device has its bytes, but for few of them: then for `call_us`, if given."""
     waits = "Pageable" in kind and nbytes > 2**16
     rate = us(draw, 20, 26) if "Pinned" in kind else us(draw, 9, 13)  # kB in a us
-    copy = Copy(kind, nbytes, nbytes / 1e3 / rate + 1.2, us(draw, 2, 5), waits, stream)
+    least = us(draw, 2, 5) if call_us is None else call_us
+    copy = Copy(kind, nbytes, nbytes / 1e3 / rate + 1.2, least, waits, stream)
     return Span("cpu_op", "aten::to", us(draw, 4, 8), [_copy_of(draw, copy)])
 
 

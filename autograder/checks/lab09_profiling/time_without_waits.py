@@ -10,7 +10,7 @@ from autograder.judge import Draw, Student, within
 
 from . import lab
 from .draw_step import STEPS, backward, function, operators, read_number, region, traced, us
-from .machine import LATENCY_US, STEP, Copy, Event, Span, Wait
+from .machine import LATENCY_US, STEP, Copy, Event, Launch, Span, Wait
 from .times import CLOSE_US, MILLISECONDS, as_number, expect_us
 
 TOO_SHORT = (
@@ -122,10 +122,12 @@ def _step(draw: Draw, large: tuple[float, float], first: bool) -> list[Any]:
     back = backward(draw, [*operators(draw, 1, large), *operators(draw, 2, (8, 20))])
     log = function(draw, "log_loss", [read_number(draw)])
     ahead = Copy("HtoD (Pinned -> Device)", 4096, us(draw, 9, 30), us(draw, 2, 4), stream=13)
+    names = [("void cutlass::Kernel2", us(draw, 6, 12)) for _ in range(2)]
+    graph = Launch("cudaGraphLaunch", us(draw, 9, 14), names)
     return [
         region(draw, "data", [ahead]),
         region(draw, "forward", [*forward, log]),
-        region(draw, "backward", [back]),
+        region(draw, "backward", [back, graph]),
         region(draw, "optimizer", [*operators(draw, 4, (6, 12)), *_whole_wait(draw, first)]),
     ]
 
@@ -152,27 +154,32 @@ def _replayed(
     after_the_call: bool = False,
     in_order: bool = True,
     until: Callable[[Iterable[float]], float] = max,
+    one_for_each_call: bool = False,
 ) -> float:
     """Played again from the trace, and the ways to get it wrong. between: the latency lies
-    between any two works of a stream as well."""
+    between any two works of a stream as well. one_for_each_call: the last one of a graph alone."""
     whole = [e for e in events if e["ph"] == "X"]
     begin = min(e["ts"] for e in whole if e["name"].startswith(STEP))
     waits = [e for e in whole if e["name"].endswith(waiting)] if earlier else []
-    work = {e["args"]["correlation"]: e for e in whole if e["cat"] in cats}
+    work: dict[int, list[Event]] = {}
+    for e in sorted(whole, key=lambda e: e["ts"]):
+        if e["cat"] in cats:
+            kept = [] if one_for_each_call else work.get(e["args"]["correlation"], [])
+            work[e["args"]["correlation"]] = [*kept, e]
     free: dict[int, float] = {}
     calls = [e for e in whole if e["cat"] == "cuda_runtime"]
     for call in sorted(calls, key=lambda e: e["ts"]) if in_order else calls:
-        if (given := work.get(call["args"]["correlation"])) is None:
-            continue
+        given = work.get(call["args"]["correlation"], [])
         over = [w for w in waits if w["ts"] + w["dur"] <= call["ts"] and which(w, call)]
         over.sort(key=lambda w: w["ts"])
         saved = sum(w["dur"] for w in (over[-1:] if last_alone else over))
-        stream = given["tid"] if streams else 0
-        start = call["ts"] - saved + latency + (call["dur"] if after_the_call else 0.0)
-        if queues:
-            start = max(start, free.get(stream, 0.0) + (latency if between else 0.0))
-        free[stream] = max(start + given["dur"], free.pop(stream, 0.0))
-    first = begin if step else min(e["ts"] for e in work.values())
+        begins = call["ts"] - saved + latency + (call["dur"] if after_the_call else 0.0)
+        for e in given:
+            stream, start = e["tid"] if streams else 0, begins
+            if queues:
+                start = max(start, free.get(stream, 0.0) + (latency if between else 0.0))
+            free[stream] = max(start + e["dur"], free.pop(stream, 0.0))
+    first = begin if step else min(e["ts"] for e, *_ in work.values())
     return float(until(free.values()) - first)
 
 
@@ -311,6 +318,12 @@ _wrong(
     "`latency` was added behind the work before as well. It is counted from the call: a kernel "
     "that its stream keeps waiting begins as soon as the stream is free.",
     lambda events, latency: _replayed(events, latency, between=True),
+)
+_wrong(
+    "one_work_for_each_call",
+    "Work of the device is missing: one call may bring a whole graph of kernels, all with its "
+    "`correlation`. They run one behind the other.",
+    lambda events, latency: _replayed(events, latency, one_for_each_call=True),
 )
 _wrong(
     "latency_of_the_trace",

@@ -231,6 +231,7 @@ def _every(low: str) -> list[Row]:
     asked += [(op, ["n"]) for op in ("prod", "exp", "tanh", "sum")]
     pairs = ("bh", "hf", "fd", "bb", "hn", "mn", "nm")
     asked += [(op, [*two]) for op in ("add", "mul", *IN_PLACE) for two in pairs]
+    asked += [(op, ["m", "f"]) for op in ("add", "mul")]  # a number before a matrix
     asked += [("cat", [named[low], other]) for other in ("f", named[low])]
     for k, (op, args) in enumerate(asked):
         rows += [(f"r{k}", op, args), (f"s{k}", "mul", ["b", f"r{k}"])]

@@ -23,6 +23,11 @@ class Operator:
     returns: str = "Tensor"
     differentiable: bool = True
 
+    @property
+    def names(self) -> list[str]:
+        """What its arguments are called."""
+        return [argument.split()[-1] for argument in self.arguments.split(",")]
+
 
 @dataclass(frozen=True)
 class Release:
@@ -100,16 +105,26 @@ class Release:
 
     def _registered(self, op: Operator) -> str:
         """The Python side of an operator: its fake kernel and its gradient."""
-        made = "None" if op.returns == "()" else "torch.empty_like(x)"
+        first, second = op.names
+        made = "None" if op.returns == "()" else f"torch.empty_like({first})"
         full = f"{self.library}::{op.name}"
-        fake = f'@torch.library.register_fake("{full}")\ndef _(x, p):\n    return {made}\n\n'
+        fake = (
+            f'@torch.library.register_fake("{full}")\n'
+            f"def _({first}, {second}):\n    return {made}\n\n"
+        )
         text = self._left_out(fake, "#") if op.name == self.no_fake else fake
         if not op.differentiable:
             return text
-        grad = f'torch.library.register_autograd("{full}", {op.name}_formula)\n'
+        grad = (
+            f'torch.library.register_autograd("{full}", {op.name}_formula,\n'
+            f"                                setup_context={op.name}_inputs)\n"
+        )
+        is_number = "float p" in op.arguments
+        keep, kept = ("ctx.p = p", "ctx.p") if is_number else _SAVED
         formula = (
+            f"def {op.name}_inputs(ctx, inputs, output):\n    x, p = inputs\n    {keep}\n\n"
             f"def {op.name}_formula(ctx, dy):\n"
-            f"    return torch.ops.{self.library}.{op.name}_backward(dy, ctx.p), None\n\n"
+            f"    return torch.ops.{self.library}.{op.name}_backward(dy, {kept}), None\n\n"
         )
         return text + formula + (self._left_out(grad, "#") if op.name == self.no_gradient else grad)
 
@@ -161,6 +176,8 @@ _PURE = {
         ("at::Tensor temp = at::empty_like(x);", "temp.copy_(x);", "temp.mul_(p);", "return temp;"),
     ),
 }
+_SAVED = ("ctx.save_for_backward(p)", "*ctx.saved_tensors")
+"""How a formula's tensor waits for the backward, and how it comes back."""
 _WRITING = {
     "by_number": ("x.mul_(p);", "return x.clone();"),
     "in_a_copy": (
@@ -176,12 +193,11 @@ def _forward(name: str, kind: str) -> Operator:
     return Operator(name, *_PURE[kind])
 
 
-def _backward(name: str) -> Operator:
+def _backward(name: str, kind: str) -> Operator:
+    """Of the forward of that kind: it is given the same p."""
+    arguments, parameters = (text.replace("x,", "dy,") for text in _PURE[kind][:2])
     body = ("at::Tensor dx = dy.mul(p);", "return dx;")
-    parameters = "const at::Tensor& dy, const at::Tensor& p"
-    return Operator(
-        f"{name}_backward", "Tensor dy, Tensor p", parameters, body, differentiable=False
-    )
+    return Operator(f"{name}_backward", arguments, parameters, body, differentiable=False)
 
 
 def _in_place(name: str) -> Operator:
@@ -193,7 +209,8 @@ def _in_place(name: str) -> Operator:
 def whole(draw: Draw) -> Release:
     """Two operators with gradients, theirs, and one that writes and says so."""
     one, two, three = draw.shuffled(NAMES)[:3]
-    ops = [_forward(one, "by_number"), _backward(one), _forward(two, "in_a_copy"), _backward(two)]
+    kinds = ((one, "by_number"), (two, "in_a_copy"))
+    ops = [made(name, kind) for name, kind in kinds for made in (_forward, _backward)]
     return Release(
         library=draw.choice(LIBRARIES),
         operators=tuple(draw.shuffled([*ops, _in_place(three)])),
