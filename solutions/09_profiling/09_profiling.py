@@ -239,8 +239,9 @@ def time_without_waits(events, latency):
 # ## Loop 2: it copies from pageable memory
 #
 # How many copies come to the device from pageable memory, how many bytes are they together, and how
-# long does the host stand in the calls that ask for them? Small ones count too. A copy's `name`
-# says where it comes from and where it goes. Stuck? `hint("pageable_copies")`
+# long does the host stand in the calls that ask for them, whatever those are called? Small ones
+# count too. A copy's `name` says where it comes from and where it goes. Stuck?
+# `hint("pageable_copies")`
 
 
 # %% id="pageable_copies" role="solution"
@@ -267,7 +268,7 @@ check("pageable_copies")
 def pageable_copies(events):
     """By the arrows: from the end on a stream back to the beginning on the host."""
     starts = {e["id"]: (e["tid"], e["ts"]) for e in events if e["ph"] == "s"}
-    calls = {(e["tid"], e["ts"]): e["dur"] for e in events if e.get("name") == "cudaMemcpyAsync"}
+    calls = {(e["tid"], e["ts"]): e["dur"] for e in events if e.get("cat") == "cuda_runtime"}
     count, nbytes, stood = 0, 0, 0.0
     for e in events:
         if e["ph"] == "X" and "HtoD (Pageable" in e["name"]:

@@ -50,7 +50,7 @@ class Launch:
 @dataclass(frozen=True)
 class Copy:
     """A copy. kind: as a trace names it, "HtoD (Pageable -> Device)". waits: the host stands in the
-    call until it is done."""
+    call until it is done. call: what asks for it, `cudaMemcpyAsync` wherever torch does."""
 
     kind: str
     nbytes: int
@@ -58,6 +58,7 @@ class Copy:
     call_us: float
     waits: bool = False
     stream: int = 7
+    call: str = "cudaMemcpyAsync"
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,7 @@ class Machine:
         took = copy.call_us
         if copy.waits and self.waiting:
             took = max(took, done - begin + 1.5)
-        self._called("cudaMemcpyAsync", took)
+        self._called(copy.call, took)
         if copy.kind == PAGEABLE_IN:
             self.seen.blocked_us += took
         args = {"bytes": copy.nbytes}

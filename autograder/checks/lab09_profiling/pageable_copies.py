@@ -52,7 +52,7 @@ Copies = tuple[int, int, float]
     hints=(
         "How does a trace name a copy from pageable memory to the device? Which other kinds are in "
         "it?",
-        "The copy on the stream says what and how many bytes. The call of `cudaMemcpyAsync` with "
+        "The copy on the stream says what and how many bytes. The `cuda_runtime` event with "
         "the same `correlation` says how long the host stood in it.",
         "blocked = sum(calls[c['args']['correlation']]['dur'] for c in copies)",
     ),
@@ -89,8 +89,10 @@ def _drawn(draw: Draw) -> tuple[list[Event], Copies]:
     steps[-1] = [*steps[-1], region(draw, "lr", rates)]
     pageable += small
     odd = 4096 * draw.integer(5, 19) + 4  # behind the steps, on a stream of its own
-    behind = [region(draw, "evaluate", [_moved(draw, PAGEABLE_IN, odd, stream=13)])]
-    pageable.append(odd)
+    table = Copy(PAGEABLE_IN, 4096, us(draw, 2, 4), us(draw, 9, 14), True, call="cudaMemcpy")
+    moved = _moved(draw, PAGEABLE_IN, odd, stream=13)
+    behind = [region(draw, "evaluate", [moved, table])]  # and one that torch did not ask for
+    pageable += [odd, table.nbytes]
     events, machine = traced(draw, steps, behind=behind)
     return events, (len(pageable), sum(pageable), machine.seen.blocked_us)
 
@@ -133,14 +135,15 @@ def _read(
     on_device: bool = False,
     by_place: bool = False,
     over: int = 0,
+    named: Sequence[str] = ("cudaMemcpyAsync", "cudaMemcpy"),
 ) -> Copies:
     """Read from the trace, and the ways to get it wrong."""
     whole = [e for e in events if e["ph"] == "X"]
-    calls = [e for e in whole if e["name"] == "cudaMemcpyAsync"]
+    calls = [e for e in whole if e["name"] in named]
     copies = [e for e in whole if e["cat"] == "gpu_memcpy" and which(e["name"])]
     copies = [e for e in copies if e["args"]["bytes"] > over]
     stood = {e["args"]["correlation"]: e["dur"] for e in calls}
-    took = [stood[e["args"]["correlation"]] for e in copies]
+    took = [stood.get(e["args"]["correlation"], 0.0) for e in copies]
     if on_device:
         took = [e["dur"] for e in copies]
     if by_place:
@@ -152,6 +155,12 @@ def _wrong(name: str, sentence: str, **how: Any) -> None:
     pageable_copies.wrong(name, sentence, pageable_copies=lambda events: _read(events, **how))
 
 
+_wrong(
+    "asynchronous_calls_alone",
+    "A call is missing. A copy may be asked for by `cudaMemcpy` as well: the one with the copy's "
+    "`correlation` counts, whatever it is called.",
+    named=("cudaMemcpyAsync",),
+)
 _wrong(
     "pinned_too",
     "Copies from pinned memory are among them. The host does not wait for those.",
