@@ -397,8 +397,8 @@ def trace_linear(x, w, b):
 #
 # Your record never held `aten.linear`, but it did hold `aten.addmm`. Say of any operator whether a
 # mode below autograd sees its parts instead of itself, in ordinary mode with ordinary CPU tensors.
-# One registration of 2.3 decides it, but for a few operators that have a kernel for the CPU as well:
-# the check asks about none of those. An operator tells what was registered for it:
+# One registration of 2.3 decides it, but for a few operators that have a kernel for the CPU as
+# well: the check asks about none of those. An operator tells what was registered for it:
 # `func.has_kernel_for_dispatch_key(torch._C.DispatchKey.CPU)`, for instance; aliases are names of
 # `torch._C.DispatchKey` too.
 #

@@ -100,8 +100,8 @@ def _drawn(draw: Draw, kind: str, before: int, extra: bool) -> tuple[Rows, Shape
 
 def _around_a_product(draw: Draw) -> list[tuple[Rows, Shapes]]:
     """A product of inputs, one of which is read behind it as well, and of which the caller gets the
-    result; one that comes last; two that nobody reads, and the other one's factor is read behind it;
-    and one whose factor the kernel before reads as well."""
+    result; one that comes last; two that nobody reads, of which one's factor is read behind it; and
+    one whose factor the kernel before reads as well."""
     n, d, v = draw.integer(4, 6), draw.integer(7, 9), draw.choice((11, 13, 17, 19))
     first: Rows = [
         ("m", MM, ["x", "w"], {}),
@@ -120,7 +120,11 @@ def _around_a_product(draw: Draw) -> list[tuple[Rows, Shapes]]:
         ("z", "aten.relu.default", ["y"], {}),
         ("out", "output", ["z"], {}),
     ]
-    around_it: Rows = [*last[:-1], ("z", "aten.relu.default", ["p"], {}), ("out", "output", ["z"], {})]
+    around_it: Rows = [
+        *last[:-1],
+        ("z", "aten.relu.default", ["p"], {}),
+        ("out", "output", ["z"], {}),
+    ]
     both: Rows = [
         ("p", "aten.mul.Tensor", ["x", "w"], {}),
         ("m", MM, ["p", "w"], {}),

@@ -176,7 +176,6 @@ class TestPython:
         assert view.widget._esm == SOURCE
         assert {"application/vnd.jupyter.widget-view+json", "text/html"} <= set(view.bundle())
 
-    @pytest.mark.slow
     def test_without_anywidget_it_is_the_html(self):
         expect_html_without_anywidget(
             "view = onelayer.show_call(torch.ones(2, 3), torch.ones(4, 3))",

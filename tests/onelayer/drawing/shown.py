@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+import torch
 from py_mini_racer import MiniRacer
 
+import onelayer
+from onelayer.drawing import played
 from onelayer.drawing.played import Played, script_of
 
 _FETCHES = r"https?:|//cdn|@import|url\(|\bimport\b[^\n]*\bfrom\b|fetch\("
@@ -70,10 +73,12 @@ def expect_one_piece(html: str, *, text: str) -> None:
 
 def expect_html_without_anywidget(*lines: str) -> None:
     """These lines make a `view` where anywidget is not installed: it has no widget, and shows."""
-    code = [
-        "import sys; sys.modules['anywidget'] = None; import onelayer, torch",
-        *lines,
-        "assert view.widget is None and 'standalone(' in view.html()",
-        "assert sorted(view.bundle()) == ['text/html', 'text/plain']",
-    ]
-    subprocess.run([sys.executable, "-W", "error", "-c", "\n".join(code)], check=True)
+    names: dict[str, Any] = {"onelayer": onelayer, "torch": torch}
+    played._widget_class.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "anywidget", None)
+        exec("\n".join(lines), names)
+    view = names["view"]
+    assert view.widget is None
+    assert "standalone(" in view.html()
+    assert sorted(view.bundle()) == ["text/html", "text/plain"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -72,9 +74,14 @@ def test_it_is_one_piece_that_fetches_nothing() -> None:
     expect_one_piece(made().html(), text="1 and quick, or slow.")
 
 
-@pytest.mark.slow
 def test_without_anywidget_it_is_the_html() -> None:
     expect_html_without_anywidget("view = onelayer.play_fusion()")
+
+
+@pytest.mark.slow
+def test_onelayer_is_imported_where_anywidget_is_not() -> None:
+    code = "import sys; sys.modules['anywidget'] = None; import onelayer; onelayer.play_fusion()"
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

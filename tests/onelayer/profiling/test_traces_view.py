@@ -108,7 +108,6 @@ def test_it_is_one_piece(view):
     assert "Page" in script_of(TracesView)
 
 
-@pytest.mark.slow
 def test_it_shows_without_anywidget():
     expect_html_without_anywidget(
         "from onelayer.profiling.profiled import profiled",
