@@ -70,6 +70,7 @@ def test_running_a_file_and_reading_it_say_the_same(program: str) -> None:
     assert [buffer.nbytes for buffer in told.allocated] == allocated
 
 
+@pytest.mark.slow
 def test_the_guards_of_the_page_are_those_of_dynamo() -> None:
     draw = Draw(7)
     for _ in range(3):

@@ -234,6 +234,7 @@ class TestTorchsOwnTraces:
         assert min(solved["self_times"](events).values()) > -0.01
         assert min(solved["self_times_as_found"](events).values()) < -1
 
+    @pytest.mark.slow
     def test_the_late_rank_of_two_real_ones_is_found(self, solved: dict[str, Any]) -> None:
         rank, (early, late) = solved["late_rank"](traces_of_two_ranks("cpu", repaired=False))
         assert rank == 1

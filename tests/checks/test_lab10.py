@@ -337,6 +337,7 @@ class TestTraining:
 class TestVerdicts:
     """The same verdict with every seed: no answer passes or fails by luck."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("question", list(lab), ids=lambda question: question.name)
     def test_each_wrong_answer_fails_with_every_seed(self, question: Any) -> None:
         slow = question.name in ("autocast_dtypes", "mended_run", "safe_head_loss", "loss_scale")

@@ -210,6 +210,7 @@ def test_a_section_is_called_as_in_its_chapter(code: str) -> None:
             assert f"# {content(title)}\n" in chapter.read_text("utf-8"), section
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", CODES)
 def test_no_entry_is_left_over(code: str) -> None:
     """An English sentence that nobody says any more has no translation either."""

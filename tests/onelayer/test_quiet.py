@@ -30,6 +30,7 @@ def test_a_compiler_without_a_gpu_is_no_news(tmp_path: Path) -> None:
     assert stderr_of(f"import onelayer; {LOOKS}", tmp_path) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU torch is silent by itself")
 def test_torch_alone_would_have_said_it(tmp_path: Path) -> None:
     assert "No CUDA runtime is found" in stderr_of(LOOKS, tmp_path)

@@ -186,6 +186,7 @@ def test_nbgrader_comes_without_a_grammar_of_web_addresses():
     assert "lark" not in there
 
 
+@pytest.mark.slow
 def test_a_command_imports_the_questions_of_its_lab_alone():
     there = imported(
         "from pathlib import Path\n"

@@ -42,6 +42,7 @@ def children() -> set[int]:
     return {process.pid for process in children_with("forkserver", recursive=True)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_each_rank_answers_in_order(n: int) -> None:
     given = torch.ones(3)

@@ -195,6 +195,7 @@ def test_results_are_the_ones_without_a_counter():
     assert got.is_inference()
 
 
+@pytest.mark.slow
 def test_a_count_does_not_import_dynamo() -> None:
     """That takes 1.6 s, and a mode that torch wraps does it at its first operator."""
     code = (
@@ -231,6 +232,7 @@ def test_it_prints_a_small_table_however_much_it_saw():
     assert len(lines) < 20
 
 
+@pytest.mark.slow
 def test_importing_onelayer_loads_neither_torch_nor_matplotlib():
     code = (
         "import sys, onelayer; loaded = {'torch', 'matplotlib', 'anywidget'} & set(sys.modules);"

@@ -61,6 +61,7 @@ print(kept, given_back, again)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the settings are glibc's")
 def test_kept_memory_does_not_fault_and_memory_given_back_does():
     done = subprocess.run([sys.executable, "-c", HEAP], check=True, capture_output=True, text=True)

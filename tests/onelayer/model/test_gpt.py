@@ -324,6 +324,7 @@ def test_somebody_elses_tensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         onelayer.head()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["missing", "damaged"])
 def test_a_student_sees_one_clear_error(tmp_path: Path, fault: str) -> None:
     shutil.copytree(Path(onelayer.__file__).parent, tmp_path / "onelayer")
@@ -368,6 +369,7 @@ def test_a_full_disk_leaves_the_old_weights_whole(
     assert list(copy.parent.iterdir()) == [copy]
 
 
+@pytest.mark.slow
 def test_a_kill_before_the_last_step_leaves_the_old_weights_whole(copy: Path) -> None:
     before = copy.read_bytes()
     program = f"""

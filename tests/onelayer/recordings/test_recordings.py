@@ -348,6 +348,7 @@ class TestTimes:
 
 
 class TestCommand:
+    @pytest.mark.slow
     def test_without_a_gpu_make_says_so_in_a_line_and_changes_nothing(self) -> None:
         before = {file: file.read_bytes() for file in recordings.HERE.glob("*.json")}
         done = subprocess.run(

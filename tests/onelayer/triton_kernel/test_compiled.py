@@ -39,6 +39,7 @@ def square_of(tile: int, capability: int = 90, how: str = "ieee", **more: object
     return squares.compiled(capability, w="*fp32", s="*fp32", D=128, TILE=tile, HOW=how, **more)
 
 
+@pytest.mark.slow
 def test_every_stage_has_its_text() -> None:
     code = top_of()
     words = {"ttir": "tt.load", "ttgir": "#blocked", "llir": "define", "ptx": "ld.", "sass": "LDG"}
