@@ -35,7 +35,8 @@ def head_bytes(student: Student, draw: Draw) -> None:
     sizes = [(32, 64, 600), (1, 64, 600), (5, 3, 7), (0, 4, 6), *drawn, (5, 11, 3)]
     kinds = [(n, d, v, dtype) for n, d, v in sizes for dtype in DTYPES[:2]]
     kinds += [(*size, dtype) for size, dtype in zip(SMALL, cycle(DTYPES))]
-    kinds += [(5, 3, 7, torch.float8_e4m3fn)]
+    kinds += [(5, 3, 7, torch.float8_e4m3fn), (300, 3, 7, torch.float32)]
+    kinds += [(65_536, 64, 50_000, torch.float32)]  # beyond the integers of 32 bits
     cases = [(n, d, v, dtype.itemsize) for n, d, v, dtype in kinds]
     for kind, got in zip(kinds, student.each("head_bytes", cases), strict=True):
         want = moved_bytes(*kind)

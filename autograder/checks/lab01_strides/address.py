@@ -26,6 +26,7 @@ _SMALL: list[tuple[Sizes, Sizes, int]] = [
     ((3, 1), (9, 5), 2),
     ((1, 3), (8, 0), 6),
     ((2, 1, 2, 1, 3), (12, 50, 6, 40, 2), 1),
+    ((4, 3), (1, 1), 0),  # windows: both dimensions move by one
 ]
 """Of these, each index is asked, or twelve: places counted from the front and from the end."""
 
@@ -71,7 +72,8 @@ def address(student: Student, draw: Draw) -> None:
             cases.append((index, *geometry(numbered)))
             places.append(int(numbered[index]))
     cases.append(((0, 0), (3, 4), (4, 1), 5))  # the walk is over where it begins
-    places.append(5)
+    cases.append(((4096, 1), (5000, 5000), (4097, 1), 0))  # beyond the integers of float32
+    places += [5, 4096 * 4097 + 1]
     with explaining(_RAISED):
         answers = student.each("address", cases)
         for case, got, place in zip(cases, answers, places, strict=True):

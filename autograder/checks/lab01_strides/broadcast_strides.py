@@ -57,6 +57,7 @@ def broadcast_strides(student: Student, draw: Draw) -> None:
         ((3,), (1,), (0,)),
         ((3,), (1,), (0, 3)),
         ((2, 3), (0, 1), (4, 2, 3)),
+        ((3,), (0,), (5,)),  # repeated already, and three all the same
         ((3,), (1,), (1, 3)),
         ((), (), ()),
     ]
