@@ -77,6 +77,7 @@ def _ways(draw: Draw, n: int) -> list[list[Step]]:
     return [
         [("relu", (), {}), ("t", (), {}), ("add", (1.0,), {})],
         [("relu", (), {}), ("add", (1.0,), {}), ("mul", (2.0,), {})],
+        [("relu", (), {}), ("diagonal", (), {}), ("unfold", (0, 2, 1), {}), ("relu", (), {})],
         [("add", (draw.tensor(64),), {"alpha": 3}), ("sum", (), {"dtype": torch.float64})],
         [("matmul", (w,), {}), ("add", (b,), {}), ("softmax", (-1,), {}), ("t", (), {})],
         [("t", (), {}), ("reshape", (-1,), {}), ("view", (64, n), {})],

@@ -48,6 +48,7 @@ def observed_step(student: Student, draw: Draw) -> None:
         -0.25,
         *(0.0, 1.0, -1.0, 3.5, 0.00375),
         -1,  # alpha is its default then, and does not come
+        2,  # and an integer
     )
     steps = [(lr, draw.tensor(5, 4), draw.tensor(5, 4)) for lr in rates]
     steps += [(0.3, draw.tensor(*shape), draw.tensor(*shape)) for shape in _SHAPES]

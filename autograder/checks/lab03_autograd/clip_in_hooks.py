@@ -51,8 +51,9 @@ def clip_in_hooks(student: Student, draw: Draw) -> None:
     # The first gradient of w is 0, the next is short; of b each is longer than 0.1, none than 100.
     scales = (0.0, 0.001, 1.0, 0.05)
     batches = [(k * draw.tensor(6, 16) * loud, draw.integers(6, low=0, high=8)) for k in scales]
-    longest = max(float(dw.norm()) for dw, _ in each_gradient(w, b, batches))
-    for limit in (0.1, 1, 1e4, 0.95 * longest):  # at last longer, and no element of it
+    norms = [float(dw.norm()) for dw, _ in each_gradient(w, b, batches)]
+    nearly = [0.95 * norm for norm in (min(filter(None, norms)), max(norms))]
+    for limit in (0.1, 1, 1e4, *nearly):  # at last longer, and no element of it
         _ask(student, w, b, batches, limit)
 
 

@@ -10,10 +10,10 @@ from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
 
 from . import lab
 
-Axes = Mapping[str, Sequence[str]]
-Place = tuple[str, str]  # (axis, value)
+Axes = Mapping[str, Sequence[Any]]
+Place = tuple[str, Any]  # (axis, value)
 Pair = frozenset[Place]
-Run = dict[str, str]
+Run = dict[str, Any]
 Excluded = Sequence[tuple[Place, Place]]
 OFFERED = {
     "torch": ("2.11", "2.12", "2.13", "2.14", "2.15"),
@@ -58,7 +58,7 @@ def pairs_covered(student: Student, draw: Draw) -> None:
     runs there may be -> a list of runs, each a dict of one value for each axis.
     """
     fixed = [_tangled(draw), _plain(draw), _at_the_ends(draw), _same_values(draw)]
-    fixed += [_kept_apart(draw), _of_two(draw), _all_axes(draw)]
+    fixed += [_kept_apart(draw), _of_two(draw), _all_axes(draw), _of_options(draw), _rare(draw)]
     for axes, excluded in [*fixed, *(_drawn(draw) for _ in draw.cases(1))]:
         allowed = _allowed(axes, excluded)
         most = _most(allowed)
@@ -212,6 +212,19 @@ def _of_two(draw: Draw) -> tuple[Axes, Excluded]:
 def _all_axes(draw: Draw) -> tuple[Axes, Excluded]:
     axes = {name: _some(draw, name, 2) for name in OFFERED}
     return axes, _turned(draw, axes)
+
+
+def _of_options(draw: Draw) -> tuple[Axes, Excluded]:
+    """Values that are no text, None and False among them."""
+    axes = {"softcap": [8.0, None], "bias": [True, False], "dtype": _some(draw, "dtype", 3)}
+    return _mixed(draw, axes), []
+
+
+def _rare(draw: Draw) -> tuple[Axes, Excluded]:
+    """One pair can meet in one run alone, of 1296."""
+    axes = {axis: list(range(6)) for axis in draw.shuffled("abcd")}
+    apart = [(("c", 0), (other, n)) for other in "abd" for n in range(1, 6)]
+    return axes, draw.shuffled(apart)
 
 
 def _drawn(draw: Draw) -> tuple[Axes, Excluded]:
