@@ -75,7 +75,7 @@ class Outcome:
 def run(root: Path, lab: Lab, console: Console | None = None, *, only: str = "") -> int:
     """Asks the mutants of every question of `lab`, or of the one question `only`; prints what is
     found. Returns the number of faults."""
-    console = console or Console()
+    console = console or Console(emoji=False)
     faults = 0
     for question in lab:
         if only in ("", question.name):

@@ -93,7 +93,7 @@ def _grade(source: Path | None, out: Path, course: Path, lab: str, **options: An
 
         startup.begin_worker()
         given = {name: value for name, value in options.items() if value}
-        grade(Order(source, out, _folder_of(course), lab, **given), Console())
+        grade(Order(source, out, _folder_of(course), lab, **given), Console(emoji=False))
     except UserError as mistake:
         raise click.ClickException(str(mistake)) from None
     except KeyboardInterrupt:
@@ -131,7 +131,7 @@ def release_command(lab: str, for_each: Path | None, folder: Path, course: Path)
     with _one_line():
         from autograder.classroom.commands.release import release
 
-        release(folder, _folder_of(course), lab, Console(), for_each=for_each)
+        release(folder, _folder_of(course), lab, Console(emoji=False), for_each=for_each)
 
 
 @main.command("gradescope")
@@ -145,7 +145,7 @@ def gradescope_command(lab: str, folder: Path, course: Path) -> None:
     with _one_line():
         from autograder.classroom.commands.gradescope_archive import gradescope
 
-        gradescope(folder, _folder_of(course), lab, Console())
+        gradescope(folder, _folder_of(course), lab, Console(emoji=False))
 
 
 @main.command("regrade")
@@ -196,7 +196,7 @@ def regrade_command(
 
         given = Means(**{name: value for name, value in means.items() if value})
         again = Again(folder, _folder_of(course), lab, student, question, reason, sure, given)
-        regrade(again, Console())
+        regrade(again, Console(emoji=False))
 
 
 @main.command("report")
@@ -227,7 +227,7 @@ def report_command(
         from autograder.classroom.commands.report import Wanted, report
 
         wanted = Wanted(folder, _folder_of(course), lab, title, provisional, alike)
-        report(wanted, Console())
+        report(wanted, Console(emoji=False))
 
 
 @main.command("leaderboard")
@@ -252,7 +252,7 @@ def leaderboard_command(
     with _one_line():
         from autograder.classroom.commands.leaderboard import Wanted, leaderboard
 
-        leaderboard(Wanted(folder, _folder_of(course), lab, names, trusting), Console())
+        leaderboard(Wanted(folder, _folder_of(course), lab, names, trusting), Console(emoji=False))
 
 
 @main.command("change")
@@ -282,7 +282,7 @@ def change_command(folder: Path, course: Path, **decided: Any) -> None:
     with _one_line():
         from autograder.classroom.commands.changes import Decision, change
 
-        change(Decision(folder, _folder_of(course), **decided), Console())
+        change(Decision(folder, _folder_of(course), **decided), Console(emoji=False))
 
 
 @main.command("merge")
@@ -308,7 +308,7 @@ def merge_command(
     with _one_line():
         from autograder.classroom.commands.merge import Merging, merge
 
-        merge(Merging(folder, other, _folder_of(course), theirs, sure), Console())
+        merge(Merging(folder, other, _folder_of(course), theirs, sure), Console(emoji=False))
 
 
 @main.command("explain")
@@ -331,7 +331,7 @@ def explain_command(
         from autograder.classroom.commands.explain import Asked, explain
 
         asked = Asked(folder, _folder_of(course), student, lab, question, trusting)
-        sys.exit(0 if explain(asked, Console()) else 1)
+        sys.exit(0 if explain(asked, Console(emoji=False)) else 1)
 
 
 @contextmanager
@@ -352,7 +352,7 @@ def doctor_command() -> None:
 
     from autograder.classroom.commands.doctor import doctor
 
-    sys.exit(0 if doctor(Console()) else 1)
+    sys.exit(0 if doctor(Console(emoji=False)) else 1)
 
 
 @main.command("attack")
@@ -375,7 +375,7 @@ def attack_command(names: tuple[str, ...], family: str, result: Path | None) -> 
     from autograder.judge import GraderFault
 
     try:
-        held = attack(Console(), family=family, names=names, result=result)
+        held = attack(Console(emoji=False), family=family, names=names, result=result)
     except OSError as error:
         raise click.ClickException(f"{error.filename or result}: {error.strerror}.") from None
     except (LookupError, GraderFault) as error:

@@ -88,7 +88,7 @@ def run(
 
     Returns the number of faults.
     """
-    console = console or Console()
+    console = console or Console(emoji=False)
     with one_thread():  # as in the jail; a second one costs small tensors more than it gives
         counts = [
             count(lab, root, only, seeds) for lab in (checks.labs() if labs is None else labs)

@@ -143,7 +143,7 @@ def _environment() -> dict[str, str]:
 def doctor() -> None:
     """Say what of the course runs on this machine, and what to do about the rest."""
     findings = examine()
-    Console(highlight=False).print(_table(findings))
+    Console(emoji=False, highlight=False).print(_table(findings))
     sys.exit(any(finding.word == "missing" for finding in findings))
 
 

@@ -416,7 +416,7 @@ def _growth_rows(first: Measured, last: Measured) -> Iterator[tuple[str, str]]:
 @click.option("--out", type=click.Path(path_type=Path), default=Path("bench/results/grading.json"))
 def main(sizes: str, only: tuple[str, ...], out: Path) -> None:
     """Measure the grader."""
-    console = Console()
+    console = Console(emoji=False)
     with console.status("bench") as status:
         found = measured(only or list(PARTS), [int(n) for n in sizes.split(",")], status.update)
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -28,14 +28,14 @@ def build_command(check: bool, root: Path) -> None:
     """Make the notebooks from their percent sources."""
     if check:
         _say(drift(root))
-        Console(highlight=False).print("Every notebook is what its source gives.")
+        Console(emoji=False, highlight=False).print("Every notebook is what its source gives.")
         return
     try:
         changes = build(root)
     except Refused as refused:
         _say(refused.problems)
         return
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(emoji=False, highlight=False, soft_wrap=True)
     for verb, paths in (("wrote", changes.written), ("removed", changes.removed)):
         for path in paths:
             console.print(f"{verb:8} {path}", markup=False)
@@ -50,7 +50,7 @@ def _say(problems: Iterable[Problem]) -> None:
     lines = [str(problem) for problem in problems]
     if not lines:
         return
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = Console(emoji=False, stderr=True, highlight=False, soft_wrap=True)
     for line in lines:
         console.print(line, markup=False)
     console.print(f"{len(lines)} {'problem' if len(lines) == 1 else 'problems'}.")

@@ -28,7 +28,7 @@ RESULTS = Path("docs/gpu")
 @click.option("--mocked", "played", flag_value=MOCKED, help="torch's CUDA build, a mocked driver.")
 def main(out: Path, labs: tuple[str, ...], right: bool, played: str) -> None:
     """Grade every answer that the course knows on this machine's GPU, and write a page about it."""
-    console = Console()
+    console = Console(emoji=False)
     if why := "" if played else missing():
         sys.exit(f"make gpu needs an NVIDIA GPU: {why}")
     doctor(console)

@@ -119,7 +119,7 @@ def main(*, steps: int, seed: int, threads: int, out: Path) -> None:
     """Train the grammar model, measure it on held-out sentences, and write weights and card."""
     torch.set_num_threads(threads)
     data = split(seed)
-    console = Console()
+    console = Console(emoji=False)
     _refuse_unless_writable(out)
     console.print(f"{len(data.train):,} sentences to learn, {len(data.held_out)} held out.")
     start = time.perf_counter()

@@ -288,7 +288,7 @@ def how_served(segments, left, nbytes):
 # Streams are 0, 1 and 2. Steps, in the order of the host: `("alloc", tensor, stream)`, `("use",
 # tensor, stream)`, `("record", event, stream)`, `("wait", event, stream)`, `("sync",)`, after which
 # all work is over, and `("free", tensor)`. An event is over when what its stream was given *before
-# it* is over.
+# it* is over. A name is allocated once.
 #
 # `recorded_streams([("alloc", "a", 0), ("use", "a", 1), ("free", "a")])` is `[("a", 1)]`. Stuck?
 # `hint("recorded_streams")`
@@ -490,11 +490,12 @@ def plan_that_fits(work, result):
 
 # %% id="queue_times" role="solution"
 def queue_times(steps, launch_us):
-    """steps: list of ("host", us), ("launch", us of the kernel), ("sync",)
+    """steps: list of ("host", us), ("launch", us of the kernel), ("sync",), with a launch or more
     -> (host us, device us, idle us of the device).
     """
     ### BEGIN SOLUTION
-    host = device = idle = kernels = 0
+    host = device = idle = 0
+    begun = False
     for verb, *us in steps:
         if verb == "host":
             host += us[0]
@@ -502,9 +503,8 @@ def queue_times(steps, launch_us):
             host = max(host, device)
         else:
             host += launch_us
-            idle += max(0, host - device) if kernels else 0
-            kernels += 1
-            device = max(host, device) + us[0]
+            idle += max(0, host - device) if begun else 0
+            begun, device = True, max(host, device) + us[0]
     return host, device, idle
     ### END SOLUTION
 

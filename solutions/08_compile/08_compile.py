@@ -403,8 +403,9 @@ def bias_into_product(rows):
 # sweeps away what nobody reads. On their model the loss stayed the same and the step got faster;
 # on yours, a running mean no longer runs. Find out why, and write it right: what can be merged or
 # swept away still has to go. A graph may write into any of its tensors, early or late and through a
-# view (`t`), and it may draw random numbers (`rand_like`). Your pass may be careful: whatever a
-# write goes into, twins on its two sides may stay two, and no write has to be swept away.
+# view (`t`), and it may draw random numbers (`rand_like`): a draw that nobody reads moves the
+# generator on for the next one, and stays. Your pass may be careful: whatever a write goes into,
+# twins on its two sides may stay two, and no write has to be swept away.
 
 
 # %% id="detective-case-code" tags=["worked-example"]
@@ -791,7 +792,7 @@ def bytes_moved(rows, shapes):
     reads = set()
     for name, _, args, _ in live:
         reads |= {(arg, kernel[name]) for arg in args if kernel.get(arg) != kernel[name]}
-    writes = {name for name, _ in reads if name in kernel} | set(outputs)
+    writes = ({name for name, _ in reads} | set(outputs)) & kernel.keys()
     return eager, sum(nbytes[name] for name, _ in reads) + sum(nbytes[name] for name in writes)
     ### END SOLUTION
 

@@ -353,8 +353,9 @@ def stuck_sum(terms):
 #
 # No list casts `float64`. Where nothing is cast, ordinary type promotion holds: the wider dtype
 # wins, `bfloat16` and `float16` make `float32`, and a 0-d tensor has no say beside a matrix. The
-# losses, `prod`, `trace` and `sum` make 0-d tensors. Return the dtype's name for each operator's
-# row. Stuck? `hint("autocast_dtypes")`
+# losses, `prod`, `trace` and `sum` make 0-d tensors; all matrices are of one size, also what `cat`
+# makes, which is cut. Return the dtype's name for each operator's row. Stuck?
+# `hint("autocast_dtypes")`
 
 # %% id="autocast-code" tags=["worked-example"]
 program = [
@@ -470,7 +471,7 @@ def autocast_dtypes(program):
 #
 # In `float16` a gradient below 3e-8 is zero. So the loss is multiplied by a scale, backward
 # multiplies every gradient by it, and before the optimizer steps they are divided again. If one
-# element of one gradient is not finite then, the step is left out, and the scale was too large:
+# element of one scaled gradient is not finite, the step is left out, and the scale was too large:
 # it becomes `scale * backoff`. After `interval` good steps in a row it becomes `scale * growth`,
 # and a new count begins. The scale is a number of float32: where growth would make it infinite, it
 # stays. `growth` and `backoff` are powers of two, so that nothing else is rounded.

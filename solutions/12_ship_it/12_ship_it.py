@@ -778,8 +778,8 @@ def sharded_loss(stats, z, target, first):
 # Now all of it: the head's loss as a package that somebody else installs. You return four texts,
 # and the bench is the build backend. It compiles `csrc/headloss.cpp` to `headloss/_C.so` with the
 # headers of torch's stable ABI and no flag of yours, packs what the texts say into a wheel, unpacks
-# that wheel in an empty folder, and lets a fresh process that started somewhere else import it. Your
-# functions and variables are not there: the texts are all that travels.
+# that wheel in an empty folder, and lets a fresh process that started somewhere else import it.
+# Your functions and variables are not there: the texts are all that travels.
 #
 # - `pyproject.toml`: `requires` with torch, for the build; the name `headloss`, a version,
 #   `requires-python` and `dependencies`; and which files of the package are not Python: `_C.so`.

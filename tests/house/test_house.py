@@ -410,3 +410,11 @@ def test_the_readme_and_the_models_card_state_the_same_accuracies() -> None:
     advice = "copy the card's rows under 'Measured' between the marks in README.md"
     assert len(accuracies()) >= 2, advice
     assert [row for row in accuracies() if row not in card] == [], advice
+
+
+def test_no_console_makes_a_picture_of_a_line_number() -> None:
+    """rich prints `page.md:100: cell` as a page that has all points, unless it is told not to."""
+    for room in ("autograder", "onelayer", "bench", "setup_env", "book"):
+        for path in (ROOT / room).rglob("*.py"):
+            calls = re.findall(r"\bConsole\([^)]*\)", path.read_text("utf-8"))
+            assert all("emoji=False" in call for call in calls), f"{path.name}: {calls}"

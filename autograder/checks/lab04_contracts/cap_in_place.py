@@ -45,7 +45,8 @@ def cap_in_place(student: Student, draw: Draw) -> None:
     cases += [(3, 0.1, False, double)]  # 0.1 in float32 is another number
     # 0.0 is false in Python; and a limit may be below it, as may be what arrives.
     for n, limit, signed, dtype in [*cases, (4, 0.0, True, single), (5, -0.75, True, single)]:
-        z = draw.tensor(n, draw.integer(12, 20), dtype=dtype)
+        layout = "transposed" if signed else "contiguous"
+        z = draw.tensor(n, draw.integer(12, 20), dtype=dtype, layout=layout)
         dy = draw.tensor(*z.shape, dtype=dtype)
         if not signed:
             dy = 2.0 + dy.abs()  # above every limit, below no logit that was cut

@@ -78,6 +78,8 @@ def clean_temper(student: Student, draw: Draw) -> None:
         (3.0, torch.float64, "contiguous", False),
         (0.5, torch.float32, "transposed", False),
         (2.0, torch.float32, "contiguous", True),
+        (1.0, torch.float32, "contiguous", True),
+        (3.0, torch.float32, "strided", False),
         (draw.integer(2, 9) / 4, torch.float64, "transposed", True),
     ]
     with room_for_python(student, "clean_temper") as room:

@@ -135,6 +135,7 @@ def _unwelcome(draw: Draw) -> Iterator[Refused]:
     wide, long = _roomy(draw, n, d + more), _roomy(draw, v + more)
     yield Refused(wide, w, b, (d + more, d), "features_unchecked")
     yield Refused(wide, w, None, (d + more, d), "features_unchecked")
+    yield Refused(wide[:0], w, b, (d + more, d), "features_unchecked")  # no row, and it fits not
     yield Refused(x, w, long, (v + more, v), "bias_size_unchecked")
     yield Refused(x[0], w, b, (), "x_of_one_dimension")
     yield Refused(x, w[:, None, :].expand(v, d, d), b, (), "w_of_three_dimensions")

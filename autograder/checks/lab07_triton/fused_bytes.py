@@ -55,6 +55,7 @@ def _cases(draw: Draw) -> Iterator[tuple[int, int, int, int, int, int]]:
     yield 23, 600, 64, 4, 8, 128
     yield 32, 128, 16, 2, 16, 32
     yield 1, 5, 3, 4, 4, 8
+    yield 0, 600, 64, 4, 16, 64  # no token, no program
     yield 20, 300, 12, 8, 4, 64  # no number of bytes but the items' is their size
     yield 33, 128, 16, 1, 16, 32
     yield 32, 129, 7, 2, 16, 32

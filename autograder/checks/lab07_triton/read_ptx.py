@@ -104,6 +104,7 @@ _FIXED = (
     "\tst.global.b32 \t[ %rd1 + 0 ], { %r1 }; // all lanes: @%p1 guards the next one",
     "\t// @%p1 ld.global.b32 { %r1 }, [ %rd1 + 0 ];",
     "\t// mma.sync.aligned.m16n8k16",
+    "\tadd.s32 \t%r1, %r2, 1; // was: ld.global.b32 { %r1 }, [ %rd1 + 0 ];",
     "\t.reg .f32 \t%f<27>;",
     "\t@%p4 bra \t$L__BB0_2;",
     "\tfma.rn.f32 \t%r1, %r2, %r3, %r4;",

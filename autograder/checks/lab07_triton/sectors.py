@@ -47,6 +47,7 @@ def sectors(student: Student, draw: Draw) -> None:
 def _cases(draw: Draw) -> Iterator[Access]:
     yield 4, (72, 1), 16, 2  # two rows of float16: no two misreadings agree about them
     yield 0, (64, 1), 32, 4  # a row of float32
+    yield 0, (32, 1), 32, 8  # and of float64: two words each
     yield 16, (600, 1), 32, 4  # from the middle of a sector on
     yield 0, (600, 64), 32, 4  # down a column: each lane in a sector of its own
     yield 0, (96, 5), 32, 2  # neighbours in one word, or not

@@ -85,7 +85,10 @@ def _suspect(draw: Draw, plan: Plan, flaw: Flaw) -> Suspect:
     return Suspect(source, line, flaw.kind, cases)
 
 
-_COMMENTS = ("which part is mine", "where is it", "one program of many", "compute", "the block")
+_COMMENTS = (
+    "which part is mine", "where is it", "one program of many", "compute", "the block",
+    "was: tl.store(out_ptr + j, part, mask=j < N)",
+)  # fmt: skip
 _POOLS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"[a-z]+_ptr", ("x_ptr", "a_ptr", "u_ptr", "z_ptr", "in_ptr", "out_ptr", "y_ptr", "p_ptr",
                      "given_ptr", "made_ptr", "left_ptr", "g_ptr")),

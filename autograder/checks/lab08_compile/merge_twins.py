@@ -245,6 +245,7 @@ _PARTS |= {
     ],
     "dead view": lambda h, k, a: [
         (f"t{k}", "aten.t.default", ["state"], {}),
+        (f"u{k}", "aten.leaky_relu.default", [h], {}),  # an underscore that is no write
         (f"h{k}", "aten.abs.default", [h], {}),
     ],
     "result": lambda h, k, a: [  # a twin is what comes out, and the first has a reader of its own

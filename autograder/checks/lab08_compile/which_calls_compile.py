@@ -70,6 +70,7 @@ def which_calls_compile(student: Student, draw: Draw) -> None:
         [(1, f32, True), (small[0], f64, True), (1, f64, True)],  # 1 was met, of another dtype
         [(n, f32, True) for n in (3, 4, 0)],  # no symbol serves 0, which has no graph yet
         [(small[0], f32, True), (small[1], f32, False), (small[2], f32, False)],
+        [(small[0], f32, False), (small[1], f32, False), (small[2], f32, True)],
         [(small[0], dtype, True) for dtype in (f32, f64, *_NARROW, torch.int64, f64, *_NARROW)],
         [(n, dtype, True) for n in (0, 1) for dtype in (f32, f64, f64)],
         [(n, f32, True) for n in (big[0], 40, 300)],

@@ -112,13 +112,14 @@ def _drawn(draw: Draw) -> tuple[list[Event], list[tuple[str, float]]]:
     """One function waits while much is queued, one waits longer than that and only once,
     another twice while little is, a last one through torch's own function, for a stream, an
     event and all streams, and one behind the steps; a thread that loads data runs a function
-    around each wait. A folder of the program's own is called torch.
+    around each wait. A folder of the program's own is called torch, another begins so.
 
     In the list, who waits less comes before who waits more, and so do their waits."""
     long, short, through, once = draw.shuffled(HELPERS)[:4]
     names = {name: draw.integer(5, 400) for name in (long, short, through, once)}
     files = {name: draw.choice(("train.py", "metrics.py", "losses.py")) for name in names}
     files[long] = f"runs/torch/{files[long]}"
+    files[short] = f"torchtools/{files[short]}"
     files[once] = draw.choice(("losses.py", "metrics.py"))  # not in the order of how often
     own = {name: f"{files[name]}({line})" for name, line in names.items()}
     torchs = f"torch/nn/utils/clip_grad.py({draw.integer(20, 90)})"

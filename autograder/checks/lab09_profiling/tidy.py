@@ -132,6 +132,7 @@ _PARTS: dict[str, int] = {
     "itself in float32": 2,
     "constant read twice": 2,
     "result there and back": 0,
+    "there and back, read second": 1,
 }
 
 
@@ -184,6 +185,12 @@ def _part(part: str, h: str, k: int, a: float) -> Rows:
             (f"d{k}", "aten.neg.default", [f"c{k}"], {}),
             (f"p{k}", "aten.add.Tensor", [h, f"c{k}"], {}),
             (f"h{k}", "aten.mul.Tensor", [f"p{k}", f"d{k}"], {}),
+        ]
+    if part == "there and back, read second":
+        return [
+            _to(f"p{k}", h, "float32"),
+            _to(f"q{k}", f"p{k}", "bfloat16"),
+            (f"h{k}", "aten.mul.Tensor", ["w", f"q{k}"], {}),  # behind what is fixed
         ]
     if part == "result there and back":
         return [_to(f"p{k}", h, "float32"), _to(f"h{k}", f"p{k}", "bfloat16")]

@@ -50,6 +50,7 @@ def every_word(student: Student, draw: Draw) -> None:
         some = [draw.integer(0, 4) for _ in range(3)] + [1]
         for counts, uneven in (([3, 1], 0), ([2, 0, 4], 0), (some, 0), ([5, 1], 3), ([2], 0)):
             ranks = _drawn(draw, counts, uneven)
+            ranks[0][1][ranks[0][2] != -100] *= torch.arange(counts[0])[:, None]  # a word of zeros
             got = asked_of_ranks(room, "every_word", ranks, hung=HUNG)
             answers, _ = answers_and_deeds(got, len(ranks))
             _expect_gradient(answers, ranks, f"words per rank {counts},")

@@ -161,8 +161,10 @@ def _drawn(draw: Draw, v: int, world: int, *, uneven: int = 0) -> Sharded:
     """uneven: how many rows of x a rank has more than the one before it."""
     d, n = draw.integer(8, 12), draw.choice([n for n in (2, 3, 4) if n != world])
     sizes = [n + uneven * rank for rank in range(world)]
+    w = draw.tensor(v, d)
+    w[v // 2] = 0.0  # a row of zeros that is no padding
     return Sharded(
-        draw.tensor(v, d),
+        w,
         tuple(draw.tensor(size, d) for size in sizes),
         tuple(draw.integers(size, low=0, high=v - 1) for size in sizes),
     )

@@ -216,7 +216,8 @@ def _all_axes(draw: Draw) -> tuple[Axes, Excluded]:
 
 def _of_options(draw: Draw) -> tuple[Axes, Excluded]:
     """Values that are no text, None and False among them."""
-    axes = {"softcap": [8.0, None], "bias": [True, False], "dtype": _some(draw, "dtype", 3)}
+    axes: dict[str, Sequence[Any]] = {"softcap": [8.0, None], "bias": [True, False]}
+    axes["dtype"] = _some(draw, "dtype", 3)
     return _mixed(draw, axes), []
 
 

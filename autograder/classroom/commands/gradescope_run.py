@@ -89,6 +89,6 @@ def _graded(root: Path, hand_in: Path, release: Release, console: Console) -> by
 
 if __name__ == "__main__":
     try:
-        run(Path(sys.argv[1]), sys.argv[2], Console(width=120))
+        run(Path(sys.argv[1]), sys.argv[2], Console(emoji=False, width=120))
     except UserError as why:
         sys.exit(str(why))
