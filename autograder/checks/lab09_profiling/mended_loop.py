@@ -70,7 +70,8 @@ def mended_loop(student: Student, draw: Draw) -> None:
     """
     for steps, layers in ((3, 3), (draw.integer(4, 6), draw.integer(4, 6)), (1, 2), (2, 1)):
         host, device, (batches, *others) = _drawn(draw, steps, layers)
-        names = ([*batches[:-1], batches[0]] if steps == 3 else batches, *others)  # one comes twice
+        batches[2:3] = batches[:1] if steps > 3 else batches[2:3]  # one comes twice
+        names = batches, *others
         with explaining(_RAISED):
             got = student.call("mended_loop", *names)
         found = _run(as_found(*names), host, device)

@@ -107,7 +107,9 @@ def _drawn(draw: Draw) -> tuple[list[Event], Times]:
         fetch = Span("cpu_op", "aten::to", us(draw, 5, 9), [none, again])
         forward = [*operators(draw, 4, (20, 60)), *operators(draw, 1, (300, 500))]
         hooked = function(draw, "hook", [module(draw, operators(draw, 1, (4, 9)))])
-        forward.append(Span("cpu_op", "HeadLoss", us(draw, 5, 9), [region(draw, "hooks", [hooked])]))
+        forward.append(
+            Span("cpu_op", "HeadLoss", us(draw, 5, 9), [region(draw, "hooks", [hooked])])
+        )
         log = function(draw, "log_loss", [read_number(draw)])
         back = backward(draw, operators(draw, 3, (20, 60)))
         parts = [region(draw, "data", [fetch]), region(draw, "forward", [*forward, log])]
