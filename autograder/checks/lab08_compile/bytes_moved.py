@@ -135,9 +135,9 @@ def _around_a_product(draw: Draw) -> list[tuple[Rows, Shapes]]:
     wide: Shapes = {"x": [n, d], "c": [d], "w": [d, v]}
     cases = [(first, square), (last, wide), (unread, wide | {"b": [v], "r": [n, v]})]
     cases += [(around_it, wide), (both, {"x": [d, d], "w": [d, d]})]
-    y = ("y", "aten.relu.default", ["x"], {})
     for results in (["y", "y"], ["y", "c"]):  # named twice; and an input, as it came
-        cases.append(([y, ("out", "output", results, {})], {"x": [n, d], "c": [d]}))
+        alone: Rows = [("y", "aten.relu.default", ["x"], {}), ("out", "output", results, {})]
+        cases.append((alone, {"x": [n, d], "c": [d]}))
     return [
         ([*((name, "input", [], {}) for name in shapes), *rows], shapes) for rows, shapes in cases
     ]
