@@ -365,8 +365,8 @@ def recorded_streams(program):
 # over, at the peak of forward and backward, and when the backward is over?
 #
 # Count float32 tensors of more than one number that the model, the optimizer and the step make;
-# not the batch, and before any rounding. There are more rows than words, and no layer is twice as
-# wide as the last: then the peak lies where the backward begins.
+# not the batch, and before any rounding. Rows and widths are such that the peak lies where the
+# backward begins: a wide layer over few words can hold more later on.
 #
 # `bytes_held([7, 11], 40)` is `(1056, 2816, 6336, 1408)`. Stuck? `hint("bytes_held")`
 
