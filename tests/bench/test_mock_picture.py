@@ -16,6 +16,7 @@ def test_what_is_drawn_says_that_it_is_mocked(name: str) -> None:
     assert "mocked" in getattr(shown, "device", "")
 
 
+@pytest.mark.slow
 def test_the_picture_has_both_below_each_other_and_is_the_shipped_ones_size() -> None:
     page = mock_picture.composed([read_recording(name, folder=MOCKED) for name in NAMES])
     one = mock_picture.composed([read_recording(NAMES[0], folder=MOCKED)])

@@ -208,6 +208,7 @@ def torchs_ddp(ranks: Any) -> list[Params]:
     return list(onelayer.run_ranks(len(ranks), one_rank, show=False))
 
 
+@pytest.mark.slow
 def test_the_truth_of_a_data_parallel_step_is_torchs() -> None:
     ranks = drawn_ranks(Draw(3), [[1, 0], [0, 0], [1, 1]], [[3, 2], [1], [0]])
     for mine, theirs in zip(stepped(ranks), torchs_ddp(ranks), strict=True):

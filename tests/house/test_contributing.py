@@ -81,6 +81,7 @@ def test_the_self_test_of_the_copy_can_fail(course: Path) -> None:
         check.write_text(right, "utf-8")
 
 
+@pytest.mark.slow
 def test_the_types_hold(course: Path) -> None:
     if (ROOT / ".mypy_cache").is_dir():  # what it knows of torch holds here too
         shutil.copytree(ROOT / ".mypy_cache", course / ".mypy_cache")

@@ -63,6 +63,7 @@ def told(result):
     return line
 
 
+@pytest.mark.slow
 class TestReport:
     @pytest.mark.slow
     def test_everything_lies_where_it_says(self, autograder, grading):

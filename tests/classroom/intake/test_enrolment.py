@@ -246,6 +246,7 @@ def test_who_was_graded_before_there_was_a_list_keeps_their_id(autograder, tmp_p
     assert len(lines) == 3, "nobody became two"
 
 
+@pytest.mark.slow
 def test_nbgraders_export_has_a_row_for_each(tmp_path):
     from nbgrader.api import Gradebook
 

@@ -122,6 +122,7 @@ def test_two_instructors_at_once_have_a_scheduler_each():
         assert second.scheduler.http_server.port != 8787
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_dask_counts_the_shares_that_its_workers_declare(monkeypatch):

@@ -175,6 +175,7 @@ def test_whoever_begins_it_has_not_imported_torch_yet():
     assert not {"torch", "numpy", "IPython"} & imported("import autograder.classroom.run.startup")
 
 
+@pytest.mark.slow
 def test_nbgrader_comes_without_a_grammar_of_web_addresses():
     """It takes longer than nbgrader itself; and without it notebooks are checked all the same."""
     there = imported(

@@ -29,6 +29,7 @@ def test_the_sectors_are_those_of_the_addresses(columns: int, name: str) -> None
     )
 
 
+@pytest.mark.slow
 def test_a_row_of_the_head_is_sent_whole_and_a_column_is_not() -> None:
     moved = onelayer.show_moved(64, **LOADS)
     assert repr(moved).splitlines()[:2] == [

@@ -52,6 +52,7 @@ def test_each_rank_answers_in_order(n: int) -> None:
     assert given.equal(torch.ones(3))  # they changed their own copies
 
 
+@pytest.mark.slow
 def test_a_closure_over_tensors_and_layers_travels(capsys: pytest.CaptureFixture[str]) -> None:
     head, x = onelayer.head(), torch.ones(2, 64)
     results = onelayer.run_ranks(2, lambda: head(x).sum(), show=False)
@@ -74,6 +75,7 @@ def test_what_a_rank_prints_stands_under_its_number(capsys: pytest.CaptureFixtur
     ]
 
 
+@pytest.mark.slow
 def test_a_deadlock_ends_and_says_where_each_rank_waits() -> None:
     def one_forgot_its_turn() -> None:
         if dist.get_rank() != 1:
@@ -115,6 +117,7 @@ def test_ranks_of_one_fate_stand_in_their_own_order_whichever_came_first() -> No
     ]
 
 
+@pytest.mark.slow
 def test_ranks_that_wait_for_one_that_is_done_are_told_together_with_their_lines() -> None:
     def one_goes_home() -> None:
         with onelayer.record_collectives():  # whose own frames say nothing

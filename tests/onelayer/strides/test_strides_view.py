@@ -68,6 +68,7 @@ some_dim = st.integers(-5, 4)
 fresh = settings(max_examples=400, derandomize=False)
 
 
+@pytest.mark.slow
 @fresh
 @given(x=tensors())
 def test_addresses_contiguity_overlap_and_bounds_are_torchs(js, x):
@@ -82,6 +83,7 @@ def test_addresses_contiguity_overlap_and_bounds_are_torchs(js, x):
             assert (js("outside", view, size) == []) == fits
 
 
+@pytest.mark.slow
 @fresh
 @given(x=tensors(), data=st.data())
 def test_the_address_of_an_index_and_its_formula(js, x, data):
@@ -92,6 +94,7 @@ def test_the_address_of_an_index_and_its_formula(js, x, data):
     assert eval(left.replace("·", "*")) == int(right) == x[tuple(index)].item()
 
 
+@pytest.mark.slow
 @fresh
 @given(x=tensors(), a=some_dim, b=some_dim)
 def test_transpose(js, x, a, b):
