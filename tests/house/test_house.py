@@ -414,7 +414,9 @@ def test_the_readme_and_the_models_card_state_the_same_accuracies() -> None:
 
 def test_no_console_makes_a_picture_of_a_line_number() -> None:
     """rich prints `page.md:100: cell` as a page that has all points, unless it is told not to."""
-    for room in ("autograder", "onelayer", "bench", "setup_env", "book"):
-        for path in (REPO / room).rglob("*.py"):
-            calls = re.findall(r"\bConsole\([^)]*\)", path.read_text("utf-8"))
-            assert all("emoji=False" in call for call in calls), f"{path.name}: {calls}"
+    rooms = (REPO / room for room in ("autograder", "onelayer", "bench", "setup_env", "book"))
+    sources = {path: path.read_text("utf-8") for room in rooms for path in room.rglob("*.py")}
+    calls = [(path, call) for path, text in sources.items()
+             for call in re.findall(r"\bConsole\([^)]*\)", text)]  # fmt: skip
+    assert "Console(emoji=False)" in {call for _, call in calls}
+    assert [(path, call) for path, call in calls if "emoji=False" not in call] == []
