@@ -113,12 +113,11 @@ def newest(record: Record, changes: Iterable[Change]) -> Record:
 
 
 def _changed(record: Record, verdict: Verdict, in_force: Sequence[Change]) -> Verdict:
-    ours = [change for change in in_force if change.question == verdict.question]
-    if any(change.accepts(record, verdict) for change in ours):
+    if any(change.accepts(record, verdict) for change in in_force):
         verdict = replace(
             verdict, cause=Cause.PASSED, points=verdict.max_points, misconception="", sentence=""
         )
-    worth = points(ours).get(verdict.question, verdict.max_points)
+    worth = points(in_force).get(verdict.question, verdict.max_points)
     if worth == verdict.max_points:
         return verdict
     share = verdict.points / verdict.max_points if verdict.max_points else 0.0

@@ -28,12 +28,12 @@ def alone(folder: Path, command: str) -> Iterator[None]:
         raise UserError(f"{_at_work(folder)} Wait until it is done.") from None
     try:
         with suppress(OSError):  # on a full disk the lock holds all the same
-            data = json.dumps(_holder(command), ensure_ascii=False).encode()
+            data = json.dumps(_holder(command)).encode()
             atomic_write.write(folder / HOLDER, data, waits=False)
         yield
     finally:
         with suppress(OSError):
-            (folder / HOLDER).unlink(missing_ok=True)
+            (folder / HOLDER).unlink()
         lock.release()
 
 

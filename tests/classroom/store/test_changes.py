@@ -106,7 +106,18 @@ def test_only_an_acceptance_accepts(kind):
     assert not made.accepts(RECORD, replace(WRONG, misconception=""))
     assert not replace(made, misconception="spans", **kind).accepts(RECORD, RIGHT)
     if kind:
-        assert not replace(made, misconception="spans").accepts(RECORD, WRONG)
+        assert replace(made, misconception="spans").accepts(RECORD, WRONG) is False
+
+
+def test_an_acceptance_is_of_its_own_question():
+    accepted = change("overlaps", misconception="spans")
+    assert accepted.accepts(RECORD, WRONG)
+    assert not accepted.accepts(RECORD, replace(WRONG, question="address"))
+
+
+def test_a_question_that_nobody_changed_is_not_rounded():
+    third = replace(RECORD, verdicts=(replace(HALF, points=1 / 3), WRONG))
+    assert scores(change("overlaps", points=6.0), record=third) == [(1 / 3, 4), (0, 6)]
 
 
 def again(verdict: Verdict, student: str = "ada", key: str = "key", **more: object) -> Change:

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autograder.judge import (
-    Cause,
     Malformed,
     Packed,
     Raised,
@@ -19,7 +18,6 @@ from autograder.judge import (
     Unsendable,
     pack,
     storage_of,
-    text,
     unpack,
 )
 from autograder.sandbox.wire import frames, messages
@@ -225,71 +223,3 @@ def test_we_write_nothing_that_we_would_not_read():
         encode(Frame({}, (b"",) * (frames.MAX_BLOBS + 1)))
     with pytest.raises(ValueError, match="not JSON compliant"):
         encode(Frame({"nan": float("nan")}))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"nonce": "another"},
-        {"extra": 1},
-        {"written": [0, 0]},
-        {"written": [True]},
-        {"written": [0, 1, 2]},
-        {"written": None},
-    ],
-    ids=str,
-)
-def test_an_answer_to_another_question_is_no_answer(change):
-    frame = messages.reply_frame(Reply(Packed(1), {0: b"a"}), nonce="n")
-    assert messages.read_call_reply(frame, "n").written == {0: b"a"}
-    with pytest.raises(Malformed):
-        messages.read_call_reply(Frame({**frame.header, **change}, frame.blobs), "n")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"kind": "died"},
-        {"kind": []},
-        {"error": 1},
-        {"message": None},
-        {"lines": [[1, "x"]] * 7},
-        {"lines": [[-1, "x"]]},
-        {"lines": [["1", "x"]]},
-        {"lines": [[1]]},
-        {"verdict": "pass"},
-        {"name": 3},
-        {"why": "a sentence of its own"},
-        {"why": ["not_answered", {"title": "Lab 1.1"}]},
-        {"why": ["returned", {}]},
-        {"why": ["returned", {"what": 1.5}]},
-        {"why": ["returned", {"what": ["unsendable.long", {"characters": "x"}]}]},
-        {"why": ["no such key", {}]},
-        {"why": ["returned", {"what": [[[[[["deep"]]]]]]}]},
-    ],
-    ids=str,
-)
-def test_an_error_is_checked_field_by_field(change):
-    """`died` and `timeout` are ours to say, not the student's process's."""
-    fields = {"kind": "raised", "error": "E", "message": "m", "lines": [[1, "x"]]}
-    fields |= {"name": "n", "why": None}
-    assert messages.read_raised(fields) == Raised("raised", "E", "m", ((1, "x"),), "n")
-    with pytest.raises(Malformed):
-        messages.read_raised({**fields, **change})
-
-
-def test_a_sentence_of_ours_crosses_as_its_key_and_its_facts():
-    why = text("returned", what=text("unsendable.kind", kind="set"))
-    raised = Raised(Cause.UNSENDABLE, "TypeError", why=why)
-    frame = messages.cell_reply(raised, [(0, 7, "x" * 999)], nonce="n")
-    crossed = Frame(json.loads(json.dumps(frame.header)), frame.blobs)
-    ran = messages.Ran(raised, (0,), ((7, "x" * messages.MAX_NAME),))
-    assert messages.read_cell_reply(crossed, "n") == ran
-
-
-def test_texts_come_cut_and_cannot_move_a_cursor():
-    fields = {"kind": "raised", "error": "E" * 9999, "message": "\x1b[2J\u202e\ud800a\r\nb\n"}
-    raised = messages.read_raised({**fields, "lines": [], "name": "", "why": None})
-    assert len(raised.error) == messages.MAX_NAME
-    assert raised.message == "\ufffd[2J\ufffd\ufffda\nb\n"
-    raised.message.encode()
