@@ -33,13 +33,14 @@ def _pseudonym(student: str, secret: bytes) -> str:
 def _agreed(path: Path, known: set[str]) -> dict[str, str]:
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
-            rows = [row for row in csv.reader(file) if row]
+            reader = csv.reader(file)
+            rows = [(reader.line_num, row) for row in reader if row]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path} is no file of names: {error}.") from error
-    for number, row in enumerate(rows, start=1):
+    for number, row in rows:
         if len(row) != 2 or row[0].strip() not in known:
             raise UserError(
                 f"{path}, line {number}: a student of the roster and the name to be shown are "
                 f"needed, as in `adalovelace_12345,Ada`; got {','.join(row)[:80]!r}."
             )
-    return {student.strip(): " ".join(name.split())[:MAX_NAME] for student, name in rows}
+    return {student.strip(): " ".join(name.split())[:MAX_NAME] for _, (student, name) in rows}

@@ -57,6 +57,16 @@ def test_everything_that_decides_a_verdict_is_in_the_key(part):
     assert key_of(*parts) != KEY
 
 
+def test_a_key_and_a_form_that_older_folders_hold():
+    """Another one would grade, and publish, every class of a running term again."""
+    assert KEY == "03e9861590d734609a9ef819c4df6c6b5164a778bd765a76c353719e904fa4c4"
+    small = Record("ada", "01_strides", "k", "00ff", (), (CellReport("setup", "", "é"),))
+    assert small.to_json() == (
+        '{"cells": [{"error": "", "name": "setup", "output": "é"}], "key": "k", '
+        '"lab": "01_strides", "sha256": "00ff", "student": "ada", "verdicts": [], "wall_s": 0.0}'
+    )
+
+
 def test_parts_of_a_key_do_not_run_into_one_another():
     assert key_of("ab", "c") != key_of("a", "bc")
 
@@ -115,6 +125,7 @@ def test_a_record_with_an_open_question_is_not_final():
     assert RECORD.is_final
     open_question = replace(VERDICTS[0], cause=Cause.CHECK_FAULT)
     assert not replace(RECORD, verdicts=(open_question,)).is_final
+    assert not replace(RECORD, verdicts=(*VERDICTS, open_question)).is_final
 
 
 def test_the_digest_tells_two_findings_apart():
@@ -166,6 +177,11 @@ class TestSecret:
         with pytest.raises(UserError, match="damaged"):
             seed_secret.secret(tmp_path)
 
+    def test_a_running_term_keeps_its_seeds(self):
+        assert seed_secret.seed(bytes(32), "a", "x", "1") == 5068786170388525683
+        name = "133772794a0e89917ef54564647781b87b4f06d532cc0628e3e82e93c5010c25"
+        assert seed_secret.name_of(bytes(32)) == name
+
     def test_gives_each_question_its_own_seed_and_none_away(self):
         of = [(lab, q, sha) for lab in ("a", "b") for q in ("x", "y", "z") for sha in ("1", "2")]
         seeds = {seed_secret.seed(bytes(32), *one) for one in of}
@@ -211,6 +227,7 @@ def test_paths_are_those_of_the_student_and_the_key(journal):
     journal.write(RECORD)
     assert only_file(journal).name == f"ada-{KEY[:16]}.json"
     assert isinstance(only_file(journal), Path)
+    assert only_file(journal).stat().st_mode & 0o777 == 0o600
 
 
 def test_what_a_kill_left_half_written_is_cleared_away(tmp_path):

@@ -38,3 +38,10 @@ def test_what_was_damaged_is_raced_again(tmp_path, text) -> None:
     (path,) = (tmp_path / "races").iterdir()
     path.write_text(text)
     assert laps.read(tmp_path, KEY) is None
+
+
+def test_a_race_is_the_graders_alone_under_a_name_that_a_disk_takes(tmp_path) -> None:
+    laps.write(tmp_path, KEY, Laps((1.0,)))
+    (path,) = (tmp_path / "races").iterdir()
+    assert path.name == f"{KEY[:32]}.json"
+    assert path.stat().st_mode & 0o777 == 0o600

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
+
 import pytest
 
 from autograder.attacks.sample_class import NAME
@@ -56,3 +58,47 @@ def test_a_damaged_roll_is_one_line_and_never_overwritten(tmp_path, content):
 def test_names_that_no_ascii_holds(tmp_path):
     roster.update(tmp_path, NAME, [Line("李雷", note="\u202e<b>")])
     assert roster.read(tmp_path, NAME)["李雷"].note == "\u202e<b>"
+
+
+def test_whoever_reads_the_file_finds_it_in_order_and_others_may_not(tmp_path):
+    names = ["bob", "Zoë", "Ada", "李雷"]
+    roster.update(tmp_path, NAME, map(Line, names))
+    path = tmp_path / "roll" / f"{NAME}.json"
+    assert path.stat().st_mode & 0o777 == 0o600
+    text = path.read_text("utf-8")
+    assert sorted(names, key=text.index) == sorted(names)
+    assert len(text.splitlines()) > len(names)
+    assert list(roster.read(tmp_path, NAME)) == ["Ada", "bob", "Zoë", "李雷"]
+
+
+def test_a_line_that_nobody_filled_in_is_empty():
+    assert astuple(Line("ada")) == ("ada", *[""] * 9)
+
+
+@pytest.mark.parametrize("value", ["3", "null", "true", "[]"])
+def test_a_line_of_anything_but_texts_is_damaged(tmp_path, value):
+    (tmp_path / "roll").mkdir()
+    (tmp_path / "roll" / f"{NAME}.json").write_text(f'[{{"student": "a", "key": {value}}}]')
+    with pytest.raises(UserError, match="damaged"):
+        roster.read(tmp_path, NAME)
+
+
+def test_whose_record_speaks(tmp_path):
+    assert roster.keys(tmp_path, NAME) == {}
+    roster.update(tmp_path, NAME, [ADA, Line("bob", ungradable="No notebook.")])
+    assert roster.keys(tmp_path, NAME) == {"ada": "k1"}
+
+
+def test_whoever_comes_again_keeps_the_id(tmp_path):
+    assert roster.students(tmp_path / "nowhere") == {}
+    roster.update(tmp_path, NAME, [Line("ada", owner="Ada L."), Line("bob")])
+    roster.update(tmp_path, "02_dispatcher", [Line("cy", owner="Cy")])
+    assert roster.students(tmp_path) == {"Ada L.": "ada", "Cy": "cy"}
+    assert roster.labs(tmp_path) == [NAME, "02_dispatcher"]
+
+
+def test_a_newer_hand_in_has_its_own_record(tmp_path):
+    roster.update(tmp_path, NAME, [ADA])
+    newer = Line("ada", "ada/y.ipynb", key="k2", sha256="s2", version="v2")
+    roster.update(tmp_path, NAME, [newer])
+    assert roster.read(tmp_path, NAME) == {"ada": newer}

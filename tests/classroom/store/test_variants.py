@@ -39,7 +39,7 @@ def test_what_was_given_out_is_read_back_and_is_the_owners_alone(tmp_path: Path)
     assert variants.read(tmp_path, LAB) == given
     assert variants.read(tmp_path, NONE) == {}
     (path,) = (tmp_path / "variants").iterdir()
-    assert path.stat().st_mode & 0o077 == 0
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"ada": 3}', '{"ada": {"step_bytes"'])
@@ -64,3 +64,26 @@ def test_a_key_says_nothing_of_public_numbers() -> None:
     assert variants.in_key({}) == []
     one, other = ({"q": {"n": n}} for n in (1, 2))
     assert variants.in_key(one) != variants.in_key(other)
+
+
+def test_numbers_that_are_out_stay_what_they_are() -> None:
+    """The notebooks were given out with them, and records were kept under them."""
+    assert values(b"a", NAMES[:4]) == [8, 8, 2, 8]
+    told = {"q": {"n": 2, "b": 1}, "é": {}}
+    assert variants.in_key(told) == ['{"q": {"b": 1, "n": 2}, "\\u00e9": {}}']
+
+
+def test_whoever_opens_the_list_can_read_it(tmp_path: Path) -> None:
+    told = {"Zoë": {"step_bytes": {"itemsize": 8}}, "ada": {}}
+    variants.write(tmp_path, LAB, told)
+    text = (tmp_path / "variants" / f"{LAB.name}.json").read_text("utf-8")
+    assert text.index("Zoë") < text.index("ada")
+    variants.write(tmp_path, LAB, dict(reversed(told.items())))
+    assert (tmp_path / "variants" / f"{LAB.name}.json").read_text("utf-8") == text
+    assert len(text.splitlines()) > len(told)
+
+
+def test_a_list_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    (tmp_path / "variants" / f"{LAB.name}.json").mkdir(parents=True)
+    with pytest.raises(UserError, match=f"Remove it and .* autograder release {LAB.name}"):
+        variants.read(tmp_path, LAB)
