@@ -1,4 +1,4 @@
-"""The student's face in a notebook: `check`, `hint`, `predict`, `reveal`, `progress`.
+"""The student's face in a notebook: `check`, `hint`, `predict`, `reveal`, `progress`, `answered`.
 
 What lives here: what a student sees, and the small file that remembers it. What may not: judging
 (`autograder.judge`), the questions themselves (`autograder.checks`), and anything that a student's
@@ -8,10 +8,11 @@ Whatever goes wrong is one sentence on the page. Every function returns an objec
 shows as a card and that a terminal prints as text.
 """
 
+from .answers import answered
 from .checking import check
 from .doctor import doctor
 from .hinting import hint
 from .overview import progress
 from .predicting import predict, reveal
 
-__all__ = ["check", "doctor", "hint", "predict", "progress", "reveal"]
+__all__ = ["answered", "check", "doctor", "hint", "predict", "progress", "reveal"]

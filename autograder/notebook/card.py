@@ -160,13 +160,13 @@ def calmly(work: Callable[[], Shown], call: str) -> Shown:
     except KeyboardInterrupt:
         return sentence(say("stopped", call=call))
     except BaseException as error:
-        reason = f"{type(error).__name__}: {told(error)}".removesuffix(": ")
-        return sentence(say("failed", call=call, reason=reason))
+        return sentence(say("failed", call=call, reason=told(error)))
 
 
 def told(error: BaseException) -> str:
-    """The first line of an error's message; some errors cannot even say what they are."""
+    """An error's class and the first line of its message; some cannot even say what they are."""
     try:
-        return (str(error).strip().splitlines() or [""])[0][:400]
+        message = (str(error).strip().splitlines() or [""])[0][:400]
     except Exception:
-        return ""
+        message = ""
+    return f"{type(error).__name__}: {message}".removesuffix(": ")

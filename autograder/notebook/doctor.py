@@ -55,8 +55,7 @@ def _look(what: str, look: Callable[[], Finding]) -> Finding:
     try:
         return look()
     except Exception as error:
-        reason = f"{type(error).__name__}: {told(error)}".removesuffix(": ")
-        return Finding(what, "missing", reason, "Reinstall it, then look again.")
+        return Finding(what, "missing", told(error), "Reinstall it, then look again.")
 
 
 def _python() -> Finding:
@@ -97,7 +96,7 @@ def _weights() -> Finding:
     try:
         head = onelayer.head()
     except RuntimeError as error:
-        return Finding("weights", "missing", "missing or damaged", told(error))
+        return Finding("weights", "missing", "missing or damaged", str(error))
     return Finding("weights", "ok", f"the trained head, {tuple(head.weight.shape)}")
 
 

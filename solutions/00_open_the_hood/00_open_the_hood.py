@@ -15,7 +15,7 @@ import torch
 
 # %% id="instruments"
 import onelayer
-from autograder import check, hint, predict, progress, reveal
+from autograder import answered, check, hint, predict, progress, reveal
 
 head = onelayer.head()  # nn.Linear(64, 600): weight (600, 64), bias (600,)
 
@@ -129,14 +129,12 @@ def next_word(h, W, b, words):
 
 # %% id="let-it-speak-run"
 sentence = "<en> they have spoken <es>"
-try:
+with answered():
     while not sentence.endswith("<end>"):
         h = onelayer.hidden(sentence)
         word = next_word(h, head.weight.detach(), head.bias.detach(), onelayer.grammar.TOKENS)
         sentence = f"{sentence} {word}"
     print(sentence)
-except NotImplementedError:
-    print("answer 0.2 first")
 
 # %% [markdown] id="bytes"
 # ## What the head moves
@@ -231,13 +229,11 @@ def flops_per_byte(n, d, v, itemsize):
 # the bill, and more tokens do not help.
 
 # %% id="intensity-picture-run"
-try:
+with answered():
     batches = (1, 8, 32, 128, 1024, 65_536)
     onelayer.show_bars(
         {f"batch {n:,}": flops_per_byte(n, 64, 600, 4) for n in batches}, unit="FLOPs per byte"
     )
-except NotImplementedError:
-    print("answer 0.5 first")
 
 # %% [markdown] id="loss"
 # ## How wrong was it?

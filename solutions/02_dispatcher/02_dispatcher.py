@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 # %% id="instruments"
 import onelayer
-from autograder import check, hint, progress
+from autograder import answered, check, hint, progress
 
 head = onelayer.head()  # nn.Linear(64, 600): weight (600, 64), bias (600,)
 
@@ -327,12 +327,10 @@ def next_words_through(run, keys):
     return log, onelayer.next_words(logits, k=3)
 
 
-try:
+with answered():
     for keys in (["CPU", "Autograd"], ["CPU", "Autograd", "Ban"]):
         log, words = next_words_through(run_head, keys)
         print(log, words, sep="\n")
-except NotImplementedError:
-    print("answer 2.4 first")
 
 # %% [markdown] id="trace"
 # ## What does `F.linear` dispatch?

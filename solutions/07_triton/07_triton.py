@@ -30,7 +30,7 @@ except ImportError:  # not here: kernels are checked, and not launched
     jit = None
 
 # %% id="instruments"
-from autograder import check, hint, progress
+from autograder import answered, check, hint, progress
 
 # %% [markdown] id="the-decorator"
 # `@kernel` is `triton.jit` where there is a GPU, and Triton's interpreter where there is none. It
@@ -482,7 +482,7 @@ def run_head(x, w, b, t, dloss):
     return loss, dx, dw, db
 
 
-try:
+with answered():
     written("fused_backward_kernel")
     if jit is not None:
         on = "cuda" if torch.cuda.is_available() else "cpu"
@@ -496,8 +496,6 @@ try:
         of_torch = torch.autograd.grad(wanted, leaves, dloss.double())
         for name, mine, want in zip(("dx", "dw", "db"), gradients, of_torch, strict=True):
             print(f"{name}: furthest off by {(mine - want).abs().max():.1e} on the {on}")
-except NotImplementedError:
-    print("answer 7.5 first")
 
 # %% [markdown] id="what-moves"
 # ## What moves

@@ -177,7 +177,7 @@ def where_it_breaks(source, args):
 # ## In one graph
 #
 # This step caps its logits and averages the rows that count. It breaks three times. Write a `step`
-# of which Dynamo makes one graph: same results, for every x of finite numbers. `fullgraph=True`
+# of which Dynamo makes one graph: same results, for every x with finite logits. `fullgraph=True`
 # turns a break into an error that names the line.
 
 

@@ -620,7 +620,7 @@ def late_rank(traces):
 
     table = []
     for events in traces:
-        mine = [(e["ts"], e["dur"]) for e in events if "all_reduce" in e["name"]]
+        mine = [(e["ts"], e["dur"]) for e in events if e["name"] == "gloo:all_reduce"]
         table.append([dur for _, dur in sorted(mine)])
     durs = torch.tensor(table, dtype=torch.float64)  # (ranks, collectives)
     shortest, late = durs.min(dim=0)

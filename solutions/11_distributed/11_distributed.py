@@ -77,7 +77,7 @@ def done(log):
 
 
 # %% id="instruments"
-from autograder import check, hint, progress
+from autograder import answered, check, hint, progress
 
 head = onelayer.head()  # nn.Linear(64, 600): weight (600, 64), bias (600,)
 
@@ -311,7 +311,7 @@ for language in (0, 0, 1):
     params = [torch.randn(4, 4), torch.randn(4, 4), torch.randn(9, 4), torch.randn(9)]
     batch = torch.randn(5, 4), torch.randint(9, (5,)), language
     per_rank.append([params, [batch], [[3, 2], [1], [0]], 0.5])
-try:
+with answered():
     theirs = on_ranks(torchs_ddp, per_rank)
     answers = ddp_step(per_rank)
     for rank, (mine, _) in enumerate(answers):
@@ -319,8 +319,6 @@ try:
         print(f"rank {rank}: largest difference from DDP {error:.1e}")
     for what, nbytes in answers[0][1]:
         print(f"    {what} {nbytes or ''}")
-except NotImplementedError:
-    print("answer 11.2 first")
 
 # %% [markdown] id="detective-case"
 # ## Detective case: the loss that depends on who reads what
@@ -554,7 +552,7 @@ def torchs_fsdp(w, x, target):
 w = head.weight.detach()
 x = onelayer.hidden("<en> she has eaten <es> ella ha")  # (7, 64): a word for each rank
 batches = [(x[[r]], torch.tensor([100 + r])) for r in range(7)]
-try:
+with answered():
     forwards = fsdp_forward([[shard(w, r, 7), *batches[r], 600] for r in range(7)])
     mine = fsdp_backward([[saved, 600] for (_, saved), _ in forwards])
     theirs = on_ranks(torchs_fsdp, [[w, *batch] for batch in batches])
@@ -564,8 +562,6 @@ try:
         print(f"rank {rank}: {len(torchs)} rows, largest difference {error:.1e}")
         print("  you:   ", [each for each in forwards[rank][1] + did if "wait" not in each[0]])
         print("  torch: ", [each for each in torch_did if "wait" not in each[0]])
-except NotImplementedError:
-    print("answer 11.4 and 11.5 first")
 
 # %% [markdown] id="the-head-in-parts"
 # ## The head in columns and in rows
@@ -828,13 +824,11 @@ def sharded_head_step(w, reshard):
     return log
 
 
-try:
+with answered():
     for plan, reshard in (("fsdp", True), ("fsdp_kept", False)):
         log = sharded_head_step(64, reshard)
         predicted = step_bytes(plan, 600, 64, 32, 64)
         print(f"{plan}: predicted {predicted:,.0f} bytes, counted {log.ring_bytes:,}")
-except NotImplementedError:
-    print("answer 11.9 first")
 
 # %% [markdown] id="in-two-sentences"
 # ## In your own words

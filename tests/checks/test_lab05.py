@@ -100,6 +100,24 @@ def test_no_order_of_a_few_batches_is_shorter_than_the_plan() -> None:
         assert _shortest_us(batches) >= max(map(sum, batches))
 
 
+def test_names_of_streams_and_events_are_texts_or_numbers() -> None:
+    questions = {question.name: question for question in lab}
+    steps = [("run",)] * 10
+
+    def honest_timing(repeats: int) -> object:
+        pairs = [(2 * k, (k, "end")) for k in range(repeats)]
+        timed = [[("flush",), ("record", a), ("run",), ("record", b)] for a, b in pairs]
+        return [*steps, *(step for four in timed for step in four), ("sync",)], pairs
+
+    def overlap_plan(batches: list[tuple[int, int, int]]) -> object:
+        return [(kind, what, f"stream {stream}") for kind, what, stream in _plan(batches)]
+
+    for answer in (honest_timing, overlap_plan):
+        student = LocalStudent({answer.__name__: answer})
+        verdict = ask(questions[answer.__name__], student, seed=1)
+        assert verdict.cause is Cause.PASSED, verdict
+
+
 def test_the_bytes_of_a_step_are_what_torch_keeps() -> None:
     """Of the head alone, by hand."""
     before, forward, peak, after = held_in_second_step([64, 600], 700)

@@ -19,6 +19,8 @@ from autograder.checks.lab05_memory_and_time.allocator_model import (
     rounded,
     segment_bytes,
 )
+from autograder.checks.lab05_memory_and_time.broken_rules import broken_rule
+from autograder.checks.lab05_memory_and_time.requests import Plain
 from tests.onelayer.memory.drawn_requests import drawn_requests
 
 
@@ -69,3 +71,19 @@ def test_a_segment_taken_over_is_the_one_that_was_told() -> None:
 def test_what_is_not_there_cannot_be_freed() -> None:
     with pytest.raises(KeyError):
         Allocator().free("nobody")
+
+
+def test_a_name_may_be_given_and_freed_twice() -> None:
+    requests = [("alloc", "a", 512, 0), ("free", "a"), ("alloc", "a", 512, 0), ("free", "a")]
+    held = [(0, "small", [(512, "a"), (2 * MIB - 512, None)])]
+    told = broken_rule(held, [(0, "small", [(2 * MIB, None)])], requests)
+    assert told == "a is no tensor that is alive. The name in a free block is None."
+
+
+def test_a_segment_of_another_size_is_told() -> None:
+    requests = [("alloc", "a", 10 * MIB, 0), ("alloc", "b", 11 * MIB, 0)]
+    want: Plain = [(0, "large", [(10 * MIB, "a")]), (0, "large", [(12 * MIB, "b")])]
+    alike = [(0, "large", [(10 * MIB, "a"), (10 * MIB, None)]), want[1]]
+    assert "add up to 20971520" in broken_rule(alike, want, requests)
+    moved = [want[1], alike[0]]
+    assert "with 20971520 bytes there are 1, and" in broken_rule(moved, want, requests)

@@ -36,6 +36,7 @@ def batch_to(student: Student, draw: Draw) -> None:
     kinds = [  # the drawn ones below have one float each, and it comes first
         (torch.float32, torch.int64, torch.float64),
         (torch.int64, torch.float16, torch.bfloat16),
+        (torch.int64, torch.bfloat16, torch.float64),  # the one whose name begins otherwise
         (torch.float32, torch.bfloat16, torch.float64),
         (torch.int64, torch.bool, torch.float16),
         (torch.float64, torch.int64, torch.float64),  # float32 on the way would show

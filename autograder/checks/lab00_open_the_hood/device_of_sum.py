@@ -64,6 +64,7 @@ def _awkward(n: int) -> list[tuple[Place, Place]]:
         (("cuda", (n,)), ("cuda", (n,))),
         (("cpu", (n,)), ("cuda", (n,))),
         (("cuda", (n,)), ("cpu", (n,))),
+        (("cpu", (n,)), ("cuda", (2, n))),  # fewer dimensions make no number
         (("cuda", (n,)), ("cpu", ())),
         (("cpu", ()), ("cuda", (n,))),
         (("cpu", (n,)), ("cuda", ())),

@@ -163,8 +163,8 @@ def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 
 @loss_by_hand.wrong(
     "log_of_softmax",
-    "The right word's probability is 0 in float32 here, and log(0) is minus infinity. Take no log "
-    "of a probability: log(sum of exp(z)) - z[right] never makes one.",
+    "The right word's probability is 0 in float32 here: neither its log nor its inverse is finite. "
+    "Make no probability: log(sum of exp(z)) - z[right] needs none.",
 )
 def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return -logits.softmax(1)[torch.arange(len(targets)), targets].log().mean()

@@ -32,13 +32,14 @@ def next_word(student: Student, draw: Draw) -> None:
 
     h (T, D) hidden states, W (V, D), b (V,), words (list of V) -> one of the words.
     """
-    head, tokens = onelayer.head(), list(onelayer.grammar.TOKENS)
-    weight, bias = head.weight.detach(), head.bias.detach()
+    real, tokens = onelayer.head(), list(onelayer.grammar.TOKENS)
+    weight, bias = real.weight.detach(), real.bias.detach()
     for text in SENTENCES:
         h = onelayer.hidden(text)
         _expect_likeliest(student, (h, weight, bias, tokens))
-    for made in (_a_long_row(), _too_large_for_exp(), _a_narrow_lead(draw), *_apart(draw)):
-        _expect_likeliest(student, made)
+    made = (_a_long_row(), _too_large_for_exp(), _a_bias_decides(), _a_narrow_lead(draw))
+    for head in (*made, _as_many_words_as_features(), *_apart(draw)):
+        _expect_likeliest(student, head)
     for _ in draw.cases(3):
         h, weight = draw.tensor(draw.integer(2, 6), 8), draw.tensor(12, 8)
         words = [f"word{k}" for k in draw.shuffled(range(12))]
@@ -62,6 +63,19 @@ def _too_large_for_exp() -> Head:
     return torch.tensor([[150.0, 190.0]]), torch.eye(2), torch.zeros(2), ["infinite", "larger"]
 
 
+def _a_bias_decides() -> Head:
+    """In whole numbers, so that it decides for whoever rounds the logits as well."""
+    h, weight = torch.tensor([[0.0, 1.0], [1.0, 2.0]]), torch.tensor([[1.0, 1.0], [0.0, 0.0]])
+    return h, weight, torch.tensor([0.0, 8.0]), ["nearest", "favoured"]
+
+
+def _as_many_words_as_features() -> Head:
+    """W @ h and W.T @ h have one shape here, and another word is likeliest in each."""
+    weight = torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])
+    h = torch.tensor([[2.0, 1.0, 0.0], [1.0, 2.0, 4.0]])
+    return h, weight, torch.zeros(3), ["turned", "right", "last"]
+
+
 def _a_narrow_lead(draw: Draw) -> Head:
     """Two hundred words of which one is ahead, by little: whoever draws one draws another."""
     words, bias = [f"word{k}" for k in draw.shuffled(range(200))], torch.zeros(200)
@@ -70,11 +84,13 @@ def _a_narrow_lead(draw: Draw) -> Head:
 
 
 def _apart(draw: Draw) -> list[Head]:
-    """Few positions, and a weight that lies column by column; then logits all below zero, and so
-    close that half of the digits do not tell them apart."""
+    """Few positions, a weight or an h that lies column by column; then logits all below zero, and
+    so close that half of the digits do not tell them apart."""
     words, h = [f"word{k}" for k in draw.shuffled(range(9))], draw.tensor(3, 4)
     wide = draw.tensor(9, 4, layout="transposed")
     heads = [(draw.tensor(n, 4), wide, draw.tensor(9), words) for n in (1, 1, 2, 9)]
+    turned = draw.tensor(5, 4, layout="transposed")
+    heads.append((turned, draw.tensor(9, 4), draw.tensor(9), words))
     heads.append((draw.tensor(1, 4), draw.tensor(1, 4), torch.ones(1), ["only"]))
     order = torch.tensor([3.0, 1.0, 4.0, 0.0, 2.0, 5.0, 7.0, 6.0, 8.0])
     for shift, step in ((-30.0, 1.0), (-0.9, 0.05), (30.002, 1e-3)):

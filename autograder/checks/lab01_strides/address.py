@@ -53,6 +53,7 @@ def address(student: Student, draw: Draw) -> None:
         ((1, 0), (3, 4), (4, 1), 0),  # 0 beside no negative index
         ((-3, 1), (5, 4), (10, 1), 2),  # each misreading of -3 has a place of its own
         ((1, -1), (3, 4), (4, 1), 0),
+        ((0, 0), (3, 4), (4, 1), 5),  # the walk is over where it begins
         ((2, 1), (4, 3), (1, 4), 0),
         ((), (), (), 3),
     ]
@@ -71,9 +72,8 @@ def address(student: Student, draw: Draw) -> None:
         for index in (drawn, tuple(n - 1 for n in size), (-1, 0, -1)):
             cases.append((index, *geometry(numbered)))
             places.append(int(numbered[index]))
-    cases.append(((0, 0), (3, 4), (4, 1), 5))  # the walk is over where it begins
     cases.append(((4096, 1), (5000, 5000), (4097, 1), 0))  # beyond the integers of float32
-    places += [5, 4096 * 4097 + 1]
+    places.append(4096 * 4097 + 1)
     with explaining(_RAISED):
         answers = student.each("address", cases)
         for case, got, place in zip(cases, answers, places, strict=True):

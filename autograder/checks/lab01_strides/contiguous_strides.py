@@ -48,6 +48,7 @@ def contiguous_strides(student: Student, draw: Draw) -> None:
         (2, 3, 2, 3, 2),
         (3, 1, 2, 0, 2, 5, 2),
         (3, 2, 4, 5),
+        (0, 65_537, 65_537),  # no element, and strides beyond float32 and int32
         *some(every_size((1, 2, 3)), 25),
     ]
     cases = [(size,) for size in always + [draw.shape(low=0) for _ in draw.cases(5)]]

@@ -22,6 +22,7 @@ _RAISED = dict.fromkeys(
 _MORE: list[tuple[Sizes, Sizes]] = [
     ((2, 2, 2, 2), (8, 4, 2, 1)),
     ((2, 2, 2, 2), (7, 4, 2, 1)),  # no three dimensions meet, and all four do
+    ((2, 2, 2, 2), (10, 13, 14, 17)),  # 10 + 17 is 13 + 14, and none alone is met by the others
     ((2, 1, 2, 1, 3), (6, 0, 3, 0, 1)),
     ((2, 1, 2, 1, 3), (3, 0, 2, 0, 1)),
     ((7, 5), (5, 1)),

@@ -43,6 +43,8 @@ def view_strides(student: Student, draw: Draw) -> None:
         ((600, 64), (64, 1), (600, 8, 8)),
         ((600, 64), (64, 1), (38_400,)),
         ((64, 600), (1, 64), (38_400,)),
+        ((3, 3), (6, 2), (9,)),  # one run, whichever of the two sizes is multiplied
+        ((2, 2, 2), (2, 4, 1), (8,)),  # the floats of a row of 8, in another order
         ((64, 600), (1, 64), (64, 24, 25)),
         ((64, 600), (1, 64), (8, 8, 600)),
         ((2, 3, 4), (24, 4, 1), (2, 12)),

@@ -46,9 +46,10 @@ def embedding_backward(student: Student, draw: Draw) -> None:
     # One place in each of several sentences, one word in all places, and one place.
     for d, places in ((2, [[3], [0], [3]]), (1, [[2, 2, 2, 2, 2, 2]]), (2, [[4]])):
         asked.append((torch.tensor(places), d, "contiguous"))
-    asked.append((twice, 1, "contiguous"))  # the last one is float64
+    # The last two are float64, and at last there is no sentence.
+    asked += [(twice, 1, "contiguous"), (twice[:0], 2, "contiguous")]
     for k, (tokens, d, layout) in enumerate(asked, start=1):
-        dtype = torch.float64 if k == len(asked) else torch.float32
+        dtype = torch.float64 if k > len(asked) - 2 else torch.float32
         rows = 5 if k == 1 else draw.integer(6, 9)  # at first the last row is read too
         dy = draw.tensor(*tokens.shape, d, layout=layout, dtype=dtype)
         got = student.call("embedding_backward", dy, tokens, rows)

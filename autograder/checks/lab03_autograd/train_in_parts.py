@@ -35,7 +35,7 @@ def train_in_parts(student: Student, draw: Draw) -> None:
     all steps; the arguments stay as they are.
     """
     drawn = [(_drawn_sizes(draw), 0.5) for _ in draw.cases(2)]
-    for sizes, lr in [([[2, 6], [3, 1]], 0.5), *drawn, ([[1], [4, 1, 2], [3, 3], [5]], 0.1)]:
+    for sizes, lr in [([[2, 6], [3, 2]], 0.5), *drawn, ([[1], [4, 1, 2], [3, 3], [5]], 0.1)]:
         v, d = draw.integer(3, 9), draw.integer(2, 6)
         w, b = draw.tensor(v, d), draw.tensor(v)
         batches = [
@@ -228,6 +228,18 @@ def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
     for batch in batches:
         share = sum(len(x) for x, _ in batch) / total
         w, b = whole_batches(w, b, [batch], lr * share)
+    return w, b
+
+
+@train_in_parts.wrong(
+    "rows_of_the_last_part",
+    "The sum was divided by the rows of the batch's last part: behind the inner loop, len(x) is "
+    "that part's. Divide by the rows of all parts.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    for batch in batches:
+        total = sum(len(x) for x, _ in batch)
+        w, b = whole_batches(w, b, [batch], lr * total / len(batch[-1][0]))
     return w, b
 
 

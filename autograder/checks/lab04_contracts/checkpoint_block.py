@@ -77,11 +77,11 @@ def checkpoint_block(student: Student, draw: Draw) -> None:
     -> ((dx, dw1, dw2), the next two numbers).
     """
     with student.afresh() as other:  # which has seen no forward
-        for _ in draw.cases(2):
-            asked = [_drawn_block(draw) for _ in range(2)]
+        for dtype in [*(torch.float32 for _ in draw.cases(2)), torch.float64]:
+            asked = [_drawn_block(draw, dtype) for _ in range(2)]
             kept = [_ask_checkpoint(student, *drawn) for drawn in asked]
             for (given, seed), saved in zip(asked, kept, strict=True):
-                dy, later = draw.tensor(*given[0].shape), seed + 1
+                dy, later = draw.tensor(*given[0].shape, dtype=dtype), seed + 1
                 answer = other.call("checkpoint_backward", saved, dy, later)
                 grads, after = parts(answer, "gradients, what the next one draws")
                 _, _, want = torchs_block(given, seed, dy)
@@ -89,10 +89,13 @@ def checkpoint_block(student: Student, draw: Draw) -> None:
                 _expect_draws(after, first_draws(later), "after backward")
 
 
-def _drawn_block(draw: Draw) -> tuple[Given, int]:
-    """More hidden numbers than a generator's state has bytes, so that no mask fits in its place."""
+def _drawn_block(draw: Draw, dtype: torch.dtype) -> tuple[Given, int]:
+    """More hidden numbers than a generator's state has bytes, so that no mask fits in its place. In
+    float64 x is transposed: `contiguous` would copy it."""
     n, d, h = draw.integer(48, 64), draw.integer(8, 16), draw.integer(144, 160)
-    given = draw.tensor(n, d), draw.tensor(h, d), draw.tensor(d, h)
+    layout = "transposed" if dtype is torch.float64 else "contiguous"
+    x = draw.tensor(n, d, dtype=dtype, layout=layout)
+    given = x, draw.tensor(h, d, dtype=dtype), draw.tensor(d, h, dtype=dtype)
     return given, draw.integer(0, 2**31)
 
 

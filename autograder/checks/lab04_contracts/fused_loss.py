@@ -19,12 +19,14 @@ Loss = tuple[Tensor, list[Tensor]]
 def two_batches(
     draw: Draw, scale: float, *, n: int = 0, dtype: torch.dtype = torch.float32
 ) -> list[Batch]:
-    """Two batches of the same shapes; logits of about `scale`. n: rows, some where it is 0."""
+    """Two batches of the same shapes; logits of about `scale`. n: rows, some where it is 0. In
+    float64 x and w are transposed: `contiguous` would copy them."""
+    layout = "transposed" if dtype is torch.float64 else "contiguous"
     n, v, d = n or draw.integer(4, 9), draw.integer(20, 40), draw.integer(10, 16)
-    w = draw.tensor(v, d, dtype=dtype) * (scale / math.sqrt(d))
+    w = draw.tensor(v, d, dtype=dtype, layout=layout) * (scale / math.sqrt(d))
     b = draw.tensor(v, dtype=dtype)
     targets = hard_targets(draw, n, v), draw.integers(n, low=0, high=v - 1)
-    return [(draw.tensor(n, d, dtype=dtype), w, b, target) for target in targets]
+    return [(draw.tensor(n, d, dtype=dtype, layout=layout), w, b, target) for target in targets]
 
 
 def hard_targets(draw: Draw, n: int, v: int) -> Tensor:

@@ -19,9 +19,11 @@ def broken_rule(got: Any, want: Plain, requests: Requests) -> str:
     held = _read(got)
     if held is None:
         return ""
-    alive = {request[1]: request[2:] for request in requests if request[0] == "alloc"}
-    for verb, *rest in requests:
-        if verb == "free":
+    alive: dict[str, tuple[int, int]] = {}
+    for verb, *rest in requests:  # in their order: a name that was freed can be given again
+        if verb == "alloc":
+            alive[rest[0]] = rest[1], rest[2]
+        elif verb == "free":
             del alive[rest[0]]
     return next(_broken(held, want, alive), "")
 
@@ -45,8 +47,10 @@ def _broken(held: Plain, want: Plain, alive: dict[str, tuple[int, int]]) -> Iter
         yield "These are the right segments in another order: the oldest comes first."
     yield from _of_their_number(held, want)
     mine, right = _places(held), _places(want)
+    if any(mine[name][:2] != place[:2] for name, place in right.items()):
+        yield from _of_their_sizes(held, want)
     for name, place in right.items():
-        if place[2] > mine[name][2]:
+        if place[:2] == mine[name][:2] and place[2] > mine[name][2]:
             yield (
                 f"Too little is left over behind {name} for a block of its own, so the tensor "
                 "keeps the whole block."
@@ -61,8 +65,8 @@ def _broken(held: Plain, want: Plain, alive: dict[str, tuple[int, int]]) -> Iter
         made, got = (sum(size for size, _ in blocks) for *_, blocks in (right_there, mine_there))
         if made != got:
             yield (
-                f"The blocks of segment {number} add up to {got} bytes. It was made with {made}, "
-                "and that stays."
+                f"The blocks of segment {number} add up to {got} bytes. The allocator asks "
+                f"cudaMalloc for {made} there, and a segment keeps its size."
             )
 
 
@@ -140,6 +144,20 @@ def _of_their_number(held: Plain, want: Plain) -> Iterator[str]:
             "its stream and pool that is large enough and gets a new segment, and a free one stays "
             "until empty_cache."
         )
+
+
+def _of_their_sizes(held: Plain, want: Plain) -> Iterator[str]:
+    mine, right = _sizes(held), _sizes(want)
+    for (pool, total), times in (mine - right).items():
+        yield (
+            f'Of segments of the pool "{pool}" with {total} bytes there are '
+            f"{right[pool, total] + times}, and the allocator holds {right[pool, total]}. "
+            "cudaMalloc was asked for another one here, or empty_cache kept one that goes."
+        )
+
+
+def _sizes(segments: Plain) -> Counter[tuple[str, int]]:
+    return Counter((pool, sum(size for size, _ in blocks)) for _, pool, blocks in segments)
 
 
 def _places(segments: Plain) -> dict[str, Place]:

@@ -69,6 +69,7 @@ def how_served(student: Student, draw: Draw) -> None:
         _case(WHOLE, 30 * MIB, 400_000),
         _case([*WHOLE[:2], ("free", "b")], 0, 900_000),  # only the large pool has free bytes
         _case(WHOLE[1:2] + WHOLE[:1] + [("free", "a")], 6 * MIB, 30 * MIB),  # 24 + 6
+        _case(WHOLE[1:2] + WHOLE[:1] + [("free", "a")], 8 * MIB, 30 * MIB),  # and 2 MiB to spare
         _case(WHOLE, 0, 25 * MIB + 5),
         _case(WHOLE, 0, 17 * MIB + 10),
         _case([*WHOLE[:-1], ("free", "c")], 0, MIB + 1),
@@ -84,6 +85,7 @@ def how_served(student: Student, draw: Draw) -> None:
         _case(WHOLE[:1], 10 * MIB, 10 * MIB - 100),  # a block of 10 MiB, when it is rounded
         _case(TWO_WHOLE, 0, 26 * MIB),  # neither of them is enough alone
         _case(THREE_WHOLE, 0, 42 * MIB),
+        _case(THREE_WHOLE, 0, 40 * MIB),  # takes all three, and they have more
         _case(SMALL_WHOLE, 18 * MIB, 9 * MIB),  # the small segment's 2 MiB are what lacks
         _case(SMALL_WHOLE, 18 * MIB - 1, 9 * MIB),
         _case([("alloc", "a", 400 * MIB, 0), ("free", "a")], 30 * MIB, 2 * MIB),

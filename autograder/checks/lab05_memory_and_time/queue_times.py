@@ -50,6 +50,7 @@ def queue_times(student: Student, draw: Draw) -> None:
         ([("host", 25), ("launch", 11), ("host", 7), ("sync",), ("host", 3)], 5),
         # nothing to wait for yet, and nothing any more
         ([("sync",), ("host", 6), ("launch", 40), ("sync",), ("sync",), ("launch", 9)], 5),
+        ([("host", 30), ("sync",), ("launch", 20)], 5),  # the host keeps the time that it has
         ([("launch", 40), ("host", 60), ("launch", 8)], 0),  # a launch that costs nothing
         ([("launch", 0), ("host", 10), ("launch", 5)], 0),  # a kernel that is over at 0
     ]

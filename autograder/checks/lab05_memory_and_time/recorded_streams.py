@@ -65,10 +65,13 @@ def _fixed() -> list[Program]:
         [a, use, ("sync",), use, ("use", "a", 2), free],
         [a, use, after, use, after, home_waits, free],  # recorded again: it knows of both uses
         [a, use, after, ("record", "e", 2), home_waits, free],  # of another stream, the second time
+        [a, use, after, home_waits, ("record", "e", 2), free],  # and what was known stays known
         [a, use, ("use", "a", 2), after, home_waits, free],  # one of two streams is waited for
         [a, use, after, home_waits, ("record", "f", 2), ("wait", "f", 0), free],  # and still known
         [a, use, after, ("record", "f", 2), ("wait", "e", 2), ("wait", "f", 0), free],  # f is older
         [a, ("alloc", "b", 0), use, ("use", "b", 1), free],  # b is not freed
+        [a, ("alloc", "b", 0), ("use", "b", 1), use, free, ("free", "b")],  # one record each
+        [a, use, after, ("sync",), home_waits, free],  # an event of before the sync
         [("alloc", "a", 2), use, ("use", "a", 0), after, ("wait", "e", 2), home_waits, free],
     ]
 

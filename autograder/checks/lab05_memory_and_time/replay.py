@@ -109,6 +109,7 @@ NAMED_AGAIN: Requests = [  # a name that is free can be given again, and there a
     ("free", "a"),
     ("alloc", "a", 300 * KIB, 2),
     ("alloc", "c", 400 * KIB, 2),
+    ("alloc", "d", 2 * MIB, 2),  # stream 3 has a free block that is large enough
     ("free", "a"),
     ("alloc", "a", 3073 * MIB - 600, 0),  # leaves 512 bytes more than 1 MiB
 ]
@@ -118,8 +119,11 @@ RELEASED: Requests = [
     ("free", "b"),
     ("alloc", "c", 2 * MIB, 0),  # the only free block is far larger
     ("free", "a"),
-    ("empty_cache",),  # a small segment goes too
+    ("alloc", "d", 5 * MIB, 1),
+    ("free", "d"),
+    ("empty_cache",),  # a small segment goes too, and one of another stream
 ]
+ROUNDED_FIRST: Requests = [("alloc", "a", 10 * MIB - 100, 0)]  # a block of 10 MiB, so its own
 
 
 @lab.question(
@@ -143,8 +147,9 @@ def replay(student: Student, draw: Draw) -> None:
     (stream, "small" or "large", blocks) in the order of cudaMalloc, where blocks is the list of
     (bytes, name of the tensor in it, or None) from the segment's beginning to its end.
     """
-    fixed = [BEST_FIT[:1], BEST_FIT, MERGE, LEFTOVER, STREAMS, CACHE, TIE, TWINS, BORDERS, KEPT]
-    fixed += [RELEASED, TIE_FARTHER_IN, NAMED_AGAIN, []]
+    # TIE comes late: who takes the younger of equals there has the right segments in another order.
+    fixed = [BEST_FIT[:1], BEST_FIT, MERGE, LEFTOVER, STREAMS, CACHE, TIE_FARTHER_IN, TIE, TWINS]
+    fixed += [BORDERS, KEPT, RELEASED, NAMED_AGAIN, ROUNDED_FIRST, []]
     drawn = [drawn_requests(draw, 40, streams=1 + n % 2) for n in draw.cases(4)]
     cases = [(requests,) for requests in fixed + drawn]
     for (requests,), got in zip(cases, student.each("replay", cases), strict=True):

@@ -137,6 +137,7 @@ def _unwelcome(draw: Draw) -> Iterator[Refused]:
     yield Refused(wide, w, None, (d + more, d), "features_unchecked")
     yield Refused(wide[:0], w, b, (d + more, d), "features_unchecked")  # no row, and it fits not
     yield Refused(x, w, long, (v + more, v), "bias_size_unchecked")
+    yield Refused(x, w, long[:1], (1, v), "bias_size_unchecked")  # and a b of one word is no (V,)
     yield Refused(x[0], w, b, (), "x_of_one_dimension")
     yield Refused(x, w[:, None, :].expand(v, d, d), b, (), "w_of_three_dimensions")
     yield Refused(x, w, b[None, :].expand(v, v), (), "bias_of_two_dimensions")

@@ -102,7 +102,7 @@ def without_the_rest(y: Tensor, rows: int, columns: int) -> Tensor:
 
 STILL_NAN = (
     "Part of y is NaN, as all of it was before: nobody has written there, or something was added "
-    "to what stood there."
+    "to what stood there. Or a place was read that is no element of x, w or b."
 )
 
 

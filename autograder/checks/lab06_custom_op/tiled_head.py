@@ -114,6 +114,17 @@ def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor
     return head(x[:, :whole], w[:, :whole], b)
 
 
+@tiled_head.wrong(
+    "last_feature_again",
+    "Beyond D the last feature came once more, in both tiles, and its product was added again. "
+    "What lies outside of x or w counts as 0.",
+)
+def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
+    beyond = -x.shape[1] % 16
+    x, w = (torch.cat([t, t[:, -1:].expand(-1, beyond)], 1) for t in (x, w))
+    return head(x, w, b)
+
+
 tiled_head.wrong(
     "bias_for_each_tile",
     "The bias was added once for each tile of features: it belongs behind the loop.",

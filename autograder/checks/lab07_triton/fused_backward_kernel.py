@@ -57,6 +57,7 @@ def fused_backward_kernel(student: Student, draw: Draw) -> None:
     (V,), all contiguous; dw and db are 0 before the launch; grid (ceil(N / ROWS),).
     """
     judge_kernel(student, "fused_backward_kernel", draw, _cases, MISREADINGS)
+    judge_kernel(student, "fused_backward_kernel", draw, _beyond, MISREADINGS)
 
 
 def _cases(draw: Draw) -> Iterator[Case]:
@@ -70,6 +71,12 @@ def _cases(draw: Draw) -> Iterator[Case]:
         n, v = draw.integer(2, 40), draw.integer(41, 99)
         x = draw.choice(("contiguous", "transposed", "offset"))
         yield _case(draw, n, v, draw.choice((16, 32)), (16, draw.choice((16, 32))), x=x)
+
+
+def _beyond(draw: Draw) -> Iterator[Case]:
+    """Tokens beyond N, and a bias of which exp is inf. Apart from the others: there every mistake
+    of a kernel that loads their lse as 0 would look like this one."""
+    yield _case(draw, 5, 40, 16, (16, 16), shift=200.0)
 
 
 def _case(
@@ -144,6 +151,16 @@ def _db_with_rows_beyond(given: Given, right: Stored) -> Tensor:
     dz = b.exp()
     dz[0] -= 1
     return right["db_ptr"] + (beyond * dz if beyond else 0)  # no row beyond, no 0 * inf
+
+
+def _inf_times_0(given: Given) -> Stored:
+    """The gradients, with the dz of rows beyond N: their x, lse and cotangent are 0."""
+    found = _by(_dz)(given)
+    if given["N"] % given["ROWS"]:
+        dz = _row_beyond(given) * 0
+        found["db_ptr"] = found["db_ptr"] + dz
+        found["dw_ptr"] = found["dw_ptr"] + dz[:, None]
+    return found
 
 
 def _normalized_by_tile(given: Given, x: Tensor) -> Tensor:
@@ -291,9 +308,19 @@ MISREADINGS = {
         "softmax is not 0: mask dz, or load their cotangent as 0.",
         _but(db=_db_with_rows_beyond),
     ),
+    "inf_times_0": Misreading(
+        "The tokens beyond N have the cotangent 0, and with an lse of 0 the softmax of theirs is "
+        "inf where the bias is large: inf * 0 is NaN, in db and dw. Load their lse as inf, or take "
+        "0 for their dz by tl.where.",
+        _inf_times_0,
+    ),
     "no_cotangent_beyond": Misreading(
         "dloss is missing, and with it what keeps the tokens beyond N out of db.",
         _with_rows_beyond(_uncast_dz, _row_beyond),
+    ),
+    "no_cotangent_beside_inf": Misreading(
+        "dloss is missing, and with it what keeps the tokens beyond N out of db.",
+        _with_rows_beyond(_uncast_dz, _first_word_hit),
     ),
     "hits_not_weighted": Misreading(
         "The 1 at the target was taken off after the product with dloss. Both are multiplied: "

@@ -111,6 +111,7 @@ def _cases(draw: Draw) -> Iterator[tuple[Block, Machine]]:
     yield _block(2, 24, 16_476), _machine(shared_unit=1024)
     yield _block(2, 24, 18_016), _machine(shared_unit=8, reserved=0)
     yield _block(1, 256, 0), _machine(registers=8_192, register_unit=512)  # one block fills it
+    yield _block(2, 33, 0), _machine(blocks=60, register_unit=400)  # no 32 threads share it evenly
     for _ in draw.cases(4):
         block = _block(draw.integer(1, 16), draw.integer(16, 200), draw.integer(0, 40_000))
         more = {"warps": draw.integer(30, 70), "blocks": draw.integer(8, 34)}
@@ -365,6 +366,14 @@ _WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
         "threads together.",
         lambda block, machine: _right(
             {**block, "registers": _up(block["registers"], machine["register_unit"])}, machine
+        ),
+    ),
+    "unit_shared_by_threads": (
+        "register_unit was divided by 32, and the registers of each thread rounded up to that. A "
+        "unit need not be a multiple of 32: round up what the warp takes.",
+        lambda block, machine: _right(
+            {**block, "registers": _up(block["registers"], machine["register_unit"] // WARP)},
+            {**machine, "register_unit": 1},
         ),
     ),
     "shared_of_each_warp": (

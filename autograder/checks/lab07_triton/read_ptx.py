@@ -100,6 +100,7 @@ _FIXED = (
     "\t@%p3 ld.shared.v4.b32 \t{ %r1, %r2, %r3, %r4 }, [ %r5 + 0 ];",
     "\t@%p3 st.shared.b32 \t[ %r5 + 0 ], { %r1 };",
     "\tmma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 \t{ %r1 }, { %r2 }, { %r3 }, { %r1 };",
+    "\t@%p1 mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 \t{%r1}, {%r2}, {%r3}, {%r1};",
     "\twgmma.fence.sync.aligned;",
     "\tst.global.b32 \t[ %rd1 + 0 ], { %r1 }; // all lanes: @%p1 guards the next one",
     "\t// @%p1 ld.global.b32 { %r1 }, [ %rd1 + 0 ];",
@@ -155,6 +156,7 @@ class Reader:
     sum_registers: bool = False
     tensor_cores: Sequence[str] = ("mma.sync", "wgmma.mma_async", "tcgen05.mma")
     every_mma: bool = False
+    guarded_mma: bool = True  # what multiplies behind a predicate is found
     modifiers: bool = True
     one_less: bool = False
 
@@ -202,6 +204,8 @@ class Reader:
             return bool(re.match(r"(@!?%\w+\s+)?(mma|wgmma|tcgen05)\.", code))
         if not self.tensor_cores:
             return "mma" in code
+        if code.startswith("@") and not self.guarded_mma:
+            return False
         word = code.split(maxsplit=1)[-1] if code.startswith("@") else code
         return word.startswith(tuple(f"{name}." for name in self.tensor_cores))
 
@@ -310,6 +314,11 @@ _WRONG = {
     "hopper_missed": (
         "wgmma.mma_async is left out, with which sm_90a multiplies.",
         Reader(tensor_cores=("mma.sync", "tcgen05.mma")),
+    ),
+    "guarded_mma_missed": (
+        "What multiplies behind a predicate is left out. @%p1 stands in front of the instruction, "
+        "as of tcgen05.mma on sm_100a.",
+        Reader(guarded_mma=False),
     ),
     "all_of_blackwell": (
         "Every tcgen05 instruction is counted. Only tcgen05.mma multiplies.",

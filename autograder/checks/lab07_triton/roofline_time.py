@@ -36,6 +36,7 @@ def roofline_time(student: Student, draw: Draw) -> None:
     same keys, in each second -> (seconds, list of "bytes", "flops" or "exps").
     """
     fixed = [("flops", "exps", "bytes"), ("flops",), ("exps", "exps"), ("bytes", "bytes", "flops")]
+    fixed.append(("flops", "exps", "flops"))
     drawn = [[draw.choice(ROOFS) for _ in range(draw.integer(1, 5))] for _ in draw.cases(3)]
     for roofs in (*fixed, *drawn):
         machine = _machine(draw)
@@ -45,6 +46,13 @@ def roofline_time(student: Student, draw: Draw) -> None:
         kernels = [
             _kernel(draw, machine, roof, us) for roof, us in zip(roofs, lengths, strict=True)
         ]
+        if roofs == fixed[4]:  # the same kernel, launched once more
+            kernels[2] = dict(kernels[0])
+        if roofs == fixed[0]:  # bytes have not the lowest rate here: it is the exps'
+            machine = {**machine, "bytes": 8e12}
+            kernels = [
+                _kernel(draw, machine, roof, us) for roof, us in zip(roofs, lengths, strict=True)
+            ]
         if roofs in (
             fixed[1],
             fixed[2],
@@ -193,6 +201,13 @@ def _computing_added(kernels: Sequence[Kernel], machine: Machine) -> Bound:
     return seconds, roofs
 
 
+def _equal_times_once(kernels: Sequence[Kernel], machine: Machine) -> Bound:
+    """By a dictionary from times to roofs."""
+    each = [_right([kernel], machine) for kernel in kernels]
+    roofs = {seconds: named[0] for seconds, named in each}
+    return sum(roofs), list(roofs.values())
+
+
 _MORE: dict[str, tuple[str, Callable[..., Any]]] = {
     "milliseconds": (
         "These are milliseconds. Per-second rates give seconds.",
@@ -269,6 +284,22 @@ _MORE: dict[str, tuple[str, Callable[..., Any]]] = {
     "last_kernel": (
         "Only the last kernel is here: each kernel has a roof, and their times add.",
         lambda kernels, machine: _right(kernels[-1:], machine),
+    ),
+    "by_their_places": (
+        "Work and rates are paired by their places in the dictionaries, whose order may differ. "
+        "They belong together by their names.",
+        lambda kernels, machine: _each(
+            kernels,
+            lambda kernel: {
+                roof: work / rate
+                for (roof, work), rate in zip(kernel.items(), machine.values(), strict=True)
+            },
+        ),
+    ),
+    "equal_times_once": (
+        "Kernels that take equally long are counted once. Each of them runs, so each time is added "
+        "and each roof named.",
+        lambda kernels, machine: _equal_times_once(kernels, machine),
     ),
     "first_kernel": (
         "Only the first kernel is here: each kernel has a roof, and their times add.",

@@ -48,6 +48,7 @@ def running_lse(student: Student, draw: Draw) -> None:
     """
     for low, high in ((-5, 5), (200, 210), (-210, -200), (-30_000, -29_990)):
         _expect_merged(student, *_tiles(draw, 5, low, high, 2))
+    _expect_merged(student, *_tiles(draw, 5, -5, 5, 3)[::2])  # so near that both totals count
     for empty in ("first", "second", "both", "one row"):
         a, b = _tiles(draw, 4, -3, 3, 2)
         _expect_merged(student, *_emptied(a, b, empty))
@@ -219,6 +220,10 @@ _MORE: dict[str, tuple[str, Callable[[State, State], Any]]] = {
         "Only the total with the larger top is left. The other tile counts too, by exp(its top - "
         "the larger).",
         lambda a, b: (torch.maximum(a[0], b[0]), torch.where(a[0] >= b[0], a[1], b[1])),
+    ),
+    "equal_tops_once": (
+        "Where the two tops are equal, one total is left out. Both count, in the same unit.",
+        lambda a, b: _but(lambda top, total: (top, torch.where(a[0] == b[0], a[1], total)))(a, b),
     ),
     "powers_of_two": (
         "The totals are scaled by powers of 2, and they were added up as powers of e.",

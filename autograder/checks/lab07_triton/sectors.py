@@ -150,8 +150,8 @@ _WRONG = {
         _answer(ways_of=_same_word_conflicts),
     ),
     "strides_exchanged": (
-        "The strides are exchanged: the first of them leads down to the next row, the second along "
-        "a row.",
+        "Rows and columns are exchanged, of the tile or of its strides: a row has `columns` "
+        "elements, and the first stride leads down to the next row, the second along a row.",
         _answer(
             places_of=lambda first, stride, columns, itemsize: _bytes(
                 first, (stride[1], stride[0]), columns, itemsize

@@ -58,6 +58,8 @@ def _cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, 2, 37, shift=-300.0)
     yield _case(draw, 2, 41, shift=300.0)
     yield _case(draw, 2, 23, bias=300.0)
+    yield _case(draw, 2, 32, shift=-200.0)  # and no lane beyond V has a part in it
+    yield _case(draw, 2, 27, apart=200.0)
     yield _case(draw, 4, 64)
     yield _case(draw, 3, 1)
     yield _case(draw, 2, 29, shift=-10.0, scale=1e17)  # below each -1e9 that is meant as -inf
@@ -69,14 +71,16 @@ def _cases(draw: Draw) -> Iterator[Case]:
 def _case(
     draw: Draw, n: int, v: int, *, x: str = "contiguous", b: str = "contiguous",
     y: str = "contiguous", shift: float = 0.0, bias: float = 0.0,
-    scale: float = 1.0,
+    scale: float = 1.0, apart: float = 0.0,
 ) -> Case:  # fmt: skip
     """shift: of all x, bias: of all b: the softmax stays, exp overflows or vanishes;
-    scale: of x with its shift."""
+    scale: of x with its shift; apart: of the first x and the last b, which are of two words."""
     given_x, given_b = draw.tensor(n, v, layout=x), draw.tensor(v, layout=b)
     given_x += shift
     given_x *= scale
     given_b += bias
+    given_x[:, 0] += apart
+    given_b[-1] += apart
     out = output(draw, n, v, layout=y)
     given = {
         "x_ptr": given_x, "b_ptr": given_b, "y_ptr": out, "V": v,
@@ -126,6 +130,11 @@ MISREADINGS = {
         "far below 0, the 0 of a masked lane wins and every exp vanishes.",
         _of(_top_of_padding),
     ),
+    "maximum_from_0": Misreading(
+        "The maximum is 0 where all of a row is below. There every exp vanishes, and 0 / 0 is "
+        "left: it has to be the largest logit, whatever its sign.",
+        _of(lambda z, given: _shares((z - z.amax(1, keepdim=True).clamp(min=0)).exp())["y_ptr"]),
+    ),
     "no_maximum": Misreading(
         "Right until a logit is above 88: exp of it is inf in float32. Subtract the row's maximum "
         "first.",
@@ -136,6 +145,17 @@ MISREADINGS = {
         "has to be the maximum of what goes into exp.",
         lambda given: _shares(
             (given["x_ptr"] + given["b_ptr"] - given["x_ptr"].amax(1, keepdim=True)).exp()
+        ),
+    ),
+    "maxima_added": Misreading(
+        "The maxima of x and of the bias are taken one by one. Where they are of different words, "
+        "every exp vanishes and 0 / 0 is left: it has to be the maximum of x + b.",
+        lambda given: _shares(
+            (
+                given["x_ptr"]
+                + given["b_ptr"]
+                - (given["x_ptr"].amax(1, keepdim=True) + given["b_ptr"].amax())
+            ).exp()
         ),
     ),
     "no_bias": Misreading(

@@ -44,7 +44,7 @@ def given_to_backend(student: Student, draw: Draw) -> None:
     in which they were given; how often graphs were run, all together).
     """
     programs = [_program(draw, breaks) for breaks in (1, draw.integer(0, 2), 0)]
-    for source, calls in (*programs, _early(draw), _in_place(draw), _either(draw)):
+    for source, calls in (_equal(draw), *programs, _early(draw), _in_place(draw), _either(draw)):
         with explaining(_RAISED):
             got = student.call("given_to_backend", source, calls)
         listed, ran = expect_tuple(got, 2, "(operations of each graph, runs)")
@@ -87,6 +87,20 @@ def _program(draw: Draw, breaks: int) -> tuple[str, list[list[Any]]]:
     w, b = draw.tensor(v, d), draw.tensor(v).abs() + 9  # so that the sum is above 0
     calls = [[draw.tensor(rows, d), w, b] for rows in (n, n, n + 3)]
     return "\n".join([*lines, "    return y", ""]), calls
+
+
+def _equal(draw: Draw) -> tuple[str, list[list[Any]]]:
+    """A program whose first two graphs have as many operations: each of them is listed."""
+    source = """
+def step(x, w, b):
+    y = torch.tanh(F.linear(x, w, b))
+    torch._dynamo.graph_break()
+    y = y.relu() * 2
+    torch._dynamo.graph_break()
+    return y + 1
+"""
+    n, d, v = draw.integer(2, 5), draw.integer(3, 6), draw.integer(7, 9)
+    return source, [[draw.tensor(n, d), draw.tensor(v, d), draw.tensor(v)]]
 
 
 def _either(draw: Draw) -> tuple[str, list[list[Any]]]:

@@ -75,6 +75,9 @@ def late_rank(student: Student, draw: Draw) -> None:
                 expect_us(came, wanted, f"the wait of rank {k}")
 
 
+_CALL = "torch/distributed/distributed_c10d.py(2806): all_reduce"
+
+
 @dataclass
 class _Rank:
     """A rank as it goes: what it wrote down, and its time since the job began."""
@@ -155,6 +158,7 @@ def _reduce(
         begin = rank.now
         rank.now += us(draw, 15, 40) + 60 * (number == often)
         rank.wrote(0, "cpu_op", "c10d::allreduce_", begin)
+        rank.wrote(0, "python_function", _CALL, begin)
         rank.now += us(draw, 5, 15)
         arrived.append(rank.now)
     last = arrived.index(max(arrived))

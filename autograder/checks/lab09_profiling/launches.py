@@ -10,7 +10,7 @@ from autograder.judge import Draw, Student, Wrong, describe, expect_kind, expect
 
 from . import lab
 from .draw_step import backward, operator, operators, region, traced, us
-from .machine import ENGINE, STEP, Copy, Event, Fill, Launch, Span
+from .machine import ENGINE, STEP, Copy, Event, Fill, Launch, Span, Wait
 from .times import MILLISECONDS, expect_us, related
 
 Regions = dict[str, tuple[int, int, float]]
@@ -129,11 +129,12 @@ def _drawn(draw: Draw) -> tuple[list[Event], Regions]:
     many, in_graph = draw.integer(13, 18), draw.integer(6, 11)
     steps = []
     for step in range(2):
+        again = [region(draw, plain, operators(draw, 1, (9, 20)))]  # a name that others have alone
         inner = Span(
             "user_annotation",
             f"Optimizer.step#{draw.choice(('AdamW', 'SGD'))}.step",
             us(draw, 3, 6),
-            operators(draw, 3, (20, 40)),
+            [*operators(draw, 3, (20, 40)), *again * (step == 1)],
         )
         parts = [
             region(draw, plain, [*operators(draw, 3, (30, 60)), operator(draw, (120, 200))]),
@@ -169,7 +170,9 @@ def _shuffled_but_backward(draw: Draw, parts: list[Span]) -> list[Span]:
 def _data(draw: Draw) -> Span:
     copy = Copy("HtoD (Pinned -> Device)", 4096 * draw.integer(9, 30), us(draw, 6, 20), 2.5)
     zeros = Span("cpu_op", "aten::zero_", us(draw, 3, 6), [Fill(us(draw, 2, 5), us(draw, 2, 4))])
-    return region(draw, "data", [Span("cpu_op", "aten::copy_", us(draw, 3, 6), [copy]), zeros])
+    called = Wait("cudaLaunchHostFunc", us(draw, 2, 4), stream=21)  # of the host: no kernel
+    copied = Span("cpu_op", "aten::copy_", us(draw, 3, 6), [copy])
+    return region(draw, "data", [copied, zeros, called])
 
 
 def _graph(draw: Draw, many: int) -> Launch:

@@ -86,8 +86,10 @@ def _drawn(draw: Draw) -> tuple[list[Event], Copies]:
     small = [8 * draw.integer(3, 100), 4, 4]
     call_us = us(draw, 2, 5)  # some of them last equally long
     rates = [_moved(draw, PAGEABLE_IN, n, call_us=call_us) for n in small]
-    steps[-1] = [*steps[-1], region(draw, "lr", rates)]
-    pageable += small
+    asked = Wait("cudaStreamSynchronize", us(draw, 2, 4))  # behind a copy that did not wait
+    by_graph = Copy(PAGEABLE_IN, 512, us(draw, 2, 4), us(draw, 9, 14), call="cudaGraphLaunch")
+    steps[-1] = [*steps[-1], region(draw, "lr", [*rates, asked, by_graph])]
+    pageable += [*small, by_graph.nbytes]
     odd = 4096 * draw.integer(5, 19) + 4  # behind the steps, on a stream of its own
     table = Copy(PAGEABLE_IN, 4096, us(draw, 2, 4), us(draw, 9, 14), True, call="cudaMemcpy")
     moved = _moved(draw, PAGEABLE_IN, odd, stream=13)
@@ -135,7 +137,7 @@ def _read(
     on_device: bool = False,
     by_place: bool = False,
     over: int = 0,
-    named: Sequence[str] = ("cudaMemcpyAsync", "cudaMemcpy"),
+    named: Sequence[str] = ("cudaMemcpyAsync", "cudaMemcpy", "cudaGraphLaunch"),
 ) -> Copies:
     """Read from the trace, and the ways to get it wrong."""
     whole = [e for e in events if e["ph"] == "X"]

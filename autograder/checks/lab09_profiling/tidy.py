@@ -97,6 +97,7 @@ def tidy(student: Student, draw: Draw) -> None:
         ("twice there and back", "unread"),
         ("there, itself and back", "back, there and back", "itself in float32"),
         ("constant read twice", "result there and back"),
+        ("there, another, and back",),
         *([draw.choice(list(_PARTS)) for _ in range(4)] for _ in draw.cases(2)),
     ]
     asked = [(parts, FIXED) for parts in cases]
@@ -133,6 +134,7 @@ _PARTS: dict[str, int] = {
     "constant read twice": 2,
     "result there and back": 0,
     "there and back, read second": 1,
+    "there, another, and back": 2,
 }
 
 
@@ -191,6 +193,13 @@ def _part(part: str, h: str, k: int, a: float) -> Rows:
             _to(f"p{k}", h, "float32"),
             _to(f"q{k}", f"p{k}", "bfloat16"),
             (f"h{k}", "aten.mul.Tensor", ["w", f"q{k}"], {}),  # behind what is fixed
+        ]
+    if part == "there, another, and back":  # a row stands between the two conversions
+        return [
+            _to(f"p{k}", h, "float32"),
+            (f"q{k}", "aten.relu.default", [h], {}),
+            _to(f"r{k}", f"p{k}", "bfloat16"),
+            (f"h{k}", "aten.mul.Tensor", [f"q{k}", f"r{k}"], {}),
         ]
     if part == "result there and back":
         return [_to(f"p{k}", h, "float32"), _to(f"h{k}", f"p{k}", "bfloat16")]

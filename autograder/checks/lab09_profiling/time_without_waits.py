@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from autograder.checks.explaining import explaining
@@ -154,18 +155,19 @@ def _replayed(
     after_the_call: bool = False,
     in_order: bool = True,
     until: Callable[[Iterable[float]], float] = max,
-    one_for_each_call: bool = False,
+    played: slice = slice(None),
 ) -> float:
     """Played again from the trace, and the ways to get it wrong. between: the latency lies
-    between any two works of a stream as well. one_for_each_call: the last one of a graph alone."""
+    between any two works of a stream as well. played: those of the works of
+    a graph that count."""
     whole = [e for e in events if e["ph"] == "X"]
     begin = min(e["ts"] for e in whole if e["name"].startswith(STEP))
     waits = [e for e in whole if e["name"].endswith(waiting)] if earlier else []
     work: dict[int, list[Event]] = {}
     for e in sorted(whole, key=lambda e: e["ts"]):
         if e["cat"] in cats:
-            kept = [] if one_for_each_call else work.get(e["args"]["correlation"], [])
-            work[e["args"]["correlation"]] = [*kept, e]
+            given = [*work.get(e["args"]["correlation"], []), e]
+            work[e["args"]["correlation"]] = given[played]
     free: dict[int, float] = {}
     calls = [e for e in whole if e["cat"] == "cuda_runtime"]
     for call in sorted(calls, key=lambda e: e["ts"]) if in_order else calls:
@@ -319,12 +321,16 @@ _wrong(
     "that its stream keeps waiting begins as soon as the stream is free.",
     lambda events, latency: _replayed(events, latency, between=True),
 )
-_wrong(
-    "one_work_for_each_call",
-    "Work of the device is missing: one call may bring a whole graph of kernels, all with its "
-    "`correlation`. They run one behind the other.",
-    lambda events, latency: _replayed(events, latency, one_for_each_call=True),
-)
+for _name, _of_a_graph in (
+    ("one_work_for_each_call", slice(-1, None)),
+    ("first_work_of_each_call", slice(1)),
+):
+    _wrong(
+        _name,
+        "Work of the device is missing: one call may bring a whole graph of kernels, all with its "
+        "`correlation`. They run one behind the other.",
+        partial(_replayed, played=_of_a_graph),
+    )
 _wrong(
     "latency_of_the_trace",
     "The time between a call and its work was that of this trace. The one to play with is given: "

@@ -211,6 +211,7 @@ def _whole(draw: Draw, low: str, other: str) -> list[Row]:
     border("leave")
     row("mm", f, f)
     row("add", last, crossed)
+    row("add", crossed, last)
     return rows
 
 

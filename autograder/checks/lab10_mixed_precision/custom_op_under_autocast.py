@@ -126,13 +126,14 @@ def _fixed(draw: Draw) -> list[Case]:
         _case("register_autocast", other, "off", ["float32"] * 5, added=1),
         _case("custom_fwd", low, "off", ["float32"] * 5, added=1),
         _case("custom_op", None, low, [other] * 4 + ["float64"], added=0),
+        # the same two the other way round: neither the first one wins, nor one of them always
+        _case("custom_op", None, other, [low] * 5, product=(0, 0), added=1, backward=0),
         _case("custom_fwd", None, low, ["float64"] * 5, added=1),
         _case("custom_fwd", None, low, mixed, added=4),  # no list casts the gradient
         _case("Function", None, low, ["float64", "float64", other, "float32", low], added=2),
         _case("Function", None, "off", [low, low, other, low, low], added=2),
         _case("custom_fwd", None, low, mixed, added=1),  # the gradient has the region's dtype
         _case("Function", None, low, mixed, product=(3, 3), added=3),
-        _case("custom_op", None, other, [low] * 5, product=(0, 0), added=1, backward=0),
     ]
 
 

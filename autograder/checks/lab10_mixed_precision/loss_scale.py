@@ -152,6 +152,10 @@ def _drawn(draw: Draw) -> tuple[Steps, float, float, float, int]:
     return _steps(draw, kinds, scale), scale, growth, backoff, draw.integer(2, 4)
 
 
+def _largest(g: Tensor) -> float:
+    return float(g.abs().max()) if g.numel() else 0.0
+
+
 def _is_bad(grads: Sequence[Tensor]) -> bool:
     return any(not bool(g.isfinite().all()) for g in grads)
 
@@ -175,6 +179,7 @@ def _run(
     lowers: bool = True,
     counts_bad: bool = False,
     exactly: bool = False,
+    multiples: bool = False,
     most: float = math.inf,
     least: float = 0.0,
     by: Callable[[float, float], float] = lambda growth, backoff: backoff,
@@ -186,15 +191,22 @@ def _run(
 ) -> Any:
     """As it goes, and the ways to get it wrong. resets: a bad step begins the count anew. again:
     growth does. late: steps of delay. after: the scale that is reported. with_new, with_first:
-    unscaled by. exactly: grows at this count, and not behind it. most, least: of the scale. by, up:
-    what it is multiplied by. last: what is said of a step."""
+    unscaled by. exactly: grows at this count, and not behind it. multiples: and at each multiple of
+    it. most, least: of the scale. by, up: what it is multiplied by. last: what is said of a
+    step."""
+
+    def grows(count: int) -> bool:
+        if multiples:
+            return count % interval == 0
+        return count == interval + late if exactly else count >= interval + late
+
     said, count, first = [], 0, scale
     for grads in steps:
         was, bad = scale, is_bad(grads)
         count = count + 1 if not bad or counts_bad else (0 if resets else count)
         if bad:
             scale = max(scale * by(growth, backoff), least) if lowers else scale
-        elif count == interval + late if exactly else count >= interval + late:
+        elif grows(count):
             grown = min(scale * up(growth), most)
             scale = grown if grown < 2.0**128 or not ends else scale
             count = 0 if again else count
@@ -333,6 +345,20 @@ _wrong(
     "A bad step was counted like a good one. It begins the count anew.",
     counts_bad=True,
     exactly=True,
+)
+_wrong(
+    "every_so_many_steps",
+    "All steps of the run were counted, and the scale grew at each `interval`-th of them. It grows "
+    "after `interval` good steps in a row.",
+    counts_bad=True,
+    again=False,
+    multiples=True,
+)
+_wrong(
+    "largest_by_python",
+    "A NaN was passed over. Python's `max` compares, and every comparison with NaN is False: one "
+    "that does not come first is lost.",
+    is_bad=lambda grads: not math.isfinite(max(_largest(g) for g in grads)),
 )
 _wrong(
     "one_step_early",

@@ -29,6 +29,9 @@ FAULTS = (
     "no_forward",
     "no_backward",
     "backward_twice",
+    "forward_twice",
+    "early_backward",
+    "unscale_twice",
     "no_weights",
 )
 Choose = Callable[[Sequence[int]], int]
@@ -195,9 +198,19 @@ def _without(verb: str) -> Callable[[Rows, Choose], Rows]:
     return spoil
 
 
-def _backward_twice(rows: Rows, choose: Choose) -> Rows:
+def _twice(verb: str) -> Callable[[Rows, Choose], Rows]:
+    def spoil(rows: Rows, choose: Choose) -> Rows:
+        place = _one(rows, verb, choose)
+        return [*rows[: place + 1], *rows[place:]]
+
+    return spoil
+
+
+def _early_backward(rows: Rows, choose: Choose) -> Rows:
+    """A backward before the forward that makes its loss."""
     place = _one(rows, "backward", choose)
-    return [*rows[: place + 1], *rows[place:]]
+    forward = rows.index(("forward", rows[place][1]))
+    return _moved(rows, place, forward)
 
 
 def _no_update(rows: Rows, choose: Choose) -> Rows:
@@ -219,7 +232,10 @@ _SPOIL: dict[str, Callable[[Rows, Choose], Rows]] = {
     "no_step": _without("step"),
     "no_forward": _without("forward"),
     "no_backward": _without("backward"),
-    "backward_twice": _backward_twice,
+    "backward_twice": _twice("backward"),
+    "forward_twice": _twice("forward"),
+    "early_backward": _early_backward,
+    "unscale_twice": _twice("unscale"),
     "no_weights": _without("weights"),
 }
 

@@ -72,7 +72,8 @@ def _cases(draw: Draw) -> list[tuple[float, int, int]]:
         power = math.ldexp(1.0, draw.integer(2, kind.bias - 1))
         smallest = math.ldexp(1.0, kind.smallest_exponent)
         sizes = [power * draw.integer(17, 31) / 16, power * 1.75, power * 1.25, power]
-        sizes += [math.nextafter(power, 0.0), smallest]
+        # what float32 rounds up to the power, and log2 does not; then what log2 rounds up
+        sizes += [power * (1 - 2.0**-40), math.nextafter(power, 0.0), smallest]
         sizes += [smallest * draw.integer(1, 15) / 16, smallest / 2**20, 0.0, kind.largest]
         cases += [(x * draw.choice((1.0, -1.0)), kind[0], kind[1]) for x in sizes]
     return cases
@@ -186,6 +187,16 @@ _wrong(
     "the exponent from the bits.",
     lambda x, kind: _with_exponent(
         x, kind, max(math.floor(math.log2(abs(x) or 2.0**-999)), kind.smallest_exponent)
+    ),
+)
+_wrong(
+    "through_float32",
+    "Almost: x became a float32 before its exponent was read. A number just below a power of two "
+    "is rounded up to it there.",
+    lambda x, kind: _with_exponent(
+        x,
+        kind,
+        max(_exponent(torch.tensor(x, dtype=torch.float32).item()), kind.smallest_exponent),
     ),
 )
 _wrong(

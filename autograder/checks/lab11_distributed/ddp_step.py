@@ -16,6 +16,7 @@ from .faulty_ddp import (
     FAULTS,
     HUNG,
     MISSING,
+    MORE_SENT,
     NOT_WAITED,
     ONE_EACH,
     OTHER_BUCKETS,
@@ -186,7 +187,9 @@ def _expect_deeds(did: Trace, rank: Rank, number: int) -> None:
     want = bucket_bytes(rank)
     reduced = [nbytes for what, nbytes in sent(did) if what == "all_reduce"]
     if reduced != want:
-        why = SYNCED if len(reduced) > len(want) else OTHER_BUCKETS
+        why = OTHER_BUCKETS
+        if len(reduced) > len(want):  # of the same buckets again, or of something else
+            why = SYNCED if set(reduced) <= set(want) else MORE_SENT
         if sorted(reduced) == sorted(rank[0][k].nbytes for bucket in rank[2] for k in bucket):
             why = ONE_EACH
         raise Wrong(

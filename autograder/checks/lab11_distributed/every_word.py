@@ -64,13 +64,14 @@ def _expect_gradient(answers: Sequence[Any], ranks: Sequence[Given], place: str)
 
 
 def _drawn(draw: Draw, counts: Sequence[int], uneven: int = 0) -> list[Given]:
-    """counts[r]: words of rank r, the first of which is word 0. uneven: how many rows a rank has
-    more than the one before it."""
+    """counts[r]: words of rank r, of which the first alone is word 0: an answer that leaves it out
+    does not divide by 1 in the first case. uneven: how many rows a rank has more than the one
+    before it."""
     d, v = draw.integer(3, 5), draw.integer(5, 9)
     w, ranks = draw.tensor(v, d), []
     for rank, count in enumerate(counts):
         n = 5 + uneven * rank
-        target, places = draw.integers(n, low=0, high=v - 1), draw.shuffled(range(n))
+        target, places = draw.integers(n, low=1, high=v - 1), draw.shuffled(range(n))
         target[places[:1]] = 0
         target[torch.tensor(places[count:], dtype=torch.int64)] = -100
         ranks.append((w, draw.tensor(n, d), target))

@@ -220,6 +220,10 @@ SYNCED = (
     "More was sent than one all-reduce for each bucket. Batches before the last one send nothing: "
     "their gradients wait in .grad."
 )
+MORE_SENT = (
+    "More was sent than one all-reduce for each bucket. The gradients of the buckets, averaged "
+    "over all ranks, are all that a step needs."
+)
 ONE_EACH = (
     "Each gradient travelled alone. A bucket is one message: join its gradients to one flat "
     "tensor, and all-reduce that."

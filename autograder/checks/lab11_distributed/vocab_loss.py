@@ -47,6 +47,10 @@ A_ROW_EACH = (
     "shape on each, a number or two for each row."
 )
 ONE_TENSOR = "One tensor is sent. Stack the numbers in it."
+OWN_COLUMNS = (
+    "dz has as many numbers as the z that came with it, (N, Vr). Ranks may hold different numbers "
+    "of words."
+)
 BOTH = "Two are asked for: the loss, and then this rank's columns of dz."
 _RAISED = {
     "RuntimeError: index": "The target of a row may be the word of another rank: target - first is "
@@ -214,6 +218,8 @@ def _of_dz(got: Any, want: Tensor, *, sums: Tensor, target: Tensor, allowed: flo
     sums: over all ranks. target: as columns of this rank, where it has them."""
     if isinstance(got, Tensor) and not bool(got.isfinite().all()):
         return _of_infinity(got, sums)
+    if isinstance(got, Tensor) and got.numel() != want.numel():
+        return OWN_COLUMNS
     if not isinstance(got, Tensor) or (got.shape, got.dtype) != (want.shape, want.dtype):
         return ""
     if between_tensors(got, want, allowed):

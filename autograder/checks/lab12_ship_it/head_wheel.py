@@ -289,7 +289,7 @@ def _why_values(got: Any, want: Tensor, case: Case) -> str:
     if not got.isfinite().all():
         x, w, b, _ = case
         return NOT_FINITE if bool((F.linear(x, w, b).abs() > 88).any()) else NOT_WRITTEN
-    turned = [name for name, one in zip("xwb", case, strict=False) if not one.is_contiguous()]
+    turned = [name for name, one in zip("xwbt", case, strict=True) if not one.is_contiguous()]
     if not turned:
         return ""
     return (
@@ -316,6 +316,9 @@ def _cases(draw: Draw) -> Iterator[Case]:
     # all far below 0, and whole: in float32 too their sums are exact
     x, w = (draw.integers(rows, d, low=-2, high=2).float() for rows in (n, v))
     yield x, w, torch.full((v,), -1000.0), _targets(draw, n, v)
+    t = _targets(draw, n, v)
+    t = torch.stack([(t + 1) % v, t], 1)[:, 1]  # a column, beside which stand other words
+    yield draw.tensor(n, d), draw.tensor(v, d), draw.tensor(v), t
 
 
 def _targets(draw: Draw, n: int, v: int) -> Tensor:

@@ -9,16 +9,19 @@ from torch import Tensor
 
 from autograder.checks.explaining import explaining, saying
 from autograder.checks.same_call import known_by_this_call
-from autograder.judge import Draw, Race, Student, Turn, expect_close, within
+from autograder.judge import Draw, Race, Student, Turn, Wrong, describe, expect_close, within
 
 from . import lab
-from .options import MISREAD, Meaning, Options, drawn_cases, loss_of, news, with_weight
+from .options import MISREAD, Given, Meaning, Options, drawn_cases, loss_of, news, with_weight
 
 _RAISED = {
     "IndexError": "An ignored target need not be a word: -100 is no column. Leave those rows out, "
     "or look up column 0 for them and do not count it.",
     "TypeError": "b, `weight` and `softcap` may each be None: then there is none of it.",
 }
+MEAN_OF_NONE = (
+    "No row counts here. F.cross_entropy's mean of no row is nan, 0 / 0: no number stands for it."
+)
 TOLERANCE = 2e-5  # of float32 sums of exponentials and of squares
 
 
@@ -52,6 +55,16 @@ def loss_options(student: Student, draw: Draw) -> None:
         with saying(news(options, right)), known, within(f"with {_named(options)}"):
             expect_close(got, want.to(x.dtype), tolerance=TOLERANCE)
         right.append(options)
+        if t.numel() and not bool((t != -100).any()):
+            _expect_mean_of_none(student, (x, w, b, t))
+
+
+def _expect_mean_of_none(student: Student, given: Given) -> None:
+    """Without a row that counts the mean is torch's 0 / 0: a divisor of at least 1 shows here."""
+    with explaining(_RAISED):
+        got = student.call("loss_options", *given)
+    if not isinstance(got, Tensor) or not bool(got.isnan().all()):
+        raise Wrong(expected="nan", got=describe(got), why=MEAN_OF_NONE)
 
 
 def _named(options: dict[str, Any]) -> str:
@@ -176,12 +189,21 @@ loss_options.wrong(
     "The result has one column too many: the last position is asked for no word, and is in none.",
     loss_options=lambda x, w, b, t, **options: _padded(x, w, b, t, options),
 )
+loss_options.wrong(
+    "zero_of_none",
+    MEAN_OF_NONE,
+    loss_options=lambda x, w, b, t, **options: _no_nan(x, w, b, t, options),
+)
 
 
 def _padded(x: Tensor, w: Tensor, b: Tensor | None, t: Tensor, options: Any) -> Tensor:
     """A 0 in the place of the last position."""
     loss = loss_of(x, w, b, t, Meaning(), **options)
     return F.pad(loss, (0, 1)) if options.get("shift") and loss.dim() else loss
+
+
+def _no_nan(x: Tensor, w: Tensor, b: Tensor | None, t: Tensor, options: Any) -> Tensor:
+    return loss_of(x, w, b, t, Meaning(), **options).nan_to_num()
 
 
 @loss_options.cost

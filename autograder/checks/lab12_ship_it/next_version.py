@@ -366,7 +366,8 @@ _misread(
 )
 _misread(
     "writes",
-    "`Tensor(a!)`: it now overwrites an argument that callers wanted to keep.",
+    "`Tensor(a!)`: an argument is overwritten now that callers wanted to keep, or is no longer, "
+    "and they wait for what is written.",
     writes_free=True,
 )
 _misread(

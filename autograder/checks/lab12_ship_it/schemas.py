@@ -229,6 +229,8 @@ PAIRS = (  # before and after, of one operator
     ("Tensor(a!) x, Tensor w", "Tensor x, Tensor(a!) w"),
     ("Tensor(a!) x, Tensor w", "Tensor(a!) x, Tensor? w"),
     ("Tensor(a!) x, Tensor w", "Tensor x, Tensor w"),
+    ("Tensor(a) x, Tensor w", "Tensor(a!) x, Tensor w"),  # a letter alone is no write
+    ("Tensor(a!) x, Tensor w", "Tensor(a) x, Tensor w"),
     ("", "int n=3"),
     ("", "*, int n"),
     ("Tensor x", ""),

@@ -26,7 +26,7 @@ HALF_OF_EPS = (
     "`eps` is the distance from 1 to the next number. Rounding to nearest is off by half of it."
 )
 NO_BOUND = (
-    "From K u = 1 on nothing is promised, and the bound is inf: 1 - K u is below 0 there, and a "
+    "From K u = 1 on nothing is promised, and the bound is inf: 1 - K u is 0 there or below, and a "
     "bound below 0 promises the impossible."
 )
 

@@ -363,9 +363,10 @@ def _python_fits(
     """One Python tag with one ABI tag."""
     have: int = machine["python"][1]
     free: bool = machine["free_threaded"]
-    kind, major, minor = python[:2], python[2:3], int(python[3:] or 0)
-    if major != "3":
+    kind, major, digits = python[:2], python[2:3], python[3:] or "0"
+    if major != "3" or not digits.isdecimal():  # a build number may stand here, as 3fix
         return False
+    minor = int(digits)
     if abi == "none":
         if kind == "cp" and not cp_none_like_py:
             return minor == have

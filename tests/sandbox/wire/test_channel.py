@@ -90,6 +90,8 @@ def test_a_row_of_answers_lies_in_the_socket_unread():
             for _ in range(channel.SILENT_BYTES // channel.SPENT_BYTES):
                 theirs.sendall(b"x" * 100)
             theirs.sendall(b"x" * channel.SILENT_BYTES)
+            room = theirs.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+            assert room >= 4 * channel.SILENT_BYTES
 
 
 def test_a_notifier_full_of_rings_is_as_good_as_one():
