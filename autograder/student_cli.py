@@ -25,9 +25,10 @@ from autograder.notebook.doctor import Finding, examine, in_words
 
 SETTINGS = Path(__file__).parent / "notebook" / "jupyter"
 """What JupyterLab does otherwise for the course: it asks nobody about its news, a default that the
-user's settings outdo; a view saved as HTML is the page that needs no kernel, not the widget; its
-list of files leaves out the texts that the notebooks are built from; and what a notebook has for
-Colab and Binder is not seen."""
+user's settings outdo; it saves a notebook with its widgets, which are there when it is opened
+again; a view saved as HTML is the page that needs no kernel, not the widget; its list of files
+leaves out the texts that the notebooks are built from; and what a notebook has for Colab and Binder
+is not seen."""
 STYLE = [
     "--LabApp.custom_css=True",
     f"--ServerApp.tornado_settings=static_custom_path={SETTINGS}/custom",

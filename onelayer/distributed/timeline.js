@@ -362,8 +362,12 @@ class Page {
     const ranks = ranksOf(this.view);
     const at = (time) => `${(100 * time) / (span || 1)}%`;
     const label = (words, share) => (share > 0.005 + 0.0105 * words.length ? words : "");
-    const bar = ({ kind, lane, name, start, end }) => h("span", { class: `${lane} ${kind}`, style: `left:${at(start)};width:${at(end - start)}` },
-      label(plainName(name || kind), (end - start) / (span || 1)));
+    const bar = (one, place, all) => {
+      const { kind, lane, name, start, end } = one;
+      const [from, to] = uncovered(one, all.slice(place + 1));
+      const style = `left:${at(start)};width:${at(end - start)};padding:0 ${at(end - to)} 0 ${at(from - start)}`;
+      return h("span", { class: `${lane} ${kind}`, style }, label(plainName(name || kind), (to - from) / (span || 1)));
+    };
     this.tracks.setAttribute("aria-label", say("timeline of {n} ranks", { n: ranks }));
     this.tracks.replaceChildren(...Array.from({ length: ranks }, (_, rank) => {
       const mine = drawn.filter((one) => one.rank === rank);
@@ -402,6 +406,18 @@ class Page {
 
 /** The limits that DDP takes from a `bucket_cap_mb`: at the default the first bucket is small. */
 export const capped = (mib) => [(mib === DEFAULT_CAP ? 1 : mib) * MIB, mib * MIB];
+
+/** [from, to]: what the bars drawn over a bar, in the same row, leave of it up to the first of them;
+ * its label stands there. */
+export function uncovered({ lane, start, end }, over) {
+  let [from, to] = [start, end];
+  for (const one of over) {
+    if ((one.lane === "network") !== (lane === "network") || one.end <= from || one.start >= to) continue;
+    if (one.start <= from) from = Math.min(one.end, to);
+    else to = one.start;
+  }
+  return [from, to];
+}
 
 /** When a rank computes nothing, as [start, end] pairs. */
 export function gaps(mine, span) {

@@ -3,7 +3,15 @@
 
 function render({ model, el }) {
   const page = new Page(model, el);
+  el.addEventListener("keydown", keepFromNotebook);
   return () => page.redraw && model.off("change:view", page.redraw);
+}
+
+/** JupyterLab would take arrows and letters for its own: they would choose, move and make cells. What
+ * runs a cell, leaves the view or is pressed with Ctrl or Meta stays JupyterLab's. */
+function keepFromNotebook(event) {
+  const runs = event.key === "Enter" && event.shiftKey;
+  if (!runs && event.key !== "Escape" && !event.ctrlKey && !event.metaKey) event.stopPropagation();
 }
 
 /** A text in the reader's language, with its fields: say("{n} floats", { n: 3 }). WORDS stands on top

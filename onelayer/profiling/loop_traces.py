@@ -20,7 +20,7 @@ from onelayer.mock_cuda.run import on_mock_gpu
 from onelayer.profiling.profiled import Event, profiled
 from onelayer.profiling.slow_loops import LOOPS
 from onelayer.recordings import HERE, read_recording
-from onelayer.recordings.provenance import Provenance, mocked_provenance, provenance_here
+from onelayer.recordings.provenance import Provenance, in_text, mocked_provenance, provenance_here
 from onelayer.recordings.storing import store
 
 FOLDER = HERE / "loops"
@@ -108,7 +108,7 @@ class LoopTrace:
         return self.traces.after
 
     def __repr__(self) -> str:
-        return f"{self.name}: {self.made}"
+        return in_text(f"{self.name}: {self.made}")
 
 
 def loop_trace(name: str) -> LoopTrace:

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from onelayer.drawing.display import Shown
 from onelayer.drawing.words import say
-from onelayer.recordings.provenance import FIELDS, Provenance, in_html
+from onelayer.recordings.provenance import FIELDS, Provenance, in_html, in_text
 
 HERE = Path(__file__).parent
 MOCKED = HERE / "mocked"
@@ -80,15 +80,15 @@ class Recording(Shown):
 
     def __repr__(self) -> str:
         if self.content is None:
-            return self.provenance
-        return f"{self.provenance}\n\n{self.content}"
+            return in_text(self.provenance)
+        return f"{in_text(self.provenance)}\n\n{self.content}"
 
     def bundle(self) -> dict[str, Any]:
         bundle = {"text/plain": repr(self)}
         if self.content is not None:
             page_of = _found(SHOWS[shows_of(self.content)][1])
             page = page_of(self.content, self.made.device_name if self.made else "")
-            bundle["text/html"] = f"<p><em>{in_html(self.provenance)}</em></p>{page}"
+            bundle["text/html"] = in_html(self.provenance, page)
         return bundle
 
 

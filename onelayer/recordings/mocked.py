@@ -24,7 +24,7 @@ from onelayer.mock_cuda.calls import short_kernel
 from onelayer.mock_cuda.run import MockRun, on_mock_gpu
 from onelayer.mock_cuda.summary import source as text_of
 from onelayer.recordings import MOCKED, Recording, read_recording
-from onelayer.recordings.provenance import in_html, mocked_provenance
+from onelayer.recordings.provenance import in_html, in_text, mocked_provenance
 from onelayer.recordings.storing import store
 
 FOLDER = MOCKED
@@ -117,10 +117,10 @@ class Mocked(Shown):
         return self.run.history
 
     def __repr__(self) -> str:
-        return self.provenance
+        return in_text(self.provenance)
 
     def bundle(self) -> dict[str, Any]:
-        return {"text/plain": repr(self), "text/html": f"<p><em>{in_html(repr(self))}</em></p>"}
+        return {"text/plain": repr(self), "text/html": in_html(self.provenance)}
 
 
 def mocked(name: str, function: Callable[[], Any], **options: Any) -> Mocked:

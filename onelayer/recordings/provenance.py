@@ -9,6 +9,7 @@ from html import escape
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import fill
 
 import torch
 
@@ -50,9 +51,24 @@ class Provenance:
         return self.device if mocked or not name else say("mocked {device}", device=name)
 
 
-def in_html(told: str) -> str:
-    """A line about provenance, its command in the letters of code."""
-    return re.sub(r"`(.+?)`", r"<code>\1</code>", escape(told))
+def in_text(told: str) -> str:
+    """A line about provenance without markup, broken between words: a notebook breaks in them."""
+    return fill(told.replace("`", ""), 80, break_on_hyphens=False, break_long_words=False)
+
+
+def in_html(told: str, page: str = "") -> str:
+    """A line about provenance, its command in the letters of code, and under it a page."""
+    line = re.sub(r"`(.+?)`", r"<code>\1</code>", escape(told))
+    return f'<div class="onelayer-told"><style>{_CSS}</style><p><em>{line}</em></p>{page}</div>'
+
+
+# In JupyterLab a letter from the left, and what is preformatted in the size, as print's lines are.
+_CSS = """
+.jp-RenderedHTMLCommon .onelayer-told > :is(p, pre, details)
+{ margin: .4em 0; padding-left: calc(.6 * var(--jp-code-font-size)) }
+.jp-RenderedHTMLCommon .onelayer-told > pre
+{ font-size: var(--jp-code-font-size); line-height: var(--jp-code-line-height) }
+"""
 
 
 _NO_GPU = {

@@ -29,8 +29,8 @@ class Pen:
     tints: Mapping[int, str]
     width: float
     small = 6.8  # points
-    tiny = 6.0
-    corner = 4.8
+    tiny = 7.0
+    corner = 6.5
 
     def step(self, cell: int | None) -> float:
         return _ELLIPSIS if cell is None else self.width
@@ -50,12 +50,12 @@ class Pen:
             edgecolor=tint or self.sketch.ink.soft,
             linestyle="-" if tint else ":",
         )
-        middle = x + self.width / 2, y + (0.42 if address else 0.5)
+        middle = x + self.width / 2, y + (0.36 if address else 0.5)
         self.sketch.text(*middle, value, anchor="center", color=_DIGITS)
         if address:
             right, colour = x + self.width - 0.12, _FAINT if tint else self.sketch.ink.soft
             self.sketch.text(
-                right, y + 0.82, str(cell), size=self.corner, anchor="right", color=colour
+                right, y + 0.79, str(cell), size=self.corner, anchor="right", color=colour
             )
 
     def dots(self, x: float, y: float, *, down: float = 0.0, right: float = 0.17) -> None:

@@ -375,6 +375,36 @@ def test_every_view_lives_in_jupyterlab_and_in_what_it_exports(
     live_without_a_kernel(page, exported)
 
 
+END = """async () => {
+  await window.panel.context.save();
+  await window.panel.sessionContext.shutdown();
+}"""
+ICON = "(view) => getComputedStyle(view.parentElement, '::before').display"
+
+
+def test_a_view_keeps_its_keys_and_outlives_its_kernel(page: Any, server: Server) -> None:
+    Notebook(page, HOME)
+    cells = [("view", "import onelayer\nview = onelayer.show_timeline('ddp')")]
+    made = Notebook.new(page, "kept.ipynb", cells)
+    made.run_all()
+    slider = made.shown("view", f"{WIDGET} > .ol-timeline").get_by_role("slider")
+    for key in ("ArrowRight", "ArrowRight", "b"):
+        slider.press(key)
+    assert slider.input_value() == "2"
+    assert page.evaluate("window.panel.content.widgets.length") == 1
+    before = made.run_count("view")
+    slider.press("Shift+Enter")
+    made.wait_for_run("view", before)
+    page.evaluate(END)
+    page.goto(server.address("lab/tree/kept.ipynb"))
+    again = Notebook(page, "kept.ipynb").shown("view", f"{WIDGET} > .ol-timeline")
+    again.get_by_role("button", name="GPipe").press("Enter")
+    assert "bubble" in again.locator(".numbers").inner_text()
+    assert again.locator("xpath=..").get_attribute("class").endswith("-disconnected")
+    assert again.evaluate(ICON) == "none"
+    shoot(page, "view-reopened")
+
+
 def use(view: Any, name: str, button: str) -> None:
     role, key = ("checkbox", "Space") if name == "dispatch" else ("button", "Enter")
     view.get_by_role(role, name=button, exact=True).first.press(key)

@@ -227,6 +227,14 @@ class TestNothingElseSurvives:
         assert got == want
         nbformat.validate(got)
 
+    def test_the_widgets_that_jupyterlab_saves_with_a_notebook_change_nothing(self):
+        made, plain = filled({"address": ANSWER}), filled({"address": ANSWER})
+        view = {"model_name": "AnyModel", "state": {"_esm": "def overlaps(x):\n    return True"}}
+        state = {"version_major": 2, "version_minor": 0, "state": {"a1": view}}
+        made["metadata"]["widgets"] = {"application/vnd.jupyter.widget-state+json": state}
+        assert rebuild(data(made), RELEASE) == rebuild(data(plain), RELEASE)
+        assert self.rebuilt(made) == self.rebuilt(plain)
+
     def test_only_set_up_and_answers_run(self):
         names = [name for name, _ in to_run(RELEASE, rebuild(data(filled(RIGHT)), RELEASE))]
         assert names == ["setup", *RELEASE.lab.questions]

@@ -360,6 +360,17 @@ class TestPython:
             "waits for all-reduce",
         ]
 
+    def test_a_label_has_the_room_that_bars_over_its_own_leave(self, js):
+        def bar(start, end, lane="network"):
+            return {"lane": lane, "start": start, "end": end}
+
+        over = [bar(12, 20), bar(2, 4, "compute")]
+        assert js("uncovered", bar(0, 10), []) == [0, 10]
+        assert js("uncovered", bar(0, 10), [*over, bar(6, 12), bar(8, 20)]) == [0, 6]
+        assert js("uncovered", bar(0, 10), [bar(-5, 3), bar(7, 8)]) == [3, 7]
+        assert js("uncovered", bar(0, 10), [bar(0, 10)]) == [10, 10]
+        assert js("uncovered", bar(3, 9, "wait"), [bar(0, 5, "compute")]) == [5, 9]
+
     def test_text_says_the_way(self):
         assert repr(onelayer.show_timeline("fsdp", ranks=2)) == "fsdp on 2 ranks, 8 layers"
         assert repr(onelayer.show_timeline("1f1b")).endswith("8 layers, 8 micro-batches")
@@ -389,7 +400,35 @@ class TestPython:
         )
 
 
+def crowded():
+    """A rank that sends the next tensor before the last one has arrived."""
+    sent = [(10, 24), (15, 40), (38, 60), (41, 44), (43, 79), (44, 78), (60, 100)]
+    calls = [
+        Collective("all_reduce", 4, 4, 2, "cpu", "MainThread", start, end, None)
+        for start, end in sent
+    ]
+    return [RankLog(0, "gloo", calls, [Computed("addmm", 3, 0.0, 100.0)])]
+
+
+CUT = """spans => spans.filter((span) => {
+  const text = document.createRange();
+  text.selectNodeContents(span);
+  const { left, right, top, bottom, width } = text.getBoundingClientRect();
+  const seen = (x) => document.elementFromPoint(x, (top + bottom) / 2) === span;
+  return width && !(seen(left + 1) && seen((left + right) / 2) && seen(right - 1));
+}).length"""
+
+
 class TestInABrowser:
+    def test_no_label_is_cut_by_the_bar_that_lies_over_its_own(self, browser, tmp_path):
+        html = onelayer.show_timeline(crowded()).html()
+        with shown(browser, tmp_path, html) as page:
+            page.set_viewport_size({"width": 900, "height": 700})
+            bars = page.locator(".ol-timeline .network:not(i)")
+            assert bars.evaluate_all(CUT) == 0
+            assert bars.filter(has_text="all-reduce").count() >= 2
+            page.set_viewport_size({"width": 360, "height": 700})
+
     def test_choose_change_and_read_by_keyboard_on_a_phone(self, browser, tmp_path):
         html = onelayer.show_timeline("ddp").html() + onelayer.show_timeline(logs()).html()
         with shown(browser, tmp_path, html) as page:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import onelayer
+from onelayer.drawing.sketch import LIGHT, Sketch, text_width
 from onelayer.strides.storage_grids import _DIGITS, _FAINT
 from onelayer.strides.storage_picture import _RAMPS, _all_tints, _blend
 
@@ -266,6 +267,30 @@ def test_digits_can_be_read_on_every_tint(ink):
     """Addresses once had 3:1 on the deep cells, in the smallest letters of the course."""
     tints = [_blend(ramp, step / 10) for ramp in _RAMPS for step in range(11)]
     assert all((luminance(tint) + 0.05) / (luminance(ink) + 0.05) >= 4.5 for tint in tints)
+
+
+REACH = {"left": 0.0, "center": 0.5, "right": 1.0}
+DIGIT = 0.039  # height of a digit, in units per point of its size
+
+
+@pytest.mark.parametrize("numel", [12, 480, 7000, 38_400, 2_000_000])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float32])
+def test_no_value_and_no_address_lies_on_another(monkeypatch, numel, dtype):
+    drawn = []
+
+    def record(sketch, x, y, words, *, size=7.5, anchor="left", **style):
+        width = text_width(words, size)
+        left, high = x - REACH[anchor] * width, size * DIGIT
+        drawn.append((left, left + width, y - high / 2, y + high / 2, words))
+
+    monkeypatch.setattr(Sketch, "text", record)
+    x = (torch.arange(numel) % 100).to(dtype).neg().view(-1, 4)
+    onelayer.show_storage(x, x.T, x.view(-1)[::3], names=["x", "x.T", "third"]).drawn(LIGHT)
+    assert len(drawn) > 40
+    for place, (left, right, top, bottom, words) in enumerate(drawn):
+        for other in drawn[:place]:
+            apart = left >= other[1] or other[0] >= right or top >= other[3] or other[2] >= bottom
+            assert apart, (words, other[4])
 
 
 class TestValues:
