@@ -62,9 +62,10 @@ def overview(labs: Iterable[Lab] | None = None) -> Shown:
     head = f"<p><strong>{escape(total)}</strong></p>{_strip(tables)}"
     head += f"<p>{prose(following)}</p>" if following else ""
     body = "".join(_html(*table, remark) for table, remark in zip(tables, remarks, strict=True))
-    text += [kept.note] if kept.note else []
-    body = f"{head}{body}{quiet(kept.note)}"
-    return Shown("\n".join(text), card(body, label=say("label.progress"), role="group"))
+    feet = [say("by_a_person")] if course else []
+    feet += [kept.note] if kept.note else []
+    body = f"{head}{body}{''.join(map(quiet, feet))}"
+    return Shown("\n".join(text + feet), card(body, label=say("label.progress"), role="group"))
 
 
 def _rows(lab: Lab, progress: Progress) -> list[Row]:

@@ -373,6 +373,12 @@ def test_who_has_passed_everything_is_told_so(home: Path) -> None:
     assert "Every question is passed." in overview([lab()]).text
 
 
+def test_what_a_person_marks_is_said_to_be_no_part_of_the_total(home: Path) -> None:
+    shown = overview([lab()])
+    assert shown.text.splitlines()[-1].startswith("What is asked in your own words is marked by a")
+    assert "in your own words" in shown.html
+
+
 def test_an_empty_course_and_an_empty_file_are_no_fault(home: Path) -> None:
     assert overview([]).text == "Total: 0 of 0 points; 0 predictions made, 0 right."
 
