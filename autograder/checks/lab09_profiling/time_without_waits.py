@@ -106,13 +106,16 @@ def _drawn(
         late = Copy("DtoH (Device -> Pinned)", 2**23, us(draw, 900, 1200), us(draw, 2, 4), stream=5)
         behind = operators(draw, 1, (6, 12))
         steps[-1] = [*steps[-1], region(draw, "keep", [late]), region(draw, "norms", behind)]
-    table = Span("cpu_op", "aten::empty", us(draw, 60, 90))
+    table = Span("cpu_op", "aten::empty", us(draw, 300, 360))
     steps[-1] = [*steps[-1], region(draw, "table", [table])]
     read = function(draw, "show", [read_number(draw)])
     shown = [*operators(draw, 3, (90, 120)), read, *operators(draw, 12, (3, 6))]
     behind = [region(draw, "evaluate", shown)] if ending == "goes on" else []
     state = draw.integer(0, 2**31)
     events, _ = traced(Draw(state), steps, behind=behind)
+    if ending == "kept":  # the first step is not the first in the list
+        begun = [e["ts"] for e in events if e["name"].startswith(STEP)]
+        events.sort(key=lambda e: e["name"].startswith(STEP) and e["ts"] == min(begun))
     _, free = traced(Draw(state), steps, waiting=False, latency_us=latency, behind=behind)
     last = max(end for _, end in free.seen.work)
     return events, last - free.seen.begin_us
