@@ -216,6 +216,103 @@ def test_what_follows_a_frame_is_left_alone():
     assert bytes(rest) == b"the next frame"
 
 
+@pytest.fixture
+def small(monkeypatch):
+    """Limits that a test can reach."""
+    for name, limit in (("MAX_HEADER_BYTES", 28), ("MAX_BLOBS", 3), ("MAX_BODY_BYTES", 10),
+                        ("PIECE_BYTES", 4), ("JOINED_BYTES", 4)):  # fmt: skip
+        monkeypatch.setattr(frames, name, limit)
+
+
+def test_the_limits_are_those_that_are_promised():
+    limits = frames.MAX_HEADER_BYTES, frames.MAX_BLOBS, frames.MAX_BODY_BYTES
+    assert limits == (4 * 2**20, 20_000, 512 * 2**20)
+
+
+@pytest.mark.parametrize(
+    ("header", "blobs", "fits"),
+    [
+        ({"abcdefgh": 1}, (), True),  # with its sizes 28 bytes
+        ({"abcdefghi": 1}, (), False),
+        ({}, (b"12345", b"12345"), True),
+        ({}, (b"12345", b"123456"), False),
+        ({}, (b"",) * 3, True),
+        ({}, (b"",) * 4, False),
+    ],
+)
+def test_what_is_just_within_the_limits_goes_both_ways_and_nothing_beyond(
+    small, header, blobs, fits
+):
+    frame, tail = Frame(header, blobs), b"".join(blobs)
+    text = json.dumps({**header, "sizes": list(map(len, blobs))}, separators=(", ", ": "))
+    if fits:
+        assert read(b"".join(encode(frame)), max_body_bytes=10) == frame
+        return
+    with pytest.raises(TooLong):
+        encode(frame)
+    with pytest.raises(Malformed):
+        read(raw(text.encode()) + tail, max_body_bytes=10)
+
+
+@pytest.mark.parametrize(
+    ("parts", "buffers"),
+    [
+        ([], []),
+        ([b""], []),
+        ([b"ab", b"", b"cd"], [b"abcd"]),
+        ([b"ab", b"cd", b"e"], [b"abcd", b"e"]),
+        ([b"abcd"], [b"abcd"]),
+        ([b"abcde"], [b"abcde"]),
+        ([b"a", b"bcdef", b"g"], [b"a", b"bcdef", b"g"]),
+        ([b"abc", b"de", b"fg"], [b"abc", b"defg"]),
+        ([b"abc", b"def", b"g"], [b"abc", b"defg"]),
+        ([b"abcde", b"fghij"], [b"abcde", b"fghij"]),
+    ],
+    ids=str,
+)
+def test_small_neighbours_are_written_together(small, parts, buffers):
+    assert frames.joined(parts) == buffers
+
+
+def test_a_part_that_comes_in_pieces_is_whole(small):
+    frame = Frame({"a": 1}, (b"123456789", b"", b"x"))
+    for step in (1, 3, 100):
+        assert read(b"".join(encode(frame)), step=step, max_body_bytes=10) == frame
+
+
+def test_what_no_utf_8_has_is_replaced_before_it_is_sent():
+    assert read(b"".join(encode(Frame({"a": "\ud800é"})))) == Frame({"a": "?é"})
+
+
+def fill(inbox: Inbox, data: bytes) -> Inbox:
+    while data:
+        n = min(len(inbox.space()), len(data))
+        inbox.space()[:n] = data[:n]
+        inbox.took(n)
+        data = data[n:]
+    return inbox
+
+
+def test_the_answers_of_one_question_share_its_limits():
+    header = json.dumps({"sizes": [3]}).encode()
+    inbox = Inbox(max_body_bytes=7, max_header_bytes=2 * len(header))
+    for _ in range(2):
+        inbox = fill(inbox, raw(header, b"abc"))
+        assert inbox.frame == Frame({}, (b"abc",))
+        inbox = inbox.for_the_next()
+        assert inbox.frame is None
+    assert (inbox.max_body_bytes, inbox.max_header_bytes) == (1, 0)
+    with pytest.raises(Malformed, match="too long together"):
+        fill(inbox, raw(header))
+    with pytest.raises(Malformed, match="larger than allowed"):
+        fill(Inbox(max_body_bytes=2), raw(header))
+
+
+def test_one_size_below_0_is_enough():
+    with pytest.raises(Malformed, match="larger than allowed"):
+        read(raw({"sizes": [5, -1]}))
+
+
 def test_we_write_nothing_that_we_would_not_read():
     with pytest.raises(TooLong):
         encode(Frame({"text": "x" * frames.MAX_HEADER_BYTES}))

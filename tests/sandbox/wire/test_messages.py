@@ -72,6 +72,26 @@ def test_texts_leave_cut_too():
     }
 
 
+def test_the_lines_of_a_cell_leave_and_arrive_cut():
+    frame = messages.cell_reply(None, [(0, 7, "x" * 999)], nonce="n")
+    assert frame.header["overran"] == [[0, 7, "x" * messages.MAX_NAME]]
+    raised = messages.read_raised({**FIELDS, "lines": [[1, "x" * 999]]})
+    assert raised.lines == ((1, "x" * messages.MAX_NAME),)
+
+
+@pytest.mark.parametrize("change", [{"nonce": "another"}, {"extra": 1}], ids=str)
+def test_an_error_in_answer_to_another_question_is_none(change):
+    frame = messages.raised_reply(Raised(Cause.RAISED, "E"), nonce="n")
+    with pytest.raises(Malformed):
+        messages.read_call_reply(Frame({**frame.header, **change}), "n")
+
+
+def test_an_argument_is_written_into_once():
+    header = {"nonce": "n", "tree": 1, "written": [0, 0]}
+    with pytest.raises(Malformed, match="as many parts"):
+        messages.read_call_reply(Frame(header, (b"a", b"b")), "n")
+
+
 def test_a_value_crosses_with_what_was_written_into():
     value = pack(torch.arange(6.0))
     frame = messages.reply_frame(Reply(value, {3: b"three", 1: b"one"}), nonce="n")
@@ -235,6 +255,9 @@ def test_facts_are_small():
     said(nested(2))
     with pytest.raises(Malformed):
         said(nested(3))
+    said({"a": {"b": "x"}})
+    with pytest.raises(Malformed):
+        said({"a": {"b": {"c": "x"}}})
     said(["x"] * most)
     with pytest.raises(Malformed):
         said(["x"] * (most + 1))
