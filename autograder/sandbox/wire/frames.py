@@ -56,9 +56,7 @@ def joined(parts: Sequence[bytes]) -> list[bytes]:
         if size + len(part) > JOINED_BYTES and small:
             found.append(b"".join(small))
             small, size = [], 0
-        if len(part) > JOINED_BYTES:
-            found.append(part)
-        elif part:
+        if part:
             small.append(part)
             size += len(part)
     return [*found, b"".join(small)] if small else found
