@@ -77,9 +77,9 @@ Tensor head_loss(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor
         z += double(xp[n * x.stride(0) + d * x.stride(1)]) * wp[v * w.stride(0) + d * w.stride(1)];
       if (z > top) { sum *= std::exp(top - z); top = z; }
       sum += std::exp(z - top);
-      if (v == tp[n]) own = z;
+      if (v == tp[n * t.stride(0)]) own = z;
     }
-    if (tp[n] != -100) out[n] = float(top + std::log(sum) - own);
+    if (tp[n * t.stride(0)] != -100) out[n] = float(top + std::log(sum) - own);
   }
   return loss;
 }

@@ -71,8 +71,10 @@ def test_solutions_are_hidden_where_the_whole_course_lies_below_what_is_bound(
 @pytest.mark.jail
 def test_the_face_takes_the_place_of_the_questions():
     source = """
-from autograder import check, hint, predict, progress, reveal
+from autograder import answered, check, hint, predict, progress, reveal
 from autograder.notebook import doctor
+with answered():
+    raise ValueError("of an answer above")
 def f():
     check("address"); hint("address"); progress(); predict("a", "b"); reveal("a"); doctor()
     try:
