@@ -19,7 +19,7 @@ from tests import samples
 ROOT = Path(__file__).parents[2]
 CHAPTERS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 LABS = sorted((ROOT / "labs").glob("*/*.ipynb"))
-STOPPED = "An answer above stopped this cell"
+STOPPED = "This cell goes on with an answer above, and stopped"
 SOLUTIONS = sorted((ROOT / "solutions").glob("*/*.ipynb"))
 
 

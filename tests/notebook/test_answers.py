@@ -26,7 +26,7 @@ def test_an_answer_that_is_there_is_used_and_nothing_is_said(capsys):
 def test_a_blank_one_is_named(capsys):
     assert said(capsys, NotImplementedError(STUB)) == "Answer 0.5 first.\n"
     with in_language("es"):
-        assert said(capsys, NotImplementedError(STUB)) == "Responde antes 0.5.\n"
+        assert said(capsys, NotImplementedError(STUB)) == "Responde antes la 0.5.\n"
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_a_blank_one_is_named(capsys):
     ids=str,
 )
 def test_one_that_stops_the_cell_is_one_line_and_the_next_cell_runs(capsys, error, words):
-    start = "An answer above stopped this cell; its check says more. "
+    start = "This cell goes on with an answer above, and stopped; the answer's check says more. "
     assert said(capsys, error) == f"{start}{words}\n"
 
 

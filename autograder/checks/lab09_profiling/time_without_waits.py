@@ -161,8 +161,7 @@ def _replayed(
     played: slice = slice(None),
 ) -> float:
     """Played again from the trace, and the ways to get it wrong. between: the latency lies
-    between any two works of a stream as well. played: those of the works of
-    a graph that count."""
+    between any two works of a stream as well. played: which works of a graph count."""
     whole = [e for e in events if e["ph"] == "X"]
     begin = min(e["ts"] for e in whole if e["name"].startswith(STEP))
     waits = [e for e in whole if e["name"].endswith(waiting)] if earlier else []
