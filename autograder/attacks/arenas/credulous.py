@@ -47,11 +47,11 @@ class Credulous(JailedStudent):
     together = 1
 
     def _send(self, function: str, requests: Sequence[Packed]) -> list[Reply]:
-        (request,), running = requests, self._fresh_or_running()
+        running = self._fresh_or_running()
         channel, started = running.channel, time.monotonic()
         channel.settimeout(SILENCE_S)  # for the next byte: it begins anew with each
         try:
-            for part in encode(call_request(function, request, nonce="the same for all")):
+            for part in encode(call_request(function, requests, nonce="the same for all")):
                 channel.sendall(part)
             return [Reply(self._believed(channel))]
         except (OSError, EOFError, ValueError, TooMuch) as error:

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import gc
 import os
 import signal
 import sys
@@ -102,6 +103,7 @@ def _belong_to(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # see `without_ctrl_c`
     torch.set_num_threads(1)
+    gc.freeze()  # to look for garbage in what the command imported would copy every page of it
 
 
 def _jail_beforehand(

@@ -191,14 +191,11 @@ class JailedStudent(Student, contextlib.AbstractContextManager["JailedStudent"])
         self, running: Running, function: str, requests: Sequence[Packed]
     ) -> tuple[list[Reply], Lost | None]:
         running.device_bytes = self._cap_bytes
-        frames, most_bytes = [], MAX_BYTES
-        for request in requests:
-            frame = call_request(function, request, device=self._on, cap_bytes=self._cap_bytes)
-            frames.append(frame)
-            most_bytes += sum(map(len, request.storages))
+        request = call_request(function, requests, device=self._on, cap_bytes=self._cap_bytes)
+        most_bytes = MAX_BYTES + sum(map(len, request.blobs))
         patience_s = min(self._left_s, self._until - time.monotonic())
         replies, lost = ask_in_a_row(
-            running, frames, read_call_reply, patience_s=patience_s, max_body_bytes=most_bytes
+            running, request, read_call_reply, patience_s=patience_s, max_body_bytes=most_bytes
         )
         running.output.take()
         for reply in replies:

@@ -108,7 +108,7 @@ class Loader:
             skipped=self._skipped.get(k, ()),
             only_definitions=k in self._only_definitions,
         )
-        ran, lost = ask_in_a_row(running, [request], read_cell_reply, patience_s=patience_s)
+        ran, lost = ask_in_a_row(running, request, read_cell_reply, patience_s=patience_s)
         if lost is None:
             try:
                 expect_quiet(running)

@@ -1,12 +1,13 @@
 """Requests to a student's process, with every way in which they can fail told apart."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 from autograder.judge import Cause, GraderFault, Malformed, Raised, Text, text
 
 from ..wire.frames import Frame
+from ..wire.messages import encoded, nonces_of
 from .running import Busy, Died, Running, TooLate
 
 T = TypeVar("T")
@@ -24,26 +25,29 @@ class Lost(Exception):
 
 def ask_in_a_row(
     running: Running,
-    requests: Sequence[Frame],
+    request: Frame,
     read: Callable[[Frame, str], T],
     *,
     patience_s: float,
     max_body_bytes: int = 0,
 ) -> tuple[list[T], Lost | None]:
-    """What `read` makes of the answers to `requests`, each of which is sent before the first is
-    answered, and why no more came; then the process is ended. `read` is given the nonce of its
-    request. Patience and bytes are for all together.
+    """What `read` makes of the answers to `request`, of which a row of calls has many, and why no
+    more came; then the process is ended. `read` is given the nonce that its answer must repeat.
+    Patience and bytes are for all together.
 
     Raises GraderFault when the jail itself is gone.
     """
-    answers: list[T] = []
+    answers, nonces = list[T](), nonces_of(request)
 
     def take(frame: Frame) -> None:
-        answers.append(read(frame, requests[len(answers)].header["nonce"]))
+        answers.append(read(frame, nonces[len(answers)]))
 
     try:
         deadline = time.monotonic() + patience_s
-        running.exchange(requests, take, deadline=deadline, max_body_bytes=max_body_bytes)
+        parts = encoded(request)
+        running.exchange(
+            parts, len(nonces), take, deadline=deadline, max_body_bytes=max_body_bytes
+        )
     except Busy as busy:
         return answers, _busy(running, busy)
     except Died as died:

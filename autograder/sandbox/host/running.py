@@ -6,10 +6,10 @@ Everything that arrives here was written by a stranger. All clocks are ours (CLO
 
 import contextlib
 import select
+import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from itertools import chain
 
 from autograder.judge import GraderFault, Text, text
 
@@ -18,7 +18,7 @@ from ..engines.left_running import Watch, left_running
 from ..engines.limits import Limits
 from ..engines.memory import tree, used_by_tree
 from ..wire.channel import READY, Line
-from ..wire.frames import Frame, Inbox, encode, joined
+from ..wire.frames import JOINED_BYTES, Frame, Inbox, Room, whole
 
 TICK_S = 0.1  # between two looks at memory
 LAST_LOOK_S = 0.2  # at what lies in the socket when the time is over
@@ -105,21 +105,21 @@ class Running(ABC):
 
     def exchange(
         self,
-        requests: Sequence[Frame],
+        parts: Sequence[bytes],
+        answers: int,
         take: Callable[[Frame], None],
         *,
         deadline: float,
         max_body_bytes: int,
     ) -> None:
-        """Sends `requests`, all at once, and gives the frame that answers each to `take`, in their
-        order, until `deadline` (of time.monotonic). The answers share `max_body_bytes`, and the
-        header of one.
+        """Sends the `parts` of a request and gives the frames that answer it, so many, to `take`,
+        until `deadline` (of time.monotonic). The answers share `max_body_bytes`, and the header of
+        one.
 
         Raises Died, TooLate, Malformed, or what `take` raises; then the answers that were there
         have been taken.
         """
-        parts = joined([*chain.from_iterable(map(encode, requests))])
-        _Exchange(self, parts, len(requests), take, max_body_bytes).run(deadline)
+        _Exchange(self, parts, answers, take, max_body_bytes).run(deadline)
 
     def await_ready(self, patience_s: float) -> None:
         """Waits for READY. Raises GraderFault, and ends the process, where it does not come: no
@@ -147,7 +147,7 @@ class _Exchange:
     ) -> None:
         self.running, self.left, self.take = running, answers, take
         self.unsent = [memoryview(part) for part in parts]
-        self.inbox = Inbox(max_body_bytes=max_body_bytes)
+        self.inbox = Inbox(Room(body_bytes=max_body_bytes))
         # More than the notifier will ring for, as where nobody can any more.
         self.announced = running.line.notifier.descriptor is None
         self.unread = False  # more than was read at once
@@ -223,21 +223,42 @@ class _Exchange:
         between. Whether more may be there."""
         for _ in range(MOST_AT_ONCE):
             try:
-                n = self.running.channel.recv_into(self.inbox.space())
+                if not (self.inbox.is_untouched and self._receive_whole()):
+                    self._receive_piece()
             except BlockingIOError:
                 return False
             except OSError as error:
                 raise Died(text("closed")) from error
-            if n == 0:
-                raise Died(text("closed"))
-            self.inbox.took(n)
-            if self.inbox.frame is not None:
-                self.take(self.inbox.frame)
-                self.left -= 1
-                self.inbox = self.inbox.for_the_next()
             if not self.left:
                 return False
         return True
+
+    def _receive_whole(self) -> bool:
+        """Takes the answers that are there from their first to their last byte, and leaves the
+        others in the socket: most are short, and reading each by itself takes longer than to make
+        it. Whether there were any."""
+        channel, end = self.running.channel, 0
+        data = channel.recv(JOINED_BYTES, socket.MSG_PEEK)
+        while self.left and (found := whole(data, end, self.inbox.room)):
+            frame, end, room = found
+            self._taken(frame, room)
+        left = end
+        while left:
+            left -= len(channel.recv(left))
+        return end > 0
+
+    def _receive_piece(self) -> None:
+        n = self.running.channel.recv_into(self.inbox.space())
+        if n == 0:
+            raise Died(text("closed"))
+        self.inbox.took(n)
+        if self.inbox.frame is not None:
+            self._taken(self.inbox.frame, self.inbox.room)
+
+    def _taken(self, frame: Frame, room: Room) -> None:
+        self.take(frame)
+        self.left -= 1
+        self.inbox = Inbox(room)
 
 
 def how_it_ended(status: int | None) -> Text:

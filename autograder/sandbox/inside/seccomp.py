@@ -14,6 +14,7 @@ import platform
 import socket
 import struct
 from dataclasses import dataclass
+from functools import cache
 
 from ..engines.privileges import LIBC, checked
 
@@ -128,6 +129,7 @@ X32 = 0x4000_0000
 NETLINK, RAW_AND_CLOSED, ROUTE = 16, 0x80003, 0  # AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC
 
 Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, operand
+STEP = struct.Struct("=HBBI")
 
 
 def program(machine: Machine, *, internet: bool = False) -> list[Instruction]:
@@ -199,14 +201,21 @@ def _only_families(number: int, families: list[socket.AddressFamily]) -> list[In
     ]
 
 
+@cache
+def assembled(*, internet: bool) -> bytes:
+    """The filter for this machine as the kernel takes it (struct sock_filter, one after another)."""
+    return b"".join(
+        STEP.pack(*step) for step in program(MACHINES[platform.machine()], internet=internet)
+    )
+
+
 def install(*, internet: bool = False) -> None:
     """Filters this process and all its children, for good. Raises OSError where it cannot.
 
     Needs no_new_privs, and a process with one thread (a filter is set for a thread).
     """
-    steps = program(MACHINES[platform.machine()], internet=internet)
-    code = b"".join(struct.pack("=HBBI", *step) for step in steps)
+    code = assembled(internet=internet)
     buffer = ctypes.create_string_buffer(code, len(code))
-    header = struct.pack("@HP", len(steps), ctypes.addressof(buffer))
+    header = struct.pack("@HP", len(code) // STEP.size, ctypes.addressof(buffer))
     # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
     checked(LIBC.prctl(22, 2, ctypes.c_char_p(header), 0, 0), "seccomp")

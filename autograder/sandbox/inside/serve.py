@@ -8,6 +8,7 @@ import io
 import os
 import socket
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,37 +16,26 @@ from autograder.judge import DEVICES, Cause, Device, Packed, Raised, Reply, answ
 
 from ..wire.channel import KEEP_READING, READ_NOW, SILENT_BYTES, SPENT_BYTES, notify
 from ..wire.frames import Frame, Inbox, TooLong, encode
-from ..wire.messages import cell_reply, raised_reply, reply_frame
+from ..wire.messages import calls_of, cell_reply, raised_reply, reply_frame
 from .shell import NotebookShell
 from .statements import Statements
 
 
 def serve(channel: socket.socket, notify_fd: int, shell: NotebookShell) -> None:
-    """Answers requests until the other side closes, and rings when none is left to be answered."""
+    """Answers requests until the other side closes, and rings when one is answered."""
     os.register_at_fork(after_in_child=channel.close)  # one process answers, not its children
     os.register_at_fork(after_in_child=lambda: os.closerange(notify_fd, notify_fd + 1))
-    silent_bytes = 0
     while (request := receive(channel)) is not None:
-        reply = _answered(request, shell)
-        _flush()
-        silent_bytes += sum(map(len, reply)) + SPENT_BYTES
-        if silent_bytes > SILENT_BYTES:
-            notify(notify_fd, KEEP_READING)
-            silent_bytes = 0
-        for part in reply:
-            channel.sendall(part)
-        if not _is_readable(channel):
-            notify(notify_fd, READ_NOW)
-            silent_bytes = 0
-
-
-def _is_readable(channel: socket.socket) -> bool:
-    """Whether the next request, or the other side's end, is there already."""
-    try:
-        channel.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-    except BlockingIOError:
-        return False
-    return True
+        silent_bytes = 0
+        for reply in _answers(request, shell):
+            _flush()
+            silent_bytes += sum(map(len, reply)) + SPENT_BYTES
+            if silent_bytes > SILENT_BYTES:
+                notify(notify_fd, KEEP_READING)
+                silent_bytes = 0
+            for part in reply:
+                channel.sendall(part)
+        notify(notify_fd, READ_NOW)
 
 
 def receive(channel: socket.socket) -> Frame | None:
@@ -59,23 +49,25 @@ def receive(channel: socket.socket) -> Frame | None:
     return inbox.frame
 
 
-def _answered(request: Frame, shell: NotebookShell) -> list[bytes]:
-    nonce = request.header["nonce"]
+def _answers(request: Frame, shell: NotebookShell) -> Iterator[list[bytes]]:
+    """The answer to a cell, or to each call of a row as it is made."""
+    header: dict[str, Any] = request.header
+    if header["do"] == "cell":
+        yield encode(_ran(request, shell))
+        return
+    function, device = header["function"], DEVICES[header["device"]]
+    for nonce, packed in calls_of(request):
+        reply = _called(shell, function, packed, device, header["cap_bytes"])
+        yield _encoded(reply, nonce)
+
+
+def _encoded(reply: Reply, nonce: str) -> list[bytes]:
     try:
-        return encode(_frame(request, shell))
+        return encode(reply_frame(reply, nonce=nonce))
     except TooLong as error:
         what = text("unsendable.frame", reason=str(error))
         raised = Raised(Cause.UNSENDABLE, "TypeError", why=text("returned", what=what))
         return encode(raised_reply(raised, nonce=nonce))
-
-
-def _frame(request: Frame, shell: NotebookShell) -> Frame:
-    header: dict[str, Any] = request.header
-    if header["do"] == "cell":
-        return _ran(request, shell)
-    packed, device = Packed(header["tree"], request.blobs), DEVICES[header.get("device", "cpu")]
-    reply = _called(shell, header["function"], packed, device, header["cap_bytes"])
-    return reply_frame(reply, nonce=header["nonce"])
 
 
 def _ran(request: Frame, shell: NotebookShell) -> Frame:

@@ -10,7 +10,7 @@ import json
 import struct
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, Self
+from typing import Any, NamedTuple, NoReturn
 
 from autograder.judge import Malformed
 
@@ -62,29 +62,29 @@ def joined(parts: Sequence[bytes]) -> list[bytes]:
     return [*found, b"".join(small)] if small else found
 
 
+class Room(NamedTuple):
+    """How long frames may yet be: the bodies, and the headers, of all that follow together."""
+
+    body_bytes: int = MAX_BODY_BYTES
+    header_bytes: int = MAX_HEADER_BYTES
+
+
 class Inbox:
     """Reads one frame, piece by piece: fill `space()`, say how much with `took(n)`, look at
-    `frame`.
+    `frame`, and at the `room` that it left.
 
     Never asks for more bytes than the frame has, so what follows it stays in the socket; never
     holds more memory than what came and one PIECE. `took` raises Malformed as soon as the bytes
     cannot be a frame of ours.
     """
 
-    def __init__(
-        self, *, max_body_bytes: int = MAX_BODY_BYTES, max_header_bytes: int = MAX_HEADER_BYTES
-    ) -> None:
-        self.max_body_bytes, self.max_header_bytes = max_body_bytes, max_header_bytes
+    def __init__(self, room: Room = Room()) -> None:  # noqa: B008 (it cannot change)
+        self.room = room
         self.frame: Frame | None = None
-        self._reading = _one_frame(max_body_bytes, max_header_bytes)
+        self.is_untouched = True
+        self._reading = _one_frame(room)
         self._pieces, self._missing = list[bytes](), next(self._reading)
         self._buffer, self._filled = bytearray(self._missing), 0
-
-    def for_the_next(self) -> Self:
-        """After a whole frame: an inbox for another, which may have what that one left."""
-        return type(self)(
-            max_body_bytes=self.max_body_bytes, max_header_bytes=self.max_header_bytes
-        )
 
     def space(self) -> memoryview:
         """Where the next bytes belong; never empty before the frame is whole."""
@@ -92,6 +92,7 @@ class Inbox:
 
     def took(self, n: int) -> None:
         """`n` bytes of `space()` were filled."""
+        self.is_untouched = False
         self._filled += n
         while self.frame is None and self._filled == len(self._buffer):
             self._pieces.append(bytes(self._buffer))
@@ -101,31 +102,58 @@ class Inbox:
                 try:
                     self._missing = self._reading.send(part)
                 except StopIteration as whole:
-                    self.frame, self.max_body_bytes, self.max_header_bytes = whole.value
+                    self.frame, self.room = whole.value
             self._buffer, self._filled = bytearray(min(self._missing, PIECE_BYTES)), 0
 
 
-def _one_frame(
-    max_body_bytes: int, max_header_bytes: int
-) -> Generator[int, bytes, tuple[Frame, int, int]]:
-    """Asks for one part after the other by its size; the frame, and what it left of both limits."""
-    (length,) = LENGTH.unpack((yield LENGTH.size))
+def _one_frame(room: Room) -> Generator[int, bytes, tuple[Frame, Room]]:
+    """Asks for one part after the other by its size; the frame, and the room that it left."""
+    length = _length((yield LENGTH.size), room)
+    header, sizes, left = _opened((yield length), room)
+    blobs = []
+    for size in sizes:
+        blobs.append((yield size))
+    return Frame(header, tuple(blobs)), left
+
+
+def whole(data: bytes, start: int, room: Room) -> tuple[Frame, int, Room] | None:
+    """The frame that begins at `start`, where it ends, and the room that it left; None where not
+    all of it is there. Raises Malformed as an Inbox does, and takes less time."""
+    opening = start + LENGTH.size
+    if len(data) < opening:
+        return None
+    end = opening + _length(data[start:opening], room)
+    if len(data) < end:
+        return None
+    header, sizes, left = _opened(data[opening:end], room)
+    if len(data) < end + sum(sizes):
+        return None
+    blobs = []
+    for size in sizes:
+        blobs.append(data[end : end + size])
+        end += size
+    return Frame(header, tuple(blobs)), end, left
+
+
+def _length(data: bytes, room: Room) -> int:
+    (length,) = LENGTH.unpack(data)
     if not 2 <= length <= MAX_HEADER_BYTES:
         raise Malformed(f"a header of {length:,} bytes")
-    if length > max_header_bytes:
+    if length > room.header_bytes:
         raise Malformed("the answers of one question are too long together")
-    header = parse_header((yield length))
+    return int(length)
+
+
+def _opened(data: bytes, room: Room) -> tuple[dict[str, Any], list[int], Room]:
+    """The header, the sizes of the blobs, and the room that the frame leaves."""
+    header = parse_header(data)
     sizes = header.pop("sizes", None)
     if not isinstance(sizes, list) or len(sizes) > MAX_BLOBS:
         raise Malformed("the sizes of the parts are missing or too many")
     only_numbers = set(map(type, sizes)) <= {int}
-    if not only_numbers or min(sizes, default=0) < 0 or sum(sizes) > max_body_bytes:
+    if not only_numbers or min(sizes, default=0) < 0 or sum(sizes) > room.body_bytes:
         raise Malformed("the parts are larger than allowed")
-    blobs = []
-    for size in sizes:
-        blobs.append((yield size))
-    left = max_body_bytes - sum(sizes), max_header_bytes - length
-    return Frame(header, tuple(blobs)), *left
+    return header, sizes, Room(room.body_bytes - sum(sizes), room.header_bytes - len(data))
 
 
 def parse_header(data: bytes) -> dict[str, Any]:

@@ -1,21 +1,22 @@
-"""What the grader and a student's process say to each other: load a cell, call a function; and how
-an answer that may be a forgery is read.
+"""What the grader and a student's process say to each other: load a cell, call a function, once or
+many times in a row; and how an answer that may be a forgery is read.
 
-Each request carries a fresh nonce that its answer must repeat: an answer written in advance
-answers nothing.
+Each cell and each call carries a fresh nonce that its answer must repeat: an answer written in
+advance answers nothing.
 """
 
 import re
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from autograder.judge import Cause, Malformed, Packed, Raised, Reply, Text
 from autograder.judge.answer import MAX_LINES, MAX_MESSAGE
 from autograder.judge.words import from_json
 
-from .frames import Frame
+from .frames import Frame, TooLong, encode
 
 MAX_NAME = 200
 ERROR_FIELDS = {"kind", "error", "message", "lines", "name", "why"}
@@ -55,13 +56,48 @@ def cell_request(
 
 
 def call_request(
-    function: str, request: Packed, *, nonce: str = "", device: str = "cpu", cap_bytes: int = 0
+    function: str,
+    requests: Sequence[Packed],
+    *,
+    nonce: str = "",
+    device: str = "cpu",
+    cap_bytes: int = 0,
 ) -> Frame:
-    """Calls one function with a packed (args, kwargs), its tensors on `device`, of whose memory it
-    may allocate `cap_bytes`. nonce: a fresh one where none is given."""
-    header = {"nonce": nonce or secrets.token_hex(8), "do": "call", "function": function}
-    header["tree"] = request.tree
-    return Frame(header | {"device": device, "cap_bytes": cap_bytes}, request.storages)
+    """Calls one function with each packed (args, kwargs) in its turn, its tensors on `device`, of
+    whose memory it may allocate `cap_bytes`. nonce: a fresh one for each call where none is
+    given."""
+    calls = [[nonce or secrets.token_hex(8), r.tree, len(r.storages)] for r in requests]
+    header = {"do": "call", "function": function, "device": device, "cap_bytes": cap_bytes}
+    return Frame(header | {"calls": calls}, tuple(blob for r in requests for blob in r.storages))
+
+
+def calls_of(request: Frame) -> Iterator[tuple[str, Packed]]:
+    """The calls that a request of ours asks for: the nonce of each, and its packed (args, kwargs)."""
+    blobs = iter(request.blobs)
+    for nonce, tree, parts in request.header["calls"]:
+        yield nonce, Packed(tree, tuple(islice(blobs, parts)))
+
+
+def nonces_of(request: Frame) -> list[str]:
+    """Those that the answers to a request repeat, in their order."""
+    header = request.header
+    return [nonce for nonce, _, _ in header["calls"]] if "calls" in header else [header["nonce"]]
+
+
+def encoded(request: Frame) -> list[bytes]:
+    """A request as buffers to be written one after the other: a row of calls is as many frames as
+    their limits ask for. Raises TooLong where one call alone is over them."""
+    try:
+        return encode(request)
+    except TooLong:
+        calls = request.header.get("calls", ())
+        if len(calls) < 2:
+            raise
+    half = len(calls) // 2
+    parts = sum(n for _, _, n in calls[:half])
+    first = Frame({**request.header, "calls": calls[:half]}, request.blobs[:parts])
+    rest = Frame({**request.header, "calls": calls[half:]}, request.blobs[parts:])
+    return encoded(first) + encoded(rest)
 
 
 def raised_reply(raised: Raised | None, *, nonce: str) -> Frame:
