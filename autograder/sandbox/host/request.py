@@ -45,9 +45,7 @@ def ask_in_a_row(
     try:
         deadline = time.monotonic() + patience_s
         parts = encoded(request)
-        running.exchange(
-            parts, len(nonces), take, deadline=deadline, max_body_bytes=max_body_bytes
-        )
+        running.exchange(parts, len(nonces), take, deadline=deadline, max_body_bytes=max_body_bytes)
     except Busy as busy:
         return answers, _busy(running, busy)
     except Died as died:

@@ -13,7 +13,6 @@ from typing import Any, NoReturn
 from ..engines.limits import Limits, bind_this_process
 from . import landlock, namespaces, seccomp
 
-
 _libc = ctypes.PyDLL(None, use_errno=True)
 
 

@@ -203,7 +203,7 @@ def _only_families(number: int, families: list[socket.AddressFamily]) -> list[In
 
 @cache
 def assembled(*, internet: bool) -> bytes:
-    """The filter for this machine as the kernel takes it (struct sock_filter, one after another)."""
+    """The filter for this machine as the kernel takes it (struct sock_filter)."""
     return b"".join(
         STEP.pack(*step) for step in program(MACHINES[platform.machine()], internet=internet)
     )

@@ -78,7 +78,7 @@ class Inbox:
     cannot be a frame of ours.
     """
 
-    def __init__(self, room: Room = Room()) -> None:  # noqa: B008 (it cannot change)
+    def __init__(self, room: Room = Room()) -> None:
         self.room = room
         self.frame: Frame | None = None
         self.is_untouched = True

@@ -72,7 +72,7 @@ def call_request(
 
 
 def calls_of(request: Frame) -> Iterator[tuple[str, Packed]]:
-    """The calls that a request of ours asks for: the nonce of each, and its packed (args, kwargs)."""
+    """The calls that a request asks for: the nonce of each, and its packed (args, kwargs)."""
     blobs = iter(request.blobs)
     for nonce, tree, parts in request.header["calls"]:
         yield nonce, Packed(tree, tuple(islice(blobs, parts)))

@@ -3,6 +3,7 @@ crash, never memory for bytes that did not come."""
 
 import contextlib
 import json
+import re
 import tracemalloc
 
 import pytest
@@ -21,7 +22,7 @@ from autograder.judge import (
     unpack,
 )
 from autograder.sandbox.wire import frames, messages
-from autograder.sandbox.wire.frames import Frame, Inbox, TooLong, encode
+from autograder.sandbox.wire.frames import Frame, Inbox, Room, TooLong, encode, whole
 
 
 def raw(header: object, *blobs: bytes) -> bytes:
@@ -30,16 +31,29 @@ def raw(header: object, *blobs: bytes) -> bytes:
 
 
 def read(data: bytes, *, step: int = 1 << 20, max_body_bytes: int = 1 << 20) -> Frame | None:
-    """The frame in `data`, delivered `step` bytes at a time; None while it is not whole."""
-    inbox = Inbox(max_body_bytes=max_body_bytes)
-    while data and inbox.frame is None:
-        space = inbox.space()
-        n = min(step, len(space), len(data))
-        space[:n] = data[:n]
-        del space
-        data = data[n:]
-        inbox.took(n)
+    """The frame in `data`, delivered `step` bytes at a time; None while it is not whole. What is
+    read at once is the same."""
+    room = Room(body_bytes=max_body_bytes)
+    try:
+        inbox, taken = in_pieces(Inbox(room), data, step)
+    except Malformed as malformed:
+        with pytest.raises(Malformed, match=re.escape(str(malformed))):
+            whole(b"before" + data, 6, room)
+        raise
+    found = whole(b"before" + data, 6, room)
+    assert found == (None if inbox.frame is None else (inbox.frame, 6 + taken, inbox.room))
     return inbox.frame
+
+
+def in_pieces(inbox: Inbox, data: bytes, step: int = 1 << 20) -> tuple[Inbox, int]:
+    """The inbox with what it wanted of `data`, and how many bytes those were."""
+    taken = 0
+    while taken < len(data) and inbox.frame is None:
+        n = min(step, len(inbox.space()), len(data) - taken)
+        inbox.space()[:n] = data[taken : taken + n]
+        inbox.took(n)
+        taken += n
+    return inbox, taken
 
 
 plain_json = st.recursive(
@@ -205,15 +219,16 @@ def test_announced_bytes_take_no_memory_until_they_come():
 
 
 def test_what_follows_a_frame_is_left_alone():
-    inbox = Inbox()
     first = b"".join(encode(Frame({"a": 1}, (b"xyz",))))
-    rest = memoryview(first + b"the next frame")
-    while inbox.frame is None:
-        n = len(inbox.space())
-        inbox.space()[:] = rest[:n]
-        inbox.took(n)
-        rest = rest[n:]
-    assert bytes(rest) == b"the next frame"
+    inbox, taken = in_pieces(Inbox(), first + b"the next frame")
+    assert inbox.frame == Frame({"a": 1}, (b"xyz",))
+    assert taken == len(first)
+
+
+def test_an_inbox_is_untouched_until_something_came():
+    inbox = Inbox()
+    assert inbox.is_untouched
+    assert not in_pieces(inbox, b"\0")[0].is_untouched
 
 
 @pytest.fixture
@@ -284,28 +299,20 @@ def test_what_no_utf_8_has_is_replaced_before_it_is_sent():
     assert read(b"".join(encode(Frame({"a": "\ud800é"})))) == Frame({"a": "?é"})
 
 
-def fill(inbox: Inbox, data: bytes) -> Inbox:
-    while data:
-        n = min(len(inbox.space()), len(data))
-        inbox.space()[:n] = data[:n]
-        inbox.took(n)
-        data = data[n:]
-    return inbox
-
-
 def test_the_answers_of_one_question_share_its_limits():
     header = json.dumps({"sizes": [3]}).encode()
-    inbox = Inbox(max_body_bytes=7, max_header_bytes=2 * len(header))
+    room = Room(body_bytes=7, header_bytes=2 * len(header))
     for _ in range(2):
-        inbox = fill(inbox, raw(header, b"abc"))
+        inbox, _ = in_pieces(Inbox(room), raw(header, b"abc"))
         assert inbox.frame == Frame({}, (b"abc",))
-        inbox = inbox.for_the_next()
-        assert inbox.frame is None
-    assert (inbox.max_body_bytes, inbox.max_header_bytes) == (1, 0)
+        room = inbox.room
+    assert room == Room(1, 0)
     with pytest.raises(Malformed, match="too long together"):
-        fill(inbox, raw(header))
+        in_pieces(Inbox(room), raw(header))
+    with pytest.raises(Malformed, match="too long together"):
+        whole(raw(header), 0, room)
     with pytest.raises(Malformed, match="larger than allowed"):
-        fill(Inbox(max_body_bytes=2), raw(header))
+        in_pieces(Inbox(Room(body_bytes=2)), raw(header))
 
 
 def test_one_size_below_0_is_enough():

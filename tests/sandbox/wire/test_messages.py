@@ -4,13 +4,14 @@ and an answer is read as it was meant or it is Malformed."""
 from __future__ import annotations
 
 import json
+from itertools import chain
 
 import pytest
 import torch
 
 from autograder.judge import Cause, Malformed, Packed, Raised, Reply, pack, text
-from autograder.sandbox.wire import messages
-from autograder.sandbox.wire.frames import Frame
+from autograder.sandbox.wire import frames, messages
+from autograder.sandbox.wire.frames import Frame, Room, TooLong, encode, whole
 
 FIELDS = {"kind": "raised", "error": "E", "message": "m", "lines": [[1, "x"]]}
 FIELDS |= {"name": "n", "why": None}
@@ -41,14 +42,65 @@ def test_a_cell_is_asked_for_with_all_that_it_needs():
 
 def test_a_call_is_asked_for_with_all_that_it_needs():
     packed = pack(((torch.arange(3.0),), {}))
-    frame = messages.call_request("f", packed)
-    assert len(frame.header["nonce"]) == 16
-    assert frame.header["nonce"] != messages.call_request("f", packed).header["nonce"]
-    header = {"do": "call", "function": "f", "tree": packed.tree}
-    header |= {"nonce": frame.header["nonce"], "device": "cpu", "cap_bytes": 0}
+    plain = pack(((1,), {}))
+    frame = messages.call_request("f", [packed, plain])
+    nonces = messages.nonces_of(frame)
+    assert list(map(len, nonces)) == [16, 16]
+    again = messages.nonces_of(messages.call_request("f", [packed, plain]))
+    assert len({*nonces, *again}) == 4
+    calls = [[nonces[0], packed.tree, 1], [nonces[1], plain.tree, 0]]
+    header = {"do": "call", "function": "f", "calls": calls, "device": "cpu", "cap_bytes": 0}
     assert frame == Frame(header, packed.storages)
-    ours = messages.call_request("f", packed, nonce="n", device="cuda", cap_bytes=9)
-    assert ours.header == {**header, "nonce": "n", "device": "cuda", "cap_bytes": 9}
+    ours = messages.call_request("f", [packed], nonce="n", device="cuda", cap_bytes=9)
+    calls = [["n", packed.tree, 1]]
+    assert ours.header == {**header, "calls": calls, "device": "cuda", "cap_bytes": 9}
+
+
+def row_of(n):
+    """A row of n calls: each with as many storages as the one before and one more."""
+    return [pack((tuple(torch.full((2,), 10.0 * k + j) for j in range(k)), {})) for k in range(n)]
+
+
+def read_rows(data):
+    """The rows of calls in bytes that were written for them."""
+    rows, end = [], 0
+    while end < len(data):
+        frame, end, _ = whole(data, end, Room())
+        rows.append([*messages.calls_of(frame)])
+    return rows
+
+
+def test_a_row_of_calls_crosses_call_by_call():
+    row = row_of(4)
+    request = messages.call_request("f", row)
+    (calls,) = read_rows(b"".join(messages.encoded(request)))
+    assert calls == [*zip(messages.nonces_of(request), row, strict=True)]
+
+
+@pytest.mark.parametrize("limit", ["MAX_HEADER_BYTES", "MAX_BLOBS", "MAX_BODY_BYTES"])
+def test_a_row_over_a_limit_is_more_frames_and_no_less_calls(limit, monkeypatch):
+    row = row_of(5)
+    request = messages.call_request("f", row)
+    room = {"MAX_HEADER_BYTES": 600, "MAX_BLOBS": 4, "MAX_BODY_BYTES": 4 * 8}[limit]
+    monkeypatch.setattr(frames, limit, room)
+    rows = read_rows(b"".join(messages.encoded(request)))
+    assert len(rows) > 1
+    assert [*chain(*rows)] == [*zip(messages.nonces_of(request), row, strict=True)]
+
+
+def test_a_single_call_over_a_limit_is_not_sent(monkeypatch):
+    monkeypatch.setattr(frames, "MAX_BLOBS", 3)
+    with pytest.raises(TooLong):
+        messages.encoded(messages.call_request("f", row_of(5)))
+    monkeypatch.setattr(frames, "MAX_BODY_BYTES", 3)
+    with pytest.raises(TooLong):
+        messages.encoded(messages.cell_request("x", "yyyy", seconds=1))
+
+
+def test_a_cell_has_one_nonce_and_is_one_frame():
+    request = messages.cell_request("head", "y = 1", seconds=1)
+    assert messages.nonces_of(request) == [request.header["nonce"]]
+    assert messages.encoded(request) == encode(request)
 
 
 def test_an_error_crosses():
