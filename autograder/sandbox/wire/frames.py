@@ -69,6 +69,9 @@ class Room(NamedTuple):
     header_bytes: int = MAX_HEADER_BYTES
 
 
+ALL_ROOM = Room()
+
+
 class Inbox:
     """Reads one frame, piece by piece: fill `space()`, say how much with `took(n)`, look at
     `frame`, and at the `room` that it left.
@@ -78,7 +81,7 @@ class Inbox:
     cannot be a frame of ours.
     """
 
-    def __init__(self, room: Room = Room()) -> None:
+    def __init__(self, room: Room = ALL_ROOM) -> None:
         self.room = room
         self.frame: Frame | None = None
         self.is_untouched = True
