@@ -27,6 +27,8 @@ Used = dict[tuple[int, int], int]
 def left_running(pid: int) -> int:
     """How many threads and processes beside the main thread of `pid`, which waits to be asked, keep
     a processor busy; 0 where the first look finds none at work, or they end soon."""
+    if is_alone(pid):
+        return 0
     used, running = _others(pid)
     begun, until = sum(used.values()), time.monotonic() + PATIENCE_S
     while running and time.monotonic() < until:
@@ -61,6 +63,15 @@ class Watch:
             state, main = _state_of(self.pid, self.pid)
         used, running = _others(self.pid)
         return state, main, sum(used.values()), running
+
+
+def is_alone(pid: int) -> bool:
+    """Whether it has one thread and no child, as nearly all have: the same after every answer."""
+    with contextlib.suppress(OSError):
+        threads = os.stat(f"/proc/{pid}/task").st_nlink - 2  # proc(5): a folder for each
+        with open(f"/proc/{pid}/task/{pid}/children", "rb") as children:
+            return threads == 1 and not children.read()
+    return False
 
 
 def _others(pid: int) -> tuple[Used, int]:

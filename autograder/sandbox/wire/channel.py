@@ -13,7 +13,7 @@ import socket
 from .messages import clean
 
 DRAIN_BYTES = 2**20  # no pipe holds more
-SILENT_BYTES, SPENT_BYTES = 2**16, 2**10
+SILENT_BYTES, SPENT_BYTES = 2**17, 2**10
 """What may lie in the socket without a notify, and what each message takes there besides itself."""
 READ_NOW, KEEP_READING = b".", b"+"
 """What the notifier says: all is written, or more of it comes and nobody will ring again for it."""

@@ -44,7 +44,8 @@ def encode(frame: Frame) -> list[bytes]:
     header = text.encode("utf-8", errors="replace")  # lone surrogates have no UTF-8
     if len(header) > MAX_HEADER_BYTES:
         raise TooLong(f"a header of {len(header):,} bytes")
-    return joined([LENGTH.pack(len(header)), header, *frame.blobs])
+    opening = LENGTH.pack(len(header)) + header
+    return joined([opening, *frame.blobs]) if frame.blobs else [opening]
 
 
 def joined(parts: Sequence[bytes]) -> list[bytes]:

@@ -47,6 +47,23 @@ def test_what_spins_is_counted(source: str, busy: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "alone"),
+    [
+        ("", True),
+        ("import os\nif not os.fork():\n  os._exit(0)\n", False),
+        ("import os, time\nif not os.fork():\n  time.sleep(60)\n", False),
+        ("import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n",
+         False),
+    ],
+    ids=["nobody", "a zombie", "a sleeper", "a waiting thread"],
+)  # fmt: skip
+def test_who_has_one_thread_and_no_child_is_alone(source: str, alone: bool) -> None:
+    with process(source) as pid:
+        assert engine.is_alone(pid) is alone
+    assert not engine.is_alone(pid)  # it is gone
+
+
+@pytest.mark.parametrize(
     "source",
     [
         "",
