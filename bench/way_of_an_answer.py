@@ -3,7 +3,8 @@
     python -m bench.way_of_an_answer [--functions]
 
 Counted are Python functions of `onelayer` and `autograder` that run, each once however often it
-runs; lambdas, comprehensions and generators are functions of their own.
+runs; lambdas and generators are functions of their own. Comprehensions are not, on any Python: from
+3.12 on they run in the function that holds them (PEP 709).
 
 In a notebook: one passing `check("is_contiguous")`, shown, in a kernel in which one was asked
 before; imports, and what is done once in a kernel's life, are not counted.
@@ -60,6 +61,7 @@ OWN = (
     "autograder/checks/lab01_strides/is_contiguous.py",
 )
 INSIDE = "autograder/sandbox/inside/"
+NOT_COUNTED = frozenset({"<module>", "<listcomp>", "<dictcomp>", "<setcomp>"})
 
 
 @dataclass
@@ -81,8 +83,9 @@ def watch(note: Callable[[CodeType], object]) -> None:
 
     def called(frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(OURS) and code.co_name != "<module>":
-            note(code)
+        if event == "call" and code.co_filename.startswith(OURS):
+            if code.co_name not in NOT_COUNTED:
+                note(code)
 
     threading.setprofile(called)
     sys.setprofile(called)
