@@ -83,9 +83,9 @@ def watch(note: Callable[[CodeType], object]) -> None:
 
     def called(frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(OURS):
-            if code.co_name not in NOT_COUNTED:
-                note(code)
+        counted = event == "call" and code.co_name not in NOT_COUNTED
+        if counted and code.co_filename.startswith(OURS):
+            note(code)
 
     threading.setprofile(called)
     sys.setprofile(called)
