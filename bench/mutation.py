@@ -4,7 +4,7 @@
 
 A mutant that all tests of its module pass has survived: either a test is missing, or the change
 changes nothing, and `bench/equivalent_mutants.toml` says why. docs/mutation.md keeps the score of
-each room with its date. Exit code: 0 where nothing unexplained survives, 1 else.
+each module with its date. Exit code: 0 where nothing unexplained survives, 1 else.
 
 A mutant costs a fork: torch and pytest are imported once, none of our modules is, and the child
 compiles the changed text where the import asks for the module. Tests that start another process see
@@ -18,7 +18,7 @@ import os
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,7 @@ from bench.mutation_tests import Unreached, is_noticed, reach
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPLAINED = ROOT / "bench" / "equivalent_mutants.toml"
+PAGE = ROOT / "docs" / "mutation.md"
 PRELOADED = ("torch", "pytest", "hypothesis", "numpy", "rich.console", "nbformat", "click.testing")
 
 # Room -> its modules, and the tests that speak of all of them beside those of a module's own name.
@@ -65,12 +66,18 @@ def main(arguments: Sequence[str]) -> int:
         __import__(name)
     unexplained = 0
     for room in options.rooms or ROOMS:
-        asked = [ask(path, tests_of(path, room), options.workers)
-                 for path in modules(room) if options.module in str(path)]  # fmt: skip
-        unexplained += sum(len(left) for left in map(unexplained_of, asked))
-        if not options.module:
-            mutation_page.write(ROOT / "docs" / "mutation.md", room, scored(asked))
+        with_any = [path for path in modules(room) if any(mutants(path.read_text("utf-8")))]
+        for path in with_any:
+            if options.module not in str(path):
+                continue
+            asked = ask(path, tests_of(path, room), options.workers)
+            unexplained += len(unexplained_of(asked))
+            mutation_page.write(PAGE, room, scored(asked), list(map(name_of, with_any)))
     return 1 if unexplained else 0
+
+
+def name_of(module: Path) -> str:
+    return module.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
 
 
 def modules(room: str) -> list[Path]:
@@ -91,10 +98,7 @@ def tests_of(module: Path, room: str) -> list[str]:
 
 def ask(module: Path, tests: Sequence[str], workers: int) -> Asked:
     """Shows every mutant of `module` to the tests that reach it."""
-    name = module.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
-    made = list(mutants(module.read_text("utf-8")))
-    if not made:
-        return Asked(name, 0, ())
+    name, made = name_of(module), list(mutants(module.read_text("utf-8")))
     try:
         reached = reach(name, module, tests)
     except Unreached as unreached:
@@ -134,15 +138,11 @@ def unexplained_of(asked: Asked) -> list[Mutant]:
     return found
 
 
-def scored(asked: Iterable[Asked]) -> list[tuple[str, int, int, int]]:
-    """module, mutants, noticed, explained: a row of the page for each module that has any."""
-    rows = []
-    for one in asked:
-        open_ = len(unexplained_of(one))
-        if one.mutants:
-            noticed_ = one.mutants - len(one.survivors)
-            rows.append((one.module, one.mutants, noticed_, len(one.survivors) - open_))
-    return rows
+def scored(asked: Asked) -> mutation_page.Row:
+    """Its row of the page."""
+    survivors = len(asked.survivors)
+    explained_ = survivors - len(unexplained_of(asked))
+    return asked.module, asked.mutants, asked.mutants - survivors, explained_
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The page docs/mutation.md: the score of each room, kept where other rooms are asked later."""
+"""The page docs/mutation.md: the score of each room, kept where others are asked later."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 HEAD = """\
 # Would a test notice?
@@ -18,17 +19,24 @@ why. *Open*: a test is missing.
 
 """
 Row = tuple[str, int, int, int]
+"""A module, how many mutants it has, how many were noticed, and how many are explained."""
+Room = dict[str, list[Any]]
+"""By module: the day on which it was asked, and the numbers of its row."""
 
 
-def write(page: Path, room: str, rows: Sequence[Row]) -> None:
-    """Writes the page anew with this room's rows of today."""
+def write(page: Path, room: str, row: Row, unasked: Sequence[str] = ()) -> None:
+    """Writes the page anew with this module's row of today. unasked: the modules of the room that
+    have mutants, of which those are named that have no row yet."""
     kept = read(page)
-    kept[room] = {"date": time.strftime("%Y-%m-%d", time.gmtime()), "rows": list(rows)}
+    module, *numbers = row
+    asked = {name: found for name, found in kept.get(room, {}).items() if name in unasked}
+    today = time.strftime("%Y-%m-%d", time.gmtime())
+    kept[room] = {**{name: [] for name in unasked}, **asked, module: [today, *numbers]}
     parts = [HEAD, *(section(name, kept[name]) for name in sorted(kept))]
     page.write_text("".join(parts) + f"<!-- {json.dumps(kept, sort_keys=True)} -->\n", "utf-8")
 
 
-def read(page: Path) -> dict[str, dict[str, object]]:
+def read(page: Path) -> dict[str, Room]:
     """What the page says of every room that was ever asked."""
     if not page.exists():
         return {}
@@ -36,14 +44,15 @@ def read(page: Path) -> dict[str, dict[str, object]]:
     return {} if found is None else dict(json.loads(found[1]))
 
 
-def section(room: str, kept: dict[str, object]) -> str:
-    """One room: a line per module, and their sum."""
-    rows: list[Row] = [(str(n), a, b, c) for n, a, b, c in kept["rows"]]  # type: ignore[attr-defined]
-    total = ("**all**", *(sum(row[k] for row in rows) for k in (1, 2, 3)))
-    lines = [f"## {room}, {kept['date']}\n\n| module | mutants | noticed | explained | open |\n"]
-    lines.append("|---|---|---|---|---|\n")
-    for name, made, noticed, explained in [*rows, total]:  # type: ignore[list-item]
-        lines.append(
-            f"| {name} | {made} | {noticed} | {explained} | {made - noticed - explained} |\n"
-        )
+def section(name: str, room: Room) -> str:
+    """One room: a line per module, their sum, and who was not asked."""
+    asked = {module: found for module, found in sorted(room.items()) if found}
+    total = ["", *(sum(found[k] for found in asked.values()) for k in (1, 2, 3))]
+    lines = [f"## {name}\n\n| module | asked | mutants | noticed | explained | open |\n"]
+    lines.append("|---|---|---|---|---|---|\n")
+    for module, (day, made, noticed, explained) in {**asked, "**all**": total}.items():
+        left = made - noticed - explained
+        lines.append(f"| {module} | {day} | {made} | {noticed} | {explained} | {left} |\n")
+    if unasked := sorted(set(room) - set(asked)):
+        lines.append(f"\nNot asked yet: {', '.join(unasked)}.\n")
     return "".join(lines) + "\n"

@@ -3,6 +3,7 @@ would let everything pass."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -121,10 +122,14 @@ def test_a_survivor_with_a_reason_is_explained_as_often_as_it_says(
     assert mutation.unexplained_of(mutation.Asked("other", 2, (one,))) == [one]
 
 
-def test_the_page_keeps_the_rooms_that_were_asked_before(tmp_path: Path) -> None:
-    page = tmp_path / "mutation.md"
-    mutation_page.write(page, "a", [("a.x", 10, 7, 2)])
-    mutation_page.write(page, "b", [("b.y", 5, 5, 0)])
+def test_the_page_keeps_what_was_asked_before_and_names_what_was_not(tmp_path: Path) -> None:
+    page, today = tmp_path / "mutation.md", time.strftime("%Y-%m-%d", time.gmtime())
+    mutation_page.write(page, "a", ("a.x", 10, 7, 2), ["a.x", "a.gone", "a.z"])
+    mutation_page.write(page, "a", ("a.gone", 9, 9, 0), ["a.x", "a.gone", "a.z"])
+    mutation_page.write(page, "b", ("b.y", 5, 5, 0))
+    mutation_page.write(page, "a", ("a.x", 10, 8, 2), ["a.x", "a.y", "a.z"])
     text = page.read_text()
-    assert "| a.x | 10 | 7 | 2 | 1 |" in text
-    assert "| **all** | 5 | 5 | 0 | 0 |" in text
+    assert f"| a.x | {today} | 10 | 8 | 2 | 0 |" in text
+    assert "Not asked yet: a.y, a.z." in text
+    assert "a.gone" not in text
+    assert "| **all** |  | 5 | 5 | 0 | 0 |" in text

@@ -225,6 +225,12 @@ def test_what_follows_a_frame_is_left_alone():
     assert taken == len(first)
 
 
+def test_a_frame_is_whole_with_its_last_byte_and_no_byte_before():
+    data = b"".join(encode(Frame({"a": "bcd"}, (b"xyz", b"", b"w"))))
+    assert all(read(data[:n]) is None for n in range(len(data)))
+    assert read(data) == Frame({"a": "bcd"}, (b"xyz", b"", b"w"))
+
+
 def test_an_inbox_is_untouched_until_something_came():
     inbox = Inbox()
     assert inbox.is_untouched
