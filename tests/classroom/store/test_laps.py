@@ -24,6 +24,8 @@ def test_what_is_kept_is_read_back(tmp_path, one) -> None:
         "[]",
         "{",
         '{"ratios": "no", "why": ""}',
+        '{"ratios": 5, "why": ""}',
+        '{"ratios": {}, "why": ""}',
         '{"ratios": [0.0], "why": ""}',
         '{"ratios": [-1.0], "why": ""}',
         '{"ratios": [NaN], "why": ""}',
