@@ -51,11 +51,22 @@ def test_a_damaged_list_is_no_class_without_variants(tmp_path: Path, text: str) 
         variants.read(tmp_path, LAB)
 
 
-@pytest.mark.parametrize("told", [{"gone": {"n": 1}}, {"step_bytes": {"itemsize": 3}}])
+ASKED = {"step_bytes": {"itemsize": 8}}
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"ada": {"gone": {"n": 1}}},
+        {"ada": {"step_bytes": {"itemsize": 3}}},
+        {"ada": ASKED, "bob": {"gone": {"n": 1}}},
+        {"ada": {**ASKED, "gone": {"n": 1}}},
+    ],
+)
 def test_numbers_that_are_no_longer_asked_are_named(tmp_path: Path, told: object) -> None:
     variants.write(tmp_path, LAB, {})
     (path,) = (tmp_path / "variants").iterdir()
-    path.write_text(json.dumps({"ada": told}))
+    path.write_text(json.dumps(told))
     with pytest.raises(UserError, match="no longer asks"):
         variants.read(tmp_path, LAB)
 
@@ -68,7 +79,7 @@ def test_a_key_says_nothing_of_public_numbers() -> None:
 
 def test_numbers_that_are_out_stay_what_they_are() -> None:
     """The notebooks were given out with them, and records were kept under them."""
-    assert values(b"a", NAMES[:4]) == [8, 8, 2, 8]
+    assert values(b"a", NAMES[:14]) == [8, 8, 2, 8, 2, 8, 2, 8, 2, 2, 8, 8, 2, 8]
     told = {"q": {"n": 2, "b": 1}, "é": {}}
     assert variants.in_key(told) == ['{"q": {"b": 1, "n": 2}, "\\u00e9": {}}']
 
