@@ -40,20 +40,20 @@ def expect_equal(got: Any, want: Any, *, why: Said = "") -> None:
     if isinstance(want, torch.Tensor):
         return expect_close(got, want, tolerance=0.0)
     if not _same(got, want):
-        where = _first_difference(got, want)
+        place = _first_place(got, want)
+        where = _first_difference(got, want, place)
         why = why or _wrong_kind(got, want) or between_values(got, want)
-        expected, came = _from_there(want, got), _from_there(got, want)
+        expected, came = _from_place(want, place), _from_place(got, place)
         raise Wrong(expected=expected, got=came, where=where, why=why)
     return None
 
 
-def _from_there(mine: Any, other: Any) -> Said:
-    """`mine` in words: all of it, or where that is too long, from the first difference on."""
-    whole = describe(mine)
-    place = _first_place(mine, other)
+def _from_place(value: Any, place: int | None) -> Said:
+    """`value` in words: all of it, or where that is too long, from the first difference on."""
+    whole = describe(value)
     if not place or not whole.endswith("..."):
         return whole
-    return text("from_place", place=place, rest=describe(mine[place:]))
+    return text("from_place", place=place, rest=describe(value[place:]))
 
 
 def _same(got: Any, want: Any) -> bool:
@@ -85,20 +85,20 @@ def _equal(got: Any, want: torch.Tensor) -> bool:
     return True
 
 
-def _first_difference(got: Any, want: Any) -> Said:
+def _first_difference(got: Any, want: Any, place: int | None) -> Said:
     if not isinstance(want, (list, tuple)) or not isinstance(got, (list, tuple)):
         return ""
     if len(got) != len(want):
         return text("length", want=len(want), got=len(got))
-    place = _first_place(got, want)
-    return "" if place is None else text("at", place=f"[{place}]")
+    return text("at", place=f"[{place}]")
 
 
-def _first_place(a: Any, b: Any) -> int | None:
-    """The first place at which two lists differ; None where neither is longer, or one is none."""
-    if not isinstance(a, (list, tuple)) or not isinstance(b, (list, tuple)):
+def _first_place(got: Any, want: Any) -> int | None:
+    """The first place at which two lists differ; None where there is none in the shorter one, or
+    one is no list."""
+    if not isinstance(got, (list, tuple)) or not isinstance(want, (list, tuple)):
         return None
-    pairs = enumerate(zip(a, b, strict=False))
+    pairs = enumerate(zip(got, want, strict=False))
     return next((k for k, pair in pairs if not _same(*pair)), None)
 
 
@@ -163,7 +163,7 @@ def _worst(got: torch.Tensor, want: torch.Tensor, error: torch.Tensor, allowed: 
 
 def _numbers_apart(a: complex, b: complex) -> tuple[str, str]:
     """Two numbers in as few digits as tell them apart, and in six at least."""
-    if isinstance(a, int) or isinstance(b, int):
+    if isinstance(a, int):  # and b, which is of the same dtype
         return str(a), str(b)
     each = ((f"{a:.{digits}g}", f"{b:.{digits}g}") for digits in (6, 9, 12, 17))
     return next((pair for pair in each if pair[0] != pair[1]), (str(a), str(b)))

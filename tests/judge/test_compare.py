@@ -24,8 +24,8 @@ def test_the_tolerance_is_64_roundings_of_the_largest_value(dtype: torch.dtype) 
     want = torch.tensor([1.0, -4.0], dtype=dtype)
     eps = 4.0 * torch.finfo(dtype).eps
     near, far = want.clone(), want.clone()
-    near[1] -= 60 * eps
-    far[1] -= 68 * eps
+    near[1] -= 64 * eps
+    far[1] -= 65 * eps
     expect_close(near, want)
     assert refused(far, want).where.facts["wrong"] == 1
     far[0] += 4000 * eps
@@ -47,7 +47,7 @@ def test_integers_are_compared_as_integers(off: int) -> None:
     want = torch.tensor([3, BIG], dtype=torch.int64)
     wrong = refused(want + torch.tensor([0, off]), want)
     assert (wrong.expected, wrong.got) == (str(BIG), str(BIG + off))
-    assert wrong.where.facts["place"] == "[1]"
+    assert wrong.where.facts == {"place": "[1]", "allowed": 0.0, "wrong": 1, "total": 2}
     expect_equal(want.clone(), want)
     with pytest.raises(Wrong):
         expect_equal([want + torch.tensor([0, off])], [want])
@@ -66,8 +66,20 @@ def test_tensors_in_an_answer_are_compared_exactly(wrap: Any) -> None:
     expect_equal(wrap(want.clone()), wrap(want))
     nearly = want * (1 + 8 * torch.finfo(torch.float32).eps)
     expect_close(nearly, want)  # near enough for expect_close, not equal
-    with pytest.raises(Wrong):
-        expect_equal(wrap(nearly), wrap(want))
+    for wrong in (nearly, torch.tensor([math.nan, 2.0]), torch.tensor([1.0, math.inf])):
+        with pytest.raises(Wrong) as caught:
+            expect_equal(wrap(wrong), wrap(want))
+        assert caught.value.expected == caught.value.got == describe(wrap(want))  # as shapes
+
+
+def test_a_tensor_is_equal_to_itself_and_to_nothing_near_it() -> None:
+    want = torch.tensor([1.0, 2.0])
+    expect_equal(want.clone(), want)
+    for got in (want * (1 + 8 * torch.finfo(torch.float32).eps), want + 0.7):
+        with pytest.raises(Wrong) as caught:
+            expect_equal(got, want)
+        assert float(caught.value.expected) in (1.0, 2.0)
+        assert caught.value.where.facts["allowed"] == 0.0
 
 
 @pytest.mark.parametrize(
@@ -81,6 +93,8 @@ def test_tensors_in_an_answer_are_compared_exactly(wrap: Any) -> None:
         ([1, 2], (1, 2, 3)),
         ({"a": 1}, {"b": 1}),
         ({"a": 1}, [1]),
+        ([1], {"a": 1}),
+        ({"a": 1, "b": 2}, {"a": 1, "b": 3}),
         ("1", 1),
         (None, 0),
     ],
@@ -94,12 +108,18 @@ def test_a_right_value_of_another_kind_is_told_so() -> None:
     assert refused(1.0, 1).why == text("right_value", kind="int")
     assert refused(7, 1).why == ""
     assert refused(torch.tensor(4), 4).why == text("right_value", kind="int")
+    assert refused(torch.tensor([4, 4]), 4).why == ""
+    assert refused(complex(1), 1).why == refused(1, complex(1)).why == ""
 
 
 def test_a_list_is_as_good_as_a_tuple_and_its_first_difference_is_named() -> None:
     expect_equal([1, (2, [3])], (1, [2, (3,)]))
     assert refused([1, 5, 6], [1, 2, 3]).where == text("at", place="[1]")
     assert refused([1], [1, 2]).where == text("length", want=2, got=1)
+    assert refused(5, [1, 2]).where == refused(5, 6).where == ""
+    wrong = refused([1, 5, 6], [1, 2, 3])
+    assert (wrong.expected, wrong.got) == ("[1, 2, 3]", "[1, 5, 6]")
+    assert Wrong(expected="a", got="b").args == ("a", "b")
 
 
 @pytest.mark.parametrize(
@@ -108,9 +128,25 @@ def test_a_list_is_as_good_as_a_tuple_and_its_first_difference_is_named() -> Non
     ids=str,
 )
 def test_another_shape_or_dtype_or_no_tensor_is_wrong(got: Any) -> None:
-    refused(got, torch.zeros(3, 2))
+    wrong = refused(got, torch.zeros(3, 2))
+    assert "(3, 2)" in str(wrong.expected)
     with pytest.raises(Wrong):
         expect_view(got, torch.zeros(3, 2))
+
+
+@pytest.mark.parametrize(("off", "digits"), [(0.1, 6), (1e-8, 9), (1e-11, 12), (1e-15, 17)])
+def test_two_numbers_are_told_in_as_few_digits_as_tell_them_apart(off: float, digits: int) -> None:
+    want = torch.tensor([1 / 3, 0.5], dtype=torch.float64)
+    got = want + torch.tensor([off, 0.0], dtype=torch.float64)
+    wrong = refused(got, want, tolerance=0.0)
+    assert (wrong.expected, wrong.got) == (f"{1 / 3:.{digits}g}", f"{float(got[0]):.{digits}g}")
+    assert wrong.where.facts["total"] == 2
+    assert "worst of 1 wrong of 2" in str(wrong.where)
+
+
+def test_an_integer_is_told_in_all_its_digits() -> None:
+    wrong = refused(torch.tensor([[1234567, 3, 4]]), torch.tensor([[9, 3, 5]]))
+    assert (wrong.expected, wrong.got, wrong.where.facts["total"]) == ("9", "1234567", 3)
 
 
 def test_a_number_without_neighbours_is_told_without_a_place() -> None:
@@ -129,12 +165,14 @@ def test_a_long_list_is_shown_from_its_first_difference_on() -> None:
     assert str(wrong.expected).startswith("[300, 301, ")
     assert str(wrong.got).endswith("from [300] on")
     assert len(str(refused(want[:-1], want).got)) <= 200  # a difference of lengths alone
+    assert str(refused([-7, *want[1:]], want).got).startswith("[-7, 1, ")
+    assert "from" not in str(refused([-7, *want[1:]], want).got)  # the first one is the first
 
 
 def test_a_truth_that_is_not_finite_is_the_checks_fault() -> None:
     for bad in (math.nan, math.inf):
         with pytest.raises(ValueError, match="check is at fault"):
-            expect_close(torch.zeros(1), torch.tensor([bad]))
+            expect_close(torch.zeros(2), torch.tensor([1.0, bad]))
 
 
 def test_a_view_is_the_same_storage_strides_and_offset() -> None:
@@ -146,7 +184,26 @@ def test_a_view_is_the_same_storage_strides_and_offset() -> None:
             expect_view(other, x.T)
     with pytest.raises(Wrong) as moved:
         expect_view(x[1:], x[:2])
-    assert "offset 4" in str(moved.value.got)
+    assert (moved.value.expected, moved.value.got) == (
+        "strides (4, 1), offset 0",
+        "strides (4, 1), offset 4",
+    )
+    with pytest.raises(Wrong) as turned:
+        expect_view(x[:3, :3].T, x[:3, :3])
+    assert turned.value.got == "strides (1, 4), offset 0"
+    with pytest.raises(Wrong) as copied:
+        expect_view(x.clone(), x)
+    assert "48" in str(copied.value.got)
+
+
+def test_a_single_number_is_a_view_too_and_of_nothing_any_memory_is() -> None:
+    x = torch.arange(6.0).view(2, 3)
+    expect_view(x[0, 1], x[0, 1])
+    for other in (x[0, 1].clone(), x[0, 2]):
+        with pytest.raises(Wrong):
+            expect_view(other, x[0, 1])
+    expect_view(torch.empty(0, 3), x[:0])
+    expect_view(torch.empty(3, 0).T, x[:0])
 
 
 def test_what_is_said_is_bounded() -> None:
