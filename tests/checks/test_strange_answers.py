@@ -36,6 +36,7 @@ STRANGE = {
     "no numbers": torch.empty(0),
     "small integers": torch.ones(2, dtype=torch.uint8),
 }
+NUMBERS = {"NaN": math.nan, "infinity": math.inf, "a negative number": -(2**31), "0": 0}
 QUESTIONS = {question.name: question for lab in checks.labs() for question in lab}
 
 
@@ -52,6 +53,24 @@ def strangely(answer: Callable[..., Any], place: int | None, strange: Any) -> Ca
 
     given.has_parts = False  # type: ignore[attr-defined]
     return given
+
+
+def numbered(value: Any, number: float) -> Any:
+    """`value`, of its own kind to the last part, with `number` for the first of each tensor and for
+    all other numbers, as far as it can stand there."""
+    if isinstance(value, torch.Tensor) and value.numel():
+        if not (value.is_floating_point() or math.isfinite(number)):
+            return value
+        value = value.detach().clone(memory_format=torch.contiguous_format)
+        value.view(-1)[0] = number if value.is_floating_point() else int(number) % 128
+        return value
+    if isinstance(value, (list, tuple)):
+        return [numbered(part, number) for part in value]
+    if isinstance(value, dict):
+        return {key: numbered(part, number) for key, part in value.items()}
+    if type(value) is float:
+        return float(number)
+    return int(number) if type(value) is int and math.isfinite(number) else value
 
 
 def checked(question: Question, functions: dict[str, Callable[..., Any]]) -> None:
@@ -83,6 +102,12 @@ def test_a_strange_answer_is_no_fault_of_the_check(name: str) -> None:
                     failed.append(f"{function}, part {place}, {kind}: {error!r}")
             if place is None and not bent.has_parts:  # type: ignore[attr-defined]
                 break  # a part of it is the whole of it
+        for kind, number in NUMBERS.items():
+            filled = lambda *a, f=answer, n=number, **k: numbered(f(*a, **k), n)  # noqa: E731
+            try:
+                checked(question, {**known.functions, function: filled})
+            except Exception as error:
+                failed.append(f"{function}, {kind} in it: {error!r}")
     assert not failed, "\n".join(failed)
 
 
