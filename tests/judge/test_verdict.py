@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autograder.judge import Cause, State, Verdict, text
-from autograder.judge.verdict import one_line
+from autograder.judge.verdict import WIDTH, one_line
 
 STATES = {
     State.PASS: {Cause.PASSED},
@@ -115,3 +115,115 @@ def test_remarks_follow_the_sentence() -> None:
 def test_a_students_text_draws_no_line_of_its_own(mean: str) -> None:
     assert one_line(mean).isprintable()
     assert one_line("plain é") == "plain é"
+
+
+def lines_of(
+    cause: Cause = Cause.WRONG, *, question: str = "is_contiguous", **said: Any
+) -> list[str]:
+    """What a student reads, line by line, below the first one."""
+    head, *rest = str(shown(cause, question=question, **said)).splitlines()
+    assert head.startswith(question[:90])
+    return rest
+
+
+def shown(cause: Cause, *, question: str = "is_contiguous", **said: Any) -> Verdict:
+    points = 3.0 if cause is Cause.PASSED else 0.0
+    return Verdict(question, cause, points, 3.0, 8841, torch="2.13.0+cpu", **said)
+
+
+def test_the_first_line_says_what_how_and_where_and_fills_the_width() -> None:
+    (head,) = str(shown(Cause.WRONG)).splitlines()
+    assert head.split("   ")[:3] == ["is_contiguous", "fail", "0 of 3 points"]
+    assert head.endswith(" on cpu, torch 2.13.0, seed 8841")
+    assert len(head) == WIDTH == 100
+    assert "on a simulated" in str(shown(Cause.WRONG, device="simulated"))
+
+
+def test_a_name_that_leaves_no_room_puts_the_place_below() -> None:
+    (head,) = str(shown(Cause.WRONG, question="q" * 43)).splitlines()
+    assert head == "q" * 43 + "   fail   0 of 3 points   on cpu, torch 2.13.0, seed 8841"
+    for n in (44, 200):
+        head, *middle, place = str(shown(Cause.WRONG, question="q" * n)).splitlines()
+        assert head.startswith("qqq")
+        assert place == "  on cpu, torch 2.13.0, seed 8841"
+        assert all(line.startswith(("  q", "  fail")) for line in middle)
+
+
+def test_a_pass_shows_its_cost_and_nothing_to_do() -> None:
+    said = {"cost": "one pass", "next_step": "n", "expected": "e", "sentence": "s"}
+    assert lines_of(Cause.PASSED, **said) == ["  cost      one pass"]
+    assert lines_of(Cause.PASSED) == []
+
+
+def test_a_wrong_answer_is_told_row_by_row() -> None:
+    said = {"asked": "size (2, 3)", "expected": "True", "got": "False", "next_step": "Look."}
+    assert lines_of(**said, where=text("at", place="[1]"), sentence="So it is.") == [
+        "  asked     size (2, 3)",
+        "  expected  True        got  False",
+        "  where     at [1]",
+        "  So it is.",
+        '  next      Look.      hint("is_contiguous")',
+    ]
+    assert lines_of(expected="a\nb", got="c") == [
+        "  expected  a", "            b", "  got       c",
+    ]  # fmt: skip
+    assert lines_of(got="c") == ["  got       c"]
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_expected_and_got_share_a_line_where_they_fit(over: int) -> None:
+    expected, got = "e" * 40, "g" * (35 + over)
+    both = f"  expected  {expected}        got  {got}"
+    apart = [f"  expected  {expected}", f"  got       {got}"]
+    assert len(both) == WIDTH + over
+    assert lines_of(expected=expected, got=got) == (apart if over else [both])
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_the_hint_stands_beside_the_next_step_where_it_fits(over: int) -> None:
+    step, call = "n" * (61 + over), 'hint("is_contiguous")'
+    assert len(f"  next      {step}      {call}") == WIDTH + over
+    beside = [f"  next      {step}      {call}"]
+    assert lines_of(next_step=step) == (
+        [f"  next      {step}", f"            {call}"] if over else beside
+    )
+    two = lines_of(next_step=f"{'m' * 80} {step}")
+    assert two[0] == f"  next      {'m' * 80}"
+    assert two[-1].endswith(call)
+
+
+def test_a_long_text_is_wrapped_at_spaces_and_cut_after_eight_rows() -> None:
+    rows = lines_of(asked="\n".join("x" * k for k in range(1, 9)))
+    assert rows == [f"  asked     {'x'}", *(" " * 12 + "x" * k for k in range(2, 9))]
+    rows = lines_of(asked="\n".join("x" * k for k in range(1, 10)))
+    assert rows[-2:] == [" " * 12 + "x" * 7, " " * 12 + "..."]
+    assert len(rows) == 8
+    assert lines_of(sentence=f"a\n{'c' * 98} well-known") == [
+        "  a",
+        "  " + "c" * 98,
+        "  well-known",
+    ]
+    assert lines_of(sentence=f"{'c' * 90} well-known") == ["  " + "c" * 90, "  well-known"]
+
+
+def test_a_stored_verdict_is_readable_and_the_same_from_run_to_run() -> None:
+    stored = shown(Cause.WRONG, got="é").to_json()
+    assert '"got": "é"' in stored
+    assert list(json.loads(stored)) == sorted(json.loads(stored))
+
+
+def test_a_verdict_says_little_of_itself() -> None:
+    verdict = Verdict("q", Cause.PASSED, 1, 1, 1)
+    assert (verdict.wall_s, verdict.cpu_s, verdict.peak_bytes, verdict.explanation) == (0, 0, 0, "")
+    assert Cause("timeout") is Cause.TIMED_OUT
+    assert f"{Cause.TIMED_OUT}" == "timeout"
+
+
+def test_an_unknown_field_is_named() -> None:
+    known = {"question": "q", "cause": "wrong", "points": 0, "max_points": 1, "seed": 1}
+    with pytest.raises(KeyError, match=r"no field of a verdict: .*surprise"):
+        Verdict.from_mapping({**known, "surprise": 1})
+
+
+def test_what_cannot_be_shown_is_a_space() -> None:
+    assert one_line("a\nb\x1b[2Jé") == "a b [2Jé"
