@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from autograder.judge import Wrong, describe, expect_close, expect_equal, expect_view, text
 
@@ -209,3 +213,67 @@ def test_a_single_number_is_a_view_too_and_of_nothing_any_memory_is() -> None:
 def test_what_is_said_is_bounded() -> None:
     wrong = Wrong(expected="e" * 9_999, got="g" * 9_999, where="w" * 9_999)
     assert max(map(len, (wrong.expected, wrong.got, wrong.where))) <= 400
+
+
+TENSORS = [
+    torch.tensor([1.0, 2.0]), torch.tensor(3), torch.empty(0), torch.tensor([True, False]),
+    torch.ones(2, 3, dtype=torch.complex64), torch.ones(2).half(), torch.arange(6).view(2, 3).T,
+    torch.ones(1).expand(4), torch.tensor([1 + 1j]).conj(), torch.ones(2, requires_grad=True),
+]  # fmt: skip
+UNSOUND = [
+    torch.tensor([math.nan, 2.0]),
+    torch.tensor([1.0, -math.inf]),
+    torch.tensor([1j * math.nan]),
+]
+PLAIN = (
+    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([BIG, -(2**63)])
+    | st.floats(-3, 3) | st.sampled_from(["", "a", "a\nb"]) | st.sampled_from(TENSORS)
+    | st.sampled_from([torch.float32, 2j, slice(1, None)])
+)  # fmt: skip
+
+
+def nested(leaves: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    keys = st.sampled_from(["a", "b", 1])
+    return st.recursive(
+        leaves,
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.lists(inner, max_size=2).map(tuple)
+            | st.dictionaries(keys, inner, max_size=2)
+        ),
+        max_leaves=6,
+    )
+
+
+ANY = nested(PLAIN | st.sampled_from([math.nan, math.inf, -math.inf, *UNSOUND]))
+
+
+def with_nan(value: Any) -> Any:
+    """`value` with nothing but NaN in its tensors of floats."""
+    if isinstance(value, torch.Tensor):
+        return torch.full_like(value, math.nan) if value.is_floating_point() else value
+    if isinstance(value, dict):
+        return {key: with_nan(part) for key, part in value.items()}
+    return type(value)(map(with_nan, value)) if isinstance(value, (list, tuple)) else value
+
+
+@given(got=ANY, want=nested(PLAIN))
+@settings(max_examples=200)
+def test_whatever_an_answer_is_it_is_right_or_wrong(got: Any, want: Any) -> None:
+    """Never a fault of ours; and what is wrong can be said."""
+    answers = [got, with_nan(want), want]
+    answers += [[*want[:-1], got]] if isinstance(want, (list, tuple)) and want else []
+    expects = [expect_equal, expect_view] if isinstance(want, torch.Tensor) else [expect_equal]
+    for expect, one in product(expects, answers):
+        if wrong := verdict_of(expect, one, want):
+            assert one is not want
+            assert str(wrong)
+            assert all(str(said) is not None for said in (wrong.where, wrong.why))
+
+
+def verdict_of(expect: Callable[[Any, Any], None], got: Any, want: Any) -> Wrong | None:
+    try:
+        expect(got, want)
+    except Wrong as wrong:
+        return wrong
+    return None
