@@ -181,7 +181,7 @@ def one_line(text: str) -> str:
 
 
 def _row(name: str, said: Said) -> list[str]:
-    return _wrapped(content(said), f"  {say(f'row.{name}'):<9} ", " " * INDENT) if said else []
+    return _wrapped(content(said), f"  {say(f'row.{name}'):<9} ", " " * INDENT)
 
 
 def _wrapped(text: str, first: str, rest: str) -> list[str]:

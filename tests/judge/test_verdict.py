@@ -109,6 +109,8 @@ def test_a_verdict_of_before_there_were_causes_is_read(
 def test_remarks_follow_the_sentence() -> None:
     verdict = Verdict("q", Cause.WRONG, 0, 1, 1, sentence="So.", remarks=(text("asked_twice"),))
     assert verdict.explanation.startswith("So. It ran out of time")
+    alone = Verdict("q", Cause.WRONG, 0, 1, 1, remarks=("One.", "", "Two."))
+    assert alone.explanation == "One. Two."
 
 
 @pytest.mark.parametrize("mean", ["a\nb", "a\x1b[2Jb", "a\u202eb", "a\ud800b"])
