@@ -277,3 +277,11 @@ def verdict_of(expect: Callable[[Any, Any], None], got: Any, want: Any) -> Wrong
     except Wrong as wrong:
         return wrong
     return None
+
+
+def test_of_another_dtype_the_values_are_right_as_far_as_is_allowed() -> None:
+    """By the tolerance that was asked for, times the largest value that is wanted."""
+    want = torch.tensor([1.0, 6.0])
+    near, far = torch.tensor([4.0, 6.0]).double(), torch.tensor([1.0, 12.0]).double()
+    assert refused(near, want, tolerance=0.5).why == text("relation.dtype")
+    assert refused(near, want).why == refused(far, want, tolerance=0.5).why == ""
