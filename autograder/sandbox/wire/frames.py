@@ -44,8 +44,7 @@ def encode(frame: Frame) -> list[bytes]:
     header = text.encode("utf-8", errors="replace")  # lone surrogates have no UTF-8
     if len(header) > MAX_HEADER_BYTES:
         raise TooLong(f"a header of {len(header):,} bytes")
-    opening = LENGTH.pack(len(header)) + header
-    return joined([opening, *frame.blobs]) if frame.blobs else [opening]
+    return joined([LENGTH.pack(len(header)), header, *frame.blobs])
 
 
 def joined(parts: Sequence[bytes]) -> list[bytes]:
