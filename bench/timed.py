@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ import psutil
 END_EVERY_S, MEMORY_EVERY_S = 0.1, 2.0
 """Between two looks: whether it has ended; at its memory, for which the kernel walks all its pages
 while the process has to wait for those that it asks for."""
+MARK_EVERY_S = 0.005
 _counter = itertools.count()
 ACCOUNTS = (Path("/sys/fs/cgroup/cpuacct"), Path("/sys/fs/cgroup"))
 
@@ -27,14 +28,31 @@ class Run:
     """wall_s: of the whole command. cpu_s: of it and all that it starts, jailed processes too; 0
     where the machine lends no cgroup to count them in. Beside others it moves far less than wall
     time. peak_bytes: by the first argument words of a process, the most
-    that one such process held (unique to it, so that what forks share counts once)."""
+    that one such process held (unique to it, so that what forks share counts once). mark_cpu_s: as
+    cpu_s, up to the mark that was asked for."""
 
     wall_s: float
     cpu_s: float
     peak_bytes: Mapping[str, int]
+    mark_cpu_s: float = 0.0
 
 
-def run(command: Sequence[str], *, cwd: Path, cpus: Sequence[int] | None = None) -> Run:
+@dataclass(frozen=True)
+class Mark:
+    """count: tells how far the command is. at: the count up to which its processor time is asked
+    for."""
+
+    count: Callable[[], int]
+    at: int
+
+
+def run(
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    cpus: Sequence[int] | None = None,
+    mark: Mark | None = None,
+) -> Run:
     """Runs `command` to its end, on `cpus` only. Raises CalledProcessError with what it said."""
     log = cwd / "bench.log"
     started = time.monotonic()
@@ -48,11 +66,12 @@ def run(command: Sequence[str], *, cwd: Path, cpus: Sequence[int] | None = None)
         )
         if cpus is not None:
             os.sched_setaffinity(process.pid, cpus)
+        mark_cpu_s = _used_up_to(mark, process, account) if mark else 0.0
         peaks = _watched(process)
         wall_s, cpu_s = time.monotonic() - started, _used_s(account)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command, log.read_text()[-2000:])
-    return Run(wall_s, cpu_s, peaks)
+    return Run(wall_s, cpu_s, peaks, mark_cpu_s)
 
 
 @contextlib.contextmanager
@@ -93,6 +112,12 @@ def _environment() -> dict[str, str]:
     """Ours, with the commands beside this Python in front: nbgrader calls alembic by name."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return os.environ | {"PATH": path}
+
+
+def _used_up_to(mark: Mark, process: subprocess.Popen[bytes], account: Path | None) -> float:
+    while process.poll() is None and mark.count() < mark.at:
+        time.sleep(MARK_EVERY_S)
+    return _used_s(account)
 
 
 def _watched(process: subprocess.Popen[bytes]) -> dict[str, int]:

@@ -123,9 +123,11 @@ def way_of_a_check() -> Way:
 
 
 def way_of_a_graded_answer() -> Way:
-    """What one more hand-in of lab 01 calls, from its folder to the gradebook."""
-    one, two = (_calls_of_a_class(size) for size in (1, 2))
-    return Way({name for name, calls in two.items() if calls > one[name] and _is_graders(name)})
+    """What every further hand-in of lab 01 calls, from its folder to the gradebook: not what one of
+    them calls on a busy machine, where the grader looks after an answer that takes long."""
+    one, four = (_calls_of_a_class(size) for size in (1, 4))
+    each = {name for name, calls in four.items() if calls >= one[name] + 3 and _is_graders(name)}
+    return Way(each)
 
 
 def _calls_of_a_class(size: int) -> Counter[str]:

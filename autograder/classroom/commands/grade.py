@@ -81,6 +81,7 @@ def progress(console: Console) -> Progress:
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         console=console,
+        auto_refresh=console.is_terminal,  # in a file nobody sees it move
     )
 
 

@@ -69,8 +69,11 @@ def is_alone(pid: int) -> bool:
     """Whether it has one thread and no child, as nearly all have: the same after every answer."""
     with contextlib.suppress(OSError):
         threads = os.stat(f"/proc/{pid}/task").st_nlink - 2  # proc(5): a folder for each
-        with open(f"/proc/{pid}/task/{pid}/children", "rb") as children:
-            return threads == 1 and not children.read()
+        children = os.open(f"/proc/{pid}/task/{pid}/children", os.O_RDONLY)
+        try:
+            return threads == 1 and not os.read(children, 1)
+        finally:
+            os.close(children)
     return False
 
 

@@ -237,12 +237,12 @@ class _Exchange:
         """Takes the answers that are there from their first to their last byte, and leaves the
         others in the socket: most are short, and reading each by itself takes longer than to make
         it. Whether there were any."""
-        channel, end = self.running.channel, 0
+        channel, end, room = self.running.channel, 0, self.inbox.room
         data = channel.recv(JOINED_BYTES, socket.MSG_PEEK)
-        while self.left and (found := whole(data, end, self.inbox.room)):
+        while self.left and (found := whole(data, end, room)):
             frame, end, room = found
-            self._taken(frame, room)
-        left = end
+            self._taken(frame)
+        self.inbox, left = Inbox(room), end
         while left:
             left -= len(channel.recv(left))
         return end > 0
@@ -253,12 +253,12 @@ class _Exchange:
             raise Died(text("closed"))
         self.inbox.took(n)
         if self.inbox.frame is not None:
-            self._taken(self.inbox.frame, self.inbox.room)
+            self._taken(self.inbox.frame)
+            self.inbox = Inbox(self.inbox.room)
 
-    def _taken(self, frame: Frame, room: Room) -> None:
+    def _taken(self, frame: Frame) -> None:
         self.take(frame)
         self.left -= 1
-        self.inbox = Inbox(room)
 
 
 def how_it_ended(status: int | None) -> Text:

@@ -48,8 +48,11 @@ def leave(without: frozenset[str] = frozenset()) -> None:
 
 
 def _write(path: str, text: str) -> None:
-    with open(path, "w") as file:
-        file.write(text)
+    file = os.open(path, os.O_WRONLY)  # open() writes to pages of memory that a fork has to copy
+    try:
+        os.write(file, text.encode())
+    finally:
+        os.close(file)
 
 
 def furnish(

@@ -6,10 +6,12 @@ is shown), and a traceback names the cell it came from.
 
 import ast
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from IPython.core.compilerop import CachingCompiler
+from IPython.core.inputtransformer2 import TransformerManager
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
@@ -19,6 +21,27 @@ from .statements import Overrun, Statements, definitions
 
 NO_INSTALLS = {"PIP_NO_INDEX": "1", "PIP_RETRIES": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 """There is no network: `!pip install` finds what is here, or says so at once."""
+
+
+_SPECIAL = re.compile(r"^\s*[!?%,;/]|=\s*[!%]|\?", re.MULTILINE)
+"""What each syntax of IPython's own has in one of its lines: a beginning, `= !`, `= %` or `?`."""
+
+
+class Transformer(TransformerManager):
+    """Reads a cell token by token, which takes as long as to run it, only where something in it can
+    be IPython's own syntax."""
+
+    def do_token_transforms(self, lines: list[str]) -> list[str]:
+        is_plain = not any(map(_SPECIAL.search, lines)) and not self._has_others()
+        if is_plain:
+            return lines
+        found: list[str] = super().do_token_transforms(lines)  # type: ignore[no-untyped-call]
+        return found
+
+    def _has_others(self) -> bool:
+        """Whether a cell has added syntax of its own."""
+        usual = TransformerManager()  # type: ignore[no-untyped-call]
+        return bool(self.token_transformers != usual.token_transformers)
 
 
 class _NamedCompiler(CachingCompiler):
@@ -72,6 +95,7 @@ class NotebookShell:
         self._shell = _Shell.instance(config=config)
         self._compiler = _NamedCompiler()  # type: ignore[no-untyped-call]
         self._shell.compile = self._compiler
+        self._shell.input_transformer_manager = Transformer()  # type: ignore[no-untyped-call]
         # What a notebook's kernel does without: `%matplotlib inline` and `exit()` in a cell.
         self._shell.enable_gui = lambda gui=None: None  # type: ignore[method-assign]
         self._shell.ask_exit = lambda: None  # type: ignore[attr-defined]

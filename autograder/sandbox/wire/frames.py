@@ -129,7 +129,7 @@ def whole(data: bytes, start: int, room: Room) -> tuple[Frame, int, Room] | None
     if len(data) < end:
         return None
     header, sizes, left = _opened(data[opening:end], room)
-    if len(data) < end + sum(sizes):
+    if len(data) < end + room.body_bytes - left.body_bytes:
         return None
     blobs = []
     for size in sizes:
@@ -153,10 +153,12 @@ def _opened(data: bytes, room: Room) -> tuple[dict[str, Any], list[int], Room]:
     sizes = header.pop("sizes", None)
     if not isinstance(sizes, list) or len(sizes) > MAX_BLOBS:
         raise Malformed("the sizes of the parts are missing or too many")
-    only_numbers = set(map(type, sizes)) <= {int}
-    if not only_numbers or min(sizes, default=0) < 0 or sum(sizes) > room.body_bytes:
-        raise Malformed("the parts are larger than allowed")
-    return header, sizes, Room(room.body_bytes - sum(sizes), room.header_bytes - len(data))
+    body_bytes, header_bytes = room
+    for size in sizes:  # most frames have none
+        if type(size) is not int or not 0 <= size <= body_bytes:
+            raise Malformed("the parts are larger than allowed")
+        body_bytes -= size
+    return header, sizes, Room(body_bytes, header_bytes - len(data))
 
 
 def parse_header(data: bytes) -> dict[str, Any]:

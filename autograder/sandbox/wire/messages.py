@@ -66,7 +66,9 @@ def call_request(
     """Calls one function with each packed (args, kwargs) in its turn, its tensors on `device`, of
     whose memory it may allocate `cap_bytes`. nonce: a fresh one for each call where none is
     given."""
-    calls = [[nonce or secrets.token_hex(8), r.tree, len(r.storages)] for r in requests]
+    fresh = secrets.token_hex(8 * len(requests))  # asked of the kernel once
+    nonces = [nonce or fresh[k : k + 16] for k in range(0, len(fresh), 16)]
+    calls = [[n, r.tree, len(r.storages)] for n, r in zip(nonces, requests, strict=True)]
     header = {"do": "call", "function": function, "device": device, "cap_bytes": cap_bytes}
     return Frame(header | {"calls": calls}, tuple(blob for r in requests for blob in r.storages))
 
@@ -170,7 +172,7 @@ def read_call_reply(frame: Frame, nonce: str) -> Reply:
 
 
 def _expect_keys(frame: Frame, nonce: str, *names: str) -> None:
-    if set(frame.header) != {"nonce", *names}:
+    if frame.header.keys() != {"nonce", *names}:
         raise Malformed("a header with other fields than ours")
     if frame.header["nonce"] != nonce:
         raise Malformed("an answer to something that was not asked")
