@@ -762,6 +762,7 @@ def taught(name, x, w, b, dy, autocast=False, written=False):
     eval(name)(op)
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         y = operator_of(op)(x, w, b)
+        operator_of(op)(x + 1, w, b)  # what this forward keeps is not for the backward below
     learn = [t is not None and t.requires_grad for t in (x, w, b)]
     inputs = [t for t, one in zip((x, w, b), learn, strict=True) if one]
     if written:
@@ -870,6 +871,8 @@ def tempered(name, z, t, dy=None):
         tests = torch.library.opcheck(op, (z, t), raise_exception=False)
         z = z.detach().clone().requires_grad_(dy is not None)
         y = op(z, t)
+        if dy is not None:
+            op(z + 1, t + 1)  # what this forward keeps is not for the backward below
         # Without a backward torch records the operators that a kernel calls inside, and opcheck of
         # torch 2.15 is content with that. A kernel that writes through pointers calls none.
         has = torch._C._dispatch_has_kernel_for_dispatch_key

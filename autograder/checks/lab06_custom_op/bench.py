@@ -48,6 +48,10 @@ CHANGED = (
     "the views of the old one see nothing; requires_grad_() gives it a gradient. A kernel may "
     "write numbers alone, and only where its schema says so."
 )
+KEPT = (
+    "This backward belongs to the first of two calls, and went on with what the second one kept. "
+    "ctx is of one call; whatever stands outside of it is of the last."
+)
 
 
 class ChangedArgument(Exception):

@@ -21,7 +21,7 @@ from autograder.judge import (
 )
 
 from . import lab
-from .bench import CHANGED, ChangedArgument, explained, room_for_python
+from .bench import CHANGED, KEPT, ChangedArgument, explained, room_for_python
 
 Maybe = Tensor | None
 Said = dict[str, str]
@@ -171,6 +171,11 @@ def _grows(right: Answer, z: Tensor, t: float, dy: Maybe) -> Answer:
     return y, after, None if dy is None else dy * t, said
 
 
+def _of_the_last_call(right: Answer, z: Tensor, t: float, dy: Maybe) -> Answer:
+    y, after, _, said = right
+    return y, after, None if dy is None else dy / (t + 1), said
+
+
 _WRONG = {
     "writes_into_z": (
         "The operator writes into z and its schema promises not to: div_ is div in place. "
@@ -206,6 +211,7 @@ _WRONG = {
         "your backward, and cannot know that both are wrong.",
         _grows,
     ),
+    "kept_outside_ctx": (KEPT, _of_the_last_call),
 }
 for _key, (_sentence, _bend) in _WRONG.items():
     clean_temper.wrong(_key, _sentence, tempered=_tempering(_bend))

@@ -331,6 +331,7 @@ def taught(
     ANSWERS[name](op)
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         y = operator_of(op)(x, w, b)
+        operator_of(op)(x + 1, w, b)  # what this forward keeps is not for the backward below
     learn = [t is not None and t.requires_grad for t in (x, w, b)]
     inputs = [t for t, one in zip((x, w, b), learn, strict=True) if t is not None and one]
     if written:
@@ -360,6 +361,8 @@ def tempered(name: str, z: Tensor, t: float, dy: Maybe = None) -> Any:
         z = z.detach().clone().requires_grad_(dy is not None)
         with numbers_alone(z):
             y = op(z, t)
+        if dy is not None:
+            op(z + 1, t + 1)  # what this forward keeps is not for the backward below
         # Without a backward torch records the operators that a kernel calls inside, and opcheck of
         # torch 2.15 is content with that. A kernel that writes through pointers calls none.
         has = torch._C._dispatch_has_kernel_for_dispatch_key

@@ -12,7 +12,7 @@ from torch import Tensor
 from autograder.judge import Draw, Student, Wrong, expect_close, expect_equal, expect_tuple, within
 
 from . import lab
-from .bench import explained, room_for_python
+from .bench import KEPT, explained, room_for_python
 
 Maybe = Tensor | None
 Taught = tuple[Tensor, list[Maybe], int]
@@ -214,6 +214,14 @@ def _on_ctx(right: Taught, given: Sequence[Any]) -> Taught:
     return y, [torch.zeros_like(dx) if given[-1] and dx is not None else dx, dw, db], products
 
 
+def _of_the_last_call(right: Taught, given: Sequence[Any]) -> Taught:
+    x, w, b, dy, autocast, _ = given
+    y, (dx, dw, db), products = _on_ctx(right, given)
+    if dw is not None:
+        dw = _torchs(x.detach() + 1, w, b, dy, autocast)[1][1]
+    return y, [dx, dw, db], products
+
+
 _WRONG: dict[str, tuple[str, Bend]] = {
     "autocast_passes_by": (
         "Under autocast y is still float32: nothing casts what comes in to bfloat16. "
@@ -239,6 +247,7 @@ _WRONG: dict[str, tuple[str, Bend]] = {
         _means,
     ),
     "saved_on_ctx": (WRITTEN, _on_ctx),
+    "kept_outside_ctx": (KEPT, _of_the_last_call),
     "two_answers": (
         "There are two answers and three inputs: b has a gradient too.",
         _bias_unanswered,
