@@ -112,4 +112,4 @@ def _laid_out(values: Values, shape: Sequence[int], layout: str) -> torch.Tensor
             return values(shape)
         repeated = larger[0]
         return values((*shape[:repeated], 1, *shape[repeated + 1 :])).expand(*shape)
-    return values((math.prod(shape) + 3,))[3:].view(*shape)
+    return values((math.prod(shape) + 3,))[3:].view(tuple(shape))  # of no dimensions too
