@@ -92,7 +92,8 @@ class Draw:
     def _values(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         if not (dtype.is_floating_point or dtype.is_complex):
             return self.integers(*shape, low=0, high=1 if dtype is torch.bool else 100).to(dtype)
-        return torch.randn(tuple(shape), generator=self._generator, dtype=torch.float64).to(dtype)
+        exact = torch.complex128 if dtype.is_complex else torch.float64
+        return torch.randn(tuple(shape), generator=self._generator, dtype=exact).to(dtype)
 
 
 Values = Callable[[Sequence[int]], torch.Tensor]

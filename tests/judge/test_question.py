@@ -29,7 +29,7 @@ def test_a_wrong_answer_is_decorated_or_given() -> None:
     def squared(n: int) -> int:
         return n * n
 
-    question.wrong("kept", "As it was.", twice=lambda n: n)
+    assert question.wrong("kept", "As it was.", twice=lambda n: n) is question.wrong_answers[1]
     assert [wrong.name for wrong in question.wrong_answers] == ["squared", "kept"]
     assert [wrong.functions["twice"](3) for wrong in question.wrong_answers] == [9, 3]
     assert squared(3) == 9
@@ -58,6 +58,18 @@ def test_an_option_that_no_question_has_is_refused() -> None:
         asked(minuets=5)
 
 
+def test_what_is_not_said_of_a_question_is_the_usual() -> None:
+    usual = asked()
+    flags = usual.may_write, usual.witnessed, usual.loopback, usual.alone, usual.by_effect
+    assert (*flags, usual.simulated) == (False,) * 6
+    assert (usual.budget_s, usual.device_share, usual.host, usual.cost_of) == (None, 0.0, "", None)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_a_share_may_be_nothing_and_a_whole_device(share: float) -> None:
+    assert asked(device_share=share).device_share == share
+
+
 @pytest.mark.parametrize("share", [-0.1, 1.1])
 def test_a_share_of_more_than_one_device_is_refused(share: float) -> None:
     with pytest.raises(ValueError, match="0 to 1"):
@@ -71,8 +83,31 @@ def test_a_name_is_asked_once_and_questions_are_counted() -> None:
         asked(lab)
 
 
+def test_a_lab_is_the_sum_of_its_questions() -> None:
+    lab = Lab("07_test", "", {"twice": {"squared": "Look at squares."}})
+    assert (lab.max_points, lab.device_share, lab.loopback) == (0, 0.0, False)
+    first = asked(lab, points=2, device_share=0.25)
+    second = lab.question("thrice", **{**WELL, "points": 3, "device_share": 0.5})(first.check)
+    assert (lab.max_points, lab.device_share, lab.loopback) == (5, 0.5, False)
+    assert (first.next_lines, second.next_lines) == ({"squared": "Look at squares."}, {})
+    lab.question("again", **{**WELL, "loopback": True})(first.check)
+    assert lab.loopback
+    assert [question.title for question in lab] == ["Lab 7.1", "Lab 7.2", "Lab 7.3"]
+
+
+def test_a_cost_is_listed_and_stays_a_function() -> None:
+    question = asked()
+
+    def measured(student: Student, draw: Draw) -> str:
+        return "nothing"
+
+    assert question.cost(measured) is measured
+    assert question.cost_of is measured
+
+
 def test_the_goal_is_the_first_paragraph() -> None:
     assert asked().goal == "Two times n."
+    assert Lab("07_test", "").question("bare", **WELL)(lambda student, draw: None).goal == ""
 
 
 def add(n: int, more: int) -> int:
