@@ -64,10 +64,11 @@ def run(
             stderr=subprocess.STDOUT,
             env=_environment(),
         )
+        parent = psutil.Process(process.pid)  # while it is sure to be there
         if cpus is not None:
             os.sched_setaffinity(process.pid, cpus)
         mark_cpu_s = _used_up_to(mark, process, account) if mark else 0.0
-        peaks = _watched(process)
+        peaks = _watched(process, parent)
         wall_s, cpu_s = time.monotonic() - started, _used_s(account)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command, log.read_text()[-2000:])
@@ -120,9 +121,9 @@ def _used_up_to(mark: Mark, process: subprocess.Popen[bytes], account: Path | No
     return _used_s(account)
 
 
-def _watched(process: subprocess.Popen[bytes]) -> dict[str, int]:
+def _watched(process: subprocess.Popen[bytes], parent: psutil.Process) -> dict[str, int]:
     peaks: dict[str, int] = {}
-    parent, next_look = psutil.Process(process.pid), time.monotonic()
+    next_look = time.monotonic()
     while process.poll() is None:
         if time.monotonic() >= next_look:
             for name, held in _held(parent):
