@@ -110,7 +110,8 @@ def _expect_clean(got: Any, z: Tensor, t: float, dy: Maybe) -> None:
     if dy is not None:
         if dz is None:
             raise Wrong(expected=describe(dy), got="None", where="in dz", why=_ABOUT[TESTS[1]])
-        expect_close(dz, dy / t)
+        with within("in dz"):
+            expect_close(dz, dy / t)
 
 
 def _is_whole(y: Any) -> bool:
