@@ -106,12 +106,13 @@ def _filled_in(english: str) -> str:
 
 
 def _fields(english: str, parts: Sequence[str]) -> list[str] | None:
-    """What stands between the parts of an entry, each at its first place: in linear time, since a
-    student's own text comes by here. A field of a short entry is one word, a list of them, or an
-    entry itself, so `{} after {}` is not taken for a message of torch's."""
+    """What stands between the parts of an entry, with the first of which `english` begins, each at
+    its first place: in linear time, since a student's own text comes by here. A field of a short
+    entry is one word, a list of them, or an entry itself, so `{} after {}` is not taken for a
+    message of torch's."""
     first, *inner, last = parts
     place, end = len(first), len(english) - len(last)
-    if not (english.startswith(first) and english.endswith(last) and place <= end):
+    if not (english.endswith(last) and place <= end):
         return None
     found = []
     for part in inner:

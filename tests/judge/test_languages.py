@@ -246,32 +246,6 @@ def test_a_verdict_is_said_without_a_word_of_the_english_catalogue(code: str) ->
             assert not IN_WORDS.search(part) or part.strip() not in told, sentence
 
 
-def test_the_fields_of_a_pattern_are_filled_and_said_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "lab").mkdir()
-    (tmp_path / "lab" / "es.toml").write_text(
-        '"{} of {} rows" = "de {1} filas, {0}"\n"row {}" = "fila {}"\n"all" = "todas"\n'
-        '"a set {{}}" = "un conjunto {{}}"\n"in {}" = "en {}"\n"the loss" = "la pérdida"\n'
-    )
-    monkeypatch.setattr(words, "_content_rooms", [tmp_path])
-    words._content.cache_clear()
-    words._patterns.cache_clear()
-    try:
-        with in_language("es"):
-            assert content("all of 7 rows") == "de 7 filas, todas"
-            assert content("row {3}") == "fila {3}"
-            assert content("row 3\nof two lines") == "row 3\nof two lines"
-            assert content("in the loss") == "en la pérdida"
-            assert content("in a message of torch's") == "in a message of torch's"
-            assert content("in dx, dw; row 3") == "en dx, dw; fila 3"
-            assert content("in dx; and a message") == "in dx; and a message"
-        assert content("all") == "all"
-    finally:
-        words._content.cache_clear()
-        words._patterns.cache_clear()
-
-
 @pytest.mark.parametrize("code", CODES)
 def test_a_students_own_text_comes_through_however_long(code: str) -> None:
     """What an answer returned or raised is looked up, too: that takes no longer than reading it."""
