@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,6 +25,7 @@ LEFT_BEHIND: dict[str, Callable[[], Any]] = {
     "device": lambda: torch.set_default_device("meta"),
     "grad": lambda: torch.set_grad_enabled(False),
     "autocast": lambda: torch.set_autocast_enabled("cpu", True),
+    "autocast on a GPU": lambda: torch.set_autocast_enabled("cuda", True),
     "matmul": lambda: torch.set_float32_matmul_precision("medium"),
     "deterministic": lambda: torch.use_deterministic_algorithms(True),
     "anomaly": lambda: torch.autograd.set_detect_anomaly(True),
@@ -50,10 +53,17 @@ def test_a_setting_is_as_in_a_fresh_process_inside_and_the_students_own_after(
     leave()
     left = _now()
     assert left != before
-    with as_started():
-        assert _now() == before
-        leave()
-    assert _now() == left
+    for once_more in (leave, list):
+        with as_started():
+            assert _now() == before
+            once_more()
+        assert _now() == left
+
+
+def test_fresh_is_what_a_process_begins_with() -> None:
+    asked = "from autograder.judge.torch_settings import _now; print(_now()[:-1])"
+    told = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True)
+    assert told.stdout.strip() == str(FRESH)
 
 
 def test_inference_mode_too() -> None:
