@@ -104,11 +104,14 @@ def test_a_call_ends_when_the_gpu_has_done_what_it_was_told(driver: Driver) -> N
         pass
 
 
-def test_a_gpu_is_broken_where_each_wait_fails(driver: Driver) -> None:
-    gpu = device.Cuda()
-    assert not gpu.broken
-    driver.fault = "an illegal memory access"
-    assert gpu.broken
-    driver.is_used = False  # asking would begin a context, and with it cost its memory
-    assert not gpu.broken
-    assert driver.told == ["synchronize", "synchronize"]
+@pytest.mark.parametrize(
+    ("fault", "is_used", "broken"),
+    [("", True, False), ("illegal access", True, True), ("illegal access", False, False)],
+)
+def test_a_gpu_is_broken_where_a_wait_fails(
+    fault: str, is_used: bool, broken: bool, driver: Driver
+) -> None:
+    """One that is not used yet is not asked: that would cost the memory of a context."""
+    driver.fault, driver.is_used = fault, is_used
+    assert device.Cuda().broken is broken
+    assert driver.told == ["synchronize"] * is_used
