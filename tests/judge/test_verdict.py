@@ -1,4 +1,4 @@
-"""Verdicts: their causes, what they look like, and those of before there were causes."""
+"""Verdicts: their causes and what they look like."""
 
 from __future__ import annotations
 
@@ -55,55 +55,6 @@ def test_a_verdict_is_stored_and_read_back_whole() -> None:
 def test_what_is_no_verdict_is_refused(data: dict[str, Any]) -> None:
     with pytest.raises((KeyError, TypeError, ValueError)):
         Verdict.from_mapping(data)
-
-
-NOT_WRITTEN = "no argument was written into"
-OLD = [
-    ({"state": "pass"}, Cause.PASSED),
-    ({"state": "flagged", "sentence": "An answer came after 3 microseconds."}, Cause.TOO_FAST),
-    ({"state": "ungradable", "sentence": "The grader failed, not you: gone"}, Cause.GRADER_FAULT),
-    ({"state": "ungradable", "sentence": "The check itself failed (E: x)."}, Cause.CHECK_FAULT),
-    ({"state": "fail", "sentence": "Lab 1.1 is not answered yet."}, Cause.BLANK),
-    (
-        {"state": "fail", "sentence": "Lab 1.1 is not answered yet. Another cell answers it."},
-        Cause.BLANK,
-    ),
-    (
-        {
-            "state": "fail",
-            "sentence": "Your answer calls that of another question, which is not answered yet.",
-            "expected": "a value",
-            "got": "NotImplementedError: Lab 1.2: other",
-        },
-        Cause.RAISED,
-    ),
-    (
-        {"state": "fail", "got": "there is no function 'f' yet", "expected": "a value"},
-        Cause.MISSING,
-    ),
-    ({"state": "fail", "got": "TimeoutError: no answer within 4 s"}, Cause.TIMED_OUT),
-    ({"state": "fail", "got": "ProcessEnded: it ended"}, Cause.DIED),
-    ({"state": "fail", "got": "TypeError: it returned a set; an answer"}, Cause.UNSENDABLE),
-    ({"state": "fail", "got": "ValueError: x", "expected": "a value"}, Cause.RAISED),
-    ({"state": "fail", "got": "3", "expected": "4"}, Cause.WRONG),
-    ({"state": "fail", "sentence": "Your function wrote into its input: so"}, Cause.WROTE_INPUT),
-    (
-        {"state": "fail", "sentence": "The questions before this one had used up the notebook's 9"},
-        Cause.TIMED_OUT,
-    ),
-]
-
-
-@pytest.mark.parametrize(("fields", "cause"), OLD, ids=lambda one: str(one)[:40])
-def test_a_verdict_of_before_there_were_causes_is_read(
-    fields: dict[str, str], cause: Cause
-) -> None:
-    """As `to_json` wrote them until then, so that an old grading folder opens."""
-    old = {"question": "q", "points": 0.0, "max_points": 1.0, "seed": 1, "title": "Lab 1.1"}
-    found = Verdict.from_mapping({**old, "witnessed": NOT_WRITTEN, **fields})
-    assert (found.cause, found.state) == (cause, fields["state"])
-    assert found.witnessed == ("not_written",)
-    assert Verdict.from_mapping(json.loads(found.to_json())) == found
 
 
 def test_remarks_follow_the_sentence() -> None:
