@@ -20,17 +20,18 @@ def test_they_are_known_by_name() -> None:
 
 
 def test_on_a_cpu_nothing_is_moved() -> None:
-    data = bytes(range(8))
+    data = bytes(range(7))
     host = DEVICES["cpu"]
     host.begin(1)
     with host.running():
         assert torch.empty(0).device == torch.device("cpu")
     assert bytes(host.arrive(data)) == data
-    assert not host.broken
+    assert host.broken is False
 
 
 def test_a_planted_fault_is_reported_late_and_stays() -> None:
-    there, data = device.Simulated(), bytes(range(8))
+    there, data = device.Simulated(), bytes(range(7))
+    assert there.cap_bytes == 0
     there.begin(7)
     assert (there.cap_bytes, there.broken) == (7, False)
     storage = there.arrive(data)
@@ -87,9 +88,22 @@ def made_on() -> str:
 
 def test_a_gpus_memory_is_capped_once_for_each_cap(driver: Driver) -> None:
     gpu = device.Cuda()
-    for cap in (50, 50, 400, 25):
+    for cap in (1, 50, 50, 400, 25):
         gpu.begin(cap)
-    assert driver.told == [0.5, 1.0, 0.25]  # a share of all of it, and never more than that
+    assert driver.told == [0.01, 0.5, 1.0, 0.25]  # a share of all of it, and never more than that
+
+
+def test_what_arrives_on_a_gpu_is_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, there = bytes(range(7)), torch.zeros(2)
+    moved: list[bytes] = []
+
+    def cuda(host: torch.Tensor) -> torch.Tensor:
+        moved.append(bytes(host.untyped_storage()))
+        return there
+
+    monkeypatch.setattr(torch.Tensor, "cuda", cuda)
+    assert device.Cuda().arrive(data).data_ptr() == there.untyped_storage().data_ptr()
+    assert moved == [data]
 
 
 def test_a_call_ends_when_the_gpu_has_done_what_it_was_told(driver: Driver) -> None:
