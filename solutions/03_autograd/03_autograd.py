@@ -398,8 +398,8 @@ def train_in_parts(w, b, batches, lr):
 
 # %% id="edit_outcome" role="solution"
 def edit_outcome(op, inputs, edited, way):
-    """op (a name in torch), inputs (one or two leaves, of which at least one requires a gradient),
-    edited (0, 1 or "out"), way ("itself", "view", "detach" or "data")
+    """op (a name in torch), inputs (one or two leaves in any memory layout, of which at least one
+    requires a gradient), edited (0, 1 or "out"), way ("itself", "view", "detach" or "data")
     -> "harmless", "raises" or "silent".
     """
     used = [leaf.clone() for leaf in inputs]  # a leaf that learns refuses in-place edits
@@ -496,7 +496,7 @@ def clip_in_hooks(w, b, batches, limit):
 
 # %% id="numeric_gradient" role="solution"
 def numeric_gradient(z, target, h):
-    """z (N, V) float32, target (N,), h (the step) -> dz (N, V) float64."""
+    """z (N, V) float32 in any memory layout, target (N,), h (the step) -> dz (N, V) float64."""
     z = z.detach().to(torch.float64)  # a copy: float32 has too few digits for a difference
     dz = torch.zeros_like(z)
     ### BEGIN SOLUTION

@@ -604,10 +604,10 @@ def roofline_time(kernels, machine):
 # shared memory has 32 banks of 4 bytes, and bank k holds every word whose number is k modulo 32.
 #
 # The warp accesses a tile of 32 elements of `itemsize` bytes, `columns` to a row: lane 1 stands
-# beside lane 0 in the row. `first` is the byte at which element (0, 0) begins, `stride` is (down a
-# row, along a row) in elements. How many sectors does it touch in global memory? And if that were
-# shared memory, how many ways would its bank conflict have: the most different words that lanes
-# want of one bank? Stuck? `hint("sectors")`
+# beside lane 0 in the row. `first` is the byte at which element (0, 0) begins, a multiple of
+# `itemsize`; `stride` is (down a row, along a row) in elements. How many sectors does it touch in
+# global memory? And if that were shared memory, how many ways would its bank conflict have: the
+# most different words that lanes want of one bank? Stuck? `hint("sectors")`
 
 
 # %% id="sectors" role="solution"
@@ -655,8 +655,8 @@ def sectors(first, stride, columns, itemsize):
 # registers, shared memory. `block` says what one block takes: `"warps"`, `"registers"` of each
 # thread, `"shared"` bytes. `machine` has the four limits of an SM under the names `"warps"`,
 # `"blocks"`, `"registers"` and `"shared"`. Registers are given to a warp (32 threads) in whole
-# multiples of `machine["register_unit"]`; shared memory to a block in whole multiples of
-# `machine["shared_unit"]`, with `machine["reserved"]` bytes for the system in each block. Return
+# multiples of `machine["register_unit"]`. Shared memory is given to a block in whole multiples of
+# `machine["shared_unit"]`: its own together with `machine["reserved"]` bytes for the system. Return
 # the warps that are resident, and the sorted list of limits that allow no block more. Stuck?
 # `hint("occupancy")`
 
@@ -785,7 +785,8 @@ def column_sums(z_ptr, sum_ptr, N, V, ROWS: tl.constexpr, BLOCK: tl.constexpr):
 # such lines. `broken_kernel(source)` gets the text of a kernel. It returns the number of the line
 # that is wrong and the line as it should be, and `None` for a kernel that you leave for later. Any
 # repair of one line that makes the kernel right is right. Some of the kernels are right as they
-# are: there, `None` is the answer. A wrong line breaks one of five rules:
+# are: there, `None` is the answer, or a line that stays as it is. A wrong line breaks one of five
+# rules:
 #
 # - Masked lanes change nothing: they hold -inf in a maximum, and inf in a minimum.
 # - Each index that may go beyond its size is in the mask.
@@ -964,9 +965,9 @@ def broken_kernel(source):
 #
 # `@%p1` is a predicate: the mask of your kernel. `.v2.b32` are two values of 32 bits. Tensor cores
 # multiply in `mma.sync` (up to sm_89), `wgmma.mma_async` (sm_90) or `tcgen05.mma` (sm_100). Write a
-# function that says of any such text how wide its accesses to global memory are and how many there
-# are of each width, how many have a predicate, how many instructions multiply on tensor cores, and
-# how many 32-bit registers (`%r`) are declared. Stuck? `hint("read_ptx")`
+# function that says of any such text of one kernel how wide its accesses to global memory are and
+# how many there are of each width, how many have a predicate, how many instructions multiply on
+# tensor cores, and how many 32-bit registers (`%r`) are declared. Stuck? `hint("read_ptx")`
 
 
 # %% id="read_ptx" role="solution"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from autograder.checks import find
 from autograder.checks.lab02_dispatcher import lab
@@ -71,6 +72,25 @@ def test_a_view_that_begins_further_on_is_no_new_storage() -> None:
     begins = ("{t.untyped_storage().data_ptr() for", "{t.data_ptr() for")
     verdict = solved("carried_bytes", begins, ("0 if storage.", "0 if result."))
     assert (verdict.state, verdict.misconception) == (State.FAIL, "offsets_charged")
+
+
+def test_a_kernel_that_stays_in_the_table_is_told_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept: list[torch.library.Library] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.library.Library, "_destroy", lambda library: kept.append(library))
+        told = [solved("with_my_addmm").misconception for _ in range(2)]
+    for library in reversed(kept):
+        library._destroy()  # type: ignore[no-untyped-call]
+    assert told == ["not_given_back"] * 2
+
+
+def test_a_tensor_made_in_inference_has_no_keys_of_autograd_though_it_learns() -> None:
+    learns = ("if not made_in_inference", "if requires_grad or not made_in_inference")
+    verdict = solved("tensor_keys", learns)
+    assert verdict.state is State.FAIL
+    assert "made in inference mode" in verdict.sentence
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,37 @@ def test_a_walk_in_another_order_is_told_what_it_left_out() -> None:
     )
 
 
+def test_two_leaves_with_as_many_numbers_are_two() -> None:
+    def one_leaf_a_size(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> Any:
+        x = F.embedding(tokens, w) + F.embedding(tokens.roll(1), w)
+        waiting: list[Any] = [F.cross_entropy(F.linear(x, w, b), target).grad_fn]
+        found: dict[Any, Any] = {}
+        for node in filter(None, waiting):
+            leaf = getattr(node, "variable", None)
+            shape = None if leaf is None else tuple(leaf.shape)
+            found.setdefault(node if leaf is None else leaf.numel(), (node.name(), shape))
+            waiting += [after for after, _ in node.next_functions]
+        return list(found.values())
+
+    assert asked("walk_graph", one_leaf_a_size).state is State.FAIL
+
+
+def test_a_copy_that_moved_is_told_that_the_loss_never_saw_it() -> None:
+    def reshaped(z: Tensor, target: Tensor, h: float) -> Tensor:
+        z = z.to(torch.float64)
+        dz = torch.zeros_like(z)
+        flat, slopes = z.reshape(-1), torch.zeros(z.numel(), dtype=torch.float64)
+        for k in range(z.numel()):
+            flat[k] += h
+            up = F.cross_entropy(z, target)
+            flat[k] -= 2 * h
+            slopes[k] = (up - F.cross_entropy(z, target)) / (2 * h)
+            flat[k] += h
+        return dz + slopes.view(z.shape)
+
+    assert "`reshape` copies a transposed z" in asked("numeric_gradient", reshaped).sentence
+
+
 def test_a_difference_with_other_rounding_is_told_that_it_is_doubled() -> None:
     def in_place(z: Tensor, target: Tensor, h: float) -> Tensor:
         z = z.to(torch.float64)

@@ -39,7 +39,8 @@ def others() -> dict[str, list[dict[str, Any]]]:
 
 def cases_of(question: str, seed: int = 1) -> list[Case]:
     module = import_module(f"autograder.checks.lab07_triton.{question}")
-    return list(module._cases(Draw(seed)))
+    beyond = getattr(module, "_beyond", None)
+    return [*module._cases(Draw(seed)), *(beyond(Draw(seed)) if beyond else ())]
 
 
 def asked(question: str, source: str, seed: int = 7) -> Verdict:
@@ -140,6 +141,8 @@ EDITS = [
      "words_beyond_count"),
     ("fused_loss_kernel", "at_target += ", "at_target = ", "target_of_the_last_tile"),
     ("fused_loss_kernel", "lse - at_target", "at_target - lse", "gain"),
+    ("fused_loss_kernel", "tl.store(lse_ptr + rows, lse", "tl.store(lse_ptr + rows, lse - top",
+     "maximum_left_off_lse"),
     ("fused_loss_kernel", ', input_precision="ieee"', "", "in_tf32"),
     ("fused_loss_kernel", "tl.dot(x, tl.trans(w)",
      "tl.dot(x.to(tl.float16), tl.trans(w.to(tl.float16))", "in_float16"),
@@ -153,6 +156,14 @@ EDITS = [
      'other=float("inf"))\n    dloss = tl.load(dloss_ptr + rows, mask=rows < N, other=0.0',
      "other=0.0)\n    dloss = tl.load(dloss_ptr + rows, mask=rows < N, other=1.0",
      "rows_beyond_count"),
+    ("fused_backward_kernel", 'mask=v < V, other=float("-inf")', "mask=v < V, other=0.0",
+     "inf_times_0_in_dx"),
+    ("fused_backward_kernel", "    d = tl.arange(0, D)\n",
+     "    d = tl.arange(0, D)\n    rows = tl.minimum(rows, N - 1)\n", "last_token_again"),
+    ("fused_backward_kernel", "tl.sum(dz, 0)", "tl.sum(tl.exp(z - lse[:, None]) - hit, 0)",
+     "db_without_cotangent_beside_inf"),
+    ("fused_backward_kernel", "tl.dot(dz, w", "tl.dot(tl.exp(z - lse[:, None]) - hit, w",
+     "dx_without_cotangent"),
     ("fused_backward_kernel", ', input_precision="ieee"', "", "in_tf32"),
 ]  # fmt: skip
 

@@ -89,6 +89,8 @@ def _expect_moved(student: Student, x: torch.Tensor, y: torch.Tensor, where: tor
 
 
 _RESHAPED = "Each of the two keeps its shape, whatever its dtype."
+_IS_FLOAT = "A tensor of floats comes back as `where`, the first or the second, of whichever dtype."
+_IS_NO_FLOAT = "Whole numbers, and True and False, keep the dtype that they have."
 _NO_ELEMENT = "A tensor without elements has a dtype too. It is a float or not, as the others are."
 _TURNED_ROUND = "The pair came back the other way round: x is first."
 
@@ -104,7 +106,9 @@ def _because(got: Any, other: Any, want: torch.Tensor) -> str:
             return _TURNED_ROUND
         if got.shape != want.shape:
             return _RESHAPED
-        return "" if want.numel() else _NO_ELEMENT
+        if not want.numel():
+            return _NO_ELEMENT
+        return _IS_FLOAT if want.is_floating_point() else _IS_NO_FLOAT
     place = int((got != want).flatten().nonzero()[0])
     mine, torchs = (t.flatten()[place].item() for t in (got, want))
     return f"A number that is {torchs:.6g} in the new dtype came as {mine:.6g}."

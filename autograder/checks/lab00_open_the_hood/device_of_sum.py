@@ -8,12 +8,19 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, expect_equal, some
 
 from . import lab
 from .meta_layer import Sizes
 
 Place = tuple[str, Sizes]  # where a tensor is, and its shape
+
+_RAISED = {
+    "RuntimeError": "Where the sum is refused, return None. An exception is what torch's own sum "
+    "has for it."
+}
+_NUMBERED = 'This is the name of one GPU, with its number. The type alone was asked for, "cuda".'
 
 
 @lab.question(
@@ -35,8 +42,12 @@ def device_of_sum(student: Student, draw: Draw) -> None:
     """
     n = draw.integer(2, 999)
     pairs = [*_awkward(n), *(_pair(draw) for _ in draw.cases(12)), *some(_every_pair(n), 110)]
-    for pair, got in zip(pairs, student.each("device_of_sum", pairs), strict=True):
-        expect_equal(got, _device_of_sum(*pair), why=_because(got, *pair))
+    answers = student.each("device_of_sum", pairs)
+    for pair in pairs:
+        want = _device_of_sum(*pair)
+        with explaining(_RAISED if want is None else {}):
+            got = next(answers)
+        expect_equal(got, want, why=_because(got, *pair))
 
 
 def _because(got: Any, a: Place, b: Place) -> str:
@@ -44,9 +55,9 @@ def _because(got: Any, a: Place, b: Place) -> str:
     if got is False:
         return "Where the sum is refused the answer is None, else the name of a device."
     if got not in ("cpu", "cuda", None):
-        return ""
+        return _NUMBERED if isinstance(got, str) and got.startswith("cuda:") else ""
     if a[0] == b[0]:
-        return f"Both are on {a[0]}, and so is their sum, whatever their shapes."
+        return f"Both are on {a[0]}, and so is their sum: a shape counts only between two devices."
     on_cpu = a[1] if a[0] == "cpu" else b[1]
     if on_cpu == ():
         return (
@@ -321,7 +332,7 @@ def _(a: Place, b: Place) -> torch.device | None:
 
 @device_of_sum.wrong(
     "with_a_number",
-    'This is the name of one GPU, with its number. The type alone was asked for, "cuda".',
+    _NUMBERED,
 )
 def _(a: Place, b: Place) -> str | None:
     found = _device_of_sum(a, b)

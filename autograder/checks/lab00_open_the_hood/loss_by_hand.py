@@ -96,7 +96,8 @@ def _because(got: Any, want: torch.Tensor, logits: torch.Tensor, targets: torch.
     row, right = logits[0].double(), int(targets[0])
     return (
         f"Row 0: log(sum of exp(z)) is {float(row.logsumexp(0)):.6g}, and z[{right}] is "
-        f"{float(row[right]):.6g}. The difference is its surprise."
+        f"{float(row[right]):.6g}. The difference is its surprise, and the loss is "
+        "the mean over all rows."
     )
 
 

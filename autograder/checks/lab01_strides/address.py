@@ -53,6 +53,7 @@ def address(student: Student, draw: Draw) -> None:
         ((1, 0), (3, 4), (4, 1), 0),  # 0 beside no negative index
         ((-3, 1), (5, 4), (10, 1), 2),  # each misreading of -3 has a place of its own
         ((1, -1), (3, 4), (4, 1), 0),
+        ((-1, -2), (3, 4), (4, 1), 5),  # from the end in each of the two
         ((0, 0), (3, 4), (4, 1), 5),  # the walk is over where it begins
         ((2, 1), (4, 3), (1, 4), 0),
         ((), (), (), 3),

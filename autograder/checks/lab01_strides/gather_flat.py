@@ -63,7 +63,8 @@ def _rows_and_columns(draw: Draw, layout: str) -> tuple[torch.Tensor, torch.Tens
 
 def _further(draw: Draw) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Other dtypes, an offset beside a stride along the row, as many columns as rows, one of them,
-    more than x has, no row, and addresses beyond a byte and beyond two."""
+    more than x has, an index that is a transpose, no row, and addresses beyond a byte and beyond
+    two."""
     wide = draw.tensor(5, 14, dtype=torch.float64, layout="strided")[1:, 2:]
     whole = draw.integers(4, 6, low=0, high=2**60)
     return [
@@ -75,6 +76,7 @@ def _further(draw: Draw) -> list[tuple[torch.Tensor, torch.Tensor]]:
         (draw.tensor(1, 6), torch.tensor([[5]])),
         (draw.tensor(3, 4), torch.zeros(0, 2, dtype=torch.int64)),
         (draw.tensor(2, 3), torch.tensor([[2, 1, 0, 2, 1], [0, 0, 2, 1, 1]])),
+        (draw.tensor(4, 7), draw.integers(3, 4, low=0, high=6).T),
         (draw.tensor(9, 600), draw.integers(9, 2, low=300, high=599)),
         (draw.tensor(70, 600), draw.integers(70, 1, low=0, high=599)),
     ]

@@ -32,6 +32,7 @@ _ALWAYS: list[tuple[Sizes, Sizes]] = [
     ((3, 2, 2), (4, 3, 0)),
     ((2, 3, 4), (12, 3, 2)),
     ((2, 3, 4), (17, 3, 0)),
+    ((2, 3, 4, 5), (60, 1, 15, 3)),  # contiguous for torch in another memory format
 ]
 
 

@@ -14,11 +14,15 @@ from . import lab
 
 _RAISED = {
     "RuntimeError: setStorage": "The last window would end behind the last float of x: there are "
-    "too many windows, or a step is too long. Steps are counted in floats.",
+    "too many windows, a step is too long, or the first one begins too late. All is counted in "
+    "floats.",
+    "RuntimeError: shape": "Windows need not fill x: what is left behind the last one belongs to "
+    "none of them.",
 }
 _COPIED = "The windows are right, but they are a copy. A view needs only two strides: as_strided."
 
-_TIGHT = ((5, 5, 1), (5, 5, 3), (6, 5, 3), (7, 1, 1), (7, 1, 3), (1, 1, 1), (8, 3, 9), (8, 3, 5))
+_TIGHT = [(5, 5, 1), (5, 5, 3), (6, 5, 3), (7, 1, 1), (7, 1, 3), (1, 1, 1)]
+_TIGHT += [(8, 3, 9), (8, 3, 5), (8, 3, 3)]
 """One window, windows of one element, and what is left behind the last one."""
 _WIDER = (torch.float64, torch.int64, torch.bfloat16)
 

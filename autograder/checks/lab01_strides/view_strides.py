@@ -66,6 +66,7 @@ def view_strides(student: Student, draw: Draw) -> None:
         ((2, 2, 1, 2, 3), (24, 6, 5, 3, 1), (2, 1, 4, 3, 1)),
         ((3, 2, 2, 2, 2), (1, 3, 6, 12, 24), (3, 2, 1, 2, 2, 2)),
         ((3, 2, 2, 2, 2), (1, 24, 12, 6, 3), (3, 4, 4)),
+        ((4, 9), (1, 4), (2, 3, 6)),  # 6 of 9, then 3 of 4, each with a rest: both runs are used up
     ]
     cases = always + [_reshaping(draw) for _ in draw.cases(8)] + some(_small(), 65)
     answers = student.each("view_strides", cases)
@@ -73,14 +74,15 @@ def view_strides(student: Student, draw: Draw) -> None:
         want = _torch_view(size, stride, new_size)
         with explaining(_RAISED if want is None else {}):
             got = next(answers)
+        runs = ", ".join(str(n) for n, _ in _runs(size, stride)) or "1"
         expect_strides(
             got,
             want,
             new_size,
-            exists="A view exists here: each new size can be cut from one run, and none crosses a "
-            "border.",
-            none="No strides lead to the floats in this order: a new size crosses from one run "
-            "into the next. Then the answer is None.",
+            exists=f"A view exists here: the runs have {runs} elements, and each new size can be "
+            "cut from one of them.",
+            none=f"No strides lead to the floats in this order: the runs have {runs} elements, and "
+            "a new size crosses from one into the next. Then the answer is None.",
         )
 
 

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.checks.explaining import explaining, saying
-from autograder.judge import Draw, Student
+from autograder.checks.explaining import explaining
+from autograder.judge import Draw, Student, Wrong
 
 from . import lab
 from .head_gradients import Batch, Pair, each_gradient
@@ -73,9 +73,13 @@ def _ask(
         got = student.call("clip_in_hooks", _fresh(w), _fresh(b), batches, limit)
     each = got if isinstance(got, (list, tuple)) else ()
     clipped = [[_clip(g, limit) for g in pair] for pair in each_gradient(w, b, batches)]
-    with saying(ZERO if any(isinstance(t, Tensor) and bool(t.isnan().any()) for t in each) else ""):
-        summed = [torch.stack(c).sum(0) for c in zip(*clipped, strict=True)]
+    summed = [torch.stack(c).sum(0) for c in zip(*clipped, strict=True)]
+    try:
         expect_each(got, summed, "dw db", tolerance=tolerance)
+    except Wrong as wrong:
+        if any(isinstance(t, Tensor) and bool(t.isnan().any()) for t in each):
+            wrong.why = ZERO  # more than that there is nan in it
+        raise
 
 
 def _fresh(t: Tensor) -> Tensor:

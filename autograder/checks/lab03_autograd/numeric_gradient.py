@@ -59,7 +59,8 @@ def _known(got: Any, z: Tensor, target: Tensor, h: float) -> str:
 
 NO_DIFFERENCE = (
     "The two losses are the same. `up = z` is no copy, so up and down were one tensor; or all "
-    "logits moved together, which softmax does not notice. Move one element of a copy at a time."
+    "logits moved together, which softmax does not notice; or the loss never saw what moved, since "
+    "`reshape` copies a transposed z. Move one element at a time, of the tensor that the loss gets."
 )
 TURNED = "This is dz transposed: dz[n, v] belongs to z[n, v]."
 STEP_NOT_USED = (

@@ -39,10 +39,11 @@ def walk_graph(student: Student, draw: Draw) -> None:
     tokens (N,), w (V, D), b (V,), target (N,); w and b may or may not require a gradient -> a list
     of (name, shape): the leaf's shape for an AccumulateGrad node, None for every other.
     """
-    always = [(False, False), (True, True), (False, True), (True, False)]
+    # The third is D: with 1 feature both leaves hold as many numbers.
+    always = [(False, False, 3), (True, True, 1), (False, True, 2), (True, False, 3)]
     asked: list[tuple[Tensor, ...]] = []
-    for w_learns, b_learns in always + [draw.choice(always) for _ in draw.cases(1)]:
-        n, v, d = draw.integer(2, 5), draw.integer(4, 9), draw.integer(2, 3)
+    for w_learns, b_learns, d in always + [draw.choice(always) for _ in draw.cases(1)]:
+        n, v = draw.integer(2, 5), draw.integer(4, 9)
         w = draw.tensor(v, d, requires_grad=w_learns)
         b = draw.tensor(v, requires_grad=b_learns)
         tokens, target = (draw.integers(n, low=0, high=v - 1) for _ in range(2))

@@ -325,8 +325,8 @@ def taught(
     written: bool = False,
 ) -> Any:
     """(y, [dx, dw, db], products in the backward) of a new operator that the answer taught.
-    written: into w, between forward and backward; [] where the backward then raises."""
-    w = w.detach().clone().requires_grad_(w.requires_grad)
+    written: into what of x and w does not learn, before the backward; [] where that then raises."""
+    x, w = (t.detach().clone().requires_grad_(t.requires_grad) for t in (x, w))
     op, _ = new_operator()
     ANSWERS[name](op)
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
@@ -334,8 +334,9 @@ def taught(
         operator_of(op)(x + 1, w, b)  # what this forward keeps is not for the backward below
     learn = [t is not None and t.requires_grad for t in (x, w, b)]
     inputs = [t for t, one in zip((x, w, b), learn, strict=True) if t is not None and one]
-    if written:
-        w.detach().zero_()
+    for t in (x, w):
+        if written and not t.requires_grad:
+            t.zero_()
     try:
         with Products() as products, warnings.catch_warnings(action="ignore"):
             found = iter(torch.autograd.grad(y, inputs, dy.to(y.dtype), allow_unused=True))

@@ -62,9 +62,10 @@ SENTENCES = {
     "x_of_three_dimensions": "x has three dimensions and was not refused: the loops know of two.",
     "w_of_three_dimensions": "w has three dimensions and was not refused: the loops know of two.",
     "bias_of_two_dimensions": "b has two dimensions and was not refused.",
-    "weight_of_another_dtype": "x is float64 and w float32. The loops read the bytes of one as the "
-    "other: numbers came out, and none of them means anything.",
-    "bias_of_another_dtype": "b has another dtype than w: its bytes were read as something else.",
+    "weight_of_another_dtype": "x and w have two dtypes and were not refused: the loops read the "
+    "bytes of one as those of the other, and what comes out means nothing.",
+    "bias_of_another_dtype": "b has another dtype than w and was not refused: the loops read its "
+    "bytes as something else.",
     "complex_has_no_kernel": "complex128 has no kernel here, and was not refused: whatever the "
     "loops read, it is no float64.",
     "ints_have_no_kernel": "int64 has no kernel here, and was not refused.",
@@ -136,6 +137,7 @@ def _unwelcome(draw: Draw) -> Iterator[Refused]:
     yield Refused(wide, w, b, (d + more, d), "features_unchecked")
     yield Refused(wide, w, None, (d + more, d), "features_unchecked")
     yield Refused(wide[:0], w, b, (d + more, d), "features_unchecked")  # no row, and it fits not
+    yield Refused(x, _roomy(draw, v, d + more), b, (d, d + more), "features_unchecked")
     yield Refused(x, w, long, (v + more, v), "bias_size_unchecked")
     yield Refused(x, w, long[:1], (1, v), "bias_size_unchecked")  # and a b of one word is no (V,)
     yield Refused(x[0], w, b, (), "x_of_one_dimension")
@@ -143,7 +145,9 @@ def _unwelcome(draw: Draw) -> Iterator[Refused]:
     yield Refused(x, w, b[None, :].expand(v, v), (), "bias_of_two_dimensions")
     yield Refused(x[:, :, None].expand(n, d, 2), w, b, (), "x_of_three_dimensions")
     yield Refused(x.double(), w, None, (), "weight_of_another_dtype")
+    yield Refused(x[:0], w.double(), None, (), "weight_of_another_dtype")  # no row to be written
     yield Refused(x.double(), w.double(), b, (), "bias_of_another_dtype")
+    yield Refused(x[:0], w, b.double(), (), "bias_of_another_dtype")
     cx, cw, cb = (t.to(torch.complex128) for t in (x, w, b))
     yield Refused(cx, cw, cb, (), "complex_has_no_kernel")
     yield Refused(x.long(), w.long(), None, (), "ints_have_no_kernel")

@@ -30,6 +30,8 @@ ROUNDED = 0.02  # of the largest value: bfloat16 keeps 8 bits, and sums round ag
 _RAISED = {
     "RuntimeError": "The call or its backward raised. Is there an answer for each of x, w and b, "
     "None where b is None, and does it have the shape of its tensor?",
+    "returned an invalid gradient": "An answer has not the shape of its tensor: dx is (N, D) as x, "
+    "dw (V, D) as w, db (V,) as b.",
     "not enough values to unpack": "backward unpacks more than there is: what was not saved by "
     "ctx.save_for_backward in keep, or a third entry of ctx.needs_input_grad, which is not there "
     "where b was left out.",
@@ -90,16 +92,23 @@ def _ask(
 
 
 def _ask_written(room: Student, draw: Draw) -> None:
-    """A backward after somebody wrote into w: it raises, or has kept the numbers of its forward."""
+    """A backward after somebody wrote into w, then into x: it raises, or has kept the numbers of
+    its forward."""
     n, v, d = draw.integer(2, 9), draw.integer(10, 19), draw.integer(20, 29)
-    x, w, dy = draw.tensor(n, d, requires_grad=True), draw.tensor(v, d), draw.tensor(n, v)
-    with explained(_RAISED):
-        got = room.call("taught", "teach_head", x, w, None, dy, False, True)
-    _, gradients, _ = expect_tuple(got, 3, "(y, gradients, products)")
-    if gradients:
-        dx = expect_tuple(gradients, 3, "three gradients")[0]
-        with within("in dx, where w was written between forward and backward", why=WRITTEN):
-            expect_close(dx, dy @ w)
+    places = (
+        "in dx, where w was written between forward and backward",
+        "in dw, where x was written between forward and backward",
+    )
+    for k, place in enumerate(places):
+        x, w = draw.tensor(n, d, requires_grad=not k), draw.tensor(v, d, requires_grad=bool(k))
+        dy = draw.tensor(n, v)
+        with explained(_RAISED):
+            got = room.call("taught", "teach_head", x, w, None, dy, False, True)
+        _, gradients, _ = expect_tuple(got, 3, "(y, gradients, products)")
+        if gradients:
+            mine = expect_tuple(gradients, 3, "three gradients")[k]
+            with within(place, why=WRITTEN):
+                expect_close(mine, (dy @ w, dy.T @ x)[k].detach().contiguous())
 
 
 def _torchs(
@@ -134,9 +143,9 @@ def _expect_taught(got: Any, want: Taught, needs: Needs, autocast: bool) -> None
 
 
 WRITTEN = (
-    "Somebody wrote into w after the forward, and the backward went on with the new numbers. "
+    "Somebody wrote into x or w after the forward, and the backward went on with the new numbers. "
     "ctx.save_for_backward remembers the version that it saved, and raises; an attribute of ctx "
-    "does not, nor does it for w.data."
+    "does not, nor does it for x.data and w.data."
 )
 _UNANSWERED = (
     "This tensor learns and got no gradient. ctx.needs_input_grad has an entry for each input that "
@@ -211,7 +220,9 @@ def _in_half(right: Taught, given: Sequence[Any]) -> Taught:
 
 def _on_ctx(right: Taught, given: Sequence[Any]) -> Taught:
     y, (dx, dw, db), products = right
-    return y, [torch.zeros_like(dx) if given[-1] and dx is not None else dx, dw, db], products
+    if given[-1]:
+        dx, dw = (None if t is None else torch.zeros_like(t) for t in (dx, dw))
+    return y, [dx, dw, db], products
 
 
 def _of_the_last_call(right: Taught, given: Sequence[Any]) -> Taught:

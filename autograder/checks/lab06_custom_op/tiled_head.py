@@ -125,6 +125,18 @@ def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor
     return head(x, w, b)
 
 
+@tiled_head.wrong(
+    "last_tile_kept",
+    "Beyond D the places of the tiles kept what the turn before had brought, and it was added "
+    "again. Every turn fills every place: what lies outside of x or w counts as 0.",
+)
+def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
+    d = x.shape[1]
+    again = slice(max(d - 16, 0), d // 16 * 16)  # 16 features before those that are beyond D
+    x, w = (torch.cat([t, t[:, again]], 1) for t in (x, w))
+    return head(x, w, b)
+
+
 tiled_head.wrong(
     "bias_for_each_tile",
     "The bias was added once for each tile of features: it belongs behind the loop.",

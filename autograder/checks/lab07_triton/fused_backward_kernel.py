@@ -23,6 +23,7 @@ from .kernels import (
     Misreading,
     Stored,
     as_if_contiguous,
+    blocks,
     faulty,
     float16,
     judge_kernel,
@@ -74,9 +75,10 @@ def _cases(draw: Draw) -> Iterator[Case]:
 
 
 def _beyond(draw: Draw) -> Iterator[Case]:
-    """Tokens beyond N, and a bias of which exp is inf. Apart from the others: there every mistake
-    of a kernel that loads their lse as 0 would look like this one."""
+    """Tokens beyond N and words beyond V, where exp of the bias, or of -lse, is inf. Apart from the
+    others: there every mistake of a kernel that loads their lse as 0 would look like this one."""
     yield _case(draw, 5, 40, 16, (16, 16), shift=200.0)
+    yield _case(draw, 5, 40, 16, (16, 16), shift=-200.0)
 
 
 def _case(
@@ -163,6 +165,25 @@ def _inf_times_0(given: Given) -> Stored:
     return found
 
 
+def _inf_times_0_in_dx(given: Given, right: Stored) -> Tensor:
+    """dx, with the dz of words beyond V: their w and bias are 0."""
+    lse: Tensor = given["lse_ptr"]
+    beyond = given["V"] % given["WORDS"] != 0
+    return right["dx_ptr"] + (0 * (-lse).exp()[:, None] if beyond else 0)
+
+
+def _read_again(of: Callable[[Tensor, int], Tensor]) -> Callable[[Given], Stored]:
+    """The gradients, where rows beyond N are those of other tokens and add to dw and db too."""
+
+    def stored(given: Given) -> Stored:
+        n, x = int(given["N"]), given["x_ptr"]
+        rows = of(torch.arange(blocks(n, given["ROWS"]) * given["ROWS"]), n)
+        dz = _dz(given, x)
+        return _from(dz[rows], x[rows], given["w_ptr"]) | {"dx_ptr": dz @ given["w_ptr"]}
+
+    return stored
+
+
 def _normalized_by_tile(given: Given, x: Tensor) -> Tensor:
     z = head(x, given["w_ptr"], given["b_ptr"])
     p = torch.cat([tile.softmax(1) for tile in torch.split(z, given["WORDS"], 1)], 1)
@@ -217,6 +238,10 @@ def _first_word_hit(given: Given) -> Tensor:
     return -torch.eye(1, int(given["V"]))[0]
 
 
+def _nothing(given: Given) -> Tensor:
+    return torch.zeros(int(given["V"]))
+
+
 def _db_by(dz_of: Callable[[Given], Tensor], of_a_row: Callable[[Given], Tensor]) -> Any:
     """db alone by a wrong dz, with that of the rows beyond N."""
 
@@ -267,6 +292,13 @@ def _by_the_strides_of_x(given: Given, right: Stored) -> Tensor:
     dx = right["dx_ptr"]
     return dx.T.reshape(dx.shape) if given["x_n"] == 1 < given["x_d"] else dx
 
+
+_BESIDE = {"": _row_beyond, "_beside_inf": _first_word_hit, "_masked": _nothing}
+"""What a row beyond N adds to db without its cotangent: with an lse of 0, of inf, or masked."""
+AGAIN = (
+    "Rows beyond N are read as other tokens, by % or by a minimum, and what those add to dw and db "
+    "is added again. Let the dz of such a row be 0."
+)
 
 MISREADINGS = {
     "edge_not_masked": faulty("out_of_bounds"),
@@ -322,10 +354,30 @@ MISREADINGS = {
         "dloss is missing, and with it what keeps the tokens beyond N out of db.",
         _with_rows_beyond(_uncast_dz, _first_word_hit),
     ),
-    "hits_not_weighted": Misreading(
-        "The 1 at the target was taken off after the product with dloss. Both are multiplied: "
-        "(softmax - onehot) * dloss.",
-        _with_rows_beyond(_hits_not_weighted, _first_word_hit),
+    "inf_times_0_in_dx": Misreading(
+        "The words beyond V have a row of w that is 0, and with a bias of 0 the softmax of theirs "
+        "is inf where lse is far below 0: inf * 0 is NaN, in dx. Load their bias as -inf, or take "
+        "0 for their dz by tl.where.",
+        _but(dx=_inf_times_0_in_dx),
+    ),
+    "last_token_again": Misreading(AGAIN, _read_again(lambda rows, n: rows.clamp(max=n - 1))),
+    "first_tokens_again": Misreading(AGAIN, _read_again(lambda rows, n: rows % n)),
+    **{
+        f"hits_not_weighted{beside}": Misreading(
+            "The 1 at the target was taken off after the product with dloss. Both are multiplied: "
+            "(softmax - onehot) * dloss.",
+            _with_rows_beyond(_hits_not_weighted, of_a_row),
+        )
+        for beside, of_a_row in (("", _first_word_hit), ("_masked", _nothing))
+    },
+    "dx_without_cotangent": Misreading(
+        "dx follows from softmax - onehot without dloss. It is dz w, and dloss is a factor of dz.",
+        _but(dx=lambda given, right: _uncast_dz(given) @ given["w_ptr"]),
+    ),
+    "dw_without_cotangent": Misreading(
+        "dw follows from softmax - onehot without dloss. It is dz^T x, and dloss is a factor of "
+        "dz.",
+        _but(dw=lambda given, right: _uncast_dz(given).T @ given["x_ptr"]),
     ),
     "averaged": Misreading(
         "The gradients are divided by N. dloss is the cotangent of each token's loss, and whoever "
@@ -350,10 +402,13 @@ MISREADINGS = {
         "db adds up the softmax. It is the sum of dz over the tokens.",
         _db_by(lambda given: _softmax(given, given["x_ptr"]), lambda given: given["b_ptr"].exp()),
     ),
-    "db_without_cotangent": Misreading(
-        "db adds up softmax - onehot without dloss. It is the sum of dz over the tokens.",
-        _db_by(_uncast_dz, _row_beyond),
-    ),
+    **{
+        f"db_without_cotangent{beside}": Misreading(
+            "db adds up softmax - onehot without dloss. It is the sum of dz over the tokens.",
+            _db_by(_uncast_dz, of_a_row),
+        )
+        for beside, of_a_row in _BESIDE.items()
+    },
     "db_averaged": Misreading(
         "db is divided by ROWS. Paths add up: it is the sum of dz over the tokens.",
         _but(db=lambda given, right: right["db_ptr"] / given["ROWS"]),

@@ -99,6 +99,7 @@ class _Rules:
     masked: bool = True  # lanes that hang over load nothing
     masked_stores: bool = True
     whole_tiles: bool = False  # the last one, which hangs over, is left out
+    one_more: bool = False  # than whole tiles, always
     z_read: int = 1
     z_written: int = 1
     z_kept: int = 0  # by the fused kernel
@@ -110,8 +111,8 @@ class _Rules:
 
     def __call__(self, n: int, v: int, d: int, itemsize: int, rows: int, words: int) -> Moved:
         size, z_size = self.size or itemsize, self.z_size or self.size or itemsize
-        r, c = n // rows, v // words
-        if not self.whole_tiles:
+        r, c = n // rows + self.one_more, v // words + self.one_more
+        if not self.whole_tiles and not self.one_more:
             r, c = len(_tiles(n, rows)), len(_tiles(v, words))
         times = {"rows": r, "words": c, "program": r * c, "token": n, "once": 1, "never": 0}
         full_n, full_v = (n, v) if self.masked else (r * rows, c * words)
@@ -157,6 +158,18 @@ _WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
         "The tiles are counted with //. The last one hangs over, and a program loads what is left "
         "of it: round up.",
         _Rules(whole_tiles=True),
+    ),
+    "all_tiles_full": (
+        "The lanes that hang over the edge are counted, in loads and in stores. A masked lane "
+        "moves nothing.",
+        lambda n, v, d, size, rows, words: _right(
+            len(_tiles(n, rows)) * rows, len(_tiles(v, words)) * words, d, size, rows, words
+        ),
+    ),
+    "a_tile_too_many": (
+        "There is a tile too many where N is a multiple of ROWS, or V of WORDS: round up, and "
+        "leave whole multiples alone.",
+        _Rules(one_more=True),
     ),
     "logits_never_read": (
         "The logits are written and never read again. The loss kernel reads each of them: that is "

@@ -253,6 +253,11 @@ def _without_its_bias(z: Tensor, lse: Tensor, given: Given) -> Tensor:
     return lse - _at(z - given["b_ptr"], given["t_ptr"])
 
 
+def _times_onehot(z: Tensor, lse: Tensor, given: Given) -> Tensor:
+    right = lse - _at(z, given["t_ptr"])
+    return right * math.nan if given["V"] % given["WORDS"] else right
+
+
 def _rows_of(given: Given, value: float) -> Tensor:
     return torch.full((int(given["N"]),), value)
 
@@ -324,6 +329,13 @@ MISREADINGS = {
         "lse is without the maximum that was taken off before exp: it is added to the logarithm.",
         _lse(lambda z, given: z.logsumexp(1) - z.amax(1)),
     ),
+    "maximum_left_off_lse": Misreading(
+        "lse_ptr holds the logarithm of the sum alone. The maximum that was taken off before exp "
+        "is added to it there too.",
+        lambda given: (
+            _right(given) | {"lse_ptr": _right(given)["lse_ptr"] - _logits(given).amax(1)}
+        ),
+    ),
     "maximum_multiplied": Misreading(
         "The maximum was multiplied with the logarithm of the sum. It is added.",
         _lse(lambda z, given: z.amax(1) * (z.logsumexp(1) - z.amax(1))),
@@ -378,6 +390,16 @@ MISREADINGS = {
     "target_without_bias": Misreading(
         "The target's logit is without its bias: take it where z is complete.",
         _loss(_without_its_bias),
+    ),
+    "inf_times_0": Misreading(
+        "The words beyond V have the logit -inf, and -inf * 0 is NaN. Take the target's logit by "
+        "tl.where, not by a product with 0 and 1.",
+        _loss(_times_onehot),
+    ),
+    "target_below_0": Misreading(
+        "Where the target's logit is below 0, a maximum with 0 has taken its place. Add the logit "
+        "up over the words, with 0 from all the others.",
+        _loss(lambda z, lse, given: lse - _at(z, given["t_ptr"]).clamp(min=0)),
     ),
     "target_less_the_maximum": Misreading(
         "The target's logit is less by the maximum so far. That is taken off for exp alone.",

@@ -42,8 +42,9 @@ Stored = dict[str, Tensor]
 _MISREAD = "misread: "
 
 FAULTS = {
-    "out_of_bounds": "A lane that takes part touches memory outside of the tensor. Which lanes "
-    "hang over the edge of the last tile, and does the mask of this line switch off all of them?",
+    "out_of_bounds": "A lane that takes part touches memory outside of the tensor. Does the mask "
+    "of this line switch off all lanes that hang over the edge of the last tile? And is each index "
+    "multiplied by its own stride?",
     "between": "A lane touches memory between the elements of the tensor, which do not lie side by "
     "side: its strides say how far apart they are.",
     "race": "Two programs meet in one element. They run at the same time and in no order: each "

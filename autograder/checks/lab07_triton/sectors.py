@@ -33,9 +33,9 @@ def sectors(student: Student, draw: Draw) -> None:
     """(32-byte sectors of global memory, ways of the bank conflict in shared memory) of a warp that
     accesses a tile of 32 elements.
 
-    first: the byte of the tile's first element; stride: (row, column), in elements; columns: of
-    the tile, lane after lane along a row; itemsize: 1, 2 or 4 -> (sectors, ways). Shared memory has
-    32 banks of 4 bytes; lanes that want the same word share it.
+    first: the byte of the tile's first element, a multiple of itemsize; stride: (row, column), in
+    elements; columns: of the tile, lane after lane along a row; itemsize: 1, 2, 4 or 8 -> (sectors,
+    ways). Shared memory has 32 banks of 4 bytes; lanes that want the same word share it.
     """
     for case in _cases(draw):
         got = expect_tuple(student.call("sectors", *case), 2, "(sectors, ways)")
@@ -48,6 +48,7 @@ def _cases(draw: Draw) -> Iterator[Access]:
     yield 4, (72, 1), 16, 2  # two rows of float16: no two misreadings agree about them
     yield 0, (64, 1), 32, 4  # a row of float32
     yield 0, (32, 1), 32, 8  # and of float64: two words each
+    yield 0, (0, 2), 16, 8  # every other one, and the row again
     yield 16, (600, 1), 32, 4  # from the middle of a sector on
     yield 0, (600, 64), 32, 4  # down a column: each lane in a sector of its own
     yield 0, (96, 5), 32, 2  # neighbours in one word, or not
@@ -120,10 +121,27 @@ def _words_of_banks(places: list[int]) -> list[int]:
     return [sum(word % BANKS == bank for word in words) for bank in range(BANKS)]
 
 
+def _whole(places: list[int], itemsize: int) -> list[int]:
+    """All bytes of the elements that begin at these places."""
+    return [byte for place in places for byte in range(place, place + itemsize)]
+
+
+def _by_halves(first: int, stride: tuple[int, int], columns: int, itemsize: int) -> Touched:
+    places = _bytes(first, stride, columns, itemsize)
+    parts = [places] if itemsize < 8 else [places[:16], places[16:]]
+    return _sectors(places), max(_ways(_whole(part, itemsize)) for part in parts)
+
+
+def _banks_of_8(first: int, stride: tuple[int, int], columns: int, itemsize: int) -> Touched:
+    places = _bytes(first, stride, columns, itemsize)
+    return _sectors(places), _ways([place * BANK_BYTES // max(4, itemsize) for place in places])
+
+
 def _span(places: list[int]) -> int:
     return max(places) // SECTOR_BYTES - min(places) // SECTOR_BYTES + 1
 
 
+ELEMENTS = "Elements are taken for bytes: lane k is stride * itemsize bytes further, not stride."
 _WRONG = {
     "aligned": (
         "The tile is taken to begin at a sector's first byte. A row that begins in the middle of a "
@@ -131,10 +149,37 @@ _WRONG = {
         _answer(places_of=lambda first, *rest: _bytes(0, *rest)),
     ),
     "elements_for_bytes": (
-        "Elements are taken for bytes: lane k is stride * itemsize bytes further, not stride.",
+        ELEMENTS,
         _answer(
             places_of=lambda first, stride, columns, itemsize: _bytes(first, stride, columns, 1)
         ),
+    ),
+    "strides_for_bytes": (
+        ELEMENTS,
+        _answer(
+            places_of=lambda first, stride, columns, itemsize: _whole(
+                _bytes(first, stride, columns, 1), itemsize
+            )
+        ),
+    ),
+    "sectors_of_each_row": (
+        "The sectors of each row are counted for themselves, and added. Two rows that lie in the "
+        "same 32 bytes share a sector.",
+        lambda first, stride, columns, itemsize: (
+            len({(k // columns, place // SECTOR_BYTES) for k, place in
+                 enumerate(_bytes(first, stride, columns, itemsize))}),
+            _ways(_bytes(first, stride, columns, itemsize)),
+        ),
+    ),
+    "halves_of_a_warp": (
+        "The warp is taken in two halves where elements have 8 bytes. Asked for are the words that "
+        "its 32 lanes want of one bank.",
+        _by_halves,
+    ),
+    "banks_of_8": (
+        "A bank is taken to be 8 bytes wide for elements of 8 bytes. It has 4: such an element is "
+        "two words, in two banks.",
+        _banks_of_8,
     ),
     "whole_span": (
         "This counts all sectors between the first and the last. Those in a gap are not touched.",

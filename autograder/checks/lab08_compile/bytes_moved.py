@@ -188,6 +188,7 @@ class Rules:
     results_written: bool = True  # what the caller gets is written
     product_writes: bool = True
     product_reads: bool = True
+    factor_written: bool = True  # what the product reads leaves the kernel before it
     unread_written: bool = True  # where nobody sweeps, what nobody reads is written
     results_apart: bool = False  # a result that a kernel reads too is written twice
 
@@ -238,7 +239,7 @@ class Rules:
             return False
         readers = [kernel[row[0]] for row in body if name in row[2]]
         unread = not readers and name not in kept and self.unread_written
-        away = any(k != kernel[name] for k in readers)
+        away = any(k != kernel[name] and (k != "product" or self.factor_written) for k in readers)
         returned = name in kept and self.results_written
         return returned or unread or away or self.inside_written
 
@@ -397,6 +398,19 @@ _ruled(
     "product_reads_nothing",
     "What the product reads is missing. It reads both of its factors.",
     product_reads=False,
+)
+_ruled(
+    "product_out_of_compiled",
+    "The product is missing from the compiled bytes. It is a call of a library: it reads both "
+    "factors and writes all of its result.",
+    product_writes=False,
+    product_reads=False,
+)
+_ruled(
+    "factor_not_written",
+    "The factor that the kernel before the product makes was not written. The product is a call of "
+    "a library, and reads it from memory.",
+    factor_written=False,
 )
 _ruled(
     "unread_read",

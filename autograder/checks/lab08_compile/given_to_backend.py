@@ -77,7 +77,7 @@ def _counted_by_kind(listed: Any, given: Given) -> str:
 
 
 def _program(draw: Draw, breaks: int) -> tuple[str, list[list[Any]]]:
-    """A program that breaks so many times, and three calls, two of them alike in shape."""
+    """A program that breaks so many times, and four calls, two of them alike in shape."""
     lines = ["def step(x, w, b):", "    y = F.linear(x, w, b)"]
     for part in range(breaks + 1):
         if part:
@@ -87,7 +87,7 @@ def _program(draw: Draw, breaks: int) -> tuple[str, list[list[Any]]]:
         lines += [f"    y = {op}" for op in (*ops, *[ops[0]] * 3)]  # one operation several times
     n, d, v = draw.integer(2, 5), draw.integer(3, 6), draw.integer(7, 9)
     w, b = draw.tensor(v, d), draw.tensor(v).abs() + 9  # so that the sum is above 0
-    calls = [[draw.tensor(rows, d), w, b] for rows in (n, n, n + 3)]
+    calls = [[draw.tensor(rows, d), w, b] for rows in (n, n, n + 3, n + 5)]
     return "\n".join([*lines, "    return y", ""]), calls
 
 
@@ -232,8 +232,9 @@ def _(source: str, calls: Sequence[Arguments]) -> tuple[int, int]:
 
 @given_to_backend.wrong(
     "first_call_only",
-    "Only the graphs of the first call are here. A later call whose inputs fail a guard brings "
-    "more: hand the same compiled function all of the calls.",
+    "Only the graphs of the first call are here, and the runs of all. A later call whose inputs "
+    "fail a guard brings more, where torch.compile is left to find out what changes: list each "
+    "graph.",
 )
 def _(source: str, calls: Sequence[Arguments]) -> Counted:
     given = _given(source, calls[:1])

@@ -58,8 +58,8 @@ def where_it_breaks(student: Student, draw: Draw) -> None:
     source (defines `step`), args -> list of lines of the text, without their indentation.
     """
     any_of_them = [draw.integer(0, 2) for _ in draw.cases(1)]
-    for breaks in (3, 1, *any_of_them, COMMENTED, ALIKE, UPWARDS, AT_THE_END, 0):
-        source, args = _program(draw, breaks)
+    for breaks in (3, 1, *any_of_them, COMMENTED, ALIKE, UPWARDS, AT_THE_END, BY_VALUES, 0):
+        source, args = _by_values(draw) if breaks == BY_VALUES else _program(draw, breaks)
         with explaining(_RAISED):
             got = student.call("where_it_breaks", source, args)
         want = _lines(source, [args])
@@ -67,6 +67,7 @@ def where_it_breaks(student: Student, draw: Draw) -> None:
             expect_equal(got, want)
 
 
+BY_VALUES = -5  # two ways, of which the values take the second; and a `return` that breaks
 AT_THE_END = -4  # no operator stands behind the last break: there are two graphs, and two breaks
 UPWARDS = -3  # a call over several lines, and a break among its arguments before its own
 ALIKE = -2  # two equal lines, and one that stands deeper
@@ -104,6 +105,21 @@ def _program(draw: Draw, breaks: int) -> tuple[str, list[Any]]:
     source = f"\n{source}" if breaks == COMMENTED else source
     n, d, v = draw.integer(2, 5), draw.integer(3, 6), draw.integer(7, 9)
     return source, [draw.tensor(n, d), draw.tensor(v, d), draw.tensor(v)]
+
+
+def _by_values(draw: Draw) -> tuple[str, list[Any]]:
+    """A program whose numbers decide at which lines it breaks, and that breaks as it returns."""
+    source = """
+def step(x, w, b):
+    y = F.linear(x, w, b)
+    if y.sum() > 0:
+        y = y / y.max().item()
+    else:
+        y = y - y.min().item()
+    return torch.tanh(y) * y.std().item()
+"""
+    n, d, v = draw.integer(2, 5), draw.integer(3, 6), draw.integer(7, 9)
+    return source, [draw.tensor(n, d), draw.tensor(v, d), -draw.tensor(v).abs() - 9]
 
 
 @remembered

@@ -1,0 +1,67 @@
+"""What lab 01 has to refuse: answers that are wrong at one edge of what the page allows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from autograder.checks.lab01_strides import lab
+from autograder.checks.lab01_strides.geometry import Sizes
+from autograder.checks.lab01_strides.view_strides import _runs
+from autograder.judge import Cause, LocalStudent, ask
+
+
+def by_any_format(size: Sizes, stride: Sizes) -> bool:
+    t = torch.empty_strided(size, stride)
+    in_another = t.dim() == 4 and t.is_contiguous(memory_format=torch.channels_last)
+    return t.is_contiguous() or in_another
+
+
+def cut_with_a_rest(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
+    """A new size is cut from a run that is long enough; whether a rest stays is not asked."""
+    found, sizes = [1] * len(new_size), list(new_size)
+    for left, step in reversed(_runs(size, stride)):
+        while sizes and left > 1:
+            n = sizes.pop()
+            if left < n:
+                return None
+            found[len(sizes)], left, step = step, left // n, step * n
+    return tuple(found)
+
+
+def side_by_side(x: torch.Tensor, width: int, step: int) -> torch.Tensor:
+    return x.view(-1, width) if step == width else x.unfold(0, width, step)
+
+
+def index_laid_flat(
+    flat: torch.Tensor, stride: Sizes, offset: int, index: torch.Tensor
+) -> torch.Tensor:
+    rows = torch.arange(len(index)).repeat_interleave(index.shape[1])
+    return flat[offset + rows * stride[0] + index.view(-1) * stride[1]].view(index.shape)
+
+
+def last_index_from_the_end(index: Sizes, size: Sizes, stride: Sizes, offset: int) -> int:
+    last = [i % n for i, n in zip(index[-1:], size[-1:], strict=True)]
+    return offset + sum(i * s for i, s in zip((*index[:-1], *last), stride, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("is_contiguous", by_any_format),
+        ("view_strides", cut_with_a_rest),
+        ("sliding_windows", side_by_side),
+        ("gather_flat", index_laid_flat),
+        ("address", last_index_from_the_end),
+    ],
+)
+def test_an_answer_that_is_wrong_at_one_edge_is_refused(
+    name: str, answer: Callable[..., Any], seed: int
+) -> None:
+    verdict = ask(lab.questions[name], LocalStudent({name: answer}), seed=seed)
+    assert verdict.cause in (Cause.WRONG, Cause.RAISED)
+    assert not verdict.misconception  # none of the known ones is true of it
