@@ -71,6 +71,28 @@ def ordered(program: list[tuple[object, ...]]) -> set[tuple[str, int]]:
     return found
 
 
+@pytest.mark.parametrize("name", [q.name for q in lab if q.name != "bytes_held"])
+def test_no_known_wrong_answer_needs_a_drawn_case_to_fail(name: str) -> None:
+    for wrong, found, _ in Doubles(lab.questions[name], seed=1, rounds=0).each():
+        assert found["cause"] is not Cause.PASSED, wrong.name
+
+
+def test_a_plan_that_waits_without_need_hears_which_work_does() -> None:
+    def overlap_plan(batches: list[tuple[int, int, int]]) -> object:
+        """Three streams in turn: a copy in comes behind a copy out."""
+        plan: list[tuple[str, int, int]] = []
+        for i in range(len(batches)):
+            plan += [("wait", i - 2, i % 3)] if i > 1 else []
+            plan += [("in", i, i % 3), ("kernel", i, i % 3), ("record", i, i % 3)]
+            plan += [("out", i, i % 3)]
+        return plan
+
+    verdict = ask(
+        lab.questions["overlap_plan"], LocalStudent({"overlap_plan": overlap_plan}), seed=1
+    )
+    assert {"in3", "out0"} <= set(str(verdict.explanation).replace(",", "").split())
+
+
 @pytest.mark.parametrize("seed", range(0, 150, 10))
 def test_lines_that_wait_equally_long_may_stand_in_any_order(seed: int) -> None:
     """A set, a stable sort and a reversed one differ in nothing else."""

@@ -47,6 +47,7 @@ def best_schedule(student: Student, draw: Draw) -> None:
         ([3, 3, 3], [1, 1, 1], 8),
         ([3, 3, 3], [1, 1, 1], 5),
         ([1, 1, 1, 1], [0, 5, 6, 7], 3),  # a layer that costs nothing is run again for nothing
+        ([1, 1, 1, 1], [5, 0, 6, 7], 3),  # another one, in the middle
         ([1, 1, 1, 1], [6, 5, 0, 7], 3),  # the bytes and the budget of before, and other FLOPs
         ([1, 1, 1], [5, 0, 0], 2),  # what fits recomputes no less than all layers cost
         ([1, 1, 1], [5 * 10**12, 6 * 10**12, 7 * 10**12], 2),

@@ -146,6 +146,12 @@ def repeats_once(saved: list[Tensor], dloss: Tensor, needs: Needs) -> Answers:
     return for_whom((p @ w - factor * w[target], dw, db), needs)
 
 
+def repeats_once_in_dw(saved: list[Tensor], dloss: Tensor, needs: Needs) -> Answers:
+    """Does that in dw alone."""
+    dx, _, db = right_backward(saved, dloss, needs)
+    return dx, repeats_once(saved, dloss, needs)[1], db
+
+
 def alone_forgotten(saved: list[Tensor], dloss: Tensor, needs: Needs) -> Answers:
     """Gives up where neither x nor w learns."""
     return right_backward(saved, dloss, needs) if any(needs[:2]) else (None, None, None)

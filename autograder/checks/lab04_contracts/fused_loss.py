@@ -12,6 +12,11 @@ from autograder.judge import Draw
 
 from .answers import Answers, Needs, for_whom
 
+CLASSES_COUNTED = (
+    "F.one_hot(target) has as many columns as the largest target of this batch needs. The words "
+    "are V, whichever of them come: F.one_hot(target, V)."
+)
+
 Batch = tuple[Tensor, Tensor, Tensor, Tensor]
 Loss = tuple[Tensor, list[Tensor]]
 

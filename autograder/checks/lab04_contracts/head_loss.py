@@ -33,6 +33,7 @@ from .faulty_loss import (
     overflowing,
     recomputing,
     repeats_once,
+    repeats_once_in_dw,
     safe_logarithm,
     saving_gradients,
     saving_one,
@@ -47,6 +48,7 @@ from .faulty_loss import (
     with_saved,
 )
 from .fused_loss import (
+    CLASSES_COUNTED,
     Batch,
     Loss,
     backward_of,
@@ -247,11 +249,22 @@ head_loss.wrong(
     head_loss_forward=keeping_aside,
     head_loss_backward=logits_behind,
 )
+for _name, _second in (
+    ("repeated_word", repeats_once),
+    ("repeated_word_in_dw", repeats_once_in_dw),
+):
+    head_loss.wrong(
+        _name,
+        "A word that is the target of two rows was counted once: `dw[target] -= ...` writes such a "
+        "row once. Take the 1 away in dz, where each row has its own, or use index_add_.",
+        head_loss_backward=_second,
+    )
 head_loss.wrong(
-    "repeated_word",
-    "A word that is the target of two rows was counted once: `dw[target] -= ...` writes such a row "
-    "once. Take the 1 away in dz, where each row has its own, or use index_add_.",
-    head_loss_backward=repeats_once,
+    "classes_counted",
+    CLASSES_COUNTED,
+    head_loss_backward=with_logits(
+        lambda p, target, dloss: (p - F.one_hot(target)) * (dloss / len(p))
+    ),
 )
 head_loss.wrong(
     "every_target_pushed",

@@ -395,6 +395,16 @@ def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
 
 
 @linear_fn.wrong(
+    "bias_with_the_weight",
+    "db is None where w is frozen, and b learns here. Each of the three is asked for itself: db is "
+    "the sum of dy, whoever else learns.",
+)
+def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
+    y, saved, (dx, dw, db) = _plain(x, w, b, dy)
+    return y, saved, (dx, dw, db if w.requires_grad else None)
+
+
+@linear_fn.wrong(
     "zeros_for_frozen",
     "Whoever needs no gradient got a tensor of zeros. None says the same, and costs nothing.",
 )

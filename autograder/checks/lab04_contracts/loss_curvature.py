@@ -14,7 +14,7 @@ from autograder.judge import Draw, Student
 
 from . import lab
 from .answers import Triple, expect_named, parts
-from .fused_loss import hard_targets
+from .fused_loss import CLASSES_COUNTED, hard_targets
 
 Answer = tuple[Tensor, None]
 Backward = Callable[..., Any]  # of z, target, dloss
@@ -195,6 +195,14 @@ def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
 )
 def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
     return _own(lambda z, *others: _from(z.log_softmax(1), *others), z, target, v)
+
+
+@loss_curvature.wrong("classes_counted", CLASSES_COUNTED)
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    def backward(z: Tensor, target: Tensor, dloss: Tensor) -> Answer:
+        return (z.softmax(1) - F.one_hot(target)) * (dloss / len(z)), None
+
+    return _own(backward, z, target, v)
 
 
 @loss_curvature.wrong(

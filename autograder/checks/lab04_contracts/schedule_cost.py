@@ -168,7 +168,7 @@ def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
 
 @schedule_cost.wrong(
     "gone_too_early",
-    "The peak was taken while activation i was not held: it was gone already, or not yet back. "
+    "The peak was taken too early or too late: activation i, or the way to it, was not held. "
     "While layer i's backward runs it reads activation i: recompute, take the peak, then drop.",
 )
 def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:

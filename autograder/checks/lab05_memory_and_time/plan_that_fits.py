@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
@@ -46,6 +46,9 @@ def plan_that_fits(student: Student, draw: Draw) -> None:
         _work([22, 15, 29, 18, 25, 13, 20, 27], backwards=True),
         # All gradients at once are more than three batches: each is added before the next is made.
         _work([11, 9, 13, 12, 15, 10, 14, 8, 7], small=44),
+        # What is added to a sum may be larger than the sum. The smallest batch comes first, so who
+        # always takes what adds the least fits too.
+        _work(range(20, 36), fused=True),
     ]
     for work in fixed + [_drawn_work(draw) for _ in draw.cases(3)]:
         result = work[-1][0]
@@ -54,23 +57,30 @@ def plan_that_fits(student: Student, draw: Draw) -> None:
 
 
 def _work(
-    logits: Sequence[int], shared: int = 11, small: int = 1, *, backwards: bool = False
+    logits: Sequence[int],
+    shared: int = 11,
+    small: int = 1,
+    *,
+    backwards: bool = False,
+    fused: bool = False,
 ) -> Work:
     """Batches of so many MiB of logits, in the order "all logits, all probabilities, ...".
 
     shared: MiB of a weight that every batch reads twice. small: MiB of each gradient.
     backwards: gradients are added up from the last batch on, so the result needs that one first.
+    fused: but for the first batch, the product is added to the sum as it is made, as addmm does.
     """
     made: list[tuple[str, list[str], int]] = [("w", [], shared * MIB)]
     made += [(f"x{n}", [], small * MIB) for n in range(len(logits))]
     reads = {"z": "x{n} w", "p": "z{n}", "dz": "p{n} z{n} p{n}", "dw": "dz{n} x{n} w"}
     for part in PARTS:
-        for n, mib in enumerate(logits):
+        for n, mib in enumerate(logits[:1] if fused and part == "dw" else logits):
             nbytes = small if part == "dw" else mib
             made.append((f"{part}{n}", reads[part].format(n=n).split(), nbytes * MIB))
     total, *others = [f"dw{n}" for n in range(len(logits))][:: -1 if backwards else 1]
     for other in others:
-        made.append((f"sum{other}", [total, other], small * MIB))
+        adds = [other.replace("dw", "dz"), other.replace("dw", "x")] if fused else [other]
+        made.append((f"sum{other}", [total, *adds], small * MIB))
         total = f"sum{other}"
     numbers = {name: f"t{n}" for n, (name, _, _) in enumerate(made)}  # names say nothing
     return [(numbers[name], [numbers[r] for r in reads], nbytes) for name, reads, nbytes in made]
@@ -158,12 +168,15 @@ def _alive(plan: Plan, work: Work) -> int:
     return most
 
 
-def _needed_first(work: Work, result: str) -> list[str]:
-    """Names in the order in which the result needs them, depth first."""
+def _needed_first(
+    work: Work, result: str, turned: Callable[[Sequence[str]], Iterable[str]] = iter
+) -> list[str]:
+    """Names in the order in which the result needs them, depth first. turned: of what one piece of
+    work reads, the order in which it is made."""
     reads, order = {name: reads for name, reads, _ in work}, dict[str, None]()
 
     def make(name: str) -> None:
-        for read in reads[name]:
+        for read in turned(reads[name]):
             make(read)
         order.setdefault(name)
 
@@ -275,6 +288,25 @@ def _(work: Work, result: str) -> Plan:
 )
 def _(work: Work, result: str) -> Plan:
     return [*_batch_by_batch(work, result), ("free", result)]
+
+
+def _by_size(work: Work) -> Callable[[Sequence[str]], list[str]]:
+    nbytes = {name: size for name, _, size in work}
+    return lambda reads: sorted(reads, key=lambda name: -nbytes[name])
+
+
+for _name, _turned in (
+    ("read_last_made_first", lambda work: reversed),
+    ("largest_first", _by_size),
+):
+
+    @plan_that_fits.wrong(
+        _name,
+        "The running sum was made after what is added to it, so the gradients of all batches are "
+        "there before the second is added. What adds to a sum reads that sum first: make it first.",
+    )
+    def _(work: Work, result: str, _turned: Callable[[Work], Any] = _turned) -> Plan:
+        return _freed(_needed_first(work, result, _turned(work)), work, result)
 
 
 plan_that_fits.wrong(

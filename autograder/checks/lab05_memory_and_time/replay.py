@@ -30,6 +30,10 @@ MERGE: Requests = [
     ("free", "a2"),
     ("free", "b"),
 ]
+JOINED: Requests = [  # with the block before it, and then with both
+    *(("alloc", f"a{n}", size * MIB, 0) for n, size in enumerate((3, 2, 4, 2, 5))),
+    *(("free", name) for name in ("a0", "a1", "a3", "a2")),
+]
 LEFTOVER: Requests = [
     ("alloc", "a", 19 * MIB, 0),
     ("free", "a"),
@@ -45,6 +49,7 @@ STREAMS: Requests = [
     ("alloc", "b", 600 * KIB, 1),
     ("alloc", "c", 3 * MIB, 1),
     ("alloc", "d", 500 * KIB, 0),
+    ("empty_cache",),  # no segment is one free block
 ]
 CACHE: Requests = [
     ("alloc", "a", 30 * MIB, 0),
@@ -149,7 +154,7 @@ def replay(student: Student, draw: Draw) -> None:
     """
     # TIE comes late: who takes the younger of equals there has the right segments in another order.
     fixed = [BEST_FIT[:1], BEST_FIT, MERGE, LEFTOVER, STREAMS, CACHE, TIE_FARTHER_IN, TIE, TWINS]
-    fixed += [BORDERS, KEPT, RELEASED, NAMED_AGAIN, ROUNDED_FIRST, []]
+    fixed += [JOINED, BORDERS, KEPT, RELEASED, NAMED_AGAIN, ROUNDED_FIRST, []]
     drawn = [drawn_requests(draw, 40, streams=1 + n % 2) for n in draw.cases(4)]
     cases = [(requests,) for requests in fixed + drawn]
     for (requests,), got in zip(cases, student.each("replay", cases), strict=True):

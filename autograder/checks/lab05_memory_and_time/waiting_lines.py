@@ -7,7 +7,6 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, Final
 
-from autograder.checks.explaining import saying
 from autograder.judge import Draw, Student, expect_equal, expect_tuple
 from onelayer.recordings import read_recording
 from onelayer.recordings.mocked import FOLDER, MockedRun
@@ -49,8 +48,7 @@ def waiting_lines(student: Student, draw: Draw) -> None:
     fixed = [TO_THE_MICROSECOND, A_LOOP, NO_WORK_BETWEEN, COPIES, NO_WAIT, []]
     for log in [*(_made(draw, n) for n in (5, 9)), *fixed, *_drawn_logs(draw)]:
         got = expect_tuple(student.call("waiting_lines", log), None, "a list of (line, us)")
-        with saying(_about_a_line(got, log)):
-            expect_equal(got, _waits(log))
+        expect_equal(got, _waits(log), why=_about_a_line(got, log))
 
 
 def _about_a_line(got: Sequence[Any], log: Log) -> str:
