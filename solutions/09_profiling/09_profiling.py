@@ -199,12 +199,11 @@ def time_without_waits(events, latency):
     for e in whole:
         if e["cat"] in ("kernel", "gpu_memcpy"):
             work[e["args"]["correlation"]].append(e)
-    saved, free = 0.0, defaultdict(float)
-    for call in whole:
-        if call["cat"] != "cuda_runtime":
-            continue
-        if call["name"].endswith("Synchronize"):
-            saved += call["dur"]
+    calls = [e for e in whole if e["cat"] == "cuda_runtime"]
+    waits = [e for e in calls if e["name"].endswith("Synchronize")]
+    free = defaultdict(float)
+    for call in calls:
+        saved = sum(w["dur"] for w in waits if w["ts"] + w["dur"] <= call["ts"])
         for given in work[call["args"]["correlation"]]:
             start = max(call["ts"] - saved + latency, free[given["tid"]])
             free[given["tid"]] = start + given["dur"]
@@ -231,7 +230,8 @@ def time_without_waits(events, latency):
         for e in work:
             at = calls[e["args"]["correlation"]]
             behind += e["dur"]
-            ends.append(at - sum(w["dur"] for w in waits if w["ts"] < at) + latency + behind)
+            saved = sum(w["dur"] for w in waits if w["ts"] + w["dur"] <= at)
+            ends.append(at - saved + latency + behind)
     return max(ends) - begin
 
 
@@ -240,8 +240,8 @@ def time_without_waits(events, latency):
 #
 # How many copies come to the device from pageable memory, how many bytes are they together, and how
 # long does the host stand in the calls that ask for them, whatever those are called? Small ones
-# count too. A copy's `name` says where it comes from and where it goes. Stuck?
-# `hint("pageable_copies")`
+# count too, and one call may ask for several. A copy's `name` says where it comes from and where it
+# goes. Stuck? `hint("pageable_copies")`
 
 
 # %% id="pageable_copies" role="solution"
@@ -269,13 +269,14 @@ def pageable_copies(events):
     """By the arrows: from the end on a stream back to the beginning on the host."""
     starts = {e["id"]: (e["tid"], e["ts"]) for e in events if e["ph"] == "s"}
     calls = {(e["tid"], e["ts"]): e["dur"] for e in events if e.get("cat") == "cuda_runtime"}
-    count, nbytes, stood = 0, 0, 0.0
+    count, nbytes, stood = 0, 0, {}
     for e in events:
         if e["ph"] == "X" and "HtoD (Pageable" in e["name"]:
             count += 1
             nbytes += e["args"]["bytes"]
-            stood += calls[starts[e["args"]["correlation"]]]
-    return count, nbytes, stood
+            start = starts[e["args"]["correlation"]]
+            stood[start] = calls[start]  # once for a graph's call, however many copies it asks for
+    return count, nbytes, sum(stood.values())
 
 
 # %% [markdown] id="small-kernels"

@@ -241,6 +241,20 @@ class TestTorchsOwnTraces:
         assert early > late
 
 
+def test_another_thread_calls_while_the_host_waits() -> None:
+    module = import_module("autograder.checks.lab09_profiling.time_without_waits")
+    events, _ = module._drawn(Draw(0), "host", LATENCY_US, "beside")
+    calls = [e for e in events if e["cat"] == "cuda_runtime"]
+    waits = [e for e in calls if e["name"].endswith("Synchronize")]
+    inside = [(c, w) for c in calls for w in waits if 0 < c["ts"] - w["ts"] < w["dur"]]
+    assert [c["tid"] != w["tid"] for c, w in inside] == [True]
+
+
+def test_a_call_asks_for_two_copies_from_pageable_memory() -> None:
+    copies = [e["args"] for e in drawn("pageable_copies", 0) if "HtoD (Pageable" in e["name"]]
+    assert len({args["correlation"] for args in copies}) == len(copies) - 1
+
+
 @pytest.mark.parametrize("question", lab.questions)
 @pytest.mark.slow
 def test_no_wrong_answer_is_lucky(question: str) -> None:

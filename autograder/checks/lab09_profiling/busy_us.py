@@ -11,7 +11,7 @@ from autograder.judge import Draw, Student, expect_tuple, within
 
 from . import lab
 from .draw_step import STEPS, backward, operators, region, traced, us
-from .machine import Copy, Event, Fill
+from .machine import Copy, Event, Fill, Launch
 from .times import MILLISECONDS, Pair, expect_us, related, spans_of, union_us
 
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
@@ -90,6 +90,9 @@ def _drawn(draw: Draw, *, goes_on: bool = False) -> tuple[list[Event], list[Pair
         parts = [region(draw, "data", [copy]), region(draw, "forward", forward)]
         zeros = Fill(us(draw, 20, 40), us(draw, 2, 4))
         steps.append([*parts, region(draw, "backward", [back]), region(draw, "lr", [table, zeros])])
+    # The gaps between these are short: together they are more than CLOSE_US.
+    short = [Launch("cudaLaunchKernel", 1.1, [("void at::native::fill", 0.3)])] * 4
+    steps[0] = [region(draw, "zeros", short), *steps[0]]
     last = Copy("DtoH (Device -> Pinned)", 2**20, us(draw, 400, 500), us(draw, 2, 4), stream=13)
     steps[-1] = [*steps[-1], region(draw, "keep", [last, zeros])]
     behind = [region(draw, "evaluate", operators(draw, 3, (300, 400)))] if goes_on else []

@@ -14,7 +14,8 @@ from .draw_step import us
 from .machine import Event
 from .times import MILLISECONDS, as_number, expect_us, related
 
-NAME, BROADCAST, GATHER = "gloo:all_reduce", "gloo:broadcast", "gloo:all_gather"
+NAME = "gloo:all_reduce"
+OTHERS = ("gloo:broadcast", "gloo:all_gather", "gloo:sparse_all_reduce")
 LATE_ONCE_US = (4000, 6000)
 """How late one rank is in one step."""
 Late = tuple[int, list[float]]
@@ -119,7 +120,7 @@ def _drawn(
         _compute(draw, each, step, [late, *beside])
         for rank in each:  # other collectives, beside the loop: their waiting is not asked for
             began = rank.now - us(draw, 200, 900)
-            for other in (BROADCAST, GATHER):
+            for other in OTHERS:
                 rank.wrote(6, "user_annotation", other, began)
         for _ in range(2):
             _reduce(draw, each, often, waited, kept)

@@ -243,7 +243,7 @@ class Machine:
         for frame in self._path:
             frame.device.append((begin, begin + took))
         number = correlation or self._correlation
-        args = {"stream": stream, "correlation": number, **args}
+        args = {"External id": self._id, "stream": stream, "correlation": number, **args}
         work = self._event(cat, name, begin, took, args) | {"pid": 0, "tid": stream}
         arrow = {"id": number, "cat": "ac2g", "name": "ac2g"}
         here = {"pid": self.pid, "tid": self.pid + self._thread, "ts": round(called, 3)}

@@ -96,6 +96,12 @@ def _drawn(draw: Draw) -> tuple[list[Event], Copies]:
     behind = [region(draw, "evaluate", [moved, table])]  # and one that torch did not ask for
     pageable += [odd, table.nbytes]
     events, machine = traced(draw, steps, behind=behind)
+    graph = next(e["args"]["correlation"] for e in events if e["name"] == by_graph.call)
+    copies = (e for e in events if e["cat"] == "gpu_memcpy")
+    other = next(e for e in copies if e["args"]["correlation"] == graph)
+    args = {**other["args"], "bytes": 640}  # the graph has two copies
+    events.append({**other, "ts": round(other["ts"] + other["dur"], 3), "args": args})
+    pageable.append(640)
     return events, (len(pageable), sum(pageable), machine.seen.blocked_us)
 
 
@@ -126,7 +132,10 @@ def _moved(
 
 
 def _copy_of(draw: Draw, copy: Copy) -> Span:
-    inner = Span("cpu_op", "aten::copy_", us(draw, 2, 5), [copy])
+    calls: list[Any] = [copy]
+    if "Pageable" in copy.kind:  # torch waits behind it too, in a call of its own
+        calls.append(Wait("cudaStreamSynchronize", us(draw, 0.6, 0.9), copy.stream))
+    inner = Span("cpu_op", "aten::copy_", us(draw, 2, 5), calls)
     return Span("cpu_op", "aten::_to_copy", us(draw, 2, 5), [inner])
 
 
@@ -137,15 +146,17 @@ def _read(
     on_device: bool = False,
     by_place: bool = False,
     over: int = 0,
+    each: bool = False,
     named: Sequence[str] = ("cudaMemcpyAsync", "cudaMemcpy", "cudaGraphLaunch"),
 ) -> Copies:
-    """Read from the trace, and the ways to get it wrong."""
+    """Read from the trace, and the ways to get it wrong. each: a call's time for each copy."""
     whole = [e for e in events if e["ph"] == "X"]
     calls = [e for e in whole if e["name"] in named]
     copies = [e for e in whole if e["cat"] == "gpu_memcpy" and which(e["name"])]
     copies = [e for e in copies if e["args"]["bytes"] > over]
     stood = {e["args"]["correlation"]: e["dur"] for e in calls}
-    took = [stood.get(e["args"]["correlation"], 0.0) for e in copies]
+    asked = [e["args"]["correlation"] for e in copies]
+    took = [stood.get(number, 0.0) for number in (asked if each else set(asked))]
     if on_device:
         took = [e["dur"] for e in copies]
     if by_place:
@@ -162,6 +173,12 @@ _wrong(
     "A call is missing. A copy may be asked for by `cudaMemcpy` as well: the one with the copy's "
     "`correlation` counts, whatever it is called.",
     named=("cudaMemcpyAsync",),
+)
+_wrong(
+    "call_for_each_copy",
+    "The time of a call was counted once for each of its copies. One call may ask for several, and "
+    "the host stands in it once.",
+    each=True,
 )
 _wrong(
     "pinned_too",
@@ -196,6 +213,15 @@ _wrong(
 def _(events: Sequence[Event]) -> Copies:
     count, nbytes, _ = _read(events)
     return count, nbytes, _read(events, which=lambda name: True)[2]
+
+
+@pageable_copies.wrong(
+    "calls_counted",
+    "Calls were counted, not copies. One call may ask for several, all with its `correlation`: a "
+    "graph's does here.",
+)
+def _(events: Sequence[Event]) -> Copies:
+    return len(_numbers(events)), *_read(events)[1:]
 
 
 @pageable_copies.wrong(
@@ -246,12 +272,30 @@ _timed(
     "asks for the copy.",
     lambda events, _: _durations(events, lambda e: e["name"].endswith("Synchronize")),
 )
+WAITS_TOO = (
+    "The calls named `...Synchronize` are in the time. Asked for are the calls that ask for these "
+    "copies, and no other."
+)
 _timed(
     "waits_too",
-    "The calls named `...Synchronize` are in the time. Asked for are the calls that ask for these "
-    "copies, and no other.",
+    WAITS_TOO,
     lambda events, found: (
         found[2] + _durations(events, lambda e: e["name"].endswith("Synchronize"))
+    ),
+)
+_timed(
+    "waits_of_its_operator",
+    WAITS_TOO,
+    lambda events, found: (
+        found[2]
+        + _durations(
+            events,
+            lambda e: (
+                e["name"].endswith("Synchronize")
+                and e["args"]["External id"]
+                in {c["args"]["External id"] for c in events if c["name"] == KIND}
+            ),
+        )
     ),
 )
 _timed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -11,7 +12,7 @@ from autograder.judge import Draw, Student, within
 
 from . import lab
 from .draw_step import STEPS, backward, function, operators, read_number, region, traced, us
-from .machine import LATENCY_US, STEP, Copy, Event, Launch, Span, Wait
+from .machine import LATENCY_US, LOADER, STEP, Copy, Event, Launch, Span, Wait
 from .times import CLOSE_US, MILLISECONDS, as_number, expect_us
 
 TOO_SHORT = (
@@ -59,7 +60,7 @@ def time_without_waits(student: Student, draw: Draw) -> None:
     -> us.
     """
     cases = [("host", LATENCY_US, ""), ("device", LATENCY_US, ""), ("host", 9.5, "kept")]
-    cases.append(("host", 0.0, "goes on"))
+    cases += [("host", 0.0, "goes on"), ("host", LATENCY_US, "beside")]
     drawn = [(draw.choice(("host", "device")), LATENCY_US, "") for _ in draw.cases(1)]
     for bound, latency, ending in cases + drawn:
         events, want = _drawn(draw, bound, latency, ending)
@@ -91,7 +92,8 @@ def _drawn(
     goes on longer than the device.
 
     latency: that of the machine without waits. ending: "kept", the last work to end is not the last
-    that was launched; or "goes on", behind the steps the program waits and launches once more.
+    that was launched; "goes on", behind the steps the program waits and launches once more; or
+    "beside", while it waits in its first step a loader's thread asks for the work that ends last.
     """
     large = (50.0, 70.0) if bound == "host" else (160.0, 240.0)
     steps: list[Sequence[Any]] = [_step(draw, large, k == 0) for k in range(STEPS)]
@@ -117,8 +119,31 @@ def _drawn(
         begun = [e["ts"] for e in events if e["name"].startswith(STEP)]
         events.sort(key=lambda e: e["name"].startswith(STEP) and e["ts"] == min(begun))
     _, free = traced(Draw(state), steps, waiting=False, latency_us=latency, behind=behind)
-    last = max(end for _, end in free.seen.work)
-    return events, last - free.seen.begin_us
+    want = max(end for _, end in free.seen.work) - free.seen.begin_us
+    if ending != "beside":
+        return events, want
+    wait = min(_over(events, math.inf), key=lambda e: e["ts"] + e["dur"])
+    during = round(wait["ts"] + wait["dur"] / 2, 3)
+    took = round(want + 40.0, 3)
+    events += _asked(events, at=during, took=took)
+    return events, during - _first_step(events) + latency + took
+
+
+def _over(events: Sequence[Event], moment: float) -> list[Event]:
+    """The waits that ended before this moment."""
+    waits = [e for e in events if e["ph"] == "X" and e["name"].endswith("Synchronize")]
+    return [e for e in waits if e["ts"] + e["dur"] <= moment]
+
+
+def _asked(events: Sequence[Event], *, at: float, took: float) -> list[Event]:
+    """A copy that a loader's thread asks for, on a stream of its own: the call, and the copy."""
+    call = next(e for e in events if e["name"] == "cudaMemcpyAsync")
+    copy = next(e for e in events if e["ph"] == "X" and e["cat"] == "gpu_memcpy")
+    args = {"correlation": 1 + max(e["args"].get("correlation", 0) for e in events if "args" in e)}
+    return [
+        {**call, "tid": call["pid"] + LOADER, "ts": at, "dur": 2.5, "args": call["args"] | args},
+        {**copy, "tid": 17, "ts": at + LATENCY_US, "dur": took, "args": copy["args"] | args},
+    ]
 
 
 def _step(draw: Draw, large: tuple[float, float], first: bool) -> list[Any]:
@@ -159,9 +184,11 @@ def _replayed(
     in_order: bool = True,
     until: Callable[[Iterable[float]], float] = max,
     played: slice = slice(None),
+    begun: bool = False,
 ) -> float:
     """Played again from the trace, and the ways to get it wrong. between: the latency lies
-    between any two works of a stream as well. played: which works of a graph count."""
+    between any two works of a stream as well. played: which works of a graph count. begun: a wait
+    counts from its beginning on."""
     whole = [e for e in events if e["ph"] == "X"]
     begin = min(e["ts"] for e in whole if e["name"].startswith(STEP))
     waits = [e for e in whole if e["name"].endswith(waiting)] if earlier else []
@@ -174,7 +201,11 @@ def _replayed(
     calls = [e for e in whole if e["cat"] == "cuda_runtime"]
     for call in sorted(calls, key=lambda e: e["ts"]) if in_order else calls:
         given = work.get(call["args"]["correlation"], [])
-        over = [w for w in waits if w["ts"] + w["dur"] <= call["ts"] and which(w, call)]
+        over = [
+            w
+            for w in waits
+            if w["ts"] + (0.0 if begun else w["dur"]) <= call["ts"] and which(w, call)
+        ]
         over.sort(key=lambda w: w["ts"])
         saved = sum(w["dur"] for w in (over[-1:] if last_alone else over))
         begins = call["ts"] - saved + latency + (call["dur"] if after_the_call else 0.0)
@@ -310,6 +341,12 @@ _wrong(
     lambda events, latency: _replayed(
         events, latency, which=lambda wait, call: wait["tid"] == call["tid"]
     ),
+)
+_wrong(
+    "waits_that_go_on",
+    "A wait was taken off that was not over yet: another thread called while it went on. A call is "
+    "earlier by the waits that ended before it.",
+    lambda events, latency: _replayed(events, latency, begun=True),
 )
 _wrong(
     "last_wait_alone",

@@ -129,10 +129,13 @@ def _near_the_end(draw: Draw) -> tuple[Steps, float, float, float, int]:
 
 def _near_one(draw: Draw) -> tuple[Steps, float, float, float, int]:
     """The scale falls below 1. A bad step breaks off a long count; the elements of a gradient are
-    large, and their sum is infinite; and only the first gradient is bad, and then all of them."""
+    large, and their sum is infinite; then one is so large that it becomes infinite when divided;
+    and only the first gradient is bad, and then all of them."""
     kinds = ["good"] * 3 + ["inf"] + ["good"] * 3 + ["nan", "nan", "good"]
     steps = _steps(draw, kinds, 1.0)
     steps[4][0] = torch.full_like(steps[4][0], 2.0**126)
+    steps[5][0] = steps[5][0].clone()
+    steps[5][0][0, 0] = 2.0**127
     steps[7] = [torch.full_like(steps[7][0], math.nan), *steps[6][1:]]
     steps[8] = [torch.full_like(grad, math.inf) for grad in steps[8]]
     return steps, 2.0, 2.0, 0.25, 4
@@ -185,15 +188,17 @@ def _run(
     by: Callable[[float, float], float] = lambda growth, backoff: backoff,
     up: Callable[[float], float] = lambda growth: growth,
     with_first: bool = False,
+    divided: bool = False,
+    in_float32: bool = False,
     last: Callable[[bool, list[Tensor], float, list[Tensor]], Any] = (
         lambda took, mine, scale, grads: (took, mine, scale)
     ),
 ) -> Any:
     """As it goes, and the ways to get it wrong. resets: a bad step begins the count anew. again:
     growth does. late: steps of delay. after: the scale that is reported. with_new, with_first:
-    unscaled by. exactly: grows at this count, and not behind it. multiples: and at each multiple of
-    it. most, least: of the scale. by, up: what it is multiplied by. last: what is said of a
-    step."""
+    unscaled by. divided: looked at when unscaled. in_float32: the scale. exactly: grows at this
+    count, and not behind it. multiples: and at each multiple of it. most, least: of the scale. by,
+    up: what it is multiplied by. last: what is said of a step."""
 
     def grows(count: int) -> bool:
         if multiples:
@@ -202,13 +207,14 @@ def _run(
 
     said, count, first = [], 0, scale
     for grads in steps:
-        was, bad = scale, is_bad(grads)
+        was, bad = scale, is_bad([g / scale for g in grads] if divided else grads)
         count = count + 1 if not bad or counts_bad else (0 if resets else count)
         if bad:
             scale = max(scale * by(growth, backoff), least) if lowers else scale
         elif grows(count):
             grown = min(scale * up(growth), most)
             scale = grown if grown < 2.0**128 or not ends else scale
+            scale = torch.tensor(scale, dtype=torch.float32).item() if in_float32 else scale
             count = 0 if again else count
         took = not bad or not skips
         mine = [unscale(g, first if with_first else scale if with_new else was) for g in grads]
@@ -286,6 +292,18 @@ _wrong(
     "infinite_scale",
     "The scale itself became infinite for float32. torch leaves it where it is then.",
     ends=False,
+)
+_wrong(
+    "infinite_scale_of_float32",
+    "The scale itself became infinite for float32. torch leaves it where it is then.",
+    ends=False,
+    in_float32=True,
+)
+_wrong(
+    "looked_at_divided",
+    "The gradients were looked at after they were divided. Divided by a scale below 1, a finite "
+    "one may become infinite: look at the scaled ones.",
+    divided=True,
 )
 _wrong(
     "infinite_scale_inverted",

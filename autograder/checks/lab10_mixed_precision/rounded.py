@@ -42,7 +42,7 @@ def rounded(student: Student, draw: Draw) -> None:
     drawn = [Format(draw.integer(2, 8), draw.integer(1, 14), bool(k % 2)) for k in draw.cases(4)]
     kinds = (BFLOAT16, FLOAT16, E5M2, E4M3FN, Format(3, 4), Format(7, 19, True), *drawn)
     asked = [(x, kind) for kind in kinds for x in _edges(kind, draw)]
-    asked += zip(_shapes(draw), (FLOAT16, E4M3FN, BFLOAT16, E5M2), strict=True)
+    asked += zip(_shapes(draw), (FLOAT16, E4M3FN, E5M2, BFLOAT16, E5M2), strict=True)
     answers = student.each("rounded", [(x, *kind) for x, kind in asked])
     for (x, kind), got in zip(asked, answers, strict=True):
         why = partial(_why, kind=kind)
@@ -103,10 +103,12 @@ def _all(answer: Callable[[float], float], x: Tensor) -> Tensor:
 
 
 def _shapes(draw: Draw) -> list[Tensor]:
-    """One number, none, a view with stride 0, and a leaf that requires a gradient."""
+    """One number, none for either kind of end, a view with stride 0, and a leaf that requires a
+    gradient."""
     one = draw.tensor(dtype=torch.float32)
     leaf = draw.tensor(draw.integer(2, 4), draw.integer(5, 7), layout="offset", requires_grad=True)
-    return [one, draw.tensor(0, 3), draw.tensor(3, draw.integer(4, 6), layout="expanded"), leaf]
+    none = [draw.tensor(0, 3), draw.tensor(0)]
+    return [one, *none, draw.tensor(3, draw.integer(4, 6), layout="expanded"), leaf]
 
 
 def _edges(kind: Format, draw: Draw) -> list[Tensor]:
@@ -220,6 +222,14 @@ def _ending(
     """With another largest number, another number over it, and another smallest exponent."""
     size = abs(_grid(x, kind, over="grows", lowest=lowest))
     return math.copysign(over if size > largest else size, x) if x == x else x
+
+
+def _rounds_up(x: float, kind: Format) -> bool:
+    """Whether log2 of this x in float32 is one more than its exponent, and the spacing with it."""
+    exponent = math.frexp(x)[1] - 1
+    if x == 0.0 or not math.isfinite(x) or exponent < kind.smallest_exponent:
+        return False
+    return math.floor(torch.tensor(abs(x)).log2().item()) > exponent
 
 
 def _wrong(name: str, sentence: str, answer: Callable[[float, Format], float]) -> None:
@@ -418,6 +428,12 @@ _wrong(
     lambda x, kind: _grid(
         x, kind, digits=kind.fraction_bits - (math.frexp(x)[1] > kind.smallest_exponent)
     ),
+)
+_wrong(
+    "rounded_logarithm",
+    "Almost: log2 of a number just below a power of two rounds to a whole number. torch.frexp "
+    "takes the exponent from the bits.",
+    lambda x, kind: _grid(x, kind, digits=kind.fraction_bits - _rounds_up(x, kind)),
 )
 _wrong(
     "rounded_to_plus_zero",

@@ -287,6 +287,12 @@ _wrong(
     "Counted up to the first term that changed nothing. A larger one may come after it.",
     _first_stop,
 )
+_wrong(
+    "none_counted",
+    "No term was counted, and some changed the sum. Where `total += term` writes into the tensor, "
+    "the sum from before, kept under another name, is the new one as well.",
+    lambda terms, kind: (_known(terms, kind)[0], 0, _known(terms, kind)[2]),
+)
 _wrong("those_that_do_not", "These are the terms that changed nothing.", _still)
 _wrong(
     "not_rounded",

@@ -64,16 +64,18 @@ def _why(mine: Any, bits: int, kind: Format) -> str:
             f"The exponent's bits are {exponent} here, and of {kind.exponent_bits} exponent bits "
             f"the bias is {kind.bias}: 1.fraction times 2 to the power of {exponent - kind.bias}."
         )
-    return _SUBNORMAL if fraction else _ZERO
+    if fraction:
+        return (
+            f"The exponent's bits are all 0: this is 0.fraction, without a hidden one, times 2 to "
+            f"the power of 1 - bias, and of {kind.exponent_bits} exponent bits the bias is "
+            f"{kind.bias}."
+        )
+    return _ZERO
 
 
 _SIGN = "The size is right. The first bit is the sign: 1 is minus, of zero and infinity too."
 _NAN = "An exponent of ones with a fraction that is not 0 is NaN."
 _INFINITE = "An exponent of ones with the fraction 0 is infinity."
-_SUBNORMAL = (
-    "The exponent's bits are all 0: this is 0.fraction, without a hidden one, times 2 to the power "
-    "of 1 - bias."
-)
 _ZERO = "All bits behind the sign are 0: this is zero."
 
 

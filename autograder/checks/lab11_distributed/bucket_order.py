@@ -49,11 +49,15 @@ def bucket_order(student: Student, draw: Draw) -> None:
         ([0, 0, 5, 4], 8),  # what is left over has no bytes
         ([0, 5, 0, 8, 3, 0], 8),  # a parameter without elements is one all the same
         ([6, 5, 2, 4, 4, 3], 8),  # two buckets hold one byte less than the cap, and go on
+        ([2**20, 2**20, 2**20], 25 * 2**20),  # DDP's own cap; its first bucket is of 1 MiB there
         *(_drawn(draw) for _ in draw.cases(6)),
     ]
     for case, got in zip(cases, student.each("bucket_order", cases), strict=True):
         want = torchs_buckets(*case)
         expect_equal(got, want, why=_because(got, want, *case))
+
+
+EMPTY = "The last bucket is empty: it was put away whether or not anything was left in it."
 
 
 def _because(got: Any, want: Buckets, nbytes: Sizes, cap: int) -> str:
@@ -63,6 +67,8 @@ def _because(got: Any, want: Buckets, nbytes: Sizes, cap: int) -> str:
         return ""
     if not all(isinstance(bucket, (list, tuple)) for bucket in got):
         return "A list of lists is asked for, one for each bucket."
+    if got and not got[-1]:
+        return EMPTY
     if not all(isinstance(k, int) for bucket in got for k in bucket):
         return ""
     found = Counter(k for bucket in got for k in bucket)
@@ -173,11 +179,11 @@ def _(nbytes: Sizes, cap: int) -> Buckets:
 
 @bucket_order.wrong(
     "empty_bucket",
-    "The last bucket is empty: it was put away whether or not anything was left in it.",
+    EMPTY,
 )
 def _(nbytes: Sizes, cap: int) -> Buckets:
     buckets = torchs_buckets(nbytes, cap)
-    full = sum(nbytes[k] for k in buckets[-1]) >= cap
+    full = not buckets or sum(nbytes[k] for k in buckets[-1]) >= cap
     return [*buckets, []] if full else buckets
 
 

@@ -28,7 +28,17 @@ from .faulty_ddp import (
     told,
 )
 from .language_net import HEAD, Batch, Params, Rank, Ranks, bucket_bytes, stepped
-from .trace_events import BELOW, WAIT, Fault, Trace, alike, answers_and_deeds, asked_of_ranks, sent
+from .trace_events import (
+    BELOW,
+    WAIT,
+    Fault,
+    Trace,
+    alike,
+    answers_and_deeds,
+    asked_of_ranks,
+    nobody_waited,
+    sent,
+)
 
 TOLERANCE = 2e-5
 NAMES = ("the first adapter", "the second adapter", "w", "b")
@@ -119,7 +129,7 @@ def _known(answers: Sequence[Any], trace: Sequence[Trace], ranks: Ranks) -> str:
     sentence = next((f.sentence for f in FAULTS if _leads_to(answers, f, ranks)), "")
     if sentence and not sentence.startswith(MISSING):
         return sentence
-    if any(map(_unwaited, trace)):
+    if any(map(nobody_waited, trace)):
         return NOT_WAITED
     return sentence or _of_the_steps(answers, ranks)
 
@@ -162,17 +172,10 @@ def _leads_to(answers: Sequence[Any], fault: Fault, ranks: Ranks) -> bool:
 
 
 def _reduced_early(did: Trace, rank: Rank) -> bool:
-    """Whether an all-reduce started before the last backward did, of one for each batch."""
+    """Whether the first bucket started before the last backward did, of one for each batch."""
     below = [k for k, event in enumerate(did) if event == BELOW]
     quiet = below[: len(rank[1]) - 1] if len(below) == len(rank[1]) else []
-    return bool(quiet) and any(what == "all_reduce" for what, _ in did[: quiet[-1]])
-
-
-def _unwaited(did: Trace) -> bool:
-    """Whether no Work.wait() was seen for some all-reduce. There are other ways to wait: only where
-    the values are wrong is that worth a word."""
-    names = [what for what, _ in did]
-    return names.count(f"{WAIT}all_reduce") < names.count("all_reduce")
+    return bool(quiet) and ("all_reduce", bucket_bytes(rank)[0]) in did[: quiet[-1]]
 
 
 def _same(got: Any, want: Params) -> bool:

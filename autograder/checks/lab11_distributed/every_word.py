@@ -48,7 +48,7 @@ def every_word(student: Student, draw: Draw) -> None:
     """
     with room_for(student, "every_word") as room:
         some = [draw.integer(0, 4) for _ in range(3)] + [1]
-        for counts, uneven in (([3, 1], 0), ([2, 0, 4], 0), (some, 0), ([5, 1], 3), ([2], 0)):
+        for counts, uneven in (([4, 2], 0), ([2, 0, 4], 0), (some, 0), ([5, 1], 3), ([2], 0)):
             ranks = _drawn(draw, counts, uneven)
             ranks[0][1][ranks[0][2] != -100] *= torch.arange(counts[0])[:, None]  # a word of zeros
             got = asked_of_ranks(room, "every_word", ranks, hung=HUNG)
@@ -125,6 +125,20 @@ def _by_rows(ranks: Sequence[Given]) -> list[Tensor]:
     return _everywhere(torch.stack(_summed(ranks)).sum(dim=0) / rows, ranks)
 
 
+def _by_ranks(ranks: Sequence[Given]) -> list[Tensor]:
+    return _everywhere(torch.stack(_summed(ranks)).mean(dim=0), ranks)
+
+
+def _by_words_above_0(ranks: Sequence[Given]) -> list[Tensor]:
+    words = sum(int((target > 0).sum()) for _, _, target in ranks)
+    return _everywhere(torch.stack(_summed(ranks)).sum(dim=0) / words, ranks)
+
+
+def _one_at_least(ranks: Sequence[Given]) -> list[Tensor]:
+    words = sum(max(1, n) for n in _words(ranks))
+    return _everywhere(torch.stack(_summed(ranks)).sum(dim=0) / words, ranks)
+
+
 def _twice_averaged(ranks: Sequence[Given]) -> list[Tensor]:
     return _everywhere(gradient(ranks) / len(ranks), ranks)
 
@@ -179,6 +193,24 @@ FAULTS = (
         "padding_counted",
         "The padding was counted: the sum was divided by all rows, not by the words among them.",
         _by_rows,
+    ),
+    Fault(
+        "divided_by_ranks",
+        "The sum over all words was divided by the number of ranks. Divide it by the number of "
+        "words of all ranks.",
+        _by_ranks,
+    ),
+    Fault(
+        "word_0_not_counted",
+        "Words of number 0 are in the sum, and were not counted. Padding is -100, and all else is "
+        "a word.",
+        _by_words_above_0,
+    ),
+    Fault(
+        "padding_alone_is_a_word",
+        "A rank with padding alone was counted as one word. It adds 0 to the number of words of "
+        "all ranks.",
+        _one_at_least,
     ),
     Fault(
         "averaged_twice",

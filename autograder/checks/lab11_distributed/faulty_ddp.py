@@ -8,6 +8,7 @@ import torch
 
 from .language_net import (
     HEAD,
+    Batch,
     Params,
     Ranks,
     bucket_bytes,
@@ -24,6 +25,12 @@ def own_start(ranks: Ranks) -> list[Params]:
     """Nobody broadcasts."""
     grads = mean([gradients(params, batches) for params, batches, _, _ in ranks])
     return [moved(params, grads, lr) for params, _, _, lr in ranks]
+
+
+def mean_start(ranks: Ranks) -> list[Params]:
+    """All start from the mean of what the ranks hold."""
+    start = mean([params for params, _, _, _ in ranks])
+    return stepped([(start, batches, buckets, lr) for _, batches, buckets, lr in ranks])
 
 
 def alone(ranks: Ranks) -> list[Params]:
@@ -79,12 +86,40 @@ def unused_now(ranks: Ranks) -> list[Params]:
 def quiet_batches_alone(ranks: Ranks) -> list[Params]:
     """The last gradient is not in .grad yet when it is read there."""
     start, lr = ranks[0][0], ranks[0][3]
-    each = [gradients(start, r[1][:-1]) if r[1][:-1] else _zeros(start) for r in ranks]
+    each = [_quiet(start, r[1]) for r in ranks]
     return [moved(start, mean(each), lr) for _ in ranks]
 
 
-def _zeros(params: Params) -> Params:
-    return [torch.zeros_like(p) for p in params]
+def _quiet(start: Params, batches: Sequence[Batch]) -> Params:
+    """The gradients before the last backward."""
+    return gradients(start, batches[:-1]) if batches[1:] else [torch.zeros_like(p) for p in start]
+
+
+def sent_before_added(ranks: Ranks) -> list[Params]:
+    """A hook that starts a bucket runs before its own gradient is in .grad."""
+    return _as_read(ranks, quiet_count=False)
+
+
+def quiet_arrivals(ranks: Ranks) -> list[Params]:
+    """A bucket starts when its gradients arrived in any of the batches."""
+    return _as_read(ranks, quiet_count=True)
+
+
+def _as_read(ranks: Ranks, *, quiet_count: bool) -> list[Params]:
+    """With .grad as it is when a bucket starts in the last backward."""
+    start, lr, each = ranks[0][0], ranks[0][3], []
+    for _, batches, buckets, _ in ranks:
+        grads, before = gradients(start, batches), _quiet(start, batches)
+        used = [3, 2, batches[-1][2]]
+        seen = {k for _, _, language in batches[:-1] for k in (3, 2, language) if quiet_count}
+        left = list(buckets)
+        for place, k in enumerate(used):
+            seen.add(k)
+            while left and seen.issuperset(left[0]):
+                for late in set(left.pop(0)).intersection(used[place + quiet_count :]):
+                    grads[late] = before[late]
+        each.append(grads)
+    return [moved(start, mean(each), lr) for _ in ranks]
 
 
 def as_the_hook_was_given(ranks: Ranks) -> list[Params]:
@@ -160,6 +195,12 @@ FAULTS = (
         "in different places: broadcast those of rank 0 first.",
         own_start,
     ),
+    Fault(
+        "mean_start",
+        "The ranks started from the mean of their parameters. All start as rank 0 does: broadcast "
+        "those of rank 0.",
+        mean_start,
+    ),
     Fault("missing_all_reduce", MISSING, alone),
     Fault("missing_all_reduce_divided", f"{MISSING} (And divided it by W.)", alone_divided),
     Fault(
@@ -180,6 +221,18 @@ FAULTS = (
         "The last batch is missing. A hook of register_hook runs before the gradient is added to "
         ".grad; register_post_accumulate_grad_hook runs after it.",
         quiet_batches_alone,
+    ),
+    Fault(
+        "sent_before_added",
+        "A bucket started before the gradient whose hook started it was in .grad. A hook of "
+        "register_hook runs before it is added; register_post_accumulate_grad_hook runs after it.",
+        sent_before_added,
+    ),
+    Fault(
+        "quiet_arrivals_counted",
+        "A bucket started before its last gradient was there: what arrived in the batches before "
+        "the last one counted as arrived. Only arrivals of the last backward count.",
+        quiet_arrivals,
     ),
     Fault(
         "gradient_of_the_hook",

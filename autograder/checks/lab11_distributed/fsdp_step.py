@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -24,7 +25,15 @@ from . import lab, sharded_head
 from .admission import room_for
 from .numbers import as_scalar
 from .sharded_head import Sharded
-from .trace_events import Fault, Trace, alike, answers_and_deeds, asked_of_ranks, sent
+from .trace_events import (
+    Fault,
+    Trace,
+    alike,
+    answers_and_deeds,
+    asked_of_ranks,
+    nobody_waited,
+    sent,
+)
 
 TOLERANCE = 2e-5
 Given = tuple[Tensor, Tensor, Tensor, int]  # shard, x, target, v
@@ -48,6 +57,10 @@ OWN_ROWS = (
 HUNG = (
     "A rank went without the collective that others wait in. All gather and reduce-scatter alike, "
     "also one whose own rows are few or padding alone."
+)
+NOT_WAITED = (
+    "A collective was started, and nobody waited for it: what it brings may not be there yet when "
+    "it is read. Call wait() on what it returns, or leave out async_op=True."
 )
 LOGITS = (
     "The logits, or something of their size, were kept for backward: N * V numbers. Compute them "
@@ -90,6 +103,12 @@ FAULTS = (
         "The gradient is W times too large: a reduce-scatter adds up. Divide by the number of "
         "ranks.",
         sharded_head.summed,
+    ),
+    Fault(
+        "not_by_words",
+        "This is the gradient of the sum over each rank's words. Its loss is their mean: divide by "
+        "N, on each rank by its own.",
+        sharded_head.of_sums,
     ),
     Fault("padding_learns", PADDING, sharded_head.padding_learns),
     Fault(
@@ -145,16 +164,23 @@ def _ask(room: Student, case: Sharded, v: int) -> None:
     each = zip(case.shards, case.xs, case.targets, strict=True)
     got = asked_of_ranks(room, "fsdp_forward", [(s, x, t, v) for s, x, t in each], hung=HUNG)
     forwards, trace = answers_and_deeds(got, case.world)
-    saved = [_saved(got, case, rank) for rank, got in enumerate(forwards)]
+    with _waited(trace):
+        saved = [_saved(got, case, rank) for rank, got in enumerate(forwards)]
     for rank, did in enumerate(trace):
         _expect_deeds(did, ["all_gather"], case, f"in the forward of rank {rank}")
     both = [(kept, v) for kept in saved]
     got = asked_of_ranks(room, "fsdp_backward", both, hung=HUNG)
     gradients, trace = answers_and_deeds(got, case.world)
-    _expect_rows(gradients, case)
+    with _waited(trace):
+        _expect_rows(gradients, case)
     for rank, did in enumerate(trace):
         where = f"in the backward of rank {rank}"
         _expect_deeds(did, ["all_gather", "reduce_scatter"], case, where)
+
+
+def _waited(trace: Sequence[Trace]) -> AbstractContextManager[None]:
+    """Inside, what is wrong is wrong because nobody waited, where nobody did."""
+    return within("", why=NOT_WAITED if any(map(nobody_waited, trace)) else "")
 
 
 def _drawn(draw: Draw, v: int, world: int, *, uneven: int = 0) -> Sharded:

@@ -74,6 +74,13 @@ def sent(trace: Trace) -> Trace:
     return [d for d in trace if d[0] not in others and not d[0].startswith(WAIT)]
 
 
+def nobody_waited(trace: Trace) -> bool:
+    """Whether some collective was started without a Work.wait(). There are other ways to wait: only
+    where the values are wrong is that worth a word."""
+    names = [what for what, _ in trace]
+    return any(names.count(f"{WAIT}{what}") < names.count(what) for what, _ in sent(trace))
+
+
 def alike(got: Any, want: Tensor, tolerance: float) -> bool:
     """Whether expect_close would be content."""
     try:

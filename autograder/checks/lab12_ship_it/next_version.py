@@ -393,7 +393,7 @@ _misread(
 )
 _misread(
     "other_type",
-    "An argument has another type, and takes no more what callers give it: a break.",
+    "An argument has another type: a break. Only `T` that became `T?` is none.",
     types_free=True,
 )
 _misread(

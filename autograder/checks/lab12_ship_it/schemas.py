@@ -216,6 +216,7 @@ PAIRS = (  # before and after, of one operator
     ("int n", "int[] n"),
     ("Tensor x", "Tensor[] x"),
     ("Tensor x", "Tensor?[] x"),
+    ("Tensor[] x", "Tensor?[] x"),  # T is Tensor[]: T? would be Tensor[]?
     ("Tensor? x", "Tensor x"),
     ("*, float? n=0.5", "*, float n=0.5"),
     ("Tensor x, int n", "int n, Tensor x"),
