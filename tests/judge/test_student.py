@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -10,7 +12,22 @@ import numpy as np
 import pytest
 import torch
 
-from autograder.judge import Draw, LocalStudent, NoAnswer, WroteInput, same_memory
+from autograder.judge import (
+    Cause,
+    Draw,
+    GraderFault,
+    KnownAnswer,
+    LocalStudent,
+    NoAnswer,
+    Student,
+    WroteInput,
+    describe,
+    same_memory,
+    text,
+)
+from autograder.judge import student as module
+from autograder.judge.answer import Reply
+from autograder.judge.values import Packed, pack
 
 
 def student(**functions: Any) -> LocalStudent:
@@ -217,3 +234,238 @@ def test_a_line_with_a_generator_is_told_once() -> None:
     with pytest.raises(NoAnswer) as caught:
         LocalStudent(namespace).call("f", torch.ones(2))
     assert [number for number, _ in caught.value.raised.lines] == [2]
+
+
+@dataclass(eq=False, repr=False)
+class Told(Student):
+    """A student whose process replies what `reply` says, and notes how calls were handed over."""
+
+    reply: Callable[[Packed], Reply]
+
+    def __post_init__(self) -> None:
+        self.rows: list[int] = []
+
+    def _send(self, function: str, requests: Sequence[Packed]) -> list[Reply]:
+        self.rows.append(len(requests))
+        return list(map(self.reply, requests))
+
+
+def told(written: dict[int, bytes] | None = None, value: Any = 7) -> Told:
+    return Told(
+        lambda request: Reply(value if isinstance(value, Packed) else pack(value), written or {})
+    )
+
+
+def test_whoever_is_nowhere_has_nothing_beside_its_functions() -> None:
+    nowhere = told()
+    for ask in (
+        lambda: nowhere.beside(""),
+        lambda: nowhere.clean_room(""),
+        lambda: nowhere.cell_of("f"),
+        lambda: nowhere.hand_over(nowhere, "f"),
+    ):
+        with pytest.raises(GraderFault, match=r"\w"):
+            ask()
+    with nowhere.afresh() as same:
+        assert same is nowhere
+    assert (nowhere.where, nowhere.is_grading, nowhere.device) == ("nowhere", True, "cpu")
+    assert (nowhere.together, nowhere.used_a_room) == (1, False)
+    local = student()
+    assert (local.where, local.is_grading) == ("notebook", False)
+
+
+def test_a_new_question_forgets_the_one_before() -> None:
+    s = student(same=lambda x: x)
+    with s.clean_room("def f(): pass"):
+        assert s.used_a_room
+    s.call("same", torch.ones(2))
+    assert (len(s.calls), s.witnessed) == (1, {"not_written", "shared"})
+    s.begin(may_write=True)
+    assert (s.calls, s.witnessed, s.used_a_room, s.may_write) == ([], set(), False, True)
+    s.call("same", torch.ones(2))
+    assert s.witnessed == {"shared"}
+
+
+def test_what_rests_on_the_students_word_is_noted() -> None:
+    s = student(new=lambda x: x + 1, inside=lambda x: {"a": [(x, 1)]}, none=lambda: torch.ones(2))
+    s.call("none")
+    assert s.witnessed == set()
+    s.call("new", torch.ones(0))  # nothing can be written there
+    assert s.witnessed == set()
+    s.call("new", torch.ones(2))
+    assert s.witnessed == {"not_written"}
+    s.call("inside", torch.ones(2))
+    assert s.witnessed == {"not_written", "shared"}
+
+
+def test_answers_are_kept_up_to_a_limit_for_each_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_BYTES", 16)
+    s = student(two=lambda: torch.ones(2))
+    for _ in range(2):
+        s.call("two")
+        s.call("two")
+        with pytest.raises(NoAnswer) as over:
+            s.call("two")
+        raised = over.value.raised
+        assert (raised.kind, raised.error) == (Cause.UNSENDABLE, "MemoryError")
+        assert raised.why == text("answers_too_large")
+        s.begin(may_write=False)
+
+
+X = torch.zeros(3)
+
+
+@pytest.mark.parametrize(
+    "written", [{0: b"short"}, {1: bytes(12)}, {-1: bytes(12)}, {2: bytes(12)}, {0: b""}]
+)
+def test_a_reply_that_writes_where_nothing_lies_is_forged(written: dict[int, bytes]) -> None:
+    s = told(written)
+    s.begin(may_write=True)
+    with pytest.raises(NoAnswer) as forged:
+        s.call("f", X)
+    raised = forged.value.raised
+    assert (raised.kind, raised.error) == (Cause.UNSENDABLE, "Malformed")
+    assert raised.why == text("forged", detail="")
+    assert X.tolist() == [0, 0, 0]
+
+
+def test_what_was_written_arrives_and_what_else_changed_is_no_write() -> None:
+    x = torch.zeros(3)
+    s = told({-1: b"", 0: x.add(1).numpy().tobytes()})
+    s.begin(may_write=True)
+    assert s.call("f", x) == 7
+    assert x.tolist() == [1, 1, 1]
+
+
+def test_a_value_that_pack_never_writes_is_forged() -> None:
+    with pytest.raises(NoAnswer) as forged:
+        told(value=Packed({"no": "tree"})).call("f")
+    assert forged.value.raised.error == "Malformed"
+    assert forged.value.raised.why is not None
+    assert forged.value.raised.why.facts["detail"]
+
+
+@pytest.mark.parametrize(
+    ("written", "place"),
+    [({0: b""}, 1), ({-2: b""}, 1), ({-3: b""}, "z"), ({1: b""}, "z"), ({9: b""}, 0)],
+)
+def test_the_argument_is_named_that_was_written(written: dict[int, bytes], place: Any) -> None:
+    s = told(written)
+    with pytest.raises(WroteInput) as wrote:
+        s.call("f", 3, {"a": (torch.zeros(3),)}, z=torch.ones(2))
+    assert wrote.value.argument == place
+    assert s.calls[-1].outcome.argument == place
+
+
+def test_what_is_no_answer_is_on_record() -> None:
+    s = student(right=lambda a: a, stub=lambda: 1 / 0)
+    assert s.value_of("right", 3) == 3
+    assert s.calls == []
+    with pytest.raises(NoAnswer):
+        s.value_of("stub")
+    with pytest.raises(NoAnswer):
+        s.call("gone", 1, k=2)
+    raised, missing = s.calls
+    assert (raised.function, raised.args, raised.kwargs) == ("stub", (), {})
+    assert (missing.function, missing.args, missing.kwargs) == ("gone", (1,), {"k": 2})
+    assert missing.outcome.why == text("missing", function="gone")
+    assert str(NoAnswer(raised.outcome)) == str(raised.outcome)
+    assert (NoAnswer(raised.outcome).why, NoAnswer(raised.outcome, "So.").why) == ("", "So.")
+    none = s.missing("other")
+    assert s.calls[-1].function == "other"
+    assert (s.calls[-1].args, s.calls[-1].kwargs, s.calls[-1].outcome) == ((), {}, none.raised)
+    assert (none.raised.kind, none.raised.error) == (Cause.MISSING, "NameError")
+
+
+def test_rows_are_handed_over_together_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_ROW_BYTES", 24)
+    s = told()
+    s.together = 3
+    assert list(s.each("f", [(k,) for k in range(7)])) == [7] * 7
+    assert s.rows == [3, 3, 1]
+    assert [call.args for call in s.calls] == [(k,) for k in range(7)]
+    s.rows.clear()
+    assert list(s.each("f", [(torch.zeros(k),) for k in (3, 3, 7, 1, 1)])) == [7] * 5
+    assert s.rows == [2, 1, 2]
+    s.rows.clear()
+    s.begin(may_write=True)
+    assert list(s.each("f", [(1,), (2,)])) == [7, 7]
+    assert s.rows == [1, 1]
+    assert list(s.each("f", [])) == []
+
+
+def test_a_row_is_packed_when_the_one_before_was_taken() -> None:
+    """So a case may be written into by an answer before it."""
+    s = told()
+    s.together = 2
+    x = torch.zeros(1)
+    seen: list[bytes] = []
+    s.reply = lambda request: (seen.extend(request.storages), Reply(pack(0)))[1]
+    for k, _ in enumerate(s.each("f", [(x,)] * 4)):
+        x.fill_(k + 1.0)
+    assert [torch.frombuffer(bytearray(one), dtype=torch.float32).item() for one in seen] == [
+        0,
+        0,
+        2,
+        2,
+    ]
+
+
+def test_an_answer_of_ours_is_its_own_room() -> None:
+    model = KnownAnswer({"twice": lambda x: 2 * x})
+    with model.clean_room("raise RuntimeError") as room:
+        assert room is model
+    assert model.used_a_room
+    assert model.value_of("twice", 2) == 4
+    assert model.value_of("text") == ""
+    model.hand_over(model, "gone")
+
+
+def test_a_function_is_handed_to_a_room_in_this_process() -> None:
+    s = student(f=lambda: 3, number=3)
+    with s.clean_room("ANSWERS = {}\ndef run(): return ANSWERS['f'](), __name__") as room:
+        s.hand_over(room, "f")
+        assert room.call("run") == (3, "clean_room")
+        for name in ("number", "gone"):
+            with pytest.raises(NoAnswer):
+                s.hand_over(room, name)
+    s.hand_over(told(), "f")  # one in another process has none to fill
+    assert [call.function for call in s.calls] == ["run", "number", "gone"]
+    with s.beside("def f(): return 4") as peer:
+        assert peer.call("f") == 4
+    assert len(s.calls) == 3
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (torch.zeros(2, 3), "(2, 3)"),
+        (torch.zeros(2, 3).T, "(3, 2) strides (1, 3)"),
+        (torch.zeros(4)[1:], "(3,) offset 1"),
+        (torch.zeros(()), "() float32"),
+        (torch.zeros(2, dtype=torch.int64), "(2,) int64"),
+        ([], "[]"),
+        ((), "()"),
+        ((1,), "(1,)"),
+        ((1, "a"), "(1, 'a')"),
+        ([torch.zeros(2), None], "[(2,), None]"),
+        ({"a": torch.zeros(2), 1: (2,)}, "{'a': (2,), 1: (2,)}"),
+        ("x" * 160, "'" + "x" * 156 + "..."),
+        ("x" * 158, "'" + "x" * 158 + "'"),
+    ],
+)
+def test_a_value_in_words(value: Any, words: str) -> None:
+    assert describe(value) == words
+
+
+def test_a_long_value_is_cut_and_never_read_whole() -> None:
+    assert describe([1] * 10**6, 10) == "[1, 1, ..."
+    assert describe(dict.fromkeys(range(10**6)), 10) == "{0: Non..."
+    assert describe("x" * 10**6, 10) == "'xxxxxx..."
+    assert describe(torch.zeros(1).expand(10**12), 20) == "(1000000000000,) ..."
+
+
+def test_a_call_in_words() -> None:
+    s = student(f=lambda *args, **kwargs: 0)
+    s.call("f", torch.zeros(2), 3, k=[1])
+    assert s.calls[0].arguments == ("(2,)", "3", "k=[1]")
