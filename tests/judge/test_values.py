@@ -5,15 +5,27 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autograder.judge import Draw, Malformed, Packed, Unsendable, pack, storage_of, unpack
-from autograder.judge.values import DTYPES, MAX_INT
+from autograder.judge import (
+    Draw,
+    Malformed,
+    Packed,
+    Unsendable,
+    pack,
+    storage_of,
+    text,
+    unpack,
+    values,
+)
+from autograder.judge.values import DTYPES, MAX_DEPTH, MAX_DIMS, MAX_INT, MAX_NODES, MAX_TEXT
 
 scalars = st.one_of(
     st.none(), st.booleans(), st.integers(-MAX_INT, MAX_INT), st.floats(), st.text(max_size=50)
@@ -212,3 +224,293 @@ def test_packed_is_json_even_for_nan_and_infinity() -> None:
     tree = pack([math.nan, math.inf, -0.0]).tree
     assert "NaN" not in json.dumps(tree, allow_nan=False)
     assert Packed(tree).storages == ()
+
+
+def nested(depth: int) -> Any:
+    """A list in a list, `depth` of them, with a number in the innermost."""
+    return 0 if depth == 0 else [nested(depth - 1)]
+
+
+AT_THE_LIMIT = {
+    "text": ("x" * MAX_TEXT, "x" * (MAX_TEXT + 1)),
+    "text with an accent": ("é" * MAX_TEXT, "é" * (MAX_TEXT + 1)),
+    "integer": (MAX_INT, MAX_INT + 1),
+    "negative integer": (-MAX_INT, -MAX_INT - 1),
+    "parts": ([0] * (MAX_NODES - 1), [0] * MAX_NODES),
+    "parts of parts": ([[0] * (MAX_NODES - 2)], [[0] * (MAX_NODES - 1)]),
+    "parts beside parts": ([[0] * 9_999, [0] * 9_998], [[0] * 9_999, [0] * 9_999]),
+    "depth": (nested(MAX_DEPTH), nested(MAX_DEPTH + 1)),
+}
+
+
+@pytest.mark.parametrize(("most", "over"), AT_THE_LIMIT.values(), ids=AT_THE_LIMIT)
+def test_the_limits_are_the_same_on_both_sides(most: Any, over: Any) -> None:
+    assert through(most) == most
+    with pytest.raises(Unsendable):
+        pack(over)
+    with pytest.raises(Malformed):
+        unpack(over, [])
+
+
+@pytest.mark.parametrize(
+    "pairs", [[(0, 0)] * 6_666, [(k, k) for k in range(6_666)]], ids=["equal", "different"]
+)
+def test_a_dict_counts_by_its_keys_and_values(pairs: list[tuple[int, int]]) -> None:
+    """Each pair is a list of two; what is sent twice counts twice."""
+    tree = {"d": [list(pair) for pair in pairs]}
+    assert unpack(tree, []) == dict(pairs)
+    with pytest.raises(Malformed):
+        unpack({"d": tree["d"] * 2}, [])
+    with pytest.raises(Unsendable):
+        pack({k: k for k in range(MAX_NODES)})
+
+
+def test_an_empty_list_may_lie_deepest() -> None:
+    value: Any = []
+    for _ in range(MAX_DEPTH):
+        value = [value]
+    assert through(value) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        (object(), text("unsendable.kind", kind="object")),
+        (2**64, text("unsendable.integer")),
+        ("x" * 100_001, text("unsendable.long", characters=100_001)),
+        ("\ud800", text("unsendable.surrogates")),
+        (nested(MAX_DEPTH + 1), text("unsendable.nested")),
+        (torch.float8_e5m2, text("unsendable.dtype", dtype="torch.float8_e5m2")),
+        (torch.ones(2).as_subclass(Subclass), text("unsendable.subclass", kind="Subclass")),
+        (
+            torch.ones(2, device="meta"),
+            text("unsendable.layout", layout="torch.strided", device="meta"),
+        ),
+        (
+            torch.eye(2).to_sparse(),
+            text("unsendable.layout", layout="torch.sparse_coo", device="cpu"),
+        ),
+    ],
+)
+def test_why_it_does_not_cross_is_data(value: Any, what: Any) -> None:
+    with pytest.raises(Unsendable) as refused:
+        pack([value])
+    assert refused.value.what == what
+    assert str(refused.value) == str(what)
+
+
+@pytest.mark.filterwarnings("ignore:.*quantiz.*")
+def test_quantized_numbers_are_no_floats() -> None:
+    with pytest.raises(Unsendable):
+        pack(torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8))
+
+
+@pytest.mark.parametrize(
+    ("value", "comes"),
+    [
+        (range(3), [0, 1, 2]),
+        (map(abs, [-1, 2]), [1, 2]),
+        (zip([1], [2], strict=True), [(1, 2)]),
+        (filter(None, [0, 1]), [1]),
+        (slice(1, None, 2), slice(1, None, 2)),
+        (Fraction(1, 4), 0.25),
+        (np.float32(0.5), 0.5),
+        (np.int64(3), 3),
+        (np.array([[1, 2], [3, 4]]), [[1, 2], [3, 4]]),
+        (np.bool_(True), True),
+        ({(1, "a"): 2, True: 3}, {(1, "a"): 2, True: 3}),
+        (torch.bfloat16, torch.bfloat16),
+        ("ñ", "ñ"),
+        ([(), {}, []], [(), {}, []]),
+    ],
+)
+def test_what_comes_of_other_kinds(value: Any, comes: Any) -> None:
+    got = through(value)
+    assert got == comes
+    assert type(got) is type(comes)
+
+
+def test_kinds_of_their_own_are_sent_as_what_they_are() -> None:
+    class Word(str):
+        pass
+
+    class Number(int):
+        pass
+
+    for value, kind in ((Word("a"), str), (Number(3), int)):
+        assert type(pack(value).tree) is kind
+        assert type(pack([value]).tree[0]) is kind
+    with pytest.raises(Unsendable):
+        pack(np.array([object()]))
+
+
+def test_a_parameter_is_a_tensor() -> None:
+    got = through(torch.nn.Parameter(torch.ones(2)))
+    assert type(got) is torch.Tensor
+    assert got.requires_grad
+
+
+def test_a_negated_view_comes_as_its_numbers() -> None:
+    z = torch.tensor([1 + 2j]).conj().imag
+    assert z.is_neg()
+    assert through(z).tolist() == [-2.0]
+
+
+def test_tensors_without_elements_share_nothing() -> None:
+    empty, known = torch.empty(0), torch.empty(0)
+    packed = pack([empty, torch.empty(0, 3), torch.ones(1)], [known.untyped_storage()])
+    assert [len(data) for data in packed.storages] == [0, 0, 4]
+    assert [one["x"][0] for one in packed.tree] == [0, 1, 2]
+
+
+def test_one_storage_travels_once_and_is_kept_alive() -> None:
+    x, y = torch.arange(4.0), torch.ones(2)
+    packed = pack([x, y, x[1:], y])
+    assert [one["x"][0] for one in packed.tree] == [0, 1, 0, 1]
+    assert list(map(len, packed.storages)) == [16, 8]
+    assert [s.data_ptr() for s in packed.owned] == [x.data_ptr(), y.data_ptr()]
+
+
+@pytest.mark.parametrize(
+    ("first", "many", "number", "offset"),
+    [(0, 8, -2, 0), (1, 7, -2, 1), (1, 2, -2, 1), (3, 5, -2, 3), (7, 1, -2, 7)],
+)
+def test_memory_that_begins_inside_a_known_storage_is_that_storage(
+    first: int, many: int, number: int, offset: int
+) -> None:
+    other, known = torch.arange(3.0), torch.arange(8.0)
+    inside = torch.from_numpy(known.numpy()[first : first + many])
+    packed = pack(inside, [other.untyped_storage(), known.untyped_storage()])
+    assert (packed.tree["x"][0], packed.tree["x"][2]) == (number, offset)
+    assert packed.storages == ()
+
+
+def test_memory_that_reaches_beyond_a_known_storage_is_another() -> None:
+    whole = np.arange(8, dtype=np.float32)
+    known = torch.from_numpy(whole[:4])
+    for first, many in ((1, 4), (4, 2), (3, 2)):
+        beyond = torch.from_numpy(whole[first : first + many])
+        packed = pack(beyond, [known.untyped_storage()])
+        assert (packed.tree["x"][0], packed.tree["x"][2]) == (0, 0)
+        assert len(packed.storages) == 1
+
+
+def test_elements_are_counted_however_few_bytes_hold_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(values, "MAX_ELEMENT_BYTES", 16)
+    wide, one = torch.zeros(1).expand(4), torch.zeros(1)
+    assert through(wide).tolist() == [0, 0, 0, 0]
+    for value in (torch.zeros(1).expand(5), [wide, one], torch.zeros(1).double().expand(3)):
+        with pytest.raises(Unsendable) as refused:
+            pack(value)
+        assert refused.value.what == text("unsendable.elements", mib=0)
+    tree = tensor_tree(size=[4], stride=[0])
+    assert unpack(tree, [storage_of(bytes(4))]).shape == (4,)
+    one_more = tensor_tree(size=[1], stride=[0])
+    for trees in (tensor_tree(size=[5], stride=[0]), [tree, one_more]):
+        with pytest.raises(Malformed):
+            unpack(trees, [storage_of(bytes(4))])
+
+
+def test_all_storages_together_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(values, "MAX_BYTES", 16)
+    assert len(pack([torch.ones(2), torch.zeros(2)]).storages) == 2
+    with pytest.raises(Unsendable) as refused:
+        pack([torch.ones(2), torch.zeros(3)])
+    assert refused.value.what == text("unsendable.tensors", mib=0)
+    assert storage_of(bytes(16)).nbytes() == 16
+
+
+def test_the_limits_are_told_in_mib() -> None:
+    huge = torch.zeros(1).expand(values.MAX_ELEMENT_BYTES // 4 + 1)
+    with pytest.raises(Unsendable) as refused:
+        pack(huge)
+    assert refused.value.what == text("unsendable.elements", mib=256)
+    with pytest.raises(Unsendable) as refused:
+        pack([torch.zeros(values.MAX_BYTES + 1, dtype=torch.int8)[:1]])
+    assert refused.value.what == text("unsendable.tensors", mib=256)
+
+
+def test_a_storage_that_is_empty_and_one_that_is_written() -> None:
+    assert storage_of(b"").nbytes() == 0
+    storage = storage_of(b"abc")
+    storage[0] = 0
+    assert bytes(storage) == b"\0bc"
+    assert values.storage_bytes(storage) == b"\0bc"
+
+
+def test_a_tensor_may_reach_the_last_byte_of_its_storage() -> None:
+    data = [storage_of(np.arange(4, dtype=np.float32).tobytes())]
+    for changes, numbers in (
+        ({"size": [2], "stride": [3]}, [0, 3]),
+        ({"size": [1], "stride": [9], "offset": 3}, [3]),
+        ({"size": [], "stride": [], "offset": 3}, 3),
+        ({"size": [0, 2], "stride": [9, 9], "offset": 9}, []),
+        ({"size": [1] * MAX_DIMS, "stride": [0] * MAX_DIMS}, None),
+    ):
+        got = unpack(tensor_tree(**changes), data)
+        assert numbers is None or got.tolist() == numbers
+    for changes in (
+        {"size": [2], "stride": [4]},
+        {"size": [], "stride": [], "offset": 4},
+        {"size": [2, 2], "stride": [2, 2], "offset": 1},
+        {"size": [1] * (MAX_DIMS + 1), "stride": [0] * (MAX_DIMS + 1)},
+        {"size": [0, 2**62, 4], "stride": [0, 0, 0]},
+        {"size": [0, MAX_INT + 1], "stride": [0, 0]},
+    ):
+        with pytest.raises(Malformed):
+            unpack(tensor_tree(**changes), data)
+
+
+def test_as_many_elements_as_64_bits_count_may_be_none() -> None:
+    tree = tensor_tree(size=[0, MAX_INT], stride=[0, 0])
+    assert unpack(tree, [storage_of(bytes(4))]).shape == (0, MAX_INT)
+
+
+def test_a_storage_is_named_by_its_number() -> None:
+    sent, known = storage_of(bytes(16)), storage_of(bytes(range(16)))
+    for number, storage in ((0, sent), (-1, known)):
+        got = unpack(tensor_tree(storage=number), [sent], [known])
+        assert got.data_ptr() == storage.data_ptr()
+    for number in (1, -2, 0.0, None, True):
+        with pytest.raises(Malformed):
+            unpack(tensor_tree(storage=number), [sent], [known])
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        "\ud800",
+        {"d": [["\ud800", 1]]},
+        {"d": {}},
+        {"d": 1},
+        {"d": [[1, 2, 3]]},
+        {"d": [[None, 1]]},
+        {"d": [[{"slice": [1, 2, 3]}, 1]]},
+        {"slice": [1, 2, 3, 4]},
+        {"slice": 3},
+        {"t": "ab"},
+        {"x": "abcdef"},
+        {"x": [0, "float32", 0, [2, 2], [2, 1]]},
+        {"f": None},
+        {"dtype": 3},
+        {"dtype": ["float32"]},
+        (1, 2),
+        tensor_tree(requires_grad=None),
+        tensor_tree(stride=[2]),
+        tensor_tree(stride=[2, True]),
+        tensor_tree(size=[2.0, 2]),
+        tensor_tree(dtype="bool", requires_grad=True),
+    ],
+    ids=lambda tree: repr(tree)[:60],
+)
+def test_another_forged_tree_is_refused_in_words(tree: Any) -> None:
+    with pytest.raises(Malformed, match=r"\w \w"):
+        unpack(tree, [storage_of(bytes(16))])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "complex64"])
+def test_whatever_has_fractions_may_require_a_gradient(dtype: str) -> None:
+    tree = tensor_tree(dtype=dtype, size=[1], stride=[1], requires_grad=True)
+    assert unpack(tree, [storage_of(bytes(16))]).requires_grad
