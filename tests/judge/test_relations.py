@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from autograder.judge import Wrong, expect_close, expect_equal
+from autograder.judge import Wrong, expect_close, expect_equal, relations, text
 from autograder.judge.relations import between_kinds, between_tensors, between_values
 
 
@@ -99,3 +99,182 @@ def test_a_sentence_can_be_read() -> None:
 
 def test_a_very_long_answer_is_not_looked_into() -> None:
     assert between_values([0] * 20_000, [0, 1]) == ""
+
+
+def key_of(said: Any) -> str:
+    return said and said.key.removeprefix("relation.")
+
+
+SQUARE = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
+ONE = torch.tensor([[7.0]])
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "relation"),
+    [
+        (torch.zeros(0).double(), torch.zeros(0), ""),
+        (torch.zeros(1, 0), torch.zeros(0), ""),
+        (T.double().T, T, ""),  # two things at once
+        (T.half(), T.double(), "dtype"),  # as close as halves can be
+        (T.half() + 0.5, T, ""),
+        (T.T.contiguous(), T, "transposed"),
+        (T.T + 1, T, ""),
+        (T.T.flip(0), T, ""),
+        (T.reshape(6), T, "shape"),
+        (T.reshape(6) + 1, T, ""),
+        (T.reshape(3, 1, 2), T, "shape"),
+        (torch.tensor([1, 2]), torch.tensor([1.0, 2.0]), "dtype"),
+        (torch.tensor([1, 3]), torch.tensor([1.0, 2.0]), ""),
+        (torch.tensor([True, False]), torch.tensor([1, 0]), "dtype"),
+        (SQUARE, SQUARE, ""),
+        (SQUARE[None], SQUARE, "shape"),
+        (T.to(torch.complex64), T, ""),
+        (T, T.to(torch.complex64), ""),
+    ],
+)
+def test_what_would_make_one_kind_of_the_other(got: Any, want: Any, relation: str) -> None:
+    assert key_of(between_kinds(got, want, 1e-5)) == relation
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "relation"),
+    [
+        (SQUARE.T, SQUARE, "transposed"),
+        (SQUARE.T + 1, SQUARE, ""),
+        (ONE + 1, ONE, ""),
+        (torch.tensor([math.inf, 1.0]), torch.tensor([2.0, 1.0]), "infinite"),
+        (torch.tensor([math.inf, math.nan]), torch.tensor([2.0, 1.0]), "nan"),
+        (torch.zeros(1), torch.ones(1), ""),
+        (torch.zeros(2), torch.ones(2), "zero"),
+        (torch.ones(2), torch.zeros(2), ""),
+        (torch.zeros(0), torch.zeros(0), ""),
+        (torch.tensor([1, 2]), torch.tensor([2, 4]), ""),
+        *((torch.tensor(k), torch.tensor(1.0), "factor") for k in (2.0, 0.5, -2.0, -0.5)),
+        (torch.tensor(-1.0), torch.tensor(1.0), "sign"),
+        (torch.tensor([0.0, 3.0]), torch.tensor([0.0, 1.0]), ""),  # one number is no evidence
+        (torch.tensor([3.0, 6.0]), torch.tensor([1.0, 2.0]), "factor"),
+        (torch.tensor([3.0, 6.1]), torch.tensor([1.0, 2.0]), ""),
+        (torch.tensor([1.00001, 2.00002]), torch.tensor([1.0, 2.0]), ""),
+        (torch.tensor([2.0, 1.0]), torch.tensor([1.0, 2.0]), "order"),
+        (torch.tensor([2.0, 1.0, 4.0]), torch.tensor([1.0, 2.0, 3.0]), ""),
+        (torch.tensor([[1.0, 2.0], [1.0, 3.0]]), torch.tensor([[1.0, 3.0], [1.0, 2.0]]), ""),
+        (T[:1] + 1, T[:1], ""),
+        (torch.tensor(5.0), torch.tensor(3.0), ""),
+        (W * (1 + 1e-6), W, "digits"),
+        (W * (1 + 1e-4), W, ""),  # once, in four digits
+        (W * (1 + 1e-2), W, "factor"),
+        (W + 1e-3, W, ""),
+        (T * (1 + 1e-6), T, ""),
+    ],
+)
+def test_what_two_tensors_of_a_kind_have_to_do(got: Any, want: Any, relation: str) -> None:
+    assert key_of(between_tensors(got, want, 1e-9)) == relation
+
+
+def test_infinities_alone_are_no_nan() -> None:
+    assert key_of(between_tensors(T / 0, T, 1e-6)) == "infinite"
+
+
+def test_a_tensor_that_is_too_large_is_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relations, "LARGEST", 6)
+    assert key_of(between_tensors(-T, T, 1e-6)) == "sign"
+    assert key_of(between_kinds(T.double(), T, 1e-6)) == "dtype"
+    monkeypatch.setattr(relations, "LARGEST", 5)
+    assert between_tensors(-T, T, 1e-6) == ""
+    assert between_kinds(T.double(), T, 1e-6) == ""
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "said"),
+    [
+        (3 * T, T, text("relation.factor", factor="3")),
+        (T / 3, T, text("relation.factor", factor="0.3333")),
+        (-3 * T, T, text("relation.factor", factor="-3")),
+        (-T, T, text("relation.sign")),
+    ],
+)
+def test_by_how_much_a_tensor_is_off(got: Any, want: Any, said: Any) -> None:
+    assert between_tensors(got, want, 1e-6) == said
+
+
+def apart(key: str, by: str) -> Any:
+    return text(f"relation.{key}", by=by)
+
+
+def some(key: str, what: str) -> Any:
+    return text(f"relation.{key}", what=what)
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "said"),
+    [
+        (8, 7, apart("apart_alone", "1")),
+        (6, 7, apart("below_alone", "1")),
+        (9.5, 7, ""),
+        ([3, 4], [2, 3], apart("apart", "1")),
+        ([1, 2], [2, 3], apart("below", "1")),
+        ([4, 5], [2, 3], ""),  # two numbers are two apart by chance
+        ([4, 5, 6], [2, 3, 4], apart("apart", "2")),
+        ([2.5, 3.5, 4.5], [2, 3, 4], apart("apart", "0.5")),
+        ([1, 2, 3], [3, 4, 5], apart("below", "2")),
+        (-7, 7, text("relation.sign")),
+        (3.5, 7, text("relation.factor", factor="0.5")),
+        (-14, 7, text("relation.factor", factor="-2")),
+        (-3.5, 7, text("relation.factor", factor="-0.5")),
+        (21, 7, ""),
+        ([3, 6], [1, 2], ""),
+        ([2, 4], [1, 2], text("relation.factor", factor="2")),
+        ([3, 6, 9], [1, 2, 3], text("relation.factor", factor="3")),
+        ([3, 6, 9.1], [1, 2, 3], ""),
+        ([0, 0, 0], [1, 2, 3], ""),
+        ([3, 6, 9], [0, 2, 3], ""),
+        (1, 0, apart("apart_alone", "1")),
+        (2, 0, ""),
+        (True, 2, ""),
+        (1, True, ""),
+        (math.nan, 1, ""),
+        (1, math.inf, ""),
+        ([10**400], [1], ""),
+        (10**400, 1, ""),
+        ("RAISES", "raises", text("relation.case")),
+        (" raises\n", "raises", text("relation.case")),
+        (3, "raises", ""),
+        ("raise", "raises", ""),
+        ([True, False], [False, True], text("relation.opposite")),
+        ([True], [False], ""),
+        ([True, True], [False, True], ""),
+        ([True], [False, True], ""),
+        ([True, 3], [False, True], ""),
+        ([2, 1], [1, 2], text("relation.order")),
+        ((2, 1), [1, 2], text("relation.order")),
+        (["a", "a", "b"], ["a", "b"], some("repeated", "'a'")),
+        (["a", "c", "b"], ["a", "b"], some("extra", "'c'")),
+        (["a"], ["a", "b"], some("missing", "'b'")),
+        (["a", "c"], ["a", "b"], ""),
+        ([*"cdef", "a"], ["a"], some("extra", "'c', 'd', 'e', ...")),
+        ([*"cde", "a"], ["a"], some("extra", "'c', 'd', 'e'")),
+        (["a"], ["a", "x" * 99], some("missing", "'" + "x" * 59)),
+        ([["a", [1]]], [["a", [1]], ["b"]], some("missing", "('b',)")),
+        ([[0] * 20], [[0] * 20, 1], some("missing", "1")),
+        ([[0] * 21], [[0] * 21, 1], ""),
+        (["a", {}], ["a"], ""),
+        (["a"], ["a", {}], ""),
+        ("ab", ["a", "b"], ""),
+        ({"a": 1}, [1], ""),
+        ([1], {"a": 1}, ""),
+        ({"a": 1}, {"a": 1, "b": 2, 3: 4}, some("missing", "3, b")),
+        ({"a": 1, "b": 2, 3: 4}, {"a": 1}, some("extra", "3, b")),
+        ({"a": 1, "c": 2}, {"a": 1, "b": 2}, some("missing", "b")),
+        ({"a": 1, "b": 3, "c": 5}, {"a": 1, "b": 2, "c": 4}, some("keys", "b, c")),
+        ({"a": [1, {}]}, {"a": [1]}, ""),
+    ],
+)
+def test_what_is_said_of_two_values_with_its_facts(got: Any, want: Any, said: Any) -> None:
+    assert between_values(got, want) == said
+
+
+def test_an_answer_of_at_most_ten_thousand_is_looked_into() -> None:
+    many = list(range(10_000))
+    assert between_values(many[::-1], many) == text("relation.order")
+    assert between_values([*many, 0], many) == ""
+    assert between_values(many, [*many, 0]) == ""
