@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from autograder.judge import (
     Verdict,
     Wrong,
     WrongAnswer,
+    WroteInput,
     ask,
     describe,
     expect_close,
@@ -30,6 +32,9 @@ from autograder.judge import (
     expect_view,
     text,
 )
+from autograder.judge.answer import Raised
+from autograder.judge.ask import _same_but_for_order, _same_outcome, _same_transcript, unasked
+from autograder.judge.student import Call
 
 HINTS = ("a nudge", "the idea", "the line")
 
@@ -594,3 +599,317 @@ def test_what_comes_next_fits_the_wrong_answer() -> None:
     }
     for line, answer in answers.items():
         assert ask(question, LocalStudent({"swap": answer}), seed=1).next_step == line
+
+
+OUT_OF_RANGE = Raised(Cause.RAISED, "IndexError", "index 9 is out of bounds for dimension 0")
+CLASSES = Raised(Cause.RAISED, "RuntimeError", "Class values must be non-negative.")
+LOST = Raised(Cause.RAISED, "AcceleratorError", ASSERT)
+ONES = torch.ones(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (1, 1),
+        (None, None),
+        ("a", "a"),
+        (True, True),
+        (1.0, 1),
+        (2, 2.0),
+        (0.5, 0.5 + 1e-9),
+        (math.nan, math.nan),
+        (math.inf, math.inf),
+        (2.0**60, 2.0**60 + 2.0**38),  # beyond 2**53 no float is a count
+        ([1, (2,)], (1, [2])),
+        ({"a": 1.0, "b": ONES}, {"b": ONES, "a": 1}),
+        (ONES, ONES + 1e-7),
+        (torch.tensor([math.nan, -math.inf, 1]), torch.tensor([math.nan, -math.inf, 1])),
+        (torch.tensor([1, 2]), torch.tensor([1, 2])),
+        (torch.zeros(0, 3), torch.zeros(0, 3)),
+        (WroteInput(1), WroteInput(1)),
+        (Raised(Cause.RAISED, "E", "m", ((1, "a"),)), Raised(Cause.RAISED, "E", "m")),
+        (OUT_OF_RANGE, LOST),
+        (CLASSES, LOST),
+    ],
+)
+def test_two_outcomes_are_the_same(a: Any, b: Any) -> None:
+    assert _same_outcome(a, b)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (1, 2),
+        (None, 0),
+        ("1", 1),
+        (True, 1),
+        (1, True),
+        (True, 1.0),
+        (1.0, True),
+        (1.0, "1.0"),
+        (None, 0.5),
+        (0.5, 0.5 + 1e-5),
+        (3.0, 4.0),
+        (40_000_000.0, 40_000_001),
+        (math.nan, 1.0),
+        (1.0, math.nan),
+        (math.inf, -math.inf),
+        (10**400, 1.5),
+        ([1, 2], [1]),
+        ([1], [2]),
+        ([1, 2], {1: 1, 2: 2}),
+        ({"a": 1}, {"b": 1}),
+        ({"a": 1}, {"a": 2}),
+        ({"a": 1}, {"a": 1, "b": 2}),
+        (ONES, ONES + 1e-3),
+        (ONES, 1),
+        (ONES, ONES.double()),
+        (ONES, torch.ones(3, 2)),
+        (ONES, torch.ones(3, 2).T),
+        (torch.ones(3)[1:], torch.ones(2)),
+        (torch.tensor([math.nan, 1]), torch.tensor([1, math.nan])),
+        (torch.tensor([math.inf]), torch.tensor([-math.inf])),
+        (torch.tensor([math.inf]), torch.tensor([math.nan])),
+        (WroteInput(1), WroteInput(2)),
+        (WroteInput(1), 1),
+        (LOST, OUT_OF_RANGE),
+        (OUT_OF_RANGE, Raised(Cause.RAISED, "RuntimeError", "CUDA error: illegal access")),
+        (Raised(Cause.RAISED, "E", "other"), LOST),
+        (OUT_OF_RANGE, ASSERT),
+        (Raised(Cause.RAISED, "E", "m"), Raised(Cause.RAISED, "F", "m")),
+        (Raised(Cause.RAISED, "E", "m"), Raised(Cause.RAISED, "E", "n")),
+        (Raised(Cause.UNSENDABLE, "E", why=text("forged")), Raised(Cause.UNSENDABLE, "E")),
+        (Raised(Cause.RAISED, "E", "m"), None),
+    ],
+)
+def test_two_outcomes_are_not_the_same(a: Any, b: Any) -> None:
+    assert not _same_outcome(a, b)
+
+
+def test_of_one_storage_two_views_are_the_same_as_their_copies_in_no_case() -> None:
+    wide = torch.ones(2, 6)
+    assert not _same_outcome(wide[:, ::2], wide[:, :3].clone())
+    assert _same_outcome(wide[:, ::2], torch.ones(2, 6)[:, ::2])
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "same"),
+    [
+        ([ONES, 2 * ONES], [2 * ONES, ONES], True),
+        ([ONES, ONES], [ONES, 2 * ONES], False),
+        ([ONES, 2 * ONES], [ONES, ONES], False),
+        ([ONES], [ONES, ONES], False),
+        ((ONES, [ONES, 2 * ONES]), (ONES, [2 * ONES, ONES]), True),
+        ([1, 2], [2, 1], False),
+        ([1, ONES], [ONES, 1], False),
+        (1, 1.0, True),
+        (ONES, [ONES], False),
+        ([], [], True),
+    ],
+)
+def test_lists_of_tensors_are_the_same_in_any_order(a: Any, b: Any, same: bool) -> None:
+    assert _same_but_for_order(a, b) is same
+
+
+def calls(*outcomes: Any, function: str = "f") -> list[Call]:
+    return [Call(function, (), {}, outcome) for outcome in outcomes]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "same"),
+    [
+        (calls(1, 2), calls(1, 2), True),
+        (calls(1), calls(1, 2), False),
+        (calls(1, 2), calls(1, 3), False),
+        (calls(1, 2), calls(3, 2), False),
+        (calls(1), calls(1, function="g"), False),
+        (calls([ONES, 2 * ONES], 1), calls([2 * ONES, ONES], 1), True),
+        (calls(1, [ONES, 2 * ONES]), calls(1, [2 * ONES, ONES]), False),
+        ([], [], True),
+    ],
+)
+def test_two_transcripts(a: list[Call], b: list[Call], same: bool) -> None:
+    assert _same_transcript(a, b) is same
+
+
+def sum_question(cases: Sequence[tuple[Any, ...]], **options: Any) -> Question:
+    """The sum of two numbers, asked with these cases."""
+
+    def check(student: Student, draw: Draw) -> None:
+        for a, b in cases:
+            expect_equal(student.call("add", a, b), a + b)
+
+    told = {"points": 2, "minutes": 1, "difficulty": 1, "hints": HINTS} | options
+    return Question("add", "Lab 0.1", check, **told)
+
+
+def judged_sum(question: Question, answer: Any) -> Verdict:
+    return ask(question, LocalStudent({"add": answer}), seed=5)
+
+
+def test_what_was_asked_is_told_by_the_names_of_the_known_answers() -> None:
+    question = sum_question([(1, 2), (3, 4)])
+    wrong = judged_sum(question, lambda a, b: a + b + (a == 3))
+    assert (wrong.asked, wrong.next_step, wrong.misconception) == ("3, 4", HINTS[0], "")
+    question.wrong("first", "Only the first.", add=lambda first: first)
+    assert judged_sum(question, lambda a, b: a).asked == "first 1, 2"
+    question.wrong_answers.clear()
+    question.wrong("other", "Another function.", other=lambda x, y: 0)
+    question.wrong("first", "Only the first.", add=lambda first, second, third=0: first)
+    assert judged_sum(question, lambda a, b: 0).asked == "first 1, second 2"
+    assert judged_sum(sum_question([(1, 2)], hints=()), lambda a, b: 0).next_step == ""
+
+
+def test_an_argument_that_was_written_is_called_as_the_known_answers_call_it() -> None:
+    def check(student: Student, draw: Draw) -> None:
+        student.call("add", torch.ones(2), torch.ones(2), w=torch.ones(2))
+
+    question = Question(
+        "add", "Lab 0.1", check, points=1, minutes=1, difficulty=1, hints=("", "", "")
+    )
+    answers = {
+        "x": lambda x, y, w: x.add_(1),
+        "argument": lambda x, y, w: y.add_(1),
+        "w": lambda x, y, w: w.add_(1),
+    }
+    question.wrong("only_x", "It has one.", add=lambda x: x)
+    for name, answer in answers.items():
+        verdict = judged_sum(question, answer)
+        said = text("argument", place=2) if name == "argument" else name
+        assert verdict.cause is Cause.WROTE_INPUT
+        assert verdict.expected == text("as_it_was", name=said)
+        assert verdict.got == text("overwritten", name=said)
+        assert verdict.sentence == text("wrote_input")
+
+
+def test_a_verdict_holds_how_it_came_about() -> None:
+    verdict = judged_sum(sum_question([(1, 2)]), lambda a, b: a + b)
+    assert (verdict.question, verdict.title, verdict.seed) == ("add", "Lab 0.1", 5)
+    assert (verdict.points, verdict.max_points, verdict.evidence) == (2, 2, "computed")
+    assert (verdict.tier, verdict.torch, verdict.device) == ("notebook", torch.__version__, "cpu")
+    assert (verdict.cost, verdict.asked, verdict.witnessed) == ("", "", ())
+    assert verdict.wall_s > 0
+    assert 0 <= verdict.cpu_s < 60
+    told = sum_question([(1, 2)], witnessed=True)
+    assert judged_sum(told, lambda a, b: a + b).evidence == "witnessed"
+    later = unasked(told, seed=3, tier="x")
+    assert (later.cause, later.points, later.max_points) == (Cause.PUT_OFF, 0, 2)
+    assert (later.question, later.title, later.seed, later.tier) == ("add", "Lab 0.1", 3, "x")
+
+
+def test_its_cost_is_asked_with_the_same_seed() -> None:
+    question, seeds = sum_question([(1, 2)]), []
+
+    @question.cost
+    def _(student: Student, draw: Draw) -> str:
+        seeds.append(draw.seed)
+        return f"{student.call('add', 2, 3)} us"
+
+    assert judged_sum(question, lambda a, b: a + b).cost == "5 us"
+    assert seeds == [5]
+    assert judged_sum(question, lambda a, b: 0).cost == ""  # a wrong answer has none
+    assert seeds == [5]
+
+
+def test_a_budget_of_the_question_is_the_students() -> None:
+    begun: list[dict[str, Any]] = []
+
+    class Noted(LocalStudent):
+        def begin(self, **options: Any) -> None:
+            begun.append(options)
+            super().begin(may_write=options["may_write"])
+
+    options: list[dict[str, Any]] = [
+        {},
+        {"budget_s": 7.0, "may_write": True},
+        {"host": "It is about the CPU."},
+        {"simulated": True, "host": "Both."},
+        {"device_share": 0.5},
+    ]
+    for one in options:
+        verdict = ask(sum_question([(1, 2)], **one), Noted({"add": lambda a, b: a + b}), seed=1)
+        assert verdict.device == "cpu"
+    keys = ("may_write", "budget_s", "on_host", "device_share")
+    assert [tuple(one[key] for key in keys) for one in begun] == [
+        (False, None, False, 0.0),
+        (True, 7.0, False, 0.0),
+        (False, None, True, 0.0),
+        (False, None, True, 0.0),
+        (False, None, False, 0.5),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [({}, 3), ({"may_write": True}, 1), ({"budget_s": 9.0}, 1), ({"alone": True}, 1)],
+)
+def test_what_is_dear_is_asked_no_more_than_the_check_asks(
+    options: dict[str, Any], asked: int
+) -> None:
+    """To tell two mistakes apart, a cheap answer is asked what the check asks of those that come
+    further."""
+    question, seen = sum_question([(1, 2), (3, 4), (5, 6)], **options), []
+    question.wrong("late", "The third is wrong.", add=lambda a, b: a + b + (a == 5))
+    question.wrong("first", "Only the first.", add=lambda a, b: a)
+
+    def first(a: int, b: int) -> int:
+        seen.append((a, b))
+        return a if a < 5 else b
+
+    verdict = judged_sum(question, first)
+    assert seen == [(1, 2), (3, 4), (5, 6)][:asked]
+    assert verdict.misconception == ("" if asked == 3 else "first")
+
+
+def test_beyond_is_asked_with_so_many_calls_and_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = [(n, 1) for n in range(40)]
+    question, seen = sum_question(cases), []
+    question.wrong("late", "The last is wrong.", add=lambda a, b: a + b + (a == 39))
+    question.wrong("first", "Only the first.", add=lambda a, b: a)
+
+    def first(a: int, b: int) -> int:
+        seen.append(a)
+        return a
+
+    assert judged_sum(question, first).misconception == "first"
+    assert seen == list(range(25))  # the one that failed, and MAX_BEYOND more
+    seen.clear()
+    monkeypatch.setitem(ask.__globals__, "BEYOND_S", -1.0)
+    assert judged_sum(question, first).misconception == "first"
+    assert seen == [0]
+
+
+def test_an_answer_that_raises_or_writes_beyond_is_compared_too() -> None:
+    question = sum_question([(1, 2), (3, 4)])
+    question.wrong("late", "The second is wrong.", add=lambda a, b: a + b + (a == 3))
+    question.wrong("gives_up", "It gives up.", add=lambda a, b: a if a < 3 else [][0])
+    assert judged_sum(question, lambda a, b: a if a < 3 else [][0]).misconception == "gives_up"
+    assert judged_sum(question, lambda a, b: a if a < 3 else {}[0]).misconception == ""
+
+
+def test_what_two_functions_give_each_other_is_not_asked_again() -> None:
+    def check(student: Student, draw: Draw) -> None:
+        for n in (1, 2, 3):
+            expect_equal(student.call("use", student.call("keep", n)), n)
+
+    question = Question(
+        "use", "Lab 0.1", check, points=1, minutes=1, difficulty=1, hints=("", "", "")
+    )
+    question.wrong("late", "Late.", keep=lambda n: n, use=lambda n: n + (n == 3))
+    question.wrong("more", "One more.", keep=lambda n: n, use=lambda n: n + 1)
+    seen: list[int] = []
+
+    def use(n: int) -> int:
+        seen.append(n)
+        return n + 1 if n < 2 else 0
+
+    verdict = ask(question, LocalStudent({"keep": lambda n: n, "use": use}), seed=1)
+    assert (verdict.misconception, seen) == ("more", [1])
+
+
+def test_the_calls_of_a_check_that_fails_itself_are_no_verdict() -> None:
+    verdict = judged_sum(sum_question([("a", 2)]), lambda a, b: 0)
+    assert verdict.cause is Cause.CHECK_FAULT
+    assert verdict.sentence.facts["error"] == "TypeError"  # type: ignore[union-attr]
+    assert "str" in verdict.sentence.facts["message"]  # type: ignore[union-attr]
+    assert verdict.points == 0
