@@ -41,14 +41,16 @@ def test_of_any_number_is_still_a_tuple() -> None:
 def test_a_kind_is_given_back_or_wrong() -> None:
     assert expect_kind("text", str, "a text") == "text"
     with pytest.raises(Wrong) as wrong:
-        expect_kind(3, str, "a text")
-    assert (wrong.value.expected, wrong.value.got) == ("a text", "3")
+        expect_kind(3, str, "a text", where="on rank 1")
+    said = wrong.value
+    assert (said.expected, said.got, said.where) == ("a text", "3", "on rank 1")
 
 
 @pytest.mark.parametrize("got", [None, torch.ones(2), [torch.ones(2), 3]])
 def test_what_is_no_list_of_tensors_is_wrong(got: Any) -> None:
-    with pytest.raises(Wrong):
-        expect_tensors(got, "tensors to save")
+    with pytest.raises(Wrong) as wrong:
+        expect_tensors(got, "tensors to save", where="on rank 1")
+    assert (wrong.value.expected, wrong.value.where) == ("tensors to save", "on rank 1")
 
 
 def test_tensors_come_back_as_a_list() -> None:
@@ -68,6 +70,12 @@ def test_a_place_without_a_place_in_it_ends_cleanly() -> None:
     with pytest.raises(Wrong) as wrong, within("on rank 1,"):
         expect_equal(1, 2)
     assert wrong.value.where == "on rank 1"
+
+
+def test_a_reason_needs_no_place() -> None:
+    with pytest.raises(Wrong) as wrong, within("", why="Because."):
+        expect_equal([1, 3], [1, 2])
+    assert (str(wrong.value.where), wrong.value.why) == ("at [1]", "Because.")
 
 
 def test_why_is_found_out_only_where_something_is_wrong() -> None:

@@ -31,9 +31,29 @@ def test_a_right_answer_gets_a_ratio_for_each_turn() -> None:
         return loss(x, w, b, t)
 
     ratios = RACE.run(LocalStudent({"loss": noted}), seed=1)
-    assert len(ratios) == TURNS
+    assert len(ratios) == TURNS == 11
     assert all(ratio > 0 for ratio in ratios)
-    assert len({float(x.sum()) for x in seen}) == len(seen) > TURNS
+    assert len({float(x.sum()) for x in seen}) == len(seen) == 13
+
+
+def test_a_ratio_is_the_own_time_by_the_peers_and_the_first_two_warm_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seconds = [(9.0, 1.0), (8.0, 1.0), (6.0, 2.0), (1.0, 2.0)]
+    monkeypatch.setattr("autograder.judge.race.turns", lambda *_: iter(seconds))
+    assert RACE.run(LocalStudent({}), seed=1) == [3.0, 0.5]
+
+
+@pytest.mark.parametrize(("budget_s", "given"), [(None, 60.0), (7.0, 60.0), (90.0, 90.0)])
+def test_it_runs_on_the_cpu_with_time_for_all_turns(budget_s: float | None, given: float) -> None:
+    begun = []
+
+    class Noted(LocalStudent):
+        def begin(self, **options) -> None:
+            begun.append(options)
+
+    RACE.run(Noted({"loss": loss}), seed=1, budget_s=budget_s)
+    assert begun == [{"may_write": False, "budget_s": given, "on_host": True}]
 
 
 def test_whoever_is_wrong_in_a_later_turn_has_none() -> None:
