@@ -22,6 +22,7 @@ from autograder.judge import (
     clean_room,
     expect_close,
     floor,
+    text,
     text_of,
 )
 from autograder.sandbox import Cell, Jail
@@ -48,11 +49,11 @@ TOLD = {"points": 1, "minutes": 1, "difficulty": 1, "hints": ("a", "b", "c")}
 @lab.question("answer", budget_s=60.0, **TOLD)
 def answer(student: Student, draw: Draw) -> None:
     """A text that doubles."""
-    text = text_of(student, "answer", "Python")
+    source = text_of(student, "answer", "Python")
     with clean_room(student, HARNESS) as room:
         for n in draw.sizes(1, 3):
             x = draw.tensor(n)
-            expect_close(room.call("run", text, x), 2 * x)
+            expect_close(room.call("run", source, x), 2 * x)
         floor("runs", room.call("how_many"), at_least=2)
 
 
@@ -81,8 +82,14 @@ def test_what_a_student_calls_as_the_harness_does_is_never_asked() -> None:
 
 @pytest.mark.parametrize("given", ["3", "None", "'a' * 50_001"])
 def test_what_is_no_text_is_wrong(given: str) -> None:
-    with pytest.raises(Wrong):
-        text_of(here(f"def answer(): return {given}"), "answer")
+    with pytest.raises(Wrong) as wrong:
+        text_of(here(f"def answer(): return {given}"), "answer", "CUDA")
+    assert wrong.value.expected == text("as_text", kind="CUDA")
+    assert wrong.value.why == text("returns_text", kind="CUDA")
+
+
+def test_a_text_may_have_fifty_thousand_characters() -> None:
+    assert len(text_of(here("def answer(): return 'a' * 50_000"), "answer")) == 50_000
 
 
 def test_a_stub_is_no_text_and_is_noted_down() -> None:
