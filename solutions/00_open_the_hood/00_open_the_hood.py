@@ -272,9 +272,9 @@ def loss_by_hand(logits, targets):
 # ## Who lives where
 #
 # "If you don't move it, neither will I": PyTorch adds two tensors on one device, and refuses two
-# tensors on two. There is one exception. Say where `a + b` lives, or `None` where it is refused: the
-# shapes always fit together. No GPU needed: the check asks torch's fake tensors, which have a device
-# and a shape and no memory.
+# tensors on two. There is one exception. Say where `a + b` lives, or `None` where it is refused:
+# the shapes always fit together. No GPU needed: the check asks torch's fake tensors, which have a
+# device and a shape and no memory.
 #
 # `device_of_sum(("cuda", (3,)), ("cuda", (3,)))` is `"cuda"`; with `("cpu", (3,))` as the second it
 # is `None`. Stuck? `hint("device_of_sum")`

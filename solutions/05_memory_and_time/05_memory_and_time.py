@@ -280,8 +280,8 @@ def how_served(segments, left, nbytes):
 #
 # A freed block goes to whoever asks next on the tensor's *own* stream. If another stream still
 # reads the tensor, that is a race, unless the tensor's own stream has waited for the reader, or the
-# allocator was told: `x.record_stream(s)`. Say which calls a program needs, one for each stream that
-# may still be reading, and no other: a record that is not needed keeps the block for longer.
+# allocator was told: `x.record_stream(s)`. Say which calls a program needs, one for each stream
+# that may still be reading, and no other: a record that is not needed keeps the block for longer.
 #
 # Streams are 0, 1 and 2. Steps, in the order of the host: `("alloc", tensor, stream)`, `("use",
 # tensor, stream)`, `("record", event, stream)`, `("wait", event, stream)`, `("sync",)`, after which
