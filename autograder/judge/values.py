@@ -197,8 +197,6 @@ def _is_plain(value: Any) -> bool:
 
 
 def _leaf(value: Any) -> Any:
-    if value is None or isinstance(value, bool):
-        return value
     if isinstance(value, int):
         if abs(value) > MAX_INT:
             raise Unsendable("integer")
@@ -236,7 +234,7 @@ def _dtype_name(dtype: torch.dtype) -> str:
 def _refuse_exotic(t: torch.Tensor, devices: Sequence[str]) -> None:
     if type(t) not in (torch.Tensor, torch.nn.Parameter):
         raise Unsendable("subclass", kind=type(t).__name__)
-    if t.layout is not torch.strided or t.device.type not in devices or t.is_quantized:
+    if t.layout is not torch.strided or t.device.type not in devices:
         raise Unsendable("layout", layout=str(t.layout), device=str(t.device))
 
 

@@ -296,6 +296,9 @@ def test_what_rests_on_the_students_word_is_noted() -> None:
     assert s.witnessed == {"not_written"}
     s.call("inside", torch.ones(2))
     assert s.witnessed == {"not_written", "shared"}
+    s = student(both=lambda x: (x + 1, x))
+    s.call("both", torch.ones(2))
+    assert s.witnessed == {"not_written", "shared"}
 
 
 def test_answers_are_kept_up_to_a_limit_for_each_question(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,6 +338,12 @@ def test_what_was_written_arrives_and_what_else_changed_is_no_write() -> None:
     s.begin(may_write=True)
     assert s.call("f", x) == 7
     assert x.tolist() == [1, 1, 1]
+    two, one = torch.full((2,), 2.0), torch.ones(1)
+    s = told({0: two.numpy().tobytes(), 1: one.numpy().tobytes()})
+    s.begin(may_write=True)
+    x, y = torch.zeros(2), torch.zeros(1)
+    s.call("f", x, y)
+    assert (x.tolist(), y.tolist()) == ([2, 2], [1])
 
 
 def test_a_value_that_pack_never_writes_is_forged() -> None:
@@ -347,7 +356,14 @@ def test_a_value_that_pack_never_writes_is_forged() -> None:
 
 @pytest.mark.parametrize(
     ("written", "place"),
-    [({0: b""}, 1), ({-2: b""}, 1), ({-3: b""}, "z"), ({1: b""}, "z"), ({9: b""}, 0)],
+    [
+        ({0: b""}, 1),
+        ({-2: b""}, 1),
+        ({-3: b""}, "z"),
+        ({1: b""}, "z"),
+        ({2: b""}, 0),
+        ({9: b""}, 0),
+    ],
 )
 def test_the_argument_is_named_that_was_written(written: dict[int, bytes], place: Any) -> None:
     s = told(written)
@@ -369,12 +385,21 @@ def test_what_is_no_answer_is_on_record() -> None:
     assert (raised.function, raised.args, raised.kwargs) == ("stub", (), {})
     assert (missing.function, missing.args, missing.kwargs) == ("gone", (1,), {"k": 2})
     assert missing.outcome.why == text("missing", function="gone")
-    assert str(NoAnswer(raised.outcome)) == str(raised.outcome)
+    assert raised.outcome.why is None
+    assert str(NoAnswer(raised.outcome, "So.")) == str(raised.outcome)
     assert (NoAnswer(raised.outcome).why, NoAnswer(raised.outcome, "So.").why) == ("", "So.")
     none = s.missing("other")
     assert s.calls[-1].function == "other"
     assert (s.calls[-1].args, s.calls[-1].kwargs, s.calls[-1].outcome) == ((), {}, none.raised)
     assert (none.raised.kind, none.raised.error) == (Cause.MISSING, "NameError")
+    assert none.raised.why == text("missing", function="other")
+
+
+def test_a_row_holds_a_mebibyte() -> None:
+    s = told()
+    s.together = 9
+    assert list(s.each("f", [(torch.zeros(2**17),)] * 4)) == [7] * 4
+    assert s.rows == [2, 2]
 
 
 def test_rows_are_handed_over_together_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -387,6 +412,10 @@ def test_rows_are_handed_over_together_up_to_a_size(monkeypatch: pytest.MonkeyPa
     s.rows.clear()
     assert list(s.each("f", [(torch.zeros(k),) for k in (3, 3, 7, 1, 1)])) == [7] * 5
     assert s.rows == [2, 1, 2]
+    s.rows.clear()
+    sizes = (24, 12, 11, 1)
+    list(s.each("f", [(torch.zeros(n, dtype=torch.uint8),) for n in sizes]))
+    assert s.rows == [1, 3]
     s.rows.clear()
     s.begin(may_write=True)
     assert list(s.each("f", [(1,), (2,)])) == [7, 7]
