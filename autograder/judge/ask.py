@@ -283,7 +283,7 @@ def _agree_beyond(student: Student, known: WrongAnswer, calls: list[Call]) -> bo
     for call in calls[:MAX_BEYOND]:
         if time.monotonic() > until:
             break
-        if not _same_outcome(_again(student, call), _again(double, call)):
+        if not _same_outcome(_again(double, call), _again(student, call)):
             return False
     return True
 
@@ -303,7 +303,7 @@ def _same_transcript(a: list[Call], b: list[Call]) -> bool:
     if len(a) != len(b) or [x.function for x in a] != [y.function for y in b]:
         return False
     pairs = [(x.outcome, y.outcome) for x, y in zip(a, b, strict=True)]
-    before = all(_same_outcome(x, y) or _same_but_for_order(x, y) for x, y in pairs[:-1])
+    before = all(_same_but_for_order(x, y) for x, y in pairs[:-1])
     return before and all(_same_outcome(x, y) for x, y in pairs[-1:])
 
 

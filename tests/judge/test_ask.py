@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,10 +32,18 @@ from autograder.judge import (
     expect_close,
     expect_equal,
     expect_view,
+    pack,
     text,
 )
 from autograder.judge.answer import Raised
-from autograder.judge.ask import _same_but_for_order, _same_outcome, _same_transcript, unasked
+from autograder.judge.ask import (
+    Doubles,
+    _same_but_for_order,
+    _same_outcome,
+    _same_transcript,
+    unasked,
+)
+from autograder.judge.flagged import NotAdmitted
 from autograder.judge.student import Call
 
 HINTS = ("a nudge", "the idea", "the line")
@@ -620,6 +630,7 @@ ONES = torch.ones(2, 3)
         (math.nan, math.nan),
         (math.inf, math.inf),
         (2.0**60, 2.0**60 + 2.0**38),  # beyond 2**53 no float is a count
+        (2.0**53, 2.0**53 + 2),
         ([1, (2,)], (1, [2])),
         ({"a": 1.0, "b": ONES}, {"b": ONES, "a": 1}),
         (ONES, ONES + 1e-7),
@@ -633,7 +644,7 @@ ONES = torch.ones(2, 3)
     ],
 )
 def test_two_outcomes_are_the_same(a: Any, b: Any) -> None:
-    assert _same_outcome(a, b)
+    assert _same_outcome(a, b) is True
 
 
 @pytest.mark.parametrize(
@@ -649,6 +660,14 @@ def test_two_outcomes_are_the_same(a: Any, b: Any) -> None:
         (1.0, "1.0"),
         (None, 0.5),
         (0.5, 0.5 + 1e-5),
+        (0.5, 0.5 * (1 + 1.5e-6)),
+        ([1, 2], [1, 3]),
+        ("ab", ["a", "b"]),
+        (["a", "b"], "ab"),
+        ({"a": 1}, 1),
+        ({"a": 1}, [1]),
+        ([1], {"a": 1}),
+        ({"a": 1, "b": 2}, {"a": 1, "b": 3}),
         (3.0, 4.0),
         (40_000_000.0, 40_000_001),
         (math.nan, 1.0),
@@ -683,7 +702,7 @@ def test_two_outcomes_are_the_same(a: Any, b: Any) -> None:
     ],
 )
 def test_two_outcomes_are_not_the_same(a: Any, b: Any) -> None:
-    assert not _same_outcome(a, b)
+    assert _same_outcome(a, b) is False
 
 
 def test_of_one_storage_two_views_are_the_same_as_their_copies_in_no_case() -> None:
@@ -701,7 +720,10 @@ def test_of_one_storage_two_views_are_the_same_as_their_copies_in_no_case() -> N
         ([ONES], [ONES, ONES], False),
         ((ONES, [ONES, 2 * ONES]), (ONES, [2 * ONES, ONES]), True),
         ([1, 2], [2, 1], False),
+        ([1, 2], [1, 3], False),
         ([1, ONES], [ONES, 1], False),
+        (ONES, [ONES[0], ONES[1]], False),
+        ([ONES[0], ONES[1]], ONES, False),
         (1, 1.0, True),
         (ONES, [ONES], False),
         ([], [], True),
@@ -722,6 +744,7 @@ def calls(*outcomes: Any, function: str = "f") -> list[Call]:
         (calls(1), calls(1, 2), False),
         (calls(1, 2), calls(1, 3), False),
         (calls(1, 2), calls(3, 2), False),
+        (calls(1, 2, 3), calls(1, 4, 3), False),
         (calls(1), calls(1, function="g"), False),
         (calls([ONES, 2 * ONES], 1), calls([2 * ONES, ONES], 1), True),
         (calls(1, [ONES, 2 * ONES]), calls(1, [2 * ONES, ONES]), False),
@@ -757,7 +780,8 @@ def test_what_was_asked_is_told_by_the_names_of_the_known_answers() -> None:
     question.wrong("other", "Another function.", other=lambda x, y: 0)
     question.wrong("first", "Only the first.", add=lambda first, second, third=0: first)
     assert judged_sum(question, lambda a, b: 0).asked == "first 1, second 2"
-    assert judged_sum(sum_question([(1, 2)], hints=()), lambda a, b: 0).next_step == ""
+    bare = judged_sum(sum_question([(1, 2)], hints=()), lambda a, b: 0)
+    assert (bare.cause, bare.next_step) == (Cause.WRONG, "")
 
 
 def test_an_argument_that_was_written_is_called_as_the_known_answers_call_it() -> None:
@@ -815,24 +839,28 @@ def test_a_budget_of_the_question_is_the_students() -> None:
     begun: list[dict[str, Any]] = []
 
     class Noted(LocalStudent):
+        device = "GPU 9000"
+
         def begin(self, **options: Any) -> None:
             begun.append(options)
             super().begin(may_write=options["may_write"])
 
-    options: list[dict[str, Any]] = [
-        {},
-        {"budget_s": 7.0, "may_write": True},
-        {"host": "It is about the CPU."},
-        {"simulated": True, "host": "Both."},
-        {"device_share": 0.5},
+    options: list[tuple[dict[str, Any], str]] = [
+        ({}, "GPU 9000"),
+        ({"budget_s": 7.0, "may_write": True}, "GPU 9000"),
+        ({"host": "It is about the CPU."}, "cpu"),
+        ({"simulated": True}, "simulated"),
+        ({"simulated": True, "host": "Both."}, "cpu"),
+        ({"device_share": 0.5}, "GPU 9000"),
     ]
-    for one in options:
+    for one, device in options:
         verdict = ask(sum_question([(1, 2)], **one), Noted({"add": lambda a, b: a + b}), seed=1)
-        assert verdict.device == "cpu"
+        assert verdict.device == device
     keys = ("may_write", "budget_s", "on_host", "device_share")
     assert [tuple(one[key] for key in keys) for one in begun] == [
         (False, None, False, 0.0),
         (True, 7.0, False, 0.0),
+        (False, None, True, 0.0),
         (False, None, True, 0.0),
         (False, None, True, 0.0),
         (False, None, False, 0.5),
@@ -913,3 +941,319 @@ def test_the_calls_of_a_check_that_fails_itself_are_no_verdict() -> None:
     assert verdict.sentence.facts["error"] == "TypeError"  # type: ignore[union-attr]
     assert "str" in verdict.sentence.facts["message"]  # type: ignore[union-attr]
     assert verdict.points == 0
+
+
+class Elsewhere(Student):
+    """A student in another process, which replies this to every call."""
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__()
+        self.reply = reply
+
+    def _send(self, function: str, requests: Sequence[Packed]) -> list[Reply]:
+        return [self.reply for _ in requests]
+
+
+def test_a_kernel_ran_where_the_students_process_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not on the grader's own GPU."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "GPU of the grader")
+    student = Elsewhere(Reply(pack(3)))
+    student.kernels_on = "GPU 9000"
+    verdict = ask(sum_question([(1, 2)], simulated=True), student, seed=1)
+    assert (verdict.state, verdict.device) == (State.PASS, "GPU 9000")
+
+
+def test_an_answer_out_of_time_is_no_value_and_no_line_raised() -> None:
+    raised = Raised(Cause.TIMED_OUT, "TimeoutError", "no answer", ((3, "while True:"),))
+    verdict = ask(sum_question([(1, 2)]), Elsewhere(Reply(raised)), seed=1)
+    assert (verdict.cause, verdict.expected) == (Cause.TIMED_OUT, text("a_value"))
+    assert verdict.sentence == ""
+
+
+def test_a_stub_that_was_called_is_told_and_not_its_line() -> None:
+    names: dict[str, Any] = {}
+    source = (
+        "def other(): raise NotImplementedError('Lab 0.9: other')\ndef add(a, b): return other()"
+    )
+    exec(compile(source, "<cell add>", "exec"), names)
+    verdict = ask(sum_question([(1, 2)]), LocalStudent(names), seed=1)
+    assert (verdict.cause, verdict.sentence) == (Cause.RAISED, text("calls_a_stub"))
+
+
+def test_time_is_what_went_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    wall, cpu = iter((100.0, 103.0)), iter((50.0, 50.5))
+    clock = SimpleNamespace(monotonic=lambda: next(wall), process_time=lambda: next(cpu))
+    monkeypatch.setitem(ask.__globals__, "time", clock)
+    verdict = judged_sum(sum_question([(1, 2)]), lambda a, b: a + b)
+    assert (verdict.wall_s, verdict.cpu_s) == (3.0, 0.5)
+
+
+def test_what_is_flagged_says_why_and_where_and_teaches_nothing() -> None:
+    def check(student: Student, draw: Draw) -> None:
+        student.call("add", 1, 2)
+        raise NotAdmitted(3, "import os", "it imports what no answer here needs")
+
+    question = Question("add", "Lab 0.1", check, points=1, minutes=1, difficulty=1, hints=HINTS)
+    verdict = judged_sum(question, lambda a, b: None)
+    assert (verdict.cause, verdict.points, verdict.asked) == (Cause.NOT_ADMITTED, 0, "1, 2")
+    assert verdict.sentence.key == "not_admitted"  # type: ignore[union-attr]
+    assert verdict.where.key == "lines"  # type: ignore[union-attr]
+    assert (verdict.next_step, verdict.misconception) == ("", "")
+
+
+def wrong_of(sentence: str, *, calls: bool = True) -> Question:
+    """Whatever comes is wrong."""
+
+    def check(student: Student, draw: Draw) -> None:
+        if calls:
+            student.call("add", 1, 2)
+        raise Wrong(expected="more", got="less", why=sentence)
+
+    return Question("add", "Lab 0.1", check, points=1, minutes=1, difficulty=1, hints=HINTS)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "answer", "told"),
+    [
+        ("", None, text("no_return")),
+        ("", 3, ""),
+        ("Because.", None, "Because."),
+        ("Because.", 3, "Because."),
+    ],
+)
+def test_nothing_is_said_to_be_missing_where_nothing_else_is_known(
+    sentence: str, answer: Any, told: Any
+) -> None:
+    assert judged_sum(wrong_of(sentence), lambda a, b: answer).sentence == told
+
+
+def test_what_is_wrong_before_any_call_was_asked_nothing() -> None:
+    verdict = judged_sum(wrong_of("", calls=False), lambda a, b: 0)
+    assert (verdict.cause, verdict.asked, verdict.sentence) == (Cause.WRONG, "", "")
+
+
+def test_the_known_answers_are_asked_once_for_a_whole_class() -> None:
+    question, asked = sum_question([(1, 2)]), []
+    question.wrong("first", "Only the first.", add=lambda a, b: asked.append(a) or a)
+    doubles = Doubles(question, 5)
+    for _ in range(3):
+        student = LocalStudent({"add": lambda a, b: a})
+        assert ask(question, student, seed=5, doubles=doubles).misconception == "first"
+    assert asked == [1]
+    assert (doubles.draw().seed, doubles.draw().rounds) == (5, 1)
+    assert Doubles(question, 5, 4).draw().rounds == 4
+    for _ in range(2):
+        list(doubles.each())
+    assert asked == [1]
+
+
+def test_a_known_answer_may_write_where_the_student_may() -> None:
+    def check(student: Student, draw: Draw) -> None:
+        x = torch.ones(2)
+        student.call("add", x)
+        expect_close(x, torch.full((2,), 3.0))
+
+    question = Question(
+        "add", "Lab 0.1", check, points=1, minutes=1, difficulty=1, hints=HINTS, may_write=True
+    )
+    question.wrong("once", "One was added.", add=lambda x: x.add_(1))
+    assert judged_sum(question, lambda x: x.add_(1)).misconception == "once"
+
+
+def variant_question(**options: Any) -> Question:
+    """The product with `more`, which is 2 in the public text."""
+
+    def check(student: Student, draw: Draw, *, more: int = 2) -> None:
+        for n in (1, 5):
+            expect_equal(student.call("times", n), n * more)
+
+    told = {"points": 1, "minutes": 1, "difficulty": 1, "hints": HINTS} | options
+    return Question("times", "Lab 0.1", check, variant={"more": (2, 3, 4)}, **told)
+
+
+@pytest.mark.parametrize(
+    ("own", "answered", "theirs"), [(2, 3, 3), (2, 4, 4), (3, 2, 2), (2, 5, None), (4, 7, None)]
+)
+def test_who_answers_with_other_numbers_is_told_whose(
+    own: int, answered: int, theirs: int | None
+) -> None:
+    question, calls = variant_question(), []
+
+    def times(n: int) -> int:
+        calls.append(n)
+        return n * answered
+
+    student = LocalStudent({"times": times})
+    verdict = ask(question, student, seed=1, numbers={"more": own})
+    assert (verdict.cause, verdict.asked) == (Cause.WRONG, f"1; more = {own}")
+    if theirs is None:
+        assert verdict.sentence == "" or verdict.sentence.key != "other_numbers"  # type: ignore[union-attr]
+    else:
+        said = text("other_numbers", theirs=f"more = {theirs}", own=f"more = {own}")
+        assert (verdict.sentence, verdict.misconception) == (said, "")
+        assert verdict.next_step == HINTS[0]
+    assert [call.args for call in student.calls][:1] == [(1,)]
+    assert len(student.calls) == 1
+
+
+@pytest.mark.parametrize("options", [{"budget_s": 9.0}, {"alone": True}])
+def test_a_dear_answer_is_not_asked_for_other_numbers(options: dict[str, Any]) -> None:
+    calls: list[int] = []
+    question = variant_question(**options)
+    verdict = ask(
+        question,
+        LocalStudent({"times": lambda n: calls.append(n) or n * 3}),
+        seed=1,
+        numbers={"more": 2},
+    )
+    assert (verdict.cause, calls) == (Cause.WRONG, [1])
+
+
+def test_what_raises_is_not_asked_for_other_numbers() -> None:
+    calls: list[int] = []
+
+    def times(n: int) -> Any:
+        calls.append(n)
+        raise ValueError("no")
+
+    verdict = ask(variant_question(), LocalStudent({"times": times}), seed=1, numbers={"more": 2})
+    assert (verdict.cause, calls) == (Cause.RAISED, [1])
+
+
+def test_an_error_is_no_effect() -> None:
+    def check(student: Student, draw: Draw) -> None:
+        sum(student.call("plan"))
+        student.call("finish")
+
+    question = Question(
+        "plan", "Lab 0.1", check, points=1, minutes=1, difficulty=1, hints=HINTS, by_effect=True
+    )
+
+    def finish() -> None:
+        raise ValueError("no plan")
+
+    question.wrong("too_long", "It is one too long.", plan=lambda: [5, 6], finish=finish)
+    student = LocalStudent({"plan": lambda: [1, 10], "finish": finish})
+    assert ask(question, student, seed=1).misconception == ""
+
+
+def test_what_was_answered_in_a_room_is_not_asked_again() -> None:
+    def check(student: Student, draw: Draw) -> None:
+        with student.clean_room("def add(a, b): SEEN.append(a); return a\nSEEN = []") as room:
+            for n in (1, 2, 3):
+                expect_equal(room.call("add", n, 1), n + 1)
+
+    question = Question("add", "Lab 0.1", check, points=1, minutes=1, difficulty=1, hints=HINTS)
+    question.wrong("late", "The third is wrong.", add=lambda a, b: a + b + (a == 3))
+    question.wrong("first", "Only the first.", add=lambda a, b: a)
+    asked: list[int] = []
+    student = LocalStudent({"add": lambda a, b: asked.append(a)})
+    assert (ask(question, student, seed=1).misconception, asked) == ("first", [])
+
+
+def test_a_lost_gpu_is_not_asked_again() -> None:
+    asked: list[int] = []
+
+    def on_a_gpu(target: torch.Tensor) -> torch.Tensor:
+        asked.append(len(target))
+        if (target < 0).any():
+            raise RuntimeError(ASSERT)
+        return torch.eye(3)[target]
+
+    question = counted_question()
+    more = question.check
+
+    def check(student: Student, draw: Draw) -> None:
+        more(student, draw)
+        student.call("counted", torch.tensor([1]))
+
+    question.check = check
+    question.wrong(
+        "late",
+        "Late.",
+        counted=lambda t: (
+            torch.tensor([[float(a == v) for v in range(3)] for a in t.tolist()])
+            if len(t) > 1
+            else 1 / 0
+        ),
+    )
+    verdict = ask(question, LocalStudent({"counted": on_a_gpu}), seed=1)
+    assert (verdict.misconception, asked) == ("encoded", [2, 3])
+
+
+def test_an_index_beyond_is_the_one_that_the_cpu_would_name() -> None:
+    """Where the first call was wrong as well."""
+
+    def check(student: Student, draw: Draw) -> None:
+        for n in (1, 9):
+            expect_equal(student.call("at", n), n)
+
+    def on_a_gpu(n: int) -> int:
+        if n == 9:
+            raise RuntimeError(ASSERT)
+        return 0
+
+    question = Question("at", "Lab 0.1", check, points=1, minutes=1, difficulty=1, hints=HINTS)
+    question.wrong("late", "The second is wrong.", at=lambda n: n + (n == 9))
+    question.wrong("indexed", "Nine is no index.", at=lambda n: int(torch.zeros(3)[n]))
+    assert ask(question, LocalStudent({"at": on_a_gpu}), seed=1).misconception == "indexed"
+
+
+@pytest.mark.parametrize(
+    ("mine", "name"), [("x", "writes_x"), ("y", ""), ("", "")], ids=["same", "another", "none"]
+)
+def test_a_write_beyond_is_compared_too(mine: str, name: str) -> None:
+    def check(student: Student, draw: Draw) -> None:
+        for n in (1, 2):
+            expect_equal(student.call("add", torch.ones(n), torch.ones(n)), n)
+
+    def add(x: torch.Tensor, y: torch.Tensor) -> int:
+        if len(x) == 2 and mine:
+            {"x": x, "y": y}[mine].zero_()
+        return 0
+
+    def writes_x(x: torch.Tensor, y: torch.Tensor) -> int:
+        if len(x) == 2:
+            x.zero_()
+        return 0
+
+    question = Question("add", "Lab 0.1", check, points=1, minutes=1, difficulty=1, hints=HINTS)
+    question.wrong("late", "The second is wrong.", add=lambda x, y: len(x) + (len(x) == 2))
+    question.wrong("writes_x", "It writes.", add=writes_x)
+    assert judged_sum(question, add).misconception == name
+
+
+@pytest.mark.parametrize("several", ["calls", "functions"])
+def test_what_takes_several_functions_is_believed_at_once(several: str) -> None:
+    """One may give what another takes: its calls cannot be asked apart."""
+
+    def check(student: Student, draw: Draw) -> None:
+        for n in (1, 2, 3):
+            expect_equal(student.call("f", n), n)
+            if several == "calls":
+                expect_equal(student.call("g", n), n)
+
+    question = Question("f", "Lab 0.1", check, points=1, minutes=1, difficulty=1, hints=HINTS)
+    more = {"g": lambda n: n} if several == "functions" else {}
+    question.wrong("late", "Late.", f=lambda n: n + (n == 3), g=lambda n: n)
+    question.wrong("first", "The first is wrong.", f=lambda n: n + 1, **more)
+    asked: list[int] = []
+
+    def f(n: int) -> int:
+        asked.append(n)
+        return n + 1 if n == 1 else 7
+
+    student = LocalStudent({"f": f, "g": lambda n: n})
+    assert (ask(question, student, seed=1).misconception, asked) == ("first", [1])
+
+
+def test_beyond_ends_when_its_seconds_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    question, seen = sum_question([(n, 1) for n in range(9)]), []
+    question.wrong("late", "The last is wrong.", add=lambda a, b: a + b + (a == 8))
+    question.wrong("first", "Only the first.", add=lambda a, b: a)
+    seconds = itertools.count()
+    clock = SimpleNamespace(monotonic=lambda: float(next(seconds)), process_time=lambda: 0.0)
+    monkeypatch.setitem(ask.__globals__, "time", clock)
+    verdict = judged_sum(question, lambda a, b: seen.append(a) or a)
+    assert (verdict.misconception, seen) == ("first", [0, 1, 2])
