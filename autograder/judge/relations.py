@@ -54,31 +54,27 @@ def between_tensors(got: torch.Tensor, want: torch.Tensor, allowed: float) -> Sa
 
 
 def _is_square(t: torch.Tensor) -> bool:
-    return t.dim() == 2 and t.shape[0] == t.shape[1] > 1
+    return t.dim() == 2 and t.shape[0] == t.shape[1]
 
 
 def _by_a_factor(mine: torch.Tensor, right: torch.Tensor, tolerance: float) -> Said:
     place = right.abs().argmax()
-    if not float(right.flatten()[place]):
-        return ""
     factor = float(mine.flatten()[place] / right.flatten()[place])
     if right.count_nonzero() < 2:
         factor = next((k for k in FACTORS if math.isclose(k, factor, rel_tol=1e-4)), 0.0)
-    if not factor or not _close(mine / factor, right, max(tolerance, 1e-5)):
-        return ""
-    return _factor(factor)
+    return _factor(factor) if _close(mine / factor, right, max(tolerance, 1e-5)) else ""
 
 
 def _factor(factor: float) -> Said:
-    if math.isclose(factor, -1.0, rel_tol=1e-4):
-        return text("relation.sign")
     shown = f"{factor:.4g}"
+    if shown == "-1":
+        return text("relation.sign")
     return text("relation.factor", factor=shown) if shown != "1" else ""  # off by almost nothing
 
 
 def _in_another_order(mine: torch.Tensor, right: torch.Tensor, tolerance: float) -> Said:
     """Whether the rows are the right ones, in other places."""
-    if right.dim() == 0 or right.shape[0] < 2:
+    if right.dim() == 0:
         return ""
     rows = [t.reshape(t.shape[0], -1)[:, 0].sort() for t in (mine, right)]
     (_, here), (_, there) = rows
@@ -93,7 +89,7 @@ def _close(got: torch.Tensor, want: torch.Tensor, tolerance: float) -> bool:
     # A dtype that cannot hold more digits is not further off for that.
     dtypes = [t.dtype for t in (got, want) if t.is_floating_point()]
     rounding = max([64 * torch.finfo(dtype).eps for dtype in dtypes], default=0.0)
-    allowed = max(tolerance, rounding) * float(right.abs().max()) if right.numel() else 0.0
+    allowed = max(tolerance, rounding) * float(right.abs().max())
     return bool(((mine - right).abs() <= allowed).all())
 
 

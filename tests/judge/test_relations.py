@@ -107,6 +107,7 @@ def key_of(said: Any) -> str:
 
 SQUARE = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
 ONE = torch.tensor([[7.0]])
+FLOAT32 = torch.finfo(torch.float32).eps
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,11 @@ ONE = torch.tensor([[7.0]])
         (torch.zeros(0).double(), torch.zeros(0), ""),
         (torch.zeros(1, 0), torch.zeros(0), ""),
         (T.double().T, T, ""),  # two things at once
-        (T.half(), T.double(), "dtype"),  # as close as halves can be
+        (T.half(), T.double(), "dtype"),
+        ((T / 3).half(), (T / 3).double(), "dtype"),  # as close as halves can be
+        (torch.tensor([1 + 64 / 1024]).half(), torch.ones(1).double(), "dtype"),
+        (torch.tensor([1 + 65 / 1024]).half(), torch.ones(1).double(), ""),
+        (torch.zeros(2).double(), torch.zeros(2), "dtype"),
         (T.half() + 0.5, T, ""),
         (T.T.contiguous(), T, "transposed"),
         (T.T + 1, T, ""),
@@ -165,10 +170,40 @@ def test_what_would_make_one_kind_of_the_other(got: Any, want: Any, relation: st
         (W * (1 + 1e-2), W, "factor"),
         (W + 1e-3, W, ""),
         (T * (1 + 1e-6), T, ""),
+        (torch.tensor([0.0, 3.0, 6.0]), torch.tensor([0.0, 1.0, 2.0]), "factor"),
+        (3 * W * (1 + 5e-6 * (W > 4)), W, "factor"),
+        (3 * W * (1 + 1.5e-5 * (W > 4)), W, ""),
+        (W + (W > 4) * 5 * 63.5 * FLOAT32, W, "digits"),
+        (W + (W > 4) * 5 * 64.5 * FLOAT32, W, ""),
+        (torch.tensor([1e8, 2e-10]), torch.tensor([1e8, 1e-10]), ""),
     ],
 )
 def test_what_two_tensors_of_a_kind_have_to_do(got: Any, want: Any, relation: str) -> None:
     assert key_of(between_tensors(got, want, 1e-9)) == relation
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "allowed", "relation"),
+    [
+        ([-100.0, -1.0, -1.6], [100.0, 1.0, 2.0], 0.5, "sign"),
+        ([-100.0, -1.0, 8.0], [100.0, 1.0, 2.0], 0.5, ""),
+        ([300.0, 3.0, 6.3], [100.0, 1.0, 2.0], 0.5, "factor"),
+        ([2.0001], [1.0], 1e-3, "factor"),
+        ([2.0003], [1.0], 1e-3, ""),
+        ([-1.00005, -2.0001], [1.0, 2.0], 1e-3, "sign"),
+        ([1e8, 2e-10], [1e8, 1e-10], 0.0, ""),  # no row has moved
+    ],
+)
+def test_how_far_off_it_may_be_beside_that(
+    got: list[float], want: list[float], allowed: float, relation: str
+) -> None:
+    assert key_of(between_tensors(torch.tensor(got), torch.tensor(want), allowed)) == relation
+
+
+def test_a_million_elements_are_looked_into() -> None:
+    ones = torch.ones(1_000_001)
+    assert key_of(between_tensors(-ones[1:], ones[1:], 1e-6)) == "sign"
+    assert between_tensors(-ones, ones, 1e-6) == ""
 
 
 def test_infinities_alone_are_no_nan() -> None:
@@ -251,6 +286,18 @@ def some(key: str, what: str) -> Any:
         (["a", "c", "b"], ["a", "b"], some("extra", "'c'")),
         (["a"], ["a", "b"], some("missing", "'b'")),
         (["a", "c"], ["a", "b"], ""),
+        (["a", "a", "b"], ["a", "b", "b"], ""),
+        ([["a", {}]], [["a", {}], 1], ""),
+        ({"a": 1}, {"a": True}, ""),
+        ("raises", "raises", ""),
+        ([1, 2, 3], [math.inf] * 3, ""),
+        ([math.inf] * 3, [1, 2, 3], ""),
+        ([1, 2, 3], [0, 0, 0], ""),
+        ([3, 6, 9 * (1 + 5e-7)], [1, 2, 3], text("relation.factor", factor="3")),
+        ([3, 6, 9 * (1 + 1.5e-6)], [1, 2, 3], ""),
+        ([2 * (1 + 5e-7), 4 * (1 + 5e-7)], [1, 2], text("relation.factor", factor="2")),
+        ([2 * (1 + 1.5e-6), 4 * (1 + 1.5e-6)], [1, 2], ""),
+        ([], [], text("relation.order")),  # and nobody divides by the first
         ([*"cdef", "a"], ["a"], some("extra", "'c', 'd', 'e', ...")),
         ([*"cde", "a"], ["a"], some("extra", "'c', 'd', 'e'")),
         (["a"], ["a", "x" * 99], some("missing", "'" + "x" * 59)),
