@@ -5,7 +5,9 @@ once more, alone on the machine, before that verdict stands. One that times some
 the first time then.
 """
 
+import contextlib
 import importlib
+import re
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +30,6 @@ from autograder.judge import (
     unasked,
 )
 from autograder.sandbox import Cell, CellResult, Jail, JailedStudent
-from autograder.sandbox.engines import memory
 
 from ..store.journal import CellReport, Record
 from .health import expect_healthy, expect_returned
@@ -127,18 +128,26 @@ def _asked(question: Question, student: JailedStudent, job: Job) -> Verdict:
     grew at most, a page at least; 0 where it cannot be known, as it was lost or this system does
     not tell. Linux keeps a process's high-water mark and lets its owner set it back: the student's
     code is not asked."""
-    pid = student.pid
-    before = memory.told_by(f"/proc/{pid}/status", "VmRSS:")
+    pid, before = student.pid, resident_bytes(student.pid, "VmRSS")
     try:
         Path(f"/proc/{pid}/clear_refs").write_text(RESET, encoding="ascii")
     except OSError:
-        before = None
+        before = 0
     numbers = job.variant.get(question.name, {})
     verdict = ask(question, student, seed=job.seeds[question.name], rounds=ROUNDS, numbers=numbers)
-    highest = memory.told_by(f"/proc/{pid}/status", "VmHWM:")
-    if not before or not highest or student.pid != pid:
+    if not before or student.pid != pid:
         return verdict
-    return replace(verdict, peak_bytes=max(PAGE_BYTES, highest - before))
+    return replace(verdict, peak_bytes=max(PAGE_BYTES, resident_bytes(pid, "VmHWM") - before))
+
+
+def resident_bytes(pid: int | None, kind: str) -> int:
+    """Of process `pid`, "VmRSS" now or at most ("VmHWM") since its mark was set back; 0 where
+    nobody tells."""
+    with contextlib.suppress(OSError):
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+        if found := re.search(rf"^{kind}:\s+(\d+) kB$", status, re.MULTILINE):
+            return int(found[1]) * 1024
+    return 0
 
 
 def _timed_out(student: JailedStudent) -> bool:
