@@ -631,6 +631,7 @@ ONES = torch.ones(2, 3)
         (math.inf, math.inf),
         (2.0**60, 2.0**60 + 2.0**38),  # beyond 2**53 no float is a count
         (2.0**53, 2.0**53 + 2),
+        (2.0**53, 2.0**53 - 1),
         ([1, (2,)], (1, [2])),
         ({"a": 1.0, "b": ONES}, {"b": ONES, "a": 1}),
         (ONES, ONES + 1e-7),
