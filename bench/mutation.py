@@ -2,9 +2,10 @@
 
     python -m bench.mutation [ROOM] [--module PART] [--workers N]
 
-A mutant that all tests of its module pass has survived: either a test is missing, or the change
-changes nothing, and `bench/equivalent_mutants.toml` says why. docs/mutation.md keeps the score of
-each module with its date. Exit code: 0 where nothing unexplained survives, 1 else.
+A module's own test file is asked first, and only what it passes is asked of the room's others. A
+mutant that all of them pass has survived: either a test is missing, or the change changes nothing,
+and `bench/equivalent_mutants.toml` says why. docs/mutation.md keeps the score of each module with
+its date. Exit code: 0 where nothing unexplained survives, 1 else.
 
 A mutant costs a fork: torch and pytest are imported once, none of our modules is, and the child
 compiles the changed text where the import asks for the module. Tests that start another process see
@@ -86,24 +87,37 @@ def modules(room: str) -> list[Path]:
 
 
 def tests_of(module: Path, room: str) -> list[str]:
-    """The test files of a module: that of its own name first, because it notices soonest."""
+    """The test files that speak of a module."""
     found: list[Path] = []
     for place in ROOMS[room][1]:
         path = ROOT / place
         found += [path] if path.is_file() else sorted(path.rglob("test_*.py"))
-    own = f"test_{module.stem}.py"
-    quick = [path for path in found if path.name not in SLOW]
-    return [str(path) for path in sorted(quick, key=lambda path: path.name != own)]
+    return [str(path) for path in found if path.name not in SLOW]
 
 
 def ask(module: Path, tests: Sequence[str], workers: int) -> Asked:
-    """Shows every mutant of `module` to the tests that reach it."""
+    """Shows every mutant of `module` to its own test file, and who survives that to the others."""
     name, made = name_of(module), list(mutants(module.read_text("utf-8")))
+    own = [test for test in tests if Path(test).name == f"test_{module.stem}.py"]
+    left = made
+    for files in filter(None, (own, [test for test in tests if test not in own])):
+        left = survivors(name, module, left, files, workers)
+    result = Asked(name, len(made), tuple(left))
+    print(f"{name}: {len(made) - len(left)} of {len(made)} noticed", flush=True)
+    for mutant in unexplained_of(result):
+        print(f"  line {mutant.line}  {mutant.name}", flush=True)
+    return result
+
+
+def survivors(
+    name: str, module: Path, made: list[Mutant], tests: Sequence[str], workers: int
+) -> list[Mutant]:
+    """The mutants of `made` that no test of these files notices."""
     try:
         reached = reach(name, module, tests)
     except Unreached as unreached:
         print(unreached, flush=True)
-        return Asked(name, len(made), tuple(made))
+        return made
 
     def survives(mutant: Mutant) -> bool:
         own = [one for one in reached if not mutant.function or mutant.function in one.functions]
@@ -111,12 +125,7 @@ def ask(module: Path, tests: Sequence[str], workers: int) -> Asked:
         return not is_noticed(name, mutant.source, own or reached)
 
     with ThreadPoolExecutor(workers) as pool:
-        left = tuple(m for m, alive in zip(made, pool.map(survives, made), strict=True) if alive)
-    result = Asked(name, len(made), left)
-    print(f"{name}: {len(made) - len(left)} of {len(made)} noticed", flush=True)
-    for mutant in unexplained_of(result):
-        print(f"  line {mutant.line}  {mutant.name}", flush=True)
-    return result
+        return [m for m, alive in zip(made, pool.map(survives, made), strict=True) if alive]
 
 
 def explained() -> dict[str, Counter[str]]:
