@@ -305,6 +305,13 @@ def test_every_package_of_the_environment_is_pinned_to_one_exact_version() -> No
         assert re.fullmatch(r"[0-9]+(\.[0-9]+)*(\.?(a|b|rc|post)[0-9]+)?", version), name
 
 
+def test_a_command_that_reads_notebooks_begins_without_a_parser_of_web_addresses() -> None:
+    """See constraints.txt: a renewed pin of jsonschema would bring it back unnoticed."""
+    told = "import sys, nbformat; print('lark' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "False", done.stderr
+
+
 def test_the_pins_satisfy_what_pyproject_asks_for() -> None:
     pinned = {canonicalize_name(name): version for name, version in pins().items()}
     asked = [Requirement(line) for line in PROJECT["dependencies"]] + list(ours("dev"))
