@@ -59,11 +59,13 @@ def in_text(told: str) -> str:
 def in_html(told: str, page: str = "") -> str:
     """A line about provenance, its command in the letters of code, and under it a page."""
     line = re.sub(r"`(.+?)`", r"<code>\1</code>", escape(told))
-    return f'<div class="onelayer-told"><style>{_CSS}</style><p><em>{line}</em></p>{page}</div>'
+    return f'<div class="onelayer-told"><style>{_CSS}</style><p>{line}</p>{page}</div>'
 
 
+# A caption, smaller than the prose around it.
 # In JupyterLab a letter from the left, and what is preformatted in the size, as print's lines are.
 _CSS = """
+.onelayer-told > p { font-size: .85em; line-height: 1.4; opacity: .85; max-width: 48em }
 .jp-RenderedHTMLCommon .onelayer-told > :is(p, pre, details)
 { margin: .4em 0; padding-left: calc(.6 * var(--jp-code-font-size)) }
 .jp-RenderedHTMLCommon .onelayer-told > pre
