@@ -361,12 +361,11 @@ class Page {
   draw(drawn, { span }) {
     const ranks = ranksOf(this.view);
     const at = (time) => `${(100 * time) / (span || 1)}%`;
-    const label = (words, share) => (share > 0.005 + 0.0105 * words.length ? words : "");
     const bar = (one, place, all) => {
       const { kind, lane, name, start, end } = one;
       const [from, to] = uncovered(one, all.slice(place + 1));
       const style = `left:${at(start)};width:${at(end - start)};padding:0 ${at(end - to)} 0 ${at(from - start)}`;
-      return h("span", { class: `${lane} ${kind}`, style }, label(plainName(name || kind), (to - from) / (span || 1)));
+      return h("span", { class: `${lane} ${kind}`, style }, plainName(name || kind));
     };
     this.tracks.setAttribute("aria-label", say("timeline of {n} ranks", { n: ranks }));
     this.tracks.replaceChildren(...Array.from({ length: ranks }, (_, rank) => {
