@@ -93,13 +93,29 @@ def test_the_first_page_is_sent_in_under_a_million_bytes(site: Path, page: Page)
     assert 600_000 < sum(sent) < 1_000_000  # the weights are among it
 
 
-def test_the_first_page_lives_within_a_second(site: Path, page: Page) -> None:
-    """What its thread works until the model has given its first scores. The clock of the wall would
-    measure what else the machine does."""
+HEADS = """() => {
+  const row = new Float32Array(64).fill(0.5), weight = new Float32Array(64 * 600).fill(0.25);
+  let sum = 0;
+  for (let head = 0; head < 1000; head++)
+    for (let word = 0; word < 600; word++)
+      for (let k = 0; k < 64; k++) sum += row[k] * weight[64 * word + k];
+  return sum;
+}"""
+"""A thousand products of a row and the head's weight, as plainly as they can be written."""
+
+
+def test_the_first_page_lives_after_the_work_of_some_thousand_heads(site: Path, page: Page) -> None:
+    """What its thread works until the model has given its first scores: 3.8 times the loop's time
+    when this was written. Seconds would measure the machine, and what else it does."""
     clock = page.context.new_cdp_session(page)
     clock.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def worked_s() -> float:
+        told = clock.send("Performance.getMetrics")["metrics"]
+        return float(next(one["value"] for one in told if one["name"] == "TaskDuration"))
+
     page.goto((site / "index.html").as_uri(), wait_until="load")
     page.locator(".living-top button").first.wait_for()
-    told = clock.send("Performance.getMetrics")["metrics"]
-    took = {one["name"]: one["value"] for one in told}
-    assert 0.01 < took["TaskDuration"] < 1
+    lives_s = worked_s()
+    page.evaluate(HEADS)
+    assert 0 < lives_s < 10 * (worked_s() - lives_s)
