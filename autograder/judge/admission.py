@@ -17,10 +17,12 @@ import ast
 import builtins
 import importlib
 import linecache
+import math
+import symtable
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from types import ModuleType
+from types import BuiltinFunctionType, CodeType, FrameType, GeneratorType, ModuleType, TracebackType
 from typing import Any
 
 import torch
@@ -48,7 +50,7 @@ MODULES = {
 }
 """Names that every cell may use, with the path behind each."""
 _IMPORTS = _words(
-    "torch torch.nn.functional torch.autograd torch.distributed math functools itertools"
+    "torch torch.nn torch.nn.functional torch.autograd torch.distributed math functools itertools"
     " collections __future__"
 )
 _FUNCTION = "torch.autograd.Function"
@@ -73,7 +75,14 @@ _NO_METHODS = _words(
     """set_ storage untyped_storage storage_type numpy apply_ map_ map2_ share_memory_ format
     format_map resize_as_sparse_ module_load register_post_accumulate_grad_hook"""
 )
-_NOT_WRITTEN = _ON_CTX | _words("data names real imag ns")
+_DOORS = _NO_METHODS | _words(
+    """open write_text write_bytes read_text read_bytes rename unlink rmdir mkdir chmod touch
+    symlink_to hardlink_to on_generate_code set_codegen recompile to_folder create_node
+    call_function fake_mode shape_env expr get_group_store hooks_dict_ref"""
+)
+"""Attributes of what an answer may come to hold (paths, graphs, sizes, groups, handles) that lead
+out of it. Frames and classes have more of them: `doors`."""
+_NOT_WRITTEN = _ON_CTX | _words("data names real imag ns data_ptr detach clone contiguous")
 _OF_TENSORS = _words("grad requires_grad")
 _OWN_METHODS = frozenset({"__init__", "__call__", "__enter__", "__exit__"})
 _NODES = (
@@ -96,7 +105,7 @@ class Rules:
 
     given: names that the harness hands over. paths: such as "torch.compile". attributes: of what
     it hands over. registers: paths whose first argument names an operator: a parameter of the
-    function around it, an f-string that begins with one, or a text that begins with `namespace`.
+    answer, an f-string that begins with a library's ns, or a text that begins with `namespace`.
     binds: names with underscores that it may define, such as "__all__". A module may be imported as
     a whole where `paths` lists what it is asked for.
     """
@@ -113,10 +122,20 @@ def not_admitted(source: str, rules: Rules = Rules()) -> Iterator[Finding]:
     """(line, why not) of what may not stand in a cell, in the order of its lines."""
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError) as error:
-        yield getattr(error, "lineno", 0) or 1, "it is no plain Python"
+        looked_up = frozenset(_looked_up(symtable.symtable(source, "<cell>", "exec")))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        yield getattr(error, "lineno", None) or 1, "it is no plain Python"
         return
-    yield from sorted(_Reader(tree, rules).findings())
+    yield from sorted(_Reader(tree, rules, looked_up).findings())
+
+
+def _looked_up(scope: symtable.SymbolTable) -> Iterator[str]:
+    """Names that are asked for where no function has bound them: Python's own may answer."""
+    for symbol in scope.get_symbols():
+        if symbol.is_referenced() and (symbol.is_global() or scope.get_type() != "function"):
+            yield symbol.get_name()
+    for inner in scope.get_children():
+        yield from _looked_up(inner)
 
 
 @cache
@@ -128,9 +147,17 @@ def methods() -> frozenset[str]:
 
 
 @cache
+def doors() -> frozenset[str]:
+    """Attributes that a cell does not ask for, even where it defines them itself."""
+    kinds = (FrameType, CodeType, TracebackType, GeneratorType, type)
+    known = {name for kind in kinds for name in dir(kind) if not name.startswith("_")}
+    return frozenset((known - methods() - {"send", "close", "throw"}) | _DOORS)
+
+
+@cache
 def is_path(path: str) -> bool:
     """Whether `path` names an operator of torch's, a dtype, or another that is listed."""
-    if path in _PATHS or path.startswith("math."):
+    if path in _PATHS:
         return True
     home, _, name = path.rpartition(".")
     if name.startswith("_") or name in _NO_OPERATORS:
@@ -140,7 +167,10 @@ def is_path(path: str) -> bool:
         return isinstance(value, torch.dtype) or hasattr(torch._C._VariableFunctions, name)
     if home == "torch.nn.functional":
         return callable(getattr(torch.nn.functional, name, None))
-    return home in ("torch.linalg", "torch.special") and hasattr(torch._C, "_linalg")
+    if home == "math":
+        return hasattr(math, name)
+    of = {"torch.linalg": torch.linalg, "torch.special": torch.special}.get(home)
+    return isinstance(getattr(of, name, None), BuiltinFunctionType)
 
 
 @dataclass
@@ -149,6 +179,7 @@ class _Reader:
 
     tree: ast.Module
     rules: Rules
+    looked_up: frozenset[str]
     above: dict[ast.AST, ast.AST] = field(default_factory=dict)
 
     def findings(self) -> set[Finding]:
@@ -156,15 +187,21 @@ class _Reader:
         for node in nodes:
             self.above |= dict.fromkeys(ast.iter_child_nodes(node), node)
         self.bound = self._bound(nodes)
-        self.own = self._own_attributes(nodes)
-        self.modules = MODULES | self._imported(nodes)
+        self.own = self._own_attributes(nodes) - doors()
+        self.modules = dict(MODULES)
         found: set[Finding] = set()
-        line = 1
         for node in nodes:
-            line = getattr(node, "lineno", line)
+            if isinstance(node, (ast.Import, ast.ImportFrom)) and (why := self._import(node)):
+                found.add((node.lineno, why))
+        for node in nodes:
             if why := self._why_not(node):
-                found.add((getattr(node, "lineno", line), why))
+                found.add((self._line(node), why))
         return found
+
+    def _line(self, node: ast.AST) -> int:
+        """Some parts have none of their own, such as a case of a match."""
+        own: int | None = getattr(node, "lineno", None)
+        return own or self._line(self.above[node])
 
     def _bound(self, nodes: list[ast.AST]) -> set[str]:
         """Every name that the cell defines somewhere."""
@@ -178,15 +215,6 @@ class _Reader:
                 case ast.ExceptHandler(name=str(name)):
                     bound.add(name)
         return bound
-
-    def _imported(self, nodes: list[ast.AST]) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for node in nodes:
-            for alias in node.names if isinstance(node, (ast.Import, ast.ImportFrom)) else ():
-                home = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
-                whole = alias.name if alias.asname else alias.name.partition(".")[0]
-                found[alias.asname or whole] = home + whole
-        return found
 
     def _own_attributes(self, nodes: list[ast.AST]) -> set[str]:
         """What the cell's classes define, and what it hangs on a ctx or on itself."""
@@ -208,8 +236,6 @@ class _Reader:
         if not isinstance(node, _NODES):
             return "it uses a part of Python that no answer here needs"
         match node:
-            case ast.Import() | ast.ImportFrom():
-                return self._import(node)
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name) if (
                 why := self._binding(name)
             ):
@@ -229,14 +255,24 @@ class _Reader:
         return ""
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> str:
-        home = node.module if isinstance(node, ast.ImportFrom) else None
-        wanted = {home} if home else {alias.name for alias in node.names}
-        if isinstance(node, ast.ImportFrom) and home not in ("__future__", "math"):
-            wanted = {f"{home}.{alias.name}" for alias in node.names}
-            if all(path in _IMPORTS or self._is_allowed(path) for path in wanted):
-                return ""
-        known = wanted & _IMPORTS | {name for name in wanted if name and self._leads(name)}
-        return "" if wanted == known else "it imports what no answer here needs"
+        """Why an import may not stand here, or "": then its names are known from here on."""
+        home = f"{'.' * node.level}{node.module}." if isinstance(node, ast.ImportFrom) else ""
+        for alias in node.names:
+            path = home + alias.name
+            may_be = path in _IMPORTS or self._leads(path) or home == "__future__."
+            if not may_be and not (home and self._is_allowed(path)):
+                return "it imports what no answer here needs"
+            is_root = not home and not alias.asname
+            path = path.partition(".")[0] if is_root else path
+            name = alias.asname or (path if is_root else alias.name)
+            if self.modules.setdefault(name, path) != path or self._hides(name):
+                return "it puts something else under a name that was given"
+        return ""
+
+    def _hides(self, name: str) -> bool:
+        """Whether Python or the reader of this cell would take `name` for something else."""
+        of_python = hasattr(builtins, name) and name not in BUILTINS - {"isinstance"}
+        return of_python or name.startswith("__") or name in self.rules.given
 
     def _leads(self, module: str) -> bool:
         """Whether a path that the rules list begins with `module`."""
@@ -262,10 +298,10 @@ class _Reader:
             return "" if inside or self._is_leaf(node, self.modules[name]) else _WHOLE
         if name in self.rules.given:
             return ""
-        if name in self.bound:
-            return "" if not name.startswith("__") else "it names what Python keeps for itself"
         if name in BUILTINS:
             return ""
+        if name in self.bound and not (name in self.looked_up and hasattr(builtins, name)):
+            return "" if not name.startswith("__") else "it names what Python keeps for itself"
         return f"it uses {name[:40]!r}, which this cell does not define"
 
     def _attribute(self, node: ast.Attribute) -> str:
@@ -279,6 +315,9 @@ class _Reader:
             return ""
         if name.startswith("_") and name not in _OWN_METHODS:
             return "it names what is not public"
+        above = self.above.get(node)
+        if name == "type" and not (isinstance(above, ast.Call) and above.func is node):
+            return _WHOLE  # of a graph's node it is a class
         if name in methods() or name in self.own:
             return ""
         return f"it asks for {name[:40]!r}, which no tensor has"
@@ -286,15 +325,15 @@ class _Reader:
     def _written(self, node: ast.Attribute) -> str:
         """Attributes are hung on the first parameter of a function alone: a ctx, a self. A tensor's
         gradient is anybody's to set."""
-        if node.attr in _OF_TENSORS and isinstance(node.value, ast.Name):
+        at = node.value.id if isinstance(node.value, ast.Name) else ""
+        if node.attr in _OF_TENSORS and at and not self._is_given(at):
             return ""
         inner: ast.AST | None = node
         while inner is not None and not isinstance(inner, ast.FunctionDef):
             inner = self.above.get(inner)
         first = [arg.arg for arg in inner.args.args[:1]] if inner is not None else []
-        is_own = isinstance(node.value, ast.Name) and node.value.id in first
         kept = _NOT_WRITTEN | self.rules.attributes
-        if not is_own or node.attr.startswith("_") or node.attr in kept:
+        if at not in first or node.attr.startswith("_") or node.attr in kept:
             return "it writes into an object that is not its own"
         return ""
 
@@ -320,7 +359,8 @@ class _Reader:
 
     def _is_allowed(self, path: str) -> bool:
         space = f"torch.ops.{self.rules.namespace}."
-        own = bool(self.rules.namespace) and path.startswith(space) and path.count(".") == 3
+        name = path.removeprefix(space) if path.startswith(space) else ""
+        own = name.isidentifier() and not name.startswith("_")
         return own or path in self.rules.paths | self.rules.registers or is_path(path)
 
     def _is_leaf(self, node: ast.expr, path: str) -> bool:
@@ -331,34 +371,34 @@ class _Reader:
         above = self.above.get(node)
         if path in self.rules.registers:
             return isinstance(above, ast.Call) and above.func is node
-        if not isinstance(_value(path), type):
+        value = _value(path)
+        if isinstance(above, ast.Attribute) or not isinstance(value, (type, ModuleType)):
             return True
-        if isinstance(above, ast.Tuple):
-            above = self.above.get(above)
+        asks = "isinstance" if isinstance(value, type) else "hasattr"
+        of_asked = self.above.get(above) if isinstance(above, ast.Tuple) else above
+        match of_asked:
+            case ast.Call(func=ast.Name(id=name)) if name == asks:
+                return name not in self.bound
         match above:
             case ast.Call(func=called) if called is node:
                 return True
-            case ast.Call(func=ast.Name(id="isinstance"), args=[_, *_]):
-                return "isinstance" not in self.bound
             case ast.ClassDef(decorator_list=decorators):
                 return path == _FUNCTION and node not in decorators
-            case ast.arg() | ast.AnnAssign() | ast.Attribute():
+            case ast.FunctionDef(decorator_list=decorators) if node in decorators:
                 return True
-            case ast.FunctionDef(returns=returned):
-                return returned is node or node in above.decorator_list
-            case ast.Subscript() | ast.BinOp():  # list[torch.Tensor], torch.Tensor | None
-                return self._is_annotation(above)
-        return False
+        return self._is_annotation(node)
 
     def _is_annotation(self, node: ast.AST) -> bool:
-        above = self.above.get(node)
-        if isinstance(above, (ast.Subscript, ast.BinOp, ast.Tuple)):
-            return self._is_annotation(above)
-        if isinstance(above, ast.FunctionDef):
-            return above.returns is node
-        if isinstance(above, ast.AnnAssign):
-            return above.annotation is node
-        return isinstance(above, ast.arg)
+        """Whether `node` is in one: torch.Tensor | None, list[torch.Tensor]."""
+        match self.above.get(node):
+            case ast.BinOp() | ast.Tuple() as above:
+                return self._is_annotation(above)
+            case ast.Subscript(value=ast.Name(id=name)) as above if name not in self.bound:
+                return self._is_annotation(above)  # a dict of the cell's would keep the class
+            case ast.FunctionDef(returns=annotation) | ast.AnnAssign(annotation=annotation):
+                return annotation is node
+            case above:
+                return isinstance(above, ast.arg)
 
     def _call(self, node: ast.Call) -> str:
         path = ""
@@ -371,7 +411,7 @@ class _Reader:
         named = node.args[0] if node.args else None
         return "" if named is not None and self._names_own(named) else _OTHERS
 
-    def _names_own(self, named: ast.expr) -> bool:
+    def _names_own(self, named: ast.expr | None) -> bool:
         """Whether an expression names an operator of the answer's own."""
         match named:
             case ast.Constant(value=str(text)):
@@ -379,59 +419,57 @@ class _Reader:
                 return bool(space) and (text == space or text.startswith(f"{space}::"))
             case ast.JoinedStr(values=[ast.FormattedValue(value=ast.Attribute(attr="ns")), *rest]):
                 first = rest[0] if rest else None
-                return isinstance(first, ast.Constant) and str(first.value).startswith("::")
+                begins = isinstance(first, ast.Constant) and str(first.value).startswith("::")
+                return begins and "ns" not in self.own
             case ast.Name(id=name):
-                return self._is_parameter(name) or self._is_named_once(name)
+                owner = self._function_of(named, name)
+                return self._hands(owner, name) if owner else self._is_named_once(name)
         return False
 
-    def _is_parameter(self, name: str) -> bool:
-        stored = any(
-            isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
-            for node in ast.walk(self.tree)
-        )
-        given = {
-            arg.arg
-            for part in self.tree.body
-            if isinstance(part, ast.FunctionDef)
-            for arg in part.args.args
-        }
-        return name in given and not stored and not self._is_called_here(name)
+    def _function_of(self, node: ast.AST, name: str) -> ast.FunctionDef | ast.Lambda | None:
+        """The innermost function around `node` that has a parameter `name`."""
+        above = self.above.get(node)
+        if above is None:
+            return None
+        if isinstance(above, (ast.FunctionDef, ast.Lambda)) and any(
+            isinstance(part, ast.arg) and part.arg == name for part in ast.walk(above.args)
+        ):
+            return above
+        return self._function_of(above, name)
 
-    def _is_called_here(self, name: str) -> bool:
-        """Whether the cell itself calls a function that has the parameter `name`."""
-        owners = {
-            part.name
-            for part in self.tree.body
-            if isinstance(part, ast.FunctionDef) and name in {a.arg for a in part.args.args}
-        }
-        uses = (node for node in ast.walk(self.tree) if isinstance(node, ast.Name))
-        return any(node.id in owners and isinstance(node.ctx, ast.Load) for node in uses)
+    def _hands(self, owner: ast.FunctionDef | ast.Lambda, name: str) -> bool:
+        """Whether `name` is what the harness hands to `owner`: the cell does not call it itself,
+        and puts nothing else under the name."""
+        if not isinstance(owner, ast.FunctionDef) or owner not in self.tree.body:
+            return False
+        names = [node for node in ast.walk(self.tree) if isinstance(node, ast.Name)]
+        is_called = any(n.id == owner.name and isinstance(n.ctx, ast.Load) for n in names)
+        is_stored = any(n.id == name and isinstance(n.ctx, ast.Store) for n in names)
+        asked = owner.args.args[: len(owner.args.args) - len(owner.args.defaults)]
+        is_asked = name in {arg.arg for arg in asked}
+        return is_asked and not (owner.decorator_list or is_called or is_stored)
 
     def _is_named_once(self, name: str) -> bool:
-        values = [
-            node.value
-            for node in ast.walk(self.tree)
-            if isinstance(node, ast.Assign)
-            and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
-        ]
+        """Whether all that `name` ever is, is an operator of the answer's own."""
         stores = [
             node
             for node in ast.walk(self.tree)
             if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
         ]
-        return (
-            len(values) == len(stores) == 1
-            and not isinstance(values[0], ast.Name)
-            and (self._names_own(values[0]) or _is_define(values[0]))
-        )
+        above = self.above[stores[0]] if len(stores) == 1 else None
+        if not isinstance(above, (ast.Assign, ast.AnnAssign)):
+            return False
+        value = above.value
+        is_own = not isinstance(value, ast.Name) and self._names_own(value)
+        return is_own or self._is_define(value)
+
+    def _is_define(self, value: ast.expr | None) -> bool:
+        defines = isinstance(value, ast.Call) and getattr(value.func, "attr", "") == "define"
+        return defines and "define" not in self.own
 
 
 _WHOLE = "it takes hold of what a module or a class is made of"
 _OTHERS = "it registers something for an operator that is not its own"
-
-
-def _is_define(value: ast.expr) -> bool:
-    return isinstance(value, ast.Call) and getattr(value.func, "attr", "") == "define"
 
 
 @cache

@@ -3,9 +3,12 @@ the process is not admitted."""
 
 from __future__ import annotations
 
+import linecache
+
 import pytest
 import torch
 
+from autograder.judge import admission
 from autograder.judge.admission import Rules, defined, not_admitted
 
 RULES = Rules(
@@ -15,6 +18,14 @@ RULES = Rules(
     registers=frozenset({"torch.library.register_autograd", "torch.library.Library"}),
     namespace="lab",
 )
+
+WHEEL = Rules(
+    given=frozenset({"hasattr", "__file__"}),
+    paths=frozenset({"os.path.join", "pathlib.Path", "torch.ops.lab"}),
+    namespace="lab",
+    binds=frozenset({"__all__"}),
+)
+"""Of a module that is imported as any other: all of Python's names stand behind its own."""
 
 ADMITTED = [
     "import torch\nimport torch.nn.functional as G\ndef f(x): return G.linear(x, x).sum(dim=0)",
@@ -35,6 +46,31 @@ ADMITTED = [
     "    return torch.ops.lab.mine",
     "def f(x):\n    try:\n        return x.item()\n    except RuntimeError as error:\n"
     "        raise ValueError('no number') from error",
+    "from torch import Tensor, nn\nimport torch.nn as nn\nfrom __future__ import annotations\n"
+    "def f(x: Tensor): return nn.functional.relu(x), math.floor(torch.linalg.norm(x).item())",
+    "import torch.nn.functional\nfrom math import pow, pi\ndef f(x): return pow(x, torch.pi)",
+    "from torch.library import register_autograd\n"
+    "def f(op):\n    register_autograd(op, lambda ctx, dy: dy)",
+    "def f(x): return torch.special.expit(x).type(torch.bfloat16), torch.softmax(x, 0)",
+    "class Row:\n    width: int = 3\n    def __init__(self): self.left = {}\n"
+    "def f(x): return Row.width, Row().left, torch.linalg.svd(x)",
+    "def f(xs: list[tuple[torch.Tensor, torch.dtype]]) -> torch.Tensor:\n"
+    "    total: torch.Tensor | None = None\n    return total",
+    "def f(x): return isinstance(x, (torch.Tensor, torch.Size)), torch.Size([1])",
+    "def f(x, w):\n    w.grad = None\n    x.requires_grad = True\n    x.grad = w",
+    "class A(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n"
+    "        def inner(self): self.rows = 1\n        ctx.dim = ctx.T = 0\n        return x",
+    "def f(x, input, type=3):\n    id = input\n    return [hash for hash in x], id, type",
+    "def f(op):\n    def inner():\n        torch.library.register_autograd(op, given)\n    inner()",
+    "def f(library, other=1):\n    op: str = f'{library.ns}::f{other}'\n"
+    "    torch.library.register_autograd(op, given)\n"
+    "    torch.library.register_autograd('lab::f', given)",
+    "def f(x):\n    global seen\n    seen = x\n    def g():\n        nonlocal x\n        x = 1",
+    "def f(x): return torch.ops.lab.mine(x), x.ns.define, torch.library.Library('lab')",
+    "class Room:\n    def __enter__(self): return self\n"
+    "    def __exit__(self, kind, error, trace): return False\n"
+    "def f(x):\n    with Room() as room: return room.__enter__",
+    "class A:\n    def send(self): return self.send()",
 ]
 
 REFUSED = {
@@ -96,7 +132,126 @@ REFUSED = {
     "storage": "def f(x): return x.untyped_storage()",
     "numpy": "def f(x): return x.numpy()",
     "library's insides": "def f(library): return library._op_defs",
+    "a loader": "def f(): return math.__loader__.load_module('sys')",
+    "every class": "def f(): return math.pi.__class__.__base__.__subclasses__()",
+    "no name of math": "def f(): return math.nothing",
+    "imported insides": "from math import __spec__ as s",
+    "all of math": "from math import *",
+    "torch by special": "def f(): return torch.special.torch",
+    "what torch has not": "def f(): return torch.linalg.nothing, torch.special.nothing",
+    "a path of nobody": "from torch.linalg import LinAlgError",
+    "a private function": "def f(x): return F._canonical_mask",
+    "a private operator": "def f(x): return torch._adaptive_avg_pool2d",
+    "a neighbour's module": "from . import torch",
+    "a neighbour called math": "from .math import sqrt",
+    "one of two imports": "from torch import Tensor, _C",
+    "builtins by an import": "import torch as __builtins__",
+    "a name of two modules": "def g():\n    import math as torch\n"
+    "def f(): return torch.sys.modules",
+    "one name of two imports": "import math as m\ndef g():\n    import torch as m",
+    "an imported gift": "from math import pi as given",
+    "an imported door": "def g():\n    from math import pi as exec\ndef f(): return exec",
+    "an imported isinstance": "from functools import partial as isinstance\n"
+    "def h(ctx): ctx.mm = None\ndef f(): isinstance(h, torch.Tensor)()",
+    "an own isinstance": "def isinstance(ctx, kind): kind()\n"
+    "def f(x): return isinstance(x, torch.Tensor)",
+    "an import and a name": "from math import pi\ndef f(): return [pi for pi in [1]]",
+    "an own name for a frame": "class K:\n    gi_frame = f_back = f_globals = 0\n"
+    "def f():\n    def g(): yield it.gi_frame.f_back.f_globals\n"
+    "    it = g()\n    return next(it)",
+    "an own name for a traceback": "class K:\n    tb_frame = 0\n"
+    "    def __exit__(self, kind, error, trace): return trace.tb_frame",
+    "an own name for classes": "class K:\n    def mro(self): return 0\n"
+    "def f(): return torch.Tensor.mro()",
+    "a node's class": "def h(ctx): ctx.mm = None\ndef f(node): h(node.type)",
+    "a node's class in a call": "class K:\n    type = 0\ndef f(node): print(node.type)",
+    "an own name for storage": "class K:\n    def untyped_storage(self): return 0\n"
+    "def f(x): return x.untyped_storage()",
+    "an own name for code": "class K:\n    recompile = on_generate_code = 0\n"
+    "def f(graph): graph.on_generate_code(f)",
+    "a name that it only reads": "class K:\n    def m(self): return given\n"
+    "def f(x): return x.given",
+    "a class that was annotated": "def h(ctx): ctx.mm = None\n"
+    "def f(x):\n    kept: int = torch.Tensor\n    h(kept)",
+    "a pair that was annotated": "def f(x):\n    kept: int = (torch.Tensor, 1)",
+    "a dict of annotations": "kept = collections = {}\ndef f(x: kept[torch.Tensor]): return kept",
+    "a list of classes": "def f(x): return [torch.Tensor]",
+    "a default": "def f(x=torch.Tensor): return x",
+    "a default of two": "def f(x=torch.Tensor | None): return x",
+    "a list in a subscript": "def f(x):\n    return x[torch.Tensor]",
+    "a kind that decorates a class": "@torch.autograd.Function\nclass A: pass",
+    "a keyword": "def f(x): return isinstance(x, kind=torch.Tensor)",
+    "another's question": "def f(x): return max(x, torch.Tensor)",
+    "a class as an argument": "def f(x): return x.sum(torch.Size)",
+    "gradients of all": "import torch.autograd as ag\nag.grad = None",
+    "a gradient of what is no name": "def f(xs): xs[0].grad = None",
+    "what a tensor is asked": "def h(t, p): t.data_ptr = lambda: p",
+    "what is private": "def f(ctx): ctx._x = 1",
+    "outside a function": "x = given\nx.y = 1",
+    "of the second": "def f(a, b):\n    a.x = b\n    b.x = a",
+    "their private operators": "def f(x): return torch.ops.lab.__getattribute__('x')",
+    "deeper operators": "def f(x): return torch.ops.lab",
+    "a number of torch's": "import torch.nn.functional\ndef f(x): return functional.relu",
+    "an override by a lambda": "def f(op):\n"
+    "    (lambda op: torch.library.register_autograd(op, f))('aten::mm')",
+    "an override by an inner helper": "def f(op):\n"
+    "    def h(op): torch.library.register_autograd(op, given)\n    h('aten::mm')",
+    "an override by a decorator": "def h(fn): fn('aten::mm')\n"
+    "@h\ndef f(op): torch.library.register_autograd(op, given)",
+    "an override by a default": "def f(x, op='aten::mm'):\n"
+    "    torch.library.register_autograd(op, given)",
+    "an override by an own ns": "class A:\n    ns = 'aten'\n"
+    "def f(x): torch.library.register_autograd(f'{A.ns}::mm', given)",
+    "an override by an own define": "class A:\n    def define(self): return 'aten::mm'\n"
+    "def f(x):\n    op = A().define()\n    torch.library.register_autograd(op, given)",
+    "an override by a name's namesake": "def f(library):\n    op = f'{library.ns}::f'\n"
+    "def h(op): torch.library.register_autograd(op, given)\ndef g(x): h('aten::mm')",
+    "an override after the first": "def f(library):\n    op = f'{library.ns}::f'\n"
+    "    op = 'aten::mm'\n    torch.library.register_autograd(op, given)",
+    "an override by two names": "def f(library):\n    a = b\n    b = a\n"
+    "    torch.library.register_autograd(a, given)",
+    "an override by a method": "def f(library):\n    op = library.upper()\n"
+    "    torch.library.register_autograd(op, given)",
+    "an override by a loop": "def f(library):\n    for op in ['aten::mm']:\n"
+    "        torch.library.register_autograd(op, given)",
+    "an override by a name of nothing": "def f(library):\n"
+    "    torch.library.register_autograd(op, given)\ndef op(): pass",
+    "an override by another f-string": "def f(library):\n"
+    "    torch.library.register_autograd(f'{library.name}::mm', given)",
+    "a namespace that goes on": "def f(library):\n"
+    "    torch.library.register_autograd(f'{library.ns}x::mm', given)",
+    "a namespace alone": "def f(library):\n"
+    "    torch.library.register_autograd(f'{library.ns}', given)",
+    "a namespace and a value": "def f(library, x):\n"
+    "    torch.library.register_autograd(f'{library.ns}{x}', given)",
+    "a longer namespace": "torch.library.register_autograd('labor::mm', given)",
+    "an override by a keyword": "torch.library.register_autograd(op='aten::mm')",
+    "an override by a number": "torch.library.register_autograd(3)",
+    "a register as a value": "def f(x): return torch.library.register_autograd",
+    "a register as an argument": "def f(x): return map(torch.library.register_autograd, x)",
+    "a global module": "def f():\n    global torch",
+    "an exception's name": "try: pass\nexcept ValueError as given: pass",
 }
+OF_A_MODULE = {
+    "exec": "def g(exec): pass\nexec('1')",
+    "exec of a class": "class K:\n    exec = exec",
+    "exec by a function": "def f():\n    return open\ndef g(open): pass",
+    "its operators": "def h(ctx): ctx.mine = h\nh(torch.ops.lab)",
+    "a class of paths": "import pathlib\nx = [pathlib.Path]",
+    "a file": "class K:\n    write_text = 0\ndef f(path): path.write_text('x')",
+    "a module of its own": "import os\nos.system('ls')",
+    "two modules": "import os, sys",
+    "its own name": "__name__ = 'torch'",
+    "its own loader": "def f(): return __loader__",
+    "its own loader, bound": "try: pass\nexcept ValueError as __loader__: pass",
+}
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> None:
+    """Each cell is read as the first one is."""
+    for remembered in (admission.methods, admission.doors, admission.is_path, admission._value):
+        remembered.cache_clear()
 
 
 @pytest.mark.parametrize("source", ADMITTED)
@@ -111,6 +266,48 @@ def test_what_reaches_further_is_not(what: str) -> None:
     line, reason = found[0]
     assert line >= 2
     assert reason.startswith("it ")
+
+
+@pytest.mark.parametrize("what", OF_A_MODULE)
+def test_what_reaches_further_from_a_module_is_not(what: str) -> None:
+    assert list(not_admitted(OF_A_MODULE[what], WHEEL))
+
+
+def test_a_module_is_admitted_that_asks_what_it_may() -> None:
+    source = """import os
+import pathlib as paths
+from os import path
+__all__ = ["f"]
+here = os.path.join(path.join(__file__), "x"), paths.Path(__file__)
+def f(x):
+    if not hasattr(torch.ops.lab, "mine"):
+        return torch.ops.lab.mine(x)
+"""
+    assert list(not_admitted(source, WHEEL)) == []
+    assert list(not_admitted(source, Rules()))
+
+
+def test_operators_are_nobody_s_where_a_question_has_no_namespace() -> None:
+    rules = Rules(registers=RULES.registers)
+    for name in ("'::mm'", "''", "'lab::mm'"):
+        assert list(not_admitted(f"torch.library.register_autograd({name})", rules))
+    for path in ("torch.ops.lab.mine", "torch.ops"):
+        assert list(not_admitted(f"def f(): return {path}", rules))
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("x = 1\nx = (", [2]),
+        ("\0", [1]),
+        ("-" * 100_000 + "1", [1]),
+        ("x = 1\ndef f(x):\n    match x:\n        case 1: pass", [3, 4]),
+        ("import sys\n\nimport os", [1, 3]),
+        ("x = 1\nwith open('x') as y:\n    exec(y)", [2, 3]),
+    ],
+)
+def test_it_is_told_which_lines_are_not_admitted(source: str, lines: list[int]) -> None:
+    assert sorted({line for line, _ in not_admitted(source, RULES)}) == lines
 
 
 def test_the_rules_of_one_question_are_not_those_of_another() -> None:
@@ -129,3 +326,15 @@ def test_what_is_defined_is_told_by_its_lines() -> None:
     with pytest.raises(AttributeError) as raised:
         names["f"](1)
     assert raised.traceback[-1].path == "<cell f>"
+    linecache.checkcache()
+    assert linecache.getlines("<cell f>") == ["def f(x):\n", "    return x.nothing\n"]
+
+
+def test_an_admitted_cell_imports_what_it_was_admitted_for() -> None:
+    names = defined("import math, torch.autograd\nfrom torch.nn import functional", "f", {})
+    assert names["torch"].autograd is torch.autograd
+    assert names["functional"] is names["F"] is torch.nn.functional
+    assert (names["Tensor"], names["Function"]) == (torch.Tensor, torch.autograd.Function)
+    for other in ("import sys", "import torchgen", "from os import path"):
+        with pytest.raises(ImportError, match="clean room"):
+            defined(other, "f", {})
