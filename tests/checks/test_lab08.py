@@ -11,9 +11,16 @@ from typing import Any
 
 import pytest
 import torch
+from torch import fx
 
 from autograder import selftest
-from autograder.checks.lab08_compile import bytes_moved, lab, read_wrapper, which_calls_compile
+from autograder.checks.lab08_compile import (
+    bytes_moved,
+    harness,
+    lab,
+    read_wrapper,
+    which_calls_compile,
+)
 from autograder.checks.lab08_compile.bytes_moved import Rules
 from autograder.checks.lab08_compile.listings import expect_same, read, run
 from autograder.judge import Draw, LocalStudent, State, Verdict, Wrong, ask
@@ -44,6 +51,43 @@ def solved(name: str, *edits: tuple[str, str], seed: int = 11) -> Verdict:
 
 def asked(name: str, answer: Callable[..., Any]) -> Verdict:
     return ask(lab.questions[name], LocalStudent({name: answer}), seed=11)
+
+
+def test_a_tensor_is_not_asked_whether_it_came_out_of_a_graph() -> None:
+    watch, made, other = harness.Watch(), torch.ones(2), torch.ones(2)
+    assert watch.recording(lambda: [made, 3])() == [made, 3]
+    other.data_ptr = made.data_ptr  # type: ignore[method-assign]
+    assert watch.has_made([made, made.view(2)])
+    assert not watch.has_made([made, other])
+
+
+def test_what_was_written_into_a_graph_s_result_came_out_of_no_graph() -> None:
+    watch, made = harness.Watch(), torch.ones(2)
+    watch.recording(lambda: [made])()
+    assert not watch.has_made([made.view(torch.int32)])
+    made.data.copy_(torch.zeros(2))
+    assert not watch.has_made([made])
+
+
+def test_results_without_an_element_came_out_of_graphs_too() -> None:
+    watch, empty = harness.Watch(), [torch.ones(0), torch.ones(0, 3)]
+    watch.recording(lambda: empty)()
+    assert watch.has_made(empty)
+
+
+def test_what_a_backend_does_to_its_graph_does_not_run() -> None:
+    def backend(graph_module: fx.GraphModule, example_inputs: Any) -> Any:
+        for node in graph_module.graph.nodes:
+            if node.op == "call_function":
+                node.target = torch.sub
+                node.meta.clear()
+        return graph_module.recompile()
+
+    with harness.watched() as watch:
+        doubled = torch.compile(lambda x: torch.add(x, x), backend=backend)(torch.ones(3))
+    assert doubled.tolist() == [2.0, 2.0, 2.0]
+    assert watch.graphs == 1
+    assert watch.has_made([doubled])
 
 
 def test_no_point_rests_on_what_the_student_s_process_says() -> None:

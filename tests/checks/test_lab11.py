@@ -16,7 +16,14 @@ from torch import Tensor
 
 import onelayer
 from autograder import selftest
-from autograder.checks.lab11_distributed import every_word, fsdp_step, lab, sharded_head, vocab_loss
+from autograder.checks.lab11_distributed import (
+    every_word,
+    fsdp_step,
+    harness,
+    lab,
+    sharded_head,
+    vocab_loss,
+)
 from autograder.checks.lab11_distributed.ddp_step import _drawn as drawn_ranks
 from autograder.checks.lab11_distributed.ddp_step import ddp_step
 from autograder.checks.lab11_distributed.faulty_ddp import HUNG
@@ -52,6 +59,20 @@ def answered(question: str, *edits: tuple[str, str], patience_s: float = 10.0) -
 def sentence_of(question: str, known: str) -> str:
     (found,) = [w.sentence for w in lab.questions[question].wrong_answers if w.name == known]
     return found
+
+
+def test_what_ranks_did_is_not_in_the_hands_of_who_started_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran = [(torch.ones(2), [("all_reduce", 8)])]
+    monkeypatch.setattr(onelayer, "run_ranks", lambda *_, **how: ran)
+    monkeypatch.setattr(harness, "GIVEN", [[()]])
+    monkeypatch.setattr(harness, "RUNS", [])
+    ((answer, trace),) = harness.on_ranks(lambda: None, [])
+    answer.zero_()
+    trace.clear()
+    ((answer, trace),) = harness.RUNS[0]
+    assert (answer.tolist(), trace) == ([1.0, 1.0], [("all_reduce", 8)])
 
 
 START = "started.append((members, flat, dist.all_reduce(flat, async_op=True)))"

@@ -1,13 +1,14 @@
 """What runs in the clean room of lab 08: an admitted cell that calls torch.compile, and a watch on
 the graphs that its backend is given.
 
-A graph is read before the answer's backend sees it, and it is what runs: what the backend returns
-counts for nothing. A result counts if it came out of a graph. Only this text travels, so it imports
-nothing beside it.
+A graph is read and copied before the answer's backend sees it, and the copy is what runs: what the
+backend returns, or does to its own, counts for nothing. A result counts if it came out of a graph.
+Only this text travels, so it imports nothing beside it.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -40,19 +41,20 @@ def take_cell(name: str, source: str) -> None:
 
 
 class Watch:
-    """graphs: what backends were given. made: all that came out of a graph, kept alive, so that no
-    other tensor gets its place in memory."""
+    """graphs: what backends were given. made: all that came out of a graph, and a copy of each. It
+    is kept alive, so that no other tensor gets its place in memory."""
 
     def __init__(self) -> None:
         self.graphs = 0
         self.believed: Believed = []
-        self.made: list[Tensor] = []
+        self.made: list[tuple[Tensor, Tensor]] = []
 
     def backend(self, theirs: Callable[..., Any]) -> Callable[..., Any]:
         def watching(graph_module: fx.GraphModule, example_inputs: Any) -> Any:
             self.graphs += 1
             self.believed += _of_own_operators(graph_module)
-            run = _Looking(graph_module, self.believed).run
+            kept = fx.GraphModule(graph_module, copy.deepcopy(graph_module.graph))
+            run = _Looking(kept, self.believed).run
             theirs(graph_module, example_inputs)
             return self.recording(run)
 
@@ -61,15 +63,21 @@ class Watch:
     def recording(self, run: Callable[..., Any]) -> Callable[..., Any]:
         def ran(*args: Any) -> Any:
             results = run(*args)
-            self.made += [t for t in results if isinstance(t, Tensor)]
+            self.made += [(t, t.detach().clone()) for t in results if isinstance(t, Tensor)]
             return results
 
         return ran
 
     def has_made(self, results: list[Tensor]) -> bool:
-        """Whether each of `results` is what a graph returned."""
-        places = {t.data_ptr() for t in self.made}
-        return all(isinstance(t, Tensor) and t.data_ptr() in places for t in results)
+        """Whether each of `results` is what a graph returned, and nobody wrote into it since."""
+        return all(
+            isinstance(t, Tensor) and any(_is(t, *one) for one in self.made) for t in results
+        )
+
+
+def _is(t: Tensor, made: Tensor, copied: Tensor) -> bool:
+    place = Tensor.data_ptr  # of the class: anything may have been hung on a tensor
+    return place(t) == place(made) and t.dtype == copied.dtype and torch.equal(t, copied)
 
 
 class _Looking(fx.Interpreter):
