@@ -57,10 +57,14 @@ def remember_threads() -> None:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Inside, torch computes with one thread, and is believed to have started so."""
+    """Inside, torch computes with one thread, as in the jail, and is believed to have started so.
+
+    Questions ask about small tensors. Where something else works too, several threads mostly wait
+    for each other: the questions of lab 03 took sixty times the processor time on a busy machine.
+    """
     before, started = torch.get_num_threads(), list(_threads)
     torch.set_num_threads(1)
-    remember_threads()
+    _threads[:] = [1]
     try:
         yield
     finally:

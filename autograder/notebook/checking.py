@@ -36,7 +36,7 @@ from autograder.judge import (
     say,
     text,
 )
-from autograder.judge.torch_settings import as_started
+from autograder.judge.torch_settings import as_started, one_thread
 from autograder.judge.verdict import NOT_YET, one_line
 
 from .card import Shown, calmly, card, fold, pill, prose, quiet, rows, sentence
@@ -95,7 +95,7 @@ def checked(
         return sentence(say("no_such_numbers", name=name, numbers=written))
     drawn = secrets.randbelow(SEEDS) if seed is None else seed
     student, printed = NotebookStudent(names), Printed()
-    with redirect_stdout(printed), as_started():
+    with redirect_stdout(printed), one_thread(), as_started():
         verdict = ask(question, student, seed=drawn, numbers=numbers)
     if student.replaced or verdict.mark == NOT_YET:
         verdict = _plainly(verdict, question, student)

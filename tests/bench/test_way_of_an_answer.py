@@ -10,7 +10,7 @@ import pytest
 
 from bench.way_of_an_answer import ROOT, Way, walked, way_of_a_graded_answer
 
-FUNCTIONS, FILES = 79, 16
+FUNCTIONS, FILES = 80, 16
 GRADED_FUNCTIONS, GRADED_FILES = 261, 45  # its page, class list and exchange are some 40 of them
 MEASURED = """
 from bench.way_of_an_answer import way_of_a_check

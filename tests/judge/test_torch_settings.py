@@ -109,6 +109,18 @@ def test_an_answer_that_changes_one_changes_it_for_itself(threads: None) -> None
     assert torch.get_default_dtype() is torch.float32
 
 
+def test_a_notebooks_check_asks_with_one_thread_and_leaves_the_students_own(threads: None) -> None:
+    def right(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        seen.append(torch.get_num_threads())
+        return x @ w
+
+    seen: list[int] = []
+    torch.set_num_threads(3)
+    assert "pass" in str(checked("product", {"product": right}, labs=[lab]))
+    assert set(seen) == {1}
+    assert torch.get_num_threads() == 3
+
+
 def test_one_thread_and_then_as_many_as_before(threads: None) -> None:
     torch.set_num_threads(2)
     with one_thread():
