@@ -59,11 +59,18 @@ def result(student: str, made: Record | None = None, **more: object) -> Result:
     return replace(Result(line, made, grade), **more)
 
 
-def marked(one: Result, points: float) -> Result:
-    """After a person has marked the free text."""
+def marked(one: Result, points: float, cell: str = FREE_TEXT) -> Result:
+    """After a person has marked the free text, or looked at another cell."""
     assert one.grade is not None
-    marks = {**one.grade.marks, FREE_TEXT: Mark(points, 5.0, False)}
+    marks = dict(one.grade.marks)
+    marks[cell] = Mark(points, marks[cell].max_points, False)
     return replace(one, grade=replace(one.grade, marks=marks))
+
+
+def late(one: Result, penalty: float, late_s: float = 1.0) -> Result:
+    """Handed in `late_s` too late, which costs `penalty` points."""
+    assert one.grade is not None
+    return replace(one, grade=replace(one.grade, penalty=penalty, late_s=late_s))
 
 
 def ungradable(student: str, reason: str) -> Result:

@@ -224,14 +224,16 @@ def _spreads(
 
 
 def seconds(value: float) -> str:
-    """A duration with its unit, two digits."""
-    return f"{value * 1000:.2g} ms" if value < 0.0995 else f"{value:.2g} s"
+    """A duration with its unit, two digits; from a hundred seconds on whole ones."""
+    if value < 0.0995:
+        return f"{value * 1000:.2g} ms"
+    return f"{value:.2g} s" if value < 99.5 else f"{value:.0f} s"
 
 
 def in_bytes(value: float) -> str:
     """A size with its unit."""
     for unit in ("B", "kB", "MB"):
-        if value < 1000:
+        if value < 999.5:  # what rounds to 1000 is one of the next unit
             return f"{value:.3g} {unit}"
         value /= 1000
     return f"{value:.3g} GB"

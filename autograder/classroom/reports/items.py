@@ -32,13 +32,13 @@ class Item:
     """
 
     question: Question
-    passed: int = 0
-    wrong: int = 0
-    blank: int = 0
-    open: int = 0
-    discrimination: float | None = None
-    wall_s: Spread | None = None
-    peak_bytes: Spread | None = None
+    passed: int
+    wrong: int
+    blank: int
+    open: int
+    discrimination: float | None
+    wall_s: Spread | None
+    peak_bytes: Spread | None
 
     @property
     def pass_rate(self) -> float | None:
@@ -60,10 +60,9 @@ class Misconception:
 
 def items(lab: Lab, records: Sequence[Record]) -> list[Item]:
     """One Item per question of `lab`, in its order."""
-    by_question = [_verdicts(question, records) for question in lab]
     return [
-        _item(question, verdicts, discrimination(question, records))
-        for question, verdicts in zip(lab, by_question, strict=True)
+        _item(question, _verdicts(question, records), discrimination(question, records))
+        for question in lab
     ]
 
 
@@ -91,8 +90,7 @@ def spread(values: Sequence[float]) -> Spread | None:
     if not values:
         return None
     ordered = sorted(values)
-    most = ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]
-    return Spread(statistics.median(ordered), most, len(ordered))
+    return Spread(statistics.median(ordered), ordered[int(0.95 * len(ordered))], len(ordered))
 
 
 def discrimination(question: Question, records: Iterable[Record]) -> float | None:

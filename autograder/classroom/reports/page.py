@@ -171,5 +171,5 @@ def _duration(late_s: float) -> str:
     days, rest = divmod(late_s, 86_400)
     if days:
         return f"{days:g} d {rest // 3600:g} h"
-    hours, minutes = rest // 3600, max(1, rest % 3600 // 60)
-    return f"{hours:g} h {minutes:g} min" if hours else f"{minutes:g} min"
+    hours, minutes = rest // 3600, rest % 3600 // 60
+    return f"{hours:g} h {minutes:g} min" if hours else f"{max(1, minutes):g} min"

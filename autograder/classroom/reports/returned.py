@@ -33,7 +33,6 @@ def give_back(
     with zipfile.ZipFile(made, "w") as archive:
         for name, page in _pages(folder, lab, graded, provisional):
             entry = zipfile.ZipInfo(name, ALWAYS)
-            entry.external_attr = 0o600 << 16
             archive.writestr(entry, page.read_bytes(), zipfile.ZIP_DEFLATED)
     atomic_write.write(target, made.getvalue(), mode=0o600)
 

@@ -31,7 +31,7 @@ from autograder.selftest import english_in
 from tests import samples
 from tests.classroom.commands.sample_grading import LIMIT_S, SEED
 from tests.classroom.made_class import grading_folder, record, result, verdict
-from tests.classroom.reports.test_reports import GRADESCOPE
+from tests.classroom.reports.test_gradescope import GRADESCOPE
 
 RELEASE = releases(ROOT)[NAME]
 FIRST = next(iter(LAB.questions))

@@ -3,11 +3,16 @@ forge a name."""
 
 from __future__ import annotations
 
+import zipfile
+from pathlib import Path
+
 import pytest
 
+from autograder.attacks.sample_class import NAME
 from autograder.classroom.errors import UserError
 from autograder.classroom.intake import owners as layout
-from autograder.classroom.intake.owners import student_ids
+from autograder.classroom.intake.owners import canvas_user, moodle_participant, student_ids
+from autograder.classroom.intake.submissions import files_in, submissions
 from tests.classroom.intake.handed_in import in_folder, in_zip, taken
 
 LAYOUTS = {
@@ -301,3 +306,41 @@ def test_one_who_names_two_files_as_canvas_does_stops_no_class(tmp_path):
     found = taken(in_folder(tmp_path, mine | {"ada.ipynb": b"ada", "bob.ipynb": b"bob"}))
     assert found["ada"].data == b"ada"
     assert found["bob"].data == b"bob"
+
+
+@pytest.mark.parametrize("outer", ["", "submissions/"])
+@pytest.mark.parametrize(
+    ("name", "from_canvas", "from_moodle"),
+    [
+        ("adalovelace_12345_67890_01_strides.ipynb", ("adalovelace", "12345"), ("", "")),
+        ("adalovelace_LATE_12345_67890_01_strides-2.ipynb", ("adalovelace", "12345"), ("", "")),
+        (
+            "Ada Lovelace_77_assignsubmission_file_/01_strides.ipynb",
+            ("", ""),
+            ("Ada Lovelace", "77"),
+        ),
+        (
+            "Ada Lovelace_77_assignsubmission_file_01_strides.ipynb",
+            ("", ""),
+            ("Ada Lovelace", "77"),
+        ),
+        ("ada/bob_1_2_01_strides.ipynb", ("", ""), ("", "")),
+        ("ada/bob_1_assignsubmission_file_/01_strides.ipynb", ("", ""), ("", "")),
+        ("ada/01_strides.ipynb", ("", ""), ("", "")),
+    ],
+)
+def test_a_platforms_number_comes_from_its_own_file_names_only(
+    tmp_path: Path,
+    name: str,
+    outer: str,
+    from_canvas: tuple[str, str],
+    from_moodle: tuple[str, str],
+) -> None:
+    """As intake finds them; what lies in a student's folder is the student's to name."""
+    with zipfile.ZipFile(tmp_path / "class.zip", "w") as archive:
+        archive.writestr(f"{outer}{name}", "{}")
+        archive.writestr(f"{outer}zoe_9_9_01_strides.ipynb", "{}")
+    found = submissions(files_in(tmp_path / "class.zip"), NAME, [NAME])
+    (one,) = [submission for submission in found if not submission.student.startswith("zoe")]
+    assert canvas_user(one.origin) == from_canvas
+    assert moodle_participant(one.origin) == from_moodle
