@@ -23,7 +23,7 @@ class Standing:
     place: int
     name: str
     spread: Spread
-    tied: bool = False
+    tied: bool
 
 
 def standings(raced: Sequence[tuple[str, Spread]]) -> list[Standing]:
