@@ -6,13 +6,14 @@ import hashlib
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from autograder import cli
 from autograder.attacks.sample_class import NAME, filled
-from autograder.classroom.reports.alike_page import alike_page
+from autograder.classroom.reports.alike_page import alike_page, pairs
 from tests.classroom.made_class import FREE_TEXT, RELEASE, SCRIPT, grading_folder, record
 from tests.classroom.reports.test_fingerprints import COPIED, HIDDEN
 
@@ -20,7 +21,7 @@ NOW = datetime(2026, 11, 20, tzinfo=UTC)
 QUESTION = next(name for name, cell in RELEASE.answers.items() if cell["cell_type"] == "code")
 
 
-def test_two_and_two_side_by_side_and_nothing_of_theirs_is_markup():
+def test_two_and_two_side_by_side_and_nothing_of_theirs_is_markup() -> None:
     page = alike_page(RELEASE, {"ann": {QUESTION: COPIED + SCRIPT}, "zoe": {QUESTION: HIDDEN}}, NOW)
     assert page.index("<bdi>ann</bdi></b>") < page.index("<bdi>zoe</bdi></b>")
     assert '<li class="common">        for column in reversed' in page, "indented as it was"
@@ -31,13 +32,13 @@ def test_two_and_two_side_by_side_and_nothing_of_theirs_is_markup():
     assert "document.title" in page
 
 
-def test_nobody_alike():
+def test_nobody_alike() -> None:
     page = alike_page(RELEASE, {"ann": {QUESTION: COPIED}, "zoe": {}}, NOW)
     assert "No two answers have more in common" in page
 
 
 @pytest.mark.slow
-def test_the_report_writes_it_when_asked(tmp_path, monkeypatch):
+def test_the_report_writes_it_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     records = []
     (tmp_path / "grading" / "received").mkdir(parents=True)
@@ -64,6 +65,42 @@ def test_the_report_writes_it_when_asked(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("text", ["a\x1b[31mb", "\ud800", "‮evil", "\t\tx", "x" * 5000])
-def test_strange_characters_do_not_break_the_page(text):
+def test_strange_characters_do_not_break_the_page(text: str) -> None:
     answers = {who: {QUESTION: f"{COPIED}\n'{text}'"} for who in ("ann", "zoe")}
     assert "1 pair found" in alike_page(RELEASE, answers, NOW)
+
+
+def run_of(size: int, name: str) -> str:
+    return " ".join(f"{name}{number}" for number in range(size))
+
+
+def test_the_most_striking_comes_first_whichever_cell_it_answers() -> None:
+    """A long run in two longer texts of their own is less so than one answer that is the other."""
+    answers = {
+        who: {FREE_TEXT: f"{run_of(120, 'common')} {run_of(900, who)}", QUESTION: code}
+        for who, code in (("ann", COPIED), ("zoe", HIDDEN))
+    }
+    found = {one.question: one for one in pairs(RELEASE, answers)}
+    assert found[FREE_TEXT].shared > found[QUESTION].shared
+    page = alike_page(RELEASE, answers, NOW)
+    assert "2 pairs found" in page
+    assert page.index(f"<h2><code>{QUESTION}</code>") < page.index(f"<h2><code>{FREE_TEXT}</code>")
+    assert "<h1>Lab 1:" in page
+
+
+def test_a_page_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autograder.classroom.reports.alike_page.MOST_PAIRS", 2)
+    page = alike_page(RELEASE, {who: {QUESTION: COPIED} for who in ("ann", "bob", "cy")}, NOW)
+    assert "3 pairs found, the first 2 shown" in page
+    assert page.count("<section>") == 2
+
+
+def test_our_own_solution_is_no_reason() -> None:
+    cells = json.loads(RELEASE.instructor or b"{}")["cells"]
+    name, ours = max(
+        ((cell["id"], "".join(cell["source"])) for cell in cells if cell["id"] in RELEASE.answers),
+        key=lambda one: len(one[1]),
+    )
+    answers = {who: {name: ours} for who in ("ann", "zoe")}
+    assert list(pairs(RELEASE, answers)) == []
+    assert [one.question for one in pairs(replace(RELEASE, instructor=b""), answers)] == [name]
