@@ -51,6 +51,7 @@ def test_the_answer_of_the_page_passes_before_it_is_spoilt(name: str) -> None:
         ),
         ("with_my_addmm", (".bfloat16().float()", ".bfloat16()"), "left_in_bfloat16"),
         ("run_head", ("return KERNELS", "KERNELS"), "nothing_returned"),
+        ("run_head", ("fallbacks.get(key))  #", "fallbacks[key])  #"), "fallback_read_in_any_case"),
         (
             "run_head",
             ("call(keys, args), *args)", "[call(keys, args)].clear(), *args)"),
@@ -102,6 +103,8 @@ def test_a_tensor_made_in_inference_has_no_keys_of_autograd_though_it_learns() -
         ("carried_bytes", ("func(*args, **kwargs)", "func(*given[0], **given[1])"), "Metered"),
         ("carried_bytes", ("return cls(result, before + new)", "return result"), "no `plain`"),
         ("trace_linear", ("return func(", "func("), "must return"),
+        ("trace_linear", ("with record:", "if record.__enter__():"), "`with` leaves a mode"),
+        ("observed_step", ("return func", "with self: return func"), "enter no mode there"),
         ("first_key", (" if key in keys), None)", " if key in keys))"), "The answer is None"),
     ],
 )

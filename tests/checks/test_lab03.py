@@ -14,6 +14,8 @@ from torch import Tensor
 
 from autograder.checks import find
 from autograder.checks.lab03_autograd import lab
+from autograder.checks.lab03_autograd.edit_outcome import VIEWED
+from autograder.checks.lab03_autograd.numeric_gradient import LOST
 from autograder.checks.lab03_autograd.torchs_engine import settled, torchs_run
 from autograder.judge import LocalStudent, State, Verdict, ask
 
@@ -61,6 +63,16 @@ def test_a_walk_in_another_order_is_told_what_it_left_out() -> None:
     )
 
 
+def test_a_walk_that_begins_without_a_graph_is_told_that_it_entered_a_none() -> None:
+    def begins_anyway(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> Any:
+        x = F.embedding(tokens, w) + F.embedding(tokens.roll(1), w)
+        node: Any = F.cross_entropy(F.linear(x, w, b), target).grad_fn
+        return [(node.name(), None)]
+
+    verdict = asked("walk_graph", begins_anyway)
+    assert verdict.sentence == sentence("walk_graph", "entered_none")
+
+
 def test_two_leaves_with_as_many_numbers_are_two() -> None:
     def one_leaf_a_size(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> Any:
         x = F.embedding(tokens, w) + F.embedding(tokens.roll(1), w)
@@ -76,7 +88,7 @@ def test_two_leaves_with_as_many_numbers_are_two() -> None:
     assert asked("walk_graph", one_leaf_a_size).state is State.FAIL
 
 
-def test_a_copy_that_moved_is_told_that_the_loss_never_saw_it() -> None:
+def test_a_copy_of_z_or_of_dz_is_told_that_nothing_reaches_the_original() -> None:
     def reshaped(z: Tensor, target: Tensor, h: float) -> Tensor:
         z = z.to(torch.float64)
         dz = torch.zeros_like(z)
@@ -89,7 +101,17 @@ def test_a_copy_that_moved_is_told_that_the_loss_never_saw_it() -> None:
             flat[k] += h
         return dz + slopes.view(z.shape)
 
-    assert "`reshape` copies a transposed z" in asked("numeric_gradient", reshaped).sentence
+    def written_into_a_copy(z: Tensor, target: Tensor, h: float) -> Tensor:
+        z = z.to(torch.float64)
+        dz = torch.zeros_like(z)
+        flat = dz.reshape(-1)
+        for k, move in enumerate(h * torch.eye(z.numel(), dtype=z.dtype).view(-1, *z.shape)):
+            up, down = F.cross_entropy(z + move, target), F.cross_entropy(z - move, target)
+            flat[k] = (up - down) / (2 * h)
+        return dz
+
+    for answer in (reshaped, written_into_a_copy):
+        assert asked("numeric_gradient", answer).sentence == LOST
 
 
 def test_a_difference_with_other_rounding_is_told_that_it_is_doubled() -> None:
@@ -155,3 +177,13 @@ def test_an_experiment_is_as_good_as_a_thought_and_its_traps_have_names(seed: in
         (by_experiment("leaves", twice=True), "backward_twice"),
     ]:
         assert asked("edit_outcome", experiment, seed).sentence == sentence("edit_outcome", known)
+
+
+def test_a_view_that_cannot_be_made_is_not_taken_for_backwards_refusal() -> None:
+    def flattened(op: str, inputs: list[Tensor], edited: Any, way: str) -> str:
+        target = getattr(torch, op)(*inputs) if edited == "out" else inputs[edited].clone()
+        if way == "view":
+            target.view(-1)
+        return by_experiment("leaves")(op, inputs, edited, way)
+
+    assert asked("edit_outcome", flattened).sentence == VIEWED

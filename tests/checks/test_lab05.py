@@ -93,6 +93,17 @@ def test_a_plan_that_waits_without_need_hears_which_work_does() -> None:
     assert {"in3", "out0"} <= set(str(verdict.explanation).replace(",", "").split())
 
 
+def test_a_clock_read_before_the_kernel_is_over_is_told_which_sync_is_missing() -> None:
+    def honest_timing(repeats: int) -> object:
+        pairs = [(f"a{k}", f"b{k}") for k in range(repeats)]
+        timed = [[("flush",), ("sync",), ("clock", a), ("run",), ("clock", b)] for a, b in pairs]
+        return [*[("run",)] * 10, *(step for five in timed for step in five)], pairs
+
+    student = LocalStudent({"honest_timing": honest_timing})
+    verdict = ask(lab.questions["honest_timing"], student, seed=1)
+    assert "no sync lies behind the run" in str(verdict.explanation)
+
+
 @pytest.mark.parametrize("seed", range(0, 150, 10))
 def test_lines_that_wait_equally_long_may_stand_in_any_order(seed: int) -> None:
     """A set, a stable sort and a reversed one differ in nothing else."""

@@ -40,7 +40,7 @@ def flops_per_byte(student: Student, draw: Draw) -> None:
     """
     drawn = [(draw.integer(2, 99), *size) for size in drawn_sizes(draw)]
     sizes = [(32, 64, 600), (1, 64, 600), (4096, 64, 600), *drawn, (5, 11, 3)]
-    sizes += [(65_536, 64, 600)]  # beyond the integers of 32 bits
+    sizes += [(65_536, 64, 600), (8192, 4096, 4096)]  # beyond 32 bits; more than the page's 100
     kinds = [(n, d, v, dtype) for n, d, v in sizes for dtype in DTYPES[:2]]
     kinds += [(*size, dtype) for size, dtype in zip(SMALL, cycle(DTYPES))]
     cases = [(n, d, v, dtype.itemsize) for n, d, v, dtype in kinds]

@@ -17,6 +17,7 @@ from .operators import Record, overload_of
 KNOWN = (
     "aten::softmax.int",
     "aten::linear",
+    "aten::sort",  # whole, and in no list of compilers
     "aten::native_layer_norm",
     "aten::addmm",
     "aten::ones_like",
@@ -34,7 +35,6 @@ KNOWN = (
     "aten::fft_fft",
     "aten::diagonal",  # whole: a view, one without numbers, and one with two results
     "aten::empty_like",
-    "aten::sort",
     "aten::zeros_like",  # in parts for nested tensors alone
     "aten::detach_copy",  # neither a kernel of the CPU nor one of the core operators
 )
@@ -162,6 +162,17 @@ def _(op: str) -> bool:
     from torch._decomp import decomposition_table
 
     return overload_of(op) in decomposition_table
+
+
+@decomposes.wrong(
+    "table_too",
+    "This operator arrives whole. It stands in `torch._decomp`, the list of what compilers may "
+    "take apart, and in ordinary mode nobody reads that list.",
+)
+def _(op: str) -> bool:
+    from torch._decomp import decomposition_table
+
+    return _registered(op, IMPLICIT) or overload_of(op) in decomposition_table
 
 
 decomposes.wrong(

@@ -12,11 +12,13 @@ from autograder.judge import Draw, Student, expect_close, expect_equal, expect_t
 
 from . import lab
 from .keys import Names
+from .operators import CAME_BACK, no_mode_left
 
 Stepped = tuple[Names, torch.Tensor]
 _RAISED = {
     "KeyError": "A keyword that is its default does not come: with lr = -1 there is no alpha. Hand "
     "on what came, `*args` and `**kwargs`, whatever it is.",
+    "RecursionError": CAME_BACK,
 }
 _SHAPES: list[tuple[int, ...]] = [(), (1,), (7,), (2, 1, 3)]
 
@@ -57,7 +59,7 @@ def observed_step(student: Student, draw: Draw) -> None:
     steps.append((0.3, turned, draw.tensor(3, 4, layout="expanded")))
     for lr, w, g in steps:
         want, before = w - lr * g, w.clone()
-        with explaining(_RAISED):
+        with explaining(_RAISED), no_mode_left():
             answer = student.call("observed_step", w, g, lr)
         names, stepped = expect_tuple(answer, 2, "the names and w")
         with within("", why=partial(_because, stepped, before, g, lr)):

@@ -357,6 +357,19 @@ def _(
 
 
 @run_head.wrong(
+    "fallback_read_in_any_case",
+    "The table has a name for this key, and the call was given up, because the key has no "
+    "fallback. `table.get(key, fallbacks[key])` does that: it reads fallbacks[key] in any case, "
+    "and a KeyError is a LookupError.",
+)
+def _(
+    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, keys: Names, table: Table, fallbacks: Table
+) -> Ran:
+    own = {key: name for key, name in table.items() if key in fallbacks}
+    return chain(x, w, b, keys, own, fallbacks)
+
+
+@run_head.wrong(
     "missing_caught_on_the_way",
     "A kernel was missing further down, and an outer call went on with its next key, so kernels "
     "ran again. Let the LookupError pass: `run_head` catches it.",

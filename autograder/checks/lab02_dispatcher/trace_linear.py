@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack, _pop_mode
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, Wrong, expect_equal, some, text
+from autograder.judge import Draw, Student, expect_equal, some
 
 from . import lab
 from .keys import Names
-from .operators import Record
+from .operators import CAME_BACK, Record, no_mode_left
 
 _RAISED = {
     "RuntimeError: Expected a proper Tensor but got None": "What `func` returns, "
     "`__torch_dispatch__` must return: the operators after this one need its result.",
-    "RecursionError": "The method came back to itself without an end. Inside it the mode is "
-    "switched off: call func as it is, and enter no mode there.",
+    "RecursionError": CAME_BACK,
 }
 _DIFFER = ("aten.detach.default", "aten.alias.default")  # torch versions choose one or the other
 
@@ -56,7 +53,7 @@ def trace_linear(student: Student, draw: Draw) -> None:
         b = None if place == 2 else draw.tensor(20, requires_grad=not only_x)
         cases.append((x, w, b))
     for x, w, b in cases + some(_further(draw), 30):
-        with explaining(_RAISED), _no_mode_left():
+        with explaining(_RAISED), no_mode_left():
             got = student.call("trace_linear", x, w, b)
         names = got if isinstance(got, (list, tuple)) else [got]
         want = [n for n in _dispatched(x, w, b) if n not in _DIFFER]
@@ -96,21 +93,6 @@ def _other_line(names: list[Any], want: Names) -> str:
         f"F.linear(x, w, b), its sum and its backward do not dispatch {next(iter(more))} so often, "
         f"and {next(iter(less))} is missing: another line was recorded."
     )
-
-
-@contextmanager
-def _no_mode_left() -> Iterator[None]:
-    """A mode that enters itself in its own method is not left at the end of Python's stack. Whoever
-    runs next would run it, ourselves too."""
-    try:
-        yield
-    except RecursionError:
-        raise Wrong(
-            expected=text("no_error"), got="RecursionError", why=_RAISED["RecursionError"]
-        ) from None
-    finally:
-        while _get_current_dispatch_mode_stack():
-            _pop_mode()
 
 
 def _dispatched(

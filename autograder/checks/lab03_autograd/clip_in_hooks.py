@@ -219,9 +219,12 @@ def _by_size(w: Tensor, b: Tensor, batches: Batch, limit: float, size: Any) -> P
     return _summed([(dw, db) for dw, db in scaled])
 
 
+ROOT_FORGOTTEN = (
+    "The square of the norm was compared with the limit: g.pow(2).sum() lacks its root."
+)
 clip_in_hooks.wrong(
     "by_the_square",
-    "The square of the norm was compared with the limit: g.pow(2).sum() lacks its root.",
+    ROOT_FORGOTTEN,
     clip_in_hooks=lambda w, b, batches, limit: _by_size(
         w, b, batches, limit, lambda g: g.square().sum()
     ),
@@ -247,6 +250,14 @@ clip_in_hooks.wrong(
         w, b, batches, limit, lambda g: g.norm() / g.numel() ** 0.5
     ),
 )
+
+
+@clip_in_hooks.wrong("compared_by_the_square", ROOT_FORGOTTEN)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    def by_square(g: Tensor) -> Tensor:
+        return g * (limit / float(g.norm())) if float(g.square().sum()) > limit else g
+
+    return _summed([(by_square(dw), by_square(db)) for dw, db in each_gradient(w, b, batches)])
 
 
 @clip_in_hooks.wrong(

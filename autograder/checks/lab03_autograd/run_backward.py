@@ -249,6 +249,28 @@ def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
 
 
 @run_backward.wrong(
+    "zero_is_not_run",
+    "A node whose gradients add up to 0.0 was left out. It runs like the others, and a leaf's "
+    ".grad of None becomes 0.0.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    arrived: dict[str, float] = {}
+    order, after = engine(nodes, root, grad, kept=arrived)
+    ran = [name for name in order if arrived[name]]
+    return ran, {leaf: held for leaf, held in after.items() if leaf in grad or leaf in ran}
+
+
+@run_backward.wrong(
+    "root_writes_nothing",
+    "The root is a leaf here, and the 1.0 that arrives at it did not reach its .grad. Let a leaf "
+    "write when it runs, not when somebody sends to it.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    order, after = engine(nodes, root, grad)
+    return order, grad if nodes[root]["sequence"] is None else after
+
+
+@run_backward.wrong(
     "local_number_alone",
     "A node handed on the number of its edge alone. The chain rule multiplies it by the gradient "
     "that arrived at the node.",

@@ -11,6 +11,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
+from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
 
 from . import lab
@@ -47,7 +48,8 @@ def walk_graph(student: Student, draw: Draw) -> None:
         w = draw.tensor(v, d, requires_grad=w_learns)
         b = draw.tensor(v, requires_grad=b_learns)
         tokens, target = (draw.integers(n, low=0, high=v - 1) for _ in range(2))
-        got = student.call("walk_graph", tokens, w, b, target)
+        with explaining({"AttributeError: 'NoneType' object": ENTERED_NONE}):
+            got = student.call("walk_graph", tokens, w, b, target)
         want = _torchs_nodes(_tied_loss(tokens, w, b, target))
         expect_tuple(got, None, f"a list of {len(want)} nodes")
         try:

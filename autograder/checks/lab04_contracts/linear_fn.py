@@ -350,8 +350,8 @@ def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
 
 @linear_fn.wrong(
     "input_copied",
-    "x was copied before it was saved. Saving the input itself costs nothing, and a copy of it "
-    "costs its bytes once more.",
+    "An input was copied before it was saved. Saving the input itself costs nothing, and a copy of "
+    "it costs its bytes once more.",
 )
 def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
     y, saved, answers = _plain(x, w, b, dy)

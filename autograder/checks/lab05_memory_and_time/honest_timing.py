@@ -170,6 +170,8 @@ def _in_one(steps: list[Step], start: int | None, end: int | None) -> Iterator[s
             "The host's clock is read while the device still works on what came before, and the "
             "rest of that is counted."
         )
+    if steps[start][0] == "clock" and "sync" not in inside[inside.index("run") :]:
+        yield "The second clock is read when the launch returns: no sync lies behind the run."
     if steps[start][0] == "record" and "sync" in inside:
         yield (
             "A sync lies between the two events. It empties the queue, and while the host gives "

@@ -63,6 +63,7 @@ def how_served(student: Student, draw: Draw) -> None:
     """
     kept = drawn_requests(draw, 30)
     cases: list[Case] = [
+        _case([], 2 * MIB, 1),  # nothing is held yet
         _case(SPLINTERS, 12 * MIB, 12 * MIB),  # exactly what is left; enough is free, in splinters
         _case(WHOLE, 0, 24 * MIB),
         _case(SPLINTERS, 13 * MIB, 12 * MIB + 5),  # a segment of 14 MiB
@@ -90,7 +91,6 @@ def how_served(student: Student, draw: Draw) -> None:
         _case(SMALL_WHOLE, 18 * MIB - 1, 9 * MIB),
         _case([("alloc", "a", 400 * MIB, 0), ("free", "a")], 30 * MIB, 2 * MIB),
         _case(FREE_IN_FRONT, 30 * MIB, 6 * MIB),  # behind it lies a smaller one
-        _case([], 2 * MIB, 1),  # nothing is held yet
         _case([], 2 * MIB - 1, 1),
     ]
     for _ in draw.cases(6):
@@ -462,6 +462,16 @@ def _(segments: Plain, left: int, nbytes: int) -> str:
     if any(_free(s) >= rounded(nbytes) for s in own):
         return "cached"
     return _grown(left, nbytes, _whole(segments))
+
+
+@how_served.wrong(
+    "release_first",
+    "The device has enough left for a new segment here. Segments go back only when cudaMalloc has "
+    "failed.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    served = _truth(segments, left, nbytes)
+    return "after release" if served == "new segment" else served
 
 
 @how_served.wrong(

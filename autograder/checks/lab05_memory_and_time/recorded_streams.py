@@ -47,8 +47,11 @@ def recorded_streams(student: Student, draw: Draw) -> None:
 def _fixed() -> list[Program]:
     a, use, free = ("alloc", "a", 0), ("use", "a", 1), ("free", "a")
     after, home_waits = ("record", "e", 1), ("wait", "e", 0)
+    passed_on = [after, ("wait", "e", 2), ("record", "f", 2), ("wait", "f", 0)]
+    behind_home = [("record", "e", 0), ("wait", "e", 1)]
     return [
         [a, ("use", "a", 0), free],  # only its own stream: nothing is needed
+        [("alloc", "a", 2), ("use", "a", 0), free],  # stream 0 is another one here
         [a, use, free],
         [a, use],  # never freed: nobody gets its block
         [a, use, after, home_waits, ("use", "a", 2), ("sync",), free],
@@ -58,8 +61,9 @@ def _fixed() -> list[Program]:
         [a, use, after, free],  # an event that nobody waits for
         [a, use, after, ("wait", "e", 2), free],  # another stream waits for it
         [a, after, use, home_waits, free],  # the event does not know of the use
-        [a, ("record", "e", 0), ("wait", "e", 1), use, free],  # the order the other way round
-        [a, use, after, ("wait", "e", 2), ("record", "f", 2), ("wait", "f", 0), free],
+        [a, ("use", "a", 0), *behind_home, use, free],  # the order the other way round
+        [a, use, *passed_on, free],
+        [a, ("alloc", "b", 0), ("use", "b", 1), use, *passed_on, ("free", "b"), free],
         [a, use, after, use, home_waits, free],
         [a, ("alloc", "b", 1), use, ("use", "b", 0), after, home_waits, free, ("free", "b")],
         [a, use, ("sync",), use, ("use", "a", 2), free],
