@@ -42,6 +42,23 @@ def test_what_is_neither_is_not_believed(tmp_path, written):
     assert (one.submitted, one.secret, one.ungradable) == ("", "", "")
 
 
+def as_bytes(path):
+    path.write_bytes(b"\xff" * 64)
+
+
+def as_a_link(path):
+    path.symlink_to("/etc/hostname")
+
+
+@pytest.mark.parametrize("lay", [as_bytes, as_a_link])
+def test_what_cannot_be_read_as_text_is_not_believed(tmp_path, lay):
+    source = in_folder(tmp_path, {f"ada/{LAB}/{LAB}.ipynb": b"{}"})
+    for name in ("submission_secret.txt", "timestamp.txt"):
+        lay(source / "ada" / LAB / name)
+    one = collected(source)
+    assert (one.submitted, one.secret, one.ungradable) == ("", "", "")
+
+
 def test_a_neighbours_secret_is_not_ones_own(tmp_path):
     files = handed_in()
     files[f"ben/{LAB}/{LAB}.ipynb"] = b"{}"
