@@ -148,10 +148,9 @@ def _below(root: Path, path: tuple[str, ...], quota: Quota) -> Iterator[Found]:
     try:
         with os.scandir(folder) as found:  # however many there are, no more is read than is taken
             entries = sorted(islice(found, quota.room(path)), key=attrgetter("name"))
-        modes = [_mode(entry) for entry in entries]
+        listed = [(entry, _mode(entry)) for entry in entries]
     finally:
         os.close(folder)
-    listed = list(zip(entries, modes, strict=True))
     if path and not any(mode and not is_hidden(entry.name) for entry, mode in listed):
         yield empty(path)
     for entry, mode in listed:
@@ -181,10 +180,9 @@ def _mode(entry: os.DirEntry[str]) -> int:
 
 def _open_beneath(root: Path, path: tuple[str, ...], flags: int) -> int:
     """Opens `path` below `root` one name at a time, so that no link on the way is followed."""
-    at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    for step, name in enumerate(path, start=1):
-        wanted = flags if step == len(path) else os.O_DIRECTORY
-        above, opening = at, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | wanted
+    at = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    for name in path:
+        above, opening = at, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | flags
         try:
             at = os.open(name, opening, dir_fd=above)
         finally:
