@@ -44,10 +44,9 @@ def _data(package: str) -> Iterator[Path]:
 
 
 def _package(name: str) -> list[str]:
-    """The module of this name, and those beside it where it is a package."""
-    file = _file(name)
-    beside = file.parent.glob("*.py") if file and file.name == "__init__.py" else ()
-    return [name, *(f"{name}.{path.stem}" for path in beside if path.stem != "__init__")]
+    """The module of this name, and those in it where it is a package."""
+    inside = ROOTS[name.partition(".")[0]].joinpath(*name.split(".")[1:]).glob("*.py")
+    return [name, *(f"{name}.{path.stem}" for path in inside if path.stem != "__init__")]
 
 
 def _file(module: str) -> Path | None:

@@ -113,3 +113,101 @@ def test_a_name_that_a_package_hands_on_leads_to_the_file_that_defines_it(tmp_pa
     assert set(deciding._imported("p.user")) == {"p.b", "p.a"}
     assert set(deciding._imported("p.b")) == {"p.c"}
     assert set(deciding._imported("p.c")) == set()
+
+
+TREE = {
+    "__init__.py": "if typing.TYPE_CHECKING:\n    from .a import first as one, second\n",
+    "a.py": "first = second = 1\n",
+    "b.py": "",
+    "between.py": "from .a import first\n",
+    "sub/__init__.py": "from .c import third\nfrom ..b import fourth\n",
+    "sub/c.py": "from .. import b\nfrom ...p import sub\n",
+    "sub/d.py": "import torch\nfrom torch import nn\nprint(torch.nn, nn.Linear)\n",
+    "judge/__init__.py": "from .verdict import Verdict\n",
+    "judge/verdict.py": "import json\n",
+    "judge/alone.py": "import p.judge.verdict\n",
+    "judge/notes.txt": "",
+    "checks/labx/__init__.py": "from . import asked\n",
+    "checks/labx/asked.py": "from p import one\n",
+    "checks/labx/text.txt": "",
+    "checks/labx/kernels/sm.ptx": "",
+    "checks/labx/asked.pyc": "",
+    "checks/laby.py": "import p.sub.c\n",
+    "checks/beside.txt": "",
+    "unused.py": "",
+}
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    """A package p of ours, with a judge and the checks of the labs x and y."""
+    for name, text in TREE.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setitem(deciding.ROOTS, "p", tmp_path)
+    monkeypatch.setattr(deciding, "JUDGE", "p.judge")
+    monkeypatch.setattr(deciding, "CHECKS", "p.checks")
+    deciding._nodes.cache_clear()  # of the tree of another test
+    return tmp_path
+
+
+JUDGE = ["judge/__init__.py", "judge/alone.py", "judge/verdict.py"]
+
+
+@pytest.mark.parametrize(
+    ("lab", "own"),
+    [
+        (
+            "x",
+            [
+                "a.py",
+                "checks/labx/__init__.py",
+                "checks/labx/asked.py",
+                "checks/labx/kernels/sm.ptx",
+                "checks/labx/text.txt",
+            ],
+        ),
+        ("y", ["b.py", "checks/laby.py", "sub/__init__.py", "sub/c.py"]),
+    ],
+)
+def test_the_files_that_decide_are_each_named_once_in_order(tree, lab, own):
+    found = [str(path.relative_to(tree)) for path in deciding_files(lab)]
+    assert found == sorted([*own, *JUDGE])
+
+
+@pytest.mark.parametrize(
+    ("text", "modules"),
+    [
+        ("import p as q\nq.one\n", ["p.a"]),
+        ("import p\np.second\n", ["p.a"]),
+        ("import p\nprint(p.one.p, other.one)\n", ["p.a"]),
+        ("import p\n", []),
+        ("import p.sub\n", []),
+        ("import p.sub\np.sub.third\n", ["p.sub"]),
+        ("import p.sub as s\ns.third, s.fourth\n", ["p.sub.c", "p.b"]),
+        ("import p.b as other\nother.one\n", ["p.b"]),
+        ("import p.sub.c, p.b\n", ["p.sub.c", "p.b"]),
+        ("from p import one, b\n", ["p.a", "p.b"]),
+        ("from p import unknown\n", ["p"]),
+        ("from p.b import one\n", ["p.b"]),
+        ("from p.between import first\n", ["p.between"]),
+        ("from p.sub import c, third\n", ["p.sub.c", "p.sub.c"]),
+        ("from .sub import fourth\n", ["p.b"]),
+        ("from torch import nn\nimport json\njson.loads\n", []),
+        ("from p import b\nb.one\n", ["p.b"]),
+        ("if TYPE_CHECKING:\n    import p.b\nelse:\n    import p.a\n", ["p.a"]),
+        ("if DEBUG:\n    import p.b\nelse:\n    import p.a\n", ["p.b", "p.a"]),
+    ],
+)
+def test_what_a_module_imports_is_what_it_depends_on(tree, text, modules):
+    (tree / "user.py").write_text(text)
+    assert sorted(m for m in deciding._imported("p.user") if deciding._file(m)) == sorted(modules)
+
+
+@pytest.mark.parametrize(
+    ("module", "modules"),
+    [("p.sub", ["p.sub.c", "p.b"]), ("p.sub.c", ["p.b", "p.sub"]), ("p.sub.d", [])],
+)
+def test_a_relative_import_begins_where_its_module_lies(tree, module, modules):
+    found = [m for m in deciding._imported(module) if deciding._file(m)]
+    assert sorted(found) == sorted(modules)
