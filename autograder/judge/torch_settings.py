@@ -60,7 +60,7 @@ def one_thread() -> Iterator[None]:
     """Inside, torch computes with one thread, as in the jail, and is believed to have started so.
 
     Questions ask about small tensors. Where something else works too, several threads mostly wait
-    for each other: the questions of lab 03 took sixty times the processor time on a busy machine.
+    for each other: lab 03's questions took forty times the processor time on two busy cores.
     """
     before, started = torch.get_num_threads(), list(_threads)
     torch.set_num_threads(1)
