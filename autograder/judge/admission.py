@@ -19,6 +19,7 @@ import importlib
 import linecache
 import math
 import symtable
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -486,7 +487,9 @@ def _value(path: str) -> Any:
 def defined(source: str, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The names that an admitted cell defines, in a namespace that has nothing else: run in the
     clean room. `name` is what its lines are called in messages."""
-    namespace = _basis() | dict(given) | {"__name__": "answer"}
+    module = sys.modules[f"answer_{name}"] = ModuleType(f"answer_{name}")
+    namespace = vars(module)  # torch.compile asks for the module of a class that it meets
+    namespace |= _basis() | dict(given)
     place = f"<cell {name}>"
     linecache.cache[place] = len(source), None, source.splitlines(keepends=True), place
     exec(compile(source, place, "exec"), namespace)

@@ -3,11 +3,13 @@ in the student's own process, as a cell of ours before theirs, and takes any tex
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
+from unittest.mock import patch
 
 from autograder.attacks.attack import Outcome
 from autograder.attacks.ground import Ground, Walls
@@ -56,3 +58,12 @@ class BelievedHarness:
         errors = [cell.error for cell in student.cells if cell.error]
         detail = f"{verdict.sentence} {verdict.got} {errors or ''}".strip()
         return Outcome(str(verdict.state), verdict.state is State.PASS, detail)
+
+
+class AdmittedUnread(BelievedHarness):
+    """Undefended, a clean room takes whatever text stands in the cell."""
+
+    def undefended(self, submission: str, ground: Ground) -> Outcome:
+        room = importlib.import_module("autograder.judge.clean_room")  # its function has its name
+        with patch.object(room, "not_admitted", lambda source, rules: ()):
+            return self.defended(submission, ground)
