@@ -9,10 +9,12 @@ and those are recorded below Python. Only this text travels, so it imports nothi
 from __future__ import annotations
 
 import copy
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import cloudpickle
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -33,6 +35,7 @@ below_head: list[float] = []  # when a backward passed from the head to the adap
 def take_cell(name: str, source: str) -> None:
     """From now on the function that this admitted cell defines is the answer `name`."""
     ANSWERS[name] = defined(source, name, {"net_loss": net_loss, "on_ranks": on_ranks})[name]
+    cloudpickle.register_pickle_by_value(sys.modules[f"answer_{name}"])  # a rank cannot import it
     ADMITTED.add(name)
 
 
