@@ -177,8 +177,8 @@ def where_it_breaks(source, args):
 # ## In one graph
 #
 # This step caps its logits and averages the rows that count. It breaks three times. Write a `step`
-# of which Dynamo makes one graph: same results, for every x with finite logits. `fullgraph=True`
-# turns a break into an error that names the line.
+# of which Dynamo makes one graph: same results, for every x with finite logits and every `limit`
+# above 0. `fullgraph=True` turns a break into an error that names the line.
 
 
 # %% id="in-one-graph-code" tags=["worked-example"]

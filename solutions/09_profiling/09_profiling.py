@@ -640,7 +640,7 @@ def late_rank(traces):
 #
 # Then the loss. Each rank computes the mean over its own tokens, and the all-reduce takes the mean
 # over the ranks. Return a factor for each rank's mean with which the result is the mean over all
-# tokens of the batch. Stuck? `hint("dealt_out")`
+# tokens of the batch; for a rank that gets no sentence it is 0. Stuck? `hint("dealt_out")`
 
 
 # %% id="dealt_out" role="solution"

@@ -191,6 +191,9 @@ class Rules:
     factor_written: bool = True  # what the product reads leaves the kernel before it
     unread_written: bool = True  # where nobody sweeps, what nobody reads is written
     results_apart: bool = False  # a result that a kernel reads too is written twice
+    named_apart: bool = False  # a result is written as often as the output names it
+    inputs_written: bool = False  # an input that the caller gets back is written
+    unread_parts: bool = False  # a product that nobody reads parts the operators around it
 
     def predict(self, rows: Rows, shapes: Shapes) -> Moved:
         """(eager bytes, compiled bytes) of a listing of `bytes_moved`."""
@@ -208,12 +211,17 @@ class Rules:
         return numel[name] if self.wide and op != MM else numel[arg]
 
     def compiled(self, body: Rows, results: list[Any], numel: dict[str, int]) -> int:
+        whole = body
         if self.sweeps and not self.sweeps_once:
             body = _swept(body, results)
-        kernel = _kernels(body) if not self.one_kernel else {row[0]: "the one" for row in body}
+        kernel = _kernels(whole if self.unread_parts else body)
+        if self.one_kernel:
+            kernel = dict.fromkeys(kernel, "the one")
         if self.around:
             kernel = {made: k if k == "product" else 0 for made, k in kernel.items()}
         total, done = 0, set()
+        if self.inputs_written:
+            total += sum(numel[name] for name in {*results} - {*kernel})
         for name, op, args, _ in body:
             if self.sweeps and name not in _alive(body, results):
                 continue
@@ -226,6 +234,8 @@ class Rules:
                     done.add((arg, kernel[name]))
             kept = results[:1] if self.first_result else results
             times = self.leaves(body, kernel, name, kept) * self.compiled_writes
+            if self.named_apart:
+                times *= max(1, kept.count(name))
             if self.results_apart and name in kept:
                 times += any(kernel[row[0]] != kernel[name] for row in body if name in row[2])
             total += self.writes * times * numel[name]
@@ -422,6 +432,23 @@ _ruled(
     "results_twice",
     "A result that another kernel reads too was written twice. It lies in memory once.",
     results_apart=True,
+)
+_ruled(
+    "named_twice",
+    "A result that the output names twice was written twice. The caller gets one tensor in two "
+    "places.",
+    named_apart=True,
+)
+_ruled(
+    "inputs_written",
+    "An input that the caller gets back was counted as written. It lies in memory already.",
+    inputs_written=True,
+)
+_ruled(
+    "parted_by_an_unread_product",
+    "Two kernels were counted around a product that nobody reads. Inductor does not compile it, "
+    "and without a product the pointwise operators are one kernel.",
+    unread_parts=True,
 )
 
 

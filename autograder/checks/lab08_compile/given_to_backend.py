@@ -272,6 +272,15 @@ _counted(
     "in a call: count the runs.",
     lambda given, calls: (_operations(given), len(given.graphs) * calls),
 )
+given_to_backend.wrong(
+    "every_graph_so_far",
+    "In each call every graph that there was by then was counted. A call runs its own way through "
+    "the program: count the runs, in what the backend returns.",
+    given_to_backend=lambda source, calls: (
+        _operations(_given(source, calls)),
+        sum(len(_given(source, calls[: k + 1]).graphs) for k in range(len(calls))),
+    ),
+)
 _counted(
     "how_many_graphs",
     "This is how many graphs there are. The number of operations of each is asked, in a list.",

@@ -27,6 +27,10 @@ from .admission import HOST, room_for
 
 Believed = list[tuple[Any, ...]]
 Answered = tuple[list[Tensor], Believed]
+NO_ROWS = (
+    "`words_needed` takes a z without rows too, and gives an empty result. Joining what each row "
+    "gave does not: there is nothing to join."
+)
 _IN_THE_FAKE = {
     "no fake impl": "The operator has no fake kernel. Dynamo does not run it, so register_fake has "
     "to say what comes out.",
@@ -56,6 +60,8 @@ _RAISED = {
     "returned None. Does it end in a `return`?",
     "ValueError: not enough values": "The name of an operator has two parts, a namespace and a "
     'name: "lab08::words_needed".',
+    "ValueError: torch.cat": NO_ROWS,
+    "RuntimeError: stack expects": NO_ROWS,
     "ValueError": "torch.library reads the schema from the annotations: every parameter and the "
     "result need a type, as in (z: torch.Tensor, p: float) -> torch.Tensor.",
 }
@@ -86,11 +92,13 @@ def opaque_step(student: Student, draw: Draw) -> None:
     for each graph the dtype and dims that it expects of the operator's result).
     """
     with room_for(student, "opaque_step") as room:
-        for p in (*(draw.integer(50, 90) / 100 for _ in draw.cases(2)), 1.0, EVEN):
+        shares = [*(draw.integer(50, 90) / 100 for _ in draw.cases(2)), 1.0, EVEN]
+        for p, rows in (*((p, True) for p in shares), (0.5, False)):
             w, b = draw.tensor(13, 11) / 2, draw.tensor(13)
             # Dynamo gives equal sizes one symbol: no N may be D or V.
             sizes = draw.shuffled(range(2, 9))[:3]
-            xs = [(_clear if p < 1 else _short_of_1)(draw, n, w, b, p) for n in sizes]
+            xs = [(_clear if p < 1 else _short_of_1)(draw, n, w, b, p) for n in sizes * rows]
+            xs = xs or [torch.empty(0, 11)]
             if p == EVEN:
                 w, b = torch.zeros(16, 11), torch.full((16,), draw.integer(1, 9) / 2)
             with explaining(_RAISED), _explaining_the_fake():

@@ -33,6 +33,7 @@ PROGRAMS = {
     "dtypes": "[(y := x @ w @ w).double(), y.half(), y.to(torch.int32), y.bfloat16() > 1, "
     "y.to(torch.int16), y.to(torch.uint8), y[:, :3, None, None] + b[:2]]",
     "kept": "[(y := (x @ w).relu()), y.sum(), y[0] > 1, y > 1, x.t() * 2, y[:, :3, None] + b, "
+    "y.argmax(-1), "
     "torch.bmm(x[None].expand(2, -1, -1), w[None].expand(2, -1, -1)).log1p()]",
 }
 
@@ -200,6 +201,14 @@ _listed(
     lambda kernels, allocated, text: (
         kernels,
         [n // 2 if d == "int64" else n for n, d in zip(allocated, _dtypes(text), strict=True)],
+    ),
+)
+_listed(
+    "four_for_bools",
+    "A bool was counted with 4 bytes. The third argument is the dtype, and a bool has 1.",
+    lambda kernels, allocated, text: (
+        kernels,
+        [4 * n if d == "bool" else n for n, d in zip(allocated, _dtypes(text), strict=True)],
     ),
 )
 _listed(

@@ -50,6 +50,7 @@ def dealt_out(student: Student, draw: Draw) -> None:
     for ranks, at_the_end in ((2, True), (4, True), *((draw.integer(2, 5), False) for _ in "ab")):
         asked.append((_drawn(draw, ranks, at_the_end=at_the_end), ranks))
     asked += [([7] * (2 * draw.integer(3, 6) + 1), 2), (_drawn(draw, 3), 1)]  # all alike; alone
+    asked.append((draw.shuffled([4, 9]), 3))  # and a rank that gets nothing
     for lengths, ranks in asked:
         shares, factors = expect_tuple(student.call("dealt_out", lengths, ranks), 2, _FORM)
         dealt = _expect_each_once(shares, lengths, ranks)
@@ -264,6 +265,11 @@ def _changed(name: str, sentence: str, answer: Callable[..., Any]) -> None:
     dealt_out.wrong(name, sentence, dealt_out=changed)
 
 
+_changed(
+    "empty_left_out",
+    "A rank without a sentence is left out. It has a list too, an empty one, and the factor 0.",
+    lambda shares, factors, lengths: ([s for s in shares if s], [f for f in factors if f]),
+)
 _changed(
     "lengths_dealt",
     "The shares hold lengths. Asked for are the numbers of the sentences, their places in "

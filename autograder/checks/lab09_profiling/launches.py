@@ -27,6 +27,10 @@ INNER = (
     "An inner annotation has launches of its own here, as torch's for `Optimizer.step`. Asked for "
     "is the outermost one inside the step."
 )
+AROUND = (
+    "A row is there for an annotation around the steps. Asked for are the outermost annotations "
+    "inside a `ProfilerStep#`."
+)
 EMPTY = "A region is there that launches no kernel. Such regions were to be left out."
 OUTSIDE = (
     "A region is there that is in no step. Behind the steps the program may launch as well: asked "
@@ -106,14 +110,23 @@ def _of_names(got: set[str], want: Regions, events: Sequence[Event]) -> str:
     notes = [e for e in events if e["cat"] == "user_annotation"]
     steps = [e for e in notes if STEP in e["name"]]
     here = {e["name"]: any(_around(s, e) for s in steps) for e in notes}
-    inner = {e["name"] for e in notes if any(_around(o, e) for o in notes if o not in steps)}
+    around = {e["name"] for e in notes if any(_around(e, s) for s in steps)}
+    inner = {e["name"] for e in notes if any(_around(o, e) for o in _regions(notes))}
     for name in sorted(got - {*want}):
         if name not in here:
             return NO_REGION
         if STEP in name:
             return STEPS_NAMED
+        if name in around:
+            return AROUND
         return INNER if name in inner else EMPTY if here[name] else OUTSIDE
     return NO_SUCH
+
+
+def _regions(notes: Sequence[Event]) -> list[Event]:
+    """What lies in a step, also where something else lies around it."""
+    steps = [e for e in notes if STEP in e["name"]]
+    return [e for e in notes if any(_around(s, e) for s in steps)]
 
 
 def _around(outer: Event, e: Event) -> bool:
@@ -124,7 +137,7 @@ def _drawn(draw: Draw) -> tuple[list[Event], Regions]:
     """One region has many small kernels, one is a graph, one has another annotation in it, one runs
     on autograd's thread and has one there, one only copies, one comes twice in the last step and
     in no other, with a call of another name and on another stream, and one, with another in it, is
-    behind the steps."""
+    behind the steps. All steps lie in an annotation, as of an epoch."""
     small, graph, nested, plain, rare = draw.shuffled([n for n in NAMES if n != "backward"])[:5]
     many, in_graph = draw.integer(13, 18), draw.integer(6, 11)
     steps = []
@@ -152,7 +165,15 @@ def _drawn(draw: Draw) -> tuple[list[Event], Regions]:
     behind = region(draw, "evaluate", [*operators(draw, 2, (9, 20)), batch])
     events, machine = traced(draw, steps, behind=[behind])
     truth = {k: (int(c), int(n), took) for k, (c, n, took) in machine.seen.regions.items() if k}
-    return events, truth
+    return draw.shuffled([*events, _epoch(events)]), truth
+
+
+def _epoch(events: Sequence[Event]) -> Event:
+    """An annotation around all steps, and around nothing else."""
+    steps = [e for e in events if e["cat"] == "user_annotation" and STEP in e["name"]]
+    begin = min(e["ts"] for e in steps) - 0.1
+    end = max(e["ts"] + e["dur"] for e in steps) + 0.1
+    return {**steps[0], "name": "epoch", "ts": round(begin, 3), "dur": round(end - begin, 3)}
 
 
 def _backward(draw: Draw) -> Span:
@@ -195,11 +216,13 @@ def _read(
     steps: bool = False,
     nowhere: bool = False,
     in_steps: bool = True,
+    around_them: bool = False,
     step_named: Callable[[Event], bool] = lambda step: True,
 ) -> Regions:
     """Read from the trace, and the ways to get it wrong."""
     whole = [e for e in events if e["ph"] == "X"]
     notes = [e for e in whole if e["cat"] == notes_cat and (steps or STEP not in e["name"])]
+    notes = [e for e in notes if around_them or e["name"] != "epoch"]
     notes.sort(key=lambda e: (e["ts"], -e["dur"]))
     if in_steps and not steps:
         inside = [e for e in whole if e["cat"] == "user_annotation" and STEP in e["name"]]
@@ -284,6 +307,7 @@ def _(events: Sequence[Event]) -> Regions:
 
 _wrong("steps_named", STEPS_NAMED, steps=True)
 _wrong("outside_the_steps", OUTSIDE, in_steps=False)
+_wrong("around_the_steps", AROUND, in_steps=False, around_them=True)
 _wrong(
     "fills_too",
     "A fill was counted as a launch: the work of `cudaMemsetAsync` is a `gpu_memset`. Asked for "
@@ -372,8 +396,7 @@ def _(events: Sequence[Event]) -> Regions:
     names = [
         e["name"]
         for e in notes
-        if any(_around(s, e) for s in steps)
-        and not any(_around(o, e) for o in notes if o not in steps)
+        if any(_around(s, e) for s in steps) and not any(_around(o, e) for o in _regions(notes))
     ]
     return dict.fromkeys(names, (0, 0, 0.0)) | _read(events)
 

@@ -99,9 +99,8 @@ def _drawn(draw: Draw) -> tuple[list[Event], Copies]:
     graph = next(e["args"]["correlation"] for e in events if e["name"] == by_graph.call)
     copies = (e for e in events if e["cat"] == "gpu_memcpy")
     other = next(e for e in copies if e["args"]["correlation"] == graph)
-    args = {**other["args"], "bytes": 640}  # the graph has two copies
-    events.append({**other, "ts": round(other["ts"] + other["dur"], 3), "args": args})
-    pageable.append(640)
+    events.append({**other, "ts": round(other["ts"] + other["dur"], 3)})  # two copies of one size
+    pageable.append(by_graph.nbytes)
     return events, (len(pageable), sum(pageable), machine.seen.blocked_us)
 
 
@@ -109,6 +108,7 @@ def _step(draw: Draw, nbytes: Sequence[int]) -> list[Any]:
     large = draw.integer(20, 90) * 4096
     out = "DtoH (Device -> Pageable)"
     kinds = [("HtoD (Pinned -> Device)", large), (out, large - 64), ("DtoD", large // 2)]
+    kinds.append(("HtoH (Pageable -> Pinned)", large + 64))
     others = [_moved(draw, kind, n + 64 * draw.integer(1, 40)) for kind, n in kinds]
     batch = [_moved(draw, PAGEABLE_IN, n) for n in nbytes]
     forward = operators(draw, 3, (20, 60))
@@ -189,6 +189,12 @@ _wrong(
     "both_ways",
     "Copies to the host are among them. `DtoH` goes the other way.",
     which=lambda name: "Pageable" in name,
+)
+_wrong(
+    "to_pinned_too",
+    "A copy from pageable to pinned memory is among them. `HtoH` stays on the host: asked for are "
+    "copies to the device.",
+    which=lambda name: "(Pageable ->" in name,
 )
 _wrong(
     "every_copy",

@@ -185,15 +185,16 @@ def _replayed(
     until: Callable[[Iterable[float]], float] = max,
     played: slice = slice(None),
     begun: bool = False,
+    as_listed: bool = False,
 ) -> float:
     """Played again from the trace, and the ways to get it wrong. between: the latency lies
-    between any two works of a stream as well. played: which works of a graph count. begun: a wait
-    counts from its beginning on."""
+    between any two works of a stream as well. played: which works of a graph count; as_listed: in
+    the order of the list. begun: a wait counts from its beginning on."""
     whole = [e for e in events if e["ph"] == "X"]
     begin = min(e["ts"] for e in whole if e["name"].startswith(STEP))
     waits = [e for e in whole if e["name"].endswith(waiting)] if earlier else []
     work: dict[int, list[Event]] = {}
-    for e in sorted(whole, key=lambda e: e["ts"]):
+    for e in whole if as_listed else sorted(whole, key=lambda e: e["ts"]):
         if e["cat"] in cats:
             given = [*work.get(e["args"]["correlation"], []), e]
             work[e["args"]["correlation"]] = given[played]
@@ -360,15 +361,17 @@ _wrong(
     "that its stream keeps waiting begins as soon as the stream is free.",
     lambda events, latency: _replayed(events, latency, between=True),
 )
-for _name, _of_a_graph in (
-    ("one_work_for_each_call", slice(-1, None)),
-    ("first_work_of_each_call", slice(1)),
+for _name, _of_a_graph, _as_listed in (
+    ("one_work_for_each_call", slice(-1, None), False),
+    ("first_work_of_each_call", slice(1), False),
+    ("last_listed_of_each_call", slice(-1, None), True),
+    ("first_listed_of_each_call", slice(1), True),
 ):
     _wrong(
         _name,
         "Work of the device is missing: one call may bring a whole graph of kernels, all with its "
         "`correlation`. They run one behind the other.",
-        partial(_replayed, played=_of_a_graph),
+        partial(_replayed, played=_of_a_graph, as_listed=_as_listed),
     )
 _wrong(
     "latency_of_the_trace",
