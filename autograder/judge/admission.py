@@ -152,7 +152,7 @@ def doors() -> frozenset[str]:
     """Attributes that a cell does not ask for, even where it defines them itself."""
     kinds = (FrameType, CodeType, TracebackType, GeneratorType, type)
     known = {name for kind in kinds for name in dir(kind) if not name.startswith("_")}
-    return frozenset((known - methods() - {"send", "close", "throw"}) | _DOORS)
+    return frozenset((known - {"send", "close", "throw"}) | _DOORS)
 
 
 @cache
@@ -294,9 +294,11 @@ class _Reader:
         name = node.id
         if not isinstance(node.ctx, ast.Load):
             return self._binding(name)
-        if name in self.modules and name not in self.bound:
+        if name in self.modules:
+            path = self.modules[name]
             inside = isinstance(self.above.get(node), ast.Attribute)
-            return "" if inside or self._is_leaf(node, self.modules[name]) else _WHOLE
+            inside = inside and path not in self.rules.registers
+            return "" if inside or self._is_leaf(node, path) else _WHOLE
         if name in self.rules.given:
             return ""
         if name in BUILTINS:
@@ -344,7 +346,7 @@ class _Reader:
         while isinstance(at, ast.Attribute):
             parts.append(at.attr)
             at = at.value
-        if not isinstance(at, ast.Name) or at.id in self.bound or at.id not in self.modules:
+        if not isinstance(at, ast.Name) or at.id not in self.modules:
             return "", False
         path = ".".join([self.modules[at.id], *reversed(parts)])
         above = self.above.get(node)
@@ -410,7 +412,7 @@ class _Reader:
         if path not in self.rules.registers:
             return ""
         named = node.args[0] if node.args else None
-        return "" if named is not None and self._names_own(named) else _OTHERS
+        return "" if self._names_own(named) else _OTHERS
 
     def _names_own(self, named: ast.expr | None) -> bool:
         """Whether an expression names an operator of the answer's own."""
@@ -418,10 +420,10 @@ class _Reader:
             case ast.Constant(value=str(text)):
                 space = self.rules.namespace
                 return bool(space) and (text == space or text.startswith(f"{space}::"))
-            case ast.JoinedStr(values=[ast.FormattedValue(value=ast.Attribute(attr="ns")), *rest]):
-                first = rest[0] if rest else None
-                begins = isinstance(first, ast.Constant) and str(first.value).startswith("::")
-                return begins and "ns" not in self.own
+            case ast.JoinedStr(
+                values=[ast.FormattedValue(ast.Attribute(attr="ns")), ast.Constant(str(name)), *_]
+            ):
+                return name.startswith("::") and "ns" not in self.own
             case ast.Name(id=name):
                 owner = self._function_of(named, name)
                 return self._hands(owner, name) if owner else self._is_named_once(name)
@@ -444,7 +446,7 @@ class _Reader:
         if not isinstance(owner, ast.FunctionDef) or owner not in self.tree.body:
             return False
         names = [node for node in ast.walk(self.tree) if isinstance(node, ast.Name)]
-        is_called = any(n.id == owner.name and isinstance(n.ctx, ast.Load) for n in names)
+        is_called = any(n.id == owner.name for n in names)
         is_stored = any(n.id == name and isinstance(n.ctx, ast.Store) for n in names)
         asked = owner.args.args[: len(owner.args.args) - len(owner.args.defaults)]
         is_asked = name in {arg.arg for arg in asked}

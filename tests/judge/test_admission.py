@@ -71,6 +71,14 @@ ADMITTED = [
     "    def __exit__(self, kind, error, trace): return False\n"
     "def f(x):\n    with Room() as room: return room.__enter__",
     "class A:\n    def send(self): return self.send()",
+    "class A:\n    def __call__(self): return self.__call__",
+    "id = 3\ndef f(id): return given(id)(id)",
+    "from torch.nn import functional\ndef f(x): return functional.relu(x)",
+    "@torch.enable_grad\ndef f(x): return x",
+    "def f(x): return torch.Tensor.add(x, x), torch.Tensor(x).data",
+    "def f(op, library):\n    rows = 1\n    torch.library.register_autograd(op, given)\n"
+    "    own = library.define('f() -> ()')\n"
+    "    torch.library.register_autograd(own, given)",
 ]
 
 REFUSED = {
@@ -164,6 +172,8 @@ REFUSED = {
     "an own name for classes": "class K:\n    def mro(self): return 0\n"
     "def f(): return torch.Tensor.mro()",
     "a node's class": "def h(ctx): ctx.mm = None\ndef f(node): h(node.type)",
+    "a node's class under a name": "def f(node):\n    kept = node.type",
+    "what Python calls": "class K:\n    def __init__(self): pass\ndef f(): return __init__",
     "a node's class in a call": "class K:\n    type = 0\ndef f(node): print(node.type)",
     "an own name for storage": "class K:\n    def untyped_storage(self): return 0\n"
     "def f(x): return x.untyped_storage()",
@@ -230,18 +240,35 @@ REFUSED = {
     "a register as a value": "def f(x): return torch.library.register_autograd",
     "a register as an argument": "def f(x): return map(torch.library.register_autograd, x)",
     "a global module": "def f():\n    global torch",
+    "a global module of two": "def f():\n    global kept, torch",
+    "a method of Python's own": "def f(x): return x.__init__",
+    "an import of what is no module": "import torch.mm",
+    "a register by what it is called with": "class K:\n    def __call__(self): pass\n"
+    "def f(x): torch.library.register_autograd.__call__('aten::mm', given)",
+    "an imported register's": "from torch.library import register_autograd as r\n"
+    "class K:\n    def __call__(self): pass\ndef f(x): r.__call__('aten::mm', given)",
+    "an own private name": "class K:\n    _op_defs = 0\ndef f(x): return x._op_defs",
+    "an override by a method's parameter": "class K:\n"
+    "    def m(self, op): torch.library.register_autograd(op, given)\n"
+    "def f(x): K().m('aten::mm')",
+    "an override of what was handed over": "def f(op):\n    op = 'aten::mm'\n"
+    "    torch.library.register_autograd(op, given)",
+    "an override in one step": "def f(x):\n    op = 'aten::mm'\n"
+    "    torch.library.register_autograd(op, f)",
     "an exception's name": "try: pass\nexcept ValueError as given: pass",
 }
 OF_A_MODULE = {
     "exec": "def g(exec): pass\nexec('1')",
     "exec of a class": "class K:\n    exec = exec",
     "exec by a function": "def f():\n    return open\ndef g(open): pass",
+    "exec by another function": "x = y = 1\ndef f(open): pass\ndef g(): return open",
     "its operators": "def h(ctx): ctx.mine = h\nh(torch.ops.lab)",
     "a class of paths": "import pathlib\nx = [pathlib.Path]",
     "a file": "class K:\n    write_text = 0\ndef f(path): path.write_text('x')",
     "a module of its own": "import os\nos.system('ls')",
     "two modules": "import os, sys",
     "its own name": "__name__ = 'torch'",
+    "its own names, read": "__all__ = []\nx = __all__",
     "its own loader": "def f(): return __loader__",
     "its own loader, bound": "try: pass\nexcept ValueError as __loader__: pass",
 }
@@ -274,7 +301,7 @@ def test_what_reaches_further_from_a_module_is_not(what: str) -> None:
 
 
 def test_a_module_is_admitted_that_asks_what_it_may() -> None:
-    source = """import os
+    source = """import os.path
 import pathlib as paths
 from os import path
 __all__ = ["f"]
@@ -331,7 +358,8 @@ def test_what_is_defined_is_told_by_its_lines() -> None:
 
 
 def test_an_admitted_cell_imports_what_it_was_admitted_for() -> None:
-    names = defined("import math, torch.autograd\nfrom torch.nn import functional", "f", {})
+    source = "import math, torch.autograd\nfrom torch.nn import functional\n"
+    names = defined(source + "from torch.library import Library", "f", {})
     assert names["torch"].autograd is torch.autograd
     assert names["functional"] is names["F"] is torch.nn.functional
     assert (names["Tensor"], names["Function"]) == (torch.Tensor, torch.autograd.Function)
