@@ -222,8 +222,11 @@ FAKES = {
 }
 
 
-def test_a_fake_kernel_that_asks_for_a_bias_is_told_that_there_may_be_none(asked: Any) -> None:
-    verdict = asked("fake_head", lambda x, w, b=None: x.new_empty(b.shape[0], x.shape[0]).T)
+@pytest.mark.parametrize("words", [len, lambda b: b.shape[0]])
+def test_a_fake_kernel_that_asks_for_a_bias_is_told_that_there_may_be_none(
+    asked: Any, words: Callable[[Any], int]
+) -> None:
+    verdict = asked("fake_head", lambda x, w, b=None: x.new_empty(words(b), x.shape[0]).T)
     assert "b is None where" in str(verdict.sentence), str(verdict)
 
 
@@ -432,6 +435,21 @@ def test_an_operator_that_opcheck_would_not_pass(asked: Any, key: str) -> None:
     assert asked("clean_temper", TEMPERED[key]).misconception == key
 
 
+@pytest.mark.parametrize(
+    ("kernel", "slope", "said"),
+    [
+        (lambda z, t: (z.div_(t).clone(), z.mul_(t))[0], over, "wrote into z"),
+        (over, lambda dy, t: dy / torch.tensor(t), "sixteen"),
+    ],
+    ids=["puts back what it wrote over", "t in float32"],
+)
+def test_an_operator_that_is_nearly_right(
+    asked: Any, kernel: Callable[..., Any], slope: Callable[..., Any], said: str
+) -> None:
+    verdict = asked("clean_temper", tempering(kernel, like, slope))
+    assert said in str(verdict.sentence), str(verdict)
+
+
 @pytest.mark.parametrize("suspect", KINDS)
 def test_a_suspect_looks_right_and_has_the_fault_that_is_asked_for(
     solved: dict[str, Any], suspect: str
@@ -536,6 +554,14 @@ def test_a_kernel_that_takes_its_process_along_does_not_take_the_notebook_s(
     assert verdict.state is State.FAIL
     assert said in str(verdict.got)
     assert str(verdict.sentence).startswith("The kernel ")
+
+
+@pytest.mark.parametrize("apart", ["(V + D)", "2 * V", "3 * D"])
+def test_rows_of_y_at_another_distance_end_no_process(
+    solved: dict[str, Any], asked: Any, apart: str
+) -> None:
+    text = edited(solved["cpu_head"](), ("y[n * V + v] = sum;", f"y[n * {apart} + v] = sum;"))
+    assert "beyond y" in str(asked("cpu_head", lambda: text).sentence)
 
 
 def test_ctrl_c_ends_a_kernel_that_runs_on(monkeypatch: pytest.MonkeyPatch) -> None:

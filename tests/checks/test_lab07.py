@@ -547,6 +547,27 @@ class TestPage:
         assert "programs meet" in str(verdict.where)
         assert "no repair" in str(verdict.sentence)
 
+    @pytest.mark.parametrize("seed", range(3))
+    def test_a_comment_is_no_line_of_the_kernel(self, seed: int, solved: dict[str, Any]) -> None:
+        """A store in a comment stands above each store that has to add, whatever is drawn."""
+
+        def first_store(source: str) -> Any:
+            repair = solved["broken_kernel"](source)
+            lines = list(enumerate(source.splitlines(), 1))
+            return next(
+                (
+                    (k, line.replace("store", "atomic_add"))
+                    for k, line in lines
+                    if "tl.store" in line
+                )
+                if repair and "atomic_add" in repair[1]
+                else iter([repair])
+            )
+
+        student = LocalStudent({"broken_kernel": first_store})
+        verdict = ask(lab.questions["broken_kernel"], student, seed=seed)
+        assert (verdict.state, "still store" in str(verdict.sentence)) == (State.FAIL, True)
+
     def test_a_kernel_without_its_decorator_is_missed(self, solved: dict[str, Any]) -> None:
         names = {**solved, "SOURCES": {}}
         student = LocalStudent({"written": lambda name: names["SOURCES"][name]})
@@ -580,6 +601,9 @@ RIGHT_FORMS = (
         ("softmax_kernel", "e / tl.sum(e, 0)", "e / (tl.sum(e, 0) + 0.1)", repairs.TOO_MANY),
         ("softmax_kernel", "e / tl.sum", "e.to(tl.float16) / tl.sum", repairs.HALF),
         ("fused_loss_kernel", "top - higher)", "higher - top)", repairs.EXCHANGED),
+        ("softmax_kernel", "n * x_n + v * x_v", "n * x_n + v", repairs.UNSTRIDED),
+        ("linear_kernel", "d[None, :] * w_d", "d[None, :]", repairs.UNSTRIDED),
+        ("linear_kernel", "_mask, other=0.0", "_mask", repairs.OTHER),  # of both factors
     ],
 )
 def test_one_place_that_makes_a_kernel_wrong_is_told(

@@ -80,7 +80,8 @@ def clean_temper(student: Student, draw: Draw) -> None:
         (2.0, torch.float32, "contiguous", True),
         (1.0, torch.float32, "contiguous", True),
         (1e-9, torch.float32, "strided", False),  # a cold one is a t too: none is lifted
-        ((2 * draw.integer(1, 4) + 1) / 4, torch.float64, "transposed", True),  # never whole
+        # never whole, and no float32: what keeps t in one is off in dz
+        (draw.integer(1, 4) + 0.1, torch.float64, "transposed", True),
     ]
     with room_for_python(student, "clean_temper") as room:
         for t, dtype, layout, learns in plans:
@@ -102,7 +103,7 @@ def _expect_clean(got: Any, z: Tensor, t: float, dy: Maybe) -> None:
         expect_close(y, z / t)
     why = "The operator wrote into z. Whoever passed it in now holds other logits."
     with within("in z afterwards", why=why):
-        expect_close(after, z)
+        expect_close(after, z, tolerance=0.0)  # also who puts back what was there, has written
     for test in TESTS:
         if said.get(test) != "SUCCESS":
             about = f"opcheck's {test}, t = {t}, {describe(z)}"

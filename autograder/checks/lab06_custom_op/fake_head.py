@@ -16,12 +16,14 @@ ELSEWHERE = "meta"
 tensor of "cuda", and a fake kernel that computes is right."""
 Meta = tuple[tuple[int, ...], tuple[int, ...], torch.dtype, str]
 
+_NO_BIAS = "b is None where there is no bias: the sizes of y are those of x and w."
 _RAISED = {
     "DataDependentOutputException": "Your fake kernel asked a tensor for a number. A fake tensor "
     "has none: only shape, strides, dtype and device.",
     "DynamicOutputShapeException": "Your fake kernel asks for a shape that depends on the numbers.",
     "UnsupportedOperatorException": "Your fake kernel calls an operator that has no fake itself.",
-    "'NoneType' object": "b is None where there is no bias: the sizes of y are those of x and w.",
+    "'NoneType' object": _NO_BIAS,
+    "type 'NoneType'": _NO_BIAS,
 }
 
 

@@ -102,7 +102,8 @@ def without_the_rest(y: Tensor, rows: int, columns: int) -> Tensor:
 
 STILL_NAN = (
     "Part of y is NaN, as all of it was before: nobody has written there, or something was added "
-    "to what stood there. Or a place was read that is no element of x, w or b."
+    "to what stood there. y[n, v] lies at n * V + v. Or a place was read that is no element of x, "
+    "w or b."
 )
 
 

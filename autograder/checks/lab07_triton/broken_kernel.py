@@ -199,7 +199,7 @@ def _edited(source: str, pattern: str, instead: str, *, only: str = "") -> Repai
     """The first line that has `pattern`, with `instead` for it; None where none has, or where the
     text has no `only`."""
     for number, line in enumerate(source.splitlines(), 1):
-        if re.search(only, source) and re.search(pattern, line):
+        if re.search(only, source) and re.search(pattern, line) and "#" not in line:
             return number, re.sub(pattern, instead, line).strip()
     return None
 

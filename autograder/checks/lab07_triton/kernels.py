@@ -48,7 +48,8 @@ FAULTS = {
     "between": "A lane touches memory between the elements of the tensor, which do not lie side by "
     "side: its strides say how far apart they are.",
     "race": "Two programs meet in one element. They run at the same time and in no order: each "
-    "element is one program's, or everybody adds to it with tl.atomic_add.",
+    "element is one program's, or everybody adds to it with tl.atomic_add. Do the mask and the "
+    "strides of this line keep each program in its own part?",
     "wrote_input": "This stores to an input. Outputs are the pointers that the page names so.",
     "shapes": "Two blocks do not fit together. A column of rows[:, None] and a row of "
     "words[None, :] make a tile; a (ROWS,) block beside it needs a [:, None].",

@@ -76,12 +76,18 @@ def _why(ptx: str, name: str, got: Any, want: Any) -> str:
     for width in sorted({*got, *want}) if many else ():
         if (mine := got.get(width, 0)) != (there := want.get(width, 0)):
             return f"Accesses of {width} bytes: there are {there}, and {mine} were counted."
-    return _DECLARED if name == "registers" else ""
+    return {"registers": _DECLARED, "mma": _MULTIPLY}.get(name, "")
 
 
 _DECLARED = (
     "How many registers %r there are, stands between < and > in the line that declares them: "
     ".reg .b32. What the instructions name is not asked."
+)
+
+
+_MULTIPLY = (
+    "On tensor cores multiply mma.sync, wgmma.mma_async and tcgen05.mma, with a predicate or "
+    "without. Another word that begins or ends alike does not, and a comment does not."
 )
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
+from functools import partial
 
 from .admitted import Kernel
 
@@ -33,6 +34,9 @@ OTHER = "What masked lanes hold takes part. It has to be a number that changes n
 HALF = "A number is rounded to 16 bits on the way, of which three digits are right."
 TRANSPOSED = "One factor of a product is transposed, or has to be."
 AXES = "A row stands where a column has to be, or a column for a row: [None, :] and [:, None]."
+UNSTRIDED = (
+    "An index is not multiplied by its stride: neighbours in a tensor need not lie side by side."
+)
 STRIDES = "A pointer moves by the strides of another tensor. Each tensor has its own."
 TF32 = 'tl.dot rounds float32 to tf32, ten bits, unless it is told input_precision="ieee".'
 
@@ -42,7 +46,8 @@ def repairs(kernel: Kernel) -> Iterator[tuple[str, Kernel]]:
     tree = ast.Module(list(kernel.body), [])
     loops = [node for node in ast.walk(tree) if isinstance(node, ast.For)]
     bounds = {id(part) for loop in loops for part in ast.walk(loop.iter)}
-    for sentence, change in _CHANGES:
+    strided: Callable[[ast.AST], Repaired] = partial(_strided, kernel.parameters)
+    for sentence, change in ((UNSTRIDED, strided), *_CHANGES):
         for number, node in enumerate(ast.walk(tree)):
             if id(node) not in bounds:  # a longer loop may only happen to be right
                 for one in change(node):
@@ -95,6 +100,12 @@ def _other(node: ast.AST) -> Repaired:
             one.keywords = [k for k in one.keywords if k.arg != "other"]
             one.keywords.append(ast.keyword("other", ast.parse(text, mode="eval").body))
             yield one
+    if isinstance(node, ast.For):  # all loads of a loop that say nothing of their masked lanes
+        one = deepcopy(node)
+        for load in ast.walk(one):
+            if isinstance(load, ast.Call) and [k.arg for k in load.keywords] == ["mask"]:
+                load.keywords += [ast.keyword("other", ast.Constant(0.0))] * (_word(load) == "load")
+        yield one
 
 
 def _other_axis(node: ast.AST) -> Repaired:
@@ -103,6 +114,17 @@ def _other_axis(node: ast.AST) -> Repaired:
         one = deepcopy(node)
         one.slice = ast.Tuple(node.slice.elts[::-1], ast.Load())
         yield one
+
+
+def _strided(parameters: Sequence[str], node: ast.AST) -> Repaired:
+    """p_ptr + ... + index, with each p_n of the parameters that is not there as a factor."""
+    if isinstance(node, ast.BinOp) and isinstance(node.right, (ast.Name, ast.Subscript)):
+        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        for name in parameters if isinstance(node.op, ast.Add) else ():
+            pointer, _, of = name.rpartition("_")
+            if len(of) == 1 and name not in names and f"{pointer}_ptr" in names:
+                factor = ast.BinOp(deepcopy(node.right), ast.Mult(), ast.Name(name, ast.Load()))
+                yield ast.BinOp(node.left, node.op, factor)
 
 
 def _own_strides(node: ast.AST) -> Repaired:

@@ -208,6 +208,13 @@ def _equal_times_once(kernels: Sequence[Kernel], machine: Machine) -> Bound:
     return sum(roofs), list(roofs.values())
 
 
+def _right_of_all(kernels: Sequence[Kernel], machine: Machine) -> Bound:
+    """One bound for what all kernels do together, and its roof for each."""
+    work = {roof: sum(kernel[roof] for kernel in kernels) for roof in ROOFS}
+    seconds, named = _right([work], machine)
+    return seconds, named * len(kernels)
+
+
 _MORE: dict[str, tuple[str, Callable[..., Any]]] = {
     "milliseconds": (
         "These are milliseconds. Per-second rates give seconds.",
@@ -284,6 +291,11 @@ _MORE: dict[str, tuple[str, Callable[..., Any]]] = {
     "last_kernel": (
         "Only the last kernel is here: each kernel has a roof, and their times add.",
         lambda kernels, machine: _right(kernels[-1:], machine),
+    ),
+    "one_kernel_and_its_roof": (
+        "All kernels are taken as one. One after the other, the bytes of one cannot hide the flops "
+        "of another: each has its own roof, and the times add.",
+        lambda kernels, machine: _right_of_all(kernels, machine),
     ),
     "by_their_places": (
         "Work and rates are paired by their places in the dictionaries, whose order may differ. "

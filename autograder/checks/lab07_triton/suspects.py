@@ -78,7 +78,8 @@ def _suspect(draw: Draw, plan: Plan, flaw: Flaw) -> Suspect:
     lines = [_renamed(line, names) for line in lines]
     above = draw.integer(1, len(lines) - 1)
     indent = " " * (len(lines[above]) - len(lines[above].lstrip()))
-    lines.insert(above, f"{indent}# {draw.choice(_COMMENTS)}")
+    said = draw.choice(_COMMENTS) if flaw.kind != "meet" else _COMMENTS[-1]  # a store that is none
+    lines.insert(above, f"{indent}# {said}")
     source = "\n".join(lines) + "\n"
     cases = [_case_renamed(case, names) for case in plan.cases(draw)]
     line = place + 1 + (place >= above) if flaw.kind else 0
