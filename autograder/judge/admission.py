@@ -18,6 +18,7 @@ import builtins
 import importlib
 import linecache
 import math
+import re
 import symtable
 import sys
 from collections.abc import Iterator, Mapping
@@ -128,6 +129,12 @@ def not_admitted(source: str, rules: Rules = Rules()) -> Iterator[Finding]:
         yield getattr(error, "lineno", None) or 1, "it is no plain Python"
         return
     yield from sorted(_Reader(tree, rules, looked_up).findings())
+
+
+def line_of(source: str, number: int) -> str:
+    """The line that a finding names. str.splitlines parts at form feeds too, which no parser of
+    Python does: whoever decides would read another line."""
+    return re.split(r"\r\n?|\n", source)[number - 1]
 
 
 def _looked_up(scope: symtable.SymbolTable) -> Iterator[str]:

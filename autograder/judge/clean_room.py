@@ -33,7 +33,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 
-from .admission import Rules, not_admitted
+from .admission import Rules, line_of, not_admitted
 from .answer import Raised
 from .compare import Wrong
 from .flagged import Impossible, NotAdmitted
@@ -91,7 +91,7 @@ def _admitted(student: Student, name: str, rules: Rules) -> str:
     source = student.cell_of(name)
     for line, reason in not_admitted(source, rules):
         _expect_no_stub(student, name, source)
-        raise NotAdmitted(line, source.splitlines()[line - 1], reason)
+        raise NotAdmitted(line, line_of(source, line), reason)
     return source
 
 

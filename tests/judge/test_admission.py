@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from autograder.judge import admission
-from autograder.judge.admission import Rules, defined, not_admitted
+from autograder.judge.admission import Rules, defined, line_of, not_admitted
 
 RULES = Rules(
     given=frozenset({"given"}),
@@ -366,3 +366,10 @@ def test_an_admitted_cell_imports_what_it_was_admitted_for() -> None:
     for other in ("import sys", "import torchgen", "from os import path"):
         with pytest.raises(ImportError, match="clean room"):
             defined(other, "f", {})
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("within", ["\x0c", "\x1c", "\x85", "\u2028"])
+def test_the_line_that_is_named_is_the_one_that_is_shown(end: str, within: str) -> None:
+    source = end.join([f'"""A text{within}in one line."""', "", "import sys", "x = 1"])
+    assert [line_of(source, line) for line, _ in not_admitted(source)] == ["import sys"]

@@ -33,7 +33,7 @@ from autograder.judge import (
     expect_tuple,
     within,
 )
-from autograder.judge.admission import not_admitted
+from autograder.judge.admission import line_of, not_admitted
 from autograder.judge.clean_room import MAX_TEXT
 from onelayer.custom_op.cpp_compiler import NoCompiler, compiler
 
@@ -229,7 +229,7 @@ def _expect_admitted(student: Student, files: dict[str, str]) -> None:
     expect_admitted(student, files[CPP])
     if student.is_grading:
         for line, reason in not_admitted(files[INIT], RULES):
-            raise NotAdmitted(line, files[INIT].splitlines()[line - 1], reason)
+            raise NotAdmitted(line, line_of(files[INIT], line), reason)
 
 
 def _expect_wheel(wheel: Any, oldest: Any) -> None:
