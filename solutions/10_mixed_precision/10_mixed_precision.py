@@ -588,8 +588,9 @@ found = [
 # %% [markdown] id="detective-case-asked"
 # Write the function that takes the rows of a step and returns them without their faults: every
 # batch counts, each norm stays, and the losses, the weights and the scale of each step are what
-# they should be. The check draws steps with one fault, with several, with none, and runs what you
-# return with torch's own optimizers and its GradScaler. Stuck? `hint("mended_run")`
+# they should be. The check draws steps with other batches, optimizers and norms, and with one
+# fault, several or none. It runs what you return with torch's own optimizers and its GradScaler.
+# Stuck? `hint("mended_run")`
 
 
 # %% id="mended_run" role="solution"

@@ -23,6 +23,7 @@ from autograder.checks.lab10_mixed_precision import (
     mended_run,
     training,
 )
+from autograder.checks.lab10_mixed_precision.broken_rows import broken_rule
 from autograder.checks.lab10_mixed_precision.exactly import (
     expect_elements,
     expect_number,
@@ -332,6 +333,11 @@ class TestTraining:
         task = drawn_task(Draw(1), ("body", "head"), ("a", "b"))
         with pytest.raises(Wrong):
             trained(rows, task)
+
+    def test_a_name_that_came_in_no_row_is_told(self) -> None:
+        right, _ = mended_run._drawn(Draw(1))
+        assert broken_rule([*right, ("step", "nobody")], right).startswith("nobody is in no row")
+        assert not broken_rule(right, right)
 
 
 class TestVerdicts:

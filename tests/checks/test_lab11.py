@@ -190,6 +190,21 @@ def test_what_is_left_out_is_named(question: str, known: str, edits: list[tuple[
     assert verdict.sentence == sentence_of(question, known)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("z[torch.arange(len(z)), torch.where(mine, target - first, 0)]", "-z[:, 0]", "NOT_PICKED"),
+        (
+            "(z - top[:, None]).exp().sum(dim=1)",
+            "(z - top[:, None]).exp().amax(dim=1)",
+            "NOT_ADDED",
+        ),
+    ],
+)
+def test_of_two_sums_the_wrong_one_is_told(old: str, new: str, sentence: str) -> None:
+    assert answered("vocab_loss", (old, new)).sentence == getattr(vocab_loss, sentence)
+
+
 @pytest.mark.slow
 def test_a_bucket_that_never_starts_ends_after_a_while_and_says_who_waits() -> None:
     late = ("    ready.update(range(len(params)))", "    pass")

@@ -26,6 +26,10 @@ def _broken(rows: Rows, right: Rows) -> Iterator[str]:
     kept = [row[1:] for row in rows if row[:1] == ("weights",)]
     if not kept:
         return
+    named = [row[1] for row in right if len(row) > 1]  # a name that came may be unhashable
+    for row in rows:
+        if row[:1] != ("weights",) and len(row) > 1 and row[1] not in named:
+            yield f"{row[1]} is in no row that came: each run has names of its own."
     if any(dtype != ("float32",) for dtype in kept):
         yield f"The weights are kept in {kept[0][0]}. They belong in float32."
     for batch in dict.fromkeys(row[1] for row in right if row[0] == "backward"):

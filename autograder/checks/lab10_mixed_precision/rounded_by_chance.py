@@ -108,13 +108,15 @@ def _random(x: Tensor, bits: int, draw: Draw) -> Tensor:
 
 
 def _at_the_border(bits: int, draw: Draw) -> tuple[Tensor, Tensor, int]:
-    """Rests that reach a spacing by one, and fail by one, at several numbers of one size; and no
-    rest at all, which no random number moves."""
+    """Rests that reach a spacing by one, and fail by one, at several numbers of one size; no rest
+    at all, which no random number moves; and float32's largest number, which stays without one."""
     whole = 2 ** (23 - bits)
     rests = [draw.integer(1, whole - 2) for _ in range(3)]
     pairs = [(rest, whole - rest - short) for rest in rests for short in (0, 1)]
     pairs += [(0, whole - 1), (whole - 1, 0), (whole - 1, 1), (whole // 2, 0)]
     fields = [(127 << 23) + draw.integer(0, 2**bits - 1) * whole + rest for rest, _ in pairs]
+    pairs += [(whole - 1, 0)] * 2
+    fields += [(255 << 23) - 1] * 2
     patterns = torch.tensor(fields, dtype=torch.int32)
     signs = torch.tensor([-1.0, 1.0] * (len(pairs) // 2))
     x = patterns.view(torch.float32) * signs
@@ -227,6 +229,15 @@ _wrong(
         max(min(_chosen(x, random, bits), Format(8, bits).largest), -Format(8, bits).largest)
         if math.isfinite(x)
         else x
+    ),
+)
+
+_wrong(
+    "largest_moves",
+    "What lies over the format's largest number became infinite though `random` does not reach "
+    "it. The largest number is the neighbour toward zero there.",
+    lambda x, random, bits: (
+        math.copysign(math.inf, x) if abs(x) > Format(8, bits).largest else _chosen(x, random, bits)
     ),
 )
 

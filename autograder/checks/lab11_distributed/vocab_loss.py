@@ -38,6 +38,15 @@ ONE_TOP = (
 )
 
 
+NOT_PICKED = (
+    "Over all ranks the sums of exp(z - top) are right, and what was added up beside them is not "
+    "the logit of each row's target: the rank with first <= target < first + Vr adds it, the "
+    "others add 0."
+)
+NOT_ADDED = (
+    "Over all ranks the logits of the targets are right, and the numbers beside them are not the "
+    "sums of exp(z - top), with the top that every rank received."
+)
 NOT_OF_THE_SUMS = (
     "What the ranks added up is finite, and this is not. Look for the logarithm of a number that "
     "is not above 0, a division by 0, or exp of a large number."
@@ -131,7 +140,7 @@ def _expect_loss(
         got = student.call("vocab_loss", part, target, first, top, total)
         why = BOTH if got is not None else ""
         mine, columns = expect_tuple(got, 2, "(the loss, dz)", where="from vocab_loss", why=why)
-        of_loss = partial(_of_the_loss, sums=total)
+        of_loss = partial(_of_the_loss, sums=total, z=z, target=target, top=top)
         _expect("the loss", as_scalar(mine), loss, _at_least(1.0, loss, tolerance), of_loss)
         share = _at_least(1.0 / len(z), want, tolerance)
         allowed = share * float(want.abs().max())
@@ -196,8 +205,11 @@ def _expect(
         expect_close(got, want, tolerance=tolerance)
 
 
-def _of_the_loss(got: Any, want: Tensor, *, sums: Tensor) -> str:
-    """What is wrong in the loss; "" where the verdict has a better word. sums: over all ranks."""
+def _of_the_loss(
+    got: Any, want: Tensor, *, sums: Tensor, z: Tensor, target: Tensor, top: Tensor
+) -> str:
+    """What is wrong in the loss; "" where the verdict has a better word. sums, z, top: over all
+    ranks."""
     if not isinstance(got, Tensor) or not got.is_floating_point():
         return ""
     if not bool(got.isfinite().all()):
@@ -207,10 +219,28 @@ def _of_the_loss(got: Any, want: Tensor, *, sums: Tensor) -> str:
     factor = float(got / want) if float(want) else 0.0
     if any(math.isclose(factor, known, rel_tol=1e-4) for known in FACTORS):
         return ""
-    return (
+    return _of_the_sums(sums, z, target, top) or (
         "The loss of a word is top + log(sum of exp(z - top)) minus the logit of its target, both "
         "sums over all ranks. It is the mean of that."
     )
+
+
+def _of_the_sums(sums: Tensor, z: Tensor, target: Tensor, top: Tensor) -> str:
+    """Which of the two sums of each row is wrong, where the other is right; "" where none is."""
+    if sums.numel() != 2 * len(z) or top.numel() != len(z):
+        return ""
+    sums, top = sums.to(z.dtype), top.flatten()
+    exponentials = (z - top[:, None]).exp().sum(dim=1)
+    picked = z.gather(1, target[:, None])[:, 0]
+    for two in (sums.reshape(2, -1), sums.reshape(-1, 2).T):  # in whatever order they are sent
+        for one, other in (two, two.flip(0)):
+            added = torch.allclose(one, exponentials, rtol=1e-3)
+            found = any(
+                torch.allclose(other, p, rtol=1e-3, atol=1e-3) for p in (picked, picked - top)
+            )
+            if added != found:
+                return NOT_PICKED if added else NOT_ADDED
+    return ""
 
 
 def _of_dz(got: Any, want: Tensor, *, sums: Tensor, target: Tensor, allowed: float) -> str:

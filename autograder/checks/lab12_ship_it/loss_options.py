@@ -97,7 +97,8 @@ _wrong(
 )
 _wrong(
     "mean_of_all",
-    "The mean was taken over all rows. It is over those that count.",
+    "Divided by the number of all rows. The mean is over those that count, with weights over the "
+    "sum of theirs.",
     counts_ignored=True,
 )
 _wrong("unweighted", "`weight` was left out: a row counts weight[target] times.", weights=False)

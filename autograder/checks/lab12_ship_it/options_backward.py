@@ -105,7 +105,8 @@ _wrong(
 )
 _wrong(
     "mean_of_all",
-    "Divided by the number of all rows: the mean is over those that count.",
+    "Divided by the number of all rows. The mean is over those that count, with weights over the "
+    "sum of theirs.",
     counts_ignored=True,
 )
 _wrong("unweighted", "`weight` is not in dz: a row counts weight[target] times.", weights=False)

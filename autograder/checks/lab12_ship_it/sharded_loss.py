@@ -29,7 +29,12 @@ OVERFLOW = (
 
 NOT_FINITE = (
     "In truth all of these numbers are finite. A rank without a column sends -inf, and exp is inf "
-    "over 88 in float32: with the largest maximum of all, exp(top_r - top) is at most 1."
+    "over 88 in float32: with each row's largest maximum, exp(top_r - top) is at most 1, and 1 for "
+    "one rank."
+)
+AT_TARGETS = (
+    "dz is wrong at targets alone. Where this shard holds the word of a row that counts, 1 is "
+    "taken away from the softmax, from its first column to its last."
 )
 
 
@@ -62,19 +67,31 @@ def sharded_loss(student: Student, draw: Draw) -> None:
             with explaining(_RAISED):
                 got = student.call("sharded_loss", stats, z, target, first)
             with known_by_this_call(sharded_loss, student, got, stats, z, target, first):
-                _expect(got, loss, want.contiguous(), first, 1e-5 * max(1.0, scale))
+                _expect(got, loss, want.contiguous(), first, 1e-5 * max(1.0, scale), target)
 
 
-def _expect(got: Any, loss: Tensor, dz: Tensor, first: int, tolerance: float) -> None:
+def _expect(
+    got: Any, loss: Tensor, dz: Tensor, first: int, tolerance: float, target: Tensor
+) -> None:
     mine, columns = expect_tuple(got, 2, "(the loss, dz)")
     with within("in the loss", why=_not_finite(mine)):
         expect_close(expect_kind(mine, Tensor, "a tensor"), loss, tolerance=tolerance)
-    with within(f"in dz from column {first} on", why=_not_finite(columns)):
+    why = _not_finite(columns) or _at_targets(columns, dz, target - first, tolerance)
+    with within(f"in dz from column {first} on", why=why):
         expect_close(columns, dz, tolerance=tolerance)
 
 
 def _not_finite(got: Any) -> str:
     return NOT_FINITE if isinstance(got, Tensor) and not bool(got.isfinite().all()) else ""
+
+
+def _at_targets(got: Any, dz: Tensor, at: Tensor, tolerance: float) -> str:
+    """at: the targets, as columns of this shard where it has them."""
+    if not isinstance(got, Tensor) or got.shape != dz.shape or not dz.numel():
+        return ""
+    wrong = (got - dz).abs() > tolerance * dz.abs().max()
+    beside = wrong & (torch.arange(dz.shape[1]) != at[:, None])
+    return AT_TARGETS if bool(wrong.any()) and not bool(beside.any()) else ""
 
 
 def _drawn(draw: Draw, world: int, scale: float, with_empty: bool) -> Case:
@@ -102,6 +119,7 @@ def _awkward(draw: Draw) -> Iterator[Case]:
     widths = [0, 0, 1, draw.integer(3, 5), 1, 0]
     z, target = draw.tensor(9, sum(widths)), draw.integers(9, low=0, high=sum(widths) - 1)
     target[0], target[1], target[2] = 0, sum(widths) - 1, IGNORED
+    z[3, target[3]] = 0.0  # a logit that is what the others send
     yield list(torch.split(z, widths, 1)), target, 1.0
     for row in (0, 1):
         yield list(torch.split(z[row : row + 1], widths, 1)), target[row : row + 1], 1.0
@@ -138,6 +156,8 @@ def joined(stats: Tensor, z: Tensor, target: Tensor, first: int, *, mistake: str
     top, sums, picked = stats.unbind(1)  # (W, N) each
     counts = target > 0 if mistake == "zero_ignored" else target != IGNORED
     counts = torch.ones_like(counts) if mistake == "all_count" else counts
+    if mistake == "zero_logit_ignored":
+        counts = counts & (picked != 0).any(0)
     here = (target >= first) & (target < first + z.shape[1])
     lse = _lse(top, sums, z, mistake)
     at_target = picked.amax(0) if mistake == "picked_max" else picked.sum(0)
@@ -243,6 +263,8 @@ _MISTAKES = {
     "picked_averaged": "The picked numbers were averaged over the shards. One of them is the "
     "target's logit and all others are 0: add them up.",
     "zero_ignored": "Word 0 is a word, and was left out. Only -100 does not count.",
+    "zero_logit_ignored": "A row whose target has the logit 0 was left out. 0 is a logit like any "
+    "other: only a target of -100 does not count.",
     "all_count": "A target of -100 was counted as a word, in the loss and in what both are "
     "divided by.",
     "both_summed": "Loss and dz are of the sum. Asked for is the mean over the targets that count.",

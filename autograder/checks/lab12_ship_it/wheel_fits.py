@@ -57,7 +57,10 @@ PLAIN_LINUX = (
 LEGACY_NAMES = (
     "`manylinux2014` was not known: the names before PEP 600 stand for glibc 2.5, 2.12 and 2.17."
 )
-UNIVERSAL = "`universal2` is both processors of macOS in one file."
+UNIVERSAL = (
+    "`universal2` is both processors of macOS in one file, for the macOS in its tag and all later "
+    "ones."
+)
 OLDER = "A wheel for an older glibc or macOS was left out: the tag names the oldest that will do."
 CP_NONE = "`cp311-none` names one CPython. It does not hold for later ones, as `py311-none` does."
 PY3X_ASKS = "`py314-none` asks for Python 3.14 at least. The digits behind the 3 were not read."
