@@ -16,9 +16,9 @@ from __future__ import annotations
 import ast
 import builtins
 import importlib
+import io
 import linecache
 import math
-import re
 import symtable
 import sys
 from collections.abc import Iterator, Mapping
@@ -132,9 +132,13 @@ def not_admitted(source: str, rules: Rules = Rules()) -> Iterator[Finding]:
 
 
 def line_of(source: str, number: int) -> str:
-    """The line that a finding names. str.splitlines parts at form feeds too, which no parser of
-    Python does: whoever decides would read another line."""
-    return re.split(r"\r\n?|\n", source)[number - 1]
+    """The line that a finding names: whoever decides reads it."""
+    return [*_lines(source), ""][number - 1].rstrip("\n")
+
+
+def _lines(source: str) -> list[str]:
+    """As Python counts them; str.splitlines parts at form feeds too."""
+    return io.StringIO(source, newline=None).readlines()
 
 
 def _looked_up(scope: symtable.SymbolTable) -> Iterator[str]:
@@ -500,7 +504,7 @@ def defined(source: str, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     namespace = vars(module)  # torch.compile asks for the module of a class that it meets
     namespace |= _basis() | dict(given)
     place = f"<cell {name}>"
-    linecache.cache[place] = len(source), None, source.splitlines(keepends=True), place
+    linecache.cache[place] = len(source), None, _lines(source), place
     exec(compile(source, place, "exec"), namespace)
     return namespace
 

@@ -373,3 +373,8 @@ def test_an_admitted_cell_imports_what_it_was_admitted_for() -> None:
 def test_the_line_that_is_named_is_the_one_that_is_shown(end: str, within: str) -> None:
     source = end.join([f'"""A text{within}in one line."""', "", "import sys", "x = 1"])
     assert [line_of(source, line) for line, _ in not_admitted(source)] == ["import sys"]
+
+
+def test_an_error_shows_the_line_that_failed_behind_a_form_feed() -> None:
+    defined("text = 'A text\x0cin one line.'\ndef f(x):\n    return x.nothing\n", "f", {})
+    assert linecache.getline("<cell f>", 3).strip() == "return x.nothing"
