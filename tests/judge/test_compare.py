@@ -285,3 +285,9 @@ def test_of_another_dtype_the_values_are_right_as_far_as_is_allowed() -> None:
     near, far = torch.tensor([4.0, 6.0]).double(), torch.tensor([1.0, 12.0]).double()
     assert refused(near, want, tolerance=0.5).why == text("relation.dtype")
     assert refused(near, want).why == refused(far, want, tolerance=0.5).why == ""
+
+
+def test_a_view_of_another_dtype_is_not_the_view() -> None:
+    x = torch.arange(6.0)
+    with pytest.raises(Wrong, match="float32"):
+        expect_view(x.unfold(0, 2, 1).view(torch.int32), x.unfold(0, 2, 1))

@@ -21,7 +21,7 @@ from autograder.judge import LocalStudent, ask, content, in_language, language, 
 from autograder.notebook.guess_lines import FILE as GUESS_LINES
 from autograder.selftest import english_in
 from autograder.student_cli import main
-from tests.judge.test_ask import transpose_question
+from tests.judge.small_questions import transpose_question
 from tests.judge.test_words import fields_of
 
 ROOT = Path(words.__file__).parents[2]

@@ -179,3 +179,11 @@ def test_a_known_mistake_with_the_own_numbers_keeps_its_name() -> None:
         assert verdict.misconception == name
     verdict = ask(question, LocalStudent({"plus": lambda n: n + 3}), seed=1, numbers={"more": 3})
     assert verdict.points == question.points
+
+
+def test_one_name_is_asked_once() -> None:
+    lab = Lab("07_test", "")
+    asked = lab.question("q", **WELL)
+    asked(lambda student, draw: None)
+    with pytest.raises(ValueError, match="twice"):
+        lab.question("q", **WELL)

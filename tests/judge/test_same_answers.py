@@ -14,10 +14,10 @@ from autograder.judge import (
     text,
 )
 from autograder.judge.answer import Raised
-from autograder.judge.ask import (
+from autograder.judge.same_answers import (
     _same_but_for_order,
-    _same_outcome,
-    _same_transcript,
+    same_outcome,
+    same_transcript,
 )
 from autograder.judge.student import Call
 
@@ -57,7 +57,7 @@ ONES = torch.ones(2, 3)
     ],
 )
 def test_two_outcomes_are_the_same(a: Any, b: Any) -> None:
-    assert _same_outcome(a, b) is True
+    assert same_outcome(a, b) is True
 
 
 @pytest.mark.parametrize(
@@ -115,13 +115,13 @@ def test_two_outcomes_are_the_same(a: Any, b: Any) -> None:
     ],
 )
 def test_two_outcomes_are_not_the_same(a: Any, b: Any) -> None:
-    assert _same_outcome(a, b) is False
+    assert same_outcome(a, b) is False
 
 
 def test_of_one_storage_two_views_are_the_same_as_their_copies_in_no_case() -> None:
     wide = torch.ones(2, 6)
-    assert not _same_outcome(wide[:, ::2], wide[:, :3].clone())
-    assert _same_outcome(wide[:, ::2], torch.ones(2, 6)[:, ::2])
+    assert not same_outcome(wide[:, ::2], wide[:, :3].clone())
+    assert same_outcome(wide[:, ::2], torch.ones(2, 6)[:, ::2])
 
 
 @pytest.mark.parametrize(
@@ -165,4 +165,4 @@ def calls(*outcomes: Any, function: str = "f") -> list[Call]:
     ],
 )
 def test_two_transcripts(a: list[Call], b: list[Call], same: bool) -> None:
-    assert _same_transcript(a, b) is same
+    assert same_transcript(a, b) is same

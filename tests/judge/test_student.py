@@ -498,3 +498,14 @@ def test_a_call_in_words() -> None:
     s = student(f=lambda *args, **kwargs: 0)
     s.call("f", torch.zeros(2), 3, k=[1])
     assert s.calls[0].arguments == ("(2,)", "3", "k=[1]")
+
+
+def test_an_answer_that_stands_for_billions_of_numbers_is_told_in_a_line() -> None:
+    vast = torch.zeros(1, dtype=torch.uint8).expand(*[2] * 27)
+    strange = torch.empty_strided((1,), (2**62,), dtype=torch.complex128)
+    for value in ([vast], {"a": (vast, [vast])}, [strange], ["x" * 90_000] * 40, [[0] * 999] * 99):
+        assert len(describe(value)) <= 160
+
+
+def test_tensors_in_a_list_are_told_by_their_shapes() -> None:
+    assert describe([torch.ones(2, 3), torch.ones(4, dtype=torch.int64)]) == "[(2, 3), (4,) int64]"

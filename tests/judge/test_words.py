@@ -25,7 +25,7 @@ from autograder.judge import (
     words,
 )
 from autograder.judge.verdict import Verdict
-from tests.judge.test_ask import transpose_question
+from tests.judge.small_questions import transpose_question
 
 ROOT = Path(words.__file__).parents[2]
 ENGLISH = words.catalogue("en")
