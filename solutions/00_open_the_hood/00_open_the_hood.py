@@ -75,7 +75,7 @@ how_many_logits(32, 600), head(torch.zeros(32, 64)).numel()
 
 # %% id="head_parameters" role="solution"
 def head_parameters(d, v):
-    """d features in, v words out -> how many numbers nn.Linear(d, v) learns."""
+    """d features in, v words out, both above 0 -> how many numbers nn.Linear(d, v) learns."""
     ### BEGIN SOLUTION
     return v * d + v  # the weight (v, d), and a bias for each word
     ### END SOLUTION
@@ -206,7 +206,7 @@ def head_flops(n, d, v):
 
 # %% id="flops_per_byte" role="solution"
 def flops_per_byte(n, d, v, itemsize):
-    """n tokens, d features, v words, bytes per number -> FLOPs per byte, a float."""
+    """n tokens, d features, v words, bytes per number, all above 0 -> FLOPs per byte, a float."""
     ### BEGIN SOLUTION
     flops = 2 * n * d * v
     nbytes = (n * d + v * d + v + n * v) * itemsize
