@@ -11,7 +11,7 @@ from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, expect_close, within
 
 from . import lab
-from .geometry import Sizes
+from .geometry import IN_FLOAT32, Sizes
 
 _RAISED = {
     "IndexError: index": "An address behind the end of the storage was read. It is the offset, the "
@@ -63,10 +63,12 @@ def _rows_and_columns(draw: Draw, layout: str) -> tuple[torch.Tensor, torch.Tens
 
 def _further(draw: Draw) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Other dtypes, an offset beside a stride along the row, as many columns as rows, one of them,
-    more than x has, an index that is a transpose, no row, and addresses beyond a byte and beyond
-    two."""
+    more than x has, an index that is a transpose, no row, and addresses beyond a byte, beyond two
+    and beyond the integers of float32."""
     wide = draw.tensor(5, 14, dtype=torch.float64, layout="strided")[1:, 2:]
     whole = draw.integers(4, 6, low=0, high=2**60)
+    far = torch.zeros(2, 2**23 + 2, dtype=torch.int8)
+    far[1, -3] = 1  # at 2**24 + 1
     return [
         (wide, draw.integers(4, 2, low=0, high=11)),
         (whole, draw.integers(4, 2, low=0, high=5)),
@@ -79,6 +81,7 @@ def _further(draw: Draw) -> list[tuple[torch.Tensor, torch.Tensor]]:
         (draw.tensor(4, 7), draw.integers(3, 4, low=0, high=6).T),
         (draw.tensor(9, 600), draw.integers(9, 2, low=300, high=599)),
         (draw.tensor(70, 600), draw.integers(70, 1, low=0, high=599)),
+        (far, torch.tensor([[0], [far.shape[1] - 3]])),
     ]
 
 
@@ -209,6 +212,13 @@ gather_flat.wrong(
     gather_flat=lambda flat, stride, offset, index: flat[
         offset + _rows(index) * stride[0] + index * stride[1]
     ].float(),
+)
+gather_flat.wrong(
+    "in_float32",
+    IN_FLOAT32,
+    gather_flat=lambda flat, stride, offset, index: flat[
+        (offset + _rows(index) * stride[0] + index.float() * stride[1]).long()
+    ],
 )
 
 

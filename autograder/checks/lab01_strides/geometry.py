@@ -9,6 +9,10 @@ import torch
 
 Sizes = tuple[int, ...]
 
+IN_FLOAT32 = (
+    "An address was computed in float32, which has no odd number above 2**24. Compute with ints."
+)
+
 
 def geometry(t: torch.Tensor) -> tuple[Sizes, Sizes, int]:
     return tuple(t.shape), tuple(t.stride()), int(t.storage_offset())

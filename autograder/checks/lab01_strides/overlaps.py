@@ -12,7 +12,7 @@ from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, expect_equal, some
 
 from . import lab
-from .geometry import Sizes, every_size
+from .geometry import IN_FLOAT32, Sizes, every_size
 
 _RAISED = dict.fromkeys(
     ("ValueError", "IndexError"),
@@ -35,6 +35,7 @@ _MORE: list[tuple[Sizes, Sizes]] = [
     ((11,), (0,)),
     ((2, 0, 3), (0, 0, 0)),
     ((1, 1, 1), (0, 0, 0)),
+    ((2, 2), (2**24, 1)),  # beyond the integers of float32
 ]
 
 
@@ -87,10 +88,14 @@ def overlaps(student: Student, draw: Draw) -> None:
 
 
 def _shares_a_float(size: Sizes, stride: Sizes) -> bool:
-    """The slow definition: number the storage, look at every element, count the different ones."""
-    reach = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True) if n)
-    seen = torch.arange(max(reach, 1)).as_strided(size, stride)
-    return len(set(seen.flatten().tolist())) < seen.numel()
+    """The slow definition: write down every address, count the different ones."""
+    addresses = _addresses(size, stride)
+    return len(set(addresses)) < len(addresses)
+
+
+def _addresses(size: Sizes, stride: Sizes) -> list[int]:
+    indices = itertools.product(*map(range, size))
+    return [sum(i * s for i, s in zip(index, stride, strict=True)) for index in indices]
 
 
 def _because(got: Any, size: Sizes, stride: Sizes) -> str:
@@ -184,6 +189,13 @@ overlaps.wrong(
     overlaps=lambda size, stride: not _shares_a_float(size, stride),
 )
 overlaps.wrong(
+    "in_float32",
+    IN_FLOAT32,
+    overlaps=lambda size, stride: (
+        len(set(torch.tensor(_addresses(size, stride)).float().tolist())) < math.prod(size)
+    ),
+)
+overlaps.wrong(
     "reach_one_too_small",
     "The room was counted one float too small: from the first address to the last it is their "
     "difference and 1.",
@@ -191,11 +203,6 @@ overlaps.wrong(
         sum((n - 1) * s for n, s in zip(size, stride, strict=True)) < math.prod(size)
     ),
 )
-
-
-def _addresses(size: Sizes, stride: Sizes) -> list[int]:
-    indices = itertools.product(*map(range, size))
-    return [sum(i * s for i, s in zip(index, stride, strict=True)) for index in indices]
 
 
 def _pairs_meet(size: Sizes, stride: Sizes) -> bool:
