@@ -488,7 +488,8 @@ def read_schema(schema):
 #   traceback of an error would keep your kernel in it. No call of the check raises one.
 #
 # `w` requires a gradient, and so must the results: autograd's kernel is above yours and records.
-# For one `x (2, 64)` the number of calls is 1. Stuck? `hint("with_my_addmm")`
+# The check does not see what backward gives. For one `x (2, 64)` the number of calls is 1. Stuck?
+# `hint("with_my_addmm")`
 
 
 # %% id="with_my_addmm" role="solution"
