@@ -390,10 +390,10 @@ def train_in_parts(w, b, batches, lr):
 # `"harmless"`, `"raises"` (backward refuses), or `"silent"` (a wrong gradient, and no word).
 #
 # Reason, from what the node saved (its attributes whose names begin with `_saved_`) and from
-# version counters, or experiment, with and without the edit. Whoever experiments asks for the
-# gradients of the leaves: an edited tensor has another `grad_fn` than before. `edit_outcome("exp",
-# [a], "out", "itself")` is `"raises"`, with `0` in place of `"out"` it is `"harmless"`. Stuck?
-# `hint("edit_outcome")`
+# version counters, or experiment, with and without the edit. Both agree: each saved tensor that the
+# check edits matters to a gradient. Whoever experiments asks for the gradients of the leaves: an
+# edited tensor has another `grad_fn` than before. `edit_outcome("exp", [a], "out", "itself")` is
+# `"raises"`, with `0` in place of `"out"` it is `"harmless"`. Stuck? `hint("edit_outcome")`
 
 
 # %% id="edit_outcome" role="solution"

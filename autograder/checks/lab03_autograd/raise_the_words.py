@@ -10,7 +10,7 @@ from torch import Tensor
 
 import onelayer
 from autograder.checks.explaining import saying
-from autograder.judge import Draw, Student
+from autograder.judge import Draw, Student, Wrong, same_memory
 
 from . import lab
 from .head_gradients import Pair, each_gradient, whole_batches
@@ -56,7 +56,7 @@ def raise_the_words(student: Student, draw: Draw) -> None:
     b = head.bias.detach()
     drawn = [(draw.choice(PROMPTS), draw.choice((0.002, 0.005, 0.02))) for _ in draw.cases(2)]
     asked = [(1, PROMPTS[0], 0.01), (1, PROMPTS[1], 1.0), *((1, *each) for each in drawn)]
-    asked.append((LOUD, PROMPTS[2], 0.01))
+    asked += [(LOUD, PROMPTS[2], 0.01), (1, PROMPTS[0], 0.0)]
     cases = [(scale, onelayer.hidden(text), lr) for scale, text, lr in asked]
     for scale, x, lr in [*cases, (1, onelayer.hidden(PROMPTS[1])[-1:], 1.0)]:  # a word alone
         w = scale * head.weight.detach()
@@ -66,6 +66,8 @@ def raise_the_words(student: Student, draw: Draw) -> None:
         want = whole_batches(w, b, [[(x, target)]], lr)
         with saying(_what_moved(got, want, (w, b), target)):
             expect_each(got, want, "w b", alone=_ALONE)
+        if any(same_memory(mine, given) for mine in got for given in (w, b)):
+            raise Wrong(expected="new tensors", got="those that came in")
 
 
 def _what_moved(got: Any, want: Pair, before: Pair, target: Tensor) -> str:
@@ -147,6 +149,15 @@ def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
     w -= lr * dw
     b -= lr * db
     return w, b
+
+
+@raise_the_words.wrong(
+    "own_tensors_back",
+    "With lr = 0 the caller's own tensors came back. Whoever writes into the result then writes "
+    "into the head: return new tensors here too.",
+)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    return whole_batches(w, b, [[(x, target)]], lr) if lr else (w, b)
 
 
 @raise_the_words.wrong(
