@@ -41,17 +41,19 @@ def cap_in_place(student: Student, draw: Draw) -> None:
     earns nothing; it tells two faults apart.
     """
     single, double = torch.float32, torch.float64
-    cases = [(n, draw.choice((0.25, 0.5)), False, single) for n in draw.sizes(3, 1, high=9)]
-    cases += [(3, 0.1, False, double)]  # 0.1 in float32 is another number
+    cases = [(n, draw.choice((0.25, 0.5)), False, single, 1e-6) for n in draw.sizes(3, 1, high=9)]
+    cases += [(3, 0.1, False, double, 1e-6)]  # 0.1 in float32 is another number
+    cases += [(2, 0.5, False, single, 2.0**26)]  # less the limit, it is what it was
     # 0.0 is false in Python; and a limit may be below it, as may be what arrives.
-    for n, limit, signed, dtype in [*cases, (4, 0.0, True, single), (5, -0.75, True, single)]:
+    cases += [(n, limit, True, single, 1e-6) for n, limit in ((4, 0.0), (5, -0.75))]
+    for n, limit, signed, dtype, over in cases:
         layout = "transposed" if signed else "contiguous"
         z = draw.tensor(n, draw.integer(12, 20), dtype=dtype, layout=layout)
         dy = draw.tensor(*z.shape, dtype=dtype)
         if not signed:
             dy = 2.0 + dy.abs()  # above every limit, below no logit that was cut
         z[0, 0] = limit  # not cut off
-        z[0, 1] = limit + 1e-6  # cut off
+        z[0, 1] = limit + over  # cut off
         got = parts(student.call("cap_in_place", z, limit, dy), "z, lost, gradient, node")
         want = _torchs_cap(z, limit, dy)
         for (name, rule), mine, torchs in zip(_RULES.items(), got[:3], want, strict=True):
@@ -252,6 +254,16 @@ def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
 def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
     capped, _, dz = _torchs_cap(z, limit, dy)
     return capped, (z - limit).clamp(min=0).amax(1), dz, NEW
+
+
+@cap_in_place.wrong(
+    "excess_taken_away",
+    "z - (z - limit) is 0 for a logit so large that z - limit is rounded to z. What is over the "
+    "limit becomes the limit itself.",
+)
+def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
+    _, lost, dz = _torchs_cap(z, limit, dy)
+    return z - (z - limit).clamp(min=0), lost, dz, NEW
 
 
 @cap_in_place.wrong("zero_where_cut", "What was over the limit became 0. It becomes the limit.")
