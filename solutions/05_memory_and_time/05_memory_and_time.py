@@ -286,7 +286,7 @@ def how_served(segments, left, nbytes):
 # Streams are 0, 1 and 2. Steps, in the order of the host: `("alloc", tensor, stream)`, `("use",
 # tensor, stream)`, `("record", event, stream)`, `("wait", event, stream)`, `("sync",)`, after which
 # all work is over, and `("free", tensor)`. An event is over when what its stream was given *before
-# it* is over. A name is allocated once.
+# it* is over, and is recorded before a stream waits for it. A name is allocated once.
 #
 # `recorded_streams([("alloc", "a", 0), ("use", "a", 1), ("free", "a")])` is `[("a", 1)]`. Stuck?
 # `hint("recorded_streams")`

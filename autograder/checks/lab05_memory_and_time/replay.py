@@ -128,6 +128,10 @@ RELEASED: Requests = [
     ("free", "d"),
     ("empty_cache",),  # a small segment goes too, and one of another stream
 ]
+NAMED_ALIKE: Requests = [  # the names that stay begin with the one that goes, or are its beginning
+    *(("alloc", name, size * MIB, 0) for name, size in (("a", 3), ("a1", 2), ("a12", 4))),
+    ("free", "a1"),
+]
 ROUNDED_FIRST: Requests = [("alloc", "a", 10 * MIB - 100, 0)]  # a block of 10 MiB, so its own
 
 
@@ -154,7 +158,7 @@ def replay(student: Student, draw: Draw) -> None:
     """
     # TIE comes late: who takes the younger of equals there has the right segments in another order.
     fixed = [BEST_FIT[:1], BEST_FIT, MERGE, LEFTOVER, STREAMS, CACHE, TIE_FARTHER_IN, TIE, TWINS]
-    fixed += [JOINED, BORDERS, KEPT, RELEASED, NAMED_AGAIN, ROUNDED_FIRST, []]
+    fixed += [JOINED, BORDERS, KEPT, RELEASED, NAMED_AGAIN, NAMED_ALIKE, ROUNDED_FIRST, []]
     drawn = [drawn_requests(draw, 40, streams=1 + n % 2) for n in draw.cases(4)]
     cases = [(requests,) for requests in fixed + drawn]
     for (requests,), got in zip(cases, student.each("replay", cases), strict=True):
@@ -503,6 +507,20 @@ replay.wrong(
     "empty_cache gave segments back in which tensors live. Only a segment that is one free block "
     "goes.",
     replay=lambda requests: after(requests, _EmptiesEverything),
+)
+
+
+class _FreesByPrefix(Allocator):
+    def free(self, name: str) -> None:
+        for held in [block.name for segment in self.segments for block in segment.blocks]:
+            if held is not None and held.startswith(name):
+                super().free(held)
+
+
+replay.wrong(
+    "freed_by_a_prefix",
+    "A tensor was freed whose name only begins with the name that was freed. Compare whole names.",
+    replay=lambda requests: after(requests, _FreesByPrefix),
 )
 
 
