@@ -729,10 +729,10 @@ def fake_head(x, w, b=None):
 #
 # - `torch.library.register_autograd(op, backward, setup_context=keep)`. `keep(ctx, inputs, output)`
 #   is called after the kernel; save what backward reads with `ctx.save_for_backward`. If somebody
-#   then writes into it, backward raises; it must not go on with the new numbers. `backward(ctx,
-#   dy)` answers for x, w and b: what `ctx.needs_input_grad` asks for, else `None`. b may be `None`
-#   itself: the dispatcher does not pass on what equals its default, and `needs_input_grad` then has
-#   two entries.
+#   then writes into x or w, backward must not go on with the new numbers: it raises, unless a copy
+#   was saved. `backward(ctx, dy)` answers for x, w and b: what `ctx.needs_input_grad` asks for,
+#   else `None`. b may be `None` itself: the dispatcher does not pass on what equals its default,
+#   and `needs_input_grad` then has two entries.
 # - `torch.library.register_autocast(op, device, dtype)` casts what comes in: on the `"cpu"`, to
 #   bfloat16.
 #
