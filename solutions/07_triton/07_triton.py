@@ -233,7 +233,7 @@ def linear_kernel(
 
 # %% id="running_lse" role="solution"
 def running_lse(a, b):
-    """a, b: (top (N,), total (N,)) -> (top, total) of both tiles together."""
+    """a, b: (top (N,), total (N,)) float32 -> (top, total) of both tiles together."""
     ### BEGIN SOLUTION
     top = torch.maximum(a[0], b[0])
     safe = torch.where(top == -math.inf, 0.0, top)
@@ -603,11 +603,11 @@ def roofline_time(kernels, machine):
 # A warp is 32 lanes that make one access together. Global memory answers in sectors of 32 bytes;
 # shared memory has 32 banks of 4 bytes, and bank k holds every word whose number is k modulo 32.
 #
-# The warp accesses a tile of 32 elements of `itemsize` bytes, `columns` to a row: lane 1 stands
-# beside lane 0 in the row. `first` is the byte at which element (0, 0) begins, a multiple of
-# `itemsize`; `stride` is (down a row, along a row) in elements. How many sectors does it touch in
-# global memory? And if that were shared memory, how many ways would its bank conflict have: the
-# most different words that lanes want of one bank? Stuck? `hint("sectors")`
+# The warp accesses a tile of 32 elements of `itemsize` bytes, `columns` to a row, a divisor of 32:
+# lane 1 stands beside lane 0 in the row. `first` is the byte at which element (0, 0) begins, a
+# multiple of `itemsize`; `stride` is (down a row, along a row) in elements. How many sectors does
+# it touch in global memory? And if that were shared memory, how many ways would its bank conflict
+# have: the most different words that lanes want of one bank? Stuck? `hint("sectors")`
 
 
 # %% id="sectors" role="solution"
@@ -781,12 +781,12 @@ def column_sums(z_ptr, sum_ptr, N, V, ROWS: tl.constexpr, BLOCK: tl.constexpr):
 }
 
 # %% [markdown] id="detective-case-asked"
-# The check has other kernels of these kinds, and draws their names: write the review that finds
-# such lines. `broken_kernel(source)` gets the text of a kernel. It returns the number of the line
-# that is wrong and the line as it should be, and `None` for a kernel that you leave for later. Any
-# repair of one line that makes the kernel right is right. Some of the kernels are right as they
-# are: there, `None` is the answer, or a line that stays as it is. A wrong line breaks one of five
-# rules:
+# The check has kernels like these five, and Ada's with a minimum, and draws their names: write the
+# review that finds such lines. `broken_kernel(source)` gets the text of a kernel. It returns the
+# number of the line that is wrong and the line as it should be, and `None` for a kernel that you
+# leave for later. Any repair of one line that makes the kernel right is right. Some of the kernels
+# are right as they are: there, `None` is the answer, or a line that stays as it is. A wrong line
+# breaks one of five rules:
 #
 # - Masked lanes change nothing: they hold -inf in a maximum, and inf in a minimum.
 # - Each index that may go beyond its size is in the mask.
@@ -794,8 +794,8 @@ def column_sums(z_ptr, sum_ptr, N, V, ROWS: tl.constexpr, BLOCK: tl.constexpr):
 # - A loop keeps what the turns before have found.
 # - Where programs meet in one element, they add atomically.
 #
-# The texts are laid out as these five are. Some lines may change places, and a comment may stand
-# between them. Stuck? `hint("broken_kernel")`
+# The texts are laid out as these five are, and no store lacks its mask. Some lines may change
+# places, and a comment may stand between them. Stuck? `hint("broken_kernel")`
 
 
 # %% id="broken_kernel" role="solution"
@@ -963,11 +963,12 @@ def broken_kernel(source):
 # // st.global.b32 [ %rd5 + 0 ], { %r28 };
 # ```
 #
-# `@%p1` is a predicate: the mask of your kernel. `.v2.b32` are two values of 32 bits. Tensor cores
-# multiply in `mma.sync` (up to sm_89), `wgmma.mma_async` (sm_90) or `tcgen05.mma` (sm_100). Write a
-# function that says of any such text of one kernel how wide its accesses to global memory are and
-# how many there are of each width, how many have a predicate, how many instructions multiply on
-# tensor cores, and how many 32-bit registers (`%r`) are declared. Stuck? `hint("read_ptx")`
+# `@%p1` is a predicate: the mask of your kernel. `.v2.b32` are two values of 32 bits; no vector
+# here is longer than `.v4`. Tensor cores multiply in `mma.sync` (up to sm_89), `wgmma.mma_async`
+# (sm_90) or `tcgen05.mma` (sm_100). Write a function that says of the text of one kernel how wide
+# its accesses to global memory (`ld.global`, `st.global`) are and how many there are of each width,
+# how many have a predicate, how many instructions multiply on tensor cores, and how many 32-bit
+# registers (`%r`) its one `.reg .b32` line declares. Stuck? `hint("read_ptx")`
 
 
 # %% id="read_ptx" role="solution"
