@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,6 +30,11 @@ class TestPtx:
             assert ".loc" not in text
             assert ".py" not in text.split("\n", 1)[1]
             assert len(text) < 30_000
+
+    def test_one_line_declares_their_registers_and_no_vector_is_longer_than_four(self) -> None:
+        for _, text in texts():
+            assert len(re.findall(r"\.reg \.b32\s+%r<", text)) == 1
+            assert set(re.findall(r"(?:ld|st)\.global\S*\.v(\d+)", text)) <= {"2", "4"}
 
     def test_each_generation_multiplies_in_its_own_way(self) -> None:
         found = {target: facts(text)["mma"] for target, text in texts()}
