@@ -266,7 +266,7 @@ def alternatives(notebook: Path) -> dict[str, list[Namespace]]:
 
 
 def _run(cells: Iterable[Cell]) -> Namespace:
-    namespace: Namespace = {}
+    namespace: Namespace = {"__name__": "__main__"}  # as in a notebook
     for cell in cells:
         exec(compiled("".join(cell["source"]), cell["id"]), namespace)
     return namespace

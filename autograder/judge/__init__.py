@@ -9,7 +9,7 @@ from .admission import Rules
 from .answer import Raised, Reply, answer, raised_by
 from .ask import PUBLIC, Doubles, ask, diagnose, unasked
 from .clean_room import answer_room, clean_room, floor, text_of
-from .compare import Wrong, expect_close, expect_equal, expect_view, same_memory
+from .compare import Wrong, expect_close, expect_equal, expect_view, is_close, same_memory
 from .device import DEVICES, Device
 from .draw import LAYOUTS, Draw, some
 from .flagged import Flagged, Impossible, NotAdmitted
@@ -87,6 +87,7 @@ __all__ = [
     "floor",
     "floor_s",
     "in_language",
+    "is_close",
     "language",
     "pack",
     "raised_by",

@@ -12,7 +12,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autograder.judge import Wrong, describe, expect_close, expect_equal, expect_view, text
+from autograder.judge import (
+    Wrong,
+    compare,
+    describe,
+    expect_close,
+    expect_equal,
+    expect_view,
+    is_close,
+    text,
+)
 
 BIG = 2**53
 
@@ -291,3 +300,26 @@ def test_a_view_of_another_dtype_is_not_the_view() -> None:
     x = torch.arange(6.0)
     with pytest.raises(Wrong, match="float32"):
         expect_view(x.unfold(0, 2, 1).view(torch.int32), x.unfold(0, 2, 1))
+
+
+@pytest.mark.parametrize("tolerance", [None, 0.0, 0.5])
+def test_whether_it_is_close_is_told_as_a_verdict_tells_it(
+    tolerance: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And without what a verdict says of it, which takes many times as long."""
+    ones, words = torch.ones(3), torch.tensor([BIG + 1, 3])
+    near, off, nan = ones + 1e-6, ones + 0.25, torch.tensor([1.0, math.nan, 1.0])
+    others: list[Any] = [ones.double(), ones[:2], ones[None], None, [1.0] * 3, 1.0]
+    cases = [(got, ones) for got in (ones, near, off, nan, *others)]
+    cases += [(words.clone(), words), (words - 1, words), (ones[:0], ones[:0])]
+    cases += [(ones + 1j, ones + 1j), (ones + 2j, ones + 1j), (ones > 0, ones > 1)]
+    passed = []
+    for got, want in cases:
+        try:
+            expect_close(got, want, tolerance=tolerance)
+            passed.append(True)
+        except Wrong:
+            passed.append(False)
+    assert len({*passed}) == 2
+    monkeypatch.setattr(compare, "Wrong", None)
+    assert [is_close(got, want, tolerance=tolerance) for got, want in cases] == passed

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from autograder.judge import Draw, Student, Wrong, expect_close, expect_tuple, within
+from autograder.judge import Draw, Student, Wrong, expect_close, expect_tuple, is_close, within
 
 from . import lab
 from .admission import room_for
@@ -33,7 +33,6 @@ from .trace_events import (
     WAIT,
     Fault,
     Trace,
-    alike,
     answers_and_deeds,
     asked_of_ranks,
     nobody_waited,
@@ -153,7 +152,10 @@ def _of_the_steps(answers: Sequence[Any], ranks: Ranks) -> str:
     right = [
         str(k)
         for k in range(len(NAMES))
-        if all(alike(got[k], one[k], TOLERANCE) for got, one in zip(answers, want, strict=True))
+        if all(
+            is_close(got[k], one[k], tolerance=TOLERANCE)
+            for got, one in zip(answers, want, strict=True)
+        )
     ]
     if right:
         return f"Right on all ranks are the parameters {', '.join(right)}, and the others are not."
@@ -180,8 +182,7 @@ def _reduced_early(did: Trace, rank: Rank) -> bool:
 
 def _same(got: Any, want: Params) -> bool:
     return len(got) == len(want) and all(
-        isinstance(mine, torch.Tensor) and alike(mine, true, TOLERANCE)
-        for mine, true in zip(got, want, strict=True)
+        is_close(mine, true, tolerance=TOLERANCE) for mine, true in zip(got, want, strict=True)
     )
 
 

@@ -11,12 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.judge import Draw, Student, expect_close, within
+from autograder.judge import Draw, Student, expect_close, is_close, within
 from autograder.judge.relations import between_tensors
 
 from . import lab
 from .admission import room_for
-from .trace_events import Fault, Trace, alike, answers_and_deeds, asked_of_ranks, sent
+from .trace_events import Fault, Trace, answers_and_deeds, asked_of_ranks, sent
 
 Given = tuple[Tensor, Tensor, Tensor]  # w (V, D), x (N, D), target (N,)
 TOLERANCE = 2e-5
@@ -284,7 +284,7 @@ def _known(answers: Sequence[Any], ranks: Sequence[Given]) -> str:
 
 
 def _same(got: Any, want: Tensor) -> bool:
-    return bool(want.isfinite().all()) and alike(got, want, TOLERANCE)
+    return bool(want.isfinite().all()) and is_close(got, want, tolerance=TOLERANCE)
 
 
 def _told(fault: Fault) -> Callable[..., list[tuple[Tensor, Trace]]]:

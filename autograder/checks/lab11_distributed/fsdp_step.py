@@ -17,6 +17,7 @@ from autograder.judge import (
     expect_close,
     expect_tensors,
     expect_tuple,
+    is_close,
     within,
 )
 from autograder.judge.relations import between_tensors
@@ -28,7 +29,6 @@ from .sharded_head import Sharded
 from .trace_events import (
     Fault,
     Trace,
-    alike,
     answers_and_deeds,
     asked_of_ranks,
     nobody_waited,
@@ -232,7 +232,7 @@ def _saved(got: Any, case: Sharded, rank: int) -> list[Tensor]:
 
 def _expect_loss(got: Any, case: Sharded, rank: int) -> None:
     padded = case.losses(weight=torch.cat(case.shards))[rank]
-    why = PADDING if len(case.w) % case.world and alike(got, padded, TOLERANCE) else ""
+    why = PADDING if len(case.w) % case.world and is_close(got, padded, tolerance=TOLERANCE) else ""
     mine = as_scalar(got)
     why = why or (NOT_FINITE if _overflows(mine, case) else OWN_LOSS)
     with within(f"in the loss of rank {rank}", why=why):
@@ -260,7 +260,7 @@ def _known(answers: Sequence[Any], case: Sharded) -> str:
         return WHOLE
     for fault in FAULTS:
         pairs = zip(answers, fault.answers(case), strict=True)
-        if all(alike(got, rows, TOLERANCE) for got, rows in pairs):
+        if all(is_close(got, rows, tolerance=TOLERANCE) for got, rows in pairs):
             return fault.sentence
     return _of_the_rows(answers, case)
 
@@ -269,7 +269,8 @@ def _of_the_rows(answers: Sequence[Any], case: Sharded) -> str:
     """What is wrong in the first rows that are; "" where the verdict has a better word."""
     right = sharded_head.right(case)
     pairs = zip(answers, right, strict=True)
-    got, want = next((got, rows) for got, rows in pairs if not alike(got, rows, TOLERANCE))
+    off = (pair for pair in pairs if not is_close(*pair, tolerance=TOLERANCE))
+    got, want = next(off)
     if not isinstance(got, Tensor):
         return "" if got is not None else NOTHING_CAME
     if got.shape != want.shape or got.dtype != want.dtype:
@@ -277,7 +278,7 @@ def _of_the_rows(answers: Sequence[Any], case: Sharded) -> str:
     if _overflows(got, case):
         return NOT_FINITE
     held = (want != 0).any(dim=1)
-    if bool((~held).any()) and alike(got[held], want[held], TOLERANCE):
+    if bool((~held).any()) and is_close(got[held], want[held], tolerance=TOLERANCE):
         return ZEROS
     allowed = TOLERANCE * float(want.abs().max())
     return "" if between_tensors(got, want, allowed) else OWN_ROWS

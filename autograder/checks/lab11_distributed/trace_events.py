@@ -8,9 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
-
-from autograder.judge import NoAnswer, Student, Wrong, describe, expect_close, expect_tuple
+from autograder.judge import NoAnswer, Student, Wrong, describe, expect_tuple
 from onelayer.distributed.ranks import RanksWait
 
 TraceEvent = tuple[str, int]
@@ -79,12 +77,3 @@ def nobody_waited(trace: Trace) -> bool:
     where the values are wrong is that worth a word."""
     names = [what for what, _ in trace]
     return any(names.count(f"{WAIT}{what}") < names.count(what) for what, _ in sent(trace))
-
-
-def alike(got: Any, want: Tensor, tolerance: float) -> bool:
-    """Whether expect_close would be content."""
-    try:
-        expect_close(got, want, tolerance=tolerance)
-    except Wrong:
-        return False
-    return True
