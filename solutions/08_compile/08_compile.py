@@ -44,8 +44,8 @@ from autograder import check, hint, progress
 head = onelayer.head()  # nn.Linear(64, 600): weight (600, 64), bias (600,)
 
 # %% [markdown] id="programs-are-text"
-# Programs arrive here as texts that define a function `step`, so that each check can draw a new one
-# and Dynamo has never met it. `load(source)` makes the function. Graphs arrive as listings:
+# Programs arrive here as texts that define one function, `step`, so that each check can draw a new
+# one and Dynamo has never met it. `load(source)` makes the function. Graphs arrive as listings:
 # `graph_of(rows)` makes an FX graph of one, `listing_of(graph)` writes it down again.
 
 # %% [markdown] id="worked-example"
@@ -399,13 +399,14 @@ def bias_into_product(rows):
 # %% [markdown] id="detective-case"
 # ## Detective case: the pass that loses writes
 #
-# A colleague's pass merges twins (two nodes with the same operator and the same arguments) and
-# sweeps away what nobody reads. On their model the loss stayed the same and the step got faster;
-# on yours, a running mean no longer runs. Find out why, and write it right: what can be merged or
-# swept away still has to go. A graph may write into any of its tensors, early or late and through a
-# view (`t`), and it may draw random numbers (`rand_like`): a draw that nobody reads moves the
-# generator on for the next one, and stays. Your pass may be careful: whatever a write goes into,
-# twins on its two sides may stay two, and no write has to be swept away.
+# A colleague's pass merges twins (two nodes with the same operator and the same arguments: 0.0 and
+# -0.0 are two, and so are 1, 1.0 and True) and sweeps away what nobody reads. On their model the
+# loss stayed the same and the step got faster; on yours, a running mean no longer runs. Find out
+# why, and write it right: what can be merged or swept away still has to go. A graph may write into
+# any of its tensors, early or late and through a view (`t`), and it may draw random numbers
+# (`rand_like`): a draw that nobody reads moves the generator on for the next one, and stays. Your
+# pass may be careful: whatever a write goes into, twins on its two sides may stay two, and no write
+# has to be swept away.
 
 
 # %% id="detective-case-code" tags=["worked-example"]
@@ -460,7 +461,7 @@ def merge_twins(rows):
             seen.clear()  # whatever was read before may read otherwise now, through any view
         if node in acts or node in written:
             continue
-        key = (node.target, node.args, tuple(node.kwargs.items()))
+        key = str((node.target, node.args, node.kwargs))  # 1 == True: as text they differ
         if key in seen:
             node.replace_all_uses_with(seen[key])
             graph.erase_node(node)

@@ -26,6 +26,7 @@ OPERATORS = frozenset(
         "aten.add.Tensor",
         "aten.mul.Tensor",
         "aten.sub.Tensor",
+        "aten.div.Tensor",
         "aten.relu.default",
         "aten.tanh.default",
         "aten.exp.default",

@@ -80,6 +80,8 @@ def merge_twins(student: Student, draw: Draw) -> None:
         ("twins of a draw", "result"),
         ("twin written through two views", "twins"),
         ("read through a view", "twins"),
+        ("signed zeros", "twins"),
+        ("equal numbers", "dead"),
         *([draw.choice(list(_PARTS)) for _ in range(4)] for _ in draw.cases(2)),
     ]
     seen: list[tuple[Rows, Rows, Inputs]] = []
@@ -276,6 +278,24 @@ _PARTS |= {
         (f"s{k}", "aten.sub.Tensor", [f"q{k}", f"p{k}"], {}),
         (f"h{k}", "aten.add.Tensor", [f"s{k}", h], {}),
     ],
+    "signed zeros": lambda h, k, a: [  # equal in Python, and no twins
+        (f"p{k}", "aten.div.Tensor", ["x", 0.0], {}),
+        (f"q{k}", "aten.div.Tensor", ["x", -0.0], {}),
+        (f"r{k}", "aten.sub.Tensor", [f"p{k}", f"q{k}"], {}),
+        (f"s{k}", "aten.tanh.default", [f"r{k}"], {}),
+        (f"h{k}", "aten.add.Tensor", [h, f"s{k}"], {}),
+    ],
+    "equal numbers": lambda h, k, a: [  # nor are these: int64, bool and float32
+        (f"i{k}", "aten.mul.Tensor", ["mask", 1], {}),
+        (f"b{k}", "aten.mul.Tensor", ["mask", True], {}),
+        (f"f{k}", "aten.mul.Tensor", ["mask", 1.0], {}),
+        (f"c{k}", "aten.add.Tensor", [f"b{k}", f"b{k}"], {}),  # True and True are 1, not 2
+        (f"p{k}", "aten.add.Tensor", [f"f{k}", 2**24 + 1], {}),  # which float32 has not
+        (f"q{k}", "aten.sub.Tensor", [f"p{k}", 2**24], {}),
+        (f"r{k}", "aten.sub.Tensor", [f"q{k}", f"i{k}"], {}),
+        (f"s{k}", "aten.add.Tensor", [f"r{k}", f"c{k}"], {}),
+        (f"h{k}", "aten.add.Tensor", [h, f"s{k}"], {}),
+    ],
     "twins under a written one": lambda h, k, a: [  # computed from q, in memory of its own
         (f"p{k}", "aten.tanh.default", [h], {}),
         (f"q{k}", "aten.tanh.default", [h], {}),
@@ -288,8 +308,8 @@ _PARTS |= {
 
 def _drawn(draw: Draw, parts: Sequence[str]) -> tuple[Rows, Inputs]:
     n = draw.integer(2, 4)
-    inputs = {"x": draw.tensor(n, n), "state": draw.tensor(n, n)}
-    rows: Rows = [("x", "input", [], {}), ("state", "input", [], {})]
+    inputs = {"x": draw.tensor(n, n), "state": draw.tensor(n, n), "mask": torch.eye(n).bool()}
+    rows: Rows = [(name, "input", [], {}) for name in inputs]
     h = "x"
     for k, part in enumerate(parts):
         rows += _PARTS[part](h, k, draw.choice((0.5, 1.5, 2.5)))
@@ -315,11 +335,12 @@ def _merged(
     once: bool = False,
     sweeps_draws: bool = False,
     merges_writes: bool = False,
+    by_value: bool = False,
 ) -> Rows:
     """The pass, and the ways in which people get it wrong. forgets: what a write makes it forget;
     "all", "name" (only what read the written tensor by its name) or "nothing". later: which writes
     into a twin it minds; "views" (any), "name" (by its name) or "none". once: sweeps from the
-    first node to the last."""
+    first node to the last. by_value: 1 and True are one argument."""
     graph = graph_of(rows)
     seen: dict[Any, fx.Node] = {}
     written = _written(graph, through_views=later == "views") if later != "none" else set()
@@ -340,7 +361,8 @@ def _merged(
         if node in written or (keeps_draws and _draws(node)):
             continue
         args = node.args if in_order else frozenset(node.args)
-        key = (node.target, args, tuple(node.kwargs.items()) if with_kwargs else ())
+        said = () if by_value else tuple(sorted(map(repr, args)))
+        key = (node.target, args, tuple(node.kwargs.items()) if with_kwargs else (), said)
         if merges and key in seen and (not writes or merges_writes):
             node.replace_all_uses_with(seen[key])
             graph.erase_node(node)
@@ -428,6 +450,12 @@ merge_twins.wrong(
     "keywords_ignored",
     "Two additions with different alpha were merged. A node's kwargs are part of what it computes.",
     merge_twins=lambda rows: _merged(rows, with_kwargs=False),
+)
+merge_twins.wrong(
+    "numbers_by_value",
+    "Two nodes were merged whose numbers are equal in Python. 0.0 and -0.0 are two arguments, and "
+    "so are 1, 1.0 and True: `repr` tells them apart.",
+    merge_twins=lambda rows: _merged(rows, by_value=True),
 )
 merge_twins.wrong(
     "untouched",

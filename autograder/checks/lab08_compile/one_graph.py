@@ -56,7 +56,7 @@ def one_graph(student: Student, draw: Draw) -> None:
                 several = isinstance(got[1], int) and got[1] > 1
                 why = SEVERAL if several else ""
                 raise Wrong(expected="1 graph", got=f"{describe(got[1])} graphs", why=why)
-        xs, w, b = _with_a_row_of_zeros(draw)
+        xs, w, b = _of_few_and_many_rows(draw)
         tiny = 2.0**-20  # a small number added to a divisor is then no small number
         for given, limit in (
             (xs, LIMIT),
@@ -67,14 +67,15 @@ def one_graph(student: Student, draw: Draw) -> None:
             _expect_steps(_answered(room, given, w, b, limit), given, w, b, limit)
 
 
-def _with_a_row_of_zeros(draw: Draw) -> tuple[list[Tensor], Tensor, Tensor]:
-    """A row whose sum is 0 does not count: no rounding decides it, without a bias."""
+def _of_few_and_many_rows(draw: Draw) -> tuple[list[Tensor], Tensor, Tensor]:
+    """A row whose sum is 0 does not count: no rounding decides it, without a bias. And more rows
+    that count than 8 bits or float16 can."""
     w, x = draw.tensor(9, 6), 5 * draw.tensor(5, 6)
     w[8], x[0, 5] = torch.tensor([0.0] * 5 + [1.0]), 0  # a logit of 0 in a row that counts
     w[0] += 1 - w.sum(0)  # the sum of a row's logits is the sum of its x
     x[:, 0] += torch.tensor([20.0, 20.0, -40.0, 30.0, 0.0]) - x.sum(1)
     x[4] = 0
-    return [x, torch.zeros(5, 6)], w, torch.zeros(9)
+    return [x, torch.zeros(5, 6), torch.ones(2049, 6)], w, torch.zeros(9)
 
 
 LIMIT = 4.0

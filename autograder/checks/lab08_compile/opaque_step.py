@@ -67,8 +67,9 @@ _RAISED = {
 }
 
 
-EVEN = 0.25
-"""Of words that are all equally likely, a sixteenth each: exactly what four of them have."""
+EVEN = 2049 / 4096
+"""Of 4096 words that are all equally likely: exactly what 2049 of them have, one more than float16
+counts."""
 
 
 @lab.question(
@@ -100,7 +101,7 @@ def opaque_step(student: Student, draw: Draw) -> None:
             xs = [(_clear if p < 1 else _short_of_1)(draw, n, w, b, p) for n in sizes * rows]
             xs = xs or [torch.empty(0, 11)]
             if p == EVEN:
-                w, b = torch.zeros(16, 11), torch.full((16,), draw.integer(1, 9) / 2)
+                w, b = torch.zeros(4096, 11), torch.full((4096,), draw.integer(1, 9) / 2)
             with explaining(_RAISED), _explaining_the_fake():
                 got = room.call("opaque_step", xs, w, b, p)
             results, believed = expect_tuple(got, 2, "(results, believed)")
@@ -131,18 +132,20 @@ def _miscounted(x: Tensor, w: Tensor, b: Tensor, p: float, result: Any) -> str:
     needed, largest = _needed(x, w, b, p), F.linear(x, w, b).amax(1)
     if not isinstance(result, Tensor) or result.shape != largest.shape:
         return ""
-    factors = result.double() / needed
-    if len(needed) > 1 and factors[0] and torch.allclose(factors, factors[:1], rtol=1e-4):
-        return "All rows were multiplied by one number. Each row has a largest logit of its own."
     words = (result.double() / largest).round()
-    whole = torch.allclose(words * largest, result.double(), rtol=1e-3)
+    whole = torch.allclose(words * largest, result.double(), rtol=1e-4)
     if not (whole and bool(words.isfinite().all())) or bool((words == needed).all()):
-        return ""
+        factors = result.double() / needed
+        alike = len(needed) > 1 and factors[0] and torch.allclose(factors, factors[:1], rtol=1e-4)
+        return _ONE_FACTOR * bool(alike)
     row = int((words != needed).int().argmax())
     return (
         f"Row {row} was given {int(words[row])} of its words, and it takes {int(needed[row])} to "
         "reach p."
     )
+
+
+_ONE_FACTOR = "All rows were multiplied by one number. Each row has a largest logit of its own."
 
 
 def _misbelieved(believed: Any) -> str:
