@@ -122,9 +122,10 @@ def busy_us(events):
 # functions of the program wait in its steps, how often, how long in all?
 #
 # A function is the innermost `python_function` around the wait, on the same thread (`tid`), that is
-# the program's own: names that begin with `torch/`, `nn.Module: ` or `<built-in ` are torch's. When
-# a profiler stops it waits too; that wait is in no step and does not count. Return the longest
-# first. Stuck? `hint("host_waits")`
+# the program's own: names that begin with `torch/`, `nn.Module: ` or `<built-in ` are torch's. A
+# wait is in a step if it lies in the step's time, on whatever thread: autograd's own may wait too.
+# When a profiler stops it waits as well; that wait is in no step and does not count. Return the
+# longest first. Stuck? `hint("host_waits")`
 
 
 # %% id="host_waits" role="solution"
@@ -134,16 +135,18 @@ def host_waits(events):
     whole = [e for e in events if e["ph"] == "X"]
     torchs = ("torch/", "nn.Module: ", "<built-in ")
     calls = [e for e in whole if e["cat"] == "python_function" and not e["name"].startswith(torchs)]
-    steps = [e for e in whole if e["name"].startswith("ProfilerStep#")]
+    notes = [e for e in whole if e["cat"] == "user_annotation"]
+    steps = [e for e in notes if e["name"].startswith("ProfilerStep#")]
     found = defaultdict(list)
     for wait in whole:
 
         def around(e, wait=wait):
-            return e["tid"] == wait["tid"] and e["ts"] < wait["ts"] < e["ts"] + e["dur"]
+            return e["ts"] < wait["ts"] < e["ts"] + e["dur"]
 
         if wait["name"].endswith("Synchronize") and any(map(around, steps)):
-            innermost = max(filter(around, calls), key=lambda e: e["ts"])
-            found[innermost["name"]].append(wait["dur"])
+            mine = [e for e in calls if e["tid"] == wait["tid"] and around(e)]
+            if mine:
+                found[max(mine, key=lambda e: e["ts"])["name"]].append(wait["dur"])
     rows = [(name, len(durs), sum(durs)) for name, durs in found.items()]
     return sorted(rows, key=lambda row: -row[2])
     ### END SOLUTION
@@ -158,6 +161,8 @@ def host_waits(events):
     """With a stack for each thread: walk through beginnings and look at what is still open."""
     stacks, total, times = defaultdict(list), defaultdict(float), defaultdict(int)
     whole = [e for e in events if e["ph"] == "X"]
+    notes = [e for e in whole if e["cat"] == "user_annotation"]
+    steps = [e for e in notes if "ProfilerStep#" in e["name"]]
     for e in sorted(whole, key=lambda e: (e["ts"], -e["dur"])):
         stack = stacks[e["tid"]]
         while stack and stack[-1]["ts"] + stack[-1]["dur"] < e["ts"] + e["dur"] - 0.01:
@@ -166,10 +171,10 @@ def host_waits(events):
             calls = [o["name"] for o in stack if o["cat"] == "python_function"]
             torchs = ("torch/", "nn.Module: ", "<built-in ")
             own = [name for name in calls if not name.startswith(torchs)]
-            if own and any("ProfilerStep" in o["name"] for o in stack):
+            if own and any(o["ts"] <= e["ts"] < o["ts"] + o["dur"] for o in steps):
                 total[own[-1]] += e["dur"]
                 times[own[-1]] += 1
-        elif e["cat"] in ("python_function", "user_annotation"):
+        elif e["cat"] == "python_function":
             stack.append(e)
     return [(name, times[name], total[name]) for name in sorted(total, key=total.get)[::-1]]
 
@@ -367,7 +372,8 @@ def launches(events):
 #
 # Run it and look at the rows, then repair it: **the same losses and weights, bit for bit; one wait
 # in all; one call for each operator of the optimizer**. Names stand for values: an operator writes
-# into nothing, it makes a new value. Stuck? `hint("mended_loop")`
+# into nothing, it makes a new value. The losses come back in the order of the steps, as one name or
+# several. Stuck? `hint("mended_loop")`
 
 
 # %% id="three-repairs-code" tags=["worked-example"]

@@ -100,10 +100,12 @@ def traced(
     waiting: bool = True,
     latency_us: float = LATENCY_US,
     rank: int = 0,
+    between: Sequence[Any] = (),
     behind: Sequence[Any] = (),
 ) -> tuple[list[Event], Machine]:
     """The trace of these steps, in no order, and the machine that ran them. What the program does
-    `behind` the last step is in it too, and what a profiler does there, a wait for all streams."""
+    `between` the first two steps or `behind` the last is in it too, and what a profiler does there,
+    a wait for all streams."""
     line = f"train.py({draw.integer(20, 90)})"
     number = 10 - draw.integer(1, max(1, len(steps) - 1))  # by name the tenth is before the ninth
     machine = Machine(
@@ -123,5 +125,6 @@ def traced(
     ]
     stop = Wait("cudaDeviceSynchronize", us(draw, 0.3, 0.6), stream=0)
     main = f"train.py({draw.integer(91, 120)}): main"
-    machine.run([Span("python_function", main, us(draw, 20, 40), [*program, *behind, stop])])
+    parts = [program[0], *between, *program[1:], *behind, stop]
+    machine.run([Span("python_function", main, us(draw, 20, 40), parts)])
     return draw.shuffled(machine.events), machine

@@ -111,8 +111,9 @@ def _of_names(names: Sequence[Any], wanted: Sequence[str]) -> str:
 def _drawn(draw: Draw) -> tuple[list[Event], list[tuple[str, float]]]:
     """One function waits while much is queued, one waits longer than that and only once,
     another twice while little is, a last one through torch's own function, for a stream, an
-    event and all streams, and one behind the steps; a thread that loads data runs a function
-    around each wait. A folder of the program's own is called torch, another begins so.
+    event and all streams, one on autograd's thread, and one between steps and one behind them; a
+    thread that loads data runs a function around each wait. A folder of the program's own is called
+    torch, another begins so.
 
     In the list, who waits less comes before who waits more, and so do their waits."""
     long, short, through, once = draw.shuffled(HELPERS)[:4]
@@ -126,7 +127,8 @@ def _drawn(draw: Draw) -> tuple[list[Event], list[tuple[str, float]]]:
     steps = [_step(draw, own, (long, short, through, once), torchs, step) for step in range(STEPS)]
     idle = Wait("cudaStreamSynchronize", us(draw, 0.3, 0.9), stream=21)  # while the step still runs
     last = function(draw, "evaluate", [idle, read_number(draw)])
-    events, machine = traced(draw, steps, behind=[region(draw, "evaluate", [last])])
+    outside = [region(draw, "evaluate", [last])]
+    events, machine = traced(draw, steps, between=outside, behind=outside)
     waits = machine.seen.waits
     events = _least_first([*_loaders(draw, events), *events], _summed(waits))
     return events, waits
@@ -169,7 +171,8 @@ def _step(
         forward.append(called(short, [read_number(draw)]))
     if step == 1:
         forward += [*operators(draw, 4, (290, 330)), called(once, [read_number(draw)])]
-    back = backward(draw, operators(draw, 4, (150, 260)))
+    penalty = [called(short, [read_number(draw)])] * (step == 0)  # an `autograd.Function`'s
+    back = backward(draw, [*penalty, *operators(draw, 4, (150, 260))])
     clip = function(draw, "clip_grad_norm_", [read_number(draw)], file=torchs)
     event = Wait("cudaEventSynchronize", us(draw, 0.3, 0.9))
     over = function(draw, "norms", operators(draw, 1, (4, 9)))  # when the waits begin
@@ -209,6 +212,9 @@ def _read(
     over: bool = False,
     in_steps: bool = True,
     step: str = STEP,
+    lanes: bool = False,
+    gaps: bool = False,
+    steps_thread: bool = False,
     anywhere: bool = False,
 ) -> list[tuple[str, float]]:
     """(function, us) of each wait, read from the trace, and the ways to get it wrong."""
@@ -218,8 +224,13 @@ def _read(
         calls = [e for e in calls if "torch/" not in e["name"]]
     if in_steps:
         notes = [e for e in whole if e["cat"] == "user_annotation"]
+        notes += [e for e in whole if lanes and e["cat"] == "gpu_user_annotation"]
         steps = [e for e in notes if e["name"].startswith(step)]
-        whole = [e for e in whole if any(_holds(step, e) for step in steps)]
+        if gaps:
+            begin, end = min(s["ts"] for s in steps), max(s["ts"] + s["dur"] for s in steps)
+            steps = [{"ts": begin, "dur": end - begin}]
+        threads_of = {e["tid"] for e in (notes if steps_thread else whole)}
+        whole = [e for e in whole if any(_holds(s, e) for s in steps) and e["tid"] in threads_of]
     found = []
     for wait in filter(waits, whole):
         mine = [e for e in calls if e["tid"] == wait["tid"] or not threads]
@@ -269,6 +280,23 @@ _wrong(
     "A wait outside of all steps is counted. Behind them the program may wait as well, and so does "
     "the profiler when it stops.",
     in_steps=False,
+)
+_wrong(
+    "from_first_to_last",
+    "A wait between two steps is counted. It is in the time of neither, so it is in no step.",
+    gaps=True,
+)
+_wrong(
+    "in_the_devices_steps",
+    "A wait behind the steps is counted. The device's lane has a `ProfilerStep#` too, a "
+    "`gpu_user_annotation`: it lasts as long as the step's work, and says nothing of the host.",
+    lanes=True,
+)
+_wrong(
+    "on_the_steps_thread",
+    "A wait on autograd's thread is missing. A wait is in a step if it lies in the step's time, on "
+    "whatever thread: `tid` says which function waits, and not which step.",
+    steps_thread=True,
 )
 _wrong(
     "in_any_region",
