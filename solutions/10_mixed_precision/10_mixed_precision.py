@@ -242,9 +242,9 @@ def spacing(x, exponent_bits, fraction_bits):
 #
 # Here the chance is given, so that the result can be checked. The format has float32's exponents
 # and `fraction_bits` of its 23 fraction bits. The others are the **rest**, a whole number from 0 to
-# 2 ** (23 - fraction_bits) - 1. Where rest and random number together reach 2 ** (23 -
-# fraction_bits), take the neighbour away from zero, else the one toward zero. Over the largest
-# number there is infinity; infinity and NaN stay. Stuck? `hint("rounded_by_chance")`
+# 2 ** (23 - fraction_bits) - 1, as each of `random` is. Where rest and random number together reach
+# 2 ** (23 - fraction_bits), take the neighbour away from zero, else the one toward zero. Over the
+# largest number there is infinity; infinity and NaN stay. Stuck? `hint("rounded_by_chance")`
 
 
 # %% id="rounded_by_chance" role="solution"
@@ -472,9 +472,9 @@ def autocast_dtypes(program):
 # In `float16` a gradient below 3e-8 is zero. So the loss is multiplied by a scale, backward
 # multiplies every gradient by it, and before the optimizer steps they are divided again. If one
 # element of one scaled gradient is not finite, the step is left out, and the scale was too large:
-# it becomes `scale * backoff`. After `interval` good steps in a row it becomes `scale * growth`,
-# and a new count begins. The scale is a number of float32: where growth would make it infinite, it
-# stays. `growth` and `backoff` are powers of two, so that nothing else is rounded.
+# it becomes `scale * backoff`. After `interval` good steps in a row, counted anew from each growth,
+# it becomes `scale * growth`. The scale is a number of float32: where growth would make it
+# infinite, it stays. `growth` and `backoff` are powers of two, so that nothing else is rounded.
 #
 # `steps` has for each step the **scaled** gradients of all parameters. Return for each step whether
 # the optimizer steps, the gradients divided (also of a step that is left out), and the scale after
@@ -650,9 +650,9 @@ def mended_run(rows):
 #
 # `x`, `w` and `b` may come in 16 bits. Compute the mean cross-entropy of the head
 # (`F.cross_entropy(F.linear(x, w, b), t)`) and the gradients of `scale` times that loss, so that
-# no gradient in 16 bits is further from the truth than one rounding of the result: with logits of a
-# hundred thousand, with thousands of rows, with gradients that only the scale lifts over float16's
-# smallest number.
+# gradients in 16 bits are as near the truth as float32 and one rounding at the end allow: with
+# logits of a hundred thousand, with thousands of rows, with gradients that only the scale lifts
+# over float16's smallest number.
 #
 # The loss comes back unscaled, in float32; the gradients in the dtype of `x`. If that is `float64`,
 # all of it is `float64`. Stuck? `hint("safe_head_loss")`
