@@ -97,7 +97,7 @@ def _quiet(start: Params, batches: Sequence[Batch]) -> Params:
 
 def sent_before_added(ranks: Ranks) -> list[Params]:
     """A hook that starts a bucket runs before its own gradient is in .grad."""
-    return _as_read(ranks, quiet_count=False)
+    return _as_read(ranks)
 
 
 def quiet_arrivals(ranks: Ranks) -> list[Params]:
@@ -105,8 +105,16 @@ def quiet_arrivals(ranks: Ranks) -> list[Params]:
     return _as_read(ranks, quiet_count=True)
 
 
-def _as_read(ranks: Ranks, *, quiet_count: bool) -> list[Params]:
-    """With .grad as it is when a bucket starts in the last backward."""
+def at_the_first(ranks: Ranks) -> list[Params]:
+    """A bucket starts when the first of its gradients arrives."""
+    return _as_read(ranks, at_the_first=True)
+
+
+def _as_read(
+    ranks: Ranks, *, quiet_count: bool = False, at_the_first: bool = False
+) -> list[Params]:
+    """With .grad as it is when a bucket starts in the last backward; without the gradient whose
+    hook starts it, if neither."""
     start, lr, each = ranks[0][0], ranks[0][3], []
     for _, batches, buckets, _ in ranks:
         grads, before = gradients(start, batches), _quiet(start, batches)
@@ -115,8 +123,9 @@ def _as_read(ranks: Ranks, *, quiet_count: bool) -> list[Params]:
         left = list(buckets)
         for place, k in enumerate(used):
             seen.add(k)
-            while left and seen.issuperset(left[0]):
-                for late in set(left.pop(0)).intersection(used[place + quiet_count :]):
+            while left and (seen & {*left[0]} if at_the_first else seen >= {*left[0]}):
+                there = place + (quiet_count or at_the_first)
+                for late in set(left.pop(0)).intersection(used[there:]):
                     grads[late] = before[late]
         each.append(grads)
     return [moved(start, mean(each), lr) for _ in ranks]
@@ -233,6 +242,12 @@ FAULTS = (
         "A bucket started before its last gradient was there: what arrived in the batches before "
         "the last one counted as arrived. Only arrivals of the last backward count.",
         quiet_arrivals,
+    ),
+    Fault(
+        "started_at_the_first",
+        "A bucket started at its first gradient, before the others were there. It starts when all "
+        "of its parameters have arrived.",
+        at_the_first,
     ),
     Fault(
         "gradient_of_the_hook",

@@ -60,6 +60,8 @@ OWN_COLUMNS = (
     "dz has as many numbers as the z that came with it, (N, Vr). Ranks may hold different numbers "
     "of words."
 )
+NOT_AVERAGED = "dz is N times too large: the loss is the mean over the rows."
+SUMMED = "The loss is N times too large: it is the mean over the rows."
 BOTH = "Two are asked for: the loss, and then this rank's columns of dz."
 _RAISED = {
     "RuntimeError: index": "The target of a row may be the word of another rank: target - first is "
@@ -217,6 +219,8 @@ def _of_the_loss(
     if got.dim():
         return "The loss is one number, the mean of all words, and the first of the two."
     factor = float(got / want) if float(want) else 0.0
+    if len(z) > 1 and math.isclose(factor, len(z), rel_tol=1e-4):
+        return SUMMED
     if any(math.isclose(factor, known, rel_tol=1e-4) for known in FACTORS):
         return ""
     return _of_the_sums(sums, z, target, top) or (
@@ -252,6 +256,9 @@ def _of_dz(got: Any, want: Tensor, *, sums: Tensor, target: Tensor, allowed: flo
         return OWN_COLUMNS
     if not isinstance(got, Tensor) or (got.shape, got.dtype) != (want.shape, want.dtype):
         return ""
+    n = len(target)
+    if n > 1 and torch.allclose(got, n * want, rtol=0.0, atol=n * allowed):
+        return NOT_AVERAGED
     if between_tensors(got, want, allowed):
         return ""
     here = torch.arange(want.shape[1]) == target[:, None]
@@ -445,12 +452,10 @@ vocab_loss.wrong(
 )
 vocab_loss.wrong(
     "not_averaged",
-    "dz is N times too large: the loss is the mean over the rows.",
+    NOT_AVERAGED,
     vocab_loss=_not_averaged,
 )
-vocab_loss.wrong(
-    "summed", "The loss is N times too large: it is the mean over the rows.", vocab_loss=_summed
-)
+vocab_loss.wrong("summed", SUMMED, vocab_loss=_summed)
 vocab_loss.wrong(
     "top_forgotten",
     "The log-sum-exp lacks the maximum that was taken away: lse = top + log(sum).",
