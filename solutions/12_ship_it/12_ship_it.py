@@ -358,12 +358,13 @@ with answered():
 # `head_loss.weighted`, is an operator of its own):
 #
 # - **It breaks** if it is gone or returns other types; if an argument is gone, renamed, of another
-#   type, written now or no longer (`Tensor(a!)`), or keyword-only where it was positional; if its
-#   default was changed or taken away; if a new argument has no default; or if the old positional
-#   arguments no longer come first, in the same order.
+#   type (`int[2]` is not `int[]`), written now or no longer (`Tensor(a!)`), or keyword-only where
+#   it was positional; if its default was changed or taken away; if a new argument has no default;
+#   or if the old positional arguments no longer come first, in the same order.
 # - **It is a feature** if an operator is new, an argument is new, has its first default, takes None
 #   too (`T` became `T?`), or is positional now, and nothing breaks.
-# - Everything else is a fix: also keyword-only arguments in another order.
+# - Everything else is a fix: also keyword-only arguments in another order, or results with other
+#   names.
 #
 # A break raises the major version, a feature the minor, a fix the patch, and what stands behind
 # begins at 0. Before 1.0 a break raises the minor version, and all else the patch. A renamed
@@ -386,12 +387,12 @@ def next_version(version, old, new):
 
     def type_of(argument):
         writes = argument.alias_info is not None and argument.alias_info.is_write
-        return str(argument.type), writes
+        return str(argument.type), argument.N, writes
 
     def of_argument(a, b):
         if b is None:
             return 2
-        if type_of(a) != type_of(b) and type_of(b) != (f"Optional[{a.type}]", type_of(a)[1]):
+        if type_of(a) != type_of(b) and type_of(b) != (f"Optional[{a.type}]", *type_of(a)[1:]):
             return 2
         kept = b.has_default_value() and a.default_value == b.default_value
         if a.has_default_value() and not kept:
@@ -439,7 +440,8 @@ def next_version(version, old, new):
             facts[argument] = (kind, default, by_keyword)
             if not by_keyword:
                 places.append(argument)
-        return name, (facts, places, returned)
+        returns = [one.partition(" ")[0] for one in returned.strip("()").split(", ")]
+        return name, (facts, places, returns)
 
     def breaks(before, after):
         if after is None or before[2] != after[2] or after[1][: len(before[1])] != before[1]:
@@ -478,7 +480,7 @@ def next_version(version, old, new):
             seen.add("break")
         else:
             a, b = read(text), later.pop(name)
-            if str(a).rpartition("->")[2] != str(b).rpartition("->")[2]:
+            if [str(x.type) for x in a.returns] != [str(y.type) for y in b.returns]:
                 seen.add("break")
             first = [x for x in a.arguments if not x.kwarg_only]
             for x, y in zip(first, [*b.arguments, *[None] * len(first)], strict=False):
@@ -490,9 +492,9 @@ def next_version(version, old, new):
                 if y is None:
                     seen.add("break")
                     continue
-                writes = [bool(one.alias_info and one.alias_info.is_write) for one in (x, y)]
+                rest = [(o.N, bool(o.alias_info and o.alias_info.is_write)) for o in (x, y)]
                 kinds = [str(one.type) for one in (x, y)]
-                if writes[0] != writes[1] or kinds[1] not in (kinds[0], f"Optional[{kinds[0]}]"):
+                if rest[0] != rest[1] or kinds[1] not in (kinds[0], f"Optional[{kinds[0]}]"):
                     seen.add("break")
                 elif kinds[0] != kinds[1] or (x.kwarg_only and not y.kwarg_only):
                     seen.add("feature")
@@ -969,11 +971,11 @@ def head_wheel(platform):
     for minor in (11, 12, 13):
         texts["WHEEL"] += f"Tag: cp3{minor}-none-{platform}\n"
     texts["pyproject.toml"] = """
-build-system = { requires = ["setuptools", "torch>=2.11,<3"] }
+build-system = { requires = ["setuptools", "torch>=2.11"] }
 project.name = "headloss"
 project.version = "1.0.0rc1"
 project.requires-python = "~=3.11"
-project.dependencies = ["torch>=2.11,<3"]
+project.dependencies = ["torch>=2.11"]
 tool.setuptools.package-data.headloss = ["_C*"]
 """
     texts["headloss/__init__.py"] = """
@@ -1031,7 +1033,7 @@ STABLE_TORCH_LIBRARY_IMPL(headloss, CPU, m) { m.impl("head_loss", TORCH_BOX(&row
 #
 # | kind | what is wrong | place |
 # |---|---|---|
-# | `not_loaded` | importing the package does not load the library | path |
+# | `not_loaded` | `__init__.py` does not load the library when it is imported | path |
 # | `no_kernel` | an operator has a schema, and no kernel | operator |
 # | `no_fake` | an operator has no fake kernel | operator |
 # | `no_gradient` | an operator has no gradient, and needs one | operator |
@@ -1044,7 +1046,7 @@ STABLE_TORCH_LIBRARY_IMPL(headloss, CPU, m) { m.impl("head_loss", TORCH_BOX(&row
 # An operator is named as torch does, `library::name`. It needs a gradient unless its name ends in
 # `_backward` or it writes its argument and returns nothing. A write is a method whose name ends in
 # `_`, as in `x.mul_(p)`. No line has more than one fault, and no release either. What stands in a
-# comment does not run. Here is a whole one. Stuck? `hint("broken_release")`
+# comment does not count. Here is a whole one. Stuck? `hint("broken_release")`
 
 # %% id="a-release" tags=["worked-example"]
 whole = {
@@ -1128,7 +1130,7 @@ def broken_release(files):
         return next(path for path in files if path.endswith(end))
 
     init, wheel = the_file("__init__.py"), the_file("WHEEL")
-    project = files["pyproject.toml"]
+    project = re.sub(r"#.*", "", files["pyproject.toml"])
     ops = re.sub(r"#.*", "", files[the_file("ops.py")])
     cpp = re.sub(r"//[^\n]*|/\*.*?\*/", "", files[the_file(".cpp")], flags=re.DOTALL)
     library = re.search(r"TORCH_LIBRARY\((\w+), m\)", cpp)[1]
@@ -1228,6 +1230,7 @@ def broken_release(files):
 def broken_release(files):
     """A table of questions, asked in one go; the first that is answered with a place is it."""
     texts = {re.split(r"[/.]", path)[-1]: (path, text) for path, text in files.items()}
+    toml = re.sub(r"#.*", "", files["pyproject.toml"])
     init = next(path for path in files if path.endswith("__init__.py"))
     python = next(text for path, text in files.items() if path.endswith("ops.py"))
     python = [line for line in python.splitlines() if not line.startswith("#")]
@@ -1249,7 +1252,7 @@ def broken_release(files):
         return any(what in line for line in where)
 
     def exact(key):
-        found = next(line for line in texts["toml"][1].splitlines() if line.startswith(key))
+        found = next(line for line in toml.splitlines() if line.startswith(key))
         return re.search(r'"(torch\b.*?)"', found)[1]
 
     learns = [
@@ -1270,7 +1273,7 @@ def broken_release(files):
         return "not_loaded", init
     if exact("requires =") != exact("dependencies") or "==" not in exact("dependencies"):
         return "torch_unpinned", "pyproject.toml"
-    if not re.search(r'"(_C)?\*\.so"', texts["toml"][1]):
+    if not re.search(r'"(_C)?\*\.so"', toml):
         return "file_left_out", "pyproject.toml"
     tag = texts["WHEEL"]
     return ("wrong_tag", tag[0]) if "-any" in tag[1] else ("whole", "")

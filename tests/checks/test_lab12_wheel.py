@@ -112,6 +112,7 @@ def test_a_strange_project_is_a_wrong_answer(text: str) -> None:
     [
         ("torch==2.13.*", project_texts.TORCH_PINNED),
         ("torch>=2.11,<2.14", project_texts.TORCH_PINNED),
+        ("torch>=2.11,<3", project_texts.TORCH_PINNED),
         ("torch>=2.12", project_texts.TORCH_PINNED),
         ("torch>=2.9", project_texts.TORCH_TOO_OLD),
         ("numpy", project_texts.NO_TORCH),

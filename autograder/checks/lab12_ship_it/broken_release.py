@@ -20,11 +20,14 @@ from .releases import (
     kernel_in_a_block,
     left_out_of,
     load_in_a_comment,
+    loaded_by_nobody,
     other_library_taken_along,
+    pinned_in_a_comment,
     pinned_nowhere,
     pinned_to_another,
     tag_of_any_platform,
     tag_of_any_python,
+    taken_along_in_a_comment,
     unusual,
     whole,
     write_beside_a_declared_one,
@@ -40,6 +43,8 @@ _RAISED = {
     "AttributeError": "A pattern was not found, so there is no match to ask. What is missing may "
     "be the fault.",
     "StopIteration": "A search found nothing. What is missing may be the fault.",
+    "ValueError: too many values": "More was found than was looked for. What stands in a comment "
+    "does not count.",
     "KeyError": "The names of library and version differ from release to release: look for the "
     "files by how their paths end.",
 }
@@ -117,6 +122,9 @@ _OTHERS = (
     ("undeclared_write", write_in_a_backward),
     ("undeclared_write", write_with_a_result),
     ("undeclared_write", write_returned),
+    ("not_loaded", loaded_by_nobody),
+    ("torch_unpinned", pinned_in_a_comment),
+    ("file_left_out", taken_along_in_a_comment),
 )
 
 
@@ -127,7 +135,8 @@ def _broken(draw: Draw, kind: str, hidden: bool) -> tuple[Release, Found]:
 
 _MISSED = {
     "not_loaded": "Nothing loads the library when the package is imported, so torch.ops knows none "
-    "of its operators. A line in a function that nobody calls, or in a comment, loads nothing.",
+    "of its operators. A line in a comment, in a function that nobody calls, or in a module that "
+    "nobody imports, loads nothing.",
     "no_kernel": "An operator has a schema and no kernel: m.def without m.impl. It can be found, "
     "and not run.",
     "no_fake": "An operator has no fake kernel. It runs eagerly; torch.compile cannot ask it for "
@@ -178,17 +187,26 @@ def _faults(files: Files, mistake: str) -> Iterator[Found]:
     by_end = {path.rpartition("/")[2].rpartition(".")[2]: path for path in files}
     init = next(path for path in files if path.endswith("__init__.py"))
     ops = files[next(path for path in files if path.endswith("ops.py"))]
-    cpp = files[by_end["cpp"]]
+    cpp, project = files[by_end["cpp"]], files[by_end["toml"]]
+    if mistake != "comments_of_toml":
+        project = re.sub(r"#.*", "", project)
     if mistake != "comments":
         ops, cpp = re.sub(r"#.*", "", ops), re.sub(r"//[^\n]*|/\*.*?\*/", "", cpp, flags=re.S)
     (library,) = re.findall(r"TORCH_LIBRARY\((\w+), m\)", cpp)
-    if not _loads(files[init], mistake):
+    if not any(_loads(text, mistake) for text in _loading(files, init, mistake)):
         yield "not_loaded", init
     for name, arguments, back in re.findall(r'm\.def\("(\w+)\((.*?)\) -> (.*?)"', cpp):
         for kind in _of_operator(name, arguments, back, library, ops, cpp, mistake):
             full = name if mistake == "its_name_alone" else f"{library}::{name}"
             yield kind, by_end["cpp"] if mistake == "path" else full
-    yield from _of_metadata(files, files[by_end["toml"]], mistake)
+    yield from _of_metadata(files, project, mistake)
+
+
+def _loading(files: Files, init: str, mistake: str) -> list[str]:
+    """The texts in which a load is looked for."""
+    if mistake != "in_any_module":
+        return [files[init]]
+    return [text for path, text in files.items() if path.endswith(".py")]
 
 
 def _loads(init: str, mistake: str) -> bool:
@@ -228,7 +246,7 @@ def _of_operator(
 
 def _of_metadata(files: Files, project: str, mistake: str) -> Iterator[Found]:
     (built,) = re.findall(r'^requires = .*?"(torch\b[^"]*)"', project, re.M)
-    (runs,) = re.findall(r'^dependencies = .*?"(torch\b[^"]*)"', project, re.M)
+    runs = re.findall(r'dependencies = .*?"(torch\b[^"]*)"', project)[0]
     loose = {
         "any_bound": runs == "torch",
         "pinned_somehow": not ("==" in built and "==" in runs),
@@ -258,6 +276,10 @@ for _kind in FAULTS:
 for _name, _sentence in {
     "comments": "A line in a comment was taken for one that runs. What is commented out is not "
     "registered.",
+    "comments_of_toml": "A comment of pyproject.toml was taken for what it says. What is commented "
+    "out pins nothing and takes no file along.",
+    "in_any_module": "The load stands in a module that nobody imports. Importing the package loads "
+    "nothing.",
     "in_function": "The load stands in a function that nobody calls. Importing the package loads "
     "nothing.",
     "backward_too": "A gradient was missed at an operator that is itself a backward. It needs one "

@@ -408,6 +408,11 @@ _misread(
     "keyword: a feature.",
     positional_breaks=True,
 )
+_misread(
+    "results_named",
+    "The results have other names, and the same types. A call does not name them: nothing breaks.",
+    result_names_count=True,
+)
 _wrong(
     "overloads_as_one",
     "`head_loss` and `head_loss.weighted` are two operators with a schema each. Compare each "

@@ -125,22 +125,23 @@ MISREAD: dict[str, tuple[str, dict[str, bool]]] = {
 
 
 _NEW = {
-    "ignore_index": "Right while ignore_index was -100. Here it is another number: rows with that "
-    "target do not count, and -100 is then no such number.",
-    "label_smoothing": "Right without label_smoothing. With it each word v counts label_smoothing "
-    "/ V, times weight[v] where there is a `weight`, and the target 1 - label_smoothing more, "
-    "times its own. The mean divides as it does without.",
-    "weight": "Right without `weight`. With it a row counts weight[target] times, and the mean "
-    "divides by the sum of those weights, over the rows that count.",
-    "softcap": "Right without softcap. With it z becomes softcap * tanh(z / softcap), bias and "
-    "all, before the softmax and the z-loss see it.",
-    "shift": "Right without shift. With it position k of a sentence is asked for t[..., k + 1], "
-    "and the last position for none.",
-    "z_loss": "Right without z_loss. With it every row that counts adds z_loss * lse^2 of its "
-    "capped logits, without `weight`, and for the mean the mean of these over those rows.",
-    "sum": 'Right for other reductions. "sum" adds up the rows that count, and divides by nothing.',
-    "none": 'Right for other reductions. "none" gives a loss for each target that is asked for, 0 '
-    "where it is ignored, and divides none of them.",
+    "ignore_index": "Right so far, with ignore_index -100. Here it is another number: rows with "
+    "that target do not count, and -100 is then no such number.",
+    "label_smoothing": "Right so far, without label_smoothing. With it each word v counts "
+    "label_smoothing / V, times weight[v] where there is a `weight`, and the target 1 - "
+    "label_smoothing more, times its own. The mean divides as it does without.",
+    "weight": "Right so far, without `weight`. With it a row counts weight[target] times, and the "
+    "mean divides by the sum of those weights, over the rows that count.",
+    "softcap": "Right so far, without softcap. With it z becomes softcap * tanh(z / softcap), bias "
+    "and all, before the softmax and the z-loss see it.",
+    "shift": "Right so far, without shift. With it position k of a sentence is asked for t[..., k "
+    "+ 1], and the last position for none.",
+    "z_loss": "Right so far, without z_loss. With it every row that counts adds z_loss * lse^2 of "
+    "its capped logits, without `weight`, and for the mean the mean of these over those rows.",
+    "sum": 'Right so far, for other reductions. "sum" adds up the rows that count, and divides by '
+    "nothing.",
+    "none": 'Right so far, for other reductions. "none" gives a loss for each target that is asked '
+    "for, 0 where it is ignored, and divides none of them.",
 }
 _PLAIN = (
     "No option came: it is the mean of the cross-entropy over the rows whose target is not -100. "

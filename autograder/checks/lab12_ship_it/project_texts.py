@@ -16,7 +16,7 @@ from autograder.judge import Wrong, describe
 from .wheel_fits import fits
 
 PYTHONS = ("3.11", "3.12", "3.13")
-TORCHES = ("2.11.0", "2.12.1", "2.13.0", "2.14.0", "2.15.0")
+TORCHES = ("2.11.0", "2.12.1", "2.13.0", "2.14.0", "2.15.0", "3.0.0")
 TOO_OLD = "2.10.2"
 
 ANY_PLATFORM = (
@@ -39,7 +39,7 @@ NO_TORCH = (
     "Nothing in `dependencies` brings torch: the wheel installs beside none, and the import fails."
 )
 TORCH_PINNED = (
-    "This installs beside one torch, or a few. The library asks for what 2.11 has, and later "
+    "This refuses a torch that is 2.11 or later. The library asks for what 2.11 has, and later "
     "releases keep that: it is what the stable ABI is for. Leave the upper end open."
 )
 TORCH_TOO_OLD = (

@@ -12,6 +12,9 @@ NAMES = ("temper", "row_scale", "gate", "soft_clip", "blend", "lean", "warp")
 LIBRARIES = ("headloss", "widehead", "fusedrows", "quickhead")
 
 
+_LOAD = 'torch.ops.load_library(next(Path(__file__).parent.glob("_C*.so")))\n'
+
+
 @dataclass(frozen=True)
 class Operator:
     """One operator: its schema's arguments, its C++ parameters and the lines of its body."""
@@ -32,7 +35,9 @@ class Operator:
 @dataclass(frozen=True)
 class Release:
     """A library with its operators, and what is left out or turned round in its files. behind: what
-    is a comment in the C++ stands behind the line before it; block: between /* and */."""
+    is a comment in the C++ stands behind the line before it; block: between /* and */. remark: a
+    comment at the top of pyproject.toml. beside_it: a module that nobody imports loads the library.
+    """
 
     library: str
     operators: tuple[Operator, ...]
@@ -52,6 +57,8 @@ class Release:
     pure: bool = False
     tag: str = ""
     beside: str = "numpy>=2"
+    remark: str = ""
+    beside_it: bool = False
     order: tuple[int, ...] = field(default=())
 
     def files(self) -> Files:
@@ -65,7 +72,10 @@ class Release:
             self.wheel: self._wheel(),
         }
         paths = list(made)
-        return {paths[k]: made[paths[k]] for k in self.order}
+        files = {paths[k]: made[paths[k]] for k in self.order}
+        if self.beside_it:
+            files[f"{lib}/loading.py"] = f"from pathlib import Path\n\nimport torch\n\n{_LOAD}"
+        return files
 
     @property
     def wheel(self) -> str:
@@ -79,8 +89,9 @@ class Release:
 
     def _pyproject(self) -> str:
         exact = f"torch==2.{self.torch}.*"
+        remark = f"# {self.remark}\n" if self.remark else ""
         return (
-            f'[build-system]\nrequires = ["setuptools>=77", "{self.built_with or exact}"]\n'
+            f'{remark}[build-system]\nrequires = ["setuptools>=77", "{self.built_with or exact}"]\n'
             'build-backend = "setuptools.build_meta"\n\n'
             f'[project]\nname = "{self.library}"\nversion = "{self.version}"\n'
             f'requires-python = ">=3.{self.python}"\n'
@@ -90,7 +101,7 @@ class Release:
         )
 
     def _init(self) -> str:
-        load = 'torch.ops.load_library(next(Path(__file__).parent.glob("_C*.so")))\n'
+        load = _LOAD
         if self.loaded == "in a function":
             load = "\ndef load():\n    " + load + "\n"
         if self.loaded == "never":
@@ -266,6 +277,23 @@ def load_in_a_comment(draw: Draw) -> Broken:
     return broken, f"{release.library}/__init__.py"
 
 
+def loaded_by_nobody(draw: Draw) -> Broken:
+    release = replace(whole(draw), loaded="never", beside_it=True)
+    return release, f"{release.library}/__init__.py"
+
+
+def pinned_in_a_comment(draw: Draw) -> Broken:
+    release = whole(draw)
+    remark = f'dependencies = ["torch==2.{release.torch}.*"]'
+    return replace(release, runs_with="torch", remark=remark), "pyproject.toml"
+
+
+def taken_along_in_a_comment(draw: Draw) -> Broken:
+    release = whole(draw)
+    remark = f'{release.library} = ["{release.package_data}"]'
+    return replace(release, package_data="*.pyi", remark=remark), "pyproject.toml"
+
+
 def _torch_unpinned(draw: Draw, release: Release, with_a_bound: bool) -> Broken:
     loose = f"torch>=2.{release.torch}" if with_a_bound else "torch"
     return replace(release, runs_with=loose), "pyproject.toml"
@@ -361,6 +389,7 @@ def unusual(draw: Draw) -> list[Release]:
         replace(unnamed, operators=ops),
         replace(whole(draw), package_data="*.so"),
         replace(whole(draw), beside="torchmetrics>=1"),
+        replace(whole(draw), remark='dependencies = ["torch"]'),
     ]
 
 

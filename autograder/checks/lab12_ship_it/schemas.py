@@ -73,11 +73,13 @@ class Reading:
     types_free: bool = False
     order_free: bool = False
     positional_breaks: bool = False
+    result_names_count: bool = False
 
 
 def effect(old: Schema, new: Schema, read: Reading) -> int:
     """BREAK, FEATURE or PATCH: what the change from old to new is to callers."""
-    if old.returns != new.returns and not read.returns_free:
+    before, after = (_returned(s, named=read.result_names_count) for s in (old, new))
+    if before != after and not read.returns_free:
         return BREAK
     if read.names_free:
         new = _named_alike(old, new)
@@ -91,6 +93,11 @@ def effect(old: Schema, new: Schema, read: Reading) -> int:
             effects.append(BREAK)
     effects += [_of_new(a, read) for a in found.values()]
     return max(*effects, _of_order(old, new, read))
+
+
+def _returned(schema: Schema, *, named: bool) -> list[str]:
+    """Its types, or the types with their names."""
+    return [one if named else one.partition(" ")[0] for one in schema.returns]
 
 
 def decisive(old: Schema, new: Schema) -> str:
@@ -214,6 +221,7 @@ PAIRS = (  # before and after, of one operator
     ("int n", "float? n"),
     ("int n", "float n"),
     ("int n", "int[] n"),
+    ("int[2] n", "int[] n"),  # for torch's parser both are a List[int]
     ("Tensor x", "Tensor[] x"),
     ("Tensor x", "Tensor?[] x"),
     ("Tensor[] x", "Tensor?[] x"),  # T is Tensor[]: T? would be Tensor[]?
@@ -244,6 +252,7 @@ RETURNS = (
     ("Tensor", "Tensor?"),
     ("Tensor, Tensor", "Tensor, Tensor[]"),
     ("int", "float"),
+    ("Tensor loss, Tensor lse", "Tensor y, Tensor lse"),
 )
 
 
