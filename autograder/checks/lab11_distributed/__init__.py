@@ -10,7 +10,9 @@ them.
 from autograder.checks.next_lines import next_lines
 from autograder.judge import Lab
 
-lab = Lab("11_distributed", "Many ranks, one model", next_lines())
+lab = Lab(
+    "11_distributed", "Many ranks, one model", next_lines(), preloads=("torch._dynamo",)
+)  # every rank of every call would import it anew
 
 from . import bucket_order
 from . import ddp_step
