@@ -16,7 +16,7 @@ from .student import Call, WroteInput
 def same_transcript(a: list[Call], b: list[Call]) -> bool:
     """Call by call. In which order a half keeps its tensors for the next one is its own affair:
     only the last call, which was judged wrong, has to have them in the same."""
-    if len(a) != len(b) or [x.function for x in a] != [y.function for y in b]:
+    if [x.function for x in a] != [y.function for y in b]:
         return False
     pairs = [(x.outcome, y.outcome) for x, y in zip(a, b, strict=True)]
     before = all(_same_but_for_order(x, y) for x, y in pairs[:-1])

@@ -104,6 +104,7 @@ def test_two_outcomes_are_the_same(a: Any, b: Any) -> None:
         (torch.tensor([math.inf]), torch.tensor([math.nan])),
         (WroteInput(1), WroteInput(2)),
         (WroteInput(1), 1),
+        (1, WroteInput(1)),
         (LOST, OUT_OF_RANGE),
         (OUT_OF_RANGE, Raised(Cause.RAISED, "RuntimeError", "CUDA error: illegal access")),
         (Raised(Cause.RAISED, "E", "other"), LOST),
