@@ -143,10 +143,9 @@ def expect_one_each(people: Sequence[Result]) -> None:
 
 
 def _result(line: roster.Line, journal: Journal, grade: Grade | None) -> Result:
-    record = journal.read(line.student, line.key) if line.key else None
-    if record is None and line.key:
-        return Result(line, None, grade, line.ungradable or LOST)
-    return Result(line, record, grade, line.ungradable)
+    record = journal.read(line.student, line.key)
+    lost = LOST if line.key and record is None else ""
+    return Result(line, record, grade, line.ungradable or lost)
 
 
 def grades(folder: Path, lab: str) -> dict[str, Grade]:

@@ -105,6 +105,7 @@ def test_what_counts_is_settled_unless_all_that_stands_is_asked_for() -> None:
         (closed, whole + 4, whole + 4),
         (replace(closed, reason="Cut off."), None, whole + 4),
         (ungradable("bob", "Cut off."), None, None),
+        (Result(Line("zoe"), enrolment=NOTHING), None, None),
     ):
         assert one.settled == settled
         assert one.counted(provisional=False) == settled
@@ -149,6 +150,7 @@ def test_everybody_is_read_back_by_name_with_verdicts_grade_and_reason(folder: P
     assert list(found) == ["ada", "bob", "Cy", "dan", "eve"]
     assert [name for name, one in found.items() if one.record] == ["ada", "bob", "Cy"]
     assert [one.reason for one in found.values()] == ["", "", "Cut off.", LOST, "Cut off."]
+    assert {one.enrolment for one in found.values()} == {""}  # there is no class list
     assert [name for name, one in found.items() if one.grade] == ["ada", "bob", "Cy"]
     for name, one in list(found.items())[:3]:
         assert one.record is not None
@@ -180,6 +182,34 @@ def test_another_lab_and_an_empty_folder_have_no_grades(folder: Path, tmp_path: 
     assert grades(folder, "02_other") == {}
     assert grades(tmp_path, NAME) == {}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lab_that_was_never_graded_is_a_users_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError):
+        results(tmp_path, RELEASE, logging.getLogger(__name__))
+
+
+def test_a_damaged_gradebook_is_a_users_error_and_a_line_of_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    roster.update(tmp_path, NAME, [Line("ada", origin("ada"))])
+    (tmp_path / "gradebook.db").write_bytes(b"This is no database." * 100)
+    with pytest.raises(UserError, match=r"gradebook\.db"):
+        read(tmp_path)
+    (line,) = caplog.records
+    assert (line.name, line.levelname) == (__name__, "ERROR")
+
+
+@pytest.mark.parametrize(
+    ("key", "told", "reason"),
+    [("", "", ""), ("0" * 64, "", LOST), ("0" * 64, "Cut off.", "Cut off.")],
+)
+def test_a_verdict_is_lost_where_one_was_made_and_nothing_else_is_known(
+    key: str, told: str, reason: str, tmp_path: Path
+) -> None:
+    roster.update(tmp_path, NAME, [Line("ada", origin("ada"), key=key, ungradable=told)])
+    (ada,) = read(tmp_path).values()
+    assert (ada.record, ada.grade, ada.reason) == (None, None, reason)
 
 
 def test_what_an_instructor_changed_counts(folder: Path) -> None:
@@ -215,3 +245,13 @@ def test_with_a_class_list_there_is_a_row_for_everybody_on_it(folder: Path) -> N
         "Alone": NOTHING,
         **strangers,
     }
+
+
+def test_a_folder_is_whose_name_it_bears_where_a_new_list_has_another_number(
+    tmp_path: Path,
+) -> None:
+    cy = Person("cy@school", canvas="556", folder_id="Cy")
+    roster.update(tmp_path, NAME, [Line("Cy", "cy_555_1_01_strides.ipynb")])
+    enrolment.keep(tmp_path, [cy])
+    found = read(tmp_path)
+    assert {name: (one.person, one.enrolment) for name, one in found.items()} == {"Cy": (cy, "")}
