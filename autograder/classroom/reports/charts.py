@@ -6,6 +6,7 @@ which has a light and a dark value for it.
 """
 
 import io
+import math
 import re
 import statistics
 from collections.abc import Callable, Sequence
@@ -32,6 +33,7 @@ STYLE: Any = {
     "svg.hashsalt": "one layer deep",
     "font.size": 10,
     "hatch.linewidth": 0.7,
+    "lines.linewidth": 1.4,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": LINE,
@@ -39,6 +41,10 @@ STYLE: Any = {
     "axes.axisbelow": True,
     "grid.color": LINE,
     "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.borderpad": 0,
+    "legend.handlelength": 1.4,
+    "legend.columnspacing": 1.2,
     "text.color": INK,
     "xtick.color": SOFT,
     "ytick.color": INK,
@@ -79,30 +85,28 @@ def scores(points: Sequence[float], max_points: float, shape: Shape = WIDE) -> s
         figure = Figure(figsize=(shape.width, 2.7), layout="constrained")
         axes = figure.subplots()
         edges = _edges(max_points)
-        counts, *_ = axes.hist(
-            points, bins=edges, color=PASSED, edgecolor=GROUND, linewidth=1.2, rwidth=1.0
-        )
+        counts, *_ = axes.hist(points, bins=edges, color=PASSED, edgecolor=GROUND, linewidth=1.2)
         if points:
             middle = statistics.median(points)
-            axes.axvline(middle, color=INK, linewidth=1.4, linestyle=(0, (4, 2)), zorder=0.8)
+            axes.axvline(middle, color=INK, linestyle="dashed", zorder=0.8)
             side = "right" if middle > max_points / 2 else "left"
             text = f" median {middle:g} "
             top = axes.get_xaxis_transform()
-            axes.text(middle, 1.03, text, transform=top, ha=side, va="bottom")
-        axes.set(xlim=(edges[0], edges[-1]), ylim=(0, max(1.0, max(counts, default=0)) * 1.06))
+            axes.text(middle, 1.03, text, transform=top, ha=side)
+        axes.set(xlim=(edges[0], edges[-1]), ylim=(0, (max(counts) or 1.0) * 1.06))
         axes.set_xlabel(f"points of {max_points:g}, from the checks")
         axes.set_ylabel("students")
         axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12 if shape is WIDE else 6))
         axes.grid(axis="y")
-        axes.tick_params(axis="y", colors=SOFT)
+        axes.tick_params(colors=SOFT)
         return _svg(figure, "scores", shape, _scores_in_words(points, max_points))
 
 
 def _edges(max_points: float) -> list[float]:
-    """Bins of whole points, thirty-odd at most, so that each bar is a number of points."""
+    """Bins of whole points, 45 at most. The last one holds `max_points`."""
     width = max(1, round(max_points / 30))
-    count = int(max(1, max_points) // width) + 1
+    count = math.ceil(max_points / width + 0.5)
     return [width * (i - 0.5) for i in range(count + 1)]
 
 
@@ -152,15 +156,14 @@ def _outcomes(axes: Axes, items: Sequence[Item], *, columns: int) -> None:
     for name, colour, hatch, hatched in OUTCOMES:
         shares = [getattr(i, name) / t for i, t in zip(items, totals, strict=True)]
         axes.barh(rows, shares, left=start, height=0.66, color=colour, label=NAMES[name],
-                  hatch=hatch, edgecolor=hatched if hatch else SOFT, linewidth=0)  # fmt: skip
+                  hatch=hatch, edgecolor=hatched, linewidth=0)  # fmt: skip
         axes.barh(rows, shares, left=start, height=0.66, fill=False, edgecolor=SOFT, linewidth=0.6)
         start = [a + b for a, b in zip(start, shares, strict=True)]
     axes.set(xlim=(0, 1))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))
     axes.set_xlabel("share of the students")
     axes.spines["left"].set_visible(False)
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, frameon=False,
-                borderpad=0, handlelength=1.4, columnspacing=1.2)  # fmt: skip
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns)
 
 
 def _discriminations(axes: Axes, items: Sequence[Item]) -> None:
@@ -168,11 +171,11 @@ def _discriminations(axes: Axes, items: Sequence[Item]) -> None:
         if item.discrimination is None:
             axes.text(0.08, row, "cannot be said", color=SOFT, va="center")
             continue
-        axes.hlines(row, 0, item.discrimination, color=SOFT, linewidth=1.4)
-        axes.plot(item.discrimination, row, "o", color=INK, markersize=6)
-    lowest = min((item.discrimination or 0.0 for item in items), default=0.0)
+        axes.hlines(row, 0, item.discrimination, color=SOFT)
+        axes.plot(item.discrimination, row, "o", color=INK)
+    known = [item.discrimination for item in items if item.discrimination is not None]
     axes.axvline(0, color=INK, linewidth=0.8)
-    axes.set(xlim=(min(-0.3, lowest - 0.1), 1.05))
+    axes.set(xlim=(min([-0.2, *known]) - 0.1, 1.05))
     axes.grid(axis="x")
     axes.set_xlabel("discrimination")
     axes.spines["left"].set_visible(False)
@@ -207,7 +210,7 @@ def _spreads(
         if one is not None:
             axes.hlines(row, one.median, one.most, color=SOFT, linewidth=3)
             axes.plot(one.most, row, "|", color=INK, markersize=9, markeredgewidth=1.6)
-            axes.plot(one.median, row, "o", color=INK, markersize=6)
+            axes.plot(one.median, row, "o", color=INK)
     axes.set_xlabel(label)
     axes.spines["left"].set_visible(False)
     axes.grid(axis="x")
@@ -215,12 +218,20 @@ def _spreads(
         low, high = min(s.median for s in known), max(s.most for s in known)
         axes.set_xscale("log")
         axes.set_xlim(low / 2, high * 2)
-        axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if high > 50 * low else (1.0, 3.0)))
+        axes.xaxis.set_major_locator(LogLocator(subs=_digits(high / low)))
         axes.xaxis.set_minor_locator(NullLocator())
     else:
         axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center", color=SOFT)
         axes.set_xticks([])
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: form(value)))
+
+
+def _digits(ratio: float) -> tuple[float, ...]:
+    """What the numbers at a logarithmic axis begin with, whose ends lie so far apart: there are at
+    least two of them, since one alone tells no scale."""
+    if ratio > 50:
+        return (1.0,)
+    return (1.0, 3.0) if ratio > 3 else (1.0, 2.0, 5.0)
 
 
 def seconds(value: float) -> str:
@@ -254,18 +265,18 @@ _ELSEWHERE = re.compile(
     r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>|<style.*?</style>", re.S
 )
 _ID = re.compile(r'(\bid="|url\(#|href="#)')
-_SIZE = re.compile(r'(<svg [^>]*?) width="[^"]*"', re.S)
-_HEIGHT = re.compile(r'(<svg [^>]*?) height="[^"]*"', re.S)
+_SIZE = re.compile(r'(<svg [^>]*?) width="[^"]*"')
+_HEIGHT = re.compile(r'(<svg [^>]*?) height="[^"]*"')
 
 
 def _svg(figure: Figure, name: str, shape: Shape, words: str) -> str:
     """`figure` as an element of the page: named, text in words, in the page's colours."""
     out = io.StringIO()
     name += "" if shape is WIDE else f"-{shape.name}"
-    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    figure.savefig(out, format="svg")
     text = _ID.sub(rf"\1{name}-", _ELSEWHERE.sub("", out.getvalue())).strip()
-    text = _HEIGHT.sub(r"\1", _SIZE.sub(r"\1", text, count=1), count=1)
+    text = _HEIGHT.sub(r"\1", _SIZE.sub(r"\1", text))
     for colour, variable in VARIABLES.items():
         text = text.replace(colour, f"var(--{variable})")
     head = f'<svg class="{shape.name}" role="img" aria-label="{escape(words, quote=True)}" '
-    return text.replace("<svg ", head, 1)
+    return text.replace("<svg ", head)
