@@ -138,11 +138,10 @@ def _pair(
     if shape is WIDE:
         figure = Figure(figsize=(shape.width, height), layout="constrained")
         made = figure.subplots(1, 2, sharey=True, width_ratios=widths)
-        named = made[:1]
     else:
         figure = Figure(figsize=(shape.width, 2 * height), layout="constrained")
-        named = made = figure.subplots(2, 1)
-    for axes in named:
+        made = figure.subplots(2, 1)
+    for axes in made:
         names = [item.question.name for item in items]
         axes.set_yticks(range(len(items)), names, family="monospace")
         axes.set_ylim(max(len(items), 1) - 0.5, -0.5)  # the first one on top

@@ -340,6 +340,7 @@ def test_a_row_is_as_high_however_many_there_are(
     letters = 10
     for count, most in ((1, 6), (10, 3)):
         for axes in drawn(plot, KNOWN[:count], shape).axes:
+            assert axes.get_ylim() == (count - 0.5, -0.5)
             assert 2 * letters < place(axes).height / count < most * letters
 
 
@@ -350,7 +351,8 @@ def pieces(axes: Axes) -> list[tuple[list[Rectangle], list[Rectangle]]]:
 
 
 def test_a_row_is_shared_out_among_its_outcomes(drawn: Drawn) -> None:
-    told = [replace(KNOWN[0], passed=5, wrong=3, open=2, blank=0), UNKNOWN[1], KNOWN[2]]
+    several = replace(KNOWN[0], passed=5, wrong=3, open=2, blank=0)
+    told = [several, UNKNOWN[1], KNOWN[2], replace(UNKNOWN[3], wrong=1)]
     bars_, _ = drawn(charts.questions, told).axes
     shares = [
         [(round(bar.get_x(), 6), round(bar.get_width(), 6)) for bar in inside]
@@ -360,12 +362,13 @@ def test_a_row_is_shared_out_among_its_outcomes(drawn: Drawn) -> None:
         [(0, 0.5), (0.5, 0.3), (0.8, 0.2), (1, 0)],
         [(0, 0)] * 4,
         [(0, 0.3), (0.3, 0.2), (0.5, 0.4), (0.9, 0.1)],
+        [(0, 0), (0, 1), (1, 0), (1, 0)],
     ]
     for inside, around in pieces(bars_):
         assert [bar.get_bbox().bounds for bar in inside] == [
             bar.get_bbox().bounds for bar in around
         ]
-        assert [bar.get_y() + bar.get_height() / 2 for bar in inside] == pytest.approx([0, 1, 2])
+        assert [bar.get_y() + bar.get_height() / 2 for bar in inside] == pytest.approx([0, 1, 2, 3])
         assert all(0.5 < bar.get_height() < 0.8 for bar in inside)
         assert all(bar.fill and not bar.get_linewidth() for bar in inside)
         assert all(bar.get_linewidth() and not bar.fill for bar in around)
