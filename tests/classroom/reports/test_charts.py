@@ -382,6 +382,7 @@ def test_the_legend_stands_above_the_bars_and_says_which_is_which(
     shape: Shape, drawn: Drawn
 ) -> None:
     axes, _ = drawn(charts.questions, KNOWN, shape).axes
+    assert axes.get_xlim() == (0, 1)
     legend = axes.get_legend()
     assert legend is not None
     names = [text.get_text() for text in legend.get_texts()]
