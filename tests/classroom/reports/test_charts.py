@@ -420,7 +420,7 @@ def test_a_dot_and_a_line_from_nothing_tell_a_discrimination(drawn: Drawn) -> No
     assert stems(axes) == {0: (0, 0.5), 2: (-0.3, 0)}
     (text,) = axes.texts
     assert text.get_text() == "cannot be said"
-    assert middle(axes, text)[1] == pytest.approx(1, abs=0.1)
+    assert middle(axes, text)[1] == pytest.approx(1, abs=0.05)
     assert 0 < axes.transData.inverted().transform(place(text).min)[0] < 0.1
     (zero,) = [line for line in axes.lines if line.get_marker() == "None"]
     assert set(np.asarray(zero.get_xdata())) == {0}
