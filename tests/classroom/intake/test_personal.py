@@ -5,21 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 from nbgrader.utils import compute_checksum
 
+import autograder.checks
 from autograder.attacks.sample_class import ROOT
 from autograder.classroom.errors import UserError
 from autograder.classroom.intake.personal import personal, prose
 from autograder.classroom.intake.rebuild import rebuild
 from autograder.classroom.intake.release import Release, releases
+from autograder.judge import Draw, Lab, Student
 
+ALL = releases(ROOT)
 KNOWN = {
     name: release
-    for name, release in releases(ROOT).items()
+    for name, release in ALL.items()
     if any(question.variant for question in release.lab)
 }
 SPANISH = "es"
@@ -59,6 +63,8 @@ def test_each_number_is_said_once_in_each_language(
 def test_without_numbers_it_is_the_release_byte_for_byte() -> None:
     assert personal(ELEVEN, {}) == ELEVEN.notebook
     assert personal(ELEVEN, {}, SPANISH) == ELEVEN.twins[SPANISH]
+    without = next(release for name, release in ALL.items() if name not in KNOWN)
+    assert personal(without, {}) == without.notebook
 
 
 def test_validate_finds_no_cell_changed() -> None:
@@ -101,3 +107,79 @@ def test_the_page_says_what_the_own_copy_says() -> None:
     assert "palabras" in told["the-bill"]
     assert prose(ELEVEN, {}, SPANISH) == {}
     assert "two bytes each" in prose(ELEVEN, BF16, "en")["the-bill"]
+
+
+PHRASES = {
+    "sum": {"rows": {2: ["two rows"], 3: ["three rows"]}, "columns": {4: ["by 4"], 5: ["by 5"]}},
+    "mean": {"rows": {2: ["a mean of 2"], 3: ["a mean of 3"]}},
+}
+SHEET = {"rows": 3, "columns": 5}
+
+
+def cell(name: str, source: str, **nbgrader: str) -> dict[str, Any]:
+    metadata = {"nbgrader": nbgrader} if nbgrader else {}
+    return {"id": name, "cell_type": "markdown", "source": [source], "metadata": metadata}
+
+
+CELLS = [
+    cell("sheet", "A sheet of two\nrows, by 4.", grade_id="sheet", checksum="of the release"),
+    cell("mean", "It has a mean of 2."),
+    cell("checks", 'check("sum")\ncheck("mean")', grade_id="checks"),
+]
+
+
+@pytest.fixture
+def sheets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Release:
+    """A lab of two questions that have numbers, one of them two."""
+    lab = Lab("98_sheets", "Sheets")
+    about: dict[str, Any] = {"points": 1.0, "minutes": 1, "difficulty": 1, "hints": ("a", "b", "c")}
+
+    @lab.question("sum", variant={"rows": (2, 3), "columns": (4, 5)}, **about)
+    def sum_of_all(student: Student, draw: Draw, *, rows: int = 2, columns: int = 4) -> None:
+        """The sum."""
+
+    @lab.question("mean", variant={"rows": (2, 3)}, **about)
+    def mean_of_all(student: Student, draw: Draw, *, rows: int = 2) -> None:
+        """The mean."""
+
+    monkeypatch.setattr(autograder.checks, "__path__", [str(tmp_path)])
+    write_phrases(tmp_path, PHRASES)
+    return Release(lab, json.dumps({"cells": CELLS}).encode())
+
+
+def write_phrases(checks: Path, phrases: dict[str, Any]) -> None:
+    lines = [
+        f"{question}.{number}.en.{value} = {json.dumps(said)}"
+        for question, numbers in phrases.items()
+        for number, values in numbers.items()
+        for value, said in values.items()
+    ]
+    place = checks / "lab98_sheets" / "variants.toml"
+    place.parent.mkdir(exist_ok=True)
+    place.write_text("\n".join(lines))
+
+
+def test_each_number_of_each_question_is_said(sheets: Release) -> None:
+    own = cells(personal(sheets, {"sum": SHEET, "mean": {"rows": 3}}))
+    assert {name: "".join(one["source"]) for name, one in own.items()} == {
+        "sheet": "A sheet of three rows, by 5.",
+        "mean": "It has a mean of 3.",
+        "checks": 'check("sum", rows=3, columns=5)\ncheck("mean", rows=3)',
+    }
+
+
+def test_only_what_the_release_signed_is_signed_again(sheets: Release) -> None:
+    """A cell that nbgrader does not lock gets no checksum, and one that says the same keeps its."""
+    own = cells(personal(sheets, {"sum": SHEET, "mean": {"rows": 3}}))
+    assert len(own["sheet"]["metadata"]["nbgrader"]["checksum"]) == 32
+    assert own["mean"]["metadata"] == {}
+    assert own["checks"]["metadata"] == {"nbgrader": {"grade_id": "checks"}}
+    mean_alone = cells(personal(sheets, {"mean": {"rows": 3}}))
+    assert mean_alone["sheet"] == CELLS[0]
+
+
+def test_a_phrase_that_only_one_number_has_is_refused(sheets: Release, tmp_path: Path) -> None:
+    """Its own copy would go on saying the number of the public lab."""
+    write_phrases(tmp_path, PHRASES | {"mean": {"rows": {2: ["a mean", "of 2"], 3: ["a mean"]}}})
+    with pytest.raises(ValueError, match="shorter"):
+        personal(sheets, {"mean": {"rows": 3}})
