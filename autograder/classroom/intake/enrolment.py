@@ -142,12 +142,11 @@ def _columns(head: Sequence[str]) -> dict[int, str]:
         known |= {"student": "name", "id": "canvas"}
     if {"identifier", "full name"} <= set(names):
         known |= {"identifier": "moodle"}
-    found: dict[int, str] = {}
+    found: dict[str, int] = {}
     for i, name in enumerate(names):
-        part = known.get(name)
-        if part and part not in found.values():
-            found[i] = part
-    return found
+        if name in known:
+            found.setdefault(known[name], i)
+    return {i: part for part, i in found.items()}
 
 
 def _person(path: Path, line: int, row: Mapping[str, str]) -> Person | None:
@@ -228,8 +227,6 @@ def identified(people: Sequence[Person], origins: Mapping[str, str]) -> dict[str
     origins: by owner, where one of their files lay. A name without a number that two owners bear is
     neither's.
     """
-    if not people:
-        return {}
     by_id = {name: person for person in people for name in person.ids}
     by_name = _by_name(people)
     sure: dict[str, Person] = {}
@@ -262,22 +259,16 @@ def _by_name(people: Iterable[Person]) -> dict[str, Person]:
     """By each way to write a name; one that two people have is nobody's."""
     several: dict[str, set[Person]] = {}
     for person in people:
-        for name in _spelt(person.name):
+        for name in filter(None, _spelt(person.name)):
             several.setdefault(name, set()).add(person)
-    return {name: min(them, key=str) for name, them in several.items() if len(them) == 1}
+    return {name: person for name, (person, *others) in several.items() if not others}
 
 
 def _spelt(name: str) -> Iterator[str]:
     """Canvas writes `Lovelace, Ada` into its tables, and `lovelaceada` before its files."""
-    last, comma, first = name.partition(",")
-    if name:
-        yield squashed(name)
-        yield squashed(f"{first} {last}" if comma else " ".join(_last_first(name)))
-
-
-def _last_first(name: str) -> list[str]:
-    *first, last = name.split() or [""]
-    return [last, *first]
+    parts = name.split(",", 1) if "," in name else name.rsplit(maxsplit=1)
+    yield squashed(name)
+    yield squashed("".join(reversed(parts)))
 
 
 def squashed(name: str) -> str:

@@ -82,6 +82,46 @@ def test_what_an_export_says_of_a_student_is_kept(listed):
 
 
 @pytest.mark.parametrize(
+    "content",
+    [
+        'Student,ID,Section\n"Lovelace, Ada",12345,A\n',
+        'Identifier,Full name\nParticipant 12345,"Lovelace, Ada"\n',
+    ],
+)
+def test_a_platforms_table_cut_down_to_what_tells_it_is_still_that_platforms(listed, content):
+    (ada,) = listed(content)
+    assert (ada.name, ada.canvas or ada.moodle) == ("Lovelace, Ada", "12345")
+
+
+def test_of_two_columns_that_are_the_same_thing_the_first_counts(listed):
+    """A worksheet has a full name, and somebody adds a name of their own; grades are nobody's."""
+    (ada,) = listed("student,name,grade,full name\nada,Ada Lovelace,3,Somebody Else\n")
+    assert ada == Person("ada", "Ada Lovelace", folder_id="ada")
+
+
+def test_an_empty_cell_says_nothing(listed):
+    people = listed("student,first name,last name,email\n,,Lovelace,\n,Cy,,cy@uni.example\n")
+    assert [(one.student, one.name) for one in people] == [
+        ("Lovelace", "Lovelace"),
+        ("cy@uni.example", "Cy"),
+    ]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_line_ends_as_any_system_ends_it(listed, end):
+    assert [one.student for one in listed(f"student,name{end}ada,A{end}bob,B{end}")] == [
+        "ada",
+        "bob",
+    ]
+
+
+def test_a_list_that_breaks_off_in_a_quotation_is_not_read_in_part(listed):
+    """One quotation mark too many makes one cell of all that follows."""
+    with pytest.raises(UserError, match=r"list\.csv, line \d+: field larger than"):
+        listed('student,name\nada,A\nbob,"' + "B\ncy,C\n" * 50_000)
+
+
+@pytest.mark.parametrize(
     ("content", "says"),
     [
         ("", "no column of its first line"),
@@ -114,6 +154,20 @@ def test_what_the_folder_remembers_says_the_same(listed, tmp_path):
     enrolment.keep(tmp_path, people)
     assert enrolment.kept(tmp_path) == people
     assert stat.S_IMODE((tmp_path / enrolment.NAME).stat().st_mode) == 0o600
+    assert b"\r" not in (tmp_path / enrolment.NAME).read_bytes()
+
+
+def test_a_pseudonym_is_the_same_in_each_lab_whatever_version_graded_it():
+    (ada,) = enrolment.pseudonyms([Person("ada")], b"secret")
+    assert ada == Person("ada", folder_id="anon-1ca624feff")
+
+
+def test_who_has_a_pseudonym_keeps_it():
+    """Also where the class moves to a folder of another secret."""
+    first = enrolment.pseudonyms([Person("ada"), Person("bob")], b"one")
+    assert len({person.folder_id for person in first}) == 2
+    assert enrolment.pseudonyms(first, b"another") == first
+    assert enrolment.pseudonyms([Person("ada")], b"another") != first[:1]
 
 
 def whose(people, *origins):
@@ -142,6 +196,27 @@ class TestIdentified:
     def test_a_name_that_two_people_have_is_nobodys(self):
         people = [Person("a1", "Ada Lovelace"), Person("a2", "Lovelace, Ada")]
         assert whose(people, "Ada Lovelace/x.ipynb", "a1/x.ipynb") == [None, "Ada Lovelace"]
+        assert whose(people, "Ada Lovelace/x.ipynb") == [None]
+
+    @pytest.mark.parametrize("listed_as", ["Zoë King Lovelace", "Lovelace, Zoë King"])
+    @pytest.mark.parametrize("shown", ["zoe king lovelace", "Lovelace Zoe-King", "lovelacezoeking"])
+    def test_a_name_of_three_words_is_one_name(self, listed_as, shown):
+        people = [Person("a1", "Åsa Nilsson"), Person("a2", listed_as)]
+        assert whose(people, f"{shown}/x.ipynb") == [listed_as]
+
+    @pytest.mark.parametrize("name", ["", "-", ", ", " "])
+    def test_who_has_no_name_is_not_found_by_none(self, name):
+        """Who keeps the list writes a dash where a name is missing."""
+        assert whose([Person("a1", name)], "__/x.ipynb", "-/x.ipynb") == [None, None]
+
+    def test_who_hands_in_by_number_does_not_get_what_lies_under_their_name_too(self):
+        people = [Person("a1", "Ada Lovelace"), Person("b1", "Bob Byron")]
+        origins = ("a1/x.ipynb", "Ada Lovelace/x.ipynb", "Bob Byron/x.ipynb")
+        assert whose(people, *origins) == ["Ada Lovelace", None, "Bob Byron"]
+
+    def test_what_follows_a_second_comma_is_of_the_first_name(self):
+        people = [Person("a1", "Lovelace, Ada, Jr.")]
+        assert whose(people, "ada jr lovelace/x.ipynb") == ["Lovelace, Ada, Jr."]
 
     def test_two_owners_with_one_persons_name_are_not_merged(self):
         people = [Person("a1", "Ada Lovelace")]
