@@ -67,18 +67,18 @@ may be a student's own, and what lies in it is theirs to name: it could name a n
 
 @dataclass(frozen=True)
 class Claim:
-    """A file that is one student's. stem: its name as the student knew it. newer: of two versions
-    the larger is the later one. submitted: a time, where the layout tells one. is_copy: whether
-    Colab, Jupyter or a browser added to the name. of_another_lab: whether it lies where the
+    """A file that is one student's. stem: its name as the student knew it. is_copy: whether Colab,
+    Jupyter or a browser added to the name. newer: of two versions the larger is the later one.
+    submitted: a time, where the layout tells one. of_another_lab: whether it lies where the
     instructor's side keeps another lab's."""
 
     owner: str
     file: Found
     stem: str
+    is_copy: bool
     newer: float = 0.0
     submitted: str = ""
     note: str = ""
-    is_copy: bool = False
     of_another_lab: bool = False
 
 
@@ -92,7 +92,7 @@ def claims(files: Sequence[Found], lab: str) -> tuple[list[Claim], list[Found]]:
     files = [file for file in files if not file.is_hidden]
     depth = _wrapping([file.path for file in files], lab)
     flat = [file.path[-1] for file in files if len(file.path) == depth + 1]
-    if flat and all(map(_BLACKBOARD.fullmatch, flat)):  # not where one student names two files so
+    if all(map(_BLACKBOARD.fullmatch, flat)):  # not where one student names two files so
         _expect_canvas_counted(flat)
     people, prefix = _submitters(files, depth), _classroom_prefix(files, depth)
     found, nobodys = list[Claim](), list[Found]()
@@ -142,8 +142,8 @@ def _first_of(entry: object) -> str:
 
 def _classroom_prefix(files: Sequence[Found], depth: int) -> str:
     """GitHub Classroom's tool clones `lab-1-ada` and its neighbours into `lab-1-submissions`."""
-    outer = {file.path[depth - 1] for file in files if depth and len(file.path) > depth}
-    (name,) = outer if len(outer) == 1 else ("",)
+    notebook = next((file.path for file in files if file.path[-1].endswith(".ipynb")), ())
+    name = "".join(notebook[:depth][-1:])
     return f"{name.removesuffix(CLONES)}-" if name.endswith(CLONES) else ""
 
 
@@ -166,8 +166,9 @@ def _flat(name: str) -> tuple[str, re.Match[str] | None]:
     known = min(fitting, key=lambda fits: fits.end("student"), default=None)
     if known is None:
         return name, None
-    marks = {_CANVAS: known.groupdict().get("user") or "", _BLACKBOARD: ATTEMPT}
-    return known["student"] + marks.get(known.re, ""), known
+    if known.re is _CANVAS:
+        return known["student"] + known["user"], known
+    return known["student"] + (ATTEMPT if known.re is _BLACKBOARD else ""), known
 
 
 def _wrapping(paths: Sequence[tuple[str, ...]], lab: str) -> int:

@@ -13,7 +13,7 @@ from autograder.classroom.errors import UserError
 from autograder.classroom.intake import owners as layout
 from autograder.classroom.intake.owners import canvas_user, moodle_participant, student_ids
 from autograder.classroom.intake.submissions import files_in, submissions
-from tests.classroom.intake.handed_in import in_folder, in_zip, taken
+from tests.classroom.intake.handed_in import LAB, in_folder, in_zip, taken
 
 LAYOUTS = {
     "folder per student": {
@@ -87,6 +87,33 @@ def test_one_folder_with_several_inside_is_not_guessed(tmp_path):
     inside = {f"class/{name}/01_strides.ipynb": name.encode() for name in ("ada", "bob")}
     with pytest.raises(UserError, match="grade that folder itself"):
         taken(in_folder(tmp_path, inside))
+
+
+@pytest.mark.parametrize("beside", ["lab-1-submissions/other", "lab-1-submissions/lab-2-eve"])
+def test_a_folder_that_classroom_has_not_cloned_is_not_guessed(tmp_path, beside):
+    """A student's own folder may be called so, and hold a folder that names a neighbour."""
+    paths = ("lab-1-submissions/lab-1-ada", beside)
+    inside = {f"{path}/01_strides.ipynb": path.encode() for path in paths}
+    with pytest.raises(UserError, match="grade that folder itself"):
+        taken(in_folder(tmp_path, inside))
+
+
+@pytest.mark.parametrize(
+    ("outer", "owner"),
+    [
+        ("Ada L_77_assignsubmission_file_", "Ada_L_77"),
+        ("ada+01_strides+2026-11-20 10:00:00 UTC+x7f", "ada"),
+    ],
+)
+def test_a_folder_that_a_platform_named_is_one_students(tmp_path, outer, owner):
+    inside = {f"{outer}/{name}/01_strides.ipynb": b"ada's" for name in ("old", "bob")}
+    assert list(taken(in_folder(tmp_path, inside))) == [owner]
+
+
+def test_a_folder_of_one_student_may_hold_the_lab_and_one_more(tmp_path):
+    """No class lies so: a class has a folder per student, or the lab's in each."""
+    inside = {f"ada/{name}/01_strides.ipynb": b"ada's" for name in (LAB, "backup")}
+    assert list(taken(in_folder(tmp_path, inside | {"ada/x.ipynb": b"ada's"}))) == ["ada"]
 
 
 def test_a_zipped_folder_is_the_folder(tmp_path):
@@ -217,10 +244,155 @@ def test_one_person_stays_one(tmp_path, case, pack):
     assert not any(one.ungradable for one in found.values())
 
 
+BESIDE = {
+    "a wrapping folder": {
+        "grades.csv": "",
+        "submissions/roster.csv": "",
+        "submissions/ada/01_strides.ipynb": "ada",
+        "submissions/submissions-bob/01_strides.ipynb": "submissions-bob",
+    },
+    "a wrapping folder and a file of its name": {
+        "submissions": "",
+        "submissions/ada/01_strides.ipynb": "ada",
+    },
+    "GitHub Classroom": {
+        "README": "",
+        "notes/plan.txt": "",
+        "lab-1-submissions/lab-1-ada/01_strides.ipynb": "ada",
+        "lab-1-submissions/lab-1-/01_strides.ipynb": "lab-1-",
+    },
+    "GitHub Classroom, wrapped": {
+        "submissions/lab-1-submissions/lab-1-ada/01_strides.ipynb": "ada",
+    },
+    "GitHub Classroom and a file of its name": {
+        "lab-1-submissions": "",
+        "lab-1-submissions/lab-1-ada/01_strides.ipynb": "ada",
+    },
+    "a student whose folder holds one named after them": {
+        "ada/ada-work/01_strides.ipynb": "ada",
+    },
+    "a student who hands in what looks like a clone": {
+        "-ada/lab-1-submissions/01_strides.ipynb": "-ada",
+        "bob/lab-1-submissions/01_strides.ipynb": "bob",
+    },
+}
+
+
+@pytest.mark.parametrize("case", BESIDE)
+def test_what_lies_beside_a_wrapping_folder_changes_no_owner(tmp_path, case):
+    owners = BESIDE[case]
+    files = files_in(in_zip(tmp_path, dict.fromkeys(owners, b"")))
+    claimed, nobodys = layout.claims(files, LAB)
+    found = {"/".join(claim.file.path): claim.owner for claim in claimed}
+    assert found | {"/".join(file.path): "" for file in nobodys} == owners
+
+
+def test_what_lies_in_the_exchange_of_another_lab_is_of_that_lab(tmp_path):
+    """Whatever its notebook is called."""
+    names = {f"{who}+{lab}+2026-11-20 10:00:00 UTC": lab for who, lab in (("a", LAB), ("b", "02"))}
+    files = files_in(in_folder(tmp_path, {f"{name}/x.ipynb": b"" for name in names}))
+    claimed, _ = layout.claims(files, LAB)
+    assert {claim.owner: claim.of_another_lab for claim in claimed} == {"a": False, "b": True}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("ada_1_10_01_strides.ipynb", "ada_1_11_01_strides-1.ipynb"),
+        ("ada_1_11_01_strides-9.ipynb", "ada_1_10_01_strides-10.ipynb"),
+        (
+            "Lab 1_ada_attempt_2026-11-20-10-00-59_x.ipynb",
+            "Lab 1_ada_attempt_2026-11-20-10-01-00_x.ipynb",
+        ),
+        ("ada+01_strides+2026-99-20 10:00:00.ipynb", "ada+01_strides+2026-11-20 10:00:00.ipynb"),
+        ("ada+01_strides+2026-11-20 10:00:59.ipynb", "ada+01_strides+2026-11-20 10:01:00.ipynb"),
+    ],
+)
+def test_of_two_hand_ins_the_later_one_counts(tmp_path, first, second):
+    """A time that no calendar has is before all others, and neither is late by itself."""
+    files = {first: b"first", second: b"second", "zoe_9_9_01_strides.ipynb": b"zoe"}
+    found = taken(in_folder(tmp_path, files))
+    (ada,) = (one for name, one in found.items() if not name.startswith("zoe"))
+    assert (ada.data, ada.ungradable) == (b"second", "")
+    assert layout.LATE not in ada.note
+
+
+@pytest.mark.parametrize(
+    ("origin", "place"),
+    [
+        ("ada/deep/01_strides.ipynb", "ada/page.html"),
+        ("submissions/submitted/ada/01_strides.ipynb", "ada/page.html"),
+        ("ada/submissions/01_strides.ipynb", "ada/page.html"),
+        ("adal_1_2_01_strides.ipynb", "adal_1_2_01_strides.html"),
+        ("submissions/adal_1_2_report.pdf", "adal_1_2_report.pdf.html"),
+        ("submissions", "submissions.html"),
+        ("lab-1-submissions/lab-1-ada/01_strides.ipynb", "lab-1-ada/page.html"),
+        ("lab-1-submissions/ada/01_strides.ipynb", "lab-1-submissions/page.html"),
+        ("assignment_7_export/submission_1/01_strides.ipynb", "submission_1/page.html"),
+        ("assignment_7_export/ada/01_strides.ipynb", "assignment_7_export/page.html"),
+        ("ada/submission_1/01_strides.ipynb", "ada/page.html"),
+    ],
+)
+def test_a_page_lies_where_its_students_hand_in_lay(origin, place):
+    assert layout.beside_hand_in(origin, "page.html") == place
+
+
+@pytest.mark.parametrize(
+    ("path", "owner"),
+    [
+        ("ada/x.ipynb", "ada"),
+        ("submitted/Inbound/ada/x.ipynb", "ada"),
+        ("ada/submitted/bob/x.ipynb", "ada"),
+        ("ada/bob_1_2_x.ipynb", "ada"),
+        ("ada_1_2_old/x.ipynb", "ada_1_2_old"),
+        ("submitted/ada_1_2_x.ipynb", "ada_1"),
+        ("Lab 1_ada_attempt_2026-11-20-10-00-00_x.ipynb", "Lab 1_ada_attempt"),
+        ("Ada L_77_assignsubmission_file_/bob/x.ipynb", "Ada L_77"),
+        ("submitted/ada+01_strides+2026-11-20 10:00:00 UTC+x7f/x.ipynb", "ada"),
+        ("submitted", "submitted"),
+    ],
+)
+def test_a_path_alone_says_whose_quota_it_uses(path, owner):
+    assert layout.whose(tuple(path.split("/"))) == owner
+
+
 def test_the_same_name_is_not_the_same_person(tmp_path):
     files = {"01_strides.ipynb": b"one's", "Copy of 01_strides.ipynb": b"another's"}
     found = taken(in_folder(tmp_path, files | {"ada.ipynb": b"ada"}))
     assert sorted(one.data for one in found.values()) == [b"ada", b"another's", b"one's"]
+
+
+EMPTY = {
+    "Gradescope": (
+        {
+            "assignment_7_export/submission_metadata.yml": (
+                b"submission_1:\n  :submitters:\n  - :email: ada@example.org\n"
+                b"submission_2:\n  :submitters:\n  - :name: Bob\n"
+            ),
+            "assignment_7_export/submission_1.ipynb": b"whose it is, nobody knows",
+            "assignment_7_export/submission_2/01_strides.ipynb": b"bob",
+        },
+        "assignment_7_export/submission_1",
+        {"ada@example.org": b"", "submission_1": b"whose it is, nobody knows", "Bob": b"bob"},
+    ),
+    "GitHub Classroom": (
+        {
+            "lab-1-submissions/lab-1-ada.ipynb": b"whose it is, nobody knows",
+            "lab-1-submissions/lab-1-bob/01_strides.ipynb": b"bob",
+        },
+        "lab-1-submissions/lab-1-ada",
+        {"ada": b"", "lab-1-ada": b"whose it is, nobody knows", "bob": b"bob"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", EMPTY)
+def test_an_empty_folder_is_its_students_and_a_file_beside_it_is_not(tmp_path, case):
+    """A platform names folders; what somebody has put beside them it did not name."""
+    files, empty, owners = EMPTY[case]
+    (in_folder(tmp_path, files) / empty).mkdir()
+    found = taken(tmp_path)
+    assert {name: one.data for name, one in found.items()} == owners
 
 
 @pytest.mark.parametrize(
@@ -229,6 +401,33 @@ def test_the_same_name_is_not_the_same_person(tmp_path):
 def test_metadata_that_says_nothing_leaves_the_folders_names(tmp_path, metadata):
     files = {"submission_1/01_strides.ipynb": b"ada", "submission_metadata.yml": metadata}
     assert set(taken(in_folder(tmp_path, files))) == {"submission_1"}
+
+
+def metadata(*entries):
+    return "".join(f"submission_{n}:{entry}\n" for n, entry in enumerate(entries)).encode()
+
+
+KNOWN_ENTRY = "\n  :submitters:\n  - :name: Bob"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        " 3",
+        " []",
+        " {}",
+        "\n  :submitters: 3",
+        "\n  :submitters: []",
+        "\n  :submitters: {}",
+        "\n  :submitters: [3]",
+        "\n  :submitters:\n  - :name: ''",
+    ],
+)
+def test_an_entry_that_says_nothing_leaves_the_others_theirs(tmp_path, entry):
+    """And a notebook that reads like metadata is none."""
+    files = {f"submission_{n}/01_strides.ipynb": b'{"submission_1": {}}' for n in range(2)}
+    files["submission_metadata.yml"] = metadata(entry, KNOWN_ENTRY)
+    assert set(taken(in_folder(tmp_path, files))) == {"submission_0", "Bob"}
 
 
 class TestIds:
@@ -277,11 +476,25 @@ class TestIds:
             assert len({name.casefold() for name in ids.values()}) == 4
             assert ids["ada"] == first["ada"]  # nobody can change another's id
             assert ids == student_ids([victim.upper(), victim, "Ada", "ada"])
+            assert student_ids(["ada", "Ada", victim]).items() > first.items()
 
     def test_differ_where_two_marks_are_the_same(self, monkeypatch):
         monkeypatch.setattr(layout, "MARKS", (0, 1, 64))
         owners = ["a" + " " * n + "b" for n in range(40)]  # more than a mark of one letter has
         assert len(set(student_ids(owners).values())) == 40
+
+    def test_are_the_same_in_each_version(self):
+        """Labs of one class may be graded by several, into folders that are merged."""
+        assert student_ids(["ada", "Ada", "x" * 99, "😀"]) == {
+            "ada": "ada-fdee43",
+            "Ada": "Ada-99a563",
+            "x" * 99: "x" * 48,
+            "😀": "student-f0443a",
+        }
+
+    def test_a_mark_is_for_who_has_no_id_yet(self):
+        assert student_ids(["Ada", "ada"], {"Ada": "Ada-1"}) == {"Ada": "Ada-1", "ada": "ada"}
+        assert student_ids(["ada"], {"Ada": "Ada"}) == {"ada": "ada-fdee43"}
 
     def test_do_not_depend_on_who_else_handed_in_first(self):
         assert student_ids(["ada", "Ada"]) == student_ids(["Ada", "ada"])
@@ -292,11 +505,20 @@ def test_a_blackboard_assignment_called_as_canvas_calls_files_is_no_canvas(tmp_p
     """All students would be "Lab", number 1, and the newest of them would count."""
     time = "attempt_2026-11-20-10-00-00"
     files = {f"Lab_1_2_{who}_{time}_01_strides.ipynb": who.encode() for who in ("ada", "bob")}
-    with pytest.raises(UserError, match="assignment's name looks like Canvas"):
+    one, other = sorted(files)
+    with pytest.raises(UserError, match=f"^'{one}' and '{other}' bear one number of Canvas's"):
         taken(pack(tmp_path, files))
     (tmp_path / "apart").mkdir()
     apart = {f"{name.split('_')[3]}/{name}": data for name, data in files.items()}
     assert set(taken(pack(tmp_path / "apart", apart))) == {"ada", "bob"}
+
+
+def test_a_class_of_canvas_that_names_files_as_blackboard_does_is_a_class(tmp_path):
+    """Canvas gives each file a number, and a user as many files as they hand in."""
+    time = "attempt_2026-11-20-10-00-00"
+    numbers = (("ada", 1, 11), ("bob", 2, 12), ("cy", 3, 12))
+    files = {f"{who}_{user}_{file}_x_{time}_01_strides.ipynb": b"" for who, user, file in numbers}
+    assert set(taken(in_folder(tmp_path, files))) == {"ada_1", "bob_2", "cy_3"}
 
 
 def test_one_who_names_two_files_as_canvas_does_stops_no_class(tmp_path):
@@ -325,6 +547,8 @@ def test_one_who_names_two_files_as_canvas_does_stops_no_class(tmp_path):
             ("Ada Lovelace", "77"),
         ),
         ("ada/bob_1_2_01_strides.ipynb", ("", ""), ("", "")),
+        ("ada_1_2_old/01_strides.ipynb", ("", ""), ("", "")),
+        ("ada-submissions/ada-bob_1_2_01_strides.ipynb", ("", ""), ("", "")),
         ("ada/bob_1_assignsubmission_file_/01_strides.ipynb", ("", ""), ("", "")),
         ("ada/01_strides.ipynb", ("", ""), ("", "")),
     ],
