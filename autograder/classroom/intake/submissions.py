@@ -158,10 +158,8 @@ def _submission(
     claimed = [one for one in claimed if not one.file.is_empty_folder] or claimed
     strays = {one.file: name for one in claimed if (name := _other_lab(one, lab, known))}
     ours = [one for one in claimed if one.file not in strays]
-    fits = _candidates(ours, lab) or ours[:1] or claimed[:1]
-    named = fits
-    if len(fits) > 1:
-        named = [one for one in fits if not one.is_copy] or fits
+    fits = _candidates(ours, lab) or _candidates(claimed, lab) or claimed
+    named = [one for one in fits if not one.is_copy] or fits
     claim = named[0]
     made = _from(claim, student, claimed, collected=collected)
     for one in claimed:
@@ -267,5 +265,4 @@ def _candidates(claimed: Sequence[Claim], lab: str) -> list[Claim]:
 
 def _shown(file: Found) -> str:
     """Where the file lay, printable whatever its name is made of."""
-    path = "/".join(file.path)
-    return path if path.isprintable() else "".join(c if c.isprintable() else "?" for c in path)
+    return "".join(c if c.isprintable() else "?" for c in "/".join(file.path))

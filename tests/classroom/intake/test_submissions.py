@@ -15,6 +15,7 @@ from autograder.classroom.errors import UserError
 from autograder.classroom.intake import files as in_files
 from autograder.classroom.intake import owners as layout
 from autograder.classroom.intake import submissions as intake
+from autograder.classroom.intake.enrolment import Person
 from autograder.classroom.intake.release import releases
 from autograder.classroom.intake.submissions import files_in, ignored, labs_named, submissions
 from autograder.classroom.intake.taking import take_in
@@ -96,6 +97,191 @@ def test_what_counted_is_said(tmp_path):
     found = taken(in_folder(tmp_path, files))
     assert found["ada"].note == "ada/draft.ipynb lay beside it and was not read"
     assert found["bob"].note == ""
+
+
+GIVEN_OUT = "labs/01_strides/01_strides.ipynb"
+
+
+@pytest.mark.parametrize(
+    ("names", "counts"),
+    [
+        (["01_strides_final.ipynb", "a_draft.ipynb"], "01_strides_final.ipynb"),
+        (["01_strides.ipynb", "01_strides_final.ipynb"], "01_strides.ipynb"),
+        (["02_autograd.ipynb", "a_draft.ipynb"], "a_draft.ipynb"),
+        (["report.pdf", "a_draft.ipynb"], "a_draft.ipynb"),
+        (["01_strides.ipynb", GIVEN_OUT], GIVEN_OUT),
+        ([GIVEN_OUT, "x/01_strides/01_strides.ipynb"], GIVEN_OUT),
+    ],
+)
+def test_the_best_named_notebook_counts(tmp_path, names, counts):
+    """A copy of the whole course holds the lab where it was given out."""
+    files = {f"ada/{name}": name.encode() for name in names}
+    one = taken(in_folder(tmp_path, files | {"bob/x.ipynb": b""}))["ada"]
+    assert (one.origin, one.data, one.ungradable) == (f"ada/{counts}", counts.encode(), "")
+
+
+def test_students_come_in_the_order_of_their_ids(tmp_path):
+    source = in_folder(tmp_path, {f"{who}/x.ipynb": b"" for who in ("cy", "Bob", "ada")})
+    assert list(taken(source)) == ["ada", "Bob", "cy"]
+
+
+def test_all_that_is_noted_is_said(tmp_path):
+    """The platform's word, and the notebooks that did not count, of which one is named."""
+    files = {
+        f"ada_LATE_1_1{n}_{name}": b""
+        for n, name in enumerate([f"{LAB}.ipynb", f"{'b' * 90}.ipynb", "z.ipynb", "notes.pdf"])
+    }
+    first = f"ada_LATE_1_11_{'b' * 90}"[:80]
+    assert taken(in_folder(tmp_path, files))["ada_1"].note == (
+        f"{layout.LATE}; {first} and 1 more lay beside it and was not read"
+    )
+
+
+@pytest.mark.parametrize(
+    ("n", "says"),
+    [
+        (2, "(ada/0{}, ada/1{})"),
+        (3, "(ada/0{}, ada/1{}, ada/2{})"),
+        (4, "(ada/0{}, ada/1{}, ada/2{} and 1 more)"),
+        (6, "(ada/0{}, ada/1{}, ada/2{} and 3 more)"),
+    ],
+)
+def test_of_several_notebooks_three_are_named(tmp_path, n, says):
+    files = {f"ada/{k}{'x' * 90}.ipynb": str(k).encode() for k in range(n)}
+    (one,) = taken(in_folder(tmp_path, files)).values()
+    assert one.ungradable == (
+        f"There are several notebooks {says.format(*['x' * 75] * 3)}. Hand in one."
+    )
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_as_many_equal_notebooks_as_are_read_are_one(tmp_path, copies):
+    name = f"{LAB} ({{}}).ipynb" if copies else "{}.ipynb"
+    most = intake.MAX_CANDIDATES
+    files = {f"ada/{name.format(k)}": b"same" for k in range(most)}
+    files |= {f"bob/{name.format(k)}": b"same" for k in range(most + 1)}
+    found = taken(in_folder(tmp_path, files))
+    assert found["ada"].data == b"same"
+    assert "several notebooks" in found["bob"].ungradable
+
+
+def test_a_name_that_cannot_be_printed_is_shown_without_what_cannot(tmp_path):
+    """It would turn a line of the table around."""
+    source = in_folder(tmp_path, {"ada/\u202e01.ipynb": b"ada", "bob/Zoë 01.ipynb": b"bob"})
+    found = taken(source)
+    assert [one.origin for one in found.values()] == ["ada/?01.ipynb", "bob/Zoë 01.ipynb"]
+    assert found["ada"].data == b"ada"
+
+
+@pytest.mark.parametrize("name", ["a.ZIP", "a.tar", "a.tar.gz", "a.tgz", "a.rar", "a.7z"])
+def test_an_archive_beside_something_else_is_an_archive(tmp_path, name):
+    source = in_folder(tmp_path, {f"ada/{name}": b"PK", "ada/0.txt": b"", "ada/z.txt": b""})
+    (source / "ada" / "empty").mkdir()
+    assert "Hand in the notebook in it" in taken(source)["ada"].ungradable
+
+
+def test_a_student_called_as_a_lab_is_a_student(tmp_path):
+    """As the assignment is called that somebody's folder was made for."""
+    files = {"02_autograd/01_strides.ipynb": b"1", "ada/02_autograd/01_strides.ipynb": b"2"}
+    source = in_folder(tmp_path, files | {"ada/01_strides/01_strides.ipynb": b"3"})
+    assert {name: one.data for name, one in taken(source).items()} == {
+        "02_autograd": b"1",
+        "ada": b"3",
+    }
+    assert ignored(files_in(source), LAB, KNOWN) == {
+        intake.ELSEWHERE: ["ada/02_autograd/01_strides.ipynb"]
+    }
+
+
+@pytest.mark.parametrize("name", ["0.pdf", "z.pdf"])
+def test_another_labs_notebook_beside_a_page_is_told_as_such(tmp_path, name):
+    """There is a notebook among what was handed in."""
+    files = {f"ada/{name}": b"%PDF", "ada/02_autograd.ipynb": b"{}", "bob/x.ipynb": b"{}"}
+    found = taken(in_folder(tmp_path, files))
+    assert found["ada"].ungradable == (
+        "You handed in the notebook of 02_autograd. Hand in 01_strides.ipynb."
+    )
+
+
+def test_a_file_that_is_called_as_a_lab_is_no_folder_of_it(tmp_path):
+    found = taken(in_folder(tmp_path, {"ada/02_autograd": b"", "bob/x.ipynb": b""}))
+    assert list(found) == ["ada", "bob"]
+    assert found["ada"].ungradable
+
+
+def test_what_was_handed_in_for_another_lab_is_nobodys_hand_in(tmp_path):
+    """nbgrader's exchange names the lab; the notebook may have any name."""
+    names = {lab: f"{lab[:2]}+{lab}+2026-11-20 10:00:00 UTC/mine.ipynb" for lab in KNOWN}
+    source = in_folder(tmp_path, dict.fromkeys(names.values(), b"{}"))
+    assert list(taken(source)) == ["01"]
+    assert ignored(files_in(source), LAB, KNOWN) == {intake.ELSEWHERE: [names["02_autograd"]]}
+
+
+def test_who_is_enrolled_changes_no_strangers_id(tmp_path):
+    """The two ids would be one without a mark, were both of them needed."""
+    source = in_folder(tmp_path, {f"{who}/x.ipynb": b"" for who in ("a b", "a_b")})
+    people = [Person("a b", folder_id="s1"), Person("c", folder_id="c")]
+    found = list(submissions(files_in(source), LAB, KNOWN, people))
+    assert [(one.owner, one.student) for one in found] == [("a_b", "a_b"), ("a b", "s1")]
+
+
+def test_copies_count_only_where_nobody_has_answered_beside_them(tmp_path):
+    names = {f"a/{LAB}": b"mine", f"b/{LAB}": b"given out", f"b/{LAB} (1)": b"an older one"}
+    source = in_folder(tmp_path, {f"ada/{LAB}/{name}.ipynb": data for name, data in names.items()})
+
+    def untouched_in(data):
+        return "en" if data == b"given out" else ""
+
+    (ada,) = submissions(files_in(source), LAB, KNOWN, untouched_in=untouched_in)
+    assert (ada.data, ada.ungradable) == (b"mine", "")
+
+
+def test_as_many_copies_as_are_read_count_beside_an_untouched_lab(tmp_path):
+    copies = {f"ada/{LAB} ({n}).ipynb": b"mine" for n in range(intake.MAX_CANDIDATES)}
+    source = in_folder(tmp_path, {f"ada/{LAB}.ipynb": b"given out", **copies})
+
+    def untouched_in(data):
+        return "en" if data == b"given out" else ""
+
+    (ada,) = submissions(files_in(source), LAB, KNOWN, untouched_in=untouched_in)
+    assert (ada.data, ada.ungradable) == (b"mine", "")
+
+
+def test_a_notebook_that_is_too_large_keeps_what_the_platform_says(tmp_path, monkeypatch):
+    monkeypatch.setattr(in_files, "MAX_NOTEBOOK_BYTES", 3)
+    source = in_folder(tmp_path, {"ada_LATE_1_10_01_strides.ipynb": b"1234"})
+    (ada,) = taken(source).values()
+    assert "larger than" in ada.ungradable
+    assert ada.note == layout.LATE
+
+
+def test_the_secret_is_that_of_the_hand_in_that_counts(tmp_path):
+    """By it nbgrader's exchange gives the page to whoever handed in just this."""
+    files = {}
+    for day, letter in (("20", "a"), ("21", "b")):
+        place = f"ada+01_strides+2026-11-{day} 10:00:00 UTC"
+        files |= {f"{place}/{LAB}.ipynb": day.encode()}
+        files |= {f"{place}/submission_secret.txt": letter.encode() * 32}
+    (ada,) = taken(in_folder(tmp_path, files)).values()
+    assert (ada.data, ada.secret) == (b"21", "b" * 32)
+
+
+def test_what_is_hidden_names_no_lab(tmp_path):
+    files = {"ada/02_autograd.ipynb": b"", "ada/.01_strides.ipynb": b""}
+    assert labs_named(files_in(in_folder(tmp_path, files)), KNOWN) == ["02_autograd"]
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("nowhere", "There is no folder or zip archive .*/nowhere"),
+        ("mine.ipynb", "/mine.ipynb is one notebook. Name the folder that it lies in"),
+    ],
+)
+def test_what_is_no_class_is_said(tmp_path, name, says):
+    (tmp_path / "mine.ipynb").write_text("{}")
+    with pytest.raises(UserError, match=says):
+        files_in(tmp_path / name)
 
 
 NAMES = st.sampled_from(
@@ -285,11 +471,10 @@ class TestOneOwner:
 
     def test_all_together_are_bounded_still(self, tmp_path, monkeypatch):
         monkeypatch.setattr(intake, "MAX_TOTAL_BYTES", 4)
-        source = in_zip(
-            tmp_path, {"ada/01_strides.ipynb": b"1234", "eve/01_strides.ipynb": b"5678"}
-        )
-        found = taken(source)
-        assert found["ada"].data == b"1234"
+        handed_in = {"ada": b"123", "bob": b"4567", "eve": b"8"}
+        files = {f"{who}/01_strides.ipynb": data for who, data in handed_in.items()}
+        found = taken(in_zip(tmp_path, files))
+        assert (found["ada"].data, found["bob"].data) == (b"123", b"4567")
         assert "larger than may be read at once" in found["eve"].ungradable
         assert "two folders" in found["eve"].note
 
