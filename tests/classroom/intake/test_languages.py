@@ -16,6 +16,8 @@ from autograder.classroom.intake.rebuild import (
     untouched_in,
 )
 from autograder.classroom.intake.release import releases
+from autograder.classroom.intake.submissions import OTHER_LAB
+from autograder.judge.words import content, in_language
 
 RELEASES = releases(ROOT)
 EDITIONS = [(lab, code) for lab, release in RELEASES.items() for code in release.twins]
@@ -117,3 +119,16 @@ def test_a_refusal_knows_the_language_that_the_notebook_names():
         with pytest.raises(Ungradable):
             rebuild(handed_in, RELEASES["01_strides"])
         assert language_named_in(handed_in, RELEASES["01_strides"]) == language
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: b"\xff", lambda _: b"{}"])
+def test_why_a_hand_in_is_refused_is_said_in_its_students_language(damage):
+    with pytest.raises(Ungradable) as refused:
+        rebuild(damage(data(made("01_strides", "es"))), RELEASES["01_strides"])
+    english = str(refused.value)
+    with in_language("es"):
+        assert content(english) != english
+    assert content(english) == english
+    with in_language("es"):
+        said = content(OTHER_LAB.format("02_dispatcher", "01_strides"))
+    assert said == "Entregaste el notebook de 02_dispatcher. Entrega 01_strides.ipynb."
