@@ -203,6 +203,112 @@ def test_names_of_cells_that_are_not_graded_are_known():
     assert not {"inner", "torch", "math"} & left_out
 
 
+def test_a_bound_name_is_known_up_to_where_an_answer_may_reach():
+    """What comes after so many characters is no cell that a person wrote."""
+    made = released()
+    before = rebuild(data(made), RELEASE).left_out
+    far = "#" * (MAX_SOURCE - 8)
+    source = f"near = 1\nimport os.path as p\n{far}\nlate = 1\nimport late_too\n"
+    made["cells"].append(added("mine", source))
+    assert rebuild(data(made), RELEASE).left_out - before == {"near", "p"}
+
+
+def test_a_free_text_goes_where_its_question_stands():
+    """Also where the question was moved; where only the question is left, nothing is answered."""
+    made = without_ids(filled({"why_silent": "Because."}))
+    place = [cell["source"] for cell in made["cells"]].index("Because.")
+    moved = made["cells"][place - 1 : place + 1]
+    end = {"cell_type": "code", "source": "x = 1"}
+    made["cells"] = [*moved, end, *made["cells"][: place - 1], *made["cells"][place + 1 :]]
+    assert rebuild(data(made), RELEASE).answers["why_silent"] == "Because."
+    del made["cells"][1]
+    rebuilt = rebuild(data(made), RELEASE)
+    assert "why_silent" not in rebuilt.answers
+    assert "cell why_silent is missing" in rebuilt.notes
+
+
+def test_a_cell_that_is_none_is_passed_over_and_counted():
+    """The instructor looks for it by its place."""
+    made = filled({"address": ANSWER})
+    place = [cell["id"] for cell in made["cells"]].index("address") + 5
+    rival = {**cell_of(made, "address"), "source": ANSWER + "#"}
+    made["cells"] = [None, "x", 3, rival, *made["cells"]]
+    with pytest.raises(Ungradable) as raised:
+        rebuild(data(made), RELEASE)
+    assert raised.value.note == f"address stands in cell 4, {place}"
+
+
+UNKNOWN = "no cell has an id, a function or a mark of this lab"
+
+
+@pytest.mark.parametrize(
+    ("cells", "note"),
+    [
+        ([], UNKNOWN),
+        ([{}, {}, {"id": ""}], UNKNOWN),
+        ([{"id": "a"}, {"id": "b"}], UNKNOWN),
+        (
+            [{"id": "a"}, *[{"id": "b" * 70}] * 2, {}, {}, {}],
+            f"2 cells bear one id, '{'b' * 60}': a tool has copied it into all of them",
+        ),
+    ],
+)
+def test_the_instructor_is_told_why_no_answer_was_found(cells, note):
+    with pytest.raises(Ungradable, match="None of the answers of 01_strides") as raised:
+        rebuild(data({"cells": cells}), RELEASE)
+    assert raised.value.note == note
+
+
+@pytest.mark.parametrize("metadata", [None, [], {"nbgrader": None}, {"nbgrader": {}}])
+def test_metadata_of_another_shape_lose_nothing(metadata):
+    made = filled({"address": "address = 1"})
+    cell_of(made, "address")["metadata"] = metadata
+    assert answered(made) == "address = 1"
+
+
+def test_as_many_cells_and_as_long_an_answer_as_may_be_are_read():
+    made = filled({"address": ANSWER + "#" * (MAX_SOURCE - len(ANSWER))})
+    made["cells"] += [{}] * (MAX_CELLS - len(made["cells"]))
+    assert len(answered(made)) == MAX_SOURCE
+
+
+def test_one_line_that_looks_like_a_conflict_is_an_answer():
+    """Of a conflict there are two; one may stand in a comment or a text of the student's."""
+    told = f"{ANSWER}x = '''\n<<<<<<< as git writes\n'''\n"
+    assert answered(filled({"address": told})) == told
+
+
+def test_answers_that_were_found_by_what_they_define_are_counted():
+    made = filled(RIGHT)
+    for name in ("address", "overlaps"):
+        cell = cell_of(made, name)
+        cell["id"], cell["metadata"] = "x", {}
+    rebuilt = rebuild(data(made), RELEASE)
+    assert rebuilt.notes == ("2 answers had lost their ids and were found by what they define",)
+
+
+def test_a_merge_that_exchanged_three_answers_is_told_by_its_first():
+    made = filled(RIGHT)
+    names = [name for name in RELEASE.functions if name in RIGHT][:3]
+    places = {cell["id"]: place for place, cell in enumerate(made["cells"], 1)}
+    for name, other in zip(names, names[1:] + names[:1], strict=True):
+        cell_of(made, name)["source"] = RIGHT[other]
+    with pytest.raises(Ungradable) as raised:
+        rebuild(data(made), RELEASE)
+    assert f"the answer {names[0]!r} holds the answer {names[1]!r}" in str(raised.value)
+    assert raised.value.note == (
+        "the ids of 3 answers contradict what they define: a merge may have mixed them up, "
+        f"first in cell {places[names[0]]}"
+    )
+
+
+def test_an_answer_in_the_place_of_one_that_is_gone_is_the_judges_to_tell():
+    """Nothing contradicts it: there is no cell of the other one."""
+    made = filled({"address": RIGHT["overlaps"]})
+    made["cells"].remove(cell_of(made, "overlaps"))
+    assert answered(made) == RIGHT["overlaps"]
+
+
 class TestNothingElseSurvives:
     def rebuilt(self, made):
         return notebook(RELEASE, rebuild(data(made), RELEASE))
