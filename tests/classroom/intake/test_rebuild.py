@@ -309,6 +309,32 @@ def test_an_answer_in_the_place_of_one_that_is_gone_is_the_judges_to_tell():
     assert answered(made) == RIGHT["overlaps"]
 
 
+def test_names_of_an_answers_cell_are_not_left_out():
+    rebuilt = rebuild(data(filled({"address": f"{ANSWER}kept = 1\n"})), RELEASE)
+    assert not {"address", "kept"} & rebuilt.left_out
+
+
+def test_what_is_no_line_of_a_source_is_passed_over():
+    made = filled({})
+    cell_of(made, "address")["source"] = ["def address():\n", 3, None, "    return 1"]
+    assert answered(made) == "def address():\n    return 1"
+
+
+def test_an_answer_that_holds_another_beside_its_own_is_no_exchange():
+    """Somebody answers two questions in one cell, and leaves the other without its function."""
+    both = ANSWER + RIGHT["overlaps"]
+    assert answered(filled({"address": both, "overlaps": "x = 1"})) == both
+
+
+def test_a_cell_that_holds_two_others_contradicts_once():
+    names = [name for name in RELEASE.functions if name in RIGHT][:3]
+    others = "\n".join(RIGHT[name] for name in names[1:])
+    made = filled({names[0]: others, names[1]: "x = 1", names[2]: "x = 2"})
+    with pytest.raises(Ungradable) as raised:
+        rebuild(data(made), RELEASE)
+    assert raised.value.note.startswith("the ids of 1 answers contradict")
+
+
 class TestNothingElseSurvives:
     def rebuilt(self, made):
         return notebook(RELEASE, rebuild(data(made), RELEASE))
@@ -506,6 +532,13 @@ class TestFreeText:
         assert page.lower().count("<") == page.count("<pre style=") + page.count("</pre>") == 2
         assert "href=" not in page
         assert "src=" not in page.replace(" src=x onerror", "")
+
+    def test_is_what_the_rebuilt_notebook_holds(self):
+        hostile = "<img src=\"x\" onerror='y'>"
+        made = notebook(RELEASE, rebuild(data(filled({"why_silent": hostile})), RELEASE))
+        source = cell_of(made, "why_silent")["source"]
+        assert source == as_plain_text(hostile)
+        assert "&lt;img src=&quot;x&quot; onerror=&#x27;y&#x27;&gt;" in source
 
     def test_reads_as_it_was_written(self):
         assert "a &lt; b\n\n  * c" in as_plain_text("a < b\n\n  * c\n")
