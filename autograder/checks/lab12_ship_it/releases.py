@@ -74,7 +74,7 @@ class Release:
         paths = list(made)
         files = {paths[k]: made[paths[k]] for k in self.order}
         if self.beside_it:
-            files[f"{lib}/loading.py"] = f"from pathlib import Path\n\nimport torch\n\n{_LOAD}"
+            files[f"{lib}/loading.py"] = "from pathlib import Path\n\nimport torch\n\n" + _LOAD
         return files
 
     @property

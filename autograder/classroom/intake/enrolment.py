@@ -227,6 +227,8 @@ def identified(people: Sequence[Person], origins: Mapping[str, str]) -> dict[str
     origins: by owner, where one of their files lay. A name without a number that two owners bear is
     neither's.
     """
+    if not people:  # most classes are graded without a list
+        return {}
     by_id = {name: person for person in people for name in person.ids}
     by_name = _by_name(people)
     sure: dict[str, Person] = {}

@@ -265,4 +265,5 @@ def _candidates(claimed: Sequence[Claim], lab: str) -> list[Claim]:
 
 def _shown(file: Found) -> str:
     """Where the file lay, printable whatever its name is made of."""
-    return "".join(c if c.isprintable() else "?" for c in "/".join(file.path))
+    path = "/".join(file.path)
+    return path if path.isprintable() else "".join(c if c.isprintable() else "?" for c in path)
