@@ -20,6 +20,7 @@ from autograder.judge.same_answers import (
     same_transcript,
 )
 from autograder.judge.student import Call
+from autograder.judge.values import DTYPES
 
 ASSERT = "CUDA error: device-side assert triggered"
 
@@ -167,3 +168,11 @@ def calls(*outcomes: Any, function: str = "f") -> list[Call]:
 )
 def test_two_transcripts(a: list[Call], b: list[Call], same: bool) -> None:
     assert same_transcript(a, b) is same
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_dtype_that_an_answer_may_have_can_be_compared(dtype: str) -> None:
+    """One that torch cannot compare would be a fault of the check."""
+    zeros = torch.zeros(3).to(DTYPES[dtype])
+    assert same_outcome(zeros, zeros.clone()) is True
+    assert same_outcome(zeros, torch.ones_like(zeros)) is False
