@@ -27,7 +27,8 @@ from setup_env.machine import answers
 
 ROOT = Path(__file__).resolve().parent.parent
 COURSE = "bench/matrix_course"  # the file that also notes the facts of a row
-PATIENCE_S = 3600  # for one file of tests; pytest's own limit for one test is shorter
+PATIENCE_S = 7200  # for one file of tests
+TEST_S = 1800  # for one test: a row runs for most of an hour, and the machine may have more to do
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def run(path: Path, python: Path, row: Row) -> tuple[list[Outcome], dict[str, st
     flat = name.replace("/", ".")
     report = place / f"{flat}.xml"
     report.unlink(missing_ok=True)
-    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--timeout={TEST_S}"]
     began = time.monotonic()
     with open(place / f"{flat}.log", "w") as log:
         code = call([*command, f"--junitxml={report}", str(path)], log, own_variables(row))
