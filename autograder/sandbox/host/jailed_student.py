@@ -13,6 +13,7 @@ from ..engines.gpu import Gpu
 from ..engines.limits import Limits
 from ..wire.messages import call_request, read_call_reply
 from .loading import MAX_RESTARTS, MOST_BUSY, Cell, CellResult, Loader
+from .patience import Patience
 from .request import LEFT_RUNNING, Lost, ask_in_a_row, expect_quiet
 from .running import Running
 
@@ -135,9 +136,11 @@ class JailedStudent(Student, contextlib.AbstractContextManager["JailedStudent"])
         if refused := self._refused():
             return [Reply(refused)]
         running = self._fresh_or_running()  # running the cells again is charged to no question
-        started = time.monotonic()
-        replies, lost = self._ask(running, function, requests)
-        self._left_s -= time.monotonic() - started
+        left_s = self._until - time.monotonic()
+        most_s = 0.0 if self.left_running else left_s  # it may be what takes the processors
+        patience = Patience(min(self._left_s, left_s), most_s=most_s)
+        replies, lost = self._ask(running, function, requests, patience)
+        self._left_s -= patience.spent_s
         if lost is None:
             self._expect_quiet(running)
             return replies
@@ -188,14 +191,13 @@ class JailedStudent(Student, contextlib.AbstractContextManager["JailedStudent"])
         return self._running
 
     def _ask(
-        self, running: Running, function: str, requests: Sequence[Packed]
+        self, running: Running, function: str, requests: Sequence[Packed], patience: Patience
     ) -> tuple[list[Reply], Lost | None]:
         running.device_bytes = self._cap_bytes
         request = call_request(function, requests, device=self._on, cap_bytes=self._cap_bytes)
         most_bytes = MAX_BYTES + sum(map(len, request.blobs))
-        patience_s = min(self._left_s, self._until - time.monotonic())
         replies, lost = ask_in_a_row(
-            running, request, read_call_reply, patience_s=patience_s, max_body_bytes=most_bytes
+            running, request, read_call_reply, patience=patience, max_body_bytes=most_bytes
         )
         running.output.take()
         for reply in replies:

@@ -13,6 +13,7 @@ from autograder.judge.cell_names import bound
 
 from ..engines.limits import Limits
 from ..wire.messages import Ran, cell_request, read_cell_reply
+from .patience import Patience
 from .request import LEFT_RUNNING, Lost, ask_in_a_row, expect_quiet
 from .running import Running
 
@@ -108,7 +109,7 @@ class Loader:
             skipped=self._skipped.get(k, ()),
             only_definitions=k in self._only_definitions,
         )
-        ran, lost = ask_in_a_row(running, request, read_cell_reply, patience_s=patience_s)
+        ran, lost = ask_in_a_row(running, request, read_cell_reply, patience=Patience(patience_s))
         if lost is None:
             try:
                 expect_quiet(running)

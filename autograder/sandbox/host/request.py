@@ -1,6 +1,5 @@
 """Requests to a student's process, with every way in which they can fail told apart."""
 
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -8,6 +7,7 @@ from autograder.judge import Cause, GraderFault, Malformed, Raised, Text, text
 
 from ..wire.frames import Frame
 from ..wire.messages import encoded, nonces_of
+from .patience import Patience
 from .running import Busy, Died, Running, TooLate
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ def ask_in_a_row(
     request: Frame,
     read: Callable[[Frame, str], T],
     *,
-    patience_s: float,
+    patience: Patience,
     max_body_bytes: int = 0,
 ) -> tuple[list[T], Lost | None]:
     """What `read` makes of the answers to `request`, of which a row of calls has many, and why no
@@ -43,15 +43,14 @@ def ask_in_a_row(
         answers.append(read(frame, nonces[len(answers)]))
 
     try:
-        deadline = time.monotonic() + patience_s
         parts = encoded(request)
-        running.exchange(parts, len(nonces), take, deadline=deadline, max_body_bytes=max_body_bytes)
+        running.exchange(parts, len(nonces), take, patience=patience, max_body_bytes=max_body_bytes)
     except Busy as busy:
         return answers, _busy(running, busy)
     except Died as died:
         return answers, _lost(running, _died(running, died.how))
     except TooLate:
-        why = text("no_answer_in_time", seconds=patience_s)
+        why = text("no_answer_in_time", seconds=patience.seconds)
         return answers, _lost(running, Raised(Cause.TIMED_OUT, "TimeoutError", why=why))
     except Malformed as forged:
         why = text("no_answer", detail=str(forged))

@@ -19,6 +19,7 @@ from ..engines.limits import Limits
 from ..engines.memory import tree, used_by_tree
 from ..wire.channel import READY, Line
 from ..wire.frames import JOINED_BYTES, Frame, Inbox, Room, whole
+from .patience import Patience
 
 TICK_S = 0.1  # between two looks at memory
 LAST_LOOK_S = 0.2  # at what lies in the socket when the time is over
@@ -109,17 +110,16 @@ class Running(ABC):
         answers: int,
         take: Callable[[Frame], None],
         *,
-        deadline: float,
+        patience: Patience,
         max_body_bytes: int,
     ) -> None:
         """Sends the `parts` of a request and gives the frames that answer it, so many, to `take`,
-        until `deadline` (of time.monotonic). The answers share `max_body_bytes`, and the header of
-        one.
+        until `patience` ends. The answers share `max_body_bytes`, and the header of one.
 
         Raises Died, TooLate, Malformed, or what `take` raises; then the answers that were there
         have been taken.
         """
-        _Exchange(self, parts, answers, take, max_body_bytes).run(deadline)
+        _Exchange(self, parts, answers, take, patience, max_body_bytes).run()
 
     def await_ready(self, patience_s: float) -> None:
         """Waits for READY. Raises GraderFault, and ends the process, where it does not come: no
@@ -143,8 +143,10 @@ class _Exchange:
         parts: Sequence[bytes],
         answers: int,
         take: Callable[[Frame], None],
+        patience: Patience,
         max_body_bytes: int,
     ) -> None:
+        self.patience = patience
         self.running, self.left, self.take = running, answers, take
         self.unsent = [memoryview(part) for part in parts]
         self.inbox = Inbox(Room(body_bytes=max_body_bytes))
@@ -154,11 +156,11 @@ class _Exchange:
         self.next_look = time.monotonic() + TICK_S
         self.watch: Watch | None = None  # from the first look on: most answers are there before
 
-    def run(self, deadline: float) -> None:
+    def run(self) -> None:
         try:
             self._send()  # most frames fit into the socket: no need to ask whether it is ready
             while self.left:
-                self._step(deadline)
+                self._step()
         except (Died, TooLate):
             self._receive_what_is_there()
             if self.left:
@@ -172,14 +174,14 @@ class _Exchange:
             while self.left and self._receive() and time.monotonic() < until:
                 pass
 
-    def _step(self, deadline: float) -> None:
-        now = time.monotonic()
+    def _step(self) -> None:
+        now, deadline = time.monotonic(), self.patience.deadline
         if now >= deadline:
             raise TooLate
         if now >= self.next_look:
             self.running.check_memory()
             self.running.check_device()
-            self._check_starving()
+            self._watch()
             self.next_look = time.monotonic() + TICK_S
         patience_s = min(deadline, self.next_look) - now
         poll, channel, line = select.poll(), self.running.channel, self.running.line
@@ -200,8 +202,11 @@ class _Exchange:
             if events & ~select.POLLOUT:
                 self.unread = self._receive()
 
-    def _check_starving(self) -> None:
-        self.watch = self.watch or Watch(self.running.pid)
+    def _watch(self) -> None:
+        if self.watch is None:
+            self.watch = Watch(self.running.pid)
+            return
+        self.patience.kept_waiting_s += self.watch.look()
         if others := self.watch.starved_by():
             raise Busy(text("starved", n=others))
 

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -87,8 +88,12 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def starved(pid: int, looks: int) -> int:
     """What the first look that finds something finds."""
     watch = Watch(pid)
-    found = (watch.starved_by() for _ in range(looks) if not time.sleep(0.02))
-    return next(filter(None, found), 0)
+    for _ in range(looks):
+        time.sleep(0.02)
+        watch.look()
+        if found := watch.starved_by():
+            return found
+    return 0
 
 
 def test_who_keeps_the_main_thread_from_running_is_counted() -> None:
@@ -107,3 +112,65 @@ def test_a_process_that_is_gone_left_nothing() -> None:
     with process("") as pid:
         pass
     assert left_running(pid) == 0
+
+
+@contextmanager
+def on_one_processor() -> Iterator[None]:
+    """What is started here runs on one, all of it on the same."""
+    mine = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(mine)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, mine)
+
+
+def kept_waiting_s(pid: int, looks: int, enough_s: float) -> float:
+    watch, waited_s = Watch(pid), 0.0
+    for _ in range(looks):
+        time.sleep(0.02)
+        waited_s += watch.look()
+        if waited_s > enough_s:
+            break
+    return waited_s
+
+
+def test_who_others_keep_from_running_is_kept_waiting() -> None:
+    with on_one_processor(), process(f"{READY}{SPIN}"), process(f"{READY}{SPIN}") as pid:
+        assert kept_waiting_s(pid, looks=1000, enough_s=0.2) > 0.2
+
+
+def test_who_sleeps_is_not() -> None:
+    with process("") as pid:
+        assert kept_waiting_s(pid, looks=10, enough_s=0.2) < 0.1
+
+
+T = engine.TICKS_PER_S
+ALONE = engine._Look(0.0, "R", 0, 0, 0, 0, {(1, 1): 0})
+
+
+@pytest.mark.parametrize(
+    ("ran", "delayed", "seconds"),
+    [
+        (0, {(1, 1): 0}, 0.0),
+        (0, {(1, 1): 4 * 10**8}, 0.4),
+        (0, {(1, 1): 4 * 10**8, (1, 2): 7 * 10**8}, 0.7),
+        (0, {}, 0.0),
+        (T, {(1, 1): 9 * 10**8}, 0.0),
+        (3 * T, {(1, 1): 9 * 10**8}, 0.0),
+        (T // 4, {(1, 1): 9 * 10**8}, 0.75),
+    ],
+    ids=["never", "for a while", "a thread that began since", "Linux does not tell",
+         "by itself: it used its processor", "by itself, on three", "in part by others"],
+)  # fmt: skip
+def test_what_it_does_to_itself_nobody_else_did(
+    ran: int, delayed: engine.Used, seconds: float
+) -> None:
+    now = replace(ALONE, at=1.0, delayed=delayed, ran=ran)
+    assert engine._kept_waiting_s(ALONE, now) == pytest.approx(seconds)
+
+
+def test_what_an_ended_child_used_is_not_forgotten() -> None:
+    child = "import os\nif not os.fork():\n  sum(range(10**7)); os._exit(0)\nos.wait()\n"
+    with process("") as quiet, process(child) as pid:
+        assert engine._ran(pid) > engine._ran(quiet)
