@@ -17,6 +17,7 @@ from autograder.checks.lab03_autograd import lab
 from autograder.checks.lab03_autograd.edit_outcome import VIEWED
 from autograder.checks.lab03_autograd.numeric_gradient import LOST
 from autograder.checks.lab03_autograd.torchs_engine import settled, torchs_run
+from autograder.checks.lab03_autograd.walk_graph import KEPT
 from autograder.judge import LocalStudent, State, Verdict, ask
 
 PAGE = Path(__file__).parents[2] / "solutions" / "03_autograd" / "03_autograd.py"
@@ -186,4 +187,27 @@ def test_a_view_that_cannot_be_made_is_not_taken_for_backwards_refusal() -> None
             target.view(-1)
         return by_experiment("leaves")(op, inputs, edited, way)
 
-    assert asked("edit_outcome", flattened).sentence == VIEWED
+    def flattened_in_its_try(op: str, inputs: list[Tensor], edited: Any, way: str) -> str:
+        try:
+            return flattened(op, inputs, edited, way)
+        except RuntimeError:
+            return "raises"
+
+    for answer in (flattened, flattened_in_its_try):
+        assert asked("edit_outcome", answer).sentence == VIEWED
+
+
+def test_a_list_that_lives_on_from_call_to_call_is_told_so() -> None:
+    held: list[Any] = []
+
+    def kept(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> Any:
+        x = F.embedding(tokens, w) + F.embedding(tokens.roll(1), w)
+        walk = [F.cross_entropy(F.linear(x, w, b), target).grad_fn]
+        for node in walk:
+            after = dict.fromkeys(n for n, _ in node.next_functions) if node else ()
+            walk += [n for n in after if n not in walk]
+        named = [(n, getattr(n, "variable", None)) for n in walk if n is not None]
+        held.extend((n.name(), None if leaf is None else leaf.shape) for n, leaf in named)
+        return held
+
+    assert asked("walk_graph", kept).sentence == KEPT

@@ -393,6 +393,19 @@ def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
     )
 
 
+@clip_in_hooks.wrong(
+    "compared_with_one",
+    "The norm was compared with 1, the limit of the example. A gradient is too long where its norm "
+    "is more than `limit`.",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    def compared_with_one(g: Tensor) -> Tensor:
+        return g * (limit / g.norm()) if float(g.norm()) > 1 else g
+
+    grads = each_gradient(w, b, batches)
+    return _summed([(compared_with_one(dw), compared_with_one(db)) for dw, db in grads])
+
+
 clip_in_hooks.wrong(
     "by_the_largest_stretch",
     "The norm of a matrix is another one here: torch.linalg.norm(g, 2) asks how far the matrix "
