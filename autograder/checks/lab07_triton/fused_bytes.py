@@ -95,10 +95,12 @@ class _Rules:
     b: str = "rows"  # or "never"
     fused_x: str = "once"
     fused_w: str = "rows"
+    fused_b: str = ""  # as b or as fused_w
     fused_t: str = "once"
     masked: bool = True  # lanes that hang over load nothing
     masked_stores: bool = True
     whole_tiles: bool = False  # the last one, which hangs over, is left out
+    whole_rows: bool = False  # of the tiles of rows alone
     one_more: bool = False  # than whole tiles, always
     z_read: int = 1
     z_written: int = 1
@@ -113,13 +115,13 @@ class _Rules:
         size, z_size = self.size or itemsize, self.z_size or self.size or itemsize
         r, c = n // rows + self.one_more, v // words + self.one_more
         if not self.whole_tiles and not self.one_more:
-            r, c = len(_tiles(n, rows)), len(_tiles(v, words))
+            r, c = n // rows if self.whole_rows else len(_tiles(n, rows)), len(_tiles(v, words))
         times = {"rows": r, "words": c, "program": r * c, "token": n, "once": 1, "never": 0}
         full_n, full_v = (n, v) if self.masked else (r * rows, c * words)
         z = (n * v if self.masked_stores else r * rows * c * words) * z_size
         x, w, b = full_n * d * size, full_v * d * size, full_v * size
         t, fused_t = (n * max(one, -one * itemsize) for one in self.targets)
-        b_after = self.b if self.b in ("once", "never") else self.fused_w
+        b_after = self.b if self.b in ("once", "never") else self.fused_b or self.fused_w
         tokens = 1 if self.one_loss else n
         loss, fused_loss = (tokens * max(one, -one * itemsize) for one in self.losses)
         read = x * times[self.x] + w * times[self.w] + b * times[self.b] + self.z_read * z + t
@@ -165,6 +167,11 @@ _WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
         lambda n, v, d, size, rows, words: _right(
             len(_tiles(n, rows)) * rows, len(_tiles(v, words)) * words, d, size, rows, words
         ),
+    ),
+    "last_rows_dropped": (
+        "The tiles of rows are counted with //. The last one hangs over, and a program has what is "
+        "left of it: round up.",
+        _Rules(whole_rows=True),
     ),
     "a_tile_too_many": (
         "There is a tile too many where N is a multiple of ROWS, or V of WORDS: round up, and "
@@ -239,6 +246,11 @@ _WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
     "bias_once": (
         "b is counted once. It is loaded as often as w.",
         _Rules(b="once"),
+    ),
+    "bias_once_after": (
+        "After the fusion b is counted once. Each program walks over all words, and loads b with "
+        "w.",
+        _Rules(fused_b="once"),
     ),
     "narrow_targets": (
         "A target is an int64: 8 bytes, whatever the dtype of x.",
