@@ -123,6 +123,28 @@ def test_a_read_is_a_wait_and_gives_the_value() -> None:
     assert len(state.waits) == 2
 
 
+def test_what_a_list_that_lives_on_and_a_list_turned_around_do_is_told() -> None:
+    class OneForAll(Tape):
+        def __init__(self) -> None:
+            self.rows = written
+
+    written: list[Any] = []
+
+    def kept(*names: Any) -> Any:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(mended, "Tape", OneForAll)
+            return mended._loop(*names)
+
+    def turned(*names: Any) -> Any:
+        rows, losses, weights = mended._loop(*names, reads="none")
+        tape = Tape(list(rows))
+        return tape.rows, [tape.read(tape.op("aten.stack.default", losses[::-1]))], weights
+
+    (question,) = [question for question in REPAIRS if question.name == "mended_loop"]
+    for answer, sentence in ((kept, mended.KEPT), (turned, mended.TURNED)):
+        assert ask(question, LocalStudent({"mended_loop": answer}), seed=1).sentence == sentence
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_dealing_by_hand_and_by_moves_is_even_enough(seed: int) -> None:
     """Two other ways to the rule, from deals that break it."""

@@ -187,6 +187,14 @@ _wrong(
     factors=lambda shares, lengths: [len(shares) * len(share) / len(lengths) for share in shares],
 )
 _wrong(
+    "ranks_with_sentences",
+    "The factors count the ranks that have a sentence. The all-reduce takes the mean over all "
+    "ranks: one that has none adds 0, and counts.",
+    factors=lambda shares, lengths: [
+        sum(map(bool, shares)) * f / len(shares) for f in _factors(shares, lengths)
+    ],
+)
+_wrong(
     "upside_down",
     "These factors are upside down: a rank with more tokens counts for more, not for less.",
     factors=lambda shares, lengths: [1 / f for f in _factors(shares, lengths)],

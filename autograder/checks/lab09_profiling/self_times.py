@@ -180,6 +180,10 @@ def _holds(outer: Event, inner: Event) -> bool:
     return outer is not inner and inside
 
 
+def _reaches(outer: Event, inner: Event) -> bool:
+    return bool(outer["ts"] <= inner["ts"] <= outer["ts"] + outer["dur"])
+
+
 def _wrong(name: str, sentence: str, **how: Any) -> None:
     self_times.wrong(name, sentence, self_times=lambda events: _read(events, **how))
 
@@ -350,16 +354,22 @@ self_times.wrong(
 
 
 def _with_a_stack(
-    events: Sequence[Event], *, in_order: bool = True, closes: int | None = None
+    events: Sequence[Event],
+    *,
+    in_order: bool = True,
+    closes: int | None = None,
+    ends_after: bool = False,
 ) -> Times:
-    """The way of a stack for each thread, which takes off as many that are over as `closes`."""
+    """The way of a stack for each thread, which takes off as many that are over as `closes`.
+    ends_after: one that ends where the next begins is not yet over."""
     operators = [e for e in events if e["cat"] == "cpu_op"]
     own: Times = {}
     stacks: dict[int, list[Event]] = {}
-    for e in sorted(operators, key=lambda e: e["ts"]) if in_order else operators:
+    holds = _reaches if ends_after else _holds
+    for e in sorted(operators, key=lambda e: (e["ts"], -e["dur"])) if in_order else operators:
         stack = stacks.setdefault(e["tid"], [])
         closed = 0
-        while stack and not _holds(stack[-1], e) and closed != closes:
+        while stack and not holds(stack[-1], e) and closed != closes:
             stack.pop()
             closed += 1
         own[e["name"]] = own.get(e["name"], 0.0) + e["dur"]
@@ -374,6 +384,12 @@ self_times.wrong(
     "The operators were taken as the list has them, and the list is in no order. Sort them by `ts` "
     "first.",
     self_times=lambda events: _with_a_stack(events, in_order=False),
+)
+self_times.wrong(
+    "touching_is_inside",
+    "An operator that begins in the moment in which another ends was taken for its child. It comes "
+    "behind it: one is over when `ts + dur <= ts` of the next.",
+    self_times=lambda events: _with_a_stack(events, ends_after=True),
 )
 self_times.wrong(
     "one_closed_at_a_time",
