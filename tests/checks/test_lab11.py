@@ -29,6 +29,7 @@ from autograder.checks.lab11_distributed.ddp_step import ddp_step
 from autograder.checks.lab11_distributed.faulty_ddp import HUNG
 from autograder.checks.lab11_distributed.language_net import Params, net_loss, stepped
 from autograder.checks.lab11_distributed.pipeline import all_forward_first, one_f_one_b, run
+from autograder.checks.lab11_distributed.stage_order import BEYOND
 from autograder.checks.lab11_distributed.step_bytes import sent_bytes, step_bytes
 from autograder.checks.lab11_distributed.trace_events import MISMATCH
 from autograder.judge import Draw, LocalStudent, State, Verdict, ask
@@ -124,6 +125,11 @@ LEFT_OUT: list[tuple[str, str, list[tuple[str, str]]]] = [
     ),
     ("every_word", "own_count", [("    dist.all_reduce(words)\n", "")]),
     ("every_word", "divided_by_ranks", [("dw / words", "dw / dist.get_world_size()")]),
+    (
+        "every_word",
+        "as_many_everywhere",
+        [("    dist.all_reduce(words)\n", "    words *= dist.get_world_size()\n")],
+    ),
     ("every_word", "word_0_not_counted", [("(target != -100).sum()", "(target > 0).sum()")]),
     ("every_word", "padding_alone_is_a_word", [("-100).sum()", "-100).sum().clamp(min=1)")]),
     (
@@ -169,6 +175,16 @@ LEFT_OUT: list[tuple[str, str, list[tuple[str, str]]]] = [
             (
                 "dist.reduce_scatter(mine, list(padded.chunk(world)))",
                 "dist.all_reduce(padded); mine = padded.chunk(world)[dist.get_rank()]",
+            )
+        ],
+    ),
+    (
+        "fsdp_step",
+        "repeats_once",
+        [
+            (
+                "(dw,) = torch.autograd.grad(F.cross_entropy(x @ w.T, target), w)",
+                "dw = torch.softmax(x @ w.detach().T, dim=1).T @ x; dw[target] -= x; dw /= len(x)",
             )
         ],
     ),
@@ -254,6 +270,19 @@ def test_a_stage_that_goes_back_too_late_is_known_by_what_it_holds() -> None:
         answered("stage_order", ("warm = min(p - s - 1, m)", "warm = m")).misconception
         == "all_forward_first"
     )
+
+
+def test_an_order_of_another_call_is_told_that_its_micro_batches_do_not_exist() -> None:
+    kept = [
+        ("def stage_order(s, p, m):", "def stage_order(s, p, m, kept={}):"),
+        ("warm = min(p - s - 1, m)", "m = kept.setdefault((s, p), m); warm = min(p - s - 1, m)"),
+    ]
+    assert answered("stage_order", *kept).sentence == BEYOND
+
+
+def test_a_number_of_words_that_its_dtype_cannot_hold_is_another_number() -> None:
+    rounded = ("    return dw / words", "    return dw / words.bfloat16().float()")
+    assert answered("every_word", rounded).state is State.FAIL
 
 
 def torchs_ddp(ranks: Any) -> list[Params]:

@@ -48,7 +48,7 @@ def every_word(student: Student, draw: Draw) -> None:
     """
     with room_for(student, "every_word") as room:
         some = [draw.integer(0, 4) for _ in range(3)] + [1]
-        for counts, uneven in (([4, 2], 0), ([2, 0, 4], 0), (some, 0), ([5, 1], 3), ([2], 0)):
+        for counts, uneven in (([4, 2], 0), ([2, 0, 301], 0), (some, 0), ([5, 1], 3), ([2], 0)):
             ranks = _drawn(draw, counts, uneven)
             ranks[0][1][ranks[0][2] != -100] *= torch.arange(counts[0])[:, None]  # a word of zeros
             got = asked_of_ranks(room, "every_word", ranks, hung=HUNG)
@@ -66,11 +66,11 @@ def _expect_gradient(answers: Sequence[Any], ranks: Sequence[Given], place: str)
 def _drawn(draw: Draw, counts: Sequence[int], uneven: int = 0) -> list[Given]:
     """counts[r]: words of rank r, of which the first alone is word 0: an answer that leaves it out
     does not divide by 1 in the first case. uneven: how many rows a rank has more than the one
-    before it."""
+    before it. With 301 words the number in bfloat16, or in int8, is another one."""
     d, v = draw.integer(3, 5), draw.integer(5, 9)
     w, ranks = draw.tensor(v, d), []
     for rank, count in enumerate(counts):
-        n = 5 + uneven * rank
+        n = max(count, 5 + uneven * rank)
         target, places = draw.integers(n, low=1, high=v - 1), draw.shuffled(range(n))
         target[places[:1]] = 0
         target[torch.tensor(places[count:], dtype=torch.int64)] = -100
@@ -148,6 +148,10 @@ def _by_own_words(ranks: Sequence[Given]) -> list[Tensor]:
     return [(total / torch.tensor(float(n))).float() for n in _words(ranks)]
 
 
+def _as_many_everywhere(ranks: Sequence[Given]) -> list[Tensor]:
+    return [dw / len(ranks) for dw in _by_own_words(ranks)]
+
+
 def _alone(ranks: Sequence[Given]) -> list[Tensor]:
     return [dw.float() for dw in _means(ranks)]
 
@@ -222,6 +226,12 @@ FAULTS = (
         "own_count",
         "Each rank divided by its own number of words: the number has to be all-reduced as well.",
         _by_own_words,
+    ),
+    Fault(
+        "as_many_everywhere",
+        "Each rank took the others to have as many words as it has, and divided by W times its "
+        "own number. They may have more or fewer: the number has to be all-reduced as well.",
+        _as_many_everywhere,
     ),
     Fault("missing_all_reduce", "The all-reduce is missing: each rank has its own mean.", _alone),
     Fault(

@@ -110,6 +110,12 @@ FAULTS = (
         "N, on each rank by its own.",
         sharded_head.of_sums,
     ),
+    Fault(
+        "repeats_once",
+        "A word that is the target of two rows was counted once: `dw[target] -= x` keeps the last "
+        "of them. Take the 1 away in (softmax - one-hot), or add with index_add_.",
+        sharded_head.repeats_once,
+    ),
     Fault("padding_learns", PADDING, sharded_head.padding_learns),
     Fault(
         "first_rows",
@@ -189,11 +195,9 @@ def _drawn(draw: Draw, v: int, world: int, *, uneven: int = 0) -> Sharded:
     sizes = [n + uneven * rank for rank in range(world)]
     w = draw.tensor(v, d)
     w[v // 2] = 0.0  # a row of zeros that is no padding
-    return Sharded(
-        w,
-        tuple(draw.tensor(size, d) for size in sizes),
-        tuple(draw.integers(size, low=0, high=v - 1) for size in sizes),
-    )
+    targets = [draw.integers(size, low=0, high=v - 1) for size in sizes]
+    targets[0][1] = targets[0][0]  # a word twice
+    return Sharded(w, tuple(draw.tensor(size, d) for size in sizes), tuple(targets))
 
 
 def _steep(draw: Draw) -> Sharded:

@@ -15,6 +15,7 @@ NONE_SUCH = (
     "With fewer micro-batches than stages, the warm-up counts forwards that do not exist: min(P - "
     "s - 1, M)."
 )
+BEYOND = "Some of these micro-batches do not exist: they are numbered from 0 to M - 1."
 TWICE = "A micro-batch passes this stage twice in the same direction: each goes once each way."
 MISSING = "Not every micro-batch passes this stage: each goes once each way, M of them."
 UNSORTED = "The micro-batches come out of order: they pass in rising order both ways."
@@ -68,18 +69,18 @@ def _order(got: Any, s: int, p: int, m: int) -> list[Action]:
                 expected=f"the {told} of every micro-batch once, in rising order",
                 got=describe(got),
                 where=place,
-                why=_miscounted(numbers, m),
+                why=_miscounted(numbers, p, m),
             )
     if len(order) != 2 * m:
         raise Wrong(expected=f"{2 * m} actions", got=describe(got), where=place)
     return order
 
 
-def _miscounted(numbers: Sequence[int], m: int) -> str:
+def _miscounted(numbers: Sequence[int], p: int, m: int) -> str:
     if numbers == list(range(1, m + 1)):
         return FROM_ONE
     if any(not 0 <= k < m for k in numbers):
-        return NONE_SUCH
+        return NONE_SUCH if min(numbers) >= 0 and max(numbers) < p else BEYOND
     if len(set(numbers)) < len(numbers):
         return TWICE
     return MISSING if len(numbers) < m else UNSORTED
