@@ -36,6 +36,19 @@ def side_by_side(x: torch.Tensor, width: int, step: int) -> torch.Tensor:
     return x.view(-1, width) if step == width else x.unfold(0, width, step)
 
 
+def offset_in_fours(x: torch.Tensor, width: int, step: int) -> torch.Tensor:
+    begin = (x.data_ptr() - x.untyped_storage().data_ptr()) // 4
+    return x.unfold(0, width, step).as_strided(
+        (1 + (len(x) - width) // step, width), (step * x.stride(0), x.stride(0)), begin
+    )
+
+
+def stride_forgotten_between(x: torch.Tensor, width: int, step: int) -> torch.Tensor:
+    s = x.stride(0)
+    between = step * s if step < width else step
+    return x.as_strided((1 + (len(x) - width) // step, width), (between, s))
+
+
 def index_laid_flat(
     flat: torch.Tensor, stride: Sizes, offset: int, index: torch.Tensor
 ) -> torch.Tensor:
@@ -55,6 +68,8 @@ def last_index_from_the_end(index: Sizes, size: Sizes, stride: Sizes, offset: in
         ("is_contiguous", by_any_format),
         ("view_strides", cut_with_a_rest),
         ("sliding_windows", side_by_side),
+        ("sliding_windows", offset_in_fours),
+        ("sliding_windows", stride_forgotten_between),
         ("gather_flat", index_laid_flat),
         ("address", last_index_from_the_end),
     ],
@@ -65,3 +80,20 @@ def test_an_answer_that_is_wrong_at_one_edge_is_refused(
     verdict = ask(lab.questions[name], LocalStudent({name: answer}), seed=seed)
     assert verdict.cause in (Cause.WRONG, Cause.RAISED)
     assert not verdict.misconception  # none of the known ones is true of it
+
+
+def test_who_takes_a_run_where_none_is_left_hears_when_none_is_needed() -> None:
+    def ones_too(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
+        runs, found, left, step = _runs(size, stride), [], 1, 1
+        for n in reversed(new_size):
+            if left == 1:
+                left, step = runs.pop()
+            if left % n:
+                return None
+            found.append(step)
+            left, step = left // n, step * n
+        return tuple(reversed(found))
+
+    verdict = ask(lab.questions["view_strides"], LocalStudent({"view_strides": ones_too}), seed=1)
+    assert verdict.cause is Cause.WRONG
+    assert "needs no run" in verdict.explanation

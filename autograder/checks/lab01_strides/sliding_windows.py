@@ -53,8 +53,10 @@ def sliding_windows(student: Student, draw: Draw) -> None:
     cases.append((beside, 4, 2))
     beside = draw.tensor(30)[3:22]  # there is room behind it, and between two windows
     cases += [(beside, 3, 5), (draw.tensor(12), 4, 4)]
+    beside = draw.tensor(24, layout="strided")[3:]  # a stride, and no element in two windows
+    cases += [(beside, 3, 3), (beside, 2, 5)]
     cases += [(draw.tensor(n), width, step) for n, width, step in _TIGHT]
-    cases += [(draw.tensor(9, dtype=dtype, layout="strided"), 3, 2) for dtype in _WIDER]
+    cases += [(draw.tensor(11, dtype=dtype, layout="strided")[2:], 3, 2) for dtype in _WIDER]
     with explaining(_RAISED):
         for case, got in zip(cases, student.each("sliding_windows", cases), strict=True):
             with within("", why=partial(_because, got, *case)):

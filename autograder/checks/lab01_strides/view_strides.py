@@ -18,6 +18,10 @@ _RAISED = dict.fromkeys(
     ("RuntimeError", "ValueError"),
     "Where no view exists, return None. An exception is what torch's own view has for it.",
 )
+_NO_RUN_LEFT = {
+    "IndexError: pop": "A new size of 1 needs no run, a tensor of one element has none, and where "
+    "a new size does not divide what is left of its run the answer is None."
+}
 
 
 @lab.question(
@@ -72,7 +76,7 @@ def view_strides(student: Student, draw: Draw) -> None:
     answers = student.each("view_strides", cases)
     for size, stride, new_size in cases:
         want = _torch_view(size, stride, new_size)
-        with explaining(_RAISED if want is None else {}):
+        with explaining(_NO_RUN_LEFT | (_RAISED if want is None else {})):
             got = next(answers)
         runs = ", ".join(str(n) for n, _ in _runs(size, stride)) or "1"
         expect_strides(
