@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -75,6 +76,26 @@ def ordered(program: list[tuple[object, ...]]) -> set[tuple[str, int]]:
 def test_no_known_wrong_answer_needs_a_drawn_case_to_fail(name: str) -> None:
     for wrong, found, _ in Doubles(lab.questions[name], seed=1, rounds=0).each():
         assert found["cause"] is not Cause.PASSED, wrong.name
+
+
+def test_a_host_that_is_never_far_ahead_is_refused() -> None:
+    """It waits until the device is a millisecond behind."""
+
+    def close(steps: Any, launch_us: int) -> tuple[int, int, int]:
+        host, spans = 0, [(0, 0)]
+        for verb, *us in steps:
+            host = max(host, spans[-1][1] - 1000 if verb == "launch" else 0)
+            host += us[0] if verb == "host" else launch_us if verb == "launch" else 0
+            if verb == "launch":
+                begin = max(host, spans[-1][1])
+                spans.append((begin, begin + us[0]))
+            elif verb == "sync":
+                host = max(host, spans[-1][1])
+        idle = spans[-1][1] - spans[1][0] - sum(end - begin for begin, end in spans)
+        return host, spans[-1][1], idle
+
+    verdict = ask(lab.questions["queue_times"], LocalStudent({"queue_times": close}), seed=1)
+    assert "3000000" in str(verdict), str(verdict)
 
 
 def test_a_plan_that_waits_without_need_hears_which_work_does() -> None:
