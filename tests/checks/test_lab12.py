@@ -213,6 +213,27 @@ def test_a_wrong_answer_is_wrong_whatever_is_drawn(name: str) -> None:
                 question.check(student, Draw(seed))
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_the_old_names_of_manylinux_are_asked_of_every_processor(seed: int) -> None:
+    def of_intel(names: list[str], machine: dict[str, Any]) -> list[str]:
+        fit = [name for name in names if fits(name, machine)]
+        return [n for n in fit if not re.search(r"manylinux2014_aarch64.whl$", n) or ".many" in n]
+
+    verdict = ask(lab.questions["wheel_fits"], LocalStudent({"wheel_fits": of_intel}), seed=seed)
+    assert "2014_aarch64" in str(verdict), str(verdict)
+
+
+def test_a_matrix_that_is_kept_for_other_exclusions_is_refused() -> None:
+    kept: dict[Any, Any] = {}
+
+    def keeping(axes: Any, excluded: Any, most: int) -> Any:
+        allowed = _allowed(axes, excluded)
+        return kept.setdefault(tuple(axes), greedy(allowed, pairs_of(allowed)))
+
+    verdict = ask(lab.questions["pairs_covered"], LocalStudent({"pairs_covered": keeping}), seed=1)
+    assert "excluded []" in str(verdict), str(verdict)
+
+
 def test_a_question_takes_any_right_matrix() -> None:
     """One that is larger than the greedy one, and not above the bound."""
 

@@ -58,6 +58,7 @@ def pairs_covered(student: Student, draw: Draw) -> None:
     runs there may be -> a list of runs, each a dict of one value for each axis.
     """
     fixed = [_tangled(draw), _plain(draw), _at_the_ends(draw), _same_values(draw)]
+    fixed += [(fixed[-1][0], [])]  # the axes of the call before, and nothing excluded any more
     fixed += [_kept_apart(draw), _of_two(draw), _all_axes(draw), _of_options(draw), _rare(draw)]
     for axes, excluded in [*fixed, *(_drawn(draw) for _ in draw.cases(1))]:
         allowed = _allowed(axes, excluded)

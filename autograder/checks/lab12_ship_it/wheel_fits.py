@@ -103,7 +103,8 @@ def wheel_fits(student: Student, draw: Draw) -> None:
 
     names: file names of wheels; machine: a dict -> the names that fit, in the order given.
     """
-    fixed = [_linux(draw, False), _linux(draw, True), _mac(draw, "arm64"), _mac(draw, "x86_64")]
+    fixed = [_linux(draw, False) | {"arch": "aarch64"}, _linux(draw, True) | {"arch": "x86_64"}]
+    fixed += [_mac(draw, "arm64"), _mac(draw, "x86_64")]
     drawn = [_machine(draw) for _ in draw.cases(2)]
     windows = [_windows(draw), _windows(draw) | {"arch": "arm64"}]
     old = [_linux(draw, False) | {"glibc": (2, draw.integer(14, 15))}]  # before 2014's
