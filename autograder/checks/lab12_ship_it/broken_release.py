@@ -150,8 +150,8 @@ _MISSED = {
     "C++ ABI does not hold from one to the next: both have to be the same.",
     "file_left_out": "The shared library is not in package-data, so it is in no wheel: the import "
     "fails wherever it was not built.",
-    "wrong_tag": "The wheel says py3-none-any, and has compiled code for one platform in it: pip "
-    "installs it anywhere.",
+    "wrong_tag": "The wheel's tag ends in `-any`, and the wheel has compiled code for one platform "
+    "in it: pip installs it anywhere.",
 }
 
 
