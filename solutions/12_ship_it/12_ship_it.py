@@ -538,7 +538,7 @@ def loss_options(
     x, w, b, t, *, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0,
     z_loss=0.0, softcap=None, shift=False,
 ):  # fmt: skip
-    """x (..., D), w (V, D), b (V,) or None, t (...) -> () or the shape of the targets."""
+    """x (..., N, D), w (V, D), b (V,) or None, t (..., N) -> () or the shape of the targets."""
     ### BEGIN SOLUTION
     if shift:
         x, t = x[..., :-1, :], t[..., 1:]

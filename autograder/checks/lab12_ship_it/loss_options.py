@@ -41,7 +41,7 @@ TOLERANCE = 2e-5  # of float32 sums of exponentials and of squares
 def loss_options(student: Student, draw: Draw) -> None:
     """The loss of the head with options, as a fused loss has to give it.
 
-    x (..., D), w (V, D), b (V,) or None, t (...), and options by name -> () or, for
+    x (..., N, D), w (V, D), b (V,) or None, t (..., N), and options by name -> () or, for
     reduction="none", the shape of the targets.
     """
     right: list[Options] = []
