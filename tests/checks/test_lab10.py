@@ -261,6 +261,30 @@ class TestScaler:
         assert sum(not took for took, _, _ in said) == 3
         assert max(scales) > scales[0] > min(scales) or len(set(scales)) > 3
 
+    def test_an_answer_of_no_name_is_told_the_rule_of_its_step(self) -> None:
+        arguments = loss_scale._whole(Draw(3))
+        said = loss_scale._torchs(*arguments)
+        faults = {
+            "an element that is not finite": lambda took, grads, scale: (True, grads, scale),
+            "finite, so the optimizer steps": lambda took, grads, scale: (False, grads, scale),
+            "divided by the scale": lambda took, grads, scale: (
+                took,
+                [2 * g for g in grads],
+                scale,
+            ),
+            "multiplied by `backoff`": lambda took, grads, scale: (took, grads, took * scale),
+            "multiplied by `growth`": lambda took, grads, scale: (
+                took,
+                grads,
+                min(scale, said[0][2]),
+            ),
+            "the scale stays": lambda took, grads, scale: (took, grads, 2 * scale),
+        }
+        for sentence, fault in faults.items():
+            with pytest.raises(Wrong) as wrong:
+                loss_scale._expect([fault(*step) for step in said], arguments)
+            assert sentence in str(wrong.value.why)
+
 
 def by_hand(seed: int) -> tuple[Trained, Trained]:
     """A drawn step as its rows, and as a loop that a person would write with torch."""

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from autograder.checks.explaining import saying
 from autograder.judge import Draw, Student, Wrong, describe, expect_kind, expect_tuple
 
 from . import lab
@@ -47,15 +48,51 @@ def loss_scale(student: Student, draw: Draw) -> None:
 def _expect(got: Any, arguments: tuple[Any, ...]) -> None:
     steps = arguments[0]
     each = expect_tuple(got, len(steps), f"{len(steps)} of (steps, gradients, scale)")
+    before = arguments[1]
     for k, (said, want) in enumerate(zip(each, _torchs(*arguments), strict=True)):
         where = f"in step {k}"
         took, grads, scale = expect_tuple(said, 3, "(steps, gradients, scale)", where=where)
         if _truth(took, where) != want[0]:
-            raise Wrong(expected=f"{want[0]}", got=describe(took), where=f"{where}, the optimizer")
+            raise Wrong(
+                expected=f"{want[0]}",
+                got=describe(took),
+                where=f"{where}, the optimizer",
+                why=_why_it_steps(steps[k]),
+            )
         mine = expect_tuple(grads, len(want[1]), f"{len(want[1])} gradients", where=where)
         for n, (a, b) in enumerate(zip(mine, want[1], strict=True)):
-            expect_elements(a, b, steps[k][n], where=f"{where}, gradient {n}: scaled")
-        expect_number(scale, want[2], f"{where}, the scale")
+            with saying(_UNSCALED):
+                expect_elements(a, b, steps[k][n], where=f"{where}, gradient {n}: scaled")
+        expect_number(scale, want[2], f"{where}, the scale", why=_why_scaled(before, want))
+        before = want[2]
+
+
+_UNSCALED = (
+    "Each gradient of a step comes back divided by the scale as it was before the step, in its own "
+    "dtype."
+)
+
+
+def _why_it_steps(grads: Sequence[Tensor]) -> str:
+    for n, grad in enumerate(grads):
+        if not bool(grad.isfinite().all()):
+            return f"Gradient {n} has an element that is not finite: the step is left out."
+    return "Every element of this step's gradients is finite, so the optimizer steps."
+
+
+def _why_scaled(before: float, want: tuple[bool, list[Tensor], float]) -> str:
+    took, _, after = want
+    if not took:
+        return "This step is left out: the scale of before it is multiplied by `backoff`."
+    if after != before:
+        return (
+            "This good step completes `interval` of them in a row, since the last growth and the "
+            "last step left out: the scale is multiplied by `growth`."
+        )
+    return (
+        "After this good step the scale stays: it completes no `interval` since the last growth or "
+        "step left out, or growth would make the scale infinite in float32."
+    )
 
 
 def _truth(took: Any, where: str) -> bool:

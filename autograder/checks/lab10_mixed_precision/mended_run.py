@@ -186,8 +186,8 @@ def _one_plain(rows: Rows, choose: Choose) -> Rows:
 
 
 def _late_clip(rows: Rows, choose: Choose) -> Rows:
-    place = _one(rows, "clip", choose)
-    return _moved(rows, place, place + 1)
+    """Behind all steps: the norms are then in another order than the steps."""
+    return _moved(rows, _one(rows, "clip", choose), max(_places(rows, "step")))
 
 
 def _without(verb: str) -> Callable[[Rows, Choose], Rows]:
