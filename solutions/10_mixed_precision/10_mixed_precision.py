@@ -648,7 +648,7 @@ def mended_run(rows):
 # %% [markdown] id="a-safe-loss"
 # ## The head's loss, safe
 #
-# `x`, `w` and `b` may come in 16 bits. Compute the mean cross-entropy of the head
+# `x`, `w` and `b` have one dtype, perhaps of 16 bits. Compute the mean cross-entropy of the head
 # (`F.cross_entropy(F.linear(x, w, b), t)`) and the gradients of `scale` times that loss, so that
 # gradients in 16 bits are as near the truth as float32 and one rounding at the end allow: with
 # logits of a hundred thousand, with thousands of rows, with gradients that only the scale lifts

@@ -21,6 +21,7 @@ from autograder.checks.lab10_mixed_precision import (
     lab,
     loss_scale,
     mended_run,
+    safe_head_loss,
     training,
 )
 from autograder.checks.lab10_mixed_precision.broken_rows import broken_rule
@@ -286,6 +287,11 @@ class TestScaler:
             assert sentence in str(wrong.value.why)
 
 
+def test_a_number_of_rows_is_none_of_bfloat16() -> None:
+    sizes = [len(x) for _, (x, *_) in safe_head_loss._cases(Draw(1)) if x.dtype == torch.bfloat16]
+    assert any(int(torch.tensor(float(n)).bfloat16()) != n for n in sizes)
+
+
 def by_hand(seed: int) -> tuple[Trained, Trained]:
     """A drawn step as its rows, and as a loop that a person would write with torch."""
     right, task = mended_run._drawn(Draw(seed))
@@ -314,6 +320,12 @@ def by_hand(seed: int) -> tuple[Trained, Trained]:
 
 
 class TestTraining:
+    def test_a_late_clip_lies_behind_the_steps_of_both_optimizers(self) -> None:
+        right, _ = mended_run._drawn(Draw(5))
+        rows = mended_run._spoilt(right, ("late_clip",), min)
+        names = {v: [row[1] for row in rows if row[0] == v] for v in ("clip", "step")}
+        assert names["clip"] == names["step"][::-1]
+
     def test_the_rows_do_what_a_loop_does(self) -> None:
         for seed in range(4):
             rows, loop = by_hand(seed)

@@ -112,7 +112,7 @@ def _cases(draw: Draw) -> list[tuple[str, Inputs]]:
     f16, bf16 = torch.float16, torch.bfloat16
     cases = [
         ("float16", _sized(draw, 7, 5, 11, f16), 4.0),
-        ("bfloat16, logits of some hundreds", _sized(draw, 13, 8, 10, bf16, x=12.0, w=9.0), 0.5),
+        ("bfloat16, logits of some hundreds", _sized(draw, 263, 8, 10, bf16, x=12.0, w=9.0), 0.5),
         ("float16, logits over 65504", _whole_numbers(draw), 1.0),
         ("float16, many rows, nearly all right", _confident(draw), 2.0**16),
         ("float16, rows whose gradients cancel", _cancelling(draw), 8.0),
