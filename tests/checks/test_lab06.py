@@ -440,8 +440,10 @@ def test_an_operator_that_opcheck_would_not_pass(asked: Any, key: str) -> None:
     [
         (lambda z, t: (z.div_(t).clone(), z.mul_(t))[0], over, "wrote into z"),
         (over, lambda dy, t: dy / torch.tensor(t), "sixteen"),
+        (over, lambda dy, t: dy / abs(t), "opposite"),
+        (over, lambda dy, t: dy / t + (t < 0), "dz = dy / t"),
     ],
-    ids=["puts back what it wrote over", "t in float32"],
+    ids=["puts back what it wrote over", "t in float32", "|t| behind", "another slope below 0"],
 )
 def test_an_operator_that_is_nearly_right(
     asked: Any, kernel: Callable[..., Any], slope: Callable[..., Any], said: str

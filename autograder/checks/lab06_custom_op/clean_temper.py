@@ -76,8 +76,8 @@ def clean_temper(student: Student, draw: Draw) -> None:
         (2.0, torch.float32, "contiguous", False),
         (1.0, torch.float32, "contiguous", False),
         (3.0, torch.float64, "contiguous", False),
-        (0.5, torch.float32, "transposed", False),
-        (2.0, torch.float32, "contiguous", True),
+        (-0.5, torch.float32, "transposed", False),  # the sign of t is one of z / t
+        (-2.0, torch.float32, "contiguous", True),
         (1.0, torch.float32, "contiguous", True),
         (1e-9, torch.float32, "strided", False),  # a cold one is a t too: none is lifted
         # never whole, and no float32: what keeps t in one is off in dz
@@ -93,6 +93,7 @@ def clean_temper(student: Student, draw: Draw) -> None:
             _expect_clean(got, z, t, dy)
 
 
+_OF_T = "y = z / t, so dz = dy / t, with the t of this forward, whatever number it is."
 _WHOLE = "All numbers of y are whole. A division of logits rounds nothing off: z / t."
 
 
@@ -111,7 +112,7 @@ def _expect_clean(got: Any, z: Tensor, t: float, dy: Maybe) -> None:
     if dy is not None:
         if dz is None:
             raise Wrong(expected=describe(dy), got="None", where="in dz", why=_ABOUT[TESTS[1]])
-        with within("in dz"):
+        with within("in dz"), saying(_OF_T):
             expect_close(dz, dy / t)
 
 

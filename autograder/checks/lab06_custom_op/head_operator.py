@@ -111,19 +111,22 @@ def _asked(room: Student, x: Tensor, w: Tensor, b: Maybe) -> tuple[object, str]:
 
 
 def _welcome(draw: Draw) -> Iterator[tuple[Tensor, Tensor, Maybe]]:
-    for dtype, n, layout, bias in (
+    cases = (
         (torch.float32, 3, "contiguous", True),
         (torch.float64, 4, "contiguous", True),
         (torch.float32, 2, "contiguous", False),
         (torch.float32, 5, "transposed", True),
         (torch.float64, 0, "contiguous", True),
         (torch.float32, 7, "strided", True),
+        (torch.float64, 4, "expanded", True),
         *((draw.choice((torch.float32, torch.float64)), n, draw.layout(), True) for n in (1, 6)),
-    ):
+    )
+    for k, (dtype, n, layout, bias) in enumerate(cases):
         v, d = draw.integer(5, 19), draw.integer(3, 17)
         x = draw.tensor(n, d, dtype=dtype, layout=layout)
-        w = draw.tensor(v, d, dtype=dtype, layout=draw.choice(LAYOUTS))
-        yield x, w, draw.tensor(v, dtype=dtype) if bias else None
+        turn = LAYOUTS[k % len(LAYOUTS)]  # of w and b, so that each comes
+        w = draw.tensor(v, d, dtype=dtype, layout=turn)
+        yield x, w, draw.tensor(v, dtype=dtype, layout=turn) if bias else None
 
 
 def _unwelcome(draw: Draw) -> Iterator[Refused]:

@@ -49,8 +49,10 @@ def _drawn(draw: Draw, n: int, in_x: str, in_w: str, in_b: str) -> Given:
 
 
 def _rows_apart(draw: Draw) -> Given:
-    """The features lie side by side, and the rows do not lie end to end: parts of wider ones."""
+    """The features lie side by side, and the rows do not lie end to end: parts of wider ones. One
+    token is all zeros: its logits are the bias."""
     x, w, b = _drawn(draw, 6, "contiguous", "contiguous", "contiguous")
+    x[2] = 0.0
     d = x.shape[1] - 5
     return Given(x[:, :d], w[:, :d], b)
 
@@ -107,9 +109,15 @@ STILL_NAN = (
 )
 
 
+OF_THIS_CALL = (
+    "y[n, v] is b[v] and a product for each of the D features, x[n, d] * w[v, d]: each element is "
+    "found by the strides of this call, and each sum is of its own."
+)
+
+
 def expect_logits(y: Any, x: Tensor, w: Tensor, b: Tensor) -> None:
     """Raises Wrong for a y that is not the head's."""
-    with within("", why=lambda: STILL_NAN if _holds_nan(y) else ""):
+    with within("", why=lambda: STILL_NAN if _holds_nan(y) else OF_THIS_CALL):
         expect_close(y, head(x, w, b))
 
 

@@ -23,6 +23,11 @@ _NOT_SHARED = (
     "The logits are right, but the loads are those of a kernel that shares nothing: each element "
     "should come from global memory once for each block, and 16 threads should use it."
 )
+_SHARED_IN_PART = (
+    "The logits are right, and fewer elements are loaded than without tiles, but more than with "
+    "two: is x or w still read from global memory for each product, or an element loaded more than "
+    "once for a block?"
+)
 
 
 @lab.question(
@@ -64,7 +69,8 @@ def _expect_few_loads(room: Student, draw: Draw) -> None:
     most = _loads(n, v, d, SMALLEST_TILE) * 5 // 4  # the bias may be loaded by threads at the edge
     if loads > most:
         expected = f"at most {most:,} loads (tiles of {SMALLEST_TILE})"
-        raise Wrong(expected=expected, got=f"{loads:,}", why=_NOT_SHARED)
+        why = _NOT_SHARED if loads >= _loads_naive(x, w) else _SHARED_IN_PART
+        raise Wrong(expected=expected, got=f"{loads:,}", why=why)
 
 
 def _loads(n: int, v: int, d: int, tile: int) -> int:
