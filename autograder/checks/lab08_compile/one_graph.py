@@ -59,7 +59,8 @@ def one_graph(student: Student, draw: Draw) -> None:
         xs, w, b = _of_few_and_many_rows(draw)
         tiny = 2.0**-20  # a small number added to a divisor is then no small number
         for given, limit in (
-            (xs, LIMIT),
+            (xs[:2], LIMIT),
+            (xs[2:], LIMIT),  # apart: a second number of rows brings a second graph
             ([x[:1] for x in xs], LIMIT),  # and of one row
             ([-x[:1] for x in xs], LIMIT),
             ([tiny * x for x in xs], tiny * LIMIT),
