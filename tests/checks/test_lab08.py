@@ -207,11 +207,36 @@ def test_a_frame_that_dynamo_tells_of_knows_its_line_of_the_text() -> None:
 
 
 @pytest.mark.compiler
+@pytest.mark.parametrize("name", ["given_to_backend", "where_it_breaks"])
+def test_an_answer_that_is_kept_by_its_text_alone_is_wrong(name: str) -> None:
+    answer, kept = page_of(name)[name], dict[str, Any]()
+    assert asked(name, lambda text, given: answer(text, given)).state is State.PASS
+
+    def by_text(text: str, given: Any) -> Any:
+        if text not in kept:
+            kept[text] = answer(text, given)
+        return kept[text]
+
+    assert asked(name, by_text).state is State.FAIL
+
+
+@pytest.mark.compiler
+def test_a_kernel_s_number_may_have_two_digits() -> None:
+    one_digit = (r"(cpp_fused\w*|", r"(cpp_fused\w*?_\d|")
+    assert solved("read_wrapper", one_digit).state is State.FAIL
+
+
+@pytest.mark.compiler
 @pytest.mark.parametrize(
     ("name", "edit", "misconception"),
     [
         ("given_to_backend", ('startswith("call_")', 'startswith("")'), "every_node"),
         ("given_to_backend", ('.startswith("call_")', ' == "call_function"'), "functions_only"),
+        ("where_it_breaks",
+         ("in reasons]", "in {r.user_stack[-1].line: r for r in reasons}.values()]"),
+         "equal_lines_once"),
+        ("one_graph", ("keep.sum().clamp(min=1)", "keep.sum()"), "no_row_counts"),
+        ("one_graph", ("(z.sum(dim=1) > 0).to", "(z.sum(dim=1) >= 0).to"), "nought_too"),
         ("which_calls_compile", BY_NEW_SIZES, "symbol_forgotten"),
         ("which_calls_compile", ("graphs, sizes =", "limit -= 1; graphs, sizes ="),
          "limit_counts_as_above"),

@@ -44,8 +44,8 @@ def given_to_backend(student: Student, draw: Draw) -> None:
     in which they were given; how often graphs were run, all together).
     """
     programs = [_program(draw, breaks) for breaks in (1, draw.integer(0, 2), 0)]
-    cases = _early(draw), _equal(draw), *programs, _in_place(draw), _either(draw)
-    for source, calls in cases:
+    cases = _early(draw), _equal(draw, 1), *programs, _in_place(draw), _either(draw)
+    for source, calls in (*cases, _equal(draw, 2)):
         with explaining(_RAISED):
             got = student.call("given_to_backend", source, calls)
         listed, ran = expect_tuple(got, 2, "(operations of each graph, runs)")
@@ -92,8 +92,9 @@ def _program(draw: Draw, breaks: int) -> tuple[str, list[list[Any]]]:
     return "\n".join([*lines, "    return y", ""]), calls
 
 
-def _equal(draw: Draw) -> tuple[str, list[list[Any]]]:
-    """A program whose first two graphs have as many operations: each of them is listed."""
+def _equal(draw: Draw, calls: int) -> tuple[str, list[list[Any]]]:
+    """A program whose first two graphs have as many operations: each of them is listed, also when
+    the same text comes again, before a Dynamo that has seen nothing."""
     source = """
 def step(x, w, b):
     y = torch.tanh(F.linear(x, w, b))
@@ -103,7 +104,7 @@ def step(x, w, b):
     return y + 1
 """
     n, d, v = draw.integer(2, 5), draw.integer(3, 6), draw.integer(7, 9)
-    return source, [[draw.tensor(n, d), draw.tensor(v, d), draw.tensor(v)]]
+    return source, [[draw.tensor(n, d), draw.tensor(v, d), draw.tensor(v)]] * calls
 
 
 def _either(draw: Draw) -> tuple[str, list[list[Any]]]:
@@ -118,7 +119,8 @@ def step(x, w, b):
 
 
 def _early(draw: Draw) -> tuple[str, list[list[Any]]]:
-    """A program that returns behind its first break, in the second of its calls."""
+    """A program that returns behind its first break, in the second of its calls. Of no number of
+    them are there as many runs as there are calls."""
     source = """
 def step(x, w, b):
     y = torch.tanh(F.linear(x, w, b))
@@ -131,7 +133,7 @@ def step(x, w, b):
 """
     n, d, v = draw.integer(2, 5), draw.integer(3, 6), draw.integer(7, 9)
     x, w, b = draw.tensor(n, d), draw.tensor(v, d), draw.tensor(v).abs() + 9
-    return source, [[x, w, b], [x, -w, -b], *[[x, w, b]] * 3]
+    return source, [[x, w, b], [x, -w, -b], *[[x, w, b]] * 4]
 
 
 def _in_place(draw: Draw) -> tuple[str, list[list[Any]]]:

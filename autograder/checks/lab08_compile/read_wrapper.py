@@ -96,6 +96,8 @@ def _file(program: str, n: int, v: int) -> str:
     exec(f"def step(x, w, b):\n    y = {PROGRAMS[program]}\n    return y", page)
     inputs = [torch.zeros(n, v), torch.zeros(v, v), torch.zeros(v)]
     text = inductor_source(fx.symbolic_trace(page["step"]), *inputs)
+    if program == "twice":  # as in a longer file, whose kernels have numbers of two digits
+        text = re.sub(r"\b(cpp_fused\w*_)(?=\d+\b)", r"\g<1>1", text)
     if len(_seen) >= 256:  # a worker grades a whole class
         _seen.clear()
         _file.cache_clear()

@@ -58,8 +58,10 @@ def where_it_breaks(student: Student, draw: Draw) -> None:
     source (defines `step`), args -> list of lines of the text, without their indentation.
     """
     any_of_them = [draw.integer(0, 2) for _ in draw.cases(1)]
-    for breaks in (3, 1, *any_of_them, COMMENTED, ALIKE, UPWARDS, AT_THE_END, BY_VALUES, 0):
-        source, args = _by_values(draw) if breaks == BY_VALUES else _program(draw, breaks)
+    some = (3, 1, *any_of_them, COMMENTED, ALIKE, UPWARDS, AT_THE_END, 0)
+    programs = [_program(draw, breaks) for breaks in some]
+    programs += [_by_values(draw, sign) for sign in (-1, 1)]  # one text, both of its ways
+    for source, args in programs:
         with explaining(_RAISED):
             got = student.call("where_it_breaks", source, args)
         want = _lines(source, [args])
@@ -67,7 +69,6 @@ def where_it_breaks(student: Student, draw: Draw) -> None:
             expect_equal(got, want)
 
 
-BY_VALUES = -5  # two ways, of which the values take the second; and a `return` that breaks
 AT_THE_END = -4  # no operator stands behind the last break: there are two graphs, and two breaks
 UPWARDS = -3  # a call over several lines, and a break among its arguments before its own
 ALIKE = -2  # two equal lines, and one that stands deeper
@@ -107,8 +108,9 @@ def _program(draw: Draw, breaks: int) -> tuple[str, list[Any]]:
     return source, [draw.tensor(n, d), draw.tensor(v, d), draw.tensor(v)]
 
 
-def _by_values(draw: Draw) -> tuple[str, list[Any]]:
-    """A program whose numbers decide at which lines it breaks, and that breaks as it returns."""
+def _by_values(draw: Draw, sign: int) -> tuple[str, list[Any]]:
+    """A program whose numbers decide at which lines it breaks, and that breaks as it returns. sign:
+    of the sum that decides."""
     source = """
 def step(x, w, b):
     y = F.linear(x, w, b)
@@ -119,7 +121,7 @@ def step(x, w, b):
     return torch.tanh(y) * y.std().item()
 """
     n, d, v = draw.integer(2, 5), draw.integer(3, 6), draw.integer(7, 9)
-    return source, [draw.tensor(n, d), draw.tensor(v, d), -draw.tensor(v).abs() - 9]
+    return source, [draw.tensor(n, d), draw.tensor(v, d), sign * (draw.tensor(v).abs() + 9)]
 
 
 @remembered
@@ -233,6 +235,12 @@ where_it_breaks.wrong(
     "last_only",
     "Only the last break is here. Dynamo's list of reasons has one for each break.",
     where_it_breaks=lambda source, args: _lines(source, [args])[-1:],
+)
+where_it_breaks.wrong(
+    "equal_lines_once",
+    "Equal lines were listed once. Each break has a line, also where another one has the same "
+    "text.",
+    where_it_breaks=lambda source, args: list(dict.fromkeys(_lines(source, [args]))),
 )
 where_it_breaks.wrong(
     "how_many",
