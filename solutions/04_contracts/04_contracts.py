@@ -338,6 +338,7 @@ def cap_in_place(z, limit, dy):
     leaf = z.detach().requires_grad_()
     h = leaf * 1  # an edit in place of a leaf is refused
     _, lost = CapFn.apply(h, limit)
+    CapFn.apply(-leaf, limit)  # another cap, before the backward of this one
     (dz,) = torch.autograd.grad(h, leaf, dy)  # of h: whoever holds it holds the new z
     return h, lost, dz, h.grad_fn.name()
 
@@ -479,6 +480,7 @@ def loss_curvature(z, target, v):
     """
     z = z.detach().requires_grad_()
     loss = LossFn.apply(z, target)
+    LossFn.apply(-z, target)  # another loss, before the backward of this one
     (dz,) = torch.autograd.grad(loss**2, z, create_graph=True)  # squared: dloss is no plain 1
     return loss, dz, torch.autograd.grad(dz, z, v)[0]
 

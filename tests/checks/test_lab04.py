@@ -160,3 +160,25 @@ def test_a_block_that_starts_from_the_seed_is_not_the_block_that_was_asked_for()
     verdict = asked("checkpoint_block", checkpoint_forward=forward)
     assert verdict.state == "fail"
     assert verdict.misconception == "seeded"
+
+
+@pytest.mark.parametrize(
+    ("name", "saved", "read"),
+    [
+        ("cap_in_place", "save_for_backward(z <= limit)", "(passed,) = ctx.saved_tensors"),
+        ("loss_curvature", "save_for_backward(z, target)", "z, target = ctx.saved_tensors"),
+    ],
+)
+def test_what_a_class_keeps_for_all_of_its_calls_is_not_saved(
+    name: str, saved: str, read: str
+) -> None:
+    found = re.search(rf'id="{name}" role="solution"\n(.*?)\n# %%', PAGE.read_text("utf-8"), re.S)
+    assert found
+    assert found[1].count(saved) == found[1].count(read) == 1
+    aside = saved.replace("save_for_backward(", "KEPT[:] = (").replace(")", ",)")
+    kept = found[1].replace(f"ctx.{saved}", aside)
+    kept = kept.replace(read, read.replace("ctx.saved_tensors", "KEPT"))
+    for text, state in ((found[1], "pass"), (kept, "fail")):
+        page: dict[str, Any] = {"torch": torch, "F": F, "KEPT": []}
+        exec(text, page)
+        assert asked(name, **{name: page[name]}).state == state

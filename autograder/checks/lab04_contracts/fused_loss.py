@@ -16,6 +16,10 @@ CLASSES_COUNTED = (
     "F.one_hot(target) has as many columns as the largest target of this batch needs. The words "
     "are V, whichever of them come: F.one_hot(target, V)."
 )
+EVERY_TARGET_PUSHED = (
+    "dz[:, target] -= 1 takes a 1 away in every row for the target of every row. Row n has one "
+    "target: dz[torch.arange(N), target]."
+)
 
 Batch = tuple[Tensor, Tensor, Tensor, Tensor]
 Loss = tuple[Tensor, list[Tensor]]

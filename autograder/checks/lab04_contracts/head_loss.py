@@ -41,6 +41,8 @@ from .faulty_loss import (
     softmax,
     subtracting_late,
     subtracting_rows,
+    sum_aside,
+    sum_behind,
     unpacking,
     unrecorded,
     with_bias_gradient,
@@ -49,6 +51,7 @@ from .faulty_loss import (
 )
 from .fused_loss import (
     CLASSES_COUNTED,
+    EVERY_TARGET_PUSHED,
     Batch,
     Loss,
     backward_of,
@@ -249,6 +252,13 @@ head_loss.wrong(
     head_loss_forward=keeping_aside,
     head_loss_backward=logits_behind,
 )
+head_loss.wrong(
+    "sum_on_the_side",
+    "Backward used the log-sum-exp that the last forward left behind. Two forwards may come before "
+    "the first backward: it belongs in the list, and its few bytes are allowed.",
+    head_loss_forward=sum_aside,
+    head_loss_backward=sum_behind,
+)
 for _name, _second in (
     ("repeated_word", repeats_once),
     ("repeated_word_in_dw", repeats_once_in_dw),
@@ -268,8 +278,7 @@ head_loss.wrong(
 )
 head_loss.wrong(
     "every_target_pushed",
-    "dz[:, target] -= 1 takes a 1 away in every row for the target of every row. Row n has one "
-    "target: dz[torch.arange(N), target].",
+    EVERY_TARGET_PUSHED,
     head_loss_backward=every_hit,
 )
 head_loss.wrong(

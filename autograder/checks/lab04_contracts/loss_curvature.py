@@ -14,7 +14,7 @@ from autograder.judge import Draw, Student
 
 from . import lab
 from .answers import Triple, expect_named, parts
-from .fused_loss import CLASSES_COUNTED, hard_targets
+from .fused_loss import CLASSES_COUNTED, EVERY_TARGET_PUSHED, hard_targets
 
 Answer = tuple[Tensor, None]
 Backward = Callable[..., Any]  # of z, target, dloss
@@ -201,6 +201,15 @@ def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
 def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
     def backward(z: Tensor, target: Tensor, dloss: Tensor) -> Answer:
         return (z.softmax(1) - F.one_hot(target)) * (dloss / len(z)), None
+
+    return _own(backward, z, target, v)
+
+
+@loss_curvature.wrong("every_target_pushed", EVERY_TARGET_PUSHED)
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    def backward(z: Tensor, target: Tensor, dloss: Tensor) -> Answer:
+        hit = F.one_hot(target, z.shape[1]).amax(0)
+        return (z.softmax(1) - hit) * (dloss / len(z)), None
 
     return _own(backward, z, target, v)
 
