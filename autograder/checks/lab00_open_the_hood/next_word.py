@@ -92,6 +92,8 @@ def _apart(draw: Draw) -> list[Head]:
     turned = draw.tensor(5, 4, layout="transposed")
     heads.append((turned, draw.tensor(9, 4), draw.tensor(9), words))
     heads.append((draw.tensor(1, 4), draw.tensor(1, 4), torch.ones(1), ["only"]))
+    many = [f"word{k}" for k in range(700)]  # more than the real head has, and the last is ahead
+    heads.append((h, torch.zeros(700, 4), torch.arange(700.0), many))
     order = torch.tensor([3.0, 1.0, 4.0, 0.0, 2.0, 5.0, 7.0, 6.0, 8.0])
     for shift, step in ((-30.0, 1.0), (-0.9, 0.05), (30.002, 1e-3)):
         heads.append((h, torch.zeros(9, 4), shift + step * order, words))
