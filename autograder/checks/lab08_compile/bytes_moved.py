@@ -58,8 +58,8 @@ def _drawn(draw: Draw, kind: str, before: int, extra: bool) -> tuple[Rows, Shape
     that nobody reads (in a head one that such a one reads) of an input that nobody else reads,
     and an intermediate that is returned as well. A square head has kernels before and behind
     its product that read the same tensors. Of a returned one the product's factor is a result
-    as well, and where all is kept four tensors behind it are: that tells a result that was not
-    written from a product that was not."""
+    as well, and where all is kept five tensors behind it are, each but the last read by the next:
+    that tells results that were not written from each other and from a product that was not."""
     n, d, v = draw.integer(4, 6), draw.integer(7, 9), draw.choice((11, 13, 17, 19, 23, 29))
     d = v if kind == "square" else d
     width = v if kind == "plain" else d
@@ -87,13 +87,15 @@ def _drawn(draw: Draw, kind: str, before: int, extra: bool) -> tuple[Rows, Shape
     shapes |= {"b": [v], "r": [n, v]} | ({"e": [n, v]} if extra else {})
     rows += [("y", "aten.add.Tensor", [h, "b"], {}), ("u", "aten.relu.default", ["y"], {})]
     rows.append(("v", "aten.mul.Tensor", ["u", "r"], {}))
-    rows += [("t", "aten.relu.default", ["v"], {})] if kind == "all kept" else []
+    if kind == "all kept":
+        rows += [("t", "aten.relu.default", ["v"], {}), ("s", "aten.sub.Tensor", ["t", "r"], {})]
     rows.append(("z", "aten.tanh.default", [rows[-1][0]], {}))
     unread: Rows = [("q", "aten.sub.Tensor", ["u", "e"], {}), ("k", "aten.relu.default", ["e"], {})]
     unread += [("j", "aten.tanh.default", ["k"], {})] if kind == "head" else []
     rows += unread if extra else []
-    also = ["u", "v", "t"] if kind == "all kept" else ["u"] if extra else []
-    results = ["z", *also, *([before_it] if kind == "returned" else [])]
+    also = ["u", "v", "t", "s"] if kind == "all kept" else ["u"] if extra else []
+    results = [*also, "z"] if kind == "all kept" else ["z", *also]
+    results += [before_it] if kind == "returned" else []
     rows.append(("out", "output", results, {}))
     return [*((name, "input", [], {}) for name in shapes), *rows], shapes
 
@@ -186,6 +188,7 @@ class Rules:
     around: bool = False  # the kernels before and behind the product are one
     inside_written: bool = False  # a kernel writes all that it makes
     results_written: bool = True  # what the caller gets is written
+    read_results_written: bool = True  # also where an operator of the same kernel reads it
     product_writes: bool = True
     product_reads: bool = True
     factor_written: bool = True  # what the product reads leaves the kernel before it
@@ -251,6 +254,7 @@ class Rules:
         unread = not readers and name not in kept and self.unread_written
         away = any(k != kernel[name] and (k != "product" or self.factor_written) for k in readers)
         returned = name in kept and self.results_written
+        returned = returned and (self.read_results_written or kernel[name] not in readers)
         return returned or unread or away or self.inside_written
 
 
@@ -397,6 +401,12 @@ _ruled(
     "The results were not written. What leaves the graph, a kernel writes.",
     results_written=False,
     unread_written=False,
+)
+_ruled(
+    "read_results_not_written",
+    "A result that the same kernel reads as well was not written. The caller gets it too, so it "
+    "has to leave the kernel.",
+    read_results_written=False,
 )
 _ruled(
     "product_not_written",
