@@ -112,7 +112,7 @@ def run(path: Path, python: Path, row: Row) -> tuple[list[Outcome], dict[str, st
     flat = name.replace("/", ".")
     report = place / f"{flat}.xml"
     report.unlink(missing_ok=True)
-    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--timeout={TEST_S}"]
+    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     began = time.monotonic()
     with open(place / f"{flat}.log", "w") as log:
         code = call([*command, f"--junitxml={report}", str(path)], log, own_variables(row))
@@ -138,7 +138,8 @@ def own_variables(row: Row) -> dict[str, str]:
     """Our variables, so changed that nothing of another environment is found first."""
     ours = {name: text for name, text in os.environ.items() if name not in {"PYTHONPATH", "VENV"}}
     path = f"{row.venv / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
-    return ours | {"PATH": path, "ONELAYER_MATRIX_TORCH": row.torch}
+    row_only = {"ONELAYER_MATRIX_TORCH": row.torch, "PYTEST_TIMEOUT": str(TEST_S)}
+    return ours | {"PATH": path} | row_only
 
 
 def read(report: Path, file: str) -> tuple[list[Outcome], dict[str, str]]:
