@@ -13,9 +13,8 @@ from ..engines.gpu import Gpu
 from ..engines.limits import Limits
 from ..wire.messages import call_request, read_call_reply
 from .loading import MAX_RESTARTS, MOST_BUSY, Cell, CellResult, Loader
-from .patience import Patience
 from .request import LEFT_RUNNING, Lost, ask_in_a_row, expect_quiet
-from .running import Running
+from .running import BUSY, Patience, Running
 
 LESS_TIME = 5
 """Once something of it has, each question gets one in so many of its seconds: a class does not wait
@@ -140,7 +139,8 @@ class JailedStudent(Student, contextlib.AbstractContextManager["JailedStudent"])
         most_s = 0.0 if self.left_running else left_s  # it may be what takes the processors
         patience = Patience(min(self._left_s, left_s), most_s=most_s)
         replies, lost = self._ask(running, function, requests, patience)
-        self._left_s -= patience.spent_s
+        since_s = time.monotonic() - patience.began
+        self._left_s -= max(since_s - patience.kept_waiting_s, since_s / BUSY)
         if lost is None:
             self._expect_quiet(running)
             return replies

@@ -13,9 +13,8 @@ from autograder.judge.cell_names import bound
 
 from ..engines.limits import Limits
 from ..wire.messages import Ran, cell_request, read_cell_reply
-from .patience import Patience
 from .request import LEFT_RUNNING, Lost, ask_in_a_row, expect_quiet
-from .running import Running
+from .running import Patience, Running
 
 MAX_RESTARTS = 4
 MOST_BUSY = 1

@@ -7,8 +7,7 @@ from autograder.judge import Cause, GraderFault, Malformed, Raised, Text, text
 
 from ..wire.frames import Frame
 from ..wire.messages import encoded, nonces_of
-from .patience import Patience
-from .running import Busy, Died, Running, TooLate
+from .running import Busy, Died, Patience, Running, TooLate
 
 T = TypeVar("T")
 LEFT_RUNNING = "LeftRunning"

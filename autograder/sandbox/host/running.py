@@ -10,6 +10,7 @@ import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from autograder.judge import GraderFault, Text, text
 
@@ -19,11 +20,12 @@ from ..engines.limits import Limits
 from ..engines.memory import tree, used_by_tree
 from ..wire.channel import READY, Line
 from ..wire.frames import JOINED_BYTES, Frame, Inbox, Room, whole
-from .patience import Patience
 
 TICK_S = 0.1  # between two looks at memory
 LAST_LOOK_S = 0.2  # at what lies in the socket when the time is over
 MOST_AT_ONCE = 64  # reads, of at most a piece each
+BUSY = 3
+"""Of the seconds that were agreed, no more than so many times: a class must end."""
 
 
 class Died(Exception):
@@ -40,6 +42,22 @@ class Busy(Died):
 
 class TooLate(Exception):
     """The deadline passed."""
+
+
+@dataclass
+class Patience:
+    """With one request: so many seconds from `began` on, on a clock that stands while the machine
+    has no processor for the process; up to `most_s`, and to BUSY times as many."""
+
+    seconds: float
+    most_s: float = 0.0
+    kept_waiting_s: float = 0.0
+    began: float = field(default_factory=time.monotonic)
+
+    def longer_s(self) -> float:
+        """By how much it has grown."""
+        most_s = min(self.most_s, BUSY * self.seconds) - self.seconds
+        return max(0.0, min(self.kept_waiting_s, most_s))
 
 
 class Running(ABC):
@@ -146,7 +164,7 @@ class _Exchange:
         patience: Patience,
         max_body_bytes: int,
     ) -> None:
-        self.patience = patience
+        self.patience, self.deadline = patience, patience.began + patience.seconds
         self.running, self.left, self.take = running, answers, take
         self.unsent = [memoryview(part) for part in parts]
         self.inbox = Inbox(Room(body_bytes=max_body_bytes))
@@ -175,7 +193,7 @@ class _Exchange:
                 pass
 
     def _step(self) -> None:
-        now, deadline = time.monotonic(), self.patience.deadline
+        now, deadline = time.monotonic(), self.deadline
         if now >= deadline:
             raise TooLate
         if now >= self.next_look:
@@ -206,7 +224,9 @@ class _Exchange:
         if self.watch is None:
             self.watch = Watch(self.running.pid)
             return
-        self.patience.kept_waiting_s += self.watch.look()
+        patience = self.patience
+        patience.kept_waiting_s += self.watch.look()
+        self.deadline = patience.began + patience.seconds + patience.longer_s()
         if others := self.watch.starved_by():
             raise Busy(text("starved", n=others))
 
