@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import onelayer
-from autograder.checks.explaining import saying
+from autograder.checks.explaining import explaining, saying
 from autograder.judge import (
     Draw,
     Rules,
@@ -25,6 +25,11 @@ from . import harness, lab
 from .answers import LEARNING, Answers, Maybe, expect_answers, expect_named, parts
 
 NO_BIAS = "y lacks the bias: this is x @ w.T alone. Add b where it is not None."
+
+_RAISED = {
+    "NoFunction": "The node behind y is not that of a Function: y is what `LinearFn.apply` "
+    "returns, and torch's own node shows nothing of what yours would save."
+}
 
 
 @lab.question(
@@ -74,7 +79,9 @@ def _ask(
     b = draw.tensor(v, dtype=dtype, requires_grad=needs[2]) if with_bias else None
     dy = draw.tensor(n, v, dtype=dtype)
     tolerance = 1e-12 if dtype is torch.float64 else 1e-5
-    y, saved, answers = parts(room.call("linear_fn", x, w, b, dy), "y, saved, answers")
+    with explaining(_RAISED):
+        got = room.call("linear_fn", x, w, b, dy)
+    y, saved, answers = parts(got, "y, saved, answers")
     is_like_x = isinstance(y, Tensor) and y.dtype == dtype
     with saying(NO_BIAS if is_like_x and b is not None and y.equal(F.linear(x, w)) else ""):
         expect_named("y", y, F.linear(x, w, b).detach(), tolerance=tolerance)

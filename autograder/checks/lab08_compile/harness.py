@@ -14,12 +14,19 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, fx
 
 from autograder.judge.admission import defined
 
 ANSWERS: dict[str, Any] = {}
 Believed = list[tuple[Any, ...]]
+Run = tuple[Callable[..., Any], tuple[Any, ...], Any]
+"""What ran, what it was given, and what came of that."""
+
+
+class ComputedOutside(Exception):
+    """What a graph returned does not follow from the x that it was given."""
 
 
 def words_needed(z: Tensor, p: float) -> Tensor:
@@ -48,6 +55,7 @@ class Watch:
         self.graphs = 0
         self.believed: Believed = []
         self.made: list[tuple[Tensor, Tensor]] = []
+        self.runs: list[Run] = []
 
     def backend(self, theirs: Callable[..., Any]) -> Callable[..., Any]:
         def watching(graph_module: fx.GraphModule, example_inputs: Any) -> Any:
@@ -64,6 +72,7 @@ class Watch:
         def ran(*args: Any) -> Any:
             results = run(*args)
             self.made += [(t, t.detach().clone()) for t in results if isinstance(t, Tensor)]
+            self.runs.append((run, args, results))
             return results
 
         return ran
@@ -73,6 +82,24 @@ class Watch:
         return all(
             isinstance(t, Tensor) and any(_is(t, *one) for one in self.made) for t in results
         )
+
+    def again(self, made: Tensor, x: Tensor, other: Tensor) -> Tensor:
+        """What the graph that returned `made` returns with `other` in the place of x."""
+        for run, args, results in self.runs:
+            for k, t in enumerate(results):
+                if isinstance(t, Tensor) and _is(made, t, t):
+                    again: Tensor = run(*(_in_place_of(x, other, one) for one in args))[k]
+                    return again
+        return made
+
+
+def _in_place_of(x: Tensor, other: Tensor, given: Any) -> Any:
+    """`other`, seen as `given` sees x: a view of x, or a copy; what is neither is left alone."""
+    if not isinstance(given, Tensor) or given.dtype != x.dtype or given.numel() != x.numel():
+        return given
+    if given.untyped_storage().data_ptr() == x.untyped_storage().data_ptr():
+        return other.as_strided(given.shape, given.stride())
+    return other if given.shape == x.shape and torch.equal(given, x) else given
 
 
 def _is(t: Tensor, made: Tensor, copied: Tensor) -> bool:
@@ -137,7 +164,8 @@ def watched() -> Iterator[Watch]:
 
 
 def one_graph(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Any:
-    """(list of (z, mean), graphs given; 0 where the results came out of none)."""
+    """(list of (z, mean), graphs given; 0 where the results came out of none). Raises
+    ComputedOutside for right results that a graph only handed on."""
     with watched() as watch:
         found = ANSWERS["one_graph"](xs, w, b, limit)
     if not isinstance(found, (tuple, list)) or len(found) != 2:
@@ -145,7 +173,49 @@ def one_graph(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Any:
     results = found[0]
     pairs = all(isinstance(pair, (tuple, list)) for pair in results)
     flat = [t for pair in results for t in pair] if pairs else []
-    return results, watch.graphs if watch.has_made(flat) else 0
+    if not watch.has_made(flat):
+        return results, 0
+    if len(results) == len(xs) and all(map(_are_close, results, _steps(xs, w, b, limit))):
+        for x, pair in zip(xs, results, strict=True):
+            _expect_to_follow(x, pair, watch, w, b, limit)
+    return results, watch.graphs
+
+
+def _steps(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Iterator[list[Tensor]]:
+    """The step as found, of each x."""
+    for x in xs:
+        z = F.linear(x, w, b)
+        z = z * (limit / z.abs().max()).clamp(max=1.0)
+        kept = z[z.sum(dim=1) > 0]
+        yield [z, kept.mean(dim=0) if len(kept) else torch.zeros(z.shape[1])]
+
+
+def _are_close(pair: Any, want: list[Tensor]) -> bool:
+    return len(pair) == len(want) and all(
+        t.shape == right.shape and torch.allclose(t.to(right.dtype), right, rtol=1e-3, atol=1e-4)
+        for t, right in zip(pair, want, strict=True)
+    )
+
+
+def _expect_to_follow(
+    x: Tensor, pair: list[Tensor], watch: Watch, w: Tensor, b: Tensor, limit: float
+) -> None:
+    """The graphs run once more with other numbers in the place of x, quiet ones and loud ones: what
+    was computed before a graph, and went in as an argument, stays as it was."""
+    for scale in (0.01, 5.0):
+        other = _other(x, w, b, scale)
+        for k, (mine, right) in enumerate(zip(pair, *_steps([other], w, b, limit), strict=True)):
+            if not _are_close([watch.again(mine, x, other)], [right]):
+                name = ("z", "mean")[k]
+                raise ComputedOutside(f"with another x the graph returns the same {name}, or none")
+
+
+def _other(x: Tensor, w: Tensor, b: Tensor, scale: float) -> Tensor:
+    """Of the shape of x. No sum of a row's logits lies where rounding decides whether it counts."""
+    while True:
+        other = scale * torch.randn(x.shape)
+        if bool((F.linear(other, w, b).sum(dim=1).abs() > 1e-5).all()):
+            return other
 
 
 def opaque_step(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Any:

@@ -17,6 +17,9 @@ from .admission import HOST, room_for
 
 Answered = tuple[list[tuple[Tensor, Tensor]], int]
 _RAISED = {
+    "ComputedOutside": "The values are right, and a graph returned them, but it did not compute "
+    "them: given another x, it returns what was made before it. The whole step goes into the "
+    "function that is compiled, from x to the mean.",
     "Unsupported": "With fullgraph=True the first break is an error, and this is it. The message "
     "names the line. Say it with tensors: `torch.where` picks, a mask weighs.",
     "UserError": "With fullgraph=True the first break is an error, and this is it: Python asked "

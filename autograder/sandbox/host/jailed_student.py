@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from autograder.judge import Cause, GraderFault, Packed, Raised, Reply, Student, Text, text
+from autograder.judge.answer import OURS
 from autograder.judge.values import MAX_BYTES
 
 from ..engines.gpu import Gpu
@@ -86,7 +87,7 @@ class JailedStudent(Student, contextlib.AbstractContextManager["JailedStudent"])
         self._restarts = 0
 
     def beside(self, source: str) -> contextlib.AbstractContextManager["JailedStudent"]:
-        return self._another([Cell("ours", source)])
+        return self._another([Cell(OURS, source)])
 
     @contextlib.contextmanager
     def afresh(self) -> Iterator[Student]:
