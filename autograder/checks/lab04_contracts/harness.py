@@ -41,7 +41,7 @@ def linear_fn(x: Tensor, w: Tensor, b: Tensor | None, dy: Tensor) -> Any:
     y, _, answers = found
     node = y.grad_fn if isinstance(y, Tensor) else None
     if not isinstance(node, BackwardCFunction):
-        raise NoFunction("the node behind y is " + ("none" if node is None else node.name()))
+        raise NoFunction("None" if node is None else node.name())
     saved = [t for t in node.saved_tensors if isinstance(t, Tensor)]
     return y, saved, _of_the_node(y, answers, [x, w, b], dy.clone())
 
