@@ -39,7 +39,7 @@ def linear_fn(x: Tensor, w: Tensor, b: Tensor | None, dy: Tensor) -> Any:
     if not isinstance(found, (tuple, list)) or len(found) != 3:
         return found
     y, _, answers = found
-    node = y.grad_fn if isinstance(y, Tensor) else None
+    node: Any = y.grad_fn if isinstance(y, Tensor) else None
     if not isinstance(node, BackwardCFunction):
         raise NoFunction("None" if node is None else node.name())
     saved = [t for t in node.saved_tensors if isinstance(t, Tensor)]
