@@ -67,3 +67,15 @@ class AdmittedUnread(BelievedHarness):
         room = importlib.import_module("autograder.judge.clean_room")  # its function has its name
         with patch.object(room, "not_admitted", lambda source, rules: ()):
             return self.defended(submission, ground)
+
+
+@dataclass(frozen=True)
+class Overlooked(BelievedHarness):
+    """Undefended, the check does not look: its function `look`, in its own module, does nothing."""
+
+    look: str = ""
+
+    def undefended(self, submission: str, ground: Ground) -> Outcome:
+        check = importlib.import_module(self.question.check.__module__)
+        with patch.object(check, self.look, lambda *_: None):
+            return self.defended(submission, ground)

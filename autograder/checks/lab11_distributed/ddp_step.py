@@ -162,6 +162,10 @@ def _of_the_steps(answers: Sequence[Any], ranks: Ranks) -> str:
     return "None of the four is right on all ranks. Compare the start, then the gradients."
 
 
+BESIDE = (
+    "The values are right, and more crossed than rank 0's parameters, once, and one all-reduce for "
+    "each bucket. A gradient reaches the other ranks in the all-reduce of its bucket alone."
+)
 FOUR = "Each rank returns its four parameters, in a list."
 
 
@@ -202,6 +206,7 @@ def _expect_deeds(did: Trace, rank: Rank, number: int) -> None:
             where=f"on rank {number}",
             why=why,
         )
+    _expect_no_more_sent(did, rank, number)
     left_head = (
         max(k for k, event in enumerate(did) if event == BELOW) if BELOW in did else len(did)
     )
@@ -213,6 +218,20 @@ def _expect_deeds(did: Trace, rank: Rank, number: int) -> None:
         _out_of_time(number, f"{early} all-reduces started before backward left the head", TOO_LATE)
     if f"{WAIT}all_reduce" in before:
         _out_of_time(number, "no wait before backward is over", WAITED)
+
+
+def _expect_no_more_sent(did: Trace, rank: Rank, number: int) -> None:
+    """Beside its buckets a rank receives the parameters of rank 0, and so no gradient but by an
+    all-reduce. What rank 0 sends to each of the others is not counted."""
+    start = sum(p.nbytes for p in rank[0])
+    beside = [d for d in sent(did) if d[0] not in ("all_reduce", "send", "isend")]
+    if sum(nbytes for _, nbytes in beside) > start:
+        raise Wrong(
+            expected=f"beside the all-reduces, at most the {start:,} bytes of the parameters",
+            got=", ".join(f"{what} of {nbytes:,} bytes" for what, nbytes in beside),
+            where=f"on rank {number}",
+            why=BESIDE,
+        )
 
 
 def _out_of_time(rank: int, expected: str, why: str) -> None:

@@ -110,7 +110,7 @@ def _verdicts(
             verdict, timed_out = _asked(question, student, job), False
             if verdict.state is State.FAIL:
                 verdict = explained(verdict, job, student)
-                timed_out = _timed_out(student)
+                timed_out = _timed_out(student, question)
             if before is not None and not question.alone:
                 verdict = _once_more(verdict, before)
             yield verdict, timed_out
@@ -150,7 +150,7 @@ def resident_bytes(pid: int | None, kind: str) -> int:
     return 0
 
 
-def _timed_out(student: JailedStudent) -> bool:
+def _timed_out(student: JailedStudent, question: Question) -> bool:
     """Whether more time could have changed a wrong answer: a call or a cell was not waited for,
     and nothing of its own kept the processor from it."""
     if student.left_running:
@@ -158,7 +158,15 @@ def _timed_out(student: JailedStudent) -> bool:
     raised = [call.outcome for call in student.calls if isinstance(call.outcome, Raised)]
     if raised and (raised[-1].kind is Cause.MISSING or raised[-1].error == "NameError"):
         raised += [cell.error for cell in student.cells if cell.error]  # one may have been too late
+    if question.loopback:
+        raised = [replace(r, kind=Cause.TIMED_OUT) if _waited_for_ranks(r) else r for r in raised]
     return any(one.kind is Cause.TIMED_OUT for one in raised)
+
+
+def _waited_for_ranks(one: Raised) -> bool:
+    """Whether a rank was not back in the seconds that ranks have by their own clock, which goes on
+    while other programs keep the processors."""
+    return one.error in ("RanksFailed", "RanksWait") and "not back after" in one.message
 
 
 def _once_more(verdict: Verdict, before: Verdict) -> Verdict:

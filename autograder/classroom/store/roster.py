@@ -88,7 +88,9 @@ def update(folder: Path, lab: str, lines: Iterable[Line]) -> None:
         known[line.student] = line
     body = [asdict(known[student]) for student in sorted(known)]
     data = json.dumps(body, ensure_ascii=False, indent=1)
-    atomic_write.write(_path(folder, lab), data.encode(), mode=0o600)
+    # Of a folder's name that is no UTF-8, as an old archive leaves it, each stray byte is escaped.
+    encoded = data.encode(errors="backslashreplace")
+    atomic_write.write(_path(folder, lab), encoded, mode=0o600)
 
 
 def _path(folder: Path, lab: str) -> Path:

@@ -253,6 +253,23 @@ class TestAskedTwice:
         claims_it = "def twice(n): raise TimeoutError('no answer within 10 s')"
         assert work.grade(job(**GOOD | {"twice": claims_it}), lab, OpenJail()).timed_out == ()
 
+    @pytest.mark.parametrize(
+        ("loopback", "said", "again"),
+        [
+            (True, "rank 1 was not back after 10 s, and waiting in broadcast()", ("twice",)),
+            (True, "rank 1 raised ValueError", ()),
+            (False, "rank 1 was not back after 10 s, and waiting in broadcast()", ()),
+        ],
+    )
+    def test_ranks_that_were_not_waited_for_are(self, monkeypatch, loopback, said, again):
+        """Their clock goes on while others keep the processors. Elsewhere it is a claim."""
+        questions = lab.questions | {"twice": replace(lab.questions["twice"], loopback=loopback)}
+        monkeypatch.setattr(lab, "questions", questions)
+        late = "class RanksFailed(Exception): pass\n\n"
+        late += f"def twice(n): raise RanksFailed({said!r})"
+        record = work.grade(job(**GOOD | {"twice": late}), lab, OpenJail())
+        assert (record.verdicts[0].state, record.timed_out) == (State.FAIL, again)
+
 
 def test_long_output_is_cut():
     record = work.grade(job(**GOOD), lab, OpenJail())

@@ -102,3 +102,10 @@ def test_a_newer_hand_in_has_its_own_record(tmp_path):
     newer = Line("ada", "ada/y.ipynb", key="k2", sha256="s2", version="v2")
     roster.update(tmp_path, NAME, [newer])
     assert roster.read(tmp_path, NAME) == {"ada": newer}
+
+
+def test_a_folder_s_name_that_is_no_utf_8(tmp_path):
+    """As an archive from another system leaves it: nobody's grading ends with it."""
+    roster.update(tmp_path, NAME, [Line("jos", owner="Jos\udce9")])
+    roster.update(tmp_path, NAME, [Line("李雷")])
+    assert roster.read(tmp_path, NAME)["jos"].owner == "Jos\udce9"
