@@ -17,6 +17,7 @@ from autograder.judge import (
     Cause,
     GraderFault,
     NoAnswer,
+    NotAdmitted,
     Raised,
     Rules,
     Student,
@@ -103,6 +104,8 @@ def room_for(student: Student, name: str, *, own: bool = True) -> Iterator[Stude
     with clean_room(student, harness) as room:
         room.value_of("take", name, source, student.is_grading)
         yield room
+        if own and student.is_grading:
+            _expect_nothing_foreign(source, room.value_of("asked_for", name))
     if own:
         _expect_own(source)
 
@@ -122,6 +125,27 @@ def _expect_own(source: str) -> None:
     if used := _LIBRARIES.search(_COMMENTS.sub(" ", source)):
         why = "This kernel is to be yours from the first load to the last store: no library in it."
         raise Wrong(expected="C++ that computes by itself", got=f"it uses {used[0]!r}", why=why)
+
+
+_ARITHMETIC = re.compile(
+    r"(?:a?(?:sin|cos|tan)h?|atan2|sincos|exp(?:2|10|m1)?|log(?:2|10|1p|b)?|i?logb|pow|sqrt|cbrt"
+    r"|hypot|fma|fmod|fmin|fmax|fdim|fabs|erfc?|[lt]gamma|l?l?r(?:ound|int)|round(?:even)?|trunc"
+    r"|floor|ceil|nearbyint|rint|ldexp|frexp|modf|scalbl?n|copysign|nextafter|remainder|remquo)[fl]?"
+    r"|mem(?:cpy|move|set|cmp)|_Z(?:N?K?S|[nd]|T|N9__gnu_cxx|N10__cxxabi)\w*|__cxa_\w+|_Unwind_\w+"
+    r"|__gxx_personality_v0|__stack_chk_fail|__assert_fail|_ITM_\w+|__gmon_start__|__tls_get_addr"
+    r"|_GLOBAL_OFFSET_TABLE_"
+)
+"""Names that C++ which computes by itself may leave to the libraries of C and C++."""
+
+
+def _expect_nothing_foreign(source: str, asked: Any) -> None:
+    """Raises NotAdmitted where its machine code calls what is not arithmetic: however a text
+    declares a function of somebody else's, the linker is told its name."""
+    for name in asked if isinstance(asked, (list, tuple)) else ():
+        if not _ARITHMETIC.fullmatch(str(name)):
+            lines = source.splitlines()
+            at = next((k for k, line in enumerate(lines, 1) if str(name) in line), 1)
+            raise NotAdmitted(at, lines[at - 1], "it calls what is not arithmetic")
 
 
 RULES = Rules(

@@ -30,6 +30,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from autograder.judge.admission import defined
 from autograder.judge.answer import form_of, has_changed
 from onelayer import cuda_cpu
+from onelayer.cuda_cpu import builds
+from onelayer.cuda_cpu.modes import Mode
+from onelayer.custom_op import cpp_compiler
 from onelayer.custom_op.cpp_op import load_cpp
 
 Maybe = Tensor | None
@@ -156,10 +159,29 @@ def run_file(source: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) 
         raise RuntimeError("idle_launch: N is 0, and blocks were launched")
     if count:
         costs = [(launch.threads, launch.cost) for launch in run.launches]
-        loads = sum(threads * cost.global_loads for threads, cost in costs)
-        stores = sum(threads * cost.global_stores for threads, cost in costs)
+        # an atomic is a load and a store
+        loads = sum(threads * (cost.global_loads + cost.atomics) for threads, cost in costs)
+        stores = sum(threads * (cost.global_stores + cost.atomics) for threads, cost in costs)
         return [round(loads), round(stores), "a GPU" if has_gpu() else "the CPU, simulated", y]
     return on_gpu(source, x, w, b) if has_gpu() else y
+
+
+def asked_for(name: str) -> list[str]:
+    """What the machine code of an answer asks others for, as the linker has it; of a .cu, without
+    what the bench asks for itself. Nothing where no tool tells it."""
+    source, mode = TAKEN[name], Mode()
+    try:
+        if "__global__" not in source:
+            return sorted(_undefined(load_cpp(source, name=f"{name}.cpp").library._name))
+        own = _undefined(builds._runtime(mode))
+        return sorted(_undefined(builds.library(built(source).text, mode)) - own)
+    except FileNotFoundError:
+        return []
+
+
+def _undefined(path: Any) -> set[str]:
+    told = [line.split() for line in cpp_compiler.run(["nm", "-u", path]).stdout.splitlines()]
+    return {words[-1].partition("@")[0] for words in told if words}
 
 
 def written_by_neighbours(name: str, x: Tensor, w: Tensor, b: Tensor) -> list[int]:

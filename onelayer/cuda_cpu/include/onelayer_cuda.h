@@ -1,7 +1,9 @@
 // What a student's .cu file sees in the place of CUDA's own headers. Every piece is one file.
 #pragma once
-#include <math.h>
 #include <stddef.h>
+#include "onelayer_cuda/watched.h"
+
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

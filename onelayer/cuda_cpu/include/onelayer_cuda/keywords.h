@@ -29,11 +29,6 @@
 #else
 #define ONELAYER_PER_THREAD
 #endif
-#if defined(ONELAYER_CHECK) && !defined(ONELAYER_RUNTIME)  // what the C library does to memory is watched, too
-extern "C" void* memcpy(void*, const void*, size_t) noexcept __asm__("onelayer_watched_memcpy");
-extern "C" void* memmove(void*, const void*, size_t) noexcept __asm__("onelayer_watched_memmove");
-extern "C" void* memset(void*, int, size_t) noexcept __asm__("onelayer_watched_memset");
-#endif
 #define ONELAYER_HIDDEN __attribute__((visibility("hidden")))
 extern "C" {
 #ifdef ONELAYER_RUNTIME
