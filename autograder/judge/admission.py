@@ -131,6 +131,34 @@ def not_admitted(source: str, rules: Rules = Rules()) -> Iterator[Finding]:
     yield from sorted(_Reader(tree, rules, looked_up).findings())
 
 
+def without_trials(source: str, rules: Rules = Rules()) -> str:
+    """The cell without what its owner tried in it, with every line in its place: notebook commands
+    such as %%time, and statements of the cell itself that call something, define nothing and are
+    not admitted. What is left is what will be judged: nobody gains by what is left out."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        lines = ["\n" if line[0] in "%!" else line for line in _lines(source)]
+        if source == (plain := "".join(lines)):
+            return source
+        return without_trials(plain, rules)
+    refused = {line for line, _ in not_admitted(source, rules)}
+    lines = _lines(source)
+    for node, others in _alone(tree.body):
+        own = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        if isinstance(node, ast.Expr) and refused.intersection(own) and not others:
+            lines[own.start - 1 : own.stop - 1] = ["\n"] * len(own)
+    return "".join(lines)
+
+
+def _alone(body: list[ast.stmt]) -> Iterator[tuple[ast.stmt, bool]]:
+    """Each statement, and whether another one stands in its lines."""
+    ends = [0, *(node.end_lineno or node.lineno for node in body)]
+    begins = [*(node.lineno for node in body), ends[-1] + 1]
+    for k, node in enumerate(body):
+        yield node, ends[k] >= node.lineno or begins[k + 1] <= ends[k + 1]
+
+
 def line_of(source: str, number: int) -> str:
     """The line that a finding names: whoever decides reads it."""
     return [*_lines(source), ""][number - 1].rstrip("\n")
@@ -505,8 +533,18 @@ def defined(source: str, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     namespace |= _basis() | dict(given)
     place = f"<cell {name}>"
     linecache.cache[place] = len(source), None, _lines(source), place
-    exec(compile(source, place, "exec"), namespace)
+    exec(compile(_trying(ast.parse(source)), place, "exec"), namespace)
     return namespace
+
+
+def _trying(tree: ast.Module) -> ast.Module:
+    """The cell, of which a statement that calls and defines nothing may raise: its owner tried an
+    answer there, with what a page has and the room has not."""
+    for k, node in enumerate(tree.body):
+        if isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant):
+            passes = ast.ExceptHandler(ast.Name("Exception", ast.Load()), None, [ast.Pass()])
+            tree.body[k] = ast.copy_location(ast.Try([node], [passes], [], []), node)
+    return ast.fix_missing_locations(tree)
 
 
 def _basis() -> dict[str, Any]:

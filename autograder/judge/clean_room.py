@@ -33,7 +33,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 
-from .admission import Rules, line_of, not_admitted
+from .admission import Rules, line_of, not_admitted, without_trials
 from .answer import Raised
 from .compare import Wrong
 from .flagged import Impossible, NotAdmitted
@@ -88,7 +88,7 @@ def answer_room(
 
 
 def _admitted(student: Student, name: str, rules: Rules) -> str:
-    source = student.cell_of(name)
+    source = without_trials(student.cell_of(name), rules)
     for line, reason in not_admitted(source, rules):
         _expect_no_stub(student, name, source)
         raise NotAdmitted(line, line_of(source, line), reason)

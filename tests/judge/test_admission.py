@@ -9,7 +9,13 @@ import pytest
 import torch
 
 from autograder.judge import admission
-from autograder.judge.admission import Rules, defined, line_of, not_admitted
+from autograder.judge.admission import (
+    Rules,
+    defined,
+    line_of,
+    not_admitted,
+    without_trials,
+)
 
 RULES = Rules(
     given=frozenset({"given"}),
@@ -378,3 +384,38 @@ def test_the_line_that_is_named_is_the_one_that_is_shown(end: str, within: str) 
 def test_an_error_shows_the_line_that_failed_behind_a_form_feed() -> None:
     defined("text = 'A text\x0cin one line.'\ndef f(x):\n    return x.nothing\n", "f", {})
     assert linecache.getline("<cell f>", 3).strip() == "return x.nothing"
+
+
+F = "def f(x): return 2 * x\n"
+
+
+@pytest.mark.parametrize(
+    "tried",
+    [
+        f"%%time\n{F}",
+        f"!pip install einops\n%matplotlib inline\n{F}%timeit f(3)\n",
+        f"{F}torch.manual_seed(0)\nprint(\n    f(torch.Generator())\n)\n",
+        f"{F}print(f(onelayer.head()))",
+        f"{F}f(1) / 0\n",
+    ],
+)
+def test_what_was_tried_beside_an_answer_costs_nothing(tried: str) -> None:
+    source = without_trials(tried, RULES)
+    assert list(not_admitted(source, RULES)) == []
+    assert len(source.splitlines()) == len(tried.splitlines())
+    assert defined(source, "f", {})["f"](3) == 6
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        F,
+        f"{F}x = torch.Generator()\n",
+        f"{F}print(x.__class__); g = f\n",
+        "f(\n",
+        f'{F}"""\n%%time\n"""\n',
+        "def f(x):\n    open('x')\n",
+    ],
+)
+def test_what_defines_something_is_judged_as_it_stands(kept: str) -> None:
+    assert without_trials(kept, RULES) == kept
