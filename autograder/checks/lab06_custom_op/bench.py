@@ -131,6 +131,7 @@ _ARITHMETIC = re.compile(
     r"(?:a?(?:sin|cos|tan)h?|atan2|sincos|exp(?:2|10|m1)?|log(?:2|10|1p|b)?|i?logb|pow|sqrt|cbrt"
     r"|hypot|fma|fmod|fmin|fmax|fdim|fabs|erfc?|[lt]gamma|l?l?r(?:ound|int)|round(?:even)?|trunc"
     r"|floor|ceil|nearbyint|rint|ldexp|frexp|modf|scalbl?n|copysign|nextafter|remainder|remquo)[fl]?"
+    r"|malloc|calloc|aligned_alloc|free|abort|(?:__)?printf(?:_chk)?|puts|putchar"
     r"|mem(?:cpy|move|set|cmp)|_Z(?:N?K?S|[nd]|T|N9__gnu_cxx|N10__cxxabi)\w*|__cxa_\w+|_Unwind_\w+"
     r"|__gxx_personality_v0|__stack_chk_fail|__assert_fail|_ITM_\w+|__gmon_start__|__tls_get_addr"
     r"|_GLOBAL_OFFSET_TABLE_"
