@@ -17,6 +17,9 @@ from onelayer.kernels import IGNORED
 from onelayer.kernels.chunked import CPU_ROWS, REDUCTIONS, chunked_head_loss
 from onelayer.kernels.fused_triton import triton_head_loss
 
+# What the interpreter of Triton 3.6, which comes with torch 2.11, does inside itself.
+pytestmark = pytest.mark.filterwarnings("ignore:Conversion of an array:DeprecationWarning")
+
 N, D, V = CPU_ROWS + 9, 8, 23
 Given = tuple[Tensor, Tensor, Tensor | None, Tensor]
 

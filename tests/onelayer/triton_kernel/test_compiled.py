@@ -67,9 +67,9 @@ def test_fewer_registers_are_paid_with_spills() -> None:
     free, tight = square_of(64), square_of(64, maxnreg=64)
     assert free.registers > tight.registers
     assert tight.registers <= 64
-    assert free.spilled_bytes == 0 < tight.spilled_bytes
-    assert tight.lines("sass", "STL")
-    assert not free.lines("sass", "STL")
+    # Triton 3.6's code spills 16 bytes where it is free to, too.
+    assert free.spilled_bytes < tight.spilled_bytes
+    assert len(free.lines("sass", "STL")) < len(tight.lines("sass", "STL"))
 
 
 def test_options_reach_the_compiler() -> None:
