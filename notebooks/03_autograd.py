@@ -745,7 +745,8 @@ def loss_of(w):
 
 still = W.detach()
 towards = torch.randn_like(still)  # (600, 64): a direction in the space of all weights
-value, slope = torch.func.jvp(loss_of, (still,), (towards,))
+with warnings.catch_warnings(action="ignore"):  # 2.15 warns of how torch writes some of its rules
+    value, slope = torch.func.jvp(loss_of, (still,), (towards,))
 backward = torch.func.grad(loss_of)(still)  # (600, 64)
 print(f"jvp {slope.item():.5f}, gradient times direction {(backward * towards).sum().item():.5f}")
 
