@@ -548,6 +548,16 @@ def test_who_leaves_processes_running_after_answers_is_asked_no_more_the_second_
         assert none.value.raised.kind is Cause.DIED  # so nobody asks it once more, alone
 
 
+@pytest.mark.parametrize(("times", "seconds"), [(0, 3.0), (1, 0.6), (2, 0.12)])
+def test_who_left_processes_running_has_less_time_for_each_question(jail, times, seconds):
+    endless = Cell("endless", FORKS + "def f():\n    while True: pass\n")
+    with jail.open([HONEST, endless, *[Cell("spins", "fork(5)")] * times]) as student:
+        student.begin(may_write=False)
+        with pytest.raises(NoAnswer) as none:
+            student.call("f")
+        assert none.value.raised.why == text("no_answer_in_time", seconds=seconds)
+
+
 def test_a_row_of_answers_that_start_processes_is_not_waited_for(jail, monkeypatch):
     monkeypatch.setattr(left_running, "MOST_BESIDE_S", 0.05)
     body = "def spin(n):\n    fork(3)\n    return sum(range(10**7))\n"

@@ -153,7 +153,7 @@ def resident_bytes(pid: int | None, kind: str) -> int:
 def _timed_out(student: JailedStudent, question: Question) -> bool:
     """Whether more time could have changed a wrong answer: a call or a cell was not waited for,
     and nothing of its own kept the processor from it."""
-    if student.left_running:
+    if student.times_left_running:
         return False
     raised = [call.outcome for call in student.calls if isinstance(call.outcome, Raised)]
     if raised and (raised[-1].kind is Cause.MISSING or raised[-1].error == "NameError"):
@@ -201,7 +201,7 @@ def explained(verdict: Verdict, job: Job, student: JailedStudent) -> Verdict:
         verdict = replace(verdict, sentence=_why_missing(stopped))
     elif stopped is not None and _overran(stopped):
         verdict = _remarked(verdict, _line_stopped(stopped))
-    elif verdict.cause is Cause.TIMED_OUT and student.left_running:
+    elif verdict.cause is Cause.TIMED_OUT and student.times_left_running:
         verdict = _remarked(verdict, text("less_time"))
     elif stopped is not None and stopped.error == "ModuleNotFoundError":
         verdict = _remarked(verdict, text("no_package", message=stopped.message))

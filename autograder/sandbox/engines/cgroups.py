@@ -24,6 +24,7 @@ CONTROLLERS = ("memory", "pids", "cpu")
 PERIOD_US = 100_000
 # Files that some kernels lack: without them the tree is held less tightly, and still held.
 OPTIONAL = frozenset({"memory.swap.max", "cpu.cfs_period_us", "cpu.cfs_quota_us", "cpu.max"})
+UNLIMITED = {"cpu.cfs_quota_us": "-1", "cpu.max": "max"}
 _NAME = re.compile(PREFIX + r"-(\d+)-(\d+)-\d+")
 _counter = itertools.count()
 
@@ -164,6 +165,15 @@ class Cgroup:
                     if re.search(r"^oom_kill [1-9]", (place / name).read_text(), re.MULTILINE):
                         return True
         return False
+
+    def let_end(self) -> None:
+        """Lifts the limit on processors: what was killed needs one to end, and where it had used
+        up its share it would wait for the next."""
+        for _, place in self.places:
+            for name, unlimited in UNLIMITED.items():
+                with contextlib.suppress(OSError):
+                    if (place / name).exists():
+                        (place / name).write_text(unlimited)
 
     def remove(self, *, patience_s: float = 2.0) -> bool:
         """Kills what is left (version 2), and removes the directories. False if one resists."""

@@ -18,8 +18,8 @@ from .request import LEFT_RUNNING, Lost, ask_in_a_row, expect_quiet
 from .running import BUSY, Patience, Running
 
 LESS_TIME = 5
-"""Once something of it has, each question gets one in so many of its seconds: a class does not wait
-for it as long as for others."""
+"""Once something of it has, each question gets one in so many of its seconds, and of those again
+where it was twice: a class does not wait for it as long as for others."""
 
 
 class JailedStudent(Student, contextlib.AbstractContextManager["JailedStudent"]):
@@ -66,9 +66,9 @@ class JailedStudent(Student, contextlib.AbstractContextManager["JailedStudent"])
         return None if self._running is None else self._running.pid
 
     @property
-    def left_running(self) -> bool:
-        """Whether something that its cells or its answers started kept the processor busy."""
-        return bool(self._busy or self._loader.times_left_running)
+    def times_left_running(self) -> int:
+        """How often something that its cells or its answers started kept the processor busy."""
+        return len(self._busy) + self._loader.times_left_running
 
     def begin(
         self,
@@ -82,7 +82,7 @@ class JailedStudent(Student, contextlib.AbstractContextManager["JailedStudent"])
         self._on = "cpu" if on_host or self.gpu is None else self.gpu.device
         self._cap_bytes = self.gpu.cap_bytes(device_share) if self.gpu else 0
         self._wall_s = self._limits.wall_s if budget_s is None else budget_s
-        self._budget_s = self._wall_s / (LESS_TIME if self.left_running else 1)
+        self._budget_s = self._wall_s / LESS_TIME**self.times_left_running
         self._left_s = self._budget_s + (self.gpu.start_s if self.gpu else 0.0)
         self._restarts = 0
 
@@ -137,7 +137,7 @@ class JailedStudent(Student, contextlib.AbstractContextManager["JailedStudent"])
             return [Reply(refused)]
         running = self._fresh_or_running()  # running the cells again is charged to no question
         left_s = self._until - time.monotonic()
-        most_s = 0.0 if self.left_running else left_s  # it may be what takes the processors
+        most_s = 0.0 if self.times_left_running else left_s  # it may be what takes the processors
         patience = Patience(min(self._left_s, left_s), most_s=most_s)
         replies, lost = self._ask(running, function, requests, patience)
         since_s = time.monotonic() - patience.began

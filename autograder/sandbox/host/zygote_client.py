@@ -207,6 +207,8 @@ class ForkedProcess(Running):
         was_alive = not self.wait(0)
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+        if was_alive and self._cgroup:
+            self._cgroup.let_end()
         if not self.wait(ORDER_S):
             raise GraderFault("a process of a submission cannot be killed")
         try:

@@ -44,7 +44,7 @@ for name in ("twice", "double"):
 class OpenStudent(LocalStudent):
     """Runs the cells in this very process. Has the shape of a JailedStudent."""
 
-    pid, gpu, suspects_device, left_running = None, None, False, False
+    pid, gpu, suspects_device, times_left_running = None, None, False, 0
 
     def __init__(self, cells):
         super().__init__({})

@@ -337,6 +337,9 @@ def test_version_1_is_found_by_controller(tmp_path):
     }
     assert cgroups.hold_memory(found)
     assert not cgroups.hold_memory(found[2:])
+    cgroup.let_end()
+    now = {f.name: f.read_text() for _, place in cgroup.places for f in place.iterdir()}
+    assert now == written | {"cpu.cfs_quota_us": "-1"}
 
 
 def test_version_2_is_found_where_the_controllers_are_handed_down(tmp_path):
@@ -358,6 +361,8 @@ def test_version_2_is_found_where_the_controllers_are_handed_down(tmp_path):
     }
     (place / "memory.events").write_text("oom 2\noom_kill 1\n")
     assert cgroup.ran_out_of_memory
+    cgroup.let_end()
+    assert (place / "cpu.max").read_text() == "max"
 
 
 def test_no_cgroups_no_layer(tmp_path):

@@ -68,7 +68,7 @@ def test_who_leaves_something_running_again_and_again_is_waited_for_less(jail):
         assert [told(student, f"f{k}") for k in range(4)] == [0, 1, 2, 3]
         errors = [cell.error.error for cell in student.cells]
         assert errors == ["LeftRunning"] * 2 + ["NotRun"] * 3
-        assert told(student, "endless").why == text("no_answer_in_time", seconds=1.0)
+        assert told(student, "endless").why == text("no_answer_in_time", seconds=0.2)
 
 
 def test_one_cell_that_leaves_something_running_costs_the_next_nothing(jail):
