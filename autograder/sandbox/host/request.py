@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from autograder.judge import Cause, GraderFault, Malformed, Raised, Text, text
 
+from ..engines.left_running import left_running
 from ..wire.frames import Frame
 from ..wire.messages import encoded, nonces_of
 from .running import Busy, Died, Patience, Running, TooLate
@@ -45,7 +46,7 @@ def ask_in_a_row(
         parts = encoded(request)
         running.exchange(parts, len(nonces), take, patience=patience, max_body_bytes=max_body_bytes)
     except Busy as busy:
-        return answers, _busy(running, busy)
+        return answers, _busy(running, busy.how)
     except Died as died:
         return answers, _lost(running, _died(running, died.how))
     except TooLate:
@@ -60,14 +61,12 @@ def ask_in_a_row(
 def expect_quiet(running: Running) -> None:
     """Raises Lost, and ends the process, where what it started keeps the processor busy although
     nothing is asked."""
-    try:
-        running.expect_quiet()
-    except Busy as busy:
-        raise _busy(running, busy) from None
+    if busy := left_running(running.pid):
+        raise _busy(running, text("left_running", n=busy))
 
 
-def _busy(running: Running, busy: Busy) -> Lost:
-    return _lost(running, Raised(Cause.DIED, LEFT_RUNNING, why=busy.how))
+def _busy(running: Running, how: Text) -> Lost:
+    return _lost(running, Raised(Cause.DIED, LEFT_RUNNING, why=how))
 
 
 def _died(running: Running, how: Text) -> Raised:

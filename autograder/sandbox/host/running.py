@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from autograder.judge import GraderFault, Text, text
 
 from ..engines.gpu import CONTEXT_BYTES, Gpu
-from ..engines.left_running import Watch, left_running
+from ..engines.left_running import Watch
 from ..engines.limits import Limits
 from ..engines.memory import tree, used_by_tree
 from ..wire.channel import READY, Line
@@ -37,7 +37,7 @@ class Died(Exception):
 
 
 class Busy(Died):
-    """What it started keeps the processor from it, or does not end with the answer."""
+    """What it started keeps the processor from it."""
 
 
 class TooLate(Exception):
@@ -92,11 +92,6 @@ class Running(ABC):
             raise Died(self.out_of_memory)
         if processes > self.limits.processes:
             raise Died(text("started_processes", processes=self.limits.processes))
-
-    def expect_quiet(self) -> None:
-        """Raises Busy when what it started keeps the processor busy although nothing is asked."""
-        if busy := left_running(self.pid):
-            raise Busy(text("left_running", n=busy))
 
     @property
     def out_of_memory(self) -> Text:
