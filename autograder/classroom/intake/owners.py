@@ -230,9 +230,10 @@ def _exchanged(inbound: re.Match[str], file: Found, name: str, lab: str) -> Clai
 
 
 def _named(owner: str, file: Found, name: str) -> Claim:
-    """Without what Colab, Jupyter or a browser added to the name."""
+    """Without what Colab, Jupyter or a browser added to the name; and the owner in one normal form:
+    what macOS packs has "é" in two characters."""
     stem = _ADDED.sub("", _ADDED.sub("", name))
-    return Claim(owner, file, stem, is_copy=stem != name)
+    return Claim(unicodedata.normalize("NFC", owner), file, stem, is_copy=stem != name)
 
 
 def _by_its_name(file: Found, name: str, lab: str) -> Claim | None:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from unicodedata import normalize
 
 from autograder import atomic_write
 
@@ -62,10 +63,11 @@ def keys(folder: Path, lab: str) -> dict[str, str]:
 
 
 def students(folder: Path) -> dict[str, str]:
-    """Everybody who ever handed in a lab, by owner: whoever comes again keeps the id."""
+    """Everybody who ever handed in a lab, by owner: whoever comes again keeps the id. An older
+    folder may have an owner in another normal form of Unicode."""
     known = labs(folder) if folder.is_dir() else []
     lines = [line for lab in known for line in read(folder, lab).values()]
-    return {line.owner: line.student for line in lines if line.owner}
+    return {normalize("NFC", line.owner): line.student for line in lines if line.owner}
 
 
 def labs(folder: Path) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -90,6 +91,17 @@ def test_an_id_does_not_depend_on_who_hands_in_beside(tmp_path):
     assert again["Ada"].data == b"3"
     ids = [one.student.casefold() for one in again.values()]
     assert len({*ids, before["ADA"].casefold()}) == 4
+
+
+@pytest.mark.parametrize("pack", [in_folder, in_zip])
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_a_name_is_one_students_in_whatever_normal_form(tmp_path, pack, form):
+    """macOS packs "é" as two characters, Windows and Linux as one."""
+    written = normalize(form, "José Peña")
+    files = {f"{written}/a.ipynb": b"1", f"{written}_1_9_01_strides.ipynb": b"2"}
+    (first, second) = taken(pack(tmp_path, files)).values()
+    assert first.owner == normalize("NFC", "José Peña")
+    assert second.owner == normalize("NFC", "José Peña_1")
 
 
 def test_what_counted_is_said(tmp_path):

@@ -92,8 +92,8 @@ def test_whose_record_speaks(tmp_path):
 def test_whoever_comes_again_keeps_the_id(tmp_path):
     assert roster.students(tmp_path / "nowhere") == {}
     roster.update(tmp_path, NAME, [Line("ada", owner="Ada L."), Line("bob")])
-    roster.update(tmp_path, "02_dispatcher", [Line("cy", owner="Cy")])
-    assert roster.students(tmp_path) == {"Ada L.": "ada", "Cy": "cy"}
+    roster.update(tmp_path, "02_dispatcher", [Line("cy", owner="Cy"), Line("zé", owner="Ze\u0301")])
+    assert roster.students(tmp_path) == {"Ada L.": "ada", "Cy": "cy", "Z\u00e9": "zé"}
     assert roster.labs(tmp_path) == [NAME, "02_dispatcher"]
 
 
