@@ -28,7 +28,7 @@ def explaining(sentences: Mapping[str, str]) -> Iterator[None]:
         if raised.kind != "raised" or not fitting:
             raise
         where, why = replace(raised, lines=raised.lines[-2:]).where, fitting[0]
-        raise Wrong(expected=text("a_value"), got=raised.told, where=where, why=why) from None
+        raise Wrong(expected=text("no_error"), got=raised.told, where=where, why=why) from None
 
 
 @contextmanager

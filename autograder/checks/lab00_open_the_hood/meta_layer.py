@@ -53,7 +53,7 @@ def product_flops(n: int, d: int, v: int) -> int:
 
 def apart(got: Any, want: int, terms: Mapping[str, int]) -> str:
     """By how much a count is wrong, in words of `terms`; "" where that is none of them, nor two
-    together."""
+    together, nor one twice."""
     if type(got) is not int or not (which := in_terms(abs(got - want), terms)):
         return ""
     by = f"{abs(got - want):,}"
@@ -63,14 +63,12 @@ def apart(got: Any, want: int, terms: Mapping[str, int]) -> str:
 
 
 def in_terms(amount: float, terms: Mapping[str, int]) -> str:
-    """The term of this amount, or the two that have it together; "" where there are none, or
-    several: then the sizes do not tell which it was."""
-    for some in (1, 2):
-        sums = [
-            names
-            for names in itertools.combinations(terms, some)
-            if sum(map(terms.__getitem__, names)) == amount
-        ]
-        if sums:
-            return " + ".join(sums[0]) if len(sums) == 1 else ""
-    return ""
+    """The term of this amount, or the two that have it together, or the one twice; "" where there
+    are none, or several: then the sizes do not tell which it was."""
+    some = (itertools.combinations_with_replacement(terms, n) for n in (1, 2))
+    sums = [
+        names
+        for names in itertools.chain.from_iterable(some)
+        if sum(map(terms.__getitem__, names)) == amount
+    ]
+    return " + ".join(sums[0]) if len(sums) == 1 else ""

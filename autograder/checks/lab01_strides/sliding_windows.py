@@ -74,7 +74,10 @@ def _because(got: Any, x: torch.Tensor, width: int, step: int) -> str:
     if got.shape != want.shape:
         if got.shape == want.T.shape and got.equal(want.T):
             return ""
-        rows = f"There are {len(want)} windows of {width} elements in x: a row for each."
+        rows = (
+            f"One every {step}, there are {len(want)} windows of {width} elements in x: a row "
+            "for each."
+        )
         return rows if len(want) > 1 else "There is one window in x."
     if got.untyped_storage().data_ptr() != x.untyped_storage().data_ptr():
         return (
