@@ -247,8 +247,8 @@ def _(schema: str) -> Aliases:
 
 @read_schema.wrong(
     "letter_anywhere",
-    "The letter of this set occurs after the arrow, but not as a set: `Tensor grad` is in none. A "
-    "set stands between brackets.",
+    "The letter of this set occurs after the arrow, but not as a set: `a` in `values`, or in "
+    "`Tensor grad`, is none. A set stands between brackets.",
 )
 def _(schema: str) -> Aliases:
     found, returns = _arguments(schema), schema.rpartition(") -> ")[2]

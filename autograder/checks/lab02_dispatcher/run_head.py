@@ -155,6 +155,11 @@ def _because(log: Any, want: Names, table: Table) -> str:
     place = next((k for k, line in enumerate(want) if list(log[k : k + 1]) != [line]), len(want))
     if place == len(want):
         return ""
+    if str(next(iter(log[place : place + 1]), "")).endswith(": fallthrough"):
+        return (
+            f"log[{place}]: a fallthrough logs nothing, whether its name comes from the table or "
+            "from the fallbacks. The turn is the next key's."
+        )
     key, _, name = want[place].partition(": ")
     if key == "missing":
         return f"log[{place}]: no key is left, or the next one has no name. Raise LookupError."

@@ -90,8 +90,8 @@ def _other_line(names: list[Any], want: Names) -> str:
     if not (more and less):
         return ""
     return (
-        f"F.linear(x, w, b), its sum and its backward do not dispatch {next(iter(more))} so often, "
-        f"and {next(iter(less))} is missing: another line was recorded."
+        f"F.linear(x, w, b), its sum and its backward dispatch {next(iter(more))} less often with "
+        f"these three, and {next(iter(less))} more often: something else was recorded."
     )
 
 

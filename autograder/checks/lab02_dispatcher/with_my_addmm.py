@@ -127,7 +127,7 @@ def _miscounted(calls: Any, want: int) -> str:
 
 @with_my_addmm.wrong(
     "not_given_back",
-    "The last result is still a kernel's of yours. A registration stays until its library is "
+    "A kernel of yours still made the last result. A registration stays until its library is "
     "destroyed: call library._destroy(), then F.linear once more. What an earlier run has left in "
     "the table goes when the notebook's kernel is restarted.",
 )
