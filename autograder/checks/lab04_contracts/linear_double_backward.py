@@ -381,7 +381,8 @@ def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> T
 
 @linear_double_backward.wrong(
     "left_in_float32",
-    "The answers are float32 for inputs in float64. `.float()` on the way has to go.",
+    "The answers are float32 for inputs in float64. A `.float()` on the way, or a tensor made "
+    "without the inputs' dtype, has to go.",
 )
 def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
     a, b, c = _torchs_double(x, w, dy, gx, gw, gb)

@@ -28,7 +28,9 @@ NO_BIAS = "y lacks the bias: this is x @ w.T alone. Add b where it is not None."
 
 _RAISED = {
     "NoFunction": "The node behind y is not that of a Function: y is what `LinearFn.apply` "
-    "returns, and torch's own node shows nothing of what yours would save."
+    "returns, and torch's own node shows nothing of what yours would save.",
+    "RuntimeError: Function ": "What backward returns stands in the order of forward's arguments, "
+    "one for each, and each has the shape of its argument.",
 }
 
 

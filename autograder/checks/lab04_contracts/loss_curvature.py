@@ -111,8 +111,8 @@ def _edited(p: Tensor, target: Tensor, dloss: Tensor) -> Answer:
 
 @loss_curvature.wrong(
     "as_found",
-    "This is what the code as found computes. lse was saved in forward, where nothing is recorded, "
-    "or was detached, so the second backward takes it for a constant: the way from z through lse "
+    "This is what the code as found computes. lse was made where nothing is recorded, as forward "
+    "is, or was detached, so the second backward takes it for a constant: the way from z through lse "
     "is lost.",
 )
 def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:

@@ -273,7 +273,7 @@ honest_timing.wrong(
 honest_timing.wrong(
     "host_clock_with_sync",
     "With a sync on both sides the host's clock also counts the launch. For a kernel of a few "
-    "microseconds that is most of it. Events are read on the device.",
+    "microseconds that is much of it. Events are read on the device.",
     honest_timing=lambda repeats: _plan(
         repeats,
         lambda k: [
