@@ -112,8 +112,8 @@ def _edited(p: Tensor, target: Tensor, dloss: Tensor) -> Answer:
 @loss_curvature.wrong(
     "as_found",
     "This is what the code as found computes. lse was made where nothing is recorded, as forward "
-    "is, or was detached, so the second backward takes it for a constant: the way from z through lse "
-    "is lost.",
+    "is, or was detached, so the second backward takes it for a constant: the way from z through "
+    "lse is lost.",
 )
 def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
     def backward(z: Tensor, target: Tensor, dloss: Tensor) -> Answer:
