@@ -78,7 +78,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def name_of(module: Path) -> str:
-    return module.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+    """As an import asks for it: a package by its folder."""
+    path = module.relative_to(ROOT).with_suffix("").as_posix()
+    return path.removesuffix("/__init__").replace("/", ".")
 
 
 def modules(room: str) -> list[Path]:

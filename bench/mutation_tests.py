@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
+from inspect import iscode
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -40,8 +41,8 @@ class Reach:
 
 def reach(name: str, module: Path, tests: Sequence[str]) -> list[Reach]:
     """What each test reaches of module `name`, the quickest first. Raises RuntimeError where the
-    tests fail as they are, and Unreached where they reach nothing: then nothing would be known of
-    any mutant."""
+    tests fail as they are, and Unreached where they reach no function of it: then nothing would be
+    known of any mutant. What has none runs at the import."""
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder, "reach.json")
         code = _forked(name, module.read_text("utf-8"), tests, _Watch(module, told), 1200.0)
@@ -49,7 +50,8 @@ def reach(name: str, module: Path, tests: Sequence[str]) -> list[Reach]:
             raise RuntimeError(f"the tests of {name} fail unchanged (exit code {code})")
         read = json.loads(told.read_text("utf-8"))
     found = [Reach(test, seconds, frozenset(names)) for test, seconds, names in read]
-    if not any(one.functions for one in found):
+    functions = compile(module.read_text("utf-8"), module, "exec").co_consts
+    if any(map(iscode, functions)) and not any(one.functions for one in found):
         raise Unreached(f"no test of {name} reaches it: {' '.join(tests)}")
     return sorted(found, key=lambda one: one.seconds)
 

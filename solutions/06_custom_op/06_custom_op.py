@@ -1010,7 +1010,8 @@ def repaired(name, suspect, x, w, b):
         raise ValueError(f"{len(edits)} edits: this is another kernel")
     for line, instead in edits:
         if "\n" in line.strip() or len(instead) > 100:
-            raise ValueError(f"{instead[:40]!r}...: this edit is more than a line")
+            more = line if "\n" in line.strip() else instead
+            raise ValueError(f"{more[:40]!r}...: this edit is more than a line")
         if text.count(line) != 1 or len(line.strip()) < 5:
             raise ValueError(f"{suspect} has not one place that says {line!r}")
         text = text.replace(line, instead)

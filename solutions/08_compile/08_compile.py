@@ -84,7 +84,8 @@ with torch.no_grad():
 # of each graph it gets (the nodes whose `op` begins with `"call_"`), and lets `ran` grow by 1 each
 # time any of the graphs runs.
 #
-# For the program above, called twice with one x: `([3, 2], 4)`. Stuck? `hint("given_to_backend")`
+# For the program above, called twice with that x: `([3, 1], 4)`. Its sum is below 0, so the graph
+# behind the `if` has no division. Stuck? `hint("given_to_backend")`
 
 
 # %% id="given_to_backend" role="solution"
@@ -176,9 +177,10 @@ def where_it_breaks(source, args):
 # %% [markdown] id="in-one-graph"
 # ## In one graph
 #
-# This step caps its logits and averages the rows that count. It breaks three times. Write a `step`
-# of which Dynamo makes one graph: same results, for every x with finite logits and every `limit`
-# above 0. `fullgraph=True` turns a break into an error that names the line.
+# This step caps its logits and averages the rows that count. It breaks twice: a number leaves the
+# graph, and a result has as many rows as its values say. Write a `step` of which Dynamo makes one
+# graph: same results, for every x with finite logits and every `limit` above 0. With
+# `fullgraph=True` what fits into no graph is an error, which names the line.
 
 
 # %% id="in-one-graph-code" tags=["worked-example"]
@@ -405,8 +407,8 @@ def bias_into_product(rows):
 # why, and write it right: what can be merged or swept away still has to go. A graph may write into
 # any of its tensors, early or late and through a view (`t`), and it may draw random numbers
 # (`rand_like`): a draw that nobody reads moves the generator on for the next one, and stays. Your
-# pass may be careful: whatever a write goes into, twins on its two sides may stay two, and no write
-# has to be swept away.
+# pass may be careful: twins on the two sides of a write may stay two, whichever tensor it goes into,
+# and no write has to be swept away.
 
 
 # %% id="detective-case-code" tags=["worked-example"]

@@ -364,7 +364,7 @@ def launches(events):
 # |---|---|
 # | `tape.copy(batch)` | to the device: if pinned and `non_blocking=True`, nobody waits |
 # | `tape.pin(batch)` | the batch in pinned memory: a loader does that in a thread of its own |
-# | `tape.op(name, ...)` | an operator: one launch |
+# | `tape.op(name, ...)` | an operator: one launch, a view none |
 # | `tape.op("aten._foreach_mul.Scalar", list, number)` | one launch for a list of values |
 # | `tape.op("aten._foreach_add.List", list, list, alpha=1)` | one launch for two lists |
 # | `tape.gradients(loss, weights)` | a backward |

@@ -476,9 +476,10 @@ def autocast_dtypes(program):
 # it becomes `scale * growth`. The scale is a number of float32: where growth would make it
 # infinite, it stays. `growth` and `backoff` are powers of two, so that nothing else is rounded.
 #
-# `steps` has for each step the **scaled** gradients of all parameters. Return for each step whether
-# the optimizer steps, the gradients divided (also of a step that is left out), and the scale after
-# it. Stuck? `hint("loss_scale")`
+# `steps` has for each step the **scaled** gradients of all parameters, in float32 or float64 as the
+# weights are: torch's own refuses to divide those of float16. Return for each step whether the
+# optimizer steps, the gradients divided, each in its dtype (also of a step that is left out), and
+# the scale after it. Stuck? `hint("loss_scale")`
 
 
 # %% id="loss_scale" role="solution"

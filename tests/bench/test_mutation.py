@@ -54,7 +54,7 @@ def apart(function: Callable[..., T], *arguments: Any) -> T:
 
 
 def asked_in(module: Path, tests: list[str]) -> mutation.Asked:
-    mutation.ROOT = module.parent
+    mutation.ROOT = Path(tests[0]).parent
     return mutation.ask(module, tests, workers=1)
 
 
@@ -73,6 +73,23 @@ def test_the_tests_of_this_house_can_be_asked() -> None:
     )
     module = mutation.ROOT / f"{name.replace('.', '/')}.py"
     assert any(one.functions for one in apart(reach, name, module, [str(mutation.ROOT / test)]))
+
+
+@pytest.mark.slow
+def test_what_a_package_does_when_it_is_imported_is_asked_too(
+    room: tuple[Path, list[str]], tmp_path: Path
+) -> None:
+    package, test = tmp_path / "planted", tmp_path / "test_planted.py"
+    package.mkdir()
+    (package / "__init__.py").write_text("SIZE = 3 + 4\n")
+    test.write_text("from planted import SIZE\n\n\ndef test_size():\n    assert SIZE == 7\n")
+    asked = apart(asked_in, package / "__init__.py", [str(test)])
+    assert asked.module == "planted"
+    assert asked.mutants > 0
+    assert asked.survivors == ()
+    test.write_text("import planted\n\n\ndef test_size():\n    assert planted\n")
+    asked = apart(asked_in, package / "__init__.py", [str(test)])
+    assert len(asked.survivors) == asked.mutants
 
 
 @pytest.mark.slow

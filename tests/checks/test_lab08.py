@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import fx
 
+import onelayer
 from autograder import selftest
 from autograder.checks.lab08_compile import (
     bytes_moved,
@@ -125,11 +126,19 @@ def test_the_guards_of_the_page_are_those_of_dynamo() -> None:
 
 def test_what_the_page_says_of_its_examples_is_what_the_answers_say() -> None:
     (source,) = re.findall(r'^SOURCE = """(.*?)"""', SOURCE, re.DOTALL | re.MULTILINE)
-    x, w, b = torch.ones(2, 3), torch.ones(4, 3), torch.ones(4)
+    (words,) = re.findall(r'^x = onelayer.hidden\("(.*?)"\)', SOURCE, re.MULTILINE)
+    head, x = onelayer.head(), onelayer.hidden(words)
+    w, b = head.weight.detach(), head.bias.detach()
     counted = page_of("given_to_backend")["given_to_backend"](source, [[x, w, b], [x, w, b]])
     assert f"`({counted[0]}, {counted[1]})`" in SOURCE
     broken = page_of("where_it_breaks")["where_it_breaks"](source, [x, w, b])
     assert f'`["{broken[0]}"]`' in SOURCE
+    (found,) = re.findall(r"^def step_as_found\(.*?^    return", SOURCE, re.DOTALL | re.MULTILINE)
+    page = page_of("given_to_backend")
+    exec(found, page)
+    explained = torch._dynamo.explain(page["step_as_found"])(x, w, b, 30.0)
+    assert explained.graph_break_count == 2
+    assert "It breaks twice" in SOURCE
     f32 = torch.float32
     calls = [(n, f32, True) for n in (2, 2, 3, 4, 1)]
     assert f"`{page_of('which_calls_compile')['which_calls_compile'](calls, 5)}`" in SOURCE

@@ -37,7 +37,7 @@ from autograder.checks.lab12_ship_it.pairs_covered import (
 from autograder.checks.lab12_ship_it.releases import FAULTS, load_in_a_comment, whole
 from autograder.checks.lab12_ship_it.schemas import CHANGES, Reading, drawn_schema, effect
 from autograder.checks.lab12_ship_it.tolerance import bound
-from autograder.checks.lab12_ship_it.wheel_fits import _linux, _mac, _names, _windows, fits
+from autograder.checks.lab12_ship_it.wheel_fits import OLDEST, _linux, _mac, _names, _windows, fits
 from autograder.judge import Draw, LocalStudent, State, ask
 from onelayer.kernels.chunked import chunked_head_loss
 
@@ -52,7 +52,7 @@ def platforms_of(machine: dict[str, Any]) -> list[str]:
         return [f"win_{arch}"]
     if machine["system"] == "macosx":
         return [*tags.mac_platforms(machine["macos"], arch)]
-    minors = range(machine["glibc"][1], 4, -1)
+    minors = range(machine["glibc"][1], OLDEST[arch] - 1, -1)  # as packaging goes down
     legacy = [f"{LEGACY[minor]}_{arch}" for minor in minors if minor in LEGACY]
     return [*(f"manylinux_2_{minor}_{arch}" for minor in minors), *legacy, f"linux_{arch}"]
 
@@ -70,6 +70,7 @@ def test_a_wheel_fits_where_packaging_says_so(seed: int) -> None:
     draw = Draw(seed)
     machines = [_linux(draw, False), _linux(draw, True), _windows(draw)]
     machines += [_mac(draw, arch) for arch in ("arm64", "x86_64")]
+    machines += [_linux(draw, False) | {"arch": a, "glibc": (2, n)} for a, n in OLDEST.items()]
     for machine in machines:
         taken = pips_tags(machine)
         for name in _names(draw, machine):

@@ -90,7 +90,7 @@ def explained(sentences: Mapping[str, str]) -> Iterator[None]:
         why = known.get(part) or known.get(word) or known.get(raised.error)
         if raised.kind != "raised" or why is None:
             raise
-        raise Wrong(expected=text("a_value"), got=raised.told, why=why) from None
+        raise Wrong(expected=text("no_error"), got=raised.told, why=why) from None
 
 
 @contextmanager

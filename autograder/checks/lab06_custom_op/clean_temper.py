@@ -182,7 +182,7 @@ def _of_the_last_call(right: Answer, z: Tensor, t: float, dy: Maybe) -> Answer:
 _WRONG = {
     "writes_into_z": (
         "The operator writes into z and its schema promises not to: div_ is div in place. "
-        "opcheck's test_schema says so for every t.",
+        "opcheck's test_schema says so wherever that changes z.",
         _writes,
     ),
     "returns_z_itself": (

@@ -74,7 +74,8 @@ def edited(suspect: str, edits: Sequence[tuple[str, str]]) -> str:
         raise ValueError(f"{len(edits)} edits: this is another kernel")
     for line, instead in edits:
         if "\n" in line.strip() or len(instead) > MAX_EDIT:
-            raise ValueError(f"{instead[:40]!r}...: this edit is more than a line")
+            more = line if "\n" in line.strip() else instead
+            raise ValueError(f"{more[:40]!r}...: this edit is more than a line")
         if text.count(line) != 1 or len(line.strip()) < 5:
             raise ValueError(f"{suspect} has not one place that says {line!r}")
         text = text.replace(line, instead)

@@ -37,6 +37,8 @@ _RAISED = {
     "where b was left out.",
     "IndexError": "An entry was asked for that is not there: ctx.needs_input_grad has one for each "
     "input that was passed, and where b was left out it has two.",
+    "NoneType": "backward computes with None: what this gradient reads was not saved. dx reads w, "
+    "and dw reads x.",
     "TypeError": "`setup_context` is called as keep(ctx, inputs, output), `backward` as "
     "backward(ctx, dy).",
 }

@@ -307,7 +307,7 @@ _counted(
 _counted(
     "the_example",
     "These are the numbers of the example. Count for the program that comes.",
-    lambda given, calls: ([3, 2], 4),
+    lambda given, calls: ([3, 1], 4),
 )
 
 

@@ -33,7 +33,7 @@ _RAISED = {
     minutes=12,
     difficulty=3,
     hints=(
-        "Which three lines need a number that is only known when the graph runs?",
+        "Which lines need a number, or a size, that is only known when the graph runs?",
         "Leave `top` a tensor, and let torch.where choose the factor. `z[keep]` has as many rows "
         "as the values decide: keep all rows, weigh those that do not count with 0, and divide by "
         "the number of those that do, or by 1 where there is none.",

@@ -207,8 +207,8 @@ step_bytes.wrong(
 
 @step_bytes.wrong(
     "reduction_forgotten",
-    "fsdp_kept was counted as one all-gather alone. The gradient leaves all the same, by "
-    "reduce-scatter.",
+    "fsdp_kept was counted with one of its two. w is gathered once, before forward, and the "
+    "gradient leaves all the same, by reduce-scatter.",
 )
 def _(plan: str, v: int, d: int, n: int, w: int) -> float:
     return sent_bytes(plan, v, d, n, w) / (2 if plan == "fsdp_kept" else 1)

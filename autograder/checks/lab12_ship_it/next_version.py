@@ -398,8 +398,8 @@ _misread(
 )
 _misread(
     "swapped",
-    "Two positional arguments changed places. Calls by position now give each the value that was "
-    "meant for the other.",
+    "Positional arguments changed places, or a new one came between them. A call by position now "
+    "gives a value that was meant for another.",
     order_free=True,
 )
 _misread(

@@ -18,6 +18,8 @@ Machine = Mapping[str, Any]
 Version = tuple[int, int]
 LEGACY = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
 """What the glibc of a manylinux tag was before PEP 600 wrote it into the name."""
+OLDEST = {"x86_64": 5, "aarch64": 17}
+"""The second number of the oldest glibc for which `packaging`, and so pip, has a tag."""
 SETS = (
     "Each of the three tags may be a set, with dots between. The wheel fits if one of each set "
     "fits, whatever the others of the set are."
@@ -107,10 +109,11 @@ def wheel_fits(student: Student, draw: Draw) -> None:
     fixed += [_mac(draw, "arm64"), _mac(draw, "x86_64")]
     drawn = [_machine(draw) for _ in draw.cases(2)]
     windows = [_windows(draw), _windows(draw) | {"arch": "arm64"}]
-    old = [_linux(draw, False) | {"glibc": (2, draw.integer(14, 15))}]  # before 2014's
+    place = _linux(draw, False) | {"arch": "x86_64"}
+    old = [place | {"glibc": (2, draw.integer(14, 15))}]  # before 2014's
     for _, minor in LEGACY.values():  # just as old as these, and one older
-        place = _linux(draw, False) | {"arch": "x86_64"}
-        old += [place | {"glibc": (2, one)} for one in (minor, minor - 1)]
+        older = [one for one in (minor, minor - 1) if one >= OLDEST["x86_64"]]
+        old += [_linux(draw, False) | {"arch": "x86_64", "glibc": (2, one)} for one in older]
     for machine in [*fixed, old[0], *windows, *drawn, *old[1:]]:
         names = draw.shuffled(_names(draw, machine))
         with explaining(_RAISED):
@@ -298,21 +301,21 @@ def _own_platforms(draw: Draw, machine: Machine) -> list[str]:
             f"macosx_10_13_x86_64.macosx_11_0_{arch}",
             f"macosx_11_0_{arch}.macosx_{major + 1}_0_{other}",
         ]
-    minor = machine["glibc"][1]
+    minor, oldest = machine["glibc"][1], OLDEST[arch]
     other = "x86_64" if arch == "aarch64" else "aarch64"
     return [
         f"manylinux_2_{draw.integer(20, 27)}_{arch}",
         f"manylinux_2_{minor}_{arch}",
         f"manylinux_2_{minor + 1}_{arch}",
-        f"manylinux_2_5_{arch}",
+        f"manylinux_2_{oldest}_{arch}",
         f"manylinux_2_17_{arch}.manylinux2014_{arch}",
-        f"manylinux_2_{minor + 3}_{arch}.manylinux_2_5_{arch}",
-        f"manylinux_2_5_{arch}.manylinux_2_{minor + 3}_{arch}",
-        f"musllinux_1_1_{arch}.manylinux_2_{minor + 3}_{arch}.manylinux_2_5_{arch}",
+        f"manylinux_2_{minor + 3}_{arch}.manylinux_2_{oldest}_{arch}",
+        f"manylinux_2_{oldest}_{arch}.manylinux_2_{minor + 3}_{arch}",
+        f"musllinux_1_1_{arch}.manylinux_2_{minor + 3}_{arch}.manylinux_2_{oldest}_{arch}",
         f"manylinux_2_{minor + 3}_{arch}.musllinux_1_1_{arch}",
         f"manylinux2014_{arch}",
         *(f"{old}_{arch}" for old in ("manylinux1", "manylinux2010") if arch == "x86_64"),
-        f"manylinux_2_5_{other}",
+        f"manylinux_2_{OLDEST[other]}_{other}",
         f"manylinux2014_{other}",
         f"musllinux_1_1_{arch}",
         f"linux_{arch}",
