@@ -289,7 +289,8 @@ MISREADINGS = {
         _lse(_padded),
     ),
     "no_maximum": Misreading(
-        "Right until a logit is above 88: exp of it is inf in float32.",
+        "Right for small logits: exp of one above 88 is inf in float32, and where a whole row is "
+        "far below 0 its exps are all 0.",
         _lse(lambda z, given: z.exp().sum(1).log()),
     ),
     "target_of_the_last_tile": Misreading(

@@ -123,7 +123,7 @@ def _explaining_the_fake() -> Iterator[None]:
         fitting = [why for words, why in _IN_THE_FAKE.items() if words in raised.message]
         if "making fake tensor call" not in raised.message or not fitting:
             raise
-        told = text("a_value")
+        told = text("no_error")
         raise Wrong(expected=told, got=raised.told, where=raised.where, why=fitting[0]) from None
 
 
