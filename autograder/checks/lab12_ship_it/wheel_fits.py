@@ -51,7 +51,10 @@ GIL = (
     "`cp313` and `cp313t` are two ABIs: the t is for a Python without the GIL, and each takes "
     "its own alone."
 )
-PY3X = "`py39-none` is code for 3.9 and all later ones: no ABI ties it to one version."
+PY3X = (
+    "`py39-none` is code for 3.9 and all later ones, 3.10 and 3.11 too: no ABI ties it to one "
+    "version."
+)
 PLAIN_LINUX = (
     "`linux_x86_64` was left out. An index refuses such a wheel, since it promises no glibc; "
     "pip installs it."
