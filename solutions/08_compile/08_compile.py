@@ -407,8 +407,8 @@ def bias_into_product(rows):
 # why, and write it right: what can be merged or swept away still has to go. A graph may write into
 # any of its tensors, early or late and through a view (`t`), and it may draw random numbers
 # (`rand_like`): a draw that nobody reads moves the generator on for the next one, and stays. Your
-# pass may be careful: twins on the two sides of a write may stay two, whichever tensor it goes into,
-# and no write has to be swept away.
+# pass may be careful: twins on the two sides of a write may stay two, whichever tensor it goes
+# into, and no write has to be swept away.
 
 
 # %% id="detective-case-code" tags=["worked-example"]
