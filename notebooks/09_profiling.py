@@ -134,8 +134,9 @@ print(f"{outer_us:,.0f} us, {outer_us / steps_us:.0%} of the steps; the rest: Py
 
 # %% [markdown] id="which-line"
 # ## Which line?
-# With `with_stack=True` each call into Python is a bar too, named `file(line): function`. A
-# function of four lines reads a number in its last one. Which line does the trace name?
+# With `with_stack=True` each call into Python is a bar too: of a function, `file(line): function`,
+# of a built-in or a module, its name. A function of four lines reads a number in its last one.
+# Which line does the trace name?
 
 # %% id="which-line-guess"
 predict("line_in_the_trace", choices=["of the def", "of the call that waits"])
@@ -157,8 +158,8 @@ print(name, "and the function begins in line", first)
 reveal("line_in_the_trace", "of the def" if line == first else "of the call that waits")
 
 # %% [markdown] id="which-line-why"
-# The name is the function's. The profiler is told of a call when its frame is new, and notes the
-# line at which the frame stands then
+# The name is the function's. The profiler is told of a call when its frame is entered, and notes
+# the line at which the frame stands then
 # ([`profiler_python.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/profiler_python.cpp)).
 # So give a suspect line a function of its own, or a `record_function` around it.
 
@@ -216,7 +217,8 @@ print(f"one product: {traced / bare:.2f} times as long with stacks; the training
 # %% [markdown] id="memory"
 # ## Bytes over time
 # `profile_memory=True` adds an event for each allocation: `Bytes` is what it asked for or gave back
-# (below zero), `Total Allocated` what is held after it. In which region is the most held?
+# (below zero), `Total Allocated` what is held after it of all that came while it recorded. In which
+# region is the most held?
 
 # %% id="memory-guess"
 predict("region_of_the_peak", choices=["forward", "backward", "optimizer"])
@@ -284,11 +286,11 @@ print(threads)
 reveal("threads_that_launch", len(threads))
 
 # %% [markdown] id="two-threads-why"
-# Python's own thread launches the forward and the optimizer. Backward runs on a thread that
-# autograd keeps for each device
+# Python's own thread launches the forward, the one number with which backward begins, and the
+# optimizer. Backward itself runs on a thread that autograd keeps for each device
 # ([`engine.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/engine.cpp)),
 # while Python waits in `backward()`. Whoever looks for the region of a launch by its thread loses
-# all of backward: compare times instead.
+# nearly all of backward: compare times instead.
 
 # %% [markdown] id="loop-1"
 # ## Loop 1: it reads a number in each step
@@ -388,12 +390,12 @@ onelayer.show_traces({"before": copies.before, "after": copies.after})
 
 # %% [markdown] id="loop-3"
 # ## Loop 3: thousands of small kernels
-# Adam takes about a dozen operations for each parameter, and the GPT has 28 parameters. With
+# Adam takes eight operations on the device for each parameter, and the GPT has 30 parameters. With
 # `foreach=False` each operation on each parameter is a launch. How many launches does the optimizer
 # make in one step, about?
 
 # %% id="loop-3-guess"
-predict("launches_of_the_optimizer", choices=[28, 60, 250, 1000])
+predict("launches_of_the_optimizer", choices=[30, 60, 250, 1000])
 
 # %% id="loop-3-run"
 each = loop_trace("steps_each_parameter")
@@ -420,7 +422,7 @@ for name, side in (("before", each.before), ("after", each.after)):
     each_us = sum(e["dur"] for e in inside) / len(inside)
     print(f"        of the host's time, {calls * each_us:,.0f} us in cudaLaunchKernel itself")
 calls, _ = launched_in(each.before, "optimizer")
-reveal("launches_of_the_optimizer", min((28, 60, 250, 1000), key=lambda n: abs(n - calls)))
+reveal("launches_of_the_optimizer", min((30, 60, 250, 1000), key=lambda n: abs(n - calls)))
 
 # %% [markdown] id="loop-3-why"
 # The launches went, and most of the host's time went with them. The last lines say that the launch
@@ -577,7 +579,7 @@ again = profiled(train_step, steps=4)
 spent = defaultdict(float)
 for e in again:
     if e["cat"] == "user_annotation":
-        spent["step" if "#" in e["name"] else e["name"]] += e["dur"] / 4
+        spent["step" if e["name"].startswith("ProfilerStep#") else e["name"]] += e["dur"] / 4
 share = spent["optimizer"] / spent["step"]
 print({name: f"{us:,.0f} us" for name, us in spent.items() if "Optimizer" not in name})
 twice, free = 1 / (1 - share / 2), 1 / (1 - share)
@@ -618,8 +620,8 @@ reveal("saved_without_waits", "all of the waiting" if left > work else "less tha
 # ## What you can now say
 # - A trace is a list of events on lanes. Bars nest, so durations add up only on one level of one
 #   thread. `correlation` joins a call and its work; a region is found by time, not by thread.
-# - A wait is a call of the runtime whose name ends in `Synchronize`; the Python bar around it names
-#   the function by the line of its `def`.
+# - A wait is a call of the runtime whose name ends in `Synchronize`, or a copy from pageable memory;
+#   the Python bar around it names the function by the line where it begins.
 # - Pageable copies stop the host, pinned and asynchronous ones do not. Small kernels cost a launch
 #   each. A long collective may be a rank that waits for another one.
 # - Overhead, bandwidth, compute: three lower bounds, and the largest is what to change.

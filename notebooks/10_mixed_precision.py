@@ -240,7 +240,7 @@ names = {True: "NaN", False: "0" if best == 0 else "1.0, correctly rounded"}
 reveal("probability_by_the_formula", names[best.isnan().item()])
 
 # %% [markdown] id="overflow-why"
-# `exp(13.13)` is 503,000. In float16 that is infinity, and infinity divided by infinity is NaN.
+# `exp(13.13)` is 504,000. In float16 that is infinity, and infinity divided by infinity is NaN.
 # Subtract the largest logit, and nothing exceeds 1: the cause is gone, and the answer is there.
 # torch's softmax does so, and computes in float32 inside. bfloat16 needs no shift here: it ends at
 # 3e38.
@@ -461,7 +461,7 @@ reveal("sums_that_stop", sum(int(value) == 256 for value in sums.values()))
 # %% [markdown] id="accumulate-why"
 # A sum, a product and a cumulative sum are one kernel each. It keeps its total in a wider type, and
 # rounds once at the end: on the CPU `float` for bfloat16 and float16
-# ([`AccumulateType.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/AccumulateType.h#L149-L150)).
+# ([`AccumulateType.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/AccumulateType.h#L150-L151)).
 # `index_add`, an embedding's gradient (both here, on the CPU) and `.grad` add into a *tensor*, and
 # a tensor has its dtype.
 
@@ -542,8 +542,8 @@ reveal("ends_on_average", "near 2" if abs(many.mean() - 2) < 0.02 else "anywhere
 
 # %% [markdown] id="autocast-key"
 # ## Autocast is a dispatch key
-# Every CPU tensor carries `AutocastCPU`, and a thread normally excludes it. Entering the region
-# takes it off the excluded list, and notes the dtype to cast to and whether casts are kept
+# Every ordinary CPU tensor carries `AutocastCPU`, and a thread normally excludes it. Entering the
+# region takes it off the excluded list, and notes the dtype to cast to and whether casts are kept
 # ([`__enter__`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/amp/autocast_mode.py#L308-L320)).
 
 # %% id="autocast-key-run"
@@ -562,8 +562,9 @@ with torch.autocast("cpu", torch.bfloat16):
 # %% [markdown] id="lists"
 # ## The lists
 # For an operator that autocast knows, the key has a kernel; for any other the call falls through.
-# Each kernel follows a policy: cast to the short dtype, cast to float32, or cast to the widest of
-# the inputs. `softmax` is on CUDA's list of those in float32. Is it on the CPU's? Ask the table:
+# On the CPU each kernel follows one of three policies: cast to the short dtype, cast to float32, or
+# cast to the widest of the inputs. `softmax` is on CUDA's list of those in float32. Is it on the
+# CPU's? Ask the table:
 
 # %% id="lists-run"
 for op in ("linear", "mm", "softmax.int", "log_softmax.int", "exp", "layer_norm", "sum",
@@ -580,7 +581,7 @@ for op in ("linear", "mm", "softmax.int", "log_softmax.int", "exp", "layer_norm"
 # what must be float32, with softmax and sum in the second of them, whose dtype can be asked for.
 # The CPU's stand in
 # [`autocast_mode.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.cpp),
-# and are shorter.
+# and are others: more operators in all, and neither softmax nor exp nor sum.
 
 # %% [markdown] id="both"
 # ## One program, two devices
@@ -711,8 +712,8 @@ reveal("product_after_doubling", "the same as the first" if same else "twice the
 # %% [markdown] id="custom"
 # ## A custom operator: it owes an answer
 # Chapter 06 registered one line for autocast. There are three ways, and they differ in what the
-# kernel receives *and* in what autograd records. The kernel below multiplies in numpy: no operator
-# of torch runs inside, as in a kernel of C++.
+# kernel receives *and* in what autograd records. The kernel below multiplies in numpy: no product
+# of torch's runs inside, as in a kernel of C++.
 
 # %% id="custom-ops"
 received = []
@@ -859,9 +860,10 @@ for kind, inside in ((Silent, False), (Speaking, False), (Casting, False), (Sile
 reveal("product_in_backward", ended[Silent, False])
 
 # %% [markdown] id="inside-why"
-# The region holds for every product that runs while it is open, also inside an operator. Behind it,
-# where torch's recipe calls `backward`, `dz` comes in bfloat16 and meets a float32 weight, with
-# nobody to cast. Called inside a region, as in the last line, a backward's products are cast too.
+# The region holds for every product that runs while it is open, also inside an operator, unless
+# that switches it off (`register_autocast` does). Behind it, where torch's recipe calls `backward`,
+# `dz` comes in bfloat16 and meets a float32 weight, with nobody to cast. Called inside a region, as
+# in the last line, a backward's products are cast too.
 # `custom_fwd` notes how autocast stood, and `custom_bwd` restores it. With `cast_inputs`, the
 # inputs are cast *and* autocast is off inside, as with `register_autocast`
 # ([`autocast_mode.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/amp/autocast_mode.py#L481-L495)).
@@ -959,8 +961,8 @@ reveal("spared_and_it_lives", otherwise[len(alone)])
 # With eps alone, v is still 0, and m / 1e-8 throws the weights out of the model. With v alone, a
 # gradient that is exactly 0 gives 0 / 0: there are such, for words and places that the batch does
 # not have. Both together live, although the weights are float16. An eps of 1e-4 lives as well: it
-# stands in for v, which is still 0. Adam's
-# [line](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/optim/adam.py#L542).
+# stands in for v, which is still 0 for most. Adam's
+# [line](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/optim/adam.py#L544).
 
 # %% [markdown] id="range"
 # ## Why bfloat16 lives
@@ -1090,9 +1092,9 @@ for name, loss in (("eager", eager), ("fused", chunked_head_loss)):
 # ## What you can now say
 # - Exponent is range, fraction is distance. float16 dies of its range, bfloat16 pays by its
 #   distance.
-# - Rounding goes to the nearest, ties to even. Half an ulp, relative to the number, is a constant;
-#   a sum stops where its half ulp reaches what is added, and an update below it is lost. A float32
-#   master or rounding by chance brings it back.
+# - Rounding goes to the nearest, ties to even. Half an ulp, relative to the number, is at most a
+#   constant; a sum stops where its half ulp reaches what is added, and an update below it is lost.
+#   A float32 master or rounding by chance brings it back.
 # - One kernel adds in float32 inside. What adds into a tensor has that tensor's dtype.
 # - A factor on the loss moves gradients into float16's window; a GradScaler looks for its upper
 #   end, and skips the steps in which it went too far. Unscale before you clip.
@@ -1108,7 +1110,7 @@ for name, loss in (("eager", eager), ("fused", chunked_head_loss)):
 #   [`Half.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/headeronly/util/Half.h),
 #   [`Float8_e4m3fn.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/headeronly/util/Float8_e4m3fn.h#L206-L213)
 # - in what a kernel adds up:
-#   [`AccumulateType.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/AccumulateType.h#L149-L150),
+#   [`AccumulateType.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/AccumulateType.h#L150-L151),
 #   and where a GPU's products may do less: [numerical
 #   accuracy](https://docs.pytorch.org/docs/stable/notes/numerical_accuracy.html)
 # - autocast's key, policies, lists and cache:
@@ -1121,7 +1123,7 @@ for name, loss in (("eager", eager), ("fused", chunked_head_loss)):
 # - an operator's autocast:
 #   [`torch/library.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/library.py#L1067)
 # - Adam's division:
-#   [`adam.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/optim/adam.py#L542)
+#   [`adam.py`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/optim/adam.py#L544)
 # - mixed precision as it was proposed: [arXiv 1710.03740](https://arxiv.org/abs/1710.03740);
 #   bfloat16: [arXiv 1905.12322](https://arxiv.org/abs/1905.12322);
 #   fp8: [arXiv 2209.05433](https://arxiv.org/abs/2209.05433)

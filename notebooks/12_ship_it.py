@@ -213,7 +213,7 @@ fields = {"which Python": "interpreter", "which processor": "platform", "which t
 reveal("not_in_a_wheels_name", next(what for what, f in fields.items() if not hasattr(some_tag, f)))
 
 # %% [markdown] id="name-why"
-# No part of the name can say which torch. `METADATA` says `torch>=2.11`, and the installer believes
+# No tag of the name can say which torch. `METADATA` says `torch>=2.11`, and the installer believes
 # it. A library that fits one torch alone gets a wheel for each release, in an index of its own or
 # under a version like `0.1.0+torch2.13`; there the installer cannot choose, a person does.
 # `cp39-abi3` says: uses Python's own stable ABI, from 3.9 on. Our name says `py3-none`: no part of
@@ -221,8 +221,8 @@ reveal("not_in_a_wheels_name", next(what for what, f in fields.items() if not ha
 
 # %% [markdown] id="symbols"
 # ## What the library asks for
-# A shared library holds a list of names that somebody else has to bring. The loader looks each of
-# them up when the library is loaded, and refuses it if one is missing. `nm` prints the list. Names
+# A shared library holds a list of names that somebody else has to bring. As Python loads
+# it, the loader looks each of them up at once, and refuses the library if one is missing. `nm` prints the list. Names
 # of C++ are *mangled*: types of arguments are part of them, so they change when a type does. How
 # many mangled names of torch does ours ask for?
 
@@ -374,7 +374,7 @@ reveal("operator_before_the_import", "an AttributeError" if "Attr" in first else
 # module's import; a saved graph with this operator; a rank, which is a new process. A data loader's
 # worker is a copy of its parent under `fork`, and has what the parent had loaded; under `spawn` it
 # begins anew. The cure stands in the module above: code asks the *package* for the function, and
-# the package loads the library on its first line.
+# the package loads the library when it is imported.
 
 # %% [markdown] id="twice"
 # ## Load it twice
@@ -553,7 +553,7 @@ reveal("breaks_old_calls", next(edit for edit in broke if "argument" not in edit
 # *numbers* mean the same, no parser sees. A change that keeps old calls is a minor version, one
 # that breaks them a major one, one that leaves the contract alone a patch. There is a second
 # direction: a graph that was saved with the *new* package and runs with the old one.
-# `check_forward_compatible_with` asks this, and it is stricter:
+# `check_forward_compatible_with` asks this, and has rules of its own:
 
 # %% id="schema-forward"
 for edit, new in EDITS.items():
@@ -776,8 +776,7 @@ reveal(
 # %% [markdown] id="matrix-why"
 # There cannot be fewer than the two longest axes need, 5 times 5. What do we give up? We plant
 # every possible fault that needs one value, two or three, and count how many of them some run
-# meets. Beside it stands a habit with about as many runs: a favourite, and one axis changed at a
-# time.
+# meets. Beside it stands a habit with fewer runs: a favourite, and one axis changed at a time.
 
 
 # %% id="matrix-faults"
@@ -788,11 +787,12 @@ def met(runs, size):
 
 
 favourite = tuple(values[0] for values in AXES.values())
-habit = [
+changed = [
     (*favourite[:axis], value, *favourite[axis + 1 :])
     for axis, values in enumerate(AXES.values())
     for value in values
 ]
+habit = list(dict.fromkeys(changed))
 plans = {"every pair": small_matrix, "one axis": habit}
 bars = {
     f"{name}, {len(runs)} runs, faults of {size}": 100 * met(runs, size)
@@ -1069,7 +1069,7 @@ reveal("ddp_with_ignored_words", "the same" if apart["each its own"] < 1e-4 else
 # %% [markdown] id="ddp-why"
 # The gradient is off, and nothing raises. The cause is the count: with the sum of the losses,
 # divided by the words of *all* ranks, it is gone. The factor `n` undoes DDP's average. A loss that
-# is to be used under DDP needs `reduction="sum"` for this reason.
+# is to be used under DDP needs its sum, or its mean times its count, for this reason.
 
 # %% [markdown] id="vocabulary"
 # ## With the vocabulary in slices
@@ -1215,10 +1215,12 @@ near = {1.0: "all of it", 0.5: "about a half", 0.0: "little or nothing"}
 reveal("lead_without_page_faults", near[min(near, key=lambda share: abs(share - left))])
 
 # %% [markdown] id="time-cause-why"
-# Compare the two ratios. What went away with the faults was theirs, and on this kind of machine
-# that is most of the lead: one thread is busy with products and exponentials, and the bytes come in
-# beside them (chapter 07 drew it). So say of this loss on a CPU: *it needs less memory*, and it is
-# faster where memory has to be fetched anew. On a GPU torch keeps freed memory itself, and under
+# Compare the two ratios. What went away with the faults was theirs, on this kind of machine about
+# half of the lead. What is left, this run does not tell apart: the ordinary pair goes over its
+# tables more often, and takes each exponential twice, forward and
+# [backward](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/cpu/SoftMaxKernel.cpp).
+# So say of this loss on a CPU: *it needs less memory*, and it is faster, half of that where memory
+# has to be fetched anew. On a GPU torch keeps freed memory itself, and under
 # its roofline (chapter 07) it is bytes that limit the ordinary pair.
 
 # %% [markdown] id="roofline"
@@ -1282,8 +1284,8 @@ torch.set_num_threads(threads)
 onelayer.show_bars(own_parts, unit="ms")
 
 # %% [markdown] id="roofline-parts-why"
-# Add the second and the third bar, and compare with the fourth: what is left is the loop and small
-# sums. The ordinary pair does the same arithmetic; what it pays besides, the page faults told.
+# Add the second and the third bar, and compare with the fourth: what is left is the loop, two maxima
+# over each table, the bias and small sums.
 
 # %% [markdown] id="on-an-h100"
 # ## On an H100
@@ -1305,7 +1307,7 @@ reveal("fused_wins_on_an_h100", answers.get(len(sizes), "with many tokens only")
 
 # %% [markdown] id="on-an-h100-why"
 # With a million tokens the fused kernel in Triton takes 3.2 ms and 142 MiB, eager 8.3 ms and 3.5
-# GiB. With 16,384 eager is ahead, and all of them are far from the floor. Our version in CUDA C++
+# GiB. With 16,384, and still with 131,072, eager is ahead, and all of them are far from the floor. Our version in CUDA C++
 # takes as little memory and uses no tensor cores: 27 ms. What the small batch spends its time on,
 # this table does not say; a trace on that GPU would.
 
@@ -1446,9 +1448,9 @@ print(*(f"{unit}  {what:24} {measured}" for unit, what, measured in walk), sep="
 # - Old calls decide whether a schema may change. A default keeps them; a new name breaks them.
 # - A tolerance follows from K, the dtype of the sum, the dtype of the result and the sizes of the
 #   inputs. Pairs of values cover most of what a product would.
-# - A fused loss is right against float64 with each option, clean under `opcheck`, one node under
-#   `fullgraph=True`; under DDP it is divided by the words of all ranks. Its speed is a share of a
-#   floor, and on a CPU its lead over the ordinary pair is mostly page faults.
+# - A fused loss is right against float64 with each option, clean under `opcheck`, one operator
+#   under `fullgraph=True`; under DDP it is divided by the words of all ranks. Its speed is a share of a
+#   floor, and on a CPU about half of its lead over the ordinary pair is page faults.
 #
 # Now ship it: [Lab 12](../labs/12_ship_it/12_ship_it.ipynb).
 
