@@ -106,7 +106,7 @@ reveal("loss_of_a_clueless_head", round(clueless.item(), 1))
 
 # %% [markdown] id="loss-why"
 # The loss of such a head is log(600). The trained head is not near zero either: after *she has*
-# dozens of verbs are possible, and it is right to hesitate. It is sure where the grammar leaves one
+# any of the 22 verbs is possible, and it is right to hesitate. It is sure where the grammar leaves one
 # word: at *ella*, and at *ha*. A bar for each word that came:
 
 # %% id="loss-each"
@@ -335,7 +335,7 @@ def library_of(symbol):
 
 
 # %% [markdown] id="symbols-ask"
-# `library_of` asks the system's loader, as the command `nm` would. Compilers write a name with the
+# `library_of` asks the system's loader; the command `nm` would read each file's table. Compilers write a name with the
 # lengths of its parts: `5torch8autograd6Engine` is `torch::autograd::Engine`.
 
 # %% id="symbols-run"
@@ -512,5 +512,5 @@ doctor()
 #   their queues](https://docs.pytorch.org/docs/stable/notes/cuda.html)
 #
 # In torch 2.11, 2.13 and 2.15 the `grad_fn` of a 2-D `F.linear` with bias is `AddmmBackward0`;
-# sizes of files and numbers of lines differ. From 2.13 on there is a ready-made lean loss,
-# `F.linear_cross_entropy`: unit 12 races against it.
+# sizes of files and numbers of lines differ. From 2.13 on there is a ready-made loss, lean if
+# you give it `options`, `F.linear_cross_entropy`: unit 12 races against it.

@@ -658,7 +658,7 @@ for n in (96, 1000, 1024):
 
 # %% [markdown] id="iterator"
 # ## One loop for all pointwise operators
-# `a + b`, `exp`, `where` and a thousand others share one piece of C++:
+# `a + b`, `exp`, `where` and well over a hundred others share one piece of C++:
 # [`TensorIterator`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/TensorIterator.cpp).
 # It broadcasts, promotes dtypes, allocates the result, orders the dimensions by stride and merges
 # those that can be one loop. If that is so, five dimensions in any order cost what one row costs,
@@ -675,8 +675,8 @@ print("five dimensions", f"{ns:.2f} ns an element, strides {five.stride()}")
 print("the result lies as the input:", (five + 1).stride() == five.stride())
 
 # %% [markdown] id="iterator-why"
-# The five were merged to one. And the result is allocated after the dimensions have been ordered:
-# that is why it keeps the layout of its input.
+# The five were merged to one. And the result gets its strides from that order, or, where all inputs
+# have one dense layout, from theirs: that is why it keeps the layout of its input.
 
 # %% [markdown] id="what-you-can-now-say"
 # ## What you can now say
@@ -684,8 +684,8 @@ print("the result lies as the input:", (five + 1).stride() == five.stride())
 #   and a possible `view` only write a new note.
 # - `reshape` copies exactly when no strides can say the new shape, `contiguous()` exactly when the
 #   tensor is not contiguous; a list of indices always copies.
-# - A stride of 0 is broadcasting. Two indices with one address make in-place writes wrong, and
-#   torch notices only the easy cases.
+# - A stride of 0 is broadcasting. Two indices with one address can make in-place writes wrong,
+#   and torch notices only the easy cases.
 # - Operators keep and choose by layout: the same `F.linear` runs different kernels for different
 #   strides, and may copy where no call of yours shows it. A layout that does not fit costs time.
 #

@@ -157,8 +157,8 @@ for name, modes in {
 # %% [markdown] id="table"
 # ## The table of an operator
 # Each operator has a row of cells, one per key, each with a kernel or none: the dispatcher takes
-# the highest key of the call and jumps. There are over a hundred keys: each kind of device has some
-# for its layouts, one for quantized tensors and one for its autograd. A registration names one key,
+# the highest key of the call and jumps. There are over a hundred keys: most kinds of device have
+# some for their layouts, one for quantized tensors and one for its autograd. A registration names one key,
 # or an *alias*, which stands for many. For `F.linear`, PyTorch registered a kernel that computes it
 # out of other operators, whatever backend these have. How many cells does that one registration
 # fill?
@@ -450,7 +450,7 @@ reveal("casts_before_a_linear", f"{casts} cast" + "s" * (casts > 1))
 # It makes three casts, of `x`, `W` and `bias`. The kernel casts, excludes its own key and calls
 # `linear` again. The cast of `bias` is a node of the graph, and that of `W` stands behind its `t`.
 # In the same autocast region the casts of `W` and `bias` are kept for the next call, because these
-# are leaves that require a gradient; that of `x` is not. Let it require one, and it is kept as
+# are leaves that require a gradient, and no views; that of `x` is not. Let it require one, and it is kept as
 # well; let it be the result of a recorded operation (no leaf), and it is not
 # ([`autocast_mode.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.cpp)).
 
@@ -651,8 +651,9 @@ print("seen:", Named.names, "| the result is a", type(z).__name__)
 # %% [markdown] id="functorch"
 # ## Keys that wrap
 # [`torch.func`](https://docs.pytorch.org/docs/stable/func.html) uses keys too. `grad` and `vmap`
-# hand your function a *wrapped* tensor, and the wrapper has a key of its own. They also include one
-# key in the thread, above those of all tensors: its kernel asks the innermost transformation first.
+# hand your function a *wrapped* tensor, and the wrapper has a key of its own. They also include two
+# keys in the thread. One is above those of all tensors: its kernel asks the innermost transformation
+# first.
 # So `grad` and `vmap` nest. Here is what a function sees inside of each, and inside of both.
 
 
@@ -663,7 +664,7 @@ import re
 def inside(w):
     thread = str(torch._C._dispatch_tls_local_include_set())  # private
     print("   ", [key for key in onelayer.key_set(w) if "Func" in key], tuple(w.shape))
-    print("    in the thread:", re.findall(r"Func\w*FrontMode", thread))
+    print("    in the thread:", re.findall(r"Func\w*Mode", thread))
     return w.sum()
 
 
@@ -731,8 +732,8 @@ onelayer.next_words(F.linear(x, W, bias), k=3)
 #   highest one that does not fall through gets the call.
 # - Each kernel does its part and calls again: autocast casts, autograd records, the backend
 #   computes. A hole is an error, a fallback serves all operators.
-# - An implicit composite is taken apart at autograd's key, or, in inference mode, only at the
-#   backend's, below every mode.
+# - An implicit composite is taken apart at autograd's key, or, in inference mode and without
+#   `torch.func`, only at the backend's, below every mode.
 # - Schemas promise who writes and who shares; others build on the promise.
 # - Device and layout choose a kernel, dtype mostly inside it; a subclass brings its own.
 #

@@ -57,7 +57,7 @@ reveal("which_are_leaves", " and ".join(sorted(leaves)))
 
 # %% [markdown] id="leaves-why"
 # `x` is a leaf as well, although it wants no gradient: `onelayer.hidden` computed it without
-# recording. Only leaves that require a gradient get a `.grad` from `backward()`; a result in
+# recording. Only leaves that require a gradient get a `.grad` from a plain `backward()`; a result in
 # between keeps its own if you call
 # [`retain_grad()`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.retain_grad.html)
 # on it.
@@ -156,8 +156,8 @@ reveal("bytes_copied_by_saving", moved.bytes - y.nbytes)
 
 # %% [markdown] id="saved-bytes-why"
 # Saving copied no byte: the only new bytes are the result's. Saving is a reference, here to a view
-# of `W`'s own storage. So what is saved stays in memory until backward frees it, and changing `W`
-# in place can go wrong: more on both below.
+# of `W`'s own storage. So what is saved stays in memory until backward, or the end of the graph,
+# frees it, and changing `W` in place can go wrong: more on both below.
 
 # %% [markdown] id="saved-hooks"
 # ## See everything that is saved

@@ -90,9 +90,10 @@ onelayer.show_graph(
 # %% [markdown] id="what-is-checked"
 # ## The part of the contract that is checked
 # As many gradients as inputs (`None` for what has none), each in a shape that fits its input and on
-# its device. Torch checks that. Three differences it repairs in silence: a gradient with a
-# broadcast dimension is summed, one in another dtype is cast, and a `None` too many is dropped. The
-# third class below has all three. Torch checks no value.
+# its device. Torch checks that. Some differences it repairs in silence: a gradient with a
+# broadcast dimension is summed, one in another dtype is cast, a `None` too many is dropped, and a
+# single number (0-d) is moved to its input's device. The third class below has the first three.
+# Torch checks no value.
 
 
 # %% id="what-is-checked-run"
@@ -659,8 +660,8 @@ print("can be differentiated again:", first.requires_grad)
 
 # %% [markdown] id="gradcheck"
 # ## Who checks the values?
-# You do, with `gradcheck`. It moves every input a millionth up and down, divides the difference of
-# the results by the distance, and compares this slope with what `backward` says. A float32 has
+# You do, with `gradcheck`. It moves every input that requires a gradient a millionth up and down,
+# divides the difference of the results by the distance, and compares this slope with what `backward` says. A float32 has
 # about seven digits. Does `torch.exp` itself pass in float32?
 
 # %% id="gradcheck-guess"
@@ -689,7 +690,8 @@ for dtype in (torch.float32, torch.float64):
 onelayer.show_bars(off, unit="% off")
 
 # %% [markdown] id="gradcheck-64"
-# So give it float64, and small shapes: it runs the function twice for every single input number.
+# So give it float64, and small shapes: it runs the function twice for every single number of
+# these.
 
 
 # %% id="gradcheck-run-64"
@@ -980,7 +982,8 @@ print({name: round(times, 2) for name, times in work.items()})
 reveal("work_when_products_are_kept", f"{round(work['products kept'] * 2) / 2:g} forwards")
 
 # %% [markdown] id="policy-why"
-# No product runs twice, and a good part of the memory is free. (The policy keeps results by itself,
+# No product of a layer runs twice, and a good part of the memory is free; attention, whose kernel is
+# not on our list, does. (The policy keeps results by itself,
 # and not through `save_for_backward`. The hooks do not see them; so the bars count what is alive.)
 # The compiler's partitioner, chapter 08, makes this choice from the graph.
 
