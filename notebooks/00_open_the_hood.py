@@ -105,8 +105,8 @@ print(f"trained {trained.item():.2f} | clueless {clueless.item():.2f}")
 reveal("loss_of_a_clueless_head", round(clueless.item(), 1))
 
 # %% [markdown] id="loss-why"
-# The loss of such a head is log(600). The trained head is not near zero either: after *she has*
-# any of the 22 verbs is possible, and it is right to hesitate. It is sure where the grammar leaves one
+# The loss of such a head is log(600). The trained head is not near zero either: after *she has* any
+# of the 22 verbs is possible, and it is right to hesitate. It is sure where the grammar leaves one
 # word: at *ella*, and at *ha*. A bar for each word that came:
 
 # %% id="loss-each"
@@ -335,8 +335,8 @@ def library_of(symbol):
 
 
 # %% [markdown] id="symbols-ask"
-# `library_of` asks the system's loader; the command `nm` would read each file's table. Compilers write a name with the
-# lengths of its parts: `5torch8autograd6Engine` is `torch::autograd::Engine`.
+# `library_of` asks the system's loader; the command `nm` would read each file's table. Compilers
+# write a name with the lengths of its parts: `5torch8autograd6Engine` is `torch::autograd::Engine`.
 
 # %% id="symbols-run"
 PARTS = {

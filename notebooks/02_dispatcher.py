@@ -158,10 +158,10 @@ for name, modes in {
 # ## The table of an operator
 # Each operator has a row of cells, one per key, each with a kernel or none: the dispatcher takes
 # the highest key of the call and jumps. There are over a hundred keys: most kinds of device have
-# some for their layouts, one for quantized tensors and one for its autograd. A registration names one key,
-# or an *alias*, which stands for many. For `F.linear`, PyTorch registered a kernel that computes it
-# out of other operators, whatever backend these have. How many cells does that one registration
-# fill?
+# some for their layouts, one for quantized tensors and one for its autograd. A registration names
+# one key, or an *alias*, which stands for many. For `F.linear`, PyTorch registered a kernel that
+# computes it out of other operators, whatever backend these have. How many cells does that one
+# registration fill?
 
 # %% id="table-guess"
 predict("cells_of_one_registration", choices=["one", "about ten", "about a hundred"])
@@ -450,8 +450,8 @@ reveal("casts_before_a_linear", f"{casts} cast" + "s" * (casts > 1))
 # It makes three casts, of `x`, `W` and `bias`. The kernel casts, excludes its own key and calls
 # `linear` again. The cast of `bias` is a node of the graph, and that of `W` stands behind its `t`.
 # In the same autocast region the casts of `W` and `bias` are kept for the next call, because these
-# are leaves that require a gradient, and no views; that of `x` is not. Let it require one, and it is kept as
-# well; let it be the result of a recorded operation (no leaf), and it is not
+# are leaves that require a gradient, and no views; that of `x` is not. Let it require one, and it
+# is kept as well; let it be the result of a recorded operation (no leaf), and it is not
 # ([`autocast_mode.cpp`](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.cpp)).
 
 # %% id="autocast-twice"
@@ -652,9 +652,9 @@ print("seen:", Named.names, "| the result is a", type(z).__name__)
 # ## Keys that wrap
 # [`torch.func`](https://docs.pytorch.org/docs/stable/func.html) uses keys too. `grad` and `vmap`
 # hand your function a *wrapped* tensor, and the wrapper has a key of its own. They also include two
-# keys in the thread. One is above those of all tensors: its kernel asks the innermost transformation
-# first.
-# So `grad` and `vmap` nest. Here is what a function sees inside of each, and inside of both.
+# keys in the thread. One is above those of all tensors: its kernel asks the innermost
+# transformation first. So `grad` and `vmap` nest. Here is what a function sees inside of each, and
+# inside of both.
 
 
 # %% id="functorch-run"

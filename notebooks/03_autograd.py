@@ -57,10 +57,10 @@ reveal("which_are_leaves", " and ".join(sorted(leaves)))
 
 # %% [markdown] id="leaves-why"
 # `x` is a leaf as well, although it wants no gradient: `onelayer.hidden` computed it without
-# recording. Only leaves that require a gradient get a `.grad` from a plain `backward()`; a result in
-# between keeps its own if you call
-# [`retain_grad()`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.retain_grad.html)
-# on it.
+# recording. Only leaves that require a gradient get a `.grad` from a plain `backward()`; a result
+# in between keeps its own if you call
+# [`retain_grad()`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.retain_grad.html) on
+# it.
 
 # %% [markdown] id="next-functions"
 # ## One step back from the logits

@@ -661,8 +661,8 @@ print("can be differentiated again:", first.requires_grad)
 # %% [markdown] id="gradcheck"
 # ## Who checks the values?
 # You do, with `gradcheck`. It moves every input that requires a gradient a millionth up and down,
-# divides the difference of the results by the distance, and compares this slope with what `backward` says. A float32 has
-# about seven digits. Does `torch.exp` itself pass in float32?
+# divides the difference of the results by the distance, and compares this slope with what
+# `backward` says. A float32 has about seven digits. Does `torch.exp` itself pass in float32?
 
 # %% id="gradcheck-guess"
 predict("gradcheck_in_float32", choices=["a pass", "a failure"])
@@ -982,10 +982,10 @@ print({name: round(times, 2) for name, times in work.items()})
 reveal("work_when_products_are_kept", f"{round(work['products kept'] * 2) / 2:g} forwards")
 
 # %% [markdown] id="policy-why"
-# No product of a layer runs twice, and a good part of the memory is free; attention, whose kernel is
-# not on our list, does. (The policy keeps results by itself,
-# and not through `save_for_backward`. The hooks do not see them; so the bars count what is alive.)
-# The compiler's partitioner, chapter 08, makes this choice from the graph.
+# No product of a layer runs twice, and a good part of the memory is free; attention, whose kernel
+# is not on our list, does. (The policy keeps results by itself, and not through
+# `save_for_backward`. The hooks do not see them; so the bars count what is alive.) The compiler's
+# partitioner, chapter 08, makes this choice from the graph.
 
 # %% [markdown] id="offload"
 # ## Or keep it elsewhere

@@ -620,8 +620,8 @@ reveal("saved_without_waits", "all of the waiting" if left > work else "less tha
 # ## What you can now say
 # - A trace is a list of events on lanes. Bars nest, so durations add up only on one level of one
 #   thread. `correlation` joins a call and its work; a region is found by time, not by thread.
-# - A wait is a call of the runtime whose name ends in `Synchronize`, or a copy from pageable memory;
-#   the Python bar around it names the function by the line where it begins.
+# - A wait is a call of the runtime whose name ends in `Synchronize`, or a copy from pageable
+#   memory; the Python bar around it names the function by the line where it begins.
 # - Pageable copies stop the host, pinned and asynchronous ones do not. Small kernels cost a launch
 #   each. A long collective may be a rank that waits for another one.
 # - Overhead, bandwidth, compute: three lower bounds, and the largest is what to change.

@@ -443,9 +443,9 @@ onelayer.show_recording("step_overlap")
 # ## Few large messages
 # Every message has its alpha. So DDP's reducer, the C++ behind its hooks, copies gradients into
 # *buckets*, and sends a bucket when its last gradient is there and the buckets before it have left.
-# A bucket is full at half a MiB. A layer of 64 KiB and five of 257 KiB are registered in this order and run in the opposite one. What
-# goes into which bucket depends on the order in which gradients come, and before the **first**
-# backward DDP has not seen it. Compare the first two steps:
+# A bucket is full at half a MiB. A layer of 64 KiB and five of 257 KiB are registered in this order
+# and run in the opposite one. What goes into which bucket depends on the order in which gradients
+# come, and before the **first** backward DDP has not seen it. Compare the first two steps:
 
 
 # %% id="buckets-run"
@@ -1012,8 +1012,8 @@ reveal("numbers_per_row_for_the_loss", sum(call.bytes for call in log.collective
 
 # %% [markdown] id="vocabulary-why"
 # It reduces three numbers per row: the maximum, the sum of the exponentials, and the right word's
-# log-probability, which one rank has and the others count as zero. The backward is in this record, too:
-# the gradient of the logits, softmax minus one at the right word, needs no message.
+# log-probability, which one rank has and the others count as zero. The backward is in this record,
+# too: the gradient of the logits, softmax minus one at the right word, needs no message.
 
 # %% [markdown] id="more-cuts"
 # ## Three more things to cut
@@ -1206,8 +1206,8 @@ print("torchrun ended with", done.returncode)
 
 # %% [markdown] id="flight-recorder"
 # ## And a job that hangs?
-# Until the timeout nobody ends, so nobody is started again. The *flight recorder* is for that:
-# each rank keeps its last collectives (`TORCH_FR_BUFFER_SIZE`, set before the group is made, says how
+# Until the timeout nobody ends, so nobody is started again. The *flight recorder* is for that: each
+# rank keeps its last collectives (`TORCH_FR_BUFFER_SIZE`, set before the group is made, says how
 # many), with sizes and a number. NCCL dumps them when a collective times out
 # ([tutorial](https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html)). We ask
 # for the record ourselves:

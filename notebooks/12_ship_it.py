@@ -221,10 +221,10 @@ reveal("not_in_a_wheels_name", next(what for what, f in fields.items() if not ha
 
 # %% [markdown] id="symbols"
 # ## What the library asks for
-# A shared library holds a list of names that somebody else has to bring. As Python loads
-# it, the loader looks each of them up at once, and refuses the library if one is missing. `nm` prints the list. Names
-# of C++ are *mangled*: types of arguments are part of them, so they change when a type does. How
-# many mangled names of torch does ours ask for?
+# A shared library holds a list of names that somebody else has to bring. As Python loads it, the
+# loader looks each of them up at once, and refuses the library if one is missing. `nm` prints the
+# list. Names of C++ are *mangled*: types of arguments are part of them, so they change when a type
+# does. How many mangled names of torch does ours ask for?
 
 # %% id="symbols-guess"
 predict("cpp_names_of_torch", choices=["none", "about 10", "more than 100"])
@@ -1284,8 +1284,8 @@ torch.set_num_threads(threads)
 onelayer.show_bars(own_parts, unit="ms")
 
 # %% [markdown] id="roofline-parts-why"
-# Add the second and the third bar, and compare with the fourth: what is left is the loop, two maxima
-# over each table, the bias and small sums.
+# Add the second and the third bar, and compare with the fourth: what is left is the loop, two
+# maxima over each table, the bias and small sums.
 
 # %% [markdown] id="on-an-h100"
 # ## On an H100
@@ -1307,9 +1307,9 @@ reveal("fused_wins_on_an_h100", answers.get(len(sizes), "with many tokens only")
 
 # %% [markdown] id="on-an-h100-why"
 # With a million tokens the fused kernel in Triton takes 3.2 ms and 142 MiB, eager 8.3 ms and 3.5
-# GiB. With 16,384, and still with 131,072, eager is ahead, and all of them are far from the floor. Our version in CUDA C++
-# takes as little memory and uses no tensor cores: 27 ms. What the small batch spends its time on,
-# this table does not say; a trace on that GPU would.
+# GiB. With 16,384, and still with 131,072, eager is ahead, and all of them are far from the floor.
+# Our version in CUDA C++ takes as little memory and uses no tensor cores: 27 ms. What the small
+# batch spends its time on, this table does not say; a trace on that GPU would.
 
 # %% [markdown] id="whole-way"
 # ## One training step, from Python to the network
@@ -1449,8 +1449,8 @@ print(*(f"{unit}  {what:24} {measured}" for unit, what, measured in walk), sep="
 # - A tolerance follows from K, the dtype of the sum, the dtype of the result and the sizes of the
 #   inputs. Pairs of values cover most of what a product would.
 # - A fused loss is right against float64 with each option, clean under `opcheck`, one operator
-#   under `fullgraph=True`; under DDP it is divided by the words of all ranks. Its speed is a share of a
-#   floor, and on a CPU about half of its lead over the ordinary pair is page faults.
+#   under `fullgraph=True`; under DDP it is divided by the words of all ranks. Its speed is a share
+#   of a floor, and on a CPU about half of its lead over the ordinary pair is page faults.
 #
 # Now ship it: [Lab 12](../labs/12_ship_it/12_ship_it.ipynb).
 
