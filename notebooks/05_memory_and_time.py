@@ -113,9 +113,9 @@ for row in seen:
 
 # %% [markdown] id="three-sizes-why"
 # A block is a multiple of 512 bytes. Blocks up to 1 MiB live in segments of 2 MiB, the *small
-# pool*. Larger ones live in the *large pool*: below 10 MiB in segments of 20 MiB, from there on in
-# a segment of their own, a multiple of 2 MiB. (The last block is its whole segment: no more than 1
-# MiB would be left over, and the large pool does not split that off.) The constants stand in
+# pool*. Larger ones live in the *large pool*: below 10 MiB in segments of 20 MiB, from there on a
+# new segment has their size, as a multiple of 2 MiB. (The last block is its whole segment: no more
+# than 1 MiB would be left over, and the large pool does not split that off.) The constants stand in
 # [`AllocatorConfig.h`](https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/AllocatorConfig.h).
 
 # %% [markdown] id="why-a-cache"
@@ -259,9 +259,9 @@ print(f"at most {most / MIB:.0f} MiB allocated, {reserved / MIB:.0f} MiB reserve
 onelayer.show_segments(torn.history)
 
 # %% [markdown] id="fragmentation-why"
-# Go to the places where the light curve rises: bytes are free, but no free block holds the next
-# tensor, so torch asks CUDA for another segment. That is *fragmentation*: one reason why
-# `nvidia-smi` says more than the sum of your tensors. It is not there in the first step; it builds
+# Go to the later places where the light curve rises by 20 MiB: bytes are free, but no free block
+# holds the next tensor, so torch asks CUDA for another segment. That is *fragmentation*: one reason
+# why `nvidia-smi` says more than the sum of your tensors. It begins in the first step, and builds
 # up as new lengths come. Are the different lengths the cause? Take them away in the first run
 # below. The second run keeps them, and lets a segment grow in place of opening another one.
 
@@ -427,8 +427,9 @@ for name, now, most in held:
 reveal("logits_at_the_peak", round((max(most for _, _, most in held[1:]) - start) / logits))
 
 # %% [markdown] id="a-step-why"
-# It holds three, and the peak comes when the *backward* begins: the log-softmax that the forward
-# left, the gradient for it, and the gradient for the logits. The logits themselves were freed
+# It holds three, and it does so in the *backward*, twice: when it begins, the log-softmax that the
+# forward left, the gradient for it, and the gradient for the logits; and, a little higher, when the
+# gradient of the bias is summed, with scratch as large as two. The logits themselves were freed
 # before. From step to step 3 numbers stay for each parameter: itself, and two that AdamW makes in
 # the first step. A fourth, the gradient, stays until `zero_grad`.
 
@@ -486,8 +487,8 @@ reveal("lowers_the_peak_most", min(peaks, key=peaks.get))
 # in pieces never holds more than a piece of the logits. `lean` of chapter 00 worked so, and torch's
 # own [fused
 # loss](https://docs.pytorch.org/docs/stable/generated/torch.nn.LinearCrossEntropyLoss.html) does it
-# inside one operator. (`FusedLoss` of chapter 04 does not: it keeps little for backward, and its
-# peak is as high.)
+# inside one operator, if you give it `options`. (`FusedLoss` of chapter 04 does not: it keeps
+# little for backward, and its peak is as high.)
 
 # %% [markdown] id="a-launch"
 # ## A launch returns at once
@@ -580,7 +581,7 @@ reveal("lines_that_wait", len(synced.intersection(lines)))
 # and also `x[mask]` and `nonzero`, whose result has a size that only the device knows.
 # `torch.where` does the same work with a size known beforehand. Copies between host and device wait
 # too: torch queues the copy and then waits for it, unless you say `non_blocking`. (From memory that
-# is not pinned CUDA's own call waits in any case: the section after the next.)
+# is not pinned CUDA's own call may wait in any case: the section after the next.)
 # [`set_sync_debug_mode`](https://docs.pytorch.org/docs/stable/generated/torch.cuda.set_sync_debug_mode.html)
 # warns at such lines on a real GPU.
 
@@ -616,7 +617,7 @@ def read_once():
 for name, function in {"05_read_every_step": read_every_step, "05_read_once": read_once}.items():
     run = onelayer.mocked(name, function)
     syncs = calls_of(run, "cudaStreamSynchronize")
-    print(f"{name[3:]:16} {len([c for c in run.calls if c.kernel])} launches, {syncs}")
+    print(f"{name[3:]:16} {len([c for c in run.calls if c.kernel])} launches and copies, {syncs}")
 
 # %% [markdown] id="a-sync-in-the-loop-why"
 # There are twenty waits against one. (The second loop adds 20 times where the first one copies 20
@@ -843,7 +844,7 @@ else:
 # ## What you can now say
 # - *Allocated* is blocks in use, *reserved* is segments held. Between them lie free blocks, for the
 #   next tensor or too small for it. `nvidia-smi` adds the context.
-# - The peak of this head's step lies where the backward begins, and the logits decide it.
+# - The peak of this head's step lies in the backward, and the logits decide it.
 # - The host runs ahead. It stops where Python needs a number or a size from the device.
 # - A time is a claim about a queue: say what was in it, and who waited.
 # - On a CPU, look at page faults before you praise a fusion.

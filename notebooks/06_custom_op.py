@@ -265,9 +265,9 @@ for rounded, logits in {"once": ops.linear(xb, wb, bb), "at each step": each}.it
 
 # %% [markdown] id="parallel"
 # ## 5. Who loops over which rows?
-# `parallel_for(begin, end, grain, f)` cuts the range into chunks, one for each thread that it
-# takes. The grain says how many rows are worth a thread. Seven rows, two threads, a grain of 4: how
-# many chunks?
+# `parallel_for(begin, end, grain, f)` cuts the range into chunks, at most one for each thread that
+# it takes. The grain says how many rows are worth a thread. Seven rows, two threads, a grain of 4:
+# how many chunks?
 
 # %% id="parallel-guess"
 predict("chunks_of_seven_rows", choices=[1, 2, 7])
@@ -572,9 +572,10 @@ print(lie.doubled(ones), "| and the input now:", ones)
 # %% [markdown] id="opcheck"
 # ## `opcheck` does
 # `opcheck` calls the operator with your inputs, and compares what it does with what it promised, in
-# four tests. Does it change and return what its schema says? Is its gradient registered in the
-# `Autograd` column? Does its fake make the same shapes, dtypes and strides? Are results and
-# gradients the same when torch's compiler has traced the call? How many of the four catch the lie?
+# four tests. Does it change and return what its schema says? If a result has a gradient, does that
+# come from the `Autograd` column? Does its fake make the same shapes, dtypes and strides? Are
+# results and gradients the same when torch's compiler has traced the call? How many of the four
+# catch the lie?
 
 # %% id="opcheck-guess"
 predict("tests_that_catch_the_lie", choices=[1, 2, 3, 4])
@@ -588,9 +589,10 @@ for test, outcome in checked.items():
 reveal("tests_that_catch_the_lie", sum(said != "SUCCESS" for said in checked.values()))
 
 # %% [markdown] id="opcheck-why"
-# Only the first test looks at the input after the call; the others compare results, and these are
-# the same. Take away what it sees: a second kernel puts `x` back before it returns. A third has an
-# honest schema. And what does a compiler make of each, in a function that uses `x` afterwards?
+# Only the first test looks at the input after the call; two others compare results, which are the
+# same, and one has nothing to do where no gradient is wanted. Take away what it sees: a second
+# kernel puts `x` back before it returns. A third has an honest schema. And what does a compiler
+# make of each, in a function that uses `x` afterwards?
 
 
 # %% id="opcheck-cause"
@@ -826,8 +828,8 @@ reveal("loads_of_a_tiled_thread", round(loads["tiled, global"]))
 # - shared memory is cut into 32 *banks*, and threads that read different addresses of one bank wait
 #   for each other. All `ws[tx][k]` of one `k` lie in two banks. (`ws[T][T + 1]` spreads them.)
 #
-# Chapter 07 counts the last two from these addresses, and reads from compiled kernels how many of
-# their threads fit on a GPU at a time, their *occupancy*.
+# Chapter 07 counts the last two from these addresses, and reads from compiled kernels what
+# decides how many of their threads fit on a GPU at a time, their *occupancy*.
 
 # %% [markdown] id="neighbours"
 # Neighbouring addresses matter because memory sends whole *sectors* of 32 bytes. Here is the corner
@@ -871,7 +873,7 @@ reveal("barrier_to_leave_out", missed[0] if len(missed) == 1 else "both" if miss
 
 # %% [markdown] id="nvcc"
 # ## The file for a GPU is the same
-# Not a line changes. Where CUDA's compiler is installed, here is how much machine code it makes for
+# Not a line changes. Where CUDA's compiler is installed, here is how large a file it makes for
 # three generations of GPUs, such as a T4 (`sm_75`), an A100 (`sm_80`) and an H100 (`sm_90`).
 
 # %% id="nvcc-run"
@@ -926,7 +928,7 @@ onelayer.show_bars(lines, unit="lines")
 
 # %% [markdown] id="headers-why"
 # Lines are not all that counts: in the table below ATen's headers cost five times the processor
-# time for about twice the lines. Include what you use, never `torch/extension.h` out of habit, and
+# time for 2.7 times the lines. Include what you use, never `torch/extension.h` out of habit, and
 # keep a loop that changes often in a file that needs no header of torch at all.
 
 # %% [markdown] id="headers-recorded"

@@ -113,9 +113,9 @@ reveal("least_processor_time", min(fresh_pages, key=fresh_pages.get))
 
 # %% [markdown] id="faults"
 # ## Is it the bytes, then?
-# Look at the other column. The slices do not only stay near: they reuse the same memory, while the
-# whole logits touch new pages each time. Take the page faults away: `malloc` is told to keep what
-# is freed. How much of the difference is left?
+# Look at the other column. The slices do not only stay near: they mostly reuse the same memory,
+# while the whole logits touch new pages each time. Take the page faults away: `malloc` is told to
+# keep what is freed. How much of the difference is left?
 
 # %% id="faults-guess"
 predict("difference_left_without_faults", choices=["all of it", "about a half", "little or none"])
@@ -139,10 +139,10 @@ near = {1.0: "all of it", 0.5: "about a half", 0.0: "little or none"}
 reveal("difference_left_without_faults", near[min(near, key=lambda share: abs(share - left))])
 
 # %% [markdown] id="faults-why"
-# What was won was page faults, and they are a property of this allocator and not of fusion. Little
-# is left for the bytes, because this processor is busy with something else: a product and ten
-# million exponentials. So before you fuse, ask whether a kernel waits for bytes or for arithmetic.
-# There is a picture for that question.
+# Much of what was won was page faults, and they are a property of this allocator and not of fusion.
+# What is left may be the bytes, or may not: a product and ten million exponentials take their time
+# as well. So before you fuse, ask whether a kernel waits for bytes or for arithmetic. There is a
+# picture for that question.
 
 # %% [markdown] id="roofline"
 # ## The roofline
@@ -174,10 +174,10 @@ measured = {
 show_roofline({"this CPU, one thread": here}, measured)
 
 # %% [markdown] id="roofline-cpu-why"
-# Both stand to the right of the ridge: bytes limit neither. The logits are close under the flat
-# roof. The loss is far below it, and neither roof explains that. Is it the exponentials, which are
-# no FLOP of this count? Compare operators with as many bytes or more, with exponentials and
-# without:
+# Look on which side of the ridge each of them stands: left of it bytes are the limit, right of it
+# arithmetic. The loss stays far below its roof, and that is not explained. Is it the exponentials,
+# which are no FLOP of this count? Compare operators with as many bytes or more, with exponentials
+# and without:
 
 # %% id="roofline-cpu-cause"
 z = F.linear(x, W, b)
@@ -194,10 +194,10 @@ for name, operator in operators.items():
     print(f"{name:15} {traffic.bytes:11,} bytes, {ms:5.1f} ms")
 
 # %% [markdown] id="roofline-cpu-cause-why"
-# With the same bytes, `-z` takes the least, and `log_softmax` the most. The last row does a part
-# of its work, has more bytes and no exponential, and is through sooner. So the exponentials are a
-# large part of the time, and the ways along the row another: on this processor a logit's
-# arithmetic costs more than its bytes, and there was little for fewer bytes to win.
+# With the same bytes, `exp(z)` takes little longer than `-z`, and `log_softmax` far longer than
+# both. The last row does a part of its work without an exponential, and takes nearly as long. So it
+# is less the exponentials than the ways along each row: one for its maximum, one for its sum, one
+# for its result.
 
 # %% [markdown] id="roofline-gpu"
 # ## The head under the roofs of two GPUs
@@ -394,8 +394,9 @@ for masked in (True, False):
 # %% [markdown] id="one-pass"
 # ## A softmax that never sees its row
 # For the loss of a token we need `log(sum(exp(z)))` over all 600 words. A kernel that keeps logits
-# to itself has only a tile of them at a time. Two things go wrong at once: the plain sum overflows,
-# and the usual cure, to take the row's maximum off first, wants the whole row.
+# to itself has only a tile of them at a time. Two things go wrong at once: the plain sum overflows
+# where a logit is above 88 (below they are ten times as large), and the usual cure, to take the
+# row's maximum off first, wants the whole row.
 
 # %% id="one-pass-run"
 row = z[6] * 10
@@ -791,10 +792,11 @@ shared_grew = tight.shared_bytes > free.shared_bytes
 reveal("price_of_half_the_registers", "shared memory" if shared_grew else dearer)
 
 # %% [markdown] id="occupancy-why"
-# Room for twice the warps, and each of them does more: traffic that the algorithm does not have.
-# The tile of 16 takes the fewest registers of all, and asks for four times the bytes of the tile
-# of 64. Occupancy is a means against waiting. It is not speed, and neither number says what is
-# faster: the roofline says what to look for, a clock decides.
+# Registers for twice the warps, of which shared memory lets in one and a half times as many, and
+# each of them does more: traffic that the algorithm does not have. The tile of 16 takes the fewest
+# registers of all, and asks for four times the bytes of the tile of 64. Occupancy is a means
+# against waiting. It is not speed, and neither number says what is faster: the roofline says what
+# to look for, a clock decides.
 
 # %% [markdown] id="way-down"
 # ## Five texts of one kernel
@@ -972,8 +974,8 @@ print(f"36 configurations for one key: {36 * sum(spent) / len(spent):.0f} s, bef
 
 # %% [markdown] id="autotune-why"
 # So a search is pruned first, by what can be known without a clock: configurations that need more
-# shared memory than there is, or that spill. Inductor's tuner [skips those that
-# spill](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_inductor/runtime/triton_heuristics.py#L1213-L1227),
+# shared memory than there is, or that spill. Inductor's tuner [skips its own that spill
+# much](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_inductor/runtime/triton_heuristics.py#L1213-L1227),
 # and keeps its choices [on
 # disk](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_inductor/runtime/triton_heuristics.py#L419-L422).
 # And choose keys that do not change with each batch.

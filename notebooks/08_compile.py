@@ -86,10 +86,10 @@ onelayer.show_bars({name: ms for name, (ms, _) in as_found.items()}, unit="ms")
 
 # %% [markdown] id="less-of-what"
 # ## Less of what?
-# Both give the same numbers. What does the compiled function do less of? This chapter counts three
-# things at the stations on the way, and answers near its end. Less of something is not yet the
-# reason why a program is faster: for that you will take a cause away, and look whether the
-# difference goes with it.
+# Both give the same numbers, up to rounding. What does the compiled function do less of? This
+# chapter counts three things at the stations on the way, and answers near its end. Less of
+# something is not yet the reason why a program is faster: for that you will take a cause away, and
+# look whether the difference goes with it.
 
 # %% id="less-of-what-guess"
 predict("compiled_does_less", choices=["matrix products", "bytes moved", "exponentials"])
@@ -191,8 +191,8 @@ reveal("new_bytecode_calls_linear", "yes" if any("linear" in str(i) for i in aft
 # ## When is the old answer still right?
 # The new bytecode holds for what was seen: this dtype, these sizes, this `F.linear`. Dynamo notes
 # each such fact as a *guard*, and a version runs only when all of its guards pass. Most guards here
-# ask whether you marked a size as dynamic. A `TENSOR_MATCH` for each tensor holds its dtype, sizes
-# and strides. `L` is the function's locals.
+# ask whether you marked a size, as dynamic or as static. A `TENSOR_MATCH` for each tensor holds its
+# dtype, sizes and strides. `L` is the function's locals.
 
 # %% id="guards-run"
 print(Counter(guard.kind for guard in story.guards).most_common(4))
