@@ -169,7 +169,7 @@ def head_bytes(n, d, v, itemsize):
 # ## What the head computes
 #
 # Count the floating-point operations of the product as torch's own counter does: a multiplication
-# is one, an addition is one, and the bias goes free.
+# is one, an addition is one (d of each for a logit), and the bias goes free.
 #
 # `head_flops(5, 3, 7)` is `210`. Stuck? `hint("head_flops")`
 

@@ -6,9 +6,9 @@
 # answers, and an eleventh answer in words.
 #
 # Work from top to bottom, in about two hours, after [chapter 01](../../notebooks/01_strides.ipynb).
-# Any right answer counts, also one that asks torch; you learn more by not asking. Each question has
-# a stub, a check that answers at once, and three hints. Keep helper functions inside the cell of
-# the question that uses them: only those cells are graded.
+# Any right answer counts, also one that asks torch; you learn more by not asking. Each question but
+# the last has a stub, a check that answers at once, and three hints. Keep helper functions inside
+# the cell of the question that uses them: only those cells are graded.
 
 # %% id="setup" tags=["setup"]
 import itertools
@@ -324,9 +324,9 @@ def overlaps(size, stride):
 # 2))` means `x.transpose(1, 2)`. Charge each step for the bytes it copied: 0 for a view, the size
 # of the new storage otherwise.
 #
-# On `x (2, 3, 64)`, splitting 4 heads, moving them and merging them again costs `copied_bytes(x,
-# [("view", (2, 3, 4, 16)), ("transpose", (1, 2)), ("reshape", (2, 4, 48))])` = `[0, 0, 1536]`.
-# Stuck? `hint("copied_bytes")`
+# On `x (2, 3, 64)`, splitting 4 heads, moving them and laying each head's tokens in a row costs
+# `copied_bytes(x, [("view", (2, 3, 4, 16)), ("transpose", (1, 2)), ("reshape", (2, 4, 48))])` =
+# `[0, 0, 1536]`. Stuck? `hint("copied_bytes")`
 
 
 # %% id="copied_bytes" role="solution"
@@ -361,7 +361,7 @@ def copied_bytes(x, steps):
 # %% [markdown] id="gather-by-addresses"
 # ## Gather is address arithmetic
 #
-# A loss needs one logit per row: the right word's. `gather` finds it; so do you, given only the
+# A loss picks one number per row: the right word's. `gather` finds it; so do you, given only the
 # storage as one flat row, the two strides and the offset.
 #
 # `gather_flat(torch.arange(6.0), (3, 1), 0, torch.tensor([[2], [0]]))` is `[[2.0], [3.0]]`. Stuck?

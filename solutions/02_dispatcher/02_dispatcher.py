@@ -314,8 +314,8 @@ def run_head(x, w, b, keys, table, fallbacks):
 
 
 # %% [markdown] id="real-words"
-# The same dispatcher on the real head and real tokens. One more kernel in the table, and the model
-# says something else; nobody touched the head.
+# The same dispatcher on the real head and real tokens. One more key in the call, and the model says
+# something else; nobody touched the head.
 
 
 # %% id="real-words-run"
@@ -393,12 +393,12 @@ def trace_linear(x, w, b):
 # %% [markdown] id="what-decomposes"
 # ## What decomposes, and what does not?
 #
-# Your record never held `aten.linear`, but it did hold `aten.addmm`. Say of any operator whether a
-# mode below autograd sees its parts instead of itself, in ordinary mode with ordinary CPU tensors.
-# One registration of 2.3 decides it, but for a few operators that have a kernel for the CPU as
-# well: the check asks about none of those. An operator tells what was registered for it:
-# `func.has_kernel_for_dispatch_key(torch._C.DispatchKey.CPU)`, for instance; aliases are names of
-# `torch._C.DispatchKey` too.
+# Your record never held `aten.linear`, but with a bias it did hold `aten.addmm`. Say of any
+# operator whether a mode below autograd sees its parts instead of itself, in ordinary mode with
+# ordinary CPU tensors. One registration of 2.3 decides it, but for a few operators that have a
+# kernel for the CPU as well: the check asks about none of those. An operator tells what was
+# registered for it: `func.has_kernel_for_dispatch_key(torch._C.DispatchKey.CPU)`, for instance;
+# aliases are names of `torch._C.DispatchKey` too.
 #
 # `decomposes("aten::linear")` is `True`, `decomposes("aten::addmm")` is `False`. Stuck?
 # `hint("decomposes")`

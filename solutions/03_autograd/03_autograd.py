@@ -5,9 +5,9 @@
 # graph that it walks, write the local rules of the head by hand, write the engine that runs them,
 # and at the end teach the real head a word with one step of your own.
 #
-# Work from top to bottom, in about two hours, after
-# [chapter 03](../../notebooks/03_autograd.ipynb). Any right answer counts, also one that asks
-# torch; you learn more by not asking. Each question has a stub, a check that answers at once, and
+# Work from top to bottom, in about two hours, after [chapter
+# 03](../../notebooks/03_autograd.ipynb). Any right answer counts, also one that asks torch; you
+# learn more by not asking. Each question but the last has a stub, a check that answers at once, and
 # three hints. Only the cells with answers are graded, all of them together: keep your helper
 # functions in them. Sizes: N tokens, D features, V words; `dx` is dloss/dx.
 
@@ -62,9 +62,10 @@ all(mine.allclose(torchs) for mine, torchs in zip(scale_backward(dy, x, s), by_t
 #
 # List every node behind a loss once, as a pair: `node.name()`, and for an `AccumulateGrad` node the
 # shape of the leaf that it writes to (`node.variable`), else `None`. Any order.
-# `node.next_functions` holds the way on: a pair for each input, the next node (or `None`, where no
-# gradient is needed) and the number of that node's output. Here one weight is the head and the
-# embedding, of each token and of the one before it.
+# `node.next_functions` holds the way on: a pair for each input that could have a gradient, the next
+# node (or `None`, where none is needed) and which of that node's inputs the gradient enters. Here
+# one weight is the head and the embedding, of each token and of the one before it (of the first,
+# the last).
 #
 # If only `b` `(7,)` requires a gradient there are four nodes: `("NllLossBackward0", None)`, two
 # more like it, and `("torch::autograd::AccumulateGrad", (7,))`. Stuck? `hint("walk_graph")`
@@ -391,9 +392,10 @@ def train_in_parts(w, b, batches, lr):
 #
 # Reason, from what the node saved (its attributes whose names begin with `_saved_`) and from
 # version counters, or experiment, with and without the edit. Both agree: each saved tensor that the
-# check edits matters to a gradient. Whoever experiments asks for the gradients of the leaves: an
-# edited tensor has another `grad_fn` than before. `edit_outcome("exp", [a], "out", "itself")` is
-# `"raises"`, with `0` in place of `"out"` it is `"harmless"`. Stuck? `hint("edit_outcome")`
+# check edits matters to a gradient. Whoever experiments asks for the gradients of the leaves:
+# edited itself or through a view, a tensor has another `grad_fn` than before. `edit_outcome("exp",
+# [a], "out", "itself")` is `"raises"`, with `0` in place of `"out"` it is `"harmless"`. Stuck?
+# `hint("edit_outcome")`
 
 
 # %% id="edit_outcome" role="solution"
@@ -490,7 +492,7 @@ def clip_in_hooks(w, b, batches, limit):
 # of the loss, `F.cross_entropy(z, target)`, without any derivative: by central differences, in
 # float64. Move one logit by `h`, up and down, and see how far the loss moves.
 #
-# For `z = [[0., 0.]]`, target `[0]` and `h = 1e-4` it is `[[-0.5, 0.5]]`, to about eight digits.
+# For `z = [[0., 0.]]`, target `[0]` and `h = 1e-4` it is `[[-0.5, 0.5]]`, to about twelve digits.
 # Stuck? `hint("numeric_gradient")`
 
 
@@ -590,8 +592,8 @@ with answered():
 # A colleague's `h.clamp_(min=0)` after `h = torch.tanh(z)` made backward say that a variable "has
 # been modified by an inplace operation". They wrote `h.data.clamp_(min=0)` instead, and the error
 # is gone. In at most six sentences: what did backward compare when it raised, why was it right to,
-# what happens now, why would the same edit after `h = z + 1` have been harmless, and what should
-# they write?
+# what happens now, why would `h.clamp_(min=0)` after `h = z + 1` have been harmless, and what
+# should they write?
 
 # %% [markdown] id="data_is_no_cure" role="free_text" points=5 minutes=7 difficulty=3
 # tanh's node saved its result, because its derivative is 1 - h * h, and with it the version that

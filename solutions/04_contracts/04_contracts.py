@@ -7,10 +7,10 @@
 #
 # Work from top to bottom, in about two hours, after [chapter
 # 04](../../notebooks/04_contracts.ipynb). Any right answer counts, also one that asks torch; you
-# learn more by not asking. Each question has a stub, a check that answers at once, and three hints.
-# Keep helper functions inside the cell of the question that uses them: only those cells are graded.
-# Sizes: N tokens, D features, V words; `dx` is dloss/dx. N may be 1, and what comes in float64
-# goes out in float64.
+# learn more by not asking. Each question but the last has a stub, a check that answers at once, and
+# three hints. Keep helper functions inside the cell of the question that uses them: only those
+# cells are graded. Sizes: N tokens, D features, V words; `dx` is dloss/dx. N may be 1, and what
+# comes in float64 goes out in float64.
 
 # %% id="setup" tags=["setup"]
 from itertools import combinations
@@ -150,14 +150,14 @@ def linear_fn(x, w, b, dy):
 
 
 # %% [markdown] id="a-fused-loss"
-# ## The head and its loss, with one number per word
+# ## The head and its loss, with one number per token
 #
 # Join the head and `F.cross_entropy` in one Function, as its two halves. Backward needs softmax(z),
 # N times V numbers. Keep one number for each row, its log-sum-exp, and compute the logits again.
 #
 # Your list is all that your second half gets, and the check counts its bytes. x, w, b and target
 # belong in it; they live anyway and do not count. All else may take 8 bytes for each row. As in a
-# Function, torch records nothing in either half.
+# Function without `create_graph`, torch records nothing in either half.
 #
 # For `x = w = b = 0`, V = 2, the loss is log 2. Logits may be in the hundreds. Stuck?
 # `hint("head_loss")`
@@ -415,12 +415,12 @@ def linear_double_backward(x, w, dy, gx, gw, gb):
 
 
 # %% [markdown] id="detective-case"
-# ## Detective case: the penalty that pulled the wrong way
+# ## Detective case: the penalty that pulled askew
 #
 # A colleague saves the log-sum-exp, as you did, and adds a penalty on the size of dz to the loss.
-# Loss and gradient are right, `gradcheck` is content, training runs, and the penalty does harm.
-# Run it, find out why, and write `LossFn` right: the loss, its gradient, and the gradient of that.
-# Stuck? `hint("loss_curvature")`
+# Loss and gradient are right, `gradcheck` is content, training runs, and the penalty pulls
+# elsewhere than it should. Run it, find out why, and write `LossFn` right: the loss, its gradient,
+# and the gradient of that. Stuck? `hint("loss_curvature")`
 
 
 # %% id="detective-case-code" tags=["worked-example"]

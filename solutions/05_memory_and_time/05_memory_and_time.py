@@ -5,9 +5,10 @@
 # the launch queue, which decides what your clock shows. In this lab you build a small model of the
 # first, block for block, and give plans to the second.
 #
-# Work from top to bottom, in about two hours. No question needs a GPU. Each question has a stub, a
-# check that answers at once, and three hints. Keep helper functions inside the cell of the question
-# that uses them: only those cells are graded. Sizes: n rows, V words; 1 MiB is `2**20` bytes.
+# Work from top to bottom, in about two hours. No question needs a GPU. Each question but the last
+# has a stub, a check that answers at once, and three hints. Keep helper functions inside the cell
+# of the question that uses them: only those cells are graded. Sizes: n rows, V words; 1 MiB is
+# `2**20` bytes.
 
 # %% id="setup" tags=["setup"]
 import math
@@ -21,7 +22,7 @@ from onelayer.memory.timed_kernel import TimedKernel
 # %% [markdown] id="worked-example"
 # ## Worked example: reading a list of segments
 #
-# Questions 5.1 to 5.3 describe what the allocator holds as plain data. A *segment* is what one
+# Questions 5.2 and 5.3 describe what the allocator holds as plain data. A *segment* is what one
 # `cudaMalloc` returned: `(stream, pool, blocks)`. A block is `(bytes, name)`, where the name is
 # that of the tensor in it, or `None` in a free one. Read such a list in three steps: **take the
 # blocks that could serve**, **compare with the request**, **say what is left**.
@@ -93,9 +94,10 @@ def block_bytes(nbytes):
 # Carry out a sequence of requests, and return the segments that are held afterwards.
 #
 # - `("alloc", name, bytes, stream)`: round as in 5.1. Take the smallest free block that is large
-#   enough, of the same stream and pool; of equal ones the one in the oldest segment, there the
-#   first. Without one, append a new segment. Split the block if enough is left over: 512 bytes in
-#   the small pool, *more than* 1 MiB in the large one. The tensor takes the beginning.
+#   enough, of the same stream and pool; of equal ones the one in the oldest segment (for CUDA, at
+#   the lowest address), there the first. Without one, append a new segment. Split the block if
+#   enough is left over: 512 bytes in the small pool, *more than* 1 MiB in the large one. The tensor
+#   takes the beginning.
 # - `("free", name)`: the block is free, and joined with free blocks before and behind it.
 # - `("empty_cache",)`: segments that are one free block go back to CUDA.
 #
@@ -532,13 +534,13 @@ def queue_times(steps, launch_us):
 #
 # A log of CUDA's calls, as the mocked device writes it: each call is `(line of the program, name,
 # called, returned, over)`, in microseconds; `over` is when the work that it gave to the device is
-# over, `None` for a call without work. All work is on one stream. The names and their order are
-# those that torch's lines of the chapter made; the times are drawn.
+# over, `None` for a call without work. All work is on one stream. Most names and their order
+# are those that torch's lines of the chapter made; the times are drawn.
 #
-# Which lines make the host wait for the device? A synchronisation does, and a copy from ordinary
-# memory, which returns only after its own work is over. A wait that finds nothing to wait for does
-# not count, and a call that is slow for another reason is no wait. Return `(line, us in such
-# calls)`, the longest first.
+# Which lines make the host wait for the device? A synchronisation does, and a copy that returns
+# only after its own work is over, as from ordinary memory here. A wait that finds nothing to wait
+# for does not count, and a call that is slow for another reason is no wait. Return `(line, us in
+# such calls)`, the longest first.
 #
 # `waiting_lines([(7, "cudaLaunchKernel", 0, 5, 90), (8, "cudaDeviceSynchronize", 6, 91, None)])` is
 # `[(8, 85)]`. Stuck? `hint("waiting_lines")`

@@ -151,7 +151,7 @@ from autograder import answered, check, hint, progress
 #
 # Scale the features of x: `y[n, d] = x[n, d] * s[d]`. Every kernel of this lab does the same four
 # things: **take an element of y**, **find what it reads** (data pointer, index times stride),
-# **compute**, **write it**. The memory of y is new, so it is contiguous.
+# **compute**, **write it**. y comes from `torch.empty`, so it is contiguous.
 
 
 # %% id="worked-example-code" tags=["worked-example"]
@@ -933,7 +933,7 @@ def clean_temper(library):
 #
 # Three colleagues wrote the head in CUDA, and for each it has given the right logits. Find sizes
 # for which it does not: the bench reports what a thread does wrong, and so do sanitizers
-# (`cuda_cpu.build(text, sanitize="thread")`).
+# (`cuda_cpu.build(text, sanitize="thread")` for races, `"address"` for what is out of bounds).
 #
 # Then say for each suspect the kind of its fault, one of `out_of_bounds`, `unwritten_shared`,
 # `race`, `divergent_barrier`, `impossible_launch`, and repair it with at most four edits: text of

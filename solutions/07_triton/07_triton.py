@@ -6,9 +6,9 @@
 # what a compiler made of one.
 #
 # Work from top to bottom, in about two hours, after [chapter 07](../../notebooks/07_triton.ipynb).
-# No GPU is needed. Each question has a stub, a check that answers at once, and three hints. Only
-# the cells with answers are graded, all of them together: keep helper functions in them.
-# Sizes: N tokens, D features, V words; `x (N, D)`, `w (V, D)`, `b (V,)`, `z (N, V)`.
+# No GPU is needed. Each question but the last has a stub, a check that answers at once, and three
+# hints. Only the cells with answers are graded, all of them together: keep helper functions in
+# them. Sizes: N tokens, D features, V words; `x (N, D)`, `w (V, D)`, `b (V,)`, `z (N, V)`.
 
 # %% id="setup" tags=["setup"]
 import inspect
@@ -607,7 +607,8 @@ def roofline_time(kernels, machine):
 # lane 1 stands beside lane 0 in the row. `first` is the byte at which element (0, 0) begins, a
 # multiple of `itemsize`; `stride` is (down a row, along a row) in elements. How many sectors does
 # it touch in global memory? And if that were shared memory, how many ways would its bank conflict
-# have: the most different words that lanes want of one bank? Stuck? `hint("sectors")`
+# have, if the whole warp came at once: the most different words that lanes want of one bank? Stuck?
+# `hint("sectors")`
 
 
 # %% id="sectors" role="solution"
@@ -794,8 +795,8 @@ def column_sums(z_ptr, sum_ptr, N, V, ROWS: tl.constexpr, BLOCK: tl.constexpr):
 # - A loop keeps what the turns before have found.
 # - Where programs meet in one element, they add atomically.
 #
-# The texts are laid out as these five are, and no store lacks its mask. Some lines may change
-# places, and a comment may stand between them. Stuck? `hint("broken_kernel")`
+# The texts are laid out as these five are, and no store lacks a mask that it needs. Some lines may
+# change places, and a comment may stand between them. Stuck? `hint("broken_kernel")`
 
 
 # %% id="broken_kernel" role="solution"
@@ -951,8 +952,8 @@ def broken_kernel(source):
 # %% [markdown] id="a-compilers-text"
 # ## What the compiler made of it
 #
-# PTX is what Triton hands to NVIDIA's assembler: one instruction in a line, for one thread. This is
-# some of it, made without a GPU:
+# PTX is what Triton hands to NVIDIA's assembler: one instruction in a line, for one thread. Lines
+# of this kind are in it:
 #
 # ```text
 # .reg .b32   %r<119>;
@@ -963,12 +964,13 @@ def broken_kernel(source):
 # // st.global.b32 [ %rd5 + 0 ], { %r28 };
 # ```
 #
-# `@%p1` is a predicate: the mask of your kernel. `.v2.b32` are two values of 32 bits; no vector
-# here is longer than `.v4`. Tensor cores multiply in `mma.sync` (up to sm_89), `wgmma.mma_async`
-# (sm_90) or `tcgen05.mma` (sm_100). Write a function that says of the text of one kernel how wide
-# its accesses to global memory (`ld.global`, `st.global`) are and how many there are of each width,
-# how many have a predicate, how many instructions multiply on tensor cores, and how many 32-bit
-# registers (`%r`) its one `.reg .b32` line declares. Stuck? `hint("read_ptx")`
+# `@%p1` is a predicate: the mask of your kernel, or Triton's choice of who stores. `.v2.b32` are
+# two values of 32 bits; no vector here is longer than `.v4`. Tensor cores multiply in `mma.sync`
+# (everywhere, small tiles too), `wgmma.mma_async` (sm_90) or `tcgen05.mma` (sm_100). Write a
+# function that says of the text of one kernel how wide its accesses to global memory (`ld.global`,
+# `st.global`) are and how many there are of each width, how many have a predicate, how many
+# instructions multiply on tensor cores, and how many 32-bit registers (`%r`) its one `.reg .b32`
+# line declares. Stuck? `hint("read_ptx")`
 
 
 # %% id="read_ptx" role="solution"

@@ -6,11 +6,10 @@
 # which call compiles, you rewrite a graph, and you read the file that Inductor wrote on this
 # machine.
 #
-# Work from top to bottom, in about two hours, after
-# [chapter 08](../../notebooks/08_compile.ipynb). Any right answer counts, also one that asks
-# torch; you learn more by not asking. Each question has a stub, a check that answers at once, and
-# three hints. Only the cells with answers are graded, all of them together: keep your helper
-# functions in them.
+# Work from top to bottom, in about two hours, after [chapter 08](../../notebooks/08_compile.ipynb).
+# Any right answer counts, also one that asks torch; you learn more by not asking. Each question but
+# the last has a stub, a check that answers at once, and three hints. Only the cells with answers
+# are graded, all of them together: keep your helper functions in them.
 
 # %% id="setup" tags=["setup"]
 import linecache
@@ -57,7 +56,7 @@ head = onelayer.head()  # nn.Linear(64, 600): weight (600, 64), bias (600,)
 
 # %% id="worked-example-code" tags=["worked-example"]
 def showing(graph_module, example_inputs):
-    # receive a graph: captured once, before anything has run
+    # receive a graph: captured once, before it has run
     for node in graph_module.graph.nodes:  # look at its nodes
         print(f"{node.op:14} {node.name:8} {node.args}")
     return graph_module  # return what is to run, here the graph as it came
@@ -139,9 +138,10 @@ def given_to_backend(source, calls):
 # %% [markdown] id="where-does-it-break"
 # ## Where does it break?
 #
-# Each break costs a graph: nothing is fused across it. List the lines at which Dynamo breaks, in
-# the order in which it comes to them, without their indentation. Beware of lines that only look
-# like it. Dynamo tells: see the `break_reasons` of `torch._dynamo.explain(step)(*args)`.
+# A break between operators costs a graph: nothing is fused across it. List the lines at which
+# Dynamo breaks, in the order in which it comes to them, without their indentation. Beware of lines
+# that only look like it. Dynamo tells: see the `break_reasons` of
+# `torch._dynamo.explain(step)(*args)`.
 #
 # For the program above it is `["if y.sum() > 0:"]`. Stuck? `hint("where_it_breaks")`
 
@@ -516,14 +516,14 @@ def merge_twins(rows):
 #
 # AOTAutograd traces forward and backward into one graph, and a partitioner cuts it in two. What
 # crosses the cut has to be kept in memory until the backward. One partitioner keeps all that the
-# backward reads; the other keeps fewest, and runs cheap operators again. In both, the forward graph
-# returns the result of `step` first, then what is kept.
+# backward reads; the other keeps fewest bytes, and runs cheap operators again. In both, the forward
+# graph returns the result of `step` first, then what is kept.
 #
 # Write `forward_compiler`: add to `saved` each node that made kept numbers, once, as `"input"` or
 # `str(node.target)` with the shape of `node.meta["val"]`. A view makes no numbers; `maker` leads
 # back to the node that did. Return `make_boxed_func(graph_module.forward)`. For
-# `torch.tanh(F.linear(x, w, b))` it is `[("input", x's shape), ("aten.tanh.default", ...)]`, in any
-# order. Stuck? `hint("what_is_saved")`
+# `torch.tanh(F.linear(x, w, b))`, where x needs no gradient, it is `[("input", x's shape),
+# ("aten.tanh.default", ...)]`, in any order. Stuck? `hint("what_is_saved")`
 
 
 # %% id="what_is_saved" role="solution"
@@ -604,8 +604,8 @@ def what_is_saved(source, args, keep):
 #
 # `words_needed` says for each row how many of the likeliest words it takes to reach probability p:
 # a Python loop over numbers, so Dynamo breaks on it. Make it an operator, which Dynamo takes as one
-# node without looking inside, and the whole step becomes one graph, for every N. Inside the step
-# call your operator.
+# node without looking inside, and the whole step becomes one graph, for every N but 0, 1, D and V.
+# Inside the step call your operator.
 
 
 # %% id="an-opaque-step-code" tags=["setup"]

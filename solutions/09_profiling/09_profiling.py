@@ -6,9 +6,9 @@
 # wait for a late rank. In this lab you write the functions that find the reason in a trace, that
 # say what a repair would bring, and the repairs.
 #
-# Work from top to bottom, in about two hours, after
-# [chapter 09](../../notebooks/09_profiling.ipynb). No GPU is needed. Each question has a stub, a
-# check that answers at once, and three hints. Only the cells with answers are graded, all of them
+# Work from top to bottom, in about two hours, after [chapter
+# 09](../../notebooks/09_profiling.ipynb). No GPU is needed. Each question but the last has a stub,
+# a check that answers at once, and three hints. Only the cells with answers are graded, all of them
 # together: keep your helper functions in them.
 
 # %% id="setup" tags=["setup"]
@@ -29,7 +29,7 @@ from onelayer.profiling.loop_traces import loop_trace
 # | `cat` | what it is |
 # |---|---|
 # | `user_annotation` | a region: `ProfilerStep#3`, or what `record_function` named |
-# | `python_function` | a call into Python, named `file(line of its def): function` |
+# | `python_function` | a call into Python, named `file(its first line): function` |
 # | `cpu_op` | an operator on the host |
 # | `cuda_runtime` | a call of CUDA's runtime: a launch, a copy, a wait |
 # | `kernel`, `gpu_memcpy`, `gpu_memset` | work on a stream of the device; `tid` is the stream |
@@ -37,7 +37,7 @@ from onelayer.profiling.loop_traces import loop_trace
 # | `ac2g` | an arrow from a call to its work: `ph` is `"s"` or `"f"`, no `dur` |
 #
 # Where `ph` is `"X"` an event has `ts`, its beginning, and `dur`, both in us. A call and what it
-# gives to the device share `args["correlation"]`. The list is in no order.
+# gives to the device share `args["correlation"]`. The check's lists are in no order.
 
 # %% id="events-run"
 slow = loop_trace("reads_the_loss")
@@ -491,7 +491,7 @@ tidied = (
         ("z", "aten.add.Tensor", ["x", "half"], {}),
         ("out", "output", ["z"], {}),
     ],
-)  # tidy(example, example_dtypes, ["w"])
+)  # a right tidy(example, example_dtypes, ["w"])
 
 # %% [markdown] id="a-repair-as-data-hint"
 # Stuck? `hint("tidy")`
@@ -689,8 +689,8 @@ def dealt_out(lengths, ranks):
 # ## Detective case: the table that goes below zero
 #
 # A colleague wants to know which operators cost the host most, without the operators that they
-# call. Their table has negative times in it. On traces of two levels and one thread the function
-# was right. Find out why it is wrong, and write it right.
+# call. Their table has negative times in it. On traces of two levels and one thread, where no two
+# events coincide, the function was right. Find out why it is wrong, and write it right.
 
 
 # %% id="detective-case-code" tags=["worked-example"]

@@ -5,8 +5,8 @@
 # disappears in a sum. In this lab you read and round numbers of any format, predict what autocast
 # makes of a program, write a `GradScaler`, repair a run that dies, and make the head's loss safe.
 #
-# Work from top to bottom, in about two hours, after
-# [chapter 10](../../notebooks/10_mixed_precision.ipynb). No GPU is needed. Each question has a
+# Work from top to bottom, in about two hours, after [chapter
+# 10](../../notebooks/10_mixed_precision.ipynb). No GPU is needed. Each question but the last has a
 # stub, a check that answers at once, and three hints. Only the cells with answers are graded, all
 # of them together: keep your helper functions in them.
 
@@ -189,12 +189,12 @@ def rounded(x, exponent_bits, fraction_bits, finite):
 # %% [markdown] id="how-far-apart"
 # ## How far apart
 #
-# Between two powers of two a format has 2 to the power of `fraction_bits` numbers, evenly spread.
-# Write the function that gives the distance from one number to the next at x (from |x| away from
-# zero, if x is a power of two), and the bound on the error of rounding x: half that distance,
-# relative to |x|. At 0 the distance is that of the smallest numbers, and the bound is 0, because 0
-# is exact. Any x comes that is not too large for the format; it need not be one of its numbers.
-# Stuck? `hint("spacing")`
+# Between two neighbouring powers of two, from the smallest normal number on, a format has 2 to the
+# power of `fraction_bits` numbers, evenly spread. Write the function that gives the distance from
+# one number to the next at x (from |x| away from zero, if x is a power of two), and the bound on
+# the error of rounding x: half that distance, relative to |x|. At 0 the distance is that of the
+# smallest numbers, and the bound is 0, because 0 is exact. Any x comes that is not too large for
+# the format; it need not be one of its numbers. Stuck? `hint("spacing")`
 
 
 # %% id="spacing" role="solution"
@@ -351,7 +351,8 @@ def stuck_sum(terms):
 # | `add` `mul` `exp` `tanh` `softmax` `sum` | on no list, as without autocast |
 # | `add_` `mul_` | in place, as without autocast |
 #
-# No list casts `float64`. Where nothing is cast, ordinary type promotion holds: the wider dtype
+# No list casts `float64`. Where nothing is cast, ordinary type promotion holds (products refuse two
+# dtypes): the wider dtype
 # wins, `bfloat16` and `float16` make `float32`, and a 0-d tensor has no say beside a matrix. The
 # losses, `prod`, `trace` and `sum` make 0-d tensors; all matrices are of one size, also what `cat`
 # makes, which is cut. Return the dtype's name for each operator's row. Stuck?
@@ -469,7 +470,7 @@ def autocast_dtypes(program):
 # %% [markdown] id="scaling"
 # ## A GradScaler
 #
-# In `float16` a gradient below 3e-8 is zero. So the loss is multiplied by a scale, backward
+# In `float16` a gradient below 2.98e-8 is zero. So the loss is multiplied by a scale, backward
 # multiplies every gradient by it, and before the optimizer steps they are divided again. If one
 # element of one scaled gradient is not finite, the step is left out, and the scale was too large:
 # it becomes `scale * backoff`. After `interval` good steps in a row, counted anew from each growth,
@@ -575,9 +576,9 @@ def loss_scale(steps, scale, growth, backoff, interval):
 found = [
     ("weights", "float16"),
     ("forward", "first_tokens"),
-    ("backward", "first_tokens", "scaled"),
+    ("backward", "first_tokens", "plain"),
     ("forward", "last_tokens"),
-    ("backward", "last_tokens", "plain"),
+    ("backward", "last_tokens", "scaled"),
     ("clip", "body", 4e-6),
     ("unscale", "body"),
     ("step", "body"),
@@ -717,7 +718,7 @@ def safe_head_loss(x, w, b, t, scale):
 #
 # - `"custom_op"`: `torch.library.custom_op`, without a word about autocast.
 # - `"register_autocast"`: the same, with `op.register_autocast("cpu", cast)`. In a region its
-#   inputs are cast to `cast`, and autocast is off inside.
+#   inputs, but for float64, are cast to `cast`, and autocast is off inside.
 # - `"Function"`: a `torch.autograd.Function`, without a word about autocast.
 # - `"custom_fwd"`: a Function with `custom_fwd` and `custom_bwd`. With `cast_inputs=cast` it does
 #   in a region what `register_autocast` does; if `cast` is None, nothing is cast, and autocast

@@ -391,9 +391,9 @@ def every_word(per_rank):
 # %% [markdown] id="seven-shards"
 # ## 600 rows on 7 ranks
 #
-# 600 rows do not divide by 7, and a collective wants equal parts. `fully_shard` gives each rank
-# R = ceil(V / W) rows, in order; whoever has fewer fills up with zeros: 86 rows each, the last rank
-# 84 and two of padding. With 8 rows on 7 ranks R is 2, and three ranks hold zeros alone.
+# 600 rows do not divide by 7, and gloo's collectives want equal parts. `fully_shard` gives each
+# rank R = ceil(V / W) rows, in order; whoever has fewer fills up with zeros: 86 rows each, the last
+# rank 84 and two of padding. With 8 rows on 7 ranks R is 2, and three ranks hold zeros alone.
 #
 # Write both ways, for tensors of any number of dimensions: the shard of a rank, and the whole
 # tensor from all shards. What stands in the padding is nobody's business. Stuck?

@@ -28,14 +28,14 @@ head = onelayer.head()  # nn.Linear(64, 600): weight (600, 64), bias (600,)
 # ## Worked example: what a version promises
 #
 # Every answer of this lab takes the same three steps: **read what was given**, **apply a rule that
-# is written down**, **say where it ends**. Here: does a version fit `>=2.11,<2.16`?
+# is written down**, **say where it ends**. Here: does a version fit `>=2.9,<2.16`?
 
 
 # %% id="worked-example-code" tags=["worked-example"]
 def fits_range(version, low, high):
     """version, low, high: as "2.13.0" -> whether low <= version < high."""
     read = [tuple(map(int, text.split("."))) for text in (version, low, high)]  # read
-    return read[1] <= read[0] < read[2]  # pairs of integers, compared in order
+    return read[1] <= read[0] < read[2]  # integers, compared in order
 
 
 for version in ("2.8.1", "2.9", "2.13.0", "2.16.0"):
@@ -57,16 +57,17 @@ for version in ("2.8.1", "2.9", "2.13.0", "2.16.0"):
 #
 # | platform | fits |
 # |---|---|
-# | `any` | everywhere |
+# | `any` | everywhere, with the ABI `none` |
 # | `manylinux_2_28_x86_64` | Linux with glibc 2.28 or later |
 # | `manylinux1_...`, `manylinux2010_...`, `manylinux2014_...` | glibc 2.5, 2.12 and 2.17 |
 # | `linux_x86_64` | Linux, whatever its glibc: an index refuses it, pip does not |
 # | `macosx_11_0_arm64` | macOS 11.0 or later; `universal2` is both architectures |
 # | `win_amd64` | Windows |
 #
-# The architecture is the machine's own. `musllinux` is for another C library than glibc, and fits
-# none of these machines. The rules are PEP 425, PEP 600 and PEP 703; pip keeps them in the library
-# `packaging`. Stuck? `hint("wheel_fits")`
+# The architecture is the machine's own; `manylinux1` and `manylinux2010` are for x86_64 alone, and
+# from macOS 11 on a tag's second number is 0. `musllinux` is for another C library than glibc, and
+# fits none of these machines. The rules are PEP 425, PEP 600 and PEP 703; pip keeps them in the
+# library `packaging`. Stuck? `hint("wheel_fits")`
 
 
 # %% id="wheel_fits" role="solution"
@@ -614,7 +615,7 @@ def loss_options(x, w, b, t, *, reduction="mean", shift=False, softcap=None, z_l
 #
 # The fused loss makes its gradients itself. Derive them: dx, dw and db of the loss of 12.5, with
 # all its options, times `dloss`, which comes from above: one number, or one for each target with
-# `reduction="none"`. No autograd is needed, and what takes most of its time are three products of
+# `reduction="none"`. No autograd is needed, and most of its FLOPs are three products of
 # matrices. Stuck? `hint("options_backward")`
 
 
