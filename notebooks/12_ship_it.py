@@ -221,10 +221,10 @@ reveal("not_in_a_wheels_name", next(what for what, f in fields.items() if not ha
 
 # %% [markdown] id="symbols"
 # ## What the library asks for
-# A shared library holds a list of names that somebody else has to bring. As Python loads it, the
-# loader looks each of them up at once, and refuses the library if one is missing. `nm` prints the
-# list. Names of C++ are *mangled*: types of arguments are part of them, so they change when a type
-# does. How many mangled names of torch does ours ask for?
+# A shared library holds a list of names that somebody else has to bring. The system's loader, as
+# Python asks it, looks each of them up at once, and refuses the library if one is missing. `nm`
+# prints the list. Names of C++ are *mangled*: types of arguments are part of them, so they change
+# when a type does. How many mangled names of torch does ours ask for?
 
 # %% id="symbols-guess"
 predict("cpp_names_of_torch", choices=["none", "about 10", "more than 100"])
