@@ -271,9 +271,8 @@ _HEIGHT = re.compile(r'(<svg [^>]*?) height="[^"]*"')
 def _svg(figure: Figure, name: str, shape: Shape, words: str) -> str:
     """`figure` as an element of the page: named, text in words, in the page's colours."""
     out = io.StringIO()
-    name += "" if shape is WIDE else f"-{shape.name}"
     figure.savefig(out, format="svg")
-    text = _ID.sub(rf"\1{name}-", _ELSEWHERE.sub("", out.getvalue())).strip()
+    text = _ID.sub(rf"\1{name}-{shape.name}-", _ELSEWHERE.sub("", out.getvalue())).strip()
     text = _HEIGHT.sub(r"\1", _SIZE.sub(r"\1", text))
     for colour, variable in VARIABLES.items():
         text = text.replace(colour, f"var(--{variable})")

@@ -516,6 +516,21 @@ def test_the_numbers_at_a_cost_are_few_and_simple(
     assert scale[1] - scale[0] == pytest.approx(scale[2] - scale[1])  # logarithmic
 
 
+@pytest.mark.parametrize(
+    ("ratio", "digits"),
+    [
+        (3, (1.0, 2.0, 5.0)),
+        (3.1, (1.0, 3.0)),
+        (50, (1.0, 3.0)),
+        (50.5, (1.0,)),
+    ],
+)
+def test_the_farther_apart_the_ends_the_fewer_numbers_stand_between(
+    ratio: float, digits: Sequence[float]
+) -> None:
+    assert charts._digits(ratio) == digits
+
+
 @pytest.mark.parametrize("told", [UNKNOWN[:3], []])
 def test_what_was_not_measured_says_so_in_the_middle(told: Sequence[Item], drawn: Drawn) -> None:
     for axes in drawn(charts.costs, told).axes:
