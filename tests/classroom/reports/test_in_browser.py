@@ -105,7 +105,7 @@ def test_letters_stand_out_in_both_themes(opened, theme):
         "getComputedStyle(document.documentElement).backgroundColor]"
     )
     assert _contrast(_channels(ink), _channels(ground)) > 7
-    bar = shown.locator("#scores-wide-patch_3 path").first
+    bar = shown.locator("#scores-plot-patch_3 path").first
     fill = bar.evaluate("node => getComputedStyle(node).fill")
     assert _contrast(_channels(fill), _channels(ground)) > 3
 
