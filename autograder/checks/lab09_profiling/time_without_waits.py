@@ -75,11 +75,10 @@ def _why(got: Any, events: Sequence[Event], latency: float) -> str:
     got = as_number(got)
     if isinstance(got, bool) or not isinstance(got, (int, float)):
         return ""
-    whole, end = _as_it_was(events), max(e["ts"] + e["dur"] for e in events if e["ph"] == "X")
-    for until in (end, _first_step(events) + whole):
-        waited = sum(e["dur"] for e in _over(events, until))
-        if waited and abs(whole - waited - got) < CLOSE_US:
-            return SAVED
+    whole = _as_it_was(events)
+    over = sum(e["dur"] for e in _over(events, _first_step(events) + whole))
+    if any(w and abs(whole - w - got) < CLOSE_US for w in (_waits(events), over)):
+        return SAVED
     streams: dict[int, float] = {}
     for e in events:
         if e["ph"] == "X" and e["cat"] in ("kernel", "gpu_memcpy"):
