@@ -194,10 +194,9 @@ for name, operator in operators.items():
     print(f"{name:15} {traffic.bytes:11,} bytes, {ms:5.1f} ms")
 
 # %% [markdown] id="roofline-cpu-cause-why"
-# With the same bytes, `exp(z)` takes little longer than `-z`, and `log_softmax` far longer than
-# both. The last row does a part of its work without an exponential, and takes nearly as long. So it
-# is less the exponentials than the ways along each row: one for its maximum, one for its sum, one
-# for its result.
+# With the same bytes, `exp(z)` takes about as long as `-z`, and `log_softmax` far longer than both:
+# it is not the exponentials alone. The last row goes along each row for its maximum, without an
+# exponential, and takes nearly as long as `log_softmax`: such ways are a part of it.
 
 # %% [markdown] id="roofline-gpu"
 # ## The head under the roofs of two GPUs
