@@ -136,8 +136,16 @@ class Verdict:
         return say("score", points=self.points, n=self.max_points)
 
     @property
+    def as_if(self) -> Said:
+        """The sentence of the known mistake that answers alike; "" where there is none. That is all
+        that its name says: how the code came to it can be another way."""
+        return self.sentence if self.misconception else ""
+
+    @property
     def explanation(self) -> str:
-        return " ".join(content(said) for said in (self.sentence, *self.remarks) if said)
+        """What is known of this answer itself, and what grading adds."""
+        itself = "" if self.misconception else self.sentence
+        return " ".join(content(said) for said in (itself, *self.remarks) if said)
 
     def __str__(self) -> str:
         left = f"{one_line(self.question)}   {say(f'mark.{self.mark}')}   {self.score}"
@@ -147,7 +155,7 @@ class Verdict:
         else:
             lines = [*_wrapped(left, "", "  "), *_wrapped(self.place, "  ", "  ")]
         if self.cause is not Cause.PASSED:
-            lines += self._reasons()
+            lines += self._reasons() + _row("as_if", self.as_if)
             lines += _wrapped(self.explanation, "  ", "  ")
             lines += self._next() if self.next_step else []
         return "\n".join(lines + _row("cost", self.cost))

@@ -209,7 +209,8 @@ def _html(verdict: Verdict) -> str:
     difference = {name: getattr(verdict, name) for name in ("asked", "expected", "got", "where")}
     why = verdict.explanation
     said = f'<p class="ol-say">{prose(why)}</p>' if why else ""
-    return head + rows(difference.items()) + said + _next(verdict)
+    named = _step("as_if", f'<span class="ol-say">{prose(content(verdict.as_if))}</span>')
+    return head + rows(difference.items()) + named * bool(verdict.as_if) + said + _next(verdict)
 
 
 def _next(verdict: Verdict) -> str:
@@ -217,4 +218,8 @@ def _next(verdict: Verdict) -> str:
         return ""
     call = f'<code>hint("{escape(verdict.question)}")</code>'
     step = prose(content(verdict.next_step))
-    return f"<dl><dt>{say('row.next')}</dt><dd>{step} &ensp;{call}</dd></dl>"
+    return _step("next", f"{step} &ensp;{call}")
+
+
+def _step(name: str, html: str) -> str:
+    return f"<dl><dt>{say(f'row.{name}')}</dt><dd>{html}</dd></dl>"

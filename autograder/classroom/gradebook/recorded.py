@@ -148,7 +148,8 @@ def _in_short(verdict: Verdict) -> str:
     """What came of the question, in a few words for a table: a misconception by the first sentence
     that names it."""
     if verdict.misconception:
-        return one_line(re.split(r"(?<=[.?!])\s", content(verdict.sentence), maxsplit=1)[0])
+        name = re.split(r"(?<=[.?!])\s", content(verdict.sentence), maxsplit=1)[0]
+        return f"{say('row.as_if')}: {one_line(name)}"
     if verdict.cause in _IN_SHORT:
         return say(f"short.{verdict.cause}")
     return say("short.wrong" if verdict.state is State.FAIL else f"mark.{verdict.mark}")
